@@ -1,0 +1,2 @@
+//! Pure codecs and rules.
+#![forbid(unsafe_code)]
