@@ -1,0 +1,219 @@
+//! The program under test, as a child process.
+
+use crate::process::Usage;
+use crate::scratch::Scratch;
+use crate::wait::{PATIENCE, wait_until};
+use crate::wire::Wire;
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// What it prints once it accepts connections.
+const LISTENING: &str = "larder: listening on http://";
+
+/// A running `larder serve`. Killed when dropped.
+pub struct Larder {
+    child: Child,
+    addr: SocketAddr,
+    stderr: Arc<Mutex<String>>,
+    scratch: Scratch,
+}
+
+/// The binary: `LARDER_BIN`, else the one beside this test in the target directory.
+#[track_caller]
+pub fn binary() -> PathBuf {
+    let path = match std::env::var_os("LARDER_BIN") {
+        Some(path) => PathBuf::from(path),
+        // target/PROFILE/deps/test-HASH -> target/PROFILE/larder
+        None => std::env::current_exe().unwrap().parent().and_then(Path::parent).unwrap().join("larder"),
+    };
+    assert!(
+        path.is_file(),
+        "the larder binary is missing at {}: run `cargo build -p larder` first, or set LARDER_BIN",
+        path.display()
+    );
+    path
+}
+
+/// Runs the binary to its end; gives exit status, standard output and standard error.
+#[track_caller]
+pub fn run(args: &[&str]) -> (ExitStatus, String, String) {
+    let output = Command::new(binary()).args(args).stdin(Stdio::null()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status, text(&output.stdout), text(&output.stderr))
+}
+
+impl Larder {
+    /// `serve --http 127.0.0.1:0 --origin URL --threads 2`: the main job with sane defaults.
+    #[track_caller]
+    pub fn before(origin_url: &str) -> Larder {
+        Larder::serve(&["--http", "127.0.0.1:0", "--threads", "2", "--origin", origin_url])
+    }
+
+    /// `serve` with these arguments.
+    #[track_caller]
+    pub fn serve<S: AsRef<OsStr>>(args: &[S]) -> Larder {
+        Larder::spawn(args, Scratch::new("run"))
+    }
+
+    /// `serve --config` with this text. `@DIR@` in it becomes a directory of its own; two threads, any port and 64 MiB
+    /// of memory are given unless the text sets them.
+    #[track_caller]
+    pub fn with_config(text: &str) -> Larder {
+        let scratch = Scratch::new("config");
+        let path = scratch.write("larder.toml", &complete(text, scratch.path()));
+        Larder::spawn(&["--config".as_ref(), path.as_os_str()], scratch)
+    }
+
+    /// One site before this origin, with further lines for its `[[site]]` table and what follows it.
+    #[track_caller]
+    pub fn site(origin_url: &str, lines: &str) -> Larder {
+        Larder::with_config(&format!("[[site]]\norigin = \"{origin_url}\"\n{lines}\n"))
+    }
+
+    #[track_caller]
+    fn spawn<S: AsRef<OsStr>>(args: &[S], scratch: Scratch) -> Larder {
+        let mut child = Command::new(binary())
+            .arg("serve")
+            .args(args)
+            .current_dir(scratch.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = collect(BufReader::new(child.stderr.take().unwrap()));
+        let started = Instant::now();
+        let addr = loop {
+            let printed = stderr.lock().unwrap().clone();
+            if let Some(addr) = printed.lines().find_map(listening) {
+                break addr;
+            }
+            let exited = child.try_wait().unwrap();
+            assert!(exited.is_none(), "larder ended at once ({exited:?}):\n{printed}");
+            assert!(started.elapsed() < PATIENCE, "larder does not say where it listens:\n{printed}");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        };
+        Larder { child, addr, stderr, scratch }
+    }
+
+    /// Where it serves HTTP.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// A new connection to it.
+    #[track_caller]
+    pub fn connect(&self) -> Wire {
+        Wire::connect(self.addr)
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it costs so far.
+    #[track_caller]
+    pub fn usage(&self) -> Usage {
+        Usage::of(self.pid()).expect("larder is not running any more")
+    }
+
+    /// What it has printed so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    /// Its directory: where `@DIR@` points, and where it runs.
+    pub fn dir(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// Replaces its configuration file; SIGHUP makes it read it.
+    pub fn rewrite_config(&self, text: &str) {
+        self.scratch.write("larder.toml", &complete(text, self.scratch.path()));
+    }
+
+    /// Asks it to read its configuration again and to reopen its logs.
+    pub fn hup(&self) {
+        self.signal(rustix::process::Signal::HUP);
+    }
+
+    /// Asks it to end: answer what is under way, take nothing new.
+    pub fn term(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    /// Waits until it has ended by itself.
+    #[track_caller]
+    pub fn wait_exit(&mut self) -> ExitStatus {
+        wait_until("larder to end", || self.child.try_wait().unwrap().is_some());
+        self.child.wait().unwrap()
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Larder {
+    fn drop(&mut self) {
+        // It may have ended already; a panic of the server is worth seeing with a failed test.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let printed = self.stderr();
+        if std::thread::panicking() {
+            eprintln!("--- larder printed:\n{printed}---");
+        } else {
+            assert!(!printed.contains("panicked at"), "larder panicked:\n{printed}");
+        }
+    }
+}
+
+fn listening(line: &str) -> Option<SocketAddr> {
+    line.strip_prefix(LISTENING)?.split_ascii_whitespace().next()?.trim_end_matches('/').parse().ok()
+}
+
+/// Top-level keys must come before the first table, so defaults are put in front.
+fn complete(text: &str, dir: &Path) -> String {
+    let has =
+        |key: &str| text.lines().any(|line| line.split('=').next().is_some_and(|name| name.trim() == key));
+    let mut full = String::new();
+    for (key, value) in [("threads", "2"), ("memory", "\"64MiB\"")] {
+        if !has(key) {
+            full.push_str(&format!("{key} = {value}\n"));
+        }
+    }
+    let listen = "listen = [\"127.0.0.1:0\"]\n";
+    if has("listen") {
+        full.push_str(text);
+    } else if text.contains("[http]\n") {
+        full.push_str(&text.replace("[http]\n", &format!("[http]\n{listen}")));
+    } else {
+        full.push_str(&format!("{text}\n[http]\n{listen}"));
+    }
+    full.replace("@DIR@", &dir.to_string_lossy())
+}
+
+fn collect(mut reader: impl BufRead + Send + 'static) -> Arc<Mutex<String>> {
+    let all = Arc::new(Mutex::new(String::new()));
+    let into = all.clone();
+    std::thread::spawn(move || {
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+            into.lock().unwrap().push_str(&String::from_utf8_lossy(&line));
+            line.clear();
+        }
+    });
+    all
+}

@@ -1,0 +1,59 @@
+//! What a process costs, read from /proc.
+
+use std::fs;
+use std::time::Duration;
+
+/// Resources of one process at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// User and system time together, in steps of a clock tick (10 ms).
+    pub cpu: Duration,
+    /// Resident memory, bytes.
+    pub rss: u64,
+    /// Highest resident memory so far, bytes.
+    pub peak_rss: u64,
+    /// Open file descriptors.
+    pub descriptors: usize,
+}
+
+impl Usage {
+    /// Reads it for `pid`; `None` when there is no such process (any more).
+    pub fn of(pid: u32) -> Option<Usage> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        // The command name is in parentheses and may hold anything; fields are counted after it. utime and stime are
+        // the fields 14 and 15 of proc(5), the 12th and 13th after the name.
+        let after_name = stat.rsplit_once(')')?.1;
+        let mut fields = after_name.split_ascii_whitespace().skip(11);
+        let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
+        Some(Usage {
+            cpu: Duration::from_millis(ticks * 10), // USER_HZ is 100 on every Linux architecture we run on
+            rss: kilobytes(&status, "VmRSS:")?,
+            peak_rss: kilobytes(&status, "VmHWM:")?,
+            descriptors: fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count(),
+        })
+    }
+}
+
+fn kilobytes(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find(|line| line.starts_with(name))?;
+    let number = line.split_ascii_whitespace().nth(1)?;
+    Some(number.parse::<u64>().ok()? * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_its_own_process() {
+        let usage = Usage::of(std::process::id()).unwrap();
+        assert!(usage.rss > 0 && usage.peak_rss >= usage.rss / 2);
+        assert!(usage.descriptors >= 3);
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_has_no_usage() {
+        assert!(Usage::of(u32::MAX - 1).is_none());
+    }
+}
