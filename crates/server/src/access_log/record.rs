@@ -1,0 +1,137 @@
+//! What one line of the access log says.
+
+use std::net::IpAddr;
+
+/// One request, finished. Borrowed from the worker: it is formatted at once.
+#[derive(Clone, Debug)]
+pub struct Record<'a> {
+    /// When the request ended: milliseconds since the UNIX epoch.
+    pub time: u64,
+    /// From the first byte of the request to the last byte of the response, in microseconds.
+    pub elapsed_us: u64,
+    /// Who asked (after trusted proxies).
+    pub client: IpAddr,
+    /// The method as received.
+    pub method: &'a str,
+    /// Absolute: `http://host/path?query`.
+    pub url: &'a str,
+    /// `HTTP/1.1` and the like.
+    pub http_version: &'a str,
+    /// What the client was told; 0 when it went away before.
+    pub status: u16,
+    /// Bytes sent, head included.
+    pub bytes: u64,
+    /// Bytes of content sent.
+    pub body_bytes: u64,
+    /// What the cache did.
+    pub result: ResultCode,
+    /// Who was asked for it.
+    pub hierarchy: Hierarchy,
+    /// Content-Type of the response, parameters included.
+    pub content_type: Option<&'a [u8]>,
+    /// An authenticated user.
+    pub user: Option<&'a [u8]>,
+    /// The Referer field of the request.
+    pub referer: Option<&'a [u8]>,
+    /// The User-Agent field of the request.
+    pub user_agent: Option<&'a [u8]>,
+    /// The Cache-Status of the response (RFC 9211).
+    pub cache_status: Option<&'a [u8]>,
+}
+
+/// What the cache did with a request, in Squid's words, so that the tools people have go on working.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ResultCode {
+    /// Served from the cache, from a slower tier than memory.
+    TcpHit,
+    /// Served from memory.
+    TcpMemHit,
+    /// Fetched from the origin.
+    TcpMiss,
+    /// Stale; the origin said it is still good (304).
+    TcpRefreshUnmodified,
+    /// Stale; the origin sent a new one.
+    TcpRefreshModified,
+    /// Stale, and the origin failed: the stale one was served (stale-if-error).
+    TcpRefreshFailHit,
+    /// Stale, and the origin failed: its error was passed on.
+    TcpRefreshFailErr,
+    /// Stale, served at once while it is refreshed (stale-while-revalidate).
+    TcpStaleHit,
+    /// The client's condition was answered (304) from the cache.
+    TcpImsHit,
+    /// An error response served from the cache.
+    TcpNegativeHit,
+    /// Waited for the fetch of another request and followed it.
+    TcpCfHit,
+    /// Not permitted.
+    TcpDenied,
+    /// The client insisted on a new one (no-cache).
+    TcpClientRefreshMiss,
+    /// It was in the cache but could not be used.
+    TcpSwapFailMiss,
+    /// The connection was upgraded and tunnelled.
+    TcpTunnel,
+    /// The client went away before the answer began.
+    TcpMissAborted,
+    /// Purged on request.
+    TcpPurge,
+    /// Answered without looking at the cache (a refused request).
+    None,
+}
+
+impl ResultCode {
+    /// The word in the log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ResultCode::TcpHit => "TCP_HIT",
+            ResultCode::TcpMemHit => "TCP_MEM_HIT",
+            ResultCode::TcpMiss => "TCP_MISS",
+            ResultCode::TcpRefreshUnmodified => "TCP_REFRESH_UNMODIFIED",
+            ResultCode::TcpRefreshModified => "TCP_REFRESH_MODIFIED",
+            ResultCode::TcpRefreshFailHit => "TCP_REFRESH_FAIL_HIT",
+            ResultCode::TcpRefreshFailErr => "TCP_REFRESH_FAIL_ERR",
+            ResultCode::TcpStaleHit => "TCP_STALE_HIT",
+            ResultCode::TcpImsHit => "TCP_IMS_HIT",
+            ResultCode::TcpNegativeHit => "TCP_NEGATIVE_HIT",
+            ResultCode::TcpCfHit => "TCP_CF_HIT",
+            ResultCode::TcpDenied => "TCP_DENIED",
+            ResultCode::TcpClientRefreshMiss => "TCP_CLIENT_REFRESH_MISS",
+            ResultCode::TcpSwapFailMiss => "TCP_SWAPFAIL_MISS",
+            ResultCode::TcpTunnel => "TCP_TUNNEL",
+            ResultCode::TcpMissAborted => "TCP_MISS_ABORTED",
+            ResultCode::TcpPurge => "TCP_PURGE",
+            ResultCode::None => "NONE",
+        }
+    }
+}
+
+/// Who was asked, in Squid's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Hierarchy {
+    /// Nobody.
+    None,
+    /// The origin, at this address.
+    Direct(IpAddr),
+    /// The configured origin of a site, at this address: what Squid calls a parent, and logs as a reverse proxy.
+    FirstUpPeer(IpAddr),
+}
+
+impl Hierarchy {
+    /// The word in the log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Hierarchy::None => "HIER_NONE",
+            Hierarchy::Direct(_) => "HIER_DIRECT",
+            Hierarchy::FirstUpPeer(_) => "FIRSTUP_PARENT",
+        }
+    }
+
+    /// The address asked.
+    pub fn peer(self) -> Option<IpAddr> {
+        match self {
+            Hierarchy::None => None,
+            Hierarchy::Direct(peer) | Hierarchy::FirstUpPeer(peer) => Some(peer),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What goes to an origin and what comes back.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use hyper::upgrade::OnUpgrade;
+use tokio::sync::mpsc;
+
+use super::Body;
+
+/// One request to an origin.
+#[derive(Debug)]
+pub struct Request {
+    /// The method, sent as it is.
+    pub method: Method,
+    /// Origin-form (`/path?query`), or `*` with OPTIONS.
+    pub target: String,
+    /// The fields to send. The caller has removed hop-by-hop fields (RFC 9110 section 7.6.1) and added its own
+    /// (Via, X-Forwarded-For). Content-Length and Transfer-Encoding are set here from [`Request::body`]; Host is set
+    /// here when it is missing or overridden by the settings. For request trailers to be sent, `Trailer` has to name them.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: RequestBody,
+    /// The client asked for an upgrade (RFC 9110 section 7.8): `headers` holds `Upgrade`, and `Connection: upgrade` is
+    /// added here. Without it a 101 from the origin is an error.
+    pub upgrade: bool,
+}
+
+/// The body of a request.
+#[derive(Debug)]
+pub enum RequestBody {
+    /// None. Methods that usually have one get `Content-Length: 0` (RFC 9110 section 8.6).
+    Empty,
+    /// Bytes as they come from the client.
+    Stream {
+        /// Sent as Content-Length; None is sent chunked. A stream that ends short of it, or goes on beyond it, aborts the
+        /// request.
+        length: Option<u64>,
+        /// A bounded channel: the origin's pace is the client's pace. The end of the channel is the end of the body, so
+        /// a sender that gives up must say [`BodyFrame::Failed`] first.
+        frames: mpsc::Receiver<BodyFrame>,
+    },
+}
+
+impl RequestBody {
+    /// Whether there is no body at all.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, RequestBody::Empty)
+    }
+}
+
+/// A piece of a request body.
+#[derive(Debug)]
+pub enum BodyFrame {
+    /// Content.
+    Data(Bytes),
+    /// The trailer section; nothing follows. Sent only with chunked framing.
+    Trailers(HeaderMap),
+    /// The client went away or sent nonsense: the connection to the origin is closed, so that the origin cannot take
+    /// what it got for the whole.
+    Failed,
+}
+
+/// A response, head received, body to be read.
+#[derive(Debug)]
+pub struct Response {
+    /// 101, or a final status: 200 to 999.
+    pub status: u16,
+    /// The reason phrase when it is not the usual one of the status; empty when the origin sent none.
+    pub reason: Option<Bytes>,
+    /// The fields as received, with two repairs of framing (RFC 9112 section 6.3): Content-Length is removed beside
+    /// Transfer-Encoding, and repeated equal Content-Lengths become one.
+    pub headers: HeaderMap,
+    /// The content.
+    pub body: Body,
+    /// The origin speaks HTTP/1.0.
+    pub http10: bool,
+    /// With status 101: the connection in the new protocol; see [`super::tunnel`].
+    pub upgraded: Option<OnUpgrade>,
+    /// The address that answered.
+    pub peer: SocketAddr,
+    /// The connection had served another request before.
+    pub reused: bool,
+}
+
+/// An interim response (RFC 9110 section 15.2): 100, 102, 103 or an unknown 1xx, never 101.
+#[derive(Debug)]
+pub struct InterimHead {
+    /// 100 or 102 to 199.
+    pub status: u16,
+    /// Its fields as received.
+    pub headers: HeaderMap,
+}
+
+/// Where interim responses go. Bounded: what the receiver does not take in time is dropped (and counted), as a client
+/// may do without any of them. Give it room for a handful.
+pub type Interim = mpsc::Sender<InterimHead>;
