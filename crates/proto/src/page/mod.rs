@@ -1,0 +1,190 @@
+//! The page record: one byte format for a stored page in memory, on disk and in the remote tier.
+//!
+//! docs/page-format.md is the definition; this module reads and writes it. [`encode_head`] gives everything before the
+//! body, [`Trailer`] what follows it, [`view`] reads a record back without copying or allocating. What does not read
+//! back is [`Damaged`] and counts as a miss.
+
+mod check;
+mod encode;
+mod parts;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use check::{BodyCheck, Trailer};
+pub use encode::{Parts, TooLarge, encode_head};
+pub use parts::{Pairs, Tags};
+pub use view::{Damaged, PageView, Verify, verify_trailer, view};
+
+use crate::{Ms, Secs};
+
+/// Bytes of the fixed header.
+pub const HEADER_LEN: usize = 128;
+/// Bytes of the trailer.
+pub const TRAILER_LEN: usize = 24;
+/// The most everything before the body may take: the store keeps it in one contiguous piece.
+pub const MAX_HEAD_LEN: usize = 128 * 1024;
+
+pub(crate) const MAGIC: [u8; 4] = *b"LRDP";
+pub(crate) const TAIL_MAGIC: [u8; 8] = *b"LRDPTAIL";
+pub(crate) const VERSION: u8 = 1;
+pub(crate) const CHECKSUM_AT: usize = 120;
+
+/// What a record stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// A stored response.
+    #[default]
+    Page,
+    /// Stands under the primary key of a resource that varies and names the fields that select a variant.
+    VaryMarker,
+    /// The last response was not storable: do not make requests for this key wait for each other.
+    HitForMiss,
+}
+
+/// Content coding of the stored body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Encoding {
+    /// Not encoded.
+    #[default]
+    Identity,
+    /// `gzip` or `x-gzip`
+    Gzip,
+    /// `br`
+    Br,
+    /// `zstd`
+    Zstd,
+    /// `deflate`
+    Deflate,
+    /// Another coding, or several.
+    Other,
+}
+
+impl Encoding {
+    /// Reads a `Content-Encoding` value; `None` means the field is absent.
+    pub fn of(content_encoding: Option<&[u8]>) -> Self {
+        let Some(value) = content_encoding.map(<[u8]>::trim_ascii) else { return Self::Identity };
+        match value {
+            v if v.is_empty() || v.eq_ignore_ascii_case(b"identity") => Self::Identity,
+            v if v.eq_ignore_ascii_case(b"gzip") || v.eq_ignore_ascii_case(b"x-gzip") => Self::Gzip,
+            v if v.eq_ignore_ascii_case(b"br") => Self::Br,
+            v if v.eq_ignore_ascii_case(b"zstd") => Self::Zstd,
+            v if v.eq_ignore_ascii_case(b"deflate") => Self::Deflate,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Bits of [`Meta::flags`]. What the hit path must know of the response without reading its fields again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct PageFlags(pub u32);
+
+impl PageFlags {
+    /// `must-revalidate`: never served stale.
+    pub const MUST_REVALIDATE: Self = Self(1);
+    /// `proxy-revalidate`: never served stale by a shared cache.
+    pub const PROXY_REVALIDATE: Self = Self(2);
+    /// `no-cache` without field names: validated before each use.
+    pub const NO_CACHE: Self = Self(4);
+    /// `s-maxage` was given; it implies proxy-revalidate (RFC 9111 5.2.2.10).
+    pub const S_MAXAGE: Self = Self(8);
+    /// The lifetime is a guess (RFC 9111 4.2.2).
+    pub const HEURISTIC: Self = Self(16);
+    /// `immutable` (RFC 8246): a client's reload need not be validated while fresh.
+    pub const IMMUTABLE: Self = Self(32);
+    /// The stored head has a Content-Length; otherwise it is added on the hit.
+    pub const HAS_LENGTH: Self = Self(64);
+    /// The request carried Authorization (and the response allowed storing it).
+    pub const AUTHORIZED: Self = Self(128);
+    /// Kept by the operator's error or status TTL only.
+    pub const NEGATIVE: Self = Self(256);
+    /// `no-transform`: the body must not be recoded.
+    pub const NO_TRANSFORM: Self = Self(512);
+    /// Every bit this version knows.
+    pub const ALL: Self = Self(1023);
+    /// Any of these forbids serving the page stale (RFC 9111 4.2.4).
+    pub const NO_STALE: Self = Self(1 | 2 | 4 | 8);
+
+    /// The empty set.
+    pub const fn empty() -> Self {
+        Self(0)
+    }
+
+    /// True when at least one bit of `other` is set.
+    pub const fn any(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Both sets together.
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// This set without the bits of `other`.
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// `self` with the bits of `other` when `on`.
+    pub const fn with_if(self, other: Self, on: bool) -> Self {
+        if on { self.with(other) } else { self }
+    }
+}
+
+/// Which bytes of the complete representation a partial page holds. `first <= last < total`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partial {
+    /// Position of the first byte.
+    pub first: u64,
+    /// Position of the last byte.
+    pub last: u64,
+    /// Length of the complete representation.
+    pub total: u64,
+}
+
+impl Partial {
+    /// How many bytes it holds.
+    pub fn bytes(&self) -> u64 {
+        self.last - self.first + 1
+    }
+
+    /// `first <= last < total`
+    pub fn coherent(&self) -> bool {
+        self.first <= self.last && self.last < self.total
+    }
+}
+
+/// The fixed facts of a stored page: all the hit path decides by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Meta {
+    /// What the record stands for.
+    pub kind: Kind,
+    /// Status code of the response.
+    pub status: u16,
+    /// What its directives forbid and allow.
+    pub flags: PageFlags,
+    /// When the response, or the one that validated it, was received.
+    pub response_time: Ms,
+    /// Corrected initial age in seconds (RFC 9111 4.2.3).
+    pub initial_age: u32,
+    /// Freshness lifetime in seconds.
+    pub freshness: u32,
+    /// stale-while-revalidate window in seconds.
+    pub swr: u32,
+    /// stale-if-error window in seconds.
+    pub sie: u32,
+    /// Date of the response.
+    pub date: Secs,
+    /// Last-Modified of the response.
+    pub last_modified: Option<Secs>,
+    /// Content coding of the body.
+    pub encoding: Encoding,
+    /// Set when the body is a part of the representation.
+    pub partial: Option<Partial>,
+    /// Vary marker: part of the key of every variant below it, so that a new marker orphans the old variants.
+    pub nonce: u64,
+    /// When the page was softly purged, 0 when it was not. The store's stale mark has no time: set it to the current
+    /// time on the view then, and the stale windows start now.
+    pub soft_purged_at: Ms,
+}

@@ -1,0 +1,1 @@
+//! The directives that govern a response.

@@ -1,0 +1,47 @@
+//! RFC 9111 (and 5861, 8246, 9211, 9213, the Surrogate-Control note) as functions.
+//!
+//! Each file is one part of the RFC and each function names its section. Nothing here reads a clock: times are arguments
+//! ([`Ms`], [`Secs`] since the epoch). A response becomes a [`Lifetime`] once, when it is stored ([`storable`]); after
+//! that a hit is decided by [`decide`] from the page's fixed [`Meta`](crate::page::Meta) alone.
+//!
+//! | question | answer |
+//! |----------|--------|
+//! | may this response be stored, and how long is it fresh? | [`storable`], [`storable_post`] |
+//! | may this page answer this request now? | [`decide`], [`stale_on_error`] |
+//! | what does a validation request carry? | [`conditions`] |
+//! | what does a 304 or a HEAD change? | [`merge_304`], [`head_update`] |
+//! | does the client have it already? | [`evaluate`] |
+//! | what does an unsafe request invalidate? | [`invalidate::targets`] |
+//! | which variant? | [`vary::names`], [`vary::normalise`] |
+//! | which fields are stored and sent on? | [`strip`] |
+//! | which bytes of a partial page? | [`partial`] |
+
+pub mod age;
+pub mod cache_status;
+pub mod conditional;
+pub mod decide;
+pub mod directives;
+pub mod facts;
+pub mod freshness;
+pub mod invalidate;
+pub mod partial;
+pub mod policy;
+pub mod storable;
+pub mod strip;
+pub mod targeted;
+pub mod update;
+pub mod validate;
+pub mod vary;
+
+pub use crate::{Ms, Secs};
+pub use age::current_age;
+pub use cache_status::{CacheStatus, Forward};
+pub use conditional::{Precondition, evaluate};
+pub use decide::{Decision, ErrorCause, RevalidateWhy, StaleWhy, Unusable, decide, only_if_cached, stale_on_error};
+pub use facts::{RequestFacts, RequestView, ResponseFacts, Uri};
+pub use freshness::Lifetime;
+pub use policy::{Policy, RefreshPattern, StatusTtl};
+pub use storable::{NoStore, Storable, storable, storable_post};
+pub use update::{HeadUpdate, head_update, merge_304, split_head};
+pub use validate::{Conditions, conditions, validates};
+pub use vary::Vary;
