@@ -1,0 +1,243 @@
+//! What callers hand in and get back: options, values to store, errors, figures.
+
+use std::fmt;
+
+/// Milliseconds on the caller's clock. The store never reads a clock itself.
+pub type Ms = u64;
+
+/// Keeps kinds of entries apart: a key in one namespace never meets the same key in another.
+/// Valid numbers are `0..=14`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Namespace(pub u8);
+
+/// How many namespaces there are (15 is used inside the store).
+pub const NAMESPACES: usize = 15;
+
+/// Longest key in bytes (URLs are keys).
+pub const MAX_KEY: usize = 16 * 1024;
+
+/// Most tags on one entry.
+pub const MAX_TAGS: usize = 256;
+
+/// How victims are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Policy {
+    /// Small queue, main queue and ghost (Yang et al., SOSP '23), on a segmented log.
+    S3Fifo,
+    /// One queue, oldest segment first. For comparison.
+    Fifo,
+}
+
+/// How to open a store.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Bytes for everything: entries, index, bookkeeping. At least 8 MiB, at most 512 GiB.
+    pub budget: usize,
+    /// Largest value in bytes; half the budget is a limit too.
+    pub max_value: u64,
+    /// Choice of victims.
+    pub policy: Policy,
+    /// Key of the hash: clients pick keys, so it must be unknown to them.
+    pub seed: u64,
+    /// How many threads will use the store at once (a hint: more work, but share cache lines).
+    pub threads: usize,
+}
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The budget is outside the range that works.
+    #[error("a memory budget of {budget} bytes does not work: expected {least} to {most} bytes")]
+    Budget {
+        /// What was asked.
+        budget: usize,
+        /// Least that works.
+        least: usize,
+        /// Most that works.
+        most: usize,
+    },
+    /// The operating system refused the memory.
+    #[error("the system refused {bytes} bytes of memory: {error}")]
+    Memory {
+        /// What was asked of it.
+        bytes: usize,
+        /// Its answer.
+        error: std::io::Error,
+    },
+}
+
+/// A value to store, in parts so that nobody has to join buffers first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Put<'a> {
+    /// The value: these parts in order.
+    pub value: &'a [&'a [u8]],
+    /// The client's 32 opaque bits.
+    pub flags: u32,
+    /// When it stops being there; `None`: never.
+    pub expires: Option<Ms>,
+    /// Surrogate keys for [`crate::Store::purge_tag`], at most [`MAX_TAGS`].
+    pub tags: &'a [&'a [u8]],
+}
+
+/// Why nothing was stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PutError {
+    /// Value larger than the limit, key longer than [`MAX_KEY`], more than [`MAX_TAGS`] tags, or a namespace out of range.
+    #[error("too large for the store")]
+    TooLarge,
+    /// No memory can be had now: everything else is pinned or being filled.
+    #[error("no memory left: all of it is in use by readers or fills")]
+    Full,
+    /// `add`: the key is there. `cas`: there with another version.
+    #[error("an entry is in the way")]
+    Exists,
+    /// `replace`, `cas`, `append`, `prepend`, `incr`, `decr`: the key is not there.
+    #[error("no such entry")]
+    NotFound,
+    /// `incr`, `decr`: the value is not a decimal number of 64 bits.
+    #[error("the value is not a number")]
+    NotNumber,
+}
+
+/// What a counter became.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counter {
+    /// The new value.
+    pub value: u64,
+    /// Version of the write.
+    pub version: u64,
+}
+
+/// How a streaming fill starts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FillOptions {
+    /// The client's 32 opaque bits.
+    pub flags: u32,
+    /// Expiry, unless `commit` gives another.
+    pub expires: Option<Ms>,
+    /// The whole length, where known: saves a copy and refuses what is too large at once.
+    pub size_hint: Option<u64>,
+    /// The first so many bytes lie in one piece, up to [`crate::MAX_CONTIGUOUS`].
+    pub contiguous: usize,
+}
+
+/// What a fill's follower finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FillState {
+    /// There are bytes beyond the offset asked about.
+    Grown,
+    /// Committed, and the offset is its end.
+    Done {
+        /// Whole length.
+        len: u64,
+    },
+    /// Abandoned, and the offset is the end of what was written.
+    Aborted,
+}
+
+/// An entry as a walk sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EntryInfo {
+    /// Bytes of value.
+    pub len: u64,
+    /// The client's bits.
+    pub flags: u32,
+    /// Expiry.
+    pub expires: Option<Ms>,
+    /// Unique per write.
+    pub version: u64,
+    /// When it was last read (or written, if never), to the second.
+    pub last_access: Ms,
+    /// Was it ever read?
+    pub fetched: bool,
+    /// Marked stale.
+    pub stale: bool,
+}
+
+/// What a walk does with an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// Leave it.
+    Keep,
+    /// Remove it, if it was not replaced meanwhile.
+    Delete,
+    /// Mark it stale.
+    Stale,
+}
+
+/// Where a walk goes on. Survives growth of the index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cursor(pub u64);
+
+impl Cursor {
+    /// Start of a walk.
+    pub const START: Cursor = Cursor(0);
+}
+
+/// Figures of one namespace since the store was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NamespaceStats {
+    /// Entries linked now (those flushed or expired but not yet swept included).
+    pub items: u64,
+    /// Their keys and values in bytes.
+    pub bytes: u64,
+    /// `get` found.
+    pub hits: u64,
+    /// `get` did not find.
+    pub misses: u64,
+    /// Entries stored, by any operation.
+    pub stored: u64,
+    /// Entries removed by request (delete, purge, walk).
+    pub deleted: u64,
+    /// Live entries dropped to make room.
+    pub evictions: u64,
+    /// Of these, never read.
+    pub evicted_unfetched: u64,
+    /// How long ago the entry evicted last had been read or written, in ms.
+    pub evicted_age: Ms,
+    /// Entries removed because they had expired.
+    pub expired: u64,
+    /// Of these, never read.
+    pub expired_unfetched: u64,
+    /// Entries removed because of a flush.
+    pub flushed: u64,
+    /// Bytes of records given back by removals of any kind but eviction.
+    pub reclaimed: u64,
+}
+
+/// Figures of the whole store, in bytes unless said otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// The budget.
+    pub budget: u64,
+    /// Fixed bookkeeping: segment table, pin tables, ghost.
+    pub bookkeeping: u64,
+    /// Size of a segment.
+    pub segment: u64,
+    /// Segments there are (number).
+    pub segments: u64,
+    /// Free segments (number).
+    pub free: u64,
+    /// Segments used by the index (number).
+    pub index: u64,
+    /// Segments used by tag lists (number).
+    pub tags: u64,
+    /// Segments lent to fills (number).
+    pub staging: u64,
+    /// Segments owned by large values (number).
+    pub chained: u64,
+    /// Segments of the small queue (number).
+    pub small: u64,
+    /// Segments of the main queue (number).
+    pub main: u64,
+    /// Segments set aside until their readers leave (number).
+    pub limbo: u64,
+    /// Slots in the index (number).
+    pub slots: u64,
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
