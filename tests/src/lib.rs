@@ -13,15 +13,18 @@
 #![allow(clippy::unwrap_used)]
 
 pub mod answer;
+pub mod helper;
 pub mod larder;
 pub mod origin;
 pub mod origin_request;
 pub mod process;
 pub mod scratch;
+pub mod source;
 pub mod wait;
 pub mod wire;
 
 pub use answer::{Answer, Fields};
+pub use helper::Helper;
 pub use larder::Larder;
 pub use origin::{Origin, Reply};
 pub use origin_request::Seen;

@@ -1,0 +1,55 @@
+//! Other programs a test needs beside Larder.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// A child process that is killed when dropped.
+pub struct Helper {
+    child: Child,
+}
+
+impl Helper {
+    /// Starts it and waits until it prints a line on its standard output that begins with `ready`.
+    #[track_caller]
+    pub fn start(command: &mut Command, ready: &str) -> Helper {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap_or_else(|e| {
+            panic!("{command:?} does not start: {e}; scripts/test-deps.sh installs what tests need")
+        });
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let helper = Helper { child };
+        let mut line = String::new();
+        while !line.starts_with(ready) {
+            line.clear();
+            let read = stdout.read_line(&mut line).unwrap();
+            assert!(read > 0, "{command:?} ended without printing {ready:?}");
+        }
+        // It must not block on a full pipe.
+        std::thread::spawn(move || std::io::copy(&mut stdout.by_ref(), &mut std::io::sink()));
+        helper
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port nobody listens on now. Another program may take it before it is used; tests that need it name it in failure.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The top directory of the source tree.
+pub fn source_root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+}

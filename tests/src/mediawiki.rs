@@ -1,0 +1,275 @@
+//! A real MediaWiki as origin, and visitors with a browser's memory for cookies.
+//!
+//! The scripts in `tests/mediawiki/` install and serve it; here they are run and watched. See `tests/mediawiki/setup.sh`
+//! for what the wiki holds and `router.php` for how renders are counted.
+
+use crate::answer::Answer;
+use crate::scratch::Scratch;
+use crate::wait::wait_until;
+use crate::wire::Wire;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// The name under which readers know the wiki: `$wgServer` is `http://` and this.
+pub const HOST: &str = "wiki.test";
+
+/// An installed wiki; after [`Wiki::serve`] an origin. Its processes end when it is dropped.
+pub struct Wiki {
+    addr: SocketAddr,
+    paths: Vec<String>,
+    php: Option<Child>,
+    dir: Scratch,
+}
+
+/// One request that reached MediaWiki, from the log that `router.php` writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Render {
+    /// The method.
+    pub method: String,
+    /// The request target.
+    pub target: String,
+    /// `Host` as received.
+    pub host: String,
+    /// Names of the cookies as received, joined by commas; `-` for none.
+    pub cookies: String,
+    /// `X-Forwarded-For` as received; `-` when absent.
+    pub forwarded_for: String,
+}
+
+impl Wiki {
+    /// Makes the wiki and its articles; fails, saying what is missing, where the packages are not installed.
+    #[track_caller]
+    pub fn install() -> Wiki {
+        let dir = Scratch::new("mediawiki");
+        let output = Command::new(scripts().join("setup.sh")).arg(dir.path()).output().unwrap();
+        assert!(output.status.success(), "setup.sh: {}", String::from_utf8_lossy(&output.stderr));
+        let paths = std::fs::read_to_string(dir.file("paths.txt")).unwrap();
+        let paths = paths.lines().map(str::to_owned).collect();
+        // PHP cannot be asked which port it took, so one is found for it.
+        let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        Wiki { addr, paths, php: None, dir }
+    }
+
+    /// Starts it. `cdn` is where it sends its purges.
+    #[track_caller]
+    pub fn serve(&mut self, cdn: SocketAddr) {
+        let printed = std::fs::File::create(self.dir.file("php.log")).unwrap();
+        let mut child = Command::new(scripts().join("serve.sh"))
+            .args([self.dir.path().as_os_str(), self.addr.to_string().as_ref(), cdn.to_string().as_ref()])
+            .stdin(Stdio::null())
+            .stdout(printed.try_clone().unwrap())
+            .stderr(printed)
+            // Its workers outlive it unless the whole group is ended.
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        wait_until("PHP's server to accept", || {
+            let ended = child.try_wait().unwrap();
+            assert!(ended.is_none(), "PHP's server ended at once: {ended:?}");
+            TcpStream::connect(self.addr).is_ok()
+        });
+        self.php = Some(child);
+    }
+
+    /// URL for a configuration's `origin`.
+    pub fn origin_url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// Where the wiki itself listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// URL path of each article, as MediaWiki writes it in links and purges.
+    pub fn paths(&self) -> &[String] {
+        &self.paths
+    }
+
+    /// Everything that reached MediaWiki so far.
+    pub fn renders(&self) -> Vec<Render> {
+        let log = std::fs::read_to_string(self.dir.file("origin.log")).unwrap_or_default();
+        log.lines().map(render).collect()
+    }
+
+    /// How many GET requests for this target reached MediaWiki so far.
+    pub fn renders_of(&self, target: &str) -> usize {
+        self.renders().iter().filter(|seen| seen.method == "GET" && seen.target == target).count()
+    }
+
+    /// Uncompressed content of a gzip answer.
+    #[track_caller]
+    pub fn gunzip(&self, bytes: &[u8]) -> Vec<u8> {
+        let path = self.dir.file("body.gz");
+        std::fs::write(&path, bytes).unwrap();
+        let output = Command::new("gzip").arg("-dc").arg(path).output().unwrap();
+        assert!(output.status.success(), "gzip: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+}
+
+impl Drop for Wiki {
+    fn drop(&mut self) {
+        let Some(mut child) = self.php.take() else { return };
+        let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        if let Some(group) = group {
+            // Gone already is fine.
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        let _ = child.wait();
+    }
+}
+
+fn scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("mediawiki")
+}
+
+fn render(line: &str) -> Render {
+    let columns: Vec<&str> = line.split('\t').collect();
+    let column = |at: usize| columns.get(at).copied().unwrap_or("-").to_owned();
+    Render {
+        method: column(0),
+        target: column(1),
+        host: column(3),
+        cookies: column(4),
+        forwarded_for: column(6),
+    }
+}
+
+/// Somebody with a browser: keeps cookies, sends them back.
+pub struct Visitor {
+    addr: SocketAddr,
+    cookies: BTreeMap<String, String>,
+}
+
+impl Visitor {
+    /// Somebody new, who talks to this address.
+    pub fn new(addr: SocketAddr) -> Visitor {
+        Visitor { addr, cookies: BTreeMap::new() }
+    }
+
+    /// Adds a cookie that some script or site has set.
+    pub fn with_cookie(mut self, name: &str, value: &str) -> Visitor {
+        self.cookies.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// The cookies held now.
+    pub fn cookies(&self) -> &BTreeMap<String, String> {
+        &self.cookies
+    }
+
+    /// GET.
+    #[track_caller]
+    pub fn view(&mut self, target: &str) -> Answer {
+        self.view_with(target, &[])
+    }
+
+    /// GET with further header lines.
+    #[track_caller]
+    pub fn view_with(&mut self, target: &str, fields: &[&str]) -> Answer {
+        self.exchange("GET", target, fields, "")
+    }
+
+    /// HEAD.
+    #[track_caller]
+    pub fn head(&mut self, target: &str) -> Answer {
+        self.exchange("HEAD", target, &[], "")
+    }
+
+    /// Calls the API by POST; gives the decoded answer.
+    #[track_caller]
+    pub fn api(&mut self, parameters: &[(&str, &str)]) -> Value {
+        let mut form = String::from("format=json");
+        for (name, value) in parameters {
+            form.push_str(&format!("&{name}={}", escape(value)));
+        }
+        let answer =
+            self.exchange("POST", "/api.php", &["Content-Type: application/x-www-form-urlencoded"], &form);
+        answer.assert_status(200);
+        serde_json::from_slice(&answer.body).unwrap_or_else(|e| panic!("API: {e}: {answer:?}"))
+    }
+
+    /// Logs in as the administrator.
+    #[track_caller]
+    pub fn log_in(&mut self) {
+        let token = self.token("login");
+        let result = self.api(&[
+            ("action", "clientlogin"),
+            ("username", "Admin"),
+            ("password", "larder-test-pass"),
+            ("loginreturnurl", "http://wiki.test/"),
+            ("rememberMe", "1"),
+            ("logintoken", &token),
+        ]);
+        assert_eq!(result["clientlogin"]["status"], "PASS", "{result}");
+    }
+
+    /// Logs out.
+    #[track_caller]
+    pub fn log_out(&mut self) {
+        let token = self.token("csrf");
+        let result = self.api(&[("action", "logout"), ("token", &token)]);
+        assert!(result.get("error").is_none(), "{result}");
+    }
+
+    /// Saves a page.
+    #[track_caller]
+    pub fn edit(&mut self, title: &str, text: &str) {
+        let token = self.token("csrf");
+        let result = self.api(&[("action", "edit"), ("title", title), ("text", text), ("token", &token)]);
+        assert_eq!(result["edit"]["result"], "Success", "{result}");
+        assert!(result["edit"].get("nochange").is_none(), "the edit changed nothing: {result}");
+    }
+
+    fn token(&mut self, kind: &str) -> String {
+        let result = self.api(&[("action", "query"), ("meta", "tokens"), ("type", kind)]);
+        let token = &result["query"]["tokens"][format!("{kind}token")];
+        token.as_str().unwrap_or_else(|| panic!("no {kind} token: {result}")).to_owned()
+    }
+
+    fn exchange(&mut self, method: &str, target: &str, fields: &[&str], body: &str) -> Answer {
+        let mut text = format!("{method} {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n");
+        if !self.cookies.is_empty() {
+            let pairs: Vec<_> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            text.push_str(&format!("Cookie: {}\r\n", pairs.join("; ")));
+        }
+        for field in fields {
+            text.push_str(&format!("{field}\r\n"));
+        }
+        if method == "POST" {
+            text.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        let answer = Wire::connect(self.addr).send(text + "\r\n" + body).read_for(method);
+        for line in answer.fields.all("set-cookie") {
+            self.remember(line);
+        }
+        answer
+    }
+
+    /// A `Set-Cookie` line; `Max-Age=0` forgets. Paths and domains do not matter here.
+    fn remember(&mut self, line: &str) {
+        let pair = line.split(';').next().unwrap_or_default();
+        let Some((name, value)) = pair.split_once('=') else { return };
+        if line.contains("Max-Age=0") {
+            self.cookies.remove(name);
+        } else {
+            self.cookies.insert(name.to_owned(), value.to_owned());
+        }
+    }
+}
+
+/// Percent-encodes a form value.
+fn escape(value: &str) -> String {
+    value
+        .bytes()
+        .map(|b| match b {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(b).to_string(),
+            _ => format!("%{b:02X}"),
+        })
+        .collect()
+}

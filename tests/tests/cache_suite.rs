@@ -1,0 +1,127 @@
+//! The public test suite for HTTP caches (npm `http-cache-tests`) against the real binary.
+//!
+//! Every required test must pass but for those named, with a reason from the RFC, in docs/conformance.md. What is named
+//! there must exist and must really fail, so that the list cannot outlive its reasons. `LARDER_CACHE_SUITE_BASE` runs
+//! the suite against another server that has `http://127.0.0.1:LARDER_CACHE_SUITE_ORIGIN_PORT` as its origin.
+
+use larder_tests::helper::{free_port, source_root};
+use larder_tests::{Helper, Larder};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// One test of the suite.
+struct Outcome {
+    id: String,
+    kind: String,
+    verdict: String,
+    detail: String,
+}
+
+impl Outcome {
+    fn passed(&self) -> bool {
+        self.verdict == "pass" || self.verdict == "yes"
+    }
+}
+
+#[test]
+fn every_required_test_passes_or_is_explained() {
+    let room = source_root().join("tests/http-cache-tests");
+    let suite = room.join("node_modules/http-cache-tests");
+    assert!(suite.is_dir(), "the suite is not installed: run scripts/test-deps.sh");
+    let port =
+        std::env::var("LARDER_CACHE_SUITE_ORIGIN_PORT").map_or_else(|_| free_port(), |p| p.parse().unwrap());
+    let _origin = start_origin(&suite, port);
+    let outcomes = match std::env::var("LARDER_CACHE_SUITE_BASE") {
+        Ok(base) => run_suite(&room, &base),
+        Err(_) => {
+            let larder = Larder::before(&format!("http://127.0.0.1:{port}"));
+            run_suite(&room, &format!("http://{}", larder.addr()))
+        }
+    };
+    assert!(outcomes.len() >= 340, "only {} tests ran", outcomes.len());
+    print_scores(&outcomes);
+    let excused = excused(&source_root().join("docs/conformance.md"));
+    let faults = faults(&outcomes, &excused);
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+fn start_origin(suite: &Path, port: u16) -> Helper {
+    let mut command = Command::new("node");
+    command
+        .arg("server/server.mjs")
+        .current_dir(suite)
+        .env("npm_config_protocol", "http")
+        .env("npm_config_port", port.to_string())
+        .env("npm_config_pidfile", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache-suite-origin.pid"));
+    Helper::start(&mut command, "Listening on")
+}
+
+fn run_suite(room: &Path, base: &str) -> Vec<Outcome> {
+    let output = Command::new("node")
+        .args(["--no-warnings", "run.mjs", base])
+        .current_dir(room)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "the suite's runner failed: {}", output.status);
+    let list = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache-suite.json");
+    std::fs::write(&list, &output.stdout).unwrap();
+    println!("the whole list: {}", list.display());
+    let all: BTreeMap<String, Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    all.into_iter()
+        .map(|(id, v)| Outcome {
+            id,
+            kind: text(&v["kind"]),
+            verdict: text(&v["verdict"]),
+            detail: text(&v["detail"]),
+        })
+        .collect()
+}
+
+fn print_scores(outcomes: &[Outcome]) {
+    for kind in ["required", "optimal", "check"] {
+        let of_kind: Vec<_> = outcomes.iter().filter(|o| o.kind == kind).collect();
+        let passed = of_kind.iter().filter(|o| o.passed()).count();
+        println!("cache suite: {kind}: {passed} of {}", of_kind.len());
+        if kind == "check" {
+            continue; // a check asks what a cache does; neither answer is wrong
+        }
+        for o in of_kind.iter().filter(|o| !o.passed()) {
+            println!("  {} {}: {}", o.verdict, o.id, o.detail);
+        }
+    }
+}
+
+/// Required tests that fail unexplained, and explanations without a failure.
+fn faults(outcomes: &[Outcome], excused: &BTreeSet<String>) -> Vec<String> {
+    let failed: BTreeMap<&str, &Outcome> =
+        outcomes.iter().filter(|o| o.kind == "required" && !o.passed()).map(|o| (o.id.as_str(), o)).collect();
+    let unexplained = failed
+        .values()
+        .filter(|o| !excused.contains(&o.id))
+        .map(|o| format!("required test fails: {} ({}: {})", o.id, o.verdict, o.detail));
+    let outlived = excused
+        .iter()
+        .filter(|id| !failed.contains_key(id.as_str()))
+        .map(|id| format!("docs/conformance.md explains {id}, which is no failing required test"));
+    unexplained.chain(outlived).collect()
+}
+
+/// The test names in the table under "Required tests that do not pass": rows beginning with "| `name` |".
+fn excused(path: &Path) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let section =
+        text.split("## Required tests that do not pass").nth(1).expect("the section of the exceptions");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.filter_map(|row| {
+        let (id, reason) = row.split_once("` |")?;
+        assert!(reason.contains("RFC"), "docs/conformance.md gives no RFC for {id}");
+        Some(id.to_owned())
+    })
+    .collect()
+}

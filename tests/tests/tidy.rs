@@ -1,0 +1,219 @@
+//! Rules of the house that no other tool knows. Each exception is listed here with its reason.
+
+use larder_tests::helper::source_root;
+use larder_tests::source::Source;
+use regex::Regex;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Longest function, in lines, outside tests.
+const FUNCTION_LINES: usize = 80;
+/// Longest file, in lines outside test modules.
+const FILE_LINES: usize = 500;
+
+/// Functions that may be longer: `(path, name, reason)`.
+const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[];
+/// Files that may be longer: `(path, reason)`.
+const LONG_FILES: &[(&str, &str)] = &[];
+
+/// Words that belong to some rooms only: `(what, words, where they may stand)`. A room is a path or the beginning of one.
+const ROOMS: &[(&str, &str, &[&str])] = &[
+    ("reads a clock", r"\b(Instant|SystemTime)::now\b", &["crates/server/", "crates/larder/"]),
+    ("touches files", r"\b(std|tokio)::fs\b", &["crates/server/", "crates/larder/"]),
+    (
+        "opens sockets",
+        r"\b(Tcp|Udp|Unix)(Stream|Listener|Socket|Datagram)\b",
+        &["crates/server/", "crates/larder/"],
+    ),
+    ("is asynchronous", r"\b(tokio|async|await)\b", &["crates/server/", "crates/larder/"]),
+    ("is unsafe", r"\bunsafe\b", &["crates/store/"]),
+];
+
+#[derive(Debug)]
+struct File {
+    /// Relative to the top of the tree, with `/`.
+    path: String,
+    text: String,
+}
+
+impl File {
+    fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    /// Code that ships: not tests, benches, fuzz targets, build scripts.
+    fn ships(&self) -> bool {
+        let parts: Vec<_> = self.path.split('/').collect();
+        self.is_rust()
+            && parts[0] == "crates"
+            && !parts.iter().any(|part| matches!(*part, "tests" | "benches" | "fuzz" | "examples"))
+            && !matches!(*parts.last().unwrap(), "tests.rs" | "build.rs")
+    }
+}
+
+/// Every text file of the tree that is ours: nothing built, nothing installed, nothing hidden but .ci.
+fn files() -> Vec<File> {
+    let root = source_root();
+    let mut found = Vec::new();
+    let mut open = vec![root.clone()];
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(&dir).unwrap().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let skipped = matches!(name.as_str(), "target" | "node_modules" | "artifacts" | "corpus");
+            if skipped || (name.starts_with('.') && name != ".ci") {
+                continue;
+            }
+            if entry.file_type().unwrap().is_dir() {
+                open.push(entry.path());
+            } else if let Ok(text) = fs::read_to_string(entry.path()) {
+                found.push(File { path: relative(&entry.path(), &root), text });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(found.iter().filter(|f| f.ships()).count() > 10, "the sources were not found");
+    found
+}
+
+fn relative(path: &Path, root: &Path) -> String {
+    path.strip_prefix(root).unwrap().to_string_lossy().into_owned()
+}
+
+#[track_caller]
+fn assert_none(what: &str, faults: Vec<String>) {
+    assert!(faults.is_empty(), "{what}:\n{}", faults.join("\n"));
+}
+
+fn within(line: usize, ranges: &[Range<usize>]) -> bool {
+    ranges.iter().any(|range| range.contains(&line))
+}
+
+#[test]
+fn functions_are_short() {
+    let mut faults = Vec::new();
+    for file in files().iter().filter(|f| f.ships()) {
+        let source = Source::new(&file.text);
+        let tests = source.test_lines();
+        for f in source.functions().iter().filter(|f| !within(f.lines.start, &tests)) {
+            let excused = LONG_FUNCTIONS.iter().any(|(path, name, _)| *path == file.path && *name == f.name);
+            if f.lines.len() > FUNCTION_LINES && !excused {
+                faults.push(format!(
+                    "{}:{}: fn {} has {} lines",
+                    file.path,
+                    f.lines.start + 1,
+                    f.name,
+                    f.lines.len()
+                ));
+            }
+        }
+    }
+    assert_none("functions longer than 80 lines", faults);
+}
+
+#[test]
+fn files_are_about_one_thing() {
+    let mut faults = Vec::new();
+    for file in files().iter().filter(|f| f.ships()) {
+        let tests: usize = Source::new(&file.text).test_lines().iter().map(|range| range.len()).sum();
+        let lines = file.text.lines().count() - tests;
+        if lines > FILE_LINES && !LONG_FILES.iter().any(|(path, _)| *path == file.path) {
+            faults.push(format!("{}: {lines} lines", file.path));
+        }
+    }
+    assert_none("files longer than 500 lines", faults);
+}
+
+#[test]
+fn exceptions_are_still_needed() {
+    let files = files();
+    let exists = |path: &str| files.iter().any(|f| f.path == path);
+    let listed =
+        LONG_FUNCTIONS.iter().map(|(path, ..)| *path).chain(LONG_FILES.iter().map(|(path, _)| *path));
+    let rooms =
+        ROOMS.iter().flat_map(|(.., rooms)| rooms.iter().copied()).filter(|room| !room.ends_with('/'));
+    let gone: Vec<_> = listed.chain(rooms).filter(|path| !exists(path)).map(str::to_owned).collect();
+    assert_none("exceptions for files that are gone", gone);
+}
+
+#[test]
+fn each_thing_stays_in_its_room() {
+    let mut faults = Vec::new();
+    for (what, words, rooms) in ROOMS {
+        let words = Regex::new(words).unwrap();
+        for file in files().iter().filter(|f| f.ships() && !rooms.iter().any(|room| f.path.starts_with(room)))
+        {
+            let source = Source::new(&file.text);
+            let tests = source.test_lines();
+            for (n, line) in source.lines().enumerate() {
+                if words.is_match(line) && !line.contains("forbid(unsafe_code)") && !within(n, &tests) {
+                    faults.push(format!("{}:{} {what}: {}", file.path, n + 1, line.trim()));
+                }
+            }
+        }
+    }
+    assert_none("code outside its room", faults);
+}
+
+#[test]
+fn every_crate_takes_the_lints_of_the_house() {
+    let manifests: Vec<_> = files().into_iter().filter(|f| f.path.ends_with("/Cargo.toml")).collect();
+    assert!(manifests.len() >= 5);
+    let without = manifests
+        .iter()
+        .filter(|f| !f.path.starts_with("fuzz/") && !f.text.contains("[lints]\nworkspace = true"));
+    assert_none("crates without the workspace's lints", without.map(|f| f.path.clone()).collect());
+}
+
+#[test]
+fn proto_forbids_unsafe_code() {
+    let files = files();
+    let lib = files.iter().find(|f| f.path == "crates/proto/src/lib.rs").unwrap();
+    assert!(lib.text.contains("#![forbid(unsafe_code)]"));
+}
+
+/// Lines of any file that match a pattern, but for the files in which they must.
+fn lines_with(pattern: &str, allowed: &[&str]) -> Vec<String> {
+    let pattern = Regex::new(pattern).unwrap();
+    let mut found = Vec::new();
+    for file in
+        files().iter().filter(|f| f.path != "tests/tests/tidy.rs" && !allowed.contains(&f.path.as_str()))
+    {
+        for (n, line) in file.text.lines().enumerate().filter(|(_, line)| pattern.is_match(line)) {
+            found.push(format!("{}:{}: {}", file.path, n + 1, line.trim()));
+        }
+    }
+    found
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    assert_none("unfinished", lines_with(r"\b(todo!|unimplemented!|FIXME|XXX|TODO)", &[]));
+}
+
+#[test]
+fn no_path_of_one_machine_is_named() {
+    assert_none("local paths", lines_with(r"(^|[^\w.])/(work|root|home|tmp)/", &[]));
+}
+
+#[test]
+fn no_registry_host_is_named() {
+    let hosts = r"registry\.npmjs\.org|index\.crates\.io|static\.crates\.io|pypi\.org|proxy\.golang\.org";
+    assert_none("registry hosts", lines_with(hosts, &[]));
+}
+
+#[test]
+fn links_in_documents_lead_somewhere() {
+    let link = Regex::new(r"\]\(([^)#\s]+)(#[^)]*)?\)").unwrap();
+    let root = source_root();
+    let mut broken = Vec::new();
+    for file in files().iter().filter(|f| f.path.ends_with(".md")) {
+        let dir = root.join(&file.path).parent().map(PathBuf::from).unwrap();
+        for target in link.captures_iter(&file.text).map(|c| c[1].to_owned()) {
+            if !target.contains("://") && !target.starts_with("mailto:") && !dir.join(&target).exists() {
+                broken.push(format!("{}: {target}", file.path));
+            }
+        }
+    }
+    assert_none("broken links", broken);
+}
