@@ -1,0 +1,27 @@
+# make run     build Larder and start it before a slow sample site
+# make build   the program alone: target/release/larder
+# make check   the quick loop: format, lints, fast tests
+# make test    everything; installs what the tests need
+# make bench   the benchmarks of the crates
+
+CARGO ?= cargo
+
+.PHONY: run build check test bench
+
+build:
+	$(CARGO) build --release -p larder
+
+run: build
+	"$${CARGO_TARGET_DIR:-target}"/release/larder demo
+
+check:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) test --workspace --lib --bins
+	$(CARGO) test -p larder-tests --test tidy
+
+test:
+	scripts/test.sh
+
+bench:
+	$(CARGO) bench --workspace

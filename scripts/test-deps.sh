@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs what the tests need and only what is missing: Debian packages (MediaWiki with PHP, Node.js), the cache suite
+# from npm, cargo-deny. As root it needs no sudo.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+missing=()
+while read -r package; do
+    dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+done < <(sed 's/#.*//; /^[[:space:]]*$/d' tests/mediawiki/packages.txt)
+# Node.js may come from elsewhere than Debian.
+command -v node >/dev/null || missing+=(nodejs)
+command -v npm >/dev/null || missing+=(npm)
+command -v curl >/dev/null || missing+=(curl)
+if [ ${#missing[@]} -gt 0 ]; then
+    echo "installing: ${missing[*]}"
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+suite=tests/http-cache-tests
+if ! cmp -s "$suite/package-lock.json" "$suite/node_modules/.larder-lock"; then
+    echo "installing: the cache suite"
+    npm ci --prefix "$suite" --ignore-scripts --no-audit --no-fund --loglevel=error
+    cp "$suite/package-lock.json" "$suite/node_modules/.larder-lock"
+fi
+
+if ! cargo deny --version >/dev/null 2>&1; then
+    echo "installing: cargo-deny"
+    # Not optimised: it builds in a minute instead of five and runs in one second.
+    cargo install cargo-deny --locked --debug --quiet
+fi

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Everything that must hold, stage by stage. A failed stage does not stop the next, so that one run tells all.
+# The last line is "N passed, N failed": the tests cargo ran, and a failure for each other stage that failed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=${CARGO_TARGET_DIR:-target}
+mkdir -p "$target"
+log=$target/test.log
+: > "$log"
+broken=()
+timings=()
+
+# stage NAME COMMAND...: runs it, keeps its output in the log, notes its time and whether it failed. (Inside it `set -e`
+# does not hold: a command of several steps returns at the first that fails.)
+stage() {
+    local name=$1 started=$SECONDS status=0
+    shift
+    printf '\n== %s\n' "$name"
+    "$@" 2>&1 | tee -a "$log" || status=$?
+    timings+=("$(printf '%5d s  %s' $((SECONDS - started)) "$name")")
+    [ "$status" = 0 ] || broken+=("$name")
+}
+
+# The binary and the tests in one profile, so that everything is compiled once.
+build() {
+    cargo build --profile test --workspace --lib --bins --tests
+}
+
+tests() {
+    cargo test --workspace --no-fail-fast
+}
+
+# Every order of the store's concurrent steps. Its own target directory: --cfg loom changes every crate.
+loom() {
+    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" cargo test -p larder-store --release --test loom
+}
+
+# A short look for crashes; without a nightly compiler the same bodies run on their corpus as ordinary tests.
+fuzz() {
+    if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
+        echo "no nightly cargo-fuzz: the corpus was tried by the ordinary tests"
+        return
+    fi
+    local body
+    for body in fuzz/fuzz_targets/*.rs; do
+        cargo +nightly fuzz run "$(basename "$body" .rs)" -- -max_total_time="${FUZZ_SECONDS:-10}" -verbosity=0 || return
+    done
+}
+
+stage deps scripts/test-deps.sh
+stage format cargo fmt --all --check
+stage lints cargo clippy --workspace --all-targets -- -D warnings
+stage licences cargo deny check licenses bans sources
+stage build build
+stage tests tests
+if [ -f crates/store/tests/loom.rs ]; then stage loom loom; fi
+if [ -d fuzz ]; then stage fuzz fuzz; fi
+
+read -r passed failed < <(awk '/^test result:/ { passed += $4; failed += $6 } END { print passed + 0, failed + 0 }' "$log")
+for name in ${broken[@]+"${broken[@]}"}; do
+    # Failed tests are counted already; a stage that broke without one counts for itself.
+    case $name in
+    tests | loom) [ "$failed" -gt 0 ] || failed=$((failed + 1)) ;;
+    *) failed=$((failed + 1)) ;;
+    esac
+done
+
+printf '\n== times\n'
+printf '%s\n' "${timings[@]}"
+[ ${#broken[@]} = 0 ] || printf 'failed stages: %s\n' "${broken[*]}"
+printf '%d passed, %d failed\n' "$passed" "$failed" | tee "$target/test-summary"
+[ "$failed" = 0 ]
