@@ -1,5 +1,7 @@
 //! HTTP/1.1 as bytes: heads, targets, bodies, and the fields a cache must understand.
 
+pub mod date;
+pub mod etag;
 pub mod fields;
 pub mod framing;
 pub mod known;
@@ -8,6 +10,7 @@ pub mod reject;
 pub mod request;
 pub mod target;
 
+pub use etag::{EntityTag, TagKind};
 pub use fields::{Elements, Fields, Malformed, parse_fields};
 pub use httparse::{EMPTY_HEADER, Header};
 pub use known::{Known, KnownField};
