@@ -15,6 +15,7 @@
 pub mod answer;
 pub mod helper;
 pub mod larder;
+pub mod mediawiki;
 pub mod origin;
 pub mod origin_request;
 pub mod process;

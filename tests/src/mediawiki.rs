@@ -4,14 +4,15 @@
 //! for what the wiki holds and `router.php` for how renders are counted.
 
 use crate::answer::Answer;
+use crate::helper::{free_port, source_root};
 use crate::scratch::Scratch;
 use crate::wait::wait_until;
 use crate::wire::Wire;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// The name under which readers know the wiki: `$wgServer` is `http://` and this.
@@ -50,7 +51,7 @@ impl Wiki {
         let paths = std::fs::read_to_string(dir.file("paths.txt")).unwrap();
         let paths = paths.lines().map(str::to_owned).collect();
         // PHP cannot be asked which port it took, so one is found for it.
-        let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let addr = SocketAddr::from(([127, 0, 0, 1], free_port()));
         Wiki { addr, paths, php: None, dir }
     }
 
@@ -125,7 +126,7 @@ impl Drop for Wiki {
 }
 
 fn scripts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("mediawiki")
+    source_root().join("tests/mediawiki")
 }
 
 fn render(line: &str) -> Render {

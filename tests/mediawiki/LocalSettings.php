@@ -1,0 +1,73 @@
+<?php
+/**
+ * The wiki of the MediaWiki test: what an operator sets to put Larder in front of a wiki, and what keeps a test fast.
+ *
+ * Everything that differs from run to run comes from the environment:
+ *   LARDER_MW_DIR     directory for the databases and caches of this run
+ *   LARDER_MW_SERVER  URL under which readers see the wiki: Larder's address
+ *   LARDER_MW_CDN     address of Larder as host:port, to which MediaWiki sends its purges; unset: none are sent
+ */
+
+if ( !defined( 'MEDIAWIKI' ) ) {
+	exit;
+}
+
+$larderDir = getenv( 'LARDER_MW_DIR' );
+
+// What matters for the cache in front. docs/operations.md explains each line.
+$wgServer = getenv( 'LARDER_MW_SERVER' );
+$wgUseCdn = true;
+$wgCdnServers = array_filter( [ getenv( 'LARDER_MW_CDN' ) ] );
+// Believe X-Forwarded-For of the cache in front: recent changes then show the readers' addresses.
+$wgCdnServersNoPurge = [ '127.0.0.1' ];
+$wgCdnMaxAge = 18000;
+$wgUsePrivateIPs = true;
+// Jobs (purges of pages that use an edited template) run at the end of the request that caused them.
+$wgJobRunRate = 100;
+$wgRunJobsAsync = false;
+
+$wgSitename = 'Larder test wiki';
+$wgMetaNamespace = 'Project';
+$wgLanguageCode = 'en';
+$wgLocaltimezone = 'UTC';
+$wgScriptPath = '';
+$wgArticlePath = '/wiki/$1';
+$wgUsePathInfo = true;
+$wgSecretKey = str_repeat( '0123456789abcdef', 4 );
+$wgAuthenticationTokenVersion = '1';
+$wgEnableEmail = false;
+$wgEnableUploads = false;
+$wgPingback = false;
+$wgRateLimits = [];
+$wgDefaultSkin = 'vector';
+wfLoadSkin( 'Vector' );
+
+// One SQLite file for everything; the run's directory is thrown away, so nothing waits for the disk.
+$wgDBtype = 'sqlite';
+$wgDBname = 'wiki';
+$wgSQLiteDataDir = "$larderDir/data";
+$wgDBservers = [ [
+	'type' => 'sqlite',
+	'dbname' => $wgDBname,
+	'dbDirectory' => $wgSQLiteDataDir,
+	'variables' => [ 'synchronous' => 'OFF' ],
+	'trxMode' => 'IMMEDIATE',
+	'flags' => DBO_DEFAULT,
+	'load' => 1,
+] ];
+$wgObjectCaches[CACHE_DB] = [
+	'class' => SqlBagOStuff::class,
+	'loggroup' => 'SQLBagOStuff',
+	'server' => [
+		'type' => 'sqlite',
+		'dbname' => 'wikicache',
+		'tablePrefix' => '',
+		'variables' => [ 'synchronous' => 'OFF' ],
+		'dbDirectory' => $wgSQLiteDataDir,
+		'trxMode' => 'IMMEDIATE',
+		'flags' => 0,
+	],
+];
+$wgMainCacheType = CACHE_NONE;
+$wgCacheDirectory = "$larderDir/cache";
+$wgLocalisationCacheConf['store'] = 'array';
