@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl};
 use regex::Regex;
 
 /// Everything a server needs to know.
@@ -423,8 +424,8 @@ pub struct RequestView<'a> {
 /// When a rule applies: all that is given must match.
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
-    /// The whole path without query.
-    pub path: Option<Glob>,
+    /// One of these over the whole path without query; empty: any path.
+    pub paths: Vec<Glob>,
     /// Anywhere in the path without query.
     pub path_regex: Option<Regex>,
     /// One of these; empty: any method.
@@ -438,7 +439,7 @@ pub struct Matcher {
 impl Matcher {
     /// Whether the request is one of those meant.
     pub fn matches(&self, request: &RequestView<'_>) -> bool {
-        self.path.as_ref().is_none_or(|glob| glob.matches(request.path.as_bytes()))
+        (self.paths.is_empty() || self.paths.iter().any(|glob| glob.matches(request.path.as_bytes())))
             && (self.methods.is_empty() || self.methods.iter().any(|method| method == request.method))
             && self.path_regex.as_ref().is_none_or(|regex| regex.is_match(request.path))
             && self.cookie.as_ref().is_none_or(|pattern| {
@@ -509,9 +510,6 @@ impl Rule {
     }
 }
 
-/// The cache policy of `larder_proto::rules`, with this configuration's names. See `RulePolicy::cache`.
-pub use cache::{CacheAction, CachePolicy};
-
 /// What becomes of a request and its response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RulePolicy {
@@ -519,21 +517,16 @@ pub struct RulePolicy {
     pub pass: bool,
     /// A request with one of these cookies (and not ignored) is passed: the anonymous-visitor rule.
     pub bypass_cookies: Arc<[CookiePattern]>,
-    /// Cookies treated as if they were not there: for `bypass_cookies`, for `Vary: Cookie`, and not sent to the origin
-    /// with a request whose response may be stored.
+    /// Cookies treated as if they were not there; see `significant_cookies`.
     pub ignore_cookies: Arc<[Glob]>,
-    /// The only cookies that count for `Vary: Cookie`; None: all that are not ignored.
-    pub vary_cookies: Option<Arc<[Glob]>>,
     /// Query parameters left out of key and request.
     pub drop_query: Arc<[Glob]>,
     /// Query parameters sorted in key and request.
     pub sort_query: bool,
     /// Larger bodies are delivered and not stored.
     pub max_object: u64,
-    /// `s-maxage` is for us: not sent on to the client.
-    pub strip_s_maxage: bool,
     /// What RFC 9111 leaves to the operator.
-    pub cache: CachePolicy,
+    pub cache: Policy,
 }
 
 impl Default for RulePolicy {
@@ -542,12 +535,10 @@ impl Default for RulePolicy {
             pass: false,
             bypass_cookies: Arc::new([]),
             ignore_cookies: Arc::new([]),
-            vary_cookies: None,
             drop_query: Arc::new([]),
             sort_query: false,
             max_object: 1 << 30,
-            strip_s_maxage: false,
-            cache: CachePolicy::default(),
+            cache: Policy::default(),
         }
     }
 }
@@ -567,24 +558,16 @@ impl RulePolicy {
         self.ignore_cookies.iter().any(|glob| glob.matches(name))
     }
 
-    /// Whether a cookie counts for `Vary: Cookie`.
-    pub fn varies_on_cookie(&self, name: &[u8]) -> bool {
-        !self.ignores_cookie(name)
-            && self.vary_cookies.as_ref().is_none_or(|list| list.iter().any(|glob| glob.matches(name)))
-    }
-
-    /// Appends the cookies of `line` that `keep` says to keep, as a `Cookie` value, to `out`.
-    pub fn filter_cookies(line: &[u8], mut keep: impl FnMut(&[u8]) -> bool, out: &mut Vec<u8>) {
-        for (name, value) in cookies(line) {
-            if keep(name) {
-                if !out.is_empty() {
-                    out.extend_from_slice(b"; ");
-                }
-                out.extend_from_slice(name);
-                out.push(b'=');
-                out.extend_from_slice(value);
-            }
+    /// A `Cookie` value without the ignored cookies: what `Vary: Cookie` compares, and what the origin is sent with a
+    /// request whose answer may be stored. Borrowed when none is ignored; empty when all are.
+    pub fn significant_cookies<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.ignore_cookies.is_empty() || !cookies(line).any(|(name, _)| self.ignores_cookie(name)) {
+            return Cow::Borrowed(line);
         }
+        let pairs = line.split(|&b| b == b';').map(<[u8]>::trim_ascii).filter(|pair| !pair.is_empty());
+        let kept: Vec<&[u8]> =
+            pairs.filter(|pair| cookies(pair).any(|(name, _)| !self.ignores_cookie(name))).collect();
+        Cow::Owned(kept.join(&b"; "[..]))
     }
 }
 
@@ -622,61 +605,30 @@ overlay! {
         pass: bool,
         bypass_cookies: Arc<[CookiePattern]>,
         ignore_cookies: Arc<[Glob]>,
-        vary_cookies: Option<Arc<[Glob]>>,
         drop_query: Arc<[Glob]>,
         sort_query: bool,
         max_object: u64,
-        strip_s_maxage: bool,
     } nested { cache: CacheAction }
 }
 
-mod cache {
-    //! The part of a policy that the pure rules read.
-
-    use std::time::Duration;
-
-    /// What RFC 9111 leaves to the operator. Durations have whole seconds.
-    #[derive(Clone, Debug, Default, PartialEq)]
-    pub struct CachePolicy {
-        /// Store and reuse although the response forbids it.
-        pub force: bool,
-        /// Freshness instead of what the response says.
-        pub ttl: Option<Duration>,
-        /// Freshness of error responses (status 400 and above) that say nothing about it.
-        pub error_ttl: Option<Duration>,
-        /// stale-while-revalidate where the response gives none.
-        pub grace: Duration,
-        /// stale-if-error where the response gives none.
-        pub keep: Duration,
-        /// Heuristic freshness: never less than this.
-        pub refresh_min: Duration,
-        /// Heuristic freshness: percent of the time since `Last-Modified`.
-        pub refresh_percent: u32,
-        /// Heuristic freshness: never more than this.
-        pub refresh_max: Duration,
-        /// Store responses that carry `Set-Cookie`.
-        pub allow_set_cookie: bool,
-        /// Store responses to requests with `Authorization` without being told so.
-        pub allow_authorization: bool,
-        /// Obey `Cache-Control` of requests.
-        pub client_cache_control: bool,
-    }
-
-    overlay! {
-        /// What a rule sets of `CachePolicy`; fields are described there. None: not this rule's concern.
-        CacheAction over CachePolicy {
-            force: bool,
-            ttl: Option<Duration>,
-            error_ttl: Option<Duration>,
-            grace: Duration,
-            keep: Duration,
-            refresh_min: Duration,
-            refresh_percent: u32,
-            refresh_max: Duration,
-            allow_set_cookie: bool,
-            allow_authorization: bool,
-            client_cache_control: bool,
-        }
+overlay! {
+    /// What a rule sets of `larder_proto::rules::Policy`; fields are described there. None: not this rule's concern.
+    CacheAction over Policy {
+        ttl: Option<u32>,
+        status_ttl: Vec<StatusTtl>,
+        grace: Option<u32>,
+        keep: Option<u32>,
+        disconnected: u32,
+        refresh: Option<RefreshPattern>,
+        allow_set_cookie: bool,
+        allow_authorization: bool,
+        force_cache: bool,
+        stale_against_origin: bool,
+        honour_client_cc: bool,
+        targets: Vec<String>,
+        surrogate: bool,
+        strip_s_maxage: bool,
+        vary_cookies: Vec<String>,
     }
 }
 
@@ -700,3 +652,6 @@ pub enum LogFormat {
     /// One JSON object per line.
     Json,
 }
+
+#[cfg(test)]
+mod tests;
