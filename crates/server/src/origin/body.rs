@@ -1,36 +1,164 @@
 //! The content of a response.
 
+use std::{future::poll_fn, mem, pin::Pin, rc::Rc};
+
 use bytes::Bytes;
 use http::HeaderMap;
+use hyper::body::{Body as _, Frame, Incoming};
+use tokio::time::Instant;
 
-use super::OriginError;
+use super::{
+    OriginError,
+    patience::{Late, patiently},
+    pool::Lease,
+    upload::Progress,
+};
 
-/// The content of a response, read piece by piece.
+/// How the end of the content is known (RFC 9112 section 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// There is no content, whatever the fields say: HEAD, 204, 304.
+    None,
+    /// Content-Length.
+    Length(u64),
+    /// Transfer-Encoding: chunked.
+    Chunked,
+    /// The end of the connection.
+    Close,
+}
+
+/// The content of a response, read piece by piece; it holds the connection. Dropped before its end, it closes the
+/// connection, so that an origin is not read for nobody.
 #[derive(Debug)]
 pub struct Body {
+    state: State,
+    framing: Framing,
     trailers: Option<HeaderMap>,
-    declared: Option<u64>,
-    close_delimited: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Reading(Box<Reading>),
+    Complete,
+    Broken,
+}
+
+#[derive(Debug)]
+struct Reading {
+    incoming: Incoming,
+    lease: Lease,
+    progress: Rc<Progress>,
+    total: Option<Instant>,
 }
 
 impl Body {
-    /// The next piece; `Ok(None)` at a complete end only. Cancel safe.
-    pub async fn chunk(&mut self) -> Result<Option<Bytes>, OriginError> {
-        Err(OriginError::Truncated)
+    pub(super) fn empty() -> Body {
+        Body { state: State::Complete, framing: Framing::None, trailers: None }
     }
 
-    /// The trailer section, after `chunk` returned `Ok(None)`.
+    pub(super) fn new(
+        incoming: Incoming,
+        framing: Framing,
+        lease: Lease,
+        progress: Rc<Progress>,
+        total: Option<Instant>,
+    ) -> Body {
+        let reading = Box::new(Reading { incoming, lease, progress, total });
+        let mut body = Body { state: State::Reading(reading), framing, trailers: None };
+        body.settle();
+        body
+    }
+
+    /// The next piece, never empty. `Ok(None)` at a *complete* end only: short of Content-Length, broken chunking, a
+    /// reset or a timeout are errors, and remain errors when asked again. Cancel safe.
+    ///
+    /// Content delimited by the end of the connection is complete when the connection ends in order (RFC 9112 section 8);
+    /// see [`Body::close_delimited`].
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, OriginError> {
+        loop {
+            let reading = match &mut self.state {
+                State::Reading(reading) => reading,
+                State::Complete => return Ok(None),
+                State::Broken => return Err(OriginError::Truncated),
+            };
+            match reading.frame().await {
+                Ok(Some(frame)) => {
+                    if let Some(data) = self.take(frame) {
+                        return Ok(Some(data));
+                    }
+                }
+                Ok(None) => self.complete(),
+                Err(error) => return Err(self.fail(error)),
+            }
+        }
+    }
+
+    /// The trailer section, once, after [`Body::chunk`] returned `Ok(None)`.
     pub fn trailers(&mut self) -> Option<HeaderMap> {
         self.trailers.take()
     }
 
-    /// Bytes of content that will come: Content-Length, or 0 where there is none; None when it is not known.
+    /// Bytes of content in all: Content-Length, or 0 where there is no content (HEAD, 204, 304, 101, whatever their
+    /// fields say). None when the end only will tell.
     pub fn declared_length(&self) -> Option<u64> {
-        self.declared
+        match self.framing {
+            Framing::None => Some(0),
+            Framing::Length(length) => Some(length),
+            Framing::Chunked | Framing::Close => None,
+        }
     }
 
-    /// The end of the content is the end of the connection, so that completeness cannot be known (RFC 9112 section 8).
+    /// The end of the content is the end of the connection (HTTP/1.0 style), so that nobody can know that it is complete.
     pub fn close_delimited(&self) -> bool {
-        self.close_delimited
+        self.framing == Framing::Close
+    }
+
+    fn take(&mut self, frame: Frame<Bytes>) -> Option<Bytes> {
+        match frame.into_data() {
+            Ok(data) => {
+                self.settle();
+                (!data.is_empty()).then_some(data)
+            }
+            Err(other) => {
+                self.trailers = other.into_trailers().ok();
+                None
+            }
+        }
+    }
+
+    /// Gives the connection back with the last byte, not only when the caller asks for what follows it.
+    fn settle(&mut self) {
+        if matches!(&self.state, State::Reading(reading) if reading.incoming.is_end_stream()) {
+            self.complete();
+        }
+    }
+
+    fn complete(&mut self) {
+        if let State::Reading(reading) = mem::replace(&mut self.state, State::Complete) {
+            reading.lease.finish();
+        }
+    }
+
+    fn fail(&mut self, error: OriginError) -> OriginError {
+        if let State::Reading(reading) = mem::replace(&mut self.state, State::Broken) {
+            reading.lease.pool().counters.count_failure(&error);
+        }
+        error
+    }
+}
+
+impl Reading {
+    async fn frame(&mut self) -> Result<Option<Frame<Bytes>>, OriginError> {
+        let between_bytes = self.lease.pool().settings.between_bytes_timeout;
+        let incoming = &mut self.incoming;
+        let next = poll_fn(|cx| Pin::new(&mut *incoming).poll_frame(cx));
+        match patiently(next, &self.progress, between_bytes, self.total).await {
+            Ok(None) => Ok(None),
+            Ok(Some(Ok(frame))) => Ok(Some(frame)),
+            Ok(Some(Err(_))) if self.progress.aborted() => Err(OriginError::BodyAborted),
+            Ok(Some(Err(_))) => Err(OriginError::Truncated),
+            Err(Late::Silent) => Err(OriginError::BetweenBytesTimeout),
+            Err(Late::Total) => Err(OriginError::TotalTimeout),
+        }
     }
 }

@@ -1,0 +1,202 @@
+//! A request as it is written to the origin: target, Host, framing.
+
+use std::{borrow::Cow, rc::Rc, sync::Arc};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Uri, header, uri::PathAndQuery};
+
+use super::{
+    Interim, InterimHead, OriginCounters, OriginError, Request, RequestBody,
+    counters::count,
+    upload::{Progress, Upload},
+};
+use crate::settings::OriginSettings;
+
+/// What the meaning of a response depends on.
+#[derive(Clone)]
+pub(super) struct Asked {
+    pub(super) method: Method,
+    pub(super) upgrade: bool,
+}
+
+/// Everything of a request but its body, so that it can be written twice.
+#[derive(Clone)]
+pub(super) struct Outgoing {
+    pub(super) asked: Asked,
+    uri: Uri,
+    headers: HeaderMap,
+    interim: Option<(Interim, Arc<OriginCounters>)>,
+}
+
+impl Outgoing {
+    /// Takes a request apart and makes it fit for the wire.
+    pub(super) fn new(
+        request: Request,
+        interim: Option<(Interim, Arc<OriginCounters>)>,
+        settings: &OriginSettings,
+    ) -> Result<(Outgoing, RequestBody), OriginError> {
+        let Request { method, target, mut headers, body, upgrade } = request;
+        if method == Method::CONNECT {
+            return Err(OriginError::Unsendable("CONNECT has no origin-form".to_owned()));
+        }
+        let uri = uri(&target)?;
+        set_host(&mut headers, settings)?;
+        set_framing(&mut headers, &method, &body);
+        if upgrade {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+        }
+        Ok((Outgoing { asked: Asked { method, upgrade }, uri, headers, interim }, body))
+    }
+
+    /// The request for hyper.
+    pub(super) fn build(self, body: RequestBody, progress: Rc<Progress>) -> http::Request<Upload> {
+        let mut request = http::Request::new(Upload::new(body, progress));
+        *request.method_mut() = self.asked.method;
+        *request.uri_mut() = self.uri;
+        *request.headers_mut() = self.headers;
+        if let Some((interim, counters)) = self.interim {
+            hyper::ext::on_informational(&mut request, move |head| {
+                count(&counters.interim);
+                let head = InterimHead { status: head.status().as_u16(), headers: head.headers().clone() };
+                if interim.try_send(head).is_err() {
+                    count(&counters.interim_dropped);
+                }
+            });
+        }
+        request
+    }
+}
+
+fn uri(target: &str) -> Result<Uri, OriginError> {
+    let unsendable = || OriginError::Unsendable(format!("the target {target:?} is not origin-form"));
+    // A fragment would be cut off silently.
+    if target.contains('#') {
+        return Err(unsendable());
+    }
+    let bytes = Bytes::from(percent_encode(target).into_owned());
+    PathAndQuery::from_maybe_shared(bytes).map(Uri::from).map_err(|_| unsendable())
+}
+
+/// `"`, `<` and `>` are no characters of a URI, but there are clients that send them, and the `http` crate refuses them.
+fn percent_encode(target: &str) -> Cow<'_, str> {
+    if !target.contains(['"', '<', '>']) {
+        return Cow::Borrowed(target);
+    }
+    Cow::Owned(target.replace('"', "%22").replace('<', "%3C").replace('>', "%3E"))
+}
+
+/// The configured Host, else the client's, else the origin's own name (an HTTP/1.0 client need not send one).
+fn set_host(headers: &mut HeaderMap, settings: &OriginSettings) -> Result<(), OriginError> {
+    let host = match &settings.host_header {
+        Some(host) => host.clone(),
+        None if headers.contains_key(header::HOST) => return Ok(()),
+        None => authority(&settings.host, settings.port),
+    };
+    let value = HeaderValue::try_from(host).map_err(|_| OriginError::Unsendable("the Host".to_owned()))?;
+    headers.insert(header::HOST, value);
+    Ok(())
+}
+
+fn authority(host: &str, port: u16) -> String {
+    match (host.contains(':'), port) {
+        (true, 80) => format!("[{host}]"),
+        (true, _) => format!("[{host}]:{port}"),
+        (false, 80) => host.to_owned(),
+        (false, _) => format!("{host}:{port}"),
+    }
+}
+
+/// Framing is ours to say (RFC 9112 section 6). hyper would not chunk the body of a GET by itself.
+fn set_framing(headers: &mut HeaderMap, method: &Method, body: &RequestBody) {
+    headers.remove(header::CONTENT_LENGTH);
+    headers.remove(header::TRANSFER_ENCODING);
+    match body {
+        RequestBody::Stream { length: Some(length), .. } => {
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(*length));
+        }
+        RequestBody::Stream { length: None, .. } => {
+            headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
+        RequestBody::Empty if [Method::POST, Method::PUT, Method::PATCH].contains(method) => {
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+        RequestBody::Empty => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outgoing(
+        target: &str,
+        headers: HeaderMap,
+        settings: &OriginSettings,
+    ) -> Result<Outgoing, OriginError> {
+        let request = Request {
+            method: Method::GET,
+            target: target.to_owned(),
+            headers,
+            body: RequestBody::Empty,
+            upgrade: false,
+        };
+        Outgoing::new(request, None, settings).map(|(outgoing, _)| outgoing)
+    }
+
+    fn sent_target(target: &str) -> Option<String> {
+        outgoing(target, HeaderMap::new(), &OriginSettings::default()).ok().map(|o| o.uri.to_string())
+    }
+
+    #[test]
+    fn targets_go_out_as_they_came() {
+        for target in [
+            "/",
+            "/a?b=c",
+            "//host/path",
+            "/a//b",
+            "/%2e%2e/",
+            "*",
+            "/?",
+            "/w|x^y`z{1}[2]\\",
+            "/\u{fc}?\u{fc}",
+        ] {
+            assert_eq!(sent_target(target).as_deref(), Some(target));
+        }
+        assert_eq!(sent_target("/a?q=\"<b>\"").as_deref(), Some("/a?q=%22%3Cb%3E%22"));
+    }
+
+    #[test]
+    fn what_is_not_origin_form_is_refused() {
+        for target in ["", "a", "http://host/", "/a#b", "/a b", "/a\r\nX: y", "/\0"] {
+            assert_eq!(sent_target(target), None, "{target:?}");
+        }
+    }
+
+    #[test]
+    fn host_is_the_configured_one_or_the_clients_or_the_origins() {
+        let mut settings =
+            OriginSettings { host: "10.0.0.1".to_owned(), port: 9000, ..OriginSettings::default() };
+        let clients = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("wiki.example.org"))]);
+        let host = |headers: &HeaderMap, settings: &OriginSettings| {
+            outgoing("/", headers.clone(), settings).expect("sendable").headers[header::HOST].clone()
+        };
+        assert_eq!(host(&clients, &settings), "wiki.example.org");
+        assert_eq!(host(&HeaderMap::new(), &settings), "10.0.0.1:9000");
+        settings.host_header = Some("inner.example".to_owned());
+        assert_eq!(host(&clients, &settings), "inner.example");
+        assert_eq!(authority("::1", 80), "[::1]");
+        assert_eq!(authority("::1", 81), "[::1]:81");
+        assert_eq!(authority("a", 80), "a");
+    }
+
+    #[test]
+    fn the_clients_framing_is_replaced() {
+        let smuggled = HeaderMap::from_iter([
+            (header::CONTENT_LENGTH, HeaderValue::from_static("7")),
+            (header::TRANSFER_ENCODING, HeaderValue::from_static("chunked")),
+        ]);
+        let sent = outgoing("/", smuggled, &OriginSettings::default()).expect("sendable");
+        assert!(!sent.headers.contains_key(header::CONTENT_LENGTH));
+        assert!(!sent.headers.contains_key(header::TRANSFER_ENCODING));
+    }
+}

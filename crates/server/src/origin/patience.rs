@@ -1,0 +1,45 @@
+//! How long to wait for an origin.
+
+use std::pin::pin;
+
+use tokio::time::{Duration, Instant};
+
+use super::{
+    connect::{earlier, within},
+    upload::Progress,
+};
+
+/// Which patience ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Late {
+    /// The origin was silent for too long.
+    Silent,
+    /// The exchange as a whole took too long.
+    Total,
+}
+
+/// Waits for `future` as long as the origin is not silent for `limit` and the exchange not older than `total`. Time in
+/// which the origin waits for the client's body does not count as its silence.
+pub(super) async fn patiently<F: Future>(
+    future: F,
+    progress: &Progress,
+    limit: Duration,
+    total: Option<Instant>,
+) -> Result<F::Output, Late> {
+    let since = Instant::now();
+    let mut future = pin!(future);
+    loop {
+        // Asked first: an origin that always has one more byte ready would never let a timer fire.
+        if total.is_some_and(|total| total <= Instant::now()) {
+            return Err(Late::Total);
+        }
+        let until = earlier(progress.deadline(since, limit), total);
+        if let Some(output) = within(until, future.as_mut()).await {
+            return Ok(output);
+        }
+        let now = Instant::now();
+        if progress.deadline(since, limit).is_some_and(|silent| silent <= now) {
+            return Err(Late::Silent);
+        }
+    }
+}

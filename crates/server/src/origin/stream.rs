@@ -1,0 +1,184 @@
+//! The TCP connection to an origin, as hyper reads and writes it.
+//!
+//! The socket is shared (`Arc`) by the connection task, which reads and writes, and the pool, which has to know two
+//! things about it that hyper does not tell:
+//!
+//! - whether any byte of an answer has come, which decides whether a request may be sent again;
+//! - whether an idle connection is dead *now*: the task may not have been polled since the origin closed it.
+//!
+//! Writing to an origin that has answered early and closed (a 413 in the middle of an upload) fails, and hyper would
+//! then drop the answer that lies in our receive buffer. So a failed write is swallowed here: reading goes on, and
+//! brings the answer or the error (RFC 9112 section 9.5 wants a client to look for that answer).
+
+use std::{
+    io::{self, IoSlice},
+    net::Shutdown,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use rustix::net::{RecvFlags, recv};
+use socket2::SockRef;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    sync::OwnedSemaphorePermit,
+};
+
+use super::OriginError;
+
+/// A socket and what is known about it.
+#[derive(Debug)]
+pub(super) struct Socket {
+    tcp: TcpStream,
+    received: AtomicU64,
+    write_failed: AtomicBool,
+    /// The right to have a connection, kept here while a tunnel has the socket.
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl Socket {
+    pub(super) fn new(tcp: TcpStream) -> Arc<Socket> {
+        Arc::new(Socket {
+            tcp,
+            received: AtomicU64::new(0),
+            write_failed: AtomicBool::new(false),
+            permit: Mutex::new(None),
+        })
+    }
+
+    /// Bytes received so far.
+    pub(super) fn received(&self) -> u64 {
+        self.received.load(Relaxed)
+    }
+
+    /// Whether an idle connection may carry a request: still open, and nothing has come that nobody asked for (an
+    /// answer taken for the wrong request would be a poisoned page).
+    pub(super) fn is_quiet(&self) -> bool {
+        let mut byte = [0_u8; 1];
+        let peeked = recv(&self.tcp, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        matches!(peeked, Err(error) if error == rustix::io::Errno::WOULDBLOCK)
+    }
+
+    /// Keeps the permit for as long as the socket is open.
+    pub(super) fn hold(&self, permit: Option<OwnedSemaphorePermit>) {
+        *self.permit.lock() = permit;
+    }
+
+    /// True when the failed write is to be taken for a success.
+    fn swallow(&self, error: &io::Error) -> bool {
+        let gone = matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
+        if gone {
+            self.write_failed.store(true, Relaxed);
+        }
+        gone
+    }
+}
+
+/// A connection to an origin: bytes in both directions. Dropping it closes it.
+#[derive(Debug)]
+pub struct OriginStream {
+    socket: Arc<Socket>,
+}
+
+impl OriginStream {
+    pub(super) fn new(socket: Arc<Socket>) -> OriginStream {
+        OriginStream { socket }
+    }
+
+    fn poll_write_with(
+        &self,
+        cx: &mut Context<'_>,
+        offered: usize,
+        write: impl Fn(&TcpStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        let socket = &*self.socket;
+        if socket.write_failed.load(Relaxed) {
+            return Poll::Ready(Ok(offered));
+        }
+        loop {
+            ready!(socket.tcp.poll_write_ready(cx))?;
+            match write(&socket.tcp) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if socket.swallow(&error) => return Poll::Ready(Ok(offered)),
+                done => return Poll::Ready(done),
+            }
+        }
+    }
+}
+
+impl AsyncRead for OriginStream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let socket = &*self.socket;
+        loop {
+            ready!(socket.tcp.poll_read_ready(cx))?;
+            match socket.tcp.try_read_buf(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+                Ok(read) => {
+                    socket.received.fetch_add(read as u64, Relaxed);
+                    return Poll::Ready(Ok(()));
+                }
+            }
+        }
+    }
+}
+
+impl AsyncWrite for OriginStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_with(cx, buf.len(), |tcp| tcp.try_write(buf))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let offered = bufs.iter().map(|buf| buf.len()).sum();
+        self.poll_write_with(cx, offered, |tcp| tcp.try_write_vectored(bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match SockRef::from(&self.socket.tcp).shutdown(Shutdown::Write) {
+            Err(error) if error.kind() != io::ErrorKind::NotConnected => Poll::Ready(Err(error)),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+/// A connection after `101 Switching Protocols`. It counts against the origin's connection limit until it is dropped.
+#[derive(Debug)]
+pub struct Tunnel {
+    /// The connection, in the new protocol.
+    pub stream: OriginStream,
+    /// Bytes of the new protocol that came with the 101, to be taken before anything is read from `stream`.
+    pub early: Bytes,
+}
+
+/// Turns [`super::Response::upgraded`] into the bare connection.
+///
+/// Once an origin's 101 is passed on, nothing of HTTP is left: no timeout of [`crate::settings::OriginSettings`] applies, and it is for
+/// the caller to end a tunnel that stands still.
+pub async fn tunnel(upgraded: OnUpgrade) -> Result<Tunnel, OriginError> {
+    let upgraded = upgraded.await.map_err(|_| OriginError::Truncated)?;
+    let parts = upgraded
+        .downcast::<TokioIo<OriginStream>>()
+        .map_err(|_| OriginError::Malformed("an upgraded connection that is not ours".to_owned()))?;
+    Ok(Tunnel { stream: parts.io.into_inner(), early: parts.read_buf })
+}

@@ -1,0 +1,158 @@
+//! The body of a request on its way to the origin, and who is being waited for.
+
+use std::{
+    cell::Cell,
+    fmt,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::{
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use super::{BodyFrame, RequestBody};
+
+/// Who has to do the next thing in an exchange. The origin's timeouts run only while the origin is the one.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    /// The client has not sent more of its body yet. (Its own timeouts are kept by the HTTP side.)
+    Client,
+    /// Since then the origin has to read, or to answer.
+    Origin(Instant),
+}
+
+/// How far one exchange is; shared by the body being sent and whoever waits for the answer.
+#[derive(Debug)]
+pub(super) struct Progress {
+    turn: Cell<Turn>,
+    aborted: Cell<bool>,
+}
+
+impl Progress {
+    pub(super) fn new() -> Rc<Progress> {
+        Rc::new(Progress { turn: Cell::new(Turn::Origin(Instant::now())), aborted: Cell::new(false) })
+    }
+
+    /// When the origin has been silent for `limit`, if it stays so: counted from `since` or from its turn, whichever is
+    /// later. While it is the client's turn, the earliest moment that could be.
+    pub(super) fn deadline(&self, since: Instant, limit: Duration) -> Option<Instant> {
+        match self.turn.get() {
+            Turn::Client => Instant::now().checked_add(limit),
+            Turn::Origin(turn) => turn.max(since).checked_add(limit),
+        }
+    }
+
+    /// The client's body failed, and the request was cut off.
+    pub(super) fn aborted(&self) -> bool {
+        self.aborted.get()
+    }
+
+    fn origins_turn(&self) {
+        self.turn.set(Turn::Origin(Instant::now()));
+    }
+}
+
+/// The error hyper gets instead of a clean end; the connection is closed at once.
+#[derive(Debug)]
+pub(super) struct Aborted;
+
+impl fmt::Display for Aborted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the request body was aborted")
+    }
+}
+
+impl std::error::Error for Aborted {}
+
+/// The body as hyper takes it.
+#[derive(Debug)]
+pub(super) struct Upload {
+    frames: Option<mpsc::Receiver<BodyFrame>>,
+    /// Bytes still owed; None is chunked.
+    owed: Option<u64>,
+    progress: Rc<Progress>,
+}
+
+impl Upload {
+    pub(super) fn new(body: RequestBody, progress: Rc<Progress>) -> Upload {
+        match body {
+            RequestBody::Empty | RequestBody::Stream { length: Some(0), .. } => {
+                Upload { frames: None, owed: Some(0), progress }
+            }
+            RequestBody::Stream { length, frames } => Upload { frames: Some(frames), owed: length, progress },
+        }
+    }
+
+    fn data(&mut self, data: Bytes) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
+        if let Some(owed) = &mut self.owed {
+            match owed.checked_sub(data.len() as u64) {
+                Some(left) => *owed = left,
+                None => return self.abort(),
+            }
+            if *owed == 0 {
+                self.frames = None;
+            }
+        }
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+
+    fn end(&mut self) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
+        if self.owed.is_some_and(|owed| owed > 0) {
+            return self.abort();
+        }
+        self.frames = None;
+        Poll::Ready(None)
+    }
+
+    fn abort(&mut self) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
+        self.frames = None;
+        self.progress.aborted.set(true);
+        Poll::Ready(Some(Err(Aborted)))
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = Aborted;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
+        let this = self.get_mut();
+        let Some(frames) = &mut this.frames else { return Poll::Ready(None) };
+        let Poll::Ready(frame) = frames.poll_recv(cx) else {
+            this.progress.turn.set(Turn::Client);
+            return Poll::Pending;
+        };
+        this.progress.origins_turn();
+        match frame {
+            Some(BodyFrame::Data(data)) => this.data(data),
+            Some(BodyFrame::Trailers(trailers)) if this.owed.is_none() => {
+                this.frames = None;
+                Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+            }
+            Some(BodyFrame::Trailers(_)) | None => this.end(),
+            Some(BodyFrame::Failed) => this.abort(),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.frames.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.owed.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+/// hyper drops the body when it is sent, and also when the origin wants no more of it.
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if matches!(self.progress.turn.get(), Turn::Client) {
+            self.progress.origins_turn();
+        }
+    }
+}
