@@ -1,5 +1,6 @@
 //! HTTP/1.1 as bytes: heads, targets, bodies, and the fields a cache must understand.
 
+pub mod cache_control;
 pub mod date;
 pub mod etag;
 pub mod fields;
@@ -8,8 +9,10 @@ pub mod known;
 pub mod method;
 pub mod reject;
 pub mod request;
+pub mod structured;
 pub mod target;
 
+pub use cache_control::{CacheControl, Restriction};
 pub use etag::{EntityTag, TagKind};
 pub use fields::{Elements, Fields, Malformed, parse_fields};
 pub use httparse::{EMPTY_HEADER, Header};
