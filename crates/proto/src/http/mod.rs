@@ -1,5 +1,6 @@
 //! HTTP/1.1 as bytes: heads, targets, bodies, and the fields a cache must understand.
 
+pub mod accept;
 pub mod cache_control;
 pub mod date;
 pub mod etag;
@@ -7,17 +8,22 @@ pub mod fields;
 pub mod framing;
 pub mod known;
 pub mod method;
+pub mod multipart;
+pub mod range;
 pub mod reject;
 pub mod request;
 pub mod structured;
 pub mod target;
 
+pub use accept::Codings;
 pub use cache_control::{CacheControl, Restriction};
 pub use etag::{EntityTag, TagKind};
 pub use fields::{Elements, Fields, Malformed, parse_fields};
 pub use httparse::{EMPTY_HEADER, Header};
 pub use known::{Known, KnownField};
 pub use method::Method;
+pub use multipart::Multipart;
+pub use range::{ByteRange, ContentRange, IfRange, RangeList, RangeSet, RangeSpec, Satisfied};
 pub use reject::{Reject, RejectReason};
 pub use request::{BodyFraming, HeadLimits, Parsed, RequestHead, Version, parse_request, slots};
 pub use target::{Authority, Form, Target};

@@ -1,0 +1,331 @@
+//! Accept-Encoding and Accept-Language, brought into one form for all who mean the same (RFC 9110 12.5.3, 12.5.4).
+//!
+//! Browsers write these fields in dozens of ways; a cache that keeps a variant for each has a variant for nobody.
+
+use super::fields::Elements;
+use std::ops::Deref;
+
+/// A weight in thousandths, 0 to 1000; `None` when it is none (RFC 9110 12.4.2).
+fn weight(value: &[u8]) -> Option<u16> {
+    let (whole, fraction) = match value {
+        [whole] => (*whole, &[][..]),
+        [whole, b'.', fraction @ ..] if fraction.len() <= 3 => (*whole, fraction),
+        _ => return None,
+    };
+    if !matches!(whole, b'0' | b'1') || !fraction.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let digit = |at: usize| fraction.get(at).map_or(0, |d| u16::from(d - b'0'));
+    let thousandths = u16::from(whole - b'0') * 1000 + digit(0) * 100 + digit(1) * 10 + digit(2);
+    (thousandths <= 1000).then_some(thousandths)
+}
+
+/// Value and weight of one element; without `q`, or with a weight that cannot be read, 1000 and 0.
+fn weighted(element: &[u8]) -> Option<(&[u8], u16)> {
+    let mut parts = Elements::parameters(element);
+    let value = parts.next()?;
+    let q = parts.find_map(|p| match p {
+        [b'q' | b'Q', b'=', q @ ..] => Some(weight(q).unwrap_or(0)),
+        _ => None,
+    });
+    Some((value, q.unwrap_or(1000)))
+}
+
+/// A set of content codings a client takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Codings(u8);
+
+impl Codings {
+    /// None but the identity: what a request without Accept-Encoding is taken to ask for. RFC 9110 12.5.3 would allow
+    /// any coding, but clients that do not send the field are those that decode nothing.
+    pub const IDENTITY: Self = Self(0);
+    /// `gzip`, `x-gzip`
+    pub const GZIP: Self = Self(1);
+    /// `br` (RFC 7932)
+    pub const BR: Self = Self(2);
+    /// `zstd` (RFC 8878)
+    pub const ZSTD: Self = Self(4);
+    /// `deflate`
+    pub const DEFLATE: Self = Self(8);
+    /// Not a coding: the identity is refused (`identity;q=0`, or `*;q=0` without identity).
+    const NO_IDENTITY: u8 = 16;
+    /// Not a coding: one was accepted that is not named here.
+    const OTHER: u8 = 32;
+    const NAMES: [(Self, &'static str); 4] =
+        [(Self::BR, "br"), (Self::DEFLATE, "deflate"), (Self::GZIP, "gzip"), (Self::ZSTD, "zstd")];
+
+    /// Reads the Accept-Encoding lines of a request. Weights above 0 make no difference.
+    pub fn parse<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let (mut accepted, mut refused, mut star, mut identity) = (0, 0, None, None);
+        for (name, q) in lines.into_iter().flat_map(Elements::of).filter_map(weighted) {
+            let bit = match Self::named(name) {
+                Some(coding) => coding.0,
+                None if name == b"*" => {
+                    star = Some(q > 0);
+                    continue;
+                }
+                None if name.eq_ignore_ascii_case(b"identity") => {
+                    identity = Some(q > 0);
+                    continue;
+                }
+                None => Self::OTHER,
+            };
+            if q > 0 {
+                accepted |= bit;
+            } else {
+                refused |= bit;
+            }
+        }
+        let all = Self::NAMES.iter().fold(0, |set, (coding, _)| set | coding.0);
+        let mut set = accepted;
+        if star == Some(true) {
+            set |= (all | Self::OTHER) & !refused;
+        }
+        if identity == Some(false) || (star == Some(false) && identity.is_none()) {
+            set |= Self::NO_IDENTITY;
+        }
+        Self(set)
+    }
+
+    /// The coding of that name, in any case.
+    pub fn named(name: &[u8]) -> Option<Self> {
+        if name.eq_ignore_ascii_case(b"x-gzip") {
+            return Some(Self::GZIP);
+        }
+        Self::NAMES.iter().find(|(_, n)| n.as_bytes().eq_ignore_ascii_case(name)).map(|(coding, _)| *coding)
+    }
+
+    /// Whether every coding of `other` is accepted.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Only the codings in both sets, and whether the identity is refused: for an origin known to use but some of them.
+    #[must_use]
+    pub const fn only(self, those: Self) -> Self {
+        Self(self.0 & (those.0 | Self::NO_IDENTITY))
+    }
+
+    /// Whether a representation without coding may be sent.
+    pub const fn identity(self) -> bool {
+        self.0 & Self::NO_IDENTITY == 0
+    }
+
+    /// Whether a coding was accepted that has no name here. A response in such a coding must not be kept under a
+    /// [`Codings::normalised`] key, which does not tell who accepts it.
+    pub const fn has_other(self) -> bool {
+        self.0 & Self::OTHER != 0
+    }
+
+    /// Whether a representation may be sent whose Content-Encoding has these elements. Several codings, or one without
+    /// a name here, may not.
+    pub fn allows<'a>(self, mut content_encoding: impl Iterator<Item = &'a [u8]>) -> bool {
+        match (content_encoding.next(), content_encoding.next()) {
+            (None, _) => self.identity(),
+            (Some(name), None) if name.eq_ignore_ascii_case(b"identity") => self.identity(),
+            (Some(name), None) => Self::named(name).is_some_and(|coding| self.contains(coding)),
+            (Some(_), Some(_)) => false,
+        }
+    }
+
+    /// The set in one form: names in order, `,` between them, `!identity` when that is refused; codings without a name
+    /// here are left out.
+    pub fn normalised(self) -> Normalised {
+        let mut out = Normalised { bytes: [0; NORMALISED], len: 0 };
+        for (_, name) in Self::NAMES.iter().filter(|(coding, _)| self.contains(*coding)) {
+            out.push(name);
+        }
+        if !self.identity() {
+            out.push("!identity");
+        }
+        out
+    }
+}
+
+/// Longest normal form: every name, every comma.
+const NORMALISED: usize = "br,deflate,gzip,zstd,!identity".len();
+
+/// A short text on the stack; reads as bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Normalised {
+    bytes: [u8; NORMALISED],
+    len: usize,
+}
+
+impl Normalised {
+    fn push(&mut self, name: &str) {
+        if self.len > 0 {
+            self.bytes[self.len] = b',';
+            self.len += 1;
+        }
+        self.bytes[self.len..self.len + name.len()].copy_from_slice(name.as_bytes());
+        self.len += name.len();
+    }
+}
+
+impl Deref for Normalised {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Languages looked at; a longer list is kept as it is, but for case and whitespace.
+const LANGUAGES: usize = 24;
+
+/// Writes the Accept-Language lines of a request in one form: lower-case, ordered by falling weight and then by name,
+/// without whitespace, weights without superfluous zeros. Nothing is allocated but what `out` needs to grow.
+///
+/// Languages of one weight are equally welcome (RFC 9110 12.5.4: their order is no preference one can rely on).
+pub fn write_languages<'a>(lines: impl Iterator<Item = &'a [u8]> + Clone, out: &mut Vec<u8>) {
+    let mut slots: [(u16, &[u8]); LANGUAGES] = [(0, b""); LANGUAGES];
+    let elements = || lines.clone().flat_map(Elements::of).filter_map(weighted);
+    let mut used = 0;
+    for (name, q) in elements() {
+        let Some(slot) = slots.get_mut(used) else {
+            return write_each(elements(), out);
+        };
+        *slot = (q, name);
+        used += 1;
+    }
+    let found = &mut slots[..used];
+    found.sort_unstable_by(|(qa, a), (qb, b)| qb.cmp(qa).then_with(|| compare(a, b)));
+    write_each(found.iter().map(|&(q, name)| (name, q)), out);
+}
+
+/// The languages a client likes best: those of the greatest weight above 0, as received.
+pub fn preferred_languages<'a>(
+    lines: impl Iterator<Item = &'a [u8]> + Clone,
+) -> impl Iterator<Item = &'a [u8]> {
+    let elements = lines.flat_map(Elements::of).filter_map(weighted);
+    let best = elements.clone().map(|(_, q)| q).max().unwrap_or(0);
+    elements.filter(move |&(_, q)| q == best && q > 0).map(|(name, _)| name)
+}
+
+fn compare(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+    a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase))
+}
+
+fn write_each<'a>(elements: impl Iterator<Item = (&'a [u8], u16)>, out: &mut Vec<u8>) {
+    for (index, (name, q)) in elements.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        out.extend(name.iter().map(u8::to_ascii_lowercase));
+        if q < 1000 {
+            write_weight(q, out);
+        }
+    }
+}
+
+fn write_weight(q: u16, out: &mut Vec<u8>) {
+    out.extend_from_slice(b";q=0");
+    let digits = [q / 100, q / 10 % 10, q % 10];
+    let used = digits.iter().rposition(|&d| d != 0).map_or(0, |last| last + 1);
+    if used > 0 {
+        out.push(b'.');
+        out.extend(digits[..used].iter().map(|&d| b'0' + d as u8));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn codings(line: &str) -> String {
+        String::from_utf8_lossy(&Codings::parse([line.as_bytes()]).normalised()).into_owned()
+    }
+
+    #[test]
+    fn encodings_in_one_form() {
+        for (line, expected) in [
+            ("", ""),
+            ("identity", ""),
+            ("gzip", "gzip"),
+            ("gzip, deflate, br, zstd", "br,deflate,gzip,zstd"),
+            ("br;q=1.0,GZIP;q=0.8 , deflate; q=0.001", "br,deflate,gzip"),
+            ("x-gzip", "gzip"),
+            ("gzip;q=0", ""),
+            ("gzip;q=0.000", ""),
+            ("gzip;q=2", ""),
+            ("gzip;q=", ""),
+            ("gzip;q=0.1234", ""),
+            ("gzip;level=9;Q=0.5", "gzip"),
+            ("*", "br,deflate,gzip,zstd"),
+            ("*, br;q=0", "deflate,gzip,zstd"),
+            ("br;q=0, *;q=0.1", "deflate,gzip,zstd"),
+            ("*;q=0", "!identity"),
+            ("gzip, *;q=0", "gzip,!identity"),
+            ("gzip, identity, *;q=0", "gzip"),
+            ("gzip, identity;q=0", "gzip,!identity"),
+            ("*, identity;q=0", "br,deflate,gzip,zstd,!identity"),
+            ("sdch, dcb", ""),
+        ] {
+            assert_eq!(codings(line), expected, "{line}");
+        }
+        assert!(Codings::parse([&b"sdch"[..]]).has_other() && !Codings::parse([&b"sdch;q=0, br"[..]]).has_other());
+        let some = Codings::parse([&b"gzip, br, identity;q=0"[..]]).only(Codings::GZIP);
+        assert_eq!(&*some.normalised(), b"gzip,!identity");
+    }
+
+    #[test]
+    fn what_may_be_sent() {
+        for (accepted, sent, expected) in [
+            ("gzip", &[][..], true),
+            ("gzip", &[&b"GZIP"[..]], true),
+            ("gzip", &[b"identity"], true),
+            ("gzip", &[b"br"], false),
+            ("gzip", &[b"gzip", b"gzip"], false),
+            ("*", &[b"compress"], false),
+            ("gzip, *;q=0", &[], false),
+        ] {
+            let set = Codings::parse([accepted.as_bytes()]);
+            assert_eq!(set.allows(sent.iter().copied()), expected, "{accepted} {sent:?}");
+        }
+    }
+
+    fn languages(lines: &[&str]) -> String {
+        let mut out = Vec::new();
+        write_languages(lines.iter().map(|l| l.as_bytes()), &mut out);
+        String::from_utf8(out).expect("ASCII in, ASCII out")
+    }
+
+    #[test]
+    fn languages_in_one_form() {
+        for (lines, expected) in [
+            (&[][..], ""),
+            (&["en, de"], "de,en"),
+            (&["eN", " De "], "de,en"),
+            (&["de-CH;q=0.80, en;q=1.000,fr ; q=0.9"], "en,fr;q=0.9,de-ch;q=0.8"),
+            (&["*;q=0, en;q=0.05"], "en;q=0.05,*;q=0"),
+            (&["en;q=1.5"], "en;q=0"),
+        ] {
+            assert_eq!(languages(lines), expected, "{lines:?}");
+        }
+        let many = vec!["En"; LANGUAGES + 1].join(" , ");
+        assert_eq!(languages(&[&many]), vec!["en"; LANGUAGES + 1].join(","));
+    }
+
+    #[test]
+    fn the_best_languages() {
+        let best = |line: &'static str| preferred_languages([line.as_bytes()].into_iter()).collect::<Vec<_>>();
+        assert_eq!(best("fr;q=0.5, de;q=1.0, en"), [b"de", b"en"]);
+        assert_eq!(best("fr;q=0"), Vec::<&[u8]>::new());
+    }
+
+    proptest! {
+        #[test]
+        fn the_normal_form_is_its_own(line in "[a-c*]{1,2}(;q=[01](\\.[0-9]{0,3})?)?(,[a-c*]{1,2}(;q=0\\.[0-9])?){0,5}") {
+            let once = languages(&[&line]);
+            prop_assert_eq!(languages(&[&once]), once);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(line in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = Codings::parse([&line[..]]).normalised().len();
+            write_languages([&line[..]].into_iter(), &mut Vec::new());
+        }
+    }
+}
