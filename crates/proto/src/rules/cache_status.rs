@@ -1,6 +1,6 @@
 //! Cache-Status (RFC 9211).
 
-/// Why a request was forwarded.
+/// Why a request was forwarded (RFC 9211 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forward {
     /// The cache was told not to handle the request.
@@ -21,10 +21,26 @@ pub enum Forward {
     Partial,
 }
 
+impl Forward {
+    /// The token of RFC 9211 2.2.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Bypass => "bypass",
+            Self::Method => "method",
+            Self::UriMiss => "uri-miss",
+            Self::VaryMiss => "vary-miss",
+            Self::Miss => "miss",
+            Self::Request => "request",
+            Self::Stale => "stale",
+            Self::Partial => "partial",
+        }
+    }
+}
+
 /// One member of Cache-Status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatus<'a> {
-    /// Answered from the store without the origin.
+    /// Answered from the store without the origin. `fwd`, `fwd_status`, `stored` and `collapsed` are not written then.
     pub hit: bool,
     /// Why it was forwarded.
     pub fwd: Option<Forward>,
@@ -41,9 +57,120 @@ pub struct CacheStatus<'a> {
 }
 
 impl CacheStatus<'_> {
-    /// Appends the member, `name` first (an sf-token or it is quoted).
+    /// Appends the member: `name` first (as a token where it is one, else as a string), then the parameters.
     pub fn write(&self, name: &str, out: &mut Vec<u8>) {
-        let _ = (name, out);
-        todo!()
+        write_token_or_string(name, out);
+        if self.hit {
+            out.extend_from_slice(b"; hit");
+        } else {
+            self.write_forward(out);
+        }
+        if let Some(ttl) = self.ttl {
+            out.extend_from_slice(b"; ttl=");
+            write_int(ttl, out);
+        }
+        if let Some(detail) = self.detail {
+            out.extend_from_slice(b"; detail=");
+            write_token_or_string(detail, out);
+        }
+    }
+
+    fn write_forward(&self, out: &mut Vec<u8>) {
+        if let Some(why) = self.fwd {
+            out.extend_from_slice(b"; fwd=");
+            out.extend_from_slice(why.as_str().as_bytes());
+        }
+        if let Some(status) = self.fwd_status {
+            out.extend_from_slice(b"; fwd-status=");
+            write_int(status.into(), out);
+        }
+        if self.stored {
+            out.extend_from_slice(b"; stored");
+        }
+        if self.collapsed {
+            out.extend_from_slice(b"; collapsed");
+        }
+    }
+}
+
+/// An sf-token as it is, anything else as an sf-string; what an sf-string cannot hold becomes `?` (RFC 8941 3.3.3).
+fn write_token_or_string(text: &str, out: &mut Vec<u8>) {
+    let token = text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'*')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&b));
+    if token {
+        out.extend_from_slice(text.as_bytes());
+        return;
+    }
+    out.push(b'"');
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b' '..=b'~' => out.push(byte),
+            _ => out.push(b'?'),
+        }
+    }
+    out.push(b'"');
+}
+
+/// An sf-integer: at most 15 digits (RFC 8941 3.3.1).
+fn write_int(value: i64, out: &mut Vec<u8>) {
+    const MAX: u64 = 999_999_999_999_999;
+    if value < 0 {
+        out.push(b'-');
+    }
+    let mut rest = value.unsigned_abs().min(MAX);
+    let mut digits = [0u8; 15];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(name: &str, status: CacheStatus<'_>) -> String {
+        let mut out = Vec::new();
+        status.write(name, &mut out);
+        String::from_utf8(out).expect("ASCII")
+    }
+
+    #[test]
+    fn the_examples_of_rfc_9211() {
+        let none = CacheStatus::default();
+        for (expected, status) in [
+            ("Larder; hit", CacheStatus { hit: true, ..none }),
+            ("Larder; hit; ttl=376", CacheStatus { hit: true, ttl: Some(376), ..none }),
+            ("Larder; hit; ttl=-412", CacheStatus { hit: true, ttl: Some(-412), ..none }),
+            ("Larder; fwd=uri-miss", CacheStatus { fwd: Some(Forward::UriMiss), ..none }),
+            ("Larder; fwd=stale; fwd-status=304", CacheStatus { fwd: Some(Forward::Stale), fwd_status: Some(304), ..none }),
+            ("Larder; fwd=uri-miss; stored", CacheStatus { fwd: Some(Forward::UriMiss), stored: true, ..none }),
+            (
+                "Larder; fwd=miss; collapsed; detail=private",
+                CacheStatus { fwd: Some(Forward::Miss), collapsed: true, detail: Some("private"), ..none },
+            ),
+        ] {
+            assert_eq!(written("Larder", status), expected);
+        }
+    }
+
+    #[test]
+    fn a_hit_is_never_also_forwarded() {
+        let both = CacheStatus { hit: true, fwd: Some(Forward::Miss), stored: true, ..CacheStatus::default() };
+        assert_eq!(written("a", both), "a; hit");
+    }
+
+    #[test]
+    fn names_and_details_cannot_break_out() {
+        let status = CacheStatus { detail: Some("a\"b\\c\r\n\u{e9}"), ..CacheStatus::default() };
+        assert_eq!(written("my cache", status), "\"my cache\"; detail=\"a\\\"b\\\\c????\"");
+        assert_eq!(written("", CacheStatus { ttl: Some(i64::MIN), ..CacheStatus::default() }), "\"\"; ttl=-999999999999999");
     }
 }

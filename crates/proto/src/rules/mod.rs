@@ -28,7 +28,6 @@ pub mod partial;
 pub mod policy;
 pub mod storable;
 pub mod strip;
-pub mod targeted;
 pub mod update;
 pub mod validate;
 pub mod vary;
@@ -45,3 +44,6 @@ pub use storable::{NoStore, Storable, storable, storable_post};
 pub use update::{HeadUpdate, head_update, merge_304, split_head};
 pub use validate::{Conditions, conditions, validates};
 pub use vary::Vary;
+
+#[cfg(test)]
+pub(crate) mod test_support;

@@ -1,6 +1,6 @@
 //! Partial pages: stored 206 responses, what they can answer, how they are completed (RFC 9111 3.3, 3.4; RFC 9110 15.3.7.3).
 
-use crate::http::Fields;
+use crate::http::{EntityTag, Fields, date};
 use crate::page::{Meta, Partial};
 
 /// Bytes `first..=last` of a representation.
@@ -12,35 +12,233 @@ pub struct Span {
     pub last: u64,
 }
 
-/// Whether the stored part has all of `wanted`.
+/// The Content-Range of a 206 with one range: `bytes 0-4/10`. `None` for anything else: another unit, an unknown total,
+/// positions that contradict each other, two lines (RFC 9110 14.4).
+pub fn content_range(response: Fields<'_>) -> Option<Partial> {
+    let mut lines = response.all("content-range");
+    let line = lines.next().filter(|_| lines.next().is_none())?;
+    let unit = line.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes "))?;
+    let rest = line[unit.len()..].trim_ascii();
+    let slash = rest.iter().position(|&b| b == b'/')?;
+    let (range, total) = (&rest[..slash], &rest[slash + 1..]);
+    let dash = range.iter().position(|&b| b == b'-')?;
+    let part = Partial { first: decimal(&range[..dash])?, last: decimal(&range[dash + 1..])?, total: decimal(total)? };
+    part.coherent().then_some(part)
+}
+
+/// Digits only, no overflow.
+pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Whether the stored part has all of `wanted`. Where in the stored body it is: `wanted.first - stored.first`.
 pub fn covers(stored: &Partial, wanted: Span) -> bool {
     stored.first <= wanted.first && wanted.last <= stored.last
 }
 
 /// The Range to ask for so that the stored part and the answer together have `wanted` (`None`: the whole representation);
-/// open-ended where it reaches the end (`bytes=5-`). `None` when nothing is missing or the gap is not one range.
+/// open-ended where it reaches the end (`bytes=5-`). `None` when nothing is missing, when the gap is not one range, or
+/// when the stored part is of no help.
+///
+/// Send it with If-Range and the page's strong entity tag where it has one, so that a changed representation comes whole. What
+/// comes back decides ([`combine`]): without a strong validator a 206 is not combined, and the request is to be
+/// sent again without Range; a 200 is the whole answer anyway.
 pub fn missing(stored: &Partial, wanted: Option<Span>) -> Option<String> {
-    let _ = (stored, wanted);
-    todo!()
+    let wanted = wanted.unwrap_or(Span { first: 0, last: stored.total.checked_sub(1)? });
+    if wanted.first > stored.last || wanted.last < stored.first {
+        return None;
+    }
+    match (wanted.first < stored.first, wanted.last > stored.last) {
+        (true, false) => Some(format!("bytes={}-{}", wanted.first, stored.first - 1)),
+        (false, true) if wanted.last >= stored.total - 1 => Some(format!("bytes={}-", stored.last + 1)),
+        (false, true) => Some(format!("bytes={}-{}", stored.last + 1, wanted.last)),
+        _ => None,
+    }
 }
 
 /// What a 206 together with the stored part comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combined {
-    /// The parts make one range: keep `stored` up to before `keep_until`, then the new bytes, then the rest of stored.
-    Part(Partial),
-    /// The parts make the whole representation, a 200.
-    Whole {
-        /// Its length.
-        total: u64,
-    },
-    /// They must not be combined, or do not touch.
+    /// The parts make one longer range.
+    Part(Join),
+    /// The parts make the whole representation: a 200 of `join.whole.total` bytes.
+    Whole(Join),
+    /// They must not be combined, or do not touch, or the answer brings nothing new.
     No,
 }
 
-/// Whether a 206 answer may be combined with the stored part (RFC 9111 3.4, RFC 9110 15.3.7.3): both have the same strong
-/// validator, agree on the total length, and touch or overlap.
+/// How to put the two parts together: `before` bytes from the start of the stored body, then the answer's body, then the
+/// stored body from `after` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Join {
+    /// What they make together.
+    pub whole: Partial,
+    /// Bytes of the stored body that come before the answer's.
+    pub before: u64,
+    /// Offset in the stored body of the bytes that come after the answer's; its length when none do.
+    pub after: u64,
+}
+
+/// Whether a 206 answer may be combined with the stored part: both have the same strong validator (RFC 9111 3.4, RFC 9110
+/// 15.3.7.3), agree on the total length, and touch or overlap. Header fields then come from the answer, as with a 304 ([`super::merge_304`]).
 pub fn combine(meta: &Meta, etag: Option<&[u8]>, answer: Fields<'_>) -> Combined {
-    let _ = (meta, etag, answer);
-    todo!()
+    let (Some(stored), Some(new)) = (meta.partial, content_range(answer)) else { return Combined::No };
+    let touch = new.first <= stored.last + 1 && stored.first <= new.last + 1;
+    let adds = new.first < stored.first || new.last > stored.last;
+    if new.total != stored.total || !touch || !adds || !same_strong_validator(meta, etag, answer) {
+        return Combined::No;
+    }
+    let whole = Partial {
+        first: stored.first.min(new.first),
+        last: stored.last.max(new.last),
+        total: stored.total,
+    };
+    let join = Join {
+        whole,
+        before: new.first.saturating_sub(stored.first),
+        after: (new.last + 1).saturating_sub(stored.first).min(stored.bytes()),
+    };
+    if whole.bytes() == whole.total { Combined::Whole(join) } else { Combined::Part(join) }
+}
+
+/// Same strong entity tag; or, where neither has a tag, the same Last-Modified that is strong by RFC 9110 8.8.2.2.
+fn same_strong_validator(meta: &Meta, etag: Option<&[u8]>, answer: Fields<'_>) -> bool {
+    let stored = etag.and_then(EntityTag::parse);
+    let new = answer.get("etag").and_then(EntityTag::parse);
+    match (stored, new) {
+        (Some(stored), Some(new)) => stored.strong_eq(&new),
+        (None, None) => {
+            let modified = answer.get("last-modified").and_then(|v| date::parse(v, meta.response_time / 1000));
+            modified.is_some() && modified == meta.last_modified && strong_date(meta)
+        }
+        _ => false,
+    }
+}
+
+/// Whether the page's Last-Modified is a strong validator: its Date is at least one second later (RFC 9110 8.8.2.2).
+pub(super) fn strong_date(meta: &Meta) -> bool {
+    meta.last_modified.is_some_and(|modified| meta.date > modified)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::Header;
+    use crate::rules::test_support::{NOW, fields, http_date};
+
+    const STORED: Partial = Partial { first: 10, last: 19, total: 100 };
+
+    fn span(first: u64, last: u64) -> Span {
+        Span { first, last }
+    }
+
+    #[test]
+    fn content_ranges() {
+        for (value, expected) in [
+            ("bytes 0-4/10", Some((0, 4, 10))),
+            ("Bytes 4-9/10", Some((4, 9, 10))),
+            ("bytes 0-0/1", Some((0, 0, 1))),
+            ("bytes 0-10/10", None),
+            ("bytes 5-4/10", None),
+            ("bytes 0-4/*", None),
+            ("bytes */10", None),
+            ("bytes 0-4", None),
+            ("bytes -4/10", None),
+            ("bytes +0-4/10", None),
+            ("bytes=0-4/10", None),
+            ("items 0-4/10", None),
+            ("bytes 0-18446744073709551615/18446744073709551616", None),
+            ("bytes", None),
+        ] {
+            let held = fields(&[("Content-Range", value)]);
+            let part = expected.map(|(first, last, total)| Partial { first, last, total });
+            assert_eq!(content_range(Fields::new(&held)), part, "{value}");
+        }
+        let twice = fields(&[("Content-Range", "bytes 0-4/10"), ("Content-Range", "bytes 0-4/10")]);
+        assert_eq!(content_range(Fields::new(&twice)), None);
+    }
+
+    #[test]
+    fn what_is_covered_and_what_is_missing() {
+        for (wanted, covered, range) in [
+            (Some(span(10, 19)), true, None),
+            (Some(span(12, 15)), true, None),
+            (Some(span(5, 12)), false, Some("bytes=5-9")),
+            (Some(span(15, 29)), false, Some("bytes=20-29")),
+            (Some(span(15, 99)), false, Some("bytes=20-")),
+            (Some(span(5, 29)), false, None),
+            (Some(span(50, 60)), false, None),
+            (Some(span(0, 9)), false, None),
+            (None, false, None),
+        ] {
+            assert_eq!(missing(&STORED, wanted).as_deref(), range, "{wanted:?}");
+            if let Some(wanted) = wanted {
+                assert_eq!(covers(&STORED, wanted), covered, "{wanted:?}");
+            }
+        }
+        let start = Partial { first: 0, last: 4, total: 10 };
+        assert_eq!(missing(&start, None).as_deref(), Some("bytes=5-"));
+        let end = Partial { first: 5, last: 9, total: 10 };
+        assert_eq!(missing(&end, None).as_deref(), Some("bytes=0-4"));
+    }
+
+    fn combined(etag: Option<&str>, answer: &[Header<'_>]) -> Combined {
+        let meta = Meta { partial: Some(STORED), last_modified: Some(NOW - 60), date: NOW, ..Meta::default() };
+        combine(&meta, etag.map(str::as_bytes), Fields::new(answer))
+    }
+
+    #[test]
+    fn parts_that_touch_are_combined() {
+        for (range, expected) in [
+            ("bytes 20-29/100", Some((10, 29, 10, 10))),
+            ("bytes 15-29/100", Some((10, 29, 5, 10))),
+            ("bytes 0-9/100", Some((0, 19, 0, 0))),
+            ("bytes 0-12/100", Some((0, 19, 0, 3))),
+            ("bytes 5-25/100", Some((5, 25, 0, 10))),
+            ("bytes 0-99/100", Some((0, 99, 0, 10))),
+            ("bytes 21-29/100", None),
+            ("bytes 0-8/100", None),
+            ("bytes 12-15/100", None),
+            ("bytes 20-29/101", None),
+            ("bytes 20-29/*", None),
+        ] {
+            let answer = fields(&[("ETag", "\"a\""), ("Content-Range", range)]);
+            let got = match combined(Some("\"a\""), &answer) {
+                Combined::Part(j) | Combined::Whole(j) => Some((j.whole.first, j.whole.last, j.before, j.after)),
+                Combined::No => None,
+            };
+            assert_eq!(got, expected, "{range}");
+        }
+        let all = fields(&[("ETag", "\"a\""), ("Content-Range", "bytes 0-99/100")]);
+        assert!(matches!(combined(Some("\"a\""), &all), Combined::Whole(join) if join.whole.total == 100));
+    }
+
+    #[test]
+    fn only_the_same_strong_validator_combines() {
+        let modified = http_date(-60);
+        let other = http_date(-61);
+        for (stored, tag, date, together) in [
+            (Some("\"a\""), Some("\"a\""), None, true),
+            (Some("\"a\""), Some("\"b\""), None, false),
+            (Some("W/\"a\""), Some("W/\"a\""), None, false),
+            (Some("a"), Some("a"), None, false),
+            (Some("\"a\""), None, Some(&modified), false),
+            (None, Some("\"a\""), Some(&modified), false),
+            (None, None, Some(&modified), true),
+            (None, None, Some(&other), false),
+            (None, None, None, false),
+        ] {
+            let mut list = vec![("Content-Range", "bytes 20-29/100")];
+            list.extend(tag.map(|t| ("ETag", t)));
+            list.extend(date.map(|d| ("Last-Modified", d.as_str())));
+            assert_eq!(combined(stored, &fields(&list)) != Combined::No, together, "{stored:?} {tag:?} {date:?}");
+        }
+        let weak = Meta { partial: Some(STORED), last_modified: Some(NOW), date: NOW, ..Meta::default() };
+        let now = http_date(0);
+        let answer = fields(&[("Content-Range", "bytes 20-29/100"), ("Last-Modified", &now)]);
+        assert_eq!(combine(&weak, None, Fields::new(&answer)), Combined::No);
+    }
 }

@@ -1,6 +1,11 @@
 //! Which responses may be stored (RFC 9111 3).
 
-use super::{Lifetime, Policy, RequestFacts, ResponseFacts, Uri};
+use super::directives::{governing, of_request};
+use super::freshness::{self, heuristically_cacheable, is_explicit};
+use super::invalidate::resolve;
+use super::{Lifetime, Policy, RequestFacts, ResponseFacts, Uri, Vary, partial, vary};
+use crate::http::{CacheControl, Method, Restriction};
+use crate::page::Partial;
 
 /// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +64,10 @@ impl NoStore {
 
 /// Whether the response to a GET may be stored (RFC 9111 3) and for how long it is fresh (4.2).
 pub fn storable(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>, policy: &Policy) -> Storable {
-    let _ = (req, resp, policy);
-    todo!()
+    if req.method != Method::Get {
+        return Storable::No(NoStore::Method);
+    }
+    judge(req, resp, policy).map_or_else(Storable::No, Storable::Yes)
 }
 
 /// Whether the response to a POST may be stored for later GETs of `uri` (RFC 9110 9.3.3): explicit freshness and a
@@ -71,6 +78,100 @@ pub fn storable_post(
     policy: &Policy,
     uri: &Uri<'_>,
 ) -> Storable {
-    let _ = (req, resp, policy, uri);
-    todo!()
+    let (directives, source) = governing(resp.fields, policy);
+    let located = resp.fields.get("content-location").and_then(|value| resolve(uri, value));
+    let allowed = req.method == Method::Post
+        && (200..300).contains(&resp.status)
+        && resp.status != 206
+        && is_explicit(resp.fields, &directives, source)
+        && located.as_deref() == Some(uri.path_and_query);
+    if !allowed {
+        return Storable::No(NoStore::Method);
+    }
+    judge(req, resp, policy).map_or_else(Storable::No, Storable::Yes)
 }
+
+/// RFC 9111 3, condition by condition.
+fn judge(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>, policy: &Policy) -> Result<Lifetime, NoStore> {
+    if !(200..1000).contains(&resp.status) || resp.status == 304 {
+        return Err(NoStore::Status);
+    }
+    if of_request(req, policy).no_store {
+        return Err(NoStore::RequestNoStore);
+    }
+    let (directives, source) = governing(resp.fields, policy);
+    allowed_by_directives(resp, &directives, policy)?;
+    authorised(req, &directives, policy)?;
+    if resp.fields.has("set-cookie") && !policy.allow_set_cookie && !policy.force_cache {
+        return Err(NoStore::SetCookie);
+    }
+    if vary::names(resp.fields) == Vary::Star {
+        return Err(NoStore::VaryStar);
+    }
+    let partial = if resp.status == 206 { Some(part(req, resp)?) } else { None };
+    let (lifetime, has_freshness) = freshness::lifetime(resp, policy);
+    let validator = resp.fields.has("etag") || lifetime.last_modified.is_some();
+    // "at least one of": public, Expires, max-age, s-maxage, or a heuristically cacheable status.
+    let kind_allows = has_freshness
+        || directives.public
+        || is_explicit(resp.fields, &directives, source)
+        || heuristically_cacheable(resp.status);
+    let usable = lifetime.freshness > lifetime.initial_age || lifetime.swr > 0 || lifetime.sie > 0 || validator;
+    if !kind_allows || !usable {
+        return Err(NoStore::NoFreshness);
+    }
+    Ok(Lifetime { partial, ..lifetime })
+}
+
+/// no-store, must-understand and private (RFC 9111 5.2.2.3, 5.2.2.5, 5.2.2.7). `private` with field names leaves the rest
+/// of the response to be stored; [`super::strip`] drops the fields.
+fn allowed_by_directives(resp: &ResponseFacts<'_>, directives: &CacheControl, policy: &Policy) -> Result<(), NoStore> {
+    if directives.must_understand && !understood(resp.status) {
+        return Err(NoStore::NotUnderstood);
+    }
+    if policy.force_cache {
+        return Ok(());
+    }
+    // A cache that knows must-understand and the status disregards the no-store put beside it for those that do not.
+    if directives.no_store && !directives.must_understand {
+        return Err(NoStore::NoStore);
+    }
+    if directives.private == Restriction::Whole {
+        return Err(NoStore::Private);
+    }
+    Ok(())
+}
+
+/// What a request with Authorization got is stored only where the response says so (RFC 9111 3.5).
+fn authorised(req: &RequestFacts<'_>, directives: &CacheControl, policy: &Policy) -> Result<(), NoStore> {
+    let allowed = directives.must_revalidate || directives.public || directives.s_maxage.is_some();
+    if req.known.authorization().is_none() || allowed || policy.allow_authorization || policy.force_cache {
+        Ok(())
+    } else {
+        Err(NoStore::Authorization)
+    }
+}
+
+/// Statuses whose caching requirements this cache implements: those of RFC 9110 15, and 421, 451 and the like, of which
+/// caches need know nothing more. 206 and 304 are handled; 1xx are never stored.
+fn understood(status: u16) -> bool {
+    matches!(
+        status,
+        200..=206 | 300..=303 | 305 | 307 | 308 | 400..=417 | 421 | 422 | 425 | 426 | 428 | 429 | 431 | 451 | 500..=505 | 511
+    )
+}
+
+/// A 206 is stored as the part its Content-Range names (RFC 9111 3.3): one range with a known total, as long as the
+/// body where its length is given.
+fn part(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>) -> Result<Partial, NoStore> {
+    let part = partial::content_range(resp.fields).ok_or(NoStore::ContentRange)?;
+    let length = resp.fields.get("content-length").map(partial::decimal);
+    if req.known.range().is_none() || length.is_some_and(|length| length != Some(part.bytes())) {
+        return Err(NoStore::ContentRange);
+    }
+    Ok(part)
+}
+
+#[cfg(test)]
+#[path = "storable_tests.rs"]
+mod tests;

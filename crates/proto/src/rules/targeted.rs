@@ -1,1 +1,0 @@
-//! Targeted cache control (RFC 9213): structured-field dictionaries (RFC 8941).
