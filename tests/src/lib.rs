@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used)]
 
 pub mod answer;
+pub mod fault_origin;
 pub mod helper;
 pub mod larder;
 pub mod mediawiki;
