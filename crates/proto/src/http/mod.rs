@@ -2,13 +2,16 @@
 
 pub mod accept;
 pub mod cache_control;
+pub mod chunked;
 pub mod date;
 pub mod etag;
 pub mod fields;
 pub mod framing;
+pub mod key;
 pub mod known;
 pub mod method;
 pub mod multipart;
+pub mod query;
 pub mod range;
 pub mod reject;
 pub mod request;
@@ -17,12 +20,15 @@ pub mod target;
 
 pub use accept::Codings;
 pub use cache_control::{CacheControl, Restriction};
+pub use chunked::{ChunkLimits, ChunkedDecoder, Step};
 pub use etag::{EntityTag, TagKind};
 pub use fields::{Elements, Fields, Malformed, parse_fields};
 pub use httparse::{EMPTY_HEADER, Header};
+pub use key::{KeyParts, Scheme, parse_key, write_key, write_variant_key};
 pub use known::{Known, KnownField};
 pub use method::Method;
 pub use multipart::Multipart;
+pub use query::{Pattern, normalise_query};
 pub use range::{ByteRange, ContentRange, IfRange, RangeList, RangeSet, RangeSpec, Satisfied};
 pub use reject::{Reject, RejectReason};
 pub use request::{BodyFraming, HeadLimits, Parsed, RequestHead, Version, parse_request, slots};
