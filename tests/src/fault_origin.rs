@@ -6,7 +6,7 @@
 use crate::answer::Answer;
 use crate::origin::{Origin, Reply};
 use crate::origin_request::Seen;
-use crate::wait::{PATIENCE, wait_for};
+use crate::wait::{PATIENCE, wait_for, wait_until};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -60,6 +60,7 @@ struct State {
     mode: AtomicU8,
     served: AtomicUsize,
     spoiled: AtomicUsize,
+    spoiling: AtomicUsize,
 }
 
 impl FaultOrigin {
@@ -69,6 +70,7 @@ impl FaultOrigin {
             mode: AtomicU8::new(Mode::Well as u8),
             served: AtomicUsize::new(0),
             spoiled: AtomicUsize::new(0),
+            spoiling: AtomicUsize::new(0),
         });
         let origin = Origin::start(script(state.clone()));
         FaultOrigin { addr: origin.addr(), state, running: Mutex::new(Some(origin)) }
@@ -108,6 +110,12 @@ impl FaultOrigin {
     pub fn spoiled(&self) -> usize {
         self.state.spoiled.load(Ordering::SeqCst)
     }
+
+    /// Waits until no request that met a fault is under way any more.
+    #[track_caller]
+    pub fn settle(&self) {
+        wait_until("the last faults to be over", || self.state.spoiling.load(Ordering::SeqCst) == 0);
+    }
 }
 
 fn script(state: Arc<State>) -> impl Fn(&Seen, &mut Reply) + Send + Sync + 'static {
@@ -119,28 +127,38 @@ fn script(state: Arc<State>) -> impl Fn(&Seen, &mut Reply) + Send + Sync + 'stat
             }
             mode => mode,
         };
-        let counter = if mode == Mode::Well { &state.served } else { &state.spoiled };
-        counter.fetch_add(1, Ordering::SeqCst);
         let page = Page::of(&seen.target);
-        match mode {
-            Mode::Well | Mode::Mixed => well(seen, &page, reply),
-            Mode::Hung => until_peer_leaves(reply),
-            Mode::HungMidBody => {
-                half(&page, reply);
-                until_peer_leaves(reply);
-            }
-            Mode::ShortLength => {
-                reply.head(200, &page.fields_with_length()).raw(page.first_half()).close();
-            }
-            Mode::ShortChunks => {
-                reply.chunked(200, &page.fields()).chunk(page.first_half()).close();
-            }
-            Mode::Drip => drip(&page, reply),
-            Mode::Garbage => garbage(&page, reply),
-            Mode::Reset => {
-                half(&page, reply);
-                reset(reply);
-            }
+        if mode == Mode::Well {
+            state.served.fetch_add(1, Ordering::SeqCst);
+            well(seen, &page, reply);
+        } else {
+            state.spoiled.fetch_add(1, Ordering::SeqCst);
+            state.spoiling.fetch_add(1, Ordering::SeqCst);
+            spoil(mode, &page, reply);
+            state.spoiling.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+fn spoil(mode: Mode, page: &Page, reply: &mut Reply) {
+    match mode {
+        Mode::Well | Mode::Mixed => unreachable!("{mode:?} is no fault"),
+        Mode::Hung => until_peer_leaves(reply),
+        Mode::HungMidBody => {
+            half(page, reply);
+            until_peer_leaves(reply);
+        }
+        Mode::ShortLength => {
+            reply.head(200, &page.fields_with_length()).raw(page.first_half()).close();
+        }
+        Mode::ShortChunks => {
+            reply.chunked(200, &page.fields()).chunk(page.first_half()).close();
+        }
+        Mode::Drip => drip(page, reply),
+        Mode::Garbage => garbage(page, reply),
+        Mode::Reset => {
+            half(page, reply);
+            reset(reply);
         }
     }
 }

@@ -189,6 +189,6 @@ mod tests {
     #[test]
     fn test_modules_are_found() {
         let source = Source::new("fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n");
-        assert_eq!(source.test_lines(), vec![std::ops::Range { start: 1, end: 5 }]);
+        assert_eq!(source.test_lines(), vec![Range { start: 1, end: 5 }]);
     }
 }

@@ -4,6 +4,8 @@
 //! there must exist and must really fail, so that the list cannot outlive its reasons. `LARDER_CACHE_SUITE_BASE` runs
 //! the suite against another server that has `http://127.0.0.1:LARDER_CACHE_SUITE_ORIGIN_PORT` as its origin.
 
+#![allow(clippy::unwrap_used)]
+
 use larder_tests::helper::{free_port, source_root};
 use larder_tests::{Helper, Larder};
 use serde_json::Value;

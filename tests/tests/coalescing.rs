@@ -1,5 +1,7 @@
 //! One fetch however many wait; everybody follows it as it streams; nothing private is shared.
 
+#![allow(clippy::unwrap_used)]
+
 use larder_tests::{Gate, Larder, Origin, Wire, wait_until};
 use std::collections::BTreeSet;
 
@@ -302,8 +304,13 @@ fn a_truncated_answer_is_cut_for_all_and_kept_for_none() {
     let mut wires = waiting(&larder, 5);
     gate.open();
     for wire in &mut wires {
-        let cut = wire.try_read_for("GET");
-        assert!(cut.is_err(), "a truncated answer looked whole: {cut:?}");
+        // Cut off, an error, or asked again and whole: anything but the short body as a complete answer.
+        if let Ok(answer) = wire.try_read_for("GET") {
+            assert!(
+                answer.status == 502 || answer.text() == "whole",
+                "a truncated answer looked whole: {answer:?}"
+            );
+        }
     }
     assert_eq!(larder.connect().get("/cold", &[]).text(), "whole");
 }

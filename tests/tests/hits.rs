@@ -1,5 +1,7 @@
 //! What a hit looks like, what is stored and what never is, and bodies of every size intact.
 
+#![allow(clippy::unwrap_used)]
+
 use larder_tests::{Larder, Origin, get, get_with};
 
 #[test]

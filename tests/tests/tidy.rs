@@ -1,5 +1,7 @@
 //! Rules of the house that no other tool knows. Each exception is listed here with its reason.
 
+#![allow(clippy::unwrap_used)]
+
 use larder_tests::helper::source_root;
 use larder_tests::source::Source;
 use regex::Regex;
