@@ -265,7 +265,9 @@ mod tests {
         ] {
             assert_eq!(codings(line), expected, "{line}");
         }
-        assert!(Codings::parse([&b"sdch"[..]]).has_other() && !Codings::parse([&b"sdch;q=0, br"[..]]).has_other());
+        assert!(
+            Codings::parse([&b"sdch"[..]]).has_other() && !Codings::parse([&b"sdch;q=0, br"[..]]).has_other()
+        );
         let some = Codings::parse([&b"gzip, br, identity;q=0"[..]]).only(Codings::GZIP);
         assert_eq!(&*some.normalised(), b"gzip,!identity");
     }
@@ -310,7 +312,8 @@ mod tests {
 
     #[test]
     fn the_best_languages() {
-        let best = |line: &'static str| preferred_languages([line.as_bytes()].into_iter()).collect::<Vec<_>>();
+        let best =
+            |line: &'static str| preferred_languages([line.as_bytes()].into_iter()).collect::<Vec<_>>();
         assert_eq!(best("fr;q=0.5, de;q=1.0, en"), [b"de", b"en"]);
         assert_eq!(best("fr;q=0"), Vec::<&[u8]>::new());
     }

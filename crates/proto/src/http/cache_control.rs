@@ -137,10 +137,13 @@ impl CacheControl {
             (8, Some(b's')) if is(b"s-maxage") => first(&mut self.s_maxage, number().or(Some(0))),
             (9, Some(b'i')) if is(b"immutable") => self.immutable = true,
             (9, Some(b'm')) if is(b"min-fresh") => first(&mut self.min_fresh, number()),
-            (9, Some(b'm')) if is(b"max-stale") => first(&mut self.max_stale, match argument {
-                Argument::None => Some(u32::MAX),
-                _ => number(),
-            }),
+            (9, Some(b'm')) if is(b"max-stale") => first(
+                &mut self.max_stale,
+                match argument {
+                    Argument::None => Some(u32::MAX),
+                    _ => number(),
+                },
+            ),
             (12, Some(b'n')) if is(b"no-transform") => self.no_transform = true,
             (14, Some(b'o')) if is(b"only-if-cached") => self.only_if_cached = true,
             (14, Some(b's')) if is(b"stale-if-error") => first(&mut self.stale_if_error, number()),

@@ -68,7 +68,9 @@ fn directives_without_number() {
         ..CacheControl::default()
     };
     assert_eq!(all, expected);
-    assert!(parse("no-store=1").no_store && parse("a=\"b, no-store").no_store && parse("no-store =x").no_store);
+    assert!(
+        parse("no-store=1").no_store && parse("a=\"b, no-store").no_store && parse("no-store =x").no_store
+    );
     assert!(!parse("a=\"no-store\"").no_store && !parse("no-stor").no_store);
     assert!(parse("x").present && !parse(" , ").present);
 }
@@ -141,7 +143,8 @@ fn targeted_fields_are_structured() {
     ] {
         assert_eq!(max_age(line), expected, "{line}");
     }
-    let two = CacheControl::parse_targeted([&b"no-store=?0, no-cache"[..], b"private=\"a\""]).expect("a dictionary");
+    let two = CacheControl::parse_targeted([&b"no-store=?0, no-cache"[..], b"private=\"a\""])
+        .expect("a dictionary");
     assert!(!two.no_store);
     assert_eq!((two.no_cache, two.private), (Restriction::Whole, Restriction::Fields));
     assert_eq!(CacheControl::parse_targeted([&b"max-age=1"[..], b"?"]), None);
@@ -172,9 +175,14 @@ fn surrogates_read_what_is_for_them() {
 
 #[test]
 fn ages() {
-    for (text, expected) in
-        [("0", Some(0)), ("007", Some(7)), ("4294967296", Some(MAX_DELTA)), ("", None), ("1,0", None), ("-1", None)]
-    {
+    for (text, expected) in [
+        ("0", Some(0)),
+        ("007", Some(7)),
+        ("4294967296", Some(MAX_DELTA)),
+        ("", None),
+        ("1,0", None),
+        ("-1", None),
+    ] {
         assert_eq!(delta_seconds(text.as_bytes()), expected, "{text}");
     }
 }

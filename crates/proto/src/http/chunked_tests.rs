@@ -1,8 +1,11 @@
 use super::*;
 use proptest::prelude::*;
 
+/// The body, and where it ends with which trailers if it does.
+type Decoded = (Vec<u8>, Option<(usize, Trailers)>);
+
 /// Everything a decoder makes of `bytes`, given `step` more bytes at a time.
-fn decode(bytes: &[u8], step: usize) -> Result<(Vec<u8>, Option<(usize, Trailers)>), RejectReason> {
+fn decode(bytes: &[u8], step: usize) -> Result<Decoded, RejectReason> {
     let limits = ChunkLimits { extension_bytes: 24, trailer_bytes: 64 };
     let mut decoder = ChunkedDecoder::new(limits);
     let (mut start, mut end, mut body) = (0, 0, Vec::new());
@@ -45,7 +48,8 @@ fn bodies() {
     }
     let pipelined = decode(b"1\r\na\r\n0\r\n\r\nGET", 100).expect("well-formed");
     assert_eq!(pipelined.1.map(|(used, _)| used), Some(11));
-    for cut in ["", "5", "5\r", "5\r\nhel", "5\r\nhello", "5\r\nhello\r", "0\r\n", "0\r\n\r", "0\r\nA: b\r\n"] {
+    for cut in ["", "5", "5\r", "5\r\nhel", "5\r\nhello", "5\r\nhello\r", "0\r\n", "0\r\n\r", "0\r\nA: b\r\n"]
+    {
         assert_eq!(decode(cut.as_bytes(), 1).map(|(_, end)| end), Ok(None), "{cut:?}");
     }
 }
@@ -124,7 +128,8 @@ fn encode(pieces: &[Vec<u8>], trailers: &[(&str, &[u8])]) -> Vec<u8> {
 
 #[test]
 fn written_to_the_byte() {
-    let trailers = [("X-Sum", &b"1"[..]), ("Content-Length", b"2"), ("a b", b""), ("", b""), ("C", b"d\r\ne: f")];
+    let trailers =
+        [("X-Sum", &b"1"[..]), ("Content-Length", b"2"), ("a b", b""), ("", b""), ("C", b"d\r\ne: f")];
     let got = encode(&[vec![b'x'; 26], vec![b'y'; 256]], &trailers);
     let expected = format!("1a\r\n{}\r\n100\r\n{}\r\n0\r\nX-Sum: 1\r\n\r\n", "x".repeat(26), "y".repeat(256));
     assert_eq!(String::from_utf8_lossy(&got), expected);

@@ -187,7 +187,10 @@ impl std::error::Error for Malformed {}
 ///
 /// The empty line at the end may be there or not; what follows it is an error. As strict as the request parser: CRLF
 /// exactly, no folding, no space before the colon, no control characters. Slots are given by the caller.
-pub fn parse_fields<'h, 'b: 'h>(bytes: &'b [u8], slots: &'h mut [Header<'b>]) -> Result<Fields<'h>, Malformed> {
+pub fn parse_fields<'h, 'b: 'h>(
+    bytes: &'b [u8],
+    slots: &'h mut [Header<'b>],
+) -> Result<Fields<'h>, Malformed> {
     let mut rest = bytes;
     let mut used = 0;
     while !rest.is_empty() && rest != b"\r\n" {
@@ -282,7 +285,12 @@ mod tests {
             (b"A: b\r\n\r\nB: c\r\n", Err(Malformed::Name)),
         ] {
             let mut slots = [httparse::EMPTY_HEADER; 3];
-            assert_eq!(parse_fields(bytes, &mut slots).map(|f| f.len()), expected, "{}", bytes.escape_ascii());
+            assert_eq!(
+                parse_fields(bytes, &mut slots).map(|f| f.len()),
+                expected,
+                "{}",
+                bytes.escape_ascii()
+            );
         }
         let mut slots = [httparse::EMPTY_HEADER; 3];
         let fields = parse_fields(b"A:\t b \t\r\nB:\r\n\r\n", &mut slots).expect("well-formed");

@@ -18,7 +18,9 @@ pub(super) fn body_framing(version: Version, known: &Known<'_>) -> Result<BodyFr
             None => Err(RejectReason::ContentLength),
         },
         (None, Some(_)) if version == Version::Http10 => Err(RejectReason::TransferEncoding),
-        (None, Some(_)) if known.is_repeated(KnownField::TransferEncoding) => Err(RejectReason::TransferEncoding),
+        (None, Some(_)) if known.is_repeated(KnownField::TransferEncoding) => {
+            Err(RejectReason::TransferEncoding)
+        }
         (None, Some(value)) if value.eq_ignore_ascii_case(b"chunked") => Ok(BodyFraming::Chunked),
         (None, Some(value)) => Err(unknown_coding(value)),
     }
@@ -66,7 +68,10 @@ impl Connection {
         let modern = version == Version::Http11;
         match known.connection() {
             None => Self { keep_alive: modern, upgrade: false },
-            Some(value) if value.eq_ignore_ascii_case(b"keep-alive") && !known.is_repeated(KnownField::Connection) => {
+            Some(value)
+                if value.eq_ignore_ascii_case(b"keep-alive")
+                    && !known.is_repeated(KnownField::Connection) =>
+            {
                 Self { keep_alive: true, upgrade: false }
             }
             Some(_) => Self::from_options(modern, known),
@@ -89,7 +94,9 @@ impl Connection {
 pub(super) fn expects_continue(version: Version, known: &Known<'_>) -> Result<bool, RejectReason> {
     match known.expect() {
         None => Ok(false),
-        Some(value) if value.eq_ignore_ascii_case(b"100-continue") && !known.is_repeated(KnownField::Expect) => {
+        Some(value)
+            if value.eq_ignore_ascii_case(b"100-continue") && !known.is_repeated(KnownField::Expect) =>
+        {
             Ok(version == Version::Http11)
         }
         Some(_) => Err(RejectReason::Expectation),

@@ -172,7 +172,10 @@ mod tests {
     fn shown_as_a_url() {
         let shown = |bytes: &[u8]| parse_key(bytes).map(|parts| parts.to_string());
         assert_eq!(shown(&key(Scheme::Http, "A.", 80, "/?b")), Some("http://a/?b".to_owned()));
-        assert_eq!(shown(&key(Scheme::Https, "[::1]", 80, "/\u{1b}")), Some("https://[::1]:80/\\x1b".to_owned()));
+        assert_eq!(
+            shown(&key(Scheme::Https, "[::1]", 80, "/\u{1b}")),
+            Some("https://[::1]:80/\\x1b".to_owned())
+        );
         assert_eq!(shown(b""), None);
         assert_eq!(shown(b"P\x02\0\0\0\0\0\0"), None);
         assert_eq!(shown(b"P\x00\0\0\0\0\0\x09a"), None);

@@ -6,6 +6,7 @@ pub mod chunked;
 pub mod date;
 pub mod etag;
 pub mod fields;
+pub mod forwarded;
 pub mod framing;
 pub mod key;
 pub mod known;

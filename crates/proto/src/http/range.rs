@@ -130,6 +130,7 @@ impl RangeSet {
 
 /// What a Range field comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "lives on the stack of one function; boxing would allocate")]
 pub enum Satisfied {
     /// Send everything, as without Range.
     Ignored,
@@ -279,7 +280,12 @@ impl<'a> IfRange<'a> {
 
     /// Whether the ranges may be sent. Only strong validators hold: a tag without `W/`, or exactly the stored
     /// Last-Modified that is a second or more before the stored Date (RFC 9110 8.8.2.2). Otherwise Range is ignored.
-    pub fn holds(&self, tag: Option<&EntityTag<'_>>, last_modified: Option<Secs>, date: Option<Secs>) -> bool {
+    pub fn holds(
+        &self,
+        tag: Option<&EntityTag<'_>>,
+        last_modified: Option<Secs>,
+        date: Option<Secs>,
+    ) -> bool {
         match self {
             Self::Tag(wanted) => tag.is_some_and(|stored| wanted.strong_eq(stored)),
             Self::Date(wanted) => match (last_modified, date) {

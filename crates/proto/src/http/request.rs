@@ -5,7 +5,7 @@
 //! or contradicting framing fields) is refused here with a counted reason. The good way through is one pass over the
 //! bytes and one over the fields, without allocation; reasons are looked for only once something is wrong.
 
-use super::fields::{Fields, trim};
+use super::fields::Fields;
 use super::framing;
 use super::known::{Known, KnownField};
 use super::method::Method;
@@ -82,6 +82,7 @@ impl Default for HeadLimits {
 
 /// What became of the bytes so far.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "taken apart at once; boxing would allocate on every request")]
 pub enum Parsed<'b> {
     /// A whole head.
     Complete(RequestHead<'b>),
@@ -112,7 +113,8 @@ pub fn parse_request<'h, 'b: 'h>(
         Ok(Status::Partial) => return partial(bytes, limits),
         Err(error) => return Err(explain(error, bytes, limits).into()),
     };
-    let (Some(method), Some(raw_target), Some(minor)) = (request.method, request.path, request.version) else {
+    let (Some(method), Some(raw_target), Some(minor)) = (request.method, request.path, request.version)
+    else {
         return Err(RejectReason::RequestLine.into());
     };
     let line = method.len() + 1 + raw_target.len() + " HTTP/1.1".len();
@@ -183,7 +185,8 @@ fn host<'b>(
     };
     let Some(authority) = target.authority else { return Ok(from_field) };
     let from_target = Authority::parse(authority.as_bytes()).ok_or(RejectReason::HostInvalid)?;
-    let secure = target.scheme.is_some_and(|s| s.eq_ignore_ascii_case("https")) || target.form == Form::Authority;
+    let secure =
+        target.scheme.is_some_and(|s| s.eq_ignore_ascii_case("https")) || target.form == Form::Authority;
     match from_field {
         Some(field) if !field.same(&from_target, if secure { 443 } else { 80 }) => {
             Err(RejectReason::HostMismatch)
@@ -223,6 +226,7 @@ fn partial<'b>(bytes: &[u8], limits: &HeadLimits) -> Result<Parsed<'b>, Reject> 
     let line = bytes.iter().take(limits.request_line + 3).position(|&b| b == b'\n');
     match line {
         None if bytes.len() > limits.request_line + 2 => Err(RejectReason::TargetTooLong.into()),
+        Some(end) if end > limits.request_line + 1 => Err(RejectReason::TargetTooLong.into()),
         Some(end) if end == 0 || bytes[end - 1] != b'\r' => Err(RejectReason::LineEnd.into()),
         _ if bytes.len() >= limits.head_bytes => Err(RejectReason::HeadTooLarge.into()),
         _ => Ok(Parsed::Partial),
@@ -253,9 +257,13 @@ fn has_bare_cr(bytes: &[u8]) -> bool {
     head.windows(2).any(|w| w[0] == b'\r' && w[1] != b'\n')
 }
 
-/// Whether the request line ends with `HTTP/` and a digit: a request, but of a version not spoken here.
+/// Whether the request line is well-formed but for a version not spoken here.
 fn names_a_version(bytes: &[u8]) -> bool {
-    let line = bytes.split(|&b| b == b'\n').next().unwrap_or_default();
-    let last = trim(line).rsplit(|&b| b == b' ').next().unwrap_or_default();
-    matches!(last, [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', ..])
+    let line = bytes.split(|&b| b == b'\r').next().unwrap_or_default();
+    let mut parts = line.split(|&b| b == b' ').skip(2);
+    matches!((parts.next(), parts.next()), (Some([b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', ..]), None))
 }
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

@@ -100,7 +100,9 @@ impl<'a> Dictionary<'a> {
                 self.rest = &self.rest[2..];
                 Ok(if digit == b'1' { Value::True } else { Value::False })
             }
-            [b':', ..] => self.delimited(b':', |b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=')),
+            [b':', ..] => {
+                self.delimited(b':', |b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='))
+            }
             [b'@', ..] => {
                 self.rest = &self.rest[1..];
                 match self.number()? {

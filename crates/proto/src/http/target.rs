@@ -106,7 +106,10 @@ impl<'b> Authority<'b> {
             Some(rest) => {
                 let end = rest.find(']')?;
                 rest[..end].parse::<std::net::Ipv6Addr>().ok()?;
-                (&text[..end + 2], rest[end + 1..].strip_prefix(':').or(rest[end + 1..].is_empty().then_some(""))?)
+                (
+                    &text[..end + 2],
+                    rest[end + 1..].strip_prefix(':').or(rest[end + 1..].is_empty().then_some(""))?,
+                )
             }
             None => {
                 let (host, port) = text.split_once(':').unwrap_or((text, ""));
