@@ -1,0 +1,49 @@
+//! `larder check`: what is wrong with a configuration.
+
+use std::process::ExitCode;
+
+use larder_server::settings::Settings;
+
+use crate::{
+    config::{self, Flags, value},
+    exit,
+};
+
+/// Prints every problem; without errors, what would be served.
+pub(crate) fn run(flags: &Flags) -> ExitCode {
+    let loaded = match config::load(flags) {
+        Ok(loaded) => loaded,
+        Err(message) => {
+            eprint!("{message}");
+            return ExitCode::from(exit::USAGE);
+        }
+    };
+    eprint!("{}", loaded.report);
+    match loaded.settings {
+        Some(settings) => {
+            summary(&settings);
+            exit::DONE
+        }
+        None => {
+            eprintln!("{}", count(loaded.report.errors.len()));
+            ExitCode::from(exit::USAGE)
+        }
+    }
+}
+
+/// "1 error", "2 errors".
+pub(crate) fn count(errors: usize) -> String {
+    if errors == 1 { "1 error".to_owned() } else { format!("{errors} errors") }
+}
+
+fn summary(settings: &Settings) {
+    println!("good: {} of memory, threads: {}", value::show_size(settings.memory), settings.threads);
+    for address in &settings.http.listen {
+        println!("  listens on http://{address}");
+    }
+    for site in &settings.sites {
+        let origin = &site.origin;
+        let host = if origin.host.contains(':') { format!("[{}]", origin.host) } else { origin.host.clone() };
+        println!("  {} from http://{host}:{}, rules: {}", site.name, origin.port, site.rules.len());
+    }
+}

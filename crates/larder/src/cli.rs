@@ -1,0 +1,161 @@
+//! The command line.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::{Flags, options::flag_help, value};
+
+/// A web cache in one program.
+#[derive(Debug, Parser)]
+#[command(name = "larder", version, about, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve a site from memory
+    Serve(ServeArgs),
+    /// Show it: a slow sample site with Larder before it
+    Demo(DemoArgs),
+    /// Take pages out of a running server
+    Purge(PurgeArgs),
+    /// Say what is wrong with a configuration
+    Check(CheckArgs),
+    /// Write a page of the documentation to standard output
+    #[command(hide = true)]
+    Docs {
+        /// Which
+        page: DocsPage,
+    },
+}
+
+/// Pages of the documentation that are made from the code.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum DocsPage {
+    /// docs/configuration.md
+    Configuration,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Flags go before the configuration file. SIGHUP reads the file again and reopens the log; SIGTERM \
+                        lets requests under way finish."
+)]
+pub(crate) struct ServeArgs {
+    /// Configuration file [default: larder.toml, where there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[arg(long, value_name = "ADDR", help = flag_help("--http"))]
+    http: Vec<String>,
+    #[arg(long, value_name = "URL", help = flag_help("--origin"))]
+    origin: Option<String>,
+    #[arg(long, value_name = "SIZE", help = flag_help("--memory"))]
+    memory: Option<String>,
+    #[arg(long, value_name = "N", help = flag_help("--threads"))]
+    threads: Option<String>,
+    #[arg(long, value_name = "PATH|-", help = flag_help("--access-log"))]
+    access_log: Option<String>,
+    /// How a line of the access log looks: squid, combined or json
+    #[arg(long, value_name = "FORMAT")]
+    access_log_format: Option<String>,
+}
+
+impl ServeArgs {
+    /// As the configuration takes them.
+    pub(crate) fn flags(&self) -> Flags {
+        Flags {
+            config: self.config.clone(),
+            memory: self.memory.clone(),
+            threads: self.threads.clone(),
+            http: self.http.clone(),
+            origin: self.origin.clone(),
+            access_log: self.access_log.clone(),
+            access_log_format: self.access_log_format.clone(),
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    /// Configuration file [default: larder.toml]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl CheckArgs {
+    /// As the configuration takes them: a file is always read.
+    pub(crate) fn flags(&self) -> Flags {
+        let config = self.config.clone().unwrap_or_else(|| PathBuf::from(crate::config::DEFAULT_FILE));
+        Flags { config: Some(config), ..Flags::default() }
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Where Larder listens [default: 127.0.0.1:8080, or the next free port]
+    #[arg(long, value_name = "ADDR", value_parser = value::address)]
+    pub(crate) http: Option<SocketAddr>,
+    /// How long the sample site takes for a page
+    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = demo_delay)]
+    pub(crate) delay: Duration,
+}
+
+/// A demonstration that is slower than this shows nothing.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+fn demo_delay(text: &str) -> Result<Duration, String> {
+    let delay = value::duration(text)?;
+    if delay > LONGEST_DELAY { Err("at most 30s".to_owned()) } else { Ok(delay) }
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Exit code: 0 something was purged, 1 nothing was there, 2 wrong usage, 3 refused, 4 server not reached.\n\n\
+    A site says who may purge: `purge = { from = [\"127.0.0.1\"], token_file = \"purge.token\" }`."
+)]
+pub(crate) struct PurgeArgs {
+    /// The page to purge, as visitors ask for it
+    #[arg(value_name = "URL", required_unless_present_any = ["prefix", "tag"], conflicts_with_all = ["prefix", "tag"])]
+    pub(crate) url: Option<String>,
+    /// Everything whose URL begins with this one
+    #[arg(long, value_name = "URL", conflicts_with = "tag")]
+    pub(crate) prefix: Option<String>,
+    /// Everything with this tag (`Surrogate-Key`); may be given several times
+    #[arg(long, value_name = "TAG")]
+    pub(crate) tag: Vec<String>,
+    /// With --tag: the host whose site is meant [default: the address of the server]
+    #[arg(long, value_name = "HOST", requires = "tag")]
+    pub(crate) host: Option<String>,
+    /// Mark as stale instead: still served while it is fetched anew
+    #[arg(long)]
+    pub(crate) soft: bool,
+    /// Where Larder listens
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    pub(crate) server: String,
+    /// A file with the token that permits it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_flags_comes_from_the_table_of_options() {
+        let mut command = Cli::command();
+        let serve = command.find_subcommand_mut("serve").expect("serve");
+        let help = serve.render_help().to_string();
+        assert!(help.contains("[default: 256MiB]"), "{help}");
+    }
+}

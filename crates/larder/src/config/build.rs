@@ -1,0 +1,359 @@
+//! From typed values to settings. Second of two stages: what the values mean together.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::IpAddr,
+    num::NonZero,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use larder_server::settings::{
+    AccessLogSettings, CacheAction, CookiePattern, Glob, HostPattern, HttpSettings, Limits, LogFormat,
+    MAX_RULES, Matcher, Net, OriginScheme, OriginSettings, PurgeSettings, RefreshPattern, Rule, RuleAction,
+    RulePolicy, Secret, Settings, Site, StatusTtl,
+};
+
+use super::{
+    options::Section,
+    presets,
+    problem::{Place, Problem, Report},
+    reader::{Values, default_items},
+    value::OriginUrl,
+};
+
+/// A token file larger than this is not one.
+const TOKEN_BYTES: usize = 4096;
+
+/// Settings of a whole file. None, with the reason in the report, when something is missing.
+pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> Option<Settings> {
+    let before = report.errors.len();
+    let http_values = root.table("http");
+    let memory = root.get("memory")?;
+    let mut sites = Vec::new();
+    for values in root.tables("site") {
+        if let Some(site) = site(values, memory, directory, report) {
+            sites.push(Arc::new(site));
+        }
+    }
+    if root.tables("site").is_empty() && before == 0 {
+        let fix = "give --origin http://host:port, or a [[site]] with an origin in the configuration file";
+        report.error(Problem::new(Place::Whole, "there is no origin to get pages from").fix(fix));
+    }
+    duplicate_hosts(root.tables("site"), report);
+    let settings = Settings {
+        memory,
+        threads: root.get("threads").unwrap_or_else(processors),
+        http: http(&http_values)?,
+        sites,
+        access_log: access_log(&http_values, directory),
+    };
+    doubts(root, &settings, report);
+    (report.errors.len() == before).then_some(settings)
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+fn http(values: &Values) -> Option<HttpSettings> {
+    Some(HttpSettings {
+        listen: values.list("listen"),
+        limits: limits(&values.table("limits"))?,
+        x_cache: values.get("x_cache")?,
+        cache_status: values.get("cache_status")?,
+        announce: values.get("announce"),
+        via: values.get("via").filter(|name: &String| !name.is_empty()),
+        trusted_proxies: values.list("trusted_proxies"),
+        sndbuf: values.get("sndbuf")?,
+    })
+}
+
+fn limits(values: &Values) -> Option<Limits> {
+    Some(Limits {
+        head_bytes: values.get("head_bytes")?,
+        request_line: values.get("request_line")?,
+        fields: values.get("fields")?,
+        connections: values.get("connections")?,
+        request_body: values.get("request_body")?,
+        header_timeout: values.get("header_timeout")?,
+        idle_timeout: values.get("idle_timeout")?,
+        body_timeout: values.get("body_timeout")?,
+        send_timeout: values.get("send_timeout")?,
+        pipeline: values.get("pipeline")?,
+        drain: values.get("drain")?,
+    })
+}
+
+fn access_log(http: &Values, directory: &Path) -> Option<AccessLogSettings> {
+    let values = http.table("access_log");
+    let path = file(&values, "path", directory)?;
+    let format = match values.get::<String>("format")?.as_str() {
+        "combined" => LogFormat::Combined,
+        "json" => LogFormat::Json,
+        _ => LogFormat::Squid,
+    };
+    Some(AccessLogSettings { path, format })
+}
+
+/// A path: of a flag as it is, of the file relative to its directory, `-` as it is.
+fn file(values: &Values, name: &str, directory: &Path) -> Option<PathBuf> {
+    let (path, place) = values.items::<PathBuf>(name)?.into_iter().next()?;
+    let of_the_file = matches!(place, Place::File(_)) && path.as_os_str() != "-";
+    Some(if of_the_file { directory.join(path) } else { path })
+}
+
+fn site(values: &Values, memory: u64, directory: &Path, report: &mut Report) -> Option<Site> {
+    let preset = preset(values, report);
+    let hosts: Vec<HostPattern> = values.list("hosts");
+    let mut action = action(values);
+    if let Some(preset) = &preset {
+        action.fill_from(&self::action(preset));
+    }
+    let mut defaults = action.over(&policy_of_the_table());
+    defaults.max_object = defaults.max_object.min(memory / 4);
+    let mut rules = Vec::new();
+    let of_preset = preset.iter().flat_map(|preset| preset.tables("rule"));
+    for rule in values.tables("rule").iter().chain(of_preset) {
+        let mut action = self::action(rule);
+        action.max_object = action.max_object.map(|bytes| bytes.min(memory / 4));
+        rules.push(Rule::new(matcher(rule, report), action, &defaults));
+    }
+    if rules.len() > MAX_RULES {
+        let message = format!("{} rules, those of the preset included; at most {MAX_RULES}", rules.len());
+        report.error(Problem::new(values.place("rule"), message));
+    }
+    Some(Site {
+        name: hosts.first().map_or_else(|| "default".to_owned(), host_name),
+        hosts,
+        origin: Arc::new(origin(&values.table("origin"), report)?),
+        purge: purge(&values.table("purge"), directory, report),
+        defaults: Arc::new(defaults),
+        rules,
+    })
+}
+
+fn host_name(host: &HostPattern) -> String {
+    match host {
+        HostPattern::Exact(name) => name.clone(),
+        HostPattern::Suffix(suffix) => format!("*{suffix}"),
+    }
+}
+
+fn preset(values: &Values, report: &mut Report) -> Option<Values> {
+    let name: String = values.maybe("preset")?;
+    let read = presets::preset(&name);
+    if read.is_none() {
+        report.error(Problem::new(values.place("preset"), format!("the preset \"{name}\" cannot be read")));
+    }
+    read.map(|(values, _)| values)
+}
+
+/// The defaults of the table of options, as a policy.
+fn policy_of_the_table() -> RulePolicy {
+    let mut values = Values::empty(Section::Rule, Place::Whole);
+    for opt in Section::Rule.options() {
+        let items = default_items(opt);
+        if !items.is_empty() {
+            values.set_default(opt, items);
+        }
+    }
+    action(&values).over(&RulePolicy::default())
+}
+
+/// What a site, a rule or a preset says of requests.
+fn action(values: &Values) -> RuleAction {
+    RuleAction {
+        pass: values.maybe("pass"),
+        bypass_cookies: values.maybe_list::<CookiePattern>("bypass_cookies").map(Arc::from),
+        ignore_cookies: values.maybe_list::<Glob>("ignore_cookies").map(Arc::from),
+        drop_query: values.maybe_list::<Glob>("drop_query").map(Arc::from),
+        sort_query: values.maybe("sort_query"),
+        max_object: values.maybe("max_object"),
+        cache: CacheAction {
+            ttl: seconds(values, "ttl").map(Some),
+            status_ttl: values.maybe_list::<StatusTtl>("error_ttl"),
+            grace: seconds(values, "grace").map(Some),
+            keep: seconds(values, "keep").map(Some),
+            disconnected: seconds(values, "disconnected"),
+            refresh: values.is_set("refresh").then(|| refresh(&values.table("refresh"))),
+            allow_set_cookie: values.maybe("allow_set_cookie"),
+            allow_authorization: values.maybe("allow_authorization"),
+            force_cache: values.maybe("cache"),
+            stale_against_origin: values.maybe("stale_against_origin"),
+            honour_client_cc: values.maybe("client_cache_control"),
+            targets: values.maybe_list("targets"),
+            surrogate: values.maybe("surrogate_control"),
+            strip_s_maxage: values.maybe("strip_s_maxage"),
+            vary_cookies: values.maybe_list("vary_cookies").map(counting_cookies),
+        },
+    }
+}
+
+/// The rules take an empty list for "all cookies count". That none does is said by a name no cookie can have.
+fn counting_cookies(names: Vec<String>) -> Vec<String> {
+    if names.is_empty() { vec![String::new()] } else { names }
+}
+
+fn seconds(values: &Values, name: &str) -> Option<u32> {
+    values.maybe::<Duration>(name).map(whole_seconds)
+}
+
+fn whole_seconds(time: Duration) -> u32 {
+    u32::try_from(time.as_secs()).unwrap_or(u32::MAX)
+}
+
+fn refresh(values: &Values) -> Option<RefreshPattern> {
+    Some(RefreshPattern {
+        min: whole_seconds(values.get("min")?),
+        percent: values.get("percent")?,
+        max: whole_seconds(values.get("max")?),
+    })
+}
+
+fn matcher(values: &Values, report: &mut Report) -> Matcher {
+    let matcher = Matcher {
+        paths: values.list("path"),
+        path_regex: values.maybe("path_regex"),
+        methods: values.list("method"),
+        cookie: values.maybe("cookie"),
+        header: values.maybe("header"),
+    };
+    let names = ["path", "path_regex", "method", "cookie", "header"];
+    if !names.iter().any(|name| values.is_set(name)) {
+        let problem = Problem::new(values.place.clone(), "the rule does not say which requests it is for");
+        report.error(problem.fix("add `path`, `path_regex`, `method`, `cookie` or `header`; for all requests write it into [[site]]"));
+    }
+    for (glob, place) in values.items::<Glob>("path").unwrap_or_default() {
+        if !glob.as_str().starts_with(['/', '*']) {
+            let problem = Problem::new(
+                place,
+                format!("no path matches \"{}\": paths begin with a slash", glob.as_str()),
+            );
+            report.warn(problem.fix(format!("write \"/{0}\" or \"*/{0}\"", glob.as_str())));
+        }
+    }
+    matcher
+}
+
+fn origin(values: &Values, report: &mut Report) -> Option<OriginSettings> {
+    let url: OriginUrl = values.get("url")?;
+    let host_header: Option<String> = values.maybe("host_header");
+    if let Some(host) = &host_header
+        && super::value::split_authority(host).is_none()
+    {
+        let message = format!("expected a host such as \"wiki.example.org\", found {host:?}");
+        report.error(Problem::new(values.place("host_header"), message));
+    }
+    Some(OriginSettings {
+        scheme: OriginScheme::Http,
+        host: url.host,
+        port: url.port,
+        host_header,
+        connect_timeout: values.get("connect_timeout")?,
+        first_byte_timeout: values.get("first_byte_timeout")?,
+        between_bytes_timeout: values.get("between_bytes_timeout")?,
+        total_timeout: values.get("total_timeout")?,
+        max_connections: values.get("max_connections")?,
+        max_waiting: values.get("max_waiting")?,
+        idle_connections: values.get("idle_connections")?,
+        idle_timeout: values.get("idle_timeout")?,
+    })
+}
+
+fn purge(values: &Values, directory: &Path, report: &mut Report) -> PurgeSettings {
+    let token = file(values, "token_file", directory).and_then(|path| match token(&path) {
+        Ok((token, readable)) => {
+            if readable {
+                let problem =
+                    Problem::new(values.place("token_file"), "every user of this machine can read the token");
+                report.warn(problem.fix(format!("chmod o-r {}", path.display())));
+            }
+            Some(token)
+        }
+        Err(reason) => {
+            let message = format!("cannot use the token file {}: {reason}", path.display());
+            report.error(Problem::new(values.place("token_file"), message));
+            None
+        }
+    });
+    PurgeSettings { from: values.list("from"), token }
+}
+
+/// The token of a file, blanks around it removed; and whether everyone may read it.
+pub(crate) fn token(path: &Path) -> Result<(Secret, bool), String> {
+    let text = std::fs::read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        _ => error.to_string(),
+    })?;
+    let token = text.trim_ascii();
+    if token.len() > TOKEN_BYTES || !token.iter().all(u8::is_ascii_graphic) {
+        return Err("a token is one line of visible characters".to_owned());
+    }
+    let token = Secret::new(token).ok_or("it is empty")?;
+    let mode = std::fs::metadata(path).map(|data| data.permissions().mode()).unwrap_or(0);
+    Ok((token, mode & 0o004 != 0))
+}
+
+/// Every host has one site.
+fn duplicate_hosts(sites: &[Values], report: &mut Report) {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for (index, site) in sites.iter().enumerate() {
+        let hosts = site.items::<HostPattern>("hosts").unwrap_or_default();
+        if hosts.is_empty() && seen.insert("any host".to_owned(), index).is_some() {
+            let problem =
+                Problem::new(site.place.clone(), "a second site without `hosts`: it would never be asked");
+            report.error(problem.fix("give each site its `hosts`; one may be left without"));
+        }
+        for (host, place) in hosts {
+            let name = host_name(&host);
+            if seen.insert(name.clone(), index).is_some() {
+                report.error(Problem::new(place, format!("the host \"{name}\" is already in use above")));
+            }
+        }
+    }
+}
+
+/// What is allowed, and probably not meant.
+fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
+    for site in root.tables("site") {
+        let purge = site.table("purge");
+        for (net, place) in purge.items::<Net>("from").unwrap_or_default() {
+            if anyone(net) {
+                let problem = Problem::new(place, "anyone on the Internet may purge");
+                report.warn(problem.fix("name the machines that may, or use token_file"));
+            }
+        }
+    }
+    for (net, place) in root.table("http").items::<Net>("trusted_proxies").unwrap_or_default() {
+        if anyone(net) {
+            let problem = Problem::new(place, "anyone may say which address a request comes from");
+            report.warn(problem.fix("name the proxies before this one"));
+        }
+    }
+    for site in &settings.sites {
+        let origin: Option<IpAddr> = site.origin.host.parse().ok();
+        let own = |address: &std::net::SocketAddr| {
+            address.port() == site.origin.port
+                && origin.is_some_and(|ip| {
+                    ip == address.ip() || (ip.is_loopback() && address.ip().is_unspecified())
+                })
+        };
+        if settings.http.listen.iter().any(own) {
+            let message = format!("the origin of the site \"{}\" is this server itself", site.name);
+            report.error(
+                Problem::new(Place::Whole, message).fix("give the origin another port, or listen on another"),
+            );
+        }
+    }
+}
+
+/// Whether a network holds addresses that have nothing in common: then it is everyone.
+fn anyone(net: Net) -> bool {
+    net.contains(IpAddr::from([198, 51, 100, 1])) && net.contains(IpAddr::from([8, 8, 8, 8]))
+        || net.contains(IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]))
+            && net.contains(IpAddr::from([0x2600, 0, 0, 0, 0, 0, 0, 1]))
+}

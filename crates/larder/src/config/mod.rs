@@ -1,0 +1,129 @@
+//! The configuration: from a file and flags to `larder_server::settings::Settings`, in two stages.
+//!
+//! `reader` turns TOML into typed values by the table in `options`; `build` turns those into settings and looks at what
+//! they mean together. All mistakes are collected in a `Report`; with any of them nothing is started.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use larder_server::settings::Settings;
+
+mod build;
+pub(crate) mod options;
+pub(crate) mod presets;
+pub(crate) mod problem;
+pub(crate) mod reader;
+pub(crate) mod value;
+
+use options::Section;
+use problem::{Place, Problem, Report};
+use reader::Values;
+
+/// The file that is read when none is named and it is there.
+pub(crate) const DEFAULT_FILE: &str = "larder.toml";
+
+/// What the command line says, as typed. Goes before the file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flags {
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) memory: Option<String>,
+    pub(crate) threads: Option<String>,
+    pub(crate) http: Vec<String>,
+    pub(crate) origin: Option<String>,
+    pub(crate) access_log: Option<String>,
+    pub(crate) access_log_format: Option<String>,
+}
+
+/// A configuration that was looked at.
+pub(crate) struct Loaded {
+    /// None: there are errors in the report.
+    pub(crate) settings: Option<Settings>,
+    /// Everything to say about it.
+    pub(crate) report: Report,
+}
+
+/// Reads file and flags. An error only for a file that cannot be read; what is wrong inside it is in the report.
+pub(crate) fn load(flags: &Flags) -> Result<Loaded, String> {
+    let path =
+        flags.config.clone().or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists()));
+    let text = match &path {
+        Some(path) => read(path)?,
+        None => String::new(),
+    };
+    Ok(parse(path.as_deref(), &text, flags))
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| {
+        let reason = match error.kind() {
+            io::ErrorKind::NotFound => "there is no such file".to_owned(),
+            io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
+            _ => error.to_string(),
+        };
+        format!("{}: cannot read the configuration: {reason}\n", path.display())
+    })
+}
+
+/// Reads a configuration from its text. `path` names it in messages, and its directory is where its relative paths begin.
+pub(crate) fn parse(path: Option<&Path>, text: &str, flags: &Flags) -> Loaded {
+    let mut report = Report::new(path, text);
+    let mut root = reader::read_root(text, &mut report);
+    apply(flags, &mut root, &mut report);
+    let directory = path.and_then(Path::parent).unwrap_or(Path::new("")).to_owned();
+    let settings = build::settings(&root, &directory, &mut report);
+    report.sort();
+    Loaded { settings: settings.filter(|_| report.errors.is_empty()), report }
+}
+
+/// Puts the flags over the file.
+fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
+    let one = |text: &Option<String>| text.as_slice().to_vec();
+    if flags.memory.is_some() {
+        root.set_from_flag("memory", "--memory", &one(&flags.memory), report);
+    }
+    if flags.threads.is_some() {
+        root.set_from_flag("threads", "--threads", &one(&flags.threads), report);
+    }
+    if let Some(http) = root.table_mut("http") {
+        if !flags.http.is_empty() {
+            http.set_from_flag("listen", "--http", &flags.http, report);
+        }
+        let log = (flags.access_log.is_some() || flags.access_log_format.is_some()).then_some(http);
+        if let Some(log) = log.and_then(|http| http.table_mut("access_log")) {
+            if flags.access_log.is_some() {
+                log.set_from_flag("path", "--access-log", &one(&flags.access_log), report);
+            }
+            if flags.access_log_format.is_some() {
+                log.set_from_flag("format", "--access-log-format", &one(&flags.access_log_format), report);
+            }
+        }
+    }
+    if flags.origin.is_some() {
+        apply_origin(&one(&flags.origin), root, report);
+    }
+}
+
+/// `--origin` is the origin of the one site; without any, it makes one for every host.
+fn apply_origin(url: &[String], root: &mut Values, report: &mut Report) {
+    let Some(sites) = root.tables_mut("site") else { return };
+    if sites.is_empty() {
+        sites.push(Values::empty(Section::Site, Place::Flag("--origin")));
+    }
+    match sites.as_mut_slice() {
+        [site] => {
+            if let Some(origin) = site.table_mut("origin") {
+                origin.set_from_flag("url", "--origin", url, report);
+            }
+        }
+        several => {
+            let message = format!("the configuration has {} sites: which one is meant?", several.len());
+            let fix = "write the origin into the [[site]] it belongs to";
+            report.error(Problem::new(Place::Flag("--origin"), message).fix(fix));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

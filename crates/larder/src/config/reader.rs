@@ -1,0 +1,505 @@
+//! From TOML to typed values, by the table of options. First of two stages: names, types and ranges. What the values mean
+//! together is `build.rs`.
+
+use std::{ops::Range, path::PathBuf, time::Duration};
+
+use larder_server::settings::{CookiePattern, Glob, HostPattern, Net, StatusTtl};
+use regex::Regex;
+use toml_edit::{Item as TomlItem, TableLike, Value as TomlValue};
+
+use super::{
+    options::{Kind, Opt, Section},
+    problem::{Place, Problem, Report, nearest},
+    value::{self, OriginUrl},
+};
+
+/// One value of an option, in its own type.
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    Bool(bool),
+    Number(u64),
+    Text(String),
+    Address(std::net::SocketAddr),
+    Net(Net),
+    Host(HostPattern),
+    Glob(Glob),
+    Cookie(CookiePattern),
+    Regex(Regex),
+    HeaderMatch(String, Glob),
+    Origin(OriginUrl),
+    StatusTtl(StatusTtl),
+}
+
+/// What an option was set to.
+#[derive(Clone, Debug)]
+pub(crate) enum Setting {
+    /// One value, or those of a list, each with its place.
+    Items(Vec<(Item, Place)>),
+    /// A table.
+    Table(Values),
+    /// Tables.
+    Tables(Vec<Values>),
+}
+
+/// A table of the file, read.
+#[derive(Clone, Debug)]
+pub(crate) struct Values {
+    pub(crate) section: Section,
+    /// The header of the table, or the whole of an inline one.
+    pub(crate) place: Place,
+    set: Vec<(&'static Opt, Place, Setting)>,
+}
+
+/// Types that an option's value can be asked for as.
+pub(crate) trait FromItem: Sized {
+    fn from_item(item: &Item) -> Option<Self>;
+}
+
+macro_rules! from_item {
+    ($($type:ty: $pattern:pat => $value:expr),* $(,)?) => {
+        $(impl FromItem for $type {
+            fn from_item(item: &Item) -> Option<Self> {
+                match item { $pattern => Some($value), _ => None }
+            }
+        })*
+    };
+}
+
+from_item! {
+    bool: Item::Bool(on) => *on,
+    u64: Item::Number(number) => *number,
+    u32: Item::Number(number) => u32::try_from(*number).unwrap_or(u32::MAX),
+    usize: Item::Number(number) => usize::try_from(*number).unwrap_or(usize::MAX),
+    Duration: Item::Number(ms) => Duration::from_millis(*ms),
+    String: Item::Text(text) => text.clone(),
+    PathBuf: Item::Text(text) => PathBuf::from(text),
+    std::net::SocketAddr: Item::Address(address) => *address,
+    Net: Item::Net(net) => *net,
+    HostPattern: Item::Host(host) => host.clone(),
+    Glob: Item::Glob(glob) => glob.clone(),
+    CookiePattern: Item::Cookie(cookie) => cookie.clone(),
+    Regex: Item::Regex(regex) => regex.clone(),
+    (String, Glob): Item::HeaderMatch(name, glob) => (name.clone(), glob.clone()),
+    OriginUrl: Item::Origin(url) => url.clone(),
+    StatusTtl: Item::StatusTtl(ttl) => *ttl,
+}
+
+impl Values {
+    /// A table in which nothing is set.
+    pub(crate) fn empty(section: Section, place: Place) -> Values {
+        Values { section, place, set: Vec::new() }
+    }
+
+    /// Sets an option from the text of a flag, in the place of what the file says.
+    pub(crate) fn set_from_flag(
+        &mut self,
+        name: &str,
+        flag: &'static str,
+        texts: &[String],
+        report: &mut Report,
+    ) {
+        let Some(opt) = self.section.option(name) else { return };
+        let mut items = Vec::new();
+        for text in texts {
+            match parse(opt.kind, text) {
+                Ok(item) => items.push((item, Place::Flag(flag))),
+                Err(expected) => report.error(wrong(Place::Flag(flag), &expected, &format!("{text:?}"))),
+            }
+        }
+        self.set.retain(|(held, ..)| held.name != opt.name);
+        self.set.push((opt, Place::Flag(flag), Setting::Items(items)));
+    }
+
+    /// Sets an option to its default, as if it had been written.
+    pub(crate) fn set_default(&mut self, opt: &'static Opt, items: Vec<Item>) {
+        let items = items.into_iter().map(|item| (item, Place::Whole)).collect();
+        self.set.push((opt, Place::Whole, Setting::Items(items)));
+    }
+
+    /// The table `name` to change, made when it is not there.
+    pub(crate) fn table_mut(&mut self, name: &str) -> Option<&mut Values> {
+        let opt = self.section.option(name)?;
+        let Kind::Table(section, _) = opt.kind else { return None };
+        if !self.is_set(name) {
+            let empty = Values::empty(section, Place::Whole);
+            self.set.push((opt, Place::Whole, Setting::Table(empty)));
+        }
+        self.set.iter_mut().find_map(|(held, _, setting)| match setting {
+            Setting::Table(values) if held.name == name => Some(values),
+            _ => None,
+        })
+    }
+
+    /// The list of tables `name` to change, made when it is not there.
+    pub(crate) fn tables_mut(&mut self, name: &str) -> Option<&mut Vec<Values>> {
+        let opt = self.section.option(name)?;
+        if !self.is_set(name) {
+            self.set.push((opt, Place::Whole, Setting::Tables(Vec::new())));
+        }
+        self.set.iter_mut().find_map(|(held, _, setting)| match setting {
+            Setting::Tables(tables) if held.name == name => Some(tables),
+            _ => None,
+        })
+    }
+
+    /// Whether the file or a flag says something of it.
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        self.setting(name).is_some()
+    }
+
+    fn setting(&self, name: &str) -> Option<&Setting> {
+        self.set.iter().find(|(opt, ..)| opt.name == name).map(|(_, _, setting)| setting)
+    }
+
+    /// Where the option is set; the table itself when it is not.
+    pub(crate) fn place(&self, name: &str) -> Place {
+        let held = self.set.iter().find(|(opt, ..)| opt.name == name);
+        held.map_or_else(|| self.place.clone(), |(_, place, _)| place.clone())
+    }
+
+    /// What was set, with places; none when nothing was.
+    pub(crate) fn items<T: FromItem>(&self, name: &str) -> Option<Vec<(T, Place)>> {
+        let Some(Setting::Items(items)) = self.setting(name) else { return None };
+        Some(items.iter().filter_map(|(item, place)| Some((T::from_item(item)?, place.clone()))).collect())
+    }
+
+    /// What was set; none when nothing was.
+    pub(crate) fn maybe<T: FromItem>(&self, name: &str) -> Option<T> {
+        self.items(name)?.into_iter().next().map(|(value, _)| value)
+    }
+
+    /// What was set as a list; none when nothing was.
+    pub(crate) fn maybe_list<T: FromItem>(&self, name: &str) -> Option<Vec<T>> {
+        Some(self.items(name)?.into_iter().map(|(value, _)| value).collect())
+    }
+
+    /// What was set, or the default. None: neither.
+    pub(crate) fn get<T: FromItem>(&self, name: &str) -> Option<T> {
+        self.list(name).into_iter().next()
+    }
+
+    /// What was set, or the default.
+    pub(crate) fn list<T: FromItem>(&self, name: &str) -> Vec<T> {
+        if let Some(set) = self.maybe_list(name) {
+            return set;
+        }
+        let Some(opt) = self.section.option(name) else { return Vec::new() };
+        default_items(opt).iter().filter_map(T::from_item).collect()
+    }
+
+    /// The table `name`; an empty one when it is not there.
+    pub(crate) fn table(&self, name: &str) -> Values {
+        match (self.setting(name), self.section.option(name).map(|opt| opt.kind)) {
+            (Some(Setting::Table(values)), _) => values.clone(),
+            (_, Some(Kind::Table(section, _))) => Values::empty(section, self.place(name)),
+            _ => Values::empty(self.section, self.place.clone()),
+        }
+    }
+
+    /// The tables `name`.
+    pub(crate) fn tables(&self, name: &str) -> &[Values] {
+        match self.setting(name) {
+            Some(Setting::Tables(tables)) => tables,
+            _ => &[],
+        }
+    }
+}
+
+/// The default of an option, typed. Empty: none.
+pub(crate) fn default_items(opt: &Opt) -> Vec<Item> {
+    let texts: Vec<&str> =
+        if opt.list { opt.default.split_whitespace().collect() } else { vec![opt.default] };
+    texts.into_iter().filter(|text| !text.is_empty()).filter_map(|text| parse(opt.kind, text).ok()).collect()
+}
+
+/// One value from its text.
+pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
+    match kind {
+        Kind::Bool => text.parse().map(Item::Bool).map_err(|_| expected(kind)),
+        Kind::Count(min, max) => {
+            let number = text.trim().parse().map_err(|_| expected(kind))?;
+            if (min..=max).contains(&number) { Ok(Item::Number(number)) } else { Err(expected(kind)) }
+        }
+        Kind::Size(min, max) => {
+            let bytes = value::size(text)?;
+            if (min..=max).contains(&bytes) { Ok(Item::Number(bytes)) } else { Err(expected(kind)) }
+        }
+        Kind::Time(min, max) => {
+            let ms = u64::try_from(value::duration(text)?.as_millis()).unwrap_or(u64::MAX);
+            if (min..=max).contains(&ms) { Ok(Item::Number(ms)) } else { Err(expected(kind)) }
+        }
+        Kind::Text => Ok(Item::Text(text.to_owned())),
+        Kind::File if text.is_empty() => Err(expected(kind)),
+        Kind::File => Ok(Item::Text(text.to_owned())),
+        Kind::Choice(words) if words.contains(&text) => Ok(Item::Text(text.to_owned())),
+        Kind::Choice(words) => Err(match nearest(text, words.iter().copied()) {
+            Some(near) => format!("{}; did you mean \"{near}\"?", expected(kind)),
+            None => expected(kind),
+        }),
+        Kind::Address => value::address(text).map(Item::Address),
+        Kind::Net => Net::parse(text).map(Item::Net).ok_or_else(|| expected(kind)),
+        Kind::Host => HostPattern::parse(text).map(Item::Host).ok_or_else(|| expected(kind)),
+        Kind::Glob => Ok(Item::Glob(Glob::new(text))),
+        Kind::Cookie => Ok(Item::Cookie(CookiePattern::new(text))),
+        Kind::Token if value::is_token(text) => Ok(Item::Text(text.to_owned())),
+        Kind::Token => Err(expected(kind)),
+        Kind::StatusTtl => value::status_ttl(text).map(Item::StatusTtl),
+        Kind::Regex => Regex::new(text).map(Item::Regex).map_err(|error| regex_problem(&error)),
+        Kind::HeaderMatch => value::header_match(text).map(|(name, glob)| Item::HeaderMatch(name, glob)),
+        Kind::HeaderLine => value::header_line(text).map(Item::Text),
+        Kind::Origin => value::origin_url(text).map(Item::Origin),
+        Kind::Table(_, Some(_)) | Kind::Table(_, None) | Kind::Tables(_) => Err(expected(kind)),
+    }
+}
+
+/// The last line of what the regex crate says: the reason, without the drawing above it.
+fn regex_problem(error: &regex::Error) -> String {
+    let text = error.to_string();
+    let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    format!("a regular expression ({reason})")
+}
+
+/// What a value of this kind looks like.
+pub(crate) fn expected(kind: Kind) -> String {
+    match kind {
+        Kind::Bool => "true or false".to_owned(),
+        Kind::Count(min, max) => format!("a number from {min} to {max}"),
+        Kind::Size(min, max) => {
+            format!("a size from \"{}\" to \"{}\"", value::show_size(min), value::show_size(max))
+        }
+        Kind::Time(min, max) => {
+            let show = |ms| value::show_duration(Duration::from_millis(ms));
+            format!("a duration from \"{}\" to \"{}\"", show(min), show(max))
+        }
+        Kind::Text => "a text".to_owned(),
+        Kind::File => "a path".to_owned(),
+        Kind::Choice(words) => format!("one of \"{}\"", words.join("\", \"")),
+        Kind::Address => "an address and port such as \"127.0.0.1:8080\"".to_owned(),
+        Kind::Net => "an address or network such as \"127.0.0.1\" or \"10.0.0.0/8\"".to_owned(),
+        Kind::Host => "a host such as \"example.org\" or \"*.example.org\"".to_owned(),
+        Kind::Glob => "a pattern such as \"/api/*\"".to_owned(),
+        Kind::Cookie => "a cookie name or pattern such as \"*_session\"".to_owned(),
+        Kind::Token => "a name such as \"GET\" or \"X-Header\"".to_owned(),
+        Kind::StatusTtl => {
+            "a time such as \"10s\", with a status before it or not: \"404 10s\", \"5xx 1s\"".to_owned()
+        }
+        Kind::Regex => "a regular expression".to_owned(),
+        Kind::HeaderMatch => "a header to match such as \"X-Api-Key: *\"".to_owned(),
+        Kind::HeaderLine => "a header line such as \"X-Cached-By: larder\"".to_owned(),
+        Kind::Origin => "an origin such as \"http://127.0.0.1:9000\"".to_owned(),
+        Kind::Table(_, Some(key)) => format!("a text (its `{key}`) or a table"),
+        Kind::Table(_, None) => "a table".to_owned(),
+        Kind::Tables(_) => "tables, each under its own header in double brackets".to_owned(),
+    }
+}
+
+fn wrong(place: Place, expected: &str, found: &str) -> Problem {
+    Problem::new(place, format!("expected {expected}, found {found}"))
+}
+
+/// Reads a whole file. What cannot be read is in the report, and left out.
+pub(crate) fn read_root(text: &str, report: &mut Report) -> Values {
+    match toml_edit::Document::parse(text) {
+        Ok(document) => read_table(Section::Root, document.as_table(), 0..0, report),
+        Err(error) => {
+            let span = error.span().unwrap_or(0..0);
+            let message = format!("not TOML: {}", error.message().lines().collect::<Vec<_>>().join(", "));
+            report.error(Problem::new(Place::File(span), message));
+            Values::empty(Section::Root, Place::Whole)
+        }
+    }
+}
+
+/// Reads one table by the options of its section.
+pub(crate) fn read_table(
+    section: Section,
+    table: &dyn TableLike,
+    span: Range<usize>,
+    report: &mut Report,
+) -> Values {
+    let mut values = Values::empty(section, Place::File(span.clone()));
+    for (key, item) in table.iter() {
+        let key_span =
+            table.key(key).and_then(toml_edit::Key::span).or_else(|| item.span()).unwrap_or(span.clone());
+        match section.option(key) {
+            Some(opt) => {
+                if let Some(setting) = read_item(opt, item, &key_span, report) {
+                    values.set.push((opt, Place::File(key_span), setting));
+                }
+            }
+            None => report.error(unknown(section, key, key_span)),
+        }
+    }
+    for opt in section.options().filter(|opt| opt.required && !table.contains_key(opt.name)) {
+        let message = format!("`{}` is missing in {}", opt.name, section.title());
+        let fix = format!("{}: {}", opt.name, opt.help);
+        report.error(Problem::new(Place::File(span.clone()), message).fix(fix));
+    }
+    values
+}
+
+fn unknown(section: Section, key: &str, span: Range<usize>) -> Problem {
+    let problem = Problem::new(Place::File(span), format!("unknown key `{key}` in {}", section.title()));
+    if let Some(near) = nearest(key, section.options().map(|opt| opt.name)) {
+        return problem.fix(format!("did you mean `{near}`?"));
+    }
+    let elsewhere = Section::DOCUMENTED.into_iter().find(|other| other.option(key).is_some());
+    match elsewhere {
+        Some(other) => problem.fix(format!("`{key}` belongs into {}", other.title())),
+        None => problem.fix(format!(
+            "known here: {}",
+            section.options().map(|opt| opt.name).collect::<Vec<_>>().join(", ")
+        )),
+    }
+}
+
+fn read_item(opt: &'static Opt, item: &TomlItem, key: &Range<usize>, report: &mut Report) -> Option<Setting> {
+    let span = item.span().unwrap_or_else(|| key.clone());
+    match opt.kind {
+        Kind::Table(section, short) => {
+            if let Some(table) = item.as_table_like() {
+                return Some(Setting::Table(read_table(section, table, span_of_table(item, key), report)));
+            }
+            let short = short.and_then(|name| section.option(name));
+            let (Some(short), Some(text)) = (short, item.as_value()) else {
+                report.error(wrong(Place::File(span), &expected(opt.kind), found(item)));
+                return None;
+            };
+            let value = read_value(short, text, &span, report)?;
+            let mut values = Values::empty(section, Place::File(span.clone()));
+            values.set.push((short, Place::File(span), Setting::Items(vec![value])));
+            Some(Setting::Table(values))
+        }
+        Kind::Tables(section) => read_tables(opt, section, item, span, report),
+        _ => {
+            let Some(value) = item.as_value() else {
+                report.error(wrong(Place::File(span), &expected(opt.kind), found(item)));
+                return None;
+            };
+            read_values(opt, value, &span, report).map(Setting::Items)
+        }
+    }
+}
+
+/// For messages on a whole table: its header, and not all that follows.
+fn span_of_table(item: &TomlItem, key: &Range<usize>) -> Range<usize> {
+    item.span().unwrap_or_else(|| key.clone())
+}
+
+fn read_tables(
+    opt: &'static Opt,
+    section: Section,
+    item: &TomlItem,
+    span: Range<usize>,
+    report: &mut Report,
+) -> Option<Setting> {
+    let mut tables = Vec::new();
+    if let Some(array) = item.as_array_of_tables() {
+        for table in array {
+            let span = table.span().unwrap_or_else(|| span.clone());
+            tables.push(read_table(section, table, span, report));
+        }
+    } else if let Some(array) = item.as_array() {
+        for value in array {
+            let span = value.span().unwrap_or_else(|| span.clone());
+            match value.as_inline_table() {
+                Some(table) => tables.push(read_table(section, table, span, report)),
+                None => report.error(wrong(Place::File(span), "a table", value.type_name())),
+            }
+        }
+    } else {
+        let problem = wrong(Place::File(span), &expected(opt.kind), found(item));
+        let header = match section {
+            Section::Site => "[[site]]",
+            _ => section.title(),
+        };
+        report.error(problem.fix(format!("write {header}, with two brackets on each side")));
+        return None;
+    }
+    Some(Setting::Tables(tables))
+}
+
+fn read_values(
+    opt: &Opt,
+    value: &TomlValue,
+    span: &Range<usize>,
+    report: &mut Report,
+) -> Option<Vec<(Item, Place)>> {
+    let Some(array) = value.as_array() else {
+        return read_value(opt, value, span, report).map(|item| vec![item]);
+    };
+    if !opt.list {
+        report.error(wrong(Place::File(span.clone()), &expected(opt.kind), "a list"));
+        return None;
+    }
+    let before = report.errors.len();
+    let items: Vec<_> = array
+        .iter()
+        .filter_map(|value| {
+            let span = value.span().unwrap_or_else(|| span.clone());
+            read_value(opt, value, &span, report)
+        })
+        .collect();
+    (report.errors.len() == before).then_some(items)
+}
+
+fn read_value(
+    opt: &Opt,
+    value: &TomlValue,
+    span: &Range<usize>,
+    report: &mut Report,
+) -> Option<(Item, Place)> {
+    let place = Place::File(value.span().unwrap_or_else(|| span.clone()));
+    let integer = value.as_integer().and_then(|number| u64::try_from(number).ok());
+    let text = match (opt.kind, value) {
+        (Kind::Bool, TomlValue::Boolean(on)) => on.value().to_string(),
+        (Kind::Count(..) | Kind::Size(..), TomlValue::Integer(_)) => {
+            integer.map(|n| n.to_string()).unwrap_or_default()
+        }
+        (Kind::Bool | Kind::Count(..), TomlValue::String(text)) => {
+            let fix = format!("write {} without quotes", text.value());
+            let problem = wrong(place.clone(), &expected(opt.kind), "a text");
+            let plain = parse(opt.kind, text.value()).is_ok();
+            report.error(if plain { problem.fix(fix) } else { problem });
+            return None;
+        }
+        (_, TomlValue::String(text)) => text.value().clone(),
+        (kind, other) => {
+            let problem = wrong(place, &expected(kind), &shown(other));
+            report.error(match (kind, integer) {
+                (Kind::Time(..), Some(number)) => problem.fix(format!("with a unit: \"{number}s\"")),
+                _ => problem,
+            });
+            return None;
+        }
+    };
+    match parse(opt.kind, &text) {
+        Ok(item) => Some((item, place)),
+        Err(expected) => {
+            report.error(wrong(place, &expected, &shown(value)));
+            None
+        }
+    }
+}
+
+/// The value as it is written, when that is short.
+fn shown(value: &TomlValue) -> String {
+    match value {
+        TomlValue::String(text) => format!("{:?}", text.value()),
+        TomlValue::Integer(number) => number.value().to_string(),
+        TomlValue::Boolean(on) => on.value().to_string(),
+        TomlValue::Array(_) => "a list".to_owned(),
+        TomlValue::InlineTable(_) => "a table".to_owned(),
+        other => format!("a {}", other.type_name()),
+    }
+}
+
+fn found(item: &TomlItem) -> &'static str {
+    match item {
+        TomlItem::Table(_) => "a table",
+        TomlItem::ArrayOfTables(_) => "tables",
+        TomlItem::Value(TomlValue::Array(_)) => "a list",
+        TomlItem::Value(value) => value.type_name(),
+        TomlItem::None => "nothing",
+    }
+}

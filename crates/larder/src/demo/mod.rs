@@ -1,0 +1,96 @@
+//! `larder demo`: a slow sample site, and Larder before it. Nothing else is needed.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    process::ExitCode,
+};
+
+use crate::{
+    cli::DemoArgs,
+    config::{self, Flags, value},
+    exit, serve,
+};
+
+mod articles;
+mod origin;
+mod pages;
+mod site;
+
+/// Ports tried when none is asked for.
+const PORTS: std::ops::Range<u16> = 8080..8100;
+
+/// Starts both and serves until told to stop.
+pub(crate) fn run(args: &DemoArgs) -> ExitCode {
+    match start(args) {
+        Ok((signals, server)) => wait(signals, server),
+        Err(message) => {
+            eprintln!("larder demo: {message}");
+            ExitCode::from(exit::NOTHING)
+        }
+    }
+}
+
+fn start(args: &DemoArgs) -> Result<(crate::signals::Signals, crate::server::Server), String> {
+    let origin =
+        origin::start(args.delay).map_err(|error| format!("cannot start the sample site: {error}"))?;
+    let front = args.http.or_else(free_port).ok_or("no free port from 8080 to 8099: name one with --http")?;
+    let text = configuration(front, origin.address);
+    let loaded = config::parse(None, &text, &Flags::default());
+    let settings = loaded.settings.ok_or_else(|| loaded.report.to_string())?;
+    serve::raise_descriptors(&settings);
+    let (signals, server) = serve::start(settings)?;
+    let front = server.local_addrs().first().copied().unwrap_or(front);
+    origin.purge_at(front);
+    print!("{}", welcome(front, origin.address, args));
+    Ok((signals, server))
+}
+
+fn wait(mut signals: crate::signals::Signals, server: crate::server::Server) -> ExitCode {
+    while signals.wait() != crate::signals::Asked::Stop {}
+    serve::stop(signals, server)
+}
+
+fn free_port() -> Option<SocketAddr> {
+    PORTS
+        .map(|port| SocketAddr::from(([127, 0, 0, 1], port)))
+        .find(|address| TcpListener::bind(address).is_ok())
+}
+
+/// As a user would write it. A reload by hand must show memory and not the origin, so requests do not decide here.
+fn configuration(front: SocketAddr, origin: SocketAddr) -> String {
+    format!(
+        "memory = \"64MiB\"\n[http]\nlisten = \"{front}\"\n[[site]]\norigin = \"http://{origin}\"\n\
+         purge = {{ from = [\"127.0.0.1\", \"::1\"] }}\nclient_cache_control = false\n"
+    )
+}
+
+fn welcome(front: SocketAddr, origin: SocketAddr, args: &DemoArgs) -> String {
+    let server = if front.port() == 8080 { String::new() } else { format!(" --server {front}") };
+    let delay = value::show_duration(args.delay);
+    let (example, live) = (articles::ARTICLES[0].slug, format!("http://{front}"));
+    format!(
+        "\n  A sample site that takes {delay} for every page, and Larder before it.\n\n\
+         \x20 Open     {live}/            twice: the second time it comes from memory\n\
+         \x20          {live}/flaky       its origin fails every other time, its readers do not notice\n\
+         \x20          {live}/me          private: never kept\n\
+         \x20 Compare  http://{origin}/            the same site without Larder\n\n\
+         \x20 Try      curl -sS -D - -o /dev/null -w '%{{time_total}} s\\n' {live}/article/{example}\n\
+         \x20          larder purge{server} {live}/article/{example}\n\
+         \x20          larder purge{server} --tag articles\n\n\
+         \x20 Ctrl-C ends it.\n\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_configuration_is_valid() {
+        let (front, origin) = (SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from(([127, 0, 0, 1], 9)));
+        let loaded = config::parse(None, &configuration(front, origin), &Flags::default());
+        let settings = loaded.settings.unwrap_or_else(|| panic!("{}", loaded.report));
+        assert!(!settings.sites[0].defaults.cache.honour_client_cc);
+        assert!(loaded.report.warnings.is_empty(), "{}", loaded.report);
+    }
+}

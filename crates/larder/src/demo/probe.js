@@ -1,0 +1,36 @@
+// Says where this page came from. What the page says of itself: how long the origin worked on it. What the browser
+// measured: how long we waited. Who waited less than the work takes has a copy from memory.
+(() => {
+  const banner = document.getElementById("banner");
+  const navigation = performance.getEntriesByType("navigation")[0];
+  if (!banner || !navigation || !navigation.responseStart) return;
+  const work = Number(banner.dataset.renderMs);
+  const waited = navigation.responseStart - navigation.requestStart;
+  const ms = (time) => (time < 10 ? time.toFixed(1) : Math.round(time).toString()) + "\u202fms";
+  const memory = waited < work / 2;
+  const verdict = document.getElementById("verdict");
+  banner.classList.add(memory ? "memory" : "origin");
+  verdict.textContent = memory ? "From memory in " + ms(waited) : "From the origin in " + ms(waited);
+  if (memory && work > 0) {
+    const times = document.createElement("span");
+    times.className = "times";
+    times.textContent = Math.max(2, Math.round(work / Math.max(waited, 0.5))) + "× faster";
+    verdict.append(" ", times);
+  }
+  if (banner.dataset.again !== "true") return;
+  fetch(location.href, { method: "HEAD", credentials: "same-origin" }).then((response) => {
+    const list = document.getElementById("headers");
+    for (const name of ["X-Cache", "Age", "Cache-Status"]) {
+      const value = response.headers.get(name);
+      if (value === null) continue;
+      const term = document.createElement("dt");
+      const description = document.createElement("dd");
+      term.textContent = name;
+      description.textContent = name === "Age" ? value + " s" : value;
+      list.append(term, description);
+    }
+    if (!list.children.length) return;
+    list.title = "Asked again just now, with HEAD";
+    list.hidden = false;
+  }).catch(() => {});
+})();

@@ -1,0 +1,166 @@
+//! docs/configuration.md, made from the table of options: `larder docs configuration`.
+
+use std::{fmt::Write as _, process::ExitCode};
+
+use crate::{
+    cli::DocsPage,
+    config::{
+        options::{Kind, Opt, Section},
+        presets, reader,
+    },
+    exit,
+};
+
+/// Writes a page to standard output.
+pub(crate) fn run(page: DocsPage) -> ExitCode {
+    match page {
+        DocsPage::Configuration => print!("{}", configuration()),
+    }
+    exit::DONE
+}
+
+const INTRODUCTION: &str = include_str!("docs/introduction.md");
+
+/// The whole page.
+pub(crate) fn configuration() -> String {
+    let mut out = INTRODUCTION.to_owned();
+    for section in Section::DOCUMENTED {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "\n## {}\n\n{}\n\n", heading(section), about(section));
+        out.push_str("| key | value | default | |\n|---|---|---|---|\n");
+        for opt in section.options().filter(|opt| !is_shared(section, opt)) {
+            let _ = writeln!(
+                out,
+                "| `{}` | {} | {} | {} |",
+                opt.name,
+                value(opt),
+                default(opt),
+                opt.help.replace('|', "\\|")
+            );
+        }
+    }
+    out.push_str("\n## What becomes of requests\n\nIn a `[[site]]` for all of its requests, in a `[[site.rule]]` for those it applies to.\n\n");
+    out.push_str("| key | value | default | |\n|---|---|---|---|\n");
+    for opt in Section::Rule.options().filter(|opt| is_shared(Section::Rule, opt)) {
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} | {} |",
+            opt.name,
+            value(opt),
+            default(opt),
+            opt.help.replace('|', "\\|")
+        );
+    }
+    out.push_str("\n## Presets\n\nWhat `preset = \"...\"` stands for. A key of the site goes before the preset's; a rule of the site goes before the preset's rules.\n\n");
+    let _ = write!(out, "```toml\n{}```\n", presets::TEXT);
+    out
+}
+
+/// Options that sites and rules have in common are shown once.
+fn is_shared(section: Section, opt: &Opt) -> bool {
+    let both = Section::Site.option(opt.name).is_some() && Section::Rule.option(opt.name).is_some();
+    both && matches!(section, Section::Site | Section::Rule)
+}
+
+fn heading(section: Section) -> &'static str {
+    match section {
+        Section::Root => "Top level",
+        Section::Http => "`[http]`",
+        Section::AccessLog => "`access_log` of `[http]`",
+        Section::Limits => "`[http.limits]`",
+        Section::Site => "`[[site]]`",
+        Section::Origin => "`origin` of a site",
+        Section::Purge => "`purge` of a site",
+        Section::Rule => "Rules: `[[site.rule]]`",
+        Section::Refresh => "`refresh` of a site or rule",
+        Section::Preset => "Presets",
+    }
+}
+
+fn about(section: Section) -> &'static str {
+    match section {
+        Section::Root => "Before the first `[header]` of the file.",
+        Section::Http => "Listeners, and what holds for all sites.",
+        Section::AccessLog => {
+            "`access_log = \"access.log\"`, or `access_log = { path = \"access.log\", format = \"json\" }`. Lines are written \
+             off the hot path; when the disk cannot keep up they are dropped and counted, and no request waits for it."
+        }
+        Section::Limits => "Every limit has a status of its own, and is counted.",
+        Section::Site => {
+            "Once per site. A request goes to the site that has its host: exactly, else by the longest `*.domain`, else to the \
+             site without `hosts`; when there is none, it is refused with 421. The keys of [What becomes of \
+             requests](#what-becomes-of-requests) may stand here too."
+        }
+        Section::Origin => {
+            "`origin = \"http://127.0.0.1:9000\"`, or `origin = { url = \"http://127.0.0.1:9000\", connect_timeout = \"1s\" }`."
+        }
+        Section::Purge => {
+            "`purge = { from = [\"127.0.0.1\"], token_file = \"purge.token\" }`. Counts the address of the connection, never \
+             one a header tells: behind a proxy of your own, everyone has the proxy's address, so use the token there."
+        }
+        Section::Rule => {
+            "A rule applies to a request that fits everything it names. Of several rules that apply, for each key the first \
+             that sets it counts; then the site, then the default. The keys of [What becomes of \
+             requests](#what-becomes-of-requests) say what changes. At most 64 per site."
+        }
+        Section::Refresh => {
+            "As Squid's `refresh_pattern`: how long a page is fresh that has neither `max-age` nor `Expires`. \
+             `refresh = { min = \"1m\", percent = 20, max = \"1h\" }`. Without `Last-Modified` it is `min`. Not set: as RFC 9111 \
+             suggests, a tenth of the time since `Last-Modified`, at most a day."
+        }
+        Section::Preset => "",
+    }
+}
+
+fn value(opt: &Opt) -> String {
+    let one = match opt.kind {
+        Kind::Table(_, Some(key)) => format!("its `{key}`, or a table"),
+        Kind::Table(_, None) => "table".to_owned(),
+        Kind::Tables(_) => "tables".to_owned(),
+        kind => reader::expected(kind).replace('|', "\\|"),
+    };
+    if opt.list { format!("{one}, or a list") } else { one }
+}
+
+fn default(opt: &Opt) -> String {
+    match (opt.required, opt.default, opt.kind) {
+        (true, ..) => "required".to_owned(),
+        (_, "", _) => String::new(),
+        (_, text, Kind::Bool | Kind::Count(..)) => format!("`{text}`"),
+        (_, text, _) => format!("`\"{text}\"`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::{Flags, parse};
+
+    #[test]
+    fn the_page_is_the_one_in_docs() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+        let made = configuration();
+        if std::env::var_os("LARDER_BLESS").is_some() {
+            std::fs::write(&path, &made).expect("docs/configuration.md can be written");
+        }
+        let held = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            held == made,
+            "docs/configuration.md is not what the code says: LARDER_BLESS=1 cargo test -p larder docs"
+        );
+    }
+
+    #[test]
+    fn the_examples_of_the_page_are_valid() {
+        let mut examples = 0;
+        for example in INTRODUCTION.split("```toml\n").skip(1) {
+            let text = example.split("```").next().expect("an end");
+            let loaded = parse(None, text, &Flags::default());
+            assert!(loaded.settings.is_some(), "{text}\n{}", loaded.report);
+            examples += 1;
+        }
+        assert!(examples > 0);
+    }
+}
