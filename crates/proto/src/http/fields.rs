@@ -141,6 +141,20 @@ pub const fn trim(mut value: &[u8]) -> &[u8] {
     value
 }
 
+/// Whether `value` is `lower` in any case, `lower` being a lower-case literal.
+///
+/// With the length known to the compiler this is a few wide instructions; `eq_ignore_ascii_case` takes a dozen a byte.
+#[inline(always)]
+pub(super) fn is_word<const N: usize>(value: &[u8], lower: &[u8; N]) -> bool {
+    let Ok(value) = <&[u8; N]>::try_from(value) else { return false };
+    let mut difference = 0;
+    for (a, b) in value.iter().zip(lower) {
+        let case = if b.is_ascii_lowercase() { !0x20 } else { 0xff };
+        difference |= (a ^ b) & case;
+    }
+    difference == 0
+}
+
 /// Whether `byte` may stand in a token (RFC 9110 5.6.2).
 pub const fn is_token_byte(byte: u8) -> bool {
     matches!(byte, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*'
@@ -241,6 +255,23 @@ mod tests {
             (r#"x="\"#, &[r#"x="\"#]),
         ] {
             assert_eq!(elements(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn words_in_any_case() {
+        for (value, expected) in [
+            ("keep-alive", true),
+            ("KEEP-Alive", true),
+            ("keep-alive ", false),
+            ("keep\ralive", false),
+            ("", false),
+        ] {
+            assert_eq!(is_word(value.as_bytes(), b"keep-alive"), expected, "{value:?}");
+        }
+        for byte in 0..=255_u8 {
+            assert_eq!(is_word(&[byte], b"k"), byte == b'k' || byte == b'K');
+            assert_eq!(is_word(&[byte], b"1"), byte == b'1');
         }
     }
 

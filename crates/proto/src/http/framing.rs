@@ -1,6 +1,6 @@
 //! What the framing fields of a request say: body length, connection options, expectations (RFC 9112 6 and 9).
 
-use super::fields::Elements;
+use super::fields::{Elements, is_word};
 use super::known::{Known, KnownField};
 use super::reject::RejectReason;
 use super::request::{BodyFraming, Version};
@@ -21,7 +21,7 @@ pub(super) fn body_framing(version: Version, known: &Known<'_>) -> Result<BodyFr
         (None, Some(_)) if known.is_repeated(KnownField::TransferEncoding) => {
             Err(RejectReason::TransferEncoding)
         }
-        (None, Some(value)) if value.eq_ignore_ascii_case(b"chunked") => Ok(BodyFraming::Chunked),
+        (None, Some(value)) if is_word(value, b"chunked") => Ok(BodyFraming::Chunked),
         (None, Some(value)) => Err(unknown_coding(value)),
     }
 }
@@ -68,10 +68,7 @@ impl Connection {
         let modern = version == Version::Http11;
         match known.connection() {
             None => Self { keep_alive: modern, upgrade: false },
-            Some(value)
-                if value.eq_ignore_ascii_case(b"keep-alive")
-                    && !known.is_repeated(KnownField::Connection) =>
-            {
+            Some(value) if is_word(value, b"keep-alive") && !known.is_repeated(KnownField::Connection) => {
                 Self { keep_alive: true, upgrade: false }
             }
             Some(_) => Self::from_options(modern, known),
@@ -94,9 +91,7 @@ impl Connection {
 pub(super) fn expects_continue(version: Version, known: &Known<'_>) -> Result<bool, RejectReason> {
     match known.expect() {
         None => Ok(false),
-        Some(value)
-            if value.eq_ignore_ascii_case(b"100-continue") && !known.is_repeated(KnownField::Expect) =>
-        {
+        Some(value) if is_word(value, b"100-continue") && !known.is_repeated(KnownField::Expect) => {
             Ok(version == Version::Http11)
         }
         Some(_) => Err(RejectReason::Expectation),

@@ -4,7 +4,7 @@
 //! for each the place of its first line in the list (two bytes each, so that making, moving and dropping one is
 //! nothing), and whether there were more lines.
 
-use super::fields::Fields;
+use super::fields::{Fields, is_word};
 use httparse::Header;
 
 macro_rules! known_fields {
@@ -133,39 +133,40 @@ impl<'a> Known<'a> {
 fn recognise(name: &[u8]) -> Option<KnownField> {
     use KnownField as F;
     let first = *name.first()? | 0x20;
-    let (field, other) = match (name.len(), first) {
-        (2, b't') => (F::Te, None),
-        (3, b'v') => (F::Via, None),
-        (4, b'h') => (F::Host, None),
-        (5, b'r') => (F::Range, None),
-        (6, b'a') => (F::Accept, None),
-        (6, b'c') => (F::Cookie, None),
-        (6, b'e') => (F::Expect, None),
-        (6, b'p') => (F::Pragma, None),
-        (7, b'r') => (F::Referer, None),
-        (7, b'u') => (F::Upgrade, None),
-        (8, b'c') => (F::CdnLoop, None),
-        (8, b'i') => (F::IfMatch, Some(F::IfRange)),
-        (9, b'f') => (F::Forwarded, None),
-        (10, b'c') => (F::Connection, None),
-        (10, b'u') => (F::UserAgent, None),
-        (12, b'c') => (F::ContentType, None),
-        (13, b'a') => (F::Authorization, None),
-        (13, b'c') => (F::CacheControl, None),
-        (13, b'i') => (F::IfNoneMatch, None),
-        (14, b'c') => (F::ContentLength, None),
-        (15, b'a') => (F::AcceptEncoding, Some(F::AcceptLanguage)),
-        (15, b'x') => (F::XForwardedFor, None),
-        (16, b'x') => (F::XForwardedHost, None),
-        (17, b'i') => (F::IfModifiedSince, None),
-        (17, b't') => (F::TransferEncoding, None),
-        (17, b'x') => (F::XForwardedProto, None),
-        (19, b'i') => (F::IfUnmodifiedSince, None),
-        (20, b's') => (F::SurrogateCapability, None),
+    let field = match (name.len(), first) {
+        (2, b't') if is_word(name, b"te") => F::Te,
+        (3, b'v') if is_word(name, b"via") => F::Via,
+        (4, b'h') if is_word(name, b"host") => F::Host,
+        (5, b'r') if is_word(name, b"range") => F::Range,
+        (6, b'a') if is_word(name, b"accept") => F::Accept,
+        (6, b'c') if is_word(name, b"cookie") => F::Cookie,
+        (6, b'e') if is_word(name, b"expect") => F::Expect,
+        (6, b'p') if is_word(name, b"pragma") => F::Pragma,
+        (7, b'r') if is_word(name, b"referer") => F::Referer,
+        (7, b'u') if is_word(name, b"upgrade") => F::Upgrade,
+        (8, b'c') if is_word(name, b"cdn-loop") => F::CdnLoop,
+        (8, b'i') if is_word(name, b"if-match") => F::IfMatch,
+        (8, b'i') if is_word(name, b"if-range") => F::IfRange,
+        (9, b'f') if is_word(name, b"forwarded") => F::Forwarded,
+        (10, b'c') if is_word(name, b"connection") => F::Connection,
+        (10, b'u') if is_word(name, b"user-agent") => F::UserAgent,
+        (12, b'c') if is_word(name, b"content-type") => F::ContentType,
+        (13, b'a') if is_word(name, b"authorization") => F::Authorization,
+        (13, b'c') if is_word(name, b"cache-control") => F::CacheControl,
+        (13, b'i') if is_word(name, b"if-none-match") => F::IfNoneMatch,
+        (14, b'c') if is_word(name, b"content-length") => F::ContentLength,
+        (15, b'a') if is_word(name, b"accept-encoding") => F::AcceptEncoding,
+        (15, b'a') if is_word(name, b"accept-language") => F::AcceptLanguage,
+        (15, b'x') if is_word(name, b"x-forwarded-for") => F::XForwardedFor,
+        (16, b'x') if is_word(name, b"x-forwarded-host") => F::XForwardedHost,
+        (17, b'i') if is_word(name, b"if-modified-since") => F::IfModifiedSince,
+        (17, b't') if is_word(name, b"transfer-encoding") => F::TransferEncoding,
+        (17, b'x') if is_word(name, b"x-forwarded-proto") => F::XForwardedProto,
+        (19, b'i') if is_word(name, b"if-unmodified-since") => F::IfUnmodifiedSince,
+        (20, b's') if is_word(name, b"surrogate-capability") => F::SurrogateCapability,
         _ => return None,
     };
-    let is = |f: F| name.eq_ignore_ascii_case(f.name().as_bytes());
-    if is(field) { Some(field) } else { other.filter(|&f| is(f)) }
+    Some(field)
 }
 
 #[cfg(test)]

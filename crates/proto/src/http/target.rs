@@ -101,22 +101,13 @@ impl<'b> Authority<'b> {
     /// Parses `host`, `host:port`, `[v6]` or `[v6]:port`; `None` for anything else.
     #[inline]
     pub fn parse(value: &'b [u8]) -> Option<Self> {
-        let text = std::str::from_utf8(value).ok()?;
-        let (host, port) = match text.strip_prefix('[') {
-            Some(rest) => {
-                let end = rest.find(']')?;
-                rest[..end].parse::<std::net::Ipv6Addr>().ok()?;
-                (
-                    &text[..end + 2],
-                    rest[end + 1..].strip_prefix(':').or(rest[end + 1..].is_empty().then_some(""))?,
-                )
-            }
-            None => {
-                let (host, port) = text.split_once(':').unwrap_or((text, ""));
-                is_host_name(host.as_bytes()).then_some((host, port))?
-            }
+        let end = if value.first() == Some(&b'[') { address_end(value)? } else { name_end(value)? };
+        let host = std::str::from_utf8(&value[..end]).ok()?;
+        let port = match &value[end..] {
+            [] | b":" => None,
+            [b':', digits @ ..] => Some(parse_port(digits)?),
+            _ => return None,
         };
-        let port = if port.is_empty() { None } else { Some(parse_port(port.as_bytes())?) };
         Some(Self { host, port })
     }
 
@@ -129,22 +120,52 @@ impl<'b> Authority<'b> {
     }
 }
 
-/// Letters, digits, `-`, `_`, `.`; at most 255 bytes; no empty label but after a trailing dot (RFC 1035 2.3.4).
-fn is_host_name(host: &[u8]) -> bool {
-    let mut previous = b'.';
-    for &byte in host {
-        let fits = match byte {
-            b'.' => previous != b'.',
-            b'-' | b'_' => true,
-            _ => byte.is_ascii_alphanumeric(),
-        };
-        if !fits {
-            return false;
-        }
-        previous = byte;
-    }
-    !host.is_empty() && host.len() <= 255 && host != b"."
+/// Length of `[address]` at the start.
+fn address_end(value: &[u8]) -> Option<usize> {
+    let end = value.iter().position(|&b| b == b']')?;
+    std::str::from_utf8(&value[1..end]).ok()?.parse::<std::net::Ipv6Addr>().ok()?;
+    Some(end + 1)
 }
+
+/// Length of the name at the start: letters, digits, `-`, `_`, `.`; 1 to 255 bytes; no empty label but after a trailing
+/// dot (RFC 1035 2.3.4). What follows it is for the caller to judge.
+#[inline]
+fn name_end(value: &[u8]) -> Option<usize> {
+    let mut previous = NameByte::Dot;
+    let mut end = 0;
+    for &byte in value {
+        let class = NAME_BYTES[byte as usize];
+        if class == NameByte::Other {
+            break;
+        }
+        if class == NameByte::Dot && previous == NameByte::Dot {
+            return None;
+        }
+        previous = class;
+        end += 1;
+    }
+    (1..=255).contains(&end).then_some(end)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NameByte {
+    Other,
+    Label,
+    Dot,
+}
+
+static NAME_BYTES: [NameByte; 256] = {
+    let mut table = [NameByte::Other; 256];
+    let mut byte = 0_u8;
+    while byte < 0x80 {
+        if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
+            table[byte as usize] = NameByte::Label;
+        }
+        byte += 1;
+    }
+    table[b'.' as usize] = NameByte::Dot;
+    table
+};
 
 fn parse_port(digits: &[u8]) -> Option<u16> {
     if digits.len() > 5 || !digits.iter().all(u8::is_ascii_digit) {
