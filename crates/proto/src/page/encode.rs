@@ -15,6 +15,8 @@ pub struct Parts<'a> {
     pub tags: &'a [&'a [u8]],
     /// The key the record is stored under.
     pub key: &'a [u8],
+    /// Field lines as received that the head lacks or has rewritten, see [`crate::rules::strip::stored_head`].
+    pub withheld: &'a [u8],
     /// Status line and fields, without the closing empty line.
     pub head: &'a [u8],
 }
@@ -33,11 +35,12 @@ impl std::error::Error for TooLarge {}
 
 /// Everything before the body, checksummed.
 pub fn encode_head(meta: &Meta, parts: &Parts<'_>) -> Result<Vec<u8>, TooLarge> {
-    let guess = HEADER_LEN + parts.etag.len() + parts.key.len() + parts.head.len() + 256;
+    let guess =
+        HEADER_LEN + parts.etag.len() + parts.key.len() + parts.withheld.len() + parts.head.len() + 256;
     let mut out = Vec::with_capacity(guess.min(MAX_HEAD_LEN));
     out.resize(HEADER_LEN, 0);
     write_meta(&mut out, meta);
-    let mut lengths = [0u32; 5];
+    let mut lengths = [0u32; 6];
     let mut mark = out.len();
     for (slot, length) in lengths.iter_mut().enumerate() {
         let fits = match slot {
@@ -45,6 +48,7 @@ pub fn encode_head(meta: &Meta, parts: &Parts<'_>) -> Result<Vec<u8>, TooLarge> 
             1 => parts.vary.iter().all(|(name, value)| push_pair(&mut out, name, *value)),
             2 => parts.tags.iter().all(|tag| push_tag(&mut out, tag)),
             3 => append(&mut out, parts.key),
+            4 => append(&mut out, parts.withheld),
             _ => append(&mut out, parts.head),
         };
         if !fits || out.len() > MAX_HEAD_LEN {

@@ -3,8 +3,8 @@
 use super::check::{BodyCheck, head_checksum, stored_checksum};
 use super::parts::{Pairs, Tags};
 use super::{
-    CHECKSUM_AT, Encoding, HEADER_LEN, Kind, MAGIC, MAX_HEAD_LEN, Meta, PageFlags, Partial, TAIL_MAGIC, TRAILER_LEN,
-    VERSION,
+    CHECKSUM_AT, Encoding, HEADER_LEN, Kind, MAGIC, MAX_HEAD_LEN, Meta, PageFlags, Partial, TAIL_MAGIC,
+    TRAILER_LEN, VERSION,
 };
 
 /// How far a reader trusts the bytes.
@@ -58,6 +58,8 @@ pub struct PageView<'a> {
     pub tags: Tags<'a>,
     /// Key the record was stored under.
     pub key: &'a [u8],
+    /// Field lines as received that the head lacks or has rewritten.
+    pub withheld: &'a [u8],
     /// Status line and fields, each line with its CRLF, without the closing empty line.
     pub head: &'a [u8],
     /// Offset of the body in the record.
@@ -72,7 +74,7 @@ pub fn view<'a>(record_start: &'a [u8], total_len: u64, verify: Verify) -> Resul
     let header: &[u8; HEADER_LEN] = record_start.first_chunk().ok_or(Damaged::Short)?;
     let meta = read_meta(header)?;
     let mut at = HEADER_LEN;
-    let mut parts = [&record_start[..0]; 5];
+    let mut parts = [&record_start[..0]; 6];
     for (slot, part) in parts.iter_mut().enumerate() {
         let len = u32_at(header, 96 + 4 * slot) as usize;
         if len > MAX_HEAD_LEN - at {
@@ -87,13 +89,14 @@ pub fn view<'a>(record_start: &'a [u8], total_len: u64, verify: Verify) -> Resul
     {
         return Err(Damaged::Layout);
     }
-    let [etag, vary, tags, key, head] = parts;
+    let [etag, vary, tags, key, withheld, head] = parts;
     let page = PageView {
         meta,
         etag: (!etag.is_empty()).then_some(etag),
         vary: Pairs::new(vary),
         tags: Tags::new(tags),
         key,
+        withheld,
         head,
         body_at: at,
         body_len,
@@ -131,7 +134,8 @@ fn read_meta(header: &[u8; HEADER_LEN]) -> Result<Meta, Damaged> {
     const { assert!(CHECKSUM_AT == HEADER_LEN - 8) };
     let flags = PageFlags(u32_at(header, 8));
     let presence = header[13];
-    if header[..4] != MAGIC || header[4] != VERSION || flags.any(PageFlags(!PageFlags::ALL.0)) || presence > 3 {
+    if header[..4] != MAGIC || header[4] != VERSION || flags.any(PageFlags(!PageFlags::ALL.0)) || presence > 3
+    {
         return Err(Damaged::Unknown);
     }
     Ok(Meta {

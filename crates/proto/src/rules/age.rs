@@ -115,7 +115,9 @@ mod tests {
     #[test]
     fn age_grows_with_the_time_in_store_only() {
         let meta = Meta { response_time: 10_000, initial_age: 5, ..Meta::default() };
-        for (now, expected) in [(0, 5), (10_000, 5), (10_999, 5), (11_000, 6), (70_000, 65), (u64::MAX, u32::MAX)] {
+        for (now, expected) in
+            [(0, 5), (10_000, 5), (10_999, 5), (11_000, 6), (70_000, 65), (u64::MAX, u32::MAX)]
+        {
             assert_eq!(current_age(&meta, now), expected);
         }
     }

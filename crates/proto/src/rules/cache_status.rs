@@ -150,8 +150,14 @@ mod tests {
             ("Larder; hit; ttl=376", CacheStatus { hit: true, ttl: Some(376), ..none }),
             ("Larder; hit; ttl=-412", CacheStatus { hit: true, ttl: Some(-412), ..none }),
             ("Larder; fwd=uri-miss", CacheStatus { fwd: Some(Forward::UriMiss), ..none }),
-            ("Larder; fwd=stale; fwd-status=304", CacheStatus { fwd: Some(Forward::Stale), fwd_status: Some(304), ..none }),
-            ("Larder; fwd=uri-miss; stored", CacheStatus { fwd: Some(Forward::UriMiss), stored: true, ..none }),
+            (
+                "Larder; fwd=stale; fwd-status=304",
+                CacheStatus { fwd: Some(Forward::Stale), fwd_status: Some(304), ..none },
+            ),
+            (
+                "Larder; fwd=uri-miss; stored",
+                CacheStatus { fwd: Some(Forward::UriMiss), stored: true, ..none },
+            ),
             (
                 "Larder; fwd=miss; collapsed; detail=private",
                 CacheStatus { fwd: Some(Forward::Miss), collapsed: true, detail: Some("private"), ..none },
@@ -163,7 +169,8 @@ mod tests {
 
     #[test]
     fn a_hit_is_never_also_forwarded() {
-        let both = CacheStatus { hit: true, fwd: Some(Forward::Miss), stored: true, ..CacheStatus::default() };
+        let both =
+            CacheStatus { hit: true, fwd: Some(Forward::Miss), stored: true, ..CacheStatus::default() };
         assert_eq!(written("a", both), "a; hit");
     }
 
@@ -171,6 +178,9 @@ mod tests {
     fn names_and_details_cannot_break_out() {
         let status = CacheStatus { detail: Some("a\"b\\c\r\n\u{e9}"), ..CacheStatus::default() };
         assert_eq!(written("my cache", status), "\"my cache\"; detail=\"a\\\"b\\\\c????\"");
-        assert_eq!(written("", CacheStatus { ttl: Some(i64::MIN), ..CacheStatus::default() }), "\"\"; ttl=-999999999999999");
+        assert_eq!(
+            written("", CacheStatus { ttl: Some(i64::MIN), ..CacheStatus::default() }),
+            "\"\"; ttl=-999999999999999"
+        );
     }
 }

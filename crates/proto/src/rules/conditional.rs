@@ -1,9 +1,8 @@
 //! A client's preconditions against a stored page (RFC 9110 13, RFC 9111 4.3.2).
 
 use super::RequestView;
-use super::partial::strong_date;
 use crate::http::etag::{Comparison, list_matches};
-use crate::http::{EntityTag, KnownField, Method, date};
+use crate::http::{EntityTag, IfRange, KnownField, Method, date};
 use crate::page::Meta;
 
 /// What a client's preconditions come to.
@@ -57,13 +56,9 @@ pub fn range_applies(req: &RequestView<'_>, meta: &Meta, etag: Option<&[u8]>) ->
     if req.known.is_repeated(KnownField::IfRange) {
         return false;
     }
-    match read(value, meta) {
-        Some(date) => meta.last_modified == Some(date) && strong_date(meta),
-        None => {
-            let (asked, stored) = (EntityTag::parse(value), etag.and_then(EntityTag::parse));
-            asked.zip(stored).is_some_and(|(asked, stored)| asked.strong_eq(&stored))
-        }
-    }
+    let tag = etag.and_then(EntityTag::parse);
+    IfRange::parse(value, meta.response_time / 1000)
+        .is_some_and(|wanted| wanted.holds(tag.as_ref(), meta.last_modified, Some(meta.date)))
 }
 
 fn read(value: &[u8], meta: &Meta) -> Option<crate::Secs> {

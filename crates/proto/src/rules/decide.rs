@@ -93,7 +93,9 @@ pub fn decide(req: &RequestView<'_>, meta: &Meta, policy: &Policy, now: Ms) -> D
     let asked = of_request(req, policy);
     let decision = reuse(meta, policy, &asked, now);
     match decision {
-        Decision::Revalidate { .. } | Decision::Unusable(_) if asked.only_if_cached => Decision::GatewayTimeout,
+        Decision::Revalidate { .. } | Decision::Unusable(_) if asked.only_if_cached => {
+            Decision::GatewayTimeout
+        }
         decided => decided,
     }
 }
@@ -162,7 +164,13 @@ fn suits(asked: &CacheControl, meta: &Meta, age: u32, ttl: i64) -> bool {
 
 /// Whether the page may be served instead of the origin's failure (RFC 9111 4.2.4, RFC 5861 4). A page that is still
 /// fresh (the client wanted validation) may; a client's no-cache is a preference, the response's is not.
-pub fn stale_on_error(meta: &Meta, policy: &Policy, req: &RequestView<'_>, now: Ms, cause: ErrorCause) -> bool {
+pub fn stale_on_error(
+    meta: &Meta,
+    policy: &Policy,
+    req: &RequestView<'_>,
+    now: Ms,
+    cause: ErrorCause,
+) -> bool {
     let failed = match cause {
         ErrorCause::Disconnected => true,
         ErrorCause::Status(status) => matches!(status, 500 | 502 | 503 | 504),

@@ -66,16 +66,44 @@ mod tests {
         let policy = Policy::default();
         for (list, source, max_age) in [
             (&[("Cache-Control", "max-age=1")][..], Source::CacheControl, Some(1)),
-            (&[("Cache-Control", "max-age=1"), ("CDN-Cache-Control", "max-age=2")], Source::Targeted, Some(2)),
-            (&[("Cache-Control", "max-age=1"), ("CDN-Cache-Control", "max-age=2,")], Source::CacheControl, Some(1)),
+            (
+                &[("Cache-Control", "max-age=1"), ("CDN-Cache-Control", "max-age=2")],
+                Source::Targeted,
+                Some(2),
+            ),
+            (
+                &[("Cache-Control", "max-age=1"), ("CDN-Cache-Control", "max-age=2,")],
+                Source::CacheControl,
+                Some(1),
+            ),
             (&[("Cache-Control", "max-age=1"), ("CDN-Cache-Control", "")], Source::CacheControl, Some(1)),
             (&[("Cache-Control", "max-age=1"), ("CDN-Cache-Control", "&&&")], Source::CacheControl, Some(1)),
             (&[("Cache-Control", "no-store"), ("CDN-Cache-Control", "no-cache")], Source::Targeted, None),
-            (&[("Cache-Control", "no-store"), ("Surrogate-Control", "max-age=3")], Source::Surrogate, Some(3)),
-            (&[("Cache-Control", "max-age=1"), ("Surrogate-Control", "max-age=3;larder")], Source::Surrogate, Some(3)),
-            (&[("Cache-Control", "max-age=1"), ("Surrogate-Control", "max-age=3;other")], Source::CacheControl, Some(1)),
-            (&[("Cache-Control", "max-age=1"), ("Surrogate-Control", "content=\"ESI/1.0\"")], Source::CacheControl, Some(1)),
-            (&[("Surrogate-Control", "max-age=3"), ("CDN-Cache-Control", "max-age=2")], Source::Targeted, Some(2)),
+            (
+                &[("Cache-Control", "no-store"), ("Surrogate-Control", "max-age=3")],
+                Source::Surrogate,
+                Some(3),
+            ),
+            (
+                &[("Cache-Control", "max-age=1"), ("Surrogate-Control", "max-age=3;larder")],
+                Source::Surrogate,
+                Some(3),
+            ),
+            (
+                &[("Cache-Control", "max-age=1"), ("Surrogate-Control", "max-age=3;other")],
+                Source::CacheControl,
+                Some(1),
+            ),
+            (
+                &[("Cache-Control", "max-age=1"), ("Surrogate-Control", "content=\"ESI/1.0\"")],
+                Source::CacheControl,
+                Some(1),
+            ),
+            (
+                &[("Surrogate-Control", "max-age=3"), ("CDN-Cache-Control", "max-age=2")],
+                Source::Targeted,
+                Some(2),
+            ),
         ] {
             let held = fields(list);
             let (directives, from) = governing(Fields::new(&held), &policy);
@@ -85,8 +113,16 @@ mod tests {
 
     #[test]
     fn an_operator_names_the_targets() {
-        let policy = Policy { targets: vec!["Larder-CC".into(), "CDN-Cache-Control".into()], surrogate: false, ..Policy::default() };
-        let held = fields(&[("CDN-Cache-Control", "max-age=2"), ("larder-cc", "max-age=4"), ("Surrogate-Control", "no-store")]);
+        let policy = Policy {
+            targets: vec!["Larder-CC".into(), "CDN-Cache-Control".into()],
+            surrogate: false,
+            ..Policy::default()
+        };
+        let held = fields(&[
+            ("CDN-Cache-Control", "max-age=2"),
+            ("larder-cc", "max-age=4"),
+            ("Surrogate-Control", "no-store"),
+        ]);
         assert_eq!(governing(Fields::new(&held), &policy).0.max_age, Some(4));
         assert_eq!(governing(Fields::new(&held[2..]), &policy).1, Source::CacheControl);
     }

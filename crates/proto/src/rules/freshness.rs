@@ -102,7 +102,8 @@ pub(super) fn lifetime(resp: &ResponseFacts<'_>, policy: &Policy) -> (Lifetime, 
     };
     let untrusted = age == AgeValue::Unknown && policy.ttl.is_none();
     let swr = directives.stale_while_revalidate.or(policy.grace).unwrap_or(0);
-    let surrogate_stale = (source == Source::Surrogate).then_some(directives.stale_while_revalidate).flatten();
+    let surrogate_stale =
+        (source == Source::Surrogate).then_some(directives.stale_while_revalidate).flatten();
     let sie = directives.stale_if_error.or(surrogate_stale).or(policy.keep).unwrap_or(0);
     let initial_age = initial_age(resp, age, date);
     let lifetime = Lifetime {
@@ -186,7 +187,9 @@ fn heuristic(fields: Fields<'_>, source: Source, dates: &Dates, policy: &Policy)
     let unchanged = dates.last_modified.map(|modified| dates.date.saturating_sub(modified));
     let part = |percent: u32| unchanged.map(|secs| secs.saturating_mul(u64::from(percent)) / 100);
     let secs = match policy.refresh {
-        Some(pattern) => part(pattern.percent).unwrap_or(0).max(u64::from(pattern.min)).min(u64::from(pattern.max)),
+        Some(pattern) => {
+            part(pattern.percent).unwrap_or(0).max(u64::from(pattern.min)).min(u64::from(pattern.max))
+        }
         None => part(policy.heuristic_percent)?.min(u64::from(policy.heuristic_max)),
     };
     Some(u32::try_from(secs).unwrap_or(u32::MAX))

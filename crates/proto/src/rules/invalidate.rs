@@ -102,7 +102,8 @@ mod tests {
     use super::*;
     use crate::http::Header;
 
-    const BASE: Uri<'static> = Uri { scheme: "http", authority: "example.org:80", path_and_query: "/a/b/c?d=e" };
+    const BASE: Uri<'static> =
+        Uri { scheme: "http", authority: "example.org:80", path_and_query: "/a/b/c?d=e" };
 
     #[test]
     fn references_resolve_as_in_rfc_3986() {
@@ -158,7 +159,8 @@ mod tests {
         for method in ["GET", "HEAD", "OPTIONS", "TRACE"] {
             assert!(invalidated(method, 200).is_empty(), "{method}");
         }
-        let same = [Header { name: "Location", value: b"" }, Header { name: "Content-Location", value: b"/x" }];
+        let same =
+            [Header { name: "Location", value: b"" }, Header { name: "Content-Location", value: b"/x" }];
         assert_eq!(targets(&Method::Put, &BASE, 201, Fields::new(&same)), ["/a/b/c?d=e", "/x"]);
     }
 }

@@ -9,8 +9,8 @@
 //! | may this response be stored, and how long is it fresh? | [`storable`], [`storable_post`] |
 //! | may this page answer this request now? | [`decide`], [`stale_on_error`] |
 //! | what does a validation request carry? | [`conditions`] |
-//! | what does a 304 or a HEAD change? | [`merge_304`], [`head_update`] |
-//! | does the client have it already? | [`evaluate`] |
+//! | what does a 304 or a HEAD change? | [`freshen`], [`head_update`] |
+//! | does the client have it already? may it have a range? | [`evaluate`], [`range_applies`] |
 //! | what does an unsafe request invalidate? | [`invalidate::targets`] |
 //! | which variant? | [`vary::names`], [`vary::normalise`] |
 //! | which fields are stored and sent on? | [`strip`] |
@@ -35,13 +35,18 @@ pub mod vary;
 pub use crate::{Ms, Secs};
 pub use age::current_age;
 pub use cache_status::{CacheStatus, Forward};
-pub use conditional::{Precondition, evaluate};
-pub use decide::{Decision, ErrorCause, RevalidateWhy, StaleWhy, Unusable, decide, only_if_cached, stale_on_error};
+pub use conditional::{Precondition, evaluate, range_applies};
+pub use decide::{
+    Decision, ErrorCause, RevalidateWhy, StaleWhy, Unusable, decide, only_if_cached, stale_on_error,
+};
 pub use facts::{RequestFacts, RequestView, ResponseFacts, Uri};
 pub use freshness::Lifetime;
 pub use policy::{Policy, RefreshPattern, StatusTtl};
 pub use storable::{NoStore, Storable, storable, storable_post};
-pub use update::{HeadUpdate, head_update, merge_304, split_head};
+pub use strip::{StoredHead, forwarded_head, stored_head};
+pub use update::{
+    Freshened, HeadUpdate, NotFreshened, freshen, head_update, merge_304, split_head, with_fields,
+};
 pub use validate::{Conditions, conditions, validates};
 pub use vary::Vary;
 

@@ -1,41 +1,23 @@
 //! Partial pages: stored 206 responses, what they can answer, how they are completed (RFC 9111 3.3, 3.4; RFC 9110 15.3.7.3).
 
-use crate::http::{EntityTag, Fields, date};
+use crate::http::{ByteRange, ContentRange, EntityTag, Fields, date};
 use crate::page::{Meta, Partial};
-
-/// Bytes `first..=last` of a representation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// Position of the first byte.
-    pub first: u64,
-    /// Position of the last byte.
-    pub last: u64,
-}
 
 /// The Content-Range of a 206 with one range: `bytes 0-4/10`. `None` for anything else: another unit, an unknown total,
 /// positions that contradict each other, two lines (RFC 9110 14.4).
 pub fn content_range(response: Fields<'_>) -> Option<Partial> {
     let mut lines = response.all("content-range");
     let line = lines.next().filter(|_| lines.next().is_none())?;
-    let unit = line.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes "))?;
-    let rest = line[unit.len()..].trim_ascii();
-    let slash = rest.iter().position(|&b| b == b'/')?;
-    let (range, total) = (&rest[..slash], &rest[slash + 1..]);
-    let dash = range.iter().position(|&b| b == b'-')?;
-    let part = Partial { first: decimal(&range[..dash])?, last: decimal(&range[dash + 1..])?, total: decimal(total)? };
-    part.coherent().then_some(part)
-}
-
-/// Digits only, no overflow.
-pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
+    match ContentRange::parse(line)? {
+        ContentRange::Bytes { range, total: Some(total) } => {
+            Some(Partial { first: range.first, last: range.last, total }).filter(Partial::coherent)
+        }
+        _ => None,
     }
-    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// Whether the stored part has all of `wanted`. Where in the stored body it is: `wanted.first - stored.first`.
-pub fn covers(stored: &Partial, wanted: Span) -> bool {
+pub fn covers(stored: &Partial, wanted: ByteRange) -> bool {
     stored.first <= wanted.first && wanted.last <= stored.last
 }
 
@@ -46,8 +28,8 @@ pub fn covers(stored: &Partial, wanted: Span) -> bool {
 /// Send it with If-Range and the page's strong entity tag where it has one, so that a changed representation comes whole. What
 /// comes back decides ([`combine`]): without a strong validator a 206 is not combined, and the request is to be
 /// sent again without Range; a 200 is the whole answer anyway.
-pub fn missing(stored: &Partial, wanted: Option<Span>) -> Option<String> {
-    let wanted = wanted.unwrap_or(Span { first: 0, last: stored.total.checked_sub(1)? });
+pub fn missing(stored: &Partial, wanted: Option<ByteRange>) -> Option<String> {
+    let wanted = wanted.unwrap_or(ByteRange { first: 0, last: stored.total.checked_sub(1)? });
     if wanted.first > stored.last || wanted.last < stored.first {
         return None;
     }
@@ -91,11 +73,8 @@ pub fn combine(meta: &Meta, etag: Option<&[u8]>, answer: Fields<'_>) -> Combined
     if new.total != stored.total || !touch || !adds || !same_strong_validator(meta, etag, answer) {
         return Combined::No;
     }
-    let whole = Partial {
-        first: stored.first.min(new.first),
-        last: stored.last.max(new.last),
-        total: stored.total,
-    };
+    let whole =
+        Partial { first: stored.first.min(new.first), last: stored.last.max(new.last), total: stored.total };
     let join = Join {
         whole,
         before: new.first.saturating_sub(stored.first),
@@ -111,7 +90,8 @@ fn same_strong_validator(meta: &Meta, etag: Option<&[u8]>, answer: Fields<'_>) -
     match (stored, new) {
         (Some(stored), Some(new)) => stored.strong_eq(&new),
         (None, None) => {
-            let modified = answer.get("last-modified").and_then(|v| date::parse(v, meta.response_time / 1000));
+            let modified =
+                answer.get("last-modified").and_then(|v| date::parse(v, meta.response_time / 1000));
             modified.is_some() && modified == meta.last_modified && strong_date(meta)
         }
         _ => false,
@@ -119,7 +99,7 @@ fn same_strong_validator(meta: &Meta, etag: Option<&[u8]>, answer: Fields<'_>) -
 }
 
 /// Whether the page's Last-Modified is a strong validator: its Date is at least one second later (RFC 9110 8.8.2.2).
-pub(super) fn strong_date(meta: &Meta) -> bool {
+fn strong_date(meta: &Meta) -> bool {
     meta.last_modified.is_some_and(|modified| meta.date > modified)
 }
 
@@ -131,8 +111,8 @@ mod tests {
 
     const STORED: Partial = Partial { first: 10, last: 19, total: 100 };
 
-    fn span(first: u64, last: u64) -> Span {
-        Span { first, last }
+    fn span(first: u64, last: u64) -> ByteRange {
+        ByteRange { first, last }
     }
 
     #[test]
@@ -186,7 +166,8 @@ mod tests {
     }
 
     fn combined(etag: Option<&str>, answer: &[Header<'_>]) -> Combined {
-        let meta = Meta { partial: Some(STORED), last_modified: Some(NOW - 60), date: NOW, ..Meta::default() };
+        let meta =
+            Meta { partial: Some(STORED), last_modified: Some(NOW - 60), date: NOW, ..Meta::default() };
         combine(&meta, etag.map(str::as_bytes), Fields::new(answer))
     }
 
@@ -207,7 +188,9 @@ mod tests {
         ] {
             let answer = fields(&[("ETag", "\"a\""), ("Content-Range", range)]);
             let got = match combined(Some("\"a\""), &answer) {
-                Combined::Part(j) | Combined::Whole(j) => Some((j.whole.first, j.whole.last, j.before, j.after)),
+                Combined::Part(j) | Combined::Whole(j) => {
+                    Some((j.whole.first, j.whole.last, j.before, j.after))
+                }
                 Combined::No => None,
             };
             assert_eq!(got, expected, "{range}");
@@ -234,7 +217,11 @@ mod tests {
             let mut list = vec![("Content-Range", "bytes 20-29/100")];
             list.extend(tag.map(|t| ("ETag", t)));
             list.extend(date.map(|d| ("Last-Modified", d.as_str())));
-            assert_eq!(combined(stored, &fields(&list)) != Combined::No, together, "{stored:?} {tag:?} {date:?}");
+            assert_eq!(
+                combined(stored, &fields(&list)) != Combined::No,
+                together,
+                "{stored:?} {tag:?} {date:?}"
+            );
         }
         let weak = Meta { partial: Some(STORED), last_modified: Some(NOW), date: NOW, ..Meta::default() };
         let now = http_date(0);

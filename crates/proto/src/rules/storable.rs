@@ -4,8 +4,9 @@ use super::directives::{governing, of_request};
 use super::freshness::{self, heuristically_cacheable, is_explicit};
 use super::invalidate::resolve;
 use super::{Lifetime, Policy, RequestFacts, ResponseFacts, Uri, Vary, partial, vary};
-use crate::http::{CacheControl, Method, Restriction};
-use crate::page::Partial;
+use crate::http::framing::content_length;
+use crate::http::{CacheControl, Codings, Method, Restriction};
+use crate::page::{PageFlags, Partial};
 
 /// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub enum NoStore {
     SetCookie,
     /// `Vary: *`
     VaryStar,
+    /// Varies on Accept-Encoding, and came in a coding not known here.
+    OddCoding,
     /// A 206 without a Content-Range that makes sense.
     ContentRange,
     /// No lifetime and no validator: it could never be used.
@@ -56,6 +59,7 @@ impl NoStore {
             Self::Authorization => "authorization",
             Self::SetCookie => "set-cookie",
             Self::VaryStar => "vary-star",
+            Self::OddCoding => "odd-coding",
             Self::ContentRange => "content-range",
             Self::NoFreshness => "no-freshness",
         }
@@ -67,7 +71,11 @@ pub fn storable(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>, policy: &Polic
     if req.method != Method::Get {
         return Storable::No(NoStore::Method);
     }
-    judge(req, resp, policy).map_or_else(Storable::No, Storable::Yes)
+    let partial = match resp.status {
+        206 => part(req, resp).map(Some),
+        _ => Ok(None),
+    };
+    partial.and_then(|partial| judge(req, resp, policy, partial)).map_or_else(Storable::No, Storable::Yes)
 }
 
 /// Whether the response to a POST may be stored for later GETs of `uri` (RFC 9110 9.3.3): explicit freshness and a
@@ -88,11 +96,16 @@ pub fn storable_post(
     if !allowed {
         return Storable::No(NoStore::Method);
     }
-    judge(req, resp, policy).map_or_else(Storable::No, Storable::Yes)
+    judge(req, resp, policy, None).map_or_else(Storable::No, Storable::Yes)
 }
 
 /// RFC 9111 3, condition by condition.
-fn judge(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>, policy: &Policy) -> Result<Lifetime, NoStore> {
+pub(super) fn judge(
+    req: &RequestFacts<'_>,
+    resp: &ResponseFacts<'_>,
+    policy: &Policy,
+    partial: Option<Partial>,
+) -> Result<Lifetime, NoStore> {
     if !(200..1000).contains(&resp.status) || resp.status == 304 {
         return Err(NoStore::Status);
     }
@@ -105,27 +118,31 @@ fn judge(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>, policy: &Policy) -> R
     if resp.fields.has("set-cookie") && !policy.allow_set_cookie && !policy.force_cache {
         return Err(NoStore::SetCookie);
     }
-    if vary::names(resp.fields) == Vary::Star {
-        return Err(NoStore::VaryStar);
-    }
-    let partial = if resp.status == 206 { Some(part(req, resp)?) } else { None };
-    let (lifetime, has_freshness) = freshness::lifetime(resp, policy);
+    selectable(resp)?;
+    let (mut lifetime, has_freshness) = freshness::lifetime(resp, policy);
     let validator = resp.fields.has("etag") || lifetime.last_modified.is_some();
     // "at least one of": public, Expires, max-age, s-maxage, or a heuristically cacheable status.
     let kind_allows = has_freshness
         || directives.public
         || is_explicit(resp.fields, &directives, source)
         || heuristically_cacheable(resp.status);
-    let usable = lifetime.freshness > lifetime.initial_age || lifetime.swr > 0 || lifetime.sie > 0 || validator;
+    let usable =
+        lifetime.freshness > lifetime.initial_age || lifetime.swr > 0 || lifetime.sie > 0 || validator;
     if !kind_allows || !usable {
         return Err(NoStore::NoFreshness);
     }
-    Ok(Lifetime { partial, ..lifetime })
+    lifetime.partial = partial;
+    lifetime.flags = lifetime.flags.with_if(PageFlags::AUTHORIZED, req.known.authorization().is_some());
+    Ok(lifetime)
 }
 
 /// no-store, must-understand and private (RFC 9111 5.2.2.3, 5.2.2.5, 5.2.2.7). `private` with field names leaves the rest
 /// of the response to be stored; [`super::strip`] drops the fields.
-fn allowed_by_directives(resp: &ResponseFacts<'_>, directives: &CacheControl, policy: &Policy) -> Result<(), NoStore> {
+fn allowed_by_directives(
+    resp: &ResponseFacts<'_>,
+    directives: &CacheControl,
+    policy: &Policy,
+) -> Result<(), NoStore> {
     if directives.must_understand && !understood(resp.status) {
         return Err(NoStore::NotUnderstood);
     }
@@ -152,6 +169,24 @@ fn authorised(req: &RequestFacts<'_>, directives: &CacheControl, policy: &Policy
     }
 }
 
+/// Whether a variant could be found again: not with `Vary: *`, and not where Accept-Encoding selects and the response came
+/// in a coding that the normalised form of that field does not tell apart.
+fn selectable(resp: &ResponseFacts<'_>) -> Result<(), NoStore> {
+    match vary::names(resp.fields) {
+        Vary::None => Ok(()),
+        Vary::Star => Err(NoStore::VaryStar),
+        Vary::Names(names) => {
+            let mut codings = resp.fields.elements("content-encoding");
+            let known = codings.all(|c| c.eq_ignore_ascii_case(b"identity") || Codings::named(c).is_some());
+            if known || names.iter().all(|n| n != "accept-encoding") {
+                Ok(())
+            } else {
+                Err(NoStore::OddCoding)
+            }
+        }
+    }
+}
+
 /// Statuses whose caching requirements this cache implements: those of RFC 9110 15, and 421, 451 and the like, of which
 /// caches need know nothing more. 206 and 304 are handled; 1xx are never stored.
 fn understood(status: u16) -> bool {
@@ -165,7 +200,7 @@ fn understood(status: u16) -> bool {
 /// body where its length is given.
 fn part(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>) -> Result<Partial, NoStore> {
     let part = partial::content_range(resp.fields).ok_or(NoStore::ContentRange)?;
-    let length = resp.fields.get("content-length").map(partial::decimal);
+    let length = resp.fields.get("content-length").map(content_length);
     if req.known.range().is_none() || length.is_some_and(|length| length != Some(part.bytes())) {
         return Err(NoStore::ContentRange);
     }

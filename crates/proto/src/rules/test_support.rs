@@ -17,7 +17,11 @@ pub(crate) fn http_date(offset: i64) -> String {
 }
 
 /// Hands a request with these fields to `f`.
-pub(crate) fn with_request<R>(method: &str, list: &[(&str, &str)], f: impl FnOnce(&RequestView<'_>) -> R) -> R {
+pub(crate) fn with_request<R>(
+    method: &str,
+    list: &[(&str, &str)],
+    f: impl FnOnce(&RequestView<'_>) -> R,
+) -> R {
     let held = fields(list);
     let fields = Fields::new(&held);
     f(&RequestView { method: Method::of(method), fields, known: &Known::of(fields) })

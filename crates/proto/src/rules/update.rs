@@ -1,8 +1,11 @@
-//! Updating stored fields from a 304 (RFC 9111 3.2, 4.3.4) or a HEAD (4.3.5).
+//! Updating a stored page from a 304 (RFC 9111 3.2, 4.3.4) or a HEAD (4.3.5).
 
-use super::{Policy, ResponseFacts};
-use crate::http::{Fields, Malformed};
-use crate::page::PageView;
+use super::storable::judge;
+use super::strip::{StoredHead, is_hop_by_hop, named_by_connection, stored_head, write_line};
+use super::validate::validates;
+use super::{NoStore, Policy, RequestFacts, ResponseFacts, vary};
+use crate::http::{EMPTY_HEADER, EntityTag, Fields, Malformed, date, parse_fields};
+use crate::page::{Meta, PageFlags, PageView};
 
 /// Status line (with its CRLF) and field lines of a stored head. `None` when there is no line end.
 pub fn split_head(head: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -10,26 +13,171 @@ pub fn split_head(head: &[u8]) -> Option<(&[u8], &[u8])> {
     Some(head.split_at(end))
 }
 
-/// The stored head with the fields of a 304: each field the 304 has replaces all stored lines of that name, except those
-/// that describe the stored bytes. Parse the result's fields for [`super::storable`] to find the new lifetime.
-pub fn merge_304(stored_head: &[u8], new: Fields<'_>, policy: &Policy) -> Result<Vec<u8>, Malformed> {
-    let _ = (stored_head, new, policy);
-    todo!()
+/// Hands the fields of stored lines to `f`, with as many slots as there are lines.
+pub fn with_fields<R>(lines: &[u8], f: impl FnOnce(Fields<'_>) -> R) -> Result<R, Malformed> {
+    let mut slots = vec![EMPTY_HEADER; lines.iter().filter(|&&b| b == b'\n').count()];
+    parse_fields(lines, &mut slots).map(f)
+}
+
+/// A page after validation: put these in place of the old ones, before the same body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Freshened {
+    /// New times, lifetime and flags; status, coding and partial as before.
+    pub meta: Meta,
+    /// New head and withheld lines.
+    pub head: StoredHead,
+    /// The entity tag from now on; empty for none.
+    pub etag: Vec<u8>,
+}
+
+/// Why a page is not freshened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotFreshened {
+    /// The answer is not about this page: fetch again without conditions.
+    OtherPage,
+    /// Updated, it may not be kept: serve it for this request, then drop it. (For [`NoStore::Authorization`] and
+    /// [`NoStore::RequestNoStore`] it is the request's fault: leave the page as it is.)
+    NotStorable(NoStore),
+    /// The stored head cannot be read: a miss.
+    Malformed,
+}
+
+/// Freshens a stored page by a 304 to its validation request (RFC 9111 4.3.4). The caller sees to it that the request carried
+/// [`super::conditions`] of this very page.
+pub fn freshen(
+    page: &PageView<'_>,
+    req: &RequestFacts<'_>,
+    not_modified: &ResponseFacts<'_>,
+    policy: &Policy,
+) -> Result<Freshened, NotFreshened> {
+    if !validates(&page.meta, page.etag, not_modified.fields) {
+        return Err(NotFreshened::OtherPage);
+    }
+    renew(page, req, not_modified, policy)
 }
 
 /// What the response to a HEAD means for a stored page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeadUpdate {
-    /// Same representation: the new head.
-    Update(Vec<u8>),
-    /// Another representation: the page is stale.
+    /// Same representation, as far as can be told: the page is freshened.
+    Update(Box<Freshened>),
+    /// Another representation: the page is to be considered stale.
     Invalidate,
-    /// Says nothing about the page (not a 200).
+    /// Says nothing about the page (not a 200, or no 200 stored).
     Ignore,
 }
 
-/// Freshens a stored page by the response to a HEAD (RFC 9111 4.3.5).
-pub fn head_update(page: &PageView<'_>, resp: &ResponseFacts<'_>, policy: &Policy) -> HeadUpdate {
-    let _ = (page, resp, policy);
-    todo!()
+/// Freshens a stored page by the response to a HEAD (RFC 9111 4.3.5): validators and Content-Length must be those stored.
+pub fn head_update(
+    page: &PageView<'_>,
+    req: &RequestFacts<'_>,
+    resp: &ResponseFacts<'_>,
+    policy: &Policy,
+) -> HeadUpdate {
+    if resp.status != 200 || page.meta.status != 200 {
+        return HeadUpdate::Ignore;
+    }
+    let received = resp.response_time / 1000;
+    let tag = resp.fields.get("etag").and_then(EntityTag::parse);
+    let same_tag = match (page.etag.and_then(EntityTag::parse), tag) {
+        (Some(stored), Some(new)) => stored == new,
+        (None, None) => true,
+        _ => false,
+    };
+    let modified = resp.fields.get("last-modified").and_then(|v| date::parse(v, received));
+    let length = resp.fields.get("content-length").map(crate::http::framing::content_length);
+    let same_length = length.is_none_or(|length| length == Some(page.body_len));
+    if !same_tag || modified != page.meta.last_modified || !same_length {
+        return HeadUpdate::Invalidate;
+    }
+    match renew(page, req, resp, policy) {
+        Ok(fresh) => HeadUpdate::Update(Box::new(fresh)),
+        Err(NotFreshened::NotStorable(NoStore::Authorization | NoStore::RequestNoStore)) => {
+            HeadUpdate::Ignore
+        }
+        Err(_) => HeadUpdate::Invalidate,
+    }
 }
+
+fn renew(
+    page: &PageView<'_>,
+    req: &RequestFacts<'_>,
+    new: &ResponseFacts<'_>,
+    policy: &Policy,
+) -> Result<Freshened, NotFreshened> {
+    let (status_line, _) = split_head(page.head).ok_or(NotFreshened::Malformed)?;
+    let reason = status_line.get(13..).and_then(|r| std::str::from_utf8(r).ok()).unwrap_or_default();
+    let merged = merge_304(page, new.fields, policy).map_err(|_| NotFreshened::Malformed)?;
+    with_fields(&merged, |fields| {
+        let facts = ResponseFacts { status: page.meta.status, fields, ..*new };
+        if !same_selection(page, fields) {
+            return Err(NotFreshened::OtherPage);
+        }
+        let lifetime = judge(req, &facts, policy, page.meta.partial).map_err(NotFreshened::NotStorable)?;
+        let authorised = page.meta.flags.any(PageFlags::AUTHORIZED);
+        let meta = Meta { encoding: page.meta.encoding, ..lifetime.meta(&facts) };
+        Ok(Freshened {
+            meta: Meta { flags: meta.flags.with_if(PageFlags::AUTHORIZED, authorised), ..meta },
+            head: stored_head(&facts, reason.trim_end(), policy),
+            etag: fields.get("etag").unwrap_or_default().to_vec(),
+        })
+    })
+    .map_err(|_| NotFreshened::Malformed)?
+}
+
+/// Whether the page was selected by all the fields the merged Vary names; if not, it has no place any more.
+fn same_selection(page: &PageView<'_>, merged: Fields<'_>) -> bool {
+    match vary::names(merged) {
+        vary::Vary::Star => false,
+        vary::Vary::None => true,
+        vary::Vary::Names(names) => {
+            names.iter().all(|name| page.vary.into_iter().any(|(stored, _)| stored == name))
+        }
+    }
+}
+
+/// The page's field lines with the fields of a 304: each field the 304 has replaces all stored lines of that name, except
+/// those that describe the stored bytes or may not be stored (RFC 9111 3.2). What was withheld from clients is back in it, and so
+/// is the 304's Age: these are the lines to judge, [`stored_head`] makes the head of them.
+pub fn merge_304(page: &PageView<'_>, new: Fields<'_>, policy: &Policy) -> Result<Vec<u8>, Malformed> {
+    let (_, head) = split_head(page.head).ok_or(Malformed::LineEnd)?;
+    let mut out = Vec::with_capacity(page.head.len() + 256);
+    let taken = |name: &str| updates(name, new, page.etag.is_some(), policy);
+    // Without Date in the 304 the time of receipt is its date (RFC 9110 6.6.1), not the stored one.
+    let replaced = |name: &str| name.eq_ignore_ascii_case("date") || (new.has(name) && taken(name));
+    with_fields(page.withheld, |withheld| {
+        with_fields(head, |head| {
+            let lines = head.iter().filter(|(name, _)| !withheld.has(name)).chain(withheld.iter());
+            for (name, value) in lines.filter(|(name, _)| !replaced(name)) {
+                write_line(name, value, &mut out);
+            }
+        })
+    })??;
+    for (name, value) in new.iter().filter(|(name, _)| taken(name)) {
+        write_line(name, value, &mut out);
+    }
+    Ok(out)
+}
+
+/// Whether a 304's field takes the place of the stored one. Not so: what is never stored, what describes the stored
+/// bytes (length, coding, range, digests), the entity tag they are known by, and cookies unless allowed.
+fn updates(name: &str, new: Fields<'_>, has_etag: bool, policy: &Policy) -> bool {
+    const DESCRIBES: [&str; 7] = [
+        "content-length",
+        "content-encoding",
+        "content-range",
+        "content-md5",
+        "content-digest",
+        "repr-digest",
+        "digest",
+    ];
+    let is = |other: &str| name.eq_ignore_ascii_case(other);
+    let kept_out = DESCRIBES.iter().any(|d| is(d))
+        || (has_etag && is("etag"))
+        || (!policy.allow_set_cookie && is("set-cookie"));
+    !kept_out && !is_hop_by_hop(name) && !named_by_connection(new, name)
+}
+
+#[cfg(test)]
+#[path = "update_tests.rs"]
+mod tests;

@@ -22,7 +22,10 @@ impl Conditions<'_> {
 /// What a validation request for a stored page carries; both validators where there are both (RFC 9111 4.3.1). The client's own
 /// preconditions and Range must not be sent beside them. `fields` are those of the stored head.
 pub fn conditions<'a>(etag: Option<&'a [u8]>, fields: Fields<'a>) -> Conditions<'a> {
-    Conditions { if_none_match: etag, if_modified_since: fields.get("last-modified").filter(|v| !v.is_empty()) }
+    Conditions {
+        if_none_match: etag,
+        if_modified_since: fields.get("last-modified").filter(|v| !v.is_empty()),
+    }
 }
 
 /// Whether a 304 answering [`conditions`] validates the stored page (RFC 9111 4.3.4).

@@ -1,27 +1,203 @@
 //! Vary: which request fields select a variant, and in what form they are compared (RFC 9111 4.1).
 
 use super::{Policy, RequestView};
-use crate::http::Fields;
+use crate::http::accept::{preferred_languages, write_languages};
+use crate::http::fields::{is_token, trim};
+use crate::http::{Codings, Elements, Fields};
+
+/// A response that names more selecting fields than this counts as `*`: it would never be found again.
+const MAX_NAMES: usize = 32;
 
 /// What Vary says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vary {
     /// Nothing: one representation for all.
     None,
-    /// `*`: no two requests are alike.
+    /// `*`, or what cannot be read: no two requests are alike.
     Star,
     /// These fields select: lower case, sorted, each once.
     Names(Vec<String>),
 }
 
-/// Reads the response's Vary.
+/// Reads the response's Vary, all lines of it. A `*` anywhere is the whole field's meaning (RFC 9110 12.5.5).
 pub fn names(response: Fields<'_>) -> Vary {
-    let _ = response;
-    todo!()
+    let mut names: Vec<String> = Vec::new();
+    for element in response.elements("vary") {
+        let name = std::str::from_utf8(element).ok().filter(|_| element != b"*" && is_token(element));
+        match name {
+            Some(name) if names.len() < MAX_NAMES => names.push(name.to_ascii_lowercase()),
+            _ => return Vary::Star,
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() { Vary::None } else { Vary::Names(names) }
 }
 
-/// The value of the request's field `name` (lower case) in the form that is compared; `None` when the request lacks it.
+/// Appends the request's value of the field `name` (lower case) in the form that is compared; false, and nothing
+/// appended, when the request lacks it.
+///
+/// Forms (RFC 9111 4.1 allows what keeps the meaning): Accept-Encoding as the set of codings that matter, where a lacking
+/// field asks for none; Accept-Language in lower case, sorted by weight and name; Cookie as the policy's cookies only,
+/// where it names some; of others the lines joined and the whitespace around their commas removed.
+pub fn write_normalised(name: &str, req: &RequestView<'_>, policy: &Policy, out: &mut Vec<u8>) -> bool {
+    let lines = req.fields.all(name);
+    match name {
+        "accept-encoding" => {
+            out.extend_from_slice(&Codings::parse(lines).normalised());
+            return true;
+        }
+        "cookie" => return write_cookies(lines, &policy.vary_cookies, out),
+        _ if !req.fields.has(name) => return false,
+        "accept-language" => write_languages(lines, out),
+        _ => join(lines.flat_map(Elements::of), b",", out),
+    }
+    true
+}
+
+/// [`write_normalised`] into a buffer of its own; `None` when the request lacks the field.
 pub fn normalise(name: &str, req: &RequestView<'_>, policy: &Policy) -> Option<Vec<u8>> {
-    let _ = (name, req, policy);
-    todo!()
+    let mut out = Vec::new();
+    write_normalised(name, req, policy, &mut out).then_some(out)
+}
+
+/// Whether a page with this Content-Language is one of those the request likes best, so that it may answer although the
+/// Accept-Language it was stored for read differently (RFC 9111 4.1: the variant "most appropriate" may be chosen).
+pub fn speaks(req: &RequestView<'_>, content_language: &[u8]) -> bool {
+    let mut written = Elements::of(content_language);
+    let (Some(language), None) = (written.next(), written.next()) else { return false };
+    preferred_languages(req.fields.all("accept-language")).any(|wanted| wanted.eq_ignore_ascii_case(language))
+}
+
+fn join<'a>(parts: impl Iterator<Item = &'a [u8]>, separator: &[u8], out: &mut Vec<u8>) {
+    for (index, part) in parts.enumerate() {
+        if index > 0 {
+            out.extend_from_slice(separator);
+        }
+        out.extend_from_slice(part);
+    }
+}
+
+/// The selecting cookies in the policy's order, first occurrence of each.
+fn write_cookies<'a>(
+    lines: impl Iterator<Item = &'a [u8]> + Clone,
+    select: &[String],
+    out: &mut Vec<u8>,
+) -> bool {
+    if select.is_empty() {
+        let present = lines.clone().next().is_some();
+        join(lines, b"; ", out);
+        return present;
+    }
+    let cookies = || lines.clone().flat_map(|line| line.split(|&b| b == b';')).map(trim);
+    let named = |name: &str| {
+        cookies().find(|c| c.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'=')))
+    };
+    let start = out.len();
+    join(select.iter().filter_map(|name| named(name)), b"; ", out);
+    out.len() > start
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::test_support::{fields, with_request};
+
+    #[test]
+    fn a_star_anywhere_is_a_star() {
+        let names_of = |lines: &[&str]| {
+            let held = fields(&lines.iter().map(|l| ("Vary", *l)).collect::<Vec<_>>());
+            names(Fields::new(&held))
+        };
+        for lines in [
+            &["*"][..],
+            &["*, *"],
+            &["*", "*"],
+            &[", *"],
+            &["", "*"],
+            &["*, Foo"],
+            &["Foo, *"],
+            &["Foo Bar"],
+            &["\"a\""],
+        ] {
+            assert_eq!(names_of(lines), Vary::Star, "{lines:?}");
+        }
+        for lines in [&[][..], &[""], &[" , "]] {
+            assert_eq!(names_of(lines), Vary::None, "{lines:?}");
+        }
+        let expected = Vary::Names(vec!["accept".into(), "foo".into()]);
+        assert_eq!(names_of(&["Foo , accept", "FOO"]), expected);
+        let many: Vec<String> = (0..=MAX_NAMES).map(|i| format!("x{i}")).collect();
+        assert_eq!(names_of(&[&many.join(",")]), Vary::Star);
+    }
+
+    fn value(name: &str, list: &[(&str, &str)], policy: &Policy) -> Option<String> {
+        with_request("GET", list, |req| normalise(name, req, policy))
+            .map(|v| String::from_utf8(v).expect("ASCII"))
+    }
+
+    #[test]
+    fn what_means_the_same_compares_the_same() {
+        let policy = Policy::default();
+        for (name, list, same) in [
+            ("foo", &[("Foo", "1, 2")][..], &[("Foo", "1"), ("foo", "2")][..]),
+            ("foo", &[("Foo", "1,2")], &[("Foo", " 1,   2 ")]),
+            ("accept-language", &[("Accept-Language", "en, de")], &[("Accept-Language", "de, en")]),
+            ("accept-language", &[("Accept-Language", "en, de")], &[("Accept-Language", "eN, De")]),
+            ("accept-language", &[("Accept-Language", "en, de")], &[("Accept-Language", " en ,   de")]),
+            ("accept-encoding", &[("Accept-Encoding", "gzip, br")], &[("Accept-Encoding", "br;q=0.9,GZIP")]),
+            ("accept-encoding", &[], &[("Accept-Encoding", "identity")]),
+            ("foo", &[("Bar", "1")], &[]),
+        ] {
+            assert_eq!(value(name, list, &policy), value(name, same, &policy), "{list:?} {same:?}");
+        }
+        for (name, list, other) in [
+            ("foo", &[("Foo", "1")][..], &[("Foo", "2")][..]),
+            ("foo", &[("Foo", "")], &[]),
+            ("foo", &[("Foo", "1,2")], &[("Foo", "12")]),
+            ("foo", &[("Foo", "\"1,  2\"")], &[("Foo", "\"1,2\"")]),
+            (
+                "accept-language",
+                &[("Accept-Language", "en, de;q=0.5")],
+                &[("Accept-Language", "de, en;q=0.5")],
+            ),
+            ("accept-encoding", &[("Accept-Encoding", "gzip")], &[("Accept-Encoding", "gzip;q=0")]),
+        ] {
+            assert_ne!(value(name, list, &policy), value(name, other, &policy), "{list:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_policys_cookies_select() {
+        let policy = Policy { vary_cookies: vec!["lang".into(), "ab".into()], ..Policy::default() };
+        for (cookies, expected) in [
+            (&["x=1; ab=2; lang=de"][..], Some("lang=de; ab=2")),
+            (&["x=1", "lang=de"], Some("lang=de")),
+            (&["xlang=de; abc=1"], None),
+            (&["lang=; lang=en"], Some("lang=")),
+            (&[], None),
+        ] {
+            let list: Vec<_> = cookies.iter().map(|c| ("Cookie", *c)).collect();
+            assert_eq!(value("cookie", &list, &policy).as_deref(), expected, "{cookies:?}");
+        }
+        let all = value("cookie", &[("Cookie", "a=1; b=2"), ("Cookie", "c=3")], &Policy::default());
+        assert_eq!(all.as_deref(), Some("a=1; b=2; c=3"));
+        assert_eq!(value("cookie", &[], &Policy::default()), None);
+    }
+
+    #[test]
+    fn a_variant_in_the_language_liked_best() {
+        for (asked, language, expected) in [
+            ("fr;q=0.5, de;q=1.0", "de", true),
+            ("fr;q=0.5, de;q=1.0", "DE", true),
+            ("fr;q=0.5, de;q=1.0", "fr", false),
+            ("de-CH", "de", false),
+            ("de", "de, fr", false),
+            ("de;q=0", "de", false),
+        ] {
+            let got =
+                with_request("GET", &[("Accept-Language", asked)], |req| speaks(req, language.as_bytes()));
+            assert_eq!(got, expected, "{asked} {language}");
+        }
+    }
 }
