@@ -1,6 +1,8 @@
-//! Accept-Encoding and Accept-Language, brought into one form for all who mean the same (RFC 9110 12.5.3, 12.5.4).
+//! Accept-Encoding and Accept-Language, brought into one form for all who mean the same (RFC 9110 12.5.3,
+//! 12.5.4).
 //!
-//! Browsers write these fields in dozens of ways; a cache that keeps a variant for each has a variant for nobody.
+//! Browsers write these fields in dozens of ways; a cache that keeps a variant for each has a variant for
+//! nobody.
 
 use super::fields::Elements;
 use std::ops::Deref;
@@ -36,8 +38,8 @@ fn weighted(element: &[u8]) -> Option<(&[u8], u16)> {
 pub struct Codings(u8);
 
 impl Codings {
-    /// None but the identity: what a request without Accept-Encoding is taken to ask for. RFC 9110 12.5.3 would allow
-    /// any coding, but clients that do not send the field are those that decode nothing.
+    /// None but the identity: what a request without Accept-Encoding is taken to ask for. RFC 9110 12.5.3
+    /// would allow any coding, but clients that do not send the field are those that decode nothing.
     pub const IDENTITY: Self = Self(0);
     /// `gzip`, `x-gzip`
     pub const GZIP: Self = Self(1);
@@ -100,7 +102,8 @@ impl Codings {
         self.0 & other.0 == other.0
     }
 
-    /// Only the codings in both sets, and whether the identity is refused: for an origin known to use but some of them.
+    /// Only the codings in both sets, and whether the identity is refused: for an origin known to use but
+    /// some of them.
     #[must_use]
     pub const fn only(self, those: Self) -> Self {
         Self(self.0 & (those.0 | Self::NO_IDENTITY))
@@ -111,14 +114,14 @@ impl Codings {
         self.0 & Self::NO_IDENTITY == 0
     }
 
-    /// Whether a coding was accepted that has no name here. A response in such a coding must not be kept under a
-    /// [`Codings::normalised`] key, which does not tell who accepts it.
+    /// Whether a coding was accepted that has no name here. A response in such a coding must not be kept
+    /// under a [`Codings::normalised`] key, which does not tell who accepts it.
     pub const fn has_other(self) -> bool {
         self.0 & Self::OTHER != 0
     }
 
-    /// Whether a representation may be sent whose Content-Encoding has these elements. Several codings, or one without
-    /// a name here, may not.
+    /// Whether a representation may be sent whose Content-Encoding has these elements. Several codings, or
+    /// one without a name here, may not.
     pub fn allows<'a>(self, mut content_encoding: impl Iterator<Item = &'a [u8]>) -> bool {
         match (content_encoding.next(), content_encoding.next()) {
             (None, _) => self.identity(),
@@ -128,8 +131,8 @@ impl Codings {
         }
     }
 
-    /// The set in one form: names in order, `,` between them, `!identity` when that is refused; codings without a name
-    /// here are left out.
+    /// The set in one form: names in order, `,` between them, `!identity` when that is refused; codings
+    /// without a name here are left out.
     pub fn normalised(self) -> Normalised {
         let mut out = Normalised { bytes: [0; NORMALISED], len: 0 };
         for (_, name) in Self::NAMES.iter().filter(|(coding, _)| self.contains(*coding)) {
@@ -174,10 +177,12 @@ impl Deref for Normalised {
 /// Languages looked at; a longer list is kept as it is, but for case and whitespace.
 const LANGUAGES: usize = 24;
 
-/// Writes the Accept-Language lines of a request in one form: lower-case, ordered by falling weight and then by name,
-/// without whitespace, weights without superfluous zeros. Nothing is allocated but what `out` needs to grow.
+/// Writes the Accept-Language lines of a request in one form: lower-case, ordered by falling weight and
+/// then by name, without whitespace, weights without superfluous zeros. Nothing is allocated but what `out`
+/// needs to grow.
 ///
-/// Languages of one weight are equally welcome (RFC 9110 12.5.4: their order is no preference one can rely on).
+/// Languages of one weight are equally welcome (RFC 9110 12.5.4: their order is no preference one can rely
+/// on).
 pub fn write_languages<'a>(lines: impl Iterator<Item = &'a [u8]> + Clone, out: &mut Vec<u8>) {
     let mut slots: [(u16, &[u8]); LANGUAGES] = [(0, b""); LANGUAGES];
     let elements = || lines.clone().flat_map(Elements::of).filter_map(weighted);

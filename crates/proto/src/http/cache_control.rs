@@ -1,11 +1,13 @@
 //! Cache-Control and its targeted relatives (RFC 9111 5.2, RFC 5861, RFC 8246, RFC 9213, Surrogate-Control).
 //!
-//! One set of directives, three grammars: [`CacheControl::parse`] reads Cache-Control as it is found in the wild,
-//! [`CacheControl::parse_targeted`] reads CDN-Cache-Control as the structured field it is (and ignores it whole when it
-//! is not one, RFC 9213 2.1), [`CacheControl::parse_surrogate`] reads the Edge Architecture's Surrogate-Control.
+//! One set of directives, three grammars: [`CacheControl::parse`] reads Cache-Control as it is found in the
+//! wild, [`CacheControl::parse_targeted`] reads CDN-Cache-Control as the structured field it is (and
+//! ignores it whole when it is not one, RFC 9213 2.1), [`CacheControl::parse_surrogate`] reads the Edge
+//! Architecture's Surrogate-Control.
 //!
-//! What cannot be read is taken the careful way: a lifetime that is no number is 0 (RFC 9111 4.2.1), a restriction with
-//! an odd argument holds for the whole response. Of a directive that comes twice the first counts (RFC 9111 4.2.1).
+//! What cannot be read is taken the careful way: a lifetime that is no number is 0 (RFC 9111 4.2.1), a
+//! restriction with an odd argument holds for the whole response. Of a directive that comes twice the first
+//! counts (RFC 9111 4.2.1).
 
 use super::fields::{Elements, is_token, trim};
 use super::structured::{Dictionary, Value};
@@ -84,8 +86,9 @@ impl CacheControl {
         control
     }
 
-    /// Reads all lines of a targeted field (CDN-Cache-Control and the like); `None` when the field is to be ignored:
-    /// absent, empty, or no structured field dictionary (RFC 9213 2.1). Names may be in any case all the same.
+    /// Reads all lines of a targeted field (CDN-Cache-Control and the like); `None` when the field is to be
+    /// ignored: absent, empty, or no structured field dictionary (RFC 9213 2.1). Names may be in any case
+    /// all the same.
     ///
     /// Arguments of a wrong type are passed over: `max-age="60"` says nothing.
     pub fn parse_targeted<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
@@ -102,10 +105,12 @@ impl CacheControl {
         control.present.then_some(control)
     }
 
-    /// Reads all Surrogate-Control lines for the surrogate called `device`; `None` when nothing in them is for it.
+    /// Reads all Surrogate-Control lines for the surrogate called `device`; `None` when nothing in them is
+    /// for it.
     ///
-    /// A directive with a target (`max-age=60;device`) counts for that device only, and before one without (Edge
-    /// Architecture 1.0, 2.3). The second number of `max-age=60+600` is how long the page may be served stale.
+    /// A directive with a target (`max-age=60;device`) counts for that device only, and before one without
+    /// (Edge Architecture 1.0, 2.3). The second number of `max-age=60+600` is how long the page may be
+    /// served stale.
     pub fn parse_surrogate<'a>(lines: impl IntoIterator<Item = &'a [u8]>, device: &[u8]) -> Option<Self> {
         let (mut ours, mut anyone) = (Self::default(), Self::default());
         for element in lines.into_iter().flat_map(Elements::of) {
@@ -214,8 +219,8 @@ impl Restriction {
     }
 }
 
-/// The field names that the `no-cache="..."` or `private="..."` directives of these lines carry (`directive` names
-/// which). Trimmed, as received; none when the directive restricts the whole response.
+/// The field names that the `no-cache="..."` or `private="..."` directives of these lines carry
+/// (`directive` names which). Trimmed, as received; none when the directive restricts the whole response.
 pub fn field_names<'a>(
     lines: impl IntoIterator<Item = &'a [u8]>,
     directive: &'static str,
@@ -232,7 +237,8 @@ pub fn field_names<'a>(
         .flat_map(Elements::of)
 }
 
-/// Digits only; numbers above [`MAX_DELTA`] are [`MAX_DELTA`]. No sign, no fraction, no whitespace (RFC 9111 1.2.2).
+/// Digits only; numbers above [`MAX_DELTA`] are [`MAX_DELTA`]. No sign, no fraction, no whitespace (RFC
+/// 9111 1.2.2).
 pub fn delta_seconds(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,8 +1,9 @@
 //! Chunked bodies (RFC 9112 7.1), in and out.
 //!
-//! The decoder is as strict as the request parser: sizes are 1 to 16 hexadecimal digits, every line ends with CRLF,
-//! extensions are skipped but bounded for the whole body (a chunk of one byte may otherwise cost a kilobyte each).
-//! It keeps no bytes: the caller's buffer holds what is not decoded yet, and data comes out as slices of it.
+//! The decoder is as strict as the request parser: sizes are 1 to 16 hexadecimal digits, every line ends
+//! with CRLF, extensions are skipped but bounded for the whole body (a chunk of one byte may otherwise cost
+//! a kilobyte each). It keeps no bytes: the caller's buffer holds what is not decoded yet, and data comes
+//! out as slices of it.
 
 use super::fields::{Malformed, is_token_byte, is_value_byte, parse_fields};
 use super::reject::{Reject, RejectReason};
@@ -32,8 +33,8 @@ const MAX_DIGITS: usize = 16;
 /// What the next bytes of the buffer were.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step<'b> {
-    /// Nothing can be said before there are more bytes; none are used up. The buffer must be able to hold the longest
-    /// line: extensions and trailers at their limits.
+    /// Nothing can be said before there are more bytes; none are used up. The buffer must be able to hold
+    /// the longest line: extensions and trailers at their limits.
     Need,
     /// `used` bytes can be dropped from the buffer; `data` is the end of them.
     Data {
@@ -89,8 +90,8 @@ impl ChunkedDecoder {
         self.state == State::Over
     }
 
-    /// Decodes the start of `buf`: the first bytes not used up yet. After an error, and after [`Step::End`], it asks
-    /// for more bytes for ever.
+    /// Decodes the start of `buf`: the first bytes not used up yet. After an error, and after
+    /// [`Step::End`], it asks for more bytes for ever.
     pub fn decode<'b>(&mut self, buf: &'b [u8]) -> Result<Step<'b>, Reject> {
         let result = self.step(buf);
         if result.is_err() {
@@ -219,8 +220,8 @@ const fn hex(digit: u8) -> u8 {
     }
 }
 
-/// Whether a field may stand in a trailer section (RFC 9110 6.5.1): none that frames, routes, authenticates, conditions
-/// or describes the content of a message whose head has been acted on already.
+/// Whether a field may stand in a trailer section (RFC 9110 6.5.1): none that frames, routes,
+/// authenticates, conditions or describes the content of a message whose head has been acted on already.
 pub fn may_be_trailer(name: &str) -> bool {
     const FORBIDDEN: [&str; 45] = [
         "accept-encoding",
@@ -275,8 +276,8 @@ pub fn may_be_trailer(name: &str) -> bool {
 /// Longest line [`write_chunk_head`] writes.
 pub const CHUNK_HEAD: usize = MAX_DIGITS + 2;
 
-/// Appends the line before a chunk of `length` bytes. `length` must not be 0, which would end the body; after the
-/// bytes comes CRLF.
+/// Appends the line before a chunk of `length` bytes. `length` must not be 0, which would end the body;
+/// after the bytes comes CRLF.
 pub fn write_chunk_head(length: usize, out: &mut Vec<u8>) {
     debug_assert!(length > 0, "an empty chunk ends the body");
     let digits = (usize::BITS - length.leading_zeros()).div_ceil(4).max(1);
@@ -284,8 +285,8 @@ pub fn write_chunk_head(length: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the last chunk and the trailer section. Fields that must not be trailers, or would break the section, are
-/// left out.
+/// Appends the last chunk and the trailer section. Fields that must not be trailers, or would break the
+/// section, are left out.
 pub fn write_end<'a>(trailers: impl IntoIterator<Item = (&'a str, &'a [u8])>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"0\r\n");
     for (name, value) in trailers {

@@ -1,8 +1,9 @@
 //! HTTP dates (RFC 9110 5.6.7).
 //!
-//! All three forms are read, and nothing else: Caches must treat a date they cannot read as stale, so being generous here
-//! would turn a broken Expires into a fresh page. Case does not matter, which RFC 9111 4.2 asks of caches; a zone other
-//! than GMT is refused, as it asks too. One form is written, into 29 bytes on the stack.
+//! All three forms are read, and nothing else: Caches must treat a date they cannot read as stale, so being
+//! generous here would turn a broken Expires into a fresh page. Case does not matter, which RFC 9111 4.2
+//! asks of caches; a zone other than GMT is refused, as it asks too. One form is written, into 29 bytes on
+//! the stack.
 
 use crate::Secs;
 
@@ -20,8 +21,8 @@ pub const LENGTH: usize = 29;
 
 /// Reads a date in any of the three forms. Dates before 1970 are 0, which is as stale as they are.
 ///
-/// `now` decides the century of the two-digit years of RFC 850: a date more than 50 years ahead of it is in the past.
-/// The weekday must be one, not the right one. Leap seconds count as the second after.
+/// `now` decides the century of the two-digit years of RFC 850: a date more than 50 years ahead of it is in
+/// the past. The weekday must be one, not the right one. Leap seconds count as the second after.
 pub fn parse(value: &[u8], now: Secs) -> Option<Secs> {
     match value {
         [_, _, _, b',', ..] => imf_fixdate(value),
@@ -146,7 +147,8 @@ fn instant(year: i64, month: i64, day: i64, clock: i64) -> Option<Secs> {
     Some(u64::try_from(secs).unwrap_or(0))
 }
 
-/// Days since 1970-01-01 of a date in the Gregorian calendar (Howard Hinnant's `days_from_civil`, years 0 and up).
+/// Days since 1970-01-01 of a date in the Gregorian calendar (Howard Hinnant's `days_from_civil`, years 0
+/// and up).
 const fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = year + 400 - (month <= 2) as i64;
     let era = year / 400;

@@ -1,7 +1,7 @@
 //! Entity tags (RFC 9110 8.8.3) and the lists of them in If-Match and If-None-Match (13.1.1, 13.1.2).
 
-/// An entity tag as received. A value that is no entity tag (`abc`, `w/"abc"`) is kept whole as an odd tag: it equals
-/// only the very same bytes, and it is never strong, so that nothing is combined on its word.
+/// An entity tag as received. A value that is no entity tag (`abc`, `w/"abc"`) is kept whole as an odd tag:
+/// it equals only the very same bytes, and it is never strong, so that nothing is combined on its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EntityTag<'a> {
     /// What is between the quotes; the whole value of an odd tag.
@@ -54,8 +54,8 @@ fn is_quoted(value: &[u8]) -> bool {
     matches!(value, [b'"', inner @ .., b'"'] if inner.iter().all(|&b| b > b' ' && b != b'"' && b != 0x7f))
 }
 
-/// The members of one If-Match or If-None-Match line. Commas inside a tag do not separate, and a backslash does not
-/// escape, which is why [`super::fields::Elements`] would not do.
+/// The members of one If-Match or If-None-Match line. Commas inside a tag do not separate, and a backslash
+/// does not escape, which is why [`super::fields::Elements`] would not do.
 #[derive(Clone, Copy, Debug)]
 pub struct EntityTags<'a> {
     rest: &'a [u8],
@@ -100,8 +100,8 @@ pub enum Comparison {
     Weak,
 }
 
-/// Whether `*` or one of the tags in `lines` names the representation with `stored` as its tag. `*` matches any
-/// representation that exists, with or without a tag.
+/// Whether `*` or one of the tags in `lines` names the representation with `stored` as its tag. `*` matches
+/// any representation that exists, with or without a tag.
 pub fn list_matches<'a>(
     lines: impl Iterator<Item = &'a [u8]>,
     stored: Option<&EntityTag<'_>>,

@@ -39,7 +39,8 @@ impl<'a> Fields<'a> {
         self.list.iter().map(|h| (h.name, h.value))
     }
 
-    /// The comma-separated elements of all lines of `name`: trimmed, empty ones skipped, quoted strings respected.
+    /// The comma-separated elements of all lines of `name`: trimmed, empty ones skipped, quoted strings
+    /// respected.
     pub fn elements<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a, 'n> {
         self.all(name).flat_map(Elements::of)
     }
@@ -62,8 +63,9 @@ impl<'a> Fields<'a> {
 
 /// The elements of one comma-separated value.
 ///
-/// A quote that is never closed is an ordinary character, and so is every later quote of that value: a damaged value
-/// must not swallow the directives that follow it (`x="y, no-store`). Linear in the length of the value.
+/// A quote that is never closed is an ordinary character, and so is every later quote of that value: a
+/// damaged value must not swallow the directives that follow it (`x="y, no-store`). Linear in the length of
+/// the value.
 #[derive(Clone, Copy, Debug)]
 pub struct Elements<'a> {
     rest: &'a [u8],
@@ -143,7 +145,8 @@ pub const fn trim(mut value: &[u8]) -> &[u8] {
 
 /// Whether `value` is `lower` in any case, `lower` being a lower-case literal.
 ///
-/// With the length known to the compiler this is a few wide instructions; `eq_ignore_ascii_case` takes a dozen a byte.
+/// With the length known to the compiler this is a few wide instructions; `eq_ignore_ascii_case` takes a
+/// dozen a byte.
 #[inline(always)]
 pub(super) fn is_word<const N: usize>(value: &[u8], lower: &[u8; N]) -> bool {
     let Ok(value) = <&[u8; N]>::try_from(value) else { return false };
@@ -174,7 +177,8 @@ pub const fn is_value_byte(byte: u8) -> bool {
 /// A field section that breaks the grammar of RFC 9112 5, or has more lines than slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// No colon, an empty name, or a byte in the name that is no token byte (a space before the colon, a fold).
+    /// No colon, an empty name, or a byte in the name that is no token byte (a space before the colon, a
+    /// fold).
     Name,
     /// A control character in the value.
     Value,
@@ -199,8 +203,9 @@ impl std::error::Error for Malformed {}
 
 /// Splits header bytes (`Name: value` CRLF, again and again, no status line) for [`Fields`].
 ///
-/// The empty line at the end may be there or not; what follows it is an error. As strict as the request parser: CRLF
-/// exactly, no folding, no space before the colon, no control characters. Slots are given by the caller.
+/// The empty line at the end may be there or not; what follows it is an error. As strict as the request
+/// parser: CRLF exactly, no folding, no space before the colon, no control characters. Slots are given by
+/// the caller.
 pub fn parse_fields<'h, 'b: 'h>(
     bytes: &'b [u8],
     slots: &'h mut [Header<'b>],

@@ -1,7 +1,7 @@
 //! Who the client is, told to the origin and read from trusted proxies (RFC 7239, X-Forwarded-*).
 //!
-//! What a client sends in these fields is a claim. The driver hands values in only when the connection comes from a
-//! proxy the operator trusts; otherwise they are dropped and composed anew.
+//! What a client sends in these fields is a claim. The driver hands values in only when the connection
+//! comes from a proxy the operator trusts; otherwise they are dropped and composed anew.
 
 use super::fields::{Elements, is_token, trim};
 use std::fmt::Write as _;
@@ -83,9 +83,9 @@ fn write_value(value: &str, out: &mut String) {
     out.push('"');
 }
 
-/// The client's address by X-Forwarded-For: from the last entry back, the first that is no trusted proxy. `peer` is who
-/// sent the request; unless it is trusted itself, nothing of the field counts. An unreadable entry ends the search at
-/// the last trusted one.
+/// The client's address by X-Forwarded-For: from the last entry back, the first that is no trusted proxy.
+/// `peer` is who sent the request; unless it is trusted itself, nothing of the field counts. An unreadable
+/// entry ends the search at the last trusted one.
 pub fn client_by_x_forwarded_for<'a>(
     lines: impl DoubleEndedIterator<Item = &'a [u8]>,
     peer: IpAddr,
@@ -126,7 +126,8 @@ fn client(
     client
 }
 
-/// The value of one parameter of a Forwarded element, without its quotes; `None` when it is not there or has escapes.
+/// The value of one parameter of a Forwarded element, without its quotes; `None` when it is not there or
+/// has escapes.
 pub fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
     Elements::parameters(element).find_map(|pair| {
         let equals = pair.iter().position(|&b| b == b'=')?;

@@ -1,11 +1,13 @@
-//! What the framing fields of a request say: body length, connection options, expectations (RFC 9112 6 and 9).
+//! What the framing fields of a request say: body length, connection options, expectations (RFC 9112 6 and
+//! 9).
 
 use super::fields::{Elements, is_word};
 use super::known::{Known, KnownField};
 use super::reject::RejectReason;
 use super::request::{BodyFraming, Version};
 
-/// How the body of a request is delimited (RFC 9112 6.3), refusing whatever two servers could read differently.
+/// How the body of a request is delimited (RFC 9112 6.3), refusing whatever two servers could read
+/// differently.
 #[inline]
 pub(super) fn body_framing(version: Version, known: &Known<'_>) -> Result<BodyFraming, RejectReason> {
     match (known.content_length(), known.transfer_encoding()) {
@@ -26,7 +28,8 @@ pub(super) fn body_framing(version: Version, known: &Known<'_>) -> Result<BodyFr
     }
 }
 
-/// Digits and nothing else, below 2^64. A list of equal numbers, which RFC 9112 6.3 lets a recipient take, is refused.
+/// Digits and nothing else, below 2^64. A list of equal numbers, which RFC 9112 6.3 lets a recipient take,
+/// is refused.
 pub fn content_length(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
@@ -37,7 +40,8 @@ pub fn content_length(value: &[u8]) -> Option<u64> {
     })
 }
 
-/// 501 for a list of codings that exist and end with one `chunked`, 400 for everything else (RFC 9112 6.1 and 6.3).
+/// 501 for a list of codings that exist and end with one `chunked`, 400 for everything else (RFC 9112 6.1
+/// and 6.3).
 #[cold]
 fn unknown_coding(value: &[u8]) -> RejectReason {
     const CODINGS: [&[u8]; 5] = [b"gzip", b"x-gzip", b"deflate", b"compress", b"x-compress"];
@@ -86,7 +90,8 @@ impl Connection {
     }
 }
 
-/// Whether the client waits for `100 Continue`; any other expectation is 417. HTTP/1.0's is ignored (RFC 9110 10.1.1).
+/// Whether the client waits for `100 Continue`; any other expectation is 417. HTTP/1.0's is ignored (RFC
+/// 9110 10.1.1).
 #[inline]
 pub(super) fn expects_continue(version: Version, known: &Known<'_>) -> Result<bool, RejectReason> {
     match known.expect() {

@@ -1,16 +1,17 @@
 //! Cache keys.
 //!
-//! A page is found by scheme, host, port, path and query, all of them, each written so that no two different tuples give
-//! the same bytes: numbers have a fixed width and texts come after their length. Percent-encoding is not decoded and dot
-//! segments stay: `/a%2fb` and `/a/b`, `/a/../b` and `/b` are different pages to an origin that wants them to be, and a
-//! cache that equates them serves one for the other (RFC 3986 6.2.2 would allow less than it seems).
+//! A page is found by scheme, host, port, path and query, all of them, each written so that no two
+//! different tuples give the same bytes: numbers have a fixed width and texts come after their length.
+//! Percent-encoding is not decoded and dot segments stay: `/a%2fb` and `/a/b`, `/a/../b` and `/b` are
+//! different pages to an origin that wants them to be, and a cache that equates them serves one for the
+//! other (RFC 3986 6.2.2 would allow less than it seems).
 //!
 //! ```text
 //! page     'P' | scheme u8 | port u16 | host length u32 | host | path and query (to the end)
 //! variant  'V' | nonce u64 | page length u32 | page | (value length u32 | value)*
 //! ```
-//! All numbers are big-endian. Path and query come last and unbounded, so that the keys of all pages below a path start
-//! with the same bytes.
+//! All numbers are big-endian. Path and query come last and unbounded, so that the keys of all pages below
+//! a path start with the same bytes.
 
 /// The scheme a page was asked for with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,8 +61,9 @@ pub struct KeyParts<'a> {
     pub path_and_query: &'a [u8],
 }
 
-/// Appends the key of a page. The host is lower-cased and loses one trailing dot; `port` 0 or the scheme's default are
-/// the same. `path_and_query` is what the request says after the site's query rules; for a prefix purge, its start.
+/// Appends the key of a page. The host is lower-cased and loses one trailing dot; `port` 0 or the scheme's
+/// default are the same. `path_and_query` is what the request says after the site's query rules; for a
+/// prefix purge, its start.
 pub fn write_key(out: &mut Vec<u8>, scheme: Scheme, host: &str, port: u16, path_and_query: &[u8]) {
     let host = host.strip_suffix('.').unwrap_or(host).as_bytes();
     let port = if port == scheme.default_port() { 0 } else { port };
@@ -75,8 +77,9 @@ pub fn write_key(out: &mut Vec<u8>, scheme: Scheme, host: &str, port: u16, path_
     out.extend_from_slice(path_and_query);
 }
 
-/// Appends the key of one variant of the page whose key is `primary`. `nonce` is the Vary marker's: a new marker makes
-/// all earlier variants unreachable. Values are normalised, in the order of the marker's names.
+/// Appends the key of one variant of the page whose key is `primary`. `nonce` is the Vary marker's: a new
+/// marker makes all earlier variants unreachable. Values are normalised, in the order of the marker's
+/// names.
 pub fn write_variant_key<'a>(
     out: &mut Vec<u8>,
     primary: &[u8],
@@ -114,7 +117,8 @@ pub fn parse_variant_key(key: &[u8]) -> Option<(&[u8], u64, &[u8])> {
     (*kind == VARIANT).then_some((primary, u64::from_be_bytes(*nonce), values))
 }
 
-/// Lengths are those of request heads: far below 2^32. A longer text would be a bug; it gets a length no text has.
+/// Lengths are those of request heads: far below 2^32. A longer text would be a bug; it gets a length no
+/// text has.
 fn write_length(length: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
 }

@@ -1,8 +1,8 @@
 //! The request fields a cache looks at, found in one pass.
 //!
-//! A hit looks at a dozen fields; searching the list for each of them costs more than parsing it. [`Known`] remembers
-//! for each the place of its first line in the list (two bytes each, so that making, moving and dropping one is
-//! nothing), and whether there were more lines.
+//! A hit looks at a dozen fields; searching the list for each of them costs more than parsing it. [`Known`]
+//! remembers for each the place of its first line in the list (two bytes each, so that making, moving and
+//! dropping one is nothing), and whether there were more lines.
 
 use super::fields::{Fields, is_word};
 use httparse::Header;

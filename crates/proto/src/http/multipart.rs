@@ -17,8 +17,9 @@ pub struct Multipart<'a> {
 }
 
 impl<'a> Multipart<'a> {
-    /// Parts of a representation of `total` bytes. `random` makes the boundary; it must be unpredictable to whoever
-    /// made the representation, so that its bytes cannot hold the boundary. `content_type` is the representation's.
+    /// Parts of a representation of `total` bytes. `random` makes the boundary; it must be unpredictable to
+    /// whoever made the representation, so that its bytes cannot hold the boundary. `content_type` is the
+    /// representation's.
     pub fn new(random: u64, content_type: Option<&'a [u8]>, total: u64) -> Self {
         let mut boundary = *b"larder--0000000000000000";
         for (at, slot) in boundary[8..].iter_mut().enumerate() {

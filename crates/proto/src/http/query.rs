@@ -1,7 +1,8 @@
 //! What an operator may do to the query before it becomes part of the key (and of the request to the origin).
 //!
-//! Parameters are separated by `&` only and compared as they are written. A cache that also splits at `;`, or decodes
-//! names, sees other parameters than the origin does, and can be made to drop one the origin acts on (parameter cloaking).
+//! Parameters are separated by `&` only and compared as they are written. A cache that also splits at `;`,
+//! or decodes names, sees other parameters than the origin does, and can be made to drop one the origin
+//! acts on (parameter cloaking).
 
 use std::borrow::Cow;
 
@@ -34,8 +35,8 @@ impl Pattern {
 
 /// Path and query without the parameters in `drop`, and with the rest in the order of their names if `sort`.
 ///
-/// Sorting is stable: parameters of one name keep their order, which origins care about (`a[]=1&a[]=2`). When nothing is
-/// left of the query, its `?` goes too. Borrowed when nothing changes.
+/// Sorting is stable: parameters of one name keep their order, which origins care about (`a[]=1&a[]=2`).
+/// When nothing is left of the query, its `?` goes too. Borrowed when nothing changes.
 pub fn normalise_query<'a>(path_and_query: &'a str, drop: &[Pattern], sort: bool) -> Cow<'a, str> {
     let Some((path, query)) = path_and_query.split_once('?') else { return Cow::Borrowed(path_and_query) };
     let keep = |parameter: &&str| !drop.iter().any(|p| p.matches(name(parameter)));

@@ -1,9 +1,9 @@
 //! Byte ranges (RFC 9110 14): Range, Content-Range, If-Range.
 //!
-//! A Range field is a request to send more than asked for: `bytes=0-,0-,0-` once made servers send a file a thousand
-//! times. So at most [`MAX_RANGES`] ranges are looked at, overlapping and touching ones become one, and what is left
-//! is never longer than the representation. A field that is malformed, in another unit or too long is ignored: the answer
-//! is then the whole representation, as RFC 9110 14.2 has it.
+//! A Range field is a request to send more than asked for: `bytes=0-,0-,0-` once made servers send a file a
+//! thousand times. So at most [`MAX_RANGES`] ranges are looked at, overlapping and touching ones become
+//! one, and what is left is never longer than the representation. A field that is malformed, in another
+//! unit or too long is ignored: the answer is then the whole representation, as RFC 9110 14.2 has it.
 
 use super::etag::EntityTag;
 use super::fields::Elements;
@@ -91,8 +91,8 @@ pub struct RangeSet {
 }
 
 impl RangeSet {
-    /// Reads a Range value; `None` when the field is to be ignored: another unit than `bytes`, malformed, more than
-    /// [`MAX_RANGES`].
+    /// Reads a Range value; `None` when the field is to be ignored: another unit than `bytes`, malformed,
+    /// more than [`MAX_RANGES`].
     pub fn parse(value: &[u8]) -> Option<Self> {
         let equals = value.iter().position(|&b| b == b'=')?;
         if !value[..equals].eq_ignore_ascii_case(b"bytes") {
@@ -111,8 +111,8 @@ impl RangeSet {
         &self.specs[..self.len]
     }
 
-    /// What to send of a representation of `total` bytes. Overlapping and touching ranges are joined, and the result is
-    /// then in rising order; otherwise it is in the order asked for (RFC 9110 15.3.7.2).
+    /// What to send of a representation of `total` bytes. Overlapping and touching ranges are joined, and
+    /// the result is then in rising order; otherwise it is in the order asked for (RFC 9110 15.3.7.2).
     pub fn satisfy(&self, total: u64) -> Satisfied {
         let mut list = RangeList { ranges: [ByteRange::default(); MAX_RANGES], len: 0 };
         for range in self.specs().iter().filter_map(|s| s.within(total)) {
@@ -278,8 +278,9 @@ impl<'a> IfRange<'a> {
         }
     }
 
-    /// Whether the ranges may be sent. Only strong validators hold: a tag without `W/`, or exactly the stored
-    /// Last-Modified that is a second or more before the stored Date (RFC 9110 8.8.2.2). Otherwise Range is ignored.
+    /// Whether the ranges may be sent. Only strong validators hold: a tag without `W/`, or exactly the
+    /// stored Last-Modified that is a second or more before the stored Date (RFC 9110 8.8.2.2). Otherwise
+    /// Range is ignored.
     pub fn holds(
         &self,
         tag: Option<&EntityTag<'_>>,

@@ -1,9 +1,10 @@
 //! Request heads: parsing and strict framing (RFC 9112 2 to 6, 11.2).
 //!
-//! Two servers that disagree where a request ends let one client answer for another. Larder therefore takes only what
-//! every server reads alike: `httparse` finds the lines, and everything it tolerates (bare LF, empty lines, repeated
-//! or contradicting framing fields) is refused here with a counted reason. The good way through is one pass over the
-//! bytes and one over the fields, without allocation; reasons are looked for only once something is wrong.
+//! Two servers that disagree where a request ends let one client answer for another. Larder therefore takes
+//! only what every server reads alike: `httparse` finds the lines, and everything it tolerates (bare LF,
+//! empty lines, repeated or contradicting framing fields) is refused here with a counted reason. The good
+//! way through is one pass over the bytes and one over the fields, without allocation; reasons are looked
+//! for only once something is wrong.
 
 use super::fields::Fields;
 use super::framing;
@@ -167,8 +168,9 @@ fn assemble<'b>(
     Ok(head)
 }
 
-/// Who is asked (RFC 9112 3.2): exactly one Host in HTTP/1.1, and not another one than the target's authority. RFC 9112
-/// 3.2.2 would let the authority win; a contradiction is refused instead, since an origin may read it the other way.
+/// Who is asked (RFC 9112 3.2): exactly one Host in HTTP/1.1, and not another one than the target's
+/// authority. RFC 9112 3.2.2 would let the authority win; a contradiction is refused instead, since an
+/// origin may read it the other way.
 #[inline]
 fn host<'b>(
     target: &Target<'b>,
@@ -195,7 +197,8 @@ fn host<'b>(
     }
 }
 
-/// Where the request line starts: one empty line before it is tolerated (RFC 9112 2.2). `None`: not known yet.
+/// Where the request line starts: one empty line before it is tolerated (RFC 9112 2.2). `None`: not known
+/// yet.
 #[inline]
 fn leading(buf: &[u8]) -> Result<Option<usize>, RejectReason> {
     match buf {
@@ -207,7 +210,8 @@ fn leading(buf: &[u8]) -> Result<Option<usize>, RejectReason> {
     }
 }
 
-/// Whether the request line, every field line and the head end with CRLF and not with LF alone, which `httparse` takes.
+/// Whether the request line, every field line and the head end with CRLF and not with LF alone, which
+/// `httparse` takes.
 ///
 /// It refuses a CR without LF itself, so it is enough to look before each line's start for the two bytes.
 #[inline]

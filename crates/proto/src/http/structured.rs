@@ -1,7 +1,8 @@
 //! Dictionaries of structured fields (RFC 9651 3.2 and 4.2.2), as far as targeted cache control needs them.
 //!
-//! Every value is checked against the grammar, since one malformed member voids the whole field; only integers, booleans
-//! and strings are handed on. Keys may be upper-case, unlike in the RFC: cache directives are case-insensitive.
+//! Every value is checked against the grammar, since one malformed member voids the whole field; only
+//! integers, booleans and strings are handed on. Keys may be upper-case, unlike in the RFC: cache
+//! directives are case-insensitive.
 
 use super::fields::is_token_byte;
 

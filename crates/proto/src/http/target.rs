@@ -1,8 +1,9 @@
 //! Request targets and authorities (RFC 9112 3.2, RFC 3986 3.2).
 //!
-//! Stricter than the URI grammar where only attackers use what it allows: a host is a DNS name (letters, digits,
-//! `-`, `_`, `.`), an IPv4 address or a bracketed IPv6 address; sub-delims, percent-encoding and userinfo are refused,
-//! since a name with `,`, `'` or `%` in it reaches nothing but the weak spots of those who read it later.
+//! Stricter than the URI grammar where only attackers use what it allows: a host is a DNS name (letters,
+//! digits, `-`, `_`, `.`), an IPv4 address or a bracketed IPv6 address; sub-delims, percent-encoding and
+//! userinfo are refused, since a name with `,`, `'` or `%` in it reaches nothing but the weak spots of
+//! those who read it later.
 
 use super::method::Method;
 use super::reject::RejectReason;
@@ -29,27 +30,28 @@ pub struct Target<'b> {
     pub scheme: Option<&'b str>,
     /// The authority as received, of the absolute and the authority form.
     pub authority: Option<&'b str>,
-    /// Path and query as received: percent-encoding kept, dot segments kept. `/` when the path is empty, `*` for the
-    /// asterisk form (and for OPTIONS with an absolute form without path, RFC 9112 3.2.4), empty for the authority form.
+    /// Path and query as received: percent-encoding kept, dot segments kept. `/` when the path is empty,
+    /// `*` for the asterisk form (and for OPTIONS with an absolute form without path, RFC 9112 3.2.4),
+    /// empty for the authority form.
     pub path_and_query: &'b str,
 }
 
 impl<'b> Target<'b> {
     /// Takes `raw` apart. Errors are [`RejectReason::Target`] and [`RejectReason::HostInvalid`] (400).
     ///
-    /// `http://host?query` (empty path, query) is refused: what it stands for, `/?query`, is not a part of it, and no
-    /// client sends it.
+    /// `http://host?query` (empty path, query) is refused: what it stands for, `/?query`, is not a part of
+    /// it, and no client sends it.
     #[inline]
     pub fn parse(method: Method<'_>, raw: &'b str) -> Result<Self, RejectReason> {
         if !has_only_uri_bytes(raw.as_bytes()) {
             return Err(RejectReason::Target);
         }
-        let connect = method == Method::Connect;
+        let connect = matches!(method, Method::Connect);
         match raw.as_bytes() {
             [b'/', ..] if !connect => {
                 Ok(Self { form: Form::Origin, scheme: None, authority: None, path_and_query: raw })
             }
-            b"*" if method == Method::Options => {
+            b"*" if matches!(method, Method::Options) => {
                 Ok(Self { form: Form::Asterisk, scheme: None, authority: None, path_and_query: raw })
             }
             _ if connect => Self::authority_form(raw),
@@ -73,7 +75,7 @@ impl<'b> Target<'b> {
         }
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let path_and_query = match path.as_bytes() {
-            [] if method == Method::Options => "*",
+            [] if matches!(method, Method::Options) => "*",
             [] => "/",
             [b'/', ..] => path,
             _ => return Err(RejectReason::Target),
@@ -83,7 +85,8 @@ impl<'b> Target<'b> {
     }
 }
 
-/// Visible ASCII without `#`. Written as one fold without early exit, which the compiler turns into vector code.
+/// Visible ASCII without `#`. Written as one fold without early exit, which the compiler turns into vector
+/// code.
 fn has_only_uri_bytes(raw: &[u8]) -> bool {
     !raw.is_empty() && raw.iter().fold(true, |ok, &b| ok & (b > b' ') & (b < 0x7f) & (b != b'#'))
 }
@@ -91,7 +94,8 @@ fn has_only_uri_bytes(raw: &[u8]) -> bool {
 /// A host with an optional port, as in Host and in absolute-form targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authority<'b> {
-    /// The host as received: any case, perhaps with a trailing dot; an IPv6 address in its brackets. Never empty.
+    /// The host as received: any case, perhaps with a trailing dot; an IPv6 address in its brackets. Never
+    /// empty.
     pub host: &'b str,
     /// The port, when there is one (`host:` has none).
     pub port: Option<u16>,
@@ -111,8 +115,8 @@ impl<'b> Authority<'b> {
         Some(Self { host, port })
     }
 
-    /// Whether both name the same server: hosts without regard to case or a trailing dot, ports as `default_port`
-    /// when left out.
+    /// Whether both name the same server: hosts without regard to case or a trailing dot, ports as
+    /// `default_port` when left out.
     pub fn same(&self, other: &Authority<'_>, default_port: u16) -> bool {
         let host = |name: &'_ str| -> usize { name.strip_suffix('.').unwrap_or(name).len() };
         self.host[..host(self.host)].eq_ignore_ascii_case(&other.host[..host(other.host)])
@@ -127,43 +131,37 @@ fn address_end(value: &[u8]) -> Option<usize> {
     Some(end + 1)
 }
 
-/// Length of the name at the start: letters, digits, `-`, `_`, `.`; 1 to 255 bytes; no empty label but after a trailing
-/// dot (RFC 1035 2.3.4). What follows it is for the caller to judge.
+/// Length of the name at the start: letters, digits, `-`, `_`, `.`; 1 to 255 bytes; no empty label but
+/// after a trailing dot (RFC 1035 2.3.4). What follows it is for the caller to judge.
 #[inline]
 fn name_end(value: &[u8]) -> Option<usize> {
-    let mut previous = NameByte::Dot;
-    let mut end = 0;
+    let (mut end, mut previous, mut empty_label) = (0, DOT, 0);
     for &byte in value {
-        let class = NAME_BYTES[byte as usize];
-        if class == NameByte::Other {
+        let class = NAME_BYTES[usize::from(byte)];
+        if class == 0 {
             break;
         }
-        if class == NameByte::Dot && previous == NameByte::Dot {
-            return None;
-        }
+        empty_label |= class & previous & DOT;
         previous = class;
         end += 1;
     }
-    (1..=255).contains(&end).then_some(end)
+    ((1..=255).contains(&end) && empty_label == 0).then_some(end)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum NameByte {
-    Other,
-    Label,
-    Dot,
-}
+const LABEL: u8 = 1;
+const DOT: u8 = 2;
 
-static NAME_BYTES: [NameByte; 256] = {
-    let mut table = [NameByte::Other; 256];
+/// What each byte is in a host name; 0: nothing.
+static NAME_BYTES: [u8; 256] = {
+    let mut table = [0; 256];
     let mut byte = 0_u8;
     while byte < 0x80 {
         if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
-            table[byte as usize] = NameByte::Label;
+            table[byte as usize] = LABEL;
         }
         byte += 1;
     }
-    table[b'.' as usize] = NameByte::Dot;
+    table[b'.' as usize] = DOT;
     table
 };
 
