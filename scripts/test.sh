@@ -36,17 +36,22 @@ loom() {
     RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" cargo test -p larder-store --release --test loom
 }
 
-# A short look for crashes; without a nightly compiler the same bodies run on their corpus as ordinary tests.
-fuzz() {
-    if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
-        echo "no nightly cargo-fuzz: the corpus was tried by the ordinary tests"
-        return
-    fi
-    local body
-    for body in fuzz/fuzz_targets/*.rs; do
-        cargo +nightly fuzz run "$(basename "$body" .rs)" -- -max_total_time="${FUZZ_SECONDS:-10}" -verbosity=0 || return
+# A short look for inputs that break a codec; without a nightly compiler the same bodies run on their seeds alone.
+fuzz() (
+    cd fuzz
+    local body name seeds
+    for body in fuzz_targets/*.rs; do
+        name=$(basename "$body" .rs)
+        seeds=$(if [ -d "seeds/$name" ]; then echo "seeds/$name"; fi)
+        mkdir -p "corpus/$name"
+        if cargo +nightly fuzz --version >/dev/null 2>&1; then
+            # shellcheck disable=SC2086 # no seeds: no argument
+            cargo +nightly fuzz run "$name" "corpus/$name" $seeds -- -max_total_time="${FUZZ_SECONDS:-10}" -verbosity=0 || return
+        elif [ -n "$seeds" ]; then
+            find "$seeds" -type f -exec cargo run --quiet --release --bin "$name" -- {} + || return
+        fi
     done
-}
+)
 
 stage deps scripts/test-deps.sh
 stage format cargo fmt --all --check

@@ -2,10 +2,24 @@
 
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::{Gate, Larder, Origin, Wire, wait_until};
+use larder_tests::{Gate, Larder, Origin, Reply, Seen, Wire, wait_until};
 use std::collections::BTreeSet;
 
 const FRESH: &[&str] = &["Cache-Control: max-age=60"];
+
+/// An origin whose `/warm` is a page at once; all else is up to `script`, which has a gate to wait at.
+fn gated(script: impl Fn(&Seen, &mut Reply, &Gate) + Send + Sync + 'static) -> (Origin, Gate) {
+    let gate = Gate::closed();
+    let door = gate.clone();
+    let origin = Origin::start(move |seen, reply| {
+        if seen.target == "/warm" {
+            reply.ok(FRESH, "warm");
+        } else {
+            script(seen, reply, &door);
+        }
+    });
+    (origin, gate)
+}
 
 /// Connects `count` clients that all wait for `/cold`. Each asks for `/warm`, a hit, in the same packet: its answer
 /// tells that Larder has read the request for `/cold` too.
@@ -28,12 +42,8 @@ fn threads(threads: usize, origin: &Origin) -> Larder {
 
 /// Fifty clients on a cold page make one request, whatever the number of worker threads.
 fn one_request_for_fifty(workers: usize) {
-    let gate = Gate::closed();
-    let door = gate.clone();
-    let origin = Origin::start(move |seen, reply| {
-        if seen.target == "/cold" {
-            door.wait();
-        }
+    let (origin, gate) = gated(|seen, reply, door| {
+        door.wait();
         reply.ok(FRESH, format!("{} {}", seen.target, seen.number));
     });
     let larder = threads(workers, &origin);
@@ -58,13 +68,7 @@ fn fifty_clients_make_one_request_across_threads() {
 
 #[test]
 fn followers_get_bytes_before_the_origin_has_finished() {
-    let gate = Gate::closed();
-    let door = gate.clone();
-    let origin = Origin::start(move |seen, reply| {
-        if seen.target == "/warm" {
-            reply.ok(FRESH, "warm");
-            return;
-        }
+    let (origin, gate) = gated(|_, reply, door| {
         reply.chunked(200, FRESH).chunk("first ");
         door.wait();
         reply.chunk("second").end();
@@ -93,13 +97,7 @@ fn followers_get_bytes_before_the_origin_has_finished() {
 fn a_large_body_reaches_all_followers_whole() {
     let body: String = (0..300_000).map(|n| format!("{n:09}\n")).collect();
     let sent = body.clone();
-    let gate = Gate::closed();
-    let door = gate.clone();
-    let origin = Origin::start(move |seen, reply| {
-        if seen.target == "/warm" {
-            reply.ok(FRESH, "warm");
-            return;
-        }
+    let (origin, gate) = gated(move |_, reply, door| {
         let (first, second) = sent.split_at(1_000_000);
         reply
             .head(200, &["Cache-Control: max-age=60", &format!("Content-Length: {}", sent.len())])
@@ -118,13 +116,7 @@ fn a_large_body_reaches_all_followers_whole() {
 
 /// An answer for one person must never reach another who waited for the same URL.
 fn not_shared(fields: &'static [&'static str]) {
-    let gate = Gate::closed();
-    let door = gate.clone();
-    let origin = Origin::start(move |seen, reply| {
-        if seen.target == "/warm" {
-            reply.ok(FRESH, "warm");
-            return;
-        }
+    let (origin, gate) = gated(move |seen, reply, door| {
         door.wait();
         reply.ok(fields, format!("for request {}", seen.number));
     });
@@ -191,12 +183,8 @@ fn a_page_that_becomes_cacheable_is_kept_again() {
 
 #[test]
 fn a_leader_that_leaves_does_not_abort_what_others_wait_for() {
-    let gate = Gate::closed();
-    let door = gate.clone();
-    let origin = Origin::start(move |seen, reply| {
-        if seen.target == "/cold" {
-            door.wait();
-        }
+    let (origin, gate) = gated(|_, reply, door| {
+        door.wait();
         reply.ok(FRESH, "page");
     });
     let larder = threads(2, &origin);
@@ -215,13 +203,7 @@ fn a_leader_that_leaves_does_not_abort_what_others_wait_for() {
 
 #[test]
 fn a_leader_that_leaves_in_the_middle_of_the_body_does_not_cut_it_for_others() {
-    let gate = Gate::closed();
-    let door = gate.clone();
-    let origin = Origin::start(move |seen, reply| {
-        if seen.target == "/warm" {
-            reply.ok(FRESH, "warm");
-            return;
-        }
+    let (origin, gate) = gated(|_, reply, door| {
         reply.chunked(200, FRESH).chunk("first ");
         door.wait();
         reply.chunk("second").end();
@@ -244,15 +226,9 @@ fn a_leader_that_leaves_in_the_middle_of_the_body_does_not_cut_it_for_others() {
 fn a_slow_follower_holds_nobody_up() {
     let body = "x".repeat(8_000_000);
     let sent = body.clone();
-    let gate = Gate::closed();
-    let door = gate.clone();
-    let origin = Origin::start(move |seen, reply| {
-        if seen.target == "/cold" {
-            door.wait();
-            reply.ok(FRESH, &sent);
-        } else {
-            reply.ok(FRESH, "warm");
-        }
+    let (origin, gate) = gated(move |_, reply, door| {
+        door.wait();
+        reply.ok(FRESH, &sent);
     });
     let larder = threads(1, &origin);
     let mut wires = waiting(&larder, 3);
@@ -267,13 +243,7 @@ fn a_slow_follower_holds_nobody_up() {
 
 #[test]
 fn a_failed_fetch_leaves_nobody_waiting() {
-    let gate = Gate::closed();
-    let door = gate.clone();
-    let origin = Origin::start(move |seen, reply| {
-        if seen.target == "/warm" {
-            reply.ok(FRESH, "warm");
-            return;
-        }
+    let (origin, gate) = gated(|_, reply, door| {
         door.wait();
         reply.close();
     });
@@ -288,12 +258,8 @@ fn a_failed_fetch_leaves_nobody_waiting() {
 
 #[test]
 fn a_truncated_answer_is_cut_for_all_and_kept_for_none() {
-    let gate = Gate::closed();
-    let door = gate.clone();
-    let origin = Origin::start(move |seen, reply| {
-        if seen.target == "/warm" {
-            reply.ok(FRESH, "warm");
-        } else if seen.number <= 1 {
+    let (origin, gate) = gated(|seen, reply, door| {
+        if seen.number <= 1 {
             door.wait();
             reply.head(200, &["Cache-Control: max-age=60", "Content-Length: 1000"]).raw("too short").close();
         } else {
