@@ -1,50 +1,97 @@
 //! The access log.
+//!
+//! A request costs the worker the formatting of a line into a buffer it owns, and nothing else: no system call, no lock, no
+//! allocation. Buffers go through a bounded queue to one thread that writes them. When the disk stands still the queue
+//! fills, and then lines are dropped and counted: an answer never waits for its log line.
+//!
+//! Set aside: a lock around one shared buffer (a preempted holder stops every worker), and a file per worker (nobody's
+//! tools read that). Lines of different workers are therefore in order within a batch only, as with every other server
+//! that has several workers and buffers its log.
 
+mod format;
 mod record;
+#[cfg(test)]
+mod tests;
+mod text;
+mod worker;
+mod writer;
 
-use std::{io, rc::Rc, sync::Arc};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::Ordering,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
 
 pub use record::{Hierarchy, Record, ResultCode};
+pub use worker::WorkerLog;
 
-use crate::settings::AccessLogSettings;
+use self::writer::{Message, Shared, Sink, Writer};
+use crate::settings::{AccessLogSettings, LogFormat};
 
-/// The access log of the process.
+/// Batches that may wait for the writer, of all workers together: 1 MiB of lines.
+const QUEUE_BATCHES: usize = 64;
+
+/// How long the end of the process waits for a writer that stands still.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+
+/// The access log of the process: the queue, and the thread at its end.
 #[derive(Debug)]
-pub struct Logger {}
+pub struct Logger {
+    format: LogFormat,
+    queue: SyncSender<Message>,
+    shared: Arc<Shared>,
+    /// Disconnected when the writer has ended; taken by whoever waits for that.
+    ended: Mutex<Option<Receiver<()>>>,
+}
 
 impl Logger {
-    /// Opens the log and starts its writer thread.
+    /// Opens the log and starts its writer thread. Errors are those of opening the file (and of starting a thread).
     pub fn open(settings: &AccessLogSettings) -> io::Result<Arc<Logger>> {
-        let _ = settings;
-        Ok(Arc::new(Logger {}))
+        let sink = Sink::open(&settings.path)?;
+        let shared = Arc::new(Shared::default());
+        let (queue, batches) = sync_channel(QUEUE_BATCHES);
+        let writer = Writer { queue: batches, sink, shared: shared.clone(), failing: false };
+        let (alive, ended) = channel::<()>();
+        thread::Builder::new().name("access-log".to_owned()).spawn(move || {
+            writer.run();
+            drop(alive);
+        })?;
+        Ok(Arc::new(Logger { format: settings.format, queue, shared, ended: Mutex::new(Some(ended)) }))
     }
 
-    /// Opens the file anew.
-    pub fn reopen(&self) {}
-
-    /// A handle for one worker thread; call it inside the worker's `LocalSet`.
-    pub fn worker(self: &Arc<Self>) -> WorkerLog {
-        WorkerLog { _inner: Rc::new(()) }
+    /// Opens the file anew, under the same name (after somebody renamed the old one); for SIGHUP. Returns at once; when
+    /// the file cannot be opened, the old one stays in use.
+    pub fn reopen(&self) {
+        self.shared.reopen.store(true, Ordering::Release);
+        // A full queue means a busy writer, which looks at the flag by itself.
+        let _ = self.queue.try_send(Message::Nudge);
     }
 
-    /// Lines lost.
+    /// A handle for one worker thread. Call it inside the worker's `LocalSet`: it starts a task there.
+    pub fn worker(&self) -> WorkerLog {
+        WorkerLog::new(self.format, self.queue.clone(), self.shared.clone())
+    }
+
+    /// Lines lost since the start, because the writer could not keep up or the file could not be written.
     pub fn dropped(&self) -> u64 {
-        0
+        self.shared.dropped.load(Ordering::Relaxed)
     }
 
-    /// Writes what is left and ends the writer thread.
-    pub fn close(&self) {}
-}
-
-/// The access log, as one worker thread sees it.
-#[derive(Clone, Debug)]
-pub struct WorkerLog {
-    _inner: Rc<()>,
-}
-
-impl WorkerLog {
-    /// Appends one line.
-    pub fn record(&self, record: &Record<'_>) {
-        let _ = record;
+    /// Writes what was handed over and ends the writer thread; waits for that, but for 5 seconds at most. The workers
+    /// have to be gone before: what they log later is dropped and counted.
+    pub fn close(&self) {
+        self.shared.closing.store(true, Ordering::Release);
+        let _ = self.queue.try_send(Message::Nudge);
+        let Some(ended) = self.ended.lock().take() else { return };
+        if ended.recv_timeout(CLOSE_WAIT) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("larder: the access log stands still, lines are lost");
+        }
     }
 }

@@ -1,0 +1,125 @@
+//! The thread that writes the access log: the only place that waits for the disk.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::Receiver,
+    },
+};
+
+/// Lines that are written together.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) bytes: Vec<u8>,
+    pub(super) lines: u64,
+}
+
+/// What the writer is sent.
+#[derive(Debug)]
+pub(super) enum Message {
+    Batch(Batch),
+    /// Look at the flags.
+    Nudge,
+}
+
+/// What the writer and all who write to it share. The flags are no messages because a full queue has no room for one.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub(super) reopen: AtomicBool,
+    pub(super) closing: AtomicBool,
+    pub(super) dropped: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn drop_lines(&self, lines: u64) {
+        self.dropped.fetch_add(lines, Ordering::Relaxed);
+    }
+}
+
+/// Where lines go.
+#[derive(Debug)]
+pub(super) enum Sink {
+    Stdout,
+    File { path: PathBuf, file: File },
+}
+
+impl Sink {
+    /// `-` is standard output; a file is appended to, and created readable for its owner and group only: URLs and
+    /// addresses are nobody else's business.
+    pub(super) fn open(path: &Path) -> io::Result<Sink> {
+        if path == Path::new("-") {
+            return Ok(Sink::Stdout);
+        }
+        Ok(Sink::File { path: path.to_owned(), file: open_file(path)? })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Sink::Stdout => {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(bytes)?;
+                stdout.flush()
+            }
+            Sink::File { file, .. } => file.write_all(bytes),
+        }
+    }
+
+    /// The old file stays in use when the new one cannot be opened.
+    fn reopen(&mut self) -> io::Result<()> {
+        if let Sink::File { path, file } = self {
+            *file = open_file(path)?;
+        }
+        Ok(())
+    }
+}
+
+fn open_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+}
+
+/// The writer thread.
+pub(super) struct Writer {
+    pub(super) queue: Receiver<Message>,
+    pub(super) sink: Sink,
+    pub(super) shared: Arc<Shared>,
+    /// The last write failed: told once, not with every batch.
+    pub(super) failing: bool,
+}
+
+impl Writer {
+    /// Until it is closed, or nobody is left who could log.
+    pub(super) fn run(mut self) {
+        while let Ok(message) = self.queue.recv() {
+            self.take(message);
+            if self.shared.closing.load(Ordering::Acquire) {
+                while let Ok(message) = self.queue.try_recv() {
+                    self.take(message);
+                }
+                return;
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        if self.shared.reopen.swap(false, Ordering::AcqRel) {
+            if let Err(error) = self.sink.reopen() {
+                eprintln!("larder: the access log cannot be opened again, the old file is used: {error}");
+            }
+        }
+        let Message::Batch(batch) = message else { return };
+        match self.sink.write(&batch.bytes) {
+            Ok(()) => self.failing = false,
+            Err(error) => {
+                self.shared.drop_lines(batch.lines);
+                if !std::mem::replace(&mut self.failing, true) {
+                    eprintln!("larder: the access log cannot be written, lines are lost: {error}");
+                }
+            }
+        }
+    }
+}
