@@ -16,7 +16,7 @@ const DAY: i64 = 86_400;
 /// 9999-12-31 23:59:59, the last second with a four-digit year.
 const LAST: Secs = 253_402_300_799;
 
-/// Length of a date as [`format`] writes it.
+/// Length of a date as [`format()`] writes it.
 pub const LENGTH: usize = 29;
 
 /// Reads a date in any of the three forms. Dates before 1970 are 0, which is as stale as they are.

@@ -173,6 +173,13 @@ fn parse_port(digits: &[u8]) -> Option<u16> {
     u16::try_from(port).ok().filter(|&p| p != 0)
 }
 
+impl std::fmt::Display for Authority<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.host)?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
