@@ -70,6 +70,7 @@ pub struct PageView<'a> {
 
 /// Reads the record of `total_len` bytes that starts with `record_start`, which must hold at least everything before
 /// the body (at most [`MAX_HEAD_LEN`]). Does not allocate with [`Verify::Layout`].
+#[inline]
 pub fn view<'a>(record_start: &'a [u8], total_len: u64, verify: Verify) -> Result<PageView<'a>, Damaged> {
     let header: &[u8; HEADER_LEN] = record_start.first_chunk().ok_or(Damaged::Short)?;
     let meta = read_meta(header)?;
@@ -114,6 +115,7 @@ pub fn verify_trailer(trailer: &[u8], check: &BodyCheck) -> Result<(), Damaged> 
     if fits { Ok(()) } else { Err(Damaged::Body) }
 }
 
+#[cold]
 fn verify_all(record: &[u8], total_len: u64, page: &PageView<'_>) -> Result<(), Damaged> {
     if record.len() as u64 != total_len {
         return Err(Damaged::Short);
@@ -130,6 +132,7 @@ fn verify_all(record: &[u8], total_len: u64, page: &PageView<'_>) -> Result<(), 
     verify_trailer(trailer, &check)
 }
 
+#[inline]
 fn read_meta(header: &[u8; HEADER_LEN]) -> Result<Meta, Damaged> {
     const { assert!(CHECKSUM_AT == HEADER_LEN - 8) };
     let flags = PageFlags(u32_at(header, 8));

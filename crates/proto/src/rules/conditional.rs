@@ -24,9 +24,11 @@ pub fn evaluate(req: &RequestView<'_>, meta: &Meta, etag: Option<&[u8]>) -> Prec
         return Precondition::Full;
     }
     let known = req.known;
-    let tag = etag.and_then(EntityTag::parse);
+    let matches = |field, comparison| {
+        list_matches(known.lines(field), etag.and_then(EntityTag::parse).as_ref(), comparison)
+    };
     if known.if_match().is_some() {
-        if !list_matches(known.lines(KnownField::IfMatch), tag.as_ref(), Comparison::Strong) {
+        if !matches(KnownField::IfMatch, Comparison::Strong) {
             return Precondition::Failed;
         }
     } else if let Some(value) = known.if_unmodified_since()
@@ -39,7 +41,7 @@ pub fn evaluate(req: &RequestView<'_>, meta: &Meta, etag: Option<&[u8]>) -> Prec
         return Precondition::Full;
     }
     if known.if_none_match().is_some() {
-        let has_it = list_matches(known.lines(KnownField::IfNoneMatch), tag.as_ref(), Comparison::Weak);
+        let has_it = matches(KnownField::IfNoneMatch, Comparison::Weak);
         return if has_it { Precondition::NotModified } else { Precondition::Full };
     }
     match known.if_modified_since().and_then(|value| read(value, meta)) {

@@ -78,6 +78,7 @@ pub fn stale_forbidden(flags: PageFlags, policy: &Policy) -> bool {
 /// How a lifetime came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
+    Operator(u32),
     Explicit(u32),
     Status(u32),
     Heuristic(u32),
@@ -94,25 +95,22 @@ pub(super) fn lifetime(resp: &ResponseFacts<'_>, policy: &Policy) -> (Lifetime, 
     let age = age_value(resp.fields);
     let dates = Dates { date: date.unwrap_or(received), last_modified, received };
     let found = find(resp, &directives, source, &dates, policy);
+    let initial_age = initial_age(resp, age, date);
     let (freshness, origin_flag) = match found {
+        // The operator's ttl counts from receipt; Age stays true.
+        Found::Operator(secs) => (secs.saturating_add(initial_age), PageFlags::empty()),
         Found::Explicit(secs) => (secs, PageFlags::empty()),
         Found::Status(secs) => (secs, PageFlags::NEGATIVE),
         Found::Heuristic(secs) => (secs, PageFlags::HEURISTIC),
         Found::None => (0, PageFlags::empty()),
     };
-    let untrusted = age == AgeValue::Unknown && policy.ttl.is_none();
+    let untrusted = age == AgeValue::Unknown && !matches!(found, Found::Operator(_));
     let swr = directives.stale_while_revalidate.or(policy.grace).unwrap_or(0);
     let surrogate_stale =
         (source == Source::Surrogate).then_some(directives.stale_while_revalidate).flatten();
     let sie = directives.stale_if_error.or(surrogate_stale).or(policy.keep).unwrap_or(0);
-    let initial_age = initial_age(resp, age, date);
     let lifetime = Lifetime {
-        // The operator's ttl counts from receipt; Age stays true.
-        freshness: match policy.ttl {
-            Some(ttl) => ttl.saturating_add(initial_age),
-            None if untrusted => 0,
-            None => freshness,
-        },
+        freshness: if untrusted { 0 } else { freshness },
         initial_age,
         swr: if untrusted { 0 } else { swr },
         sie,
@@ -149,8 +147,8 @@ fn find(
     dates: &Dates,
     policy: &Policy,
 ) -> Found {
-    if let Some(ttl) = policy.ttl {
-        return Found::Explicit(ttl);
+    if let Some(ttl) = policy.ttl.filter(|_| resp.status < 400) {
+        return Found::Operator(ttl);
     }
     // RFC 9111 4.2.1: s-maxage, max-age, Expires minus Date, in this order.
     if let Some(secs) = directives.s_maxage.or(directives.max_age) {

@@ -26,7 +26,8 @@ pub struct RefreshPattern {
 /// What an operator may set per rule. [`Policy::default`] is what RFC 9111 says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Freshness lifetime in seconds whatever a storable response says.
+    /// Freshness lifetime in seconds from receipt, whatever a storable response says. Not for errors (400 and up), which
+    /// keep their own lifetime or that of `status_ttl`.
     pub ttl: Option<u32>,
     /// Lifetimes by status for responses without one of their own (the first that matches); also makes statuses
     /// storable that are not heuristically cacheable. Default: none, errors are kept only when asked for.

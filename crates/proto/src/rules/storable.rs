@@ -1,7 +1,7 @@
 //! Which responses may be stored (RFC 9111 3).
 
 use super::directives::{governing, of_request};
-use super::freshness::{self, heuristically_cacheable, is_explicit};
+use super::freshness::{self, heuristically_cacheable, is_explicit, stale_forbidden};
 use super::invalidate::resolve;
 use super::{Lifetime, Policy, RequestFacts, ResponseFacts, Uri, Vary, partial, vary};
 use crate::http::framing::content_length;
@@ -126,8 +126,9 @@ pub(super) fn judge(
         || directives.public
         || is_explicit(resp.fields, &directives, source)
         || heuristically_cacheable(resp.status);
-    let usable =
-        lifetime.freshness > lifetime.initial_age || lifetime.swr > 0 || lifetime.sie > 0 || validator;
+    let fresh = lifetime.freshness > lifetime.initial_age;
+    let stale = !stale_forbidden(lifetime.flags, policy) && (lifetime.swr > 0 || lifetime.sie > 0);
+    let usable = validator || (!lifetime.flags.any(PageFlags::NO_CACHE) && (fresh || stale));
     if !kind_allows || !usable {
         return Err(NoStore::NoFreshness);
     }

@@ -61,6 +61,8 @@ fn section_5_2_2_directives_that_forbid() {
         (&[("Cache-Control", "no-cache=\"x-user\", max-age=60")], None),
         (&[("Cache-Control", "no-cache"), ("ETag", "\"a\"")], None),
         (&[("Cache-Control", "no-cache")], Some(NoStore::NoFreshness)),
+        (&[("Cache-Control", "no-cache, max-age=60")], Some(NoStore::NoFreshness)),
+        (&[("Cache-Control", "s-maxage=0, stale-if-error=60")], Some(NoStore::NoFreshness)),
         (&[FRESH, ("Vary", "Accept, *")], Some(NoStore::VaryStar)),
         (&[FRESH, ("Set-Cookie", "a=b")], Some(NoStore::SetCookie)),
         (&[FRESH, ("Vary", "Accept-Encoding"), ("Content-Encoding", "foo")], Some(NoStore::OddCoding)),
@@ -293,7 +295,8 @@ fn flags_tell_what_the_hit_path_must_know() {
         ("max-age=9, no-cache=\"x\"", PageFlags::empty()),
         ("max-age=9", PageFlags::empty()),
     ] {
-        assert_eq!(life(&[("Cache-Control", cc)], &Policy::default()).flags, flag, "{cc}");
+        let list = [("Cache-Control", cc), ("ETag", "\"a\"")];
+        assert_eq!(life(&list, &Policy::default()).flags, flag, "{cc}");
     }
 }
 
@@ -303,6 +306,10 @@ fn an_operator_may_decide_otherwise() {
     let overridden = life(&[("Cache-Control", "max-age=1"), ("Age", "50")], &ttl);
     assert_eq!((overridden.freshness, overridden.initial_age), (150, 50));
     assert_eq!(verdict(200, &[], &[("Cache-Control", "private")], &ttl), Storable::No(NoStore::Private));
+
+    assert_eq!(verdict(500, &[], &[], &ttl), Storable::No(NoStore::NoFreshness));
+    assert!(matches!(verdict(404, &[], &[FRESH], &ttl), Storable::Yes(l) if l.freshness == 60));
+    assert!(matches!(verdict(302, &[], &[], &ttl), Storable::Yes(l) if l.freshness == 100));
 
     let forced = Policy { ttl: Some(100), force_cache: true, ..Policy::default() };
     let list = [("Cache-Control", "private, no-store, no-cache"), ("Set-Cookie", "a=b")];
