@@ -1,8 +1,15 @@
 //! The drivers: listeners, connection loops, the request flow, origins, the access log.
 //!
-//! A request is followed in one direction: `worker` (listener) -> `http::conn` -> `http::flow` -> `http::flight` ->
-//! `origin` -> `http::deliver` -> `access_log`.
+//! A request is followed in one direction: `worker` (listener) -> `http::conn` -> `http::flow` -> `http::fetch` ->
+//! `http::bring` -> `origin` -> `http::stow` -> `http::deliver` -> `access_log`.
 
 pub mod access_log;
+pub mod clock;
+pub mod counters;
+mod http;
 pub mod origin;
+mod server;
 pub mod settings;
+mod worker;
+
+pub use server::{ReloadError, Server, StartError};

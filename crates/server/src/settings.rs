@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+pub use larder_proto::http::query::Pattern;
 pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl};
 use regex::Regex;
 
@@ -520,7 +521,7 @@ pub struct RulePolicy {
     /// Cookies treated as if they were not there; see `significant_cookies`.
     pub ignore_cookies: Arc<[Glob]>,
     /// Query parameters left out of key and request.
-    pub drop_query: Arc<[Glob]>,
+    pub drop_query: Arc<[Pattern]>,
     /// Query parameters sorted in key and request.
     pub sort_query: bool,
     /// Larger bodies are delivered and not stored.
@@ -605,7 +606,7 @@ overlay! {
         pass: bool,
         bypass_cookies: Arc<[CookiePattern]>,
         ignore_cookies: Arc<[Glob]>,
-        drop_query: Arc<[Glob]>,
+        drop_query: Arc<[Pattern]>,
         sort_query: bool,
         max_object: u64,
     } nested { cache: CacheAction }

@@ -14,7 +14,7 @@ use std::{
 use larder_server::settings::{
     AccessLogSettings, CacheAction, CookiePattern, Glob, HostPattern, HttpSettings, Limits, LogFormat,
     MAX_RULES, Matcher, Net, OriginScheme, OriginSettings, PurgeSettings, RefreshPattern, Rule, RuleAction,
-    RulePolicy, Secret, Settings, Site, StatusTtl,
+    Pattern, RulePolicy, Secret, Settings, Site, StatusTtl,
 };
 
 use super::{
@@ -170,7 +170,7 @@ fn action(values: &Values) -> RuleAction {
         pass: values.maybe("pass"),
         bypass_cookies: values.maybe_list::<CookiePattern>("bypass_cookies").map(Arc::from),
         ignore_cookies: values.maybe_list::<Glob>("ignore_cookies").map(Arc::from),
-        drop_query: values.maybe_list::<Glob>("drop_query").map(Arc::from),
+        drop_query: values.maybe_list::<Glob>("drop_query").map(|globs| globs.iter().map(|glob| Pattern::parse(glob.as_str())).collect()),
         sort_query: values.maybe("sort_query"),
         max_object: values.maybe("max_object"),
         cache: CacheAction {

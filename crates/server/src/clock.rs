@@ -1,0 +1,40 @@
+//! The one place of the server that reads a clock.
+//!
+//! Wall time is taken once at start and carried forward by the monotonic clock, so that a clock that jumps (NTP, an
+//! operator) neither expires nor revives what is stored.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the UNIX epoch.
+pub type Ms = u64;
+
+/// A clock that never goes backwards.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    started: Instant,
+    wall: Ms,
+}
+
+#[allow(clippy::disallowed_methods)] // this is the room where clocks are read
+impl Clock {
+    /// Starts the clock at the present wall time.
+    pub fn start() -> Self {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as Ms);
+        Self { started: Instant::now(), wall }
+    }
+
+    /// Milliseconds since the UNIX epoch.
+    pub fn now(&self) -> Ms {
+        self.wall + self.started.elapsed().as_millis() as Ms
+    }
+
+    /// Microseconds since the clock was started: for intervals.
+    pub fn micros(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+
+    /// The wall time, in milliseconds, of a moment given by [`Clock::micros`].
+    pub fn at(&self, micros: u64) -> Ms {
+        self.wall + micros / 1000
+    }
+}

@@ -1,0 +1,166 @@
+//! A request's body on its way from the client to the origin.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use larder_proto::http::{
+    BodyFraming, Reject,
+    chunked::{ChunkLimits, ChunkedDecoder, Step},
+};
+use tokio::sync::mpsc;
+
+use super::{
+    flow::Asked,
+    socket::{Ended, Socket},
+};
+use crate::{clock::Ms, origin::BodyFrame, worker::Worker};
+
+/// Pieces of a request body that may wait for the origin.
+pub(crate) const FRAMES: usize = 4;
+
+/// Why a request body did not arrive whole.
+pub(crate) enum BodyError {
+    /// The client went away or stood still.
+    Ended(Ended),
+    /// Its framing is wrong.
+    Reject(Reject),
+    /// It is longer than allowed.
+    TooLarge,
+    /// Nobody wants it any more: the origin answered without reading it.
+    Unwanted,
+}
+
+/// Reads one body. Bytes after it stay in the buffer.
+pub(crate) struct Incoming<'c> {
+    socket: &'c Socket,
+    buf: &'c mut Vec<u8>,
+    at: &'c mut usize,
+    worker: Rc<Worker>,
+    /// Milliseconds without progress.
+    patience: Ms,
+    /// Bytes of body allowed.
+    limit: u64,
+    /// The client waits for `100 Continue`.
+    expect: bool,
+}
+
+impl<'c> Incoming<'c> {
+    /// The body that follows the head of `asked`.
+    pub(crate) fn new(
+        asked: &Asked<'_, '_>,
+        socket: &'c Socket,
+        buf: &'c mut Vec<u8>,
+        at: &'c mut usize,
+    ) -> Incoming<'c> {
+        let limits = &asked.config.settings.http.limits;
+        Incoming {
+            socket,
+            buf,
+            at,
+            worker: asked.worker.clone(),
+            patience: limits.body_timeout.as_millis() as Ms,
+            limit: limits.request_body,
+            expect: asked.head.expect_continue,
+        }
+    }
+
+    /// Hands the whole body to `frames`, then drops it. On an error [`BodyFrame::Failed`] is handed over last.
+    pub(crate) async fn pump(
+        &mut self,
+        framing: BodyFraming,
+        frames: mpsc::Sender<BodyFrame>,
+    ) -> Result<(), BodyError> {
+        let done = match framing {
+            BodyFraming::None => Ok(()),
+            BodyFraming::Length(length) if length > self.limit => Err(BodyError::TooLarge),
+            BodyFraming::Length(length) => self.pump_length(length, &frames).await,
+            BodyFraming::Chunked => self.pump_chunked(&frames).await,
+        };
+        if done.is_err() {
+            let _ = frames.send(BodyFrame::Failed).await;
+        }
+        done
+    }
+
+    async fn pump_length(
+        &mut self,
+        mut left: u64,
+        frames: &mpsc::Sender<BodyFrame>,
+    ) -> Result<(), BodyError> {
+        while left > 0 {
+            self.fill().await?;
+            let have = &self.buf[*self.at..];
+            let take = (have.len() as u64).min(left) as usize;
+            let data = Bytes::copy_from_slice(&have[..take]);
+            *self.at += take;
+            left -= take as u64;
+            frames.send(BodyFrame::Data(data)).await.map_err(|_| BodyError::Unwanted)?;
+        }
+        Ok(())
+    }
+
+    async fn pump_chunked(&mut self, frames: &mpsc::Sender<BodyFrame>) -> Result<(), BodyError> {
+        let mut decoder = ChunkedDecoder::new(ChunkLimits::default());
+        let mut total = 0u64;
+        loop {
+            let (used, frame, end) = match decoder.decode(&self.buf[*self.at..]).map_err(BodyError::Reject)? {
+                Step::Need => {
+                    self.more().await?;
+                    continue;
+                }
+                Step::Skip { used } => (used, None, false),
+                Step::Data { used, data } => {
+                    total += data.len() as u64;
+                    (used, Some(BodyFrame::Data(Bytes::copy_from_slice(data))), false)
+                }
+                Step::End { used, trailers } => (used, trailer_map(&trailers).map(BodyFrame::Trailers), true),
+            };
+            *self.at += used;
+            if total > self.limit {
+                return Err(BodyError::TooLarge);
+            }
+            if let Some(frame) = frame {
+                frames.send(frame).await.map_err(|_| BodyError::Unwanted)?;
+            }
+            if end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes sure that there is at least one byte.
+    async fn fill(&mut self) -> Result<(), BodyError> {
+        if *self.at == self.buf.len() { self.more().await } else { Ok(()) }
+    }
+
+    /// Reads more. What is used up is dropped first, so that the buffer stays as large as one read.
+    async fn more(&mut self) -> Result<(), BodyError> {
+        self.buf.drain(..*self.at);
+        *self.at = 0;
+        if std::mem::take(&mut self.expect) {
+            // A client that waits reads its socket: these 25 bytes fit.
+            let _ = self.socket.stream.try_write(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        self.socket.watch.until(self.worker.clock.now() + self.patience);
+        let got = self.socket.read_shared(self.buf).await.map_err(BodyError::Ended)?;
+        if got == 0 {
+            return Err(BodyError::Ended(Ended::Closed));
+        }
+        self.worker.counters.bytes_in.add(got as u64);
+        self.socket.watch.busy();
+        Ok(())
+    }
+}
+
+fn trailer_map(trailers: &[(String, Vec<u8>)]) -> Option<HeaderMap> {
+    let mut out = HeaderMap::new();
+    for (name, value) in trailers {
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value))
+        {
+            out.append(name, value);
+        }
+    }
+    (!out.is_empty()).then_some(out)
+}

@@ -1,0 +1,356 @@
+//! The task that asks the origin: judges what comes, stores what may be stored, and tells those who wait.
+//!
+//! It belongs to nobody: a client that leaves does not stop a fetch that others follow or the store wants. Only what
+//! goes past the cache ends with its client.
+
+use std::{rc::Rc, sync::Arc};
+
+use larder_proto::{
+    http::{Fields, HeadLimits, Method, Parsed, RequestHead, parse_request, slots},
+    page::{Verify, view},
+    rules::{
+        ErrorCause, Forward, HeadUpdate, Lifetime, NoStore, RequestView, ResponseFacts, Storable,
+        head_update, stale_on_error, storable, strip,
+        update::{Freshened, NotFreshened, freshen},
+    },
+};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    answer::Answer,
+    compose::{self, Spelled},
+    fetch::{Failure, News, Reply, Source},
+    flight::{Landing, Lead, TAIL, Tail},
+    lookup::{Held, PAGES},
+    refuse, stow,
+};
+use crate::{
+    access_log::Hierarchy,
+    clock::Ms,
+    origin::{Interim, InterimHead, Origin, OriginError, Request, Response},
+    settings::RulePolicy,
+    worker::{Config, Worker},
+};
+
+/// The client a fetch is made for.
+pub(crate) struct Client {
+    pub(crate) reply: oneshot::Sender<News>,
+    pub(crate) interim: mpsc::Sender<InterimHead>,
+}
+
+/// What the answer is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Fetch,
+    /// A 304 makes the stored page fresh again.
+    Validate,
+    /// A 206 completes the stored part.
+    Complete,
+}
+
+/// What is needed to judge and store an answer.
+pub(crate) struct Keep {
+    /// The request's head, to be parsed again.
+    pub(crate) raw: Box<[u8]>,
+    pub(crate) policy: Arc<RulePolicy>,
+    pub(crate) primary: Vec<u8>,
+    pub(crate) variant: Option<Vec<u8>>,
+    pub(crate) held: Option<Held>,
+    pub(crate) purpose: Purpose,
+    /// The answer may be stored.
+    pub(crate) store: bool,
+    /// Others may be waiting: what is not for them is remembered, so that the next ones do not wait.
+    pub(crate) mark: bool,
+}
+
+impl Keep {
+    pub(crate) fn key(&self) -> &[u8] {
+        self.variant.as_deref().unwrap_or(&self.primary)
+    }
+
+    /// Calls `f` with the request.
+    pub(crate) fn with_request<T>(&self, f: impl FnOnce(&RequestHead<'_>) -> T) -> Option<T> {
+        let mut slots = slots::<256>();
+        let limits = HeadLimits { head_bytes: usize::MAX, request_line: usize::MAX, fields: 256 };
+        match parse_request(&self.raw, &mut slots, &limits) {
+            Ok(Parsed::Complete(head)) => Some(f(&head)),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn request_view<'a>(head: &'a RequestHead<'a>) -> RequestView<'a> {
+    RequestView { method: head.method, fields: head.fields, known: &head.known }
+}
+
+/// One fetch.
+pub(crate) struct Job {
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) config: Rc<Config>,
+    pub(crate) origin: Rc<Origin>,
+    pub(crate) lead: Lead,
+    pub(crate) client: Option<Client>,
+    /// None: past the cache.
+    pub(crate) keep: Option<Keep>,
+    pub(crate) policy: Arc<RulePolicy>,
+}
+
+/// What an answer is good for.
+enum Verdict {
+    /// Pass it on to the one client it is for.
+    PassOn(Option<&'static str>),
+    /// Store it and let everybody follow.
+    Store(Lifetime),
+    /// The stored page is good again, under a new head.
+    Refresh(Box<Freshened>),
+    /// The stored page is good as it is.
+    Confirmed,
+    /// The stored page is not what the origin spoke of: forget it and ask again.
+    Forget,
+    /// Serve the stored page instead of the origin's error.
+    UseStale(u16),
+}
+
+/// Asks the origin and sees the answer through.
+pub(crate) async fn run(mut job: Job, request: Request) {
+    let asked_at = job.worker.clock.now();
+    let interim = job.client.as_ref().map(|client| client.interim.clone());
+    let Some(sent) = send(&mut job, request, interim).await else { return };
+    let response = match sent {
+        Ok(response) => response,
+        Err(error) => {
+            job.worker.counters.origin_failures.one();
+            let failure = Arc::new(Failure::of(&error));
+            job.lead.flight.land(Landing::Failed(failure.clone()));
+            job.tell(News::Failed(failure));
+            return;
+        }
+    };
+    let now = job.worker.clock.now();
+    let spelled = spell(&job, &response);
+    let headers = spelled.headers();
+    let fields = Fields::new(&headers);
+    let facts = ResponseFacts { status: response.status, fields, request_time: asked_at, response_time: now };
+    let verdict = match &job.keep {
+        None => Verdict::PassOn(None),
+        Some(keep) => {
+            keep.with_request(|head| judge(keep, head, &facts, now)).unwrap_or(Verdict::PassOn(None))
+        }
+    };
+    match verdict {
+        Verdict::PassOn(why) => pass_on(job, response, &facts, why).await,
+        Verdict::Store(lifetime) => stow::store(job, response, &facts, lifetime).await,
+        Verdict::Refresh(fresh) => refresh(job, &fresh).await,
+        Verdict::Confirmed => {
+            job.lead.flight.land(Landing::Stored { validated: true });
+            job.tell(News::Validated);
+        }
+        Verdict::Forget => {
+            forget(&job);
+            job.lead.flight.land(Landing::Stored { validated: false });
+            job.tell(News::LookAgain);
+        }
+        Verdict::UseStale(status) => {
+            let failure = Failure {
+                cause: ErrorCause::Status(status),
+                status: 502,
+                why: "the site behind this cache failed",
+            };
+            let failure = Arc::new(failure);
+            job.lead.flight.land(Landing::Failed(failure.clone()));
+            job.tell(News::Failed(failure));
+        }
+    }
+}
+
+/// None: the client left, and nobody else wants the answer.
+async fn send(
+    job: &mut Job,
+    request: Request,
+    interim: Option<Interim>,
+) -> Option<Result<Response, OriginError>> {
+    let origin = job.origin.clone();
+    match (&mut job.client, &job.keep) {
+        (Some(client), None) => tokio::select! {
+            sent = origin.send(request, interim) => Some(sent),
+            () = client.reply.closed() => None,
+        },
+        _ => Some(origin.send(request, interim).await),
+    }
+}
+
+impl Job {
+    /// Tells the client, if it is still there.
+    pub(crate) fn tell(&mut self, news: News) {
+        if let Some(client) = self.client.take() {
+            let _ = client.reply.send(news);
+        }
+    }
+
+    /// The reply for the client that asked.
+    pub(crate) fn reply(&self, answer: Arc<Answer>, source: Source, response: &Response) -> Reply {
+        Reply {
+            answer,
+            source,
+            why: Forward::Miss,
+            collapsed: false,
+            found: false,
+            detail: None,
+            hierarchy: Hierarchy::FirstUpPeer(response.peer.ip()),
+            conditions: self.keep.as_ref().is_some_and(|keep| keep.purpose == Purpose::Fetch),
+        }
+    }
+}
+
+/// The origin's fields with our Via.
+fn spell(job: &Job, response: &Response) -> Spelled {
+    let mut spelled = Spelled::of(&response.headers);
+    if let Some(name) = &job.config.settings.http.via {
+        let before = response.headers.get_all("via");
+        let via = compose::via(before.iter().map(|value| value.as_bytes()), response.http10, name);
+        spelled.remove("via");
+        spelled.push("Via", via);
+    }
+    spelled
+}
+
+fn judge(keep: &Keep, head: &RequestHead<'_>, facts: &ResponseFacts<'_>, now: Ms) -> Verdict {
+    let request = request_view(head);
+    let policy = &keep.policy.cache;
+    if let Some(held) = &keep.held {
+        let cause = ErrorCause::Status(facts.status);
+        if facts.status >= 500 && stale_on_error(&held.meta, policy, &request, now, cause) {
+            return Verdict::UseStale(facts.status);
+        }
+        if keep.purpose == Purpose::Validate && facts.status == 304 {
+            return confirm(keep, held, &request, facts);
+        }
+    }
+    if !keep.store {
+        return Verdict::PassOn(None);
+    }
+    match storable(&request, facts, policy) {
+        Storable::Yes(lifetime) => Verdict::Store(lifetime),
+        Storable::No(why) => Verdict::PassOn(Some(why.as_str())),
+    }
+}
+
+/// A 304 (RFC 9111 section 4.3.4). None: it does not speak of the stored page.
+fn confirm(keep: &Keep, held: &Held, request: &RequestView<'_>, facts: &ResponseFacts<'_>) -> Verdict {
+    let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return Verdict::Forget };
+    match freshen(&page, request, facts, &keep.policy.cache) {
+        Ok(fresh) => Verdict::Refresh(Box::new(fresh)),
+        // This request may not change what is stored; the page is good all the same.
+        Err(NotFreshened::NotStorable(NoStore::Authorization | NoStore::RequestNoStore)) => {
+            Verdict::Confirmed
+        }
+        Err(_) => Verdict::Forget,
+    }
+}
+
+/// Takes the stored page away, unless it was replaced meanwhile.
+fn forget(job: &Job) {
+    if let Some(Keep { held: Some(held), .. }) = &job.keep {
+        job.worker.store.delete_if(PAGES, held.entry.key(), held.entry.version());
+    }
+}
+
+/// Writes the page anew under its new head.
+async fn refresh(mut job: Job, fresh: &Freshened) {
+    let stored = stow::refreshed(&job, fresh).await;
+    let validated = stored.is_some();
+    if !validated {
+        job.worker.counters.store_refused.one();
+        forget(&job);
+    }
+    job.lead.flight.land(Landing::Stored { validated });
+    job.tell(if validated { News::Validated } else { News::LookAgain });
+}
+
+/// A response for one client. Those who waited ask for themselves, and those who come next do not wait.
+pub(crate) async fn pass_on(
+    mut job: Job,
+    mut response: Response,
+    facts: &ResponseFacts<'_>,
+    why: Option<&'static str>,
+) {
+    settle(&job, facts).await;
+    job.lead.flight.land(Landing::Alone);
+    let head = strip::forwarded_head(facts, &reason(&response), &job.policy.cache);
+    let answer = Arc::new(Answer {
+        status: response.status,
+        head: compose::without_length(&head),
+        length: response.body.declared_length(),
+        meta: None,
+        etag: None,
+        vary: Vec::new(),
+    });
+    let (tail, source) = match response.upgraded.take() {
+        Some(upgraded) => (None, Source::Tunnel(upgraded)),
+        None => {
+            let (send, receive) = mpsc::channel(TAIL);
+            (Some(send), Source::Tail(receive))
+        }
+    };
+    let mut reply = job.reply(answer, source, &response);
+    reply.detail = why;
+    job.tell(News::Reply(Box::new(reply)));
+    if let Some(tail) = tail {
+        relay(&job, response, tail).await;
+    }
+}
+
+/// The reason phrase as the origin gave it.
+pub(crate) fn reason(response: &Response) -> String {
+    match &response.reason {
+        Some(reason) => String::from_utf8_lossy(reason).into_owned(),
+        None => refuse::phrase(response.status).to_owned(),
+    }
+}
+
+/// What a response that is not stored does to what is.
+async fn settle(job: &Job, facts: &ResponseFacts<'_>) {
+    let Some(keep) = &job.keep else { return };
+    if keep.with_request(|head| head.method == Method::Head).unwrap_or(false) {
+        update_by_head(job, keep, facts).await;
+    } else if keep.mark && facts.status < 500 {
+        stow::hit_for_miss(job, keep);
+    }
+}
+
+/// A HEAD's answer can freshen the stored page, or show that it is outdated (RFC 9111 section 4.3.5).
+async fn update_by_head(job: &Job, keep: &Keep, facts: &ResponseFacts<'_>) {
+    let Some(held) = &keep.held else { return };
+    let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return };
+    let update = keep.with_request(|head| head_update(&page, &request_view(head), facts, &keep.policy.cache));
+    match update {
+        Some(HeadUpdate::Update(fresh)) => {
+            stow::refreshed(job, &fresh).await;
+        }
+        Some(HeadUpdate::Invalidate) => {
+            job.worker.store.mark_stale(PAGES, held.entry.key(), facts.response_time);
+        }
+        Some(HeadUpdate::Ignore) | None => {}
+    }
+}
+
+/// Hands the body over, at the client's pace.
+async fn relay(job: &Job, mut response: Response, tail: mpsc::Sender<Tail>) {
+    loop {
+        let piece = match response.body.chunk().await {
+            Ok(Some(data)) => Tail::Data(data),
+            Ok(None) => {
+                let trailers = response.body.trailers();
+                let _ = tail.send(Tail::End(trailers)).await;
+                return;
+            }
+            Err(_) => {
+                job.worker.counters.truncated.one();
+                return;
+            }
+        };
+        if tail.send(piece).await.is_err() {
+            return;
+        }
+    }
+}

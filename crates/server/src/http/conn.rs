@@ -1,0 +1,251 @@
+//! A client's connection: requests in, answers out, in order.
+//!
+//! Whatever can be answered from memory is answered at once and collected; one write sends a whole batch of pipelined
+//! answers. A request that has to wait for the origin first sends what was collected, then is seen through alone.
+
+use std::{cell::Cell, net::SocketAddr, rc::Rc};
+
+use larder_proto::http::{HeadLimits, Parsed, Reject, parse_request, slots};
+use tokio::net::TcpStream;
+
+use super::{
+    flow::{self, Now},
+    out::Out,
+    refuse,
+    socket::{Ended, Socket, Watch},
+};
+use crate::{
+    clock::Ms,
+    worker::{Config, Worker},
+};
+
+/// Field lines a request head may have at the most, whatever the settings say.
+const SLOTS: usize = 256;
+/// Collected answers are sent when they reach this many bytes, even if more requests wait in the buffer.
+const BATCH: u64 = 256 * 1024;
+/// After the last answer: how much of what the client still sends is read, and for how long, so that the answer is not
+/// lost to a reset.
+const LINGER: (usize, Ms) = (256 * 1024, 2000);
+
+/// One client's connection.
+pub(crate) struct Conn {
+    pub(crate) worker: Rc<Worker>,
+    pub(crate) socket: Socket,
+    pub(crate) peer: SocketAddr,
+    /// Received bytes; those before `at` are used up.
+    pub(crate) buf: Vec<u8>,
+    pub(crate) at: usize,
+    pub(crate) out: Out,
+}
+
+/// What to do after looking at the buffer.
+enum Turn {
+    /// A request was answered; look again.
+    Again,
+    /// The next request is not whole yet.
+    NeedMore,
+    /// The request with a head of so many bytes has to wait.
+    Later(usize),
+    /// Send what there is and close.
+    Close,
+}
+
+/// Serves a connection to its end.
+pub(crate) async fn serve(worker: Rc<Worker>, stream: TcpStream, peer: SocketAddr, watch: Rc<Watch>) {
+    let socket = Socket { stream, watch };
+    let mut conn = Conn { worker, socket, peer, buf: Vec::new(), at: 0, out: Out::default() };
+    let _ = conn.run().await;
+    conn.recycle();
+}
+
+/// Answers a connection that is one too many. Nothing waits: what does not fit the socket is not sent.
+pub(crate) fn refuse(stream: TcpStream) {
+    let mut answer = Vec::new();
+    refuse::compose(&mut answer, 503, "too many connections", false, false);
+    let _ = stream.try_write(&answer);
+}
+
+impl Conn {
+    async fn run(&mut self) -> Result<(), Ended> {
+        loop {
+            let turn = self.turn();
+            let ended = match turn {
+                Turn::Again if self.out.pending() < BATCH => continue,
+                Turn::Again => {
+                    self.flush().await?;
+                    continue;
+                }
+                Turn::NeedMore => {
+                    self.flush().await?;
+                    self.more().await?
+                }
+                Turn::Later(head) => {
+                    self.flush().await?;
+                    self.later(head).await?
+                }
+                Turn::Close => false,
+            };
+            if !ended {
+                self.flush().await?;
+                self.linger().await;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sees a request through that has to wait. Its head is parsed again from a copy, as the buffer is needed for what
+    /// follows it; that costs a fraction of a microsecond where milliseconds are spent anyway.
+    async fn later(&mut self, len: usize) -> Result<bool, Ended> {
+        let raw: Box<[u8]> = self.buf[self.at..self.at + len].into();
+        self.at += len;
+        let (worker, config, peer) = (self.worker.clone(), self.worker.config(), self.peer);
+        let mut slots = slots::<SLOTS>();
+        let Ok(Parsed::Complete(head)) = parse_request(&raw, &mut slots, &head_limits(&config)) else {
+            return Ok(false);
+        };
+        let since = worker.clock.micros();
+        let asked = flow::Asked {
+            worker: &worker,
+            config: &config,
+            peer,
+            head: &head,
+            raw: &raw,
+            since,
+            begun: Cell::new(false),
+        };
+        flow::later(self, &asked).await
+    }
+
+    /// Takes the next request from the buffer, if it is whole.
+    fn turn(&mut self) -> Turn {
+        if self.at == self.buf.len() {
+            return Turn::NeedMore;
+        }
+        let config = self.worker.config();
+        let mut slots = slots::<SLOTS>();
+        let unread = &self.buf[self.at..];
+        match parse_request(unread, &mut slots, &head_limits(&config)) {
+            Ok(Parsed::Partial) => Turn::NeedMore,
+            Ok(Parsed::Complete(head)) => {
+                let (worker, raw) = (&self.worker, &unread[..head.len]);
+                let since = worker.clock.micros();
+                let asked = flow::Asked {
+                    worker,
+                    config: &config,
+                    peer: self.peer,
+                    head: &head,
+                    raw,
+                    since,
+                    begun: Cell::new(false),
+                };
+                match flow::now(&asked, &mut self.out) {
+                    Now::Answered { keep } => {
+                        self.at += head.len;
+                        if keep { Turn::Again } else { Turn::Close }
+                    }
+                    Now::Later => Turn::Later(head.len),
+                }
+            }
+            Err(reject) => {
+                self.reject(reject);
+                Turn::Close
+            }
+        }
+    }
+
+    /// Answers a request that cannot be understood. Where the next one starts is unknown: the connection ends.
+    pub(crate) fn reject(&mut self, reject: Reject) {
+        self.worker.counters.reject(reject.reason);
+        let before = self.out.pending();
+        refuse::compose(self.out.scratch(), reject.status, reject.reason.as_str(), false, false);
+        flow::log_refused(&self.worker, self.peer, reject.status, self.out.pending() - before);
+    }
+
+    /// Sends what was collected.
+    pub(crate) async fn flush(&mut self) -> Result<(), Ended> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let patience = self.worker.config().settings.http.limits.send_timeout.as_millis() as Ms;
+        self.worker.send(&self.socket, &mut self.out, patience).await
+    }
+
+    /// Waits for more bytes. False: there will be no further request.
+    async fn more(&mut self) -> Result<bool, Ended> {
+        let idle = self.at == self.buf.len();
+        let config = self.worker.config();
+        let limits = &config.settings.http.limits;
+        if idle {
+            self.recycle();
+            let patience = limits.idle_timeout.as_millis() as Ms;
+            self.socket.watch.wait_idle(self.worker.clock.now() + patience);
+            match self.socket.readable().await {
+                Ok(()) => {}
+                Err(Ended::Drained | Ended::TimedOut) => return Ok(false),
+                Err(ended) => return Err(ended),
+            }
+            self.buf = self.worker.take_buffer();
+            self.socket.watch.wait_head(self.worker.clock.now() + limits.header_timeout.as_millis() as Ms);
+        } else {
+            self.compact();
+            self.socket
+                .watch
+                .wait_head_unless_waiting(self.worker.clock.now() + limits.header_timeout.as_millis() as Ms);
+        }
+        match self.socket.read(&mut self.buf).await {
+            Ok(0) => Ok(false),
+            Ok(n) => {
+                self.worker.counters.bytes_in.add(n as u64);
+                Ok(true)
+            }
+            Err(Ended::TimedOut) => {
+                self.worker.counters.header_timeouts.one();
+                let before = self.out.pending();
+                refuse::compose(self.out.scratch(), 408, "the request head took too long", false, false);
+                flow::log_refused(&self.worker, self.peer, 408, self.out.pending() - before);
+                self.socket.watch.forgive();
+                Ok(false)
+            }
+            Err(ended) => Err(ended),
+        }
+    }
+
+    /// Moves what is not used up to the front of the buffer.
+    pub(crate) fn compact(&mut self) {
+        if self.at > 0 {
+            self.buf.drain(..self.at);
+            self.at = 0;
+        }
+    }
+
+    /// Gives the buffer back: an idle connection holds none.
+    fn recycle(&mut self) {
+        self.at = 0;
+        let buffer = std::mem::take(&mut self.buf);
+        if buffer.capacity() > 0 {
+            self.worker.give_buffer(buffer);
+        }
+    }
+
+    /// Ends our side and reads what the client still sends, within limits.
+    async fn linger(&mut self) {
+        self.socket.finish().await;
+        self.socket.watch.forgive();
+        self.socket.watch.until(self.worker.clock.now() + LINGER.1);
+        let mut left = LINGER.0;
+        let mut scrap = self.worker.take_buffer();
+        while left > 0 {
+            scrap.clear();
+            match self.socket.read(&mut scrap).await {
+                Ok(n) if n > 0 => left = left.saturating_sub(n),
+                _ => break,
+            }
+        }
+        self.worker.give_buffer(scrap);
+    }
+}
+
+fn head_limits(config: &Config) -> HeadLimits {
+    let limits = &config.settings.http.limits;
+    HeadLimits { head_bytes: limits.head_bytes, request_line: limits.request_line, fields: limits.fields }
+}

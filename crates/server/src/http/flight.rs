@@ -1,0 +1,331 @@
+//! One fetch for all who wait: the table of fetches under way, and how their news reaches those who joined.
+//!
+//! A flight lives from the first miss of a key until its response is stored, found to be nobody else's, or failed.
+//! Those who come meanwhile, on any worker, join it. What they learn is a [`Landing`]; a response that may not be shared
+//! is never among what they learn.
+//!
+//! | landing | those who joined |
+//! |---|---|
+//! | `Streaming` | follow the body as it grows, if their request selects this variant; else they look again |
+//! | `Stored` | look again: the store has it now (a 304 made the stored page fresh) |
+//! | `Alone` | ask the origin for themselves, all at once |
+//! | `Failed` | get the same error, or their stale copy |
+
+use std::{
+    collections::HashMap,
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Poll, Waker},
+};
+
+use http::HeaderMap;
+use larder_store::{FillReader, FillState};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use super::{answer::Answer, fetch::Failure};
+
+/// Locks of the table: only misses take one, and only for a look.
+const SHARDS: usize = 64;
+/// Pieces of a body that may wait for one slow reader once the body is no longer going into the store. With pieces of at
+/// most what hyper reads at once this bounds what a slow client costs; beyond it the origin waits.
+pub(crate) const TAIL: usize = 8;
+
+/// Pieces of a body that does not lie in the store.
+pub(crate) enum Tail {
+    Data(bytes::Bytes),
+    /// The complete end.
+    End(Option<HeaderMap>),
+}
+
+/// A response on its way into the store that others may follow.
+pub(crate) struct Streaming {
+    pub(crate) answer: Arc<Answer>,
+    reader: FillReader<'static>,
+    /// Offset of the body in the record.
+    pub(crate) body_at: u64,
+    /// Offset of the body's end in the record once it is known: what follows is the record's trailer.
+    end: AtomicU64,
+    /// Set before the end is.
+    pub(crate) trailers: Mutex<Option<HeaderMap>>,
+    /// Where to send what no longer fits the store. None: it has happened, nobody can join any more.
+    tails: Mutex<Option<Vec<mpsc::Sender<Tail>>>>,
+}
+
+/// One client's view of a streaming response.
+pub(crate) struct Follower {
+    pub(crate) streaming: Arc<Streaming>,
+    reader: FillReader<'static>,
+    tail: mpsc::Receiver<Tail>,
+    spilled: bool,
+}
+
+impl Streaming {
+    pub(crate) fn new(answer: Arc<Answer>, reader: FillReader<'static>, body_at: u64) -> Arc<Self> {
+        let tails = Mutex::new(Some(Vec::new()));
+        let end = AtomicU64::new(u64::MAX);
+        Arc::new(Self { answer, reader, body_at, end, trailers: Mutex::new(None), tails })
+    }
+
+    /// The body is complete, `length` bytes of it. To be said before anything is written behind it.
+    pub(crate) fn ends_at(&self, length: u64) {
+        self.end.store(self.body_at + length, Ordering::Release);
+    }
+
+    /// Joins; None when the response stopped going into the store, so that its start can no longer be had.
+    pub(crate) fn follow(self: &Arc<Self>) -> Option<Follower> {
+        let (send, tail) = mpsc::channel(TAIL);
+        self.tails.lock().as_mut()?.push(send);
+        Some(Follower { streaming: self.clone(), reader: self.reader.clone(), tail, spilled: false })
+    }
+
+    /// The store takes no more: from here on everybody's rest goes through these.
+    pub(crate) fn spill(&self) -> Vec<mpsc::Sender<Tail>> {
+        self.tails.lock().take().unwrap_or_default()
+    }
+}
+
+/// The next piece for a follower.
+pub(crate) enum Piece<'f> {
+    /// In the store.
+    Stored(&'f [u8]),
+    /// No longer in the store.
+    Passed(bytes::Bytes),
+    /// The complete end.
+    End(Option<HeaderMap>),
+    /// The end that should not have been.
+    Broken,
+}
+
+impl Follower {
+    /// The piece of the body at `at`, once it is there.
+    pub(crate) async fn next(&mut self, at: u64) -> Piece<'_> {
+        let offset = self.streaming.body_at + at;
+        if !self.spilled {
+            let state = poll_fn(|cx| {
+                if self.streaming.end.load(Ordering::Acquire) == offset {
+                    return Poll::Ready(FillState::Done { len: offset });
+                }
+                self.reader.poll(offset, cx)
+            })
+            .await;
+            match state {
+                FillState::Grown => {
+                    // The end was announced before anything was written behind it, so this cannot miss it.
+                    let chunk = self.reader.chunk_at(offset);
+                    let left = self.streaming.end.load(Ordering::Acquire) - offset;
+                    return match (chunk.len() as u64).min(left) as usize {
+                        0 => Piece::End(self.streaming.trailers.lock().clone()),
+                        len => Piece::Stored(&chunk[..len]),
+                    };
+                }
+                FillState::Done { .. } => return Piece::End(self.streaming.trailers.lock().clone()),
+                FillState::Aborted => self.spilled = true,
+            }
+        }
+        match self.tail.recv().await {
+            Some(Tail::Data(data)) => Piece::Passed(data),
+            Some(Tail::End(trailers)) => Piece::End(trailers),
+            None => Piece::Broken,
+        }
+    }
+}
+
+/// What a fetch came to.
+#[derive(Clone)]
+pub(crate) enum Landing {
+    Streaming(Arc<Streaming>),
+    Stored {
+        /// The origin confirmed it just now, whatever its age says.
+        validated: bool,
+    },
+    Alone,
+    Failed(Arc<Failure>),
+}
+
+/// A fetch under way.
+pub(crate) struct Flight {
+    /// The page's key, its variant's where one is known.
+    key: Box<[u8]>,
+    /// The key without variant: what a purge names.
+    primary: Box<[u8]>,
+    /// Where it stands in the table.
+    place: Box<[u8]>,
+    /// Where it stands besides.
+    alias: Mutex<Option<Box<[u8]>>>,
+    /// A purge came while it was under way: what it brings is not kept.
+    purged: AtomicBool,
+    tags: Mutex<Vec<Box<[u8]>>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    landing: Option<Landing>,
+    waiters: Vec<Waker>,
+}
+
+impl Flight {
+    fn new(key: &[u8], primary: &[u8], place: &[u8]) -> Arc<Self> {
+        Arc::new(Self {
+            key: key.into(),
+            primary: primary.into(),
+            place: place.into(),
+            alias: Mutex::default(),
+            purged: AtomicBool::new(false),
+            tags: Mutex::default(),
+            state: Mutex::default(),
+        })
+    }
+
+    /// Tells everybody. The first call counts.
+    pub(crate) fn land(&self, landing: Landing) {
+        let waiters = {
+            let mut state = self.state.lock();
+            if state.landing.is_none() {
+                state.landing = Some(landing);
+            }
+            std::mem::take(&mut state.waiters)
+        };
+        waiters.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits for the news.
+    pub(crate) async fn landed(&self) -> Landing {
+        poll_fn(|cx| {
+            let mut state = self.state.lock();
+            if let Some(landing) = &state.landing {
+                return Poll::Ready(landing.clone());
+            }
+            if !state.waiters.iter().any(|waker| waker.will_wake(cx.waker())) {
+                state.waiters.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Makes a purge by tag find this flight.
+    pub(crate) fn set_tags(&self, tags: Vec<Box<[u8]>>) {
+        *self.tags.lock() = tags;
+    }
+
+    fn mark_purged(&self) {
+        self.purged.store(true, Ordering::SeqCst);
+    }
+
+    /// Asked after the page became visible: then either this sees the purge, or the purge sees the page.
+    pub(crate) fn purged(&self) -> bool {
+        self.purged.load(Ordering::SeqCst)
+    }
+}
+
+/// Came first, or second.
+pub(crate) enum Joined {
+    /// Fetch, and land the flight.
+    Leader(Lead),
+    /// Wait for the landing.
+    Follower(Arc<Flight>),
+}
+
+/// The leader's hold on a flight: dropping it takes the flight from the table and, if nothing was landed (a task that was
+/// dropped), sends everybody off alone.
+pub(crate) struct Lead {
+    pub(crate) flight: Arc<Flight>,
+    table: Flights,
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        self.table.remove(&self.flight);
+        self.flight.land(Landing::Alone);
+    }
+}
+
+type Shard = Mutex<HashMap<Box<[u8]>, Arc<Flight>>>;
+
+/// The table of flights, shared by all workers.
+#[derive(Clone)]
+pub(crate) struct Flights {
+    shards: Arc<[Shard]>,
+    solos: Arc<AtomicU64>,
+}
+
+impl Flights {
+    pub(crate) fn new() -> Self {
+        Self { shards: (0..SHARDS).map(|_| Shard::default()).collect(), solos: Arc::default() }
+    }
+
+    fn shard(&self, place: &[u8]) -> &Shard {
+        &self.shards[rapidhash::v3::rapidhash_v3(place) as usize % SHARDS]
+    }
+
+    /// Joins the flight of `key`, or begins it. `primary` is the key without variant.
+    pub(crate) fn join(&self, key: &[u8], primary: &[u8]) -> Joined {
+        let mut shard = self.shard(key).lock();
+        if let Some(flight) = shard.get(key) {
+            return Joined::Follower(flight.clone());
+        }
+        let flight = Flight::new(key, primary, key);
+        shard.insert(key.into(), flight.clone());
+        Joined::Leader(Lead { flight, table: self.clone() })
+    }
+
+    /// Begins a flight nobody can join; it stands in the table all the same, so that a purge finds it.
+    pub(crate) fn solo(&self, key: &[u8], primary: &[u8]) -> Lead {
+        let mut place = key.to_vec();
+        place.extend_from_slice(&self.solos.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+        place.push(0xff);
+        let flight = Flight::new(key, primary, &place);
+        self.shard(&place).lock().insert(place.into(), flight.clone());
+        Lead { flight, table: self.clone() }
+    }
+
+    /// The variant is known now: who asks for it joins under its key, while others start a flight of their own under the
+    /// primary key.
+    pub(crate) fn alias(&self, flight: &Arc<Flight>, key: &[u8]) {
+        if *flight.place == *key || *flight.key != *flight.place {
+            return;
+        }
+        self.remove(flight);
+        *flight.alias.lock() = Some(key.into());
+        self.shard(key).lock().entry(key.into()).or_insert_with(|| flight.clone());
+    }
+
+    /// Takes a flight from the table: who comes now starts afresh.
+    pub(crate) fn remove(&self, flight: &Arc<Flight>) {
+        let alias = flight.alias.lock().take();
+        for place in std::iter::once(&flight.place).chain(alias.iter()) {
+            let mut shard = self.shard(place).lock();
+            if shard.get(place).is_some_and(|held| Arc::ptr_eq(held, flight)) {
+                shard.remove(place);
+            }
+        }
+    }
+
+    /// Every flight whose primary key satisfies `meant` keeps nothing, and nobody joins it any more. Costs what is under
+    /// way.
+    pub(crate) fn purge(&self, meant: impl Fn(&[u8]) -> bool) {
+        self.purge_where(|flight| meant(&flight.primary));
+    }
+
+    /// The same for flights whose response carries the tag.
+    pub(crate) fn purge_tag(&self, tag: &[u8]) {
+        self.purge_where(|flight| flight.tags.lock().iter().any(|held| **held == *tag));
+    }
+
+    fn purge_where(&self, meant: impl Fn(&Flight) -> bool) {
+        for shard in self.shards.iter() {
+            shard.lock().retain(|_, flight| {
+                let hit = meant(flight);
+                if hit {
+                    flight.mark_purged();
+                }
+                !hit
+            });
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! The life of a request, step by step.
+//!
+//! ```text
+//! receive -> route -> lookup -> hit ----------------------------> deliver -> log
+//!                        |----> stale (served, refreshed behind) -> deliver -> log
+//!                        |----> miss -> fetch (one for all) -----> deliver -> log
+//!               |-------------> pass -> fetch (past the cache) --> deliver -> log
+//!               |-------------> purge ---------------------------> log
+//! ```
+//!
+//! [`now`] takes a request as far as it goes without waiting: hits and stale hits end there. [`later`] sees the others
+//! through. Both go through the same steps.
+
+use std::{
+    borrow::Cow,
+    cell::Cell,
+    io::IoSlice,
+    net::{IpAddr, SocketAddr},
+    rc::Rc,
+    sync::Arc,
+};
+
+use larder_proto::{
+    http::{BodyFraming, Method, RequestHead, forwarded, key, query},
+    rules::{
+        Decision, Forward, RequestView, RevalidateWhy, StaleWhy, Unusable, decide, only_if_cached,
+        stale_on_error,
+    },
+};
+
+use super::{
+    body::{BodyError, Incoming},
+    conn::Conn,
+    deliver::{self, Delivered, Done, Served},
+    fetch::{self, Failure, News, Passing, Plan, Waiting},
+    lookup::{Found, Held, Looked, look},
+    out::Out,
+    purge, refuse,
+    socket::{Ended, Socket},
+    tunnel,
+};
+use crate::{
+    access_log::ResultCode,
+    clock::Ms,
+    settings::{RequestView as RuleView, RulePolicy, Site},
+    worker::{Config, Worker},
+};
+
+/// How often a request may find that what it waited for is not for it, before it asks for itself.
+const ROUNDS: usize = 3;
+
+/// A request, as received.
+pub(crate) struct Asked<'a, 'r> {
+    pub(crate) worker: &'a Rc<Worker>,
+    pub(crate) config: &'a Rc<Config>,
+    pub(crate) peer: SocketAddr,
+    pub(crate) head: &'a RequestHead<'r>,
+    /// The bytes of the head, for whoever outlives the connection's buffer.
+    pub(crate) raw: &'a [u8],
+    /// When it was taken up, in microseconds of the worker's clock.
+    pub(crate) since: u64,
+    /// The final answer has begun to leave.
+    pub(crate) begun: Cell<bool>,
+}
+
+impl<'a> Asked<'a, '_> {
+    pub(crate) fn view(&self) -> RequestView<'_> {
+        RequestView { method: self.head.method, fields: self.head.fields, known: &self.head.known }
+    }
+
+    /// Whether the peer is a proxy whose word about the client counts.
+    pub(crate) fn trusted(&self) -> bool {
+        let proxies = &self.config.settings.http.trusted_proxies;
+        !proxies.is_empty() && proxies.iter().any(|net| net.contains(self.peer.ip()))
+    }
+
+    /// Another request may follow on this connection.
+    pub(crate) fn keep(&self) -> bool {
+        self.head.keep_alive && !self.worker.draining.get()
+    }
+
+    pub(crate) fn is_head(&self) -> bool {
+        self.head.method == Method::Head
+    }
+
+    pub(crate) fn now(&self) -> Ms {
+        self.worker.clock.now()
+    }
+
+    /// Sends what was composed.
+    pub(crate) async fn send(&self, socket: &Socket, out: &mut Out) -> Result<(), Ended> {
+        let patience = self.config.settings.http.limits.send_timeout.as_millis() as Ms;
+        self.worker.send(socket, out, patience).await
+    }
+
+    /// The same with `more` behind it.
+    pub(crate) async fn send_with(
+        &self,
+        socket: &Socket,
+        out: &mut Out,
+        more: &[IoSlice<'_>],
+    ) -> Result<(), Ended> {
+        let patience = self.config.settings.http.limits.send_timeout.as_millis() as Ms;
+        self.worker.send_with(socket, out, more, patience).await
+    }
+
+    /// Who asked: the peer, or whom a trusted proxy names.
+    pub(crate) fn client(&self) -> IpAddr {
+        let peer = self.peer.ip().to_canonical();
+        let proxies = &self.config.settings.http.trusted_proxies;
+        if proxies.is_empty() || self.head.known.x_forwarded_for().is_none() {
+            return peer;
+        }
+        let lines: Vec<&[u8]> = self.head.fields.all("x-forwarded-for").collect();
+        forwarded::client_by_x_forwarded_for(lines.into_iter(), peer, |ip| {
+            proxies.iter().any(|net| net.contains(ip))
+        })
+    }
+
+    /// This process has seen the request before: it was sent in a circle (RFC 8586).
+    fn loops(&self) -> bool {
+        self.head.known.cdn_loop().is_some()
+            && self.head.fields.elements("cdn-loop").any(|id| id == self.worker.shared.loop_id.as_bytes())
+    }
+}
+
+/// Where a request goes.
+pub(crate) struct Route<'a> {
+    pub(crate) site: &'a Arc<Site>,
+    pub(crate) policy: Cow<'a, Arc<RulePolicy>>,
+    /// Path and query, as looked up and as sent to the origin.
+    pub(crate) path: Cow<'a, str>,
+    pub(crate) key: Vec<u8>,
+    pub(crate) way: Way,
+}
+
+/// Which steps a request takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Lookup,
+    Pass(Forward),
+    Purge,
+}
+
+/// A request that is answered by us: status and reason.
+pub(crate) struct Refusal(pub(crate) u16, pub(crate) &'static str);
+
+/// What came of a request that was given no time.
+pub(crate) enum Now {
+    /// It is answered. `keep`: the connection goes on.
+    Answered { keep: bool },
+    /// It has to wait.
+    Later,
+}
+
+/// Answers what can be answered at once.
+pub(crate) fn now(asked: &Asked<'_, '_>, out: &mut Out) -> Now {
+    let route = match route(asked) {
+        Ok(route) => route,
+        Err(_) if asked.head.framing != BodyFraming::None => return Now::Later,
+        Err(refusal) => return Now::Answered { keep: answer_refusal(asked, out, &refusal) },
+    };
+    if route.way != Way::Lookup {
+        return Now::Later;
+    }
+    let now = asked.worker.clock.at(asked.since);
+    let looked = look(asked.worker.store, &route.key, &asked.view(), &route.policy, now);
+    match step(asked, &route, looked, now) {
+        Step::Serve(held, served) => match deliver::entry(asked, out, held, &served, now) {
+            Ok(delivered) => {
+                if served.refresh {
+                    fetch::refresh(asked, &route);
+                }
+                Now::Answered { keep: finish(asked, &delivered) }
+            }
+            Err(_) => Now::Later,
+        },
+        Step::Refuse(refusal) => Now::Answered { keep: answer_refusal(asked, out, &refusal) },
+        Step::Fetch(_) => Now::Later,
+    }
+}
+
+/// Sees a request through that has to wait. True: the connection goes on.
+pub(crate) async fn later(conn: &mut Conn, asked: &Asked<'_, '_>) -> Result<bool, Ended> {
+    conn.socket.watch.busy();
+    let route = match route(asked) {
+        Ok(route) => route,
+        Err(refusal) => {
+            answer_refusal(asked, &mut conn.out, &refusal);
+            return Ok(false);
+        }
+    };
+    match route.way {
+        Way::Lookup => cached(conn, asked, &route).await,
+        Way::Pass(why) => pass(conn, asked, &route, why).await,
+        Way::Purge => purge::serve(conn, asked, &route).await,
+    }
+}
+
+/// receive, route: whose page is it, under what key, by which rules.
+fn route<'a>(asked: &Asked<'a, '_>) -> Result<Route<'a>, Refusal> {
+    let head = asked.head;
+    if matches!(head.method, Method::Connect | Method::Trace) {
+        return Err(Refusal(405, "this method is not served here"));
+    }
+    if asked.loops() {
+        return Err(Refusal(508, "the request came back to where it was sent from"));
+    }
+    let host = head.host.as_ref().map_or("", |authority| authority.host);
+    let Some(site) = asked.config.settings.site_for(host) else {
+        return Err(Refusal(421, "no site of this name is served here"));
+    };
+    let target = head.target.path_and_query;
+    let path = target.split_once('?').map_or(target, |(path, _)| path);
+    let fields = head.fields;
+    let any = |name: &str, test: &mut dyn FnMut(&[u8]) -> bool| fields.all(name).any(test);
+    let policy = site.policy(&RuleView { method: head.method.as_str(), path, any: &any });
+    let path = query::normalise_query(target, &policy.drop_query, policy.sort_query);
+    let mut key = Vec::with_capacity(64 + path.len());
+    let port = head.host.as_ref().and_then(|authority| authority.port).unwrap_or(80);
+    key::write_key(&mut key, key::Scheme::Http, host, port, path.as_bytes());
+    let way = way(asked, &policy);
+    Ok(Route { site, policy, path, key, way })
+}
+
+fn way(asked: &Asked<'_, '_>, policy: &RulePolicy) -> Way {
+    let head = asked.head;
+    match head.method {
+        Method::Purge => return Way::Purge,
+        Method::Get | Method::Head => {}
+        _ => return Way::Pass(Forward::Method),
+    }
+    let cookies =
+        || head.known.cookie().is_some() && head.fields.all("cookie").any(|line| policy.bypassed_by(line));
+    // A GET with a body: what the origin makes of the body is in no key.
+    if policy.pass || head.framing != BodyFraming::None || head.upgrade.is_some() || cookies() {
+        return Way::Pass(Forward::Bypass);
+    }
+    Way::Lookup
+}
+
+/// The step after the lookup.
+enum Step {
+    /// Serve this page.
+    Serve(Held, Served),
+    /// Ask the origin.
+    Fetch(Plan),
+    /// Say no.
+    Refuse(Refusal),
+}
+
+fn step(asked: &Asked<'_, '_>, route: &Route<'_>, looked: Looked, now: Ms) -> Step {
+    let Looked { found, variant } = looked;
+    let plan = |why, held| Plan::new(why, held, variant.clone());
+    let nothing = |why| {
+        if only_if_cached(&asked.view(), &route.policy.cache) {
+            return Step::Refuse(Refusal(504, "nothing stored answers this request"));
+        }
+        Step::Fetch(plan(why, None))
+    };
+    let held = match found {
+        Found::Page(held) => held,
+        Found::Nothing => return nothing(Forward::UriMiss),
+        Found::VaryMiss => return nothing(Forward::VaryMiss),
+        Found::HitForMiss => {
+            let mut plan = plan(Forward::UriMiss, None);
+            plan.solo = true;
+            return Step::Fetch(plan);
+        }
+    };
+    match decide(&asked.view(), &held.meta, &route.policy.cache, now) {
+        Decision::Fresh { age, ttl } => Step::Serve(held, Served::fresh(age, ttl)),
+        Decision::Stale { age, ttl, why } => {
+            Step::Serve(held, Served::stale(age, ttl, why == StaleWhy::SwrRefresh))
+        }
+        Decision::Revalidate { why, .. } => Step::Fetch(plan(forward(why), Some(held))),
+        Decision::Unusable(Unusable::RequestNoStore) => {
+            let mut plan = plan(Forward::Request, None);
+            (plan.solo, plan.store) = (true, false);
+            Step::Fetch(plan)
+        }
+        Decision::Unusable(_) => nothing(Forward::Miss),
+        Decision::GatewayTimeout => Step::Refuse(Refusal(504, "nothing stored answers this request")),
+    }
+}
+
+/// Why the origin is asked, in the words of RFC 9211.
+fn forward(why: RevalidateWhy) -> Forward {
+    match why {
+        RevalidateWhy::Request => Forward::Request,
+        _ => Forward::Stale,
+    }
+}
+
+/// miss, fetch, deliver: looks, asks the origin or joins who does, and looks again where that says so.
+async fn cached(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>) -> Result<bool, Ended> {
+    let mut validated = false;
+    let mut alone = false;
+    for round in 0.. {
+        let now = asked.now();
+        let looked = look(asked.worker.store, &route.key, &asked.view(), &route.policy, now);
+        let mut plan = match (step(asked, route, looked, now), validated) {
+            (Step::Serve(held, served), _) => {
+                match deliver::entry(asked, &mut conn.out, held, &served, now) {
+                    Ok(delivered) => {
+                        if served.refresh {
+                            fetch::refresh(asked, route);
+                        }
+                        return Ok(finish(asked, &delivered));
+                    }
+                    Err(held) => Plan::new(Forward::Partial, Some(held), None),
+                }
+            }
+            (Step::Fetch(Plan { held: Some(held), .. }), true) => {
+                let served = Served::validated(&held.meta, now);
+                match deliver::entry(asked, &mut conn.out, held, &served, now) {
+                    Ok(delivered) => return Ok(finish(asked, &delivered)),
+                    Err(held) => Plan::new(Forward::Partial, Some(held), None),
+                }
+            }
+            (Step::Fetch(plan), _) => plan,
+            (Step::Refuse(refusal), _) => return Ok(answer_refusal(asked, &mut conn.out, &refusal)),
+        };
+        plan.solo |= alone || round >= ROUNDS;
+        match fetch::fetch(conn, asked, route, plan).await? {
+            News::Reply(reply) => {
+                return match deliver::reply(&conn.socket, &mut conn.out, asked, *reply).await? {
+                    Done::Answered { keep } => Ok(keep),
+                    Done::Tunnel(..) => Ok(false),
+                };
+            }
+            News::LookAgain => {}
+            News::Validated => validated = true,
+            News::Alone => alone = true,
+            News::Failed(failure) => return Ok(failed(conn, asked, route, &failure)),
+        }
+    }
+    Ok(false)
+}
+
+/// The origin failed: the stored page if that is allowed, else the error.
+fn failed(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>, failure: &Failure) -> bool {
+    let now = asked.now();
+    let looked = look(asked.worker.store, &route.key, &asked.view(), &route.policy, now);
+    if let Found::Page(held) = looked.found
+        && stale_on_error(&held.meta, &route.policy.cache, &asked.view(), now, failure.cause)
+    {
+        let served = Served::on_error(&held.meta, now);
+        if let Ok(delivered) = deliver::entry(asked, &mut conn.out, held, &served, now) {
+            return finish(asked, &delivered);
+        }
+    }
+    failure_page(asked, &mut conn.out, failure)
+}
+
+/// pass: past the cache. The request's body goes up while the answer comes down.
+async fn pass(
+    conn: &mut Conn,
+    asked: &Asked<'_, '_>,
+    route: &Route<'_>,
+    why: Forward,
+) -> Result<bool, Ended> {
+    let Passing { waiting, frames } = fetch::pass(asked, route)?;
+    let Conn { socket, buf, at, out, .. } = conn;
+    let Some(frames) = frames else {
+        return match passed(socket, out, asked, route, why, waiting).await? {
+            Done::Answered { keep } => Ok(keep),
+            Done::Tunnel(upgraded, delivered) => {
+                tunnel::run(asked, socket, &buf[*at..], upgraded, delivered).await
+            }
+        };
+    };
+    let mut incoming = Incoming::new(asked, socket, buf, at);
+    let failed = {
+        let pump = incoming.pump(asked.head.framing, frames);
+        let answer = passed(socket, out, asked, route, why, waiting);
+        tokio::pin!(pump, answer);
+        tokio::select! {
+            biased;
+            pumped = &mut pump => match pumped {
+                // Whole, or the origin does not want the rest: its answer says what it made of it.
+                Ok(()) => return answer.await.map(|done| matches!(done, Done::Answered { keep: true })),
+                Err(BodyError::Unwanted) => return answer.await.map(|_| false),
+                Err(failed) => failed,
+            },
+            // The rest of the body is unread: this connection ends.
+            keep = &mut answer => return keep.map(|_| false),
+        }
+    };
+    body_failed(asked, socket, out, failed)
+}
+
+/// Answers a request whose body did not arrive. Nothing was sent yet: an answer that has begun ends the wait first.
+fn body_failed(
+    asked: &Asked<'_, '_>,
+    socket: &Socket,
+    out: &mut Out,
+    failed: BodyError,
+) -> Result<bool, Ended> {
+    let (status, why) = match failed {
+        BodyError::Ended(Ended::TimedOut) => {
+            asked.worker.counters.body_timeouts.one();
+            socket.watch.forgive();
+            (408, "the request body stopped coming")
+        }
+        BodyError::Ended(ended) => return Err(ended),
+        BodyError::Reject(reject) => {
+            asked.worker.counters.reject(reject.reason);
+            (reject.status, reject.reason.as_str())
+        }
+        BodyError::TooLarge => (413, "the request body is larger than allowed"),
+        BodyError::Unwanted => return Ok(false),
+    };
+    if asked.begun.get() {
+        return Err(Ended::Closed);
+    }
+    answer_refusal(asked, out, &Refusal(status, why));
+    Ok(false)
+}
+
+/// The answer to a passed request.
+async fn passed(
+    socket: &Socket,
+    out: &mut Out,
+    asked: &Asked<'_, '_>,
+    route: &Route<'_>,
+    why: Forward,
+    waiting: Waiting,
+) -> Result<Done, Ended> {
+    match fetch::wait(socket, out, asked, waiting).await? {
+        News::Reply(mut reply) => {
+            (reply.why, reply.conditions) = (why, false);
+            fetch::invalidate(asked, route, &reply);
+            deliver::reply(socket, out, asked, *reply).await
+        }
+        News::Failed(failure) => Ok(Done::Answered { keep: failure_page(asked, out, &failure) }),
+        News::LookAgain | News::Validated | News::Alone => Ok(Done::Answered { keep: false }),
+    }
+}
+
+/// The page that says that the origin failed.
+fn failure_page(asked: &Asked<'_, '_>, out: &mut Out, failure: &Failure) -> bool {
+    let keep = asked.keep();
+    let before = out.pending();
+    refuse::compose(out.scratch(), failure.status, failure.why, keep, asked.is_head());
+    let mut delivered = Delivered::own(failure.status, out.pending() - before);
+    (delivered.result, delivered.keep) = (ResultCode::TcpMiss, keep);
+    finish(asked, &delivered)
+}
+
+/// Says no. A body that follows is not read: the connection ends then.
+fn answer_refusal(asked: &Asked<'_, '_>, out: &mut Out, refusal: &Refusal) -> bool {
+    let keep = asked.keep() && asked.head.framing == BodyFraming::None;
+    let before = out.pending();
+    refuse::compose(out.scratch(), refusal.0, refusal.1, keep, asked.is_head());
+    let mut delivered = Delivered::own(refusal.0, out.pending() - before);
+    delivered.keep = keep;
+    finish(asked, &delivered)
+}
+
+/// log: counts and writes the request down. Returns whether the connection goes on.
+pub(crate) fn finish(asked: &Asked<'_, '_>, delivered: &Delivered) -> bool {
+    let counters = &asked.worker.counters;
+    counters.requests.one();
+    delivered.counter(counters).one();
+    if let Some(log) = &asked.worker.log {
+        super::log::record(log, asked, delivered);
+    }
+    delivered.keep
+}
+
+/// Writes down a request that could not be read.
+pub(crate) fn log_refused(worker: &Worker, peer: SocketAddr, status: u16, bytes: u64) {
+    worker.counters.requests.one();
+    if let Some(log) = &worker.log {
+        super::log::refused(log, worker.clock, peer, status, bytes);
+    }
+}

@@ -1,0 +1,23 @@
+//! HTTP, the client side: from a connection to an answer.
+//!
+//! `conn` takes requests from a connection; `flow` is a request's life; `lookup` finds its page, `fetch` and `bring` get
+//! it from the origin (`flight`: once for all who wait; `stow`: into the store), `deliver` sends it.
+
+mod answer;
+mod ask;
+mod body;
+mod bring;
+mod compose;
+pub(crate) mod conn;
+mod deliver;
+mod fetch;
+pub(crate) mod flight;
+mod flow;
+mod log;
+mod lookup;
+pub(crate) mod out;
+mod purge;
+mod refuse;
+pub(crate) mod socket;
+mod stow;
+mod tunnel;

@@ -1,0 +1,177 @@
+//! What is to be sent: a batch of answers, written with one vectored write.
+//!
+//! Composed bytes lie in one scratch buffer; bodies stay where they are in the store, pinned until they are sent. Small
+//! bodies are copied into the scratch buffer instead: one plain write is cheaper than a vectored one with a pin held.
+
+use std::io::IoSlice;
+
+use larder_store::Entry;
+
+/// Bodies up to this size are copied: below it a second `iovec` costs more than the copy.
+pub(crate) const COPY_LIMIT: usize = 4096;
+/// The most pieces given to one `writev` (the kernel's limit is 1024; more gains nothing).
+const MAX_SLICES: usize = 64;
+
+enum Piece {
+    Scratch { from: usize, to: usize },
+    Stored { entry: usize, from: u64, to: u64 },
+}
+
+/// A batch of bytes to send, in order.
+#[derive(Default)]
+pub(crate) struct Out {
+    scratch: Vec<u8>,
+    pieces: Vec<Piece>,
+    entries: Vec<Entry<'static>>,
+    /// Piece to send next, and how much of it is sent.
+    next: usize,
+    done: u64,
+    /// Scratch bytes already covered by a piece.
+    covered: usize,
+    queued: u64,
+}
+
+impl Out {
+    /// The buffer to compose heads in. What is appended is sent in its place in the order.
+    pub(crate) fn scratch(&mut self) -> &mut Vec<u8> {
+        &mut self.scratch
+    }
+
+    /// Bytes not yet sent.
+    pub(crate) fn pending(&self) -> u64 {
+        self.queued + (self.scratch.len() - self.covered) as u64
+    }
+
+    /// True when nothing waits to be sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending() == 0
+    }
+
+    /// Appends the bytes `from..to` of a stored value; the entry stays pinned until they are sent.
+    pub(crate) fn stored(&mut self, entry: Entry<'static>, from: u64, to: u64) {
+        if to <= from {
+            return;
+        }
+        if to - from <= COPY_LIMIT as u64 {
+            copy_stored(&entry, from, to, &mut self.scratch);
+            return;
+        }
+        self.cover();
+        self.entries.push(entry);
+        self.pieces.push(Piece::Stored { entry: self.entries.len() - 1, from, to });
+        self.queued += to - from;
+    }
+
+    /// Appends `head_from..` style ranges of an entry already appended last (several ranges of one body).
+    pub(crate) fn stored_again(&mut self, from: u64, to: u64) {
+        if to <= from || self.entries.is_empty() {
+            return;
+        }
+        self.cover();
+        self.pieces.push(Piece::Stored { entry: self.entries.len() - 1, from, to });
+        self.queued += to - from;
+    }
+
+    /// Pins an entry for following calls of [`Out::stored_again`].
+    pub(crate) fn pin(&mut self, entry: Entry<'static>) {
+        self.entries.push(entry);
+    }
+
+    fn cover(&mut self) {
+        if self.scratch.len() > self.covered {
+            self.pieces.push(Piece::Scratch { from: self.covered, to: self.scratch.len() });
+            self.queued += (self.scratch.len() - self.covered) as u64;
+            self.covered = self.scratch.len();
+        }
+    }
+
+    /// Calls `write` with the next pieces until all is sent or it does not return `Ok`.
+    pub(crate) fn send<E>(
+        &mut self,
+        mut write: impl FnMut(&[IoSlice<'_>]) -> Result<usize, E>,
+    ) -> Result<(), E> {
+        self.cover();
+        while self.next < self.pieces.len() {
+            let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+            let used = self.fill_slices(&mut slices);
+            let sent = write(&slices[..used])? as u64;
+            self.advance(sent);
+        }
+        self.clear();
+        Ok(())
+    }
+
+    fn fill_slices<'a>(&'a self, slices: &mut [IoSlice<'a>; MAX_SLICES]) -> usize {
+        let mut used = 0;
+        let mut skip = self.done;
+        for piece in &self.pieces[self.next..] {
+            match *piece {
+                Piece::Scratch { from, to } => {
+                    slices[used] = IoSlice::new(&self.scratch[from + skip as usize..to]);
+                    used += 1;
+                }
+                Piece::Stored { entry, from, to } => {
+                    let (entry, mut at) = (&self.entries[entry], from + skip);
+                    while at < to && used < MAX_SLICES {
+                        let chunk = entry.chunk_at(at);
+                        if chunk.is_empty() {
+                            break;
+                        }
+                        let take = (chunk.len() as u64).min(to - at) as usize;
+                        slices[used] = IoSlice::new(&chunk[..take]);
+                        used += 1;
+                        at += take as u64;
+                    }
+                }
+            }
+            skip = 0;
+            if used == MAX_SLICES {
+                break;
+            }
+        }
+        used
+    }
+
+    fn advance(&mut self, mut sent: u64) {
+        self.queued -= sent;
+        while sent > 0 {
+            let len = match self.pieces[self.next] {
+                Piece::Scratch { from, to } => (to - from) as u64,
+                Piece::Stored { from, to, .. } => to - from,
+            };
+            let left = len - self.done;
+            if sent < left {
+                self.done += sent;
+                return;
+            }
+            sent -= left;
+            self.done = 0;
+            self.next += 1;
+        }
+    }
+
+    /// Forgets everything, keeps the buffers.
+    pub(crate) fn clear(&mut self) {
+        self.scratch.clear();
+        self.pieces.clear();
+        self.entries.clear();
+        (self.next, self.done, self.covered, self.queued) = (0, 0, 0, 0);
+        if self.scratch.capacity() > 64 * 1024 {
+            self.scratch = Vec::with_capacity(4096);
+        }
+    }
+}
+
+/// Appends the bytes `from..to` of a stored value to `into`.
+pub(crate) fn copy_stored(entry: &Entry<'_>, from: u64, to: u64, into: &mut Vec<u8>) {
+    let mut at = from;
+    while at < to {
+        let chunk = entry.chunk_at(at);
+        if chunk.is_empty() {
+            return;
+        }
+        let take = (chunk.len() as u64).min(to - at) as usize;
+        into.extend_from_slice(&chunk[..take]);
+        at += take as u64;
+    }
+}

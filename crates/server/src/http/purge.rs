@@ -1,0 +1,161 @@
+//! Purging: one page, all under a prefix, all with a tag; for good, or softly (stale from now on, served while a fresh
+//! one is fetched).
+//!
+//! | request | purges |
+//! |---|---|
+//! | `PURGE /path` | the page of this URL, all its variants |
+//! | `PURGE /path` with `Larder-Purge: prefix` | every page of this host whose path and query start so |
+//! | `PURGE /` with `Larder-Purge: tag` and `Surrogate-Key: a b` | every page of any site with one of these tags |
+//!
+//! `Larder-Soft-Purge: 1` makes it soft. Who may is in `[[site]] purge`; by default nobody.
+
+use larder_proto::{
+    http::key,
+    page::{Kind, Parts, Trailer, Verify, encode_head, view},
+};
+use larder_store::{Cursor, Keep, Put};
+
+use super::{
+    conn::Conn,
+    deliver::Delivered,
+    flow::{Asked, Route, finish},
+    lookup::PAGES,
+    socket::Ended,
+};
+use crate::access_log::ResultCode;
+
+/// Entries visited between two looks at other tasks.
+const SCAN_STEP: usize = 1024;
+
+enum What {
+    Url,
+    Prefix,
+    Tags(Vec<Vec<u8>>),
+}
+
+/// Answers a PURGE request.
+pub(crate) async fn serve(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>) -> Result<bool, Ended> {
+    let allowed = route.site.purge.allows(asked.peer.ip(), asked.head.known.authorization());
+    if !allowed {
+        return Ok(answer(conn, asked, 403, ResultCode::TcpDenied, "purging is not allowed from here"));
+    }
+    let soft = asked.head.fields.get("larder-soft-purge").is_some_and(|value| value != b"0");
+    let Some(what) = what(asked) else {
+        let why = "Larder-Purge is url, prefix or tag, and tag needs a Surrogate-Key";
+        return Ok(answer(conn, asked, 400, ResultCode::TcpPurge, why));
+    };
+    let purged = match what {
+        What::Url => u64::from(url(asked, &route.key, soft)),
+        What::Prefix => prefix(asked, &route.key, soft).await,
+        What::Tags(tags) => tags.iter().map(|tag| by_tag(asked, tag, soft)).sum(),
+    };
+    if purged == 0 {
+        return Ok(answer(conn, asked, 404, ResultCode::TcpPurge, "{\"purged\":0}"));
+    }
+    let body = format!("{{\"purged\":{purged}}}");
+    Ok(answer(conn, asked, 200, ResultCode::TcpPurge, &body))
+}
+
+fn what(asked: &Asked<'_, '_>) -> Option<What> {
+    match asked.head.fields.get("larder-purge") {
+        None => Some(What::Url),
+        Some(value) if value.eq_ignore_ascii_case(b"url") => Some(What::Url),
+        Some(value) if value.eq_ignore_ascii_case(b"prefix") => Some(What::Prefix),
+        Some(value) if value.eq_ignore_ascii_case(b"tag") => {
+            let tags: Vec<Vec<u8>> = asked
+                .head
+                .fields
+                .all("surrogate-key")
+                .flat_map(|value| value.split(|b| matches!(b, b' ' | b'\t' | b',')))
+                .filter(|tag| !tag.is_empty())
+                .map(<[u8]>::to_vec)
+                .collect();
+            (!tags.is_empty()).then_some(What::Tags(tags))
+        }
+        Some(_) => None,
+    }
+}
+
+fn answer(conn: &mut Conn, asked: &Asked<'_, '_>, status: u16, result: ResultCode, body: &str) -> bool {
+    let keep = asked.keep() && asked.head.framing == larder_proto::http::BodyFraming::None;
+    let json = body.starts_with('{');
+    let out = &mut conn.out;
+    let before = out.pending();
+    let connection = if keep { "" } else { "Connection: close\r\n" };
+    let kind = if json { "application/json" } else { "text/plain" };
+    let head = format!(
+        "HTTP/1.1 {status} {}\r\nServer: larder\r\nContent-Type: {kind}\r\nCache-Control: no-store\r\nContent-Length: {}\r\n{connection}\r\n{body}",
+        super::refuse::phrase(status),
+        body.len()
+    );
+    out.scratch().extend_from_slice(head.as_bytes());
+    let mut delivered = Delivered::own(status, out.pending() - before);
+    (delivered.result, delivered.keep) = (result, keep);
+    finish(asked, &delivered)
+}
+
+/// One page with all its variants. What is being fetched for it now is delivered and not kept.
+fn url(asked: &Asked<'_, '_>, primary: &[u8], soft: bool) -> bool {
+    let (store, now) = (asked.worker.store, asked.now());
+    if !soft {
+        asked.worker.shared.flights.purge(|key| key == primary);
+        return store.delete(PAGES, primary, now);
+    }
+    let Some(entry) = store.peek(PAGES, primary, now) else { return false };
+    let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else { return false };
+    if page.meta.kind != Kind::VaryMarker {
+        return store.mark_stale(PAGES, primary, now);
+    }
+    // The marker speaks for its variants: what is older than this is stale.
+    let mut meta = page.meta;
+    meta.soft_purged_at = now;
+    let vary: Vec<(&str, Option<&[u8]>)> = page.vary.collect();
+    let Ok(record) = encode_head(&meta, &Parts { vary: &vary, key: primary, ..Parts::default() }) else {
+        return false;
+    };
+    let trailer = Trailer::new(&record).finish();
+    let put = Put { value: &[&record, &trailer], flags: 0, expires: None, tags: &[] };
+    store.set(PAGES, primary, put, now).is_ok()
+}
+
+/// A page that an unsafe request changed (RFC 9111 section 4.4).
+pub(crate) fn invalidate(asked: &Asked<'_, '_>, path: &str) {
+    let mut primary = Vec::new();
+    let Some(host) = &asked.head.host else { return };
+    key::write_key(&mut primary, key::Scheme::Http, host.host, host.port.unwrap_or(80), path.as_bytes());
+    url(asked, &primary, false);
+}
+
+/// Every page whose key starts with this one. Walks the store in steps.
+async fn prefix(asked: &Asked<'_, '_>, start: &[u8], soft: bool) -> u64 {
+    let Some(wanted) = key::parse_key(start) else { return 0 };
+    let meant = |key: &[u8]| {
+        key::parse_key(key).is_some_and(|parts| {
+            (parts.scheme, parts.host, parts.port) == (wanted.scheme, wanted.host, wanted.port)
+                && parts.path_and_query.starts_with(wanted.path_and_query)
+        })
+    };
+    if !soft {
+        asked.worker.shared.flights.purge(meant);
+    }
+    let mut purged = 0;
+    let mut cursor = Some(Cursor::START);
+    while let Some(at) = cursor {
+        cursor = asked.worker.store.scan(PAGES, at, SCAN_STEP, &mut |key, info| {
+            if !meant(key) || (soft && info.stale) {
+                return Keep::Keep;
+            }
+            purged += 1;
+            if soft { Keep::Stale } else { Keep::Delete }
+        });
+        tokio::task::yield_now().await;
+    }
+    purged
+}
+
+fn by_tag(asked: &Asked<'_, '_>, tag: &[u8], soft: bool) -> u64 {
+    if !soft {
+        asked.worker.shared.flights.purge_tag(tag);
+    }
+    asked.worker.store.purge_tag(PAGES, tag, soft, asked.now())
+}

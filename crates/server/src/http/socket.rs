@@ -1,0 +1,263 @@
+//! A client's connection: reading, sending, and the deadline that ends it.
+//!
+//! Deadlines cost nothing per request: each connection notes when its patience ends ([`Watch`]), and one sweep per
+//! worker and quarter second wakes those whose time has come. No timer is registered and none is cancelled.
+
+use std::{
+    cell::{Cell, RefCell},
+    future::{Future, poll_fn},
+    io::{self, IoSlice},
+    pin::{Pin, pin},
+    rc::Rc,
+    task::{Context, Poll, Waker},
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWrite},
+    net::TcpStream,
+};
+
+use super::out::Out;
+use crate::clock::Ms;
+
+/// How a wait on a connection ended when it did not end well.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// The client closed, in order or not.
+    Closed,
+    /// Its deadline passed.
+    TimedOut,
+    /// The server is stopping and the connection was idle.
+    Drained,
+}
+
+impl From<io::Error> for Ended {
+    fn from(_: io::Error) -> Self {
+        Ended::Closed
+    }
+}
+
+/// What the worker's sweep sees of a connection.
+#[derive(Default)]
+pub(crate) struct Watch {
+    /// 0: none.
+    deadline: Cell<Ms>,
+    idle: Cell<bool>,
+    /// The deadline is the one of a request head.
+    head: Cell<bool>,
+    expired: Cell<bool>,
+    drain: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Watch {
+    /// The connection may wait until `deadline` (0: for ever).
+    pub(crate) fn until(&self, deadline: Ms) {
+        self.deadline.set(deadline);
+    }
+
+    /// Between requests a connection is idle: it may be closed at any time.
+    pub(crate) fn wait_idle(&self, deadline: Ms) {
+        self.idle.set(true);
+        self.head.set(false);
+        self.until(deadline);
+    }
+
+    /// The first bytes of a request are there: the rest of its head has until `deadline`.
+    pub(crate) fn wait_head(&self, deadline: Ms) {
+        self.idle.set(false);
+        self.head.set(true);
+        self.until(deadline);
+    }
+
+    /// The same where the wait for this head may have begun already: more bytes do not buy more time.
+    pub(crate) fn wait_head_unless_waiting(&self, deadline: Ms) {
+        if !self.head.get() {
+            self.wait_head(deadline);
+        }
+    }
+
+    /// A request is under way: no deadline but those its steps set.
+    pub(crate) fn busy(&self) {
+        self.idle.set(false);
+        self.head.set(false);
+        self.until(0);
+    }
+
+    /// A deadline that passed is forgotten: there is something left to say.
+    pub(crate) fn forgive(&self) {
+        self.expired.set(false);
+        self.busy();
+    }
+
+    /// Called by the sweep.
+    pub(crate) fn sweep(&self, now: Ms) {
+        let deadline = self.deadline.get();
+        if deadline != 0 && now >= deadline {
+            self.expired.set(true);
+            self.wake();
+        }
+    }
+
+    /// The server is stopping: idle connections end now, others after their answer.
+    pub(crate) fn start_drain(&self) {
+        self.drain.set(true);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    fn check(&self) -> Result<(), Ended> {
+        if self.expired.get() {
+            return Err(Ended::TimedOut);
+        }
+        if self.drain.get() && self.idle.get() {
+            return Err(Ended::Drained);
+        }
+        Ok(())
+    }
+
+    fn wait<T>(&self, cx: &mut Context<'_>) -> Poll<Result<T, Ended>> {
+        let mut held = self.waker.borrow_mut();
+        match held.as_ref() {
+            Some(waker) if waker.will_wake(cx.waker()) => {}
+            _ => *held = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// Polls `io` unless the deadline has passed.
+    fn guard<T>(
+        &self,
+        cx: &mut Context<'_>,
+        io: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<Result<T, Ended>> {
+        if let Err(ended) = self.check() {
+            return Poll::Ready(Err(ended));
+        }
+        match io(cx) {
+            Poll::Ready(result) => Poll::Ready(result.map_err(Ended::from)),
+            Poll::Pending => self.wait(cx),
+        }
+    }
+}
+
+/// A connection with its deadline.
+pub(crate) struct Socket {
+    pub(crate) stream: TcpStream,
+    pub(crate) watch: Rc<Watch>,
+}
+
+/// The most a connection's receive buffer grows by in one step.
+const READ_STEP: usize = 8192;
+
+impl Socket {
+    /// Waits until there is something to read (or the end), without holding a buffer meanwhile.
+    pub(crate) async fn readable(&self) -> Result<(), Ended> {
+        poll_fn(|cx| self.watch.guard(cx, |cx| self.stream.poll_read_ready(cx))).await
+    }
+
+    /// Appends what can be read to `buf`; 0 is the end.
+    pub(crate) async fn read(&mut self, buf: &mut Vec<u8>) -> Result<usize, Ended> {
+        let stream = &mut self.stream;
+        let watch = &self.watch;
+        poll_fn(|cx| watch.guard(cx, |cx| poll_read_vec(stream, cx, buf))).await
+    }
+
+    /// The same while something else sends on this connection.
+    pub(crate) async fn read_shared(&self, buf: &mut Vec<u8>) -> Result<usize, Ended> {
+        loop {
+            self.readable().await?;
+            buf.reserve(READ_STEP);
+            match self.stream.try_read_buf(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other.map_err(Ended::from),
+            }
+        }
+    }
+
+    /// Sends all of `out`. `patience` milliseconds without progress end it. Returns how many bytes that were.
+    pub(crate) async fn flush(
+        &self,
+        out: &mut Out,
+        now: impl Fn() -> Ms,
+        patience: Ms,
+    ) -> Result<u64, Ended> {
+        let total = out.pending();
+        while let Err(error) = out.send(|slices| self.try_send(slices)) {
+            self.writable_after(error, &now, patience).await?;
+        }
+        Ok(total)
+    }
+
+    /// Sends all of `out` (composed bytes only) and `more` behind it.
+    pub(crate) async fn send_with(
+        &self,
+        out: &mut Out,
+        more: &[IoSlice<'_>],
+        now: impl Fn() -> Ms,
+        patience: Ms,
+    ) -> Result<u64, Ended> {
+        let scratch = std::mem::take(out.scratch());
+        let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(1 + more.len());
+        slices.push(IoSlice::new(&scratch));
+        slices.extend_from_slice(more);
+        let total = slices.iter().map(|slice| slice.len() as u64).sum();
+        let mut left = &mut slices[..];
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            match self.try_send(left) {
+                Ok(sent) => IoSlice::advance_slices(&mut left, sent),
+                Err(error) => self.writable_after(error, &now, patience).await?,
+            }
+        }
+        *out.scratch() = scratch;
+        out.clear();
+        Ok(total)
+    }
+
+    fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match slices {
+            [one] => self.stream.try_write(one),
+            many => self.stream.try_write_vectored(many),
+        }
+    }
+
+    /// Waits until more can be sent, if that is what `error` says.
+    async fn writable_after(
+        &self,
+        error: io::Error,
+        now: impl Fn() -> Ms,
+        patience: Ms,
+    ) -> Result<(), Ended> {
+        match error.kind() {
+            io::ErrorKind::Interrupted => Ok(()),
+            io::ErrorKind::WouldBlock => {
+                self.watch.until(now() + patience);
+                poll_fn(|cx| self.watch.guard(cx, |cx| self.stream.poll_write_ready(cx))).await
+            }
+            _ => Err(error.into()),
+        }
+    }
+
+    /// The end of the connection is not to be taken for the end of the body: it is reset.
+    pub(crate) fn reset(&self) {
+        let _ = socket2::SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO));
+    }
+
+    /// Ends the sending side, so that the peer reads what was sent before the end.
+    pub(crate) async fn finish(&mut self) {
+        let _ = poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx)).await;
+    }
+}
+
+fn poll_read_vec(stream: &mut TcpStream, cx: &mut Context<'_>, buf: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+    if buf.capacity() == buf.len() {
+        buf.reserve(READ_STEP);
+    }
+    pin!(stream.read_buf(buf)).poll(cx)
+}

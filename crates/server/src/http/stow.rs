@@ -1,0 +1,465 @@
+//! Putting a page into the store while its clients follow it.
+//!
+//! A page is a record of one format (docs/page-format.md): head, body, trailer. The head is written first, so that
+//! followers can be told at once; the body as it comes; the trailer, with length and checksum, at the complete end. Only
+//! then does the record become visible. A body that breaks off leaves nothing.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use larder_proto::{
+    http::Fields,
+    page::{Kind, MAX_HEAD_LEN, Meta, PageFlags, Parts, TRAILER_LEN, Trailer, Verify, encode_head, view},
+    rules::{
+        Lifetime, Policy, ResponseFacts, Vary, partial,
+        strip::{self, StoredHead},
+        update::Freshened,
+        vary,
+    },
+};
+use larder_store::{Fill, FillOptions, MAX_TAGS, Put, PutError};
+use tokio::sync::mpsc;
+
+use super::{
+    answer::{Answer, VaryValues},
+    bring::{self, Job, Keep, Purpose},
+    compose,
+    fetch::{News, Source},
+    flight::{Landing, Streaming, Tail},
+    lookup::{Marker, PAGES, values_of},
+    refuse,
+};
+use crate::{clock::Ms, origin::Response};
+
+/// How long a key whose response was not to be stored is remembered as such.
+const HIT_FOR_MISS: Ms = 60_000;
+/// Bytes copied between two looks at other tasks when a page is written anew.
+const COPY_STEP: usize = 1 << 20;
+/// Longest tag taken from a response.
+const TAG_LEN: usize = 1024;
+
+/// Where a page goes and what selects it.
+struct Place {
+    key: Vec<u8>,
+    vary: VaryValues,
+    /// A marker to be written first.
+    marker: Option<Marker>,
+}
+
+/// Stores a response and lets everybody follow; a client that cannot be served from the store's copy gets it directly.
+pub(crate) async fn store(job: Job, response: Response, facts: &ResponseFacts<'_>, lifetime: Lifetime) {
+    let Some(keep) = &job.keep else { return };
+    let too_large = response.body.declared_length().is_some_and(|length| length > keep.policy.max_object);
+    let parcel = if too_large { None } else { Parcel::new(&job, keep, &response, facts, lifetime) };
+    let Some(parcel) = parcel else {
+        job.worker.counters.store_refused.one();
+        return bring::pass_on(job, response, facts, Some("too-large")).await;
+    };
+    match parcel.open(&job) {
+        Ok(fill) => parcel.fill(job, response, facts, fill).await,
+        Err(_) => {
+            job.worker.counters.store_refused.one();
+            bring::pass_on(job, response, facts, Some("store-full")).await;
+        }
+    }
+}
+
+/// A page about to be stored.
+struct Parcel {
+    place: Place,
+    /// The record up to the body.
+    record: Vec<u8>,
+    meta: Meta,
+    /// Status line and fields as stored, without Content-Length.
+    head: StoredHead,
+    etag: Option<Vec<u8>>,
+    tags: Vec<Box<[u8]>>,
+    /// Length of the body, where known.
+    length: Option<u64>,
+    expires: Ms,
+    /// Bytes of the stored part that come before the answer's.
+    before: u64,
+}
+
+impl Parcel {
+    fn new(
+        job: &Job,
+        keep: &Keep,
+        response: &Response,
+        facts: &ResponseFacts<'_>,
+        lifetime: Lifetime,
+    ) -> Option<Self> {
+        let (meta, before) = completed(keep, facts, &lifetime)?;
+        let same = meta.status == facts.status;
+        let reason = if same { bring::reason(response) } else { refuse::phrase(meta.status).to_owned() };
+        let whole = ResponseFacts { status: meta.status, ..*facts };
+        let StoredHead { head, withheld } = strip::stored_head(&whole, &reason, &keep.policy.cache);
+        let without: &[&str] = if same { &["content-length"] } else { &["content-length", "content-range"] };
+        let head = StoredHead { head: compose::without(&head, without), withheld };
+        let length = response.body.declared_length().map(|length| length + before);
+        let place = place(job, keep, facts.fields)?;
+        let tags = tags(facts.fields);
+        let etag = facts.fields.get("etag").map(<[u8]>::to_vec);
+        let expires = facts.response_time
+            + 1000
+                * lifetime.useful_for(&keep.policy.cache, etag.is_some() || lifetime.last_modified.is_some());
+        let mut parcel = Self { place, record: Vec::new(), meta, head, etag, tags, length, expires, before };
+        parcel.record = parcel.encode()?;
+        Some(parcel)
+    }
+
+    fn encode(&mut self) -> Option<Vec<u8>> {
+        let mut head = self.head.head.clone();
+        self.meta.flags = self.meta.flags.without(PageFlags::HAS_LENGTH);
+        if let Some(length) = self.length {
+            compose::number_line(&mut head, "Content-Length", length);
+            self.meta.flags = self.meta.flags.with(PageFlags::HAS_LENGTH);
+        }
+        let vary: Vec<(&str, Option<&[u8]>)> =
+            self.place.vary.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect();
+        let tags: Vec<&[u8]> = self.tags.iter().map(|tag| &**tag).collect();
+        let parts = Parts {
+            etag: self.etag.as_deref().unwrap_or_default(),
+            vary: &vary,
+            tags: &tags,
+            key: &self.place.key,
+            withheld: &self.head.withheld,
+            head: &head,
+        };
+        encode_head(&self.meta, &parts).ok()
+    }
+
+    fn open(&self, job: &Job) -> Result<Fill<'static>, PutError> {
+        let now = job.worker.clock.now();
+        let size_hint = self.length.map(|length| self.record.len() as u64 + length + TRAILER_LEN as u64);
+        let options = FillOptions { flags: 0, expires: None, size_hint, contiguous: self.record.len() };
+        let mut fill = job.worker.store.fill(PAGES, &self.place.key, options, now)?;
+        fill.write(&self.record)?;
+        let tags: Vec<&[u8]> = self.tags.iter().map(|tag| &**tag).collect();
+        fill.set_tags(&tags);
+        Ok(fill)
+    }
+
+    async fn fill(
+        self,
+        mut job: Job,
+        response: Response,
+        facts: &ResponseFacts<'_>,
+        mut fill: Fill<'static>,
+    ) {
+        if let Some(marker) = &self.place.marker {
+            put_marker(&job, marker);
+        }
+        let answer = Arc::new(Answer {
+            status: self.meta.status,
+            head: self.head.head.clone(),
+            length: self.length,
+            meta: Some(self.meta),
+            etag: self.etag.clone(),
+            vary: self.place.vary.clone(),
+        });
+        let mut trailer = Trailer::new(&self.record);
+        if self.before > 0 && !copy_before(&job, &mut fill, &mut trailer, self.before) {
+            job.worker.counters.store_refused.one();
+            job.lead.flight.land(Landing::Stored { validated: false });
+            return job.tell(News::LookAgain);
+        }
+        let streaming = Streaming::new(answer.clone(), fill.reader(), self.record.len() as u64);
+        job.lead.flight.set_tags(self.tags.clone());
+        if let (Some(follower), true) = (streaming.follow(), job.client.is_some()) {
+            let own = self.own_answer(&job, facts, &response);
+            let reply = job.reply(Arc::new(own), Source::Follow(follower), &response);
+            job.tell(News::Reply(Box::new(reply)));
+        }
+        job.worker.shared.flights.alias(&job.lead.flight, &self.place.key);
+        job.lead.flight.land(Landing::Streaming(streaming.clone()));
+        let max = job.keep.as_ref().map_or(u64::MAX, |keep| keep.policy.max_object);
+        let filling = Filling { fill, trailer, streaming: &streaming, total: self.before, max };
+        match filling.run(response).await {
+            Ok(fill) => self.commit(&job, fill),
+            Err(Broken::Origin) => job.worker.counters.truncated.one(),
+            Err(Broken::Store) => job.worker.counters.store_refused.one(),
+        }
+        streaming.spill();
+    }
+
+    /// The head for the client the fetch was made for: what is not stored (`no-cache="set-cookie"`) is for it alone.
+    fn own_answer(&self, job: &Job, facts: &ResponseFacts<'_>, response: &Response) -> Answer {
+        let head = if self.meta.status == facts.status {
+            compose::without_length(&strip::forwarded_head(
+                facts,
+                &bring::reason(response),
+                &job.policy.cache,
+            ))
+        } else {
+            self.head.head.clone()
+        };
+        Answer {
+            status: self.meta.status,
+            head,
+            length: self.length,
+            meta: Some(self.meta),
+            etag: self.etag.clone(),
+            vary: Vec::new(),
+        }
+    }
+
+    fn commit(&self, job: &Job, fill: Fill<'static>) {
+        let now = job.worker.clock.now();
+        match fill.commit(Some(self.expires), now) {
+            Ok(version) => {
+                job.worker.counters.stored.one();
+                // A purge that came before this moment marked the flight; one that comes after it finds the page.
+                if job.lead.flight.purged() {
+                    job.worker.store.delete_if(PAGES, &self.place.key, version);
+                }
+            }
+            Err(_) => job.worker.counters.store_refused.one(),
+        }
+    }
+}
+
+/// Why a fill ended without a page.
+enum Broken {
+    Origin,
+    Store,
+}
+
+struct Filling<'s> {
+    fill: Fill<'static>,
+    trailer: Trailer,
+    streaming: &'s Streaming,
+    total: u64,
+    max: u64,
+}
+
+impl Filling<'_> {
+    async fn run(mut self, mut response: Response) -> Result<Fill<'static>, Broken> {
+        loop {
+            match response.body.chunk().await {
+                Ok(Some(data)) => {
+                    if let Err(rest) = self.take(&data) {
+                        spill(self.fill, self.streaming, rest, response).await;
+                        return Err(Broken::Store);
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => return Err(Broken::Origin),
+            }
+        }
+        *self.streaming.trailers.lock() = response.body.trailers();
+        self.streaming.ends_at(self.total);
+        match self.fill.write(&self.trailer.finish()) {
+            Ok(()) => Ok(self.fill),
+            Err(_) => Err(Broken::Store),
+        }
+    }
+
+    /// Puts a piece into the store; an error gives back what did not fit.
+    fn take(&mut self, data: &Bytes) -> Result<(), Bytes> {
+        self.total += data.len() as u64;
+        if self.total > self.max {
+            return Err(data.clone());
+        }
+        let before = self.fill.written();
+        if self.fill.write(data).is_err() {
+            return Err(data.slice((self.fill.written() - before) as usize..));
+        }
+        self.trailer.update(data);
+        Ok(())
+    }
+}
+
+/// The store takes no more: who follows gets the rest directly, at the pace of the slowest.
+async fn spill(fill: Fill<'static>, streaming: &Streaming, first: Bytes, mut response: Response) {
+    let mut tails = streaming.spill();
+    drop(fill);
+    send_all(&mut tails, || Tail::Data(first.clone())).await;
+    while !tails.is_empty() {
+        match response.body.chunk().await {
+            Ok(Some(data)) => send_all(&mut tails, || Tail::Data(data.clone())).await,
+            Ok(None) => {
+                let trailers = response.body.trailers();
+                return send_all(&mut tails, || Tail::End(trailers.clone())).await;
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+async fn send_all(tails: &mut Vec<mpsc::Sender<Tail>>, piece: impl Fn() -> Tail) {
+    let mut kept = Vec::with_capacity(tails.len());
+    for tail in tails.drain(..) {
+        if tail.send(piece()).await.is_ok() {
+            kept.push(tail);
+        }
+    }
+    *tails = kept;
+}
+
+/// Facts of the page, and how many bytes of a stored part come before the answer's. A 206 that completes a stored part
+/// makes a 200 of the two (RFC 9111 section 3.4).
+fn completed(keep: &Keep, facts: &ResponseFacts<'_>, lifetime: &Lifetime) -> Option<(Meta, u64)> {
+    let mut meta = lifetime.meta(facts);
+    if keep.purpose != Purpose::Complete || facts.status != 206 {
+        return Some((meta, 0));
+    }
+    let held = keep.held.as_ref()?;
+    let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
+    let (stored, new) = (held.meta.partial?, meta.partial?);
+    match partial::combine(&held.meta, page.etag, facts.fields) {
+        partial::Combined::Whole { .. } if stored.first == 0 && new.first <= stored.last + 1 => {
+            (meta.status, meta.partial) = (200, None);
+            Some((meta, new.first))
+        }
+        _ => None,
+    }
+}
+
+/// Copies the first bytes of the stored part's body.
+fn copy_before(job: &Job, fill: &mut Fill<'static>, trailer: &mut Trailer, before: u64) -> bool {
+    let Some(held) = job.keep.as_ref().and_then(|keep| keep.held.as_ref()) else { return false };
+    let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return false };
+    let (mut at, end) = (page.body_at as u64, page.body_at as u64 + before);
+    while at < end {
+        let chunk = held.entry.chunk_at(at);
+        let take = (chunk.len() as u64).min(end - at) as usize;
+        if take == 0 || fill.write(&chunk[..take]).is_err() {
+            return false;
+        }
+        trailer.update(&chunk[..take]);
+        at += take as u64;
+    }
+    true
+}
+
+/// Where the response goes: under the primary key, or as a variant under a marker.
+///
+/// A marker that names more fields than this response varies on stays: its variants are finer than need be, never
+/// coarser. One that names fewer is replaced by one that names all, with a new nonce.
+fn place(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<Place> {
+    let mut names = match vary::names(fields) {
+        Vary::Star => return None,
+        Vary::None => Vec::new(),
+        Vary::Names(names) => names,
+    };
+    let before = Marker::load(job.worker.store, &keep.primary, job.worker.clock.now());
+    let (marker, new) = match before {
+        None if names.is_empty() => {
+            return Some(Place { key: keep.primary.clone(), vary: Vec::new(), marker: None });
+        }
+        Some(marker) if names.iter().all(|name| marker.names.contains(name)) => (marker, false),
+        before => {
+            names.extend(before.into_iter().flat_map(|marker| marker.names));
+            names.sort_unstable();
+            names.dedup();
+            (Marker { names, nonce: job.worker.nonce() }, true)
+        }
+    };
+    let vary =
+        keep.with_request(|head| values_of(&marker.names, &bring::request_view(head), &keep.policy))?;
+    Some(Place { key: marker.key(&keep.primary, &vary), vary, marker: new.then_some(marker) })
+}
+
+/// Writes a marker. It has no expiry: it is a hundred bytes, and goes when nobody asks for it.
+fn put_marker(job: &Job, marker: &Marker) {
+    let Some(keep) = &job.keep else { return };
+    let meta = Meta { kind: Kind::VaryMarker, nonce: marker.nonce, ..Meta::default() };
+    let vary: Vec<(&str, Option<&[u8]>)> = marker.names.iter().map(|name| (name.as_str(), None)).collect();
+    put_record(job, &keep.primary, &meta, &vary, None);
+}
+
+/// Remembers that nobody should wait for this key.
+pub(crate) fn hit_for_miss(job: &Job, keep: &Keep) {
+    let meta = Meta { kind: Kind::HitForMiss, ..Meta::default() };
+    let expires = job.worker.clock.now() + HIT_FOR_MISS;
+    put_record(job, keep.key(), &meta, &[], Some(expires));
+}
+
+/// A record without head and body.
+fn put_record(job: &Job, key: &[u8], meta: &Meta, vary: &[(&str, Option<&[u8]>)], expires: Option<Ms>) {
+    let parts = Parts { vary, key, ..Parts::default() };
+    let Ok(record) = encode_head(meta, &parts) else { return };
+    let trailer = Trailer::new(&record).finish();
+    let put = Put { value: &[&record, &trailer], flags: 0, expires, tags: &[] };
+    if job.worker.store.set(PAGES, key, put, job.worker.clock.now()).is_err() {
+        job.worker.counters.store_refused.one();
+    }
+}
+
+/// Surrogate keys: `Surrogate-Key` and `xkey` (separated by blanks), `Cache-Tag` (by commas).
+fn tags(fields: Fields<'_>) -> Vec<Box<[u8]>> {
+    let blanks = ["surrogate-key", "xkey"];
+    let mut out: Vec<Box<[u8]>> = blanks
+        .iter()
+        .flat_map(|name| fields.all(name))
+        .flat_map(|value| value.split(|b| matches!(b, b' ' | b'\t' | b',')))
+        .chain(fields.elements("cache-tag"))
+        .filter(|tag| !tag.is_empty() && tag.len() <= TAG_LEN)
+        .map(Box::from)
+        .collect();
+    out.sort_unstable();
+    out.dedup();
+    out.truncate(MAX_TAGS);
+    out
+}
+
+/// The stored page under a new head: its body is copied, in steps, so that other requests are served meanwhile.
+pub(crate) async fn refreshed(job: &Job, fresh: &Freshened) -> Option<()> {
+    let keep = job.keep.as_ref()?;
+    let held = keep.held.as_ref()?;
+    let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
+    let vary = page.vary.map(|(name, value)| (name.to_owned(), value.map(<[u8]>::to_vec))).collect();
+    let meta = fresh.meta;
+    let head =
+        StoredHead { head: compose::without_length(&fresh.head.head), withheld: fresh.head.withheld.clone() };
+    let useful = useful_for(&meta, &keep.policy.cache, !fresh.etag.is_empty());
+    let mut parcel = Parcel {
+        place: Place { key: held.entry.key().to_vec(), vary, marker: None },
+        record: Vec::new(),
+        meta,
+        head,
+        etag: (!fresh.etag.is_empty()).then(|| fresh.etag.clone()),
+        tags: page.tags.map(Box::from).collect(),
+        length: Some(page.body_len),
+        expires: meta.response_time + 1000 * useful,
+        before: 0,
+    };
+    parcel.record = parcel.encode()?;
+    let mut fill = parcel.open(job).ok()?;
+    let mut trailer = Trailer::new(&parcel.record);
+    let (mut at, end) = (page.body_at as u64, page.body_at as u64 + page.body_len);
+    while at < end {
+        let chunk = held.entry.chunk_at(at);
+        let take = (chunk.len() as u64).min(end - at).min(COPY_STEP as u64) as usize;
+        if take == 0 {
+            return None;
+        }
+        fill.write(&chunk[..take]).ok()?;
+        trailer.update(&chunk[..take]);
+        at += take as u64;
+        if at < end {
+            tokio::task::yield_now().await;
+        }
+    }
+    fill.write(&trailer.finish()).ok()?;
+    parcel.commit(job, fill);
+    Some(())
+}
+
+/// The same window as of a new response with these facts.
+fn useful_for(meta: &Meta, policy: &Policy, tagged: bool) -> u64 {
+    let lifetime = Lifetime {
+        freshness: meta.freshness,
+        initial_age: meta.initial_age,
+        swr: meta.swr,
+        sie: meta.sie,
+        flags: meta.flags,
+        date: meta.date,
+        last_modified: meta.last_modified,
+        partial: meta.partial,
+    };
+    lifetime.useful_for(policy, tagged || meta.last_modified.is_some())
+}
+
+const _: () = assert!(MAX_HEAD_LEN <= larder_store::MAX_CONTIGUOUS);
