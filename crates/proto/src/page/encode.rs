@@ -9,7 +9,8 @@ use super::{CHECKSUM_AT, Encoding, HEADER_LEN, Kind, MAGIC, MAX_HEAD_LEN, Meta, 
 pub struct Parts<'a> {
     /// Entity tag as received; empty for none.
     pub etag: &'a [u8],
-    /// Selecting request fields, lower case, with their normalised values (`None`: the request lacked the field).
+    /// Selecting request fields, lower case, with their normalised values (`None`: the request lacked the field). All that
+    /// the response's Vary names must be here: a 304 whose Vary names others does not fit the page.
     pub vary: &'a [(&'a str, Option<&'a [u8]>)],
     /// Surrogate keys.
     pub tags: &'a [&'a [u8]],

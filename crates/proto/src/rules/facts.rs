@@ -14,7 +14,7 @@ pub struct RequestView<'a> {
     pub known: &'a Known<'a>,
 }
 
-/// The request facts of [`super::storable`]; the same view.
+/// The request facts of [`super::storable()`]; the same view.
 pub type RequestFacts<'a> = RequestView<'a>;
 
 /// A final response as received.

@@ -1,13 +1,13 @@
 //! RFC 9111 (and 5861, 8246, 9211, 9213, the Surrogate-Control note) as functions.
 //!
 //! Each file is one part of the RFC and each function names its section. Nothing here reads a clock: times are arguments
-//! ([`Ms`], [`Secs`] since the epoch). A response becomes a [`Lifetime`] once, when it is stored ([`storable`]); after
-//! that a hit is decided by [`decide`] from the page's fixed [`Meta`](crate::page::Meta) alone.
+//! ([`Ms`], [`Secs`] since the epoch). A response becomes a [`Lifetime`] once, when it is stored ([`storable()`]); after
+//! that a hit is decided by [`decide()`] from the page's fixed [`Meta`](crate::page::Meta) alone.
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | may this response be stored, and how long is it fresh? | [`storable`], [`storable_post`] |
-//! | may this page answer this request now? | [`decide`], [`stale_on_error`] |
+//! | may this response be stored, and how long is it fresh? | [`storable()`], [`storable_post`] |
+//! | may this page answer this request now? | [`decide()`], [`stale_on_error`] |
 //! | what does a validation request carry? | [`conditions`] |
 //! | what does a 304 or a HEAD change? | [`freshen`], [`head_update`] |
 //! | does the client have it already? may it have a range? | [`evaluate`], [`range_applies`] |
