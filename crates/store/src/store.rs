@@ -1,66 +1,231 @@
-//! Skeleton of the public API; being filled.
-#![allow(unused_variables, clippy::todo, missing_docs)]
-use crate::types::*;
-use std::marker::PhantomData;
-use std::task::{Context, Poll};
+//! The store itself: what it is made of, how it opens, and how entries leave it.
+//!
+//! Locks, in the order they may be taken: a log's, a stripe's, the tag lists', then the leaves (queues, pool, staging).
+//! Nothing evicts while it holds any of them.
 
-pub const MAX_CONTIGUOUS: usize = 128 * 1024;
-pub struct Store {}
-type Part<'a> = &'a [u8];
+use crate::evict::Queues;
+use crate::ghost::Ghost;
+use crate::hash::{Hash, Hasher};
+use crate::index::{Index, Locked};
+use crate::item::Record;
+use crate::log::Log;
+use crate::map::Map;
+use crate::pin::PinTable;
+use crate::segment::{Kind, Loc, PER_SEGMENT, Segments, segment_shift};
+use crate::staging::Staging;
+use crate::stats::{Count, Stats};
+use crate::tags::Tags;
+use crate::types::{
+    MAX_KEY, Ms, NAMESPACES, Namespace, NamespaceStats, OpenError, Options, PutError, Totals,
+};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const LEAST: usize = 8 << 20;
+const MOST: usize = 512 << 30;
+
+/// See the crate.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) options: Options,
+    pub(crate) segments: Segments,
+    pub(crate) index: Index,
+    pub(crate) hasher: Hasher,
+    pub(crate) ghost: Ghost,
+    pub(crate) queues: Mutex<Queues>,
+    pub(crate) small: Box<[Log]>,
+    pub(crate) main: Box<[Log]>,
+    pub(crate) stats: Stats,
+    pub(crate) tags: Tags,
+    pub(crate) staging: Staging,
+    /// Per namespace: entries of an earlier serial are gone.
+    flushed: [AtomicU64; NAMESPACES],
+    /// Where the sweep goes on.
+    pub(crate) swept: AtomicU64,
+    bookkeeping: usize,
+}
+
+/// Why an entry left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Gone {
+    Replaced,
+    Deleted,
+    Evicted,
+    /// Its time was over, or a flush had hidden it.
+    Outdated,
+}
+
+/// Fixed bookkeeping for a budget, in bytes.
+fn bookkeeping(o: &Options) -> usize {
+    let segments = o.budget >> segment_shift(o.budget);
+    segments * PER_SEGMENT
+        + PinTable::size(segments, o.threads)
+        + Ghost::size(o.budget)
+        + Stats::size(o.threads)
+        + Tags::size(o.budget)
+        + 256 * 128
+}
 
 impl Store {
-    pub fn open(o: Options) -> Result<Store, OpenError> { todo!() }
-    pub fn get<'s>(&'s self, ns: Namespace, key: &[u8], now: Ms) -> Option<Entry<'s>> { todo!() }
-    pub fn peek<'s>(&'s self, ns: Namespace, key: &[u8], now: Ms) -> Option<Entry<'s>> { todo!() }
-    pub fn set(&self, ns: Namespace, key: &[u8], put: Put<'_>, now: Ms) -> Result<u64, PutError> { todo!() }
-    pub fn add(&self, ns: Namespace, key: &[u8], put: Put<'_>, now: Ms) -> Result<u64, PutError> { todo!() }
-    pub fn replace(&self, ns: Namespace, key: &[u8], put: Put<'_>, now: Ms) -> Result<u64, PutError> { todo!() }
-    pub fn cas(&self, ns: Namespace, key: &[u8], put: Put<'_>, expected: u64, now: Ms) -> Result<u64, PutError> { todo!() }
-    pub fn append(&self, ns: Namespace, key: &[u8], parts: &[Part<'_>], now: Ms) -> Result<u64, PutError> { todo!() }
-    pub fn prepend(&self, ns: Namespace, key: &[u8], parts: &[Part<'_>], now: Ms) -> Result<u64, PutError> { todo!() }
-    pub fn incr(&self, ns: Namespace, key: &[u8], delta: u64, now: Ms) -> Result<Counter, PutError> { todo!() }
-    pub fn decr(&self, ns: Namespace, key: &[u8], delta: u64, now: Ms) -> Result<Counter, PutError> { todo!() }
-    pub fn touch(&self, ns: Namespace, key: &[u8], expires: Option<Ms>, now: Ms) -> bool { todo!() }
-    pub fn delete(&self, ns: Namespace, key: &[u8], now: Ms) -> bool { todo!() }
-    pub fn delete_if(&self, ns: Namespace, key: &[u8], version: u64) -> bool { todo!() }
-    pub fn mark_stale(&self, ns: Namespace, key: &[u8], now: Ms) -> bool { todo!() }
-    pub fn flush(&self, ns: Namespace, now: Ms) { todo!() }
-    pub fn purge_tag(&self, ns: Namespace, tag: &[u8], soft: bool, now: Ms) -> u64 { todo!() }
-    pub fn scan(&self, ns: Namespace, cursor: Cursor, limit: usize, f: &mut dyn FnMut(&[u8], &EntryInfo) -> Keep) -> Option<Cursor> { todo!() }
-    pub fn fill<'s>(&'s self, ns: Namespace, key: &[u8], o: FillOptions, now: Ms) -> Result<Fill<'s>, PutError> { todo!() }
-    pub fn sweep(&self, now: Ms, budget: usize) -> usize { todo!() }
-    pub fn stats(&self, ns: Namespace) -> NamespaceStats { todo!() }
-    pub fn totals(&self) -> Totals { todo!() }
-}
+    /// Maps the budget and opens an empty store.
+    ///
+    /// # Errors
+    /// A budget that does not work, or memory that the system refuses.
+    pub fn open(o: Options) -> Result<Store, OpenError> {
+        if !(LEAST..=MOST).contains(&o.budget) {
+            return Err(OpenError::Budget { budget: o.budget, least: LEAST, most: MOST });
+        }
+        let shift = segment_shift(o.budget);
+        let bookkeeping = bookkeeping(&o);
+        // A budget of 8 MiB has bookkeeping of less than 1 MiB with any number of threads up to 64; refuse more.
+        let count = o.budget.saturating_sub(bookkeeping) >> shift;
+        if count < 16 {
+            return Err(OpenError::Budget {
+                budget: o.budget,
+                least: bookkeeping + (16 << shift),
+                most: MOST,
+            });
+        }
+        let bytes = count << shift;
+        let map = Map::open(bytes).map_err(|error| OpenError::Memory { bytes, error })?;
+        let segments = Segments::new(map, PinTable::new(count, o.threads), count, shift);
+        let first = segments.take(Kind::Index, 0).unwrap_or_default();
+        // An open segment per queue and log: never more than about one part in 128 of the memory lies open.
+        let logs = (count / 256).clamp(1, o.threads.clamp(1, 16));
+        let log = |kind| (0..logs).map(|_| Log::new(kind)).collect();
+        Ok(Store {
+            index: Index::new(&segments, first),
+            hasher: Hasher::new(o.seed),
+            ghost: Ghost::new(o.budget, bytes as u64 / 10 * 9),
+            queues: Mutex::new(Queues::new(count)),
+            small: log(Kind::Small),
+            main: log(Kind::Main),
+            stats: Stats::new(o.threads),
+            tags: Tags::new(o.budget),
+            staging: Staging::new(),
+            flushed: Default::default(),
+            swept: AtomicU64::new(0),
+            bookkeeping,
+            options: o,
+            segments,
+        })
+    }
 
-pub struct Entry<'s> { p: PhantomData<&'s Store> }
-impl Entry<'_> {
-    pub fn len(&self) -> u64 { todo!() }
-    pub fn is_empty(&self) -> bool { self.len() == 0 }
-    pub fn head(&self) -> &[u8] { todo!() }
-    pub fn chunks(&self) -> impl Iterator<Item = &[u8]> { std::iter::empty() }
-    pub fn chunk_at(&self, offset: u64) -> &[u8] { todo!() }
-    pub fn flags(&self) -> u32 { todo!() }
-    pub fn expires(&self) -> Option<Ms> { todo!() }
-    pub fn version(&self) -> u64 { todo!() }
-    pub fn last_access(&self) -> Ms { todo!() }
-    pub fn fetched(&self) -> bool { todo!() }
-    pub fn stale(&self) -> bool { todo!() }
-    pub fn key(&self) -> &[u8] { todo!() }
-}
+    /// Everything stored in `ns` before this call is gone; its memory comes back bit by bit.
+    pub fn flush(&self, ns: Namespace, _now: Ms) {
+        let Some(flushed) = self.flushed.get(usize::from(ns.0)) else { return };
+        // In this order: what is stored after this call lies in a segment opened after the serial was read.
+        let serial = self.segments.next_serial();
+        for log in self.small.iter().chain(&self.main) {
+            log.close(&self.segments, &mut |kind, segment| self.queues.lock().push(kind, segment));
+        }
+        flushed.fetch_max(serial, Ordering::SeqCst);
+        for segment in 0..self.segments.count() as u32 {
+            self.segments.heat(segment).expiry.store(0, Ordering::Relaxed);
+        }
+    }
 
-pub struct Fill<'s> { p: PhantomData<&'s Store> }
-impl<'s> Fill<'s> {
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), PutError> { todo!() }
-    pub fn reader(&self) -> FillReader<'s> { todo!() }
-    pub fn set_tags(&mut self, tags: &[&[u8]]) { todo!() }
-    pub fn commit(self, expires: Option<Ms>, now: Ms) -> Result<u64, PutError> { todo!() }
-}
+    /// Figures of one namespace.
+    pub fn stats(&self, ns: Namespace) -> NamespaceStats {
+        self.stats.read(ns)
+    }
 
-#[derive(Clone)]
-pub struct FillReader<'s> { p: PhantomData<&'s Store> }
-impl FillReader<'_> {
-    pub fn written(&self) -> u64 { todo!() }
-    pub fn chunk_at(&self, offset: u64) -> &[u8] { todo!() }
-    pub fn poll(&self, offset: u64, cx: &mut Context<'_>) -> Poll<FillState> { todo!() }
+    /// Figures of the whole store.
+    pub fn totals(&self) -> Totals {
+        let number = |kind| self.segments.number(kind) as u64;
+        Totals {
+            budget: self.options.budget as u64,
+            bookkeeping: self.bookkeeping as u64,
+            segment: self.segments.size() as u64,
+            segments: self.segments.count() as u64,
+            free: number(Kind::Free),
+            index: number(Kind::Index),
+            tags: number(Kind::Tags),
+            staging: number(Kind::Staging),
+            chained: number(Kind::Chain),
+            small: number(Kind::Small),
+            main: number(Kind::Main),
+            limbo: number(Kind::Limbo),
+            slots: self.index.slots() as u64,
+        }
+    }
+
+    /// Largest value this store takes, in bytes.
+    pub fn max_value(&self) -> u64 {
+        // Half of the memory: a value must not flush everything else, and needs room beside what it replaces.
+        let half = self.segments.count() / 2 * self.segments.size();
+        self.options.max_value.min(half as u64)
+    }
+
+    /// The hash of a key that may be stored.
+    pub(crate) fn hash(&self, ns: Namespace, key: &[u8]) -> Result<Hash, PutError> {
+        if usize::from(ns.0) >= NAMESPACES || key.len() > MAX_KEY {
+            return Err(PutError::TooLarge);
+        }
+        Ok(self.hasher.key(ns, key))
+    }
+
+    /// The record a slot under this thread's lock leads to.
+    pub(crate) fn record<'a>(&'a self, _locked: &'a Locked<'_>, loc: Loc) -> Record<'a> {
+        // SAFETY: the location came from a slot of the locked stripe: while the lock is held it stays linked, and a segment
+        // is not reused before its evictor has held the lock of every record in it.
+        unsafe { Record::at(&self.segments, loc) }
+    }
+
+    /// Is it over, by its expiry or a flush?
+    #[inline]
+    pub(crate) fn outdated(&self, record: &Record<'_>, now: Ms) -> bool {
+        record.expired(now) || self.is_flushed(record)
+    }
+
+    #[inline]
+    pub(crate) fn is_flushed(&self, record: &Record<'_>) -> bool {
+        let flushed = self.flushed[usize::from(record.ns().0)].load(Ordering::Acquire);
+        flushed != 0 && record.serial() < flushed
+    }
+
+    /// Settles the accounts of a record that was just unlinked, under the lock of its stripe.
+    pub(crate) fn retire(&self, record: &Record<'_>, why: Gone, now: Ms) {
+        let ns = record.ns();
+        let size = record.size();
+        let segment = record.loc().segment();
+        self.segments.heat(segment).live.fetch_sub(size as u32, Ordering::Relaxed);
+        self.stats.sub(ns, Count::Items, 1);
+        self.stats.sub(ns, Count::Bytes, record.key().len() as u64 + record.total());
+        self.tags.died(&self.segments, record.tags());
+        self.drop_pieces(record);
+        self.count_gone(record, why, now);
+        if why != Gone::Evicted {
+            self.stats.add(ns, Count::Reclaimed, size as u64);
+        }
+    }
+
+    fn count_gone(&self, record: &Record<'_>, why: Gone, now: Ms) {
+        let ns = record.ns();
+        let unfetched = u64::from(!record.word().fetched());
+        match why {
+            Gone::Replaced => {}
+            Gone::Deleted => self.stats.add(ns, Count::Deleted, 1),
+            Gone::Evicted => {
+                self.stats.add(ns, Count::Evictions, 1);
+                self.stats.add(ns, Count::EvictedUnfetched, unfetched);
+                self.stats.evicted(ns, now.saturating_sub(record.last_access()));
+            }
+            Gone::Outdated if self.is_flushed(record) => self.stats.add(ns, Count::Flushed, 1),
+            Gone::Outdated => {
+                self.stats.add(ns, Count::Expired, 1);
+                self.stats.add(ns, Count::ExpiredUnfetched, unfetched);
+            }
+        }
+    }
+
+    /// Frees the middle of a large value.
+    fn drop_pieces(&self, record: &Record<'_>) {
+        let Some(first) = record.piece(0) else { return };
+        let number = record.pieces().len() / 4;
+        self.queues.lock().chained(self.segments.kind(record.loc().segment()), -(number as isize));
+        for piece in record.pieces().chunks_exact(4) {
+            self.segments.release(u32::from_ne_bytes(std::array::from_fn(|i| piece[i])), first);
+        }
+    }
 }

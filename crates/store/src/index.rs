@@ -1,0 +1,457 @@
+//! The index: from a key's hash to its record, eight bytes a slot at a load of 75 to 84 %.
+//!
+//! The hash picks a stripe (its top bits) and a 24-bit tag. A stripe is a row of buckets, each a cache line of eight slots;
+//! the home bucket is `tag * buckets >> 24`, so that an entry's home follows from its slot alone, and buckets are in the
+//! order of tags. When the home is full the entry goes to a later bucket; every bucket counts the entries that were put
+//! beyond it (one bit of the count in each of its slots), and a search goes on only while the count is not zero.
+//!
+//! A stripe grows by an eighth, in place: buckets are emptied from the last to the first into the wider layout, two with
+//! each insertion. Homes only move up, so that a bucket's new home is never one that is still to be emptied. Below the
+//! cursor the old layout holds, from it on the new one.
+//!
+//! Readers take no lock. A slot is moved by writing the new place before clearing the old; a reader that finds nothing
+//! looks in the new layout too while one is being built, and starts again if the cursor moved meanwhile.
+//! Everybody who changes slots holds the stripe's lock ([`Locked`]).
+//!
+//! slot = overflow bit 1 | tag 24 | segment 21 | offset 18; zero but for the overflow bit: empty. (Segment 0 is always the
+//! index's first page, so that no location is zero.)
+
+use crate::hash::Hash;
+use crate::map::Bucket;
+use crate::pin::SLOT;
+use crate::segment::{LOC_BITS, Loc, Segments};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const TAG_BITS: u32 = 24;
+const OVERFLOW: u64 = 1 << 63;
+const BUCKET: usize = 64;
+/// Buckets an insertion looks at before it gives up: with so many a run of full ones is four deviations off at the highest
+/// load the index grows at, and then only the index's failure to grow for want of memory makes it happen.
+const REACH: usize = 64;
+/// Buckets emptied with each insertion while a stripe grows. A bit more than one would do.
+const STEPS: usize = 2;
+/// Buckets a walk looks at under one lock.
+const VISIT: usize = 4;
+
+#[derive(Debug)]
+#[repr(align(64))]
+struct Layout(AtomicU64);
+
+#[derive(Debug)]
+struct Stripe {
+    /// Buckets (low half) and cursor (high half). On its own line: readers read it, only growth writes it.
+    layout: Layout,
+    /// Entries.
+    count: Mutex<usize>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Index {
+    stripes: Box<[Stripe]>,
+    stripe_bits: u32,
+    /// Buckets of one stripe in one page, as a power of two.
+    local_bits: u32,
+    /// Segment + 1 of each page.
+    pages: Box<[AtomicU32]>,
+    installing: Mutex<usize>,
+}
+
+/// What a reader's look at one slot said.
+pub(crate) enum Seen<R> {
+    /// Another key.
+    No,
+    /// The slot changed meanwhile: search again.
+    Changed,
+    Yes(R),
+}
+
+/// A slot found under the lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    bucket: usize,
+    slot: usize,
+    distance: usize,
+}
+
+/// A stripe whose slots this thread may change.
+pub(crate) struct Locked<'a> {
+    index: &'a Index,
+    segments: &'a Segments,
+    stripe: usize,
+    tag: u64,
+    count: MutexGuard<'a, usize>,
+}
+
+fn grown(buckets: usize) -> usize {
+    buckets + (buckets / 8).max(1)
+}
+
+fn unpack(layout: u64) -> (usize, usize) {
+    ((layout & 0xffff_ffff) as usize, (layout >> 32) as usize)
+}
+
+fn pack(buckets: usize, cursor: usize) -> u64 {
+    buckets as u64 | (cursor as u64) << 32
+}
+
+fn home(tag: u64, buckets: usize) -> usize {
+    ((tag * buckets as u64) >> TAG_BITS) as usize
+}
+
+fn tag_of(slot: u64) -> u64 {
+    (slot & SLOT) >> LOC_BITS
+}
+
+fn loc_of(slot: u64) -> Loc {
+    Loc(slot & ((1 << LOC_BITS) - 1))
+}
+
+/// Home and buckets of the layout that holds for `tag`.
+fn place_in(layout: u64, tag: u64) -> (usize, usize) {
+    let (buckets, cursor) = unpack(layout);
+    let old = home(tag, buckets);
+    if old < cursor { (old, buckets) } else { (home(tag, grown(buckets)), grown(buckets)) }
+}
+
+fn overflow(bucket: &Bucket) -> bool {
+    bucket.iter().any(|s| s.load(Ordering::Acquire) & OVERFLOW != 0)
+}
+
+/// Adds to the count of entries put beyond `bucket`. The count never looks like zero in between.
+fn count_beyond(bucket: &Bucket, add: bool) {
+    let flags =
+        bucket.iter().enumerate().fold(0u32, |n, (i, s)| n | ((s.load(Ordering::Relaxed) >> 63) as u32) << i);
+    // A count that reached the top stays there: searches are longer than need be, never wrong.
+    let new = if flags == 255 {
+        255
+    } else if add {
+        flags + 1
+    } else {
+        flags.saturating_sub(1)
+    };
+    for (i, slot) in bucket.iter().enumerate().filter(|(i, _)| new & !flags & 1 << i != 0) {
+        slot.store(slot.load(Ordering::Relaxed) | OVERFLOW, Ordering::Release);
+        debug_assert!(new >> i & 1 == 1);
+    }
+    for (_, slot) in bucket.iter().enumerate().filter(|(i, _)| flags & !new & 1 << i != 0) {
+        slot.store(slot.load(Ordering::Relaxed) & SLOT, Ordering::Release);
+    }
+}
+
+impl Index {
+    /// With room for `first` segments as pages already taken.
+    pub(crate) fn new(segments: &Segments, first: u32) -> Index {
+        let stripe_bits = if segments.size() > 1 << 18 { 8 } else { 6 };
+        let local_bits = segments.size().ilog2() - BUCKET.ilog2() - stripe_bits;
+        let stripe = |_| Stripe {
+            layout: Layout(AtomicU64::new(pack(1 << local_bits, 1 << local_bits))),
+            count: Mutex::new(0),
+        };
+        let index = Index {
+            stripes: (0..1 << stripe_bits).map(stripe).collect(),
+            stripe_bits,
+            local_bits,
+            pages: (0..segments.count()).map(|_| AtomicU32::new(0)).collect(),
+            installing: Mutex::new(1),
+        };
+        index.pages[0].store(first + 1, Ordering::Release);
+        index
+    }
+
+    fn split(&self, hash: Hash) -> (usize, u64) {
+        let short = u64::from(hash.short());
+        let stripe = (short >> (32 - self.stripe_bits)) as usize;
+        (stripe, short >> (32 - self.stripe_bits - TAG_BITS) & ((1 << TAG_BITS) - 1))
+    }
+
+    pub(crate) fn stripes(&self) -> usize {
+        self.stripes.len()
+    }
+
+    /// Slots there are.
+    pub(crate) fn slots(&self) -> usize {
+        self.stripes.iter().map(|s| 8 * unpack(s.layout.0.load(Ordering::Relaxed)).0).sum()
+    }
+
+    #[inline]
+    fn bucket<'a>(&self, segments: &'a Segments, stripe: usize, bucket: usize) -> &'a Bucket {
+        let page = self.pages[bucket >> self.local_bits].load(Ordering::Acquire) - 1;
+        let within = stripe << self.local_bits | (bucket & ((1 << self.local_bits) - 1));
+        segments.map.bucket(segments.start(page) + within * BUCKET)
+    }
+
+    /// Shows every slot with the key's tag to `f` until it says yes. Takes no lock.
+    #[inline]
+    pub(crate) fn find<'a, R>(
+        &self,
+        segments: &'a Segments,
+        hash: Hash,
+        mut f: impl FnMut(&'a AtomicU64, u64, Loc) -> Seen<R>,
+    ) -> Option<R> {
+        let (stripe, tag) = self.split(hash);
+        loop {
+            let layout = self.stripes[stripe].layout.0.load(Ordering::Acquire);
+            let mut seen = self.probe(segments, stripe, tag, place_in(layout, tag), &mut f);
+            let (buckets, cursor) = unpack(layout);
+            if matches!(seen, Seen::No) && cursor != buckets {
+                let wide = (home(tag, grown(buckets)), grown(buckets));
+                seen = self.probe(segments, stripe, tag, wide, &mut f);
+            }
+            match seen {
+                Seen::Yes(r) => return Some(r),
+                Seen::No if self.stripes[stripe].layout.0.load(Ordering::Acquire) == layout => return None,
+                Seen::No | Seen::Changed => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    #[inline]
+    fn probe<'a, R>(
+        &self,
+        segments: &'a Segments,
+        stripe: usize,
+        tag: u64,
+        (home, buckets): (usize, usize),
+        f: &mut impl FnMut(&'a AtomicU64, u64, Loc) -> Seen<R>,
+    ) -> Seen<R> {
+        let mut at = home;
+        for _ in 0..buckets {
+            let mut flags = 0;
+            for slot in self.bucket(segments, stripe, at) {
+                let value = slot.load(Ordering::Acquire);
+                flags |= value;
+                if tag_of(value) == tag && value & SLOT != 0 {
+                    match f(slot, value, loc_of(value)) {
+                        Seen::No => {}
+                        other => return other,
+                    }
+                }
+            }
+            if flags & OVERFLOW == 0 {
+                break;
+            }
+            at = if at + 1 == buckets { 0 } else { at + 1 };
+        }
+        Seen::No
+    }
+
+    pub(crate) fn lock<'a>(&'a self, segments: &'a Segments, hash: Hash) -> Locked<'a> {
+        let (stripe, tag) = self.split(hash);
+        Locked { index: self, segments, stripe, tag, count: self.stripes[stripe].count.lock() }
+    }
+
+    /// Makes room for stripes to grow: `segment` becomes the next page, unless somebody was quicker with page `wanted`.
+    /// `segment` is the caller's own. False if it was not needed.
+    pub(crate) fn install(&self, segments: &Segments, wanted: usize, segment: u32) -> bool {
+        let mut installed = self.installing.lock();
+        if *installed > wanted || *installed == self.pages.len() {
+            return false;
+        }
+        // SAFETY: the caller took the segment from the pool, nobody else knows it, and no page leads to it yet.
+        unsafe { segments.map.zero(segments.start(segment), segments.size()) };
+        self.pages[*installed].store(segment + 1, Ordering::Release);
+        *installed += 1;
+        true
+    }
+
+    /// Calls `f` with the places of entries of `stripe` whose tag is at least `from`, a few buckets of them, holding the
+    /// lock. Returns the tag to go on with; `None` at the stripe's end.
+    pub(crate) fn visit(
+        &self,
+        segments: &Segments,
+        stripe: usize,
+        from: u64,
+        f: &mut dyn FnMut(Loc),
+    ) -> Option<u64> {
+        let count = self.stripes[stripe].count.lock();
+        let mut locked = Locked { index: self, segments, stripe, tag: from, count };
+        for _ in 0..VISIT {
+            let (home, buckets) = locked.place();
+            // All entries of this home have tags below this one. (Where the layouts meet, a wide home is entered midway.)
+            let end = ((home as u64 + 1) << TAG_BITS).div_ceil(buckets as u64);
+            let wanted = locked.tag..end;
+            for distance in 0..buckets {
+                let bucket = locked.bucket((home + distance) % buckets);
+                let values = bucket.iter().map(|s| s.load(Ordering::Relaxed));
+                values.filter(|v| v & SLOT != 0 && wanted.contains(&tag_of(*v))).for_each(|v| f(loc_of(v)));
+                if !overflow(bucket) {
+                    break;
+                }
+            }
+            if end >= 1 << TAG_BITS {
+                return None;
+            }
+            locked.tag = end;
+        }
+        Some(locked.tag)
+    }
+}
+
+impl<'a> Locked<'a> {
+    fn place(&self) -> (usize, usize) {
+        place_in(self.layout(), self.tag)
+    }
+
+    fn layout(&self) -> u64 {
+        self.index.stripes[self.stripe].layout.0.load(Ordering::Relaxed)
+    }
+
+    fn bucket(&self, bucket: usize) -> &'a Bucket {
+        self.index.bucket(self.segments, self.stripe, bucket)
+    }
+
+    /// The first slot of this tag whose location `f` likes.
+    pub(crate) fn find(&self, mut f: impl FnMut(Loc) -> bool) -> Option<Place> {
+        let (home, buckets) = self.place();
+        for distance in 0..buckets {
+            let at = (home + distance) % buckets;
+            let bucket = self.bucket(at);
+            for (slot, value) in bucket.iter().map(|s| s.load(Ordering::Relaxed)).enumerate() {
+                if value & SLOT != 0 && tag_of(value) == self.tag && f(loc_of(value)) {
+                    return Some(Place { bucket: at, slot, distance });
+                }
+            }
+            if !overflow(bucket) {
+                break;
+            }
+        }
+        None
+    }
+
+    /// The slot that leads to `loc`, if one does.
+    pub(crate) fn find_loc(&self, loc: Loc) -> Option<Place> {
+        self.find(|l| l == loc)
+    }
+
+    pub(crate) fn loc(&self, place: Place) -> Loc {
+        loc_of(self.bucket(place.bucket)[place.slot].load(Ordering::Relaxed))
+    }
+
+    fn store(&self, bucket: usize, slot: usize, value: u64) {
+        let slot = &self.bucket(bucket)[slot];
+        slot.store(slot.load(Ordering::Relaxed) & OVERFLOW | value, Ordering::SeqCst);
+    }
+
+    /// Leads the entry to another place.
+    pub(crate) fn replace(&mut self, place: Place, loc: Loc) {
+        self.store(place.bucket, place.slot, self.tag << LOC_BITS | loc.0);
+    }
+
+    pub(crate) fn remove(&mut self, place: Place) {
+        let (home, buckets) = self.place();
+        self.store(place.bucket, place.slot, 0);
+        for d in 0..place.distance {
+            count_beyond(self.bucket((home + d) % buckets), false);
+        }
+        *self.count -= 1;
+    }
+
+    /// Is there an empty slot near the home?
+    pub(crate) fn has_room(&self) -> bool {
+        let (home, buckets) = self.place();
+        self.free_at(home, buckets, REACH).is_some()
+    }
+
+    /// Adds an entry. There must be room.
+    pub(crate) fn insert(&mut self, loc: Loc) {
+        let inserted = self.insert_in(self.place(), REACH, self.tag << LOC_BITS | loc.0);
+        debug_assert!(inserted);
+        *self.count += 1;
+        for _ in 0..STEPS {
+            self.migrate_bucket();
+        }
+    }
+
+    /// An entry near the home, to be dropped when `insert` found no room.
+    pub(crate) fn any(&self) -> Option<(Loc, Hash)> {
+        let (home, buckets) = self.place();
+        let bucket = self.bucket(home % buckets);
+        let value = bucket.iter().map(|s| s.load(Ordering::Relaxed)).find(|v| v & SLOT != 0)?;
+        let short = (self.stripe as u64) << TAG_BITS | tag_of(value);
+        Some((loc_of(value), Hash(short << (64 - TAG_BITS - self.index.stripe_bits))))
+    }
+
+    /// The same stripe seen for another entry in it.
+    pub(crate) fn aim(&mut self, hash: Hash) {
+        let (stripe, tag) = self.index.split(hash);
+        debug_assert_eq!(stripe, self.stripe);
+        self.tag = tag;
+    }
+
+    /// How far from `home` the first bucket with an empty slot is.
+    fn free_at(&self, home: usize, buckets: usize, reach: usize) -> Option<usize> {
+        let free = |d: &usize| {
+            self.bucket((home + d) % buckets).iter().any(|s| s.load(Ordering::Relaxed) & SLOT == 0)
+        };
+        (0..buckets.min(reach)).find(free)
+    }
+
+    fn insert_in(&self, (home, buckets): (usize, usize), reach: usize, value: u64) -> bool {
+        let Some(distance) = self.free_at(home, buckets, reach) else { return false };
+        for d in 0..distance {
+            count_beyond(self.bucket((home + d) % buckets), true);
+        }
+        let at = (home + distance) % buckets;
+        let slot = self.bucket(at).iter().position(|s| s.load(Ordering::Relaxed) & SLOT == 0);
+        slot.is_some_and(|slot| {
+            self.store(at, slot, value);
+            true
+        })
+    }
+
+    /// Starts growing if the stripe is full enough. Returns the page that is missing for that, if one is.
+    pub(crate) fn grow(&mut self) -> Option<usize> {
+        let (buckets, cursor) = unpack(self.layout());
+        // 84 %: 8 slots * 0.84 = 6.72.
+        if cursor != buckets || *self.count * 100 < buckets * 672 {
+            return None;
+        }
+        let page = (grown(buckets) - 1) >> self.index.local_bits;
+        if self.index.pages.get(page)?.load(Ordering::Acquire) == 0 {
+            return Some(page);
+        }
+        // The cursor at the end means "not growing": growth starts by emptying the last bucket.
+        self.migrate(buckets, buckets);
+        None
+    }
+
+    /// Empties one more bucket, if growing.
+    fn migrate_bucket(&mut self) {
+        let (buckets, cursor) = unpack(self.layout());
+        if cursor != buckets {
+            self.migrate(buckets, cursor);
+        }
+    }
+
+    /// Moves the entries of the old home below `cursor` to the wide layout.
+    fn migrate(&mut self, buckets: usize, cursor: usize) {
+        let from = cursor - 1;
+        let mut list = Vec::with_capacity(32);
+        for distance in 0..buckets {
+            let bucket = self.bucket((from + distance) % buckets);
+            for (slot, value) in bucket.iter().map(|s| s.load(Ordering::Relaxed) & SLOT).enumerate() {
+                // During growth an entry of the wide layout may lie here too, but then its old home is above the cursor.
+                if value != 0 && home(tag_of(value), buckets) == from {
+                    list.push((distance, slot, value));
+                }
+            }
+            if !overflow(bucket) {
+                break;
+            }
+        }
+        let wide = grown(buckets);
+        for (distance, slot, value) in list {
+            // Somewhere there is room: the wide layout has more slots than there are entries.
+            let moved = self.insert_in((home(tag_of(value), wide), wide), wide, value);
+            debug_assert!(moved);
+            self.store((from + distance) % buckets, slot, 0);
+            for d in 0..distance {
+                count_beyond(self.bucket((from + d) % buckets), false);
+            }
+        }
+        let next = if from == 0 { pack(wide, wide) } else { pack(buckets, from) };
+        self.index.stripes[self.stripe].layout.0.store(next, Ordering::Release);
+    }
+}

@@ -1,0 +1,445 @@
+//! Records: how an entry lies in a segment.
+//!
+//! ```text
+//! 0   u32  namespace 4 | shape 4 | key length 8 | value length 16     (namespace 15: a gap of so many words)
+//! 4   u32  frequency 2 | fetched 1 | stale 1 | last access, seconds 28   changes while linked
+//!     u32  E  expiry in ms on the segment's clock                        changes while linked
+//!     u32  F  the client's flags
+//!     u64  V  version, once a record has been moved (else: serial of the segment and offset)
+//!     32 B X  u16 key length, u16 tags, u32 middle pieces, u32 local length, u32 head length, u64 whole length, u64 expiry
+//!             then the tags (u64 each) and the middle pieces (segments, u32 each)
+//!     key, then the value's local bytes: head, tail. Middle pieces lie between them, a segment each.
+//! ```
+//! E, F, V, X are there only when needed, so that a small entry has 8 bytes of header. Records start at multiples of four.
+
+use crate::log::Space;
+use crate::segment::{Loc, OFFSET_BITS, SHORT_EXPIRY, SHORT_PAST, Segments};
+use crate::types::{EntryInfo, Ms, Namespace};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const E: u32 = 1;
+const F: u32 = 2;
+const V: u32 = 4;
+const X: u32 = 8;
+const GAP: u32 = 15;
+const X_SIZE: usize = 32;
+/// E when the entry never expires (it once did).
+const NEVER: u32 = u32::MAX;
+
+const FREQUENCY: u32 = 3;
+const FETCHED: u32 = 4;
+/// In the changing word: marked stale.
+pub(crate) const STALE: u32 = 8;
+const SECONDS: u32 = 28;
+
+/// Most bytes a header takes, tags and middle pieces apart.
+pub(crate) const MAX_HEADER: usize = 8 + 4 + 4 + 8 + X_SIZE;
+
+/// The words of a gap of `len` bytes that a walk needs.
+pub(crate) fn pad(len: usize) -> [u8; 4] {
+    (GAP << 28 | (len / 4) as u32).to_ne_bytes()
+}
+
+/// The changing word of a new record.
+pub(crate) fn fresh_word(now: Ms) -> u32 {
+    ((now / 1000) as u32) << 4
+}
+
+/// A record to be written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draft<'a> {
+    pub(crate) ns: Namespace,
+    pub(crate) key: &'a [u8],
+    pub(crate) flags: u32,
+    pub(crate) expires: Option<Ms>,
+    /// Kept from an earlier place.
+    pub(crate) version: Option<u64>,
+    /// Tags, 8 bytes each.
+    pub(crate) tags: &'a [u8],
+    /// Middle pieces, 4 bytes each.
+    pub(crate) pieces: &'a [u8],
+    /// Bytes before the middle pieces.
+    pub(crate) head: usize,
+    /// Bytes in the record.
+    pub(crate) local: usize,
+    /// Bytes of the whole value.
+    pub(crate) total: u64,
+    pub(crate) word: u32,
+}
+
+impl Draft<'_> {
+    fn shape(&self, now: Ms) -> u32 {
+        let short = self.expires.is_some_and(|t| t + SHORT_PAST >= now && t < now + SHORT_EXPIRY);
+        let wide = self.key.len() > 255
+            || self.local > 65535
+            || !self.tags.is_empty()
+            || !self.pieces.is_empty()
+            || (self.expires.is_some() && !short);
+        (E * u32::from(short))
+            | (F * u32::from(self.flags != 0))
+            | (V * u32::from(self.version.is_some()))
+            | (X * u32::from(wide))
+    }
+
+    /// Bytes of the record, a multiple of four.
+    pub(crate) fn size(&self, now: Ms) -> usize {
+        let fields = self.key.len() + self.local + self.tags.len() + self.pieces.len();
+        (prefix(self.shape(now)) + fields).next_multiple_of(4)
+    }
+
+    /// Writes it; `space` has [`Draft::size`] of the same `now`. Returns its version.
+    pub(crate) fn write(&self, segments: &Segments, space: &mut Space<'_>, now: Ms, value: &[&[u8]]) -> u64 {
+        let shape = self.shape(now);
+        let (klen, vlen) = if shape & X != 0 { (0, 0) } else { (self.key.len() as u32, self.local as u32) };
+        space.put(&(u32::from(self.ns.0) << 28 | shape << 24 | klen << 16 | vlen).to_ne_bytes());
+        space.put(&self.word.to_ne_bytes());
+        let loc = space.loc();
+        if let Some(t) = self.expires {
+            segments.heat(loc.segment()).expiry.fetch_min(t, Ordering::Relaxed);
+            if shape & E != 0 {
+                space.put(&short_expiry(t, segments.base(loc.segment())).to_ne_bytes());
+            }
+        }
+        if shape & F != 0 {
+            space.put(&self.flags.to_ne_bytes());
+        }
+        if let Some(version) = self.version {
+            space.put(&version.to_ne_bytes());
+        }
+        if shape & X != 0 {
+            self.write_wide(space, shape);
+        }
+        space.put(self.key);
+        value.iter().for_each(|part| space.put(part));
+        self.version.unwrap_or_else(|| version_at(segments, loc))
+    }
+
+    fn write_wide(&self, space: &mut Space<'_>, shape: u32) {
+        space.put(&(self.key.len() as u16).to_ne_bytes());
+        space.put(&((self.tags.len() / 8) as u16).to_ne_bytes());
+        space.put(&((self.pieces.len() / 4) as u32).to_ne_bytes());
+        space.put(&(self.local as u32).to_ne_bytes());
+        space.put(&(self.head as u32).to_ne_bytes());
+        space.put(&self.total.to_ne_bytes());
+        let long = if shape & E == 0 { self.expires.unwrap_or(u64::MAX) } else { u64::MAX };
+        space.put(&long.to_ne_bytes());
+        space.put(self.tags);
+        space.put(self.pieces);
+    }
+}
+
+/// Bytes before tags, pieces and key.
+#[inline]
+fn prefix(shape: u32) -> usize {
+    let bytes = 8 + 4 * (shape & E) + 2 * (shape & F) + 2 * (shape & V);
+    bytes as usize + if shape & X != 0 { X_SIZE } else { 0 }
+}
+
+fn short_expiry(t: Ms, base: Ms) -> u32 {
+    u32::try_from(t.saturating_sub(base)).map_or(NEVER - 1, |d| d.min(NEVER - 1))
+}
+
+fn version_at(segments: &Segments, loc: Loc) -> u64 {
+    segments.serial(loc.segment()) << OFFSET_BITS | (loc.byte() >> 2) as u64
+}
+
+/// A record that stays in place and whole for `'a`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'a> {
+    segments: &'a Segments,
+    loc: Loc,
+    desc: u32,
+}
+
+impl<'a> Record<'a> {
+    /// The record at `loc`.
+    ///
+    /// # Safety
+    /// A whole record starts there, and its segment is not reused before the end of `'a`: a validated pin is held, or the
+    /// lock of its stripe while it is linked, or the segment is the caller's victim.
+    #[inline]
+    pub(crate) unsafe fn at(segments: &'a Segments, loc: Loc) -> Record<'a> {
+        // The descriptor never changes; an atomic load only because `Map::word` is the safe way to read one.
+        let desc = segments.map.word(segments.at(loc)).load(Ordering::Relaxed);
+        Record { segments, loc, desc }
+    }
+
+    pub(crate) fn loc(&self) -> Loc {
+        self.loc
+    }
+
+    pub(crate) fn is_gap(&self) -> bool {
+        self.desc >> 28 == GAP
+    }
+
+    pub(crate) fn ns(&self) -> Namespace {
+        Namespace((self.desc >> 28) as u8)
+    }
+
+    #[inline]
+    fn shape(&self) -> u32 {
+        self.desc >> 24 & 15
+    }
+
+    #[inline]
+    fn bytes(&self, offset: usize, len: usize) -> &'a [u8] {
+        // SAFETY: inside the record, whose plain bytes nobody writes while it is in place (`Record::at`); the two words
+        // that change are never read this way.
+        unsafe { self.segments.map.bytes(self.segments.at(self.loc) + offset, len) }
+    }
+
+    fn u16(&self, offset: usize) -> usize {
+        let b = self.bytes(offset, 2);
+        usize::from(u16::from_ne_bytes([b[0], b[1]]))
+    }
+
+    fn u32(&self, offset: usize) -> usize {
+        let b = self.bytes(offset, 4);
+        u32::from_ne_bytes([b[0], b[1], b[2], b[3]]) as usize
+    }
+
+    fn u64(&self, offset: usize) -> u64 {
+        u64::from_ne_bytes(std::array::from_fn(|i| self.bytes(offset, 8)[i]))
+    }
+
+    /// Offset of X's field at `field`.
+    fn wide(&self, field: usize) -> usize {
+        prefix(self.shape()) - X_SIZE + field
+    }
+
+    #[inline]
+    fn is_wide(&self) -> bool {
+        self.shape() & X != 0
+    }
+
+    #[inline]
+    fn key_len(&self) -> usize {
+        if self.is_wide() { self.u16(self.wide(0)) } else { (self.desc >> 16 & 255) as usize }
+    }
+
+    fn tag_bytes(&self) -> usize {
+        if self.is_wide() { 8 * self.u16(self.wide(2)) } else { 0 }
+    }
+
+    fn piece_bytes(&self) -> usize {
+        if self.is_wide() { 4 * self.u32(self.wide(4)) } else { 0 }
+    }
+
+    #[inline]
+    fn local_len(&self) -> usize {
+        if self.is_wide() { self.u32(self.wide(8)) } else { (self.desc & 0xffff) as usize }
+    }
+
+    #[inline]
+    fn key_at(&self) -> usize {
+        prefix(self.shape()) + self.tag_bytes() + self.piece_bytes()
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> &'a [u8] {
+        self.bytes(self.key_at(), self.key_len())
+    }
+
+    #[inline]
+    pub(crate) fn is(&self, ns: Namespace, key: &[u8]) -> bool {
+        self.ns() == ns && self.key_len() == key.len() && self.key() == key
+    }
+
+    /// Bytes it takes in its segment.
+    pub(crate) fn size(&self) -> usize {
+        if self.is_gap() {
+            return 4 * (self.desc & 0x0fff_ffff) as usize;
+        }
+        (self.key_at() + self.key_len() + self.local_len()).next_multiple_of(4)
+    }
+
+    /// Tags, 8 bytes each.
+    pub(crate) fn tags(&self) -> &'a [u8] {
+        self.bytes(prefix(self.shape()), self.tag_bytes())
+    }
+
+    pub(crate) fn has_tag(&self, tag: u64) -> bool {
+        self.tags().chunks_exact(8).any(|t| t == tag.to_ne_bytes())
+    }
+
+    /// Segments of the middle, 4 bytes each.
+    pub(crate) fn pieces(&self) -> &'a [u8] {
+        self.bytes(prefix(self.shape()) + self.tag_bytes(), self.piece_bytes())
+    }
+
+    pub(crate) fn piece(&self, n: usize) -> Option<u32> {
+        let p = self.pieces().get(4 * n..4 * n + 4)?;
+        Some(u32::from_ne_bytes([p[0], p[1], p[2], p[3]]))
+    }
+
+    /// The value's bytes in the record: head, then tail.
+    #[inline]
+    pub(crate) fn local(&self) -> &'a [u8] {
+        self.bytes(self.key_at() + self.key_len(), self.local_len())
+    }
+
+    /// How many of the local bytes come before the middle.
+    #[inline]
+    pub(crate) fn head_len(&self) -> usize {
+        if self.is_wide() { self.u32(self.wide(12)) } else { self.local_len() }
+    }
+
+    /// Bytes of the whole value.
+    #[inline]
+    pub(crate) fn total(&self) -> u64 {
+        if self.is_wide() { self.u64(self.wide(16)) } else { self.local_len() as u64 }
+    }
+
+    pub(crate) fn flags(&self) -> u32 {
+        let at = 8 + 4 * (self.shape() & E) as usize;
+        if self.shape() & F != 0 { self.u32(at) as u32 } else { 0 }
+    }
+
+    #[inline]
+    fn expiry_word(&self) -> Option<&'a AtomicU32> {
+        (self.shape() & E != 0).then(|| self.segments.map.word(self.segments.at(self.loc) + 8))
+    }
+
+    #[inline]
+    pub(crate) fn expires(&self) -> Option<Ms> {
+        if let Some(word) = self.expiry_word() {
+            let d = word.load(Ordering::Relaxed);
+            return (d != NEVER).then(|| self.segments.base(self.loc.segment()) + Ms::from(d));
+        }
+        if !self.is_wide() {
+            return None;
+        }
+        let long = self.u64(self.wide(24));
+        (long != u64::MAX).then_some(long)
+    }
+
+    /// Changes the expiry in place; false if the record has no room for this one.
+    pub(crate) fn touch(&self, expires: Option<Ms>) -> bool {
+        let Some(word) = self.expiry_word() else { return expires == self.expires() };
+        let segment = self.loc.segment();
+        let Some(t) = expires else {
+            word.store(NEVER, Ordering::Relaxed);
+            return true;
+        };
+        let base = self.segments.base(segment);
+        if t < base || t - base >= u64::from(NEVER - 1) {
+            return false;
+        }
+        self.segments.heat(segment).expiry.fetch_min(t, Ordering::Relaxed);
+        word.store((t - base) as u32, Ordering::Relaxed);
+        true
+    }
+
+    #[inline]
+    pub(crate) fn expired(&self, now: Ms) -> bool {
+        self.expires().is_some_and(|t| t <= now)
+    }
+
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        if self.shape() & V == 0 {
+            return version_at(self.segments, self.loc);
+        }
+        self.u64(8 + (4 * (self.shape() & E) + 2 * (self.shape() & F)) as usize)
+    }
+
+    /// Serial of the segment it was first written to: orders writes before and after a flush.
+    #[inline]
+    pub(crate) fn serial(&self) -> u64 {
+        self.version() >> OFFSET_BITS
+    }
+
+    #[inline]
+    fn changing(&self) -> &'a AtomicU32 {
+        self.segments.map.word(self.segments.at(self.loc) + 4)
+    }
+
+    #[inline]
+    pub(crate) fn word(&self) -> Word {
+        Word(self.changing().load(Ordering::Relaxed))
+    }
+
+    /// Notes a read; writes only when that changes something.
+    #[inline]
+    pub(crate) fn note_read(&self, old: Word, now: Ms) {
+        let frequency = (old.frequency() + 1).min(FREQUENCY);
+        let new = fresh_word(now) | old.0 & STALE | FETCHED | frequency;
+        if new != old.0 {
+            // If somebody else changes the word just now, this read leaves no trace: no harm.
+            let _ = self.changing().compare_exchange(old.0, new, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn mark_stale(&self) {
+        self.changing().fetch_or(STALE, Ordering::Relaxed);
+    }
+
+    pub(crate) fn last_access(&self) -> Ms {
+        self.word().last_access(self.segments.base(self.loc.segment()))
+    }
+
+    pub(crate) fn base(&self) -> Ms {
+        self.segments.base(self.loc.segment())
+    }
+
+    pub(crate) fn info(&self) -> EntryInfo {
+        let word = self.word();
+        EntryInfo {
+            len: self.total(),
+            flags: self.flags(),
+            expires: self.expires(),
+            version: self.version(),
+            last_access: word.last_access(self.base()),
+            fetched: word.fetched(),
+            stale: word.stale(),
+        }
+    }
+
+    /// The same entry for another place, with its version.
+    pub(crate) fn draft(&self, word: u32) -> Draft<'a> {
+        Draft {
+            ns: self.ns(),
+            key: self.key(),
+            flags: self.flags(),
+            expires: self.expires(),
+            version: Some(self.version()),
+            tags: self.tags(),
+            pieces: self.pieces(),
+            head: self.head_len(),
+            local: self.local_len(),
+            total: self.total(),
+            word,
+        }
+    }
+}
+
+/// A record's changing word at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Word(pub(crate) u32);
+
+impl Word {
+    #[inline]
+    pub(crate) fn frequency(self) -> u32 {
+        self.0 & FREQUENCY
+    }
+
+    pub(crate) fn with_frequency(self, frequency: u32) -> u32 {
+        self.0 & !FREQUENCY | frequency
+    }
+
+    pub(crate) fn fetched(self) -> bool {
+        self.0 & FETCHED != 0
+    }
+
+    pub(crate) fn stale(self) -> bool {
+        self.0 & STALE != 0
+    }
+
+    /// The 28 bits of seconds that lie nearest to `base`: right for four years either way.
+    pub(crate) fn last_access(self, base: Ms) -> Ms {
+        let near = base / 1000;
+        let ahead = (self.0 >> 4).wrapping_sub(near as u32) << (32 - SECONDS);
+        let distance = i64::from(ahead as i32 >> (32 - SECONDS));
+        near.saturating_add_signed(distance) * 1000
+    }
+}

@@ -1,0 +1,131 @@
+//! The logs: open segments that records are appended to, and the right to write one record.
+//!
+//! A writer reserves space under the log's lock, copies its bytes without any lock, links the record in the index, and
+//! only then gives the right back ([`Space`] dropped). A sealed segment is walked, compacted or evicted only when all its
+//! spaces were given back, so that every record in it is whole.
+
+use crate::item::pad;
+use crate::segment::{Kind, Loc, Segments};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::Ordering;
+
+/// One of the logs of a queue.
+#[derive(Debug)]
+pub(crate) struct Log {
+    kind: Kind,
+    open: Mutex<Open>,
+}
+
+/// The open segment and how much of it is given out.
+#[derive(Debug, Default)]
+pub(crate) struct Open {
+    pub(crate) segment: Option<u32>,
+    pub(crate) fill: usize,
+}
+
+/// What became of a wish for space.
+pub(crate) enum Outcome<'s> {
+    Space(Space<'s>),
+    /// The open segment cannot take it: give [`Log::reserve`] a fresh one.
+    NeedsSegment,
+}
+
+/// The sole right to a range of an open segment.
+#[derive(Debug)]
+pub(crate) struct Space<'s> {
+    segments: &'s Segments,
+    loc: Loc,
+    len: usize,
+    written: usize,
+}
+
+impl Log {
+    pub(crate) fn new(kind: Kind) -> Log {
+        Log { kind, open: Mutex::new(Open::default()) }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock()
+    }
+
+    /// Reserves `len` bytes (a multiple of 4, at most a segment). With a `fresh` segment the open one is sealed if needed;
+    /// sealed ones go to `sealed`; an unneeded fresh one is left in place.
+    pub(crate) fn reserve<'s>(
+        &self,
+        segments: &'s Segments,
+        len: usize,
+        now: u64,
+        fresh: &mut Option<u32>,
+        sealed: &mut dyn FnMut(Kind, u32),
+    ) -> Outcome<'s> {
+        debug_assert!(len.is_multiple_of(4) && len <= segments.size());
+        let mut open = self.open.lock();
+        loop {
+            if let Some(segment) = open.segment
+                && open.fill + len <= segments.size()
+                && segments.clock_reaches(segment, now)
+            {
+                let loc = Loc::new(segment, open.fill);
+                open.fill += len;
+                segments.heat(segment).writers.fetch_add(1, Ordering::Relaxed);
+                return Outcome::Space(Space { segments, loc, len, written: 0 });
+            }
+            let Some(segment) = fresh.take() else { return Outcome::NeedsSegment };
+            seal(&mut open, segments, self.kind, sealed);
+            segments.begin(segment, now);
+            segments.set_kind(segment, self.kind);
+            *open = Open { segment: Some(segment), fill: 0 };
+        }
+    }
+
+    /// Seals the open segment, so that what is stored from now on has a later serial.
+    pub(crate) fn close(&self, segments: &Segments, sealed: &mut dyn FnMut(Kind, u32)) {
+        seal(&mut self.open.lock(), segments, self.kind, sealed);
+    }
+}
+
+fn seal(open: &mut Open, segments: &Segments, kind: Kind, sealed: &mut dyn FnMut(Kind, u32)) {
+    if let Some(segment) = open.segment.take() {
+        segments.seal(segment, open.fill);
+        sealed(kind, segment);
+    }
+}
+
+impl Space<'_> {
+    pub(crate) fn loc(&self) -> Loc {
+        self.loc
+    }
+
+    pub(crate) fn segment(&self) -> u32 {
+        self.loc.segment()
+    }
+
+    /// Appends bytes to the record.
+    #[inline]
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.len - self.written, "a record fits its space");
+        // SAFETY: this value has the sole right to its range, and the bytes fit what is left of it.
+        unsafe { self.segments.map.write(self.segments.at(self.loc) + self.written, bytes) };
+        self.written += bytes.len();
+    }
+
+    /// The range becomes a gap that walks step over.
+    pub(crate) fn discard(mut self) {
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        self.written = 0;
+        self.put(&pad(self.len));
+        self.written = self.len;
+    }
+}
+
+impl Drop for Space<'_> {
+    fn drop(&mut self) {
+        if self.written == 0 {
+            self.clear();
+        }
+        self.segments.heat(self.loc.segment()).writers.fetch_sub(1, Ordering::Release);
+    }
+}

@@ -1,0 +1,127 @@
+//! Pins: how readers keep bytes where they are without writing a line that other threads write.
+//!
+//! Every thread has a row of counters, one per segment. A reader that found a slot pins the slot's segment in its own row
+//! and then looks at the slot again; an evictor first clears all slots into a segment and then looks at the counters of all
+//! rows. Of these two (write mine, read yours) pairs at least one sees the other, since all four are sequentially
+//! consistent: either the reader finds the slot changed and lets go, or the evictor finds the pin and sets the segment aside.
+//! `tests/loom.rs` runs this module through every interleaving.
+//!
+//! A pin remembers its row, so that it may be dropped on any thread.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, thread_number};
+
+/// The slot's bits that say where (all but the overflow flag, see `index.rs`).
+pub const SLOT: u64 = !(1 << 63);
+
+const LINE: usize = 32;
+
+/// A pair of cache lines (processors fetch pairs) so that rows never share one.
+#[repr(align(128))]
+#[derive(Debug)]
+struct Line([AtomicU32; LINE]);
+
+/// Counters of all threads for all segments.
+#[derive(Debug)]
+pub struct PinTable {
+    lines: Box<[Line]>,
+    lines_per_row: usize,
+    rows: usize,
+}
+
+/// Keeps a segment from being reused until dropped.
+#[derive(Debug)]
+pub struct Pin<'s> {
+    counter: &'s AtomicU32,
+}
+
+impl PinTable {
+    /// For `segments` segments and about `threads` threads; further threads share rows.
+    pub fn new(segments: usize, threads: usize) -> PinTable {
+        let rows = rows(threads);
+        let lines_per_row = segments.div_ceil(LINE);
+        let line = |_| Line(std::array::from_fn(|_| AtomicU32::new(0)));
+        PinTable { lines: (0..rows * lines_per_row).map(line).collect(), lines_per_row, rows }
+    }
+
+    /// Bytes a table takes.
+    pub fn size(segments: usize, threads: usize) -> usize {
+        rows(threads) * segments.div_ceil(LINE) * size_of::<Line>()
+    }
+
+    #[inline]
+    fn counter(&self, row: usize, segment: u32) -> &AtomicU32 {
+        let s = segment as usize;
+        &self.lines[row * self.lines_per_row + s / LINE].0[s % LINE]
+    }
+
+    /// Pins `segment` in this thread's row if `slot` still holds `expected` afterwards.
+    #[inline]
+    pub fn pin_if(&self, segment: u32, slot: &AtomicU64, expected: u64) -> Option<Pin<'_>> {
+        self.pin_row(thread_number() & (self.rows - 1), segment, slot, expected)
+    }
+
+    /// [`PinTable::pin_if`] in a given row.
+    #[inline]
+    pub fn pin_row(&self, row: usize, segment: u32, slot: &AtomicU64, expected: u64) -> Option<Pin<'_>> {
+        let pin = self.pin_in(row, segment);
+        (slot.load(Ordering::SeqCst) & SLOT == expected & SLOT).then_some(pin)
+    }
+
+    /// Pins a segment that the caller knows cannot be reused now.
+    #[inline]
+    pub fn pin(&self, segment: u32) -> Pin<'_> {
+        self.pin_in(thread_number() & (self.rows - 1), segment)
+    }
+
+    #[inline]
+    fn pin_in(&self, row: usize, segment: u32) -> Pin<'_> {
+        let counter = self.counter(row, segment);
+        counter.fetch_add(1, Ordering::SeqCst);
+        // On x86 the locked add is a full barrier already. Elsewhere, and in the model (which knows sequential
+        // consistency of fences only), it is spelled out.
+        #[cfg(any(loom, not(target_arch = "x86_64")))]
+        fence(Ordering::SeqCst);
+        Pin { counter }
+    }
+
+    /// Is any reader holding `segment`? Ask after every slot into it was cleared; when the answer is no, it stays no and
+    /// whatever readers did there has happened before.
+    pub fn pinned(&self, segment: u32) -> bool {
+        fence(Ordering::SeqCst);
+        (0..self.rows).any(|row| self.counter(row, segment).load(Ordering::SeqCst) != 0)
+    }
+}
+
+fn rows(threads: usize) -> usize {
+    // Two more: the caller's own thread and one that sweeps.
+    (threads + 2).next_power_of_two().min(1024)
+}
+
+impl Drop for Pin<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.counter.fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_counts_until_dropped_even_elsewhere() {
+        let table = PinTable::new(100, 4);
+        let slot = AtomicU64::new(7 | 1 << 63);
+        let pin = table.pin_if(42, &slot, 7).expect("the flag is not compared");
+        assert!(table.pinned(42) && !table.pinned(41));
+        std::thread::scope(|s| s.spawn(move || drop(pin)).join()).expect("no panic");
+        assert!(!table.pinned(42));
+    }
+
+    #[test]
+    fn no_pin_on_a_slot_that_changed() {
+        let table = PinTable::new(1, 1);
+        assert!(table.pin_if(0, &AtomicU64::new(8), 7).is_none());
+        assert!(!table.pinned(0));
+    }
+}

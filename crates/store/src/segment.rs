@@ -1,0 +1,290 @@
+//! Segments: equal parts of the mapping, who uses each, and the pool of free ones.
+//!
+//! | kind    | holds                                    | leaves when                                            |
+//! |---------|------------------------------------------|--------------------------------------------------------|
+//! | Free    | nothing                                  | somebody takes it                                      |
+//! | Index   | buckets                                  | never                                                  |
+//! | Tags    | blocks of tag lists                      | never                                                  |
+//! | Staging | bytes of fills on their way              | its last fill and the last follower are gone           |
+//! | Chain   | a middle piece of one large value        | the value is removed                                   |
+//! | Small, Main | records; open, then sealed           | evicted or compacted                                   |
+//! | Limbo   | bytes nobody finds but readers still hold | the last of these readers leaves                       |
+
+use crate::map::Map;
+use crate::pin::PinTable;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// What a segment is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Free,
+    Index,
+    Tags,
+    Staging,
+    Chain,
+    Small,
+    Main,
+    Limbo,
+}
+
+const KINDS: [Kind; 8] =
+    [Kind::Free, Kind::Index, Kind::Tags, Kind::Staging, Kind::Chain, Kind::Small, Kind::Main, Kind::Limbo];
+
+/// A place in the mapping: segment and offset in units of four bytes. 39 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Loc(pub(crate) u64);
+
+/// Bits of the offset in a [`Loc`].
+pub(crate) const OFFSET_BITS: u32 = 18;
+/// Bits of a [`Loc`].
+pub(crate) const LOC_BITS: u32 = 39;
+
+impl Loc {
+    #[inline]
+    pub(crate) fn new(segment: u32, byte: usize) -> Loc {
+        Loc(u64::from(segment) << OFFSET_BITS | (byte as u64 >> 2))
+    }
+
+    #[inline]
+    pub(crate) fn segment(self) -> u32 {
+        (self.0 >> OFFSET_BITS) as u32
+    }
+
+    /// Offset in bytes.
+    #[inline]
+    pub(crate) fn byte(self) -> usize {
+        ((self.0 & ((1 << OFFSET_BITS) - 1)) << 2) as usize
+    }
+}
+
+/// What readers need of a log segment; written when it is opened only.
+#[derive(Debug, Default)]
+struct Meta {
+    /// Unique per use of a segment: upper part of the versions of its records.
+    serial: AtomicU64,
+    /// Start of the clock that its records' expiries count from.
+    base: AtomicU64,
+}
+
+/// What writers change.
+#[derive(Debug, Default)]
+pub(crate) struct Heat {
+    /// `serial << 1 | sealed`: what a sweep's pin checks.
+    pub(crate) phase: AtomicU64,
+    /// Earliest time at which something in it may expire.
+    pub(crate) expiry: AtomicU64,
+    /// Bytes of linked records.
+    pub(crate) live: AtomicU32,
+    /// Bytes of records; valid once sealed.
+    pub(crate) filled: AtomicU32,
+    /// Spaces handed out and not yet given back.
+    pub(crate) writers: AtomicU32,
+    kind: AtomicU8,
+}
+
+/// A segment that waits for the readers of `guard` (itself, or the first of its chain).
+#[derive(Debug)]
+struct Waiting {
+    guard: u32,
+    segment: u32,
+}
+
+#[derive(Debug, Default)]
+struct Pool {
+    free: Vec<u32>,
+    limbo: Vec<Waiting>,
+}
+
+/// All segments of a store.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    pub(crate) map: Map,
+    pub(crate) pins: PinTable,
+    shift: u32,
+    meta: Box<[Meta]>,
+    heat: Box<[Heat]>,
+    pool: Mutex<Pool>,
+    serial: AtomicU64,
+    kinds: [AtomicU32; KINDS.len()],
+}
+
+/// Bytes of bookkeeping per segment, pins apart: tables, pool, queues, the index's directory.
+pub(crate) const PER_SEGMENT: usize =
+    size_of::<Meta>() + size_of::<Heat>() + 4 + 2 * size_of::<Waiting>() + 16 + 4;
+
+/// How far before its opening a segment's clock starts, in ms: callers' clocks may differ a little.
+const SLACK: u64 = 1 << 20;
+/// How long a segment stays open at most, in ms, so that its clock reaches over every short expiry.
+const OPEN_FOR: u64 = 1 << 30;
+
+impl Segments {
+    pub(crate) fn new(map: Map, pins: PinTable, count: usize, shift: u32) -> Segments {
+        let mut pool = Pool { free: Vec::with_capacity(count), limbo: Vec::with_capacity(count) };
+        pool.free.extend((0..count as u32).rev());
+        let kinds: [AtomicU32; KINDS.len()] = Default::default();
+        kinds[0].store(count as u32, Ordering::Relaxed);
+        Segments {
+            map,
+            pins,
+            shift,
+            meta: (0..count).map(|_| Meta::default()).collect(),
+            heat: (0..count).map(|_| Heat::default()).collect(),
+            pool: Mutex::new(pool),
+            serial: AtomicU64::new(1),
+            kinds,
+        }
+    }
+
+    /// Bytes of a segment.
+    #[inline]
+    pub(crate) fn size(&self) -> usize {
+        1 << self.shift
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.heat.len()
+    }
+
+    /// Where in the mapping a segment starts.
+    #[inline]
+    pub(crate) fn start(&self, segment: u32) -> usize {
+        (segment as usize) << self.shift
+    }
+
+    /// Where in the mapping a location is.
+    #[inline]
+    pub(crate) fn at(&self, loc: Loc) -> usize {
+        self.start(loc.segment()) + loc.byte()
+    }
+
+    #[inline]
+    pub(crate) fn heat(&self, segment: u32) -> &Heat {
+        &self.heat[segment as usize]
+    }
+
+    #[inline]
+    pub(crate) fn serial(&self, segment: u32) -> u64 {
+        self.meta[segment as usize].serial.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn base(&self, segment: u32) -> u64 {
+        self.meta[segment as usize].base.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn kind(&self, segment: u32) -> Kind {
+        KINDS[usize::from(self.heat(segment).kind.load(Ordering::Relaxed)) % KINDS.len()]
+    }
+
+    pub(crate) fn set_kind(&self, segment: u32, kind: Kind) {
+        let old = self.heat(segment).kind.swap(kind as u8, Ordering::Relaxed);
+        self.kinds[usize::from(old) % KINDS.len()].fetch_sub(1, Ordering::Relaxed);
+        self.kinds[kind as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many segments are of a kind.
+    pub(crate) fn number(&self, kind: Kind) -> usize {
+        self.kinds[kind as usize].load(Ordering::Relaxed) as usize
+    }
+
+    /// The serial the next log segment gets.
+    pub(crate) fn next_serial(&self) -> u64 {
+        self.serial.load(Ordering::Relaxed)
+    }
+
+    /// A free segment, unless only `reserve` are left.
+    pub(crate) fn take(&self, kind: Kind, reserve: usize) -> Option<u32> {
+        let mut pool = self.pool.lock();
+        if pool.free.len() <= reserve {
+            self.reap(&mut pool);
+        }
+        if pool.free.len() <= reserve {
+            return None;
+        }
+        let segment = pool.free.pop()?;
+        drop(pool);
+        self.set_kind(segment, kind);
+        Some(segment)
+    }
+
+    /// Gives back a segment nobody can find any more; waits in limbo for readers that hold `guard`.
+    pub(crate) fn release(&self, segment: u32, guard: u32) {
+        let mut pool = self.pool.lock();
+        if self.pins.pinned(guard) {
+            self.set_kind(segment, Kind::Limbo);
+            pool.limbo.push(Waiting { guard, segment });
+        } else {
+            self.set_kind(segment, Kind::Free);
+            pool.free.push(segment);
+        }
+    }
+
+    /// Frees what is in limbo and held no longer.
+    fn reap(&self, pool: &mut Pool) {
+        let Pool { free, limbo } = pool;
+        limbo.retain(|w| {
+            let held = self.pins.pinned(w.guard);
+            if !held {
+                self.set_kind(w.segment, Kind::Free);
+                free.push(w.segment);
+            }
+            held
+        });
+    }
+
+    /// [`Segments::reap`] from outside; how many are free then.
+    pub(crate) fn reap_limbo(&self) -> usize {
+        let mut pool = self.pool.lock();
+        self.reap(&mut pool);
+        pool.free.len()
+    }
+
+    /// Starts a log segment's life: new serial, new clock, nothing in it.
+    pub(crate) fn begin(&self, segment: u32, now: u64) {
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        let meta = &self.meta[segment as usize];
+        meta.serial.store(serial, Ordering::Relaxed);
+        meta.base.store(now.saturating_sub(SLACK), Ordering::Relaxed);
+        let heat = self.heat(segment);
+        heat.expiry.store(u64::MAX, Ordering::Relaxed);
+        heat.live.store(0, Ordering::Relaxed);
+        heat.filled.store(0, Ordering::Relaxed);
+        heat.phase.store(serial << 1, Ordering::SeqCst);
+    }
+
+    /// May records of time `now` go to an open segment, as far as its clock is concerned?
+    pub(crate) fn clock_reaches(&self, segment: u32, now: u64) -> bool {
+        let base = self.base(segment);
+        (base == 0 || now >= base + SLACK / 2) && now - base.min(now) < OPEN_FOR
+    }
+
+    /// Ends the writing of a log segment.
+    pub(crate) fn seal(&self, segment: u32, filled: usize) {
+        let heat = self.heat(segment);
+        heat.filled.store(filled as u32, Ordering::Relaxed);
+        heat.phase.fetch_or(1, Ordering::SeqCst);
+    }
+
+    /// The phase of a sealed segment, for [`PinTable::pin_if`]; `None` if it is not sealed.
+    pub(crate) fn sealed(&self, segment: u32) -> Option<u64> {
+        let phase = self.heat(segment).phase.load(Ordering::Acquire);
+        (phase & 1 == 1).then_some(phase)
+    }
+
+    /// A victim is being emptied: no new walker may start.
+    pub(crate) fn unseal(&self, segment: u32) {
+        self.heat(segment).phase.fetch_and(!1, Ordering::SeqCst);
+    }
+}
+
+/// Segment size for a budget: enough segments for queues to mean something, large enough for a page's head.
+pub(crate) fn segment_shift(budget: usize) -> u32 {
+    (budget / 256).max(1).ilog2().clamp(18, 20)
+}
+
+/// The widest expiry, from now, that fits a record's short form (`item.rs`), in ms: about 24 days.
+pub(crate) const SHORT_EXPIRY: u64 = 1 << 31;
+/// How long ago a short expiry may lie, in ms.
+pub(crate) const SHORT_PAST: u64 = SLACK / 4;

@@ -1,0 +1,90 @@
+//! Counters: a stripe of them per thread, so that counting writes no line that others write; added up on reading.
+
+use crate::sync::thread_number;
+use crate::types::{Ms, NAMESPACES, Namespace, NamespaceStats};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is counted. Items and bytes go up and down, possibly in different stripes, so that only sums mean something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub(crate) enum Count {
+    Items,
+    Bytes,
+    Hits,
+    Misses,
+    Stored,
+    Deleted,
+    Evictions,
+    EvictedUnfetched,
+    Expired,
+    ExpiredUnfetched,
+    Flushed,
+    Reclaimed,
+}
+
+const COUNTS: usize = 12;
+
+/// Padded to pairs of cache lines.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Row([[AtomicU64; COUNTS]; NAMESPACES]);
+
+#[derive(Debug)]
+pub(crate) struct Stats {
+    rows: Box<[Row]>,
+    /// Per namespace: last access, relative to the eviction, of the entry evicted last.
+    evicted_age: [AtomicU64; NAMESPACES],
+}
+
+fn rows(threads: usize) -> usize {
+    (threads + 2).next_power_of_two().min(256)
+}
+
+impl Stats {
+    pub(crate) fn new(threads: usize) -> Stats {
+        let row = |_| Row(std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))));
+        Stats { rows: (0..rows(threads)).map(row).collect(), evicted_age: Default::default() }
+    }
+
+    pub(crate) fn size(threads: usize) -> usize {
+        rows(threads) * size_of::<Row>()
+    }
+
+    #[inline]
+    pub(crate) fn add(&self, ns: Namespace, what: Count, n: u64) {
+        let row = &self.rows[thread_number() & (self.rows.len() - 1)];
+        row.0[usize::from(ns.0)][what as usize].fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sub(&self, ns: Namespace, what: Count, n: u64) {
+        self.add(ns, what, n.wrapping_neg());
+    }
+
+    pub(crate) fn evicted(&self, ns: Namespace, age: Ms) {
+        self.evicted_age[usize::from(ns.0)].store(age, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self, ns: Namespace) -> NamespaceStats {
+        let Some(age) = self.evicted_age.get(usize::from(ns.0)) else { return NamespaceStats::default() };
+        let sum = |what: Count| {
+            let counts =
+                self.rows.iter().map(|r| r.0[usize::from(ns.0)][what as usize].load(Ordering::Relaxed));
+            counts.fold(0, u64::wrapping_add)
+        };
+        NamespaceStats {
+            items: sum(Count::Items),
+            bytes: sum(Count::Bytes),
+            hits: sum(Count::Hits),
+            misses: sum(Count::Misses),
+            stored: sum(Count::Stored),
+            deleted: sum(Count::Deleted),
+            evictions: sum(Count::Evictions),
+            evicted_unfetched: sum(Count::EvictedUnfetched),
+            evicted_age: age.load(Ordering::Relaxed),
+            expired: sum(Count::Expired),
+            expired_unfetched: sum(Count::ExpiredUnfetched),
+            flushed: sum(Count::Flushed),
+            reclaimed: sum(Count::Reclaimed),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Memory of what has expired, was flushed or replaced comes back without anyone touching it. Every segment knows when
+//! something in it may expire next; a sweep looks at those whose time has come, not at entries one by one.
+
+use crate::evict::Why;
+use crate::item::Record;
+use crate::segment::{Kind, Loc};
+use crate::store::{Gone, Store};
+use crate::types::Ms;
+use std::sync::atomic::Ordering;
+
+/// A segment is looked through at most this often, in ms, however many different expiries it holds.
+const PAUSE: Ms = 1000;
+
+impl Store {
+    /// Returns memory of expired and flushed entries, and of segments that are mostly holes; looks through at most about
+    /// `budget` bytes of segments. Returns the bytes of the entries removed. Call it every 100 ms or so.
+    pub fn sweep(&self, now: Ms, budget: usize) -> usize {
+        let mut removed = self.sweep_open(now);
+        let count = self.segments.count();
+        let start = self.swept.load(Ordering::Relaxed) as usize;
+        let mut looked = 0;
+        for step in 0..count {
+            if looked >= budget {
+                break;
+            }
+            let segment = ((start + step) % count) as u32;
+            self.swept.store(u64::from(segment) + 1, Ordering::Relaxed);
+            looked += self.sweep_segment(segment, now, &mut removed);
+        }
+        self.tags.tidy(self);
+        self.segments.reap_limbo();
+        removed
+    }
+
+    /// Returns the bytes looked through.
+    fn sweep_segment(&self, segment: u32, now: Ms, removed: &mut usize) -> usize {
+        let kind = self.segments.kind(segment);
+        let Some(phase) = self.segments.sealed(segment) else { return 0 };
+        if !matches!(kind, Kind::Small | Kind::Main) {
+            return 0;
+        }
+        let heat = self.segments.heat(segment);
+        let filled = heat.filled.load(Ordering::Relaxed) as usize;
+        let mut looked = 0;
+        if heat.expiry.load(Ordering::Relaxed) <= now && heat.writers.load(Ordering::Acquire) == 0 {
+            // As for readers of a slot: pinned while sealed, it is not reused before the pin is dropped.
+            let Some(_pin) = self.segments.pins.pin_if(segment, &heat.phase, phase) else { return 0 };
+            *removed += self.remove_outdated(segment, filled, now);
+            looked = filled;
+        }
+        let live = heat.live.load(Ordering::Relaxed) as usize;
+        // Room for the copy must be there, or live entries would be lost.
+        if live * 2 <= filled && self.segments.number(Kind::Free) >= 2 {
+            looked += live;
+            self.compact(segment, kind, now);
+        }
+        looked
+    }
+
+    /// Copies what is alive of a segment to the end of its queue.
+    fn compact(&self, segment: u32, kind: Kind, now: Ms) {
+        if !self.queues.lock().remove(kind, segment) {
+            return;
+        }
+        if self.segments.heat(segment).writers.load(Ordering::Acquire) != 0 {
+            self.queues.lock().push(kind, segment);
+            return;
+        }
+        self.empty(segment, kind, Why::Compact, now);
+        self.segments.release(segment, segment);
+    }
+
+    /// Open segments are looked through under their log's lock, when nobody is writing to them.
+    fn sweep_open(&self, now: Ms) -> usize {
+        let logs = self.small.iter().chain(&self.main);
+        logs.map(|log| {
+            let open = log.lock();
+            let Some(segment) = open.segment else { return 0 };
+            let heat = self.segments.heat(segment);
+            let due = heat.expiry.load(Ordering::Relaxed) <= now && heat.writers.load(Ordering::Acquire) == 0;
+            if due { self.remove_outdated(segment, open.fill, now) } else { 0 }
+        })
+        .sum()
+    }
+
+    /// The caller holds the segment: by a pin taken while it was sealed, or by its log's lock.
+    fn remove_outdated(&self, segment: u32, filled: usize, now: Ms) -> usize {
+        let expiry = &self.segments.heat(segment).expiry;
+        expiry.store(u64::MAX, Ordering::Relaxed);
+        let mut at = 0;
+        let mut next = u64::MAX;
+        let mut removed = 0;
+        while at < filled {
+            // SAFETY: records follow one another up to `filled`, no writer is left, and the segment is held.
+            let record = unsafe { Record::at(&self.segments, Loc::new(segment, at)) };
+            let size = record.size();
+            at += size;
+            if record.is_gap() {
+                continue;
+            }
+            if self.outdated(&record, now) {
+                removed += if self.unlink(&record, Gone::Outdated, now) { size } else { 0 };
+            } else {
+                next = next.min(record.expires().unwrap_or(u64::MAX));
+            }
+        }
+        // Whoever touched an entry meanwhile has set its own time.
+        expiry.fetch_min(next.max(now + PAUSE), Ordering::Relaxed);
+        removed
+    }
+}

@@ -1,0 +1,56 @@
+//! The atomics and locks of the parts that `loom` models: std's and parking_lot's, or loom's own under `cfg(loom)`.
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+#[cfg(not(loom))]
+pub(crate) use parking_lot::Mutex;
+
+/// loom's mutex with parking_lot's signature.
+#[cfg(loom)]
+#[derive(Debug)]
+pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+#[cfg(loom)]
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Mutex<T> {
+        Mutex(loom::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+        self.0.lock().expect("no model thread panics with the lock")
+    }
+}
+
+/// Number of this thread, small and dense: numbers of finished threads are given out again.
+#[cfg(not(loom))]
+pub(crate) fn thread_number() -> usize {
+    use std::cell::OnceCell;
+    static FREE: Mutex<(usize, Vec<usize>)> = Mutex::new((0, Vec::new()));
+    struct Number(usize);
+    impl Drop for Number {
+        fn drop(&mut self) {
+            FREE.lock().1.push(self.0);
+        }
+    }
+    thread_local!(static NUMBER: OnceCell<Number> = const { OnceCell::new() });
+    let take = || {
+        let mut free = FREE.lock();
+        if let Some(n) = free.1.pop() {
+            return Number(n);
+        }
+        free.0 += 1;
+        Number(free.0 - 1)
+    };
+    // A thread that drops an entry while its thread-locals are torn down shares line 0: slower, still right.
+    NUMBER.try_with(|n| n.get_or_init(take).0).unwrap_or(0)
+}
+
+#[cfg(loom)]
+pub(crate) fn thread_number() -> usize {
+    // The models give every thread its own row by hand.
+    0
+}
