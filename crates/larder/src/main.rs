@@ -8,7 +8,6 @@ mod docs;
 mod exit;
 mod purge;
 mod serve;
-mod server;
 mod signals;
 
 use std::process::ExitCode;

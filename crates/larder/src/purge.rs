@@ -15,7 +15,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// For the whole answer: purging a tag costs what is tagged.
 const ANSWER: Duration = Duration::from_secs(60);
 /// An answer to a purge is short; the rest is not read.
-const ANSWER_BYTES: u64 = 64 << 10;
+const ANSWER_BYTES: usize = 64 << 10;
 
 /// Purges as told and prints what became of it.
 pub(crate) fn run(args: &PurgeArgs) -> ExitCode {
@@ -179,7 +179,7 @@ fn escape(path: &str) -> String {
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     status: u16,
-    /// `Larder-Purged`.
+    /// Of `{"purged":3}`.
     purged: Option<u64>,
 }
 
@@ -188,9 +188,9 @@ fn send(server: &str, request: &[u8]) -> io::Result<Answer> {
     stream.set_write_timeout(Some(CONNECT))?;
     stream.write_all(request)?;
     let until = Instant::now() + ANSWER;
-    let mut head = Vec::new();
+    let mut answer = Vec::new();
     let mut piece = [0; 4096];
-    while !head.windows(4).any(|four| four == b"\r\n\r\n") && (head.len() as u64) < ANSWER_BYTES {
+    while answer.len() < ANSWER_BYTES {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
@@ -198,7 +198,7 @@ fn send(server: &str, request: &[u8]) -> io::Result<Answer> {
         stream.set_read_timeout(Some(left))?;
         match stream.read(&mut piece) {
             Ok(0) => break,
-            Ok(read) => head.extend_from_slice(&piece[..read]),
+            Ok(read) => answer.extend_from_slice(&piece[..read]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(io::ErrorKind::TimedOut.into());
@@ -206,7 +206,7 @@ fn send(server: &str, request: &[u8]) -> io::Result<Answer> {
             Err(error) => return Err(error),
         }
     }
-    parse(&head)
+    parse(&answer)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "what answers does not speak HTTP/1.1"))
 }
 
@@ -229,16 +229,15 @@ fn connect(server: &str) -> io::Result<TcpStream> {
 fn parse(answer: &[u8]) -> Option<Answer> {
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = String::from_utf8_lossy(&answer[..end]);
-    let mut lines = head.split("\r\n");
-    let mut status = lines.next()?.split(' ');
+    let mut status = head.split("\r\n").next()?.split(' ');
     if !status.next()?.starts_with("HTTP/1.") {
         return None;
     }
     let status = status.next()?.parse().ok()?;
-    let purged = lines
-        .filter_map(|line| line.split_once(':'))
-        .find(|(name, _)| name.eq_ignore_ascii_case("larder-purged"))
-        .and_then(|(_, value)| value.trim().parse().ok());
+    let body = String::from_utf8_lossy(&answer[end + 4..]);
+    let count = body.split_once("\"purged\":").map(|(_, rest)| rest.trim_start());
+    let digits = count.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
+    let purged = digits.and_then(|digits| digits.parse().ok());
     Some(Answer { status, purged })
 }
 
@@ -266,7 +265,7 @@ mod tests {
     fn answers_are_read() {
         let answer = |text: &str| parse(text.as_bytes());
         assert_eq!(
-            answer("HTTP/1.1 200 OK\r\nlarder-purged: 3\r\n\r\nbody"),
+            answer("HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"purged\":3}"),
             Some(Answer { status: 200, purged: Some(3) })
         );
         assert_eq!(answer("HTTP/1.1 404\r\n\r\n"), Some(Answer { status: 404, purged: None }));

@@ -2,13 +2,12 @@
 
 use std::process::ExitCode;
 
-use larder_server::settings::Settings;
+use larder_server::{Server, settings::Settings};
 
 use crate::{
     check,
     config::{self, Flags},
     exit,
-    server::Server,
     signals::{Asked, Signals},
 };
 

@@ -13,8 +13,8 @@ use std::{
 
 use larder_server::settings::{
     AccessLogSettings, CacheAction, CookiePattern, Glob, HostPattern, HttpSettings, Limits, LogFormat,
-    MAX_RULES, Matcher, Net, OriginScheme, OriginSettings, PurgeSettings, RefreshPattern, Rule, RuleAction,
-    Pattern, RulePolicy, Secret, Settings, Site, StatusTtl,
+    MAX_RULES, Matcher, Net, OriginScheme, OriginSettings, Pattern, PurgeSettings, RefreshPattern, Rule,
+    RuleAction, RulePolicy, Secret, Settings, Site, StatusTtl,
 };
 
 use super::{
@@ -170,7 +170,7 @@ fn action(values: &Values) -> RuleAction {
         pass: values.maybe("pass"),
         bypass_cookies: values.maybe_list::<CookiePattern>("bypass_cookies").map(Arc::from),
         ignore_cookies: values.maybe_list::<Glob>("ignore_cookies").map(Arc::from),
-        drop_query: values.maybe_list::<Glob>("drop_query").map(|globs| globs.iter().map(|glob| Pattern::parse(glob.as_str())).collect()),
+        drop_query: values.maybe_list::<Pattern>("drop_query").map(Arc::from),
         sort_query: values.maybe("sort_query"),
         max_object: values.maybe("max_object"),
         cache: CacheAction {
@@ -223,7 +223,7 @@ fn matcher(values: &Values, report: &mut Report) -> Matcher {
         header: values.maybe("header"),
     };
     let names = ["path", "path_regex", "method", "cookie", "header"];
-    if !names.iter().any(|name| values.is_set(name)) {
+    if !names.iter().any(|name| values.is_written(name)) {
         let problem = Problem::new(values.place.clone(), "the rule does not say which requests it is for");
         report.error(problem.fix("add `path`, `path_regex`, `method`, `cookie` or `header`; for all requests write it into [[site]]"));
     }

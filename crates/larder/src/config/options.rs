@@ -106,6 +106,8 @@ pub(crate) enum Kind {
     Host,
     /// A pattern with `*` and `?`.
     Glob,
+    /// The name of a query parameter, or how it begins: `utm_*`.
+    Parameter,
     /// A glob over a cookie's name, or `name=value`.
     Cookie,
     /// A name as RFC 9110 has it (a token): a method, a field, a cookie.
@@ -379,7 +381,7 @@ const POLICY: &[Opt] = &[
         "",
         "Where a page varies on `Cookie`: the names of the only cookies that make a difference. Not set: all do; `[]`: none does.",
     ),
-    list("drop_query", Kind::Glob, "", "Query parameters taken out of the request: `utm_*`."),
+    list("drop_query", Kind::Parameter, "", "Query parameters taken out of the request: `utm_*`."),
     opt(
         "sort_query",
         Kind::Bool,

@@ -3,7 +3,7 @@
 
 use std::{ops::Range, path::PathBuf, time::Duration};
 
-use larder_server::settings::{CookiePattern, Glob, HostPattern, Net, StatusTtl};
+use larder_server::settings::{CookiePattern, Glob, HostPattern, Net, Pattern, StatusTtl};
 use regex::Regex;
 use toml_edit::{Item as TomlItem, TableLike, Value as TomlValue};
 
@@ -28,6 +28,7 @@ pub(crate) enum Item {
     HeaderMatch(String, Glob),
     Origin(OriginUrl),
     StatusTtl(StatusTtl),
+    Parameter(Pattern),
 }
 
 /// What an option was set to.
@@ -48,6 +49,8 @@ pub(crate) struct Values {
     /// The header of the table, or the whole of an inline one.
     pub(crate) place: Place,
     set: Vec<(&'static Opt, Place, Setting)>,
+    /// Keys of the file, those with a mistake in their value too.
+    written: Vec<&'static str>,
 }
 
 /// Types that an option's value can be asked for as.
@@ -82,12 +85,13 @@ from_item! {
     (String, Glob): Item::HeaderMatch(name, glob) => (name.clone(), glob.clone()),
     OriginUrl: Item::Origin(url) => url.clone(),
     StatusTtl: Item::StatusTtl(ttl) => *ttl,
+    Pattern: Item::Parameter(pattern) => pattern.clone(),
 }
 
 impl Values {
     /// A table in which nothing is set.
     pub(crate) fn empty(section: Section, place: Place) -> Values {
-        Values { section, place, set: Vec::new() }
+        Values { section, place, set: Vec::new(), written: Vec::new() }
     }
 
     /// Sets an option from the text of a flag, in the place of what the file says.
@@ -145,6 +149,11 @@ impl Values {
     /// Whether the file or a flag says something of it.
     pub(crate) fn is_set(&self, name: &str) -> bool {
         self.setting(name).is_some()
+    }
+
+    /// Whether the file says something of it, right or wrong.
+    pub(crate) fn is_written(&self, name: &str) -> bool {
+        self.written.contains(&name)
     }
 
     fn setting(&self, name: &str) -> Option<&Setting> {
@@ -240,6 +249,10 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         Kind::Net => Net::parse(text).map(Item::Net).ok_or_else(|| expected(kind)),
         Kind::Host => HostPattern::parse(text).map(Item::Host).ok_or_else(|| expected(kind)),
         Kind::Glob => Ok(Item::Glob(Glob::new(text))),
+        Kind::Parameter => match text.trim_end_matches('*') {
+            name if name.contains(['*', '&', '=', '?', '#']) => Err(expected(kind)),
+            _ => Ok(Item::Parameter(Pattern::parse(text))),
+        },
         Kind::Cookie => Ok(Item::Cookie(CookiePattern::new(text))),
         Kind::Token if value::is_token(text) => Ok(Item::Text(text.to_owned())),
         Kind::Token => Err(expected(kind)),
@@ -278,6 +291,7 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Net => "an address or network such as \"127.0.0.1\" or \"10.0.0.0/8\"".to_owned(),
         Kind::Host => "a host such as \"example.org\" or \"*.example.org\"".to_owned(),
         Kind::Glob => "a pattern such as \"/api/*\"".to_owned(),
+        Kind::Parameter => "a parameter name, or how names begin: \"utm_*\"".to_owned(),
         Kind::Cookie => "a cookie name or pattern such as \"*_session\"".to_owned(),
         Kind::Token => "a name such as \"GET\" or \"X-Header\"".to_owned(),
         Kind::StatusTtl => {
@@ -323,6 +337,7 @@ pub(crate) fn read_table(
             table.key(key).and_then(toml_edit::Key::span).or_else(|| item.span()).unwrap_or(span.clone());
         match section.option(key) {
             Some(opt) => {
+                values.written.push(opt.name);
                 if let Some(setting) = read_item(opt, item, &key_span, report) {
                     values.set.push((opt, Place::File(key_span), setting));
                 }

@@ -198,7 +198,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ),
     (
         "[[site]]\norigin = { url = \"http://a\", connect_timeout = 5 }\n",
-        &["l.toml:2:47: error: expected a duration from \"1ms\" to \"1d\", found 5"],
+        &["l.toml:2:48: error: expected a duration from \"1ms\" to \"1d\", found 5"],
     ),
     (
         "[http]\nx_cache = \"true\"\n[[site]]\norigin = \"http://a\"\n",

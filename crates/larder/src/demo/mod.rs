@@ -30,7 +30,7 @@ pub(crate) fn run(args: &DemoArgs) -> ExitCode {
     }
 }
 
-fn start(args: &DemoArgs) -> Result<(crate::signals::Signals, crate::server::Server), String> {
+fn start(args: &DemoArgs) -> Result<(crate::signals::Signals, larder_server::Server), String> {
     let origin =
         origin::start(args.delay).map_err(|error| format!("cannot start the sample site: {error}"))?;
     let front = args.http.or_else(free_port).ok_or("no free port from 8080 to 8099: name one with --http")?;
@@ -45,7 +45,7 @@ fn start(args: &DemoArgs) -> Result<(crate::signals::Signals, crate::server::Ser
     Ok((signals, server))
 }
 
-fn wait(mut signals: crate::signals::Signals, server: crate::server::Server) -> ExitCode {
+fn wait(mut signals: crate::signals::Signals, server: larder_server::Server) -> ExitCode {
     while signals.wait() != crate::signals::Asked::Stop {}
     serve::stop(signals, server)
 }
