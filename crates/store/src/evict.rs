@@ -73,7 +73,8 @@ impl Queues {
         for _ in 0..queue.len() {
             let segment = queue.pop_front()?;
             let busy = segments.heat(segment).writers.load(Ordering::Acquire) != 0;
-            if !busy && !(spare_pinned && segments.pins.pinned(segment)) {
+            let spared = spare_pinned && segments.pins.pinned(segment);
+            if !busy && !spared {
                 return Some(segment);
             }
             queue.push_back(segment);

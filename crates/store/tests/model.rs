@@ -1,0 +1,382 @@
+//! The store against a plain map with a clock of its own. A small budget makes it evict: it may lose entries, but what it
+//! finds must be what was stored last, and what must be gone is gone.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use larder_store::*;
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Set { ns: u8, key: u8, len: usize, ttl: Option<u16>, flags: u32, tag: u8 },
+    Add { ns: u8, key: u8, len: usize },
+    Replace { ns: u8, key: u8, len: usize },
+    Cas { ns: u8, key: u8, len: usize, right: bool },
+    Append { ns: u8, key: u8, len: usize, front: bool },
+    Incr { ns: u8, key: u8, delta: u64, down: bool },
+    Touch { ns: u8, key: u8, ttl: Option<u16> },
+    Delete { ns: u8, key: u8 },
+    DeleteIf { ns: u8, key: u8, right: bool },
+    Stale { ns: u8, key: u8 },
+    Get { ns: u8, key: u8 },
+    Fill { ns: u8, key: u8, len: usize, commit: bool, hint: bool, ttl: Option<u16>, tag: u8 },
+    Flush { ns: u8 },
+    Purge { ns: u8, tag: u8, soft: bool },
+    Wait { ms: u16 },
+    Sweep,
+    Crowd { from: u16, number: u16 },
+    Walk { ns: u8 },
+}
+
+fn len() -> impl Strategy<Value = usize> {
+    prop_oneof![8 => 0..300usize, 3 => 300..70_000usize, 1 => 200_000..900_000usize]
+}
+
+fn ttl() -> impl Strategy<Value = Option<u16>> {
+    prop_oneof![2 => Just(None), 3 => (0..5000u16).prop_map(Some)]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let (ns, key, tag) = (0..2u8, 0..12u8, 0..4u8);
+    let at = (ns.clone(), key);
+    prop_oneof![
+        6 => (at.clone(), len(), ttl(), 0..3u32, tag.clone())
+            .prop_map(|((ns, key), len, ttl, flags, tag)| Op::Set { ns, key, len, ttl, flags, tag }),
+        2 => (at.clone(), len()).prop_map(|((ns, key), len)| Op::Add { ns, key, len }),
+        2 => (at.clone(), len()).prop_map(|((ns, key), len)| Op::Replace { ns, key, len }),
+        2 => (at.clone(), len(), any::<bool>()).prop_map(|((ns, key), len, right)| Op::Cas { ns, key, len, right }),
+        2 => (at.clone(), len(), any::<bool>()).prop_map(|((ns, key), len, front)| Op::Append { ns, key, len, front }),
+        2 => (at.clone(), any::<u64>(), any::<bool>())
+            .prop_map(|((ns, key), delta, down)| Op::Incr { ns, key, delta, down }),
+        3 => (at.clone(), ttl()).prop_map(|((ns, key), ttl)| Op::Touch { ns, key, ttl }),
+        2 => at.clone().prop_map(|(ns, key)| Op::Delete { ns, key }),
+        1 => (at.clone(), any::<bool>()).prop_map(|((ns, key), right)| Op::DeleteIf { ns, key, right }),
+        2 => at.clone().prop_map(|(ns, key)| Op::Stale { ns, key }),
+        8 => at.clone().prop_map(|(ns, key)| Op::Get { ns, key }),
+        3 => (at, len(), any::<bool>(), any::<bool>(), ttl(), tag.clone())
+            .prop_map(|((ns, key), len, commit, hint, ttl, tag)| Op::Fill { ns, key, len, commit, hint, ttl, tag }),
+        1 => ns.clone().prop_map(|ns| Op::Flush { ns }),
+        1 => (ns.clone(), tag, any::<bool>()).prop_map(|(ns, tag, soft)| Op::Purge { ns, tag, soft }),
+        3 => (0..3000u16).prop_map(|ms| Op::Wait { ms }),
+        2 => Just(Op::Sweep),
+        1 => (any::<u16>(), 1..2000u16).prop_map(|(from, number)| Op::Crowd { from, number }),
+        1 => ns.prop_map(|ns| Op::Walk { ns }),
+    ]
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    value: Vec<u8>,
+    flags: u32,
+    expires: Option<Ms>,
+    version: u64,
+    stale: bool,
+    tag: Option<u8>,
+}
+
+struct Model {
+    store: Arc<Store>,
+    known: HashMap<(u8, u8), Known>,
+    now: Ms,
+    written: u64,
+}
+
+impl Model {
+    fn new(budget: usize, policy: Policy) -> Model {
+        let store = Store::open(Options { budget, max_value: 1 << 30, policy, seed: 3, threads: 1 }).unwrap();
+        Model { store: Arc::new(store), known: HashMap::new(), now: 1_700_000_000_000, written: 0 }
+    }
+
+    /// A value that no other write has.
+    fn value(&mut self, len: usize) -> Vec<u8> {
+        self.written += 1;
+        let n = self.written;
+        (0..len as u64).map(|i| (n * 131 + i * 7 + i / 256 * n) as u8).collect()
+    }
+
+    fn expires(&self, ttl: Option<u16>) -> Option<Ms> {
+        ttl.map(|t| self.now + Ms::from(t))
+    }
+
+    /// What the store has of a key now, checked against what it may have. An eviction is noted.
+    fn check(&mut self, at: (u8, u8)) -> Option<Known> {
+        let live = self.known.get(&at).filter(|k| k.expires.is_none_or(|t| t > self.now)).cloned();
+        let entry = self.store.peek(Namespace(at.0), &[at.1], self.now);
+        match (&entry, &live) {
+            (None, _) => {
+                self.known.remove(&at);
+                return None;
+            }
+            (Some(e), None) => panic!("{at:?} should not be there: {:?}", e.info()),
+            (Some(e), Some(k)) => {
+                let value: Vec<u8> = e.chunks().flatten().copied().collect();
+                assert!(value == k.value, "{at:?}: {} bytes, not the last {} written", value.len(), k.value.len());
+                assert_eq!((e.flags(), e.expires(), e.version(), e.stale()), (k.flags, k.expires, k.version, k.stale));
+                assert_eq!(e.key(), [at.1]);
+            }
+        }
+        live
+    }
+
+    fn learn(&mut self, at: (u8, u8), value: Vec<u8>, result: Result<u64, PutError>, like: Option<&Known>) {
+        if result == Err(PutError::NotFound) && self.known.contains_key(&at) {
+            // Making room for the new value evicted the old one: as if it had gone a moment earlier.
+            assert!(self.check(at).is_none(), "{at:?} is there after all");
+            return;
+        }
+        let version = result.expect("there is room and the condition holds");
+        assert!(self.known.values().all(|k| k.version != version), "versions are unique");
+        let base = Known { value: Vec::new(), flags: 0, expires: None, version, stale: false, tag: None };
+        let like = like.cloned().map(|k| Known { stale: false, version, ..k }).unwrap_or(base);
+        self.known.insert(at, Known { value, ..like });
+    }
+
+    fn put<'a>(value: &'a [&'a [u8]]) -> Put<'a> {
+        Put { value, ..Put::default() }
+    }
+
+    fn apply(&mut self, op: Op) {
+        match op {
+            Op::Set { ns, key, len, ttl, flags, tag } => self.set(ns, key, len, ttl, flags, tag),
+            Op::Add { ns, key, len } => self.conditional(ns, key, len, |had| !had, PutError::Exists, Store::add),
+            Op::Replace { ns, key, len } => self.conditional(ns, key, len, |had| had, PutError::NotFound, Store::replace),
+            Op::Cas { ns, key, len, right } => self.cas(ns, key, len, right),
+            Op::Append { ns, key, len, front } => self.append(ns, key, len, front),
+            Op::Incr { ns, key, delta, down } => self.incr(ns, key, delta, down),
+            Op::Touch { ns, key, ttl } => self.touch(ns, key, ttl),
+            Op::Delete { ns, key } => {
+                let had = self.check((ns, key)).is_some();
+                assert_eq!(self.store.delete(Namespace(ns), &[key], self.now), had);
+                self.known.remove(&(ns, key));
+            }
+            Op::DeleteIf { ns, key, right } => {
+                let Some(k) = self.check((ns, key)) else { return };
+                assert_eq!(self.store.delete_if(Namespace(ns), &[key], k.version + u64::from(!right)), right);
+                if right {
+                    self.known.remove(&(ns, key));
+                }
+            }
+            Op::Stale { ns, key } => {
+                let had = self.check((ns, key)).is_some();
+                assert_eq!(self.store.mark_stale(Namespace(ns), &[key], self.now), had);
+                self.known.entry((ns, key)).and_modify(|k| k.stale = true);
+            }
+            Op::Get { ns, key } => {
+                let had = self.check((ns, key)).is_some();
+                assert_eq!(self.store.get(Namespace(ns), &[key], self.now).is_some(), had);
+            }
+            Op::Fill { ns, key, len, commit, hint, ttl, tag } => self.fill(ns, key, len, commit, hint, ttl, tag),
+            Op::Flush { ns } => {
+                self.store.flush(Namespace(ns), self.now);
+                self.known.retain(|at, _| at.0 != ns);
+            }
+            Op::Purge { ns, tag, soft } => self.purge(ns, tag, soft),
+            Op::Wait { ms } => self.now += Ms::from(ms),
+            Op::Sweep => {
+                self.store.sweep(self.now, 4 << 20);
+            }
+            Op::Crowd { from, number } => self.crowd(from, number),
+            Op::Walk { ns } => self.walk(ns),
+        }
+    }
+
+    fn set(&mut self, ns: u8, key: u8, len: usize, ttl: Option<u16>, flags: u32, tag: u8) {
+        let value = self.value(len);
+        let expires = self.expires(ttl);
+        let tag = (tag != 0).then_some(tag);
+        let tags: &[&[u8]] = &[&[tag.unwrap_or(0)]];
+        let put = Put { value: &[&value[..len / 2], &value[len / 2..]], flags, expires, tags: &tags[..tag.iter().len()] };
+        let result = self.store.set(Namespace(ns), &[key], put, self.now);
+        let like = Known { value: Vec::new(), flags, expires, version: 0, stale: false, tag };
+        self.learn((ns, key), value, result, Some(&like));
+    }
+
+    fn conditional(
+        &mut self,
+        ns: u8,
+        key: u8,
+        len: usize,
+        wanted: impl Fn(bool) -> bool,
+        error: PutError,
+        verb: impl Fn(&Store, Namespace, &[u8], Put<'_>, Ms) -> Result<u64, PutError>,
+    ) {
+        let had = self.check((ns, key)).is_some();
+        let value = self.value(len);
+        let result = verb(&self.store, Namespace(ns), &[key], Self::put(&[&value]), self.now);
+        if wanted(had) {
+            self.learn((ns, key), value, result, None);
+        } else {
+            assert_eq!(result, Err(error));
+        }
+    }
+
+    fn cas(&mut self, ns: u8, key: u8, len: usize, right: bool) {
+        let had = self.check((ns, key));
+        let value = self.value(len);
+        let expected = had.as_ref().map_or(1, |k| k.version + u64::from(!right));
+        let result = self.store.cas(Namespace(ns), &[key], Self::put(&[&value]), expected, self.now);
+        match (had, right) {
+            (None, _) => assert_eq!(result, Err(PutError::NotFound)),
+            (Some(_), false) => assert_eq!(result, Err(PutError::Exists)),
+            (Some(_), true) => self.learn((ns, key), value, result, None),
+        }
+    }
+
+    fn append(&mut self, ns: u8, key: u8, len: usize, front: bool) {
+        let had = self.check((ns, key));
+        let more = self.value(len);
+        let verb = if front { Store::prepend } else { Store::append };
+        let result = verb(&self.store, Namespace(ns), &[key], &[&more], self.now);
+        match had {
+            None => assert_eq!(result, Err(PutError::NotFound)),
+            Some(k) if k.value.len() + len > 4 << 20 => {
+                // Enough: half of the memory is the limit.
+                self.known.remove(&(ns, key));
+                self.store.delete(Namespace(ns), &[key], self.now);
+            }
+            Some(k) => {
+                let value = if front { [more, k.value.clone()].concat() } else { [k.value.clone(), more].concat() };
+                self.learn((ns, key), value, result, Some(&k));
+            }
+        }
+    }
+
+    fn incr(&mut self, ns: u8, key: u8, delta: u64, down: bool) {
+        let had = self.check((ns, key));
+        let verb = if down { Store::decr } else { Store::incr };
+        let result = verb(&self.store, Namespace(ns), &[key], delta, self.now);
+        let Some(k) = had else {
+            assert_eq!(result, Err(PutError::NotFound));
+            return;
+        };
+        let number: Option<u64> = std::str::from_utf8(&k.value).ok().and_then(|t| t.parse().ok());
+        match number {
+            Some(n) => {
+                let new = if down { n.saturating_sub(delta) } else { n.wrapping_add(delta) };
+                assert!(result.is_err() || result.is_ok_and(|c| c.value == new));
+                self.learn((ns, key), new.to_string().into_bytes(), result.map(|c| c.version), Some(&k));
+            }
+            None => {
+                assert_eq!(result, Err(PutError::NotNumber));
+                // Make it one, so that counters are met.
+                let result = self.store.set(Namespace(ns), &[key], Self::put(&[b"41"]), self.now);
+                self.learn((ns, key), b"41".to_vec(), result, None);
+            }
+        }
+    }
+
+    fn touch(&mut self, ns: u8, key: u8, ttl: Option<u16>) {
+        let had = self.check((ns, key)).is_some();
+        let expires = self.expires(ttl);
+        let touched = self.store.touch(Namespace(ns), &[key], expires, self.now);
+        assert!(touched == had || self.check((ns, key)).is_none());
+        self.known.entry((ns, key)).and_modify(|k| k.expires = expires);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn fill(&mut self, ns: u8, key: u8, len: usize, commit: bool, hint: bool, ttl: Option<u16>, tag: u8) {
+        let value = self.value(len);
+        let expires = self.expires(ttl);
+        let o = FillOptions { flags: 4, expires, size_hint: hint.then_some(len as u64), contiguous: len % 70_000 };
+        self.check((ns, key));
+        let store = self.store.clone();
+        let mut fill = store.fill(Namespace(ns), &[key], o, self.now).unwrap();
+        let reader = fill.reader();
+        for part in value.chunks(40_000) {
+            fill.write(part).unwrap();
+        }
+        let tag = (tag != 0).then_some(tag);
+        if let Some(t) = tag {
+            fill.set_tags(&[&[t]]);
+        }
+        if commit {
+            let result = fill.commit(None, self.now);
+            let like = Known { value: Vec::new(), flags: 4, expires, version: 0, stale: false, tag };
+            self.learn((ns, key), value.clone(), result, Some(&like));
+        } else {
+            drop(fill);
+        }
+        self.check((ns, key));
+        let mut got = Vec::new();
+        while got.len() < len {
+            got.extend_from_slice(reader.chunk_at(got.len() as u64));
+        }
+        assert!(got == value);
+    }
+
+    fn purge(&mut self, ns: u8, tag: u8, soft: bool) {
+        (0..12).for_each(|key| {
+            self.check((ns, key));
+        });
+        let tagged = |k: &Known| k.tag == Some(tag) && tag != 0;
+        let live = self.known.iter().filter(|(at, k)| at.0 == ns && tagged(k)).count() as u64;
+        assert_eq!(self.store.purge_tag(Namespace(ns), &[tag], soft, self.now), live);
+        if soft {
+            self.known.iter_mut().filter(|(at, k)| at.0 == ns && tagged(k)).for_each(|(_, k)| k.stale = true);
+        } else {
+            self.known.retain(|at, k| at.0 != ns || !tagged(k));
+        }
+    }
+
+    /// Others need the memory.
+    fn crowd(&mut self, from: u16, number: u16) {
+        for n in from..from.saturating_add(number) {
+            let value = [n as u8; 1500];
+            self.store.set(Namespace(9), &n.to_be_bytes(), Self::put(&[&value]), self.now).unwrap();
+        }
+    }
+
+    fn walk(&mut self, ns: u8) {
+        let mut expected: Vec<u8> = (0..12).filter(|key| self.check((ns, *key)).is_some()).collect();
+        let mut seen = Vec::new();
+        let mut cursor = Some(Cursor::START);
+        while let Some(c) = cursor {
+            cursor = self.store.scan(Namespace(ns), c, 500, &mut |key, info| {
+                if info.expires.is_none_or(|t| t > self.now) {
+                    seen.push(key[0]);
+                }
+                Keep::Keep
+            });
+        }
+        seen.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(seen, expected);
+    }
+}
+
+fn run(policy: Policy, ops: Vec<Op>) {
+    let mut model = Model::new(9 << 20, policy);
+    ops.into_iter().for_each(|op| model.apply(op));
+    for at in (0..2).flat_map(|ns| (0..12).map(move |key| (ns, key))) {
+        model.check(at);
+    }
+    let items = |ns| model.store.stats(Namespace(ns)).items;
+    let known = model.known.len() as u64;
+    assert!(items(0) + items(1) >= known);
+    // When everything is gone the accounts are even.
+    (0..10).for_each(|ns| model.store.flush(Namespace(ns), model.now));
+    (0..20).for_each(|i| {
+        model.store.sweep(model.now + i * 2000, 64 << 20);
+    });
+    for ns in 0..10 {
+        let s = model.store.stats(Namespace(ns));
+        assert_eq!((s.items, s.bytes), (0, 0), "namespace {ns}");
+    }
+    let t = model.store.totals();
+    assert_eq!((t.chained, t.staging, t.limbo), (0, 0, 0), "{t:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, max_shrink_iters: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn s3fifo_never_lies(ops in prop::collection::vec(op(), 1..250)) {
+        run(Policy::S3Fifo, ops);
+    }
+
+    #[test]
+    fn fifo_never_lies(ops in prop::collection::vec(op(), 1..150)) {
+        run(Policy::Fifo, ops);
+    }
+}
