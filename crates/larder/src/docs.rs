@@ -5,8 +5,9 @@ use std::{fmt::Write as _, process::ExitCode};
 use crate::{
     cli::DocsPage,
     config::{
+        item,
         options::{Kind, Opt, Section},
-        presets, reader,
+        presets,
     },
     exit,
 };
@@ -117,7 +118,7 @@ fn value(opt: &Opt) -> String {
         Kind::Table(_, Some(key)) => format!("its `{key}`, or a table"),
         Kind::Table(_, None) => "table".to_owned(),
         Kind::Tables(_) => "tables".to_owned(),
-        kind => reader::expected(kind).replace('|', "\\|"),
+        kind => item::expected(kind).replace('|', "\\|"),
     };
     if opt.list { format!("{one}, or a list") } else { one }
 }

@@ -18,10 +18,11 @@ use larder_server::settings::{
 };
 
 use super::{
+    item::default_items,
     options::Section,
     presets,
     problem::{Place, Problem, Report},
-    reader::{Values, default_items},
+    reader::Values,
     value::OriginUrl,
 };
 

@@ -11,6 +11,7 @@ use std::{
 use larder_server::settings::Settings;
 
 mod build;
+pub(crate) mod item;
 pub(crate) mod options;
 pub(crate) mod presets;
 pub(crate) mod problem;

@@ -1,3 +1,5 @@
+use regex::Regex;
+
 use super::*;
 
 fn site(hosts: &[&str]) -> Site {
@@ -137,10 +139,7 @@ fn ignored_cookies_neither_bypass_nor_count() {
     assert!(matches!(policy.significant_cookies(b"a=1; b=2"), Cow::Borrowed(b"a=1; b=2")));
 }
 
-fn request<'a>(
-    path: &'a str,
-    any: &'a dyn Fn(&str, &mut dyn FnMut(&[u8]) -> bool) -> bool,
-) -> RequestView<'a> {
+fn request<'a>(path: &'a str, any: &'a AnyField<'a>) -> RequestView<'a> {
     RequestView { method: "GET", path, any }
 }
 

@@ -1,0 +1,158 @@
+//! One value of an option: from its text to its type, and what a text should have been.
+
+use std::{path::PathBuf, time::Duration};
+
+use larder_server::settings::{CookiePattern, Glob, HostPattern, Net, Pattern, StatusTtl};
+use regex::Regex;
+
+use super::{
+    options::{Kind, Opt},
+    problem::nearest,
+    value::{self, OriginUrl},
+};
+
+/// One value of an option, in its own type.
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    Bool(bool),
+    Number(u64),
+    Text(String),
+    Address(std::net::SocketAddr),
+    Net(Net),
+    Host(HostPattern),
+    Glob(Glob),
+    Cookie(CookiePattern),
+    Regex(Regex),
+    HeaderMatch(String, Glob),
+    Origin(OriginUrl),
+    StatusTtl(StatusTtl),
+    Parameter(Pattern),
+}
+
+/// Types that an option's value can be asked for as.
+pub(crate) trait FromItem: Sized {
+    fn from_item(item: &Item) -> Option<Self>;
+}
+
+macro_rules! from_item {
+    ($($type:ty: $pattern:pat => $value:expr),* $(,)?) => {
+        $(impl FromItem for $type {
+            fn from_item(item: &Item) -> Option<Self> {
+                match item { $pattern => Some($value), _ => None }
+            }
+        })*
+    };
+}
+
+from_item! {
+    bool: Item::Bool(on) => *on,
+    u64: Item::Number(number) => *number,
+    u32: Item::Number(number) => u32::try_from(*number).unwrap_or(u32::MAX),
+    usize: Item::Number(number) => usize::try_from(*number).unwrap_or(usize::MAX),
+    Duration: Item::Number(ms) => Duration::from_millis(*ms),
+    String: Item::Text(text) => text.clone(),
+    PathBuf: Item::Text(text) => PathBuf::from(text),
+    std::net::SocketAddr: Item::Address(address) => *address,
+    Net: Item::Net(net) => *net,
+    HostPattern: Item::Host(host) => host.clone(),
+    Glob: Item::Glob(glob) => glob.clone(),
+    CookiePattern: Item::Cookie(cookie) => cookie.clone(),
+    Regex: Item::Regex(regex) => regex.clone(),
+    (String, Glob): Item::HeaderMatch(name, glob) => (name.clone(), glob.clone()),
+    OriginUrl: Item::Origin(url) => url.clone(),
+    StatusTtl: Item::StatusTtl(ttl) => *ttl,
+    Pattern: Item::Parameter(pattern) => pattern.clone(),
+}
+
+/// The default of an option, typed. Empty: none.
+pub(crate) fn default_items(opt: &Opt) -> Vec<Item> {
+    let texts: Vec<&str> =
+        if opt.list { opt.default.split_whitespace().collect() } else { vec![opt.default] };
+    texts.into_iter().filter(|text| !text.is_empty()).filter_map(|text| parse(opt.kind, text).ok()).collect()
+}
+
+/// One value from its text.
+pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
+    match kind {
+        Kind::Bool => text.parse().map(Item::Bool).map_err(|_| expected(kind)),
+        Kind::Count(min, max) => {
+            let number = text.trim().parse().map_err(|_| expected(kind))?;
+            if (min..=max).contains(&number) { Ok(Item::Number(number)) } else { Err(expected(kind)) }
+        }
+        Kind::Size(min, max) => {
+            let bytes = value::size(text)?;
+            if (min..=max).contains(&bytes) { Ok(Item::Number(bytes)) } else { Err(expected(kind)) }
+        }
+        Kind::Time(min, max) => {
+            let ms = u64::try_from(value::duration(text)?.as_millis()).unwrap_or(u64::MAX);
+            if (min..=max).contains(&ms) { Ok(Item::Number(ms)) } else { Err(expected(kind)) }
+        }
+        Kind::Text => Ok(Item::Text(text.to_owned())),
+        Kind::File if text.is_empty() => Err(expected(kind)),
+        Kind::File => Ok(Item::Text(text.to_owned())),
+        Kind::Choice(words) if words.contains(&text) => Ok(Item::Text(text.to_owned())),
+        Kind::Choice(words) => Err(match nearest(text, words.iter().copied()) {
+            Some(near) => format!("{}; did you mean \"{near}\"?", expected(kind)),
+            None => expected(kind),
+        }),
+        Kind::Address => value::address(text).map(Item::Address),
+        Kind::Net => Net::parse(text).map(Item::Net).ok_or_else(|| expected(kind)),
+        Kind::Host => HostPattern::parse(text).map(Item::Host).ok_or_else(|| expected(kind)),
+        Kind::Glob => Ok(Item::Glob(Glob::new(text))),
+        Kind::Parameter => match text.trim_end_matches('*') {
+            name if name.contains(['*', '&', '=', '?', '#']) => Err(expected(kind)),
+            _ => Ok(Item::Parameter(Pattern::parse(text))),
+        },
+        Kind::Cookie => Ok(Item::Cookie(CookiePattern::new(text))),
+        Kind::Token if value::is_token(text) => Ok(Item::Text(text.to_owned())),
+        Kind::Token => Err(expected(kind)),
+        Kind::StatusTtl => value::status_ttl(text).map(Item::StatusTtl),
+        Kind::Regex => Regex::new(text).map(Item::Regex).map_err(|error| regex_problem(&error)),
+        Kind::HeaderMatch => value::header_match(text).map(|(name, glob)| Item::HeaderMatch(name, glob)),
+        Kind::HeaderLine => value::header_line(text).map(Item::Text),
+        Kind::Origin => value::origin_url(text).map(Item::Origin),
+        Kind::Table(_, Some(_)) | Kind::Table(_, None) | Kind::Tables(_) => Err(expected(kind)),
+    }
+}
+
+/// The last line of what the regex crate says: the reason, without the drawing above it.
+fn regex_problem(error: &regex::Error) -> String {
+    let text = error.to_string();
+    let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    format!("a regular expression ({reason})")
+}
+
+/// What a value of this kind looks like.
+pub(crate) fn expected(kind: Kind) -> String {
+    match kind {
+        Kind::Bool => "true or false".to_owned(),
+        Kind::Count(min, max) => format!("a number from {min} to {max}"),
+        Kind::Size(min, max) => {
+            format!("a size from \"{}\" to \"{}\"", value::show_size(min), value::show_size(max))
+        }
+        Kind::Time(min, max) => {
+            let show = |ms| value::show_duration(Duration::from_millis(ms));
+            format!("a duration from \"{}\" to \"{}\"", show(min), show(max))
+        }
+        Kind::Text => "a text".to_owned(),
+        Kind::File => "a path".to_owned(),
+        Kind::Choice(words) => format!("one of \"{}\"", words.join("\", \"")),
+        Kind::Address => "an address and port such as \"127.0.0.1:8080\"".to_owned(),
+        Kind::Net => "an address or network such as \"127.0.0.1\" or \"10.0.0.0/8\"".to_owned(),
+        Kind::Host => "a host such as \"example.org\" or \"*.example.org\"".to_owned(),
+        Kind::Glob => "a pattern such as \"/api/*\"".to_owned(),
+        Kind::Parameter => "a parameter name, or how names begin: \"utm_*\"".to_owned(),
+        Kind::Cookie => "a cookie name or pattern such as \"*_session\"".to_owned(),
+        Kind::Token => "a name such as \"GET\" or \"X-Header\"".to_owned(),
+        Kind::StatusTtl => {
+            "a time such as \"10s\", with a status before it or not: \"404 10s\", \"5xx 1s\"".to_owned()
+        }
+        Kind::Regex => "a regular expression".to_owned(),
+        Kind::HeaderMatch => "a header to match such as \"X-Api-Key: *\"".to_owned(),
+        Kind::HeaderLine => "a header line such as \"X-Cached-By: larder\"".to_owned(),
+        Kind::Origin => "an origin such as \"http://127.0.0.1:9000\"".to_owned(),
+        Kind::Table(_, Some(key)) => format!("a text (its `{key}`) or a table"),
+        Kind::Table(_, None) => "a table".to_owned(),
+        Kind::Tables(_) => "tables, each under its own header in double brackets".to_owned(),
+    }
+}

@@ -1,0 +1,198 @@
+//! Rules: which requests, and what becomes of them. A rule's action overlays the site's policy field by field.
+
+use std::{borrow::Cow, sync::Arc};
+
+use larder_proto::{
+    http::query::Pattern,
+    rules::{Policy, RefreshPattern, StatusTtl},
+};
+use regex::Regex;
+
+use super::patterns::{CookiePattern, Glob, cookies};
+
+/// Whether any field line of this name (any case) satisfies the test.
+pub type AnyField<'a> = dyn Fn(&str, &mut dyn FnMut(&[u8]) -> bool) -> bool + 'a;
+
+/// What a rule looks at in a request.
+pub struct RequestView<'a> {
+    /// As sent: case counts.
+    pub method: &'a str,
+    /// Path without query, as sent (not percent-decoded).
+    pub path: &'a str,
+    /// Its header fields.
+    pub any: &'a AnyField<'a>,
+}
+
+/// When a rule applies: all that is given must match.
+#[derive(Clone, Debug, Default)]
+pub struct Matcher {
+    /// One of these over the whole path without query; empty: any path.
+    pub paths: Vec<Glob>,
+    /// Anywhere in the path without query.
+    pub path_regex: Option<Regex>,
+    /// One of these; empty: any method.
+    pub methods: Vec<String>,
+    /// A cookie of the request.
+    pub cookie: Option<CookiePattern>,
+    /// A field line of the request: name, and glob over its value.
+    pub header: Option<(String, Glob)>,
+}
+
+impl Matcher {
+    /// Whether the request is one of those meant.
+    pub fn matches(&self, request: &RequestView<'_>) -> bool {
+        (self.paths.is_empty() || self.paths.iter().any(|glob| glob.matches(request.path.as_bytes())))
+            && (self.methods.is_empty() || self.methods.iter().any(|method| method == request.method))
+            && self.path_regex.as_ref().is_none_or(|regex| regex.is_match(request.path))
+            && self.cookie.as_ref().is_none_or(|pattern| {
+                (request.any)("cookie", &mut |line| {
+                    cookies(line).any(|(name, value)| pattern.matches(name, value))
+                })
+            })
+            && self
+                .header
+                .as_ref()
+                .is_none_or(|(name, glob)| (request.any)(name, &mut |value| glob.matches(value)))
+    }
+}
+
+/// A condition and what it changes.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// When.
+    pub matcher: Matcher,
+    /// What.
+    pub action: RuleAction,
+    /// `action` over the site's defaults, ready for the common case that only this rule matches.
+    pub alone: Arc<RulePolicy>,
+}
+
+impl Rule {
+    /// `defaults`: those of the site the rule belongs to.
+    pub fn new(matcher: Matcher, action: RuleAction, defaults: &RulePolicy) -> Rule {
+        let alone = Arc::new(action.over(defaults));
+        Rule { matcher, action, alone }
+    }
+}
+
+/// What becomes of a request and its response.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RulePolicy {
+    /// Straight to the origin: nothing is looked up, nothing is stored.
+    pub pass: bool,
+    /// A request with one of these cookies (and not ignored) is passed: the anonymous-visitor rule.
+    pub bypass_cookies: Arc<[CookiePattern]>,
+    /// Cookies treated as if they were not there; see `significant_cookies`.
+    pub ignore_cookies: Arc<[Glob]>,
+    /// Query parameters left out of key and request.
+    pub drop_query: Arc<[Pattern]>,
+    /// Query parameters sorted in key and request.
+    pub sort_query: bool,
+    /// Larger bodies are delivered and not stored.
+    pub max_object: u64,
+    /// What RFC 9111 leaves to the operator.
+    pub cache: Policy,
+}
+
+impl Default for RulePolicy {
+    fn default() -> Self {
+        RulePolicy {
+            pass: false,
+            bypass_cookies: Arc::new([]),
+            ignore_cookies: Arc::new([]),
+            drop_query: Arc::new([]),
+            sort_query: false,
+            max_object: 1 << 30,
+            cache: Policy::default(),
+        }
+    }
+}
+
+impl RulePolicy {
+    /// Whether a `Cookie` line makes the request one to pass.
+    pub fn bypassed_by(&self, line: &[u8]) -> bool {
+        !self.bypass_cookies.is_empty()
+            && cookies(line).any(|(name, value)| {
+                self.bypass_cookies.iter().any(|pattern| pattern.matches(name, value))
+                    && !self.ignores_cookie(name)
+            })
+    }
+
+    /// Whether a cookie is treated as if it were not there.
+    pub fn ignores_cookie(&self, name: &[u8]) -> bool {
+        self.ignore_cookies.iter().any(|glob| glob.matches(name))
+    }
+
+    /// A `Cookie` value without the ignored cookies: what `Vary: Cookie` compares, and what the origin is sent with a
+    /// request whose answer may be stored. Borrowed when none is ignored; empty when all are.
+    pub fn significant_cookies<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.ignore_cookies.is_empty() || !cookies(line).any(|(name, _)| self.ignores_cookie(name)) {
+            return Cow::Borrowed(line);
+        }
+        let pairs = line.split(|&b| b == b';').map(<[u8]>::trim_ascii).filter(|pair| !pair.is_empty());
+        let kept: Vec<&[u8]> =
+            pairs.filter(|pair| cookies(pair).any(|(name, _)| !self.ignores_cookie(name))).collect();
+        Cow::Owned(kept.join(&b"; "[..]))
+    }
+}
+
+/// Declares the overlay of a policy: the same fields, each optional, and the two ways to combine them.
+macro_rules! overlay {
+    ($(#[$doc:meta])* $name:ident over $target:ident { $($field:ident: $type:ty),* $(,)? } $(nested { $($inner:ident: $inner_type:ty),* })?) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $name {
+            $(#[allow(missing_docs)] pub $field: Option<$type>,)*
+            $($(#[allow(missing_docs)] pub $inner: $inner_type,)*)?
+        }
+
+        impl $name {
+            /// Takes from `other` what is not set here.
+            pub fn fill_from(&mut self, other: &$name) {
+                $(if self.$field.is_none() { self.$field.clone_from(&other.$field); })*
+                $($(self.$inner.fill_from(&other.$inner);)*)?
+            }
+
+            /// `base` with what is set here.
+            pub fn over(&self, base: &$target) -> $target {
+                let mut out = base.clone();
+                $(if let Some(value) = &self.$field { out.$field = value.clone(); })*
+                $($(out.$inner = self.$inner.over(&base.$inner);)*)?
+                out
+            }
+        }
+    };
+}
+
+overlay! {
+    /// What a rule sets of `RulePolicy`; fields are described there. None: not this rule's concern.
+    RuleAction over RulePolicy {
+        pass: bool,
+        bypass_cookies: Arc<[CookiePattern]>,
+        ignore_cookies: Arc<[Glob]>,
+        drop_query: Arc<[Pattern]>,
+        sort_query: bool,
+        max_object: u64,
+    } nested { cache: CacheAction }
+}
+
+overlay! {
+    /// What a rule sets of `larder_proto::rules::Policy`; fields are described there. None: not this rule's concern.
+    CacheAction over Policy {
+        ttl: Option<u32>,
+        status_ttl: Vec<StatusTtl>,
+        grace: Option<u32>,
+        keep: Option<u32>,
+        disconnected: u32,
+        refresh: Option<RefreshPattern>,
+        allow_set_cookie: bool,
+        allow_authorization: bool,
+        force_cache: bool,
+        stale_against_origin: bool,
+        honour_client_cc: bool,
+        targets: Vec<String>,
+        surrogate: bool,
+        strip_s_maxage: bool,
+        vary_cookies: Vec<String>,
+    }
+}
