@@ -106,10 +106,10 @@ impl Writer {
     }
 
     fn take(&mut self, message: Message) {
-        if self.shared.reopen.swap(false, Ordering::AcqRel) {
-            if let Err(error) = self.sink.reopen() {
-                eprintln!("larder: the access log cannot be opened again, the old file is used: {error}");
-            }
+        if self.shared.reopen.swap(false, Ordering::AcqRel)
+            && let Err(error) = self.sink.reopen()
+        {
+            eprintln!("larder: the access log cannot be opened again, the old file is used: {error}");
         }
         let Message::Batch(batch) = message else { return };
         match self.sink.write(&batch.bytes) {

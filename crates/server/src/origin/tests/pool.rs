@@ -1,7 +1,4 @@
-use std::{
-    cell::RefCell,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::{sync::Notify, task::spawn_local};
 
@@ -319,13 +316,13 @@ fn idle_connections_are_limited_and_the_youngest_is_used_first() {
         })
         .await;
         let origin = origin_with(&server, |settings| settings.idle_connections = 2);
-        let heads = RefCell::new(Vec::new());
+        let mut heads = Vec::new();
         for _ in 0..3 {
             // An unread answer of one byte: not yet complete, so each needs its own connection.
-            heads.borrow_mut().push(get(&origin, "/").await.expect("head"));
+            heads.push(get(&origin, "/").await.expect("head"));
         }
         let mut numbers = Vec::new();
-        for mut response in heads.into_inner() {
+        for mut response in heads {
             numbers.push(read(&mut response).await.expect("content"));
         }
         assert_eq!(numbers, ["0", "1", "2"]);

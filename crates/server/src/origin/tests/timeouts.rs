@@ -158,7 +158,8 @@ async fn the_origin_is_not_blamed_while_the_client_is_slow() {
         while upload.frame().await.is_some() {}
         std::future::pending::<()>().await;
     };
-    let (late, ()) = tokio::join!(patiently(hyper, &progress, limit, None), client);
+    let both = async { tokio::join!(patiently(hyper, &progress, limit, None), client) };
+    let (late, ()) = tokio::time::timeout(Duration::from_secs(1000), both).await.expect("the upload stalls");
     assert_eq!(late, Err(Late::Silent));
     assert_eq!(started.elapsed().as_secs(), 85, "10 seconds after the end of the upload");
 }
