@@ -374,7 +374,12 @@ const POLICY: &[Opt] = &[
         "",
         "A request with one of these cookies is passed: it is not anonymous.",
     ),
-    list("ignore_cookies", Kind::Glob, "", "Cookies treated as if they were not there."),
+    list(
+        "ignore_cookies",
+        Kind::Glob,
+        "",
+        "Cookies treated as if they were not there, also for the origin; requests that are passed keep them. `*`: all that `bypass_cookies` and `vary_cookies` do not name.",
+    ),
     list(
         "vary_cookies",
         Kind::Token,

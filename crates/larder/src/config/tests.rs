@@ -384,6 +384,8 @@ fn presets_set_what_their_sites_need() {
     let wordpress = policy_of(&with_preset("wordpress"), "/", "");
     assert_eq!(wordpress.cache.refresh, Some(RefreshPattern { min: 60, percent: 10, max: 3600 }));
     assert_eq!(wordpress.cache.vary_cookies, [""], "no cookie counts");
+    assert_eq!(&*wordpress.significant_cookies(b"wordpress_test_cookie=1; _ga=2"), b"");
+    assert_eq!(&*mediawiki.significant_cookies(b"_ga=2; mf_useformat=mobile"), b"mf_useformat=mobile");
 }
 
 #[test]

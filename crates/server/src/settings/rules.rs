@@ -82,7 +82,7 @@ pub struct RulePolicy {
     pub pass: bool,
     /// A request with one of these cookies (and not ignored) is passed: the anonymous-visitor rule.
     pub bypass_cookies: Arc<[CookiePattern]>,
-    /// Cookies treated as if they were not there; see `significant_cookies`.
+    /// Cookies treated as if they were not there, unless the request is passed; see `significant_cookies`.
     pub ignore_cookies: Arc<[Glob]>,
     /// Query parameters left out of key and request.
     pub drop_query: Arc<[Pattern]>,
@@ -118,9 +118,19 @@ impl RulePolicy {
             })
     }
 
-    /// Whether a cookie is treated as if it were not there.
+    /// Whether a cookie is treated as if it were not there. A lone `*` means all that no other list names.
     pub fn ignores_cookie(&self, name: &[u8]) -> bool {
-        self.ignore_cookies.iter().any(|glob| glob.matches(name))
+        let listed = self.ignore_cookies.iter().filter(|glob| glob.as_str() != "*");
+        if listed.into_iter().any(|glob| glob.matches(name)) {
+            return true;
+        }
+        self.ignore_cookies.iter().any(|glob| glob.as_str() == "*") && !self.names_cookie(name)
+    }
+
+    /// Whether a cookie makes a request one to pass, or selects a variant.
+    fn names_cookie(&self, name: &[u8]) -> bool {
+        self.bypass_cookies.iter().any(|pattern| pattern.name.matches(name))
+            || self.cache.vary_cookies.iter().any(|held| held.as_bytes() == name)
     }
 
     /// A `Cookie` value without the ignored cookies: what `Vary: Cookie` compares, and what the origin is sent with a

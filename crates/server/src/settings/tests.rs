@@ -139,6 +139,19 @@ fn ignored_cookies_neither_bypass_nor_count() {
     assert!(matches!(policy.significant_cookies(b"a=1; b=2"), Cow::Borrowed(b"a=1; b=2")));
 }
 
+#[test]
+fn a_lone_star_ignores_what_no_other_list_names() {
+    let policy = RulePolicy {
+        bypass_cookies: Arc::new([CookiePattern::new("session_*")]),
+        ignore_cookies: Arc::new([Glob::new("*"), Glob::new("session_test")]),
+        cache: Policy { vary_cookies: vec!["view".to_owned()], ..Policy::default() },
+        ..RulePolicy::default()
+    };
+    assert!(policy.bypassed_by(b"a=1; session_x=2"));
+    assert!(!policy.bypassed_by(b"a=1; session_test=2"));
+    assert_eq!(&*policy.significant_cookies(b"a=1; view=m; session_test=1"), b"view=m");
+}
+
 fn request<'a>(path: &'a str, any: &'a AnyField<'a>) -> RequestView<'a> {
     RequestView { method: "GET", path, any }
 }
