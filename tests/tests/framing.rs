@@ -59,7 +59,7 @@ refused! {
         "POST / HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n";
     chunked_in_quotes: 400, "POST / HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: \"chunked\"\r\n\r\n0\r\n\r\n";
     transfer_encoding_without_a_value: 400, "POST / HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding:\r\n\r\n";
-    a_coding_we_do_not_know: 501, "POST / HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: gzip\r\n\r\n";
+    a_coding_without_chunked_at_the_end: 400, "POST / HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: gzip\r\n\r\n";
     gzip_before_chunked: 501,
         "POST / HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n";
     transfer_encoding_in_http_1_0: 400, "POST / HTTP/1.0\r\nHost: site.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";

@@ -55,14 +55,26 @@ fn values_cannot_be_shifted_between_fields() {
 
 #[test]
 fn accept_encoding_is_compared_by_what_it_accepts() {
-    let (origin, larder) = varying("Vary: Accept-Encoding", &["accept-encoding"]);
+    let origin = Origin::start(|seen, reply| {
+        let brotli = seen.fields.joined("accept-encoding").to_ascii_lowercase().contains("br");
+        let fields = ["Cache-Control: max-age=60", "Vary: Accept-Encoding", "Content-Encoding: br"];
+        if brotli {
+            reply.ok(&fields, "(brotli)")
+        } else {
+            reply.ok(&fields[..2], "plain")
+        };
+    });
+    let larder = Larder::before(&origin.url());
     get_with(larder.addr(), "/", &["Accept-Encoding: gzip, br"]);
     for same in ["br,gzip", "gzip;q=1.0, br", "GZIP, BR"] {
         get_with(larder.addr(), "/", &[&format!("Accept-Encoding: {same}")]).assert_hit();
     }
     assert_eq!(origin.count(), 1);
-    assert!(!get_with(larder.addr(), "/", &["Accept-Encoding: identity"]).is_hit());
-    assert!(!get_with(larder.addr(), "/", &["Accept-Encoding: gzip;q=0"]).text().contains("br"));
+    for other in ["identity", "gzip", "br;q=0", "gzip, br;q=0.0"] {
+        let answer = get_with(larder.addr(), "/", &[&format!("Accept-Encoding: {other}")]);
+        assert!(!answer.is_hit() || answer.text() == "plain", "{other}: {answer:?}");
+    }
+    assert_eq!(get(larder.addr(), "/").text(), "plain");
 }
 
 #[test]
@@ -118,7 +130,9 @@ fn a_page_may_change_what_it_varies_on() {
     get_with(larder.addr(), "/", &["X-A: 1", "X-B: 1"]);
     assert_eq!(get_with(larder.addr(), "/", &["X-A: 2", "X-B: 2"]).text(), "2");
     assert_eq!(get_with(larder.addr(), "/", &["X-A: 3", "X-B: 3"]).text(), "3");
-    assert_eq!(get_with(larder.addr(), "/", &["X-A: 4", "X-B: 3"]).assert_hit().text(), "3");
+    // Whether the old list still counts is left open; what is asked for again as it was is a hit.
+    assert_eq!(get_with(larder.addr(), "/", &["X-A: 3", "X-B: 3"]).assert_hit().text(), "3");
+    assert_eq!(get_with(larder.addr(), "/", &["X-A: 4", "X-B: 4"]).text(), "4");
 }
 
 #[test]
