@@ -181,7 +181,7 @@ const HTTP: &[Opt] = &[
         "access_log",
         Kind::Table(Section::AccessLog, Some("path")),
         "",
-        "Where every request is logged: a path, `-` for standard output, or a table.",
+        "Where every request is logged: a path, or `-` for standard output.",
     ),
     opt("limits", Kind::Table(Section::Limits, None), "", "What protects the server from its clients."),
     opt("x_cache", Kind::Bool, "true", "Send `X-Cache` and `X-Cache-Lookup`."),
@@ -254,7 +254,7 @@ const SITE: &[Opt] = &[
         list: false,
         default: "",
         required: true,
-        help: "Where the pages come from: `http://host:port`, or a table.",
+        help: "Where the pages come from: `http://host:port`.",
     },
     opt(
         "preset",
