@@ -2,7 +2,7 @@
 //!
 //! Clients ask for pages of a set three times as large as the memory, in a skewed order, while the origin goes from one
 //! fault to the next. Every body is a function of its URL, so each is checked whole. What a client may see of a fault: an
-//! error status, or an answer that visibly breaks off. Never a 200 that looks complete and is not.
+//! error status, or an answer that visibly breaks off once it has begun. Never a 200 that looks complete and is not.
 
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
@@ -19,9 +19,12 @@ use std::time::{Duration, Instant};
 /// The least that is worth running with.
 const BUDGET: u64 = 32 << 20;
 
-/// What the process may take beside its budget: its own code (large in a debug build), stacks, and buffers of the
-/// connections open at once.
-const ALLOWANCE: u64 = 40 << 20;
+/// What the process may take beside its budget and what it has when idle: buffers of the connections open at once, and what
+/// the allocator keeps of them. Measured: 21 MiB, the same after 3 rounds of all faults as after the first load.
+const ALLOWANCE: u64 = 32 << 20;
+
+/// How much more memory may be resident after all faults than before the first.
+const GROWTH: u64 = 12 << 20;
 
 /// Pages asked for: about 100 MB.
 const PAGES: u64 = 2500;
@@ -50,6 +53,7 @@ struct Tally {
     hits: AtomicU32,
     errors: AtomicU32,
     broken: AtomicU32,
+    unanswered: AtomicU32,
 }
 
 impl Tally {
@@ -58,7 +62,16 @@ impl Tally {
     }
 
     fn failed(&self) -> u32 {
-        self.errors.load(Ordering::Relaxed) + self.broken.load(Ordering::Relaxed)
+        [&self.errors, &self.broken, &self.unanswered]
+            .iter()
+            .map(|counter| counter.load(Ordering::Relaxed))
+            .sum()
+    }
+
+    /// A fault of the origin is no reason to say nothing at all: while no byte has left, there is still time for a 502.
+    #[track_caller]
+    fn assert_all_answered(&self, phase: &str) {
+        assert_eq!(self.unanswered.load(Ordering::Relaxed), 0, "{phase}: closed without an answer: {self:?}");
     }
 }
 
@@ -116,10 +129,12 @@ fn judge(target: &str, outcome: Result<Answer, WireError>, tally: &Tally) -> boo
             Tally::add(&tally.broken);
             false
         }
-        // Between two answers the connection may end only when the answer before has said so.
-        Err(error @ (WireError::Closed | WireError::Timeout(_) | WireError::Malformed(_))) => {
-            panic!("{target}: {error:?}")
+        // Counted, so that what else is wrong shows first.
+        Err(WireError::Closed) => {
+            Tally::add(&tally.unanswered);
+            false
         }
+        Err(error @ (WireError::Timeout(_) | WireError::Malformed(_))) => panic!("{target}: {error:?}"),
     }
 }
 
@@ -168,9 +183,10 @@ fn none_asked() -> Vec<bool> {
     vec![false; usize::try_from(PAGES).unwrap()]
 }
 
-fn assert_within_budget(larder: &Larder, phase: &str) {
+fn assert_within_budget(larder: &Larder, phase: &str, idle: u64) {
     let peak = larder.usage().peak_rss;
-    assert!(peak <= BUDGET + ALLOWANCE, "{phase}: {} MiB resident", peak >> 20);
+    let allowed = BUDGET + idle + ALLOWANCE;
+    assert!(peak <= allowed, "{phase}: {} MiB resident, {} MiB allowed", peak >> 20, allowed >> 20);
 }
 
 #[test]
@@ -180,11 +196,13 @@ fn an_origin_that_fails_under_load() {
     let origin = FaultOrigin::start();
     let larder = larder_before(&origin);
     let asked = Mutex::new(none_asked());
+    let idle = larder.usage().rss;
 
     let well = under_load(&larder, 1, &asked, || thread::sleep(PHASE));
     assert_eq!(well.failed(), 0, "without a fault: {well:?}");
     assert!(well.hits.load(Ordering::Relaxed) > 0, "nothing is cached: {well:?}");
-    let descriptors = larder.usage().descriptors;
+    let loaded = larder.usage();
+    let mut tallies = Vec::new();
 
     let faults = [
         ("hanging", Mode::Hung),
@@ -207,15 +225,26 @@ fn an_origin_that_fails_under_load() {
         origin.settle();
         assert!(origin.spoiled() > spoiled && tally.failed() > 0, "{phase} met nobody: {tally:?}");
         assert_all_well(&larder, phase, &asked);
-        assert_within_budget(&larder, phase);
+        assert_within_budget(&larder, phase, idle);
+        tallies.push((phase, tally));
     }
-    killed_and_flapping(&origin, &larder, &asked);
+    tallies.extend(killed_and_flapping(&origin, &larder, &asked));
+    assert_within_budget(&larder, "flapping", idle);
+    let rss = larder.usage().rss;
+    assert!(rss <= loaded.rss + GROWTH, "memory is lost: {} MiB, {} MiB before", rss >> 20, loaded.rss >> 20);
 
     // Nothing is left open but what is pooled: 32 connections for each of two threads, and a few more.
-    wait_until("descriptors to be closed", || larder.usage().descriptors <= descriptors + 80);
+    wait_until("descriptors to be closed", || larder.usage().descriptors <= loaded.descriptors + 80);
+    for (phase, tally) in tallies {
+        tally.assert_all_answered(phase);
+    }
 }
 
-fn killed_and_flapping(origin: &FaultOrigin, larder: &Larder, asked: &Mutex<Vec<bool>>) {
+fn killed_and_flapping(
+    origin: &FaultOrigin,
+    larder: &Larder,
+    asked: &Mutex<Vec<bool>>,
+) -> [(&'static str, Tally); 2] {
     let killed = under_load(larder, 20, asked, || {
         origin.kill();
         thread::sleep(PHASE);
@@ -236,12 +265,13 @@ fn killed_and_flapping(origin: &FaultOrigin, larder: &Larder, asked: &Mutex<Vec<
     println!("flapping: {flapping:?}");
     assert!(flapping.right.load(Ordering::Relaxed) > 0, "flapping: {flapping:?}");
     assert_all_well(larder, "flapping", asked);
-    assert_within_budget(larder, "flapping");
+    [("killed", killed), ("flapping", flapping)]
 }
 
 /// The same page over and over, each time cut elsewhere: a cut one is never kept, and the first whole one is.
 #[test]
 fn a_cut_page_is_never_kept() {
+    let mut tallies = Vec::new();
     // What hangs takes its timeout each time.
     for (mode, pages) in
         [(Mode::ShortLength, 40), (Mode::ShortChunks, 40), (Mode::Reset, 40), (Mode::HungMidBody, 4)]
@@ -254,17 +284,22 @@ fn a_cut_page_is_never_kept() {
             let mut wire = larder.connect();
             judge(&page, wire.send_get(&page, &["Host: site.test"]).try_read_for("GET"), &tally);
             assert_eq!(tally.failed(), 1, "{mode:?} {page}: {tally:?}");
+            tallies.push((mode, tally));
             origin.set(Mode::Well);
             let whole = larder.connect().get(&page, &[]);
             whole.assert_status(200).assert_forwarded();
             assert_right(&page, &whole);
         }
     }
+    for (mode, tally) in tallies {
+        tally.assert_all_answered(&format!("{mode:?}"));
+    }
 }
 
 /// Readers who wait for the same fetch all learn that it failed, and the next one is served.
 #[test]
 fn waiters_of_a_failed_fetch_are_not_stuck() {
+    let mut tallies = Vec::new();
     for mode in [Mode::Hung, Mode::HungMidBody, Mode::ShortLength, Mode::Garbage, Mode::Reset] {
         let origin = FaultOrigin::start();
         let larder = larder_before(&origin);
@@ -285,5 +320,9 @@ fn waiters_of_a_failed_fetch_are_not_stuck() {
         assert_eq!(tally.failed(), 20, "{mode:?}: {tally:?}");
         origin.set(Mode::Well);
         assert_right("/waited-for", larder.connect().get("/waited-for", &[]).assert_status(200));
+        tallies.push((mode, tally));
+    }
+    for (mode, tally) in tallies {
+        tally.assert_all_answered(&format!("{mode:?}"));
     }
 }
