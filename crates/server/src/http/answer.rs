@@ -2,6 +2,8 @@
 
 use larder_proto::page::Meta;
 
+use super::variant::Values;
+
 /// A response's head, ready but for what differs from client to client (framing, Age, Cache-Status, Connection).
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -13,11 +15,8 @@ pub(crate) struct Answer {
     pub(crate) meta: Option<Meta>,
     pub(crate) etag: Option<Vec<u8>>,
     /// What selects it, with the values of the request it was fetched for.
-    pub(crate) vary: VaryValues,
+    pub(crate) vary: Values,
 }
-
-/// Selecting request fields (lower case) and their normalised values.
-pub(crate) type VaryValues = Vec<(String, Option<Vec<u8>>)>;
 
 /// Whether a response of this status to this method has a body (RFC 9110 section 6.4.1).
 pub(crate) fn has_body(head_request: bool, status: u16) -> bool {

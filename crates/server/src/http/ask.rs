@@ -23,7 +23,7 @@ pub(crate) enum Mode<'a> {
     /// The client's range.
     Range,
     /// The missing part of a stored one, should that still be current.
-    Complete { range: String, validator: Vec<u8> },
+    Complete { range: String, validator: Option<Vec<u8>> },
 }
 
 /// Conditions and ranges: of the client's own copy, not of ours.
@@ -44,13 +44,19 @@ pub(crate) fn headers(asked: &Asked<'_, '_>, route: &Route<'_>, mode: &Mode<'_>)
             continue;
         }
         if name.eq_ignore_ascii_case("cookie") && !matches!(mode, Mode::Pass) {
-            append(&mut out, header::COOKIE, &route.policy.significant_cookies(value));
+            let kept = route.policy.significant_cookies(value);
+            if !kept.is_empty() {
+                append(&mut out, header::COOKIE, &kept);
+            }
         } else if let Ok(name) = HeaderName::from_bytes(name.as_bytes()) {
             append(&mut out, name, value);
         }
     }
     if let Some(host) = &asked.head.host {
         append(&mut out, header::HOST, host.to_string().as_bytes());
+    }
+    if let (Mode::Pass, Some(protocol)) = (mode, asked.head.upgrade) {
+        append(&mut out, header::UPGRADE, protocol);
     }
     conditions(&mut out, mode);
     origin_of_request(&mut out, asked);
@@ -94,7 +100,9 @@ fn conditions(out: &mut HeaderMap, mode: &Mode<'_>) {
         }
         Mode::Complete { range, validator } => {
             append(out, header::RANGE, range.as_bytes());
-            append(out, header::IF_RANGE, validator);
+            if let Some(validator) = validator {
+                append(out, header::IF_RANGE, validator);
+            }
         }
         Mode::Pass | Mode::Whole | Mode::Range => {}
     }

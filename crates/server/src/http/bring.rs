@@ -6,7 +6,10 @@
 use std::{rc::Rc, sync::Arc};
 
 use larder_proto::{
-    http::{Fields, HeadLimits, Method, Parsed, RequestHead, parse_request, slots},
+    http::{
+        Fields, HeadLimits, Parsed, RequestHead, framing::content_length as content_length_of, parse_request,
+        slots,
+    },
     page::{Verify, view},
     rules::{
         ErrorCause, Forward, HeadUpdate, Lifetime, NoStore, RequestView, ResponseFacts, Storable,
@@ -93,6 +96,8 @@ pub(crate) struct Job {
     /// None: past the cache.
     pub(crate) keep: Option<Keep>,
     pub(crate) policy: Arc<RulePolicy>,
+    /// The request is a HEAD.
+    pub(crate) head: bool,
 }
 
 /// What an answer is good for.
@@ -229,6 +234,9 @@ fn judge(keep: &Keep, head: &RequestHead<'_>, facts: &ResponseFacts<'_>, now: Ms
     if !keep.store {
         return Verdict::PassOn(None);
     }
+    if keep.purpose == Purpose::Complete && facts.status == 206 && !stow::completes(keep, facts) {
+        return Verdict::Forget;
+    }
     match storable(&request, facts, policy) {
         Storable::Yes(lifetime) => Verdict::Store(lifetime),
         Storable::No(why) => Verdict::PassOn(Some(why.as_str())),
@@ -280,13 +288,16 @@ pub(crate) async fn pass_on(
     let answer = Arc::new(Answer {
         status: response.status,
         head: compose::without_length(&head),
-        length: response.body.declared_length(),
+        length: if job.head { content_length(facts.fields) } else { response.body.declared_length() },
         meta: None,
         etag: None,
         vary: Vec::new(),
     });
     let (tail, source) = match response.upgraded.take() {
-        Some(upgraded) => (None, Source::Tunnel(upgraded)),
+        Some(upgraded) => {
+            let protocol = facts.fields.get("upgrade").unwrap_or_default().to_vec();
+            (None, Source::Tunnel(upgraded, protocol))
+        }
         None => {
             let (send, receive) = mpsc::channel(TAIL);
             (Some(send), Source::Tail(receive))
@@ -300,6 +311,11 @@ pub(crate) async fn pass_on(
     }
 }
 
+/// What the answer to a HEAD says of the body a GET would get.
+fn content_length(fields: Fields<'_>) -> Option<u64> {
+    fields.get("content-length").and_then(content_length_of)
+}
+
 /// The reason phrase as the origin gave it.
 pub(crate) fn reason(response: &Response) -> String {
     match &response.reason {
@@ -311,7 +327,7 @@ pub(crate) fn reason(response: &Response) -> String {
 /// What a response that is not stored does to what is.
 async fn settle(job: &Job, facts: &ResponseFacts<'_>) {
     let Some(keep) = &job.keep else { return };
-    if keep.with_request(|head| head.method == Method::Head).unwrap_or(false) {
+    if job.head {
         update_by_head(job, keep, facts).await;
     } else if keep.mark && facts.status < 500 {
         stow::hit_for_miss(job, keep);

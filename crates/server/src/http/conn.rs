@@ -172,42 +172,43 @@ impl Conn {
 
     /// Waits for more bytes. False: there will be no further request.
     async fn more(&mut self) -> Result<bool, Ended> {
-        let idle = self.at == self.buf.len();
         let config = self.worker.config();
         let limits = &config.settings.http.limits;
-        if idle {
+        let now = self.worker.clock.now();
+        let head_deadline = now + limits.header_timeout.as_millis() as Ms;
+        let read = if self.at == self.buf.len() {
             self.recycle();
-            let patience = limits.idle_timeout.as_millis() as Ms;
-            self.socket.watch.wait_idle(self.worker.clock.now() + patience);
-            match self.socket.readable().await {
-                Ok(()) => {}
-                Err(Ended::Drained | Ended::TimedOut) => return Ok(false),
-                Err(ended) => return Err(ended),
-            }
-            self.buf = self.worker.take_buffer();
-            self.socket.watch.wait_head(self.worker.clock.now() + limits.header_timeout.as_millis() as Ms);
+            self.socket.watch.wait_idle(now + limits.idle_timeout.as_millis() as Ms);
+            let worker = &self.worker;
+            let (take, give) = (|| worker.take_buffer(), |buffer| worker.give_buffer(buffer));
+            self.socket.first(&mut self.buf, take, give).await
         } else {
             self.compact();
-            self.socket
-                .watch
-                .wait_head_unless_waiting(self.worker.clock.now() + limits.header_timeout.as_millis() as Ms);
-        }
-        match self.socket.read(&mut self.buf).await {
+            self.socket.watch.wait_head(head_deadline);
+            self.socket.read(&mut self.buf).await
+        };
+        match read {
             Ok(0) => Ok(false),
             Ok(n) => {
                 self.worker.counters.bytes_in.add(n as u64);
                 Ok(true)
             }
-            Err(Ended::TimedOut) => {
-                self.worker.counters.header_timeouts.one();
-                let before = self.out.pending();
-                refuse::compose(self.out.scratch(), 408, "the request head took too long", false, false);
-                flow::log_refused(&self.worker, self.peer, 408, self.out.pending() - before);
-                self.socket.watch.forgive();
-                Ok(false)
-            }
+            Err(Ended::Drained) => Ok(false),
+            Err(Ended::TimedOut) => Ok(self.timed_out()),
             Err(ended) => Err(ended),
         }
+    }
+
+    /// A request that began is told that it took too long; a connection that was idle is not told anything.
+    fn timed_out(&mut self) -> bool {
+        self.socket.watch.forgive();
+        if self.at < self.buf.len() {
+            self.worker.counters.header_timeouts.one();
+            let before = self.out.pending();
+            refuse::compose(self.out.scratch(), 408, "the request head took too long", false, false);
+            flow::log_refused(&self.worker, self.peer, 408, self.out.pending() - before);
+        }
+        false
     }
 
     /// Moves what is not used up to the front of the buffer.

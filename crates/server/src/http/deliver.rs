@@ -6,12 +6,11 @@ use hyper::upgrade::OnUpgrade;
 use larder_proto::{
     http::{
         Method, Version, chunked,
-        etag::EntityTag,
         multipart::Multipart,
-        range::{ByteRange, ContentRange, IfRange, RangeList, Satisfied, satisfy},
+        range::{ByteRange, ContentRange, RangeList, Satisfied, satisfy},
     },
     page::{Meta, PageFlags, PageView, Verify, view},
-    rules::{CacheStatus, Forward, Precondition, current_age, evaluate, split_head, strip},
+    rules::{CacheStatus, Forward, Precondition, current_age, evaluate, range_applies, split_head, strip},
 };
 
 use super::{
@@ -142,22 +141,21 @@ impl Delivered {
 enum Part {
     Whole,
     One(ByteRange),
-    Many(RangeList),
+    Many(Box<RangeList>),
     Unsatisfiable,
     NotModified,
-    Failed,
 }
 
 /// Composes the answer from a stored page. Gives the page back when the stored part of it is not enough.
+#[allow(clippy::result_large_err)] // the page is moved, not made: a box would be an allocation on every hit
 pub(crate) fn entry(
     asked: &Asked<'_, '_>,
     out: &mut Out,
     held: Held,
     served: &Served,
-    now: Ms,
 ) -> Result<Delivered, Held> {
     let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return Err(held) };
-    let Some(part) = part(asked, &page, &held.meta, now) else { return Err(held) };
+    let Some(part) = part(asked, &page, &held.meta) else { return Err(held) };
     let before = out.pending();
     let keep = asked.keep();
     let scratch = out.scratch();
@@ -210,27 +208,25 @@ fn send_spans(out: &mut Out, held: Held, spans: Spans, offset: u64) {
 }
 
 /// Which part the request's conditions and ranges select; None when the stored part lacks some of it.
-fn part(asked: &Asked<'_, '_>, page: &PageView<'_>, meta: &Meta, now: Ms) -> Option<Part> {
+fn part(asked: &Asked<'_, '_>, page: &PageView<'_>, meta: &Meta) -> Option<Part> {
     let known = &asked.head.known;
-    let conditional = known.if_none_match().is_some()
-        || known.if_modified_since().is_some()
-        || known.if_match().is_some()
-        || known.if_unmodified_since().is_some();
+    let conditional = known.if_none_match().is_some() || known.if_modified_since().is_some();
     if conditional {
         match evaluate(&asked.view(), meta, page.etag) {
             Precondition::Full => {}
             Precondition::NotModified => return Some(Part::NotModified),
-            Precondition::Failed => return Some(Part::Failed),
+            // Not for a cache to say (RFC 9111 section 4.3.2); such requests are passed.
+            Precondition::Failed => return None,
         }
     }
     let total = meta.partial.map_or(page.body_len, |part| part.total);
     let part = match known.range() {
-        Some(range) if asked.head.method == Method::Get && ranges_apply(asked, page, meta, now) => {
+        Some(range) if asked.head.method == Method::Get && ranges_apply(asked, page, meta) => {
             match satisfy(range, total) {
                 Satisfied::Ignored => Part::Whole,
                 Satisfied::Unsatisfiable => Part::Unsatisfiable,
                 Satisfied::One(range) => Part::One(range),
-                Satisfied::Many(list) => Part::Many(list),
+                Satisfied::Many(list) => Part::Many(Box::new(list)),
             }
         }
         _ => Part::Whole,
@@ -248,14 +244,8 @@ fn part(asked: &Asked<'_, '_>, page: &PageView<'_>, meta: &Meta, now: Ms) -> Opt
 }
 
 /// Ranges are for 200 responses, under the client's If-Range (RFC 9110 sections 13.1.5 and 14.2).
-fn ranges_apply(asked: &Asked<'_, '_>, page: &PageView<'_>, meta: &Meta, now: Ms) -> bool {
-    if meta.status != 200 && meta.partial.is_none() {
-        return false;
-    }
-    let Some(value) = asked.head.known.if_range() else { return true };
-    let tag = page.etag.and_then(EntityTag::parse);
-    IfRange::parse(value, now / 1000)
-        .is_some_and(|condition| condition.holds(tag.as_ref(), meta.last_modified, Some(meta.date)))
+fn ranges_apply(asked: &Asked<'_, '_>, page: &PageView<'_>, meta: &Meta) -> bool {
+    (meta.status == 200 || meta.partial.is_some()) && range_applies(&asked.view(), meta, page.etag)
 }
 
 fn compose_page(
@@ -280,11 +270,6 @@ fn compose_page(
         Part::NotModified => {
             changed_head(out, page.head, 304, |name| !strip::sent_with_304(name));
             (304, Body::None)
-        }
-        Part::Failed => {
-            changed_head(out, page.head, 412, |name| !strip::sent_with_304(name));
-            out.extend_from_slice(b"Content-Length: 0\r\n");
-            (412, Body::None)
         }
         Part::Unsatisfiable => {
             changed_head(out, page.head, 416, |name| !strip::sent_with_304(name));
@@ -413,7 +398,7 @@ pub(crate) async fn reply(
     }
     let head_bytes = out.pending();
     let sent = match reply.source {
-        Source::Tunnel(upgraded) => {
+        Source::Tunnel(upgraded, _) => {
             (delivered.result, delivered.bytes) = (ResultCode::TcpTunnel, head_bytes);
             asked.send(socket, out).await?;
             return Ok(Done::Tunnel(upgraded, delivered));
@@ -474,7 +459,7 @@ fn head_of(asked: &Asked<'_, '_>, out: &mut Out, reply: &Reply) -> Delivered {
         _ => Precondition::Full,
     };
     match precondition {
-        Precondition::Full => {
+        Precondition::Full | Precondition::Failed => {
             scratch.extend_from_slice(&answer.head);
             framing_lines(asked, scratch, reply, &mut delivered);
         }
@@ -482,14 +467,9 @@ fn head_of(asked: &Asked<'_, '_>, out: &mut Out, reply: &Reply) -> Delivered {
             changed_head(scratch, &answer.head, 304, |name| !strip::sent_with_304(name));
             delivered.status = 304;
         }
-        Precondition::Failed => {
-            changed_head(scratch, &answer.head, 412, |name| !strip::sent_with_304(name));
-            scratch.extend_from_slice(b"Content-Length: 0\r\n");
-            delivered.status = 412;
-        }
     }
     compose::told_lines(scratch, &asked.config.settings.http, &told);
-    if !matches!(reply.source, Source::Tunnel(_)) {
+    if !matches!(reply.source, Source::Tunnel(..)) {
         end_head(asked, scratch, delivered.keep);
     } else {
         scratch.extend_from_slice(b"\r\n");
@@ -517,8 +497,9 @@ fn framing(asked: &Asked<'_, '_>, reply: &Reply) -> Framing {
 }
 
 fn framing_lines(asked: &Asked<'_, '_>, out: &mut Vec<u8>, reply: &Reply, delivered: &mut Delivered) {
-    if let Source::Tunnel(_) = reply.source {
+    if let Source::Tunnel(_, protocol) = &reply.source {
         out.extend_from_slice(b"Connection: upgrade\r\n");
+        compose::line(out, "Upgrade", protocol);
         return;
     }
     match framing(asked, reply) {

@@ -21,10 +21,11 @@ use super::{
     conn::Conn,
     flight::{Follower, Joined, Landing, Lead, Tail},
     flow::{Asked, Route},
-    lookup::{Held, look, values_of},
+    lookup::{Held, look},
     out::Out,
     purge, refuse,
     socket::{Ended, Socket},
+    variant,
 };
 use crate::{
     access_log::Hierarchy,
@@ -107,7 +108,8 @@ pub(crate) struct Reply {
 pub(crate) enum Source {
     Follow(Follower),
     Tail(mpsc::Receiver<Tail>),
-    Tunnel(hyper::upgrade::OnUpgrade),
+    /// With the protocol's name.
+    Tunnel(hyper::upgrade::OnUpgrade, Vec<u8>),
 }
 
 /// Fetches for a client: leads a flight or joins one.
@@ -177,8 +179,7 @@ fn follow(asked: &Asked<'_, '_>, route: &Route<'_>, plan: &Plan, landing: Landin
         Landing::Alone => return News::Alone,
         Landing::Failed(failure) => return News::Failed(failure),
     };
-    let names: Vec<String> = streaming.answer.vary.iter().map(|(name, _)| name.clone()).collect();
-    if values_of(&names, &asked.view(), &route.policy) != streaming.answer.vary {
+    if !variant::selects(&streaming.answer.vary, &asked.view(), &route.policy) {
         return News::LookAgain;
     }
     let Some(follower) = streaming.follow() else { return News::Alone };
@@ -284,8 +285,11 @@ fn mode<'a>(asked: &Asked<'_, '_>, meta: &Meta, etag: Option<&'a [u8]>, fields: 
     if let Some(part) = &meta.partial {
         let missing = if range { None } else { partial::missing(part, None) };
         return match (missing, etag) {
-            (Some(missing), Some(tag)) if tag.starts_with(b"\"") => {
-                Mode::Complete { range: missing, validator: tag.to_vec() }
+            // Without a strong tag the origin may answer with any version: then the parts do not combine, and the whole
+            // page is asked for.
+            (Some(range), tag) => {
+                let validator = tag.filter(|tag| tag.starts_with(b"\"")).map(<[u8]>::to_vec);
+                Mode::Complete { range, validator }
             }
             _ if range => Mode::Range,
             _ => Mode::Whole,
@@ -344,6 +348,7 @@ fn spawn(
         client,
         keep,
         policy: Arc::clone(&route.policy),
+        head: asked.is_head(),
     };
     spawn_local(bring::run(job, request));
     Ok(())

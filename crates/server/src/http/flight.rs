@@ -70,6 +70,11 @@ impl Streaming {
         Arc::new(Self { answer, reader, body_at, end, trailers: Mutex::new(None), tails })
     }
 
+    /// Bytes of the record written so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.reader.written()
+    }
+
     /// The body is complete, `length` bytes of it. To be said before anything is written behind it.
     pub(crate) fn ends_at(&self, length: u64) {
         self.end.store(self.body_at + length, Ordering::Release);
@@ -80,6 +85,13 @@ impl Streaming {
         let (send, tail) = mpsc::channel(TAIL);
         self.tails.lock().as_mut()?.push(send);
         Some(Follower { streaming: self.clone(), reader: self.reader.clone(), tail, spilled: false })
+    }
+
+    /// The body is whole: all of it is there for whoever joins, nothing will be sent directly.
+    pub(crate) fn whole(&self) {
+        if let Some(tails) = self.tails.lock().as_mut() {
+            tails.clear();
+        }
     }
 
     /// The store takes no more: from here on everybody's rest goes through these.

@@ -104,6 +104,14 @@ impl<'a> Asked<'a, '_> {
         self.worker.send_with(socket, out, more, patience).await
     }
 
+    /// The scheme the client used: what a trusted proxy says it was.
+    pub(crate) fn scheme(&self) -> key::Scheme {
+        let told = self.head.known.x_forwarded_proto().filter(|_| self.trusted());
+        told.and_then(|name| std::str::from_utf8(name).ok())
+            .and_then(key::Scheme::named)
+            .unwrap_or(key::Scheme::Http)
+    }
+
     /// Who asked: the peer, or whom a trusted proxy names.
     pub(crate) fn client(&self) -> IpAddr {
         let peer = self.peer.ip().to_canonical();
@@ -166,7 +174,7 @@ pub(crate) fn now(asked: &Asked<'_, '_>, out: &mut Out) -> Now {
     let now = asked.worker.clock.at(asked.since);
     let looked = look(asked.worker.store, &route.key, &asked.view(), &route.policy, now);
     match step(asked, &route, looked, now) {
-        Step::Serve(held, served) => match deliver::entry(asked, out, held, &served, now) {
+        Step::Serve(held, served) => match deliver::entry(asked, out, held, &served) {
             Ok(delivered) => {
                 if served.refresh {
                     fetch::refresh(asked, &route);
@@ -217,8 +225,8 @@ fn route<'a>(asked: &Asked<'a, '_>) -> Result<Route<'a>, Refusal> {
     let policy = site.policy(&RuleView { method: head.method.as_str(), path, any: &any });
     let path = query::normalise_query(target, &policy.drop_query, policy.sort_query);
     let mut key = Vec::with_capacity(64 + path.len());
-    let port = head.host.as_ref().and_then(|authority| authority.port).unwrap_or(80);
-    key::write_key(&mut key, key::Scheme::Http, host, port, path.as_bytes());
+    let port = head.host.as_ref().and_then(|authority| authority.port).unwrap_or(0);
+    key::write_key(&mut key, asked.scheme(), host, port, path.as_bytes());
     let way = way(asked, &policy);
     Ok(Route { site, policy, path, key, way })
 }
@@ -300,20 +308,18 @@ async fn cached(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>) -> Re
         let now = asked.now();
         let looked = look(asked.worker.store, &route.key, &asked.view(), &route.policy, now);
         let mut plan = match (step(asked, route, looked, now), validated) {
-            (Step::Serve(held, served), _) => {
-                match deliver::entry(asked, &mut conn.out, held, &served, now) {
-                    Ok(delivered) => {
-                        if served.refresh {
-                            fetch::refresh(asked, route);
-                        }
-                        return Ok(finish(asked, &delivered));
+            (Step::Serve(held, served), false) => match deliver::entry(asked, &mut conn.out, held, &served) {
+                Ok(delivered) => {
+                    if served.refresh {
+                        fetch::refresh(asked, route);
                     }
-                    Err(held) => Plan::new(Forward::Partial, Some(held), None),
+                    return Ok(finish(asked, &delivered));
                 }
-            }
-            (Step::Fetch(Plan { held: Some(held), .. }), true) => {
+                Err(held) => Plan::new(Forward::Partial, Some(held), None),
+            },
+            (Step::Serve(held, _) | Step::Fetch(Plan { held: Some(held), .. }), true) => {
                 let served = Served::validated(&held.meta, now);
-                match deliver::entry(asked, &mut conn.out, held, &served, now) {
+                match deliver::entry(asked, &mut conn.out, held, &served) {
                     Ok(delivered) => return Ok(finish(asked, &delivered)),
                     Err(held) => Plan::new(Forward::Partial, Some(held), None),
                 }
@@ -342,13 +348,16 @@ async fn cached(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>) -> Re
 fn failed(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>, failure: &Failure) -> bool {
     let now = asked.now();
     let looked = look(asked.worker.store, &route.key, &asked.view(), &route.policy, now);
-    if let Found::Page(held) = looked.found
-        && stale_on_error(&held.meta, &route.policy.cache, &asked.view(), now, failure.cause)
-    {
+    let Found::Page(held) = looked.found else { return failure_page(asked, &mut conn.out, failure) };
+    if stale_on_error(&held.meta, &route.policy.cache, &asked.view(), now, failure.cause) {
         let served = Served::on_error(&held.meta, now);
-        if let Ok(delivered) = deliver::entry(asked, &mut conn.out, held, &served, now) {
+        if let Ok(delivered) = deliver::entry(asked, &mut conn.out, held, &served) {
             return finish(asked, &delivered);
         }
+    } else if held.meta.flags.any(PageFlags::NO_STALE) {
+        // A page that must not be served stale, and an origin that cannot be asked: 504 (RFC 9111 section 5.2.2.2).
+        let failure = Failure { status: 504, ..*failure };
+        return failure_page(asked, &mut conn.out, &failure);
     }
     failure_page(asked, &mut conn.out, failure)
 }

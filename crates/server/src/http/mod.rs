@@ -21,3 +21,4 @@ mod refuse;
 pub(crate) mod socket;
 mod stow;
 mod tunnel;
+mod variant;

@@ -45,7 +45,7 @@ pub(crate) async fn serve(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<
         return Ok(answer(conn, asked, 400, ResultCode::TcpPurge, why));
     };
     let purged = match what {
-        What::Url => u64::from(url(asked, &route.key, soft)),
+        What::Url => u64::from(url(asked, &route.path, soft)),
         What::Prefix => prefix(asked, &route.key, soft).await,
         What::Tags(tags) => tags.iter().map(|tag| by_tag(asked, tag, soft)).sum(),
     };
@@ -94,8 +94,32 @@ fn answer(conn: &mut Conn, asked: &Asked<'_, '_>, status: u16, result: ResultCod
     finish(asked, &delivered)
 }
 
-/// One page with all its variants. What is being fetched for it now is delivered and not kept.
-fn url(asked: &Asked<'_, '_>, primary: &[u8], soft: bool) -> bool {
+/// The keys of a page of the host asked: the same page may have been asked for by http and by https (RFC 9110 section
+/// 4.2.2 tells them apart, whoever edits a page means both).
+fn keys(asked: &Asked<'_, '_>, path: &str) -> Vec<Vec<u8>> {
+    let Some(host) = &asked.head.host else { return Vec::new() };
+    let port = host.port.filter(|port| ![80, 443].contains(port)).unwrap_or(0);
+    [key::Scheme::Http, key::Scheme::Https]
+        .into_iter()
+        .map(|scheme| {
+            let mut out = Vec::new();
+            key::write_key(&mut out, scheme, host.host, port, path.as_bytes());
+            out
+        })
+        .collect()
+}
+
+/// One page with all its variants.
+fn url(asked: &Asked<'_, '_>, path: &str, soft: bool) -> bool {
+    let mut found = false;
+    for key in keys(asked, path) {
+        found |= purge_key(asked, &key, soft);
+    }
+    found
+}
+
+/// What is being fetched for the key now is delivered and not kept.
+fn purge_key(asked: &Asked<'_, '_>, primary: &[u8], soft: bool) -> bool {
     let (store, now) = (asked.worker.store, asked.now());
     if !soft {
         asked.worker.shared.flights.purge(|key| key == primary);
@@ -120,10 +144,7 @@ fn url(asked: &Asked<'_, '_>, primary: &[u8], soft: bool) -> bool {
 
 /// A page that an unsafe request changed (RFC 9111 section 4.4).
 pub(crate) fn invalidate(asked: &Asked<'_, '_>, path: &str) {
-    let mut primary = Vec::new();
-    let Some(host) = &asked.head.host else { return };
-    key::write_key(&mut primary, key::Scheme::Http, host.host, host.port.unwrap_or(80), path.as_bytes());
-    url(asked, &primary, false);
+    url(asked, path, false);
 }
 
 /// Every page whose key starts with this one. Walks the store in steps.
@@ -131,7 +152,7 @@ async fn prefix(asked: &Asked<'_, '_>, start: &[u8], soft: bool) -> u64 {
     let Some(wanted) = key::parse_key(start) else { return 0 };
     let meant = |key: &[u8]| {
         key::parse_key(key).is_some_and(|parts| {
-            (parts.scheme, parts.host, parts.port) == (wanted.scheme, wanted.host, wanted.port)
+            (parts.host, parts.port) == (wanted.host, wanted.port)
                 && parts.path_and_query.starts_with(wanted.path_and_query)
         })
     };

@@ -9,7 +9,7 @@ use std::{
     io::{self, IoSlice},
     pin::{Pin, pin},
     rc::Rc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
 };
 
 use tokio::{
@@ -63,17 +63,12 @@ impl Watch {
         self.until(deadline);
     }
 
-    /// The first bytes of a request are there: the rest of its head has until `deadline`.
+    /// The first bytes of a request are there: the rest of its head has until `deadline`. Where that wait has begun already,
+    /// more bytes do not buy more time.
     pub(crate) fn wait_head(&self, deadline: Ms) {
-        self.idle.set(false);
-        self.head.set(true);
-        self.until(deadline);
-    }
-
-    /// The same where the wait for this head may have begun already: more bytes do not buy more time.
-    pub(crate) fn wait_head_unless_waiting(&self, deadline: Ms) {
-        if !self.head.get() {
-            self.wait_head(deadline);
+        if !self.head.replace(true) {
+            self.idle.set(false);
+            self.until(deadline);
         }
     }
 
@@ -156,9 +151,26 @@ pub(crate) struct Socket {
 const READ_STEP: usize = 8192;
 
 impl Socket {
-    /// Waits until there is something to read (or the end), without holding a buffer meanwhile.
-    pub(crate) async fn readable(&self) -> Result<(), Ended> {
-        poll_fn(|cx| self.watch.guard(cx, |cx| self.stream.poll_read_ready(cx))).await
+    /// Waits for the first bytes of a request (or the end), without holding a buffer meanwhile: `take` gives one when there
+    /// is something to read, `give` takes it back when there was not.
+    pub(crate) async fn first(
+        &mut self,
+        buf: &mut Vec<u8>,
+        take: impl Fn() -> Vec<u8>,
+        give: impl Fn(Vec<u8>),
+    ) -> Result<usize, Ended> {
+        let (stream, watch) = (&mut self.stream, &self.watch);
+        let read = |cx: &mut Context<'_>| {
+            ready!(stream.poll_read_ready(cx))?;
+            *buf = take();
+            let read = poll_read_vec(stream, cx, buf);
+            if read.is_pending() {
+                give(std::mem::take(buf));
+            }
+            read
+        };
+        let mut read = read;
+        poll_fn(|cx| watch.guard(cx, &mut read)).await
     }
 
     /// Appends what can be read to `buf`; 0 is the end.
@@ -171,7 +183,7 @@ impl Socket {
     /// The same while something else sends on this connection.
     pub(crate) async fn read_shared(&self, buf: &mut Vec<u8>) -> Result<usize, Ended> {
         loop {
-            self.readable().await?;
+            poll_fn(|cx| self.watch.guard(cx, |cx| self.stream.poll_read_ready(cx))).await?;
             buf.reserve(READ_STEP);
             match self.stream.try_read_buf(buf) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

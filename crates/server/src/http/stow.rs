@@ -11,7 +11,8 @@ use larder_proto::{
     http::Fields,
     page::{Kind, MAX_HEAD_LEN, Meta, PageFlags, Parts, TRAILER_LEN, Trailer, Verify, encode_head, view},
     rules::{
-        Lifetime, Policy, ResponseFacts, Vary, partial,
+        Lifetime, Policy, ResponseFacts, Vary,
+        partial::{self, Combined},
         strip::{self, StoredHead},
         update::Freshened,
         vary,
@@ -21,13 +22,14 @@ use larder_store::{Fill, FillOptions, MAX_TAGS, Put, PutError};
 use tokio::sync::mpsc;
 
 use super::{
-    answer::{Answer, VaryValues},
+    answer::Answer,
     bring::{self, Job, Keep, Purpose},
     compose,
     fetch::{News, Source},
     flight::{Landing, Streaming, Tail},
-    lookup::{Marker, PAGES, values_of},
+    lookup::PAGES,
     refuse,
+    variant::{self, Marker, Values},
 };
 use crate::{clock::Ms, origin::Response};
 
@@ -41,7 +43,7 @@ const TAG_LEN: usize = 1024;
 /// Where a page goes and what selects it.
 struct Place {
     key: Vec<u8>,
-    vary: VaryValues,
+    vary: Values,
     /// A marker to be written first.
     marker: Option<Marker>,
 }
@@ -176,11 +178,15 @@ impl Parcel {
         let max = job.keep.as_ref().map_or(u64::MAX, |keep| keep.policy.max_object);
         let filling = Filling { fill, trailer, streaming: &streaming, total: self.before, max };
         match filling.run(response).await {
-            Ok(fill) => self.commit(&job, fill),
-            Err(Broken::Origin) => job.worker.counters.truncated.one(),
+            Ok(fill) => {
+                streaming.whole();
+                self.commit(&job, fill);
+            }
+            Err(Broken::Origin) => {
+                job.worker.counters.truncated.one();
+            }
             Err(Broken::Store) => job.worker.counters.store_refused.one(),
         }
-        streaming.spill();
     }
 
     /// The head for the client the fetch was made for: what is not stored (`no-cache="set-cookie"`) is for it alone.
@@ -244,14 +250,21 @@ impl Filling<'_> {
                     }
                 }
                 Ok(None) => break,
-                Err(_) => return Err(Broken::Origin),
+                Err(_) => {
+                    // Before the fill is dropped: who sees it aborted must find that nothing follows.
+                    self.streaming.spill();
+                    return Err(Broken::Origin);
+                }
             }
         }
         *self.streaming.trailers.lock() = response.body.trailers();
         self.streaming.ends_at(self.total);
         match self.fill.write(&self.trailer.finish()) {
             Ok(()) => Ok(self.fill),
-            Err(_) => Err(Broken::Store),
+            Err(_) => {
+                self.streaming.whole();
+                Err(Broken::Store)
+            }
         }
     }
 
@@ -261,9 +274,9 @@ impl Filling<'_> {
         if self.total > self.max {
             return Err(data.clone());
         }
-        let before = self.fill.written();
+        let before = self.streaming.written();
         if self.fill.write(data).is_err() {
-            return Err(data.slice((self.fill.written() - before) as usize..));
+            return Err(data.slice((self.streaming.written() - before) as usize..));
         }
         self.trailer.update(data);
         Ok(())
@@ -297,23 +310,32 @@ async fn send_all(tails: &mut Vec<mpsc::Sender<Tail>>, piece: impl Fn() -> Tail)
     *tails = kept;
 }
 
-/// Facts of the page, and how many bytes of a stored part come before the answer's. A 206 that completes a stored part
-/// makes a 200 of the two (RFC 9111 section 3.4).
+/// How many bytes of the stored part come before those of a 206 that completes it (RFC 9111 section 3.4).
+fn joint(keep: &Keep, facts: &ResponseFacts<'_>) -> Option<u64> {
+    let held = keep.held.as_ref()?;
+    let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
+    let stored = held.meta.partial?;
+    let new = partial::content_range(facts.fields)?;
+    match partial::combine(&held.meta, page.etag, facts.fields) {
+        Combined::Whole(_) if stored.first == 0 && new.first <= stored.last + 1 => Some(new.first),
+        _ => None,
+    }
+}
+
+/// Whether a 206 completes the stored part.
+pub(crate) fn completes(keep: &Keep, facts: &ResponseFacts<'_>) -> bool {
+    joint(keep, facts).is_some()
+}
+
+/// Facts of the page, and how many bytes of a stored part come before the answer's.
 fn completed(keep: &Keep, facts: &ResponseFacts<'_>, lifetime: &Lifetime) -> Option<(Meta, u64)> {
     let mut meta = lifetime.meta(facts);
     if keep.purpose != Purpose::Complete || facts.status != 206 {
         return Some((meta, 0));
     }
-    let held = keep.held.as_ref()?;
-    let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
-    let (stored, new) = (held.meta.partial?, meta.partial?);
-    match partial::combine(&held.meta, page.etag, facts.fields) {
-        partial::Combined::Whole { .. } if stored.first == 0 && new.first <= stored.last + 1 => {
-            (meta.status, meta.partial) = (200, None);
-            Some((meta, new.first))
-        }
-        _ => None,
-    }
+    let before = joint(keep, facts)?;
+    (meta.status, meta.partial) = (200, None);
+    Some((meta, before))
 }
 
 /// Copies the first bytes of the stored part's body.
@@ -334,30 +356,20 @@ fn copy_before(job: &Job, fill: &mut Fill<'static>, trailer: &mut Trailer, befor
 }
 
 /// Where the response goes: under the primary key, or as a variant under a marker.
-///
-/// A marker that names more fields than this response varies on stays: its variants are finer than need be, never
-/// coarser. One that names fewer is replaced by one that names all, with a new nonce.
 fn place(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<Place> {
-    let mut names = match vary::names(fields) {
+    let names = match vary::names(fields) {
         Vary::Star => return None,
         Vary::None => Vec::new(),
         Vary::Names(names) => names,
     };
     let before = Marker::load(job.worker.store, &keep.primary, job.worker.clock.now());
-    let (marker, new) = match before {
-        None if names.is_empty() => {
-            return Some(Place { key: keep.primary.clone(), vary: Vec::new(), marker: None });
-        }
-        Some(marker) if names.iter().all(|name| marker.names.contains(name)) => (marker, false),
-        before => {
-            names.extend(before.into_iter().flat_map(|marker| marker.names));
-            names.sort_unstable();
-            names.dedup();
-            (Marker { names, nonce: job.worker.nonce() }, true)
-        }
-    };
-    let vary =
-        keep.with_request(|head| values_of(&marker.names, &bring::request_view(head), &keep.policy))?;
+    if before.is_none() && names.is_empty() {
+        return Some(Place { key: keep.primary.clone(), vary: Vec::new(), marker: None });
+    }
+    let (marker, new) = Marker::with(before, &names, || job.worker.nonce());
+    let encoding = fields.get("content-encoding");
+    let vary = keep
+        .with_request(|head| variant::values(&names, &bring::request_view(head), &keep.policy, encoding))?;
     Some(Place { key: marker.key(&keep.primary, &vary), vary, marker: new.then_some(marker) })
 }
 
@@ -365,8 +377,7 @@ fn place(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<Place> {
 fn put_marker(job: &Job, marker: &Marker) {
     let Some(keep) = &job.keep else { return };
     let meta = Meta { kind: Kind::VaryMarker, nonce: marker.nonce, ..Meta::default() };
-    let vary: Vec<(&str, Option<&[u8]>)> = marker.names.iter().map(|name| (name.as_str(), None)).collect();
-    put_record(job, &keep.primary, &meta, &vary, None);
+    put_record(job, &keep.primary, &meta, &marker.pairs(), None);
 }
 
 /// Remembers that nobody should wait for this key.
