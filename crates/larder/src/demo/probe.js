@@ -35,7 +35,10 @@
       list.append(term, description);
     }
     if (!list.children.length) return;
-    list.title = "Asked again just now, with HEAD";
+    const again = document.createElement("p");
+    again.className = "detail";
+    again.textContent = "asked again just now:";
+    list.before(again);
     list.hidden = false;
   }).catch(() => {});
 })();

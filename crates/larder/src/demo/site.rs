@@ -176,7 +176,7 @@ impl Site {
 fn asset(kind: &str, text: &str) -> Reply {
     Reply { status: 200, body: text.to_owned(), ..Reply::default() }
         .with("Content-Type", kind)
-        .with("Cache-Control", "public, max-age=3600")
+        .with("Cache-Control", "public, max-age=60")
 }
 
 fn find(path: &str) -> Option<(usize, &'static Article)> {
