@@ -9,7 +9,7 @@
 
 use larder_tests::fault_origin::{FaultOrigin, Mode, assert_right, body_of};
 use larder_tests::wire::WireError;
-use larder_tests::{Answer, Larder, Wire, wait_until};
+use larder_tests::{Larder, Wire, wait_until};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
@@ -89,11 +89,10 @@ fn client(larder: &Larder, seed: u64, stop: &AtomicBool, tally: &Tally, asked: &
             connection.stream().set_read_timeout(Some(DEADLINE)).unwrap();
             connection
         });
-        connection.send_get(&target, &["Host: site.test"]);
         let started = Instant::now();
-        let outcome = connection.try_read_for("GET");
-        assert!(started.elapsed() < DEADLINE, "{target} took {:?}: {outcome:?}", started.elapsed());
-        if !judge(&target, outcome, tally) {
+        let usable = ask(connection, &target, tally);
+        assert!(started.elapsed() < DEADLINE, "{target} took {:?}", started.elapsed());
+        if !usable {
             wire = None;
         }
     }
@@ -105,9 +104,16 @@ fn skewed(random: u64) -> u64 {
     even * even / 100_000 * PAGES / 100_000
 }
 
-/// Whether the connection can be used further.
-fn judge(target: &str, outcome: Result<Answer, WireError>, tally: &Tally) -> bool {
-    match outcome {
+/// Asks for a page and says what came of it. Whether the connection can be used further.
+fn ask(wire: &mut Wire, target: &str, tally: &Tally) -> bool {
+    wire.send_get(target, &["Host: site.test"]);
+    // Waits for the first byte of the answer and leaves it unread.
+    if matches!(wire.stream().peek(&mut [0]), Ok(0)) {
+        // Counted, so that what else is wrong shows first.
+        Tally::add(&tally.unanswered);
+        return false;
+    }
+    match wire.try_read_for("GET") {
         Ok(answer) => {
             let framed = answer.chunked || answer.get("content-length").is_some();
             assert!(framed, "{target}: an end that cannot be told from a break: {:?}", answer.fields);
@@ -125,13 +131,8 @@ fn judge(target: &str, outcome: Result<Answer, WireError>, tally: &Tally) -> boo
             let close = answer.get("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
             !close
         }
-        Err(WireError::Truncated(_) | WireError::Io(_)) => {
+        Err(WireError::Truncated(_) | WireError::Closed | WireError::Io(_)) => {
             Tally::add(&tally.broken);
-            false
-        }
-        // Counted, so that what else is wrong shows first.
-        Err(WireError::Closed) => {
-            Tally::add(&tally.unanswered);
             false
         }
         Err(error @ (WireError::Timeout(_) | WireError::Malformed(_))) => panic!("{target}: {error:?}"),
@@ -281,8 +282,7 @@ fn a_cut_page_is_never_kept() {
         for page in (0..pages).map(|page| format!("/cut/{page}")) {
             origin.set(mode);
             let tally = Tally::default();
-            let mut wire = larder.connect();
-            judge(&page, wire.send_get(&page, &["Host: site.test"]).try_read_for("GET"), &tally);
+            ask(&mut larder.connect(), &page, &tally);
             assert_eq!(tally.failed(), 1, "{mode:?} {page}: {tally:?}");
             tallies.push((mode, tally));
             origin.set(Mode::Well);
@@ -307,14 +307,7 @@ fn waiters_of_a_failed_fetch_are_not_stuck() {
         let tally = Tally::default();
         thread::scope(|scope| {
             for _ in 0..20 {
-                scope.spawn(|| {
-                    let mut wire = larder.connect();
-                    judge(
-                        "/waited-for",
-                        wire.send_get("/waited-for", &["Host: site.test"]).try_read_for("GET"),
-                        &tally,
-                    );
-                });
+                scope.spawn(|| ask(&mut larder.connect(), "/waited-for", &tally));
             }
         });
         assert_eq!(tally.failed(), 20, "{mode:?}: {tally:?}");
