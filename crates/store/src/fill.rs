@@ -297,7 +297,7 @@ impl<'s> Fill<'s> {
         if size > store.segments.size() {
             return Err(PutError::TooLarge);
         }
-        let mut space = store.space(prior.queue, size, request.now)?;
+        let mut space = store.space(prior.queue, size, draft.bytes(), request.now)?;
         plan.head.extend(&plan.tail);
         draft.write(&store.segments, &mut space, request.now, &plan.head);
         self.hand_over(&plan.middle, prior.queue, true);

@@ -1,38 +1,52 @@
-//! The ghost: fingerprints of entries dropped from the small queue. Who comes back while remembered goes to the main queue.
+//! The ghost: fingerprints of entries dropped lately. Who comes back after the small queue dropped it goes to the main queue;
+//! who comes back just after being dropped, from either queue, says which of the two should have been larger.
 //!
-//! A set-associative table of cache lines: one word of cursor, fifteen of 24 bits of hash and 8 bits of time. Time is
-//! measured in bytes dropped, so that memory reaches equally far whatever the size of entries. Entries may be lost to races
-//! between threads; the worst is a second miss.
+//! A set-associative table of cache lines: one word of cursor, fifteen of 23 bits of hash, one of queue and 8 of time. Each
+//! queue's time is measured in bytes it dropped, so that memory reaches equally far whatever the size of entries. Entries may
+//! be lost to races between threads; the worst is a second miss.
 
 use crate::hash::Hash;
+use crate::segment::Kind;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const WAYS: u64 = 15;
-/// Ticks in the time an entry is remembered.
-const TICKS: u64 = 64;
+/// Ticks in the time an entry is remembered. Twice as many fit the eight bits.
+const TICKS: u32 = 126;
+/// Ticks that count as "just after": a twentieth of the memory.
+const NEAR: u32 = TICKS / 18;
+
+/// What the ghost knows of an entry that is stored anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Memory {
+    /// The queue that dropped it.
+    pub(crate) queue: Kind,
+    /// A queue larger by a twentieth of the memory would still have it.
+    pub(crate) near: bool,
+}
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Ghost {
     lines: Box<[[AtomicU32; 16]]>,
-    dropped: AtomicU64,
+    /// Bytes dropped by the small and by the main queue.
+    dropped: [AtomicU64; 2],
     /// Dropped bytes per tick.
     tick: u64,
 }
 
 fn lines(budget: usize) -> usize {
-    // One fingerprint for each 512 bytes of the budget: 0.8 % of it.
+    // One fingerprint for each 512 to 1024 bytes of the budget: 0.4 to 0.8 % of it.
     (budget / 512 / WAYS as usize).next_power_of_two() / 2
 }
 
 impl Ghost {
-    /// Remembers what was dropped within the last `reach` dropped bytes.
+    /// Remembers what a queue dropped within the last `reach` bytes it dropped.
     pub(crate) fn new(budget: usize, reach: u64) -> Ghost {
         let line = |_| std::array::from_fn(|_| AtomicU32::new(0));
         Ghost {
             lines: (0..lines(budget)).map(line).collect(),
-            dropped: AtomicU64::new(0),
-            tick: (reach / TICKS).max(1),
+            dropped: Default::default(),
+            tick: (reach / u64::from(TICKS)).max(1),
         }
     }
 
@@ -40,35 +54,37 @@ impl Ghost {
         lines(budget) * 64
     }
 
-    fn time(&self) -> u32 {
-        (self.dropped.load(Ordering::Relaxed) / self.tick) as u32
+    fn time(&self, main: u32) -> u32 {
+        (self.dropped[main as usize].load(Ordering::Relaxed) / self.tick) as u32 & 255
     }
 
-    /// Line and fingerprint from the hash's halves: the ghost needs more bits than the index keeps.
+    /// Line and fingerprint: the ghost needs more bits of the hash than the index keeps.
     fn find(&self, hash: Hash) -> (&[AtomicU32; 16], u32) {
         let line = hash.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        (&self.lines[line as usize & (self.lines.len() - 1)], hash.low() & 0xff_ffff)
+        (&self.lines[line as usize & (self.lines.len() - 1)], (hash.low() & 0x7f_ffff) << 9)
     }
 
-    pub(crate) fn add(&self, hash: Hash, bytes: usize) {
-        self.dropped.fetch_add(bytes as u64, Ordering::Relaxed);
+    pub(crate) fn add(&self, hash: Hash, queue: Kind, bytes: usize) {
+        let main = u32::from(queue == Kind::Main);
+        self.dropped[main as usize].fetch_add(bytes as u64, Ordering::Relaxed);
         let (line, print) = self.find(hash);
         let at = u64::from(line[0].load(Ordering::Relaxed));
         line[0].store(((at + 1) % WAYS) as u32, Ordering::Relaxed);
-        line[1 + (at % WAYS) as usize].store(print << 8 | self.time() & 255, Ordering::Relaxed);
+        line[1 + (at % WAYS) as usize].store(print | main << 8 | self.time(main), Ordering::Relaxed);
     }
 
     /// Was it dropped lately? Forgets it.
-    pub(crate) fn take(&self, hash: Hash) -> bool {
+    pub(crate) fn take(&self, hash: Hash) -> Option<Memory> {
         let (line, print) = self.find(hash);
-        let now = self.time();
-        line[1..].iter().any(|word| {
+        line[1..].iter().find_map(|word| {
             let value = word.load(Ordering::Relaxed);
-            let hit = value >> 8 == print && value != 0 && u64::from(now.wrapping_sub(value) & 255) <= TICKS;
-            if hit {
-                word.store(0, Ordering::Relaxed);
+            let main = value >> 8 & 1;
+            let age = self.time(main).wrapping_sub(value) & 255;
+            if value == 0 || value & !0x1ff != print || age > TICKS {
+                return None;
             }
-            hit
+            word.store(0, Ordering::Relaxed);
+            Some(Memory { queue: if main == 1 { Kind::Main } else { Kind::Small }, near: age <= NEAR })
         })
     }
 }
@@ -84,17 +100,25 @@ mod tests {
     #[test]
     fn remembers_lately_dropped_once() {
         let ghost = Ghost::new(16 << 20, 1 << 20);
-        ghost.add(hash(1), 100);
-        assert!(!ghost.take(hash(2)));
-        assert!(ghost.take(hash(1)));
-        assert!(!ghost.take(hash(1)), "forgotten once taken");
+        ghost.add(hash(1), Kind::Small, 100);
+        ghost.add(hash(3), Kind::Main, 100);
+        assert_eq!(ghost.take(hash(2)), None);
+        assert_eq!(ghost.take(hash(1)), Some(Memory { queue: Kind::Small, near: true }));
+        assert_eq!(ghost.take(hash(3)), Some(Memory { queue: Kind::Main, near: true }));
+        assert_eq!(ghost.take(hash(1)), None, "forgotten once taken");
     }
 
     #[test]
     fn forgets_after_its_reach() {
         let ghost = Ghost::new(16 << 20, 1 << 20);
-        ghost.add(hash(1), 100);
-        ghost.add(hash(2), 3 << 20);
-        assert!(!ghost.take(hash(1)));
+        ghost.add(hash(1), Kind::Small, 100);
+        ghost.add(hash(2), Kind::Small, 100);
+        ghost.add(hash(3), Kind::Main, 1 << 20);
+        assert!(ghost.take(hash(2)).is_some_and(|m| m.near), "the other queue's time is its own");
+        ghost.add(hash(4), Kind::Small, 1 << 19);
+        assert_eq!(ghost.take(hash(1)), Some(Memory { queue: Kind::Small, near: false }));
+        ghost.add(hash(5), Kind::Small, 100);
+        ghost.add(hash(6), Kind::Small, (1 << 20) + (1 << 18));
+        assert_eq!(ghost.take(hash(5)), None);
     }
 }

@@ -81,6 +81,11 @@ impl Draft<'_> {
             | (X * u32::from(wide))
     }
 
+    /// Bytes of the entry as the policy sees it.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.key.len() as u64 + self.total
+    }
+
     /// Bytes of the record, a multiple of four.
     pub(crate) fn size(&self, now: Ms) -> usize {
         let fields = self.key.len() + self.local + self.tags.len() + self.pieces.len();

@@ -12,7 +12,9 @@ use std::sync::atomic::Ordering;
 /// One of the logs of a queue.
 #[derive(Debug)]
 pub(crate) struct Log {
-    kind: Kind,
+    pub(crate) kind: Kind,
+    /// Class of size of its records (`evict.rs`).
+    pub(crate) class: usize,
     open: Mutex<Open>,
 }
 
@@ -40,8 +42,8 @@ pub(crate) struct Space<'s> {
 }
 
 impl Log {
-    pub(crate) fn new(kind: Kind) -> Log {
-        Log { kind, open: Mutex::new(Open::default()) }
+    pub(crate) fn new(kind: Kind, class: usize) -> Log {
+        Log { kind, class, open: Mutex::new(Open::default()) }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Open> {
@@ -56,7 +58,7 @@ impl Log {
         len: usize,
         now: u64,
         fresh: &mut Option<u32>,
-        sealed: &mut dyn FnMut(Kind, u32),
+        sealed: &mut dyn FnMut(u32),
     ) -> Outcome<'s> {
         debug_assert!(len.is_multiple_of(4) && len <= segments.size());
         let mut open = self.open.lock();
@@ -68,26 +70,35 @@ impl Log {
                 let loc = Loc::new(segment, open.fill);
                 open.fill += len;
                 segments.heat(segment).writers.fetch_add(1, Ordering::Relaxed);
+                segments.heat(segment).records.fetch_add(1, Ordering::Relaxed);
                 return Outcome::Space(Space { segments, loc, len, written: 0 });
             }
             let Some(segment) = fresh.take() else { return Outcome::NeedsSegment };
-            seal(&mut open, segments, self.kind, sealed);
+            seal(&mut open, segments, sealed);
             segments.begin(segment, now);
             segments.set_kind(segment, self.kind);
             *open = Open { segment: Some(segment), fill: 0 };
         }
     }
 
+    /// Seals the open segment if `f` says so, unless the log is busy just now.
+    pub(crate) fn close_if(&self, segments: &Segments, f: impl Fn(u32) -> bool, sealed: &mut dyn FnMut(u32)) {
+        let Some(mut open) = self.open.try_lock() else { return };
+        if open.segment.is_some_and(f) {
+            seal(&mut open, segments, sealed);
+        }
+    }
+
     /// Seals the open segment, so that what is stored from now on has a later serial.
-    pub(crate) fn close(&self, segments: &Segments, sealed: &mut dyn FnMut(Kind, u32)) {
-        seal(&mut self.open.lock(), segments, self.kind, sealed);
+    pub(crate) fn close(&self, segments: &Segments, sealed: &mut dyn FnMut(u32)) {
+        seal(&mut self.open.lock(), segments, sealed);
     }
 }
 
-fn seal(open: &mut Open, segments: &Segments, kind: Kind, sealed: &mut dyn FnMut(Kind, u32)) {
+fn seal(open: &mut Open, segments: &Segments, sealed: &mut dyn FnMut(u32)) {
     if let Some(segment) = open.segment.take() {
         segments.seal(segment, open.fill);
-        sealed(kind, segment);
+        sealed(segment);
     }
 }
 

@@ -79,6 +79,8 @@ pub(crate) struct Heat {
     pub(crate) live: AtomicU32,
     /// Bytes of records; valid once sealed.
     pub(crate) filled: AtomicU32,
+    /// Records written to it.
+    pub(crate) records: AtomicU32,
     /// Spaces handed out and not yet given back.
     pub(crate) writers: AtomicU32,
     kind: AtomicU8,
@@ -112,7 +114,7 @@ pub(crate) struct Segments {
 
 /// Bytes of bookkeeping per segment, pins apart: tables, pool, queues, the index's directory.
 pub(crate) const PER_SEGMENT: usize =
-    size_of::<Meta>() + size_of::<Heat>() + 4 + 2 * size_of::<Waiting>() + 16 + 4;
+    size_of::<Meta>() + size_of::<Heat>() + 4 + size_of::<Waiting>() + 6 * 4 + 4;
 
 /// How far before its opening a segment's clock starts, in ms: callers' clocks may differ a little.
 const SLACK: u64 = 1 << 20;
@@ -251,6 +253,7 @@ impl Segments {
         heat.expiry.store(u64::MAX, Ordering::Relaxed);
         heat.live.store(0, Ordering::Relaxed);
         heat.filled.store(0, Ordering::Relaxed);
+        heat.records.store(0, Ordering::Relaxed);
         heat.phase.store(serial << 1, Ordering::SeqCst);
     }
 

@@ -3,7 +3,7 @@
 //! Locks, in the order they may be taken: a log's, a stripe's, the tag lists', then the leaves (queues, pool, staging).
 //! Nothing evicts while it holds any of them.
 
-use crate::evict::Queues;
+use crate::evict::{CLASSES, Learnt, Queues};
 use crate::ghost::Ghost;
 use crate::hash::{Hash, Hasher};
 use crate::index::{Index, Locked};
@@ -33,6 +33,8 @@ pub struct Store {
     pub(crate) hasher: Hasher,
     pub(crate) ghost: Ghost,
     pub(crate) queues: Mutex<Queues>,
+    pub(crate) learnt: Learnt,
+    /// `CLASSES` logs for each group of threads.
     pub(crate) small: Box<[Log]>,
     pub(crate) main: Box<[Log]>,
     pub(crate) stats: Stats,
@@ -92,12 +94,13 @@ impl Store {
         let first = segments.take(Kind::Index, 0).unwrap_or_default();
         // An open segment per queue and log: never more than about one part in 128 of the memory lies open.
         let logs = (count / 256).clamp(1, o.threads.clamp(1, 16));
-        let log = |kind| (0..logs).map(|_| Log::new(kind)).collect();
+        let log = |kind| (0..logs * CLASSES).map(|n| Log::new(kind, n % CLASSES)).collect();
         Ok(Store {
             index: Index::new(&segments, first),
             hasher: Hasher::new(o.seed),
             ghost: Ghost::new(o.budget, bytes as u64 / 10 * 9),
             queues: Mutex::new(Queues::new(count)),
+            learnt: Learnt::new(),
             small: log(Kind::Small),
             main: log(Kind::Main),
             stats: Stats::new(o.threads),
@@ -117,7 +120,7 @@ impl Store {
         // In this order: what is stored after this call lies in a segment opened after the serial was read.
         let serial = self.segments.next_serial();
         for log in self.small.iter().chain(&self.main) {
-            log.close(&self.segments, &mut |kind, segment| self.queues.lock().push(kind, segment));
+            log.close(&self.segments, &mut |segment| self.sealed(log, segment));
         }
         flushed.fetch_max(serial, Ordering::SeqCst);
         for segment in 0..self.segments.count() as u32 {

@@ -59,11 +59,9 @@ impl Store {
 
     /// Copies what is alive of a segment to the end of its queue.
     fn compact(&self, segment: u32, kind: Kind, now: Ms) {
-        if !self.queues.lock().remove(kind, segment) {
-            return;
-        }
+        let Some(class) = self.queues.lock().remove(kind, segment) else { return };
         if self.segments.heat(segment).writers.load(Ordering::Acquire) != 0 {
-            self.queues.lock().push(kind, segment);
+            self.queues.lock().push(kind, class, segment);
             return;
         }
         self.empty(segment, kind, Why::Compact, now);

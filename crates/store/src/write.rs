@@ -163,7 +163,7 @@ impl Store {
         if size > self.segments.size() {
             return self.store_large(request, parts, total);
         }
-        let mut space = self.space(prior.queue, size, request.now)?;
+        let mut space = self.space(prior.queue, size, draft.bytes(), request.now)?;
         draft.write(&self.segments, &mut space, request.now, parts);
         self.link(request, &draft, space)
     }
@@ -181,6 +181,12 @@ impl Store {
         fill.commit_request(request)
     }
 
+    /// The queue a record is in (small, if its segment has just left the queues).
+    fn queue_of(&self, record: &Record<'_>) -> Kind {
+        let kind = self.segments.kind(record.loc().segment());
+        if kind == Kind::Main { Kind::Main } else { Kind::Small }
+    }
+
     /// Where the entry goes: an entry of the main queue stays in it, and who was dropped lately starts in it. Refuses
     /// early what the condition forbids.
     pub(crate) fn prior(&self, request: &Request<'_>) -> Result<Prior, PutError> {
@@ -192,11 +198,15 @@ impl Store {
             _ => {}
         }
         if let Some(e) = old {
-            let queue = self.segments.kind(e.record().loc().segment());
+            let queue = self.queue_of(e.record());
             return Ok(Prior { queue, frequency: e.word().frequency() });
         }
-        let remembered = self.options.policy == Policy::S3Fifo && self.ghost.take(request.hash);
-        Ok(Prior { queue: if remembered { Kind::Main } else { Kind::Small }, frequency: 0 })
+        let memory = self.ghost.take(request.hash);
+        if let Some(m) = memory.filter(|m| m.near) {
+            self.learnt.near_hit(m.queue, self.segments.count() * self.segments.size());
+        }
+        let again = memory.is_some_and(|m| m.queue == Kind::Small) && self.options.policy == Policy::S3Fifo;
+        Ok(Prior { queue: if again { Kind::Main } else { Kind::Small }, frequency: 0 })
     }
 
     /// Makes a written record findable, if the condition holds.
@@ -256,6 +266,7 @@ impl Store {
             self.retire(&record, if outdated { Gone::Outdated } else { Gone::Replaced }, request.now);
         }
         self.segments.heat(space.segment()).live.fetch_add(draft.size(request.now) as u32, Relaxed);
+        self.learnt.stored(request.hash, draft.bytes());
         self.stats.add(request.ns, Count::Stored, 1);
         self.stats.add(request.ns, Count::Items, 1);
         self.stats.add(request.ns, Count::Bytes, draft.key.len() as u64 + draft.total);
@@ -390,13 +401,13 @@ impl Store {
     ) -> Result<(), PutError> {
         let entry = self.peek(ns, key, now).ok_or(PutError::NotFound)?;
         let record = entry.record();
-        let from = self.segments.kind(record.loc().segment());
+        let from = self.queue_of(record);
         let mut draft = Draft { expires, ..record.draft(record.word().0) };
         let size = draft.size(now);
         if size > self.segments.size() {
             return Err(PutError::TooLarge);
         }
-        let mut space = self.space(from, size, now)?;
+        let mut space = self.space(from, size, draft.bytes(), now)?;
         let mut locked = self.index.lock(&self.segments, self.hash(ns, key)?);
         let place = locked.find_loc(record.loc()).ok_or(PutError::Exists)?;
         draft.word = record.word().0;

@@ -71,8 +71,21 @@ fn idle(s: &Store) -> bool {
 fn every_size_arrives_with_and_without_a_hint() {
     for budget in [16 << 20, 300 << 20] {
         let s = open(budget);
-        for size in [0, 1, 1000, 20_000, 130_000, 261_000, 262_144, 262_145, 400_000, 700_000, 1 << 20, 1_100_000, 3_000_000]
-        {
+        for size in [
+            0,
+            1,
+            1000,
+            20_000,
+            130_000,
+            261_000,
+            262_144,
+            262_145,
+            400_000,
+            700_000,
+            1 << 20,
+            1_100_000,
+            3_000_000,
+        ] {
             let bytes = data(size);
             for hint in [None, Some(size as u64), Some(size as u64 / 2), Some(size as u64 + 9)] {
                 for contiguous in [0, 64 << 10, MAX_CONTIGUOUS] {
@@ -83,8 +96,14 @@ fn every_size_arrives_with_and_without_a_hint() {
                     let e = s.get(NS, b"key", 0).unwrap();
                     assert_eq!((e.version(), e.flags(), e.expires()), (version, 5, Some(50)));
                     assert!(value(&e) == bytes, "{size} {hint:?} {contiguous}");
-                    assert!(e.head().len() >= contiguous.min(size), "{size} {hint:?} {contiguous} {}", e.head().len());
-                    assert!(block_on(follow(reader)) == (bytes.clone(), FillState::Done { len: size as u64 }));
+                    assert!(
+                        e.head().len() >= contiguous.min(size),
+                        "{size} {hint:?} {contiguous} {}",
+                        e.head().len()
+                    );
+                    assert!(
+                        block_on(follow(reader)) == (bytes.clone(), FillState::Done { len: size as u64 })
+                    );
                 }
             }
         }
@@ -100,7 +119,8 @@ fn followers_on_other_threads_see_it_grow() {
     let bytes = data(2_000_000);
     let mut fill = s.fill(NS, b"k", options(None, 65536), 0).unwrap();
     std::thread::scope(|scope| {
-        let followers: Vec<_> = (0..3).map(|_| fill.reader()).map(|r| scope.spawn(|| block_on(follow(r)))).collect();
+        let followers: Vec<_> =
+            (0..3).map(|_| fill.reader()).map(|r| scope.spawn(|| block_on(follow(r)))).collect();
         bytes.chunks(3000).for_each(|c| fill.write(c).unwrap());
         assert!(s.get(NS, b"k", 0).is_none(), "not there before the commit");
         fill.commit(None, 0).unwrap();

@@ -111,8 +111,16 @@ impl Model {
             (Some(e), None) => panic!("{at:?} should not be there: {:?}", e.info()),
             (Some(e), Some(k)) => {
                 let value: Vec<u8> = e.chunks().flatten().copied().collect();
-                assert!(value == k.value, "{at:?}: {} bytes, not the last {} written", value.len(), k.value.len());
-                assert_eq!((e.flags(), e.expires(), e.version(), e.stale()), (k.flags, k.expires, k.version, k.stale));
+                assert!(
+                    value == k.value,
+                    "{at:?}: {} bytes, not the last {} written",
+                    value.len(),
+                    k.value.len()
+                );
+                assert_eq!(
+                    (e.flags(), e.expires(), e.version(), e.stale()),
+                    (k.flags, k.expires, k.version, k.stale)
+                );
                 assert_eq!(e.key(), [at.1]);
             }
         }
@@ -139,8 +147,12 @@ impl Model {
     fn apply(&mut self, op: Op) {
         match op {
             Op::Set { ns, key, len, ttl, flags, tag } => self.set(ns, key, len, ttl, flags, tag),
-            Op::Add { ns, key, len } => self.conditional(ns, key, len, |had| !had, PutError::Exists, Store::add),
-            Op::Replace { ns, key, len } => self.conditional(ns, key, len, |had| had, PutError::NotFound, Store::replace),
+            Op::Add { ns, key, len } => {
+                self.conditional(ns, key, len, |had| !had, PutError::Exists, Store::add)
+            }
+            Op::Replace { ns, key, len } => {
+                self.conditional(ns, key, len, |had| had, PutError::NotFound, Store::replace)
+            }
             Op::Cas { ns, key, len, right } => self.cas(ns, key, len, right),
             Op::Append { ns, key, len, front } => self.append(ns, key, len, front),
             Op::Incr { ns, key, delta, down } => self.incr(ns, key, delta, down),
@@ -166,7 +178,9 @@ impl Model {
                 let had = self.check((ns, key)).is_some();
                 assert_eq!(self.store.get(Namespace(ns), &[key], self.now).is_some(), had);
             }
-            Op::Fill { ns, key, len, commit, hint, ttl, tag } => self.fill(ns, key, len, commit, hint, ttl, tag),
+            Op::Fill { ns, key, len, commit, hint, ttl, tag } => {
+                self.fill(ns, key, len, commit, hint, ttl, tag)
+            }
             Op::Flush { ns } => {
                 self.store.flush(Namespace(ns), self.now);
                 self.known.retain(|at, _| at.0 != ns);
@@ -186,7 +200,12 @@ impl Model {
         let expires = self.expires(ttl);
         let tag = (tag != 0).then_some(tag);
         let tags: &[&[u8]] = &[&[tag.unwrap_or(0)]];
-        let put = Put { value: &[&value[..len / 2], &value[len / 2..]], flags, expires, tags: &tags[..tag.iter().len()] };
+        let put = Put {
+            value: &[&value[..len / 2], &value[len / 2..]],
+            flags,
+            expires,
+            tags: &tags[..tag.iter().len()],
+        };
         let result = self.store.set(Namespace(ns), &[key], put, self.now);
         let like = Known { value: Vec::new(), flags, expires, version: 0, stale: false, tag };
         self.learn((ns, key), value, result, Some(&like));
@@ -236,7 +255,8 @@ impl Model {
                 self.store.delete(Namespace(ns), &[key], self.now);
             }
             Some(k) => {
-                let value = if front { [more, k.value.clone()].concat() } else { [k.value.clone(), more].concat() };
+                let value =
+                    if front { [more, k.value.clone()].concat() } else { [k.value.clone(), more].concat() };
                 self.learn((ns, key), value, result, Some(&k));
             }
         }
@@ -278,7 +298,12 @@ impl Model {
     fn fill(&mut self, ns: u8, key: u8, len: usize, commit: bool, hint: bool, ttl: Option<u16>, tag: u8) {
         let value = self.value(len);
         let expires = self.expires(ttl);
-        let o = FillOptions { flags: 4, expires, size_hint: hint.then_some(len as u64), contiguous: len % 70_000 };
+        let o = FillOptions {
+            flags: 4,
+            expires,
+            size_hint: hint.then_some(len as u64),
+            contiguous: len % 70_000,
+        };
         self.check((ns, key));
         let store = self.store.clone();
         let mut fill = store.fill(Namespace(ns), &[key], o, self.now).unwrap();
