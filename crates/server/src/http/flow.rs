@@ -22,6 +22,7 @@ use std::{
 
 use larder_proto::{
     http::{BodyFraming, Method, RequestHead, forwarded, key, query},
+    page::PageFlags,
     rules::{
         Decision, Forward, RequestView, RevalidateWhy, StaleWhy, Unusable, decide, only_if_cached,
         stale_on_error,
