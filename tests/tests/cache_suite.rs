@@ -10,6 +10,7 @@ use larder_tests::helper::{free_port, source_root};
 use larder_tests::{Helper, Larder};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -90,7 +91,7 @@ fn run_suite(room: &Path, base: &str, only: &[&str]) -> Vec<Outcome> {
     if only.is_empty() {
         let list = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache-suite.json");
         std::fs::write(&list, &output.stdout).unwrap();
-        println!("the whole list: {}", list.display());
+        say(&format!("cache suite: the whole list is in {}", list.display()));
     }
     let all: BTreeMap<String, Value> = serde_json::from_slice(&output.stdout).unwrap();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -104,16 +105,21 @@ fn run_suite(room: &Path, base: &str, only: &[&str]) -> Vec<Outcome> {
         .collect()
 }
 
+/// Prints past cargo's capture: the scores are worth seeing when the test passes.
+fn say(line: &str) {
+    writeln!(std::io::stdout(), "{line}").unwrap();
+}
+
 fn print_scores(outcomes: &[Outcome]) {
     for kind in ["required", "optimal", "check"] {
         let of_kind: Vec<_> = outcomes.iter().filter(|o| o.kind == kind).collect();
         let passed = of_kind.iter().filter(|o| o.passed()).count();
-        println!("cache suite: {kind}: {passed} of {}", of_kind.len());
+        say(&format!("cache suite: {kind}: {passed} of {}", of_kind.len()));
         if kind == "check" {
             continue; // a check asks what a cache does; neither answer is wrong
         }
         for o in of_kind.iter().filter(|o| !o.passed()) {
-            println!("  {} {}: {}", o.verdict, o.id, o.detail);
+            say(&format!("  {} {}: {}", o.verdict, o.id, o.detail));
         }
     }
 }
