@@ -107,7 +107,7 @@ fn run_suite(room: &Path, base: &str, only: &[&str]) -> Vec<Outcome> {
 
 /// Prints past cargo's capture: the scores are worth seeing when the test passes.
 fn say(line: &str) {
-    writeln!(std::io::stdout(), "{line}").unwrap();
+    std::io::stdout().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
 fn print_scores(outcomes: &[Outcome]) {
