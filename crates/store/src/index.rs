@@ -1,12 +1,12 @@
-//! The index: from a key's hash to its record, eight bytes a slot at a load of 75 to 84 %.
+//! The index: from a key's hash to its record, eight bytes a slot at a load of 79 to 84 %.
 //!
 //! The hash picks a stripe (its top bits) and a 24-bit tag. A stripe is a row of buckets, each a cache line of eight slots;
 //! the home bucket is `tag * buckets >> 24`, so that an entry's home follows from its slot alone, and buckets are in the
 //! order of tags. When the home is full the entry goes to a later bucket; every bucket counts the entries that were put
 //! beyond it (one bit of the count in each of its slots), and a search goes on only while the count is not zero.
 //!
-//! A stripe grows by an eighth, in place: buckets are emptied from the last to the first into the wider layout, two with
-//! each insertion. Homes only move up, so that a bucket's new home is never one that is still to be emptied. Below the
+//! A stripe grows by a sixteenth, in place: buckets are emptied from the last to the first into the wider layout, three
+//! with each insertion. Homes only move up, so that a bucket's new home is never one that is still to be emptied. Below the
 //! cursor the old layout holds, from it on the new one.
 //!
 //! Readers take no lock. A slot is moved by writing the new place before clearing the old; a reader that finds nothing
@@ -30,7 +30,7 @@ const BUCKET: usize = 64;
 /// load the index grows at, and then only the index's failure to grow for want of memory makes it happen.
 const REACH: usize = 64;
 /// Buckets emptied with each insertion while a stripe grows. A bit more than one would do.
-const STEPS: usize = 2;
+const STEPS: usize = 3;
 /// Buckets a walk looks at under one lock.
 const VISIT: usize = 4;
 
@@ -85,7 +85,7 @@ pub(crate) struct Locked<'a> {
 }
 
 fn grown(buckets: usize) -> usize {
-    buckets + (buckets / 8).max(1)
+    buckets + (buckets / 16).max(1)
 }
 
 fn unpack(layout: u64) -> (usize, usize) {

@@ -1,0 +1,257 @@
+//! Threads that write, read, hold, follow and delete while everything is evicted all the time. Every value says which write
+//! it is and carries a checksum of that: a byte that moved under a reader would show.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use larder_store::*;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const NS: Namespace = Namespace(3);
+const KEYS: u64 = 20_000;
+
+/// Splitmix64.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Key, seed, length; then a stream that follows from them.
+fn value(key: u64, seed: u64, len: usize) -> Vec<u8> {
+    let mut v = Vec::with_capacity(len + 32);
+    [key, seed, len as u64].iter().for_each(|n| v.extend_from_slice(&n.to_le_bytes()));
+    let mut state = key ^ seed.rotate_left(17) ^ (len as u64).rotate_left(40);
+    while v.len() < len + 24 {
+        v.extend_from_slice(&random(&mut state).to_le_bytes());
+    }
+    v.truncate(len + 24);
+    v
+}
+
+fn check(key: u64, bytes: &[u8]) {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    assert_eq!(word(0), key, "another key's bytes");
+    assert!(bytes == value(key, word(8), word(16) as usize), "bytes of {key} changed under a reader");
+}
+
+fn check_entry(key: u64, e: &Entry<'_>) {
+    assert_eq!(e.key(), key.to_le_bytes());
+    let bytes: Vec<u8> = e.chunks().flatten().copied().collect();
+    check(key, &bytes);
+}
+
+fn length(r: u64) -> usize {
+    match r % 1000 {
+        0..900 => (r >> 32) as usize % 600,
+        900..996 => (r >> 32) as usize % 40_000,
+        _ => (r >> 32) as usize % 900_000,
+    }
+}
+
+struct World {
+    store: Store,
+    now: AtomicU64,
+    done: AtomicBool,
+    full: AtomicU64,
+}
+
+impl World {
+    fn now(&self) -> Ms {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    fn note(&self, result: Result<u64, PutError>) {
+        match result {
+            Ok(_) | Err(PutError::Exists | PutError::NotFound | PutError::NotNumber) => {}
+            Err(PutError::Full) => {
+                self.full.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    fn writer(&self, seed: u64, operations: usize) {
+        let mut state = seed;
+        for _ in 0..operations {
+            let r = random(&mut state);
+            let key = random(&mut state) % KEYS;
+            let name = key.to_le_bytes();
+            let now = self.now.fetch_add(1, Ordering::Relaxed);
+            let v = value(key, r, length(r));
+            let expires = (r % 3 == 0).then_some(now + r % 5000);
+            let tag = [(key % 50) as u8];
+            let tags: &[&[u8]] = &[&tag];
+            let put = Put { value: &[&v], flags: 0, expires, tags: &tags[..usize::from(r % 5 == 0)] };
+            match r >> 56 {
+                0..200 => self.note(self.store.set(NS, &name, put, now)),
+                200..210 => self.note(self.store.add(NS, &name, put, now)),
+                210..220 => self.note(self.store.replace(NS, &name, put, now)),
+                220..230 => drop(self.store.delete(NS, &name, now)),
+                230..240 => drop(self.store.touch(NS, &name, expires, now)),
+                240..242 => drop(self.store.purge_tag(NS, &tag, r % 2 == 0, now)),
+                242 if r % 128 == 1 => self.store.flush(NS, now),
+                _ => self.fill(key, &v, r % 4 != 0, now),
+            }
+        }
+    }
+
+    fn fill(&self, key: u64, v: &[u8], commit: bool, now: Ms) {
+        let Ok(mut fill) = self.store.fill(NS, &key.to_le_bytes(), FillOptions::default(), now) else {
+            return;
+        };
+        let reader = fill.reader();
+        if v.chunks(9000).try_for_each(|c| fill.write(c)).is_err() {
+            return;
+        }
+        if commit {
+            self.note(fill.commit(None, now));
+        } else {
+            drop(fill);
+        }
+        let mut bytes = Vec::new();
+        while bytes.len() < v.len() {
+            bytes.extend_from_slice(reader.chunk_at(bytes.len() as u64));
+        }
+        check(key, &bytes);
+    }
+
+    /// Reads, and keeps some entries for long. Returns how many it found.
+    fn reader(&self, seed: u64) -> u64 {
+        let mut state = seed;
+        let mut held: VecDeque<(u64, Entry<'_>)> = VecDeque::new();
+        let mut found = 0;
+        while !self.done.load(Ordering::Relaxed) {
+            let key = random(&mut state) % KEYS;
+            if let Some(e) = self.store.get(NS, &key.to_le_bytes(), self.now()) {
+                check_entry(key, &e);
+                found += 1;
+                if found % 50 == 0 {
+                    held.push_back((key, e));
+                }
+            }
+            if held.len() > 12 {
+                let (key, e) = held.pop_front().unwrap();
+                check_entry(key, &e);
+            }
+        }
+        held.iter().for_each(|(key, e)| check_entry(*key, e));
+        found
+    }
+
+    fn sweeper(&self) {
+        while !self.done.load(Ordering::Relaxed) {
+            self.store.sweep(self.now(), 1 << 20);
+            let mut cursor = Some(Cursor::START);
+            while let Some(c) = cursor {
+                cursor = self.store.scan(NS, c, 200, &mut |key, info| {
+                    assert!(key.len() == 8 && info.len >= 24);
+                    Keep::Keep
+                });
+            }
+        }
+    }
+}
+
+fn run(policy: Policy, operations: usize) {
+    let store =
+        Store::open(Options { budget: 12 << 20, max_value: 2 << 20, policy, seed: 1, threads: 4 }).unwrap();
+    let w =
+        World { store, now: AtomicU64::new(1 << 40), done: AtomicBool::new(false), full: AtomicU64::new(0) };
+    std::thread::scope(|s| {
+        let readers: Vec<_> = (0..3)
+            .map(|n| {
+                s.spawn({
+                    let w = &w;
+                    move || w.reader(100 + n)
+                })
+            })
+            .collect();
+        s.spawn(|| w.sweeper());
+        let writers: Vec<_> = (0..3)
+            .map(|n| {
+                s.spawn({
+                    let w = &w;
+                    move || w.writer(n, operations)
+                })
+            })
+            .collect();
+        let ended: Vec<_> = writers.into_iter().map(|t| t.join()).collect();
+        w.done.store(true, Ordering::Relaxed);
+        let found: u64 = readers.into_iter().map(|t| t.join().unwrap()).sum();
+        ended.into_iter().for_each(|e| e.unwrap());
+        assert!(found > 1000, "{found}");
+    });
+    let full = w.full.load(Ordering::Relaxed);
+    assert!(full < operations as u64 / 10, "{full} refused for lack of memory");
+    assert!(w.store.stats(NS).evictions > operations as u64 / 4, "{:?}", w.store.stats(NS));
+    even_accounts(&w);
+}
+
+/// With nobody left, everything can be removed and every segment comes back.
+fn even_accounts(w: &World) {
+    w.store.flush(NS, w.now());
+    (1..30).for_each(|i| {
+        w.store.sweep(w.now() + i * 5000, 64 << 20);
+    });
+    let (s, t) = (w.store.stats(NS), w.store.totals());
+    assert_eq!((s.items, s.bytes), (0, 0));
+    assert_eq!((t.limbo, t.chained, t.staging), (0, 0, 0), "{t:?}");
+}
+
+#[test]
+fn no_byte_moves_under_a_reader() {
+    run(Policy::S3Fifo, 60_000);
+}
+
+#[test]
+fn no_byte_moves_under_a_reader_fifo() {
+    run(Policy::Fifo, 20_000);
+}
+
+#[test]
+fn counters_lose_nothing() {
+    let store = Store::open(Options {
+        budget: 12 << 20,
+        max_value: 2 << 20,
+        policy: Policy::S3Fifo,
+        seed: 1,
+        threads: 4,
+    })
+    .unwrap();
+    store.set(NS, b"n", Put { value: &[b"0"], ..Put::default() }, 0).unwrap();
+    std::thread::scope(|s| {
+        for _ in 0..4 {
+            s.spawn(|| (0..5000).for_each(|_| drop(store.incr(NS, b"n", 1, 0).unwrap())));
+        }
+    });
+    assert_eq!(store.get(NS, b"n", 0).unwrap().head(), b"20000");
+}
+
+#[test]
+fn slow_readers_keep_their_bytes_while_all_else_is_evicted() {
+    let store = Store::open(Options {
+        budget: 16 << 20,
+        max_value: 2 << 20,
+        policy: Policy::S3Fifo,
+        seed: 1,
+        threads: 2,
+    })
+    .unwrap();
+    let mut held = Vec::new();
+    for key in 0..60_000u64 {
+        let v = value(key, 1, if key % 3000 == 0 { 600_000 } else { 800 });
+        store.set(NS, &key.to_le_bytes(), Put { value: &[&v], ..Put::default() }, 0).unwrap();
+        if key % 3000 == 0 {
+            held.push((key, store.get(NS, &key.to_le_bytes(), 0).unwrap()));
+        }
+        if held.len() > 8 {
+            held.remove(0);
+        }
+    }
+    assert!(store.totals().limbo > 0 || store.totals().chained > 0);
+    held.iter().for_each(|(key, e)| check_entry(*key, e));
+    held.clear();
+    store.sweep(0, 0);
+    assert_eq!(store.totals().limbo, 0);
+}
