@@ -348,7 +348,7 @@ const PRESETS: &[(&str, &str, &str, bool)] = &[
     ("mediawiki", "/wiki/Main_Page", "mwuser-sessionId=abc; theme=dark", false),
     ("mediawiki", "/wiki/Main_Page", "wikidb_session=abc", true),
     ("mediawiki", "/wiki/Main_Page", "wikidb_mw_UserID=1; x=y", true),
-    ("mediawiki", "/wiki/Main_Page", "wikidbUserName=Anna", true),
+    ("mediawiki", "/wiki/Main_Page", "wikidbUserName=Anna", false),
     ("mediawiki", "/wiki/Main_Page", "wikidbToken=1", true),
     ("mediawiki", "/wiki/Special:UserLogin", "", true),
     ("mediawiki", "/wiki/Special%3AUserLogin", "", true),

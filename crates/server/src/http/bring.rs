@@ -60,6 +60,8 @@ pub(crate) struct Keep {
     pub(crate) variant: Option<Vec<u8>>,
     pub(crate) held: Option<Held>,
     pub(crate) purpose: Purpose,
+    /// The site's name: tags are the site's own.
+    pub(crate) site: String,
     /// The answer may be stored.
     pub(crate) store: bool,
     /// Others may be waiting: what is not for them is remembered, so that the next ones do not wait.

@@ -273,6 +273,7 @@ fn prepare(asked: &Asked<'_, '_>, route: &Route<'_>, plan: Plan, solo: bool) -> 
         variant: plan.variant,
         held: plan.held,
         purpose,
+        site: route.site.name.clone(),
         store: plan.store,
         mark: !solo,
     };

@@ -32,11 +32,12 @@ use larder_proto::{
 use super::{
     body::{BodyError, Incoming},
     conn::Conn,
-    deliver::{self, Delivered, Done, Served},
+    deliver::{self, Delivered, Served},
     fetch::{self, Failure, News, Passing, Plan, Waiting},
     lookup::{Found, Held, Looked, look},
     out::Out,
     purge, refuse,
+    reply::{self, Done},
     socket::{Ended, Socket},
     tunnel,
 };
@@ -331,7 +332,7 @@ async fn cached(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>) -> Re
         plan.solo |= alone || round >= ROUNDS;
         match fetch::fetch(conn, asked, route, plan).await? {
             News::Reply(reply) => {
-                return match deliver::reply(&conn.socket, &mut conn.out, asked, *reply).await? {
+                return match reply::send(&conn.socket, &mut conn.out, asked, *reply).await? {
                     Done::Answered { keep } => Ok(keep),
                     Done::Tunnel(..) => Ok(false),
                 };
@@ -441,7 +442,7 @@ async fn passed(
         News::Reply(mut reply) => {
             (reply.why, reply.conditions) = (why, false);
             fetch::invalidate(asked, route, &reply);
-            deliver::reply(socket, out, asked, *reply).await
+            reply::send(socket, out, asked, *reply).await
         }
         News::Failed(failure) => Ok(Done::Answered { keep: failure_page(asked, out, &failure) }),
         News::LookAgain | News::Validated | News::Alone => Ok(Done::Answered { keep: false }),

@@ -1,7 +1,8 @@
 //! HTTP, the client side: from a connection to an answer.
 //!
 //! `conn` takes requests from a connection; `flow` is a request's life; `lookup` finds its page, `fetch` and `bring` get
-//! it from the origin (`flight`: once for all who wait; `stow`: into the store), `deliver` sends it.
+//! it from the origin (`flight`: once for all who wait; `stow`: into the store), `deliver` (from the
+//! store) and `reply` (as it streams by) send it.
 
 mod answer;
 mod ask;
@@ -18,6 +19,7 @@ mod lookup;
 pub(crate) mod out;
 mod purge;
 mod refuse;
+mod reply;
 pub(crate) mod socket;
 mod stow;
 mod tunnel;

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `PURGE /path` | the page of this URL, all its variants |
 //! | `PURGE /path` with `Larder-Purge: prefix` | every page of this host whose path and query start so |
-//! | `PURGE /` with `Larder-Purge: tag` and `Surrogate-Key: a b` | every page of any site with one of these tags |
+//! | `PURGE /` with `Larder-Purge: tag` and `Surrogate-Key: a b` | every page of the site with one of these tags |
 //!
 //! `Larder-Soft-Purge: 1` makes it soft. Who may is in `[[site]] purge`; by default nobody.
 
@@ -47,7 +47,9 @@ pub(crate) async fn serve(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<
     let purged = match what {
         What::Url => u64::from(url(asked, &route.path, soft)),
         What::Prefix => prefix(asked, &route.key, soft).await,
-        What::Tags(tags) => tags.iter().map(|tag| by_tag(asked, tag, soft)).sum(),
+        What::Tags(tags) => {
+            tags.iter().map(|tag| by_tag(asked, &site_tag(&route.site.name, tag), soft)).sum()
+        }
     };
     if purged == 0 {
         return Ok(answer(conn, asked, 404, ResultCode::TcpPurge, "{\"purged\":0}"));
@@ -159,19 +161,28 @@ async fn prefix(asked: &Asked<'_, '_>, start: &[u8], soft: bool) -> u64 {
     if !soft {
         asked.worker.shared.flights.purge(meant);
     }
-    let mut purged = 0;
+    let (mut pages, mut variants) = (0, 0);
     let mut cursor = Some(Cursor::START);
     while let Some(at) = cursor {
         cursor = asked.worker.store.scan(PAGES, at, SCAN_STEP, &mut |key, info| {
             if !meant(key) || (soft && info.stale) {
                 return Keep::Keep;
             }
-            purged += 1;
+            // A page with variants is one page, however many they are.
+            match key::parse_variant_key(key) {
+                None => pages += 1,
+                Some(_) => variants += 1,
+            }
             if soft { Keep::Stale } else { Keep::Delete }
         });
         tokio::task::yield_now().await;
     }
-    purged
+    if pages > 0 { pages } else { variants }
+}
+
+/// Tags are a site's own: who may purge one site must not reach into another.
+pub(crate) fn site_tag(site: &str, tag: &[u8]) -> Vec<u8> {
+    [site.as_bytes(), b"\0", tag].concat()
 }
 
 fn by_tag(asked: &Asked<'_, '_>, tag: &[u8], soft: bool) -> u64 {

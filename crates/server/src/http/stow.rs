@@ -28,6 +28,7 @@ use super::{
     fetch::{News, Source},
     flight::{Landing, Streaming, Tail},
     lookup::PAGES,
+    purge::site_tag,
     refuse,
     variant::{self, Marker, Values},
 };
@@ -131,14 +132,20 @@ impl Parcel {
         encode_head(&self.meta, &parts).ok()
     }
 
+    /// The tags as the store and a purge know them.
+    fn site_tags(&self, job: &Job) -> Vec<Box<[u8]>> {
+        let site = job.keep.as_ref().map_or("", |keep| &keep.site);
+        self.tags.iter().map(|tag| site_tag(site, tag).into()).collect()
+    }
+
     fn open(&self, job: &Job) -> Result<Fill<'static>, PutError> {
         let now = job.worker.clock.now();
         let size_hint = self.length.map(|length| self.record.len() as u64 + length + TRAILER_LEN as u64);
         let options = FillOptions { flags: 0, expires: None, size_hint, contiguous: self.record.len() };
         let mut fill = job.worker.store.fill(PAGES, &self.place.key, options, now)?;
         fill.write(&self.record)?;
-        let tags: Vec<&[u8]> = self.tags.iter().map(|tag| &**tag).collect();
-        fill.set_tags(&tags);
+        let tags = self.site_tags(job);
+        fill.set_tags(&tags.iter().map(|tag| &**tag).collect::<Vec<_>>());
         Ok(fill)
     }
 
@@ -167,7 +174,7 @@ impl Parcel {
             return job.tell(News::LookAgain);
         }
         let streaming = Streaming::new(answer.clone(), fill.reader(), self.record.len() as u64);
-        job.lead.flight.set_tags(self.tags.clone());
+        job.lead.flight.set_tags(self.site_tags(&job));
         if let (Some(follower), true) = (streaming.follow(), job.client.is_some()) {
             let own = self.own_answer(&job, facts, &response);
             let reply = job.reply(Arc::new(own), Source::Follow(follower), &response);
