@@ -144,7 +144,8 @@ impl Queues {
         let now = segments.next_serial();
         let free = |segment: &u32| {
             let busy = segments.heat(*segment).writers.load(Acquire) != 0;
-            !busy && !(spare_pinned && segments.pins.pinned(*segment))
+            let spared = spare_pinned && segments.pins.pinned(*segment);
+            !busy && !spared
         };
         let age = |segment: u32| {
             let heat = segments.heat(segment);

@@ -79,19 +79,20 @@ impl World {
             let name = key.to_le_bytes();
             let now = self.now.fetch_add(1, Ordering::Relaxed);
             let v = value(key, r, length(r));
-            let expires = (r % 3 == 0).then_some(now + r % 5000);
+            let expires = r.is_multiple_of(3).then_some(now + r % 5000);
             let tag = [(key % 50) as u8];
             let tags: &[&[u8]] = &[&tag];
-            let put = Put { value: &[&v], flags: 0, expires, tags: &tags[..usize::from(r % 5 == 0)] };
+            let put =
+                Put { value: &[&v], flags: 0, expires, tags: &tags[..usize::from(r.is_multiple_of(5))] };
             match r >> 56 {
                 0..200 => self.note(self.store.set(NS, &name, put, now)),
                 200..210 => self.note(self.store.add(NS, &name, put, now)),
                 210..220 => self.note(self.store.replace(NS, &name, put, now)),
                 220..230 => drop(self.store.delete(NS, &name, now)),
                 230..240 => drop(self.store.touch(NS, &name, expires, now)),
-                240..242 => drop(self.store.purge_tag(NS, &tag, r % 2 == 0, now)),
+                240..242 => drop(self.store.purge_tag(NS, &tag, r.is_multiple_of(2), now)),
                 242 if r % 128 == 1 => self.store.flush(NS, now),
-                _ => self.fill(key, &v, r % 4 != 0, now),
+                _ => self.fill(key, &v, !r.is_multiple_of(4), now),
             }
         }
     }
@@ -222,7 +223,7 @@ fn counters_lose_nothing() {
     store.set(NS, b"n", Put { value: &[b"0"], ..Put::default() }, 0).unwrap();
     std::thread::scope(|s| {
         for _ in 0..4 {
-            s.spawn(|| (0..5000).for_each(|_| drop(store.incr(NS, b"n", 1, 0).unwrap())));
+            s.spawn(|| (0..5000).for_each(|_| assert!(store.incr(NS, b"n", 1, 0).is_ok())));
         }
     });
     assert_eq!(store.get(NS, b"n", 0).unwrap().head(), b"20000");

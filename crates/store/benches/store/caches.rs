@@ -6,20 +6,20 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Memory of every contender.
-pub const BUDGET: usize = 64 << 20;
+pub(crate) const BUDGET: usize = 64 << 20;
 
-pub trait Cache {
+pub(crate) trait Cache {
     /// True on a hit.
     fn request(&mut self, id: u32, size: usize) -> bool;
 }
 
-static BYTES: [u8; 4096] = [b'x'; 4096];
+pub(crate) static BYTES: [u8; 4096] = [b'x'; 4096];
 
 /// Larder: everything it needs within the budget.
-pub struct Larder(Store);
+pub(crate) struct Larder(Store);
 
 impl Larder {
-    pub fn new(policy: Policy) -> Larder {
+    pub(crate) fn new(policy: Policy) -> Larder {
         let options = Options { budget: BUDGET, max_value: 1 << 20, policy, seed: 42, threads: 2 };
         Larder(Store::open(options).expect("64 MiB work"))
     }
@@ -40,12 +40,12 @@ impl Cache for Larder {
 }
 
 /// moka (TinyLFU), bounded by the bytes of keys and values: its own overhead comes on top.
-pub struct Moka(moka::sync::Cache<[u8; 16], Arc<[u8]>>);
+pub(crate) struct Moka(pub(crate) moka::sync::Cache<[u8; 16], Arc<[u8]>>);
 
 impl Moka {
-    pub fn new() -> Moka {
+    pub(crate) fn new(budget: usize) -> Moka {
         let weigher = |_: &_, v: &Arc<[u8]>| v.len() as u32 + 16;
-        Moka(moka::sync::Cache::builder().max_capacity(BUDGET as u64).weigher(weigher).build())
+        Moka(moka::sync::Cache::builder().max_capacity(budget as u64).weigher(weigher).build())
     }
 }
 
@@ -61,7 +61,7 @@ impl Cache for Moka {
 }
 
 #[derive(Clone)]
-struct Weigher;
+pub(crate) struct Weigher;
 
 impl quick_cache::Weighter<[u8; 16], Arc<[u8]>> for Weigher {
     fn weight(&self, _: &[u8; 16], v: &Arc<[u8]>) -> u64 {
@@ -70,11 +70,11 @@ impl quick_cache::Weighter<[u8; 16], Arc<[u8]>> for Weigher {
 }
 
 /// quick_cache (Clock-PRO like S3-FIFO), bounded by the bytes of keys and values: its own overhead comes on top.
-pub struct Quick(quick_cache::sync::Cache<[u8; 16], Arc<[u8]>, Weigher>);
+pub(crate) struct Quick(pub(crate) quick_cache::sync::Cache<[u8; 16], Arc<[u8]>, Weigher>);
 
 impl Quick {
-    pub fn new() -> Quick {
-        Quick(quick_cache::sync::Cache::with_weighter(BUDGET / 484, BUDGET as u64, Weigher))
+    pub(crate) fn new(budget: usize, mean: usize) -> Quick {
+        Quick(quick_cache::sync::Cache::with_weighter(budget / mean, budget as u64, Weigher))
     }
 }
 
@@ -89,8 +89,37 @@ impl Cache for Quick {
     }
 }
 
+/// segcache (Pelikan): hash table and segments within the budget.
+pub(crate) struct Seg(segcache::Segcache);
+
+impl Seg {
+    pub(crate) fn new(policy: segcache::Policy) -> Seg {
+        // 2^17 slots of 8 bytes for the ~130,000 objects that fit would overflow (it neither chains nor grows): 2^18.
+        let power = 18;
+        let cache = segcache::Segcache::builder()
+            .hash_power(power)
+            .heap_size(BUDGET - (8 << power))
+            .segment_size(256 << 10)
+            .eviction(policy)
+            .build();
+        Seg(cache.expect("64 MiB work"))
+    }
+}
+
+impl Cache for Seg {
+    fn request(&mut self, id: u32, size: usize) -> bool {
+        let key = trace::key(id);
+        let hit = self.0.get(&key).is_some();
+        if !hit {
+            // A full bucket refuses: the object is not stored.
+            let _ = self.0.insert(&key, &BYTES[..size], None, std::time::Duration::ZERO);
+        }
+        hit
+    }
+}
+
 /// An exact LRU of key and value bytes without any overhead, as `sim_lru` of perf_kv.py.
-pub struct Lru {
+pub(crate) struct Lru {
     next: Vec<u32>,
     before: Vec<u32>,
     used: usize,
@@ -99,7 +128,7 @@ pub struct Lru {
 const NONE: u32 = u32::MAX;
 
 impl Lru {
-    pub fn new(ids: usize) -> Lru {
+    pub(crate) fn new(ids: usize) -> Lru {
         let mut lru = Lru { next: vec![NONE; ids + 1], before: vec![NONE; ids + 1], used: 0 };
         (lru.next[ids], lru.before[ids]) = (ids as u32, ids as u32);
         lru
@@ -135,7 +164,7 @@ impl Cache for Lru {
 
 /// S3-FIFO as published (small 10 %, promotion after two hits, ghost as large as main) with exact sizes and no overhead.
 #[derive(Default)]
-pub struct S3Fifo {
+pub(crate) struct S3Fifo {
     frequency: HashMap<u32, u8>,
     small: VecDeque<u32>,
     main: VecDeque<u32>,

@@ -1,13 +1,13 @@
 //! The traces of `bench/perf_kv.py --hitratio`, number for number: the same generator, seed and sizes.
 
 /// Requests in a trace; the first quarter only warms up.
-pub const REQUESTS: usize = 4_000_000;
-pub const WARM: usize = REQUESTS / 4;
+pub(crate) const REQUESTS: usize = 4_000_000;
+pub(crate) const WARM: usize = REQUESTS / 4;
 const KEYS: u32 = 1_000_000;
 const SEED: u64 = 11;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Zipf,
     Scan,
     OneHit,
@@ -15,7 +15,7 @@ pub enum Kind {
 }
 
 /// Name, kind, skew.
-pub const TRACES: [(&str, Kind, f64); 6] = [
+pub(crate) const TRACES: [(&str, Kind, f64); 6] = [
     ("zipf 0.7", Kind::Zipf, 0.7),
     ("zipf 0.9", Kind::Zipf, 0.9),
     ("zipf 1.0", Kind::Zipf, 1.0),
@@ -25,7 +25,7 @@ pub const TRACES: [(&str, Kind, f64); 6] = [
 ];
 
 /// splitmix64.
-pub fn next(state: &mut u64) -> u64 {
+pub(crate) fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -41,7 +41,7 @@ fn scrambled(x: u64) -> u64 {
 }
 
 /// Bytes of an object's value: lognormal, median 300, 16 to 4096.
-pub fn size(id: u32) -> usize {
+pub(crate) fn size(id: u32) -> usize {
     let a = scrambled(u64::from(id));
     let b = scrambled(a ^ 0x5bd1_e995);
     let z = (-2.0 * (unit(a) + 1e-18).ln()).sqrt() * (std::f64::consts::TAU * unit(b)).cos();
@@ -49,7 +49,7 @@ pub fn size(id: u32) -> usize {
 }
 
 /// 16 bytes.
-pub fn key(id: u32) -> [u8; 16] {
+pub(crate) fn key(id: u32) -> [u8; 16] {
     let mut key = *b"k000000000000000";
     let hex = b"0123456789abcdef";
     (0..8).for_each(|i| key[8 + i] = hex[(id >> (28 - 4 * i)) as usize & 15]);
@@ -74,7 +74,7 @@ fn pick(cdf: &[f64], u: f64, shift: u32) -> u32 {
 }
 
 /// Object numbers in order of request.
-pub fn trace(kind: Kind, theta: f64) -> Vec<u32> {
+pub(crate) fn trace(kind: Kind, theta: f64) -> Vec<u32> {
     let cdf = cdf(theta);
     let (mut state, mut fresh, mut shift, mut scan) = (SEED, KEYS, 0, 0);
     let mut new = || {
