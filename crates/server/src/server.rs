@@ -112,9 +112,19 @@ impl Server {
         let (send, orders) = mpsc::channel(ORDERS);
         let counters = Arc::new(Counters::default());
         let (shared, settings) = (self.shared.clone(), self.settings.clone());
-        let start = Start { shared, settings, counters: counters.clone(), listeners, orders };
+        let (ready, up) = std::sync::mpsc::channel();
+        let start = Start { shared, settings, counters: counters.clone(), listeners, orders, ready };
         let thread = std::thread::Builder::new().name(format!("larder-{number}"));
-        self.threads.push(thread.spawn(move || worker::run(start))?);
+        let thread = thread.spawn(move || worker::run(start))?;
+        if up.recv().is_err() {
+            // It ended before it was up: its own word says why.
+            return Err(thread
+                .join()
+                .ok()
+                .and_then(Result::err)
+                .unwrap_or_else(|| io::Error::other("a worker failed")));
+        }
+        self.threads.push(thread);
         self.counters.push(counters);
         self.orders.push(send);
         Ok(())

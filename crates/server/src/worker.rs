@@ -212,6 +212,8 @@ pub(crate) struct Start {
     pub(crate) counters: Arc<Counters>,
     pub(crate) listeners: Vec<StdListener>,
     pub(crate) orders: mpsc::Receiver<Order>,
+    /// Told once the worker accepts connections.
+    pub(crate) ready: std::sync::mpsc::Sender<()>,
 }
 
 /// The body of a worker thread. Returns when drained.
@@ -243,6 +245,7 @@ async fn serve(mut start: Start) -> io::Result<()> {
     }
     let sweeper = worker.clone();
     spawn_local(async move { sweeper.sweep().await });
+    let _ = start.ready.send(());
     while let Some(order) = start.orders.recv().await {
         match order {
             Order::Reload(settings) => {
