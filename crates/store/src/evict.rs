@@ -33,6 +33,8 @@ pub(crate) const CLASSES: usize = 3;
 const SMALL: usize = 100_000;
 const SMALL_LEAST: usize = 50_000;
 const SMALL_MOST: usize = 900_000;
+/// Evictions in vain after which one looks more closely, and vain attempts to find a victim after which one gives up.
+const PATIENCE: u32 = 16;
 /// How many mean entries the border moves by for one near hit.
 const STEP: usize = 32;
 
@@ -119,10 +121,6 @@ impl Queues {
         *count = count.saturating_add_signed(change);
     }
 
-    fn is_empty(&self) -> bool {
-        self.small.iter().chain(&self.main).all(VecDeque::is_empty)
-    }
-
     /// Which queue gives next.
     fn next(&self, policy: Policy, learnt: &Learnt) -> Kind {
         let length = |queue: &[VecDeque<u32>]| queue.iter().map(VecDeque::len).sum::<usize>();
@@ -164,7 +162,8 @@ impl Queues {
 /// What to do with the live records of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
-    Evict,
+    /// Keep those with a higher frequency.
+    Evict(u32),
     /// Keep all of them, elsewhere.
     Compact,
 }
@@ -177,16 +176,20 @@ impl Store {
 
     /// A segment for `kind`; evicts if need be. No lock may be held.
     pub(crate) fn take_segment(&self, kind: Kind, now: Ms) -> Result<u32, PutError> {
-        // An eviction may free nothing (everything was read, or is held by readers): three rounds wear every count down.
-        for _ in 0..4 * self.segments.count() + 64 {
+        let mut idle = 0;
+        // An eviction may free next to nothing when nearly all was read lately. Every few in vain, entries must have been
+        // read more often to stay, until none does: so this ends, and soon.
+        for round in 0..PATIENCE * 5 {
             if let Some(segment) = self.segments.take(kind, self.reserve()) {
                 return Ok(segment);
             }
-            if !self.evict(now) {
+            if !self.evict(round / PATIENCE, now) {
+                // Others are evicting, or readers hold everything.
+                idle += 1;
                 std::thread::yield_now();
-                if self.segments.reap_limbo() <= self.reserve() && self.queues.lock().is_empty() {
-                    break;
-                }
+            }
+            if idle > PATIENCE {
+                break;
             }
         }
         self.segments.take(kind, self.reserve()).ok_or(PutError::Full)
@@ -203,11 +206,11 @@ impl Store {
         }
     }
 
-    /// Empties one segment. False if there is none to empty.
-    fn evict(&self, now: Ms) -> bool {
+    /// Empties one segment of all entries but those read more than `pressure` times. False if there is none to empty.
+    fn evict(&self, pressure: u32, now: Ms) -> bool {
         self.close_old();
         let Some((kind, segment)) = self.victim() else { return false };
-        self.empty(segment, kind, Why::Evict, now);
+        self.empty(segment, kind, Why::Evict(pressure), now);
         self.segments.release(segment, segment);
         true
     }
@@ -244,7 +247,7 @@ impl Store {
         match (why, self.options.policy, kind) {
             (Why::Compact, _, _) => Some((kind, word.0)),
             (_, Policy::Fifo, _) => None,
-            _ if word.frequency() == 0 => None,
+            (Why::Evict(pressure), _, _) if word.frequency() <= pressure => None,
             (_, Policy::S3Fifo, Kind::Main) => Some((Kind::Main, word.with_frequency(word.frequency() - 1))),
             (_, Policy::S3Fifo, _) => Some((Kind::Main, word.with_frequency(0))),
         }

@@ -236,11 +236,9 @@ impl Segments {
         });
     }
 
-    /// [`Segments::reap`] from outside; how many are free then.
-    pub(crate) fn reap_limbo(&self) -> usize {
-        let mut pool = self.pool.lock();
-        self.reap(&mut pool);
-        pool.free.len()
+    /// [`Segments::reap`] from outside.
+    pub(crate) fn reap_limbo(&self) {
+        self.reap(&mut self.pool.lock());
     }
 
     /// Starts a log segment's life: new serial, new clock, nothing in it.

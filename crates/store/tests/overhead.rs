@@ -42,3 +42,16 @@ fn a_million_entries_cost_24_bytes_each_at_most() {
     assert!(each <= 24.0, "{each}");
     assert_eq!(store.stats(NS).items, u64::from(ITEMS));
 }
+
+#[test]
+fn an_index_that_can_grow_loses_nothing() {
+    // With this seed, entries were once dropped because the index looked for room in too few buckets.
+    let options =
+        Options { budget: 256 << 20, max_value: 1 << 20, policy: Policy::S3Fifo, seed: 42, threads: 64 };
+    let store = Store::open(options).unwrap();
+    for n in 0..ITEMS {
+        let key = format!("k0000000{n:08x}");
+        store.set(NS, key.as_bytes(), Put { value: &[&value(n)], ..Put::default() }, 1000).unwrap();
+    }
+    assert_eq!((store.stats(NS).items, store.stats(NS).evictions), (u64::from(ITEMS), 0));
+}
