@@ -26,6 +26,7 @@ use crate::{
     clock::{Clock, Ms},
     counters::Counters,
     http::{
+        compose::HitLines,
         conn,
         flight::Flights,
         out::Out,
@@ -66,6 +67,7 @@ pub(crate) enum Order {
 /// A worker's view of the settings: changed as a whole by a reload.
 pub(crate) struct Config {
     pub(crate) settings: Arc<Settings>,
+    pub(crate) hit_lines: HitLines,
     origins: Vec<(Arc<OriginSettings>, Rc<Origin>)>,
 }
 
@@ -83,7 +85,7 @@ impl Config {
             };
             origins.push((site.origin.clone(), origin));
         }
-        Self { settings, origins }
+        Self { hit_lines: HitLines::new(&settings.http), settings, origins }
     }
 
     /// The origin of a site; sites with equal settings share their connections.

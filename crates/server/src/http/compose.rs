@@ -141,12 +141,50 @@ pub(crate) struct Told<'a> {
     pub(crate) cache_status: CacheStatus<'a>,
 }
 
+/// The lines of a plain hit, up to the number of seconds left: all of them but for Age are the same for every hit, and
+/// writing them piece by piece was a tenth of what a hit cost beside the system calls (600 of 5,000 instructions).
+pub(crate) struct HitLines(Vec<u8>);
+
+impl HitLines {
+    pub(crate) fn new(http: &HttpSettings) -> Self {
+        let cache_status = CacheStatus { hit: true, ..CacheStatus::default() };
+        let told = Told { hit: true, found: true, age: None, cache_status };
+        let mut lines = Vec::new();
+        told_lines(&mut lines, &HttpSettings { cache_status: false, ..http.clone() }, &told);
+        if http.cache_status {
+            lines.extend_from_slice(b"Cache-Status: ");
+            told.cache_status.write(pseudonym(http), &mut lines);
+            lines.extend_from_slice(b"; ttl=");
+        }
+        Self(lines)
+    }
+
+    /// Appends Age and the lines of a fresh hit.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, http: &HttpSettings, age: u32, ttl: i64) {
+        out.extend_from_slice(b"Age: ");
+        range::write_number(u64::from(age), out);
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(&self.0);
+        if http.cache_status {
+            if ttl < 0 {
+                out.push(b'-');
+            }
+            range::write_number(ttl.unsigned_abs(), out);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+fn pseudonym(http: &HttpSettings) -> &str {
+    http.via.as_deref().unwrap_or("larder")
+}
+
 /// Appends the lines Larder adds to every answer it did not make itself.
 pub(crate) fn told_lines(out: &mut Vec<u8>, http: &HttpSettings, told: &Told<'_>) {
     if let Some(age) = told.age {
         number_line(out, "Age", u64::from(age));
     }
-    let name = http.via.as_deref().unwrap_or("larder");
+    let name = pseudonym(http);
     if http.x_cache {
         out.extend_from_slice(if told.hit { b"X-Cache: HIT from " } else { b"X-Cache: MISS from " });
         out.extend_from_slice(name.as_bytes());
@@ -158,15 +196,15 @@ pub(crate) fn told_lines(out: &mut Vec<u8>, http: &HttpSettings, told: &Told<'_>
         out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(b"\r\n");
     }
-    if http.cache_status {
-        out.extend_from_slice(b"Cache-Status: ");
-        told.cache_status.write(name, out);
-        out.extend_from_slice(b"\r\n");
-    }
     if told.hit
         && let Some(announce) = &http.announce
     {
         out.extend_from_slice(announce.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    if http.cache_status {
+        out.extend_from_slice(b"Cache-Status: ");
+        told.cache_status.write(name, out);
         out.extend_from_slice(b"\r\n");
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Conn {
     pub(crate) buf: Vec<u8>,
     pub(crate) at: usize,
     pub(crate) out: Out,
+    /// When the last request was taken up, if it was answered at once: saves asking the clock again. 0: not known.
+    now: Ms,
 }
 
 /// What to do after looking at the buffer.
@@ -53,7 +55,7 @@ enum Turn {
 /// Serves a connection to its end.
 pub(crate) async fn serve(worker: Rc<Worker>, stream: TcpStream, peer: SocketAddr, watch: Rc<Watch>) {
     let socket = Socket { stream, watch };
-    let mut conn = Conn { worker, socket, peer, buf: Vec::new(), at: 0, out: Out::default() };
+    let mut conn = Conn { worker, socket, peer, buf: Vec::new(), at: 0, out: Out::default(), now: 0 };
     let _ = conn.run().await;
     conn.recycle();
 }
@@ -98,6 +100,7 @@ impl Conn {
     async fn later(&mut self, len: usize) -> Result<bool, Ended> {
         let raw: Box<[u8]> = self.buf[self.at..self.at + len].into();
         self.at += len;
+        self.now = 0;
         let (worker, config, peer) = (self.worker.clone(), self.worker.config(), self.peer);
         let mut slots = slots::<SLOTS>();
         let Ok(Parsed::Complete(head)) = parse_request(&raw, &mut slots, &head_limits(&config)) else {
@@ -129,6 +132,7 @@ impl Conn {
             Ok(Parsed::Complete(head)) => {
                 let (worker, raw) = (&self.worker, &unread[..head.len]);
                 let since = worker.clock.micros();
+                self.now = worker.clock.at(since);
                 let asked = flow::Asked {
                     worker,
                     config: &config,
@@ -174,8 +178,10 @@ impl Conn {
     async fn more(&mut self) -> Result<bool, Ended> {
         let config = self.worker.config();
         let limits = &config.settings.http.limits;
-        let now = self.worker.clock.now();
-        let head_deadline = now + limits.header_timeout.as_millis() as Ms;
+        let now = match std::mem::take(&mut self.now) {
+            0 => self.worker.clock.now(),
+            now => now,
+        };
         let read = if self.at == self.buf.len() {
             self.recycle();
             self.socket.watch.wait_idle(now + limits.idle_timeout.as_millis() as Ms);
@@ -184,7 +190,7 @@ impl Conn {
             self.socket.first(&mut self.buf, take, give).await
         } else {
             self.compact();
-            self.socket.watch.wait_head(head_deadline);
+            self.socket.watch.wait_head(now + limits.header_timeout.as_millis() as Ms);
             self.socket.read(&mut self.buf).await
         };
         match read {

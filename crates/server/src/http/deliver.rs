@@ -279,7 +279,11 @@ fn compose_page(
         }
         Part::Many(list) => (206, multipart(asked, out, page, list, total)),
     };
-    compose::told_lines(out, &asked.config.settings.http, &served.told());
+    let http = &asked.config.settings.http;
+    match served.how {
+        How::Fresh | How::Stale => asked.config.hit_lines.write(out, http, served.age, served.ttl),
+        How::Validated | How::OnError => compose::told_lines(out, http, &served.told()),
+    }
     end_head(asked, out, keep);
     Spans { status, body }
 }

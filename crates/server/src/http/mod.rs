@@ -8,7 +8,7 @@ mod answer;
 mod ask;
 mod body;
 mod bring;
-mod compose;
+pub(crate) mod compose;
 pub(crate) mod conn;
 mod deliver;
 mod fetch;

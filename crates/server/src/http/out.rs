@@ -39,7 +39,8 @@ impl Out {
 
     /// Bytes not yet sent.
     pub(crate) fn pending(&self) -> u64 {
-        self.queued + (self.scratch.len() - self.covered) as u64
+        let sent = if self.pieces.is_empty() { self.done } else { 0 };
+        self.queued + (self.scratch.len() - self.covered) as u64 - sent
     }
 
     /// True when nothing waits to be sent.
@@ -90,6 +91,14 @@ impl Out {
         &mut self,
         mut write: impl FnMut(&[IoSlice<'_>]) -> Result<usize, E>,
     ) -> Result<(), E> {
+        if self.pieces.is_empty() {
+            // Nothing but composed bytes: the usual case, and cheaper than a list of slices (1 KB to set up).
+            while self.done < self.scratch.len() as u64 {
+                self.done += write(&[IoSlice::new(&self.scratch[self.done as usize..])])? as u64;
+            }
+            self.clear();
+            return Ok(());
+        }
         self.cover();
         while self.next < self.pieces.len() {
             let mut slices = [IoSlice::new(&[]); MAX_SLICES];
