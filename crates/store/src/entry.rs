@@ -68,8 +68,7 @@ impl Store {
 impl<'s> Entry<'s> {
     #[inline]
     fn new(segments: &'s Segments, record: Record<'s>, pin: Pin<'s>, anchor: Option<Pin<'s>>) -> Entry<'s> {
-        let head = &record.local()[..record.head_len()];
-        Entry { segments, record, word: record.word(), head, _pin: pin, _anchor: anchor }
+        Entry { segments, record, word: record.word(), head: record.head(), _pin: pin, _anchor: anchor }
     }
 
     pub(crate) fn record(&self) -> &Record<'s> {

@@ -272,7 +272,11 @@ impl<'a> Record<'a> {
         self.bytes(prefix(self.shape()) + self.tag_bytes(), self.piece_bytes())
     }
 
+    #[inline]
     pub(crate) fn piece(&self, n: usize) -> Option<u32> {
+        if !self.is_wide() {
+            return None;
+        }
         let p = self.pieces().get(4 * n..4 * n + 4)?;
         Some(u32::from_ne_bytes([p[0], p[1], p[2], p[3]]))
     }
@@ -281,6 +285,12 @@ impl<'a> Record<'a> {
     #[inline]
     pub(crate) fn local(&self) -> &'a [u8] {
         self.bytes(self.key_at() + self.key_len(), self.local_len())
+    }
+
+    /// The local bytes before the middle.
+    #[inline]
+    pub(crate) fn head(&self) -> &'a [u8] {
+        if self.is_wide() { &self.local()[..self.head_len()] } else { self.local() }
     }
 
     /// How many of the local bytes come before the middle.

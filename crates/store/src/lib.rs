@@ -1,4 +1,35 @@
-//! The store: keys, bytes, expiry, tags, within one memory budget that is always honoured. Knows no protocol and no clock.
+//! The store: keys, bytes, expiry, tags, within one memory budget that is always honoured. It knows no protocol, reads no
+//! clock and does no I/O: time and bytes are arguments.
+//!
+//! # The map
+//!
+//! | file | what |
+//! |---|---|
+//! | `store.rs` | what a store is made of, how it opens, how entries leave it, flush; the order of locks |
+//! | `entry.rs` | `get`, `peek`, and what a reader holds |
+//! | `write.rs` | every verb that writes: space, bytes, link |
+//! | `fill.rs`, `progress.rs`, `staging.rs` | entries written while others already read them |
+//! | `evict.rs`, `ghost.rs` | which segment goes next, what of it stays |
+//! | `sweep.rs`, `scan.rs`, `tags.rs` | memory of the expired, walks, tag lists |
+//! | `index.rs` | from hash to place, without locks for readers |
+//! | `log.rs`, `item.rs`, `segment.rs`, `map.rs` | appending, the record's bytes, the segments, the mapping |
+//! | `pin.rs` | how readers keep bytes where they are |
+//!
+//! # Invariants
+//!
+//! - Everything lies within the budget: entries, index, tag lists, fills under way, tables. (On the heap, and not counted: a
+//!   few hundred bytes per fill under way; lists of at most a tag's entries while it is purged or tidied.)
+//! - A reader takes no lock and writes no line that another thread writes, but for the entry's own word when a read changes
+//!   its frequency (three times at most) or its last access (once a second).
+//! - A pinned byte never moves or changes. An evictor never waits for a reader: it sets the segment aside.
+//! - No lock is held while another's code runs, and nothing evicts while it holds one.
+//!
+//! # Proof
+//!
+//! `cargo test -p larder-store`: a plain map as the model (`tests/model.rs`), threads with checksums (`tests/stress.rs`), a
+//! million entries within 24 bytes each (`tests/overhead.rs`), resident memory (`tests/resident.rs`). Under loom, every
+//! interleaving of pins and fills: the command heads `tests/loom.rs`; under miri: `tests/miri.rs`. Hit ratios and read costs
+//! against rivals: `cargo bench -p larder-store --bench store`. Why it is so: docs/decisions/0002-store.md.
 
 #[cfg(not(loom))]
 mod entry;

@@ -13,6 +13,7 @@
 use crate::map::Map;
 use crate::pin::PinTable;
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// What a segment is used for.
@@ -96,7 +97,7 @@ struct Waiting {
 #[derive(Debug, Default)]
 struct Pool {
     free: Vec<u32>,
-    limbo: Vec<Waiting>,
+    limbo: VecDeque<Waiting>,
 }
 
 /// All segments of a store.
@@ -116,6 +117,8 @@ pub(crate) struct Segments {
 pub(crate) const PER_SEGMENT: usize =
     size_of::<Meta>() + size_of::<Heat>() + 4 + size_of::<Waiting>() + 6 * 4 + 4;
 
+/// Segments in limbo looked at when a free one is wanted.
+const REAP: usize = 64;
 /// How far before its opening a segment's clock starts, in ms: callers' clocks may differ a little.
 const SLACK: u64 = 1 << 20;
 /// How long a segment stays open at most, in ms, so that its clock reaches over every short expiry.
@@ -123,7 +126,7 @@ const OPEN_FOR: u64 = 1 << 30;
 
 impl Segments {
     pub(crate) fn new(map: Map, pins: PinTable, count: usize, shift: u32) -> Segments {
-        let mut pool = Pool { free: Vec::with_capacity(count), limbo: Vec::with_capacity(count) };
+        let mut pool = Pool { free: Vec::with_capacity(count), limbo: VecDeque::with_capacity(count) };
         pool.free.extend((0..count as u32).rev());
         let kinds: [AtomicU32; KINDS.len()] = Default::default();
         kinds[0].store(count as u32, Ordering::Relaxed);
@@ -200,7 +203,7 @@ impl Segments {
     pub(crate) fn take(&self, kind: Kind, reserve: usize) -> Option<u32> {
         let mut pool = self.pool.lock();
         if pool.free.len() <= reserve {
-            self.reap(&mut pool);
+            self.reap(&mut pool, REAP);
         }
         if pool.free.len() <= reserve {
             return None;
@@ -216,29 +219,29 @@ impl Segments {
         let mut pool = self.pool.lock();
         if self.pins.pinned(guard) {
             self.set_kind(segment, Kind::Limbo);
-            pool.limbo.push(Waiting { guard, segment });
+            pool.limbo.push_back(Waiting { guard, segment });
         } else {
             self.set_kind(segment, Kind::Free);
             pool.free.push(segment);
         }
     }
 
-    /// Frees what is in limbo and held no longer.
-    fn reap(&self, pool: &mut Pool) {
-        let Pool { free, limbo } = pool;
-        limbo.retain(|w| {
-            let held = self.pins.pinned(w.guard);
-            if !held {
-                self.set_kind(w.segment, Kind::Free);
-                free.push(w.segment);
+    /// Frees what is in limbo and held no longer, of the `most` that were not looked at for longest.
+    fn reap(&self, pool: &mut Pool, most: usize) {
+        for _ in 0..most.min(pool.limbo.len()) {
+            let Some(waiting) = pool.limbo.pop_front() else { return };
+            if self.pins.pinned(waiting.guard) {
+                pool.limbo.push_back(waiting);
+            } else {
+                self.set_kind(waiting.segment, Kind::Free);
+                pool.free.push(waiting.segment);
             }
-            held
-        });
+        }
     }
 
     /// [`Segments::reap`] from outside.
     pub(crate) fn reap_limbo(&self) {
-        self.reap(&mut self.pool.lock());
+        self.reap(&mut self.pool.lock(), usize::MAX);
     }
 
     /// Starts a log segment's life: new serial, new clock, nothing in it.

@@ -256,3 +256,46 @@ fn slow_readers_keep_their_bytes_while_all_else_is_evicted() {
     store.sweep(0, 0);
     assert_eq!(store.totals().limbo, 0);
 }
+
+#[test]
+fn nothing_hides_while_the_index_grows() {
+    let store = Store::open(Options {
+        budget: 64 << 20,
+        max_value: 2 << 20,
+        policy: Policy::S3Fifo,
+        seed: 1,
+        threads: 4,
+    })
+    .unwrap();
+    const ITEMS: u64 = 400_000;
+    let stored = AtomicU64::new(0);
+    std::thread::scope(|s| {
+        for t in 0..2 {
+            let (store, stored) = (&store, &stored);
+            s.spawn(move || {
+                let mut state = t;
+                loop {
+                    let there = stored.load(Ordering::Acquire);
+                    if there == ITEMS {
+                        return;
+                    }
+                    for _ in 0..50 {
+                        // The newest ones as often as any.
+                        let r = random(&mut state);
+                        let back = if r.is_multiple_of(2) { r >> 1 } else { (r >> 1) % 100 };
+                        let key = there.saturating_sub(1 + back % there.max(1));
+                        if there > 0 {
+                            assert!(store.get(NS, &key.to_le_bytes(), 0).is_some(), "{key} of {there}");
+                        }
+                    }
+                }
+            });
+        }
+        for key in 0..ITEMS {
+            store.set(NS, &key.to_le_bytes(), Put { value: &[b"v"], ..Put::default() }, 0).unwrap();
+            stored.store(key + 1, Ordering::Release);
+        }
+    });
+    assert_eq!((store.stats(NS).items, store.stats(NS).evictions), (ITEMS, 0));
+    assert!(store.totals().index > 10, "it did grow: {:?}", store.totals());
+}
