@@ -73,6 +73,13 @@ impl Socket {
         *self.permit.lock() = permit;
     }
 
+    /// Acknowledges at once what was read. An origin that writes head and body apart without TCP_NODELAY holds the second
+    /// piece back until the first is acknowledged; the system would wait 40 ms to do so (measured with Python's server:
+    /// 44 ms a miss before, 1 ms since). The option wears off, so it is set after each read.
+    fn acknowledge(&self) {
+        let _ = rustix::net::sockopt::set_tcp_quickack(&self.tcp, true);
+    }
+
     /// True when the failed write is to be taken for a success.
     fn swallow(&self, error: &io::Error) -> bool {
         let gone = matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
@@ -125,6 +132,7 @@ impl AsyncRead for OriginStream {
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok(read) => {
                     socket.received.fetch_add(read as u64, Relaxed);
+                    socket.acknowledge();
                     return Poll::Ready(Ok(()));
                 }
             }
