@@ -46,10 +46,13 @@ impl House {
     }
 }
 
+/// What is shown, and what shows it.
+type Step = (&'static str, fn(&House));
+
 #[test]
 fn a_wiki_served_from_memory() {
     let house = House::build();
-    let steps: &[(&str, fn(&House))] = &[
+    let steps: &[Step] = &[
         ("second anonymous view is a hit with identical bytes", second_view_is_a_hit),
         ("all 93 articles come from memory on the second round", all_articles_from_memory),
         ("a head and a conditional request are answered from memory", head_and_conditional),
