@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need and only what is missing: Debian packages (MediaWiki with PHP, Node.js), the cache suite
-# from npm, cargo-deny. As root it needs no sudo.
+# Installs what the tests need and only what is missing: Debian packages (MediaWiki with PHP, Node.js, a C++ compiler),
+# the cache suite from npm, cargo-deny. As root it needs no sudo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,6 +16,8 @@ done < <(sed 's/#.*//; /^[[:space:]]*$/d' tests/mediawiki/packages.txt)
 command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)
 command -v curl >/dev/null || missing+=(curl)
+# libFuzzer is C++.
+command -v c++ >/dev/null || missing+=(g++)
 if [ ${#missing[@]} -gt 0 ]; then
     echo "installing: ${missing[*]}"
     as_root apt-get update -qq
@@ -32,5 +34,6 @@ fi
 if ! cargo deny --version >/dev/null 2>&1; then
     echo "installing: cargo-deny"
     # Not optimised: it builds in a minute instead of five and runs in one second.
-    cargo install cargo-deny --locked --debug --quiet
+    # The version is fixed so that a newer one cannot ask for a newer compiler than there is.
+    cargo install cargo-deny --version 0.20.2 --locked --debug --quiet
 fi
