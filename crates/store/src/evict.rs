@@ -15,10 +15,11 @@
 //!   worth fewer hits than one of small ones.
 
 use crate::hash::Hash;
+use crate::held::{self, Hold};
 use crate::index::Seen;
 use crate::item::{Record, STALE};
 use crate::log::{Log, Outcome, Space};
-use crate::segment::{Kind, Loc};
+use crate::segment::Kind;
 use crate::store::{Gone, Store};
 use crate::sync::thread_number;
 use crate::types::{Ms, Policy, PutError};
@@ -229,16 +230,7 @@ impl Store {
     pub(crate) fn empty(&self, segment: u32, kind: Kind, why: Why, now: Ms) {
         self.segments.unseal(segment);
         let filled = self.segments.heat(segment).filled.load(Relaxed) as usize;
-        let mut at = 0;
-        while at < filled {
-            // SAFETY: records follow one another up to `filled`, all are whole since no writer is left, and the segment is
-            // this thread's victim: only it can have it reused.
-            let record = unsafe { Record::at(&self.segments, Loc::new(segment, at)) };
-            at += record.size();
-            if !record.is_gap() {
-                self.settle(&record, kind, why, now);
-            }
-        }
+        held::walk(&self.segments, Hold::victim(), segment, filled, |r| self.settle(r, kind, why, now));
     }
 
     /// The queue a record goes on in and its changing word there, if it goes on.

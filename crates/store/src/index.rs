@@ -250,8 +250,7 @@ impl Index {
         if *installed > wanted || *installed == self.pages.len() {
             return false;
         }
-        // SAFETY: the caller took the segment from the pool, nobody else knows it, and no page leads to it yet.
-        unsafe { segments.map.zero(segments.start(segment), segments.size()) };
+        segments.zero(segment);
         self.pages[*installed].store(segment + 1, Ordering::Release);
         *installed += 1;
         true
@@ -264,7 +263,7 @@ impl Index {
         segments: &Segments,
         stripe: usize,
         from: u64,
-        f: &mut dyn FnMut(Loc),
+        f: &mut dyn FnMut(&Locked<'_>, Loc),
     ) -> Option<u64> {
         let count = self.stripes[stripe].count.lock();
         let mut locked = Locked { index: self, segments, stripe, tag: from, count };
@@ -276,7 +275,9 @@ impl Index {
             for distance in 0..buckets {
                 let bucket = locked.bucket((home + distance) % buckets);
                 let values = bucket.iter().map(|s| s.load(Ordering::Relaxed));
-                values.filter(|v| v & SLOT != 0 && wanted.contains(&tag_of(*v))).for_each(|v| f(loc_of(v)));
+                values
+                    .filter(|v| v & SLOT != 0 && wanted.contains(&tag_of(*v)))
+                    .for_each(|v| f(&locked, loc_of(v)));
                 if !overflow(bucket) {
                     break;
                 }

@@ -13,7 +13,7 @@
 //! | `sweep.rs`, `scan.rs`, `tags.rs` | memory of the expired, walks, tag lists |
 //! | `index.rs` | from hash to place, without locks for readers |
 //! | `log.rs`, `item.rs`, `segment.rs`, `map.rs` | appending, the record's bytes, the segments, the mapping |
-//! | `pin.rs` | how readers keep bytes where they are |
+//! | `pin.rs`, `held.rs` | how readers keep bytes where they are |
 //!
 //! # Invariants
 //!
@@ -41,6 +41,8 @@ mod fill;
 mod ghost;
 #[cfg(not(loom))]
 mod hash;
+#[cfg(not(loom))]
+mod held;
 #[cfg(not(loom))]
 mod index;
 #[cfg(not(loom))]

@@ -1,8 +1,8 @@
 //! Walks over everything, a bounded slice at a time.
 
+use crate::held::Held;
+use crate::index::Locked;
 use crate::item::Record;
-use crate::pin::Pin;
-use crate::segment::Loc;
 use crate::store::{Gone, Store};
 use crate::types::{Cursor, EntryInfo, Keep, Namespace};
 
@@ -28,10 +28,10 @@ impl Store {
                 return Some(Cursor((stripe as u64) << TAG_BITS | tag));
             }
             // Pinned under the stripe's lock, so that the records stay while `f` runs without it.
-            let pin = &mut |loc: Loc| found.push((self.segments.pins.pin(loc.segment()), loc));
-            let next = self.index.visit(&self.segments, stripe, tag, pin);
+            let hold = &mut |locked: &Locked<'_>, loc| found.push(Held::by_lock(&self.segments, locked, loc));
+            let next = self.index.visit(&self.segments, stripe, tag, hold);
             seen += found.len() + 1;
-            found.drain(..).for_each(|(pin, loc)| self.show(ns, &pin, loc, f));
+            found.drain(..).for_each(|held| self.show(ns, &held.record(), f));
             match next {
                 Some(t) => tag = t,
                 None => (stripe, tag) = (stripe + 1, 0),
@@ -40,16 +40,14 @@ impl Store {
         None
     }
 
-    fn show(&self, ns: Namespace, _pin: &Pin<'_>, loc: Loc, f: &mut dyn FnMut(&[u8], &EntryInfo) -> Keep) {
-        // SAFETY: pinned while a slot led there, under the stripe's lock.
-        let record = unsafe { Record::at(&self.segments, loc) };
-        if record.ns() != ns || self.is_flushed(&record) {
+    fn show(&self, ns: Namespace, record: &Record<'_>, f: &mut dyn FnMut(&[u8], &EntryInfo) -> Keep) {
+        if record.ns() != ns || self.is_flushed(record) {
             return;
         }
         match f(record.key(), &record.info()) {
             Keep::Keep => {}
             Keep::Delete => {
-                self.unlink(&record, Gone::Deleted, 0);
+                self.unlink(record, Gone::Deleted, 0);
             }
             // A record replaced meanwhile is nobody's: marking it does nothing.
             Keep::Stale => record.mark_stale(),

@@ -214,6 +214,12 @@ impl Segments {
         Some(segment)
     }
 
+    /// Zeroes a segment that the caller took and nobody else knows yet.
+    pub(crate) fn zero(&self, segment: u32) {
+        // SAFETY: a segment taken from the pool is its taker's alone until it is published.
+        unsafe { self.map.zero(self.start(segment), self.size()) };
+    }
+
     /// Gives back a segment nobody can find any more; waits in limbo for readers that hold `guard`.
     pub(crate) fn release(&self, segment: u32, guard: u32) {
         let mut pool = self.pool.lock();

@@ -6,6 +6,7 @@
 use crate::evict::{CLASSES, Learnt, Queues};
 use crate::ghost::Ghost;
 use crate::hash::{Hash, Hasher};
+use crate::held;
 use crate::index::{Index, Locked};
 use crate::item::Record;
 use crate::log::Log;
@@ -169,10 +170,8 @@ impl Store {
     }
 
     /// The record a slot under this thread's lock leads to.
-    pub(crate) fn record<'a>(&'a self, _locked: &'a Locked<'_>, loc: Loc) -> Record<'a> {
-        // SAFETY: the location came from a slot of the locked stripe: while the lock is held it stays linked, and a segment
-        // is not reused before its evictor has held the lock of every record in it.
-        unsafe { Record::at(&self.segments, loc) }
+    pub(crate) fn record<'a>(&'a self, locked: &'a Locked<'_>, loc: Loc) -> Record<'a> {
+        held::locked(&self.segments, locked, loc)
     }
 
     /// Is it over, by its expiry or a flush?

@@ -2,8 +2,8 @@
 //! something in it may expire next; a sweep looks at those whose time has come, not at entries one by one.
 
 use crate::evict::Why;
-use crate::item::Record;
-use crate::segment::{Kind, Loc};
+use crate::held::{self, Hold};
+use crate::segment::Kind;
 use crate::store::{Gone, Store};
 use crate::types::Ms;
 use std::sync::atomic::Ordering;
@@ -44,8 +44,8 @@ impl Store {
         let mut looked = 0;
         if heat.expiry.load(Ordering::Relaxed) <= now && heat.writers.load(Ordering::Acquire) == 0 {
             // As for readers of a slot: pinned while sealed, it is not reused before the pin is dropped.
-            let Some(_pin) = self.segments.pins.pin_if(segment, &heat.phase, phase) else { return 0 };
-            *removed += self.remove_outdated(segment, filled, now);
+            let Some(pin) = self.segments.pins.pin_if(segment, &heat.phase, phase) else { return 0 };
+            *removed += self.remove_outdated(Hold::pinned(&pin), segment, filled, now);
             looked = filled;
         }
         let live = heat.live.load(Ordering::Relaxed) as usize;
@@ -76,32 +76,23 @@ impl Store {
             let Some(segment) = open.segment else { return 0 };
             let heat = self.segments.heat(segment);
             let due = heat.expiry.load(Ordering::Relaxed) <= now && heat.writers.load(Ordering::Acquire) == 0;
-            if due { self.remove_outdated(segment, open.fill, now) } else { 0 }
+            if due { self.remove_outdated(Hold::open(&open), segment, open.fill, now) } else { 0 }
         })
         .sum()
     }
 
-    /// The caller holds the segment: by a pin taken while it was sealed, or by its log's lock.
-    fn remove_outdated(&self, segment: u32, filled: usize, now: Ms) -> usize {
+    fn remove_outdated(&self, hold: Hold<'_>, segment: u32, filled: usize, now: Ms) -> usize {
         let expiry = &self.segments.heat(segment).expiry;
         expiry.store(u64::MAX, Ordering::Relaxed);
-        let mut at = 0;
         let mut next = u64::MAX;
         let mut removed = 0;
-        while at < filled {
-            // SAFETY: records follow one another up to `filled`, no writer is left, and the segment is held.
-            let record = unsafe { Record::at(&self.segments, Loc::new(segment, at)) };
-            let size = record.size();
-            at += size;
-            if record.is_gap() {
-                continue;
-            }
-            if self.outdated(&record, now) {
-                removed += if self.unlink(&record, Gone::Outdated, now) { size } else { 0 };
+        held::walk(&self.segments, hold, segment, filled, |record| {
+            if self.outdated(record, now) {
+                removed += if self.unlink(record, Gone::Outdated, now) { record.size() } else { 0 };
             } else {
                 next = next.min(record.expires().unwrap_or(u64::MAX));
             }
-        }
+        });
         // Whoever touched an entry meanwhile has set its own time.
         expiry.fetch_min(next.max(now + PAUSE), Ordering::Relaxed);
         removed

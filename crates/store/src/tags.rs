@@ -6,8 +6,8 @@
 //! sweep. An entry is listed and linked in one step with the lock held, so that tidying never takes it for dead.
 
 use crate::hash::Hash;
+use crate::held::Held;
 use crate::index::Seen;
-use crate::item::Record;
 use crate::segment::{Kind, Segments};
 use crate::store::{Gone, Store};
 use crate::types::{Ms, Namespace, PutError};
@@ -289,12 +289,8 @@ impl Store {
     fn carries(&self, short: u32, tag: u64) -> bool {
         let hash = Hash(u64::from(short) << 32);
         let found = self.index.find(&self.segments, hash, |slot, value, loc| {
-            let Some(_pin) = self.segments.pins.pin_if(loc.segment(), slot, value) else {
-                return Seen::Changed;
-            };
-            // SAFETY: pinned while the slot led there, for as long as the record is used.
-            let record = unsafe { Record::at(&self.segments, loc) };
-            if record.has_tag(tag) { Seen::Yes(()) } else { Seen::No }
+            let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else { return Seen::Changed };
+            if held.record().has_tag(tag) { Seen::Yes(()) } else { Seen::No }
         });
         found.is_some()
     }

@@ -198,7 +198,7 @@ impl Store {
             _ => {}
         }
         if let Some(e) = old {
-            let queue = self.queue_of(e.record());
+            let queue = self.queue_of(&e.record());
             return Ok(Prior { queue, frequency: e.word().frequency() });
         }
         let memory = self.ghost.take(request.hash);
@@ -401,7 +401,7 @@ impl Store {
     ) -> Result<(), PutError> {
         let entry = self.peek(ns, key, now).ok_or(PutError::NotFound)?;
         let record = entry.record();
-        let from = self.queue_of(record);
+        let from = self.queue_of(&record);
         let mut draft = Draft { expires, ..record.draft(record.word().0) };
         let size = draft.size(now);
         if size > self.segments.size() {
@@ -413,7 +413,7 @@ impl Store {
         draft.word = record.word().0;
         draft.write(&self.segments, &mut space, now, &[record.local()]);
         locked.replace(place, space.loc());
-        self.moved(record, from, from, size, space.segment());
+        self.moved(&record, from, from, size, space.segment());
         Ok(())
     }
 

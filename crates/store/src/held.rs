@@ -1,0 +1,127 @@
+//! Records together with what keeps them in place: the only way other files get at one.
+//!
+//! A record may be read as long as one of these holds: a pin that was taken while a slot led to it (or while its segment was
+//! sealed); the lock of its stripe, while it is linked there; being the one who empties its segment; its log's lock.
+
+use crate::index::Locked;
+use crate::item::Record;
+use crate::log::Open;
+use crate::pin::Pin;
+use crate::segment::{Loc, Segments};
+use std::marker::PhantomData;
+use std::sync::atomic::AtomicU64;
+
+/// A pinned record: stays where it is until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held<'s> {
+    segments: &'s Segments,
+    record: Record<'s>,
+    _pin: Pin<'s>,
+    /// The first middle piece stands for all of them.
+    _anchor: Option<Pin<'s>>,
+}
+
+impl<'s> Held<'s> {
+    /// Pins the record `slot` leads to, if it still holds `value`, and what belongs to the record.
+    #[inline]
+    pub(crate) fn by_slot(
+        segments: &'s Segments,
+        slot: &AtomicU64,
+        value: u64,
+        loc: Loc,
+    ) -> Option<Held<'s>> {
+        let pin = segments.pins.pin_if(loc.segment(), slot, value)?;
+        // SAFETY: pinned while the slot led here, so the segment is not reused before the pin is dropped, and outside this
+        // type the record is only lent for as long as the pin is there.
+        let record = unsafe { Record::at(segments, loc) };
+        let anchor = match record.piece(0) {
+            // The slot still leads here after the second pin, so that the pieces were not given back before it.
+            Some(first) => Some(segments.pins.pin_if(first, slot, value)?),
+            None => None,
+        };
+        Some(Held { segments, record, _pin: pin, _anchor: anchor })
+    }
+
+    /// Pins a linked record under the lock of its stripe.
+    pub(crate) fn by_lock(segments: &'s Segments, _locked: &Locked<'_>, loc: Loc) -> Held<'s> {
+        let pin = segments.pins.pin(loc.segment());
+        // SAFETY: linked and locked now, so whoever reuses the segment will find the pin first.
+        let record = unsafe { Record::at(segments, loc) };
+        let anchor = record.piece(0).map(|first| segments.pins.pin(first));
+        Held { segments, record, _pin: pin, _anchor: anchor }
+    }
+
+    #[inline]
+    pub(crate) fn record(&self) -> Record<'_> {
+        self.record
+    }
+
+    /// The bytes of the value from `offset` that lie in one piece; empty at the end.
+    pub(crate) fn chunk_at(&self, offset: u64) -> &[u8] {
+        let record = self.record();
+        let (local, head) = (record.local(), record.head_len());
+        if offset < head as u64 {
+            return &local[offset as usize..head];
+        }
+        let middle = record.total() - local.len() as u64;
+        let within = offset - head as u64;
+        if within >= middle {
+            return local[head..].get((within - middle) as usize..).unwrap_or_default();
+        }
+        let size = self.segments.size() as u64;
+        let Some(piece) = record.piece((within / size) as usize) else { return &[] };
+        let from = within % size;
+        let len = (size - from).min(middle - within);
+        // SAFETY: the pieces belong to the record, are never written after its commit, and are not reused before the
+        // anchor's pin is dropped.
+        unsafe { self.segments.map.bytes(self.segments.start(piece) + from as usize, len as usize) }
+    }
+}
+
+/// The record a slot under this thread's lock leads to.
+pub(crate) fn locked<'a>(segments: &'a Segments, _locked: &'a Locked<'_>, loc: Loc) -> Record<'a> {
+    // SAFETY: the location came from a slot of the locked stripe: while the lock is held it stays linked, and a segment is not
+    // reused before its evictor has held the lock of every record in it.
+    unsafe { Record::at(segments, loc) }
+}
+
+/// Why a segment may be walked: for `'a` it is not reused, and no writer is left in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Hold<'a>(PhantomData<&'a ()>);
+
+impl<'a> Hold<'a> {
+    /// It was taken out of its queue by the one who walks.
+    pub(crate) fn victim() -> Hold<'static> {
+        Hold(PhantomData)
+    }
+
+    /// Pinned while sealed.
+    pub(crate) fn pinned(_pin: &'a Pin<'_>) -> Hold<'a> {
+        Hold(PhantomData)
+    }
+
+    /// Open, and its log is locked.
+    pub(crate) fn open(_log: &'a Open) -> Hold<'a> {
+        Hold(PhantomData)
+    }
+}
+
+/// Shows every record in the first `filled` bytes of a segment to `f`.
+pub(crate) fn walk(
+    segments: &Segments,
+    _hold: Hold<'_>,
+    segment: u32,
+    filled: usize,
+    mut f: impl FnMut(&Record<'_>),
+) {
+    let mut at = 0;
+    while at < filled {
+        // SAFETY: records follow one another up to `filled`, all are whole since no writer is left, and the hold keeps the
+        // segment from being reused.
+        let record = unsafe { Record::at(segments, Loc::new(segment, at)) };
+        at += record.size();
+        if !record.is_gap() {
+            f(&record);
+        }
+    }
+}
