@@ -22,8 +22,12 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
             return ExitCode::from(exit::NOTHING);
         }
     };
-    while signals.wait() == Asked::Reload {
-        reload(&mut server, flags);
+    loop {
+        match signals.wait() {
+            Asked::Reload => reload(&mut server, flags),
+            Asked::Counters => print_counters(&server),
+            Asked::Stop => break,
+        }
     }
     stop(signals, server)
 }
@@ -83,6 +87,13 @@ fn reload(server: &mut Server, flags: &Flags) {
     match server.reload(settings) {
         Ok(()) => eprintln!("larder: configuration reloaded"),
         Err(error) => eprintln!("larder: not reloaded: {error}"),
+    }
+}
+
+/// One line a counter, those at 0 left out.
+fn print_counters(server: &Server) {
+    for (name, value) in server.counters().into_iter().filter(|(_, value)| *value > 0) {
+        eprintln!("larder: {name} {value}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Signals: SIGHUP reloads, SIGTERM and SIGINT stop.
+//! Signals: SIGHUP reloads, SIGUSR1 prints the counters, SIGTERM and SIGINT stop.
 
 use std::io;
 
@@ -12,6 +12,8 @@ use tokio::{
 pub(crate) enum Asked {
     /// SIGHUP.
     Reload,
+    /// SIGUSR1.
+    Counters,
     /// SIGTERM or SIGINT.
     Stop,
 }
@@ -21,6 +23,7 @@ pub(crate) enum Asked {
 pub(crate) struct Signals {
     runtime: Runtime,
     hangup: Signal,
+    user: Signal,
     terminate: Signal,
     interrupt: Signal,
 }
@@ -31,18 +34,20 @@ impl Signals {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
         let _inside = runtime.enter();
         let hangup = signal(SignalKind::hangup())?;
+        let user = signal(SignalKind::user_defined1())?;
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         drop(_inside);
-        Ok(Signals { runtime, hangup, terminate, interrupt })
+        Ok(Signals { runtime, hangup, user, terminate, interrupt })
     }
 
     /// Waits for the next one.
     pub(crate) fn wait(&mut self) -> Asked {
-        let Signals { runtime, hangup, terminate, interrupt } = self;
+        let Signals { runtime, hangup, user, terminate, interrupt } = self;
         runtime.block_on(async {
             tokio::select! {
                 _ = hangup.recv() => Asked::Reload,
+                _ = user.recv() => Asked::Counters,
                 _ = terminate.recv() => Asked::Stop,
                 _ = interrupt.recv() => Asked::Stop,
             }

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use larder_proto::http::RejectReason;
 use larder_store::{Options, Policy, Store};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::mpsc;
@@ -21,8 +22,8 @@ use crate::{
     access_log::Logger,
     clock::Clock,
     counters::Counters,
-    http::flight::Flights,
-    origin::OriginCounters,
+    http::{flight::Flights, lookup::PAGES},
+    origin::{OriginCounters, OriginError},
     settings::Settings,
     worker::{self, Order, Shared, Start},
 };
@@ -175,15 +176,37 @@ impl Server {
         }
     }
 
-    /// Every counter's name and value, summed over the workers.
-    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+    /// Every counter's name and value, summed over the workers: requests by result, refusals by reason, failures of
+    /// origins by reason, and the store.
+    pub fn counters(&self) -> Vec<(String, u64)> {
         let mut sums = vec![0u64; Counters::NAMES.len()];
         for counters in &self.counters {
             for (sum, value) in sums.iter_mut().zip(counters.values()) {
                 *sum += value;
             }
         }
-        Counters::NAMES.iter().copied().zip(sums).collect()
+        let mut out: Vec<(String, u64)> =
+            Counters::NAMES.iter().map(|name| (*name).to_owned()).zip(sums).collect();
+        for reason in RejectReason::ALL {
+            let count = self.counters.iter().map(|counters| counters.reasons.get(*reason)).sum();
+            out.push((format!("rejected_{reason}"), count));
+        }
+        for index in 0..OriginError::REASONS {
+            let name = format!("origin_failed_{}", OriginError::reason_at(index).replace('-', "_"));
+            out.push((name, self.shared.origin_counters.failed(index)));
+        }
+        let (pages, totals) = (self.shared.store.stats(PAGES), self.shared.store.totals());
+        out.extend([
+            ("store_budget_bytes".to_owned(), totals.budget),
+            ("store_items".to_owned(), pages.items),
+            ("store_bytes".to_owned(), pages.bytes),
+            ("store_evictions".to_owned(), pages.evictions),
+            ("store_expired".to_owned(), pages.expired),
+        ]);
+        if let Some(logger) = &self.shared.logger {
+            out.push(("log_lines_dropped".to_owned(), logger.dropped()));
+        }
+        out
     }
 
     /// Stops accepting, lets requests under way finish (at most `limits.drain`), writes the log out and returns.

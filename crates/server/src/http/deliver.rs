@@ -156,10 +156,10 @@ pub(crate) fn entry(
     let spans = compose_page(asked, scratch, &page, &held.meta, served, &part, keep);
     let status = spans.status;
     let content_type = asked.worker.log.as_ref().and_then(|_| content_type(page.head));
-    let offset = page.body_at as u64 - held.meta.partial.map_or(0, |part| part.first);
+    let (body_at, first) = (page.body_at as u64, held.meta.partial.map_or(0, |part| part.first));
     let head_bytes = out.pending() - before;
     if !asked.is_head() {
-        send_spans(out, held, spans, offset);
+        send_spans(out, held, spans, |position| body_at + (position - first));
     }
     let bytes = out.pending() - before;
     Ok(Delivered {
@@ -186,15 +186,16 @@ enum Body {
     Many(Vec<(Vec<u8>, ByteRange)>, Vec<u8>),
 }
 
-fn send_spans(out: &mut Out, held: Held, spans: Spans, offset: u64) {
+/// `at` says where in the record a position of the representation is.
+fn send_spans(out: &mut Out, held: Held, spans: Spans, at: impl Fn(u64) -> u64) {
     match spans.body {
         Body::None => {}
-        Body::One(range) => out.stored(held.entry, offset + range.first, offset + range.last + 1),
+        Body::One(range) => out.stored(held.entry, at(range.first), at(range.last) + 1),
         Body::Many(parts, end) => {
             out.pin(held.entry);
             for (before, range) in parts {
                 out.scratch().extend_from_slice(&before);
-                out.stored_again(offset + range.first, offset + range.last + 1);
+                out.stored_again(at(range.first), at(range.last) + 1);
             }
             out.scratch().extend_from_slice(&end);
         }

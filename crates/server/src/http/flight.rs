@@ -12,11 +12,11 @@
 //! | `Failed` | get the same error, or their stale copy |
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     future::poll_fn,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
     task::{Poll, Waker},
 };
@@ -168,8 +168,10 @@ pub(crate) struct Flight {
     place: Box<[u8]>,
     /// Where it stands besides.
     alias: Mutex<Option<Box<[u8]>>>,
-    /// A purge came while it was under way: what it brings is not kept.
-    purged: AtomicBool,
+    /// A purge came while it was under way: see [`Purged`].
+    purged: AtomicU8,
+    /// How many tags had been purged when it began.
+    since: u64,
     tags: Mutex<Vec<Box<[u8]>>>,
     state: Mutex<State>,
 }
@@ -181,13 +183,14 @@ struct State {
 }
 
 impl Flight {
-    fn new(key: &[u8], primary: &[u8], place: &[u8]) -> Arc<Self> {
+    fn new(key: &[u8], primary: &[u8], place: &[u8], since: u64) -> Arc<Self> {
         Arc::new(Self {
             key: key.into(),
             primary: primary.into(),
             place: place.into(),
             alias: Mutex::default(),
-            purged: AtomicBool::new(false),
+            purged: AtomicU8::new(0),
+            since,
             tags: Mutex::default(),
             state: Mutex::default(),
         })
@@ -220,20 +223,39 @@ impl Flight {
         .await
     }
 
-    /// Makes a purge by tag find this flight.
-    pub(crate) fn set_tags(&self, tags: Vec<Box<[u8]>>) {
-        *self.tags.lock() = tags;
-    }
-
-    fn mark_purged(&self) {
-        self.purged.store(true, Ordering::SeqCst);
+    fn mark_purged(&self, soft: bool) {
+        self.purged.fetch_max(if soft { 1 } else { 2 }, Ordering::SeqCst);
     }
 
     /// Asked after the page became visible: then either this sees the purge, or the purge sees the page.
-    pub(crate) fn purged(&self) -> bool {
-        self.purged.load(Ordering::SeqCst)
+    pub(crate) fn purged(&self) -> Purged {
+        match self.purged.load(Ordering::SeqCst) {
+            0 => Purged::No,
+            1 => Purged::Softly,
+            _ => Purged::Gone,
+        }
     }
 }
+
+/// Whether what a flight brings was purged before it arrived.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purged {
+    No,
+    /// It is kept, and stale.
+    Softly,
+    /// It is not kept.
+    Gone,
+}
+
+/// Tags purged lately: a response says only when it comes whether it carries one.
+#[derive(Default)]
+struct PurgedTags {
+    /// The latest, with whether softly.
+    latest: VecDeque<(Box<[u8]>, bool)>,
+}
+
+/// Purged tags remembered. A flight that began more purges ago counts as purged: rather one page fetched again.
+const PURGED_TAGS: usize = 4096;
 
 /// Came first, or second.
 pub(crate) enum Joined {
@@ -264,11 +286,19 @@ type Shard = Mutex<HashMap<Box<[u8]>, Arc<Flight>>>;
 pub(crate) struct Flights {
     shards: Arc<[Shard]>,
     solos: Arc<AtomicU64>,
+    purged_tags: Arc<Mutex<PurgedTags>>,
+    /// Tags purged since the start.
+    purges: Arc<AtomicU64>,
 }
 
 impl Flights {
     pub(crate) fn new() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Shard::default()).collect(), solos: Arc::default() }
+        Self {
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            solos: Arc::default(),
+            purged_tags: Arc::default(),
+            purges: Arc::default(),
+        }
     }
 
     fn shard(&self, place: &[u8]) -> &Shard {
@@ -277,11 +307,12 @@ impl Flights {
 
     /// Joins the flight of `key`, or begins it. `primary` is the key without variant.
     pub(crate) fn join(&self, key: &[u8], primary: &[u8]) -> Joined {
+        let since = self.purges.load(Ordering::SeqCst);
         let mut shard = self.shard(key).lock();
         if let Some(flight) = shard.get(key) {
             return Joined::Follower(flight.clone());
         }
-        let flight = Flight::new(key, primary, key);
+        let flight = Flight::new(key, primary, key, since);
         shard.insert(key.into(), flight.clone());
         Joined::Leader(Lead { flight, table: self.clone() })
     }
@@ -291,7 +322,7 @@ impl Flights {
         let mut place = key.to_vec();
         place.extend_from_slice(&self.solos.fetch_add(1, Ordering::Relaxed).to_le_bytes());
         place.push(0xff);
-        let flight = Flight::new(key, primary, &place);
+        let flight = Flight::new(key, primary, &place, self.purges.load(Ordering::SeqCst));
         self.shard(&place).lock().insert(place.into(), flight.clone());
         Lead { flight, table: self.clone() }
     }
@@ -320,21 +351,47 @@ impl Flights {
 
     /// Every flight whose primary key satisfies `meant` keeps nothing, and nobody joins it any more. Costs what is under
     /// way.
-    pub(crate) fn purge(&self, meant: impl Fn(&[u8]) -> bool) {
-        self.purge_where(|flight| meant(&flight.primary));
+    pub(crate) fn purge(&self, meant: impl Fn(&[u8]) -> bool, soft: bool) {
+        self.purge_where(|flight| meant(&flight.primary), soft);
     }
 
-    /// The same for flights whose response carries the tag.
-    pub(crate) fn purge_tag(&self, tag: &[u8]) {
-        self.purge_where(|flight| flight.tags.lock().iter().any(|held| **held == *tag));
+    /// The same for flights whose response carries the tag, or will turn out to.
+    pub(crate) fn purge_tag(&self, tag: &[u8], soft: bool) {
+        let mut purged = self.purged_tags.lock();
+        self.purges.fetch_add(1, Ordering::SeqCst);
+        purged.latest.push_back((tag.into(), soft));
+        if purged.latest.len() > PURGED_TAGS {
+            purged.latest.pop_front();
+        }
+        drop(purged);
+        self.purge_where(|flight| flight.tags.lock().iter().any(|held| **held == *tag), soft);
     }
 
-    fn purge_where(&self, meant: impl Fn(&Flight) -> bool) {
+    /// The flight's response is there, and carries these tags. One that was purged meanwhile counts.
+    pub(crate) fn set_tags(&self, flight: &Flight, tags: Vec<Box<[u8]>>) {
+        if tags.is_empty() {
+            return;
+        }
+        *flight.tags.lock() = tags;
+        let purged = self.purged_tags.lock();
+        let newer = (self.purges.load(Ordering::SeqCst) - flight.since) as usize;
+        if newer > purged.latest.len() {
+            flight.mark_purged(false);
+        }
+        let tags = flight.tags.lock();
+        for (tag, soft) in purged.latest.iter().rev().take(newer) {
+            if tags.contains(tag) {
+                flight.mark_purged(*soft);
+            }
+        }
+    }
+
+    fn purge_where(&self, meant: impl Fn(&Flight) -> bool, soft: bool) {
         for shard in self.shards.iter() {
             shard.lock().retain(|_, flight| {
                 let hit = meant(flight);
                 if hit {
-                    flight.mark_purged();
+                    flight.mark_purged(soft);
                 }
                 !hit
             });

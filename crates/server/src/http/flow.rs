@@ -240,6 +240,10 @@ fn way(asked: &Asked<'_, '_>, policy: &RulePolicy) -> Way {
         Method::Get | Method::Head => {}
         _ => return Way::Pass(Forward::Method),
     }
+    // A condition on the origin's state is not for a cache to judge (RFC 9111 section 4.3.2).
+    if head.known.if_match().is_some() || head.known.if_unmodified_since().is_some() {
+        return Way::Pass(Forward::Request);
+    }
     let cookies =
         || head.known.cookie().is_some() && head.fields.all("cookie").any(|line| policy.bypassed_by(line));
     // A GET with a body: what the origin makes of the body is in no key.
@@ -330,6 +334,11 @@ async fn cached(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>) -> Re
             (Step::Refuse(refusal), _) => return Ok(answer_refusal(asked, &mut conn.out, &refusal)),
         };
         plan.solo |= alone || round >= ROUNDS;
+        if round > ROUNDS {
+            // What the store has does not answer this request, and what the origin says of it does not help: the answer
+            // is this client's alone.
+            plan = Plan { solo: true, store: false, ..Plan::new(plan.why, None, None) };
+        }
         match fetch::fetch(conn, asked, route, plan).await? {
             News::Reply(reply) => {
                 return match reply::send(&conn.socket, &mut conn.out, asked, *reply).await? {

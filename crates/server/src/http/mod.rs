@@ -15,7 +15,7 @@ mod fetch;
 pub(crate) mod flight;
 mod flow;
 mod log;
-mod lookup;
+pub(crate) mod lookup;
 pub(crate) mod out;
 mod purge;
 mod refuse;

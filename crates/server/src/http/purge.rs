@@ -123,8 +123,8 @@ fn url(asked: &Asked<'_, '_>, path: &str, soft: bool) -> bool {
 /// What is being fetched for the key now is delivered and not kept.
 fn purge_key(asked: &Asked<'_, '_>, primary: &[u8], soft: bool) -> bool {
     let (store, now) = (asked.worker.store, asked.now());
+    asked.worker.shared.flights.purge(|key| key == primary, soft);
     if !soft {
-        asked.worker.shared.flights.purge(|key| key == primary);
         return store.delete(PAGES, primary, now);
     }
     let Some(entry) = store.peek(PAGES, primary, now) else { return false };
@@ -158,9 +158,7 @@ async fn prefix(asked: &Asked<'_, '_>, start: &[u8], soft: bool) -> u64 {
                 && parts.path_and_query.starts_with(wanted.path_and_query)
         })
     };
-    if !soft {
-        asked.worker.shared.flights.purge(meant);
-    }
+    asked.worker.shared.flights.purge(meant, soft);
     let (mut pages, mut variants) = (0, 0);
     let mut cursor = Some(Cursor::START);
     while let Some(at) = cursor {
@@ -186,8 +184,6 @@ pub(crate) fn site_tag(site: &str, tag: &[u8]) -> Vec<u8> {
 }
 
 fn by_tag(asked: &Asked<'_, '_>, tag: &[u8], soft: bool) -> u64 {
-    if !soft {
-        asked.worker.shared.flights.purge_tag(tag);
-    }
+    asked.worker.shared.flights.purge_tag(tag, soft);
     asked.worker.store.purge_tag(PAGES, tag, soft, asked.now())
 }

@@ -250,7 +250,9 @@ impl Socket {
             io::ErrorKind::Interrupted => Ok(()),
             io::ErrorKind::WouldBlock => {
                 self.watch.until(now() + patience);
-                poll_fn(|cx| self.watch.guard(cx, |cx| self.stream.poll_write_ready(cx))).await
+                let ready = poll_fn(|cx| self.watch.guard(cx, |cx| self.stream.poll_write_ready(cx))).await;
+                self.watch.until(0);
+                ready
             }
             _ => Err(error.into()),
         }

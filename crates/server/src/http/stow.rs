@@ -4,7 +4,7 @@
 //! followers can be told at once; the body as it comes; the trailer, with length and checksum, at the complete end. Only
 //! then does the record become visible. A body that breaks off leaves nothing.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use larder_proto::{
@@ -19,14 +19,14 @@ use larder_proto::{
     },
 };
 use larder_store::{Fill, FillOptions, MAX_TAGS, Put, PutError};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{
     answer::Answer,
     bring::{self, Job, Keep, Purpose},
     compose,
     fetch::{News, Source},
-    flight::{Landing, Streaming, Tail},
+    flight::{Landing, Purged, Streaming, Tail},
     lookup::PAGES,
     purge::site_tag,
     refuse,
@@ -38,6 +38,8 @@ use crate::{clock::Ms, origin::Response};
 const HIT_FOR_MISS: Ms = 60_000;
 /// Bytes copied between two looks at other tasks when a page is written anew.
 const COPY_STEP: usize = 1 << 20;
+/// How long one of several readers may hold up the others once the body no longer goes through the store.
+const SPILL_PATIENCE: Duration = Duration::from_secs(2);
 /// Longest tag taken from a response.
 const TAG_LEN: usize = 1024;
 
@@ -174,7 +176,7 @@ impl Parcel {
             return job.tell(News::LookAgain);
         }
         let streaming = Streaming::new(answer.clone(), fill.reader(), self.record.len() as u64);
-        job.lead.flight.set_tags(self.site_tags(&job));
+        job.worker.shared.flights.set_tags(&job.lead.flight, self.site_tags(&job));
         if let (Some(follower), true) = (streaming.follow(), job.client.is_some()) {
             let own = self.own_answer(&job, facts, &response);
             let reply = job.reply(Arc::new(own), Source::Follow(follower), &response);
@@ -223,8 +225,14 @@ impl Parcel {
             Ok(version) => {
                 job.worker.counters.stored.one();
                 // A purge that came before this moment marked the flight; one that comes after it finds the page.
-                if job.lead.flight.purged() {
-                    job.worker.store.delete_if(PAGES, &self.place.key, version);
+                match job.lead.flight.purged() {
+                    Purged::No => {}
+                    Purged::Softly => {
+                        job.worker.store.mark_stale(PAGES, &self.place.key, now);
+                    }
+                    Purged::Gone => {
+                        job.worker.store.delete_if(PAGES, &self.place.key, version);
+                    }
                 }
             }
             Err(_) => job.worker.counters.store_refused.one(),
@@ -307,10 +315,21 @@ async fn spill(fill: Fill<'static>, streaming: &Streaming, first: Bytes, mut res
     }
 }
 
+/// Waits for a reader that is alone as long as it takes (its own connection has a limit), for one of several
+/// [`SPILL_PATIENCE`]: then it is cut off, so that one that stands still does not hold up the others.
 async fn send_all(tails: &mut Vec<mpsc::Sender<Tail>>, piece: impl Fn() -> Tail) {
+    let several = tails.len() > 1;
     let mut kept = Vec::with_capacity(tails.len());
     for tail in tails.drain(..) {
-        if tail.send(piece()).await.is_ok() {
+        let sent = match tail.try_send(piece()) {
+            Ok(()) => true,
+            Err(TrySendError::Closed(_)) => false,
+            Err(TrySendError::Full(piece)) if several => {
+                tail.send_timeout(piece, SPILL_PATIENCE).await.is_ok()
+            }
+            Err(TrySendError::Full(piece)) => tail.send(piece).await.is_ok(),
+        };
+        if sent {
             kept.push(tail);
         }
     }
@@ -461,6 +480,12 @@ pub(crate) async fn refreshed(job: &Job, fresh: &Freshened) -> Option<()> {
         }
     }
     fill.write(&trailer.finish()).ok()?;
+    job.worker.shared.flights.set_tags(&job.lead.flight, parcel.site_tags(job));
+    // Another fetch may have brought a newer page meanwhile: this body is not to take its place.
+    let still = job.worker.store.peek(PAGES, &parcel.place.key, job.worker.clock.now());
+    if still.is_none_or(|entry| entry.version() != held.entry.version()) {
+        return None;
+    }
     parcel.commit(job, fill);
     Some(())
 }
