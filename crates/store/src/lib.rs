@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `store.rs` | what a store is made of, how it opens, how entries leave it, flush; the order of locks |
 //! | `entry.rs` | `get`, `peek`, and what a reader holds |
-//! | `write.rs` | every verb that writes: space, bytes, link |
+//! | `verbs.rs`, `write.rs` | every verb that writes; what they share: space, bytes, link |
 //! | `fill.rs`, `progress.rs`, `staging.rs` | entries written while others already read them |
 //! | `evict.rs`, `ghost.rs` | which segment goes next, what of it stays |
 //! | `sweep.rs`, `scan.rs`, `tags.rs` | memory of the expired, walks, tag lists |
@@ -65,6 +65,8 @@ mod store;
 mod sweep;
 #[cfg(not(loom))]
 mod tags;
+#[cfg(not(loom))]
+mod verbs;
 #[cfg(not(loom))]
 mod write;
 

@@ -76,7 +76,9 @@ fn two_readers_and_an_evictor() {
             thread::spawn(move || w.read(row))
         });
         w.evict();
-        readers.map(|r| r.join().unwrap());
+        for reader in readers {
+            reader.join().unwrap();
+        }
     });
 }
 
@@ -120,7 +122,7 @@ struct Wakes(std::sync::atomic::AtomicUsize);
 
 impl Wake for Wakes {
     fn wake(self: std::sync::Arc<Self>) {
-        self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -131,7 +133,7 @@ impl Wakes {
     }
 
     fn number(&self) -> usize {
-        self.0.load(std::sync::atomic::Ordering::SeqCst)
+        self.0.load(Ordering::SeqCst)
     }
 }
 
