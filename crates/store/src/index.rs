@@ -32,6 +32,8 @@ const BUCKET: usize = 64;
 const REACH: usize = 256;
 /// Buckets emptied with each insertion while a stripe grows. A bit more than one would do.
 const STEPS: usize = 3;
+/// The cursor of a stripe that is not growing: above every bucket, so that the one layout holds for all.
+const IDLE: usize = 0x7fff_ffff;
 /// Buckets a walk looks at under one lock.
 const VISIT: usize = 4;
 
@@ -146,10 +148,8 @@ impl Index {
     pub(crate) fn new(segments: &Segments, first: u32) -> Index {
         let stripe_bits = if segments.size() > 1 << 18 { 8 } else { 6 };
         let local_bits = segments.size().ilog2() - BUCKET.ilog2() - stripe_bits;
-        let stripe = |_| Stripe {
-            layout: Layout(AtomicU64::new(pack(1 << local_bits, 1 << local_bits))),
-            count: Mutex::new(0),
-        };
+        let stripe =
+            |_| Stripe { layout: Layout(AtomicU64::new(pack(1 << local_bits, IDLE))), count: Mutex::new(0) };
         let index = Index {
             stripes: (0..1 << stripe_bits).map(stripe).collect(),
             stripe_bits,
@@ -196,7 +196,7 @@ impl Index {
             let layout = self.stripes[stripe].layout.0.load(Ordering::Acquire);
             let mut seen = self.probe(segments, stripe, tag, place_in(layout, tag), &mut f);
             let (buckets, cursor) = unpack(layout);
-            if matches!(seen, Seen::No) && cursor != buckets {
+            if matches!(seen, Seen::No) && cursor != IDLE {
                 let wide = (home(tag, grown(buckets)), grown(buckets));
                 seen = self.probe(segments, stripe, tag, wide, &mut f);
             }
@@ -407,22 +407,26 @@ impl<'a> Locked<'a> {
     pub(crate) fn grow(&mut self) -> Option<usize> {
         let (buckets, cursor) = unpack(self.layout());
         // 84 %: 8 slots * 0.84 = 6.72.
-        if cursor != buckets || *self.count * 100 < buckets * 672 {
+        if cursor != IDLE || *self.count * 100 < buckets * 672 {
             return None;
         }
         let page = (grown(buckets) - 1) >> self.index.local_bits;
         if self.index.pages.get(page)?.load(Ordering::Acquire) == 0 {
             return Some(page);
         }
-        // The cursor at the end means "not growing": growth starts by emptying the last bucket.
-        self.migrate(buckets, buckets);
+        // Readers must know of the wide layout before the first entry is moved to it.
+        self.publish(pack(buckets, buckets));
         None
+    }
+
+    fn publish(&self, layout: u64) {
+        self.index.stripes[self.stripe].layout.0.store(layout, Ordering::SeqCst);
     }
 
     /// Empties one more bucket, if growing.
     fn migrate_bucket(&mut self) {
         let (buckets, cursor) = unpack(self.layout());
-        if cursor != buckets {
+        if cursor != IDLE {
             self.migrate(buckets, cursor);
         }
     }
@@ -453,7 +457,6 @@ impl<'a> Locked<'a> {
                 count_beyond(self.bucket((from + d) % buckets), false);
             }
         }
-        let next = if from == 0 { pack(wide, wide) } else { pack(buckets, from) };
-        self.index.stripes[self.stripe].layout.0.store(next, Ordering::Release);
+        self.publish(if from == 0 { pack(wide, IDLE) } else { pack(buckets, from) });
     }
 }

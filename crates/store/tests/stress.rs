@@ -1,5 +1,6 @@
 //! Threads that write, read, hold, follow and delete while everything is evicted all the time. Every value says which write
-//! it is and carries a checksum of that: a byte that moved under a reader would show.
+//! it is and carries a checksum of that: a byte that moved under a reader would show. Under ThreadSanitizer (no races found):
+//! `RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu -p larder-store --test stress`
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use larder_store::*;
@@ -257,6 +258,8 @@ fn slow_readers_keep_their_bytes_while_all_else_is_evicted() {
     assert_eq!(store.totals().limbo, 0);
 }
 
+/// More threads than processors, so that the writer is often stopped in the middle of moving entries: readers once missed
+/// those of the first bucket moved.
 #[test]
 fn nothing_hides_while_the_index_grows() {
     let store = Store::open(Options {
@@ -270,7 +273,7 @@ fn nothing_hides_while_the_index_grows() {
     const ITEMS: u64 = 400_000;
     let stored = AtomicU64::new(0);
     std::thread::scope(|s| {
-        for t in 0..2 {
+        for t in 0..4 {
             let (store, stored) = (&store, &stored);
             s.spawn(move || {
                 let mut state = t;
