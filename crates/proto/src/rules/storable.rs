@@ -22,7 +22,7 @@ pub enum Storable {
 pub enum NoStore {
     /// Only GET is stored (and POST under conditions).
     Method,
-    /// Not a final status, or a 304.
+    /// Not a final status; or a 304, 412 or 416, which answer a condition or range that is no part of the key.
     Status,
     /// The request said no-store.
     RequestNoStore,
@@ -106,7 +106,7 @@ pub(super) fn judge(
     policy: &Policy,
     partial: Option<Partial>,
 ) -> Result<Lifetime, NoStore> {
-    if !(200..1000).contains(&resp.status) || resp.status == 304 {
+    if !(200..1000).contains(&resp.status) || matches!(resp.status, 304 | 412 | 416) {
         return Err(NoStore::Status);
     }
     if of_request(req, policy).no_store {

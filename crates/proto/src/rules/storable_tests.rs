@@ -36,8 +36,10 @@ fn section_3_every_final_status_with_explicit_freshness() {
     for status in [200, 203, 204, 299, 301, 302, 303, 307, 308, 400, 404, 410, 499, 500, 502, 503, 504, 599] {
         assert_eq!(refusal(status, &[], &[FRESH]), None, "{status}");
     }
-    for status in [100, 103, 199, 304] {
+    for status in [100, 103, 199, 304, 412, 416] {
         assert_eq!(refusal(status, &[], &[FRESH]), Some(NoStore::Status), "{status}");
+        let always = Policy { force_cache: true, ttl: Some(60), ..Policy::default() };
+        assert_eq!(verdict(status, &[], &[FRESH], &always), Storable::No(NoStore::Status), "{status}");
     }
 }
 
@@ -174,7 +176,7 @@ fn section_4_2_2_heuristics_for_all_statuses_that_allow_it() {
     let list = [("Last-Modified", day.as_str())];
     for status in 200..1000 {
         let allowed = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501].contains(&status);
-        if status == 206 || status == 304 {
+        if matches!(status, 206 | 304 | 412 | 416) {
             continue;
         }
         let found = match verdict(status, &[], &list, &Policy::default()) {
