@@ -3,7 +3,7 @@
 use super::directives::{governing, of_request};
 use super::freshness::{self, heuristically_cacheable, is_explicit, stale_forbidden};
 use super::invalidate::resolve;
-use super::{Lifetime, Policy, RequestFacts, ResponseFacts, Uri, Vary, partial, vary};
+use super::{Lifetime, Policy, RequestFacts, ResponseFacts, Uri, Vary, partial, strip, vary};
 use crate::http::framing::content_length;
 use crate::http::{CacheControl, Codings, Method, Restriction};
 use crate::page::{PageFlags, Partial};
@@ -34,7 +34,7 @@ pub enum NoStore {
     NotUnderstood,
     /// The request carried Authorization.
     Authorization,
-    /// The response sets a cookie.
+    /// The response sets a cookie, and does not keep the field to its client itself.
     SetCookie,
     /// `Vary: *`
     VaryStar,
@@ -115,7 +115,7 @@ pub(super) fn judge(
     let (directives, source) = governing(resp.fields, policy);
     allowed_by_directives(resp, &directives, policy)?;
     authorised(req, &directives, policy)?;
-    if resp.fields.has("set-cookie") && !policy.allow_set_cookie && !policy.force_cache {
+    if sets_cookie(resp, policy) && !policy.allow_set_cookie && !policy.force_cache {
         return Err(NoStore::SetCookie);
     }
     selectable(resp)?;
@@ -158,6 +158,12 @@ fn allowed_by_directives(
         return Err(NoStore::Private);
     }
     Ok(())
+}
+
+/// Whether the response sets a cookie that is not kept out of the stored head by the response itself
+/// (`no-cache="set-cookie"`, `private="set-cookie"`; RFC 9111 5.2.2.4, 5.2.2.7): then the rest of it is for everyone.
+fn sets_cookie(resp: &ResponseFacts<'_>, policy: &Policy) -> bool {
+    resp.fields.has("set-cookie") && !strip::restricted(resp.fields, policy, "set-cookie")
 }
 
 /// What a request with Authorization got is stored only where the response says so (RFC 9111 3.5).

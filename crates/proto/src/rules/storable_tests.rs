@@ -67,6 +67,12 @@ fn section_5_2_2_directives_that_forbid() {
         (&[("Cache-Control", "s-maxage=0, stale-if-error=60")], Some(NoStore::NoFreshness)),
         (&[FRESH, ("Vary", "Accept, *")], Some(NoStore::VaryStar)),
         (&[FRESH, ("Set-Cookie", "a=b")], Some(NoStore::SetCookie)),
+        (&[("Cache-Control", "max-age=60, no-cache=\"set-cookie\""), ("Set-Cookie", "a=b")], None),
+        (&[("Cache-Control", "max-age=60, private=\"x, Set-Cookie\""), ("Set-Cookie", "a=b")], None),
+        (
+            &[("Cache-Control", "max-age=60, private=\"x-user\""), ("Set-Cookie", "a=b")],
+            Some(NoStore::SetCookie),
+        ),
         (&[FRESH, ("Vary", "Accept-Encoding"), ("Content-Encoding", "foo")], Some(NoStore::OddCoding)),
         (&[FRESH, ("Vary", "Accept-Encoding"), ("Content-Encoding", "gzip")], None),
         (&[FRESH, ("Content-Encoding", "foo")], None),

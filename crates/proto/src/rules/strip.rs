@@ -116,7 +116,7 @@ fn write_field(name: &str, value: &[u8], policy: &Policy, out: &mut StoredHead) 
 }
 
 /// Whether `private="name"` or `no-cache="name"` keeps the field to the client it was sent to.
-fn restricted(fields: Fields<'_>, policy: &Policy, name: &str) -> bool {
+pub(super) fn restricted(fields: Fields<'_>, policy: &Policy, name: &str) -> bool {
     let targets = policy.targets.iter().map(String::as_str);
     targets.chain(["cache-control"]).any(|control| {
         ["private", "no-cache"].into_iter().any(|directive| {
@@ -193,6 +193,8 @@ mod tests {
         assert_eq!(lines(&cookie, &Policy::default()), ["x: y"]);
         let allowed = Policy { allow_set_cookie: true, ..Policy::default() };
         assert_eq!(lines(&cookie, &allowed), ["Set-Cookie: a=b", "x: y"]);
+        let own = [("Cache-Control", "max-age=60, no-cache=\"Set-Cookie\""), cookie[0]];
+        assert_eq!(lines(&own, &allowed), ["Cache-Control: max-age=60, no-cache=\"Set-Cookie\""]);
         let held = fields(&cookie);
         let sent = forwarded_head(&response(200, &held), "OK", &Policy::default());
         assert!(sent.starts_with(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\n"), "{}", sent.escape_ascii());
