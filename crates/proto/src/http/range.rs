@@ -22,9 +22,9 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
-    /// How many bytes; saturates for the one range that has 2^64.
+    /// How many bytes; saturates for the one range that has 2^64, and where the positions contradict each other.
     pub const fn len(&self) -> u64 {
-        (self.last - self.first).saturating_add(1)
+        self.last.saturating_sub(self.first).saturating_add(1)
     }
 
     /// Never: a range has a byte at least.

@@ -54,6 +54,23 @@ fn ranges_of_ten_bytes() {
 }
 
 #[test]
+fn positions_at_the_end_of_64_bits() {
+    const END: u64 = u64::MAX;
+    for (value, total, expected) in [
+        ("bytes=18446744073709551615-", END, &[][..]),
+        ("bytes=18446744073709551614-18446744073709551615", END, &[(END - 1, END - 1)]),
+        ("bytes=0-18446744073709551615", END, &[(0, END - 1)]),
+        ("bytes=-18446744073709551615,18446744073709551614-", END, &[(0, END - 1)]),
+        ("bytes=18446744073709551613-,0-0", END, &[(END - 2, END - 1), (0, 0)]),
+        ("bytes=-99999999999999999999", 0, &[]),
+    ] {
+        assert_eq!(sent(value, total).as_deref(), Some(expected), "{value}");
+    }
+    assert_eq!(range(0, END).len(), END);
+    assert_eq!(range(7, 3).len(), 1);
+}
+
+#[test]
 fn too_many_ranges_are_ignored() {
     let list = |n: u64| (0..n).map(|i| format!("{0}-{0}", i * 2)).collect::<Vec<_>>().join(",");
     assert_eq!(sent(&format!("bytes={}", list(16)), 1000).map(|r| r.len()), Some(MAX_RANGES));

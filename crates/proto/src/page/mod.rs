@@ -144,9 +144,9 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// How many bytes it holds.
+    /// How many bytes it holds; saturates where the positions contradict each other.
     pub fn bytes(&self) -> u64 {
-        self.last - self.first + 1
+        self.last.saturating_sub(self.first).saturating_add(1)
     }
 
     /// `first <= last < total`

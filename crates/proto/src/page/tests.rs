@@ -223,6 +223,24 @@ fn what_a_reader_refuses() {
 }
 
 #[test]
+fn positions_at_the_end_of_64_bits_are_refused() {
+    const END: u64 = u64::MAX;
+    for (first, last, total) in [(0, END, END), (0, END - 1, END), (END, 0, END), (END - 1, END - 1, END)] {
+        let partial = Some(Partial { first, last, total });
+        let record = Owned { meta: Meta { partial, ..sample().meta }, ..sample() }.record();
+        for (len, verify, expected) in [
+            (record.len() as u64, Verify::Layout, Damaged::Layout),
+            (END, Verify::Layout, Damaged::Layout),
+            (0, Verify::Layout, Damaged::Short),
+        ] {
+            assert_eq!(view(&record, len, verify).map(|p| p.body_len), Err(expected), "{partial:?} {len}");
+        }
+    }
+    let record = sample().record();
+    assert_eq!(view(&record, END, Verify::All).map(|p| p.body_len), Err(Damaged::Short));
+}
+
+#[test]
 fn a_body_read_in_pieces_is_checked_too() {
     let page = Owned { body: vec![7; 9000], ..sample() };
     let record = page.record();

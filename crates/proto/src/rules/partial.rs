@@ -23,19 +23,21 @@ pub fn covers(stored: &Partial, wanted: ByteRange) -> bool {
 
 /// The Range to ask for so that the stored part and the answer together have `wanted` (`None`: the whole representation);
 /// open-ended where it reaches the end (`bytes=5-`). `None` when nothing is missing, when the gap is not one range, or
-/// when the stored part is of no help.
+/// when the stored part is of no help (one that contradicts itself among them).
 ///
 /// Send it with If-Range and the page's strong entity tag where it has one, so that a changed representation comes whole. What
 /// comes back decides ([`combine`]): without a strong validator a 206 is not combined, and the request is to be
 /// sent again without Range; a 200 is the whole answer anyway.
 pub fn missing(stored: &Partial, wanted: Option<ByteRange>) -> Option<String> {
     let wanted = wanted.unwrap_or(ByteRange { first: 0, last: stored.total.checked_sub(1)? });
-    if wanted.first > stored.last || wanted.last < stored.first {
+    if !stored.coherent() || wanted.first > stored.last || wanted.last < stored.first {
         return None;
     }
     match (wanted.first < stored.first, wanted.last > stored.last) {
         (true, false) => Some(format!("bytes={}-{}", wanted.first, stored.first - 1)),
-        (false, true) if wanted.last >= stored.total - 1 => Some(format!("bytes={}-", stored.last + 1)),
+        (false, true) if wanted.last >= stored.total.saturating_sub(1) => {
+            Some(format!("bytes={}-", stored.last + 1))
+        }
         (false, true) => Some(format!("bytes={}-{}", stored.last + 1, wanted.last)),
         _ => None,
     }
@@ -68,7 +70,10 @@ pub struct Join {
 /// 15.3.7.3), agree on the total length, and touch or overlap. Header fields then come from the answer, as with a 304 ([`super::merge_304`]).
 pub fn combine(meta: &Meta, etag: Option<&[u8]>, answer: Fields<'_>) -> Combined {
     let (Some(stored), Some(new)) = (meta.partial, content_range(answer)) else { return Combined::No };
-    let touch = new.first <= stored.last + 1 && stored.first <= new.last + 1;
+    if !stored.coherent() {
+        return Combined::No;
+    }
+    let touch = new.first <= stored.last.saturating_add(1) && stored.first <= new.last.saturating_add(1);
     let adds = new.first < stored.first || new.last > stored.last;
     if new.total != stored.total || !touch || !adds || !same_strong_validator(meta, etag, answer) {
         return Combined::No;
@@ -78,7 +83,7 @@ pub fn combine(meta: &Meta, etag: Option<&[u8]>, answer: Fields<'_>) -> Combined
     let join = Join {
         whole,
         before: new.first.saturating_sub(stored.first),
-        after: (new.last + 1).saturating_sub(stored.first).min(stored.bytes()),
+        after: new.last.saturating_add(1).saturating_sub(stored.first).min(stored.bytes()),
     };
     if whole.bytes() == whole.total { Combined::Whole(join) } else { Combined::Part(join) }
 }
@@ -197,6 +202,38 @@ mod tests {
         }
         let all = fields(&[("ETag", "\"a\""), ("Content-Range", "bytes 0-99/100")]);
         assert!(matches!(combined(Some("\"a\""), &all), Combined::Whole(join) if join.whole.total == 100));
+    }
+
+    #[test]
+    fn positions_at_the_end_of_64_bits() {
+        const END: u64 = u64::MAX;
+        let held = Partial { first: END - 20, last: END - 11, total: END };
+        assert_eq!(missing(&held, Some(span(END - 15, END))).as_deref(), Some("bytes=18446744073709551605-"));
+        assert_eq!(missing(&held, Some(span(0, END))), None);
+        assert_eq!(held.bytes(), 10);
+        assert_eq!(Partial { first: 0, last: END - 1, total: END }.bytes(), END);
+        let meta = Meta { partial: Some(held), ..Meta::default() };
+        let range = format!("bytes {}-{}/{END}", END - 10, END - 1);
+        let answer = fields(&[("ETag", "\"a\""), ("Content-Range", &range)]);
+        let whole = Partial { first: END - 20, last: END - 1, total: END };
+        let join = Join { whole, before: 10, after: 10 };
+        assert_eq!(combine(&meta, Some(b"\"a\""), Fields::new(&answer)), Combined::Part(join));
+    }
+
+    #[test]
+    fn a_part_that_contradicts_itself_is_of_no_use() {
+        const END: u64 = u64::MAX;
+        for (first, last, total) in [(0, END, END), (0, 0, 0), (9, 2, 10), (0, END, 0), (0, END, 10)] {
+            let part = Partial { first, last, total };
+            let _no_overflow = part.bytes();
+            for wanted in [None, Some(span(0, END)), Some(span(0, 0)), Some(span(5, 20))] {
+                assert_eq!(missing(&part, wanted), None, "{part:?} {wanted:?}");
+            }
+            let meta = Meta { partial: Some(part), ..Meta::default() };
+            let range = format!("bytes 0-9/{}", total.max(10));
+            let answer = fields(&[("ETag", "\"a\""), ("Content-Range", &range)]);
+            assert_eq!(combine(&meta, Some(b"\"a\""), Fields::new(&answer)), Combined::No, "{part:?}");
+        }
     }
 
     #[test]
