@@ -204,7 +204,7 @@ pub struct OriginSettings {
     pub between_bytes_timeout: Duration,
     /// For the whole response.
     pub total_timeout: Duration,
-    /// Connections at once, per worker thread.
+    /// Connections at once, per worker thread. Tunnels (101) do not count.
     pub max_connections: usize,
     /// Requests waiting for a connection, per worker thread; the next one gets 503.
     pub max_waiting: usize,

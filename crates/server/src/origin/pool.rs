@@ -1,10 +1,11 @@
 //! Connections to one origin: how many, who waits for one, and which are kept.
 //!
 //! A permit is the right to have a connection *in use*; idle ones hold none. Connections are opened only when no idle
-//! one is left, so in use and idle together never exceed the limit. Requests that find no permit wait in a queue of
+//! one is left, so in use and idle together never exceed the limit. Tunnels (101) hold no permit either: a few hundred
+//! silent WebSockets would keep all other requests waiting; each has a client's connection, and those are limited. Requests that find no permit wait in a queue of
 //! limited length, in order. Idle connections are used last in, first out, so that the surplus ages and is closed.
-//! The limits are per worker thread (each worker has its own pool, without a lock); the whole process opens at most
-//! workers times `max_connections`.
+//! The limits are per worker thread (each worker has its own pool, without a lock); tunnels aside, the whole process
+//! opens at most workers times `max_connections`.
 
 use std::{
     cell::{Cell, RefCell},
@@ -231,10 +232,9 @@ impl Lease {
         });
     }
 
-    /// The connection became a tunnel: it stays open, and counts, until the tunnel is dropped.
+    /// The connection became a tunnel: it stays open until the tunnel is dropped, but its place is free again.
     pub(super) fn upgrade(mut self) {
         if let Some(mut connection) = self.connection.take() {
-            connection.socket.hold(self.permit.take());
             connection.detach();
         }
     }

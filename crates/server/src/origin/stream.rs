@@ -24,13 +24,11 @@ use std::{
 use bytes::Bytes;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use parking_lot::Mutex;
 use rustix::net::{RecvFlags, recv};
 use socket2::SockRef;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
-    sync::OwnedSemaphorePermit,
 };
 
 use super::OriginError;
@@ -41,18 +39,11 @@ pub(super) struct Socket {
     tcp: TcpStream,
     received: AtomicU64,
     write_failed: AtomicBool,
-    /// The right to have a connection, kept here while a tunnel has the socket.
-    permit: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl Socket {
     pub(super) fn new(tcp: TcpStream) -> Arc<Socket> {
-        Arc::new(Socket {
-            tcp,
-            received: AtomicU64::new(0),
-            write_failed: AtomicBool::new(false),
-            permit: Mutex::new(None),
-        })
+        Arc::new(Socket { tcp, received: AtomicU64::new(0), write_failed: AtomicBool::new(false) })
     }
 
     /// Bytes received so far.
@@ -66,11 +57,6 @@ impl Socket {
         let mut byte = [0_u8; 1];
         let peeked = recv(&self.tcp, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT);
         matches!(peeked, Err(error) if error == rustix::io::Errno::WOULDBLOCK)
-    }
-
-    /// Keeps the permit for as long as the socket is open.
-    pub(super) fn hold(&self, permit: Option<OwnedSemaphorePermit>) {
-        *self.permit.lock() = permit;
     }
 
     /// Acknowledges at once what was read. An origin that writes head and body apart without TCP_NODELAY holds the second
@@ -170,7 +156,8 @@ impl AsyncWrite for OriginStream {
     }
 }
 
-/// A connection after `101 Switching Protocols`. It counts against the origin's connection limit until it is dropped.
+/// A connection after `101 Switching Protocols`. It does not count against the origin's connection limit: whoever holds it
+/// has to be limited, as clients' connections are. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Tunnel {
     /// The connection, in the new protocol.
