@@ -52,9 +52,13 @@ pub struct Logger {
 }
 
 impl Logger {
-    /// Opens the log and starts its writer thread. Errors are those of opening the file (and of starting a thread).
+    /// Opens the log and starts its writer thread. Errors are those of opening the file, which must be a regular file or a
+    /// character device, and of starting a thread.
     pub fn open(settings: &AccessLogSettings) -> io::Result<Arc<Logger>> {
-        let sink = Sink::open(&settings.path)?;
+        Logger::start(settings.format, Sink::open(&settings.path)?)
+    }
+
+    fn start(format: LogFormat, sink: Sink) -> io::Result<Arc<Logger>> {
         let shared = Arc::new(Shared::default());
         let (queue, batches) = sync_channel(QUEUE_BATCHES);
         let writer = Writer { queue: batches, sink, shared: shared.clone(), failing: false };
@@ -63,7 +67,7 @@ impl Logger {
             writer.run();
             drop(alive);
         })?;
-        Ok(Arc::new(Logger { format: settings.format, queue, shared, ended: Mutex::new(Some(ended)) }))
+        Ok(Arc::new(Logger { format, queue, shared, ended: Mutex::new(Some(ended)) }))
     }
 
     /// Opens the file anew, under the same name (after somebody renamed the old one); for SIGHUP. Returns at once; when

@@ -1,8 +1,11 @@
 use std::{
     fs::{self, File, OpenOptions},
-    io::Read,
+    io::{self, Read},
     net::{IpAddr, Ipv4Addr},
-    os::unix::fs::OpenOptionsExt,
+    os::{
+        fd::OwnedFd,
+        unix::{fs::OpenOptionsExt, net::UnixListener},
+    },
     path::Path,
 };
 
@@ -159,14 +162,12 @@ fn the_old_file_is_kept_when_the_new_one_cannot_be_opened() {
 
 #[test]
 fn a_writer_that_stands_still_costs_lines_not_time() {
-    let room = TempDir::new().expect("room");
-    let path = room.path().join("fifo");
-    mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).expect("fifo");
-    // Someone has it open and does not read: the writer stops when the pipe is full.
-    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let lazy = OpenOptions::new().read(true).custom_flags(nonblocking).open(&path).expect("reader");
+    // A pipe nobody reads, as a disk that stands still.
+    let (mut reader, full) = io::pipe().expect("pipe");
+    let file = File::from(OwnedFd::from(full));
     worker(async {
-        let logger = open(&path);
+        let sink = Sink::File { path: "pipe".into(), file };
+        let logger = Logger::start(LogFormat::Squid, sink).expect("writer");
         let log = logger.worker();
         let url = format!("/{}", "x".repeat(1000));
         let mut recorded = 0_u64;
@@ -179,15 +180,11 @@ fn a_writer_that_stands_still_costs_lines_not_time() {
             log.record(&record(&url));
             recorded += 1;
         }
-        let reader = thread::spawn({
-            let mut eager = File::open(&path).expect("reader");
-            move || {
-                let mut all = String::new();
-                eager.read_to_string(&mut all).expect("read");
-                all.lines().count() as u64
-            }
+        let reader = thread::spawn(move || {
+            let mut all = String::new();
+            reader.read_to_string(&mut all).expect("read");
+            all.lines().count() as u64
         });
-        drop(lazy);
         drop(log);
         logger.close();
         let dropped = logger.dropped();
@@ -214,6 +211,46 @@ fn a_log_that_cannot_be_opened_is_an_error_at_the_start() {
     let room = TempDir::new().expect("room");
     let settings = AccessLogSettings { path: room.path().join("none/access.log"), format: LogFormat::Json };
     assert_eq!(Logger::open(&settings).expect_err("no directory").kind(), io::ErrorKind::NotFound);
+}
+
+fn fifo(path: &Path) {
+    mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).expect("fifo");
+}
+
+#[test]
+fn what_is_no_file_is_refused_at_once() {
+    let room = TempDir::new().expect("room");
+    let at = |name: &str| room.path().join(name);
+    fifo(&at("unread"));
+    fifo(&at("read"));
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let _reader = OpenOptions::new().read(true).custom_flags(nonblocking).open(at("read")).expect("reader");
+    let _socket = UnixListener::bind(at("socket")).expect("socket");
+    for name in ["unread", "read", "socket"] {
+        let settings = AccessLogSettings { path: at(name), format: LogFormat::Squid };
+        let error = Logger::open(&settings).expect_err(name).to_string();
+        assert!(error.contains("neither a file nor a character device"), "{name}: {error}");
+    }
+    let settings = AccessLogSettings { path: room.path().to_owned(), format: LogFormat::Squid };
+    assert!(Logger::open(&settings).is_err(), "a directory");
+}
+
+#[test]
+fn a_fifo_in_the_place_of_the_file_is_not_taken_when_it_is_reopened() {
+    let room = TempDir::new().expect("room");
+    let (path, old) = (room.path().join("access.log"), room.path().join("access.log.1"));
+    worker(async {
+        let logger = open(&path);
+        fs::rename(&path, &old).expect("rename");
+        fifo(&path);
+        logger.reopen();
+        let log = logger.worker();
+        log.record(&record("/kept"));
+        drop(log);
+        logger.close();
+        assert_eq!(urls(&old), ["/kept"]);
+        assert_eq!(logger.dropped(), 0);
+    });
 }
 
 #[test]

@@ -3,13 +3,18 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::Receiver,
     },
+};
+
+use rustix::{
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    io::Errno,
 };
 
 /// Lines that are written together.
@@ -78,8 +83,32 @@ impl Sink {
     }
 }
 
+/// Opens a regular file or a character device (`/dev/null`, a terminal) and nothing else: a FIFO without a reader would
+/// stop the start, one with a reader that is slow the writer, and with it the end of the process. NONBLOCK is for the
+/// opening; neither kind heeds it when written to, but for a terminal, which is set back.
 fn open_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let opened =
+        OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(nonblocking).open(path);
+    let file = opened.map_err(|error| match Errno::from_io_error(&error) {
+        // A FIFO nobody reads, and a socket.
+        Some(Errno::NXIO) => not_a_log(),
+        _ => error,
+    })?;
+    let kind = file.metadata()?.file_type();
+    if !kind.is_file() && !kind.is_char_device() {
+        return Err(not_a_log());
+    }
+    let flags = fcntl_getfl(&file)?;
+    fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;
+    Ok(file)
+}
+
+fn not_a_log() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "it is neither a file nor a character device; standard output is `-`",
+    )
 }
 
 /// The writer thread.
