@@ -283,7 +283,12 @@ const ORIGIN: &[Opt] = &[
         "Between two pieces of a body; then it counts as cut off.",
     ),
     opt("total_timeout", Kind::Time(1, DAY), "1h", "For a whole answer; then it counts as cut off."),
-    opt("max_connections", Kind::Count(1, 100_000), "128", "Connections at once, per thread."),
+    opt(
+        "max_connections",
+        Kind::Count(1, 100_000),
+        "128",
+        "Connections at once, per thread; WebSockets do not count.",
+    ),
     opt(
         "max_waiting",
         Kind::Count(0, 1_000_000),
