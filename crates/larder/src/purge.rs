@@ -8,7 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{cli::PurgeArgs, config::value, exit};
+use crate::{
+    cli::PurgeArgs,
+    config::{TOKEN_BYTES, bounded, value},
+    exit,
+};
 
 /// For the connection.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -136,13 +140,13 @@ impl Request {
 }
 
 fn read_token(path: &std::path::Path) -> Result<String, String> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let token = text.trim();
-    if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(format!("{} does not hold a token: one line of visible characters", path.display()));
+    let (bytes, _) = bounded::read(path, TOKEN_BYTES)
+        .map_err(|reason| format!("cannot use the token file {}: {reason}", path.display()))?;
+    let token = bytes.trim_ascii();
+    match std::str::from_utf8(token) {
+        Ok(text) if !token.is_empty() && token.iter().all(u8::is_ascii_graphic) => Ok(text.to_owned()),
+        _ => Err(format!("{} does not hold a token: one line of visible characters", path.display())),
     }
-    Ok(token.to_owned())
 }
 
 /// Whether it is https, the host with its port, and the path with its query.

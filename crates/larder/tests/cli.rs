@@ -80,6 +80,26 @@ fn a_wrong_configuration_starts_nothing() {
 }
 
 #[test]
+fn files_that_never_end_are_refused() {
+    let fifo = scratch("fifo");
+    // One that an earlier process of this number left.
+    let _ = std::fs::remove_file(&fifo);
+    let made = Command::new("mkfifo").arg(&fifo).status().expect("mkfifo runs");
+    assert!(made.success());
+    for path in [fifo.to_str().expect("UTF-8"), "/dev/zero"] {
+        for arguments in [
+            &["check", "--config", path][..],
+            &["serve", "--config", path],
+            &["purge", "http://a.org/", "--token-file", path],
+        ] {
+            let (code, _, err) = run(arguments);
+            assert_eq!(code, 2, "{arguments:?}: {err}");
+            assert!(err.contains(&format!("{path}: ")) && err.contains("it is not a regular file"), "{err}");
+        }
+    }
+}
+
+#[test]
 fn an_address_in_use_is_said() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();

@@ -2,10 +2,8 @@
 
 use std::{
     collections::HashMap,
-    io,
     net::IpAddr,
     num::NonZero,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -18,6 +16,7 @@ use larder_server::settings::{
 };
 
 use super::{
+    TOKEN_BYTES, bounded,
     item::default_items,
     options::Section,
     presets,
@@ -25,9 +24,6 @@ use super::{
     reader::Values,
     value::OriginUrl,
 };
-
-/// A token file larger than this is not one.
-const TOKEN_BYTES: usize = 4096;
 
 /// Settings of a whole file. None, with the reason in the report, when something is missing.
 pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> Option<Settings> {
@@ -286,16 +282,12 @@ fn purge(values: &Values, directory: &Path, report: &mut Report) -> PurgeSetting
 
 /// The token of a file, blanks around it removed; and whether everyone may read it.
 pub(crate) fn token(path: &Path) -> Result<(Secret, bool), String> {
-    let text = std::fs::read(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => "there is no such file".to_owned(),
-        _ => error.to_string(),
-    })?;
+    let (text, mode) = bounded::read(path, TOKEN_BYTES)?;
     let token = text.trim_ascii();
-    if token.len() > TOKEN_BYTES || !token.iter().all(u8::is_ascii_graphic) {
+    if !token.iter().all(u8::is_ascii_graphic) {
         return Err("a token is one line of visible characters".to_owned());
     }
     let token = Secret::new(token).ok_or("it is empty")?;
-    let mode = std::fs::metadata(path).map(|data| data.permissions().mode()).unwrap_or(0);
     Ok((token, mode & 0o004 != 0))
 }
 

@@ -3,13 +3,11 @@
 //! `reader` turns TOML into typed values by the table in `options`; `build` turns those into settings and looks at what
 //! they mean together. All mistakes are collected in a `Report`; with any of them nothing is started.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use larder_server::settings::Settings;
 
+pub(crate) mod bounded;
 mod build;
 pub(crate) mod item;
 pub(crate) mod options;
@@ -24,6 +22,12 @@ use reader::Values;
 
 /// The file that is read when none is named and it is there.
 pub(crate) const DEFAULT_FILE: &str = "larder.toml";
+
+/// A configuration file larger than this is not one.
+const FILE_BYTES: usize = 16 << 20;
+
+/// A token file larger than this is not one.
+pub(crate) const TOKEN_BYTES: usize = 4096;
 
 /// What the command line says, as typed. Goes before the file.
 #[derive(Clone, Debug, Default)]
@@ -57,14 +61,9 @@ pub(crate) fn load(flags: &Flags) -> Result<Loaded, String> {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| {
-        let reason = match error.kind() {
-            io::ErrorKind::NotFound => "there is no such file".to_owned(),
-            io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
-            _ => error.to_string(),
-        };
-        format!("{}: cannot read the configuration: {reason}\n", path.display())
-    })
+    let text = bounded::read(path, FILE_BYTES)
+        .and_then(|(bytes, _)| String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned()));
+    text.map_err(|reason| format!("{}: cannot read the configuration: {reason}\n", path.display()))
 }
 
 /// Reads a configuration from its text. `path` names it in messages, and its directory is where its relative paths begin.

@@ -256,6 +256,10 @@ const WRONG: &[(&str, &[&str])] = &[
         &["l.toml:3:11: error: cannot use the token file /nonexistent: there is no such file"],
     ),
     (
+        "[[site]]\norigin = \"http://a\"\npurge = { token_file = \"/dev/zero\" }\n",
+        &["l.toml:3:11: error: cannot use the token file /dev/zero: it is not a regular file"],
+    ),
+    (
         "[http]\nlisten = \"127.0.0.1:9000\"\n[[site]]\norigin = \"http://127.0.0.1:9000\"\n",
         &["l.toml: error: the origin of the site \"default\" is this server itself"],
     ),
