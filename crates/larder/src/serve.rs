@@ -13,7 +13,7 @@ use crate::{
 
 /// Reads the configuration, serves until told to stop.
 pub(crate) fn run(flags: &Flags) -> ExitCode {
-    let Some(settings) = settings(flags) else { return ExitCode::from(exit::USAGE) };
+    let Some(settings) = settings(flags, "nothing started") else { return ExitCode::from(exit::USAGE) };
     raise_descriptors(&settings);
     let (mut signals, mut server) = match start(settings) {
         Ok(started) => started,
@@ -32,18 +32,19 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
     stop(signals, server)
 }
 
-/// The settings to start with; None, with the reasons printed, when there is an error.
-fn settings(flags: &Flags) -> Option<Settings> {
+/// The settings of file and flags; None, with the reasons and what becomes of them printed, when there is an error.
+fn settings(flags: &Flags, otherwise: &str) -> Option<Settings> {
     match config::load(flags) {
         Ok(loaded) => {
             eprint!("{}", loaded.report);
             if loaded.settings.is_none() {
-                eprintln!("larder: {}, nothing started", check::count(loaded.report.errors.len()));
+                eprintln!("larder: {}, {otherwise}", check::count(loaded.report.errors.len()));
             }
             loaded.settings
         }
         Err(message) => {
             eprint!("{message}");
+            eprintln!("larder: {otherwise}");
             None
         }
     }
@@ -80,10 +81,7 @@ fn exposed(settings: &Settings) -> Option<String> {
 /// Takes the configuration anew. What is wrong is printed, and the old one stays in use.
 fn reload(server: &mut Server, flags: &Flags) {
     server.reopen_logs();
-    let Some(settings) = settings(flags) else {
-        eprintln!("larder: the configuration in use stays as it was");
-        return;
-    };
+    let Some(settings) = settings(flags, "the configuration in use stays as it was") else { return };
     match server.reload(settings) {
         Ok(()) => eprintln!("larder: configuration reloaded"),
         Err(error) => eprintln!("larder: not reloaded: {error}"),

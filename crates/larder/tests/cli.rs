@@ -73,6 +73,7 @@ fn a_wrong_configuration_starts_nothing() {
     let (code, _, err) = run(&["serve", "--http", "127.0.0.1:0", "--origin", "127.0.0.1:9000"]);
     assert_eq!(code, 2);
     assert!(err.contains("--origin: error: expected an origin such as"), "{err}");
+    assert!(err.ends_with("larder: 1 error, nothing started\n"), "{err}");
     assert!(!err.contains("listening"), "{err}");
     let (code, _, err) = run(&["serve", "--http", "127.0.0.1:0"]);
     assert_eq!(code, 2);
@@ -182,7 +183,12 @@ fn signals_reload_and_stop() {
     file("reload.toml", "[[site]]\norigin = 5\n");
     running.signal("HUP");
     running.line_with("reload.toml:2:10: error: expected an origin such as");
-    running.line_with("the configuration in use stays as it was");
+    let refused = running.line_with("larder: ");
+    assert_eq!(refused, "larder: 1 error, the configuration in use stays as it was");
+    std::fs::remove_file(&config).expect("removed");
+    running.signal("HUP");
+    running.line_with("cannot read the configuration: there is no such file");
+    assert_eq!(running.line_with("larder: "), "larder: the configuration in use stays as it was");
     file("reload.toml", good);
     running.signal("HUP");
     running.line_with("configuration reloaded");

@@ -65,9 +65,9 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Bytes of the request line, else 414.
     pub request_line: usize,
-    /// Header fields in a request, else 431.
+    /// Header fields in a request, else 431. At most 256: so many slots there are.
     pub fields: usize,
-    /// Client connections at once over all threads; the next one is closed at once.
+    /// Client connections at once over all threads; the next one gets 503 and is closed.
     pub connections: usize,
     /// Bytes of a request body, else 413.
     pub request_body: u64,
@@ -77,9 +77,9 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// Without progress while receiving a request body, else 408.
     pub body_timeout: Duration,
-    /// Without progress while sending an answer, then the connection is dropped.
+    /// In this time the client must take 16 KiB of its answer, or all that is left; else the connection is dropped.
     pub send_timeout: Duration,
-    /// Pipelined requests read ahead of the answers on one connection.
+    /// Answers to pipelined requests that are collected before they are sent.
     pub pipeline: usize,
     /// How long requests under way may take to finish when the server is told to stop.
     pub drain: Duration,

@@ -210,12 +210,12 @@ const ACCESS_LOG: &[Opt] = &[
 const LIMITS: &[Opt] = &[
     opt("head_bytes", Kind::Size(1 << 10, MIB), "64KiB", "A request head; more is refused with 431."),
     opt("request_line", Kind::Size(256, MIB), "16KiB", "A request line; more is refused with 414."),
-    opt("fields", Kind::Count(10, 1000), "100", "Header fields in a request; more are refused with 431."),
+    opt("fields", Kind::Count(10, 256), "100", "Header fields in a request; more are refused with 431."),
     opt(
         "connections",
         Kind::Count(1, 1_000_000),
         "10000",
-        "Client connections at once; the next one is closed.",
+        "Client connections at once, WebSockets among them; the next one gets 503 and is closed.",
     ),
     opt("request_body", Kind::Size(0, TIB), "1GiB", "A request body; more is refused with 413."),
     opt("header_timeout", Kind::Time(100, DAY), "10s", "For a whole request head to arrive, then 408."),
@@ -230,9 +230,14 @@ const LIMITS: &[Opt] = &[
         "send_timeout",
         Kind::Time(100, DAY),
         "60s",
-        "Without progress in sending an answer, then the connection is dropped.",
+        "In this time a client must take at least 16 KiB of its answer, or all that is left; else the connection is dropped.",
     ),
-    opt("pipeline", Kind::Count(1, 1024), "64", "Requests read ahead of their answers on one connection."),
+    opt(
+        "pipeline",
+        Kind::Count(1, 1024),
+        "64",
+        "Answers to pipelined requests that are collected before they are sent.",
+    ),
     opt(
         "drain",
         Kind::Time(0, DAY),

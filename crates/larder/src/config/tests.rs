@@ -209,6 +209,10 @@ const WRONG: &[(&str, &[&str])] = &[
         &["l.toml:1:11: error: expected a number from 1 to 1024, found 0"],
     ),
     (
+        "[http]\nlimits = { fields = 257 }\n[[site]]\norigin = \"http://a\"\n",
+        &["l.toml:2:21: error: expected a number from 10 to 256, found 257"],
+    ),
+    (
         "threads = -1\n[[site]]\norigin = \"http://a\"\n",
         &["l.toml:1:11: error: expected a number from 1 to 1024, found -1"],
     ),
