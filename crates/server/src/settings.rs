@@ -51,7 +51,8 @@ pub struct HttpSettings {
     pub announce: Option<String>,
     /// The pseudonym in `Via` (RFC 9110 section 7.6.3); None: no `Via` is sent.
     pub via: Option<String>,
-    /// Peers whose `X-Forwarded-*` and `Forwarded` are believed; from all others these fields are dropped.
+    /// Peers whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed; from all others these fields and `Forwarded` are
+    /// dropped.
     pub trusted_proxies: Vec<Net>,
     /// `SO_SNDBUF` of client connections in bytes; 0 leaves it to the system. Bounded so that what is in flight of a
     /// large body stays in the processor's cache.
@@ -236,16 +237,17 @@ impl Default for OriginSettings {
 /// Who may purge: a peer of one of the networks, or whoever has the token. By default nobody.
 #[derive(Clone, Debug, Default)]
 pub struct PurgeSettings {
-    /// Peers that need no token.
+    /// Clients that need no token.
     pub from: Vec<Net>,
     /// `Authorization: Bearer <token>`.
     pub token: Option<Secret>,
 }
 
 impl PurgeSettings {
-    /// Whether `peer` (the TCP peer, never a forwarded address) with this `Authorization` value may purge.
-    pub fn allows(&self, peer: IpAddr, authorization: Option<&[u8]>) -> bool {
-        if self.from.iter().any(|net| net.contains(peer)) {
+    /// Whether `client` with this `Authorization` value may purge. The client is the TCP peer; where that is a trusted proxy,
+    /// whom it names: else it would let everybody in.
+    pub fn allows(&self, client: IpAddr, authorization: Option<&[u8]>) -> bool {
+        if self.from.iter().any(|net| net.contains(client)) {
             return true;
         }
         let (Some(token), Some(value)) = (&self.token, authorization) else { return false };

@@ -17,7 +17,7 @@ use std::{
 use larder_store::Store;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Notify, mpsc},
+    sync::mpsc,
     task::spawn_local,
 };
 
@@ -30,7 +30,7 @@ use crate::{
         conn,
         flight::Flights,
         out::Out,
-        socket::{Ended, Socket, Watch},
+        socket::{Ended, Pace, Socket, Stalled, Watch},
     },
     origin::{Origin, OriginCounters},
     settings::{OriginSettings, Settings, Site},
@@ -38,6 +38,11 @@ use crate::{
 
 /// How often deadlines are looked at and logs handed over: the precision of every client timeout.
 const SWEEP: Duration = Duration::from_millis(250);
+/// How often a worker that is to stop looks whether the last client is served.
+const DRAIN_LOOK: Duration = Duration::from_millis(20);
+/// Connections beyond the limit that are told so in order (the answer read before the end) at the same time; the others
+/// are closed at once.
+const REFUSING: usize = 256;
 /// After `accept` failed for want of descriptors or memory, how long to leave the queue to the kernel.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -48,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) flights: Flights,
     /// Client connections open now, over all workers.
     pub(crate) open: AtomicUsize,
+    /// What stalled clients hold of the store.
+    pub(crate) stalled: Stalled,
     /// Names this process in CDN-Loop (RFC 8586).
     pub(crate) loop_id: String,
     /// Random start, then counted up: no two are alike, and nobody outside can tell them.
@@ -105,7 +112,7 @@ pub(crate) struct Worker {
     pub(crate) draining: Cell<bool>,
     watches: RefCell<HashMap<u64, Rc<Watch>>>,
     next_watch: Cell<u64>,
-    emptied: Notify,
+    refusing: Cell<usize>,
     /// Receive buffers of connections that are idle now.
     buffers: RefCell<Vec<Vec<u8>>>,
 }
@@ -118,27 +125,28 @@ impl Worker {
         self.config.borrow().clone()
     }
 
-    /// Sends what was composed; `patience` milliseconds without progress end it.
+    /// Sends what was composed, within `patience` milliseconds for each stretch of it.
     pub(crate) async fn send(&self, socket: &Socket, out: &mut Out, patience: Ms) -> Result<(), Ended> {
-        let clock = self.clock;
-        let sent = socket.flush(out, || clock.now(), patience).await;
-        if matches!(sent, Err(Ended::TimedOut)) {
-            self.counters.send_timeouts.one();
-        }
-        self.counters.bytes_out.add(sent?);
-        Ok(())
+        let mut pace = Pace::new(self.clock, patience, &self.shared.stalled);
+        let sent = socket.flush(out, &mut pace).await;
+        self.count_sent(sent)
     }
 
-    /// Sends what was composed and `more` behind it, in one write where it fits.
+    /// Sends what was composed and `more` behind it, in one write where it fits. `pinned`: bytes of the store it holds.
     pub(crate) async fn send_with(
         &self,
         socket: &Socket,
         out: &mut Out,
         more: &[IoSlice<'_>],
+        pinned: u64,
         patience: Ms,
     ) -> Result<(), Ended> {
-        let clock = self.clock;
-        let sent = socket.send_with(out, more, || clock.now(), patience).await;
+        let mut pace = Pace::new(self.clock, patience, &self.shared.stalled);
+        let sent = socket.send_with(out, more, pinned, &mut pace).await;
+        self.count_sent(sent)
+    }
+
+    fn count_sent(&self, sent: Result<u64, Ended>) -> Result<(), Ended> {
         if matches!(sent, Err(Ended::TimedOut)) {
             self.counters.send_timeouts.one();
         }
@@ -171,11 +179,7 @@ impl Worker {
     }
 
     fn unwatch(&self, id: u64) {
-        let mut watches = self.watches.borrow_mut();
-        watches.remove(&id);
-        if watches.is_empty() {
-            self.emptied.notify_waiters();
-        }
+        self.watches.borrow_mut().remove(&id);
     }
 
     async fn sweep(&self) {
@@ -190,12 +194,9 @@ impl Worker {
     }
 
     async fn drained(&self) {
-        loop {
-            let emptied = self.emptied.notified();
-            if self.watches.borrow().is_empty() {
-                return;
-            }
-            emptied.await;
+        // A worker without connections of its own may still fetch what another's clients follow.
+        while self.shared.open.load(Ordering::Relaxed) > 0 {
+            tokio::time::sleep(DRAIN_LOOK).await;
         }
     }
 
@@ -236,7 +237,7 @@ async fn serve(mut start: Start) -> io::Result<()> {
         draining: Cell::new(false),
         watches: RefCell::default(),
         next_watch: Cell::new(0),
-        emptied: Notify::new(),
+        refusing: Cell::new(0),
         buffers: RefCell::default(),
         shared: start.shared,
     });
@@ -300,8 +301,15 @@ fn admit(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr) {
     let seat = Seat(worker.clone(), id);
     if open >= worker.config.borrow().settings.http.limits.connections {
         worker.counters.refused_connections.one();
-        conn::refuse(stream);
-        drop(seat);
+        if worker.refusing.get() < REFUSING {
+            worker.refusing.set(worker.refusing.get() + 1);
+            let worker = worker.clone();
+            spawn_local(async move {
+                conn::refuse(&worker, stream, watch).await;
+                worker.refusing.set(worker.refusing.get() - 1);
+                drop(seat);
+            });
+        }
         return;
     }
     let worker = worker.clone();

@@ -3,7 +3,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use larder_proto::{
-    http::{Version, forwarded::Hop},
+    http::{Method, Version, forwarded::Hop},
     rules::{Conditions, strip},
 };
 
@@ -23,7 +23,7 @@ pub(crate) enum Mode<'a> {
     /// The client's range.
     Range,
     /// The missing part of a stored one, should that still be current.
-    Complete { range: String, validator: Option<Vec<u8>> },
+    Complete { range: String, validator: Vec<u8> },
 }
 
 /// Conditions and ranges: of the client's own copy, not of ours.
@@ -52,10 +52,10 @@ pub(crate) fn headers(asked: &Asked<'_, '_>, route: &Route<'_>, mode: &Mode<'_>)
             append(&mut out, name, value);
         }
     }
-    if let Some(host) = &asked.head.host {
-        append(&mut out, header::HOST, host.to_string().as_bytes());
+    if let Some(host) = asked.host() {
+        append(&mut out, header::HOST, host.as_bytes());
     }
-    if let (Mode::Pass, Some(protocol)) = (mode, asked.head.upgrade) {
+    if let (Mode::Pass, Some(protocol)) = (mode, asked.upgrade()) {
         append(&mut out, header::UPGRADE, protocol);
     }
     conditions(&mut out, mode);
@@ -63,18 +63,34 @@ pub(crate) fn headers(asked: &Asked<'_, '_>, route: &Route<'_>, mode: &Mode<'_>)
     out
 }
 
-/// Fields that are written anew, or that the origin's driver writes.
+/// Fields that are written anew, or that the origin's driver writes, in any spelling: CGI and its kin take `_` for `-`.
+/// `Proxy` would become HTTP_PROXY there.
 fn ours(name: &str) -> bool {
-    ["host", "content-length", "expect", "via", "surrogate-capability"]
-        .iter()
-        .any(|own| name.eq_ignore_ascii_case(own))
+    const NAMES: [&str; 8] = [
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "expect",
+        "via",
+        "surrogate-capability",
+        "x-forwarded-host",
+        "proxy",
+    ];
+    NAMES.iter().any(|own| same(name, own))
+        || (name.contains('_') && (forwarding(name) || same(name, "connection")))
+}
+
+/// Without regard to case, nor to whether words are joined by `-` or `_`.
+fn same(name: &str, other: &str) -> bool {
+    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    name.len() == other.len() && name.bytes().map(plain).eq(other.bytes())
 }
 
 /// Fields by which a proxy says for whom it asks. From a client that is no trusted proxy they are an attempt.
 fn forwarding(name: &str) -> bool {
-    name.eq_ignore_ascii_case("forwarded")
-        || name.eq_ignore_ascii_case("x-real-ip")
-        || name.get(..12).is_some_and(|start| start.eq_ignore_ascii_case("x-forwarded-"))
+    same(name, "forwarded")
+        || same(name, "x-real-ip")
+        || name.get(..12).is_some_and(|start| same(start, "x-forwarded-"))
 }
 
 fn keeps_condition(mode: &Mode<'_>, name: &str) -> bool {
@@ -100,9 +116,7 @@ fn conditions(out: &mut HeaderMap, mode: &Mode<'_>) {
         }
         Mode::Complete { range, validator } => {
             append(out, header::RANGE, range.as_bytes());
-            if let Some(validator) = validator {
-                append(out, header::IF_RANGE, validator);
-            }
+            append(out, header::IF_RANGE, validator);
         }
         Mode::Pass | Mode::Whole | Mode::Range => {}
     }
@@ -116,8 +130,9 @@ fn origin_of_request(out: &mut HeaderMap, asked: &Asked<'_, '_>) {
     }
     append(out, HeaderName::from_static("cdn-loop"), asked.worker.shared.loop_id.as_bytes());
     append(out, HeaderName::from_static("surrogate-capability"), b"larder=\"Surrogate/1.0\"");
-    let host = asked.head.host.map(|host| host.to_string());
-    let hop = Hop { client: asked.peer.ip().to_canonical(), proto: "http", host: host.as_deref() };
+    let host = asked.host();
+    let scheme = asked.scheme().as_str();
+    let hop = Hop { client: asked.peer.ip().to_canonical(), proto: scheme, host: host.as_deref() };
     let (mut list, mut text) = (String::new(), String::new());
     hop.write_x_forwarded_for(out.get_all("x-forwarded-for").iter().map(HeaderValue::as_bytes), &mut list);
     hop.write_forwarded(out.get_all(header::FORWARDED).iter().map(HeaderValue::as_bytes), &mut text);
@@ -125,10 +140,17 @@ fn origin_of_request(out: &mut HeaderMap, asked: &Asked<'_, '_>) {
         out.remove(&name);
         append(out, name, value.as_bytes());
     }
-    for (name, value) in [("x-forwarded-proto", Some("http")), ("x-forwarded-host", host.as_deref())] {
-        if let (false, Some(value)) = (out.contains_key(name), value) {
-            append(out, HeaderName::from_static(name), value.as_bytes());
-        }
+    // As they are in the key: what the origin makes of them must not differ between requests of one key.
+    out.remove("x-forwarded-proto");
+    append(out, HeaderName::from_static("x-forwarded-proto"), scheme.as_bytes());
+    if let Some(host) = &host {
+        append(out, HeaderName::from_static("x-forwarded-host"), host.as_bytes());
+    }
+    if asked.head.method == Method::Options
+        && let Some(left) = asked.max_forwards()
+    {
+        out.remove(header::MAX_FORWARDS);
+        append(out, header::MAX_FORWARDS, (left - 1).to_string().as_bytes());
     }
 }
 

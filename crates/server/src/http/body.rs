@@ -52,6 +52,7 @@ impl<'c> Incoming<'c> {
         socket: &'c Socket,
         buf: &'c mut Vec<u8>,
         at: &'c mut usize,
+        expect: bool,
     ) -> Incoming<'c> {
         let limits = &asked.config.settings.http.limits;
         Incoming {
@@ -61,8 +62,19 @@ impl<'c> Incoming<'c> {
             worker: asked.worker.clone(),
             patience: limits.body_timeout.as_millis() as Ms,
             limit: limits.request_body,
-            expect: asked.head.expect_continue,
+            expect,
         }
+    }
+
+    /// Waits until `length` bytes of body are in the buffer.
+    pub(crate) async fn have(&mut self, length: usize) -> Result<(), BodyError> {
+        if length as u64 > self.limit {
+            return Err(BodyError::TooLarge);
+        }
+        while self.buf.len() - *self.at < length {
+            self.more().await?;
+        }
+        Ok(())
     }
 
     /// Hands the whole body to `frames`, then drops it. On an error [`BodyFrame::Failed`] is handed over last.

@@ -21,11 +21,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     answer::Answer,
+    complete,
     compose::{self, Spelled},
     fetch::{Failure, News, Reply, Source},
     flight::{Landing, Lead, TAIL, Tail},
     lookup::{Held, PAGES},
-    refuse, stow,
+    place, refuse, stow,
 };
 use crate::{
     access_log::Hierarchy,
@@ -62,6 +63,8 @@ pub(crate) struct Keep {
     pub(crate) purpose: Purpose,
     /// The site's name: tags are the site's own.
     pub(crate) site: String,
+    /// The origin was sent the client's range.
+    pub(crate) ranged: bool,
     /// The answer may be stored.
     pub(crate) store: bool,
     /// Others may be waiting: what is not for them is remembered, so that the next ones do not wait.
@@ -102,10 +105,20 @@ pub(crate) struct Job {
     pub(crate) head: bool,
 }
 
+/// Why a response is not stored.
+pub(crate) struct Unstored {
+    /// For Cache-Status.
+    pub(crate) detail: &'static str,
+    /// It is the response's doing: the next ones need not wait for each other.
+    pub(crate) mark: bool,
+}
+
 /// What an answer is good for.
 enum Verdict {
     /// Pass it on to the one client it is for.
-    PassOn(Option<&'static str>),
+    PassOn(Option<Unstored>),
+    /// It answers a question that was not asked: a 304 without condition, a 206 without range.
+    Unasked,
     /// Store it and let everybody follow.
     Store(Lifetime),
     /// The stored page is good again, under a new head.
@@ -152,20 +165,12 @@ pub(crate) async fn run(mut job: Job, request: Request) {
             job.lead.flight.land(Landing::Stored { validated: true });
             job.tell(News::Validated);
         }
-        Verdict::Forget => {
-            forget(&job);
-            job.lead.flight.land(Landing::Stored { validated: false });
-            job.tell(News::LookAgain);
+        Verdict::Forget => forget(job),
+        Verdict::Unasked => {
+            job.fail(ErrorCause::Disconnected, "the site behind this cache did not answer correctly")
         }
         Verdict::UseStale(status) => {
-            let failure = Failure {
-                cause: ErrorCause::Status(status),
-                status: 502,
-                why: "the site behind this cache failed",
-            };
-            let failure = Arc::new(failure);
-            job.lead.flight.land(Landing::Failed(failure.clone()));
-            job.tell(News::Failed(failure));
+            job.fail(ErrorCause::Status(status), "the site behind this cache failed")
         }
     }
 }
@@ -187,6 +192,14 @@ async fn send(
 }
 
 impl Job {
+    /// Tells everybody that the origin failed.
+    fn fail(mut self, cause: ErrorCause, why: &'static str) {
+        self.worker.counters.origin_failures.one();
+        let failure = Arc::new(Failure { cause, status: 502, why });
+        self.lead.flight.land(Landing::Failed(failure.clone()));
+        self.tell(News::Failed(failure));
+    }
+
     /// Tells the client, if it is still there.
     pub(crate) fn tell(&mut self, news: News) {
         if let Some(client) = self.client.take() {
@@ -233,16 +246,36 @@ fn judge(keep: &Keep, head: &RequestHead<'_>, facts: &ResponseFacts<'_>, now: Ms
             return confirm(keep, held, &request, facts);
         }
     }
+    if keep.purpose == Purpose::Complete && matches!(facts.status, 206 | 416) {
+        return complete(keep, &request, facts);
+    }
+    if facts.status == 304 || (!keep.ranged && matches!(facts.status, 206 | 416)) {
+        return Verdict::Unasked;
+    }
     if !keep.store {
         return Verdict::PassOn(None);
     }
-    if keep.purpose == Purpose::Complete && facts.status == 206 && !stow::completes(keep, facts) {
-        return Verdict::Forget;
-    }
     match storable(&request, facts, policy) {
         Storable::Yes(lifetime) => Verdict::Store(lifetime),
-        Storable::No(why) => Verdict::PassOn(Some(why.as_str())),
+        Storable::No(why) => Verdict::PassOn(Some(unstored(why))),
     }
+}
+
+/// A 206 that makes the stored part whole is judged as the 200 it becomes. Anything else about the part asked for is of no
+/// use to a client that asked for the whole.
+fn complete(keep: &Keep, request: &RequestView<'_>, facts: &ResponseFacts<'_>) -> Verdict {
+    if !complete::completes(keep, facts) {
+        return Verdict::Forget;
+    }
+    match storable(request, &ResponseFacts { status: 200, ..*facts }, &keep.policy.cache) {
+        Storable::Yes(lifetime) => Verdict::Store(lifetime),
+        Storable::No(_) => Verdict::Forget,
+    }
+}
+
+fn unstored(why: NoStore) -> Unstored {
+    let request = matches!(why, NoStore::Method | NoStore::RequestNoStore | NoStore::Authorization);
+    Unstored { detail: why.as_str(), mark: !request }
 }
 
 /// A 304 (RFC 9111 section 4.3.4). None: it does not speak of the stored page.
@@ -258,8 +291,15 @@ fn confirm(keep: &Keep, held: &Held, request: &RequestView<'_>, facts: &Response
     }
 }
 
+/// What is stored is of no use: it is forgotten, and everybody looks again.
+pub(crate) fn forget(mut job: Job) {
+    drop_held(&job);
+    job.lead.flight.land(Landing::Stored { validated: false });
+    job.tell(News::LookAgain);
+}
+
 /// Takes the stored page away, unless it was replaced meanwhile.
-fn forget(job: &Job) {
+fn drop_held(job: &Job) {
     if let Some(Keep { held: Some(held), .. }) = &job.keep {
         job.worker.store.delete_if(PAGES, held.entry.key(), held.entry.version());
     }
@@ -271,7 +311,7 @@ async fn refresh(mut job: Job, fresh: &Freshened) {
     let validated = stored.is_some();
     if !validated {
         job.worker.counters.store_refused.one();
-        forget(&job);
+        drop_held(&job);
     }
     job.lead.flight.land(Landing::Stored { validated });
     job.tell(if validated { News::Validated } else { News::LookAgain });
@@ -282,9 +322,9 @@ pub(crate) async fn pass_on(
     mut job: Job,
     mut response: Response,
     facts: &ResponseFacts<'_>,
-    why: Option<&'static str>,
+    why: Option<Unstored>,
 ) {
-    settle(&job, facts).await;
+    settle(&job, facts, why.as_ref()).await;
     job.lead.flight.land(Landing::Alone);
     let head = strip::forwarded_head(facts, &reason(&response), &job.policy.cache);
     let answer = Arc::new(Answer {
@@ -306,7 +346,7 @@ pub(crate) async fn pass_on(
         }
     };
     let mut reply = job.reply(answer, source, &response);
-    reply.detail = why;
+    reply.detail = why.map(|why| why.detail);
     job.tell(News::Reply(Box::new(reply)));
     if let Some(tail) = tail {
         relay(&job, response, tail).await;
@@ -327,12 +367,12 @@ pub(crate) fn reason(response: &Response) -> String {
 }
 
 /// What a response that is not stored does to what is.
-async fn settle(job: &Job, facts: &ResponseFacts<'_>) {
+async fn settle(job: &Job, facts: &ResponseFacts<'_>, why: Option<&Unstored>) {
     let Some(keep) = &job.keep else { return };
     if job.head {
         update_by_head(job, keep, facts).await;
-    } else if keep.mark && facts.status < 500 {
-        stow::hit_for_miss(job, keep);
+    } else if keep.mark && facts.status < 500 && why.is_some_and(|why| why.mark) {
+        place::hit_for_miss(job, keep);
     }
 }
 

@@ -110,7 +110,8 @@ pub(crate) fn without(head: &[u8], names: &[&str]) -> Vec<u8> {
 pub(crate) fn interim_head(out: &mut Vec<u8>, status: u16, reason: &str, map: &HeaderMap) {
     status_line(out, status, reason.as_bytes());
     for (name, value) in map {
-        if !strip::is_hop_by_hop(name.as_str()) && name != "content-length" {
+        let own = name == "content-length" || name == "set-cookie";
+        if !own && !strip::is_hop_by_hop(name.as_str()) {
             line(out, &title_case(name.as_str()), value.as_bytes());
         }
     }

@@ -22,7 +22,7 @@ use crate::{
 /// Field lines a request head may have at the most, whatever the settings say.
 const SLOTS: usize = 256;
 /// Collected answers are sent when they reach this many bytes, even if more requests wait in the buffer.
-const BATCH: u64 = 256 * 1024;
+const BATCH: u64 = 64 * 1024;
 /// After the last answer: how much of what the client still sends is read, and for how long, so that the answer is not
 /// lost to a reset.
 const LINGER: (usize, Ms) = (256 * 1024, 2000);
@@ -60,24 +60,48 @@ pub(crate) async fn serve(worker: Rc<Worker>, stream: TcpStream, peer: SocketAdd
     conn.recycle();
 }
 
-/// Answers a connection that is one too many. Nothing waits: what does not fit the socket is not sent.
-pub(crate) fn refuse(stream: TcpStream) {
+/// Answers a connection that is one too many, and sees that the answer is not lost to what the client sent meanwhile.
+pub(crate) async fn refuse(worker: &Rc<Worker>, stream: TcpStream, watch: Rc<Watch>) {
     let mut answer = Vec::new();
     refuse::compose(&mut answer, 503, "too many connections", false, false);
     let _ = stream.try_write(&answer);
+    linger(worker, &mut Socket { stream, watch }).await;
+}
+
+/// Ends our side and reads what the client still sends, within limits.
+async fn linger(worker: &Worker, socket: &mut Socket) {
+    socket.finish().await;
+    socket.watch.forgive();
+    socket.watch.until(worker.clock.now() + LINGER.1);
+    let mut left = LINGER.0;
+    let mut scrap = worker.take_buffer();
+    while left > 0 {
+        scrap.clear();
+        match socket.read(&mut scrap).await {
+            Ok(n) if n > 0 => left = left.saturating_sub(n),
+            _ => break,
+        }
+    }
+    worker.give_buffer(scrap);
 }
 
 impl Conn {
     async fn run(&mut self) -> Result<(), Ended> {
+        let mut answers = 1;
         loop {
             let turn = self.turn();
             let ended = match turn {
-                Turn::Again if self.out.pending() < BATCH => continue,
+                Turn::Again if self.out.pending() < BATCH && answers < self.pipeline() => {
+                    answers += 1;
+                    continue;
+                }
                 Turn::Again => {
+                    answers = 1;
                     self.flush().await?;
                     continue;
                 }
                 Turn::NeedMore => {
+                    answers = 1;
                     self.flush().await?;
                     self.more().await?
                 }
@@ -89,7 +113,7 @@ impl Conn {
             };
             if !ended {
                 self.flush().await?;
-                self.linger().await;
+                linger(&self.worker, &mut self.socket).await;
                 return Ok(());
             }
         }
@@ -165,6 +189,11 @@ impl Conn {
         flow::log_refused(&self.worker, self.peer, reject.status, self.out.pending() - before);
     }
 
+    /// Answers collected at the most before they are sent.
+    fn pipeline(&self) -> usize {
+        self.worker.config().settings.http.limits.pipeline
+    }
+
     /// Sends what was collected.
     pub(crate) async fn flush(&mut self) -> Result<(), Ended> {
         if self.out.is_empty() {
@@ -232,23 +261,6 @@ impl Conn {
         if buffer.capacity() > 0 {
             self.worker.give_buffer(buffer);
         }
-    }
-
-    /// Ends our side and reads what the client still sends, within limits.
-    async fn linger(&mut self) {
-        self.socket.finish().await;
-        self.socket.watch.forgive();
-        self.socket.watch.until(self.worker.clock.now() + LINGER.1);
-        let mut left = LINGER.0;
-        let mut scrap = self.worker.take_buffer();
-        while left > 0 {
-            scrap.clear();
-            match self.socket.read(&mut scrap).await {
-                Ok(n) if n > 0 => left = left.saturating_sub(n),
-                _ => break,
-            }
-        }
-        self.worker.give_buffer(scrap);
     }
 }
 

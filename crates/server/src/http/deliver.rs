@@ -38,7 +38,7 @@ pub(crate) struct Served {
 enum How {
     Fresh,
     Stale,
-    Validated,
+    Validated(Forward),
     OnError,
 }
 
@@ -51,15 +51,16 @@ impl Served {
         Self { age, ttl, refresh, how: How::Stale }
     }
 
-    /// The origin confirmed it just now.
-    pub(crate) fn validated(meta: &Meta, now: Ms) -> Self {
+    /// The origin confirmed it just now; it was asked for this reason.
+    pub(crate) fn validated(meta: &Meta, now: Ms, why: Forward) -> Self {
         let age = current_age(meta, now);
-        Self { age, ttl: i64::from(meta.freshness) - i64::from(age), refresh: false, how: How::Validated }
+        let ttl = i64::from(meta.freshness) - i64::from(age);
+        Self { age, ttl, refresh: false, how: How::Validated(why) }
     }
 
     /// The origin failed.
     pub(crate) fn on_error(meta: &Meta, now: Ms) -> Self {
-        Self { how: How::OnError, ..Self::validated(meta, now) }
+        Self { how: How::OnError, ..Self::validated(meta, now, Forward::Stale) }
     }
 
     fn result(self, status: u16) -> ResultCode {
@@ -68,7 +69,7 @@ impl Served {
             How::Fresh if status >= 400 => ResultCode::TcpNegativeHit,
             How::Fresh => ResultCode::TcpMemHit,
             How::Stale => ResultCode::TcpStaleHit,
-            How::Validated => ResultCode::TcpRefreshUnmodified,
+            How::Validated(_) => ResultCode::TcpRefreshUnmodified,
             How::OnError => ResultCode::TcpRefreshFailHit,
         }
     }
@@ -77,7 +78,7 @@ impl Served {
         let mut cache_status = CacheStatus { ttl: Some(self.ttl), ..CacheStatus::default() };
         match self.how {
             How::Fresh | How::Stale => cache_status.hit = true,
-            How::Validated => (cache_status.fwd, cache_status.fwd_status) = (Some(Forward::Stale), Some(304)),
+            How::Validated(why) => (cache_status.fwd, cache_status.fwd_status) = (Some(why), Some(304)),
             How::OnError => {
                 (cache_status.fwd, cache_status.detail) = (Some(Forward::Stale), Some("origin-failed"));
             }
@@ -283,7 +284,7 @@ fn compose_page(
     let http = &asked.config.settings.http;
     match served.how {
         How::Fresh | How::Stale => asked.config.hit_lines.write(out, http, served.age, served.ttl),
-        How::Validated | How::OnError => compose::told_lines(out, http, &served.told()),
+        How::Validated(_) | How::OnError => compose::told_lines(out, http, &served.told()),
     }
     end_head(asked, out, keep);
     Spans { status, body }

@@ -128,7 +128,11 @@ pub(crate) async fn fetch(
         match flights.join(key, &route.key) {
             Joined::Leader(lead) => lead,
             Joined::Follower(flight) => {
-                let landing = flight.landed().await;
+                let landing = tokio::select! {
+                    biased;
+                    landing = flight.landed() => landing,
+                    () = conn.socket.gone() => return Err(Ended::Closed),
+                };
                 return Ok(follow(asked, route, &plan, landing));
             }
         }
@@ -139,7 +143,7 @@ pub(crate) async fn fetch(
     }
     let why = plan.why;
     let found = plan.held.is_some();
-    let (request, keep) = prepare(asked, route, plan, solo);
+    let (request, keep) = prepare(asked, route, plan, solo, asked.head.known.range().is_some());
     let (client, waiting) = client();
     spawn(asked, route, lead, request, Some(client), Some(keep))?;
     let mut news = wait(&conn.socket, &mut conn.out, asked, waiting).await?;
@@ -216,7 +220,7 @@ pub(crate) fn pass(asked: &Asked<'_, '_>, route: &Route<'_>) -> Result<Passing, 
             (Some(send), RequestBody::Stream { length, frames })
         }
     };
-    let request = request(asked, route, &Mode::Pass, body, asked.head.upgrade.is_some());
+    let request = request(asked, route, &Mode::Pass, body, asked.upgrade().is_some());
     let (client, waiting) = client();
     spawn(asked, route, lead, request, Some(client), None)?;
     Ok(Passing { waiting, frames })
@@ -226,27 +230,32 @@ pub(crate) fn pass(asked: &Asked<'_, '_>, route: &Route<'_>) -> Result<Passing, 
 pub(crate) fn invalidate(asked: &Asked<'_, '_>, route: &Route<'_>, reply: &Reply) {
     let Some((_, lines)) = split_head(&reply.answer.head) else { return };
     let authority = asked.head.host.map(|host| host.to_string()).unwrap_or_default();
-    let uri = Uri { scheme: "http", authority: &authority, path_and_query: &route.path };
+    let uri = Uri { scheme: asked.scheme().as_str(), authority: &authority, path_and_query: &route.path };
     let status = reply.answer.status;
     let targets = with_fields(lines, |fields| invalidate::targets(&asked.head.method, &uri, status, fields));
     for path in targets.unwrap_or_default() {
-        purge::invalidate(asked, &path);
+        purge::invalidate(asked, route, &path);
     }
 }
 
 /// Refreshes a stale page behind the back of the client that was served it.
+///
+/// It goes out in that client's name, so a client with credentials does not cause one: what it got would not be stored.
 pub(crate) fn refresh(asked: &Asked<'_, '_>, route: &Route<'_>) {
+    if asked.head.method != Method::Get || asked.head.known.authorization().is_some() {
+        return;
+    }
     let looked = look(asked.worker.store, &route.key, &asked.view(), &route.policy, asked.now());
     let super::lookup::Found::Page(held) = looked.found else { return };
     let key = looked.variant.as_deref().unwrap_or(&route.key).to_vec();
     let Joined::Leader(lead) = asked.worker.shared.flights.join(&key, &route.key) else { return };
     let plan = Plan::new(Forward::Stale, Some(held), looked.variant);
-    let (request, keep) = prepare(asked, route, plan, false);
+    let (request, keep) = prepare(asked, route, plan, false, false);
     let _ = spawn(asked, route, lead, request, None, Some(keep));
 }
 
-/// The request to the origin, and what is needed to judge and store its answer.
-fn prepare(asked: &Asked<'_, '_>, route: &Route<'_>, plan: Plan, solo: bool) -> (Request, Keep) {
+/// The request to the origin, and what is needed to judge and store its answer. `range`: the client wants a part.
+fn prepare(asked: &Asked<'_, '_>, route: &Route<'_>, plan: Plan, solo: bool, range: bool) -> (Request, Keep) {
     let mut slots = [larder_proto::http::EMPTY_HEADER; 256];
     let page = plan.held.as_ref().and_then(|held| {
         view(held.entry.head(), held.entry.len(), Verify::Layout).ok().map(|page| (page, &held.meta))
@@ -256,11 +265,12 @@ fn prepare(asked: &Asked<'_, '_>, route: &Route<'_>, plan: Plan, solo: bool) -> 
         .and_then(|(page, _)| split_head(page.head))
         .and_then(|(_, fields)| parse_fields(fields, &mut slots).ok());
     let mode = match (&page, fields) {
-        (Some((page, meta)), Some(fields)) => mode(asked, meta, page.etag, fields),
-        _ if asked.head.known.range().is_some() => Mode::Range,
+        (Some((page, meta)), Some(fields)) => mode(range, meta, page.etag, fields),
+        _ if range => Mode::Range,
         _ => Mode::Whole,
     };
     let request = request(asked, route, &mode, RequestBody::Empty, false);
+    let ranged = matches!(mode, Mode::Range);
     let purpose = match mode {
         Mode::Validate(_) => bring::Purpose::Validate,
         Mode::Complete { .. } => bring::Purpose::Complete,
@@ -273,6 +283,7 @@ fn prepare(asked: &Asked<'_, '_>, route: &Route<'_>, plan: Plan, solo: bool) -> 
         variant: plan.variant,
         held: plan.held,
         purpose,
+        ranged,
         site: route.site.name.clone(),
         store: plan.store,
         mark: !solo,
@@ -280,27 +291,22 @@ fn prepare(asked: &Asked<'_, '_>, route: &Route<'_>, plan: Plan, solo: bool) -> 
     (request, keep)
 }
 
-/// How to ask when the store has something.
-fn mode<'a>(asked: &Asked<'_, '_>, meta: &Meta, etag: Option<&'a [u8]>, fields: Fields<'a>) -> Mode<'a> {
-    let range = asked.head.known.range().is_some();
+/// How to ask when the store has something. A part is never asked for where the whole page is stored: it would take its
+/// place.
+fn mode<'a>(range: bool, meta: &Meta, etag: Option<&'a [u8]>, fields: Fields<'a>) -> Mode<'a> {
     if let Some(part) = &meta.partial {
-        let missing = if range { None } else { partial::missing(part, None) };
-        return match (missing, etag) {
-            // Without a strong tag the origin may answer with any version: then the parts do not combine, and the whole
-            // page is asked for.
-            (Some(range), tag) => {
-                let validator = tag.filter(|tag| tag.starts_with(b"\"")).map(<[u8]>::to_vec);
-                Mode::Complete { range, validator }
-            }
-            _ if range => Mode::Range,
+        if range {
+            return Mode::Range;
+        }
+        // Without a strong tag the parts could not be told to be of one version.
+        let validator = etag.filter(|tag| tag.starts_with(b"\"")).map(<[u8]>::to_vec);
+        return match (partial::missing(part, None), validator) {
+            (Some(range), Some(validator)) => Mode::Complete { range, validator },
             _ => Mode::Whole,
         };
     }
     let conditions = conditions(etag, fields);
-    if conditions.if_none_match.is_none() && conditions.if_modified_since.is_none() {
-        return if range { Mode::Range } else { Mode::Whole };
-    }
-    Mode::Validate(conditions)
+    if conditions.is_empty() { Mode::Whole } else { Mode::Validate(conditions) }
 }
 
 fn request(
@@ -379,6 +385,7 @@ pub(crate) async fn wait(
                 asked.send(socket, out).await?;
             }
             news = &mut waiting.reply => return Ok(news.unwrap_or_else(|_| silent())),
+            () = socket.gone() => return Err(Ended::Closed),
         }
     }
 }

@@ -83,8 +83,20 @@ impl Streaming {
     /// Joins; None when the response stopped going into the store, so that its start can no longer be had.
     pub(crate) fn follow(self: &Arc<Self>) -> Option<Follower> {
         let (send, tail) = mpsc::channel(TAIL);
-        self.tails.lock().as_mut()?.push(send);
+        let mut held = self.tails.lock();
+        let tails = held.as_mut()?;
+        // Those who left are forgotten when the list would grow: it stays in proportion to who is there.
+        if tails.len() == tails.capacity() {
+            tails.retain(|tail| !tail.is_closed());
+        }
+        tails.push(send);
+        drop(held);
         Some(Follower { streaming: self.clone(), reader: self.reader.clone(), tail, spilled: false })
+    }
+
+    /// Whether [`Streaming::ends_at`] was said.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.end.load(Ordering::Acquire) != u64::MAX
     }
 
     /// The body is whole: all of it is there for whoever joins, nothing will be sent directly.

@@ -25,7 +25,7 @@ use larder_proto::{
     page::PageFlags,
     rules::{
         Decision, Forward, RequestView, RevalidateWhy, StaleWhy, Unusable, decide, only_if_cached,
-        stale_on_error,
+        stale_on_error, strip,
     },
 };
 
@@ -48,6 +48,8 @@ use crate::{
     worker::{Config, Worker},
 };
 
+/// Request bodies up to this many bytes are read before the origin is asked.
+const SMALL_BODY: u64 = 64 * 1024;
 /// How often a request may find that what it waited for is not for it, before it asks for itself.
 const ROUNDS: usize = 3;
 
@@ -95,15 +97,16 @@ impl<'a> Asked<'a, '_> {
         self.worker.send(socket, out, patience).await
     }
 
-    /// The same with `more` behind it.
+    /// The same with `more` behind it, for which `pinned` bytes of the store are held.
     pub(crate) async fn send_with(
         &self,
         socket: &Socket,
         out: &mut Out,
         more: &[IoSlice<'_>],
+        pinned: u64,
     ) -> Result<(), Ended> {
         let patience = self.config.settings.http.limits.send_timeout.as_millis() as Ms;
-        self.worker.send_with(socket, out, more, patience).await
+        self.worker.send_with(socket, out, more, pinned, patience).await
     }
 
     /// The scheme the client used: what a trusted proxy says it was.
@@ -125,6 +128,42 @@ impl<'a> Asked<'a, '_> {
         forwarded::client_by_x_forwarded_for(lines.into_iter(), peer, |ip| {
             proxies.iter().any(|net| net.contains(ip))
         })
+    }
+
+    /// Who is asked, as the origin is told: spelled as in the key, so that whoever spells it oddly changes nothing for
+    /// others.
+    pub(crate) fn host(&self) -> Option<String> {
+        let host = self.head.host.as_ref()?;
+        let name = host.host.strip_suffix('.').unwrap_or(host.host).to_ascii_lowercase();
+        let port = host.port.filter(|port| *port != self.scheme().default_port());
+        Some(port.map_or_else(|| name.clone(), |port| format!("{name}:{port}")))
+    }
+
+    /// The protocol to switch to: WebSocket, and nothing that would carry requests past the rules (h2c).
+    pub(crate) fn upgrade(&self) -> Option<&[u8]> {
+        self.head.upgrade.filter(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
+    }
+
+    /// Max-Forwards (RFC 9110 section 7.6.2).
+    pub(crate) fn max_forwards(&self) -> Option<u32> {
+        std::str::from_utf8(self.head.fields.get("max-forwards")?).ok()?.parse().ok()
+    }
+
+    /// The client wants nothing kept of this, and that counts here.
+    fn no_store(&self, policy: &RulePolicy) -> bool {
+        policy.cache.honour_client_cc
+            && self.head.known.cache_control().is_some()
+            && self.head.fields.elements("cache-control").any(|d| d.eq_ignore_ascii_case(b"no-store"))
+    }
+
+    /// Connection names fields that are not the connection's own: they would be dropped on the way to the origin, and
+    /// with them what selects the variant.
+    fn connection_hides_fields(&self) -> bool {
+        let known = |option: &[u8]| {
+            std::str::from_utf8(option)
+                .is_ok_and(|name| strip::is_hop_by_hop(name) || name.eq_ignore_ascii_case("close"))
+        };
+        self.head.known.connection().is_some() && !self.head.fields.elements("connection").all(known)
     }
 
     /// This process has seen the request before: it was sent in a circle (RFC 8586).
@@ -154,6 +193,8 @@ pub(crate) enum Way {
 
 /// A request that is answered by us: status and reason.
 pub(crate) struct Refusal(pub(crate) u16, pub(crate) &'static str);
+
+const NOTHING_STORED: Refusal = Refusal(504, "nothing stored answers this request");
 
 /// What came of a request that was given no time.
 pub(crate) enum Now {
@@ -213,6 +254,9 @@ fn route<'a>(asked: &Asked<'a, '_>) -> Result<Route<'a>, Refusal> {
     if matches!(head.method, Method::Connect | Method::Trace) {
         return Err(Refusal(405, "this method is not served here"));
     }
+    if head.method == Method::Options && asked.max_forwards() == Some(0) {
+        return Err(Refusal(200, "this cache answers for itself: the request was not to be passed on"));
+    }
     if asked.loops() {
         return Err(Refusal(508, "the request came back to where it was sent from"));
     }
@@ -224,7 +268,9 @@ fn route<'a>(asked: &Asked<'a, '_>) -> Result<Route<'a>, Refusal> {
     let path = target.split_once('?').map_or(target, |(path, _)| path);
     let fields = head.fields;
     let any = |name: &str, test: &mut dyn FnMut(&[u8]) -> bool| fields.all(name).any(test);
-    let policy = site.policy(&RuleView { method: head.method.as_str(), path, any: &any });
+    // A purge means the page that a GET would get.
+    let method = if head.method == Method::Purge { "GET" } else { head.method.as_str() };
+    let policy = site.policy(&RuleView { method, path, any: &any });
     let path = query::normalise_query(target, &policy.drop_query, policy.sort_query);
     let mut key = Vec::with_capacity(64 + path.len());
     let port = head.host.as_ref().and_then(|authority| authority.port).unwrap_or(0);
@@ -247,7 +293,9 @@ fn way(asked: &Asked<'_, '_>, policy: &RulePolicy) -> Way {
     let cookies =
         || head.known.cookie().is_some() && head.fields.all("cookie").any(|line| policy.bypassed_by(line));
     // A GET with a body: what the origin makes of the body is in no key.
-    if policy.pass || head.framing != BodyFraming::None || head.upgrade.is_some() || cookies() {
+    let special =
+        head.framing != BodyFraming::None || asked.upgrade().is_some() || asked.connection_hides_fields();
+    if policy.pass || special || cookies() {
         return Way::Pass(Forward::Bypass);
     }
     Way::Lookup
@@ -266,21 +314,20 @@ enum Step {
 fn step(asked: &Asked<'_, '_>, route: &Route<'_>, looked: Looked, now: Ms) -> Step {
     let Looked { found, variant } = looked;
     let plan = |why, held| Plan::new(why, held, variant.clone());
-    let nothing = |why| {
+    let nothing = |why, solo| {
         if only_if_cached(&asked.view(), &route.policy.cache) {
-            return Step::Refuse(Refusal(504, "nothing stored answers this request"));
+            return Step::Refuse(NOTHING_STORED);
         }
-        Step::Fetch(plan(why, None))
+        let mut plan = plan(why, None);
+        let no_store = asked.no_store(&route.policy);
+        (plan.solo, plan.store) = (solo || no_store, !no_store);
+        Step::Fetch(plan)
     };
     let held = match found {
         Found::Page(held) => held,
-        Found::Nothing => return nothing(Forward::UriMiss),
-        Found::VaryMiss => return nothing(Forward::VaryMiss),
-        Found::HitForMiss => {
-            let mut plan = plan(Forward::UriMiss, None);
-            plan.solo = true;
-            return Step::Fetch(plan);
-        }
+        Found::Nothing => return nothing(Forward::UriMiss, false),
+        Found::VaryMiss => return nothing(Forward::VaryMiss, false),
+        Found::HitForMiss => return nothing(Forward::UriMiss, true),
     };
     match decide(&asked.view(), &held.meta, &route.policy.cache, now) {
         Decision::Fresh { age, ttl } => Step::Serve(held, Served::fresh(age, ttl)),
@@ -288,13 +335,9 @@ fn step(asked: &Asked<'_, '_>, route: &Route<'_>, looked: Looked, now: Ms) -> St
             Step::Serve(held, Served::stale(age, ttl, why == StaleWhy::SwrRefresh))
         }
         Decision::Revalidate { why, .. } => Step::Fetch(plan(forward(why), Some(held))),
-        Decision::Unusable(Unusable::RequestNoStore) => {
-            let mut plan = plan(Forward::Request, None);
-            (plan.solo, plan.store) = (true, false);
-            Step::Fetch(plan)
-        }
-        Decision::Unusable(_) => nothing(Forward::Miss),
-        Decision::GatewayTimeout => Step::Refuse(Refusal(504, "nothing stored answers this request")),
+        Decision::Unusable(Unusable::RequestNoStore) => nothing(Forward::Request, true),
+        Decision::Unusable(_) => nothing(Forward::Miss, false),
+        Decision::GatewayTimeout => Step::Refuse(NOTHING_STORED),
     }
 }
 
@@ -308,51 +351,85 @@ fn forward(why: RevalidateWhy) -> Forward {
 
 /// miss, fetch, deliver: looks, asks the origin or joins who does, and looks again where that says so.
 async fn cached(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>) -> Result<bool, Ended> {
-    let mut validated = false;
+    let mut validated = None;
     let mut alone = false;
     for round in 0.. {
         let now = asked.now();
         let looked = look(asked.worker.store, &route.key, &asked.view(), &route.policy, now);
-        let mut plan = match (step(asked, route, looked, now), validated) {
-            (Step::Serve(held, served), false) => match deliver::entry(asked, &mut conn.out, held, &served) {
-                Ok(delivered) => {
-                    if served.refresh {
-                        fetch::refresh(asked, route);
-                    }
-                    return Ok(finish(asked, &delivered));
-                }
-                Err(held) => Plan::new(Forward::Partial, Some(held), None),
-            },
-            (Step::Serve(held, _) | Step::Fetch(Plan { held: Some(held), .. }), true) => {
-                let served = Served::validated(&held.meta, now);
-                match deliver::entry(asked, &mut conn.out, held, &served) {
-                    Ok(delivered) => return Ok(finish(asked, &delivered)),
-                    Err(held) => Plan::new(Forward::Partial, Some(held), None),
-                }
+        let variant = looked.variant.clone();
+        let (held, served) = match (step(asked, route, looked, now), validated) {
+            (Step::Serve(held, served), None) => (held, served),
+            (Step::Serve(held, _) | Step::Fetch(Plan { held: Some(held), .. }), Some(why)) => {
+                let served = Served::validated(&held.meta, now, why);
+                (held, served)
             }
-            (Step::Fetch(plan), _) => plan,
             (Step::Refuse(refusal), _) => return Ok(answer_refusal(asked, &mut conn.out, &refusal)),
-        };
-        plan.solo |= alone || round >= ROUNDS;
-        if round > ROUNDS {
-            // What the store has does not answer this request, and what the origin says of it does not help: the answer
-            // is this client's alone.
-            plan = Plan { solo: true, store: false, ..Plan::new(plan.why, None, None) };
-        }
-        match fetch::fetch(conn, asked, route, plan).await? {
-            News::Reply(reply) => {
-                return match reply::send(&conn.socket, &mut conn.out, asked, *reply).await? {
-                    Done::Answered { keep } => Ok(keep),
-                    Done::Tunnel(..) => Ok(false),
-                };
+            (Step::Fetch(plan), _) => {
+                match ask(conn, asked, route, plan, round, &mut alone).await? {
+                    Asking::Done(keep) => return Ok(keep),
+                    Asking::Again(confirmed) => validated = confirmed,
+                }
+                continue;
             }
-            News::LookAgain => {}
-            News::Validated => validated = true,
-            News::Alone => alone = true,
-            News::Failed(failure) => return Ok(failed(conn, asked, route, &failure)),
+        };
+        let held = match deliver::entry(asked, &mut conn.out, held, &served) {
+            Ok(delivered) => {
+                if served.refresh {
+                    fetch::refresh(asked, route);
+                }
+                return Ok(finish(asked, &delivered));
+            }
+            Err(_) if only_if_cached(&asked.view(), &route.policy.cache) => {
+                return Ok(answer_refusal(asked, &mut conn.out, &NOTHING_STORED));
+            }
+            Err(held) => held,
+        };
+        let plan = Plan::new(Forward::Partial, Some(held), variant);
+        match ask(conn, asked, route, plan, round, &mut alone).await? {
+            Asking::Done(keep) => return Ok(keep),
+            Asking::Again(confirmed) => validated = confirmed,
         }
     }
     Ok(false)
+}
+
+/// What asking the origin came to.
+enum Asking {
+    /// The request is answered; whether the connection goes on.
+    Done(bool),
+    /// Look again. The page there may have been confirmed by the origin, whatever its age says: why it was asked.
+    Again(Option<Forward>),
+}
+
+/// fetch: once for all who wait, or alone when waiting was of no use.
+async fn ask(
+    conn: &mut Conn,
+    asked: &Asked<'_, '_>,
+    route: &Route<'_>,
+    mut plan: Plan,
+    round: usize,
+    alone: &mut bool,
+) -> Result<Asking, Ended> {
+    plan.solo |= *alone || round >= ROUNDS;
+    if round > ROUNDS {
+        // What the store has does not answer this request, and what the origin says of it does not help: the answer
+        // is this client's alone.
+        plan = Plan { solo: true, store: false, ..Plan::new(plan.why, None, None) };
+    }
+    let why = plan.why;
+    match fetch::fetch(conn, asked, route, plan).await? {
+        News::Reply(reply) => match reply::send(&conn.socket, &mut conn.out, asked, *reply).await? {
+            Done::Answered { keep } => Ok(Asking::Done(keep)),
+            Done::Tunnel(..) => Ok(Asking::Done(false)),
+        },
+        News::LookAgain => Ok(Asking::Again(None)),
+        News::Validated => Ok(Asking::Again(Some(why))),
+        News::Alone => {
+            *alone = true;
+            Ok(Asking::Again(None))
+        }
+        News::Failed(failure) => Ok(Asking::Done(failed(conn, asked, route, &failure))),
+    }
 }
 
 /// The origin failed: the stored page if that is allowed, else the error.
@@ -380,8 +457,19 @@ async fn pass(
     route: &Route<'_>,
     why: Forward,
 ) -> Result<bool, Ended> {
-    let Passing { waiting, frames } = fetch::pass(asked, route)?;
+    asked.worker.counters.passes.one();
     let Conn { socket, buf, at, out, .. } = conn;
+    // A small body is taken whole before the origin is asked: a client that sends it byte by byte holds no connection
+    // to the origin meanwhile.
+    let mut expect = asked.head.expect_continue;
+    if let BodyFraming::Length(length @ ..=SMALL_BODY) = asked.head.framing {
+        let mut incoming = Incoming::new(asked, socket, buf, at, expect);
+        if let Err(failed) = incoming.have(length as usize).await {
+            return body_failed(asked, socket, out, failed);
+        }
+        expect = false;
+    }
+    let Passing { waiting, frames } = fetch::pass(asked, route)?;
     let Some(frames) = frames else {
         return match passed(socket, out, asked, route, why, waiting).await? {
             Done::Answered { keep } => Ok(keep),
@@ -390,7 +478,7 @@ async fn pass(
             }
         };
     };
-    let mut incoming = Incoming::new(asked, socket, buf, at);
+    let mut incoming = Incoming::new(asked, socket, buf, at, expect);
     let failed = {
         let pump = incoming.pump(asked.head.framing, frames);
         let answer = passed(socket, out, asked, route, why, waiting);
@@ -428,7 +516,10 @@ fn body_failed(
             asked.worker.counters.reject(reject.reason);
             (reject.status, reject.reason.as_str())
         }
-        BodyError::TooLarge => (413, "the request body is larger than allowed"),
+        BodyError::TooLarge => {
+            asked.worker.counters.rejected.one();
+            (413, "the request body is larger than allowed")
+        }
         BodyError::Unwanted => return Ok(false),
     };
     if asked.begun.get() {
@@ -470,7 +561,9 @@ fn failure_page(asked: &Asked<'_, '_>, out: &mut Out, failure: &Failure) -> bool
 
 /// Says no. A body that follows is not read: the connection ends then.
 fn answer_refusal(asked: &Asked<'_, '_>, out: &mut Out, refusal: &Refusal) -> bool {
-    let keep = asked.keep() && asked.head.framing == BodyFraming::None;
+    // What follows a CONNECT is not HTTP.
+    let keep =
+        asked.keep() && asked.head.framing == BodyFraming::None && asked.head.method != Method::Connect;
     let before = out.pending();
     refuse::compose(out.scratch(), refusal.0, refusal.1, keep, asked.is_head());
     let mut delivered = Delivered::own(refusal.0, out.pending() - before);

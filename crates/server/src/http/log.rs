@@ -14,7 +14,7 @@ use crate::{
 pub(crate) fn record(log: &WorkerLog, asked: &Asked<'_, '_>, delivered: &Delivered) {
     let head = asked.head;
     let host = head.known.host().and_then(|host| std::str::from_utf8(host).ok()).unwrap_or("-");
-    let url = format!("http://{host}{}", head.target.path_and_query);
+    let url = format!("{}://{host}{}", asked.scheme().as_str(), head.target.path_and_query);
     let ended = asked.worker.clock.micros();
     log.record(&Record {
         time: asked.worker.clock.at(ended),

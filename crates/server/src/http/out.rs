@@ -43,6 +43,11 @@ impl Out {
         self.queued + (self.scratch.len() - self.covered) as u64 - sent
     }
 
+    /// Bytes of the store that cannot be evicted until this is sent.
+    pub(crate) fn pinned(&self) -> u64 {
+        self.entries.iter().map(Entry::len).sum()
+    }
+
     /// True when nothing waits to be sent.
     pub(crate) fn is_empty(&self) -> bool {
         self.pending() == 0

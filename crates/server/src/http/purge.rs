@@ -10,7 +10,7 @@
 //! `Larder-Soft-Purge: 1` makes it soft. Who may is in `[[site]] purge`; by default nobody.
 
 use larder_proto::{
-    http::key,
+    http::{key, query},
     page::{Kind, Parts, Trailer, Verify, encode_head, view},
 };
 use larder_store::{Cursor, Keep, Put};
@@ -22,7 +22,7 @@ use super::{
     lookup::PAGES,
     socket::Ended,
 };
-use crate::access_log::ResultCode;
+use crate::{access_log::ResultCode, settings::RequestView as RuleView};
 
 /// Entries visited between two looks at other tasks.
 const SCAN_STEP: usize = 1024;
@@ -35,7 +35,8 @@ enum What {
 
 /// Answers a PURGE request.
 pub(crate) async fn serve(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>) -> Result<bool, Ended> {
-    let allowed = route.site.purge.allows(asked.peer.ip(), asked.head.known.authorization());
+    // Of a request through a trusted proxy, the client counts: else the proxy would let everybody in.
+    let allowed = route.site.purge.allows(asked.client(), asked.head.known.authorization());
     if !allowed {
         return Ok(answer(conn, asked, 403, ResultCode::TcpDenied, "purging is not allowed from here"));
     }
@@ -97,18 +98,22 @@ fn answer(conn: &mut Conn, asked: &Asked<'_, '_>, status: u16, result: ResultCod
 }
 
 /// The keys of a page of the host asked: the same page may have been asked for by http and by https (RFC 9110 section
-/// 4.2.2 tells them apart, whoever edits a page means both).
+/// 4.2.2 tells them apart, whoever edits a page means both), each at its own default port.
 fn keys(asked: &Asked<'_, '_>, path: &str) -> Vec<Vec<u8>> {
     let Some(host) = &asked.head.host else { return Vec::new() };
-    let port = host.port.filter(|port| ![80, 443].contains(port)).unwrap_or(0);
-    [key::Scheme::Http, key::Scheme::Https]
-        .into_iter()
-        .map(|scheme| {
-            let mut out = Vec::new();
-            key::write_key(&mut out, scheme, host.host, port, path.as_bytes());
-            out
-        })
-        .collect()
+    let mut out = Vec::new();
+    for scheme in [key::Scheme::Http, key::Scheme::Https] {
+        for port in [host.port.unwrap_or(0), 0] {
+            let mut key = Vec::new();
+            key::write_key(&mut key, scheme, host.host, port, path.as_bytes());
+            // Another port is another site; 80 and 443 are how the default ones are written.
+            let default = port != 0 || [None, Some(80), Some(443)].contains(&host.port);
+            if default && !out.contains(&key) {
+                out.push(key);
+            }
+        }
+    }
+    out
 }
 
 /// One page with all its variants.
@@ -144,9 +149,12 @@ fn purge_key(asked: &Asked<'_, '_>, primary: &[u8], soft: bool) -> bool {
     store.set(PAGES, primary, put, now).is_ok()
 }
 
-/// A page that an unsafe request changed (RFC 9111 section 4.4).
-pub(crate) fn invalidate(asked: &Asked<'_, '_>, path: &str) {
-    url(asked, path, false);
+/// A page that an unsafe request changed (RFC 9111 section 4.4), under the key a GET would look under.
+pub(crate) fn invalidate(asked: &Asked<'_, '_>, route: &Route<'_>, path: &str) {
+    let plain = path.split_once('?').map_or(path, |(plain, _)| plain);
+    let any = |_: &str, _: &mut dyn FnMut(&[u8]) -> bool| false;
+    let policy = route.site.policy(&RuleView { method: "GET", path: plain, any: &any });
+    url(asked, &query::normalise_query(path, &policy.drop_query, policy.sort_query), false);
 }
 
 /// Every page whose key starts with this one. Walks the store in steps.

@@ -200,13 +200,19 @@ async fn follow(
 ) -> Result<u64, Cut> {
     let mut at = 0;
     loop {
-        match follower.next(at).await {
+        let held = follower.streaming.written();
+        let next = tokio::select! {
+            biased;
+            next = follower.next(at) => next,
+            () = socket.gone() => return Err(Cut::Client(Ended::Closed)),
+        };
+        match next {
             Piece::Stored(data) => {
-                piece(socket, out, asked, framing, data).await?;
+                piece(socket, out, asked, framing, data, held).await?;
                 at += data.len() as u64;
             }
             Piece::Passed(data) => {
-                piece(socket, out, asked, framing, &data).await?;
+                piece(socket, out, asked, framing, &data, held).await?;
                 at += data.len() as u64;
             }
             Piece::End(trailers) => {
@@ -232,9 +238,14 @@ async fn pour(
 ) -> Result<u64, Cut> {
     let mut at = 0;
     loop {
-        match tail.recv().await {
+        let next = tokio::select! {
+            biased;
+            next = tail.recv() => next,
+            () = socket.gone() => return Err(Cut::Client(Ended::Closed)),
+        };
+        match next {
             Some(Tail::Data(data)) => {
-                piece(socket, out, asked, framing, &data).await?;
+                piece(socket, out, asked, framing, &data, 0).await?;
                 at += data.len() as u64;
             }
             Some(Tail::End(trailers)) => {
@@ -257,13 +268,14 @@ async fn piece(
     asked: &Asked<'_, '_>,
     framing: Framing,
     data: &[u8],
+    pinned: u64,
 ) -> Result<(), Ended> {
     if framing == Framing::Chunked {
         chunked::write_chunk_head(data.len(), out.scratch());
     }
     let end: &[u8] = if framing == Framing::Chunked { b"\r\n" } else { b"" };
     let slices = [IoSlice::new(data), IoSlice::new(end)];
-    asked.send_with(socket, out, &slices).await
+    asked.send_with(socket, out, &slices, pinned).await
 }
 
 fn end(out: &mut Out, framing: Framing, trailers: Option<&http::HeaderMap>) {

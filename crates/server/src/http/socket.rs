@@ -7,18 +7,20 @@ use std::{
     cell::{Cell, RefCell},
     future::{Future, poll_fn},
     io::{self, IoSlice},
+    mem::MaybeUninit,
     pin::{Pin, pin},
     rc::Rc,
+    sync::atomic::{AtomicU64, Ordering},
     task::{Context, Poll, Waker, ready},
 };
 
 use tokio::{
-    io::{AsyncReadExt, AsyncWrite},
+    io::{AsyncReadExt, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
 
 use super::out::Out;
-use crate::clock::Ms;
+use crate::clock::{Clock, Ms};
 
 /// How a wait on a connection ended when it did not end well.
 #[derive(Debug)]
@@ -141,6 +143,63 @@ impl Watch {
     }
 }
 
+/// Bytes a client has to take within its patience to be given more of it: a byte a minute is no progress.
+const PROGRESS: u64 = 16 * 1024;
+
+/// How long a client may take over what it is sent.
+pub(crate) struct Pace<'p> {
+    clock: Clock,
+    /// Milliseconds for [`PROGRESS`] bytes, or for all that is left.
+    patience: Ms,
+    /// Bytes left when the present deadline was set, and that deadline.
+    mark: Option<(u64, Ms)>,
+    stalled: &'p Stalled,
+}
+
+impl<'p> Pace<'p> {
+    pub(crate) fn new(clock: Clock, patience: Ms, stalled: &'p Stalled) -> Self {
+        Self { clock, patience, mark: None, stalled }
+    }
+
+    fn deadline(&mut self, unsent: u64) -> Ms {
+        if let Some((then, deadline)) = self.mark
+            && then.saturating_sub(unsent) < PROGRESS
+        {
+            return deadline;
+        }
+        let deadline = self.clock.now() + self.patience;
+        self.mark = Some((unsent, deadline));
+        deadline
+    }
+}
+
+/// Bytes of the store held by clients that do not read, over all workers. What is held cannot be evicted; at the limit
+/// (half of the memory) whoever stalls next is dropped, so that there is always room for new pages.
+pub(crate) struct Stalled {
+    held: AtomicU64,
+    limit: u64,
+}
+
+impl Stalled {
+    pub(crate) fn new(limit: u64) -> Self {
+        Self { held: AtomicU64::new(0), limit }
+    }
+
+    fn hold(&self, bytes: u64) -> Option<Hold<'_>> {
+        let before = self.held.fetch_add(bytes, Ordering::Relaxed);
+        let hold = Hold(self, bytes);
+        (bytes == 0 || before + bytes <= self.limit).then_some(hold)
+    }
+}
+
+struct Hold<'s>(&'s Stalled, u64);
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.0.held.fetch_sub(self.1, Ordering::Relaxed);
+    }
+}
+
 /// A connection with its deadline.
 pub(crate) struct Socket {
     pub(crate) stream: TcpStream,
@@ -180,6 +239,20 @@ impl Socket {
         poll_fn(|cx| watch.guard(cx, |cx| poll_read_vec(stream, cx, buf))).await
     }
 
+    /// Ends when the client has closed its side while nothing more was expected of it. A client that closes only its
+    /// sending side and goes on reading cannot be told from one that left, and is taken for one (as nginx does).
+    pub(crate) async fn gone(&self) {
+        let mut byte = [MaybeUninit::uninit(); 1];
+        loop {
+            let mut peeked = ReadBuf::uninit(&mut byte);
+            match poll_fn(|cx| self.stream.poll_peek(cx, &mut peeked)).await {
+                Ok(0) | Err(_) => return,
+                // The next request is there already: nothing can be learnt behind it.
+                Ok(_) => std::future::pending().await,
+            }
+        }
+    }
+
     /// The same while something else sends on this connection.
     pub(crate) async fn read_shared(&self, buf: &mut Vec<u8>) -> Result<usize, Ended> {
         loop {
@@ -192,27 +265,22 @@ impl Socket {
         }
     }
 
-    /// Sends all of `out`. `patience` milliseconds without progress end it. Returns how many bytes that were.
-    pub(crate) async fn flush(
-        &self,
-        out: &mut Out,
-        now: impl Fn() -> Ms,
-        patience: Ms,
-    ) -> Result<u64, Ended> {
+    /// Sends all of `out`. Returns how many bytes that were.
+    pub(crate) async fn flush(&self, out: &mut Out, pace: &mut Pace<'_>) -> Result<u64, Ended> {
         let total = out.pending();
         while let Err(error) = out.send(|slices| self.try_send(slices)) {
-            self.writable_after(error, &now, patience).await?;
+            self.writable_after(error, out.pending(), out.pinned(), pace).await?;
         }
         Ok(total)
     }
 
-    /// Sends all of `out` (composed bytes only) and `more` behind it.
+    /// Sends all of `out` (composed bytes only) and `more` behind it. `pinned`: bytes of the store `more` holds.
     pub(crate) async fn send_with(
         &self,
         out: &mut Out,
         more: &[IoSlice<'_>],
-        now: impl Fn() -> Ms,
-        patience: Ms,
+        pinned: u64,
+        pace: &mut Pace<'_>,
     ) -> Result<u64, Ended> {
         let scratch = std::mem::take(out.scratch());
         let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(1 + more.len());
@@ -224,7 +292,10 @@ impl Socket {
         while !left.is_empty() {
             match self.try_send(left) {
                 Ok(sent) => IoSlice::advance_slices(&mut left, sent),
-                Err(error) => self.writable_after(error, &now, patience).await?,
+                Err(error) => {
+                    let unsent = left.iter().map(|slice| slice.len() as u64).sum();
+                    self.writable_after(error, unsent, pinned, pace).await?;
+                }
             }
         }
         *out.scratch() = scratch;
@@ -243,13 +314,15 @@ impl Socket {
     async fn writable_after(
         &self,
         error: io::Error,
-        now: impl Fn() -> Ms,
-        patience: Ms,
+        unsent: u64,
+        pinned: u64,
+        pace: &mut Pace<'_>,
     ) -> Result<(), Ended> {
         match error.kind() {
             io::ErrorKind::Interrupted => Ok(()),
             io::ErrorKind::WouldBlock => {
-                self.watch.until(now() + patience);
+                self.watch.until(pace.deadline(unsent));
+                let _stalled = pace.stalled.hold(pinned).ok_or(Ended::TimedOut)?;
                 let ready = poll_fn(|cx| self.watch.guard(cx, |cx| self.stream.poll_write_ready(cx))).await;
                 self.watch.until(0);
                 ready

@@ -8,63 +8,56 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use larder_proto::{
-    http::Fields,
-    page::{Kind, MAX_HEAD_LEN, Meta, PageFlags, Parts, TRAILER_LEN, Trailer, Verify, encode_head, view},
+    page::{MAX_HEAD_LEN, Meta, PageFlags, Parts, TRAILER_LEN, Trailer, Verify, encode_head, view},
     rules::{
-        Lifetime, Policy, ResponseFacts, Vary,
-        partial::{self, Combined},
+        Lifetime, Policy, ResponseFacts,
         strip::{self, StoredHead},
         update::Freshened,
-        vary,
     },
 };
-use larder_store::{Fill, FillOptions, MAX_TAGS, Put, PutError};
+use larder_store::{Fill, FillOptions, PutError};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{
     answer::Answer,
-    bring::{self, Job, Keep, Purpose},
+    bring::{self, Job, Keep, Purpose, Unstored},
+    complete::{self, Extent},
     compose,
     fetch::{News, Source},
     flight::{Landing, Purged, Streaming, Tail},
     lookup::PAGES,
+    place::{self, Place},
     purge::site_tag,
     refuse,
-    variant::{self, Marker, Values},
 };
 use crate::{clock::Ms, origin::Response};
 
-/// How long a key whose response was not to be stored is remembered as such.
-const HIT_FOR_MISS: Ms = 60_000;
 /// Bytes copied between two looks at other tasks when a page is written anew.
 const COPY_STEP: usize = 1 << 20;
 /// How long one of several readers may hold up the others once the body no longer goes through the store.
 const SPILL_PATIENCE: Duration = Duration::from_secs(2);
-/// Longest tag taken from a response.
-const TAG_LEN: usize = 1024;
 
-/// Where a page goes and what selects it.
-struct Place {
-    key: Vec<u8>,
-    vary: Values,
-    /// A marker to be written first.
-    marker: Option<Marker>,
-}
-
-/// Stores a response and lets everybody follow; a client that cannot be served from the store's copy gets it directly.
+/// Stores a response and lets everybody follow. One that cannot be stored goes to its client alone; a part that
+/// cannot complete what is stored goes to nobody.
 pub(crate) async fn store(job: Job, response: Response, facts: &ResponseFacts<'_>, lifetime: Lifetime) {
     let Some(keep) = &job.keep else { return };
-    let too_large = response.body.declared_length().is_some_and(|length| length > keep.policy.max_object);
-    let parcel = if too_large { None } else { Parcel::new(&job, keep, &response, facts, lifetime) };
-    let Some(parcel) = parcel else {
-        job.worker.counters.store_refused.one();
-        return bring::pass_on(job, response, facts, Some("too-large")).await;
+    let parcel = Parcel::new(&job, keep, &response, facts, lifetime);
+    let parcel = parcel.filter(|parcel| parcel.length.is_none_or(|length| length <= keep.policy.max_object));
+    let opened = match parcel {
+        None => Err(Unstored { detail: "too-large", mark: true }),
+        Some(parcel) => match parcel.open(&job) {
+            Ok(fill) => Ok((parcel, fill)),
+            Err(_) => Err(Unstored { detail: "store-full", mark: false }),
+        },
     };
-    match parcel.open(&job) {
-        Ok(fill) => parcel.fill(job, response, facts, fill).await,
-        Err(_) => {
+    match opened {
+        Ok((parcel, fill)) => parcel.fill(job, response, facts, fill).await,
+        Err(why) => {
             job.worker.counters.store_refused.one();
-            bring::pass_on(job, response, facts, Some("store-full")).await;
+            if keep.purpose == Purpose::Complete && facts.status == 206 {
+                return bring::forget(job);
+            }
+            bring::pass_on(job, response, facts, Some(why)).await;
         }
     }
 }
@@ -94,16 +87,16 @@ impl Parcel {
         facts: &ResponseFacts<'_>,
         lifetime: Lifetime,
     ) -> Option<Self> {
-        let (meta, before) = completed(keep, facts, &lifetime)?;
+        let Extent { meta, before, length } =
+            complete::extent(keep, facts, &lifetime, response.body.declared_length())?;
         let same = meta.status == facts.status;
         let reason = if same { bring::reason(response) } else { refuse::phrase(meta.status).to_owned() };
         let whole = ResponseFacts { status: meta.status, ..*facts };
         let StoredHead { head, withheld } = strip::stored_head(&whole, &reason, &keep.policy.cache);
         let without: &[&str] = if same { &["content-length"] } else { &["content-length", "content-range"] };
         let head = StoredHead { head: compose::without(&head, without), withheld };
-        let length = response.body.declared_length().map(|length| length + before);
-        let place = place(job, keep, facts.fields)?;
-        let tags = tags(facts.fields);
+        let place = place::place(job, keep, facts.fields)?;
+        let tags = place::tags(facts.fields);
         let etag = facts.fields.get("etag").map(<[u8]>::to_vec);
         let expires = facts.response_time
             + 1000
@@ -159,7 +152,7 @@ impl Parcel {
         mut fill: Fill<'static>,
     ) {
         if let Some(marker) = &self.place.marker {
-            put_marker(&job, marker);
+            place::put_marker(&job, marker);
         }
         let answer = Arc::new(Answer {
             status: self.meta.status,
@@ -170,7 +163,7 @@ impl Parcel {
             vary: self.place.vary.clone(),
         });
         let mut trailer = Trailer::new(&self.record);
-        if self.before > 0 && !copy_before(&job, &mut fill, &mut trailer, self.before) {
+        if self.before > 0 && !complete::copy_before(&job, &mut fill, &mut trailer, self.before) {
             job.worker.counters.store_refused.one();
             job.lead.flight.land(Landing::Stored { validated: false });
             return job.tell(News::LookAgain);
@@ -185,7 +178,9 @@ impl Parcel {
         job.worker.shared.flights.alias(&job.lead.flight, &self.place.key);
         job.lead.flight.land(Landing::Streaming(streaming.clone()));
         let max = job.keep.as_ref().map_or(u64::MAX, |keep| keep.policy.max_object);
-        let filling = Filling { fill, trailer, streaming: &streaming, total: self.before, max };
+        let exact = self.length.filter(|_| self.meta.partial.is_some() || self.before > 0);
+        let _guard = SpillGuard(streaming.clone());
+        let filling = Filling { fill, trailer, streaming: &streaming, total: self.before, max, exact };
         match filling.run(response).await {
             Ok(fill) => {
                 streaming.whole();
@@ -221,6 +216,9 @@ impl Parcel {
 
     fn commit(&self, job: &Job, fill: Fill<'static>) {
         let now = job.worker.clock.now();
+        if job.lead.flight.purged() == Purged::Gone {
+            return;
+        }
         match fill.commit(Some(self.expires), now) {
             Ok(version) => {
                 job.worker.counters.stored.one();
@@ -252,6 +250,19 @@ struct Filling<'s> {
     streaming: &'s Streaming,
     total: u64,
     max: u64,
+    /// What the total has to be, where the framing does not see to it.
+    exact: Option<u64>,
+}
+
+/// Whoever follows a fill whose task ends without a word (dropped, panicked) must see the break.
+struct SpillGuard(Arc<Streaming>);
+
+impl Drop for SpillGuard {
+    fn drop(&mut self) {
+        if !self.0.is_whole() {
+            self.0.spill();
+        }
+    }
 }
 
 impl Filling<'_> {
@@ -259,13 +270,17 @@ impl Filling<'_> {
         loop {
             match response.body.chunk().await {
                 Ok(Some(data)) => {
+                    if self.exact.is_some_and(|exact| self.total + data.len() as u64 > exact) {
+                        self.streaming.spill();
+                        return Err(Broken::Origin);
+                    }
                     if let Err(rest) = self.take(&data) {
                         spill(self.fill, self.streaming, rest, response).await;
                         return Err(Broken::Store);
                     }
                 }
-                Ok(None) => break,
-                Err(_) => {
+                Ok(None) if self.exact.is_none_or(|exact| exact == self.total) => break,
+                Ok(None) | Err(_) => {
                     // Before the fill is dropped: who sees it aborted must find that nothing follows.
                     self.streaming.spill();
                     return Err(Broken::Origin);
@@ -334,111 +349,6 @@ async fn send_all(tails: &mut Vec<mpsc::Sender<Tail>>, piece: impl Fn() -> Tail)
         }
     }
     *tails = kept;
-}
-
-/// How many bytes of the stored part come before those of a 206 that completes it (RFC 9111 section 3.4).
-fn joint(keep: &Keep, facts: &ResponseFacts<'_>) -> Option<u64> {
-    let held = keep.held.as_ref()?;
-    let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
-    let stored = held.meta.partial?;
-    let new = partial::content_range(facts.fields)?;
-    match partial::combine(&held.meta, page.etag, facts.fields) {
-        Combined::Whole(_) if stored.first == 0 && new.first <= stored.last + 1 => Some(new.first),
-        _ => None,
-    }
-}
-
-/// Whether a 206 completes the stored part.
-pub(crate) fn completes(keep: &Keep, facts: &ResponseFacts<'_>) -> bool {
-    joint(keep, facts).is_some()
-}
-
-/// Facts of the page, and how many bytes of a stored part come before the answer's.
-fn completed(keep: &Keep, facts: &ResponseFacts<'_>, lifetime: &Lifetime) -> Option<(Meta, u64)> {
-    let mut meta = lifetime.meta(facts);
-    if keep.purpose != Purpose::Complete || facts.status != 206 {
-        return Some((meta, 0));
-    }
-    let before = joint(keep, facts)?;
-    (meta.status, meta.partial) = (200, None);
-    Some((meta, before))
-}
-
-/// Copies the first bytes of the stored part's body.
-fn copy_before(job: &Job, fill: &mut Fill<'static>, trailer: &mut Trailer, before: u64) -> bool {
-    let Some(held) = job.keep.as_ref().and_then(|keep| keep.held.as_ref()) else { return false };
-    let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return false };
-    let (mut at, end) = (page.body_at as u64, page.body_at as u64 + before);
-    while at < end {
-        let chunk = held.entry.chunk_at(at);
-        let take = (chunk.len() as u64).min(end - at) as usize;
-        if take == 0 || fill.write(&chunk[..take]).is_err() {
-            return false;
-        }
-        trailer.update(&chunk[..take]);
-        at += take as u64;
-    }
-    true
-}
-
-/// Where the response goes: under the primary key, or as a variant under a marker.
-fn place(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<Place> {
-    let names = match vary::names(fields) {
-        Vary::Star => return None,
-        Vary::None => Vec::new(),
-        Vary::Names(names) => names,
-    };
-    let before = Marker::load(job.worker.store, &keep.primary, job.worker.clock.now());
-    if before.is_none() && names.is_empty() {
-        return Some(Place { key: keep.primary.clone(), vary: Vec::new(), marker: None });
-    }
-    let (marker, new) = Marker::with(before, &names, || job.worker.nonce());
-    let encoding = fields.get("content-encoding");
-    let vary = keep
-        .with_request(|head| variant::values(&names, &bring::request_view(head), &keep.policy, encoding))?;
-    Some(Place { key: marker.key(&keep.primary, &vary), vary, marker: new.then_some(marker) })
-}
-
-/// Writes a marker. It has no expiry: it is a hundred bytes, and goes when nobody asks for it.
-fn put_marker(job: &Job, marker: &Marker) {
-    let Some(keep) = &job.keep else { return };
-    let meta = Meta { kind: Kind::VaryMarker, nonce: marker.nonce, ..Meta::default() };
-    put_record(job, &keep.primary, &meta, &marker.pairs(), None);
-}
-
-/// Remembers that nobody should wait for this key.
-pub(crate) fn hit_for_miss(job: &Job, keep: &Keep) {
-    let meta = Meta { kind: Kind::HitForMiss, ..Meta::default() };
-    let expires = job.worker.clock.now() + HIT_FOR_MISS;
-    put_record(job, keep.key(), &meta, &[], Some(expires));
-}
-
-/// A record without head and body.
-fn put_record(job: &Job, key: &[u8], meta: &Meta, vary: &[(&str, Option<&[u8]>)], expires: Option<Ms>) {
-    let parts = Parts { vary, key, ..Parts::default() };
-    let Ok(record) = encode_head(meta, &parts) else { return };
-    let trailer = Trailer::new(&record).finish();
-    let put = Put { value: &[&record, &trailer], flags: 0, expires, tags: &[] };
-    if job.worker.store.set(PAGES, key, put, job.worker.clock.now()).is_err() {
-        job.worker.counters.store_refused.one();
-    }
-}
-
-/// Surrogate keys: `Surrogate-Key` and `xkey` (separated by blanks), `Cache-Tag` (by commas).
-fn tags(fields: Fields<'_>) -> Vec<Box<[u8]>> {
-    let blanks = ["surrogate-key", "xkey"];
-    let mut out: Vec<Box<[u8]>> = blanks
-        .iter()
-        .flat_map(|name| fields.all(name))
-        .flat_map(|value| value.split(|b| matches!(b, b' ' | b'\t' | b',')))
-        .chain(fields.elements("cache-tag"))
-        .filter(|tag| !tag.is_empty() && tag.len() <= TAG_LEN)
-        .map(Box::from)
-        .collect();
-    out.sort_unstable();
-    out.dedup();
-    out.truncate(MAX_TAGS);
-    out
 }
 
 /// The stored page under a new head: its body is copied, in steps, so that other requests are served meanwhile.

@@ -98,6 +98,12 @@ impl Net {
         (base & mask == base).then_some(Net { base, mask })
     }
 
+    /// Whether some address is in both.
+    pub fn overlaps(&self, other: &Net) -> bool {
+        let common = self.mask & other.mask;
+        self.base & common == other.base & common
+    }
+
     /// IPv4 addresses and IPv4-mapped IPv6 ones are the same.
     pub fn contains(&self, address: IpAddr) -> bool {
         mapped(address) & self.mask == self.base

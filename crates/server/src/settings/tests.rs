@@ -82,6 +82,18 @@ fn networks() {
     for text in ["", "10.0.0.1/8", "10.0.0.0/33", "::/129", "localhost", "10.0.0", "10.0.0.0/"] {
         assert!(Net::parse(text).is_none(), "{text}");
     }
+    for (one, other, common) in [
+        ("10.0.0.0/8", "10.1.0.0/16", true),
+        ("10.1.2.3", "10.0.0.0/8", true),
+        ("::ffff:10.1.2.3", "10.0.0.0/8", true),
+        ("::/0", "192.0.2.1", true),
+        ("10.0.0.0/8", "11.0.0.0/8", false),
+        ("10.0.0.1", "10.0.0.2", false),
+        ("2001:db8::/32", "0.0.0.0/0", false),
+    ] {
+        assert_eq!(net(one).overlaps(&net(other)), common, "{one} {other}");
+        assert_eq!(net(other).overlaps(&net(one)), common, "{other} {one}");
+    }
     for text in ["10.0.0.0/8", "127.0.0.1/32", "2001:db8::/32", "::1/128"] {
         assert_eq!(net(text).to_string(), text);
     }
