@@ -96,8 +96,9 @@ fn about(section: Section) -> &'static str {
             "`origin = \"http://127.0.0.1:9000\"`, or `origin = { url = \"http://127.0.0.1:9000\", connect_timeout = \"1s\" }`."
         }
         Section::Purge => {
-            "`purge = { from = [\"127.0.0.1\"], token_file = \"purge.token\" }`. Counts the address of the connection, never \
-             one a header tells: behind a proxy of your own, everyone has the proxy's address, so use the token there."
+            "`purge = { from = [\"127.0.0.1\"], token_file = \"purge.token\" }`. Counts the address of the connection; where \
+             that is one of `http.trusted_proxies`, the client it names in `X-Forwarded-For`. Behind a proxy that is not named \
+             there, everyone has the proxy's address."
         }
         Section::Rule => {
             "A rule applies to a request that fits everything it names. Of several rules that apply, for each key the first \

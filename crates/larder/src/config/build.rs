@@ -318,6 +318,10 @@ fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
             if anyone(net) {
                 let problem = Problem::new(place, "anyone on the Internet may purge");
                 report.warn(problem.fix("name the machines that may, or use token_file"));
+            } else if settings.http.trusted_proxies.iter().any(|proxy| proxy.overlaps(&net)) {
+                let message =
+                    "of requests through a trusted proxy, the client it names is judged, not the proxy";
+                report.note(Problem::new(place, message));
             }
         }
     }

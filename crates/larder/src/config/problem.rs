@@ -47,13 +47,15 @@ pub(crate) struct Report {
     pub(crate) errors: Vec<Problem>,
     /// Doubts: said, and then started.
     pub(crate) warnings: Vec<Problem>,
+    /// Nothing wrong, but good to know.
+    pub(crate) notes: Vec<Problem>,
 }
 
 impl Report {
     /// Nothing wrong yet with `text` of the file `name`.
     pub(crate) fn new(name: Option<&Path>, text: &str) -> Report {
         let name = name.map(|path| path.display().to_string());
-        Report { name, text: text.to_owned(), errors: Vec::new(), warnings: Vec::new() }
+        Report { name, text: text.to_owned(), errors: Vec::new(), warnings: Vec::new(), notes: Vec::new() }
     }
 
     /// Notes a mistake.
@@ -66,6 +68,11 @@ impl Report {
         self.warnings.push(problem);
     }
 
+    /// Notes what is worth knowing.
+    pub(crate) fn note(&mut self, problem: Problem) {
+        self.notes.push(problem);
+    }
+
     /// Mistakes in the order of the text, then those without a place.
     pub(crate) fn sort(&mut self) {
         let key = |problem: &Problem| match &problem.place {
@@ -75,6 +82,7 @@ impl Report {
         };
         self.errors.sort_by_key(key);
         self.warnings.sort_by_key(key);
+        self.notes.sort_by_key(key);
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>, problem: &Problem, kind: &str) -> fmt::Result {
@@ -105,6 +113,9 @@ impl fmt::Display for Report {
         }
         for problem in &self.warnings {
             self.write(f, problem, "warning")?;
+        }
+        for problem in &self.notes {
+            self.write(f, problem, "note")?;
         }
         Ok(())
     }

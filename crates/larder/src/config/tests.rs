@@ -28,7 +28,7 @@ fn origin_flag(flags: Flags) -> Flags {
 fn said(loaded: &Loaded) -> Vec<String> {
     let text = loaded.report.to_string();
     text.lines()
-        .filter(|line| line.contains(": error: ") || line.contains(": warning: "))
+        .filter(|line| [": error: ", ": warning: ", ": note: "].iter().any(|kind| line.contains(kind)))
         .map(str::to_owned)
         .collect()
 }
@@ -254,6 +254,12 @@ const WRONG: &[(&str, &[&str])] = &[
     (
         "[[site]]\norigin = \"http://a\"\npurge = { from = [\"0.0.0.0/0\"] }\n",
         &["l.toml:3:19: warning: anyone on the Internet may purge"],
+    ),
+    (
+        "[http]\ntrusted_proxies = \"10.0.0.0/8\"\n[[site]]\norigin = \"http://a\"\npurge = { from = [\"127.0.0.1\", \"10.1.0.0/16\"] }\n",
+        &[
+            "l.toml:5:32: note: of requests through a trusted proxy, the client it names is judged, not the proxy",
+        ],
     ),
     (
         "[[site]]\norigin = \"http://a\"\npurge = { token_file = \"/nonexistent\" }\n",
