@@ -143,6 +143,11 @@ impl Larder {
         self.signal(rustix::process::Signal::HUP);
     }
 
+    /// Asks it to print its counters.
+    pub fn usr1(&self) {
+        self.signal(rustix::process::Signal::USR1);
+    }
+
     /// Asks it to end: answer what is under way, take nothing new.
     pub fn term(&self) {
         self.signal(rustix::process::Signal::TERM);

@@ -53,6 +53,21 @@ impl Wire {
     pub fn connect(addr: SocketAddr) -> Wire {
         let stream =
             TcpStream::connect_timeout(&addr, PATIENCE).unwrap_or_else(|e| panic!("connect to {addr}: {e}"));
+        Wire::over(stream)
+    }
+
+    /// Connects with the smallest receive buffer there is: what is not read waits in the peer, not in our kernel.
+    #[track_caller]
+    pub fn connect_narrow(addr: SocketAddr) -> Wire {
+        use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
+        let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = socket(family, SocketType::STREAM, None).unwrap();
+        sockopt::set_socket_recv_buffer_size(&socket, 1).unwrap();
+        connect(&socket, &addr).unwrap_or_else(|e| panic!("connect to {addr}: {e}"));
+        Wire::over(TcpStream::from(socket))
+    }
+
+    fn over(stream: TcpStream) -> Wire {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();

@@ -1,0 +1,156 @@
+//! Clients that leave, and a server that is told to: nothing stays open for those who are gone, nobody is left waiting.
+
+#![allow(clippy::unwrap_used)]
+
+use larder_tests::wire::WireError;
+use larder_tests::{Gate, Larder, Origin, Wire, get, wait_until};
+
+const FRESH: &[&str] = &["Cache-Control: max-age=60"];
+
+/// An origin that answers `/hang...` only when the gate opens, `/page...` at once; one worker before it that has two
+/// connections to it.
+fn narrow() -> (Origin, Gate, Larder) {
+    let gate = Gate::closed();
+    let door = gate.clone();
+    let origin = Origin::start(move |seen, reply| {
+        if seen.target.starts_with("/hang") && (seen.number > 0 || seen.method != "GET") {
+            door.wait();
+        }
+        let fields: &[&str] =
+            if seen.target == "/hang/private" { &["Cache-Control: private"] } else { FRESH };
+        reply.ok(fields, "page");
+    });
+    let text =
+        format!("threads = 1\n[[site]]\norigin = {{ url = \"{}\", max_connections = 2 }}", origin.url());
+    let larder = Larder::with_config(&text);
+    (origin, gate, larder)
+}
+
+#[test]
+fn who_leaves_while_waiting_for_a_page_frees_the_connection() {
+    let (origin, gate, larder) = narrow();
+    get(larder.addr(), "/page");
+    let before = larder.usage().descriptors;
+    let mut wires: Vec<Wire> = (0..20).map(|_| larder.connect()).collect();
+    for wire in &mut wires {
+        wire.send_get("/hang", &["Host: site.test"]);
+    }
+    origin.wait_for(2);
+    wait_until("all to be accepted", || larder.usage().descriptors >= before + 20);
+    drop(wires);
+    // The fetch itself may go on: what it brings is for the store.
+    wait_until("their connections to be closed", || larder.usage().descriptors <= before + 2);
+    gate.open();
+}
+
+/// Leaving clients that sent `request` do not keep the origin's connections from others.
+fn leaving_frees_the_origin(larder: &Larder, origin: &Origin, request: &str) {
+    for _ in 0..10 {
+        let reached = origin.count();
+        let mut wires: Vec<Wire> = (0..4).map(|_| larder.connect()).collect();
+        for wire in &mut wires {
+            wire.send(request);
+        }
+        wait_until("one of them to reach the origin", || origin.count() > reached);
+    }
+    get(larder.addr(), "/page/after").assert_status(200);
+}
+
+#[test]
+fn who_leaves_while_a_post_waits_frees_the_origin_too() {
+    let (origin, gate, larder) = narrow();
+    let post = "POST /hang HTTP/1.1\r\nHost: site.test\r\nContent-Length: 1\r\n\r\nx";
+    leaving_frees_the_origin(&larder, &origin, post);
+    gate.open();
+}
+
+#[test]
+fn who_leaves_while_waiting_for_what_is_not_kept_frees_the_origin_too() {
+    let (origin, gate, larder) = narrow();
+    get(larder.addr(), "/hang/private").assert_status(200);
+    leaving_frees_the_origin(&larder, &origin, "GET /hang/private HTTP/1.1\r\nHost: site.test\r\n\r\n");
+    gate.open();
+}
+
+#[test]
+fn who_leaves_while_a_no_store_request_waits_frees_the_origin_too() {
+    let (origin, gate, larder) = narrow();
+    get(larder.addr(), "/page");
+    let request = "GET /hang HTTP/1.1\r\nHost: site.test\r\nCache-Control: no-store\r\n\r\n";
+    leaving_frees_the_origin(&larder, &origin, request);
+    gate.open();
+}
+
+/// An origin whose body is "first ", and "second" when the gate opens.
+fn streaming() -> (Origin, Gate) {
+    let gate = Gate::closed();
+    let door = gate.clone();
+    let origin = Origin::start(move |_, reply| {
+        reply.chunked(200, FRESH).chunk("first ");
+        door.wait();
+        reply.chunk("second").end();
+    });
+    (origin, gate)
+}
+
+/// A client that has read the first half of the stream.
+fn joined(larder: &Larder) -> Wire {
+    let mut wire = larder.connect();
+    wire.send_get("/", &["Host: site.test"]);
+    assert_eq!(wire.read_head().status, 200);
+    assert_eq!(wire.read_chunked_bytes(6), b"first ");
+    wire
+}
+
+/// Two workers; the leader is gone, and of eight followers some are not with the worker that fetches.
+fn followers_at_sigterm(origin: &Origin, drain: &str) -> (Larder, Vec<Wire>) {
+    let text = format!("[http]\nlimits = {{ drain = \"{drain}\" }}\n[[site]]\norigin = \"{}\"", origin.url());
+    let larder = Larder::with_config(&text);
+    let leader = joined(&larder);
+    let followers: Vec<Wire> = (0..8).map(|_| joined(&larder)).collect();
+    drop(leader);
+    larder.term();
+    let addr = larder.addr();
+    wait_until("the listener to be closed", || std::net::TcpStream::connect(addr).is_err());
+    (larder, followers)
+}
+
+#[test]
+fn followers_get_the_rest_after_sigterm() {
+    let (origin, gate) = streaming();
+    let (mut larder, followers) = followers_at_sigterm(&origin, "15s");
+    gate.open();
+    for mut wire in followers {
+        assert_eq!(wire.read_chunked_bytes(6), b"second");
+        assert_eq!(wire.read_chunk().unwrap(), None);
+    }
+    assert!(larder.wait_exit().success());
+}
+
+#[test]
+fn followers_are_cut_off_when_the_drain_ends() {
+    let (origin, gate) = streaming();
+    let (mut larder, followers) = followers_at_sigterm(&origin, "300ms");
+    for mut wire in followers {
+        let rest = wire.read_chunk();
+        let cut = matches!(&rest, Err(WireError::Closed | WireError::Truncated(_) | WireError::Io(_)));
+        assert!(cut, "neither the rest nor the end of the connection: {rest:?}");
+    }
+    larder.wait_exit();
+    gate.open();
+}
+
+#[test]
+fn joining_and_leaving_a_long_stream_leaves_nothing_open() {
+    let (origin, gate) = streaming();
+    let larder = Larder::before(&origin.url());
+    let mut leader = joined(&larder);
+    let before = larder.usage().descriptors;
+    for _ in 0..500 {
+        drop(joined(&larder));
+    }
+    wait_until("the followers' connections to be closed", || larder.usage().descriptors <= before + 2);
+    gate.open();
+    assert_eq!(leader.read_chunked_bytes(6), b"second");
+    assert_eq!(origin.count(), 1);
+}
