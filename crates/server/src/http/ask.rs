@@ -7,10 +7,7 @@ use larder_proto::{
     rules::{Conditions, strip},
 };
 
-use super::{
-    compose,
-    flow::{Asked, Route},
-};
+use super::{asked::Asked, compose, flow::Route};
 
 /// How the answer is to be used, which decides the conditions that go with the request.
 pub(crate) enum Mode<'a> {
@@ -143,8 +140,8 @@ fn origin_of_request(out: &mut HeaderMap, asked: &Asked<'_, '_>) {
     // As they are in the key: what the origin makes of them must not differ between requests of one key.
     out.remove("x-forwarded-proto");
     append(out, HeaderName::from_static("x-forwarded-proto"), scheme.as_bytes());
-    if let Some(host) = &host {
-        append(out, HeaderName::from_static("x-forwarded-host"), host.as_bytes());
+    if let Some(host) = asked.forwarded_host().or(host.as_deref().map(str::as_bytes)) {
+        append(out, HeaderName::from_static("x-forwarded-host"), host);
     }
     if asked.head.method == Method::Options
         && let Some(left) = asked.max_forwards()

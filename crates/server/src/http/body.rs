@@ -11,7 +11,7 @@ use larder_proto::http::{
 use tokio::sync::mpsc;
 
 use super::{
-    flow::Asked,
+    asked::Asked,
     socket::{Ended, Socket},
 };
 use crate::{clock::Ms, origin::BodyFrame, worker::Worker};

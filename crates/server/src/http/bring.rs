@@ -67,7 +67,8 @@ pub(crate) struct Keep {
     pub(crate) ranged: bool,
     /// The answer may be stored.
     pub(crate) store: bool,
-    /// Others may be waiting: what is not for them is remembered, so that the next ones do not wait.
+    /// Others may be waiting: the fetch goes on without its client, and what is not for them is remembered, so that the
+    /// next ones do not wait.
     pub(crate) mark: bool,
 }
 
@@ -182,8 +183,9 @@ async fn send(
     interim: Option<Interim>,
 ) -> Option<Result<Response, OriginError>> {
     let origin = job.origin.clone();
-    match (&mut job.client, &job.keep) {
-        (Some(client), None) => tokio::select! {
+    let alone = job.keep.as_ref().is_none_or(|keep| !keep.mark);
+    match &mut job.client {
+        Some(client) if alone => tokio::select! {
             sent = origin.send(request, interim) => Some(sent),
             () = client.reply.closed() => None,
         },

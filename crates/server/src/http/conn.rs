@@ -9,6 +9,7 @@ use larder_proto::http::{HeadLimits, Parsed, Reject, parse_request, slots};
 use tokio::net::TcpStream;
 
 use super::{
+    asked::Asked,
     flow::{self, Now},
     out::Out,
     refuse,
@@ -63,7 +64,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, stream: TcpStream, peer: SocketAdd
 /// Answers a connection that is one too many, and sees that the answer is not lost to what the client sent meanwhile.
 pub(crate) async fn refuse(worker: &Rc<Worker>, stream: TcpStream, watch: Rc<Watch>) {
     let mut answer = Vec::new();
-    refuse::compose(&mut answer, 503, "too many connections", false, false);
+    refuse::compose(&mut answer, worker.clock.now(), 503, "too many connections", false, false);
     let _ = stream.try_write(&answer);
     linger(worker, &mut Socket { stream, watch }).await;
 }
@@ -131,7 +132,7 @@ impl Conn {
             return Ok(false);
         };
         let since = worker.clock.micros();
-        let asked = flow::Asked {
+        let asked = Asked {
             worker: &worker,
             config: &config,
             peer,
@@ -157,7 +158,7 @@ impl Conn {
                 let (worker, raw) = (&self.worker, &unread[..head.len]);
                 let since = worker.clock.micros();
                 self.now = worker.clock.at(since);
-                let asked = flow::Asked {
+                let asked = Asked {
                     worker,
                     config: &config,
                     peer: self.peer,
@@ -185,7 +186,14 @@ impl Conn {
     pub(crate) fn reject(&mut self, reject: Reject) {
         self.worker.counters.reject(reject.reason);
         let before = self.out.pending();
-        refuse::compose(self.out.scratch(), reject.status, reject.reason.as_str(), false, false);
+        refuse::compose(
+            self.out.scratch(),
+            self.worker.clock.now(),
+            reject.status,
+            reject.reason.as_str(),
+            false,
+            false,
+        );
         flow::log_refused(&self.worker, self.peer, reject.status, self.out.pending() - before);
     }
 
@@ -240,7 +248,14 @@ impl Conn {
         if self.at < self.buf.len() {
             self.worker.counters.header_timeouts.one();
             let before = self.out.pending();
-            refuse::compose(self.out.scratch(), 408, "the request head took too long", false, false);
+            refuse::compose(
+                self.out.scratch(),
+                self.worker.clock.now(),
+                408,
+                "the request head took too long",
+                false,
+                false,
+            );
             flow::log_refused(&self.worker, self.peer, 408, self.out.pending() - before);
         }
         false

@@ -12,8 +12,8 @@ use larder_proto::{
 
 use super::{
     answer::has_body,
+    asked::Asked,
     compose::{self, Told},
-    flow::Asked,
     lookup::Held,
     out::Out,
     refuse,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use larder_proto::http::Version;
 
-use super::{deliver::Delivered, flow::Asked};
+use super::{asked::Asked, deliver::Delivered};
 use crate::{
     access_log::{Hierarchy, Record, ResultCode, WorkerLog},
     clock::Clock,

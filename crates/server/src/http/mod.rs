@@ -6,6 +6,7 @@
 
 mod answer;
 mod ask;
+mod asked;
 mod body;
 mod bring;
 mod complete;

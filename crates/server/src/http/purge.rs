@@ -10,15 +10,16 @@
 //! `Larder-Soft-Purge: 1` makes it soft. Who may is in `[[site]] purge`; by default nobody.
 
 use larder_proto::{
-    http::{key, query},
+    http::{date, key, query},
     page::{Kind, Parts, Trailer, Verify, encode_head, view},
 };
 use larder_store::{Cursor, Keep, Put};
 
 use super::{
+    asked::Asked,
     conn::Conn,
     deliver::Delivered,
-    flow::{Asked, Route, finish},
+    flow::{Route, finish},
     lookup::PAGES,
     socket::Ended,
 };
@@ -86,14 +87,17 @@ fn answer(conn: &mut Conn, asked: &Asked<'_, '_>, status: u16, result: ResultCod
     let before = out.pending();
     let connection = if keep { "" } else { "Connection: close\r\n" };
     let kind = if json { "application/json" } else { "text/plain" };
+    let date = date::format(asked.now() / 1000);
+    let date = std::str::from_utf8(&date).unwrap_or_default();
     let head = format!(
-        "HTTP/1.1 {status} {}\r\nServer: larder\r\nContent-Type: {kind}\r\nCache-Control: no-store\r\nContent-Length: {}\r\n{connection}\r\n{body}",
+        "HTTP/1.1 {status} {}\r\nDate: {date}\r\nServer: larder\r\nContent-Type: {kind}\r\nCache-Control: no-store\r\nContent-Length: {}\r\n{connection}\r\n{body}\n",
         super::refuse::phrase(status),
-        body.len()
+        body.len() + 1
     );
     out.scratch().extend_from_slice(head.as_bytes());
     let mut delivered = Delivered::own(status, out.pending() - before);
     (delivered.result, delivered.keep) = (result, keep);
+    delivered.content_type = Some(kind.as_bytes().to_vec());
     finish(asked, &delivered)
 }
 
@@ -106,6 +110,7 @@ fn keys(asked: &Asked<'_, '_>, path: &str) -> Vec<Vec<u8>> {
         for port in [host.port.unwrap_or(0), 0] {
             let mut key = Vec::new();
             key::write_key(&mut key, scheme, host.host, port, path.as_bytes());
+            asked.write_forwarded_host(&mut key);
             // Another port is another site; 80 and 443 are how the default ones are written.
             let default = port != 0 || [None, Some(80), Some(443)].contains(&host.port);
             if default && !out.contains(&key) {

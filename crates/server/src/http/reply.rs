@@ -11,11 +11,12 @@ use tokio::sync::mpsc;
 
 use super::{
     answer::has_body,
+    asked::Asked,
     compose::{self, Told},
     deliver::{Delivered, changed_head, content_type, end_head},
     fetch::{Reply, Source},
     flight::{Follower, Piece, Tail},
-    flow::{Asked, finish},
+    flow::finish,
     out::Out,
     socket::{Ended, Socket},
 };

@@ -3,8 +3,9 @@
 use tokio::io::{AsyncWriteExt, copy_bidirectional};
 
 use super::{
+    asked::Asked,
     deliver::Delivered,
-    flow::{Asked, finish},
+    flow::finish,
     socket::{Ended, Socket},
 };
 use crate::origin;
