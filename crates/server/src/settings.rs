@@ -51,7 +51,7 @@ pub struct HttpSettings {
     pub announce: Option<String>,
     /// The pseudonym in `Via` (RFC 9110 section 7.6.3); None: no `Via` is sent.
     pub via: Option<String>,
-    /// Peers whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed; from all others these fields and `Forwarded` are
+    /// Peers whose `X-Forwarded-For`, `-Proto` and `-Host` are believed; from all others these fields and `Forwarded` are
     /// dropped.
     pub trusted_proxies: Vec<Net>,
     /// `SO_SNDBUF` of client connections in bytes; 0 leaves it to the system. Bounded so that what is in flight of a

@@ -192,7 +192,7 @@ const HTTP: &[Opt] = &[
         "trusted_proxies",
         Kind::Net,
         "",
-        "Proxies before this one whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed; `Forwarded` is passed on, `X-Forwarded-Host` becomes what `Host` says. From everyone else these fields are dropped.",
+        "Proxies before this one whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host` are believed; `Forwarded` is passed on. From everyone else these fields are dropped.",
     ),
     opt(
         "sndbuf",
