@@ -42,10 +42,11 @@ impl Gate {
         changed.notify_all();
     }
 
-    /// Waits until the gate is open. Returns after [`PATIENCE`] anyway, so that a failed test does not hang its origin.
+    /// Waits until the gate is open. Returns after twice [`PATIENCE`] anyway, so that a failed test does not hang its
+    /// origin: later than any wait of the test ends, which must not be satisfied by a gate that opened by itself.
     pub fn wait(&self) {
         let (open, changed) = &*self.0;
         let guard = open.lock().unwrap();
-        drop(changed.wait_timeout_while(guard, PATIENCE, |open| !*open).unwrap());
+        drop(changed.wait_timeout_while(guard, PATIENCE * 2, |open| !*open).unwrap());
     }
 }
