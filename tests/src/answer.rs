@@ -40,7 +40,7 @@ fn field(line: &str) -> Result<(String, String), String> {
 }
 
 /// A whole answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status line without its end, as sent.
     pub status_line: String,
@@ -56,6 +56,13 @@ pub struct Answer {
     pub chunked: bool,
     /// Interim answers (1xx) that came before it: status and fields.
     pub interim: Vec<(u16, Fields)>,
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {:?} {}", self.status_line, self.fields.0, crate::wire::excerpt(&self.body))?;
+        write!(f, " trailers {:?} chunked {} interim {:?}", self.trailers.0, self.chunked, self.interim)
+    }
 }
 
 impl Answer {

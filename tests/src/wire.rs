@@ -7,7 +7,6 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// Why no answer could be read.
-#[derive(Debug)]
 pub enum WireError {
     /// The connection ended before the first byte of an answer.
     Closed,
@@ -19,6 +18,24 @@ pub enum WireError {
     Malformed(String),
     /// The socket failed, mostly a reset.
     Io(io::Error),
+}
+
+impl std::fmt::Debug for WireError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            WireError::Closed => f.write_str("Closed"),
+            WireError::Truncated(bytes) => write!(f, "Truncated({})", excerpt(bytes)),
+            WireError::Timeout(bytes) => write!(f, "Timeout({})", excerpt(bytes)),
+            WireError::Malformed(why) => write!(f, "Malformed({why})"),
+            WireError::Io(error) => write!(f, "Io({error})"),
+        }
+    }
+}
+
+/// The start of some bytes, for messages: a failed test must not print megabytes.
+pub fn excerpt(bytes: &[u8]) -> String {
+    let start = String::from_utf8_lossy(&bytes[..bytes.len().min(300)]).into_owned();
+    format!("{} bytes: {start:?}", bytes.len())
 }
 
 /// The head of an answer, before its content.

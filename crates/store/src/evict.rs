@@ -200,17 +200,24 @@ impl Store {
     fn close_old(&self) {
         let now = self.segments.next_serial();
         let old = self.segments.count() as u64 / 4;
+        self.close(|segment| self.segments.serial(segment) + old < now);
+    }
+
+    fn close(&self, which: impl Fn(u32) -> bool) {
         for log in self.small.iter().chain(&self.main) {
-            log.close_if(&self.segments, |s| self.segments.serial(s) + old < now, &mut |s| {
-                self.sealed(log, s)
-            });
+            log.close_if(&self.segments, &which, &mut |s| self.sealed(log, s));
         }
     }
 
     /// Empties one segment of all entries but those read more than `pressure` times. False if there is none to empty.
     fn evict(&self, pressure: u32, now: Ms) -> bool {
         self.close_old();
-        let Some((kind, segment)) = self.victim() else { return false };
+        let victim = self.victim().or_else(|| {
+            // A few large values can hold all of the memory by records in segments that are still open.
+            self.close(|_| true);
+            self.victim()
+        });
+        let Some((kind, segment)) = victim else { return false };
         self.empty(segment, kind, Why::Evict(pressure), now);
         self.segments.release(segment, segment);
         true

@@ -187,6 +187,11 @@ impl Segments {
         let old = self.heat(segment).kind.swap(kind as u8, Ordering::Relaxed);
         self.kinds[usize::from(old) % KINDS.len()].fetch_sub(1, Ordering::Relaxed);
         self.kinds[kind as usize].fetch_add(1, Ordering::Relaxed);
+        if kind == Kind::Chain {
+            // Age is memory written since. Large values write little into logs: without this a log segment full of their
+            // records would stay young, and open, while everything else is evicted.
+            self.serial.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// How many segments are of a kind.

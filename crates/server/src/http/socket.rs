@@ -146,6 +146,9 @@ impl Watch {
 /// Bytes a client has to take within its patience to be given more of it: a byte a minute is no progress.
 const PROGRESS: u64 = 16 * 1024;
 
+/// Milliseconds without progress after which a client counts as stalled: what it holds of the store is counted then.
+const STALLED_AFTER: Ms = 2000;
+
 /// How long a client may take over what it is sent.
 pub(crate) struct Pace<'p> {
     clock: Clock,
@@ -321,14 +324,27 @@ impl Socket {
         match error.kind() {
             io::ErrorKind::Interrupted => Ok(()),
             io::ErrorKind::WouldBlock => {
-                self.watch.until(pace.deadline(unsent));
-                let _stalled = pace.stalled.hold(pinned).ok_or(Ended::TimedOut)?;
-                let ready = poll_fn(|cx| self.watch.guard(cx, |cx| self.stream.poll_write_ready(cx))).await;
-                self.watch.until(0);
-                ready
+                let deadline = pace.deadline(unsent);
+                let soon = pace.clock.now() + STALLED_AFTER;
+                if pinned == 0 || deadline <= soon {
+                    return self.writable(deadline).await;
+                }
+                match self.writable(soon).await {
+                    Err(Ended::TimedOut) => self.watch.forgive(),
+                    other => return other,
+                }
+                let _held = pace.stalled.hold(pinned).ok_or(Ended::TimedOut)?;
+                self.writable(deadline).await
             }
             _ => Err(error.into()),
         }
+    }
+
+    async fn writable(&self, deadline: Ms) -> Result<(), Ended> {
+        self.watch.until(deadline);
+        let ready = poll_fn(|cx| self.watch.guard(cx, |cx| self.stream.poll_write_ready(cx))).await;
+        self.watch.until(0);
+        ready
     }
 
     /// The end of the connection is not to be taken for the end of the body: it is reset.
