@@ -67,16 +67,18 @@ fn configuration(front: SocketAddr, origin: SocketAddr) -> String {
 fn welcome(front: SocketAddr, origin: SocketAddr, args: &DemoArgs) -> String {
     let server = if front.port() == 8080 { String::new() } else { format!(" --server {front}") };
     let delay = value::show_duration(args.delay);
+    // As it was called: what is printed can be pasted.
+    let program = std::env::args().next().unwrap_or_else(|| "larder".to_owned());
     let (example, live) = (articles::ARTICLES[0].slug, format!("http://{front}"));
     format!(
         "\n  A sample site that takes {delay} for every page, and Larder before it.\n\n\
          \x20 Open     {live}/            twice: the second time it comes from memory\n\
-         \x20          {live}/flaky       its origin fails every other time, its readers do not notice\n\
+         \x20          {live}/flaky       its origin fails every other time: once it was seen, nobody notices\n\
          \x20          {live}/me          private: never kept\n\
          \x20 Compare  http://{origin}/            the same site without Larder\n\n\
          \x20 Try      curl -sS -D - -o /dev/null -w '%{{time_total}} s\\n' {live}/article/{example}\n\
-         \x20          larder purge{server} {live}/article/{example}\n\
-         \x20          larder purge{server} --tag articles\n\n\
+         \x20          {program} purge{server} {live}/article/{example}\n\
+         \x20          {program} purge{server} --tag articles\n\n\
          \x20 Ctrl-C ends it.\n\n"
     )
 }

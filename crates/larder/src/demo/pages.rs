@@ -98,8 +98,8 @@ pub(super) fn article(render: &Render, article: &Article, revision: u32) -> Stri
         main,
         "</article>\n<form class=\"note\" method=\"post\" action=\"/article/{slug}/edit\">\n<p>Revision {revision}, kept for a minute. An edit makes a new one, and \
          the site tells Larder to purge the page: the next view is new, the one after that from memory again.</p>\n\
-         <button>Edit, and purge</button>\n</form>\n<p class=\"note\">By hand: <code>larder purge http://HOST/article/{slug}</code>, or everything with one tag: \
-         <code>larder purge --tag articles</code></p>",
+         <button>Edit, and purge</button>\n</form>\n<p class=\"note\">By hand: with the <code>larder purge</code> \
+         commands that were printed at the start.</p>",
         slug = article.slug,
     );
     page(render, article.title, true, &main)
