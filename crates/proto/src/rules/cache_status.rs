@@ -1,5 +1,7 @@
 //! Cache-Status (RFC 9211).
 
+use crate::http::range::write_number;
+
 /// Why a request was forwarded (RFC 9211 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forward {
@@ -118,18 +120,7 @@ fn write_int(value: i64, out: &mut Vec<u8>) {
     if value < 0 {
         out.push(b'-');
     }
-    let mut rest = value.unsigned_abs().min(MAX);
-    let mut digits = [0u8; 15];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
+    write_number(value.unsigned_abs().min(MAX), out);
 }
 
 #[cfg(test)]

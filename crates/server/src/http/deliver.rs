@@ -97,6 +97,8 @@ pub(crate) struct Delivered {
     pub(crate) result: ResultCode,
     pub(crate) hierarchy: Hierarchy,
     pub(crate) content_type: Option<Vec<u8>>,
+    /// For the log; None when nothing is logged.
+    pub(crate) cache_status: Option<Vec<u8>>,
 }
 
 impl Delivered {
@@ -110,6 +112,7 @@ impl Delivered {
             result: ResultCode::None,
             hierarchy: Hierarchy::None,
             content_type: Some(b"text/html".to_vec()),
+            cache_status: None,
         }
     }
 
@@ -171,7 +174,16 @@ pub(crate) fn entry(
         result: served.result(status),
         hierarchy: Hierarchy::None,
         content_type,
+        cache_status: logged_status(asked, &served.told().cache_status),
     })
+}
+
+/// Cache-Status as the log writes it; nothing is composed when nothing is logged.
+pub(super) fn logged_status(asked: &Asked<'_, '_>, status: &CacheStatus<'_>) -> Option<Vec<u8>> {
+    asked.worker.log.as_ref()?;
+    let mut out = Vec::with_capacity(48);
+    status.write(asked.config.settings.http.via.as_deref().unwrap_or("larder"), &mut out);
+    Some(out)
 }
 
 /// What of the representation follows the head.

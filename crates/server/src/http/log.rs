@@ -32,7 +32,7 @@ pub(crate) fn record(log: &WorkerLog, asked: &Asked<'_, '_>, delivered: &Deliver
         user: None,
         referer: head.known.referer(),
         user_agent: head.known.user_agent(),
-        cache_status: None,
+        cache_status: delivered.cache_status.as_deref(),
     });
 }
 

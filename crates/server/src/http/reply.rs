@@ -13,7 +13,7 @@ use super::{
     answer::has_body,
     asked::Asked,
     compose::{self, Told},
-    deliver::{Delivered, changed_head, content_type, end_head},
+    deliver::{Delivered, changed_head, content_type, end_head, logged_status},
     fetch::{Reply, Source},
     flight::{Follower, Piece, Tail},
     flow::finish,
@@ -115,6 +115,7 @@ fn head_of(asked: &Asked<'_, '_>, out: &mut Out, reply: &Reply) -> Delivered {
         result: if reply.collapsed { ResultCode::TcpCfHit } else { miss_code(reply) },
         hierarchy: reply.hierarchy,
         content_type: asked.worker.log.as_ref().and_then(|_| content_type(&answer.head)),
+        cache_status: logged_status(asked, &told.cache_status),
     };
     let scratch = out.scratch();
     let precondition = match &answer.meta {
