@@ -32,8 +32,8 @@ use crate::{
 const BACKLOG: i32 = 4096;
 /// Orders that may wait for a worker; an order waits for a worker at most as long as its longest task step.
 const ORDERS: usize = 16;
-/// How often expired memory is looked for, and how much of the store one look may visit (segments).
-const SWEEP: (Duration, usize) = (Duration::from_millis(100), 64);
+/// How often expired memory is looked for, and how many bytes of segments that hold some one look may go through.
+const SWEEP: (Duration, usize) = (Duration::from_millis(100), 16 << 20);
 
 /// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
