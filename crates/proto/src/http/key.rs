@@ -86,14 +86,28 @@ pub fn write_variant_key<'a>(
     nonce: u64,
     normalised_values: impl Iterator<Item = &'a [u8]>,
 ) {
+    start_variant_key(out, primary, nonce);
+    for value in normalised_values {
+        push_variant_value(out, |out| out.extend_from_slice(value));
+    }
+}
+
+/// Appends what the keys of all variants of a page begin with. Values follow by [`push_variant_value`]: so
+/// that a hit makes its key in one buffer.
+pub fn start_variant_key(out: &mut Vec<u8>, primary: &[u8], nonce: u64) {
     out.push(VARIANT);
     out.extend_from_slice(&nonce.to_be_bytes());
     write_length(primary.len(), out);
     out.extend_from_slice(primary);
-    for value in normalised_values {
-        write_length(value.len(), out);
-        out.extend_from_slice(value);
-    }
+}
+
+/// Appends one value, which `write` appends.
+pub fn push_variant_value(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    write_length(0, out);
+    write(out);
+    let length = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
 }
 
 /// The parts of a page's key, or of the page a variant's key belongs to; `None` when it is neither.

@@ -38,10 +38,10 @@ pub(super) fn place(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<Place>
     if before.is_none() && names.is_empty() {
         return Some(Place { key: keep.primary.clone(), vary: Vec::new(), marker: None });
     }
-    let (marker, new) = Marker::with(before, &names, || job.worker.nonce());
     let encoding = fields.get("content-encoding");
     let vary = keep
         .with_request(|head| variant::values(&names, &bring::request_view(head), &keep.policy, encoding))?;
+    let (marker, new) = Marker::with(before, &vary, || job.worker.nonce());
     Some(Place { key: marker.key(&keep.primary, &vary), vary, marker: new.then_some(marker) })
 }
 

@@ -30,29 +30,41 @@ pub(super) type Values = Vec<(String, Option<Vec<u8>>)>;
 pub(super) struct Marker {
     pub(super) sets: Vec<Vec<String>>,
     pub(super) nonce: u64,
+    /// Classes of codings that were stored, one bit each: no others are looked for.
+    classes: [u8; 1],
 }
+
+/// The name under which a page record lists the classes; no field is called so.
+const CLASSES: &str = "*";
 
 impl Marker {
     /// The marker under a primary key, if one is there.
     pub(super) fn load(store: &'static Store, primary: &[u8], now: Ms) -> Option<Marker> {
         let entry = store.peek(PAGES, primary, now)?;
         let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
-        (page.meta.kind == Kind::VaryMarker)
-            .then(|| Marker { sets: sets(page.vary).collect(), nonce: page.meta.nonce })
+        (page.meta.kind == Kind::VaryMarker).then(|| Marker {
+            sets: sets(page.vary).map(Set::owned).collect(),
+            nonce: page.meta.nonce,
+            classes: [stored_classes(page.vary)],
+        })
     }
 
-    /// The marker after a response with this set, and whether it differs from before.
+    /// The marker after a response with these values, and whether it differs from before.
     pub(super) fn with(
         before: Option<Marker>,
-        names: &[String],
+        values: &Values,
         nonce: impl FnOnce() -> u64,
     ) -> (Marker, bool) {
-        let mut marker = before.unwrap_or_else(|| Marker { sets: Vec::new(), nonce: nonce() });
-        if marker.sets.first().is_some_and(|first| first == names) {
+        let mut marker = before.unwrap_or_else(|| Marker { sets: Vec::new(), nonce: nonce(), classes: [0] });
+        let class = values.iter().find(|(name, _)| name == ENCODING).and_then(|(_, value)| value.as_deref());
+        let classes = marker.classes[0] | class.map_or(0, bit);
+        let names: Vec<String> = values.iter().map(|(name, _)| name.clone()).collect();
+        if marker.sets.first() == Some(&names) && classes == marker.classes[0] {
             return (marker, false);
         }
-        marker.sets.retain(|set| set != names);
-        marker.sets.insert(0, names.to_vec());
+        marker.classes = [classes];
+        marker.sets.retain(|set| *set != names);
+        marker.sets.insert(0, names);
         marker.sets.truncate(MAX_SETS);
         (marker, true)
     }
@@ -60,7 +72,7 @@ impl Marker {
     /// The form in which a page record lists the sets: each name with the number of its set.
     pub(super) fn pairs(&self) -> Vec<(&str, Option<&[u8]>)> {
         const NUMBERS: [&[u8]; MAX_SETS] = [&[0], &[1], &[2], &[3]];
-        let mut out = Vec::new();
+        let mut out: Vec<(&str, Option<&[u8]>)> = vec![(CLASSES, Some(&self.classes))];
         for (set, number) in self.sets.iter().zip(NUMBERS) {
             // A set of no fields is one empty name.
             if set.is_empty() {
@@ -73,34 +85,107 @@ impl Marker {
 
     /// The key of the variant with these values.
     pub(super) fn key(&self, primary: &[u8], values: &Values) -> Vec<u8> {
-        let names: Vec<&str> = values.iter().map(|(name, _)| name.as_str()).collect();
-        let encoding =
-            values.iter().find(|(name, _)| name == ENCODING).and_then(|(_, value)| value.as_deref());
-        let others = values.iter().filter(|(name, _)| name != ENCODING).map(|(_, value)| value.as_deref());
-        variant_key(primary, self.nonce, &names.join(","), others, encoding)
+        let mut out = Vec::with_capacity(primary.len() + 96);
+        key::start_variant_key(&mut out, primary, self.nonce);
+        push_names(&mut out, values.iter().map(|(name, _)| name.as_str()));
+        for (_, value) in values.iter().filter(|(name, _)| name != ENCODING) {
+            push_value(&mut out, value.as_deref());
+        }
+        if let Some((_, Some(class))) = values.iter().find(|(name, _)| name == ENCODING) {
+            key::push_variant_value(&mut out, |out| out.extend_from_slice(class));
+        }
+        out
+    }
+}
+
+/// One set of a marker, in place: the pairs of one number.
+#[derive(Clone, Copy)]
+struct Set<'m> {
+    pairs: Pairs<'m>,
+    number: Option<&'m [u8]>,
+}
+
+impl<'m> Set<'m> {
+    fn names(self) -> impl Iterator<Item = &'m str> {
+        let mine = move |pair: &(&'m str, Option<&'m [u8]>)| pair.1 == self.number;
+        self.pairs.take_while(mine).map(|(name, _)| name).filter(|name| !name.is_empty())
+    }
+
+    fn owned(self) -> Vec<String> {
+        self.names().map(str::to_owned).collect()
+    }
+
+    /// Starts the key of a request's variant by this set. Whether the class of a coding is still missing.
+    fn start_key(
+        self,
+        out: &mut Vec<u8>,
+        primary: &[u8],
+        nonce: u64,
+        request: &RequestView<'_>,
+        policy: &RulePolicy,
+    ) -> bool {
+        out.clear();
+        key::start_variant_key(out, primary, nonce);
+        push_names(out, self.names());
+        let mut coded = false;
+        for name in self.names() {
+            if name == ENCODING {
+                coded = true;
+            } else {
+                push_value(out, normalise(name, request, policy).as_deref());
+            }
+        }
+        coded
     }
 }
 
 /// The sets a marker lists.
-fn sets(mut pairs: Pairs<'_>) -> impl Iterator<Item = Vec<String>> {
-    let mut next = pairs.next();
+fn sets(pairs: Pairs<'_>) -> impl Iterator<Item = Set<'_>> {
+    let mut rest = pairs;
     std::iter::from_fn(move || {
-        let (_, number) = next?;
-        let mut set = Vec::new();
-        while let Some((name, of)) = next
-            && of == number
-        {
-            if !name.is_empty() {
-                set.push(name.to_owned());
+        loop {
+            let set = rest;
+            let (name, number) = rest.next()?;
+            if name == CLASSES {
+                continue;
             }
-            next = pairs.next();
+            // Skip what belongs to this set.
+            let mut after = rest;
+            while let Some((_, of)) = after.next()
+                && of == number
+            {
+                rest = after;
+            }
+            return Some(Set { pairs: set, number });
         }
-        Some(set)
     })
 }
 
-/// Calls `look` with the keys of the variants a request selects, best first, until it returns something. The first key
-/// is the one under which to wait for somebody else's fetch.
+fn stored_classes(mut pairs: Pairs<'_>) -> u8 {
+    let found = pairs.find(|(name, _)| *name == CLASSES);
+    found.and_then(|(_, value)| value?.first().copied()).unwrap_or(u8::MAX)
+}
+
+fn push_names<'n>(out: &mut Vec<u8>, names: impl Iterator<Item = &'n str>) {
+    key::push_variant_value(out, |out| {
+        for name in names {
+            out.extend_from_slice(name.as_bytes());
+            out.push(b',');
+        }
+    });
+}
+
+/// An absent field and an empty one are different selections.
+fn push_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
+    key::push_variant_value(out, |out| {
+        if let Some(value) = value {
+            out.push(b'=');
+            out.extend_from_slice(value);
+        }
+    });
+}
+
+/// Calls `look` with the keys of the variants a request selects, best first, until it returns something.
 pub(super) fn select<T>(
     primary: &[u8],
     nonce: u64,
@@ -109,27 +194,28 @@ pub(super) fn select<T>(
     policy: &RulePolicy,
     mut look: impl FnMut(&[u8]) -> Option<T>,
 ) -> Option<T> {
+    let mut key = Vec::with_capacity(primary.len() + 96);
+    let stored = stored_classes(pairs);
     for set in sets(pairs) {
-        let names = set.join(",");
-        let values: Vec<_> = set
-            .iter()
-            .filter(|name| *name != ENCODING)
-            .map(|name| normalise(name, request, policy))
-            .collect();
-        let mut try_one = |encoding: Option<&[u8]>| {
-            look(&variant_key(primary, nonce, &names, values.iter().map(Option::as_deref), encoding))
-        };
-        if !set.iter().any(|name| name == ENCODING) {
-            if let Some(found) = try_one(None) {
+        if !set.start_key(&mut key, primary, nonce, request, policy) {
+            if let Some(found) = look(&key) {
                 return Some(found);
             }
             continue;
         }
-        let codings = codings(request);
-        if let Some(found) = classes(codings).find_map(|class| try_one(Some(class))) {
+        let (codings, base) = (codings(request), key.len());
+        let mut try_class = |class: &[u8]| {
+            key.truncate(base);
+            key::push_variant_value(&mut key, |out| out.extend_from_slice(class));
+            look(&key)
+        };
+        let known = |class: &&[u8]| stored & bit(class) != 0;
+        if let Some(found) = classes(codings).filter(known).find_map(&mut try_class) {
             return Some(found);
         }
-        if let Some(found) = try_one(Some(&exactly(codings))) {
+        if stored & EXACT != 0
+            && let Some(found) = try_class(&exactly(codings))
+        {
             return Some(found);
         }
     }
@@ -144,11 +230,14 @@ pub(super) fn flight_key(
     request: &RequestView<'_>,
     policy: &RulePolicy,
 ) -> Vec<u8> {
-    let set = sets(pairs).next().unwrap_or_default();
-    let values: Vec<_> =
-        set.iter().filter(|name| *name != ENCODING).map(|name| normalise(name, request, policy)).collect();
-    let encoding = set.iter().any(|name| name == ENCODING).then(|| exactly(codings(request)));
-    variant_key(primary, nonce, &set.join(","), values.iter().map(Option::as_deref), encoding.as_deref())
+    let mut key = Vec::with_capacity(primary.len() + 96);
+    if let Some(set) = sets(pairs).next()
+        && set.start_key(&mut key, primary, nonce, request, policy)
+    {
+        let class = exactly(codings(request));
+        key::push_variant_value(&mut key, |out| out.extend_from_slice(&class));
+    }
+    key
 }
 
 /// The values by which a response to this request is selected later.
@@ -227,30 +316,27 @@ fn exactly(codings: Codings) -> Vec<u8> {
     out
 }
 
-fn variant_key<'v>(
-    primary: &[u8],
-    nonce: u64,
-    names: &str,
-    values: impl Iterator<Item = Option<&'v [u8]>>,
-    encoding: Option<&[u8]>,
-) -> Vec<u8> {
-    // An absent field and an empty one are different selections.
-    let marked =
-        |value: Option<&[u8]>| -> Vec<u8> { value.map_or_else(Vec::new, |value| [value, b"="].concat()) };
-    let parts: Vec<Vec<u8>> = std::iter::once(names.as_bytes().to_vec())
-        .chain(values.map(marked))
-        .chain(encoding.map(<[u8]>::to_vec))
-        .collect();
-    let mut out = Vec::with_capacity(primary.len() + 64);
-    key::write_variant_key(&mut out, primary, nonce, parts.iter().map(Vec::as_slice));
-    out
+/// The bit of a class in a marker.
+fn bit(class: &[u8]) -> u8 {
+    match class {
+        b"br" => 1,
+        b"zstd" => 2,
+        b"gzip" => 4,
+        b"deflate" => 8,
+        PLAIN => 16,
+        BARE => 32,
+        _ => EXACT,
+    }
 }
+
+const EXACT: u8 = 64;
 
 /// The value of a selecting field in the form that is compared.
 fn normalise(name: &str, request: &RequestView<'_>, policy: &RulePolicy) -> Option<Vec<u8>> {
     if name != "cookie" {
         return vary::normalise(name, request, &policy.cache);
     }
+    request.known.cookie()?;
     let lines: Vec<_> = request.fields.all("cookie").map(|line| policy.significant_cookies(line)).collect();
     let headers: Vec<Header<'_>> = lines
         .iter()
