@@ -67,8 +67,7 @@ pub(crate) struct Keep {
     pub(crate) ranged: bool,
     /// The answer may be stored.
     pub(crate) store: bool,
-    /// Others may be waiting: the fetch goes on without its client, and what is not for them is remembered, so that the
-    /// next ones do not wait.
+    /// Others may be waiting: what is not for them is remembered, so that the next ones do not wait.
     pub(crate) mark: bool,
 }
 
@@ -183,14 +182,18 @@ async fn send(
     interim: Option<Interim>,
 ) -> Option<Result<Response, OriginError>> {
     let origin = job.origin.clone();
-    let alone = job.keep.as_ref().is_none_or(|keep| !keep.mark);
-    match &mut job.client {
-        Some(client) if alone => tokio::select! {
-            sent = origin.send(request, interim) => Some(sent),
-            () = client.reply.closed() => None,
-        },
-        _ => Some(origin.send(request, interim).await),
+    let sending = origin.send(request, interim);
+    tokio::pin!(sending);
+    if let Some(client) = &mut job.client {
+        tokio::select! {
+            sent = &mut sending => return Some(sent),
+            () = client.reply.closed() => {}
+        }
+        if job.worker.shared.flights.abandon(&job.lead.flight) {
+            return None;
+        }
     }
+    Some(sending.await)
 }
 
 impl Job {

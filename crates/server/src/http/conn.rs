@@ -23,7 +23,7 @@ use crate::{
 /// Field lines a request head may have at the most, whatever the settings say.
 const SLOTS: usize = 256;
 /// Collected answers are sent when they reach this many bytes, even if more requests wait in the buffer.
-const BATCH: u64 = 64 * 1024;
+const BATCH: u64 = 32 * 1024;
 /// After the last answer: how much of what the client still sends is read, and for how long, so that the answer is not
 /// lost to a reset.
 const LINGER: (usize, Ms) = (256 * 1024, 2000);

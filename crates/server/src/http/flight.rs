@@ -16,7 +16,7 @@ use std::{
     future::poll_fn,
     sync::{
         Arc,
-        atomic::{AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Poll, Waker},
 };
@@ -182,6 +182,8 @@ pub(crate) struct Flight {
     alias: Mutex<Option<Box<[u8]>>>,
     /// A purge came while it was under way: see [`Purged`].
     purged: AtomicU8,
+    /// Those who joined and still wait.
+    waiting: AtomicUsize,
     /// How many tags had been purged when it began.
     since: u64,
     tags: Mutex<Vec<Box<[u8]>>>,
@@ -202,6 +204,7 @@ impl Flight {
             place: place.into(),
             alias: Mutex::default(),
             purged: AtomicU8::new(0),
+            waiting: AtomicUsize::new(0),
             since,
             tags: Mutex::default(),
             state: Mutex::default(),
@@ -220,8 +223,7 @@ impl Flight {
         waiters.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits for the news.
-    pub(crate) async fn landed(&self) -> Landing {
+    async fn landed(&self) -> Landing {
         poll_fn(|cx| {
             let mut state = self.state.lock();
             if let Some(landing) = &state.landing {
@@ -274,7 +276,28 @@ pub(crate) enum Joined {
     /// Fetch, and land the flight.
     Leader(Lead),
     /// Wait for the landing.
-    Follower(Arc<Flight>),
+    Follower(Passenger),
+}
+
+/// Somebody who joined a flight; counted for as long as this lives.
+pub(crate) struct Passenger(Arc<Flight>);
+
+impl Passenger {
+    fn board(flight: &Arc<Flight>) -> Self {
+        flight.waiting.fetch_add(1, Ordering::SeqCst);
+        Self(flight.clone())
+    }
+
+    /// Waits for the news.
+    pub(crate) async fn landed(&self) -> Landing {
+        self.0.landed().await
+    }
+}
+
+impl Drop for Passenger {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// The leader's hold on a flight: dropping it takes the flight from the table and, if nothing was landed (a task that was
@@ -322,7 +345,7 @@ impl Flights {
         let since = self.purges.load(Ordering::SeqCst);
         let mut shard = self.shard(key).lock();
         if let Some(flight) = shard.get(key) {
-            return Joined::Follower(flight.clone());
+            return Joined::Follower(Passenger::board(flight));
         }
         let flight = Flight::new(key, primary, key, since);
         shard.insert(key.into(), flight.clone());
@@ -348,6 +371,16 @@ impl Flights {
         self.remove(flight);
         *flight.alias.lock() = Some(key.into());
         self.shard(key).lock().entry(key.into()).or_insert_with(|| flight.clone());
+    }
+
+    /// Takes a flight from the table if nobody has joined it. Then nobody can any more, and it may end.
+    pub(crate) fn abandon(&self, flight: &Arc<Flight>) -> bool {
+        let mut shard = self.shard(&flight.place).lock();
+        let nobody = flight.waiting.load(Ordering::SeqCst) == 0;
+        if nobody && shard.get(&flight.place).is_some_and(|held| Arc::ptr_eq(held, flight)) {
+            shard.remove(&flight.place);
+        }
+        nobody
     }
 
     /// Takes a flight from the table: who comes now starts afresh.
