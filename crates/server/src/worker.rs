@@ -138,7 +138,7 @@ impl Worker {
         socket: &Socket,
         out: &mut Out,
         more: &[IoSlice<'_>],
-        pinned: u64,
+        pinned: &dyn Fn() -> u64,
         patience: Ms,
     ) -> Result<(), Ended> {
         let mut pace = Pace::new(self.clock, patience, &self.shared.stalled);

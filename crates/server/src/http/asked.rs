@@ -72,7 +72,7 @@ impl<'a> Asked<'a, '_> {
         socket: &Socket,
         out: &mut Out,
         more: &[IoSlice<'_>],
-        pinned: u64,
+        pinned: &dyn Fn() -> u64,
     ) -> Result<(), Ended> {
         let patience = self.config.settings.http.limits.send_timeout.as_millis() as Ms;
         self.worker.send_with(socket, out, more, pinned, patience).await

@@ -201,8 +201,9 @@ async fn follow(
     framing: Framing,
 ) -> Result<u64, Cut> {
     let mut at = 0;
+    let streaming = follower.streaming.clone();
+    let held = || streaming.written();
     loop {
-        let held = follower.streaming.written();
         let next = tokio::select! {
             biased;
             next = follower.next(at) => next,
@@ -210,11 +211,11 @@ async fn follow(
         };
         match next {
             Piece::Stored(data) => {
-                piece(socket, out, asked, framing, data, held).await?;
+                piece(socket, out, asked, framing, data, &held).await?;
                 at += data.len() as u64;
             }
             Piece::Passed(data) => {
-                piece(socket, out, asked, framing, &data, held).await?;
+                piece(socket, out, asked, framing, &data, &held).await?;
                 at += data.len() as u64;
             }
             Piece::End(trailers) => {
@@ -247,7 +248,7 @@ async fn pour(
         };
         match next {
             Some(Tail::Data(data)) => {
-                piece(socket, out, asked, framing, &data, 0).await?;
+                piece(socket, out, asked, framing, &data, &|| 0).await?;
                 at += data.len() as u64;
             }
             Some(Tail::End(trailers)) => {
@@ -270,7 +271,7 @@ async fn piece(
     asked: &Asked<'_, '_>,
     framing: Framing,
     data: &[u8],
-    pinned: u64,
+    pinned: &dyn Fn() -> u64,
 ) -> Result<(), Ended> {
     if framing == Framing::Chunked {
         chunked::write_chunk_head(data.len(), out.scratch());

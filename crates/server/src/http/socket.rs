@@ -272,17 +272,18 @@ impl Socket {
     pub(crate) async fn flush(&self, out: &mut Out, pace: &mut Pace<'_>) -> Result<u64, Ended> {
         let total = out.pending();
         while let Err(error) = out.send(|slices| self.try_send(slices)) {
-            self.writable_after(error, out.pending(), out.pinned(), pace).await?;
+            self.writable_after(error, out.pending(), &|| out.pinned(), pace).await?;
         }
         Ok(total)
     }
 
-    /// Sends all of `out` (composed bytes only) and `more` behind it. `pinned`: bytes of the store `more` holds.
+    /// Sends all of `out` (composed bytes only) and `more` behind it. `pinned`: bytes of the store held meanwhile, asked
+    /// for when the client has stalled (a fill that is followed grows).
     pub(crate) async fn send_with(
         &self,
         out: &mut Out,
         more: &[IoSlice<'_>],
-        pinned: u64,
+        pinned: &dyn Fn() -> u64,
         pace: &mut Pace<'_>,
     ) -> Result<u64, Ended> {
         let scratch = std::mem::take(out.scratch());
@@ -318,7 +319,7 @@ impl Socket {
         &self,
         error: io::Error,
         unsent: u64,
-        pinned: u64,
+        pinned: &dyn Fn() -> u64,
         pace: &mut Pace<'_>,
     ) -> Result<(), Ended> {
         match error.kind() {
@@ -326,14 +327,14 @@ impl Socket {
             io::ErrorKind::WouldBlock => {
                 let deadline = pace.deadline(unsent);
                 let soon = pace.clock.now() + STALLED_AFTER;
-                if pinned == 0 || deadline <= soon {
+                if deadline <= soon {
                     return self.writable(deadline).await;
                 }
                 match self.writable(soon).await {
                     Err(Ended::TimedOut) => self.watch.forgive(),
                     other => return other,
                 }
-                let _held = pace.stalled.hold(pinned).ok_or(Ended::TimedOut)?;
+                let _held = pace.stalled.hold(pinned()).ok_or(Ended::TimedOut)?;
                 self.writable(deadline).await
             }
             _ => Err(error.into()),
