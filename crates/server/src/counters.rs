@@ -86,11 +86,11 @@ counters! {
     stale_hits,
     /// Answered after the origin confirmed the stored page (304).
     refresh_hits,
-    /// Answered from the origin, through the cache.
+    /// Answered by the origin (or with its failure), passed requests included.
     misses,
     /// Followed another request's fetch.
     coalesced,
-    /// Went to the origin past the cache.
+    /// Sent to the origin past the cache: these are among the misses, tunnels, or failures too.
     passes,
     /// Purge requests allowed.
     purges,

@@ -1,7 +1,7 @@
 //! The task that asks the origin: judges what comes, stores what may be stored, and tells those who wait.
 //!
-//! It belongs to nobody: a client that leaves does not stop a fetch that others follow or the store wants. Only what
-//! goes past the cache ends with its client.
+//! A client that leaves does not stop a fetch that others wait for. One that nobody waits for any more ends, as long as
+//! the origin has not begun to answer; an answer that has begun goes into the store.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -283,7 +283,7 @@ fn unstored(why: NoStore) -> Unstored {
     Unstored { detail: why.as_str(), mark: !request }
 }
 
-/// A 304 (RFC 9111 section 4.3.4). None: it does not speak of the stored page.
+/// A 304 (RFC 9111 section 4.3.4). [`Verdict::Forget`]: it does not speak of the stored page.
 fn confirm(keep: &Keep, held: &Held, request: &RequestView<'_>, facts: &ResponseFacts<'_>) -> Verdict {
     let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return Verdict::Forget };
     match freshen(&page, request, facts, &keep.policy.cache) {

@@ -12,8 +12,8 @@ use crate::origin;
 
 /// Ties the client's connection to the origin's. `early` is what the client sent after its request.
 ///
-/// There is no timeout: a WebSocket may be silent for hours. The connection counts against the limits of both sides for
-/// as long as it lasts, and ends when either side closes both ways, or resets.
+/// There is no timeout: a WebSocket may be silent for hours. The connection counts against the limit of clients'
+/// connections for as long as it lasts, not against the origin's, and ends when either side closes both ways, or resets.
 pub(crate) async fn run(
     asked: &Asked<'_, '_>,
     socket: &mut Socket,
