@@ -6,7 +6,11 @@
 #![forbid(unsafe_code)]
 
 pub mod http;
+pub mod memcache;
+pub mod memcache;
 pub mod page;
+pub mod resp;
+pub mod resp;
 pub mod rules;
 
 /// Milliseconds since the UNIX epoch.

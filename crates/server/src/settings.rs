@@ -15,9 +15,11 @@ use std::{
 pub use larder_proto::http::query::Pattern;
 pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl};
 
+mod objects;
 mod patterns;
 mod rules;
 
+pub use objects::{Listen, MemcachedSettings, RedisSettings, Share, Users, WireProtocol};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret, cookies};
 pub use rules::{AnyField, CacheAction, Matcher, RequestView, Rule, RuleAction, RulePolicy};
 
@@ -34,6 +36,12 @@ pub struct Settings {
     pub sites: Vec<Arc<Site>>,
     /// None: no access log.
     pub access_log: Option<AccessLogSettings>,
+    /// The pages' part of the memory.
+    pub pages: Share,
+    /// The memcached face; None: there is none.
+    pub memcached: Option<MemcachedSettings>,
+    /// The Redis face; None: there is none.
+    pub redis: Option<RedisSettings>,
 }
 
 /// Listeners and what all sites share.

@@ -25,10 +25,8 @@ use crate::{
     access_log::{Logger, WorkerLog},
     clock::{Clock, Ms},
     counters::Counters,
-    http::{
-        compose::HitLines,
-        conn,
-        flight::Flights,
+    http::{compose::HitLines, conn, flight::Flights},
+    net::{
         out::Out,
         socket::{Ended, Pace, Socket, Stalled, Watch},
     },

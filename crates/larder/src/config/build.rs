@@ -12,7 +12,7 @@ use std::{
 use larder_server::settings::{
     AccessLogSettings, CacheAction, CookiePattern, Glob, HostPattern, HttpSettings, Limits, LogFormat,
     MAX_RULES, Matcher, Net, OriginScheme, OriginSettings, Pattern, PurgeSettings, RefreshPattern, Rule,
-    RuleAction, RulePolicy, Secret, Settings, Site, StatusTtl,
+    RuleAction, RulePolicy, Secret, Settings, Share, Site, StatusTtl,
 };
 
 use super::{
@@ -47,6 +47,9 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         http: http(&http_values)?,
         sites,
         access_log: access_log(&http_values, directory),
+        pages: Share::default(),
+        memcached: None,
+        redis: None,
     };
     doubts(root, &settings, report);
     (report.errors.len() == before).then_some(settings)

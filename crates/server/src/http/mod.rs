@@ -18,12 +18,12 @@ pub(crate) mod flight;
 mod flow;
 mod log;
 pub(crate) mod lookup;
-pub(crate) mod out;
 mod place;
 mod purge;
 mod refuse;
 mod reply;
-pub(crate) mod socket;
 mod stow;
 mod tunnel;
 mod variant;
+
+use crate::net::{out, socket};

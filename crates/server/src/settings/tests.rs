@@ -15,7 +15,16 @@ fn site(hosts: &[&str]) -> Site {
 
 fn settings(sites: Vec<Site>) -> Settings {
     let sites = sites.into_iter().map(Arc::new).collect();
-    Settings { memory: 1 << 20, threads: 1, http: HttpSettings::default(), sites, access_log: None }
+    Settings {
+        memory: 1 << 20,
+        threads: 1,
+        http: HttpSettings::default(),
+        sites,
+        access_log: None,
+        pages: super::Share::default(),
+        memcached: None,
+        redis: None,
+    }
 }
 
 #[test]

@@ -1,0 +1,1 @@
+//! The memcached face: text, meta and binary over the one store.

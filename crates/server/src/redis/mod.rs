@@ -1,0 +1,1 @@
+//! The Redis face: RESP2 and RESP3 over the one store.

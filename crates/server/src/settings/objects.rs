@@ -1,0 +1,131 @@
+//! The object faces: memcached and Redis.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use super::Secret;
+
+/// Where a face listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// An address and port; port 0 lets the system pick.
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Unix {
+        /// Its path. A socket nobody listens on is replaced.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+}
+
+/// How much of the one memory budget a namespace has for itself, and how much it may take at the most. Bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Others do not push it below this.
+    pub floor: Option<u64>,
+    /// It does not grow beyond this.
+    pub ceiling: Option<u64>,
+}
+
+/// Names and passwords that let a client in.
+pub type Users = Arc<[(String, Secret)]>;
+
+/// Which of memcached's protocols a connection may speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WireProtocol {
+    /// Told by the first byte.
+    #[default]
+    Auto,
+    /// Text and meta.
+    Ascii,
+    /// Binary.
+    Binary,
+}
+
+/// The memcached face. None in [`super::Settings`]: there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemcachedSettings {
+    /// Where it listens.
+    pub listen: Vec<Listen>,
+    /// UDP addresses; none by default.
+    pub udp: Vec<SocketAddr>,
+    /// Largest value in bytes, 1 KiB to 1 GiB.
+    pub item_size: u64,
+    /// Client connections at once over all threads.
+    pub connections: usize,
+    /// Above that: true, a connection is told so and closed; false, it waits in the listener's queue.
+    pub connections_fast: bool,
+    /// A connection without a command for so long is closed; 0: never.
+    pub idle_timeout: Duration,
+    /// A client that takes nothing of its answers for so long is closed.
+    pub send_timeout: Duration,
+    /// Protocols spoken.
+    pub protocol: WireProtocol,
+    /// ASCII authentication: a `set` with "user password" must come first. Not with UDP, not with binary.
+    pub auth: Option<Users>,
+    /// SASL PLAIN in the binary protocol; text commands are refused then.
+    pub sasl: Option<Users>,
+    /// `cas unique` values are kept and given.
+    pub cas: bool,
+    /// `flush_all` is allowed.
+    pub flush_all: bool,
+    /// `stats cachedump`, `lru_crawler metadump` and `mgdump` are allowed.
+    pub dump: bool,
+    /// `watch` is allowed.
+    pub watch: bool,
+    /// `shutdown` is allowed.
+    pub shutdown: bool,
+    /// A full memory refuses new items instead of evicting old ones.
+    pub no_evictions: bool,
+    /// Splits keys into prefix and rest for `stats detail`.
+    pub prefix_delimiter: u8,
+    /// `stats detail` is on from the start.
+    pub detail: bool,
+    /// Bytes per watcher that may wait to be sent; what comes beyond is skipped and counted.
+    pub watcher_buffer: usize,
+    /// Commands of one connection taken up before others get their turn (`-R`).
+    pub requests_per_event: usize,
+    /// Connections the kernel keeps waiting per listener.
+    pub backlog: i32,
+    /// 0 to 3, as `-v`.
+    pub verbosity: u8,
+    /// Its part of the memory.
+    pub share: Share,
+}
+
+/// The Redis face. None in [`super::Settings`]: there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedisSettings {
+    /// Where it listens.
+    pub listen: Vec<Listen>,
+    /// Numbered databases, 1 to 16.
+    pub databases: usize,
+    /// Largest value in bytes.
+    pub item_size: u64,
+    /// Largest bulk string a client may send, in bytes (Redis: proto-max-bulk-len).
+    pub bulk: u64,
+    /// Client connections at once over all threads.
+    pub connections: usize,
+    /// A connection without a command for so long is closed; 0: never.
+    pub idle_timeout: Duration,
+    /// A client that takes nothing of its answers for so long is closed.
+    pub send_timeout: Duration,
+    /// Bytes that may wait for a subscriber before it is closed (Redis: client-output-buffer-limit pubsub).
+    pub subscriber_buffer: usize,
+    /// The password of the user `default` (Redis: requirepass).
+    pub password: Option<Secret>,
+    /// Further users; each may do everything.
+    pub users: Option<Users>,
+    /// Without a password, only this machine may connect.
+    pub protected: bool,
+    /// Database 0 is the memcached face's namespace: each reads what the other wrote.
+    pub share_memcached: bool,
+    /// A full memory refuses new items instead of evicting old ones (Redis: maxmemory-policy noeviction).
+    pub no_evictions: bool,
+    /// Commands slower than so many microseconds go to the slow log; None: none do.
+    pub slowlog_micros: Option<u64>,
+    /// Connections the kernel keeps waiting per listener.
+    pub backlog: i32,
+    /// Its part of the memory, all databases together.
+    pub share: Share,
+}
