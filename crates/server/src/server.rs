@@ -76,6 +76,20 @@ pub enum ReloadError {
     Fixed(&'static str),
 }
 
+/// Asks the process to stop, as if it had got SIGTERM: for clients that may (memcached's `shutdown`, Redis's SHUTDOWN).
+///
+/// A signal, as the program waits for signals anyway: there is one way to stop, and it drains.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StopHandle;
+
+impl StopHandle {
+    /// Asks. What was received is still answered, then connections are closed.
+    pub(crate) fn ask(self) {
+        // The signal to the own process needs no permission and cannot fail while the process lives.
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
+    }
+}
+
 /// A running server.
 pub struct Server {
     shared: Arc<Shared>,

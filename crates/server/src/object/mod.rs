@@ -36,6 +36,39 @@ pub(crate) trait Session {
     /// Takes up the next command, or goes on with a long one. `now`: read once for all commands of a batch.
     fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn;
 
-    /// The batch was sent: `micros` from when its bytes were there until the system had taken the answers.
-    fn sent(&mut self, micros: u64);
+    /// A batch was answered: the system has taken the answers.
+    fn sent(&mut self, batch: Sent);
 }
+
+/// What one batch of commands was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// Microseconds from when its bytes were there until the system had taken the answers.
+    pub(crate) micros: u64,
+    /// Bytes received for it.
+    pub(crate) received: u64,
+    /// Bytes of answers, mail from others included.
+    pub(crate) written: u64,
+}
+
+/// What a face lets its clients do. Copied to each worker, and anew by a reload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Client connections at once, over all workers.
+    pub(crate) connections: usize,
+    /// Above that: true, a connection is told so and closed; false, it waits in the listener's queue.
+    pub(crate) connections_fast: bool,
+    /// A connection without a command for so long is closed; 0: never.
+    pub(crate) idle: Ms,
+    /// A client that takes nothing of its answers for so long is closed.
+    pub(crate) send: Ms,
+    /// Commands of one connection taken up before others get their turn. The loop does not go below
+    /// [`COMMANDS`]: a batch is worth one write.
+    pub(crate) commands: usize,
+    /// Connections the kernel keeps waiting per listener. Fixed while running.
+    pub(crate) backlog: i32,
+}
+
+/// The least [`Limits::commands`] that is honoured: a pipeline of 64 is to be one write, and a turn of 256 commands
+/// takes a fraction of a millisecond.
+pub(crate) const COMMANDS: usize = 256;
