@@ -50,19 +50,23 @@ impl Counters {
     }
 }
 
+/// Declares what one worker of a face counts: a struct of [`Counter`]s on lines of its own, their names and their
+/// values in one order. `with` adds fields that are not plain counters.
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What one worker counted since it started.
+    (
+        $(#[$about:meta])* $type:ident { $($(#[$doc:meta])* $name:ident,)* }
+        $(with { $($(#[$more_doc:meta])* $more:ident: $more_type:ty,)* })?
+    ) => {
+        $(#[$about])*
         #[derive(Debug, Default)]
         #[repr(align(128))]
-        pub struct Counters {
-            $($(#[$doc])* pub $name: Counter,)*
-            /// Rejected requests by reason, in the order of [`RejectReason::index`].
-            pub reasons: Reasons,
+        pub struct $type {
+            $($(#[$doc])* pub $name: $crate::counters::Counter,)*
+            $($($(#[$more_doc])* pub $more: $more_type,)*)?
         }
 
-        impl Counters {
-            /// Every counter's name, in the order of [`Counters::values`].
+        impl $type {
+            /// Every counter's name, in the order of `values`.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name),)*];
 
             /// Every counter's value now.
@@ -72,52 +76,60 @@ macro_rules! counters {
         }
     };
 }
+pub(crate) use counters;
 
 counters! {
-    /// Connections accepted.
-    connections,
-    /// Connections refused because `limits.connections` was reached.
-    refused_connections,
-    /// Requests answered, refused ones included.
-    requests,
-    /// Answered from the store, fresh.
-    hits,
-    /// Answered from the store, stale: while a refresh runs, or because the origin failed.
-    stale_hits,
-    /// Answered after the origin confirmed the stored page (304).
-    refresh_hits,
-    /// Answered by the origin (or with its failure), passed requests included.
-    misses,
-    /// Followed another request's fetch.
-    coalesced,
-    /// Sent to the origin past the cache: these are among the misses, tunnels, or failures too.
-    passes,
-    /// Purge requests allowed.
-    purges,
-    /// Purge requests refused.
-    purges_denied,
-    /// Requests answered with an error of our own making: no such site, loops, nothing stored and only that wanted.
-    refused,
-    /// Requests refused for their syntax or size (400, 413, 414, 417, 431, 501, 505).
-    rejected,
-    /// Connections closed because a request head did not arrive in time.
-    header_timeouts,
-    /// Connections closed because a request body stopped arriving.
-    body_timeouts,
-    /// Connections closed because the client stopped reading.
-    send_timeouts,
-    /// Answers that could not be completed because the origin broke off.
-    truncated,
-    /// Fetches that failed before a response head.
-    origin_failures,
-    /// Pages stored.
-    stored,
-    /// Pages not stored because the store was full or the page too large.
-    store_refused,
-    /// Tunnels opened (Upgrade).
-    tunnels,
-    /// Bytes received from clients.
-    bytes_in,
-    /// Bytes sent to clients.
-    bytes_out,
+    /// What one worker counted since it started.
+    Counters {
+        /// Connections accepted.
+        connections,
+        /// Connections refused because `limits.connections` was reached.
+        refused_connections,
+        /// Requests answered, refused ones included.
+        requests,
+        /// Answered from the store, fresh.
+        hits,
+        /// Answered from the store, stale: while a refresh runs, or because the origin failed.
+        stale_hits,
+        /// Answered after the origin confirmed the stored page (304).
+        refresh_hits,
+        /// Answered by the origin (or with its failure), passed requests included.
+        misses,
+        /// Followed another request's fetch.
+        coalesced,
+        /// Sent to the origin past the cache: these are among the misses, tunnels, or failures too.
+        passes,
+        /// Purge requests allowed.
+        purges,
+        /// Purge requests refused.
+        purges_denied,
+        /// Requests answered with an error of our own making: no such site, loops, nothing stored and only that wanted.
+        refused,
+        /// Requests refused for their syntax or size (400, 413, 414, 417, 431, 501, 505).
+        rejected,
+        /// Connections closed because a request head did not arrive in time.
+        header_timeouts,
+        /// Connections closed because a request body stopped arriving.
+        body_timeouts,
+        /// Connections closed because the client stopped reading.
+        send_timeouts,
+        /// Answers that could not be completed because the origin broke off.
+        truncated,
+        /// Fetches that failed before a response head.
+        origin_failures,
+        /// Pages stored.
+        stored,
+        /// Pages not stored because the store was full or the page too large.
+        store_refused,
+        /// Tunnels opened (Upgrade).
+        tunnels,
+        /// Bytes received from clients.
+        bytes_in,
+        /// Bytes sent to clients.
+        bytes_out,
+    }
+    with {
+        /// Rejected requests by reason, in the order of [`RejectReason::index`].
+        reasons: Reasons,
+    }
 }
