@@ -1,0 +1,1 @@
+//! From a command's name to its function.
