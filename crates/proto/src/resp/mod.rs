@@ -1,1 +1,17 @@
 //! RESP2 and RESP3, the language of Redis. Bytes in, commands out; replies in, bytes out. No I/O.
+//!
+//! | file | what |
+//! |---|---|
+//! | `decode.rs`, `inline.rs`, `args.rs` | received bytes into commands |
+//! | `reply.rs` | replies into bytes |
+//! | `number.rs` | integers and doubles as Redis reads and writes them |
+
+mod args;
+mod decode;
+mod inline;
+pub mod number;
+mod reply;
+
+pub use args::{Args, Owned, Span};
+pub use decode::{Decoder, Limits, MAX_ARGS, MAX_LINE, Step};
+pub use reply::{Reply, Version};
