@@ -1,3 +1,196 @@
 //! The memcached face: text, meta and binary over the one store.
+//!
+//! | file | what |
+//! |---|---|
+//! | `session.rs` | one client's conversation: which protocol, which state, one command at a time |
+//! | `incoming.rs` | data blocks: from the received bytes in one copy, or as they arrive |
+//! | `ops.rs` | what commands do to the store, for all protocols |
+//! | `text/`, `meta/` | commands of the text and meta protocols carried out and answered |
+//! | `counters.rs` | what a worker counts |
+//!
+//! One [`Shared`] per process, one [`Face`] per worker, one [`Session`] per client.
 
 pub(crate) mod counters;
+pub(crate) mod ops;
+pub(crate) mod session;
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use larder_store::{Namespace, Store};
+use parking_lot::RwLock;
+
+pub(crate) use counters::Counters;
+pub(crate) use session::Session;
+
+use crate::{
+    clock::Ms,
+    object::{Client, Clients, Limits},
+    server::StopHandle,
+    settings::MemcachedSettings,
+};
+
+/// The namespace of memcached's items in the store.
+pub(crate) const OBJECTS: Namespace = Namespace(1);
+
+/// What a connection too many is told.
+const REFUSAL: &[u8] = b"ERROR Too many open connections\r\n";
+
+/// What all workers share.
+pub(crate) struct Shared {
+    pub(crate) store: &'static Store,
+    settings: RwLock<Arc<MemcachedSettings>>,
+    /// Counts the reloads, so that a worker sees at one look whether its copy is the present one.
+    reloads: AtomicU64,
+    pub(crate) clients: Clients,
+    /// When everything stored before is to be gone (`flush_all <delay>`); 0: no such time.
+    flush_at: AtomicU64,
+    /// Somebody watches (`watch`): looked at before a command tells watchers anything.
+    pub(crate) watching: AtomicBool,
+    /// When the process started.
+    pub(crate) started: Ms,
+    /// What each worker counted.
+    pub(crate) counters: Box<[Arc<Counters>]>,
+    /// Asks the process to end (`shutdown`).
+    pub(crate) stop: StopHandle,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        settings: MemcachedSettings,
+        store: &'static Store,
+        now: Ms,
+        workers: usize,
+    ) -> Arc<Shared> {
+        Arc::new(Shared {
+            store,
+            settings: RwLock::new(Arc::new(settings)),
+            reloads: AtomicU64::new(0),
+            clients: Clients::default(),
+            flush_at: AtomicU64::new(0),
+            watching: AtomicBool::new(false),
+            started: now,
+            counters: (0..workers).map(|_| Arc::default()).collect(),
+            stop: StopHandle,
+        })
+    }
+
+    /// The settings as they are now.
+    pub(crate) fn settings(&self) -> Arc<MemcachedSettings> {
+        self.settings.read().clone()
+    }
+
+    /// New settings: every command from now on follows them.
+    pub(crate) fn reload(&self, settings: MemcachedSettings) {
+        *self.settings.write() = Arc::new(settings);
+        self.reloads.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        let settings = self.settings();
+        Limits {
+            connections: settings.connections,
+            connections_fast: settings.connections_fast,
+            idle: settings.idle_timeout.as_millis() as Ms,
+            send: settings.send_timeout.as_millis() as Ms,
+            commands: settings.requests_per_event,
+            backlog: settings.backlog,
+        }
+    }
+
+    /// What a connection too many is told.
+    pub(crate) fn refusal(&self) -> &'static [u8] {
+        REFUSAL
+    }
+
+    /// Everything stored so far is gone at `at`; what was planned before is not any more.
+    pub(crate) fn flush_at(&self, at: Ms) {
+        self.flush_at.store(at, Ordering::Release);
+    }
+
+    /// Flushes when the time for it has come. One thread does it.
+    #[inline]
+    pub(crate) fn flush_due(&self, now: Ms) {
+        let at = self.flush_at.load(Ordering::Acquire);
+        if at != 0 && at <= now {
+            self.flush_now(at, now);
+        }
+    }
+
+    #[cold]
+    fn flush_now(&self, at: Ms, now: Ms) {
+        if self.flush_at.compare_exchange(at, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            self.store.flush(OBJECTS, now);
+        }
+    }
+}
+
+/// One worker's view of the face.
+pub(crate) struct Face {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) store: &'static Store,
+    /// This worker's, written by it alone.
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) worker: usize,
+    settings: RefCell<Arc<MemcachedSettings>>,
+    reloads: Cell<u64>,
+    /// `settings.cas`, where every answer with a version looks.
+    pub(crate) cas: Cell<bool>,
+    /// `settings.item_size`, where every store command looks.
+    pub(crate) item_size: Cell<u64>,
+}
+
+impl Face {
+    pub(crate) fn new(shared: &Arc<Shared>, worker: usize) -> Rc<Face> {
+        let settings = shared.settings();
+        Rc::new(Face {
+            shared: shared.clone(),
+            store: shared.store,
+            counters: shared.counters.get(worker).cloned().unwrap_or_default(),
+            worker,
+            reloads: Cell::new(shared.reloads.load(Ordering::Acquire)),
+            cas: Cell::new(settings.cas),
+            item_size: Cell::new(settings.item_size),
+            settings: RefCell::new(settings),
+        })
+    }
+
+    pub(crate) fn session(self: &Rc<Face>, client: Arc<Client>) -> Session {
+        Session::new(self.clone(), client)
+    }
+
+    /// The settings as of this command.
+    pub(crate) fn settings(&self) -> Arc<MemcachedSettings> {
+        self.settings.borrow().clone()
+    }
+
+    /// Before every command: new settings, and a flush whose time has come.
+    #[inline]
+    pub(crate) fn refresh(&self, now: Ms) {
+        if self.shared.reloads.load(Ordering::Relaxed) != self.reloads.get() {
+            self.take_settings();
+        }
+        self.shared.flush_due(now);
+    }
+
+    #[cold]
+    fn take_settings(&self) {
+        self.reloads.set(self.shared.reloads.load(Ordering::Acquire));
+        let settings = self.shared.settings();
+        self.cas.set(settings.cas);
+        self.item_size.set(settings.item_size);
+        *self.settings.borrow_mut() = settings;
+    }
+
+    /// Does anybody watch?
+    #[inline]
+    pub(crate) fn watching(&self) -> bool {
+        self.shared.watching.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,1 @@
+//! Lines, words and numbers as memcached reads them.
