@@ -251,6 +251,7 @@ fn open_store(settings: &Settings) -> Result<&'static Store, StartError> {
         policy: Policy::S3Fifo,
         seed: random(),
         threads: settings.threads + 1,
+        ..Options::default()
     };
     let store = Store::open(options)
         .map_err(|error| StartError::Memory { bytes: settings.memory, reason: error.to_string() })?;

@@ -1,47 +1,71 @@
 //! What a reader holds: an entry whose bytes stay where they are.
 
+use crate::hash::Hash;
 use crate::held::Held;
 use crate::index::Seen;
 use crate::item::{Record, Word};
 use crate::stats::Count;
 use crate::store::Store;
-use crate::types::{EntryInfo, Ms, Namespace};
+use crate::types::{EntryInfo, Ms, NAMESPACES, Namespace};
 
 /// An entry found by [`Store::get`]: pinned, so that its bytes stay where they are until this is dropped, on any thread.
 /// Holding one never blocks the eviction of others.
 #[derive(Debug)]
 pub struct Entry<'s> {
+    store: &'s Store,
     held: Held<'s>,
-    /// As it was before this read left its traces.
+    hash: Hash,
+    /// These two as they were when it was found, before this read left its traces.
     word: Word,
+    expires: Option<Ms>,
 }
 
 impl Store {
     /// Finds an entry, counts a hit or a miss, and notes the read. Takes no lock.
     #[inline]
     pub fn get<'s>(&'s self, ns: Namespace, key: &[u8], now: Ms) -> Option<Entry<'s>> {
-        let entry = self.peek(ns, key, now);
-        match &entry {
-            Some(e) => {
-                e.record().note_read(e.word, now);
-                self.stats.add(ns, Count::Hits, 1);
-            }
-            None if self.hash(ns, key).is_ok() => self.stats.add(ns, Count::Misses, 1),
-            None => {}
-        }
-        entry
+        self.get_hinted(self.hint(ns, key), ns, key, now)
     }
 
     /// Finds an entry without leaving any trace.
     #[inline]
     pub fn peek<'s>(&'s self, ns: Namespace, key: &[u8], now: Ms) -> Option<Entry<'s>> {
-        let hash = self.hash(ns, key).ok()?;
-        let found = self.index.find(&self.segments, hash, |slot, value, loc| {
+        self.peek_hashed(self.hash(ns, key).ok()?, ns, key, now)
+    }
+
+    /// What `get` does beyond [`Store::peek`] when it finds an entry: the hit is counted and the read noted.
+    #[inline]
+    pub fn bump(&self, entry: &Entry<'_>, now: Ms) {
+        let record = entry.record();
+        record.note_read(entry.word, now);
+        self.stats.add(record.ns(), Count::Hits, 1);
+    }
+
+    /// What `get` does beyond [`Store::peek`] when it finds nothing.
+    pub fn count_miss(&self, ns: Namespace) {
+        if usize::from(ns.0) < NAMESPACES {
+            self.stats.add(ns, Count::Misses, 1);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn peek_hashed<'s>(
+        &'s self,
+        hash: Hash,
+        ns: Namespace,
+        key: &[u8],
+        now: Ms,
+    ) -> Option<Entry<'s>> {
+        let held = self.index.find(&self.segments, hash, |slot, value, loc| {
             let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else { return Seen::Changed };
             if held.record().is(ns, key) { Seen::Yes(held) } else { Seen::No }
         })?;
-        let word = found.record().word();
-        Some(Entry { held: found, word }).filter(|e| !self.outdated(&e.record(), now))
+        let record = held.record();
+        let (word, expires) = (record.word(), record.expires());
+        if expires.is_some_and(|t| t <= now) || self.is_flushed(&record) {
+            return None;
+        }
+        Some(Entry { store: self, held, hash, word, expires })
     }
 }
 
@@ -52,6 +76,15 @@ impl Entry<'_> {
 
     pub(crate) fn word(&self) -> Word {
         self.word
+    }
+
+    pub(crate) fn hash(&self) -> Hash {
+        self.hash
+    }
+
+    /// Is `record` what this entry was read from, wherever it lies now, and was its expiry not changed since?
+    pub(crate) fn is_still(&self, record: &Record<'_>) -> bool {
+        record.origin() == self.record().origin() && record.expires() == self.expires
     }
 
     /// Bytes of the whole value.
@@ -99,10 +132,10 @@ impl Entry<'_> {
 
     /// When it stops being there.
     pub fn expires(&self) -> Option<Ms> {
-        self.record().expires()
+        self.expires
     }
 
-    /// Unique per write of the store; the same as long as nobody writes the entry.
+    /// What its writer chose, or unique per write of the store; the same as long as nobody writes the entry.
     #[inline]
     pub fn version(&self) -> u64 {
         self.record().version()
@@ -124,9 +157,22 @@ impl Entry<'_> {
         self.word.stale()
     }
 
+    /// Claims the entry: true for the first caller since it was written, false for all others. Nothing but another write of
+    /// the entry clears it. Takes a lock.
+    pub fn claim(&self) -> bool {
+        self.store.claim(self)
+    }
+
+    /// Was it claimed when it was found?
+    #[inline]
+    pub fn claimed(&self) -> bool {
+        self.word.claimed()
+    }
+
     /// All of the above at once.
     pub fn info(&self) -> EntryInfo {
         let (last_access, fetched) = (self.last_access(), self.fetched());
-        EntryInfo { last_access, fetched, stale: self.stale(), ..self.record().info() }
+        let (stale, claimed) = (self.stale(), self.claimed());
+        EntryInfo { last_access, fetched, stale, claimed, expires: self.expires, ..self.record().info() }
     }
 }

@@ -17,7 +17,7 @@
 use crate::hash::Hash;
 use crate::held::{self, Hold};
 use crate::index::Seen;
-use crate::item::{Record, STALE};
+use crate::item::{CLAIMED, Record, STALE};
 use crate::log::{Log, Outcome, Space};
 use crate::segment::Kind;
 use crate::store::{Gone, Store};
@@ -274,7 +274,7 @@ impl Store {
             if record.expires() != draft.expires {
                 return false;
             }
-            draft.word |= record.word().0 & STALE;
+            draft.word |= record.word().0 & (STALE | CLAIMED);
             draft.write(&self.segments, &mut space, now, &[record.local()]);
             locked.replace(place, space.loc());
             self.moved(record, kind, to, draft.size(now), space.segment());

@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use crate::segment::Kind;
 use crate::staging::{self, Run};
 use crate::store::Store;
-use crate::types::{FillOptions, FillState, Ms, Namespace, PutError};
+use crate::types::{FillOptions, FillState, Ms, Namespace, Put, PutError};
 use crate::write::{If, Request};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
@@ -258,14 +258,30 @@ impl<'s> Fill<'s> {
     /// # Errors
     /// `TooLarge`, `Full`: nothing is stored (followers still get every byte written).
     pub fn commit(self, expires: Option<Ms>, now: Ms) -> Result<u64, PutError> {
+        let put =
+            Put { flags: self.options.flags, expires: expires.or(self.options.expires), ..Put::default() };
+        self.commit_put(put, If::Always, now)
+    }
+
+    /// [`Fill::commit`] with everything a write can have: `put` says flags, expiry, version, stale and, unless there are none,
+    /// the tags; its value is ignored, as are the flags and the expiry of [`FillOptions`].
+    ///
+    /// # Errors
+    /// As [`Store::put`]: nothing is stored (followers still get every byte written).
+    pub fn commit_put(mut self, put: Put<'_>, condition: If<'_, '_>, now: Ms) -> Result<u64, PutError> {
         let hash = self.store().hash(self.ns, &self.key)?;
+        if !put.tags.is_empty() {
+            self.set_tags(put.tags);
+        }
         if self.too_many_tags {
             return Err(PutError::TooLarge);
         }
-        let (key, tags) = (self.key.clone(), self.tags.clone());
-        let expires = expires.or(self.options.expires);
-        let (ns, flags, condition) = (self.ns, self.options.flags, If::Always);
-        self.commit_request(&Request { ns, key: &key, hash, flags, expires, tags: &tags, condition, now })
+        let (key, tags) = (std::mem::take(&mut self.key), std::mem::take(&mut self.tags));
+        let Put { flags, expires, version, stale, .. } = put;
+        let ns = self.ns;
+        let request =
+            Request { ns, key: &key, hash, flags, expires, tags: &tags, version, stale, condition, now };
+        self.commit_request(&request)
     }
 
     pub(crate) fn commit_request(mut self, request: &Request<'_>) -> Result<u64, PutError> {

@@ -14,7 +14,6 @@ use std::sync::atomic::AtomicU64;
 /// A pinned record: stays where it is until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held<'s> {
-    segments: &'s Segments,
     record: Record<'s>,
     _pin: Pin<'s>,
     /// The first middle piece stands for all of them.
@@ -39,7 +38,7 @@ impl<'s> Held<'s> {
             Some(first) => Some(segments.pins.pin_if(first, slot, value)?),
             None => None,
         };
-        Some(Held { segments, record, _pin: pin, _anchor: anchor })
+        Some(Held { record, _pin: pin, _anchor: anchor })
     }
 
     /// Pins a linked record under the lock of its stripe.
@@ -48,7 +47,7 @@ impl<'s> Held<'s> {
         // SAFETY: linked and locked now, so whoever reuses the segment will find the pin first.
         let record = unsafe { Record::at(segments, loc) };
         let anchor = record.piece(0).map(|first| segments.pins.pin(first));
-        Held { segments, record, _pin: pin, _anchor: anchor }
+        Held { record, _pin: pin, _anchor: anchor }
     }
 
     #[inline]
@@ -68,13 +67,14 @@ impl<'s> Held<'s> {
         if within >= middle {
             return local[head..].get((within - middle) as usize..).unwrap_or_default();
         }
-        let size = self.segments.size() as u64;
+        let segments = record.segments();
+        let size = segments.size() as u64;
         let Some(piece) = record.piece((within / size) as usize) else { return &[] };
         let from = within % size;
         let len = (size - from).min(middle - within);
         // SAFETY: the pieces belong to the record, are never written after its commit, and are not reused before the
         // anchor's pin is dropped.
-        unsafe { self.segments.map.bytes(self.segments.start(piece) + from as usize, len as usize) }
+        unsafe { segments.map.bytes(segments.start(piece) + from as usize, len as usize) }
     }
 }
 

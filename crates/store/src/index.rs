@@ -178,9 +178,42 @@ impl Index {
 
     #[inline]
     fn bucket<'a>(&self, segments: &'a Segments, stripe: usize, bucket: usize) -> &'a Bucket {
+        segments.map.bucket(self.bucket_at(segments, stripe, bucket))
+    }
+
+    #[inline]
+    fn bucket_at(&self, segments: &Segments, stripe: usize, bucket: usize) -> usize {
         let page = self.pages[bucket >> self.local_bits].load(Ordering::Acquire) - 1;
         let within = stripe << self.local_bits | (bucket & ((1 << self.local_bits) - 1));
-        segments.map.bucket(segments.start(page) + within * BUCKET)
+        segments.start(page) + within * BUCKET
+    }
+
+    /// Has the home bucket of a hash brought near.
+    #[inline]
+    pub(crate) fn prefetch(&self, segments: &Segments, hash: Hash) {
+        let (stripe, tag) = self.split(hash);
+        let layout = self.stripes[stripe].layout.0.load(Ordering::Relaxed);
+        let (bucket, _) = place_in(layout, tag);
+        segments.map.prefetch(self.bucket_at(segments, stripe, bucket));
+    }
+
+    /// Has the records brought near that slots of the home bucket lead to, two lines of each (there is seldom more than
+    /// one with the tag).
+    #[inline]
+    pub(crate) fn prefetch_record(&self, segments: &Segments, hash: Hash) {
+        let (stripe, tag) = self.split(hash);
+        let layout = self.stripes[stripe].layout.0.load(Ordering::Relaxed);
+        let (bucket, _) = place_in(layout, tag);
+        for slot in self.bucket(segments, stripe, bucket) {
+            let value = slot.load(Ordering::Relaxed);
+            if tag_of(value) == tag && value & SLOT != 0 {
+                let at = segments.at(loc_of(value));
+                segments.map.prefetch(at);
+                segments.map.prefetch(
+                    (at + BUCKET).min(segments.start(loc_of(value).segment()) + segments.size() - 1),
+                );
+            }
+        }
     }
 
     /// Shows every slot with the key's tag to `f` until it says yes. Takes no lock.

@@ -1,15 +1,18 @@
 //! Records: how an entry lies in a segment.
 //!
 //! ```text
-//! 0   u32  namespace 4 | shape 4 | key length 8 | value length 16     (namespace 15: a gap of so many words)
-//! 4   u32  frequency 2 | fetched 1 | stale 1 | last access, seconds 28   changes while linked
+//! 0   u32  namespace 5 | shape 4 | key length 8 | value length 15     (namespace 31: a gap of so many words)
+//! 4   u32  last access, seconds 27 | claimed 1 | stale 1 | fetched 1 | frequency 2   changes while linked
 //!     u32  E  expiry in ms on the segment's clock                        changes while linked
 //!     u32  F  the client's flags
-//!     u64  V  version, once a record has been moved (else: serial of the segment and offset)
-//!     32 B X  u16 key length, u16 tags, u32 middle pieces, u32 local length, u32 head length, u64 whole length, u64 expiry
+//!     u64  V  origin, once a record has been moved (else: serial of the segment and offset)
+//!     32 B X  u16 key length, u16 tags (top bit: C is there), u32 middle pieces, u32 local length, u32 head length,
+//!             u64 whole length, u64 expiry
+//!     u64  C  the version its writer chose (else: the origin)
 //!             then the tags (u64 each) and the middle pieces (segments, u32 each)
 //!     key, then the value's local bytes: head, tail. Middle pieces lie between them, a segment each.
 //! ```
+//! The origin says where and when an entry was written: no two writes have the same, and a flush compares it.
 //! E, F, V, X are there only when needed, so that a small entry has 8 bytes of header. Records start at multiples of four.
 
 use crate::log::Space;
@@ -21,7 +24,14 @@ const E: u32 = 1;
 const F: u32 = 2;
 const V: u32 = 4;
 const X: u32 = 8;
-const GAP: u32 = 15;
+const GAP: u32 = 31;
+const NS_SHIFT: u32 = 27;
+const SHAPE_SHIFT: u32 = 23;
+const KEY_SHIFT: u32 = 15;
+/// Longest value in the short form.
+const SHORT_VALUE: usize = (1 << KEY_SHIFT) - 1;
+/// Among X's tags: a chosen version follows.
+const CHOSEN: usize = 1 << 15;
 const X_SIZE: usize = 32;
 /// E when the entry never expires (it once did).
 const NEVER: u32 = u32::MAX;
@@ -30,19 +40,22 @@ const FREQUENCY: u32 = 3;
 const FETCHED: u32 = 4;
 /// In the changing word: marked stale.
 pub(crate) const STALE: u32 = 8;
-const SECONDS: u32 = 28;
+/// In the changing word: somebody has claimed it.
+pub(crate) const CLAIMED: u32 = 16;
+/// Bits below the seconds.
+const LOW: u32 = 5;
 
 /// Most bytes a header takes, tags and middle pieces apart.
-pub(crate) const MAX_HEADER: usize = 8 + 4 + 4 + 8 + X_SIZE;
+pub(crate) const MAX_HEADER: usize = 8 + 4 + 4 + 8 + X_SIZE + 8;
 
 /// The words of a gap of `len` bytes that a walk needs.
 pub(crate) fn pad(len: usize) -> [u8; 4] {
-    (GAP << 28 | (len / 4) as u32).to_ne_bytes()
+    (GAP << NS_SHIFT | (len / 4) as u32).to_ne_bytes()
 }
 
 /// The changing word of a new record.
 pub(crate) fn fresh_word(now: Ms) -> u32 {
-    ((now / 1000) as u32) << 4
+    ((now / 1000) as u32) << LOW
 }
 
 /// A record to be written.
@@ -53,6 +66,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) flags: u32,
     pub(crate) expires: Option<Ms>,
     /// Kept from an earlier place.
+    pub(crate) origin: Option<u64>,
+    /// The version the writer wants; `None`: its origin.
     pub(crate) version: Option<u64>,
     /// Tags, 8 bytes each.
     pub(crate) tags: &'a [u8],
@@ -71,13 +86,14 @@ impl Draft<'_> {
     fn shape(&self, now: Ms) -> u32 {
         let short = self.expires.is_some_and(|t| t + SHORT_PAST >= now && t < now + SHORT_EXPIRY);
         let wide = self.key.len() > 255
-            || self.local > 65535
+            || self.local > SHORT_VALUE
+            || self.version.is_some()
             || !self.tags.is_empty()
             || !self.pieces.is_empty()
             || (self.expires.is_some() && !short);
         (E * u32::from(short))
             | (F * u32::from(self.flags != 0))
-            | (V * u32::from(self.version.is_some()))
+            | (V * u32::from(self.origin.is_some()))
             | (X * u32::from(wide))
     }
 
@@ -88,7 +104,8 @@ impl Draft<'_> {
 
     /// Bytes of the record, a multiple of four.
     pub(crate) fn size(&self, now: Ms) -> usize {
-        let fields = self.key.len() + self.local + self.tags.len() + self.pieces.len();
+        let chosen = 8 * usize::from(self.version.is_some());
+        let fields = chosen + self.key.len() + self.local + self.tags.len() + self.pieces.len();
         (prefix(self.shape(now)) + fields).next_multiple_of(4)
     }
 
@@ -96,7 +113,8 @@ impl Draft<'_> {
     pub(crate) fn write(&self, segments: &Segments, space: &mut Space<'_>, now: Ms, value: &[&[u8]]) -> u64 {
         let shape = self.shape(now);
         let (klen, vlen) = if shape & X != 0 { (0, 0) } else { (self.key.len() as u32, self.local as u32) };
-        space.put(&(u32::from(self.ns.0) << 28 | shape << 24 | klen << 16 | vlen).to_ne_bytes());
+        let ns = u32::from(self.ns.0);
+        space.put(&(ns << NS_SHIFT | shape << SHAPE_SHIFT | klen << KEY_SHIFT | vlen).to_ne_bytes());
         space.put(&self.word.to_ne_bytes());
         let loc = space.loc();
         if let Some(t) = self.expires {
@@ -108,26 +126,30 @@ impl Draft<'_> {
         if shape & F != 0 {
             space.put(&self.flags.to_ne_bytes());
         }
-        if let Some(version) = self.version {
-            space.put(&version.to_ne_bytes());
+        if let Some(origin) = self.origin {
+            space.put(&origin.to_ne_bytes());
         }
         if shape & X != 0 {
             self.write_wide(space, shape);
         }
         space.put(self.key);
         value.iter().for_each(|part| space.put(part));
-        self.version.unwrap_or_else(|| version_at(segments, loc))
+        self.version.or(self.origin).unwrap_or_else(|| origin_at(segments, loc))
     }
 
     fn write_wide(&self, space: &mut Space<'_>, shape: u32) {
         space.put(&(self.key.len() as u16).to_ne_bytes());
-        space.put(&((self.tags.len() / 8) as u16).to_ne_bytes());
+        let chosen = if self.version.is_some() { CHOSEN } else { 0 };
+        space.put(&((self.tags.len() / 8 | chosen) as u16).to_ne_bytes());
         space.put(&((self.pieces.len() / 4) as u32).to_ne_bytes());
         space.put(&(self.local as u32).to_ne_bytes());
         space.put(&(self.head as u32).to_ne_bytes());
         space.put(&self.total.to_ne_bytes());
         let long = if shape & E == 0 { self.expires.unwrap_or(u64::MAX) } else { u64::MAX };
         space.put(&long.to_ne_bytes());
+        if let Some(version) = self.version {
+            space.put(&version.to_ne_bytes());
+        }
         space.put(self.tags);
         space.put(self.pieces);
     }
@@ -144,7 +166,7 @@ fn short_expiry(t: Ms, base: Ms) -> u32 {
     u32::try_from(t.saturating_sub(base)).map_or(NEVER - 1, |d| d.min(NEVER - 1))
 }
 
-fn version_at(segments: &Segments, loc: Loc) -> u64 {
+fn origin_at(segments: &Segments, loc: Loc) -> u64 {
     segments.serial(loc.segment()) << OFFSET_BITS | (loc.byte() >> 2) as u64
 }
 
@@ -169,21 +191,28 @@ impl<'a> Record<'a> {
         Record { segments, loc, desc }
     }
 
+    #[inline]
     pub(crate) fn loc(&self) -> Loc {
         self.loc
     }
 
+    /// The segments it lies in.
+    #[inline]
+    pub(crate) fn segments(&self) -> &'a Segments {
+        self.segments
+    }
+
     pub(crate) fn is_gap(&self) -> bool {
-        self.desc >> 28 == GAP
+        self.desc >> NS_SHIFT == GAP
     }
 
     pub(crate) fn ns(&self) -> Namespace {
-        Namespace((self.desc >> 28) as u8)
+        Namespace((self.desc >> NS_SHIFT) as u8)
     }
 
     #[inline]
     fn shape(&self) -> u32 {
-        self.desc >> 24 & 15
+        self.desc >> SHAPE_SHIFT & 15
     }
 
     #[inline]
@@ -194,17 +223,16 @@ impl<'a> Record<'a> {
     }
 
     fn u16(&self, offset: usize) -> usize {
-        let b = self.bytes(offset, 2);
-        usize::from(u16::from_ne_bytes([b[0], b[1]]))
+        usize::from(u16::from_ne_bytes(self.bytes(offset, 2).try_into().unwrap_or_default()))
     }
 
     fn u32(&self, offset: usize) -> usize {
-        let b = self.bytes(offset, 4);
-        u32::from_ne_bytes([b[0], b[1], b[2], b[3]]) as usize
+        u32::from_ne_bytes(self.bytes(offset, 4).try_into().unwrap_or_default()) as usize
     }
 
+    #[inline]
     fn u64(&self, offset: usize) -> u64 {
-        u64::from_ne_bytes(std::array::from_fn(|i| self.bytes(offset, 8)[i]))
+        u64::from_ne_bytes(self.bytes(offset, 8).try_into().unwrap_or_default())
     }
 
     /// Offset of X's field at `field`.
@@ -219,11 +247,23 @@ impl<'a> Record<'a> {
 
     #[inline]
     fn key_len(&self) -> usize {
-        if self.is_wide() { self.u16(self.wide(0)) } else { (self.desc >> 16 & 255) as usize }
+        if self.is_wide() { self.u16(self.wide(0)) } else { (self.desc >> KEY_SHIFT & 255) as usize }
+    }
+
+    /// Has it a version that its writer chose?
+    #[inline]
+    fn is_chosen(&self) -> bool {
+        self.is_wide() && self.u16(self.wide(2)) & CHOSEN != 0
     }
 
     fn tag_bytes(&self) -> usize {
-        if self.is_wide() { 8 * self.u16(self.wide(2)) } else { 0 }
+        if self.is_wide() { 8 * (self.u16(self.wide(2)) & !CHOSEN) } else { 0 }
+    }
+
+    /// Where the tags start.
+    #[inline]
+    fn tags_at(&self) -> usize {
+        prefix(self.shape()) + if self.is_chosen() { 8 } else { 0 }
     }
 
     fn piece_bytes(&self) -> usize {
@@ -232,12 +272,12 @@ impl<'a> Record<'a> {
 
     #[inline]
     fn local_len(&self) -> usize {
-        if self.is_wide() { self.u32(self.wide(8)) } else { (self.desc & 0xffff) as usize }
+        if self.is_wide() { self.u32(self.wide(8)) } else { self.desc as usize & SHORT_VALUE }
     }
 
     #[inline]
     fn key_at(&self) -> usize {
-        prefix(self.shape()) + self.tag_bytes() + self.piece_bytes()
+        self.tags_at() + self.tag_bytes() + self.piece_bytes()
     }
 
     #[inline]
@@ -253,14 +293,14 @@ impl<'a> Record<'a> {
     /// Bytes it takes in its segment.
     pub(crate) fn size(&self) -> usize {
         if self.is_gap() {
-            return 4 * (self.desc & 0x0fff_ffff) as usize;
+            return 4 * (self.desc & ((1 << NS_SHIFT) - 1)) as usize;
         }
         (self.key_at() + self.key_len() + self.local_len()).next_multiple_of(4)
     }
 
     /// Tags, 8 bytes each.
     pub(crate) fn tags(&self) -> &'a [u8] {
-        self.bytes(prefix(self.shape()), self.tag_bytes())
+        self.bytes(self.tags_at(), self.tag_bytes())
     }
 
     pub(crate) fn has_tag(&self, tag: u64) -> bool {
@@ -269,7 +309,7 @@ impl<'a> Record<'a> {
 
     /// Segments of the middle, 4 bytes each.
     pub(crate) fn pieces(&self) -> &'a [u8] {
-        self.bytes(prefix(self.shape()) + self.tag_bytes(), self.piece_bytes())
+        self.bytes(self.tags_at() + self.tag_bytes(), self.piece_bytes())
     }
 
     #[inline]
@@ -352,8 +392,14 @@ impl<'a> Record<'a> {
 
     #[inline]
     pub(crate) fn version(&self) -> u64 {
+        if self.is_chosen() { self.u64(prefix(self.shape())) } else { self.origin() }
+    }
+
+    /// Which write made it: the same wherever the record is moved.
+    #[inline]
+    pub(crate) fn origin(&self) -> u64 {
         if self.shape() & V == 0 {
-            return version_at(self.segments, self.loc);
+            return origin_at(self.segments, self.loc);
         }
         self.u64(8 + (4 * (self.shape() & E) + 2 * (self.shape() & F)) as usize)
     }
@@ -361,7 +407,7 @@ impl<'a> Record<'a> {
     /// Serial of the segment it was first written to: orders writes before and after a flush.
     #[inline]
     pub(crate) fn serial(&self) -> u64 {
-        self.version() >> OFFSET_BITS
+        self.origin() >> OFFSET_BITS
     }
 
     #[inline]
@@ -378,7 +424,7 @@ impl<'a> Record<'a> {
     #[inline]
     pub(crate) fn note_read(&self, old: Word, now: Ms) {
         let frequency = (old.frequency() + 1).min(FREQUENCY);
-        let new = fresh_word(now) | old.0 & STALE | FETCHED | frequency;
+        let new = fresh_word(now) | old.0 & (STALE | CLAIMED) | FETCHED | frequency;
         if new != old.0 {
             // If somebody else changes the word just now, this read leaves no trace: no harm.
             let _ = self.changing().compare_exchange(old.0, new, Ordering::Relaxed, Ordering::Relaxed);
@@ -387,6 +433,11 @@ impl<'a> Record<'a> {
 
     pub(crate) fn mark_stale(&self) {
         self.changing().fetch_or(STALE, Ordering::Relaxed);
+    }
+
+    /// Sets the claim; true for who set it first. Under the lock of its stripe, so that no move loses it.
+    pub(crate) fn claim(&self) -> bool {
+        self.changing().fetch_or(CLAIMED, Ordering::AcqRel) & CLAIMED == 0
     }
 
     pub(crate) fn last_access(&self) -> Ms {
@@ -407,6 +458,7 @@ impl<'a> Record<'a> {
             last_access: word.last_access(self.base()),
             fetched: word.fetched(),
             stale: word.stale(),
+            claimed: word.claimed(),
         }
     }
 
@@ -417,7 +469,8 @@ impl<'a> Record<'a> {
             key: self.key(),
             flags: self.flags(),
             expires: self.expires(),
-            version: Some(self.version()),
+            origin: Some(self.origin()),
+            version: self.is_chosen().then(|| self.version()),
             tags: self.tags(),
             pieces: self.pieces(),
             head: self.head_len(),
@@ -450,11 +503,15 @@ impl Word {
         self.0 & STALE != 0
     }
 
-    /// The 28 bits of seconds that lie nearest to `base`: right for four years either way.
+    pub(crate) fn claimed(self) -> bool {
+        self.0 & CLAIMED != 0
+    }
+
+    /// The 27 bits of seconds that lie nearest to `base`: right for two years either way.
     pub(crate) fn last_access(self, base: Ms) -> Ms {
         let near = base / 1000;
-        let ahead = (self.0 >> 4).wrapping_sub(near as u32) << (32 - SECONDS);
-        let distance = i64::from(ahead as i32 >> (32 - SECONDS));
+        let ahead = (self.0 >> LOW).wrapping_sub(near as u32) << LOW;
+        let distance = i64::from(ahead as i32 >> LOW);
         near.saturating_add_signed(distance) * 1000
     }
 }

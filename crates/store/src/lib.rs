@@ -6,11 +6,12 @@
 //! | file | what |
 //! |---|---|
 //! | `store.rs` | what a store is made of, how it opens, how entries leave it, flush; the order of locks |
-//! | `entry.rs` | `get`, `peek`, and what a reader holds |
+//! | `entry.rs`, `hint.rs` | `get`, `peek`, and what a reader holds; memory of many keys fetched at once |
 //! | `verbs.rs`, `write.rs` | every verb that writes; what they share: space, bytes, link |
 //! | `fill.rs`, `progress.rs`, `staging.rs` | entries written while others already read them |
 //! | `evict.rs`, `ghost.rs` | which segment goes next, what of it stays |
 //! | `sweep.rs`, `scan.rs`, `tags.rs` | memory of the expired, walks, tag lists |
+//! | `observe.rs` | who hears of entries that went by themselves |
 //! | `index.rs` | from hash to place, without locks for readers |
 //! | `log.rs`, `item.rs`, `segment.rs`, `map.rs` | appending, the record's bytes, the segments, the mapping |
 //! | `pin.rs`, `held.rs` | how readers keep bytes where they are |
@@ -44,6 +45,8 @@ mod hash;
 #[cfg(not(loom))]
 mod held;
 #[cfg(not(loom))]
+mod hint;
+#[cfg(not(loom))]
 mod index;
 #[cfg(not(loom))]
 mod item;
@@ -51,6 +54,8 @@ mod item;
 mod log;
 #[cfg(not(loom))]
 mod map;
+#[cfg(not(loom))]
+mod observe;
 #[cfg(not(loom))]
 mod scan;
 #[cfg(not(loom))]
@@ -83,5 +88,9 @@ pub use entry::Entry;
 #[cfg(not(loom))]
 pub use fill::{Fill, FillReader, MAX_CONTIGUOUS};
 #[cfg(not(loom))]
+pub use hint::Hint;
+#[cfg(not(loom))]
 pub use store::Store;
 pub use types::*;
+#[cfg(not(loom))]
+pub use write::If;

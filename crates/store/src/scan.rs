@@ -4,7 +4,7 @@ use crate::held::Held;
 use crate::index::Locked;
 use crate::item::Record;
 use crate::store::{Gone, Store};
-use crate::types::{Cursor, EntryInfo, Keep, Namespace};
+use crate::types::{Cursor, EntryInfo, Keep, Ms, Namespace};
 
 const TAG_BITS: u32 = 24;
 
@@ -49,8 +49,42 @@ impl Store {
             Keep::Delete => {
                 self.unlink(record, Gone::Deleted, 0);
             }
-            // A record replaced meanwhile is nobody's: marking it does nothing.
-            Keep::Stale => record.mark_stale(),
+            Keep::Stale => self.mark_stale_same(record),
+        }
+    }
+
+    /// Some live key of `ns`, each about as likely as any other for a random `pick`. Costs the more the smaller the part of all
+    /// entries is that `ns` has; `None` only if there is none.
+    pub fn random_key(&self, ns: Namespace, pick: u64, now: Ms) -> Option<Vec<u8>> {
+        if self.stats(ns).items == 0 {
+            return None;
+        }
+        let stripes = self.index.stripes();
+        let start = (pick as usize) % stripes;
+        let first = pick.rotate_right(32) & ((1 << TAG_BITS) - 1);
+        let mut found = Vec::new();
+        // The first stripe from the middle on, all others, and the rest of the first.
+        for step in 0..=stripes {
+            let mut tag = if step == 0 { Some(first) } else { Some(0) };
+            while let Some(from) = tag.filter(|t| step < stripes || *t < first) {
+                tag = self.index.visit(&self.segments, (start + step) % stripes, from, &mut |locked, loc| {
+                    found.push(Held::by_lock(&self.segments, locked, loc));
+                });
+                found.retain(|held| held.record().ns() == ns && !self.outdated(&held.record(), now));
+                if !found.is_empty() {
+                    let at = (pick >> 48) as usize % found.len();
+                    return Some(found[at].record().key().to_vec());
+                }
+            }
+        }
+        None
+    }
+
+    /// Marks what a pinned record has become, if it was only moved.
+    fn mark_stale_same(&self, record: &Record<'_>) {
+        let locked = self.index.lock(&self.segments, self.hasher.key(record.ns(), record.key()));
+        if let Some(place) = locked.find(|loc| self.record(&locked, loc).origin() == record.origin()) {
+            self.record(&locked, locked.loc(place)).mark_stale();
         }
     }
 

@@ -11,6 +11,7 @@ use crate::index::{Index, Locked};
 use crate::item::Record;
 use crate::log::Log;
 use crate::map::Map;
+use crate::observe::Observer;
 use crate::pin::PinTable;
 use crate::segment::{Kind, Loc, PER_SEGMENT, Segments, segment_shift};
 use crate::staging::Staging;
@@ -45,6 +46,7 @@ pub struct Store {
     flushed: [AtomicU64; NAMESPACES],
     /// Where the sweep goes on.
     pub(crate) swept: AtomicU64,
+    pub(crate) observer: Observer,
     bookkeeping: usize,
 }
 
@@ -109,6 +111,7 @@ impl Store {
             staging: Staging::new(),
             flushed: Default::default(),
             swept: AtomicU64::new(0),
+            observer: Observer::default(),
             bookkeeping,
             options: o,
             segments,

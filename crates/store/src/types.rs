@@ -6,12 +6,12 @@ use std::fmt;
 pub type Ms = u64;
 
 /// Keeps kinds of entries apart: a key in one namespace never meets the same key in another.
-/// Valid numbers are `0..=14`.
+/// Valid numbers are `0..=30`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Namespace(pub u8);
 
-/// How many namespaces there are (15 is used inside the store).
-pub const NAMESPACES: usize = 15;
+/// How many namespaces there are (31 is used inside the store).
+pub const NAMESPACES: usize = 31;
 
 /// Longest key in bytes (URLs are keys).
 pub const MAX_KEY: usize = 16 * 1024;
@@ -28,8 +28,24 @@ pub enum Policy {
     Fifo,
 }
 
-/// How to open a store.
-#[derive(Clone, Copy, Debug)]
+/// Most [`Options::shares`].
+pub const MAX_SHARES: usize = 3;
+
+/// What a group of namespaces is promised, and what it may take, in bytes of records (keys, values, headers).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// First namespace of the group.
+    pub first: Namespace,
+    /// Last one, included.
+    pub last: Namespace,
+    /// Evictions that other groups' writes cause never leave it less than this; 0: no promise.
+    pub floor: usize,
+    /// After a write it has at most this and what its open segments hold ([`crate::Store::share_slack`]); `usize::MAX`: no limit.
+    pub ceiling: usize,
+}
+
+/// How to open a store. `Options { budget, seed, ..Options::default() }` is enough for most.
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes for everything: entries, index, bookkeeping. At least 8 MiB, at most 512 GiB.
     pub budget: usize,
@@ -41,6 +57,25 @@ pub struct Options {
     pub seed: u64,
     /// How many threads will use the store at once (a hint: more work, but share cache lines).
     pub threads: usize,
+    /// Groups of namespaces with a floor or a ceiling, at most [`MAX_SHARES`], no namespace in two of them.
+    pub shares: Vec<Share>,
+    /// May live entries be dropped to make room? If not, a full store answers [`PutError::Full`].
+    pub evict: bool,
+}
+
+impl Default for Options {
+    /// 64 MiB, values of any size, two threads. The seed is 0: give one that clients do not know.
+    fn default() -> Options {
+        Options {
+            budget: 64 << 20,
+            max_value: u64::MAX,
+            policy: Policy::S3Fifo,
+            seed: 0,
+            threads: 2,
+            shares: Vec::new(),
+            evict: true,
+        }
+    }
 }
 
 /// Why a store could not be opened.
@@ -56,6 +91,9 @@ pub enum OpenError {
         /// Most that works.
         most: usize,
     },
+    /// The shares contradict each other or the budget.
+    #[error("{0}")]
+    Shares(&'static str),
     /// The operating system refused the memory.
     #[error("the system refused {bytes} bytes of memory: {error}")]
     Memory {
@@ -77,6 +115,10 @@ pub struct Put<'a> {
     pub expires: Option<Ms>,
     /// Surrogate keys for [`crate::Store::purge_tag`], at most [`MAX_TAGS`].
     pub tags: &'a [&'a [u8]],
+    /// The version it gets; `None`: one that no other write has.
+    pub version: Option<u64>,
+    /// Marked stale from the start.
+    pub stale: bool,
 }
 
 /// Why nothing was stored.
@@ -152,6 +194,8 @@ pub struct EntryInfo {
     pub fetched: bool,
     /// Marked stale.
     pub stale: bool,
+    /// Claimed by somebody ([`crate::Entry::claim`]).
+    pub claimed: bool,
 }
 
 /// What a walk does with an entry.
@@ -163,6 +207,37 @@ pub enum Keep {
     Delete,
     /// Mark it stale.
     Stale,
+}
+
+/// Why an entry went that nobody removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// Its memory was needed.
+    Evicted,
+    /// Its time was over.
+    Expired,
+}
+
+/// An entry that went, for an observer.
+#[derive(Clone, Copy, Debug)]
+pub struct Evicted<'a> {
+    /// Its namespace.
+    pub ns: Namespace,
+    /// Its key.
+    pub key: &'a [u8],
+    /// Length, expiry and the rest.
+    pub info: EntryInfo,
+    /// Why it went.
+    pub cause: Cause,
+    /// When, on the clock of the call that removed it.
+    pub now: Ms,
+}
+
+impl Evicted<'_> {
+    /// Milliseconds it still had to live; `None`: forever.
+    pub fn ttl(&self) -> Option<Ms> {
+        self.info.expires.map(|t| t.saturating_sub(self.now))
+    }
 }
 
 /// Where a walk goes on. Survives growth of the index.

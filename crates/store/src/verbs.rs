@@ -1,6 +1,7 @@
 //! The verbs that change entries, as protocols know them. What they have in common is in `write.rs`.
 
 use crate::entry::Entry;
+use crate::hash::Hash;
 use crate::item::{Draft, Record};
 use crate::store::{Gone, Store};
 use crate::types::{Counter, Ms, Namespace, Put, PutError};
@@ -62,7 +63,8 @@ impl Store {
         self.modify(ns, key, now, |e| Ok(parts.iter().copied().chain(e.chunks()).collect()))
     }
 
-    /// Adds to a decimal number of 64 bits, wrapping.
+    /// Adds to a decimal number of 64 bits, wrapping. The text keeps its length, with spaces behind it, where the new number
+    /// is shorter (as memcached's).
     ///
     /// # Errors
     /// `NotFound`, `NotNumber`, `Full`.
@@ -70,7 +72,7 @@ impl Store {
         self.count(ns, key, now, |n| n.wrapping_add(delta))
     }
 
-    /// Subtracts from a decimal number of 64 bits, stopping at 0.
+    /// Subtracts from a decimal number of 64 bits, stopping at 0. The text keeps its length, as for [`Store::incr`].
     ///
     /// # Errors
     /// `NotFound`, `NotNumber`, `Full`.
@@ -78,12 +80,23 @@ impl Store {
         self.count(ns, key, now, |n| n.saturating_sub(delta))
     }
 
-    fn put(&self, ns: Namespace, key: &[u8], put: Put<'_>, condition: If, now: Ms) -> Result<u64, PutError> {
+    /// Stores an entry if `condition` holds: what all the verbs that store come down to. Returns its version.
+    ///
+    /// # Errors
+    /// `Exists`, `NotFound`: the condition does not hold; `TooLarge`, `Full`.
+    pub fn put(
+        &self,
+        ns: Namespace,
+        key: &[u8],
+        put: Put<'_>,
+        condition: If<'_, '_>,
+        now: Ms,
+    ) -> Result<u64, PutError> {
         let hash = self.hash(ns, key)?;
         let tags = self.tag_bytes(ns, put.tags)?;
-        let request =
-            Request { ns, key, hash, flags: put.flags, expires: put.expires, tags: &tags, condition, now };
-        self.store_parts(&request, put.value)
+        let Put { value, flags, expires, version, stale, tags: _ } = put;
+        let request = Request { ns, key, hash, flags, expires, tags: &tags, version, stale, condition, now };
+        self.store_parts(&request, value)
     }
 
     /// Replaces an entry by what `change` makes of it, however often others write it meanwhile.
@@ -97,7 +110,7 @@ impl Store {
         loop {
             let entry = self.peek(ns, key, now).ok_or(PutError::NotFound)?;
             let parts = change(&entry)?;
-            match self.store_parts(&self.rewrite(&entry, now)?, &parts) {
+            match self.store_parts(&self.rewrite(&entry, now), &parts) {
                 Err(PutError::Exists) => {}
                 other => return other,
             }
@@ -105,26 +118,30 @@ impl Store {
     }
 
     /// A write that replaces `entry`, and nothing else, by a new value.
-    fn rewrite<'e>(&self, entry: &'e Entry<'_>, now: Ms) -> Result<Request<'e>, PutError> {
+    fn rewrite<'e>(&self, entry: &'e Entry<'_>, now: Ms) -> Request<'e> {
         let record = entry.record();
-        Ok(Request {
+        Request {
             ns: record.ns(),
             key: record.key(),
-            hash: self.hash(record.ns(), record.key())?,
+            hash: entry.hash(),
             flags: record.flags(),
-            expires: record.expires(),
+            expires: entry.expires(),
             tags: record.tags(),
-            condition: If::At(record.loc()),
+            version: None,
+            stale: false,
+            condition: If::Same(entry),
             now,
-        })
+        }
     }
 
     fn count(&self, ns: Namespace, key: &[u8], now: Ms, f: impl Fn(u64) -> u64) -> Result<Counter, PutError> {
         loop {
             let entry = self.peek(ns, key, now).ok_or(PutError::NotFound)?;
             let value = f(number(&entry).ok_or(PutError::NotNumber)?);
-            let text = value.to_string();
-            match self.store_parts(&self.rewrite(&entry, now)?, &[text.as_bytes()]) {
+            let mut digits = [0; 20];
+            let text = decimal(value, &mut digits);
+            let padding = vec![b' '; entry.head().len().saturating_sub(text.len())];
+            match self.store_parts(&self.rewrite(&entry, now), &[text, &padding]) {
                 Ok(version) => return Ok(Counter { value, version }),
                 Err(PutError::Exists) => {}
                 Err(e) => return Err(e),
@@ -135,18 +152,36 @@ impl Store {
     /// Changes when an entry expires; it keeps its version. False if it is not there.
     pub fn touch(&self, ns: Namespace, key: &[u8], expires: Option<Ms>, now: Ms) -> bool {
         let Ok(hash) = self.hash(ns, key) else { return false };
+        self.touch_if(hash, ns, key, expires, now, |_| true)
+    }
+
+    /// Changes when `entry` expires, if it is still the one there, not written nor touched since it was found.
+    pub fn touch_same(&self, entry: &Entry<'_>, expires: Option<Ms>, now: Ms) -> bool {
+        let record = entry.record();
+        self.touch_if(entry.hash(), record.ns(), record.key(), expires, now, |r| entry.is_still(r))
+    }
+
+    fn touch_if(
+        &self,
+        hash: Hash,
+        ns: Namespace,
+        key: &[u8],
+        expires: Option<Ms>,
+        now: Ms,
+        f: impl Fn(&Record<'_>) -> bool,
+    ) -> bool {
         loop {
             let locked = self.index.lock(&self.segments, hash);
             let Some(place) = self.find_locked(&locked, ns, key) else { return false };
             let record = self.record(&locked, locked.loc(place));
-            if self.outdated(&record, now) {
+            if self.outdated(&record, now) || !f(&record) {
                 return false;
             }
             if record.touch(expires) {
                 return true;
             }
             drop(locked);
-            match self.rewrite_expiry(ns, key, expires, now) {
+            match self.rewrite_expiry(hash, ns, key, expires, now) {
                 Ok(()) => return true,
                 Err(PutError::Exists) => {}
                 Err(_) => return false,
@@ -157,12 +192,13 @@ impl Store {
     /// Moves a record to a place that has room for the expiry.
     fn rewrite_expiry(
         &self,
+        hash: Hash,
         ns: Namespace,
         key: &[u8],
         expires: Option<Ms>,
         now: Ms,
     ) -> Result<(), PutError> {
-        let entry = self.peek(ns, key, now).ok_or(PutError::NotFound)?;
+        let entry = self.peek_hashed(hash, ns, key, now).ok_or(PutError::NotFound)?;
         let record = entry.record();
         let from = self.queue_of(&record);
         let mut draft = Draft { expires, ..record.draft(record.word().0) };
@@ -171,7 +207,7 @@ impl Store {
             return Err(PutError::TooLarge);
         }
         let mut space = self.space(from, size, draft.bytes(), now)?;
-        let mut locked = self.index.lock(&self.segments, self.hash(ns, key)?);
+        let mut locked = self.index.lock(&self.segments, hash);
         let place = locked.find_loc(record.loc()).ok_or(PutError::Exists)?;
         draft.word = record.word().0;
         draft.write(&self.segments, &mut space, now, &[record.local()]);
@@ -183,6 +219,24 @@ impl Store {
     /// Removes an entry; false if it was not there.
     pub fn delete(&self, ns: Namespace, key: &[u8], now: Ms) -> bool {
         self.remove_if(ns, key, now, |_| true)
+    }
+
+    /// Removes `entry`, if it is still the one there, not written nor touched since it was found.
+    pub fn delete_same(&self, entry: &Entry<'_>, now: Ms) -> bool {
+        let record = entry.record();
+        self.remove_if(record.ns(), record.key(), now, |r| entry.is_still(r))
+    }
+
+    /// See [`Entry::claim`]. Under the stripe's lock, so that no move of the record loses it.
+    pub(crate) fn claim(&self, entry: &Entry<'_>) -> bool {
+        let held = entry.record();
+        let locked = self.index.lock(&self.segments, entry.hash());
+        let same = |loc| self.record(&locked, loc).origin() == held.origin();
+        match locked.find(same) {
+            Some(place) => self.record(&locked, locked.loc(place)).claim(),
+            // Replaced or removed meanwhile: those who still hold it settle it among themselves.
+            None => held.claim(),
+        }
     }
 
     /// Removes an entry if it has this version, expired or not.
@@ -226,10 +280,33 @@ impl Store {
     }
 }
 
-/// The value as memcached reads a counter: up to 20 digits, trailing spaces allowed.
+/// The value as memcached reads a counter (`safe_strtoull`): spaces, a sign, digits; then the end or a space and anything.
 fn number(entry: &Entry<'_>) -> Option<u64> {
-    let text =
-        std::str::from_utf8(entry.head()).ok().filter(|t| t.len() as u64 == entry.len() && t.len() <= 20)?;
-    let digits = text.trim_end_matches(' ');
-    digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
+    let text = Some(entry.head()).filter(|t| t.len() as u64 == entry.len())?;
+    let space = |b: &u8| matches!(b, b' ' | b'\t'..=b'\r');
+    let text = &text[text.iter().position(|b| !space(b))?..];
+    let negative = text[0] == b'-';
+    let text = if matches!(text[0], b'-' | b'+') { &text[1..] } else { text };
+    let digits = text.iter().position(|b| !b.is_ascii_digit()).unwrap_or(text.len());
+    if digits == 0 || text.get(digits).is_some_and(|b| !space(b)) {
+        return None;
+    }
+    let add = |n: u64, b: &u8| n.checked_mul(10)?.checked_add(u64::from(b - b'0'));
+    let n = text[..digits].iter().try_fold(0, add)?;
+    // strtoull wraps what has a minus; memcached refuses the result only where it looks negative.
+    let n = if negative { n.wrapping_neg() } else { n };
+    (!negative || n <= i64::MAX as u64).then_some(n)
+}
+
+/// A number's digits, at the end of `digits`.
+fn decimal(mut n: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            return &digits[at..];
+        }
+    }
 }

@@ -1,25 +1,30 @@
 //! Storing: one way in for every verb of `verbs.rs` and for fills. Space first, bytes next, then the link under the stripe's lock, where conditions are
 //! judged; what fails them leaves a gap in its segment and nothing else.
 
+use crate::entry::Entry;
 use crate::hash::Hash;
 use crate::index::{Locked, Place};
-use crate::item::{Draft, Record, fresh_word};
+use crate::item::{Draft, Record, STALE, fresh_word};
 use crate::log::Space;
-use crate::segment::{Kind, Loc};
+use crate::segment::Kind;
 use crate::stats::Count;
 use crate::store::{Gone, Store};
 use crate::types::{FillOptions, MAX_TAGS, Ms, Namespace, Policy, PutError};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What must hold for a write to happen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum If {
+#[derive(Clone, Copy, Debug)]
+pub enum If<'e, 's> {
+    /// Nothing.
     Always,
+    /// There is no entry. Else `Exists`.
     Absent,
+    /// There is one. Else `NotFound`.
     Present,
+    /// There is one, of this version. Else `NotFound` or `Exists`.
     Version(u64),
-    /// The entry is still the one at this place.
-    At(Loc),
+    /// The entry there is still this one, not written nor touched since it was found. Else `NotFound` or `Exists`.
+    Same(&'e Entry<'s>),
 }
 
 /// A write, its bytes apart.
@@ -32,7 +37,9 @@ pub(crate) struct Request<'a> {
     pub(crate) expires: Option<Ms>,
     /// 8 bytes each, see `Hasher::tag`.
     pub(crate) tags: &'a [u8],
-    pub(crate) condition: If,
+    pub(crate) version: Option<u64>,
+    pub(crate) stale: bool,
+    pub(crate) condition: If<'a, 'a>,
     pub(crate) now: Ms,
 }
 
@@ -50,13 +57,14 @@ impl<'a> Request<'a> {
             key: self.key,
             flags: self.flags,
             expires: self.expires,
-            version: None,
+            origin: None,
+            version: self.version,
             tags: self.tags,
             pieces: &[],
             head: total as usize,
             local: total as usize,
             total,
-            word: fresh_word(self.now) | prior.frequency,
+            word: fresh_word(self.now) | prior.frequency | if self.stale { STALE } else { 0 },
         }
     }
 }
@@ -111,10 +119,10 @@ impl Store {
     /// Where the entry goes: an entry of the main queue stays in it, and who was dropped lately starts in it. Refuses
     /// early what the condition forbids.
     pub(crate) fn prior(&self, request: &Request<'_>) -> Result<Prior, PutError> {
-        let old = self.peek(request.ns, request.key, request.now);
+        let old = self.peek_hashed(request.hash, request.ns, request.key, request.now);
         match (&old, request.condition) {
             (Some(_), If::Absent) => return Err(PutError::Exists),
-            (None, If::Present | If::Version(_)) => return Err(PutError::NotFound),
+            (None, If::Present | If::Version(_) | If::Same(_)) => return Err(PutError::NotFound),
             (Some(e), If::Version(v)) if v != e.version() => return Err(PutError::Exists),
             _ => {}
         }
@@ -208,8 +216,8 @@ impl Store {
                     Err(PutError::Exists)
                 }
             }
-            (Some(r), If::At(loc)) => {
-                if r.loc() == loc {
+            (Some(r), If::Same(entry)) => {
+                if entry.is_still(&r) {
                     Ok(())
                 } else {
                     Err(PutError::Exists)

@@ -6,7 +6,15 @@ use larder_store::*;
 const NS: Namespace = Namespace(1);
 
 fn open(budget: usize) -> Store {
-    Store::open(Options { budget, max_value: 1 << 30, policy: Policy::S3Fifo, seed: 7, threads: 2 }).unwrap()
+    Store::open(Options {
+        budget,
+        max_value: 1 << 30,
+        policy: Policy::S3Fifo,
+        seed: 7,
+        threads: 2,
+        ..Options::default()
+    })
+    .unwrap()
 }
 
 fn put<'a>(value: &'a [&'a [u8]]) -> Put<'a> {
@@ -25,9 +33,7 @@ fn get(s: &Store, key: &[u8], now: Ms) -> Option<Vec<u8>> {
 fn set_and_get() {
     let s = open(16 << 20);
     assert!(s.get(NS, b"k", 1000).is_none());
-    let v = s
-        .set(NS, b"k", Put { value: &[b"ab", b"", b"c"], flags: 9, expires: None, tags: &[] }, 1000)
-        .unwrap();
+    let v = s.set(NS, b"k", Put { value: &[b"ab", b"", b"c"], flags: 9, ..Put::default() }, 1000).unwrap();
     let e = s.get(NS, b"k", 5000).unwrap();
     assert_eq!(
         (value(&e), e.head(), e.flags(), e.version(), e.len()),
@@ -75,7 +81,7 @@ fn conditions() {
 fn append_prepend_and_counters() {
     let s = open(16 << 20);
     assert_eq!(s.append(NS, b"k", &[b"x"], 0), Err(PutError::NotFound));
-    s.set(NS, b"k", Put { value: &[b"mid"], flags: 3, expires: Some(99), tags: &[] }, 0).unwrap();
+    s.set(NS, b"k", Put { value: &[b"mid"], flags: 3, expires: Some(99), ..Put::default() }, 0).unwrap();
     s.append(NS, b"k", &[b">", b"!"], 0).unwrap();
     s.prepend(NS, b"k", &[b"<"], 0).unwrap();
     let e = s.get(NS, b"k", 0).unwrap();

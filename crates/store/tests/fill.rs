@@ -10,7 +10,15 @@ use std::task::{Context, Poll, Wake, Waker};
 const NS: Namespace = Namespace(0);
 
 fn open(budget: usize) -> Store {
-    Store::open(Options { budget, max_value: 1 << 30, policy: Policy::S3Fifo, seed: 7, threads: 2 }).unwrap()
+    Store::open(Options {
+        budget,
+        max_value: 1 << 30,
+        policy: Policy::S3Fifo,
+        seed: 7,
+        threads: 2,
+        ..Options::default()
+    })
+    .unwrap()
 }
 
 fn data(len: usize) -> Vec<u8> {
@@ -179,6 +187,7 @@ fn limits() {
         policy: Policy::S3Fifo,
         seed: 1,
         threads: 1,
+        ..Options::default()
     })
     .unwrap();
     assert_eq!(s.fill(NS, b"k", options(Some(1_000_001), 0), 0).unwrap_err(), PutError::TooLarge);

@@ -8,7 +8,7 @@ use larder_store::*;
 const NS: Namespace = Namespace(0);
 
 fn put<'a>(value: &'a [&'a [u8]], tags: &'a [&'a [u8]], expires: Option<Ms>) -> Put<'a> {
-    Put { value, flags: 7, expires, tags }
+    Put { value, flags: 7, expires, tags, ..Put::default() }
 }
 
 fn value(e: &Entry<'_>) -> Vec<u8> {
@@ -17,8 +17,14 @@ fn value(e: &Entry<'_>) -> Vec<u8> {
 
 #[test]
 fn a_little_of_everything() {
-    let options =
-        Options { budget: 8 << 20, max_value: 1 << 30, policy: Policy::S3Fifo, seed: 1, threads: 1 };
+    let options = Options {
+        budget: 8 << 20,
+        max_value: 1 << 30,
+        policy: Policy::S3Fifo,
+        seed: 1,
+        threads: 1,
+        ..Options::default()
+    };
     let s = Store::open(options).unwrap();
     entries(&s);
     fills(&s);

@@ -84,7 +84,15 @@ struct Model {
 
 impl Model {
     fn new(budget: usize, policy: Policy) -> Model {
-        let store = Store::open(Options { budget, max_value: 1 << 30, policy, seed: 3, threads: 1 }).unwrap();
+        let store = Store::open(Options {
+            budget,
+            max_value: 1 << 30,
+            policy,
+            seed: 3,
+            threads: 1,
+            ..Options::default()
+        })
+        .unwrap();
         Model { store: Arc::new(store), known: HashMap::new(), now: 1_700_000_000_000, written: 0 }
     }
 
@@ -205,6 +213,7 @@ impl Model {
             flags,
             expires,
             tags: &tags[..tag.iter().len()],
+            ..Put::default()
         };
         let result = self.store.set(Namespace(ns), &[key], put, self.now);
         let like = Known { value: Vec::new(), flags, expires, version: 0, stale: false, tag };

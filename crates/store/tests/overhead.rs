@@ -19,7 +19,14 @@ fn value(n: u32) -> [u8; 100] {
 /// Stores all; the budget in bytes per entry beyond key and value.
 fn fill(overhead: usize) -> Store {
     let budget = ITEMS as usize * (116 + overhead);
-    let options = Options { budget, max_value: 1 << 20, policy: Policy::S3Fifo, seed: 99, threads: 2 };
+    let options = Options {
+        budget,
+        max_value: 1 << 20,
+        policy: Policy::S3Fifo,
+        seed: 99,
+        threads: 2,
+        ..Options::default()
+    };
     let store = Store::open(options).unwrap();
     for n in 0..ITEMS {
         store.set(NS, &key(n), Put { value: &[&value(n)], ..Put::default() }, 1000).unwrap();
@@ -46,8 +53,14 @@ fn a_million_entries_cost_24_bytes_each_at_most() {
 #[test]
 fn an_index_that_can_grow_loses_nothing() {
     // With this seed, entries were once dropped because the index looked for room in too few buckets.
-    let options =
-        Options { budget: 256 << 20, max_value: 1 << 20, policy: Policy::S3Fifo, seed: 42, threads: 64 };
+    let options = Options {
+        budget: 256 << 20,
+        max_value: 1 << 20,
+        policy: Policy::S3Fifo,
+        seed: 42,
+        threads: 64,
+        ..Options::default()
+    };
     let store = Store::open(options).unwrap();
     for n in 0..ITEMS {
         let key = format!("k0000000{n:08x}");

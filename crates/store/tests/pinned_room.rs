@@ -7,8 +7,15 @@ use larder_store::{FillOptions, Namespace, Options, Policy, Store};
 const NS: Namespace = Namespace(0);
 
 fn store() -> Store {
-    Store::open(Options { budget: 16 << 20, max_value: 1 << 30, policy: Policy::S3Fifo, seed: 7, threads: 3 })
-        .unwrap()
+    Store::open(Options {
+        budget: 16 << 20,
+        max_value: 1 << 30,
+        policy: Policy::S3Fifo,
+        seed: 7,
+        threads: 3,
+        ..Options::default()
+    })
+    .unwrap()
 }
 
 fn fill(store: &Store, key: &[u8], len: usize) -> Result<u64, larder_store::PutError> {

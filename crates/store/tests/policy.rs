@@ -56,8 +56,15 @@ fn hits(trace: &[u64], mut request: impl FnMut(u64) -> bool) -> usize {
 }
 
 fn larder(trace: &[u64], policy: Policy) -> usize {
-    let store =
-        Store::open(Options { budget: BUDGET, max_value: 1 << 20, policy, seed: 5, threads: 1 }).unwrap();
+    let store = Store::open(Options {
+        budget: BUDGET,
+        max_value: 1 << 20,
+        policy,
+        seed: 5,
+        threads: 1,
+        ..Options::default()
+    })
+    .unwrap();
     let bytes = [1; 4096];
     hits(trace, |id| {
         let key = format!("{id:016}");

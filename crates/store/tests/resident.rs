@@ -28,6 +28,7 @@ fn resident_memory_stays_within_the_budget() {
         policy: Policy::S3Fifo,
         seed: 5,
         threads: 8,
+        ..Options::default()
     })
     .unwrap();
     let mut state = 1;

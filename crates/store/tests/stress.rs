@@ -83,8 +83,12 @@ impl World {
             let expires = r.is_multiple_of(3).then_some(now + r % 5000);
             let tag = [(key % 50) as u8];
             let tags: &[&[u8]] = &[&tag];
-            let put =
-                Put { value: &[&v], flags: 0, expires, tags: &tags[..usize::from(r.is_multiple_of(5))] };
+            let put = Put {
+                value: &[&v],
+                expires,
+                tags: &tags[..usize::from(r.is_multiple_of(5))],
+                ..Put::default()
+            };
             match r >> 56 {
                 0..200 => self.note(self.store.set(NS, &name, put, now)),
                 200..210 => self.note(self.store.add(NS, &name, put, now)),
@@ -156,8 +160,15 @@ impl World {
 }
 
 fn run(policy: Policy, operations: usize) {
-    let store =
-        Store::open(Options { budget: 12 << 20, max_value: 2 << 20, policy, seed: 1, threads: 4 }).unwrap();
+    let store = Store::open(Options {
+        budget: 12 << 20,
+        max_value: 2 << 20,
+        policy,
+        seed: 1,
+        threads: 4,
+        ..Options::default()
+    })
+    .unwrap();
     let w =
         World { store, now: AtomicU64::new(1 << 40), done: AtomicBool::new(false), full: AtomicU64::new(0) };
     std::thread::scope(|s| {
@@ -219,6 +230,7 @@ fn counters_lose_nothing() {
         policy: Policy::S3Fifo,
         seed: 1,
         threads: 4,
+        ..Options::default()
     })
     .unwrap();
     store.set(NS, b"n", Put { value: &[b"0"], ..Put::default() }, 0).unwrap();
@@ -238,6 +250,7 @@ fn slow_readers_keep_their_bytes_while_all_else_is_evicted() {
         policy: Policy::S3Fifo,
         seed: 1,
         threads: 2,
+        ..Options::default()
     })
     .unwrap();
     let mut held = Vec::new();
@@ -268,6 +281,7 @@ fn nothing_hides_while_the_index_grows() {
         policy: Policy::S3Fifo,
         seed: 1,
         threads: 4,
+        ..Options::default()
     })
     .unwrap();
     const ITEMS: u64 = 400_000;

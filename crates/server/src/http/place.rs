@@ -64,7 +64,7 @@ fn put_record(job: &Job, key: &[u8], meta: &Meta, vary: &[(&str, Option<&[u8]>)]
     let parts = Parts { vary, key, ..Parts::default() };
     let Ok(record) = encode_head(meta, &parts) else { return };
     let trailer = Trailer::new(&record).finish();
-    let put = Put { value: &[&record, &trailer], flags: 0, expires, tags: &[] };
+    let put = Put { value: &[&record, &trailer], expires, ..Put::default() };
     if job.worker.store.set(PAGES, key, put, job.worker.clock.now()).is_err() {
         job.worker.counters.store_refused.one();
     }

@@ -150,7 +150,7 @@ fn purge_key(asked: &Asked<'_, '_>, primary: &[u8], soft: bool) -> bool {
         return false;
     };
     let trailer = Trailer::new(&record).finish();
-    let put = Put { value: &[&record, &trailer], flags: 0, expires: None, tags: &[] };
+    let put = Put { value: &[&record, &trailer], ..Put::default() };
     store.set(PAGES, primary, put, now).is_ok()
 }
 

@@ -20,7 +20,14 @@ pub(crate) struct Larder(Store);
 
 impl Larder {
     pub(crate) fn new(policy: Policy) -> Larder {
-        let options = Options { budget: BUDGET, max_value: 1 << 20, policy, seed: 42, threads: 2 };
+        let options = Options {
+            budget: BUDGET,
+            max_value: 1 << 20,
+            policy,
+            seed: 42,
+            threads: 2,
+            ..Options::default()
+        };
         Larder(Store::open(options).expect("64 MiB work"))
     }
 }

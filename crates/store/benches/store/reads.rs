@@ -13,8 +13,14 @@ const READS: u32 = 4_000_000;
 const NS: Namespace = Namespace(0);
 
 fn open() -> Store {
-    let options =
-        Options { budget: 256 << 20, max_value: 1 << 20, policy: Policy::S3Fifo, seed: 42, threads: 64 };
+    let options = Options {
+        budget: 256 << 20,
+        max_value: 1 << 20,
+        policy: Policy::S3Fifo,
+        seed: 42,
+        threads: 64,
+        ..Options::default()
+    };
     let store = Store::open(options).expect("256 MiB work");
     for id in 0..ITEMS {
         let put = Put { value: &[&BYTES[..100]], ..Put::default() };
