@@ -37,7 +37,10 @@ impl<'a> Args<'a> {
     }
 
     /// The arguments from `index` on.
-    pub fn from(&self, index: usize) -> impl DoubleEndedIterator<Item = &'a [u8]> + ExactSizeIterator + use<'a> {
+    pub fn from(
+        &self,
+        index: usize,
+    ) -> impl DoubleEndedIterator<Item = &'a [u8]> + ExactSizeIterator + use<'a> {
         let args = *self;
         (index.min(args.len())..args.len()).map(move |i| args.get(i))
     }

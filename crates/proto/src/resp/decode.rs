@@ -125,7 +125,8 @@ impl Decoder {
             Line::Open => return Err(Failed::More(0)),
             Line::TooLong => return Err(error("too big mbulk count string")),
         };
-        let count = count.filter(|&n| n <= MAX_ARGS as i64).ok_or_else(|| error("invalid multibulk length"))?;
+        let count =
+            count.filter(|&n| n <= MAX_ARGS as i64).ok_or_else(|| error("invalid multibulk length"))?;
         if limits.stranger && count > STRANGER_ARGS {
             return Err(error("unauthenticated multibulk length"));
         }

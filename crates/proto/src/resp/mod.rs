@@ -5,12 +5,14 @@
 //! | `decode.rs`, `inline.rs`, `args.rs` | received bytes into commands |
 //! | `reply.rs` | replies into bytes |
 //! | `number.rs` | integers and doubles as Redis reads and writes them |
+//! | `table/` | the commands there are |
 
 mod args;
 mod decode;
 mod inline;
 pub mod number;
 mod reply;
+pub mod table;
 
 pub use args::{Args, Owned, Span};
 pub use decode::{Decoder, Limits, MAX_ARGS, MAX_LINE, Step};

@@ -1,0 +1,97 @@
+//! Commands of Redis that Larder does not have, so that who sends one is told why instead of "unknown command".
+
+/// What a command Larder does not have is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// Lists.
+    Lists,
+    /// Sets.
+    Sets,
+    /// Sorted sets.
+    SortedSets,
+    /// Streams.
+    Streams,
+    /// Geospatial indexes.
+    Geo,
+    /// HyperLogLog.
+    HyperLogLog,
+    /// Lua scripts and functions.
+    Scripts,
+    /// Copies of the data on other servers.
+    Replication,
+    /// Files of the data.
+    Persistence,
+    /// Loadable modules.
+    Modules,
+    /// SORT.
+    Sorting,
+}
+
+static ABSENT: &[(Absent, &str)] = &[
+    (
+        Absent::Lists,
+        "blmove blmpop blpop brpop brpoplpush lindex linsert llen lmove lmpop lpop lpos lpush lpushx \
+         lrange lrem lset ltrim rpop rpoplpush rpush rpushx",
+    ),
+    (
+        Absent::Sets,
+        "sadd scard sdiff sdiffstore sinter sintercard sinterstore sismember smembers smismember \
+         smove spop srandmember srem sscan sunion sunionstore",
+    ),
+    (
+        Absent::SortedSets,
+        "bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard \
+         zinterstore zlexcount zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex \
+         zrangebyscore zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore \
+         zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion zunionstore",
+    ),
+    (
+        Absent::Streams,
+        "xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup \
+         xrevrange xsetid xtrim",
+    ),
+    (
+        Absent::Geo,
+        "geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro \
+         geosearch geosearchstore",
+    ),
+    (Absent::HyperLogLog, "pfadd pfcount pfdebug pfmerge pfselftest"),
+    (Absent::Scripts, "eval eval_ro evalsha evalsha_ro fcall fcall_ro function script"),
+    (Absent::Replication, "asking failover migrate psync replconf replicaof restore-asking slaveof sync"),
+    (Absent::Persistence, "bgrewriteaof"),
+    (Absent::Modules, "module"),
+    (Absent::Sorting, "sort sort_ro"),
+];
+
+/// Is this a command of Redis that Larder does not have?
+pub fn absent(name: &[u8]) -> Option<Absent> {
+    let knows = |names: &str| names.split(' ').any(|known| known.as_bytes().eq_ignore_ascii_case(name));
+    ABSENT.iter().find(|(_, names)| knows(names)).map(|(about, _)| *about)
+}
+
+impl Absent {
+    /// The error for a client, its code included.
+    pub fn error(self) -> &'static str {
+        match self {
+            Absent::Lists => "ERR Larder is a cache: it has strings, bitmaps and hashes, but no lists",
+            Absent::Sets => "ERR Larder is a cache: it has strings, bitmaps and hashes, but no sets",
+            Absent::SortedSets => {
+                "ERR Larder is a cache: it has strings, bitmaps and hashes, but no sorted sets"
+            }
+            Absent::Streams => "ERR Larder is a cache: it has strings, bitmaps and hashes, but no streams",
+            Absent::Geo => {
+                "ERR Larder is a cache: it has strings, bitmaps and hashes, but no geospatial indexes"
+            }
+            Absent::HyperLogLog => {
+                "ERR Larder is a cache: it has strings, bitmaps and hashes, but no HyperLogLog"
+            }
+            Absent::Scripts => {
+                "ERR Larder runs no scripts and no functions: use MULTI, WATCH and EXEC for what must be atomic"
+            }
+            Absent::Replication => "ERR Larder is a cache: it does not replicate or move its data",
+            Absent::Persistence => "ERR Larder is a cache: it keeps its data in memory only",
+            Absent::Modules => "ERR Larder loads no modules",
+            Absent::Sorting => "ERR Larder is a cache: it has no lists or sets to sort",
+        }
+    }
+}

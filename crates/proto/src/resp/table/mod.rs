@@ -1,0 +1,194 @@
+//! The commands Larder has: what dispatch goes by, and what COMMAND tells. Entries read like Redis 7.0's own answers to
+//! COMMAND; the words of COMMAND DOCS are in `docs.txt` (see [`docs`]).
+//!
+//! One line per command: name, id, arity (negative: at least so many), flags, categories, `[first last step]` of its
+//! keys, key specifications (notes, flags, index of the first, last, step), tips.
+
+pub mod absent;
+mod connection;
+pub mod docs;
+mod hashes;
+mod id;
+mod keys;
+mod server;
+mod strings;
+mod words;
+
+pub use id::Id;
+pub use words::{category, flag, key, names};
+
+/// What is known of a command.
+#[derive(Debug)]
+pub struct Command {
+    /// Its number.
+    pub id: Id,
+    /// Its name in lower case; of a subcommand both names (`config|get`).
+    pub name: &'static str,
+    /// How many arguments, its name (or both names) included; negative: at least so many.
+    pub arity: i8,
+    /// Bits of [`flag`].
+    pub flags: u32,
+    /// Bits of [`category`].
+    pub categories: u32,
+    /// First key's index; 0: it has no keys.
+    pub first: i8,
+    /// Last key's index; negative: counted from the end.
+    pub last: i8,
+    /// From one key to the next.
+    pub step: i8,
+    /// Where keys are, in the newer way of telling.
+    pub keys: &'static [KeySpec],
+    /// Hints for clients.
+    pub tips: &'static [&'static str],
+    /// Its subcommands, by name.
+    pub subcommands: &'static [Command],
+}
+
+/// Where a command's keys are and what it does to them.
+#[derive(Debug)]
+pub struct KeySpec {
+    /// For people; mostly empty.
+    pub notes: &'static str,
+    /// Bits of [`key`].
+    pub flags: u32,
+    /// Index of the first key.
+    pub begin: i8,
+    /// Last key: from the first, or when negative from the end.
+    pub last: i8,
+    /// From one key to the next.
+    pub step: i8,
+}
+
+macro_rules! commands {
+    ($table:ident $(
+        $name:literal $id:ident $arity:literal [$($flag:ident)*] [$($category:ident)*]
+        [$first:literal $last:literal $step:literal]
+        [$($notes:literal [$($key:ident)*] $begin:literal $to:literal $by:literal),*] [$($tip:literal)*]
+        $(=> $subcommands:ident)?;
+    )*) => {
+        pub(super) static $table: &[crate::resp::table::Command] = &[$(crate::resp::table::Command {
+            id: crate::resp::table::Id::$id,
+            name: $name,
+            arity: $arity,
+            flags: 0 $(| crate::resp::table::flag::$flag)*,
+            categories: 0 $(| crate::resp::table::category::$category)*,
+            first: $first,
+            last: $last,
+            step: $step,
+            keys: &[$(crate::resp::table::KeySpec {
+                notes: $notes,
+                flags: 0 $(| crate::resp::table::key::$key)*,
+                begin: $begin,
+                last: $to,
+                step: $by,
+            }),*],
+            tips: &[$($tip),*],
+            subcommands: commands!(@ $($subcommands)?),
+        }),*];
+    };
+    (@) => { &[] };
+    (@ $subcommands:ident) => { $subcommands };
+}
+use commands;
+
+/// The tables, in the order COMMAND lists them.
+static GROUPS: [&[Command]; 5] =
+    [strings::COMMANDS, hashes::COMMANDS, keys::COMMANDS, connection::COMMANDS, server::COMMANDS];
+
+/// Slots of the table of names: a power of two, more than twice the commands.
+const SLOTS: usize = 512;
+
+/// Group and place of the command in each slot; 255: none.
+static NAMES: [(u8, u8); SLOTS] = slots();
+
+const fn slots() -> [(u8, u8); SLOTS] {
+    let mut slots = [(u8::MAX, 0); SLOTS];
+    let mut group = 0;
+    while group < GROUPS.len() {
+        let mut at = 0;
+        while at < GROUPS[group].len() {
+            let mut slot = slot(GROUPS[group][at].name.as_bytes());
+            while slots[slot].0 != u8::MAX {
+                slot = (slot + 1) % SLOTS;
+            }
+            slots[slot] = (group as u8, at as u8);
+            at += 1;
+        }
+        group += 1;
+    }
+    slots
+}
+
+/// Where the search for a name starts: from its length and its first and last four bytes, whatever their case.
+#[inline]
+const fn slot(name: &[u8]) -> usize {
+    let n = name.len();
+    let (head, tail) = match n {
+        0 => (0, 0),
+        1..4 => (name[0] as u32, (name[n / 2] as u32) << 8 | name[n - 1] as u32),
+        _ => (
+            u32::from_le_bytes([name[0], name[1], name[2], name[3]]),
+            u32::from_le_bytes([name[n - 4], name[n - 3], name[n - 2], name[n - 1]]),
+        ),
+    };
+    let word = ((head as u64) << 32 | tail as u64) | 0x2020_2020_2020_2020;
+    ((word ^ n as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOTS.ilog2())) as usize
+}
+
+/// The command of this name, whatever its case.
+#[inline]
+pub fn find(name: &[u8]) -> Option<&'static Command> {
+    let mut at = slot(name);
+    loop {
+        let (group, place) = NAMES[at];
+        let command = GROUPS.get(group as usize)?.get(place as usize)?;
+        if command.name.as_bytes().eq_ignore_ascii_case(name) {
+            return Some(command);
+        }
+        at = (at + 1) % SLOTS;
+    }
+}
+
+/// All commands, without subcommands.
+pub fn all() -> impl Iterator<Item = &'static Command> {
+    GROUPS.iter().flat_map(|group| group.iter())
+}
+
+impl Command {
+    /// The subcommand of this name, whatever its case.
+    pub fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
+        let known = |command: &&Command| {
+            command.name.split_once('|').is_some_and(|(_, own)| own.as_bytes().eq_ignore_ascii_case(name))
+        };
+        self.subcommands.iter().find(known)
+    }
+
+    /// Does it take so many arguments, its name included?
+    #[inline]
+    pub fn takes(&self, count: usize) -> bool {
+        let arity = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { count >= arity } else { count == arity }
+    }
+
+    /// Has it any of these flags?
+    #[inline]
+    pub fn has(&self, flags: u32) -> bool {
+        self.flags & flags != 0
+    }
+
+    /// The places of its keys in a call with `count` arguments.
+    #[inline]
+    pub fn key_places(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
+        let first = self.first.max(0) as usize;
+        let last = if self.last < 0 {
+            (count + 1).saturating_sub(self.last.unsigned_abs() as usize)
+        } else {
+            (self.last as usize + 1).min(count)
+        };
+        let end = if first == 0 { 0 } else { last };
+        (first..end).step_by(self.step.max(1) as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests;
