@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`line`] | where a command line ends, its words, its numbers, decimal digits |
 //! | [`text`] | get, set, ... (protocol.txt, "Storage commands" to "Other commands"), one file per verb |
+//! | [`binary`] | the binary protocol, one file per family of opcodes |
+//! | [`sasl`] | PLAIN, by which binary clients say who they are |
 //! | [`meta`] | mg, ms, md, ma, me (protocol.txt, "Meta Commands"), one file per verb |
 //!
 //! [`decode`] takes the first line of what was received. Data blocks are not looked at here: a store command says how
@@ -12,8 +14,10 @@
 //! What memcached 1.6.18 does with lines the document does not speak of (too many words, numbers that are none, keys too
 //! long) is done here as it does it, error texts included.
 
+pub mod binary;
 pub mod line;
 pub mod meta;
+pub mod sasl;
 pub mod text;
 
 /// Longest key in bytes (protocol.txt, "Keys").

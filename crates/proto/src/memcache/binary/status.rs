@@ -1,0 +1,47 @@
+//! What a response says of the request, with the texts of memcached 1.6.18.
+
+/// A response's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Status {
+    /// Done.
+    Ok = 0x00,
+    /// The key is not there.
+    NotFound = 0x01,
+    /// The key is there, or has another version.
+    Exists = 0x02,
+    /// Larger than an item may be.
+    TooLarge = 0x03,
+    /// Lengths that do not fit the command.
+    Invalid = 0x04,
+    /// Nothing to append to.
+    NotStored = 0x05,
+    /// The value there is no number.
+    NotNumber = 0x06,
+    /// Who asks may not.
+    AuthError = 0x20,
+    /// The authentication goes on with another step.
+    AuthContinue = 0x21,
+    /// No such command.
+    Unknown = 0x81,
+    /// No memory.
+    NoMemory = 0x82,
+}
+
+impl Status {
+    /// The body of the response that says so.
+    pub fn text(self) -> &'static str {
+        match self {
+            Status::Ok | Status::AuthContinue => "",
+            Status::NotFound => "Not found",
+            Status::Exists => "Data exists for key.",
+            Status::TooLarge => "Too large.",
+            Status::Invalid => "Invalid arguments",
+            Status::NotStored => "Not stored.",
+            Status::NotNumber => "Non-numeric server-side value for incr or decr",
+            Status::AuthError => "Auth failure.",
+            Status::Unknown => "Unknown command",
+            Status::NoMemory => "Out of memory",
+        }
+    }
+}
