@@ -16,4 +16,5 @@ mod server;
 pub mod settings;
 mod worker;
 
-pub use server::{ReloadError, Server, StartError};
+pub use net::listen::Address;
+pub use server::{FaceName, ReloadError, Server, StartError};

@@ -2,37 +2,41 @@
 
 use std::{
     collections::hash_map::RandomState,
+    fmt,
     hash::BuildHasher,
     io,
-    net::{SocketAddr, TcpListener},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize},
-    },
+    net::{SocketAddr, UdpSocket},
+    sync::Arc,
     thread::JoinHandle,
     time::Duration,
 };
 
 use larder_proto::http::RejectReason;
-use larder_store::{Options, Policy, Store};
-use socket2::{Domain, Protocol, Socket, Type};
+use larder_store::{Namespace, Options, Policy, Store};
 use tokio::sync::mpsc;
 
 use crate::{
     access_log::Logger,
     clock::Clock,
     counters::Counters,
-    http::{flight::Flights, lookup::PAGES},
-    net::socket::Stalled,
-    origin::{OriginCounters, OriginError},
-    settings::Settings,
-    worker::{self, Order, Shared, Start},
+    http::{self, lookup::PAGES},
+    memcache,
+    net::{
+        conns::Ground,
+        listen::{self, Address, Bound, Listener, Manner},
+    },
+    origin::OriginError,
+    redis,
+    settings::{Listen, MemcachedSettings, RedisSettings, Settings, Share},
+    worker::{self, Order, Start, StartFace, StartHttp},
 };
 
 /// Connections the kernel keeps waiting per listener.
 const BACKLOG: i32 = 4096;
 /// Orders that may wait for a worker; an order waits for a worker at most as long as its longest task step.
 const ORDERS: usize = 16;
+/// The largest page that is stored, in bytes.
+const MAX_PAGE: u64 = 1 << 30;
 /// How often expired memory is looked for, and how many bytes of segments that hold some one look may go through.
 const SWEEP: (Duration, usize) = (Duration::from_millis(100), 16 << 20);
 
@@ -43,7 +47,7 @@ pub enum StartError {
     #[error("cannot listen on {address}: {source}")]
     Listen {
         /// The address.
-        address: SocketAddr,
+        address: Address,
         /// What the system said.
         source: io::Error,
     },
@@ -90,12 +94,43 @@ impl StopHandle {
     }
 }
 
+/// A protocol spoken to clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaceName {
+    /// HTTP/1.1.
+    Http,
+    /// memcached's protocols.
+    Memcached,
+    /// Redis's.
+    Redis,
+}
+
+impl fmt::Display for FaceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FaceName::Http => "http",
+            FaceName::Memcached => "memcached",
+            FaceName::Redis => "redis",
+        })
+    }
+}
+
+/// What the workers of each face share; None: the face is not there.
+#[derive(Default)]
+struct Faces {
+    http: Option<(Arc<http::worker::Shared>, Vec<Arc<Counters>>)>,
+    memcached: Option<Arc<memcache::Shared>>,
+    redis: Option<Arc<redis::Shared>>,
+}
+
 /// A running server.
 pub struct Server {
-    shared: Arc<Shared>,
+    ground: Arc<Ground>,
+    store: &'static Store,
+    faces: Faces,
+    logger: Option<Arc<Logger>>,
     settings: Arc<Settings>,
-    addrs: Vec<SocketAddr>,
-    counters: Vec<Arc<Counters>>,
+    addresses: Vec<(FaceName, Address)>,
     orders: Vec<mpsc::Sender<Order>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
 }
@@ -104,33 +139,62 @@ impl Server {
     /// Binds the listeners, opens the store and the log, starts the workers. Nothing is left running on an error.
     pub fn start(settings: Settings) -> Result<Server, StartError> {
         let settings = Arc::new(settings);
-        let (listeners, addrs) = listen_all(&settings)?;
-        let shared = Arc::new(Shared {
-            store: open_store(&settings)?,
-            clock: Clock::start(),
-            flights: Flights::new(),
-            open: AtomicUsize::new(0),
-            stalled: Stalled::new(settings.memory / 2),
-            loop_id: format!("larder-{:016x}", random()),
-            nonces: AtomicU64::new(random()),
-            origin_counters: Arc::new(OriginCounters::default()),
-            logger: open_log(&settings)?,
-        });
-        let mut server =
-            Server { shared, settings, addrs, counters: Vec::new(), orders: Vec::new(), threads: Vec::new() };
-        for (number, listeners) in listeners.into_iter().enumerate() {
-            server.start_worker(number, listeners)?;
+        let mut sockets = Sockets::bind(&settings)?;
+        let addresses = std::mem::take(&mut sockets.addresses);
+        Server::start_with(settings, sockets, addresses.clone()).inspect_err(|_| remove_files(&addresses))
+    }
+
+    fn start_with(
+        settings: Arc<Settings>,
+        mut sockets: Sockets,
+        addresses: Vec<(FaceName, Address)>,
+    ) -> Result<Server, StartError> {
+        let (store, clock, workers) = (open_store(&settings)?, Clock::start(), settings.threads.max(1));
+        let logger = open_log(&settings)?;
+        let faces = Faces::new(&settings, store, clock, workers, &logger);
+        let mut server = Server {
+            ground: Ground::new(clock, settings.memory),
+            store,
+            faces,
+            logger,
+            settings,
+            addresses,
+            orders: Vec::new(),
+            threads: Vec::new(),
+        };
+        for number in 0..workers {
+            server.start_worker(number, &mut sockets)?;
         }
         server.start_sweeper()?;
         Ok(server)
     }
 
-    fn start_worker(&mut self, number: usize, listeners: Vec<TcpListener>) -> io::Result<()> {
+    fn start_worker(&mut self, number: usize, sockets: &mut Sockets) -> io::Result<()> {
         let (send, orders) = mpsc::channel(ORDERS);
-        let counters = Arc::new(Counters::default());
-        let (shared, settings) = (self.shared.clone(), self.settings.clone());
         let (ready, up) = std::sync::mpsc::channel();
-        let start = Start { shared, settings, counters: counters.clone(), listeners, orders, ready };
+        let faces = &self.faces;
+        let start = Start {
+            number,
+            ground: self.ground.clone(),
+            store: self.store,
+            settings: self.settings.clone(),
+            http: faces.http.as_ref().map(|(shared, counters)| StartHttp {
+                shared: shared.clone(),
+                counters: counters[number].clone(),
+                listeners: next(&mut sockets.http),
+            }),
+            memcached: faces
+                .memcached
+                .as_ref()
+                .map(|shared| StartFace { shared: shared.clone(), listeners: next(&mut sockets.memcached) }),
+            udp: next(&mut sockets.udp),
+            redis: faces
+                .redis
+                .as_ref()
+                .map(|shared| StartFace { shared: shared.clone(), listeners: next(&mut sockets.redis) }),
+            orders,
+            ready,
+        };
         let thread = std::thread::Builder::new().name(format!("larder-{number}"));
         let thread = thread.spawn(move || worker::run(start))?;
         if up.recv().is_err() {
@@ -142,14 +206,13 @@ impl Server {
                 .unwrap_or_else(|| io::Error::other("a worker failed")));
         }
         self.threads.push(thread);
-        self.counters.push(counters);
         self.orders.push(send);
         Ok(())
     }
 
     /// The thread that returns expired memory. It ends with the process: it owns nothing that needs an end.
     fn start_sweeper(&self) -> io::Result<()> {
-        let (store, clock) = (self.shared.store, self.shared.clock);
+        let (store, clock) = (self.store, self.ground.clock);
         std::thread::Builder::new().name("larder-sweep".to_owned()).spawn(move || {
             loop {
                 std::thread::sleep(SWEEP.0);
@@ -159,26 +222,31 @@ impl Server {
         Ok(())
     }
 
-    /// The addresses listened on, with the ports the system picked.
+    /// What is served where, with the ports the system picked.
+    pub fn listening(&self) -> &[(FaceName, Address)] {
+        &self.addresses
+    }
+
+    /// The addresses HTTP is served at.
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
-        self.addrs.clone()
+        let http = |(face, address): &(FaceName, Address)| match address {
+            Address::Tcp(address) if *face == FaceName::Http => Some(*address),
+            _ => None,
+        };
+        self.addresses.iter().filter_map(http).collect()
     }
 
     /// Uses new settings from now on; connections stay. What cannot change while running is an error, and nothing
     /// changes then.
     pub fn reload(&mut self, settings: Settings) -> Result<(), ReloadError> {
-        let old = &self.settings;
-        let fixed = [
-            ("memory", settings.memory != old.memory),
-            ("threads", settings.threads != old.threads),
-            ("http.listen", settings.http.listen != old.http.listen),
-            ("http.sndbuf", settings.http.sndbuf != old.http.sndbuf),
-            ("http.access_log", settings.access_log != old.access_log),
-        ];
-        if let Some((name, _)) = fixed.iter().find(|(_, changed)| *changed) {
+        if let Some(name) = fixed(&self.settings, &settings) {
             return Err(ReloadError::Fixed(name));
         }
         self.settings = Arc::new(settings);
+        if let (Some(shared), Some(settings)) = (&self.faces.memcached, &self.settings.memcached) {
+            shared.reload(settings.clone());
+        }
+        if let (Some(_shared), Some(_settings)) = (&self.faces.redis, &self.settings.redis) {}
         for orders in &self.orders {
             let _ = orders.blocking_send(Order::Reload(self.settings.clone()));
         }
@@ -187,31 +255,19 @@ impl Server {
 
     /// Opens the access log anew, after it was moved away.
     pub fn reopen_logs(&self) {
-        if let Some(logger) = &self.shared.logger {
+        if let Some(logger) = &self.logger {
             logger.reopen();
         }
     }
 
     /// Every counter's name and value, summed over the workers: requests by result, refusals by reason, failures of
-    /// origins by reason, and the store.
+    /// origins by reason, what the other faces count under their names, and the store.
     pub fn counters(&self) -> Vec<(String, u64)> {
-        let mut sums = vec![0u64; Counters::NAMES.len()];
-        for counters in &self.counters {
-            for (sum, value) in sums.iter_mut().zip(counters.values()) {
-                *sum += value;
-            }
+        let mut out = Vec::new();
+        if let Some((shared, counters)) = &self.faces.http {
+            count_http(shared, counters, &mut out);
         }
-        let mut out: Vec<(String, u64)> =
-            Counters::NAMES.iter().map(|name| (*name).to_owned()).zip(sums).collect();
-        for reason in RejectReason::ALL {
-            let count = self.counters.iter().map(|counters| counters.reasons.get(*reason)).sum();
-            out.push((format!("rejected_{reason}"), count));
-        }
-        for index in 0..OriginError::REASONS {
-            let name = format!("origin_failed_{}", OriginError::reason_at(index).replace('-', "_"));
-            out.push((name, self.shared.origin_counters.failed(index)));
-        }
-        let (pages, totals) = (self.shared.store.stats(PAGES), self.shared.store.totals());
+        let (pages, totals) = (self.store.stats(PAGES), self.store.totals());
         out.extend([
             ("store_budget_bytes".to_owned(), totals.budget),
             ("store_items".to_owned(), pages.items),
@@ -219,7 +275,7 @@ impl Server {
             ("store_evictions".to_owned(), pages.evictions),
             ("store_expired".to_owned(), pages.expired),
         ]);
-        if let Some(logger) = &self.shared.logger {
+        if let Some(logger) = &self.logger {
             out.push(("log_lines_dropped".to_owned(), logger.dropped()));
         }
         out
@@ -227,15 +283,111 @@ impl Server {
 
     /// Stops accepting, lets requests under way finish (at most `limits.drain`), writes the log out and returns.
     pub fn drain(mut self) {
+        remove_files(&self.addresses);
         for orders in &self.orders {
-            let _ = orders.blocking_send(Order::Drain);
+            let _ = orders.blocking_send(Order::Drain(self.settings.http.limits.drain));
         }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        if let Some(logger) = &self.shared.logger {
+        if let Some(logger) = &self.logger {
             logger.close();
         }
+    }
+}
+
+impl Faces {
+    fn new(
+        settings: &Settings,
+        store: &'static Store,
+        clock: Clock,
+        workers: usize,
+        logger: &Option<Arc<Logger>>,
+    ) -> Faces {
+        let http = || {
+            let counters = (0..workers).map(|_| Arc::default()).collect();
+            (http::worker::Shared::new([random(), random()], logger.clone()), counters)
+        };
+        let now = clock.now();
+        Faces {
+            http: (!settings.http.listen.is_empty()).then(http),
+            memcached: settings
+                .memcached
+                .as_ref()
+                .map(|settings| memcache::Shared::new(settings.clone(), store, now, workers)),
+            redis: settings
+                .redis
+                .as_ref()
+                .map(|settings| redis::Shared::new(settings.clone(), store, now, workers)),
+        }
+    }
+}
+
+/// The first setting that has changed and cannot while running.
+fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
+    let changed = [
+        ("memory", new.memory != old.memory),
+        ("threads", new.threads != old.threads),
+        ("http.listen", new.http.listen != old.http.listen),
+        ("http.sndbuf", new.http.sndbuf != old.http.sndbuf),
+        ("http.access_log", new.access_log != old.access_log),
+        ("http.floor and http.ceiling", new.pages != old.pages),
+    ];
+    let by_face = match (&old.memcached, &new.memcached) {
+        (None, None) => None,
+        (Some(old), Some(new)) => fixed_memcached(old, new),
+        _ => Some("memcached.listen"),
+    };
+    let by_redis = match (&old.redis, &new.redis) {
+        (None, None) => None,
+        (Some(old), Some(new)) => fixed_redis(old, new),
+        _ => Some("redis.listen"),
+    };
+    first(&changed).or(by_face).or(by_redis)
+}
+
+fn fixed_memcached(old: &MemcachedSettings, new: &MemcachedSettings) -> Option<&'static str> {
+    first(&[
+        ("memcached.listen", new.listen != old.listen),
+        ("memcached.udp", new.udp != old.udp),
+        ("memcached.item_size", new.item_size != old.item_size),
+        ("memcached.backlog", new.backlog != old.backlog),
+        ("memcached.no_evictions", new.no_evictions != old.no_evictions),
+        ("memcached.floor and memcached.ceiling", new.share != old.share),
+    ])
+}
+
+fn fixed_redis(old: &RedisSettings, new: &RedisSettings) -> Option<&'static str> {
+    first(&[
+        ("redis.listen", new.listen != old.listen),
+        ("redis.databases", new.databases != old.databases),
+        ("redis.item_size", new.item_size != old.item_size),
+        ("redis.backlog", new.backlog != old.backlog),
+        ("redis.share_memcached", new.share_memcached != old.share_memcached),
+        ("redis.no_evictions", new.no_evictions != old.no_evictions),
+        ("redis.floor and redis.ceiling", new.share != old.share),
+    ])
+}
+
+fn first(changed: &[(&'static str, bool)]) -> Option<&'static str> {
+    changed.iter().find(|(_, changed)| *changed).map(|(name, _)| *name)
+}
+
+fn count_http(shared: &http::worker::Shared, workers: &[Arc<Counters>], out: &mut Vec<(String, u64)>) {
+    let mut sums = vec![0u64; Counters::NAMES.len()];
+    for counters in workers {
+        for (sum, value) in sums.iter_mut().zip(counters.values()) {
+            *sum += value;
+        }
+    }
+    out.extend(Counters::NAMES.iter().map(|name| (*name).to_owned()).zip(sums));
+    for reason in RejectReason::ALL {
+        let count = workers.iter().map(|counters| counters.reasons.get(*reason)).sum();
+        out.push((format!("rejected_{reason}"), count));
+    }
+    for index in 0..OriginError::REASONS {
+        let name = format!("origin_failed_{}", OriginError::reason_at(index).replace('-', "_"));
+        out.push((name, shared.origin_counters.failed(index)));
     }
 }
 
@@ -247,17 +399,50 @@ fn random() -> u64 {
 fn open_store(settings: &Settings) -> Result<&'static Store, StartError> {
     let options = Options {
         budget: settings.memory as usize,
-        max_value: 1 << 30,
+        max_value: max_value(settings),
         policy: Policy::S3Fifo,
         seed: random(),
         threads: settings.threads + 1,
-        ..Options::default()
+        shares: shares(settings),
+        evict: may_evict(settings),
     };
     let store = Store::open(options)
         .map_err(|error| StartError::Memory { bytes: settings.memory, reason: error.to_string() })?;
     // One store per process, for as long as it lives: readers on every thread hold plain references to it, so that a
     // hit counts no references.
     Ok(Box::leak(Box::new(store)))
+}
+
+/// The largest value any face may store.
+fn max_value(settings: &Settings) -> u64 {
+    let memcached = settings.memcached.as_ref().map_or(0, |face| face.item_size);
+    let redis = settings.redis.as_ref().map_or(0, |face| face.item_size);
+    MAX_PAGE.max(memcached).max(redis)
+}
+
+/// Pages are there to be evicted; without them, and with every face against it, nothing is.
+fn may_evict(settings: &Settings) -> bool {
+    let memcached = settings.memcached.as_ref().map(|face| face.no_evictions);
+    let redis = settings.redis.as_ref().map(|face| face.no_evictions);
+    let refusing = [memcached, redis].into_iter().flatten();
+    !settings.http.listen.is_empty() || refusing.clone().count() == 0 || refusing.into_iter().any(|no| !no)
+}
+
+/// Who is promised memory, or kept from taking more of it.
+fn shares(settings: &Settings) -> Vec<larder_store::Share> {
+    let memcached = settings.memcached.as_ref().map(|face| face.share).unwrap_or_default();
+    let redis = settings.redis.as_ref().map(|face| face.share).unwrap_or_default();
+    let groups = [(0, 0, settings.pages), (1, 1, memcached), (2, 17, redis)];
+    let limited = |share: &Share| share.floor.is_some() || share.ceiling.is_some();
+    let groups = groups.into_iter().filter(|(.., share)| limited(share));
+    groups
+        .map(|(first, last, share)| larder_store::Share {
+            first: Namespace(first),
+            last: Namespace(last),
+            floor: share.floor.unwrap_or(0) as usize,
+            ceiling: share.ceiling.map_or(usize::MAX, |bytes| bytes as usize),
+        })
+        .collect()
 }
 
 fn open_log(settings: &Settings) -> Result<Option<Arc<Logger>>, StartError> {
@@ -267,50 +452,66 @@ fn open_log(settings: &Settings) -> Result<Option<Arc<Logger>>, StartError> {
         .map_err(|source| StartError::Log { path: log.path.display().to_string(), source })
 }
 
-type PerWorker = Vec<Vec<TcpListener>>;
+/// The sockets of all faces, for each worker; handed out from the last worker's on.
+struct Sockets {
+    http: Vec<Vec<Listener>>,
+    memcached: Vec<Vec<Listener>>,
+    udp: Vec<Vec<UdpSocket>>,
+    redis: Vec<Vec<Listener>>,
+    addresses: Vec<(FaceName, Address)>,
+}
 
-/// One listener per address and worker. The first of each address takes the port, the others join it.
-fn listen_all(settings: &Settings) -> Result<(PerWorker, Vec<SocketAddr>), StartError> {
-    let mut per_worker: PerWorker = (0..settings.threads.max(1)).map(|_| Vec::new()).collect();
-    let mut addrs = Vec::new();
-    for &wanted in &settings.http.listen {
-        let mut address = wanted;
-        free(wanted).map_err(|source| StartError::Listen { address: wanted, source })?;
-        for listeners in &mut per_worker {
-            let listener = listen(address, settings.http.sndbuf)
-                .map_err(|source| StartError::Listen { address: wanted, source })?;
-            address = listener.local_addr()?;
-            listeners.push(listener);
+fn next<T>(per_worker: &mut Vec<Vec<T>>) -> Vec<T> {
+    per_worker.pop().unwrap_or_default()
+}
+
+impl Sockets {
+    fn bind(settings: &Settings) -> Result<Sockets, StartError> {
+        let none = || (0..settings.threads.max(1)).map(|_| Vec::new()).collect();
+        let mut sockets = Sockets {
+            http: none(),
+            memcached: none(),
+            udp: (0..settings.threads.max(1)).map(|_| Vec::new()).collect(),
+            redis: none(),
+            addresses: Vec::new(),
+        };
+        match sockets.bind_all(settings) {
+            Ok(()) => Ok(sockets),
+            Err((address, source)) => {
+                remove_files(&sockets.addresses);
+                Err(StartError::Listen { address, source })
+            }
         }
-        addrs.push(address);
     }
-    Ok((per_worker, addrs))
+
+    fn bind_all(&mut self, settings: &Settings) -> Result<(), (Address, io::Error)> {
+        let workers = settings.threads.max(1);
+        let http: Vec<Listen> = settings.http.listen.iter().copied().map(Listen::Tcp).collect();
+        let manner = Manner { sndbuf: settings.http.sndbuf, backlog: BACKLOG };
+        self.http = self.keep(FaceName::Http, listen::bind(&http, workers, manner)?);
+        if let Some(face) = &settings.memcached {
+            let manner = Manner { sndbuf: 0, backlog: face.backlog };
+            self.memcached = self.keep(FaceName::Memcached, listen::bind(&face.listen, workers, manner)?);
+            for &wanted in &face.udp {
+                let bound = listen::bind_udp(wanted, workers);
+                let (bound, address) = bound.map_err(|error| (Address::Udp(wanted), error))?;
+                self.addresses.push((FaceName::Memcached, address));
+                self.udp.iter_mut().zip(bound).for_each(|(sockets, socket)| sockets.push(socket));
+            }
+        }
+        if let Some(face) = &settings.redis {
+            let manner = Manner { sndbuf: 0, backlog: face.backlog };
+            self.redis = self.keep(FaceName::Redis, listen::bind(&face.listen, workers, manner)?);
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, face: FaceName, bound: Bound) -> Vec<Vec<Listener>> {
+        self.addresses.extend(bound.addresses.into_iter().map(|address| (face, address)));
+        bound.workers
+    }
 }
 
-/// `SO_REUSEPORT` would let a second server of the same user share the port in silence: bind once without it first.
-fn free(address: SocketAddr) -> io::Result<()> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    socket.bind(&address.into())
-}
-
-/// Accepted sockets inherit `TCP_NODELAY` and `SO_SNDBUF` from their listener: no system call per connection.
-fn listen(address: SocketAddr, sndbuf: usize) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    socket.set_tcp_nodelay(true)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    if sndbuf > 0 {
-        socket.set_send_buffer_size(sndbuf)?;
-    }
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
+fn remove_files(addresses: &[(FaceName, Address)]) {
+    listen::remove(addresses.iter().map(|(_, address)| address));
 }

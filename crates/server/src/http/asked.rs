@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     clock::Ms,
+    http::worker::{Config, Worker},
     settings::RulePolicy,
-    worker::{Config, Worker},
 };
 
 /// A request, as received.
@@ -49,7 +49,7 @@ impl<'a> Asked<'a, '_> {
 
     /// Another request may follow on this connection.
     pub(crate) fn keep(&self) -> bool {
-        self.head.keep_alive && !self.worker.draining.get()
+        self.head.keep_alive && !self.worker.conns.draining.get()
     }
 
     pub(crate) fn is_head(&self) -> bool {

@@ -14,7 +14,7 @@ use super::{
     asked::Asked,
     socket::{Ended, Socket},
 };
-use crate::{clock::Ms, origin::BodyFrame, worker::Worker};
+use crate::{clock::Ms, http::worker::Worker, origin::BodyFrame};
 
 /// Pieces of a request body that may wait for the origin.
 pub(crate) const FRAMES: usize = 4;

@@ -31,9 +31,9 @@ use super::{
 use crate::{
     access_log::Hierarchy,
     clock::Ms,
+    http::worker::{Config, Worker},
     origin::{Interim, InterimHead, Origin, OriginError, Request, Response},
     settings::RulePolicy,
-    worker::{Config, Worker},
 };
 
 /// The client a fetch is made for.

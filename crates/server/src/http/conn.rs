@@ -6,7 +6,6 @@
 use std::{cell::Cell, net::SocketAddr, rc::Rc};
 
 use larder_proto::http::{HeadLimits, Parsed, Reject, parse_request, slots};
-use tokio::net::TcpStream;
 
 use super::{
     asked::Asked,
@@ -14,10 +13,11 @@ use super::{
     out::Out,
     refuse,
     socket::{Ended, Socket, Watch},
+    stream::Stream,
 };
 use crate::{
     clock::Ms,
-    worker::{Config, Worker},
+    http::worker::{Config, Worker},
 };
 
 /// Field lines a request head may have at the most, whatever the settings say.
@@ -54,7 +54,7 @@ enum Turn {
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve(worker: Rc<Worker>, stream: TcpStream, peer: SocketAddr, watch: Rc<Watch>) {
+pub(crate) async fn serve(worker: Rc<Worker>, stream: Stream, peer: SocketAddr, watch: Rc<Watch>) {
     let socket = Socket { stream, watch };
     let mut conn = Conn { worker, socket, peer, buf: Vec::new(), at: 0, out: Out::default(), now: 0 };
     let _ = conn.run().await;
@@ -62,7 +62,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, stream: TcpStream, peer: SocketAdd
 }
 
 /// Answers a connection that is one too many, and sees that the answer is not lost to what the client sent meanwhile.
-pub(crate) async fn refuse(worker: &Rc<Worker>, stream: TcpStream, watch: Rc<Watch>) {
+pub(crate) async fn refuse(worker: &Rc<Worker>, stream: Stream, watch: Rc<Watch>) {
     let mut answer = Vec::new();
     refuse::compose(&mut answer, worker.clock.now(), 503, "too many connections", false, false);
     let _ = stream.try_write(&answer);
@@ -75,7 +75,7 @@ async fn linger(worker: &Worker, socket: &mut Socket) {
     socket.watch.forgive();
     socket.watch.until(worker.clock.now() + LINGER.1);
     let mut left = LINGER.0;
-    let mut scrap = worker.take_buffer();
+    let mut scrap = worker.conns.take_buffer();
     while left > 0 {
         scrap.clear();
         match socket.read(&mut scrap).await {
@@ -83,7 +83,7 @@ async fn linger(worker: &Worker, socket: &mut Socket) {
             _ => break,
         }
     }
-    worker.give_buffer(scrap);
+    worker.conns.give_buffer(scrap);
 }
 
 impl Conn {
@@ -223,7 +223,7 @@ impl Conn {
             self.recycle();
             self.socket.watch.wait_idle(now + limits.idle_timeout.as_millis() as Ms);
             let worker = &self.worker;
-            let (take, give) = (|| worker.take_buffer(), |buffer| worker.give_buffer(buffer));
+            let (take, give) = (|| worker.conns.take_buffer(), |buffer| worker.conns.give_buffer(buffer));
             self.socket.first(&mut self.buf, take, give).await
         } else {
             self.compact();
@@ -274,7 +274,7 @@ impl Conn {
         self.at = 0;
         let buffer = std::mem::take(&mut self.buf);
         if buffer.capacity() > 0 {
-            self.worker.give_buffer(buffer);
+            self.worker.conns.give_buffer(buffer);
         }
     }
 }

@@ -35,8 +35,8 @@ use super::{
 use crate::{
     access_log::ResultCode,
     clock::Ms,
+    http::worker::Worker,
     settings::{RequestView as RuleView, RulePolicy, Site},
-    worker::Worker,
 };
 
 /// Request bodies up to this many bytes are read before the origin is asked.

@@ -25,5 +25,6 @@ mod reply;
 mod stow;
 mod tunnel;
 mod variant;
+pub(crate) mod worker;
 
-use crate::net::{out, socket};
+use crate::net::{out, socket, stream};

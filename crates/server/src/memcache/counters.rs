@@ -9,6 +9,8 @@ crate::counters::counters! {
         total_connections,
         /// Connections refused because the limit was reached.
         rejected_connections,
+        /// Times a connection beyond the limit had to wait, and with it all behind it.
+        listen_disabled_num,
         /// Keys asked for: one for every key of a `get`.
         cmd_get,
         /// Values sent to be stored, whatever became of them.

@@ -10,9 +10,12 @@
 //!
 //! One [`Shared`] per process, one [`Face`] per worker, one [`Session`] per client.
 
+pub(crate) mod auth;
 pub(crate) mod counters;
+mod door;
 pub(crate) mod ops;
 pub(crate) mod session;
+pub(crate) mod udp;
 
 use std::{
     cell::{Cell, RefCell},

@@ -1,4 +1,8 @@
-//! What every face shares on the wire: what is to be sent, and the socket with its deadline.
+//! What every face shares on the wire: what is to be sent, the socket with its deadline, and a worker's open connections.
 
+pub(crate) mod accept;
+pub(crate) mod conns;
+pub(crate) mod listen;
 pub(crate) mod out;
 pub(crate) mod socket;
+pub(crate) mod stream;

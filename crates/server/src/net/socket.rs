@@ -14,12 +14,9 @@ use std::{
     task::{Context, Poll, Waker, ready},
 };
 
-use tokio::{
-    io::{AsyncReadExt, AsyncWrite, ReadBuf},
-    net::TcpStream,
-};
+use tokio::io::{AsyncReadExt, AsyncWrite, ReadBuf};
 
-use super::out::Out;
+use super::{out::Out, stream::Stream};
 use crate::clock::{Clock, Ms};
 
 /// How a wait on a connection ended when it did not end well.
@@ -128,7 +125,7 @@ impl Watch {
     }
 
     /// Polls `io` unless the deadline has passed.
-    fn guard<T>(
+    pub(crate) fn guard<T>(
         &self,
         cx: &mut Context<'_>,
         io: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<T>>,
@@ -205,7 +202,7 @@ impl Drop for Hold<'_> {
 
 /// A connection with its deadline.
 pub(crate) struct Socket {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     pub(crate) watch: Rc<Watch>,
 }
 
@@ -271,7 +268,7 @@ impl Socket {
     /// Sends all of `out`. Returns how many bytes that were.
     pub(crate) async fn flush(&self, out: &mut Out, pace: &mut Pace<'_>) -> Result<u64, Ended> {
         let total = out.pending();
-        while let Err(error) = out.send(|slices| self.try_send(slices)) {
+        while let Err(error) = out.send(|slices| self.stream.try_send(slices)) {
             self.writable_after(error, out.pending(), &|| out.pinned(), pace).await?;
         }
         Ok(total)
@@ -294,7 +291,7 @@ impl Socket {
         let mut left = &mut slices[..];
         IoSlice::advance_slices(&mut left, 0);
         while !left.is_empty() {
-            match self.try_send(left) {
+            match self.stream.try_send(left) {
                 Ok(sent) => IoSlice::advance_slices(&mut left, sent),
                 Err(error) => {
                     let unsent = left.iter().map(|slice| slice.len() as u64).sum();
@@ -305,13 +302,6 @@ impl Socket {
         *out.scratch() = scratch;
         out.clear();
         Ok(total)
-    }
-
-    fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        match slices {
-            [one] => self.stream.try_write(one),
-            many => self.stream.try_write_vectored(many),
-        }
     }
 
     /// Waits until more can be sent, if that is what `error` says.
@@ -350,7 +340,7 @@ impl Socket {
 
     /// The end of the connection is not to be taken for the end of the body: it is reset.
     pub(crate) fn reset(&self) {
-        let _ = socket2::SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO));
+        self.stream.reset_on_close();
     }
 
     /// Ends the sending side, so that the peer reads what was sent before the end.
@@ -359,7 +349,13 @@ impl Socket {
     }
 }
 
-fn poll_read_vec(stream: &mut TcpStream, cx: &mut Context<'_>, buf: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+/// Reads once. A read that does not fill the buffer says that there is no more: the runtime remembers it, and the next
+/// call waits for readiness instead of asking the system in vain.
+pub(crate) fn poll_read_vec(
+    stream: &mut Stream,
+    cx: &mut Context<'_>,
+    buf: &mut Vec<u8>,
+) -> Poll<io::Result<usize>> {
     if buf.capacity() == buf.len() {
         buf.reserve(READ_STEP);
     }

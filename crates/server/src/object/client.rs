@@ -11,6 +11,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tokio::sync::{Notify, futures::Notified};
 
 use crate::clock::Ms;
 
@@ -37,6 +38,7 @@ pub(crate) struct Client {
     /// When its last batch began.
     pub(crate) active: AtomicU64,
     killed: AtomicBool,
+    stays: AtomicBool,
     mail: Mutex<Mail>,
     /// There is something in the mail: looked at without the lock.
     has_mail: AtomicBool,
@@ -45,20 +47,24 @@ pub(crate) struct Client {
 #[derive(Debug, Default)]
 struct Mail {
     bytes: Vec<u8>,
+    /// The connection's task: stays registered for the connection's life, so that waiting costs no lock.
     waker: Option<Waker>,
 }
 
 impl Client {
     /// Bytes to be sent to this client between its answers, from any thread. False when more than `limit` bytes would
-    /// wait: nothing was added then.
+    /// wait, or when it is gone: nothing was added then.
     pub(crate) fn push(&self, bytes: &[u8], limit: usize) -> bool {
+        if self.is_killed() {
+            return false;
+        }
         let mut mail = self.mail.lock();
         if mail.bytes.len() + bytes.len() > limit {
             return false;
         }
         mail.bytes.extend_from_slice(bytes);
-        self.has_mail.store(true, Ordering::Release);
-        let waker = mail.waker.take();
+        // Who found mail there before has woken the connection: it will take this with it.
+        let waker = if self.has_mail.swap(true, Ordering::AcqRel) { None } else { mail.waker.clone() };
         drop(mail);
         if let Some(waker) = waker {
             waker.wake();
@@ -71,10 +77,10 @@ impl Client {
         self.mail.lock().bytes.len()
     }
 
-    /// Closes its connection, from any thread.
+    /// Closes its connection, from any thread. What waits to be sent to it is dropped.
     pub(crate) fn kill(&self) {
         self.killed.store(true, Ordering::Release);
-        let waker = self.mail.lock().waker.take();
+        let waker = self.mail.lock().waker.clone();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -84,24 +90,38 @@ impl Client {
         self.killed.load(Ordering::Acquire)
     }
 
+    /// True: it waits for what others send (a subscriber, a watcher), and is not closed for its silence.
+    pub(crate) fn set_stays(&self, stays: bool) {
+        self.stays.store(stays, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stays(&self) -> bool {
+        self.stays.load(Ordering::Relaxed)
+    }
+
+    /// Is there something from others to be sent?
+    pub(crate) fn has_mail(&self) -> bool {
+        self.has_mail.load(Ordering::Acquire)
+    }
+
     /// Takes what others sent, into `into`.
     pub(crate) fn take_mail(&self, into: &mut Vec<u8>) {
-        if self.has_mail.swap(false, Ordering::AcqRel) {
-            into.append(&mut self.mail.lock().bytes);
+        if self.has_mail() {
+            let mut mail = self.mail.lock();
+            self.has_mail.store(false, Ordering::Release);
+            into.append(&mut mail.bytes);
         }
     }
 
-    /// Is there something to be sent, or is it to be closed? If not, `waker` is called when there is.
-    pub(crate) fn called(&self, waker: &Waker) -> bool {
-        let mut mail = self.mail.lock();
-        if self.is_killed() || !mail.bytes.is_empty() {
-            return true;
-        }
-        match &mail.waker {
-            Some(known) if known.will_wake(waker) => {}
-            _ => mail.waker = Some(waker.clone()),
-        }
-        false
+    /// Calls `waker` from now on when there is mail, or the connection is to be closed. Ask for both after this.
+    pub(crate) fn register(&self, waker: &Waker) {
+        self.mail.lock().waker = Some(waker.clone());
+    }
+
+    /// Its connection has ended: nothing reaches it any more.
+    fn end(&self) {
+        self.killed.store(true, Ordering::Release);
+        *self.mail.lock() = Mail::default();
     }
 }
 
@@ -111,11 +131,31 @@ pub(crate) struct Clients {
     all: Mutex<HashMap<u64, Arc<Client>>>,
     next: AtomicU64,
     open: AtomicUsize,
+    /// Told when one leaves: for who waits for a place.
+    left: Notify,
 }
 
 impl Clients {
     /// A new client. It leaves with [`Clients::leave`].
     pub(crate) fn enter(&self, peer: Peer, local: Arc<str>, now: Ms) -> Arc<Client> {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        self.insert(peer, local, now)
+    }
+
+    /// The same if fewer than `limit` are open.
+    pub(crate) fn enter_below(
+        &self,
+        limit: usize,
+        peer: Peer,
+        local: &Arc<str>,
+        now: Ms,
+    ) -> Option<Arc<Client>> {
+        let more = |open| (open < limit).then_some(open + 1);
+        self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(self.insert(peer, local.clone(), now))
+    }
+
+    fn insert(&self, peer: Peer, local: Arc<str>, now: Ms) -> Arc<Client> {
         let client = Arc::new(Client {
             id: self.next.fetch_add(1, Ordering::Relaxed) + 1,
             peer,
@@ -123,18 +163,30 @@ impl Clients {
             since: now,
             active: AtomicU64::new(now),
             killed: AtomicBool::new(false),
+            stays: AtomicBool::new(false),
             mail: Mutex::default(),
             has_mail: AtomicBool::new(false),
         });
         self.all.lock().insert(client.id, client.clone());
-        self.open.fetch_add(1, Ordering::Relaxed);
         client
     }
 
     pub(crate) fn leave(&self, client: &Client) {
+        client.end();
         if self.all.lock().remove(&client.id).is_some() {
             self.open.fetch_sub(1, Ordering::Relaxed);
+            self.left.notify_waiters();
         }
+    }
+
+    /// Ends at the next [`Clients::leave`] or [`Clients::look_again`] after this call (not after the first poll).
+    pub(crate) fn left(&self) -> Notified<'_> {
+        self.left.notified()
+    }
+
+    /// Who waits for a place may look again: the limit has changed.
+    pub(crate) fn look_again(&self) {
+        self.left.notify_waiters();
     }
 
     /// Open now.

@@ -4,8 +4,12 @@
 //! waits is one for both.
 
 mod client;
+pub(crate) mod conn;
+pub(crate) mod face;
 
 pub(crate) use client::{Client, Clients, Peer};
+pub(crate) use conn::End;
+pub(crate) use face::Face;
 
 use crate::{clock::Ms, net::out::Out};
 

@@ -6,6 +6,7 @@
 
 mod ctx;
 mod dispatch;
+mod door;
 mod session;
 mod shared;
 

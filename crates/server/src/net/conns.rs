@@ -1,0 +1,165 @@
+//! The open connections of one worker: their deadlines, the buffers they share, and their end.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use super::{
+    out::Out,
+    socket::{Stalled, Watch},
+};
+use crate::clock::Clock;
+
+/// How often deadlines are looked at and logs handed over: the precision of every client timeout.
+const SWEEP: Duration = Duration::from_millis(250);
+/// How often a worker that is to stop looks whether the last client is served.
+const DRAIN_LOOK: Duration = Duration::from_millis(20);
+/// What a new receive buffer has room for: the kernel's answer to most batches fits, and 64 of them in the second-level
+/// cache.
+const BUFFER: usize = 16 * 1024;
+/// Receive buffers kept for reuse per worker, and the largest worth keeping.
+const BUFFERS: (usize, usize) = (256, 64 * 1024);
+/// Desks kept for reuse per worker: so many connections have a batch under way at the same time.
+const DESKS: usize = 64;
+
+/// What all workers' connections share.
+pub(crate) struct Ground {
+    pub(crate) clock: Clock,
+    /// What stalled clients hold of the store.
+    pub(crate) stalled: Stalled,
+    /// Connections open now, over all faces and workers.
+    open: AtomicUsize,
+}
+
+impl Ground {
+    /// `memory`: bytes of the store.
+    pub(crate) fn new(clock: Clock, memory: u64) -> Arc<Self> {
+        Arc::new(Self { clock, stalled: Stalled::new(memory / 2), open: AtomicUsize::new(0) })
+    }
+}
+
+/// What a connection works on while a batch is under way. An idle connection has none.
+#[derive(Default)]
+pub(crate) struct Desk {
+    /// Received bytes; those before `at` are used up.
+    pub(crate) buf: Vec<u8>,
+    pub(crate) at: usize,
+    pub(crate) out: Out,
+}
+
+/// One worker's connections.
+pub(crate) struct Conns {
+    pub(crate) ground: Arc<Ground>,
+    pub(crate) clock: Clock,
+    pub(crate) draining: Cell<bool>,
+    watches: RefCell<HashMap<u64, Rc<Watch>>>,
+    next_watch: Cell<u64>,
+    buffers: RefCell<Vec<Vec<u8>>>,
+    desks: RefCell<Vec<Box<Desk>>>,
+}
+
+impl Conns {
+    pub(crate) fn new(ground: Arc<Ground>) -> Rc<Self> {
+        Rc::new(Self {
+            clock: ground.clock,
+            ground,
+            draining: Cell::new(false),
+            watches: RefCell::default(),
+            next_watch: Cell::new(0),
+            buffers: RefCell::default(),
+            desks: RefCell::default(),
+        })
+    }
+
+    pub(crate) fn take_buffer(&self) -> Vec<u8> {
+        self.buffers.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(BUFFER))
+    }
+
+    pub(crate) fn give_buffer(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        let mut kept = self.buffers.borrow_mut();
+        if kept.len() < BUFFERS.0 && buffer.capacity() <= BUFFERS.1 {
+            kept.push(buffer);
+        }
+    }
+
+    /// An empty desk with room for a read.
+    pub(crate) fn take_desk(&self) -> Box<Desk> {
+        self.desks
+            .borrow_mut()
+            .pop()
+            .unwrap_or_else(|| Box::new(Desk { buf: Vec::with_capacity(BUFFER), at: 0, out: Out::default() }))
+    }
+
+    /// Takes a desk back; what is left on it is forgotten.
+    pub(crate) fn give_desk(&self, mut desk: Box<Desk>) {
+        let mut kept = self.desks.borrow_mut();
+        if kept.len() < DESKS && desk.buf.capacity() <= BUFFERS.1 {
+            desk.buf.clear();
+            desk.at = 0;
+            desk.out.clear();
+            kept.push(desk);
+        }
+    }
+
+    /// A place among the open connections, with what the sweep sees of it.
+    pub(crate) fn seat(self: &Rc<Self>) -> Seat {
+        let (id, watch) = (self.next_watch.get(), Rc::new(Watch::default()));
+        self.next_watch.set(id + 1);
+        if self.draining.get() {
+            watch.start_drain();
+        }
+        self.watches.borrow_mut().insert(id, watch.clone());
+        self.ground.open.fetch_add(1, Ordering::Relaxed);
+        Seat { conns: self.clone(), id, watch }
+    }
+
+    /// Wakes connections whose time has come, until the task is ended.
+    pub(crate) async fn sweep(&self) {
+        let mut timer = tokio::time::interval(SWEEP);
+        loop {
+            timer.tick().await;
+            let now = self.clock.now();
+            for watch in self.watches.borrow().values() {
+                watch.sweep(now);
+            }
+        }
+    }
+
+    /// Connections end when they are idle, from now on.
+    pub(crate) fn start_drain(&self) {
+        self.draining.set(true);
+        for watch in self.watches.borrow().values() {
+            watch.start_drain();
+        }
+    }
+
+    /// Returns when no connection is open. A worker without connections of its own may still fetch what another's clients
+    /// follow: all workers' are counted.
+    pub(crate) async fn drained(&self) {
+        while self.ground.open.load(Ordering::Relaxed) > 0 {
+            tokio::time::sleep(DRAIN_LOOK).await;
+        }
+    }
+}
+
+/// An open connection's place; given back when dropped.
+pub(crate) struct Seat {
+    conns: Rc<Conns>,
+    id: u64,
+    pub(crate) watch: Rc<Watch>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.conns.watches.borrow_mut().remove(&self.id);
+        self.conns.ground.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,184 @@
+//! Listening: TCP and UDP addresses with one socket per worker (`SO_REUSEPORT`), unix sockets with one for all.
+
+use std::{
+    fmt,
+    fs::{self, Permissions},
+    io,
+    net::{SocketAddr, TcpListener, UdpSocket},
+    os::unix::{
+        fs::{FileTypeExt, PermissionsExt},
+        net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::settings::Listen;
+
+/// An address something is served at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// Over TCP.
+    Tcp(SocketAddr),
+    /// Over UDP.
+    Udp(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(address) | Address::Udp(address) => address.fmt(f),
+            Address::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// A socket that accepts connections.
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+impl Listener {
+    /// Its address as clients are told it.
+    pub(crate) fn name(&self) -> io::Result<String> {
+        Ok(match self {
+            Listener::Tcp(listener) => listener.local_addr()?.to_string(),
+            Listener::Unix(_, path) => path.display().to_string(),
+        })
+    }
+}
+
+/// One face's listeners: per worker, and their addresses with the ports the system picked.
+pub(crate) struct Bound {
+    pub(crate) workers: Vec<Vec<Listener>>,
+    pub(crate) addresses: Vec<Address>,
+}
+
+/// How the listeners of a face are.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner {
+    /// `SO_SNDBUF` of what they accept; 0: the system's.
+    pub(crate) sndbuf: usize,
+    /// Connections the kernel keeps waiting, for each.
+    pub(crate) backlog: i32,
+}
+
+/// A listener of every address for every one of `workers`. The first of each address takes the port, the others join it.
+/// On an error: the address, and what the system said.
+pub(crate) fn bind(listen: &[Listen], workers: usize, manner: Manner) -> Result<Bound, (Address, io::Error)> {
+    let mut bound = Bound { workers: (0..workers).map(|_| Vec::new()).collect(), addresses: Vec::new() };
+    for wanted in listen {
+        let (name, taken) = match wanted {
+            Listen::Tcp(address) => (Address::Tcp(*address), bind_tcp(*address, &mut bound, manner)),
+            Listen::Unix { path, mode } => {
+                (Address::Unix(path.clone()), bind_unix(path, *mode, &mut bound, manner))
+            }
+        };
+        if let Err(error) = taken {
+            remove(&bound.addresses);
+            return Err((name, error));
+        }
+    }
+    Ok(bound)
+}
+
+/// Removes the files of unix sockets.
+pub(crate) fn remove<'a>(addresses: impl IntoIterator<Item = &'a Address>) {
+    for address in addresses {
+        if let Address::Unix(path) = address {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn bind_tcp(wanted: SocketAddr, bound: &mut Bound, manner: Manner) -> io::Result<()> {
+    free(wanted, Type::STREAM)?;
+    let mut address = wanted;
+    for listeners in &mut bound.workers {
+        let socket = socket(address, Type::STREAM)?;
+        // Accepted sockets inherit these from their listener: no system call per connection.
+        socket.set_tcp_nodelay(true)?;
+        if manner.sndbuf > 0 {
+            socket.set_send_buffer_size(manner.sndbuf)?;
+        }
+        socket.bind(&address.into())?;
+        socket.listen(manner.backlog)?;
+        let listener = TcpListener::from(socket);
+        address = listener.local_addr()?;
+        listeners.push(Listener::Tcp(listener));
+    }
+    bound.addresses.push(Address::Tcp(address));
+    Ok(())
+}
+
+/// One socket for all workers: whoever is free accepts.
+fn bind_unix(path: &Path, mode: u32, bound: &mut Bound, manner: Manner) -> io::Result<()> {
+    replace_stale(path)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&socket2::SockAddr::unix(path)?)?;
+    // From here on the file is ours, and is removed with what else was bound when something fails.
+    bound.addresses.push(Address::Unix(path.to_owned()));
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
+    socket.listen(manner.backlog)?;
+    let listener = UnixListener::from(socket);
+    for listeners in &mut bound.workers {
+        listeners.push(Listener::Unix(listener.try_clone()?, path.to_owned()));
+    }
+    Ok(())
+}
+
+/// Removes the socket file of a program that has ended: there is one, and nobody answers on it. Anything else stays, and
+/// binding fails for it.
+fn replace_stale(path: &Path) -> io::Result<()> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    if is_socket && UnixStream::connect(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+/// One UDP socket per worker: the system spreads clients over them by their address.
+pub(crate) fn bind_udp(wanted: SocketAddr, workers: usize) -> io::Result<(Vec<UdpSocket>, Address)> {
+    free(wanted, Type::DGRAM)?;
+    let mut address = wanted;
+    let mut sockets = Vec::new();
+    for _ in 0..workers {
+        let socket = socket(address, Type::DGRAM)?;
+        socket.bind(&address.into())?;
+        let socket = UdpSocket::from(socket);
+        address = socket.local_addr()?;
+        sockets.push(socket);
+    }
+    Ok((sockets, Address::Udp(address)))
+}
+
+/// `SO_REUSEPORT` would let a second server of the same user share the port in silence: bind once without it first.
+fn free(address: SocketAddr, kind: Type) -> io::Result<()> {
+    let socket = Socket::new(Domain::for_address(address), kind, None)?;
+    if kind == Type::STREAM {
+        socket.set_reuse_address(true)?;
+    }
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into())
+}
+
+fn socket(address: SocketAddr, kind: Type) -> io::Result<Socket> {
+    let protocol = if kind == Type::STREAM { Protocol::TCP } else { Protocol::UDP };
+    let socket = Socket::new(Domain::for_address(address), kind, Some(protocol))?;
+    if kind == Type::STREAM {
+        socket.set_reuse_address(true)?;
+    }
+    socket.set_reuse_port(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}

@@ -1,0 +1,366 @@
+//! The connection loop of the object faces: bytes in, a session's answers out.
+//!
+//! A depth-1 request costs one `recv` and one `send`; a pipelined batch costs the same, whatever it holds, up to
+//! [`HIGH_WATER`] bytes of answers. An idle connection holds no buffer.
+
+use std::{
+    cell::Cell,
+    future::{Future, poll_fn},
+    io,
+    pin::pin,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll, Waker, ready},
+};
+
+use super::{COMMANDS, Client, HIGH_WATER, Limits, Sent, Session, Turn, WINDOW};
+use crate::{
+    clock::Ms,
+    net::{
+        conns::{Conns, Desk},
+        socket::{Ended, Pace, Socket, poll_read_vec},
+    },
+};
+
+/// After so many bytes of answers without a wait others get their turn.
+const TURN_BYTES: u64 = 4 * HIGH_WATER;
+/// With less room than this a read is not worth its system call: the buffer grows first.
+const ROOM: usize = 4096;
+/// After the last answer: how much of what the client still sends is read, and for how long, so that the answer is not
+/// lost to a reset.
+const LINGER: (usize, Ms) = (256 * 1024, 2000);
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// By the client, by its session, or killed.
+    Closed,
+    /// Nothing came for longer than [`Limits::idle`].
+    Idle,
+    /// It took nothing of its answers for longer than [`Limits::send`].
+    Stalled,
+    /// The server is stopping.
+    Drained,
+}
+
+/// What a wait ended with.
+enum Woken {
+    /// So many bytes came.
+    Bytes(usize),
+    /// The client has closed its side.
+    Eof,
+    /// Others sent something to this client.
+    Mail,
+}
+
+struct Conn<S> {
+    conns: Rc<Conns>,
+    socket: Socket,
+    session: S,
+    client: Arc<Client>,
+    limits: Rc<Cell<Limits>>,
+    /// None while idle.
+    desk: Option<Box<Desk>>,
+    /// The waker the client's mail knows.
+    known: Option<Waker>,
+    /// Bytes the session knows the next command to have, from the start of what is not used up; 0: not known.
+    want: usize,
+    /// The last read filled its buffer: more is there, most likely.
+    filled: bool,
+    /// When the last batch was answered: idleness counts from there.
+    rested: Ms,
+    /// Commands taken up and bytes sent since this connection last waited for something.
+    streak: (usize, u64),
+}
+
+/// Serves a connection to its end.
+pub(crate) async fn serve<S: Session>(
+    conns: &Rc<Conns>,
+    socket: Socket,
+    session: S,
+    client: Arc<Client>,
+    limits: Rc<Cell<Limits>>,
+) -> End {
+    let mut conn = Conn {
+        conns: conns.clone(),
+        socket,
+        session,
+        rested: client.since,
+        client,
+        limits,
+        desk: None,
+        known: None,
+        want: 0,
+        filled: false,
+        streak: (0, 0),
+    };
+    let end = conn.run().await;
+    conn.rest();
+    end
+}
+
+impl<S: Session> Conn<S> {
+    async fn run(&mut self) -> End {
+        loop {
+            let received = match self.wait().await {
+                Ok(Woken::Bytes(n)) => n,
+                Ok(Woken::Mail) => 0,
+                Ok(Woken::Eof) | Err(Ended::Closed) => return End::Closed,
+                Err(Ended::TimedOut) => return End::Idle,
+                Err(Ended::Drained) => match self.received_before().await {
+                    0 => return End::Drained,
+                    n => n,
+                },
+            };
+            match self.batch(received).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.linger().await;
+                    return End::Closed;
+                }
+                Err(Ended::TimedOut) => return End::Stalled,
+                Err(_) => return End::Closed,
+            }
+        }
+    }
+
+    /// Waits for bytes or mail.
+    async fn wait(&mut self) -> Result<Woken, Ended> {
+        self.make_room()?;
+        let idle = if self.client.stays() { 0 } else { self.limits.get().idle };
+        self.socket.watch.wait_idle(if idle == 0 { 0 } else { self.rested + idle });
+        let mut waited = false;
+        let woken = poll_fn(|cx| {
+            let polled = self.poll_wait(cx);
+            waited |= polled.is_pending();
+            polled
+        })
+        .await;
+        self.socket.watch.busy();
+        if waited {
+            self.streak = (0, 0);
+        }
+        woken
+    }
+
+    fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<Woken, Ended>> {
+        if !self.known.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+            self.client.register(cx.waker());
+            self.known = Some(cx.waker().clone());
+        }
+        if self.client.is_killed() {
+            return Poll::Ready(Err(Ended::Closed));
+        }
+        if self.client.has_mail() {
+            return Poll::Ready(Ok(Woken::Mail));
+        }
+        let watch = self.socket.watch.clone();
+        watch.guard(cx, |cx| self.poll_read(cx))
+    }
+
+    /// The server is stopping: takes what has come by now, how many bytes that are. What was received is still answered.
+    async fn received_before(&mut self) -> usize {
+        // The runtime looks at the sockets once more.
+        tokio::task::yield_now().await;
+        let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
+        self.socket.stream.try_read_buf(&mut desk.buf).unwrap_or(0)
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Woken>> {
+        ready!(self.socket.stream.poll_read_ready(cx))?;
+        let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
+        let read = poll_read_vec(&mut self.socket.stream, cx, &mut desk.buf);
+        self.filled = desk.buf.len() == desk.buf.capacity();
+        match read {
+            Poll::Ready(Ok(0)) => Poll::Ready(Ok(Woken::Eof)),
+            Poll::Ready(Ok(n)) => Poll::Ready(Ok(Woken::Bytes(n))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                if self.desk.as_ref().is_some_and(|desk| desk.buf.is_empty()) {
+                    self.rest();
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Gives the desk back when nothing is on it, else makes room for what is missing, up to [`WINDOW`].
+    fn make_room(&mut self) -> Result<(), Ended> {
+        let Some(desk) = &mut self.desk else { return Ok(()) };
+        let left = desk.buf.len() - desk.at;
+        if left == 0 && !self.filled {
+            self.rest();
+            return Ok(());
+        }
+        if left >= WINDOW {
+            // The session broke its word: it would never come to an end.
+            return Err(Ended::Closed);
+        }
+        if desk.at > 0 {
+            desk.buf.drain(..desk.at);
+            desk.at = 0;
+        }
+        let grown = if self.filled { desk.buf.capacity() * 2 } else { left + ROOM };
+        let wanted = grown.max(self.want).clamp(left + 1, WINDOW);
+        desk.buf.reserve_exact(wanted - left);
+        Ok(())
+    }
+
+    fn rest(&mut self) {
+        if let Some(desk) = self.desk.take() {
+            self.conns.give_desk(desk);
+        }
+    }
+
+    /// Answers what was received, with mail between the answers. False: close.
+    async fn batch(&mut self, received: usize) -> Result<bool, Ended> {
+        let began = self.conns.clock.micros();
+        let mut now = self.conns.clock.at(began);
+        if received > 0 {
+            self.client.active.store(now, Ordering::Relaxed);
+        }
+        let limits = self.limits.get();
+        let most = limits.commands.max(COMMANDS);
+        let (mut commands, mut written, mut again) = (0, 0, false);
+        self.want = 0;
+        self.streak.1 += received as u64;
+        let keep = loop {
+            let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
+            let before = commands;
+            let took = take_up(desk, &mut self.session, now, again, most, &mut commands);
+            again = took == Took::Part;
+            if !again && self.client.has_mail() {
+                self.client.take_mail(desk.out.scratch());
+            }
+            let sent = self.flush(limits.send).await?;
+            written += sent;
+            self.streak.0 += commands - before;
+            let idle_walk = again && sent == 0;
+            if self.streak.0 >= most || self.streak.1 >= TURN_BYTES || idle_walk {
+                self.streak = (0, 0);
+                tokio::task::yield_now().await;
+                now = self.conns.clock.now();
+            }
+            match took {
+                Took::All { want } => {
+                    self.want = want;
+                    break true;
+                }
+                Took::Last => break false,
+                Took::Enough | Took::Part => {}
+            }
+            if self.client.is_killed() {
+                return Err(Ended::Closed);
+            }
+        };
+        let ended = self.conns.clock.micros();
+        if commands > 0 {
+            self.rested = self.conns.clock.at(ended);
+        }
+        self.session.sent(Sent { micros: ended - began, received: received as u64, written });
+        Ok(keep)
+    }
+
+    /// Sends what is composed. Ends early when the client is killed.
+    async fn flush(&mut self, patience: Ms) -> Result<u64, Ended> {
+        let Some(desk) = &mut self.desk else { return Ok(0) };
+        if desk.out.is_empty() {
+            return Ok(0);
+        }
+        let mut pace = Pace::new(self.conns.clock, patience, &self.conns.ground.stalled);
+        let (socket, client) = (&self.socket, &self.client);
+        let mut waited = false;
+        let mut sending = pin!(socket.flush(&mut desk.out, &mut pace));
+        let sent = poll_fn(|cx| {
+            if waited && client.is_killed() {
+                return Poll::Ready(Err(Ended::Closed));
+            }
+            let polled = sending.as_mut().poll(cx);
+            waited |= polled.is_pending();
+            polled
+        })
+        .await?;
+        self.streak.1 += sent;
+        if waited {
+            self.streak = (0, 0);
+        }
+        Ok(sent)
+    }
+
+    /// Sees to it that the last answer is not lost to a reset, which is what the client gets when it has sent something that
+    /// nobody read.
+    async fn linger(&mut self) {
+        let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
+        let mut unread = desk.at < desk.buf.len();
+        desk.buf.clear();
+        if !unread {
+            unread = self.socket.stream.try_read_buf(&mut desk.buf).is_ok_and(|n| n > 0);
+        }
+        if !unread {
+            return;
+        }
+        self.socket.finish().await;
+        self.socket.watch.forgive();
+        self.socket.watch.until(self.conns.clock.now() + LINGER.1);
+        let mut left = LINGER.0;
+        while left > 0 {
+            desk.buf.clear();
+            match self.socket.read(&mut desk.buf).await {
+                Ok(n) if n > 0 => left = left.saturating_sub(n),
+                _ => return,
+            }
+        }
+    }
+}
+
+/// How far a session came with what is on the desk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Took {
+    /// All whole commands are taken up; the next would be at `want` bytes (0: not known).
+    All { want: usize },
+    /// There may be more, but it is time to send, or others' turn.
+    Enough,
+    /// The same in the middle of an answer: nothing may come between.
+    Part,
+    /// The session ends the connection.
+    Last,
+}
+
+/// Takes up commands until none is whole, [`HIGH_WATER`] is reached, or `commands` is a multiple of `most`. `again`: the
+/// session is in the middle of an answer, and goes on without new bytes.
+fn take_up<S: Session>(
+    desk: &mut Desk,
+    session: &mut S,
+    now: Ms,
+    again: bool,
+    most: usize,
+    commands: &mut usize,
+) -> Took {
+    let len = desk.buf.len();
+    // Bytes that were used up twice would be the session's mistake; they are there once.
+    let used = |at: usize, n: usize| len.min(at + n);
+    let mut goes_on = again;
+    while goes_on || desk.at < len {
+        goes_on = false;
+        match session.turn(&desk.buf[desk.at..], now, &mut desk.out) {
+            Turn::Used(n) => {
+                desk.at = used(desk.at, n);
+                *commands += 1;
+                if desk.at < len && (commands.is_multiple_of(most) || desk.out.pending() > HIGH_WATER) {
+                    return Took::Enough;
+                }
+            }
+            Turn::More(want) => return Took::All { want },
+            Turn::Flush(n) => {
+                desk.at = used(desk.at, n);
+                *commands += 1;
+                return Took::Part;
+            }
+            Turn::Close => return Took::Last,
+        }
+    }
+    Took::All { want: 0 }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! The loop over real sockets, with a session that echoes lines.

@@ -1,0 +1,130 @@
+//! What a face is to the workers: somebody who has sessions for clients, and rules for letting them in.
+
+use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc};
+
+use tokio::task::spawn_local;
+
+use super::{
+    Clients, Limits, Peer, Session,
+    conn::{self, End},
+};
+use crate::net::{
+    accept::Door,
+    conns::{Conns, Seat},
+    socket::Socket,
+    stream::Stream,
+};
+
+/// A protocol's side of one worker.
+pub(crate) trait Face: 'static {
+    type Session: Session + 'static;
+
+    /// Its clients, on all workers.
+    fn clients(&self) -> &Clients;
+
+    /// What they may do now.
+    fn limits(&self) -> Limits;
+
+    /// A conversation with a client that has just connected.
+    fn session(self: &Rc<Self>, client: Arc<super::Client>) -> Self::Session;
+
+    /// What a connection too many is told.
+    fn refusal(&self) -> &'static [u8];
+
+    /// For its statistics.
+    fn count(&self, event: Event);
+}
+
+/// What happens at a face's doors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A connection was let in.
+    Accepted,
+    /// A connection was one too many: told so and closed.
+    Refused,
+    /// A connection was one too many: it waits, and with it all behind it.
+    Paused,
+    /// A connection has ended.
+    Ended(End),
+}
+
+/// The doors of a face on one worker.
+pub(crate) struct Doors<F> {
+    face: Rc<F>,
+    conns: Rc<Conns>,
+    limits: Rc<Cell<Limits>>,
+}
+
+impl<F: Face> Doors<F> {
+    pub(crate) fn new(face: Rc<F>, conns: Rc<Conns>) -> Rc<Self> {
+        let limits = Rc::new(Cell::new(face.limits()));
+        Rc::new(Self { face, conns, limits })
+    }
+
+    /// The face's limits have changed.
+    pub(crate) fn reload(&self) {
+        self.limits.set(self.face.limits());
+        self.face.clients().look_again();
+    }
+
+    /// Lets clients in until the task is ended. `local`: the door's address as clients are told it.
+    pub(crate) async fn accept(self: Rc<Self>, door: Door, local: Arc<str>) {
+        loop {
+            let (stream, address) = door.next().await;
+            self.admit(stream, address, &local).await;
+        }
+    }
+
+    /// Takes in a connection; one too many is refused, or waits for a place.
+    async fn admit(self: &Rc<Self>, stream: Stream, address: Option<SocketAddr>, local: &Arc<str>) {
+        let peer = address.map_or(Peer::Unix, Peer::Tcp);
+        let mut told = false;
+        let client = loop {
+            let limits = self.limits.get();
+            let clients = self.face.clients();
+            let left = clients.left();
+            if let Some(client) = clients.enter_below(limits.connections, peer, local, self.conns.clock.now())
+            {
+                break client;
+            }
+            if limits.connections_fast {
+                self.face.count(Event::Refused);
+                refuse(&stream, self.face.refusal());
+                return;
+            }
+            if !std::mem::replace(&mut told, true) {
+                self.face.count(Event::Paused);
+            }
+            left.await;
+        };
+        self.face.count(Event::Accepted);
+        let (doors, seat) = (self.clone(), self.conns.seat());
+        let leave = Leave(doors.face.clone(), client);
+        spawn_local(async move {
+            let end = doors.serve(stream, &seat, &leave).await;
+            doors.face.count(Event::Ended(end));
+            drop((leave, seat));
+        });
+    }
+
+    async fn serve(&self, stream: Stream, seat: &Seat, client: &Leave<F>) -> End {
+        let socket = Socket { stream, watch: seat.watch.clone() };
+        let session = self.face.session(client.1.clone());
+        conn::serve(&self.conns, socket, session, client.1.clone(), self.limits.clone()).await
+    }
+}
+
+/// Says why, and closes. What the client has sent by now is taken first: a reset would take the answer from it.
+fn refuse(stream: &Stream, refusal: &[u8]) {
+    let _ = stream.try_write(refusal);
+    let _ = stream.try_read_buf(&mut Vec::with_capacity(1024));
+}
+
+/// A client leaves its face's list when its connection ends, whatever way.
+struct Leave<F: Face>(Rc<F>, Arc<super::Client>);
+
+impl<F: Face> Drop for Leave<F> {
+    fn drop(&mut self) {
+        self.0.clients().leave(&self.1);
+    }
+}
