@@ -1,9 +1,6 @@
-//! `stat`: one response per figure, and an empty one at the end.
+//! `stat`: one response per figure (its name the key, its value the value), and an empty one at the end.
 
-use super::{
-    Header, Invalid, Parts, Status,
-    header::{self, Lengths},
-};
+use super::{Invalid, Parts};
 
 /// Which figures; empty: the general ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +15,4 @@ pub(super) fn decode<'a>(parts: &Parts<'a>) -> Result<Stat<'a>, Invalid> {
         return Err(Invalid);
     }
     Ok(Stat { what: parts.key })
-}
-
-/// One figure. A name and a value both empty end the list.
-pub fn figure(into: &mut Vec<u8>, request: &Header, name: &[u8], value: &[u8]) {
-    let name = &name[..name.len().min(usize::from(u16::MAX))];
-    let lengths = Lengths { extras: 0, key: name.len() as u16, value: value.len() as u32 };
-    header::respond(into, request, Status::Ok, lengths, 0);
-    into.extend_from_slice(name);
-    into.extend_from_slice(value);
 }

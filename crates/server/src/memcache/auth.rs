@@ -1,0 +1,173 @@
+//! Who may use the face: a text login (protocol.txt, "Authentication") and SASL PLAIN in the binary protocol.
+//!
+//! Passwords are compared in a time that depends on lengths only, and all users are looked at whoever asks, so that
+//! nobody learns names or passwords by waiting.
+
+use larder_proto::memcache::{
+    binary::sasl::{MAX_MECHANISM, Sasl},
+    sasl::{MAX_MESSAGE, PLAIN, plain},
+};
+
+use crate::settings::Users;
+
+/// Longest line of a client that has not logged in, and longest `user password`, in bytes. What is longer is a client that
+/// cannot know better being cut off (memcached 1.6.18: 2,048).
+pub(crate) const MAX_LOGIN: usize = 2048;
+
+const UNAUTHENTICATED: &[u8] = b"CLIENT_ERROR unauthenticated\r\n";
+const FAILED: &[u8] = b"CLIENT_ERROR authentication failure\r\n";
+const BAD_CHUNK: &[u8] = b"CLIENT_ERROR bad data chunk\r\n";
+
+/// Is there such a user with this password?
+pub(crate) fn check(users: &Users, name: &[u8], password: &[u8]) -> bool {
+    let mut known = false;
+    for (user, secret) in users.iter() {
+        // No short cut: every password is compared.
+        known |= secret.matches(password) & (user.as_bytes() == name);
+    }
+    known
+}
+
+/// What a client that has not logged in may hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Login {
+    /// The line, or the login, is not whole; it would be at so many bytes (0: not known).
+    More(usize),
+    /// So many bytes were something else, or wrong; this is the answer.
+    Refused(usize, &'static [u8]),
+    /// So many bytes let it in; this is the answer.
+    In(usize, &'static [u8]),
+    /// Too long for a login: the connection ends.
+    Close,
+}
+
+/// The next line of a text client that has not logged in. What lets it in is a `set` of any key whose value is the name, a
+/// blank and the password.
+pub(crate) fn text_login(users: &Users, input: &[u8]) -> Login {
+    let Some(end) = input.iter().take(MAX_LOGIN).position(|&byte| byte == b'\n') else {
+        return if input.len() < MAX_LOGIN { Login::More(0) } else { Login::Close };
+    };
+    let start = end + 1;
+    let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+    let Some(len) = value_len(line) else { return Login::Refused(start, UNAUTHENTICATED) };
+    let Some(block) = input.get(start..start + len + 2) else { return Login::More(start + len + 2) };
+    let Some(value) = block.strip_suffix(b"\r\n") else { return Login::Refused(start + len + 2, BAD_CHUNK) };
+    let blank = value.iter().position(|&byte| byte == b' ');
+    let known = blank.is_some_and(|at| check(users, &value[..at], &value[at + 1..]));
+    if known { Login::In(start + len + 2, b"STORED\r\n") } else { Login::Refused(start + len + 2, FAILED) }
+}
+
+/// Of a line `set <key> <flags> <exptime> <bytes>`, whatever follows.
+fn value_len(line: &[u8]) -> Option<usize> {
+    let mut words = line.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+    if words.next()? != b"set" {
+        return None;
+    }
+    let bytes = std::str::from_utf8(words.nth(3)?).ok()?.parse().ok()?;
+    (bytes <= MAX_LOGIN).then_some(bytes)
+}
+
+/// What a step of a SASL authentication comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The client is in.
+    In,
+    /// It is to send its message in another step.
+    GoOn,
+    /// It is not let in.
+    Failed,
+    /// Longer than any mechanism's name.
+    Invalid,
+}
+
+/// One step. `begun`: the one before came to [`Step::GoOn`]. The message is looked at up to [`MAX_MESSAGE`] bytes.
+pub(crate) fn sasl(users: &Users, sasl: &Sasl<'_>, message: &[u8], begun: bool) -> Step {
+    if sasl.mechanism.len() > MAX_MECHANISM {
+        return Step::Invalid;
+    }
+    if sasl.mechanism != PLAIN || message.len() > MAX_MESSAGE || (sasl.step && !begun) {
+        return Step::Failed;
+    }
+    if message.is_empty() && !sasl.step {
+        return Step::GoOn;
+    }
+    let known = plain(message).is_some_and(|plain| check(users, plain.user, plain.password));
+    if known { Step::In } else { Step::Failed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::users;
+
+    fn two() -> Users {
+        users(b"user:secret\nu2:pw:colon\n").expect("users")
+    }
+
+    #[test]
+    fn a_login_lets_in() {
+        let (ok, stored) = (b"set x 0 0 11\r\nuser secret\r\n", &b"STORED\r\n"[..]);
+        assert_eq!(text_login(&two(), ok), Login::In(ok.len(), stored));
+        assert_eq!(text_login(&two(), b"set x a b 11\nuser secret\r\nget a\r\n"), Login::In(26, stored));
+        assert_eq!(text_login(&two(), b"set x 0 0 11 noreply\r\nu2 pw:colon\r\n"), Login::In(35, stored));
+    }
+
+    #[test]
+    fn anything_else_does_not() {
+        let refused = |input: &'static [u8]| match text_login(&two(), input) {
+            Login::Refused(used, answer) => (used, answer),
+            other => panic!("{other:?}"),
+        };
+        for line in [
+            &b"get a\r\n"[..],
+            b"version\r\n",
+            b"quit\r\n",
+            b"mn\r\n",
+            b"set x 0 0\r\n",
+            b"set x 0 0 abc\r\n",
+            b"set x 0 0 -1\r\n",
+            b"set x 0 0 2049\r\n",
+            b"add x 0 0 11\r\n",
+        ] {
+            assert_eq!(refused(line), (line.len(), UNAUTHENTICATED));
+        }
+        assert_eq!(refused(b"set x 0 0 8\r\nuser sec\r\nget a\r\n"), (23, FAILED));
+        assert_eq!(refused(b"set x 0 0 12\r\nuser secrets\r\n"), (28, FAILED));
+        assert_eq!(refused(b"set x 0 0 13\r\nuser pw:colon\r\n"), (29, FAILED), "another's password");
+        assert_eq!(refused(b"set x 0 0 4\r\nuser\r\n"), (19, FAILED));
+        assert_eq!(refused(b"set x 0 0 0\r\n\r\n"), (15, FAILED));
+        assert_eq!(refused(b"set x 0 0 11\r\nuser secretXX"), (27, BAD_CHUNK));
+    }
+
+    #[test]
+    fn a_login_in_pieces() {
+        let whole = b"set x 0 0 11\r\nuser secret\r\n";
+        for end in 0..whole.len() {
+            let expected = if end < 14 { 0 } else { whole.len() };
+            assert_eq!(text_login(&two(), &whole[..end]), Login::More(expected), "{end}");
+        }
+        assert_eq!(text_login(&two(), &[b'x'; MAX_LOGIN - 1]), Login::More(0));
+        assert_eq!(text_login(&two(), &[b'x'; MAX_LOGIN]), Login::Close);
+    }
+
+    #[test]
+    fn steps() {
+        let first = |mechanism, message: &[u8]| {
+            sasl(&two(), &Sasl { mechanism, step: false, len: 0 }, message, false)
+        };
+        assert_eq!(first(b"PLAIN", b"\0user\0secret"), Step::In);
+        assert_eq!(first(b"PLAIN", b"\0u2\0pw:colon"), Step::In);
+        assert_eq!(first(b"PLAIN", b"\0user\0wrong"), Step::Failed);
+        assert_eq!(first(b"PLAIN", b"\0nobody\0secret"), Step::Failed);
+        assert_eq!(first(b"plain", b"\0user\0secret"), Step::Failed);
+        assert_eq!(first(b"CRAM-MD5", b""), Step::Failed);
+        assert_eq!(first(&[b'P'; 33], b"\0user\0secret"), Step::Invalid);
+        assert_eq!(first(b"PLAIN", b""), Step::GoOn);
+        let step = |message: &[u8], begun| {
+            sasl(&two(), &Sasl { mechanism: b"PLAIN", step: true, len: 0 }, message, begun)
+        };
+        assert_eq!(step(b"\0user\0secret", false), Step::Failed, "nothing was begun");
+        assert_eq!(step(b"\0user\0secret", true), Step::In);
+        assert_eq!(step(b"", true), Step::Failed);
+    }
+}

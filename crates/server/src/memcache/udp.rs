@@ -1,0 +1,222 @@
+//! Requests in UDP datagrams (protocol.txt, "UDP protocol").
+//!
+//! A datagram is a whole request: one or more commands, in any of the protocols. Each gets a conversation of its own that
+//! ends with it, so nothing is kept for somebody who may never have been there. What memcached drops without a word
+//! (requests in more than one datagram, headers without a command) is dropped here; what it leaves out of the numbering is
+//! not: all answers to a datagram are one message, numbered through, so that a client knows when it has them all.
+//!
+//! UDP senders can lie about who they are. An answer is limited ([`MAX_ANSWER`]) to what one item of memcached's usual
+//! largest size takes, and UDP is off unless configured.
+
+use std::{io, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
+
+use larder_proto::memcache::binary::{self, Header, Status};
+use tokio::net::UdpSocket;
+
+use super::Face;
+use crate::{
+    clock::{Clock, Ms},
+    net::out::Out,
+    object::{Peer, Sent, Session as _, Turn},
+};
+
+/// Bytes of the frame before the commands or answers.
+const FRAME: usize = 8;
+/// Most bytes of a datagram sent: memcached's, below what Ethernet carries in one piece.
+const DATAGRAM: usize = 1400;
+/// Bytes of answer in a datagram.
+const PAYLOAD: usize = DATAGRAM - FRAME;
+/// Most datagrams in an answer. A request for more is told so in one.
+const MAX_DATAGRAMS: usize = 768;
+/// Most bytes in an answer: an item of 1 MiB and its line fit.
+const MAX_ANSWER: usize = MAX_DATAGRAMS * PAYLOAD;
+/// No datagram is longer.
+const LONGEST: usize = 64 * 1024;
+/// After the system had no memory or buffers to receive with, how long it is left alone.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Memory kept between requests.
+const KEPT: usize = 64 * 1024;
+
+const TOO_LARGE: &[u8] = b"SERVER_ERROR response too large for UDP\r\n";
+
+/// Answers what comes in at `socket`, for ever.
+pub(crate) async fn serve(face: Rc<Face>, socket: UdpSocket, clock: Clock) {
+    let local: Arc<str> = socket.local_addr().map_or_else(|_| "udp".into(), |at| at.to_string().into());
+    let mut received = vec![0; LONGEST];
+    let mut out = Out::default();
+    let mut answer = Vec::new();
+    loop {
+        let Ok((len, from)) = socket.recv_from(&mut received).await else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let Some((id, commands)) = request(&received[..len]) else { continue };
+        let begun = clock.micros();
+        let client = face.shared.clients.enter(Peer::Tcp(from), local.clone(), clock.at(begun));
+        let mut session = face.session(client.clone());
+        converse(&mut session, commands, clock.at(begun), &mut out, &mut answer);
+        // Whom the answer cannot be sent to has it lost, as with any datagram.
+        let written = send(&socket, from, id, &answer).await.unwrap_or(0);
+        session.sent(Sent { micros: clock.micros() - begun, received: len as u64, written });
+        face.shared.clients.leave(&client);
+        answer.clear();
+        answer.shrink_to(KEPT);
+    }
+}
+
+/// Request id and commands of a datagram. None: it is no request, or a part of one.
+fn request(datagram: &[u8]) -> Option<(u16, &[u8])> {
+    let (&[i0, i1, _sequence0, _sequence1, n0, n1, _reserved0, _reserved1], commands) =
+        datagram.split_first_chunk::<FRAME>()?;
+    let whole = u16::from_be_bytes([n0, n1]) == 1 && !commands.is_empty();
+    whole.then_some((u16::from_be_bytes([i0, i1]), commands))
+}
+
+/// Has `commands` carried out in order, as far as they are whole. Their answers replace what is in `answer`.
+fn converse(
+    session: &mut impl crate::object::Session,
+    commands: &[u8],
+    now: Ms,
+    out: &mut Out,
+    answer: &mut Vec<u8>,
+) {
+    answer.clear();
+    let mut rest = commands;
+    loop {
+        let turn = session.turn(rest, now, out);
+        if answer.len() as u64 + out.pending() > MAX_ANSWER as u64 {
+            out.clear();
+            return refuse(commands, answer);
+        }
+        match turn {
+            Turn::Used(used) => rest = &rest[used..],
+            Turn::Flush(used) => {
+                rest = &rest[used..];
+                gather(out, answer);
+            }
+            Turn::More(_) | Turn::Close => return gather(out, answer),
+        }
+    }
+}
+
+/// Moves what was composed behind `answer`.
+fn gather(out: &mut Out, answer: &mut Vec<u8>) {
+    let Ok(()) = out.send(|slices| {
+        slices.iter().for_each(|slice| answer.extend_from_slice(slice));
+        Ok::<_, std::convert::Infallible>(slices.iter().map(|slice| slice.len()).sum())
+    });
+}
+
+/// Says that the answer is too large, in the protocol that was asked in.
+fn refuse(commands: &[u8], answer: &mut Vec<u8>) {
+    answer.clear();
+    match commands.first_chunk().and_then(Header::read) {
+        Some(header) => binary::error(answer, &header, Status::TooLarge),
+        None => answer.extend_from_slice(TOO_LARGE),
+    }
+}
+
+/// Sends `answer` in as many datagrams as it takes: none when it is empty. Returns the bytes sent.
+async fn send(socket: &UdpSocket, to: SocketAddr, id: u16, answer: &[u8]) -> io::Result<u64> {
+    let mut written = 0;
+    let mut datagram = Vec::with_capacity(DATAGRAM);
+    for (sequence, part) in answer.chunks(PAYLOAD).enumerate() {
+        datagram.clear();
+        frame(&mut datagram, id, sequence, answer.len().div_ceil(PAYLOAD));
+        datagram.extend_from_slice(part);
+        written += socket.send_to(&datagram, to).await? as u64;
+    }
+    Ok(written)
+}
+
+/// The frame of datagram `sequence` of `total`; both are at most [`MAX_DATAGRAMS`].
+fn frame(into: &mut Vec<u8>, id: u16, sequence: usize, total: usize) {
+    for field in [id, sequence as u16, total as u16, 0] {
+        into.extend_from_slice(&field.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers each byte with a reply of its own; `w` with 100 KiB at a time, three times.
+    #[derive(Default)]
+    struct Echo {
+        long: u32,
+    }
+
+    impl crate::object::Session for Echo {
+        fn turn(&mut self, input: &[u8], _now: Ms, out: &mut Out) -> Turn {
+            match input.first() {
+                None => Turn::More(0),
+                Some(b'w') if out.pending() > 0 => Turn::Flush(0),
+                Some(b'w') => {
+                    out.scratch().extend_from_slice(&[b'W'; 100 << 10]);
+                    self.long += 1;
+                    if self.long == 3 { Turn::Used(1) } else { Turn::Flush(0) }
+                }
+                Some(b'!') => {
+                    out.scratch().extend_from_slice(&vec![b'!'; MAX_ANSWER + 1]);
+                    Turn::Used(1)
+                }
+                Some(b'q') => Turn::Close,
+                Some(byte) => {
+                    out.scratch().push(byte.to_ascii_uppercase());
+                    Turn::Used(1)
+                }
+            }
+        }
+
+        fn sent(&mut self, _: Sent) {}
+    }
+
+    fn answered(commands: &[u8]) -> Vec<u8> {
+        let (mut out, mut answer) = (Out::default(), b"left over".to_vec());
+        converse(&mut Echo::default(), commands, 0, &mut out, &mut answer);
+        assert!(out.is_empty());
+        answer
+    }
+
+    #[test]
+    fn requests() {
+        assert_eq!(request(b"\x12\x34\0\0\0\x01\0\0get a\r\n"), Some((0x1234, &b"get a\r\n"[..])));
+        assert_eq!(request(b"\x12\x34\0\x01\0\x01\0\x07x"), Some((0x1234, &b"x"[..])));
+        assert_eq!(request(b"\x12\x34\0\0\0\x02\0\0get a\r\n"), None, "a part of a request");
+        assert_eq!(request(b"\x12\x34\0\0\0\0\0\0get a\r\n"), None);
+        assert_eq!(request(b"\x12\x34\0\0\0\x01\0\0"), None, "nothing asked");
+        assert_eq!(request(b"abc"), None);
+    }
+
+    #[test]
+    fn all_answers_to_a_datagram_are_one() {
+        assert_eq!(answered(b"abc"), b"ABC");
+        assert_eq!(answered(b"abqc"), b"AB");
+        assert_eq!(answered(b""), b"");
+    }
+
+    #[test]
+    fn a_long_answer_is_gathered() {
+        let answer = answered(b"awb");
+        assert_eq!(answer.len(), 2 + 3 * (100 << 10));
+        assert_eq!((answer[0], answer[answer.len() - 1]), (b'A', b'B'));
+    }
+
+    #[test]
+    fn too_long_an_answer_is_refused_in_the_protocol_of_the_request() {
+        assert_eq!(answered(b"ab!c"), TOO_LARGE);
+        assert_eq!(answered(b"wwww!"), TOO_LARGE);
+        let mut commands = b"\x80\x0c\0\0\0\0\0\0\0\0\0\0\x01\x02\x03\x04\0\0\0\0\0\0\0\0".to_vec();
+        commands.push(b'!');
+        let answer = answered(&commands);
+        assert!(answer.starts_with(b"\x81\x0c\0\0\0\0\0\x03\0\0\0\x0a\x01\x02\x03\x04"), "{answer:?}");
+    }
+
+    #[test]
+    fn datagrams_are_numbered() {
+        let mut bytes = Vec::new();
+        frame(&mut bytes, 0x1234, 2, 767);
+        assert_eq!(bytes, [0x12, 0x34, 0, 2, 2, 255, 0, 0]);
+        assert!(MAX_ANSWER > (1 << 20) + 250 + 64, "an item of the usual largest size fits");
+    }
+}
