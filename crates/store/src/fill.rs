@@ -175,7 +175,10 @@ impl<'s> Fill<'s> {
         let segments = &self.store().segments;
         let home = match self.run_wanted(written) {
             Some(bytes) => Home::Run(self.run(staging::units_for(segments, bytes))?),
-            None => Home::Segment(self.store().take_segment(Kind::Chain, self.now)?, false),
+            None => Home::Segment(
+                self.store().take_segment(Kind::Chain, self.store().shares.of(self.ns), self.now)?,
+                false,
+            ),
         };
         let (at, capacity) = match &home {
             Home::Run(r) => {
@@ -234,7 +237,7 @@ impl<'s> Fill<'s> {
             return Ok(run);
         }
         loop {
-            let fresh = store.take_segment(staging::KIND, self.now)?;
+            let fresh = store.take_segment(staging::KIND, store.shares.of(self.ns), self.now)?;
             if let Some(run) = store.staging.take(units, Some(fresh)) {
                 return Ok(run);
             }
@@ -313,13 +316,18 @@ impl<'s> Fill<'s> {
         if size > store.segments.size() {
             return Err(PutError::TooLarge);
         }
-        let mut space = store.space(prior.queue, size, draft.bytes(), request.now)?;
+        let group = store.shares.of(request.ns);
+        store.admit(group, (size + plan.middle.len() * store.segments.size()) as u64)?;
+        let mut space = store.space(prior.queue, group, size, draft.bytes(), request.now)?;
         plan.head.extend(&plan.tail);
         draft.write(&store.segments, &mut space, request.now, &plan.head);
         self.hand_over(&plan.middle, prior.queue, true);
         let result = store.link(request, &draft, space);
         if result.is_err() {
             self.hand_over(&plan.middle, prior.queue, false);
+        } else if !plan.middle.is_empty() {
+            // A large value may take its group far above its ceiling: others of it go. What cannot go now goes later.
+            let _ = store.enforce(group, request.now);
         }
         result
     }
@@ -334,7 +342,8 @@ impl<'s> Fill<'s> {
             }
         }
         let change = middle.len() as isize;
-        self.store().queues.lock().chained(queue, if given { change } else { -change });
+        let group = self.store().shares.of(self.ns);
+        self.store().queues.lock().chained(queue, group, if given { change } else { -change });
     }
 }
 

@@ -1,11 +1,11 @@
 //! Records together with what keeps them in place: the only way other files get at one.
 //!
 //! A record may be read as long as one of these holds: a pin that was taken while a slot led to it (or while its segment was
-//! sealed); the lock of its stripe, while it is linked there; being the one who empties its segment; its log's lock.
+//! sealed, or while its log was locked with no writer in it); the lock of its stripe, while it is linked there; being the
+//! one who empties its segment.
 
 use crate::index::Locked;
 use crate::item::Record;
-use crate::log::Open;
 use crate::pin::Pin;
 use crate::segment::{Loc, Segments};
 use std::marker::PhantomData;
@@ -95,13 +95,8 @@ impl<'a> Hold<'a> {
         Hold(PhantomData)
     }
 
-    /// Pinned while sealed.
+    /// Pinned while sealed, or while its log was locked.
     pub(crate) fn pinned(_pin: &'a Pin<'_>) -> Hold<'a> {
-        Hold(PhantomData)
-    }
-
-    /// Open, and its log is locked.
-    pub(crate) fn open(_log: &'a Open) -> Hold<'a> {
         Hold(PhantomData)
     }
 }

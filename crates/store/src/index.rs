@@ -399,11 +399,12 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// An entry near the home, to be dropped when `insert` found no room.
-    pub(crate) fn any(&self) -> Option<(Loc, Hash)> {
+    /// An entry near the home that `f` likes, to be dropped when `insert` found no room.
+    pub(crate) fn any(&self, f: impl Fn(Loc) -> bool) -> Option<(Loc, Hash)> {
         let (home, buckets) = self.place();
-        let bucket = self.bucket(home % buckets);
-        let value = bucket.iter().map(|s| s.load(Ordering::Relaxed)).find(|v| v & SLOT != 0)?;
+        let near = (0..buckets.min(REACH)).flat_map(|d| self.bucket((home + d) % buckets));
+        let mut values = near.map(|s| s.load(Ordering::Relaxed)).filter(|v| v & SLOT != 0);
+        let value = values.find(|v| f(loc_of(*v)))?;
         let short = (self.stripe as u64) << TAG_BITS | tag_of(value);
         Some((loc_of(value), Hash(short << (64 - TAG_BITS - self.index.stripe_bits))))
     }

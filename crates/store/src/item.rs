@@ -18,7 +18,7 @@
 use crate::log::Space;
 use crate::segment::{Loc, OFFSET_BITS, SHORT_EXPIRY, SHORT_PAST, Segments};
 use crate::types::{EntryInfo, Ms, Namespace};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 const E: u32 = 1;
 const F: u32 = 2;
@@ -376,12 +376,14 @@ impl<'a> Record<'a> {
             word.store(NEVER, Ordering::Relaxed);
             return true;
         };
+        // In this order, and the sweep the other way round: it sees the new expiry or leaves the segment's time alone.
         let base = self.segments.base(segment);
         if t < base || t - base >= u64::from(NEVER - 1) {
             return false;
         }
-        self.segments.heat(segment).expiry.fetch_min(t, Ordering::Relaxed);
         word.store((t - base) as u32, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.segments.heat(segment).expiry.fetch_min(t, Ordering::Relaxed);
         true
     }
 

@@ -9,7 +9,9 @@
 //! | `entry.rs`, `hint.rs` | `get`, `peek`, and what a reader holds; memory of many keys fetched at once |
 //! | `verbs.rs`, `write.rs` | every verb that writes; what they share: space, bytes, link |
 //! | `fill.rs`, `progress.rs`, `staging.rs` | entries written while others already read them |
-//! | `evict.rs`, `ghost.rs` | which segment goes next, what of it stays |
+//! | `queues.rs`, `evict.rs`, `ghost.rs` | which segment goes next, what of it stays |
+//! | `shares.rs` | floors and ceilings for groups of namespaces |
+//! | `reclaim.rs` | memory without eviction |
 //! | `sweep.rs`, `scan.rs`, `tags.rs` | memory of the expired, walks, tag lists |
 //! | `observe.rs` | who hears of entries that went by themselves |
 //! | `index.rs` | from hash to place, without locks for readers |
@@ -57,9 +59,15 @@ mod map;
 #[cfg(not(loom))]
 mod observe;
 #[cfg(not(loom))]
+mod queues;
+#[cfg(not(loom))]
+mod reclaim;
+#[cfg(not(loom))]
 mod scan;
 #[cfg(not(loom))]
 mod segment;
+#[cfg(not(loom))]
+mod shares;
 #[cfg(not(loom))]
 mod staging;
 #[cfg(not(loom))]

@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering;
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(crate) kind: Kind,
-    /// Class of size of its records (`evict.rs`).
-    pub(crate) class: usize,
+    /// Group and class of its records (`queues.rs`).
+    pub(crate) row: usize,
     open: Mutex<Open>,
 }
 
@@ -42,8 +42,8 @@ pub(crate) struct Space<'s> {
 }
 
 impl Log {
-    pub(crate) fn new(kind: Kind, class: usize) -> Log {
-        Log { kind, class, open: Mutex::new(Open::default()) }
+    pub(crate) fn new(kind: Kind, row: usize) -> Log {
+        Log { kind, row, open: Mutex::new(Open::default()) }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Open> {
@@ -81,10 +81,15 @@ impl Log {
         }
     }
 
-    /// Seals the open segment if `f` says so, unless the log is busy just now.
-    pub(crate) fn close_if(&self, segments: &Segments, f: impl Fn(u32) -> bool, sealed: &mut dyn FnMut(u32)) {
+    /// Seals the open segment if `f`, who also learns how much of it is given out, says so, unless the log is busy just now.
+    pub(crate) fn close_if(
+        &self,
+        segments: &Segments,
+        f: impl Fn(u32, usize) -> bool,
+        sealed: &mut dyn FnMut(u32),
+    ) {
         let Some(mut open) = self.open.try_lock() else { return };
-        if open.segment.is_some_and(f) {
+        if open.segment.is_some_and(|segment| f(segment, open.fill)) {
             seal(&mut open, segments, sealed);
         }
     }

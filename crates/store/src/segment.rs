@@ -78,6 +78,8 @@ pub(crate) struct Heat {
     pub(crate) expiry: AtomicU64,
     /// Bytes of linked records.
     pub(crate) live: AtomicU32,
+    /// Segments that large values whose records are linked here own.
+    pub(crate) chained: AtomicU32,
     /// Bytes of records; valid once sealed.
     pub(crate) filled: AtomicU32,
     /// Records written to it.
@@ -264,6 +266,7 @@ impl Segments {
         let heat = self.heat(segment);
         heat.expiry.store(u64::MAX, Ordering::Relaxed);
         heat.live.store(0, Ordering::Relaxed);
+        heat.chained.store(0, Ordering::Relaxed);
         heat.filled.store(0, Ordering::Relaxed);
         heat.records.store(0, Ordering::Relaxed);
         heat.phase.store(serial << 1, Ordering::SeqCst);
@@ -273,6 +276,31 @@ impl Segments {
     pub(crate) fn clock_reaches(&self, segment: u32, now: u64) -> bool {
         let base = self.base(segment);
         (base == 0 || now >= base + SLACK / 2) && now - base.min(now) < OPEN_FOR
+    }
+
+    /// Bytes that go when everything in a log segment goes.
+    pub(crate) fn alive(&self, segment: u32) -> usize {
+        let heat = self.heat(segment);
+        let chained = heat.chained.load(Ordering::Relaxed) as usize;
+        heat.live.load(Ordering::Relaxed) as usize + chained * self.size()
+    }
+
+    /// Counts a record that is linked in `segment` from now on.
+    #[inline]
+    pub(crate) fn enter(&self, segment: u32, bytes: usize, pieces: usize) {
+        self.heat(segment).live.fetch_add(bytes as u32, Ordering::Relaxed);
+        if pieces != 0 {
+            self.heat(segment).chained.fetch_add(pieces as u32, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts one that no longer is.
+    #[inline]
+    pub(crate) fn leave(&self, segment: u32, bytes: usize, pieces: usize) {
+        self.heat(segment).live.fetch_sub(bytes as u32, Ordering::Relaxed);
+        if pieces != 0 {
+            self.heat(segment).chained.fetch_sub(pieces as u32, Ordering::Relaxed);
+        }
     }
 
     /// Ends the writing of a log segment.

@@ -3,7 +3,6 @@
 //! Locks, in the order they may be taken: a log's, a stripe's, the tag lists', then the leaves (queues, pool, staging).
 //! Nothing evicts while it holds any of them.
 
-use crate::evict::{CLASSES, Learnt, Queues};
 use crate::ghost::Ghost;
 use crate::hash::{Hash, Hasher};
 use crate::held;
@@ -13,7 +12,9 @@ use crate::log::Log;
 use crate::map::Map;
 use crate::observe::Observer;
 use crate::pin::PinTable;
+use crate::queues::{CLASSES, Learnt, Queues};
 use crate::segment::{Kind, Loc, PER_SEGMENT, Segments, segment_shift};
+use crate::shares::Shares;
 use crate::staging::Staging;
 use crate::stats::{Count, Stats};
 use crate::tags::Tags;
@@ -36,7 +37,10 @@ pub struct Store {
     pub(crate) ghost: Ghost,
     pub(crate) queues: Mutex<Queues>,
     pub(crate) learnt: Learnt,
-    /// `CLASSES` logs for each group of threads.
+    pub(crate) shares: Shares,
+    /// Sets of logs in each queue: threads take turns.
+    pub(crate) sets: usize,
+    /// `sets` times a log for each group and class.
     pub(crate) small: Box<[Log]>,
     pub(crate) main: Box<[Log]>,
     pub(crate) stats: Stats,
@@ -68,6 +72,7 @@ fn bookkeeping(o: &Options) -> usize {
         + Ghost::size(o.budget)
         + Stats::size(o.threads)
         + Tags::size(o.budget)
+        + Shares::size(&o.shares, o.threads)
         + 256 * 128
 }
 
@@ -80,6 +85,7 @@ impl Store {
         if !(LEAST..=MOST).contains(&o.budget) {
             return Err(OpenError::Budget { budget: o.budget, least: LEAST, most: MOST });
         }
+        let shares = Shares::new(&o.shares, o.budget, o.threads)?;
         let shift = segment_shift(o.budget);
         let bookkeeping = bookkeeping(&o);
         // A budget of 8 MiB has bookkeeping of less than 1 MiB with any number of threads up to 64; refuse more.
@@ -96,13 +102,17 @@ impl Store {
         let segments = Segments::new(map, PinTable::new(count, o.threads), count, shift);
         let first = segments.take(Kind::Index, 0).unwrap_or_default();
         // An open segment per queue and log: never more than about one part in 128 of the memory lies open.
-        let logs = (count / 256).clamp(1, o.threads.clamp(1, 16));
-        let log = |kind| (0..logs * CLASSES).map(|n| Log::new(kind, n % CLASSES)).collect();
+        let groups = shares.groups();
+        let sets = (count / 256 / groups).clamp(1, o.threads.clamp(1, 16));
+        let rows = groups * CLASSES;
+        let log = |kind| (0..sets * rows).map(|n| Log::new(kind, n % rows)).collect();
         Ok(Store {
             index: Index::new(&segments, first),
             hasher: Hasher::new(o.seed),
             ghost: Ghost::new(o.budget, bytes as u64 / 10 * 9),
-            queues: Mutex::new(Queues::new(count)),
+            queues: Mutex::new(Queues::new(count, groups)),
+            shares,
+            sets,
             learnt: Learnt::new(),
             small: log(Kind::Small),
             main: log(Kind::Main),
@@ -164,6 +174,11 @@ impl Store {
         self.options.max_value.min(half as u64)
     }
 
+    /// By how much a group's records may exceed its ceiling, in bytes: what the segments hold that are open for it.
+    pub fn share_slack(&self) -> u64 {
+        (self.segments.size() * self.sets * 2 * self.classes()) as u64
+    }
+
     /// The hash of a key that may be stored.
     pub(crate) fn hash(&self, ns: Namespace, key: &[u8]) -> Result<Hash, PutError> {
         if usize::from(ns.0) >= NAMESPACES || key.len() > MAX_KEY {
@@ -193,8 +208,9 @@ impl Store {
     pub(crate) fn retire(&self, record: &Record<'_>, why: Gone, now: Ms) {
         let ns = record.ns();
         let size = record.size();
-        let segment = record.loc().segment();
-        self.segments.heat(segment).live.fetch_sub(size as u32, Ordering::Relaxed);
+        let pieces = record.pieces().len() / 4;
+        self.segments.leave(record.loc().segment(), size, pieces);
+        self.shares.sub(ns, size + pieces * self.segments.size());
         self.stats.sub(ns, Count::Items, 1);
         self.stats.sub(ns, Count::Bytes, record.key().len() as u64 + record.total());
         self.tags.died(&self.segments, record.tags());
@@ -228,7 +244,8 @@ impl Store {
     fn drop_pieces(&self, record: &Record<'_>) {
         let Some(first) = record.piece(0) else { return };
         let number = record.pieces().len() / 4;
-        self.queues.lock().chained(self.segments.kind(record.loc().segment()), -(number as isize));
+        let (kind, group) = (self.segments.kind(record.loc().segment()), self.shares.of(record.ns()));
+        self.queues.lock().chained(kind, group, -(number as isize));
         for piece in record.pieces().chunks_exact(4) {
             self.segments.release(u32::from_ne_bytes(std::array::from_fn(|i| piece[i])), first);
         }

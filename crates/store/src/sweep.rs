@@ -3,10 +3,11 @@
 
 use crate::evict::Why;
 use crate::held::{self, Hold};
+use crate::item::Record;
 use crate::segment::Kind;
 use crate::store::{Gone, Store};
-use crate::types::Ms;
-use std::sync::atomic::Ordering;
+use crate::types::{Cause, Ms};
+use std::sync::atomic::{Ordering, fence};
 
 /// A segment is looked through at most this often, in ms, however many different expiries it holds.
 const PAUSE: Ms = 1000;
@@ -34,22 +35,15 @@ impl Store {
 
     /// Returns the bytes looked through.
     fn sweep_segment(&self, segment: u32, now: Ms, removed: &mut usize) -> usize {
+        let mut looked = self.sweep_outdated(segment, now, removed);
         let kind = self.segments.kind(segment);
-        let Some(phase) = self.segments.sealed(segment) else { return 0 };
-        if !matches!(kind, Kind::Small | Kind::Main) {
-            return 0;
+        if self.segments.sealed(segment).is_none() || !matches!(kind, Kind::Small | Kind::Main) {
+            return looked;
         }
         let heat = self.segments.heat(segment);
         let filled = heat.filled.load(Ordering::Relaxed) as usize;
-        let mut looked = 0;
-        if heat.expiry.load(Ordering::Relaxed) <= now && heat.writers.load(Ordering::Acquire) == 0 {
-            // As for readers of a slot: pinned while sealed, it is not reused before the pin is dropped.
-            let Some(pin) = self.segments.pins.pin_if(segment, &heat.phase, phase) else { return 0 };
-            *removed += self.remove_outdated(Hold::pinned(&pin), segment, filled, now);
-            looked = filled;
-        }
         let live = heat.live.load(Ordering::Relaxed) as usize;
-        // Room for the copy must be there, or live entries would be lost.
+        // Copying needs room that eviction needs too.
         if live * 2 <= filled && self.segments.number(Kind::Free) >= 2 {
             looked += live;
             self.compact(segment, kind, now);
@@ -57,38 +51,78 @@ impl Store {
         looked
     }
 
-    /// Copies what is alive of a segment to the end of its queue.
-    fn compact(&self, segment: u32, kind: Kind, now: Ms) {
-        let Some(class) = self.queues.lock().remove(kind, segment) else { return };
-        if self.segments.heat(segment).writers.load(Ordering::Acquire) != 0 {
-            self.queues.lock().push(kind, class, segment);
-            return;
+    /// Removes what is over in a sealed segment, if its time has come. Returns the bytes looked through.
+    pub(crate) fn sweep_outdated(&self, segment: u32, now: Ms, removed: &mut usize) -> usize {
+        let heat = self.segments.heat(segment);
+        if heat.expiry.load(Ordering::Relaxed) > now {
+            return 0;
         }
-        self.empty(segment, kind, Why::Compact, now);
-        self.segments.release(segment, segment);
+        let kind = self.segments.kind(segment);
+        let Some(phase) = self.segments.sealed(segment) else { return 0 };
+        if !matches!(kind, Kind::Small | Kind::Main) || heat.writers.load(Ordering::Acquire) != 0 {
+            return 0;
+        }
+        let filled = heat.filled.load(Ordering::Relaxed) as usize;
+        // As for readers of a slot: pinned while sealed, it is not reused before the pin is dropped.
+        let Some(pin) = self.segments.pins.pin_if(segment, &heat.phase, phase) else { return 0 };
+        heat.expiry.store(u64::MAX, Ordering::Relaxed);
+        *removed += self.remove_outdated(Hold::pinned(&pin), segment, filled, now);
+        filled
     }
 
-    /// Open segments are looked through under their log's lock, when nobody is writing to them.
-    fn sweep_open(&self, now: Ms) -> usize {
+    /// Copies what is alive of a segment to the end of its queue. False, and nothing lost, if there is no room for it.
+    pub(crate) fn compact(&self, segment: u32, kind: Kind, now: Ms) -> bool {
+        let Some(row) = self.queues.lock().remove(kind, segment) else { return false };
+        let heat = self.segments.heat(segment);
+        let idle = heat.writers.load(Ordering::Acquire) == 0;
+        if idle && self.empty(segment, kind, Why::Compact, now) {
+            self.segments.release(segment, segment);
+            return true;
+        }
+        heat.phase.fetch_or(1, Ordering::SeqCst);
+        self.queues.lock().put_back(kind, row, segment, |s| self.segments.serial(s));
+        false
+    }
+
+    /// Open segments are looked through up to where they are filled, when nobody is writing to them.
+    pub(crate) fn sweep_open(&self, now: Ms) -> usize {
         let logs = self.small.iter().chain(&self.main);
         logs.map(|log| {
             let open = log.lock();
             let Some(segment) = open.segment else { return 0 };
             let heat = self.segments.heat(segment);
             let due = heat.expiry.load(Ordering::Relaxed) <= now && heat.writers.load(Ordering::Acquire) == 0;
-            if due { self.remove_outdated(Hold::open(&open), segment, open.fill, now) } else { 0 }
+            if !due {
+                return 0;
+            }
+            // Pinned while the log is locked, so that whoever seals and evicts it later finds the pin. What is written so far
+            // stays as it is.
+            let (pin, fill) = (self.segments.pins.pin(segment), open.fill);
+            // From here on it is the earliest time of what is written beyond that.
+            heat.expiry.store(u64::MAX, Ordering::Relaxed);
+            drop(open);
+            self.remove_outdated(Hold::pinned(&pin), segment, fill, now)
         })
         .sum()
     }
 
+    fn unlink_outdated(&self, record: &Record<'_>, now: Ms) -> bool {
+        let unlinked = self.unlink(record, Gone::Outdated, now);
+        if unlinked && !self.is_flushed(record) {
+            self.tell(record, Cause::Expired, now);
+        }
+        unlinked
+    }
+
+    /// Removes what is over in a segment whose time was set to never, and sets it again.
     fn remove_outdated(&self, hold: Hold<'_>, segment: u32, filled: usize, now: Ms) -> usize {
         let expiry = &self.segments.heat(segment).expiry;
-        expiry.store(u64::MAX, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         let mut next = u64::MAX;
         let mut removed = 0;
         held::walk(&self.segments, hold, segment, filled, |record| {
             if self.outdated(record, now) {
-                removed += if self.unlink(record, Gone::Outdated, now) { record.size() } else { 0 };
+                removed += if self.unlink_outdated(record, now) { record.size() } else { 0 };
             } else {
                 next = next.min(record.expires().unwrap_or(u64::MAX));
             }

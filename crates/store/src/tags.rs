@@ -74,11 +74,11 @@ impl Tags {
         Listing { lists: self.lists.lock(), segments }
     }
 
-    /// Makes sure that an entry with these tags can be listed, for now.
-    pub(crate) fn prepare(&self, store: &Store, tags: &[u8], now: Ms) -> Result<(), PutError> {
+    /// Makes sure that an entry of `group` with these tags can be listed, for now.
+    pub(crate) fn prepare(&self, store: &Store, group: usize, tags: &[u8], now: Ms) -> Result<(), PutError> {
         // A new list and a further block for each tag at worst.
         while self.lists.lock().free_blocks < tags.len() / 8 {
-            let segment = store.take_segment(Kind::Tags, now)?;
+            let segment = store.take_segment(Kind::Tags, group, now)?;
             self.lock(&store.segments).add_page(segment);
         }
         Ok(())

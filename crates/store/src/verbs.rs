@@ -206,7 +206,7 @@ impl Store {
         if size > self.segments.size() {
             return Err(PutError::TooLarge);
         }
-        let mut space = self.space(from, size, draft.bytes(), now)?;
+        let mut space = self.space(from, self.shares.of(ns), size, draft.bytes(), now)?;
         let mut locked = self.index.lock(&self.segments, hash);
         let place = locked.find_loc(record.loc()).ok_or(PutError::Exists)?;
         draft.word = record.word().0;

@@ -3,14 +3,14 @@
 
 use crate::entry::Entry;
 use crate::hash::Hash;
+use crate::held::Held;
 use crate::index::{Locked, Place};
 use crate::item::{Draft, Record, STALE, fresh_word};
 use crate::log::Space;
 use crate::segment::Kind;
 use crate::stats::Count;
 use crate::store::{Gone, Store};
-use crate::types::{FillOptions, MAX_TAGS, Ms, Namespace, Policy, PutError};
-use std::sync::atomic::Ordering::Relaxed;
+use crate::types::{Cause, FillOptions, MAX_TAGS, Ms, Namespace, Policy, PutError};
 
 /// What must hold for a write to happen.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,9 @@ impl Store {
         if size > self.segments.size() {
             return self.store_large(request, parts, total);
         }
-        let mut space = self.space(prior.queue, size, draft.bytes(), request.now)?;
+        let group = self.shares.of(request.ns);
+        self.admit(group, size as u64)?;
+        let mut space = self.space(prior.queue, group, size, draft.bytes(), request.now)?;
         draft.write(&self.segments, &mut space, request.now, parts);
         self.link(request, &draft, space)
     }
@@ -132,7 +134,11 @@ impl Store {
         }
         let memory = self.ghost.take(request.hash);
         if let Some(m) = memory.filter(|m| m.near) {
-            self.learnt.near_hit(m.queue, self.segments.count() * self.segments.size());
+            self.learnt.near_hit(
+                self.shares.of(request.ns),
+                m.queue,
+                self.segments.count() * self.segments.size(),
+            );
         }
         let again = memory.is_some_and(|m| m.queue == Kind::Small) && self.options.policy == Policy::S3Fifo;
         Ok(Prior { queue: if again { Kind::Main } else { Kind::Small }, frequency: 0 })
@@ -145,16 +151,18 @@ impl Store {
         draft: &Draft<'_>,
         space: Space<'_>,
     ) -> Result<u64, PutError> {
+        let mut gone = Vec::new();
         let result = loop {
-            self.tags.prepare(self, draft.tags, request.now)?;
-            if let Some(result) = self.try_link(request, draft, &space) {
+            self.tags.prepare(self, self.shares.of(request.ns), draft.tags, request.now)?;
+            if let Some(result) = self.try_link(request, draft, &space, &mut gone) {
                 break result;
             }
         };
+        gone.iter().for_each(|held| self.tell(&held.record(), Cause::Evicted, request.now));
         match result {
             Ok((_, Some(page))) => {
                 drop(space);
-                self.grow_index(page, request.now);
+                self.grow_index(page, self.shares.of(request.ns), request.now);
             }
             Ok(_) => drop(space),
             Err(_) => space.discard(),
@@ -164,11 +172,12 @@ impl Store {
 
     /// The version, and the index page that is missing. `None`: others took the memory prepared for the tags.
     #[allow(clippy::type_complexity)]
-    fn try_link(
-        &self,
+    fn try_link<'s>(
+        &'s self,
         request: &Request<'_>,
         draft: &Draft<'_>,
         space: &Space<'_>,
+        gone: &mut Vec<Held<'s>>,
     ) -> Option<Result<(u64, Option<usize>), PutError>> {
         let mut locked = self.index.lock(&self.segments, request.hash);
         let old = self.find_locked(&locked, request.ns, request.key);
@@ -177,7 +186,9 @@ impl Store {
         }
         let old_loc = old.map(|place| locked.loc(place));
         if old.is_none() {
-            self.make_room(&mut locked, request);
+            if let Err(full) = self.make_room(&mut locked, request, gone) {
+                return Some(Err(full));
+            }
         }
         // Listed and linked in one step for whoever tidies or purges.
         let mut listing = (!draft.tags.is_empty()).then(|| self.tags.lock(&self.segments));
@@ -194,8 +205,10 @@ impl Store {
             let outdated = self.outdated(&record, request.now);
             self.retire(&record, if outdated { Gone::Outdated } else { Gone::Replaced }, request.now);
         }
-        self.segments.heat(space.segment()).live.fetch_add(draft.size(request.now) as u32, Relaxed);
-        self.learnt.stored(request.hash, draft.bytes());
+        let (size, pieces) = (draft.size(request.now), draft.pieces.len() / 4);
+        self.segments.enter(space.segment(), size, pieces);
+        self.shares.add(request.ns, size + pieces * self.segments.size());
+        self.learnt.stored(self.shares.of(request.ns), request.hash, draft.bytes());
         self.stats.add(request.ns, Count::Stored, 1);
         self.stats.add(request.ns, Count::Items, 1);
         self.stats.add(request.ns, Count::Bytes, draft.key.len() as u64 + draft.total);
@@ -226,26 +239,44 @@ impl Store {
         }
     }
 
-    /// When the index could not grow for lack of memory, an entry nearby makes room.
-    fn make_room(&self, locked: &mut Locked<'_>, request: &Request<'_>) {
+    /// When the index could not grow for lack of memory, an entry nearby makes room: one of the group's own, or of a group
+    /// that has more than its floor.
+    fn make_room<'s>(
+        &'s self,
+        locked: &mut Locked<'_>,
+        request: &Request<'_>,
+        gone: &mut Vec<Held<'s>>,
+    ) -> Result<(), PutError> {
+        let own = self.shares.of(request.ns);
         while !locked.has_room() {
-            let Some((victim, hash)) = locked.any() else { return };
+            let may_go = |loc| {
+                let record = self.record(locked, loc);
+                let group = self.shares.of(record.ns());
+                let bytes = record.size() + record.pieces().len() / 4 * self.segments.size();
+                group == own || self.shares.spare(group, 0) >= bytes
+            };
+            let found = if self.options.evict { locked.any(may_go) } else { None };
+            let Some((victim, hash)) = found else { return Err(PutError::Full) };
             locked.aim(hash);
             if let Some(place) = locked.find_loc(victim) {
+                if self.is_observing() {
+                    gone.push(Held::by_lock(&self.segments, locked, victim));
+                }
                 locked.remove(place);
                 self.retire(&self.record(locked, victim), Gone::Evicted, request.now);
             }
             locked.aim(request.hash);
         }
+        Ok(())
     }
 
     pub(crate) fn find_locked(&self, locked: &Locked<'_>, ns: Namespace, key: &[u8]) -> Option<Place> {
         locked.find(|loc| self.record(locked, loc).is(ns, key))
     }
 
-    fn grow_index(&self, page: usize, now: Ms) {
+    fn grow_index(&self, page: usize, group: usize, now: Ms) {
         // Without memory for it the index stays as it is: the next insertion asks again.
-        if let Ok(segment) = self.take_segment(Kind::Index, now)
+        if let Ok(segment) = self.take_segment(Kind::Index, group, now)
             && !self.index.install(&self.segments, page, segment)
         {
             self.segments.release(segment, segment);

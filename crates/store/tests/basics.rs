@@ -90,7 +90,179 @@ fn append_prepend_and_counters() {
     s.set(NS, b"n", put(&[b"18446744073709551615"]), 0).unwrap();
     assert_eq!(s.incr(NS, b"n", 2, 0).unwrap().value, 1);
     assert_eq!(s.decr(NS, b"n", 5, 0).unwrap().value, 0);
-    assert_eq!(get(&s, b"n", 0).unwrap(), b"0");
+    assert_eq!(get(&s, b"n", 0).unwrap(), b"0                   ", "the text keeps its length");
+}
+
+/// What memcached 1.6.18 answers to `decr n 1`, `incr n 2` and `get n` after `set n`.
+#[test]
+fn counters_read_and_write_as_memcached_does() {
+    let s = open(16 << 20);
+    let kept: [(&[u8], u64, u64, &[u8]); 9] = [
+        (b"10", 9, 11, b"11"),
+        (b" 12", 11, 13, b"13 "),
+        (b"12 abc", 11, 13, b"13    "),
+        (b"+5", 4, 6, b"6 "),
+        (b"-0", 0, 2, b"2 "),
+        (b"5                              ", 4, 6, b"6                              "),
+        (b"012", 11, 13, b"13 "),
+        (b"\t7", 6, 8, b"8 "),
+        (b"18446744073709551615", u64::MAX - 1, 0, b"0                   "),
+    ];
+    for (text, down, up, end) in kept {
+        s.set(NS, b"n", put(&[text]), 0).unwrap();
+        assert_eq!(s.decr(NS, b"n", 1, 0).unwrap().value, down);
+        assert_eq!(s.incr(NS, b"n", 2, 0).unwrap().value, up);
+        assert_eq!(get(&s, b"n", 0).unwrap(), end);
+    }
+    for text in [&b""[..], b"   ", b"-", b"-5", b"1a", b"a", b"18446744073709551616"] {
+        s.set(NS, b"n", put(&[text]), 0).unwrap();
+        assert_eq!(s.decr(NS, b"n", 1, 0), Err(PutError::NotNumber), "{text:?}");
+    }
+}
+
+#[test]
+fn an_entry_is_claimed_once_per_write() {
+    let s = open(16 << 20);
+    s.set(NS, b"k", put(&[b"v"]), 0).unwrap();
+    let e = s.get(NS, b"k", 0).unwrap();
+    assert!(!e.claimed() && e.claim() && !e.claim());
+    let again = s.get(NS, b"k", 5000).unwrap();
+    assert!(again.claimed() && !again.claim() && again.info().claimed);
+    // Reads, marks, touches (in place and with a move) leave it.
+    assert!(s.mark_stale(NS, b"k", 0) && s.touch(NS, b"k", Some(99), 0) && s.touch(NS, b"k", None, 0));
+    assert!(s.get(NS, b"k", 0).is_some_and(|e| e.claimed() && e.stale()));
+    let before = s.get(NS, b"k", 0).unwrap();
+    for n in 0..100_000u32 {
+        s.set(Namespace(2), &n.to_be_bytes(), put(&[&[7; 500]]), 0).unwrap();
+        assert!(s.get(NS, b"k", 0).is_some_and(|e| !e.claim()), "after {n} others");
+    }
+    let after = s.get(NS, b"k", 0).unwrap();
+    assert!(
+        s.stats(Namespace(2)).evictions > 0 && !std::ptr::eq(after.head(), before.head()),
+        "it was moved"
+    );
+    assert!(!before.claim(), "the old place knows the new one");
+    s.append(NS, b"k", &[b"w"], 0).unwrap();
+    assert!(s.get(NS, b"k", 0).is_some_and(|e| !e.claimed() && e.claim()), "a write starts anew");
+}
+
+#[test]
+fn same_means_neither_written_nor_touched() {
+    let s = open(16 << 20);
+    let write = |same: &Entry<'_>, text: &[u8]| s.put(NS, b"k", put(&[text]), If::Same(same), 0);
+    s.set(NS, b"k", Put { value: &[b"v"], expires: Some(50), ..Put::default() }, 0).unwrap();
+    let e = s.peek(NS, b"k", 0).unwrap();
+    assert!(s.touch_same(&e, Some(60), 0));
+    assert!(!s.touch_same(&e, Some(70), 0) && !s.delete_same(&e, 0));
+    assert_eq!(write(&e, b"w"), Err(PutError::Exists), "touched");
+    let e = s.peek(NS, b"k", 0).unwrap();
+    assert_eq!(e.expires(), Some(60));
+    // A touch that moves the record and one that moves it back.
+    assert!(s.touch_same(&e, Some(1 << 40), 0) && s.touch(NS, b"k", Some(60), 0));
+    let moved = s.peek(NS, b"k", 0).unwrap();
+    assert_eq!(moved.version(), e.version());
+    write(&moved, b"w").unwrap();
+    assert_eq!(write(&moved, b"x"), Err(PutError::Exists));
+    assert!(!s.delete_same(&moved, 0));
+    let e = s.peek(NS, b"k", 0).unwrap();
+    assert!(s.delete_same(&e, 0) && !s.delete_same(&e, 0) && !s.touch_same(&e, None, 0));
+    assert_eq!(write(&e, b"x"), Err(PutError::NotFound));
+}
+
+fn mine<'a>(value: &'a [&'a [u8]], version: u64) -> Put<'a> {
+    Put { value, version: Some(version), stale: true, flags: 3, ..Put::default() }
+}
+
+#[test]
+fn versions_and_stale_marks_that_writers_choose() {
+    let s = open(16 << 20);
+    for (version, size) in [(7, 0), (u64::MAX, 100), (0, 40_000), (7, 700_000)] {
+        let value = vec![5; size];
+        assert_eq!(s.set(NS, b"k", mine(&[&value], version), 0), Ok(version));
+        let e = s.get(NS, b"k", 0).unwrap();
+        assert_eq!((e.version(), e.stale(), e.flags(), e.len()), (version, true, 3, size as u64));
+        assert_eq!(s.cas(NS, b"k", mine(&[b"w"], 9), version ^ 1, 0), Err(PutError::Exists));
+        assert!(s.touch(NS, b"k", Some(1000), 0) && s.touch(NS, b"k", Some(1 << 45), 0));
+        let e = s.get(NS, b"k", 0).unwrap();
+        assert_eq!((e.version(), e.chunk_at(0).first(), e.key()), (version, value.first(), &b"k"[..]));
+    }
+    let free = s.append(NS, b"k", &[b"x"], 0).unwrap();
+    let e = s.get(NS, b"k", 0).unwrap();
+    assert_eq!((e.version(), e.stale(), free != 7), (free, false, true));
+    // Flushes go by when it was written, not by the version it claims.
+    s.set(NS, b"a", mine(&[b"v"], u64::MAX), 0).unwrap();
+    s.flush(NS, 0);
+    s.set(NS, b"b", mine(&[b"v"], 1), 0).unwrap();
+    assert!(s.get(NS, b"a", 0).is_none() && s.get(NS, b"b", 0).is_some());
+    let tagged = Put { tags: &[b"t"], ..mine(&[b"v"], 12) };
+    assert_eq!(s.add(NS, b"t", tagged, 0), Ok(12));
+    assert_eq!((s.purge_tag(NS, b"t", false, 0), s.get(NS, b"t", 0).is_none()), (1, true));
+}
+
+#[test]
+fn namespaces_are_31() {
+    let s = open(16 << 20);
+    for ns in 0..NAMESPACES as u8 {
+        s.set(Namespace(ns), b"k", put(&[&[ns]]), 0).unwrap();
+    }
+    for ns in 0..NAMESPACES as u8 {
+        assert_eq!(s.get(Namespace(ns), b"k", 0).unwrap().head(), [ns]);
+        assert_eq!(s.stats(Namespace(ns)).items, 1);
+    }
+    assert_eq!(s.set(Namespace(31), b"k", put(&[b"v"]), 0), Err(PutError::TooLarge));
+    assert!(s.get(Namespace(31), b"k", 0).is_none());
+    s.count_miss(Namespace(31));
+    s.flush(Namespace(30), 0);
+    assert!(s.get(Namespace(30), b"k", 0).is_none() && s.get(Namespace(29), b"k", 0).is_some());
+}
+
+#[test]
+fn peek_and_bump_are_a_get() {
+    let s = open(16 << 20);
+    s.set(NS, b"k", put(&[b"v"]), 0).unwrap();
+    let e = s.peek(NS, b"k", 3000).unwrap();
+    assert_eq!(s.stats(NS).hits, 0);
+    s.bump(&e, 3000);
+    s.count_miss(NS);
+    let e = s.peek(NS, b"k", 3000).unwrap();
+    assert_eq!((s.stats(NS).hits, s.stats(NS).misses, e.fetched(), e.last_access()), (1, 1, true, 3000));
+}
+
+#[test]
+fn hints_find_what_a_get_finds() {
+    let s = open(16 << 20);
+    for n in 0..5000u32 {
+        s.set(NS, &n.to_be_bytes(), put(&[&n.to_be_bytes()]), 0).unwrap();
+    }
+    for n in 0..6000u32 {
+        let key = n.to_be_bytes();
+        let hint = s.prefetch(NS, &key);
+        s.prefetch_record(&hint);
+        assert_eq!(s.get_hinted(hint, NS, &key, 0).is_some(), n < 5000);
+        assert_eq!(s.peek_hinted(hint, NS, &key, 0).is_some_and(|e| e.head() == key), n < 5000);
+        assert!(s.get_hinted(hint, NS, b"another key", 0).is_none());
+    }
+    assert!(s.get_hinted(s.prefetch(Namespace(31), b"k"), Namespace(31), b"k", 0).is_none());
+    assert_eq!((s.stats(NS).hits, s.stats(NS).misses), (5000, 7000));
+}
+
+#[test]
+fn random_keys_are_live_ones_of_the_namespace() {
+    let s = open(16 << 20);
+    assert_eq!(s.random_key(NS, 77, 0), None);
+    for n in 0..3000u32 {
+        s.set(Namespace(2), &n.to_be_bytes(), put(&[b"v"]), 0).unwrap();
+    }
+    s.set(NS, b"over", Put { value: &[b"v"], expires: Some(5), ..Put::default() }, 0).unwrap();
+    assert_eq!(s.random_key(NS, 78, 9), None, "expired");
+    s.set(NS, b"one", put(&[b"v"]), 0).unwrap();
+    let mut seen = std::collections::HashSet::new();
+    for n in 0..6000u64 {
+        let pick = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        seen.extend(s.random_key(Namespace(2), pick, 9));
+        assert!(n % 100 != 0 || s.random_key(NS, pick, 9).is_some_and(|k| k == b"one"));
+    }
+    assert!(seen.len() > 1500 && seen.iter().all(|k| k.len() == 4), "{} of 3000", seen.len());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The store against a plain map with a clock of its own. A small budget makes it evict: it may lose entries, but what it
-//! finds must be what was stored last, and what must be gone is gone.
+//! finds must be what was stored last, and what must be gone is gone. With shares, no group is above its ceiling or (for others'
+//! writes) taken below its floor; without eviction nothing is lost at all.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use larder_store::*;
@@ -9,24 +10,110 @@ use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Set { ns: u8, key: u8, len: usize, ttl: Option<u16>, flags: u32, tag: u8 },
-    Add { ns: u8, key: u8, len: usize },
-    Replace { ns: u8, key: u8, len: usize },
-    Cas { ns: u8, key: u8, len: usize, right: bool },
-    Append { ns: u8, key: u8, len: usize, front: bool },
-    Incr { ns: u8, key: u8, delta: u64, down: bool },
-    Touch { ns: u8, key: u8, ttl: Option<u16> },
-    Delete { ns: u8, key: u8 },
-    DeleteIf { ns: u8, key: u8, right: bool },
-    Stale { ns: u8, key: u8 },
-    Get { ns: u8, key: u8 },
-    Fill { ns: u8, key: u8, len: usize, commit: bool, hint: bool, ttl: Option<u16>, tag: u8 },
-    Flush { ns: u8 },
-    Purge { ns: u8, tag: u8, soft: bool },
-    Wait { ms: u16 },
+    Set {
+        ns: u8,
+        key: u8,
+        len: usize,
+        ttl: Option<u16>,
+        flags: u32,
+        tag: u8,
+        version: Option<u8>,
+        stale: bool,
+    },
+    Add {
+        ns: u8,
+        key: u8,
+        len: usize,
+    },
+    Replace {
+        ns: u8,
+        key: u8,
+        len: usize,
+    },
+    Cas {
+        ns: u8,
+        key: u8,
+        len: usize,
+        right: bool,
+    },
+    Append {
+        ns: u8,
+        key: u8,
+        len: usize,
+        front: bool,
+    },
+    Incr {
+        ns: u8,
+        key: u8,
+        delta: u64,
+        down: bool,
+    },
+    Touch {
+        ns: u8,
+        key: u8,
+        ttl: Option<u16>,
+    },
+    Claim {
+        ns: u8,
+        key: u8,
+    },
+    Same {
+        ns: u8,
+        key: u8,
+        len: usize,
+        verb: u8,
+        meddle: u8,
+    },
+    Random {
+        ns: u8,
+        pick: u64,
+    },
+    Delete {
+        ns: u8,
+        key: u8,
+    },
+    DeleteIf {
+        ns: u8,
+        key: u8,
+        right: bool,
+    },
+    Stale {
+        ns: u8,
+        key: u8,
+    },
+    Get {
+        ns: u8,
+        key: u8,
+    },
+    Fill {
+        ns: u8,
+        key: u8,
+        len: usize,
+        commit: bool,
+        hint: bool,
+        ttl: Option<u16>,
+        tag: u8,
+        condition: u8,
+    },
+    Flush {
+        ns: u8,
+    },
+    Purge {
+        ns: u8,
+        tag: u8,
+        soft: bool,
+    },
+    Wait {
+        ms: u16,
+    },
     Sweep,
-    Crowd { from: u16, number: u16 },
-    Walk { ns: u8 },
+    Crowd {
+        from: u16,
+        number: u16,
+    },
+    Walk {
+        ns: u8,
+    },
 }
 
 fn len() -> impl Strategy<Value = usize> {
@@ -41,8 +128,12 @@ fn op() -> impl Strategy<Value = Op> {
     let (ns, key, tag) = (0..2u8, 0..12u8, 0..4u8);
     let at = (ns.clone(), key);
     prop_oneof![
-        6 => (at.clone(), len(), ttl(), 0..3u32, tag.clone())
-            .prop_map(|((ns, key), len, ttl, flags, tag)| Op::Set { ns, key, len, ttl, flags, tag }),
+        6 => (at.clone(), len(), ttl(), 0..3u32, tag.clone(), prop::option::of(0..9u8), any::<bool>())
+            .prop_map(|((ns, key), len, ttl, flags, tag, version, stale)| Op::Set { ns, key, len, ttl, flags, tag, version, stale }),
+        3 => at.clone().prop_map(|(ns, key)| Op::Claim { ns, key }),
+        4 => (at.clone(), len(), 0..3u8, 0..5u8)
+            .prop_map(|((ns, key), len, verb, meddle)| Op::Same { ns, key, len, verb, meddle }),
+        1 => (ns.clone(), any::<u64>()).prop_map(|(ns, pick)| Op::Random { ns, pick }),
         2 => (at.clone(), len()).prop_map(|((ns, key), len)| Op::Add { ns, key, len }),
         2 => (at.clone(), len()).prop_map(|((ns, key), len)| Op::Replace { ns, key, len }),
         2 => (at.clone(), len(), any::<bool>()).prop_map(|((ns, key), len, right)| Op::Cas { ns, key, len, right }),
@@ -54,8 +145,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (at.clone(), any::<bool>()).prop_map(|((ns, key), right)| Op::DeleteIf { ns, key, right }),
         2 => at.clone().prop_map(|(ns, key)| Op::Stale { ns, key }),
         8 => at.clone().prop_map(|(ns, key)| Op::Get { ns, key }),
-        3 => (at, len(), any::<bool>(), any::<bool>(), ttl(), tag.clone())
-            .prop_map(|((ns, key), len, commit, hint, ttl, tag)| Op::Fill { ns, key, len, commit, hint, ttl, tag }),
+        3 => (at, len(), any::<bool>(), any::<bool>(), ttl(), tag.clone(), 0..5u8)
+            .prop_map(|((ns, key), len, commit, hint, ttl, tag, condition)| Op::Fill { ns, key, len, commit, hint, ttl, tag, condition }),
         1 => ns.clone().prop_map(|ns| Op::Flush { ns }),
         1 => (ns.clone(), tag, any::<bool>()).prop_map(|(ns, tag, soft)| Op::Purge { ns, tag, soft }),
         3 => (0..3000u16).prop_map(|ms| Op::Wait { ms }),
@@ -72,7 +163,18 @@ struct Known {
     expires: Option<Ms>,
     version: u64,
     stale: bool,
+    claimed: bool,
     tag: Option<u8>,
+}
+
+/// A counter's value as memcached reads it: the first word, with or without a sign.
+fn number(value: &[u8]) -> Option<u64> {
+    let word = value.split(|b| b" \t\n\x0b\x0c\r".contains(b)).find(|word| !word.is_empty())?;
+    let word = std::str::from_utf8(word).ok()?;
+    let digits = word.strip_prefix(['+', '-']).unwrap_or(word);
+    let n: u64 = digits.parse().ok().filter(|_| digits.as_bytes()[0].is_ascii_digit())?;
+    let n = if word.starts_with('-') { n.wrapping_neg() } else { n };
+    (!word.starts_with('-') || n <= i64::MAX as u64).then_some(n)
 }
 
 struct Model {
@@ -80,20 +182,17 @@ struct Model {
     known: HashMap<(u8, u8), Known>,
     now: Ms,
     written: u64,
+    evict: bool,
+    ceiling: Option<(usize, u64)>,
 }
 
 impl Model {
-    fn new(budget: usize, policy: Policy) -> Model {
-        let store = Store::open(Options {
-            budget,
-            max_value: 1 << 30,
-            policy,
-            seed: 3,
-            threads: 1,
-            ..Options::default()
-        })
-        .unwrap();
-        Model { store: Arc::new(store), known: HashMap::new(), now: 1_700_000_000_000, written: 0 }
+    fn new(options: Options) -> Model {
+        let (evict, share) = (options.evict, options.shares.first().map(|s| s.ceiling));
+        let store = Store::open(options).unwrap();
+        let ceiling = share.map(|c| (c, store.share_slack()));
+        let known = HashMap::new();
+        Model { store: Arc::new(store), known, now: 1_700_000_000_000, written: 0, evict, ceiling }
     }
 
     /// A value that no other write has.
@@ -113,6 +212,7 @@ impl Model {
         let entry = self.store.peek(Namespace(at.0), &[at.1], self.now);
         match (&entry, &live) {
             (None, _) => {
+                assert!(self.evict || live.is_none(), "{at:?} was lost");
                 self.known.remove(&at);
                 return None;
             }
@@ -126,8 +226,8 @@ impl Model {
                     k.value.len()
                 );
                 assert_eq!(
-                    (e.flags(), e.expires(), e.version(), e.stale()),
-                    (k.flags, k.expires, k.version, k.stale)
+                    (e.flags(), e.expires(), e.version(), e.stale(), e.claimed()),
+                    (k.flags, k.expires, k.version, k.stale, k.claimed)
                 );
                 assert_eq!(e.key(), [at.1]);
             }
@@ -141,11 +241,29 @@ impl Model {
             assert!(self.check(at).is_none(), "{at:?} is there after all");
             return;
         }
+        if !self.evict && result == Err(PutError::Full) {
+            return;
+        }
+        if self.ceiling.is_some_and(|(c, _)| value.len() + 1000 > c) && result == Err(PutError::TooLarge) {
+            return;
+        }
         let version = result.expect("there is room and the condition holds");
-        assert!(self.known.values().all(|k| k.version != version), "versions are unique");
-        let base = Known { value: Vec::new(), flags: 0, expires: None, version, stale: false, tag: None };
-        let like = like.cloned().map(|k| Known { stale: false, version, ..k }).unwrap_or(base);
-        self.known.insert(at, Known { value, ..like });
+        assert!(version < 9 || self.known.values().all(|k| k.version != version), "versions are unique");
+        let base = Known {
+            value: Vec::new(),
+            flags: 0,
+            expires: None,
+            version,
+            stale: false,
+            claimed: false,
+            tag: None,
+        };
+        let like = like.cloned().map(|k| Known { version, ..k }).unwrap_or(base);
+        self.known.insert(at, Known { value, claimed: false, ..like });
+        if let Some((ceiling, slack)) = self.ceiling {
+            let held: usize = (0..12).filter_map(|key| self.check((0, key))).map(|k| k.value.len()).sum();
+            assert!(held as u64 <= ceiling as u64 + slack, "{held} bytes in the first group");
+        }
     }
 
     fn put<'a>(value: &'a [&'a [u8]]) -> Put<'a> {
@@ -154,7 +272,37 @@ impl Model {
 
     fn apply(&mut self, op: Op) {
         match op {
-            Op::Set { ns, key, len, ttl, flags, tag } => self.set(ns, key, len, ttl, flags, tag),
+            Op::Set { ns, key, len, ttl, flags, tag, version, stale } => {
+                let version = version.map(u64::from);
+                self.set(
+                    (ns, key),
+                    len,
+                    ttl,
+                    Known {
+                        value: Vec::new(),
+                        flags,
+                        expires: None,
+                        version: 0,
+                        stale,
+                        claimed: false,
+                        tag: (tag != 0).then_some(tag),
+                    },
+                    version,
+                )
+            }
+            Op::Claim { ns, key } => {
+                let had = self.check((ns, key));
+                let entry = self.store.peek(Namespace(ns), &[key], self.now);
+                assert_eq!(entry.map(|e| e.claim()), had.map(|k| !k.claimed));
+                self.known.entry((ns, key)).and_modify(|k| k.claimed = true);
+            }
+            Op::Same { ns, key, len, verb, meddle } => self.same((ns, key), len, verb, meddle),
+            Op::Random { ns, pick } => {
+                let key = self.store.random_key(Namespace(ns), pick, self.now);
+                let any = (0..12).any(|key| self.check((ns, key)).is_some());
+                assert_eq!(key.is_some(), any);
+                assert!(key.is_none_or(|k| self.check((ns, k[0])).is_some()));
+            }
             Op::Add { ns, key, len } => {
                 self.conditional(ns, key, len, |had| !had, PutError::Exists, Store::add)
             }
@@ -186,8 +334,8 @@ impl Model {
                 let had = self.check((ns, key)).is_some();
                 assert_eq!(self.store.get(Namespace(ns), &[key], self.now).is_some(), had);
             }
-            Op::Fill { ns, key, len, commit, hint, ttl, tag } => {
-                self.fill(ns, key, len, commit, hint, ttl, tag)
+            Op::Fill { ns, key, len, commit, hint, ttl, tag, condition } => {
+                self.fill((ns, key), len, commit, hint, ttl, tag, condition)
             }
             Op::Flush { ns } => {
                 self.store.flush(Namespace(ns), self.now);
@@ -203,21 +351,67 @@ impl Model {
         }
     }
 
-    fn set(&mut self, ns: u8, key: u8, len: usize, ttl: Option<u16>, flags: u32, tag: u8) {
+    fn set(&mut self, at: (u8, u8), len: usize, ttl: Option<u16>, like: Known, version: Option<u64>) {
         let value = self.value(len);
         let expires = self.expires(ttl);
-        let tag = (tag != 0).then_some(tag);
-        let tags: &[&[u8]] = &[&[tag.unwrap_or(0)]];
+        let tags: &[&[u8]] = &[&[like.tag.unwrap_or(0)]];
         let put = Put {
             value: &[&value[..len / 2], &value[len / 2..]],
-            flags,
+            flags: like.flags,
             expires,
-            tags: &tags[..tag.iter().len()],
-            ..Put::default()
+            tags: &tags[..like.tag.iter().len()],
+            version,
+            stale: like.stale,
         };
-        let result = self.store.set(Namespace(ns), &[key], put, self.now);
-        let like = Known { value: Vec::new(), flags, expires, version: 0, stale: false, tag };
-        self.learn((ns, key), value, result, Some(&like));
+        self.check(at);
+        let result = self.store.set(Namespace(at.0), &[at.1], put, self.now);
+        assert!(version.is_none() || result.is_err() || result.ok() == version);
+        self.learn(at, value, result, Some(&Known { expires, ..like }));
+    }
+
+    /// Writes, touches or deletes the very entry found before, while another (or nobody) was there in between.
+    fn same(&mut self, at: (u8, u8), len: usize, verb: u8, meddle: u8) {
+        if self.check(at).is_none() {
+            return;
+        }
+        let (store, ns, name) = (self.store.clone(), Namespace(at.0), [at.1]);
+        let Some(entry) = store.peek(ns, &name, self.now) else { panic!("it was there") };
+        match meddle {
+            0 => self.touch(at.0, at.1, Some(4000)),
+            1 => self.append(at.0, at.1, 3, false),
+            2 => self.crowd(77, 300),
+            _ => {}
+        }
+        let now = self.check(at);
+        let is_same = now.as_ref().is_some_and(|k| {
+            k.version == entry.version()
+                && k.expires == entry.expires()
+                && k.value.len() as u64 == entry.len()
+        });
+        let value = self.value(len);
+        match verb {
+            0 => {
+                let result = store.put(ns, &name, Self::put(&[&value]), If::Same(&entry), self.now);
+                if is_same {
+                    self.learn(at, value, result, None);
+                } else {
+                    let error = if now.is_some() { PutError::Exists } else { PutError::NotFound };
+                    assert!(result == Err(error) || result == Err(PutError::Full) && !self.evict);
+                }
+            }
+            1 => {
+                assert_eq!(store.delete_same(&entry, self.now), is_same);
+                is_same.then(|| self.known.remove(&at));
+            }
+            _ => {
+                let expires = self.expires(Some(1234));
+                let touched = store.touch_same(&entry, expires, self.now);
+                assert!(touched == is_same || !touched && self.check(at).is_none() || !self.evict);
+                if touched {
+                    self.known.entry(at).and_modify(|k| k.expires = expires);
+                }
+            }
+        }
     }
 
     fn conditional(
@@ -245,6 +439,7 @@ impl Model {
         let expected = had.as_ref().map_or(1, |k| k.version + u64::from(!right));
         let result = self.store.cas(Namespace(ns), &[key], Self::put(&[&value]), expected, self.now);
         match (had, right) {
+            (Some(_), _) if !self.evict && result == Err(PutError::Full) => {}
             (None, _) => assert_eq!(result, Err(PutError::NotFound)),
             (Some(_), false) => assert_eq!(result, Err(PutError::Exists)),
             (Some(_), true) => self.learn((ns, key), value, result, None),
@@ -266,7 +461,7 @@ impl Model {
             Some(k) => {
                 let value =
                     if front { [more, k.value.clone()].concat() } else { [k.value.clone(), more].concat() };
-                self.learn((ns, key), value, result, Some(&k));
+                self.learn((ns, key), value, result, Some(&Known { stale: false, ..k }));
             }
         }
     }
@@ -279,12 +474,16 @@ impl Model {
             assert_eq!(result, Err(PutError::NotFound));
             return;
         };
-        let number: Option<u64> = std::str::from_utf8(&k.value).ok().and_then(|t| t.parse().ok());
+        let number = number(&k.value);
         match number {
             Some(n) => {
                 let new = if down { n.saturating_sub(delta) } else { n.wrapping_add(delta) };
                 assert!(result.is_err() || result.is_ok_and(|c| c.value == new));
-                self.learn((ns, key), new.to_string().into_bytes(), result.map(|c| c.version), Some(&k));
+                let width = k.value.len();
+                let text = format!("{new:width$}").into_bytes();
+                let text = [text.trim_ascii_start(), &b" ".repeat(width)].concat()[..text.len()].to_vec();
+                let like = Known { stale: false, ..k };
+                self.learn((ns, key), text, result.map(|c| c.version), Some(&like));
             }
             None => {
                 assert_eq!(result, Err(PutError::NotNumber));
@@ -299,12 +498,23 @@ impl Model {
         let had = self.check((ns, key)).is_some();
         let expires = self.expires(ttl);
         let touched = self.store.touch(Namespace(ns), &[key], expires, self.now);
-        assert!(touched == had || self.check((ns, key)).is_none());
-        self.known.entry((ns, key)).and_modify(|k| k.expires = expires);
+        assert!(touched == had || !self.evict || self.check((ns, key)).is_none());
+        if touched {
+            self.known.entry((ns, key)).and_modify(|k| k.expires = expires);
+        }
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn fill(&mut self, ns: u8, key: u8, len: usize, commit: bool, hint: bool, ttl: Option<u16>, tag: u8) {
+    fn fill(
+        &mut self,
+        at: (u8, u8),
+        len: usize,
+        commit: bool,
+        hint: bool,
+        ttl: Option<u16>,
+        tag: u8,
+        condition: u8,
+    ) {
         let value = self.value(len);
         let expires = self.expires(ttl);
         let o = FillOptions {
@@ -313,25 +523,46 @@ impl Model {
             size_hint: hint.then_some(len as u64),
             contiguous: len % 70_000,
         };
-        self.check((ns, key));
-        let store = self.store.clone();
-        let mut fill = store.fill(Namespace(ns), &[key], o, self.now).unwrap();
+        self.check(at);
+        let (store, ns) = (self.store.clone(), Namespace(at.0));
+        let started = store.fill(ns, &[at.1], o, self.now);
+        if !self.evict && started.is_err() {
+            return;
+        }
+        let mut fill = started.unwrap();
         let reader = fill.reader();
         for part in value.chunks(40_000) {
-            fill.write(part).unwrap();
+            if fill.write(part).is_err() {
+                assert!(!self.evict);
+                return;
+            }
         }
         let tag = (tag != 0).then_some(tag);
         if let Some(t) = tag {
             fill.set_tags(&[&[t]]);
         }
         if commit {
-            let result = fill.commit(None, self.now);
-            let like = Known { value: Vec::new(), flags: 4, expires, version: 0, stale: false, tag };
-            self.learn((ns, key), value.clone(), result, Some(&like));
+            let had = self.check(at);
+            let version = had.as_ref().map_or(77, |k| k.version);
+            let (condition, met) = match condition {
+                1 => (If::Absent, had.is_none()),
+                2 => (If::Present, had.is_some()),
+                3 => (If::Version(version), had.is_some()),
+                _ => (If::Always, true),
+            };
+            let put = Put { flags: 4, expires, stale: hint, version: ttl.map(|_| 5), ..Put::default() };
+            let result = fill.commit_put(put, condition, self.now);
+            let like =
+                Known { value: Vec::new(), flags: 4, expires, version: 0, stale: hint, claimed: false, tag };
+            if met {
+                self.learn(at, value.clone(), result, Some(&like));
+            } else {
+                assert!(result.is_err());
+            }
         } else {
             drop(fill);
         }
-        self.check((ns, key));
+        self.check(at);
         let mut got = Vec::new();
         while got.len() < len {
             got.extend_from_slice(reader.chunk_at(got.len() as u64));
@@ -357,7 +588,8 @@ impl Model {
     fn crowd(&mut self, from: u16, number: u16) {
         for n in from..from.saturating_add(number) {
             let value = [n as u8; 1500];
-            self.store.set(Namespace(9), &n.to_be_bytes(), Self::put(&[&value]), self.now).unwrap();
+            let result = self.store.set(Namespace(9), &n.to_be_bytes(), Self::put(&[&value]), self.now);
+            assert!(result.is_ok() || !self.evict && result == Err(PutError::Full), "{result:?}");
         }
     }
 
@@ -379,8 +611,9 @@ impl Model {
     }
 }
 
-fn run(policy: Policy, ops: Vec<Op>) {
-    let mut model = Model::new(9 << 20, policy);
+fn run(options: Options, ops: Vec<Op>) {
+    let options = Options { budget: 9 << 20, seed: 3, threads: 1, ..options };
+    let mut model = Model::new(options);
     ops.into_iter().for_each(|op| model.apply(op));
     for at in (0..2).flat_map(|ns| (0..12).map(move |key| (ns, key))) {
         model.check(at);
@@ -406,11 +639,23 @@ proptest! {
 
     #[test]
     fn s3fifo_never_lies(ops in prop::collection::vec(op(), 1..250)) {
-        run(Policy::S3Fifo, ops);
+        run(Options::default(), ops);
     }
 
     #[test]
     fn fifo_never_lies(ops in prop::collection::vec(op(), 1..150)) {
-        run(Policy::Fifo, ops);
+        run(Options { policy: Policy::Fifo, ..Options::default() }, ops);
+    }
+
+    #[test]
+    fn shares_never_lie(ops in prop::collection::vec(op(), 1..250), ceiling in (1usize << 20)..(4 << 20)) {
+        let share = |ns, floor, ceiling| Share { first: Namespace(ns), last: Namespace(ns), floor, ceiling };
+        let shares = vec![share(0, ceiling / 2, ceiling), share(1, 0, usize::MAX)];
+        run(Options { shares, ..Options::default() }, ops);
+    }
+
+    #[test]
+    fn nothing_is_lost_without_eviction(ops in prop::collection::vec(op(), 1..250)) {
+        run(Options { evict: false, ..Options::default() }, ops);
     }
 }

@@ -50,6 +50,7 @@ fn resident_memory_stays_within_the_budget() {
             flags: 1,
             expires: Some(n + 100_000),
             tags: &tags[..(n % 2) as usize],
+            ..Put::default()
         };
         store.set(ns, &key, put, n).unwrap();
         store.get(ns, &(random(&mut state) % 200_000).to_be_bytes(), n);
