@@ -144,9 +144,7 @@ impl Faces {
     ) -> io::Result<Rc<Doors<F>>> {
         let doors = Doors::new(face, conns.clone());
         for listener in listeners {
-            let local: Arc<str> = listener.name()?.into();
-            let door = Door::open(listener)?;
-            self.accepting.push(spawn_local(doors.clone().accept(door, local)));
+            self.accepting.push(spawn_local(doors.clone().accept(Door::open(listener)?)));
         }
         Ok(doors)
     }

@@ -109,6 +109,11 @@ impl Conns {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn desks_free(&self) -> usize {
+        self.desks.borrow().len()
+    }
+
     /// A place among the open connections, with what the sweep sees of it.
     pub(crate) fn seat(self: &Rc<Self>) -> Seat {
         let (id, watch) = (self.next_watch.get(), Rc::new(Watch::default()));

@@ -67,10 +67,11 @@ impl<F: Face> Doors<F> {
         self.face.clients().look_again();
     }
 
-    /// Lets clients in until the task is ended. `local`: the door's address as clients are told it.
-    pub(crate) async fn accept(self: Rc<Self>, door: Door, local: Arc<str>) {
+    /// Lets clients in until the task is ended.
+    pub(crate) async fn accept(self: Rc<Self>, door: Door) {
         loop {
             let (stream, address) = door.next().await;
+            let local = door.local(&stream);
             self.admit(stream, address, &local).await;
         }
     }

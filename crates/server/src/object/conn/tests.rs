@@ -1,1 +1,517 @@
-//! The loop over real sockets, with a session that echoes lines.
+//! The loop over real sockets, with a session that answers lines.
+
+use std::{
+    cell::RefCell,
+    future::Future,
+    net::SocketAddr,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering},
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream, UnixStream},
+    task::{JoinHandle, LocalSet, spawn_local, yield_now},
+};
+
+use super::*;
+use crate::{
+    clock::Clock,
+    net::{
+        accept::Door,
+        conns::{Ground, Seat},
+        listen::{self, Listener, Manner},
+        out::Out,
+        stream::Stream,
+    },
+    object::{
+        Clients, Peer,
+        face::{Doors, Event, Face},
+    },
+    settings::Listen,
+};
+
+const LIMITS: Limits =
+    Limits { connections: 10, connections_fast: true, idle: 0, send: 60_000, commands: 20, backlog: 8 };
+/// One turn's part of a long answer.
+const PART: usize = 1024;
+
+/// What a session saw, for the test to look at.
+#[derive(Default)]
+struct Seen {
+    batches: RefCell<Vec<Sent>>,
+    turns: Cell<usize>,
+    /// The most that waited to be sent when a turn began.
+    most_pending: Cell<u64>,
+}
+
+/// Echoes lines. `long N`: an answer of N parts; `mail X`: somebody sends the client X meanwhile; `quit`.
+struct Echo {
+    client: Arc<Client>,
+    seen: Rc<Seen>,
+    parts: usize,
+}
+
+impl Session for Echo {
+    fn turn(&mut self, input: &[u8], _now: Ms, out: &mut Out) -> Turn {
+        self.seen.turns.set(self.seen.turns.get() + 1);
+        self.seen.most_pending.set(self.seen.most_pending.get().max(out.pending()));
+        if self.parts > 0 {
+            return self.go_on(0, out);
+        }
+        let Some(end) = input.iter().position(|&byte| byte == b'\n') else { return Turn::More(0) };
+        let (line, used) = (&input[..end], end + 1);
+        let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|n| n.parse().ok());
+        if let Some(parts) = line.strip_prefix(b"long ").and_then(number) {
+            self.parts = parts;
+            return self.go_on(used, out);
+        }
+        if let Some(mail) = line.strip_prefix(b"mail ") {
+            assert!(self.client.push(mail, 100));
+            return Turn::Used(used);
+        }
+        if line == b"quit" {
+            out.scratch().extend_from_slice(b"bye\n");
+            return Turn::Close;
+        }
+        out.scratch().extend_from_slice(&input[..used]);
+        Turn::Used(used)
+    }
+
+    fn sent(&mut self, batch: Sent) {
+        self.seen.batches.borrow_mut().push(batch);
+    }
+}
+
+impl Echo {
+    fn go_on(&mut self, used: usize, out: &mut Out) -> Turn {
+        while self.parts > 0 {
+            if out.pending() > HIGH_WATER {
+                return Turn::Flush(used);
+            }
+            self.parts -= 1;
+            out.scratch().extend_from_slice(&[b'x'; PART]);
+        }
+        Turn::Used(used)
+    }
+}
+
+/// A client's end, and a look at the other one.
+struct Pair {
+    far: Stream,
+    conns: Rc<Conns>,
+    watch: Rc<crate::net::socket::Watch>,
+    client: Arc<Client>,
+    seen: Rc<Seen>,
+    served: JoinHandle<End>,
+}
+
+fn conns() -> Rc<Conns> {
+    Conns::new(Ground::new(Clock::start(), 1 << 20))
+}
+
+async fn tcp() -> (Stream, Stream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+    let address = listener.local_addr().expect("bound");
+    let (far, near) = tokio::join!(TcpStream::connect(address), listener.accept());
+    (Stream::Tcp(far.expect("connect")), Stream::Tcp(near.expect("accept").0))
+}
+
+async fn unix() -> (Stream, Stream) {
+    let (far, near) = UnixStream::pair().expect("pair");
+    (Stream::Unix(far), Stream::Unix(near))
+}
+
+/// Serves the second of two connected streams.
+fn pair(streams: (Stream, Stream), limits: Limits) -> Pair {
+    let (far, near) = streams;
+    let conns = conns();
+    let client = Clients::default().enter(Peer::Unix, "here".into(), conns.clock.now());
+    let seen = Rc::new(Seen::default());
+    let seat: Seat = conns.seat();
+    let watch = seat.watch.clone();
+    let served = spawn_local({
+        let (conns, client, seen) = (conns.clone(), client.clone(), seen.clone());
+        async move {
+            let socket = Socket { stream: near, watch: seat.watch.clone() };
+            let session = Echo { client: client.clone(), seen, parts: 0 };
+            serve(&conns, socket, session, client, Rc::new(Cell::new(limits))).await
+        }
+    });
+    Pair { far, conns, watch, client, seen, served }
+}
+
+impl Pair {
+    async fn send(&mut self, bytes: &[u8]) {
+        self.far.write_all(bytes).await.expect("send");
+    }
+
+    async fn expect(&mut self, bytes: &[u8]) {
+        let mut got = vec![0; bytes.len()];
+        self.far.read_exact(&mut got).await.expect("an answer");
+        assert_eq!(String::from_utf8_lossy(&got), String::from_utf8_lossy(bytes));
+    }
+
+    /// All that comes until the other side ends in order.
+    async fn rest(&mut self) -> Vec<u8> {
+        let mut got = Vec::new();
+        self.far.read_to_end(&mut got).await.expect("an end, not a reset");
+        got
+    }
+
+    /// Lets the other side work until `done`.
+    async fn until(&self, done: impl Fn(&Pair) -> bool) {
+        while !done(self) {
+            yield_now().await;
+        }
+    }
+
+    async fn end(self) -> End {
+        self.served.await.expect("served")
+    }
+}
+
+/// Runs a test on a runtime as a worker has.
+fn run<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+    LocalSet::new().block_on(&runtime, async { test().await });
+}
+
+#[test]
+fn a_pipelined_batch_is_answered_at_once() {
+    run(|| async {
+        for streams in [tcp().await, unix().await] {
+            let mut pair = pair(streams, LIMITS);
+            let batch: Vec<u8> = (0..64).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
+            pair.send(&batch).await;
+            pair.expect(&batch).await;
+            pair.until(|pair| !pair.seen.batches.borrow().is_empty()).await;
+            let batches = pair.seen.batches.take();
+            let len = batch.len() as u64;
+            assert_eq!(batches.iter().map(|b| (b.received, b.written)).collect::<Vec<_>>(), [(len, len)]);
+            assert_eq!(pair.seen.turns.get(), 64, "no turn without input");
+            drop(pair.far);
+            assert_eq!(pair.served.await.expect("served"), End::Closed);
+        }
+    });
+}
+
+#[test]
+fn a_command_may_come_in_pieces() {
+    run(|| async {
+        for streams in [tcp().await, unix().await] {
+            let mut pair = pair(streams, LIMITS);
+            for (number, piece) in [&b"one\ntw"[..], b"", b"o\nth", b"ree\n"].into_iter().enumerate() {
+                if piece.is_empty() {
+                    continue;
+                }
+                let before = pair.seen.batches.borrow().len();
+                pair.send(piece).await;
+                pair.until(|pair| pair.seen.batches.borrow().len() > before).await;
+                assert!(number < 4);
+            }
+            pair.expect(b"one\ntwo\nthree\n").await;
+            assert_eq!(pair.seen.batches.borrow().len(), 3);
+        }
+    });
+}
+
+#[test]
+fn a_command_may_fill_the_window_and_no_more() {
+    run(|| async {
+        let mut fits = pair(tcp().await, LIMITS);
+        let line = [&vec![b'a'; WINDOW - 1][..], b"\n"].concat();
+        fits.send(&line).await;
+        fits.expect(&line).await;
+
+        let mut exceeds = pair(tcp().await, LIMITS);
+        exceeds.send(&vec![b'a'; WINDOW]).await;
+        assert_eq!(exceeds.end().await, End::Closed);
+    });
+}
+
+#[test]
+fn a_slow_reader_costs_a_bounded_buffer() {
+    run(|| async {
+        for streams in [tcp().await, unix().await] {
+            let mut pair = pair(streams, LIMITS);
+            let parts = 16 * 1024;
+            pair.send(format!("long {parts}\nafter\n").as_bytes()).await;
+            let mut got = vec![0; parts * PART];
+            pair.far.read_exact(&mut got).await.expect("the long answer");
+            assert!(got.iter().all(|&byte| byte == b'x'));
+            pair.expect(b"after\n").await;
+            let most = pair.seen.most_pending.get();
+            assert!(most <= HIGH_WATER + PART as u64, "{most} bytes waited");
+        }
+    });
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_given_up() {
+    run(|| async {
+        let mut pair = pair(tcp().await, Limits { send: 1000, ..LIMITS });
+        pair.send(b"long 100000\n").await;
+        // Its deadline is set once the system takes no more.
+        let late = pair.conns.clock.now() + 3_600_000;
+        while !pair.served.is_finished() {
+            pair.watch.sweep(late);
+            yield_now().await;
+        }
+        assert_eq!(pair.end().await, End::Stalled);
+    });
+}
+
+#[test]
+fn a_silent_client_is_closed_where_there_is_a_limit() {
+    run(|| async {
+        let late = Clock::start().now() + 3_600_000;
+        let mut never = pair(tcp().await, LIMITS);
+        never.send(b"one\n").await;
+        never.expect(b"one\n").await;
+        never.watch.sweep(late);
+        never.send(b"two\n").await;
+        never.expect(b"two\n").await;
+
+        let mut pair = pair(tcp().await, Limits { idle: 1000, ..LIMITS });
+        pair.client.set_stays(true);
+        pair.send(b"one\n").await;
+        pair.expect(b"one\n").await;
+        pair.watch.sweep(late);
+        pair.client.set_stays(false);
+        pair.send(b"two\n").await;
+        pair.expect(b"two\n").await;
+        pair.until(|pair| pair.seen.batches.borrow().len() == 2).await;
+        yield_now().await;
+        pair.watch.sweep(pair.conns.clock.now());
+        pair.watch.sweep(late);
+        assert_eq!(pair.rest().await, b"");
+        assert_eq!(pair.end().await, End::Idle);
+    });
+}
+
+#[test]
+fn a_killed_client_is_closed_idle_or_stalled() {
+    run(|| async {
+        for streams in [tcp().await, unix().await] {
+            let mut idle = pair(streams, LIMITS);
+            idle.send(b"one\n").await;
+            idle.expect(b"one\n").await;
+            let client = idle.client.clone();
+            std::thread::spawn(move || client.kill()).join().expect("killed");
+            assert_eq!(idle.rest().await, b"");
+            assert_eq!(idle.end().await, End::Closed);
+        }
+        let mut stalled = pair(tcp().await, LIMITS);
+        stalled.send(b"long 100000\n").await;
+        stalled.until(|pair| pair.seen.turns.get() > 1).await;
+        stalled.client.kill();
+        assert_eq!(stalled.end().await, End::Closed);
+    });
+}
+
+#[test]
+fn mail_reaches_a_client_that_waits() {
+    run(|| async {
+        for streams in [tcp().await, unix().await] {
+            let mut pair = pair(streams, LIMITS);
+            pair.send(b"one\n").await;
+            pair.expect(b"one\n").await;
+            for mail in [&b"first\n"[..], b"second\n"] {
+                let client = pair.client.clone();
+                let pushed = std::thread::spawn(move || client.push(mail, 100)).join();
+                assert!(pushed.expect("pushed"));
+                pair.expect(mail).await;
+            }
+            assert!(!pair.client.push(&[b'x'; 101], 100), "beyond the limit");
+            assert_eq!(pair.client.waiting(), 0);
+        }
+    });
+}
+
+#[test]
+fn mail_comes_between_answers() {
+    run(|| async {
+        let mut pair = pair(tcp().await, LIMITS);
+        // The mail is there before the long answer is begun, and this takes several writes.
+        pair.send(b"one\nmail m\nlong 300\nlast\n").await;
+        let long = [b'x'; 300 * PART];
+        pair.expect(b"one\n").await;
+        pair.expect(&long).await;
+        let mut rest = [0; 6];
+        pair.far.read_exact(&mut rest).await.expect("the rest");
+        assert!(rest == *b"mlast\n" || rest == *b"last\nm", "{rest:?}");
+    });
+}
+
+#[test]
+fn nothing_reaches_a_client_that_left() {
+    run(|| async {
+        let clients = Clients::default();
+        let client = clients.enter(Peer::Unix, "here".into(), 1);
+        assert_eq!((clients.open(), clients.list().len()), (1, 1));
+        clients.leave(&client);
+        clients.leave(&client);
+        assert_eq!((clients.open(), clients.list().len()), (0, 0));
+        assert!(clients.get(client.id).is_none() && !client.push(b"x", 100));
+    });
+}
+
+#[test]
+fn what_was_received_is_answered_before_the_end() {
+    run(|| async {
+        for streams in [tcp().await, unix().await] {
+            let mut pair = pair(streams, LIMITS);
+            pair.send(b"one\n").await;
+            pair.expect(b"one\n").await;
+            pair.send(b"two\nthree\nfo").await;
+            pair.conns.start_drain();
+            assert_eq!(pair.rest().await, b"two\nthree\n");
+            assert_eq!(pair.end().await, End::Drained);
+        }
+    });
+}
+
+#[test]
+fn an_idle_connection_ends_with_the_server() {
+    run(|| async {
+        let mut pair = pair(unix().await, LIMITS);
+        pair.send(b"one\n").await;
+        pair.expect(b"one\n").await;
+        pair.conns.start_drain();
+        assert_eq!(pair.rest().await, b"");
+        assert_eq!(pair.end().await, End::Drained);
+    });
+}
+
+#[test]
+fn the_last_answer_survives_what_nobody_read() {
+    run(|| async {
+        let mut pair = pair(tcp().await, LIMITS);
+        pair.send(&[&b"one\nquit\n"[..], &[b'z'; 50_000]].concat()).await;
+        assert_eq!(pair.rest().await, b"one\nbye\n");
+        drop(pair.far);
+        assert_eq!(pair.served.await.expect("served"), End::Closed);
+    });
+}
+
+#[test]
+fn an_idle_connection_holds_no_desk() {
+    run(|| async {
+        let mut pair = pair(tcp().await, LIMITS);
+        pair.send(b"one\n").await;
+        pair.expect(b"one\n").await;
+        pair.send(b"two\n").await;
+        pair.expect(b"two\n").await;
+        pair.until(|pair| pair.seen.batches.borrow().len() == 2).await;
+        yield_now().await;
+        assert_eq!(pair.conns.desks_free(), 1);
+        assert!(pair.client.active.load(Ordering::Relaxed) >= pair.client.since);
+    });
+}
+
+/// A face that counts what happens at its doors.
+struct EchoFace {
+    clients: Clients,
+    limits: Cell<Limits>,
+    events: RefCell<Vec<Event>>,
+}
+
+impl Face for EchoFace {
+    type Session = Echo;
+
+    fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits.get()
+    }
+
+    fn session(self: &Rc<Self>, client: Arc<Client>) -> Echo {
+        Echo { client, seen: Rc::default(), parts: 0 }
+    }
+
+    fn refusal(&self) -> &'static [u8] {
+        b"full\n"
+    }
+
+    fn count(&self, event: Event) {
+        self.events.borrow_mut().push(event);
+    }
+}
+
+/// A face with an open door that lets one in.
+fn one_place(fast: bool) -> (Rc<EchoFace>, Rc<Doors<EchoFace>>, SocketAddr) {
+    let limits = Limits { connections: 1, connections_fast: fast, ..LIMITS };
+    let face = Rc::new(EchoFace {
+        clients: Clients::default(),
+        limits: Cell::new(limits),
+        events: RefCell::default(),
+    });
+    let any = [Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];
+    let mut bound = listen::bind(&any, 1, Manner { sndbuf: 0, backlog: 8 }).expect("bound");
+    let Some(listener @ Listener::Tcp(_)) = bound.workers[0].pop() else { panic!("a listener") };
+    let address = listener.name().expect("a name").parse().expect("an address");
+    let doors = Doors::new(face.clone(), conns());
+    spawn_local(doors.clone().accept(Door::open(listener).expect("a door")));
+    (face, doors, address)
+}
+
+async fn hello(stream: &mut TcpStream) {
+    stream.write_all(b"hello\n").await.expect("send");
+    let mut got = [0; 6];
+    stream.read_exact(&mut got).await.expect("an answer");
+    assert_eq!(&got, b"hello\n");
+}
+
+#[test]
+fn one_too_many_is_told_so() {
+    run(|| async {
+        let (face, _doors, address) = one_place(true);
+        let mut first = TcpStream::connect(address).await.expect("connect");
+        hello(&mut first).await;
+        let mut second = TcpStream::connect(address).await.expect("connect");
+        let mut told = Vec::new();
+        second.read_to_end(&mut told).await.expect("an end");
+        assert_eq!(told, b"full\n");
+        assert_eq!(*face.events.borrow(), [Event::Accepted, Event::Refused]);
+        hello(&mut first).await;
+    });
+}
+
+#[test]
+fn one_too_many_waits_for_a_place() {
+    run(|| async {
+        let (face, _doors, address) = one_place(false);
+        let mut first = TcpStream::connect(address).await.expect("connect");
+        hello(&mut first).await;
+        let mut second = TcpStream::connect(address).await.expect("connect");
+        while face.events.borrow().len() < 2 {
+            yield_now().await;
+        }
+        assert_eq!(face.clients.open(), 1);
+        drop(first);
+        hello(&mut second).await;
+        let events = [Event::Accepted, Event::Paused, Event::Ended(End::Closed), Event::Accepted];
+        assert_eq!(*face.events.borrow(), events);
+    });
+}
+
+#[test]
+fn a_raised_limit_lets_in_who_waits() {
+    run(|| async {
+        let (face, doors, address) = one_place(false);
+        let mut first = TcpStream::connect(address).await.expect("connect");
+        hello(&mut first).await;
+        let mut second = TcpStream::connect(address).await.expect("connect");
+        while face.events.borrow().len() < 2 {
+            yield_now().await;
+        }
+        face.limits.set(Limits { connections: 2, ..face.limits.get() });
+        doors.reload();
+        hello(&mut second).await;
+        hello(&mut first).await;
+        assert_eq!(face.clients.list()[1].local.as_ref(), address.to_string());
+    });
+}
