@@ -182,3 +182,73 @@ fn socket(address: SocketAddr, kind: Type) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANNER: Manner = Manner { sndbuf: 0, backlog: 8 };
+
+    fn unix(path: &Path) -> [Listen; 1] {
+        [Listen::Unix { path: path.to_owned(), mode: 0o750 }]
+    }
+
+    #[test]
+    fn a_unix_socket_is_one_for_all_workers_and_goes_with_them() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("socket");
+        let bound = bind(&unix(&path), 3, MANNER).expect("bound");
+        assert_eq!(bound.workers.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1]);
+        assert_eq!(bound.addresses, [Address::Unix(path.clone())]);
+        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o750);
+        UnixStream::connect(&path).expect("somebody listens");
+        remove(&bound.addresses);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_is_replaced_only_if_nobody_answers() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("socket");
+        let first = bind(&unix(&path), 1, MANNER).expect("bound");
+        let (address, error) = bind(&unix(&path), 1, MANNER).err().expect("somebody answers");
+        assert_eq!((address, error.kind()), (Address::Unix(path.clone()), io::ErrorKind::AddrInUse));
+        drop(first);
+        assert!(path.exists(), "left behind");
+        bind(&unix(&path), 1, MANNER).expect("replaced");
+    }
+
+    #[test]
+    fn what_is_no_socket_stays() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("file");
+        fs::write(&path, "mine").expect("written");
+        assert!(bind(&unix(&path), 1, MANNER).is_err());
+        assert_eq!(fs::read(&path).expect("still there"), b"mine");
+    }
+
+    #[test]
+    fn a_failure_takes_back_what_was_bound() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("socket");
+        let taken = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let busy = Listen::Tcp(taken.local_addr().expect("an address"));
+        let [socket] = unix(&path);
+        assert!(bind(&[socket, busy], 2, MANNER).is_err());
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn every_worker_has_the_same_port() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let bound = bind(&[Listen::Tcp(any)], 2, MANNER).expect("bound");
+        let names: Vec<_> = bound.workers.iter().map(|own| own[0].name().expect("a name")).collect();
+        assert_eq!(names, [bound.addresses[0].to_string(), bound.addresses[0].to_string()]);
+        let (sockets, address) = bind_udp(any, 2).expect("bound");
+        for socket in &sockets {
+            assert_eq!(Address::Udp(socket.local_addr().expect("an address")), address);
+        }
+        let Address::Udp(taken) = address else { panic!("a UDP address") };
+        assert!(bind_udp(taken, 1).is_err(), "shared with nobody");
+    }
+}
