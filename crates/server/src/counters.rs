@@ -54,23 +54,23 @@ impl Counters {
 /// values in one order. `with` adds fields that are not plain counters.
 macro_rules! counters {
     (
-        $(#[$about:meta])* $type:ident { $($(#[$doc:meta])* $name:ident,)* }
+        $(#[$about:meta])* $vis:vis struct $type:ident { $($(#[$doc:meta])* $name:ident,)* }
         $(with { $($(#[$more_doc:meta])* $more:ident: $more_type:ty,)* })?
     ) => {
         $(#[$about])*
         #[derive(Debug, Default)]
         #[repr(align(128))]
-        pub struct $type {
-            $($(#[$doc])* pub $name: $crate::counters::Counter,)*
-            $($($(#[$more_doc])* pub $more: $more_type,)*)?
+        $vis struct $type {
+            $($(#[$doc])* $vis $name: $crate::counters::Counter,)*
+            $($($(#[$more_doc])* $vis $more: $more_type,)*)?
         }
 
         impl $type {
             /// Every counter's name, in the order of `values`.
-            pub const NAMES: &'static [&'static str] = &[$(stringify!($name),)*];
+            $vis const NAMES: &'static [&'static str] = &[$(stringify!($name),)*];
 
             /// Every counter's value now.
-            pub fn values(&self) -> Vec<u64> {
+            $vis fn values(&self) -> Vec<u64> {
                 vec![$(self.$name.get(),)*]
             }
         }
@@ -80,7 +80,7 @@ pub(crate) use counters;
 
 counters! {
     /// What one worker counted since it started.
-    Counters {
+    pub struct Counters {
         /// Connections accepted.
         connections,
         /// Connections refused because `limits.connections` was reached.

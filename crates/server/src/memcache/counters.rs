@@ -4,7 +4,7 @@
 
 crate::counters::counters! {
     /// What one worker of the memcached face counted since it started.
-    Counters {
+    pub(crate) struct Counters {
         /// Connections accepted, those refused included.
         total_connections,
         /// Connections refused because the limit was reached.

@@ -7,22 +7,29 @@
 //! | `ops.rs` | what commands do to the store, for all protocols |
 //! | `text/`, `meta/` | commands of the text and meta protocols carried out and answered |
 //! | `counters.rs` | what a worker counts |
+//! | `stats/` | statistics, and what those who run a server send |
+//! | `watch.rs`, `crawl.rs`, `hot.rs`, `latency.rs` | watchers, walks over all items, hot keys, a histogram |
 //!
 //! One [`Shared`] per process, one [`Face`] per worker, one [`Session`] per client.
 
 pub(crate) mod auth;
 pub(crate) mod counters;
+pub(crate) mod crawl;
 mod door;
+mod hot;
+mod latency;
 pub(crate) mod ops;
 pub(crate) mod session;
+pub(crate) mod stats;
 pub(crate) mod udp;
+pub(crate) mod watch;
 
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
@@ -54,12 +61,12 @@ pub(crate) struct Shared {
     pub(crate) clients: Clients,
     /// When everything stored before is to be gone (`flush_all <delay>`); 0: no such time.
     flush_at: AtomicU64,
-    /// Somebody watches (`watch`): looked at before a command tells watchers anything.
-    pub(crate) watching: AtomicBool,
     /// When the process started.
     pub(crate) started: Ms,
     /// What each worker counted.
     pub(crate) counters: Box<[Arc<Counters>]>,
+    /// Watchers, and what each worker keeps for statistics beside its counters.
+    pub(crate) stats: stats::FaceStats,
     /// Asks the process to end (`shutdown`).
     pub(crate) stop: StopHandle,
 }
@@ -71,15 +78,16 @@ impl Shared {
         now: Ms,
         workers: usize,
     ) -> Arc<Shared> {
+        let stats = stats::FaceStats::new(&settings, store, workers);
         Arc::new(Shared {
             store,
             settings: RwLock::new(Arc::new(settings)),
             reloads: AtomicU64::new(0),
             clients: Clients::default(),
             flush_at: AtomicU64::new(0),
-            watching: AtomicBool::new(false),
             started: now,
             counters: (0..workers).map(|_| Arc::default()).collect(),
+            stats,
             stop: StopHandle,
         })
     }
@@ -140,6 +148,8 @@ pub(crate) struct Face {
     pub(crate) store: &'static Store,
     /// This worker's, written by it alone.
     pub(crate) counters: Arc<Counters>,
+    /// This worker's: what is to be known of each command besides (`saw_get`, `saw_store`, ...).
+    pub(crate) stats: Arc<stats::WorkerStats>,
     pub(crate) worker: usize,
     settings: RefCell<Arc<MemcachedSettings>>,
     reloads: Cell<u64>,
@@ -156,6 +166,7 @@ impl Face {
             shared: shared.clone(),
             store: shared.store,
             counters: shared.counters.get(worker).cloned().unwrap_or_default(),
+            stats: shared.stats.worker(worker),
             worker,
             reloads: Cell::new(shared.reloads.load(Ordering::Acquire)),
             cas: Cell::new(settings.cas),
@@ -189,11 +200,5 @@ impl Face {
         self.cas.set(settings.cas);
         self.item_size.set(settings.item_size);
         *self.settings.borrow_mut() = settings;
-    }
-
-    /// Does anybody watch?
-    #[inline]
-    pub(crate) fn watching(&self) -> bool {
-        self.shared.watching.load(Ordering::Relaxed)
     }
 }

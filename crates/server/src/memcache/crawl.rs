@@ -1,0 +1,219 @@
+//! Walks over all items: `lru_crawler metadump`, `mgdump`, `stats cachedump`, `sizes`, `largest`. A walk goes on step by
+//! step: each looks at a bounded number of items and composes a bounded number of bytes, then others get their turn and
+//! the client its bytes. Millions of items cost no more memory than one step, and nobody waits.
+//!
+//! Items there throughout a walk are shown; one written while the walk runs may be missed or shown twice, as in memcached.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+    io::Write,
+    ops::ControlFlow,
+};
+
+use larder_store::{Cursor, EntryInfo, Keep};
+
+use super::{
+    Face, OBJECTS,
+    stats::lines::{Form, Lines},
+    watch::encode,
+};
+use crate::{clock::Ms, net::out::Out, object::HIGH_WATER};
+
+/// Items looked at in one look into the store, and at the most in one step.
+const LOOK: usize = 128;
+const STEP: usize = 4096;
+/// Bytes `stats cachedump` sends at the most, as in memcached.
+const CACHEDUMP_BYTES: u64 = 2 * 1024 * 1024;
+/// Width of a column of `stats sizes` in bytes, as in memcached.
+const COLUMN: u64 = 32;
+
+/// A long answer on its way.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    kind: Kind,
+    cursor: Option<Cursor>,
+    form: Form,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Metadump,
+    Mgdump,
+    /// Items and bytes still to be sent.
+    Cachedump {
+        items: u64,
+        bytes: u64,
+    },
+    /// Items by size.
+    Sizes(BTreeMap<u64, u64>),
+    /// The largest so far.
+    Largest {
+        limit: usize,
+        found: BinaryHeap<Reverse<(u64, Vec<u8>)>>,
+    },
+}
+
+impl Walk {
+    fn new(kind: Kind, form: Form) -> Self {
+        Self { kind, cursor: Some(Cursor::START), form }
+    }
+
+    /// `lru_crawler metadump`.
+    pub(crate) fn metadump() -> Self {
+        Self::new(Kind::Metadump, Form::Text)
+    }
+
+    /// `lru_crawler mgdump`.
+    pub(crate) fn mgdump() -> Self {
+        Self::new(Kind::Mgdump, Form::Text)
+    }
+
+    /// A dump of a class without items.
+    pub(crate) fn nothing() -> Self {
+        Self { cursor: None, ..Self::metadump() }
+    }
+
+    /// `stats cachedump`: so many items, 0 all that fit.
+    pub(crate) fn cachedump(items: u32) -> Self {
+        let items = if items == 0 { u64::MAX } else { u64::from(items) };
+        Self::new(Kind::Cachedump { items, bytes: CACHEDUMP_BYTES }, Form::Text)
+    }
+
+    /// `stats sizes`.
+    pub(crate) fn sizes(form: Form) -> Self {
+        Self::new(Kind::Sizes(BTreeMap::new()), form)
+    }
+
+    /// `stats largest`: so many.
+    pub(crate) fn largest(limit: usize, form: Form) -> Self {
+        Self::new(Kind::Largest { limit, found: BinaryHeap::new() }, form)
+    }
+
+    /// Goes on. True: that was the end of the answer. False: have it sent and call again ([`Turn::Flush`]).
+    ///
+    /// [`Turn::Flush`]: crate::object::Turn::Flush
+    pub(crate) fn step(&mut self, face: &Face, now: Ms, out: &mut Out) -> bool {
+        let mut walked = 0;
+        while let Some(cursor) = self.cursor {
+            if walked >= STEP || out.pending() >= HIGH_WATER {
+                break;
+            }
+            let (kind, scratch) = (&mut self.kind, out.scratch());
+            let mut goes_on = ControlFlow::Continue(());
+            let mut shown = 0;
+            let next = face.store.scan(OBJECTS, cursor, LOOK, &mut |key, info| {
+                shown += 1;
+                if goes_on.is_continue() && info.expires.is_none_or(|at| at > now) {
+                    goes_on = kind.show(key, info, scratch);
+                }
+                Keep::Keep
+            });
+            face.counters.walked.add(shown);
+            walked += LOOK;
+            self.cursor = next.filter(|_| goes_on.is_continue());
+        }
+        if self.cursor.is_some() {
+            return false;
+        }
+        self.end(out.scratch());
+        true
+    }
+
+    fn end(&mut self, scratch: &mut Vec<u8>) {
+        let lines = &mut Lines::new(scratch, self.form);
+        match &mut self.kind {
+            Kind::Metadump | Kind::Cachedump { .. } => {}
+            Kind::Mgdump => {
+                scratch.extend_from_slice(b"EN\r\n");
+                return;
+            }
+            Kind::Sizes(columns) => {
+                for (size, count) in std::mem::take(columns) {
+                    lines.part(format_args!("{size}"), "", &count);
+                }
+            }
+            Kind::Largest { found, .. } => {
+                let sorted = std::mem::take(found).into_sorted_vec();
+                for (Reverse((size, key)), rank) in sorted.into_iter().zip(1_u64..) {
+                    let mut name = Vec::new();
+                    encode(&key, &mut name);
+                    lines.part(format_args!("{rank}:"), "key", &name[..]);
+                    lines.part(format_args!("{rank}:"), "size", &size);
+                }
+            }
+        }
+        lines.end();
+    }
+}
+
+impl Kind {
+    /// Takes an item up. Break: enough.
+    fn show(&mut self, key: &[u8], info: &EntryInfo, scratch: &mut Vec<u8>) -> ControlFlow<()> {
+        match self {
+            Kind::Metadump => metadump(key, info, scratch),
+            Kind::Mgdump => {
+                scratch.extend_from_slice(b"mg ");
+                encode(key, scratch);
+                scratch.extend_from_slice(b"\r\n");
+            }
+            Kind::Cachedump { items, bytes } => {
+                let before = scratch.len();
+                cachedump(key, info, scratch);
+                let used = (scratch.len() - before) as u64;
+                if used > *bytes {
+                    scratch.truncate(before);
+                    return ControlFlow::Break(());
+                }
+                (*items, *bytes) = (*items - 1, *bytes - used);
+                if *items == 0 {
+                    return ControlFlow::Break(());
+                }
+            }
+            Kind::Sizes(columns) => {
+                *columns.entry(size(key, info).div_ceil(COLUMN) * COLUMN).or_default() += 1;
+            }
+            Kind::Largest { limit, found } => largest(*limit, found, key, info.len),
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Bytes of key and value.
+fn size(key: &[u8], info: &EntryInfo) -> u64 {
+    key.len() as u64 + info.len
+}
+
+/// Writing to a Vec does not fail. One line end without carriage return, as memcached has it.
+fn metadump(key: &[u8], info: &EntryInfo, scratch: &mut Vec<u8>) {
+    scratch.extend_from_slice(b"key=");
+    encode(key, scratch);
+    let _ = match info.expires {
+        Some(at) => write!(scratch, " exp={}", at / 1000),
+        None => write!(scratch, " exp=-1"),
+    };
+    let _ = writeln!(
+        scratch,
+        " la={} cas={} fetch={} cls=1 size={}",
+        info.last_access / 1000,
+        info.version,
+        if info.fetched { "yes" } else { "no" },
+        size(key, info)
+    );
+}
+
+fn cachedump(key: &[u8], info: &EntryInfo, scratch: &mut Vec<u8>) {
+    scratch.extend_from_slice(b"ITEM ");
+    scratch.extend_from_slice(key);
+    let _ = write!(scratch, " [{} b; {} s]\r\n", info.len, info.expires.map_or(0, |at| at / 1000));
+}
+
+fn largest(limit: usize, found: &mut BinaryHeap<Reverse<(u64, Vec<u8>)>>, key: &[u8], len: u64) {
+    if found.len() >= limit {
+        if found.peek().is_some_and(|Reverse((least, _))| *least >= len) {
+            return;
+        }
+        found.pop();
+    }
+    found.push(Reverse((len, key.to_vec())));
+}

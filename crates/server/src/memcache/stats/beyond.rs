@@ -1,0 +1,71 @@
+//! What memcached does not have: `stats prefixes`, `stats hotkeys`, `stats latency`.
+
+use super::{
+    super::{Face, hot, watch::encode},
+    lines::Lines,
+    prefixes,
+};
+
+/// Keys shown by `stats hotkeys`.
+const HOTTEST: usize = 50;
+
+/// `stats prefixes`: the table of `stats detail dump` with bytes, as `<prefix>:<figure>`. The prefix is encoded like a
+/// key of a dump, so that no name has a space or a colon too many.
+pub(super) fn prefixes(face: &Face, lines: &mut Lines<'_>) {
+    lines.stat("detail_enabled", &face.shared.stats.eyes.any(super::DETAIL));
+    for (prefix, row) in prefixes::merged(face.shared.stats.workers.iter().map(|worker| &worker.prefixes)) {
+        let mut name = Vec::new();
+        encode(&prefix, &mut name);
+        let name = String::from_utf8_lossy(&name);
+        let figures = [
+            ("get", row.gets),
+            ("hit", row.hits),
+            ("set", row.sets),
+            ("del", row.deletes),
+            ("bytes_out", row.bytes_out),
+            ("bytes_in", row.bytes_in),
+        ];
+        for (figure, value) in figures {
+            lines.part(format_args!("{name}:"), figure, &value);
+        }
+    }
+}
+
+/// `stats detail dump`.
+pub(super) fn dump(face: &Face, lines: &mut Lines<'_>) {
+    let rows = prefixes::merged(face.shared.stats.workers.iter().map(|worker| &worker.prefixes));
+    lines.raw("detailed", |out| {
+        for (prefix, row) in rows {
+            out.extend_from_slice(b"PREFIX ");
+            out.extend_from_slice(&prefix);
+            let figures =
+                format!(" get {} hit {} set {} del {}\r\n", row.gets, row.hits, row.sets, row.deletes);
+            out.extend_from_slice(figures.as_bytes());
+        }
+        out.extend_from_slice(b"END\r\n");
+    });
+}
+
+/// `stats hotkeys`: hottest first.
+pub(super) fn hotkeys(face: &Face, lines: &mut Lines<'_>) {
+    let (keys, gets) = hot::hottest(face.shared.stats.workers.iter().map(|worker| &worker.hot), HOTTEST);
+    lines.stat("sampled_gets", &gets);
+    for (hot, rank) in keys.iter().zip(1_u64..) {
+        let mut key = Vec::new();
+        encode(&hot.key, &mut key);
+        lines.part(format_args!("{rank}:"), "key", &key[..]);
+        lines.part(format_args!("{rank}:"), "gets", &hot.gets);
+        lines.part(format_args!("{rank}:"), "gets_at_least", &hot.sure);
+    }
+}
+
+/// `stats latency`: microseconds from when a batch of commands was there until the system had taken the answers.
+pub(super) fn latency(face: &Face, lines: &mut Lines<'_>) {
+    let stats = &face.shared.stats;
+    let latency = stats.latency().since(&stats.before.lock().latency);
+    lines.stat("batches", &latency.count());
+    for (name, per_mille) in [("p50_us", 500), ("p90_us", 900), ("p99_us", 990), ("p999_us", 999)] {
+        lines.stat(name, &latency.quantile(per_mille));
+    }
+    lines.stat("max_us", &latency.max);
+}

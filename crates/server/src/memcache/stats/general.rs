@@ -1,0 +1,233 @@
+//! `stats`: memcached 1.6.18's names in its order (protocol.txt, "General-purpose statistics"). What counts machinery that
+//! is not there (read buffers, slab moves, LRU queues) is 0.
+
+use std::{fmt::Arguments, sync::atomic::Ordering::Relaxed};
+
+use larder_store::NamespaceStats;
+use nix::sys::resource::{UsageWho, getrusage};
+
+use super::{
+    super::{Counters, Face, OBJECTS, Shared},
+    lines::Lines,
+};
+use crate::clock::Ms;
+
+/// memcached's version whose protocol is spoken: clients look at it to see what they may use.
+const VERSION: &str = "1.6.18";
+
+/// All workers' counters added up, in the order of [`Counters::NAMES`].
+pub(super) fn counted(shared: &Shared) -> Vec<u64> {
+    let mut sums = vec![0; Counters::NAMES.len()];
+    for worker in &shared.counters {
+        for (sum, value) in sums.iter_mut().zip(worker.values()) {
+            *sum += value;
+        }
+    }
+    sums
+}
+
+/// Counters of all workers since the last `stats reset`.
+pub(super) struct Sums(Vec<u64>);
+
+impl Sums {
+    pub(super) fn now(shared: &Shared) -> Self {
+        let mut sums = counted(shared);
+        for (sum, before) in sums.iter_mut().zip(&shared.stats.before.lock().counters) {
+            *sum = sum.wrapping_sub(*before);
+        }
+        Self(sums)
+    }
+
+    /// By its name; 0 for a name that is not counted.
+    pub(super) fn get(&self, name: &str) -> u64 {
+        let at = Counters::NAMES.iter().position(|known| *known == name);
+        at.and_then(|at| self.0.get(at)).copied().unwrap_or(0)
+    }
+
+    fn all(&self, lines: &mut Lines<'_>, names: &[&str]) {
+        for name in names {
+            lines.stat(name, &self.get(name));
+        }
+    }
+}
+
+/// The store's figures of this face since the last `stats reset`; items and bytes are those of now.
+pub(super) fn stored(shared: &Shared) -> NamespaceStats {
+    let (now, before) = (shared.store.stats(OBJECTS), shared.stats.before.lock().store);
+    NamespaceStats {
+        hits: now.hits - before.hits,
+        misses: now.misses - before.misses,
+        stored: now.stored - before.stored,
+        deleted: now.deleted - before.deleted,
+        evictions: now.evictions - before.evictions,
+        evicted_unfetched: now.evicted_unfetched - before.evicted_unfetched,
+        expired: now.expired - before.expired,
+        expired_unfetched: now.expired_unfetched - before.expired_unfetched,
+        flushed: now.flushed - before.flushed,
+        reclaimed: now.reclaimed - before.reclaimed,
+        ..now
+    }
+}
+
+/// Bytes this face may use: its ceiling, or the whole budget.
+pub(super) fn limit(face: &Face) -> u64 {
+    let budget = face.store.totals().budget;
+    face.settings().share.ceiling.map_or(budget, |ceiling| ceiling.min(budget))
+}
+
+fn zeros(lines: &mut Lines<'_>, names: &[&str]) {
+    for name in names {
+        lines.stat(name, &0);
+    }
+}
+
+/// `stats`.
+pub(super) fn write(face: &Face, lines: &mut Lines<'_>, now: Ms) {
+    let shared = &*face.shared;
+    let sums = Sums::now(shared);
+    process(shared, lines, now);
+    connections(face, &sums, lines);
+    sums.all(
+        lines,
+        &[
+            "cmd_get",
+            "cmd_set",
+            "cmd_flush",
+            "cmd_touch",
+            "cmd_meta",
+            "get_hits",
+            "get_misses",
+            "get_expired",
+            "get_flushed",
+            "delete_misses",
+            "delete_hits",
+            "incr_misses",
+            "incr_hits",
+            "decr_misses",
+            "decr_hits",
+            "cas_misses",
+            "cas_hits",
+            "cas_badval",
+            "touch_hits",
+            "touch_misses",
+            "store_too_large",
+            "store_no_memory",
+            "auth_cmds",
+            "auth_errors",
+        ],
+    );
+    if !face.settings().idle_timeout.is_zero() {
+        sums.all(lines, &["idle_kicks"]);
+    }
+    sums.all(lines, &["bytes_read", "bytes_written"]);
+    lines.stat("limit_maxbytes", &limit(face));
+    lines.stat("accepting_conns", &1);
+    zeros(lines, &["listen_disabled_num", "time_in_listen_disabled_us"]);
+    lines.stat("threads", &(shared.counters.len() as u64));
+    sums.all(lines, &["conn_yields"]);
+    machinery(face, lines);
+    items(face, &sums, lines);
+}
+
+fn process(shared: &Shared, lines: &mut Lines<'_>, now: Ms) {
+    lines.stat("pid", &u64::from(std::process::id()));
+    lines.stat("uptime", &(now.saturating_sub(shared.started) / 1000));
+    lines.stat("time", &(now / 1000));
+    lines.stat("version", VERSION);
+    lines.stat("libevent", "none");
+    lines.stat("pointer_size", &u64::from(usize::BITS));
+    // Cannot fail for the process itself (getrusage(2)); if it did, there would be nothing to say.
+    if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
+        let times = [("rusage_user", usage.user_time()), ("rusage_system", usage.system_time())];
+        for (name, time) in times {
+            lines.stat(name, &format_args!("{}.{:06}", time.tv_sec(), time.tv_usec()));
+        }
+    }
+}
+
+fn connections(face: &Face, sums: &Sums, lines: &mut Lines<'_>) {
+    let open = face.shared.clients.open() as u64;
+    lines.stat("max_connections", &(face.settings().connections as u64));
+    lines.stat("curr_connections", &open);
+    sums.all(lines, &["total_connections", "rejected_connections"]);
+    lines.stat("connection_structures", &open);
+    zeros(
+        lines,
+        &[
+            "response_obj_oom",
+            "response_obj_count",
+            "response_obj_bytes",
+            "read_buf_count",
+            "read_buf_bytes",
+            "read_buf_bytes_free",
+            "read_buf_oom",
+            "reserved_fds",
+        ],
+    );
+}
+
+/// The index, slabs, the crawler, the log.
+fn machinery(face: &Face, lines: &mut Lines<'_>) {
+    let (totals, stats) = (face.store.totals(), &face.shared.stats);
+    lines.stat("hash_power_level", &u64::from(totals.slots.checked_ilog2().unwrap_or(0)));
+    lines.stat("hash_bytes", &(totals.index * totals.segment));
+    lines.stat("hash_is_expanding", &0);
+    zeros(
+        lines,
+        &[
+            "slab_reassign_rescues",
+            "slab_reassign_chunk_rescues",
+            "slab_reassign_evictions_nomem",
+            "slab_reassign_inline_reclaim",
+            "slab_reassign_busy_items",
+            "slab_reassign_busy_deletes",
+            "slab_reassign_running",
+            "slabs_moved",
+            "lru_crawler_running",
+        ],
+    );
+    let log = stats.eyes.figures();
+    let (walks, before) = {
+        let before = stats.before.lock();
+        (stats.walks.load(Relaxed) - before.walks, before.log)
+    };
+    lines.stat("lru_crawler_starts", &walks);
+    zeros(lines, &["lru_maintainer_juggles", "malloc_fails", "log_worker_dropped"]);
+    lines.stat("log_worker_written", &(log.written - before.written));
+    lines.stat("log_watcher_skipped", &(log.skipped - before.skipped));
+    lines.stat("log_watcher_sent", &(log.sent - before.sent));
+    lines.stat("log_watchers", &log.watchers);
+    zeros(lines, &["unexpected_napi_ids", "round_robin_fallback"]);
+}
+
+fn items(face: &Face, sums: &Sums, lines: &mut Lines<'_>) {
+    let stored = stored(&face.shared);
+    lines.stat("bytes", &stored.bytes);
+    lines.stat("curr_items", &stored.items);
+    lines.stat("total_items", &stored.stored);
+    lines.stat("slab_global_page_pool", &face.store.totals().free);
+    lines.stat("expired_unfetched", &stored.expired_unfetched);
+    lines.stat("evicted_unfetched", &stored.evicted_unfetched);
+    lines.stat("evicted_active", &0);
+    lines.stat("evictions", &stored.evictions);
+    lines.stat("reclaimed", &stored.expired);
+    lines.stat("crawler_reclaimed", &0);
+    lines.stat("crawler_items_checked", &sums.get("walked"));
+    zeros(
+        lines,
+        &[
+            "lrutail_reflocked",
+            "moves_to_cold",
+            "moves_to_warm",
+            "moves_within_lru",
+            "direct_reclaims",
+            "lru_bumps_dropped",
+        ],
+    );
+}
+
+/// The value of a figure with two decimals.
+pub(super) fn two_decimals(value: f64, lines: &mut Lines<'_>, name: &str) {
+    let text: Arguments<'_> = format_args!("{value:.2}");
+    lines.stat(name, &text);
+}
