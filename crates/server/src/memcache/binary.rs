@@ -1,0 +1,327 @@
+//! Requests of the binary protocol carried out and answered. Decoding and encoding are in `proto::memcache::binary`, what
+//! happens to the store in `ops.rs`.
+
+use larder_proto::memcache::{
+    binary::{
+        self, Command, Decoded, Header, Status, count::Count, delete::Delete, flush::Flush, get, get::Get,
+        sasl::Sasl, stat::Stat, store::Store,
+    },
+    sasl::{MAX_MESSAGE, PLAIN},
+    text::Mode,
+};
+
+use super::{
+    Face, OBJECTS, auth,
+    crawl::Walk,
+    ops::{self, Counted, Deleted, Stored},
+    stats::{self, lines::Form},
+};
+use crate::{
+    clock::Ms,
+    net::out::Out,
+    object::{Client, WINDOW},
+};
+
+/// The version told to clients: of the memcached whose behaviour this is.
+const VERSION: &[u8] = b"1.6.18";
+
+/// What the conversation keeps between requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Binary {
+    /// The client may ask for anything.
+    admitted: bool,
+    /// An authentication was begun and wants another step.
+    begun: bool,
+}
+
+/// What came of looking at the received bytes.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// So many bytes are used up.
+    Used(usize),
+    /// The request would be whole at so many bytes.
+    More(usize),
+    /// So many bytes are to be thrown away, those not yet there included.
+    Skip(u64),
+    /// So many bytes are used up; the value of a store, longer than is kept, begins behind them.
+    Value(usize, Value),
+    /// So many bytes are used up; a long answer goes on with [`Walk::step`].
+    Walk(usize, Walk),
+    /// The connection ends.
+    Close,
+}
+
+/// A value to be taken as it arrives, and how its end is to be answered: with [`Value::stored`].
+#[derive(Debug)]
+pub(crate) struct Value {
+    header: Header,
+    quiet: bool,
+    pub(crate) mode: ops::Mode,
+    pub(crate) key: Box<[u8]>,
+    pub(crate) flags: u32,
+    pub(crate) expires: Option<Ms>,
+    pub(crate) compare: Option<u64>,
+    /// Bytes of the value.
+    pub(crate) len: u64,
+}
+
+impl Value {
+    /// Answers.
+    pub(crate) fn stored(&self, face: &Face, stored: Stored, out: &mut Out) {
+        answer_stored(face, &self.header, (self.mode, self.quiet), stored, out);
+    }
+}
+
+/// A request as its parts need it.
+struct Request<'r> {
+    face: &'r Face,
+    client: &'r Client,
+    header: Header,
+    now: Ms,
+}
+
+impl Binary {
+    /// A client that has sent nothing yet.
+    pub(crate) fn new(face: &Face) -> Self {
+        Self { admitted: face.settings().sasl.is_none(), begun: false }
+    }
+
+    /// Takes up the first request of `input`.
+    pub(crate) fn turn(
+        &mut self,
+        face: &Face,
+        client: &Client,
+        input: &[u8],
+        now: Ms,
+        out: &mut Out,
+    ) -> Step {
+        let (header, command, used) = match binary::decode(input, self.admitted) {
+            Decoded::Command(header, command, used) => (header, command, used),
+            Decoded::Partial(whole) => return Step::More(whole),
+            Decoded::Garbage => return Step::Close,
+            Decoded::Refused(refused) => return refuse(&refused, out),
+        };
+        let request = Request { face, client, header, now };
+        match command {
+            Command::Get(get) => request.get(&get, out),
+            Command::Store(store) => return request.store(&store, input, used, out),
+            Command::Count(count) => request.count(&count, out),
+            Command::Delete(delete) => request.delete(delete, out),
+            Command::Flush(flush) => request.flush(flush, out),
+            Command::Stat(stat) => return request.stat(stat, used, out),
+            Command::Noop => binary::done(out.scratch(), &header, 0),
+            Command::Version => binary::text(out.scratch(), &header, VERSION),
+            Command::Quit(quiet) => {
+                if !quiet {
+                    binary::done(out.scratch(), &header, 0);
+                }
+                return Step::Close;
+            }
+            Command::SaslList if face.settings().sasl.is_some() => {
+                binary::text(out.scratch(), &header, PLAIN);
+            }
+            Command::SaslList => return refuse(&binary::unknown(header), out),
+            Command::Sasl(sasl) => return self.authenticate(&request, &sasl, input, used, out),
+        }
+        Step::Used(used)
+    }
+
+    fn authenticate(
+        &mut self,
+        request: &Request<'_>,
+        sasl: &Sasl<'_>,
+        input: &[u8],
+        used: usize,
+        out: &mut Out,
+    ) -> Step {
+        let (header, len) = (&request.header, sasl.len as usize);
+        let settings = request.face.settings();
+        let Some(users) = &settings.sasl else { return refuse(&binary::unknown(*header), out) };
+        // A message too long is not waited for: it is none.
+        let message = if len > MAX_MESSAGE { Some(&[][..]) } else { input.get(used..used + len) };
+        let Some(message) = message else { return Step::More(used + len) };
+        let step = if len > MAX_MESSAGE && sasl.mechanism == PLAIN {
+            auth::Step::Failed
+        } else {
+            auth::sasl(users, sasl, message, self.begun)
+        };
+        self.begun = step == auth::Step::GoOn;
+        let counters = &request.face.counters;
+        if step != auth::Step::Invalid && step != auth::Step::GoOn {
+            counters.auth_cmds.one();
+        }
+        match step {
+            auth::Step::In => {
+                self.admitted = true;
+                binary::text(out.scratch(), header, b"Authenticated");
+            }
+            auth::Step::GoOn => binary::sasl::go_on(out.scratch(), header),
+            auth::Step::Invalid => binary::error(out.scratch(), header, Status::Invalid),
+            auth::Step::Failed => {
+                counters.auth_errors.one();
+                binary::error(out.scratch(), header, Status::AuthError);
+            }
+        }
+        Step::Skip((used + len) as u64)
+    }
+}
+
+fn refuse(refused: &binary::Refused, out: &mut Out) -> Step {
+    binary::error(out.scratch(), &refused.header, refused.status);
+    if refused.close { Step::Close } else { Step::Skip(refused.skip) }
+}
+
+/// The version told of an item; 0 where versions are not kept.
+#[inline]
+fn told(face: &Face, version: u64) -> u64 {
+    if face.cas.get() { version } else { 0 }
+}
+
+fn answer_stored(
+    face: &Face,
+    header: &Header,
+    (mode, quiet): (ops::Mode, bool),
+    stored: Stored,
+    out: &mut Out,
+) {
+    let joins = matches!(mode, ops::Mode::Append | ops::Mode::Prepend);
+    let status = match stored {
+        Stored::Stored(_) if quiet => return,
+        Stored::Stored(version) => return binary::done(out.scratch(), header, told(face, version)),
+        Stored::NoMemory => {
+            let text = "Out of memory allocating item";
+            return binary::error_saying(out.scratch(), header, Status::NoMemory, text);
+        }
+        Stored::Exists => Status::Exists,
+        Stored::NotFound | Stored::NotStored | Stored::TooLarge if joins => Status::NotStored,
+        Stored::NotStored if mode == ops::Mode::Add => Status::Exists,
+        Stored::NotStored if mode == ops::Mode::Replace => Status::NotFound,
+        Stored::NotStored => Status::NotStored,
+        Stored::NotFound => Status::NotFound,
+        Stored::TooLarge => Status::TooLarge,
+    };
+    binary::error(out.scratch(), header, status);
+}
+
+impl Request<'_> {
+    /// The version the client wants to be there.
+    fn compare(&self) -> Option<u64> {
+        (self.header.cas != 0).then_some(self.header.cas)
+    }
+
+    fn expires(&self, exptime: u32) -> Option<Ms> {
+        ops::expires(i64::from(exptime), self.now)
+    }
+
+    #[inline]
+    fn get(&self, get: &Get<'_>, out: &mut Out) {
+        let found = match get.touch {
+            None => ops::get(self.face, get.key, self.now),
+            Some(exptime) if get.value => {
+                ops::get_and_touch(self.face, get.key, self.expires(exptime), self.now)
+            }
+            Some(exptime) => ops::touch(self.face, get.key, self.expires(exptime), self.now)
+                .then(|| self.face.store.peek(OBJECTS, get.key, self.now))
+                .flatten(),
+        };
+        let Some(entry) = found else { return get::miss(out.scratch(), &self.header, get) };
+        let (flags, len) = (entry.flags(), entry.len());
+        let cas = told(self.face, entry.version());
+        get::hit(out.scratch(), &self.header, get, flags, cas, len as u32);
+        if get.value {
+            out.stored(entry, 0, len);
+        }
+    }
+
+    fn store(&self, store: &Store<'_>, input: &[u8], used: usize, out: &mut Out) -> Step {
+        let mode = match store.mode {
+            Mode::Set => ops::Mode::Set,
+            Mode::Add => ops::Mode::Add,
+            Mode::Replace => ops::Mode::Replace,
+            Mode::Append => ops::Mode::Append,
+            Mode::Prepend => ops::Mode::Prepend,
+        };
+        let write = ops::Write {
+            mode,
+            key: store.key,
+            flags: store.flags,
+            expires: self.expires(store.exptime),
+            compare: self.compare(),
+            ..ops::Write::default()
+        };
+        let whole = used + store.len as usize;
+        if let Some(value) = input.get(used..whole) {
+            let stored = ops::store(self.face, &write, &[value], self.now);
+            answer_stored(self.face, &self.header, (mode, store.quiet), stored, out);
+            return Step::Used(whole);
+        }
+        if whole <= WINDOW {
+            return Step::More(whole);
+        }
+        let value = Value {
+            header: self.header,
+            quiet: store.quiet,
+            mode,
+            key: store.key.into(),
+            flags: write.flags,
+            expires: write.expires,
+            compare: write.compare,
+            len: u64::from(store.len),
+        };
+        Step::Value(used, value)
+    }
+
+    fn count(&self, count: &Count<'_>, out: &mut Out) {
+        let asked = ops::Count {
+            key: count.key,
+            delta: count.delta,
+            down: count.down,
+            compare: self.compare(),
+            initial: count.initial.map(|(value, exptime)| (value, self.expires(exptime))),
+            ..ops::Count::default()
+        };
+        let status = match ops::count(self.face, &asked, self.now) {
+            Counted::Number { .. } if count.quiet => return,
+            Counted::Number { value, version, .. } => {
+                let cas = told(self.face, version);
+                return binary::count::counted(out.scratch(), &self.header, value, cas);
+            }
+            Counted::NoMemory => {
+                let text = "Out of memory incrementing value";
+                return binary::error_saying(out.scratch(), &self.header, Status::NoMemory, text);
+            }
+            Counted::NotFound => Status::NotFound,
+            Counted::NotNumber => Status::NotNumber,
+            Counted::Exists => Status::Exists,
+        };
+        binary::error(out.scratch(), &self.header, status);
+    }
+
+    fn delete(&self, delete: Delete<'_>, out: &mut Out) {
+        let status = match ops::delete(self.face, delete.key, self.compare(), self.now) {
+            Deleted::Deleted if delete.quiet => return,
+            Deleted::Deleted => return binary::done(out.scratch(), &self.header, 0),
+            Deleted::NotFound => Status::NotFound,
+            Deleted::Exists => Status::Exists,
+        };
+        binary::error(out.scratch(), &self.header, status);
+    }
+
+    fn flush(&self, flush: Flush, out: &mut Out) {
+        if !self.face.settings().flush_all {
+            return binary::error(out.scratch(), &self.header, Status::AuthError);
+        }
+        ops::flush(self.face, i64::from(flush.exptime), self.now);
+        if !flush.quiet {
+            binary::done(out.scratch(), &self.header, 0);
+        }
+    }
+
+    fn stat(&self, stat: Stat<'_>, used: usize, out: &mut Out) -> Step {
+        let form = Form::Binary { opaque: self.header.opaque.to_be_bytes() };
+        match stats::command(self.face, self.client, stat.what, form, self.now, out) {
+            Some(walk) => Step::Walk(used, walk),
+            None => Step::Used(used),
+        }
+    }
+}
