@@ -10,11 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 type Callback = Box<dyn Fn(&Evicted<'_>) + Send + Sync>;
 
-/// The observer, if there is one, and whether it wants to hear now.
+/// Most observers: one for each protocol that tells its clients.
+const OBSERVERS: usize = 4;
+
+/// The observers, and whether any of them wants to hear now.
 #[derive(Default)]
 pub(crate) struct Observer {
     observing: AtomicBool,
-    callback: OnceLock<Callback>,
+    callbacks: [OnceLock<Callback>; OBSERVERS],
 }
 
 impl fmt::Debug for Observer {
@@ -24,13 +27,20 @@ impl fmt::Debug for Observer {
 }
 
 impl Store {
-    /// Sets who hears of evicted and expired entries while [`Store::observing`]. Once: false, and nothing set, if somebody was
-    /// set before. No lock of the store is held when it is called. It must not write to the store.
+    /// Adds somebody who hears of evicted and expired entries while [`Store::observing`]. False, and nothing added, if there
+    /// are four already. No lock of the store is held when it is called. It must not write to the store.
     pub fn observe(&self, observer: Callback) -> bool {
-        self.observer.callback.set(observer).is_ok()
+        let mut observer = observer;
+        for place in &self.observer.callbacks {
+            match place.set(observer) {
+                Ok(()) => return true,
+                Err(back) => observer = back,
+            }
+        }
+        false
     }
 
-    /// Whether the observer is called from now on.
+    /// Whether the observers are called from now on. Where there are several, whoever turns it off does so for all.
     pub fn observing(&self, yes: bool) {
         self.observer.observing.store(yes, Ordering::Relaxed);
     }
@@ -42,9 +52,10 @@ impl Store {
 
     /// Tells of a record that was unlinked; it is still in place, and no lock is held.
     pub(crate) fn tell(&self, record: &Record<'_>, cause: Cause, now: Ms) {
-        if self.is_observing()
-            && let Some(callback) = self.observer.callback.get()
-        {
+        if !self.is_observing() {
+            return;
+        }
+        for callback in self.observer.callbacks.iter().filter_map(OnceLock::get) {
             let info = record.info();
             callback(&Evicted { ns: record.ns(), key: record.key(), info, cause, now });
         }
