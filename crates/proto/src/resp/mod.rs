@@ -5,10 +5,17 @@
 //! | `decode.rs`, `inline.rs`, `args.rs` | received bytes into commands |
 //! | `reply.rs` | replies into bytes |
 //! | `number.rs` | integers and doubles as Redis reads and writes them |
+//! | `float.rs`, `big.rs` | INCRBYFLOAT's arithmetic |
+//! | `glob.rs` | patterns |
+//! | `hash.rs` | a hash in one value |
 //! | `table/` | the commands there are |
 
 mod args;
+mod big;
 mod decode;
+pub mod float;
+pub mod glob;
+pub mod hash;
 mod inline;
 pub mod number;
 mod reply;
