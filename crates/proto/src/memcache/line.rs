@@ -1,1 +1,222 @@
 //! Lines, words and numbers as memcached reads them.
+//!
+//! memcached splits at blanks only, and reads numbers with `strtoul` and its kin; so does this, byte for byte: a sign and
+//! white space before the digits count, and what follows white space behind them does not.
+
+/// The first line of `input` without its end, and how many bytes it takes with it. A line ends with LF; a CR before it
+/// belongs to the end. None: the end is not there yet.
+#[inline]
+pub fn split(input: &[u8]) -> Option<(&[u8], usize)> {
+    let end = memchr::memchr(b'\n', input)?;
+    let line = &input[..end];
+    Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
+}
+
+/// The words of a line: what stands between blanks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Words<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Words<'a> {
+    /// The words of `line`.
+    #[inline]
+    pub fn new(line: &'a [u8]) -> Self {
+        Self { rest: line }
+    }
+
+    /// What no word was taken of yet.
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// The last word that was not taken yet.
+    pub fn last_word(&self) -> &'a [u8] {
+        let end = self.rest.iter().rposition(|byte| *byte != b' ').map_or(0, |at| at + 1);
+        let start = self.rest[..end].iter().rposition(|byte| *byte == b' ').map_or(0, |at| at + 1);
+        &self.rest[start..end]
+    }
+}
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let mut rest = self.rest;
+        while let [b' ', after @ ..] = rest {
+            rest = after;
+        }
+        let end = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        self.rest = after;
+        (!word.is_empty()).then_some(word)
+    }
+}
+
+/// Space as C's `isspace` has it.
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
+}
+
+/// Sign and digits of a number; false for one that is not there or does not fit 64 bits.
+#[inline]
+fn magnitude(word: &[u8]) -> Option<(bool, u64)> {
+    // Nearly every number is a few digits and nothing else.
+    if let [b'0'..=b'9', ..] = word
+        && word.len() <= 19
+        && let Some(value) = word
+            .iter()
+            .try_fold(0u64, |value, byte| byte.is_ascii_digit().then(|| value * 10 + u64::from(byte - b'0')))
+    {
+        return Some((false, value));
+    }
+    slow_magnitude(word)
+}
+
+#[cold]
+fn slow_magnitude(word: &[u8]) -> Option<(bool, u64)> {
+    let start = word.iter().position(|byte| !is_space(*byte))?;
+    let (negative, digits) = match &word[start..] {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let end = digits.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());
+    let (digits, behind) = digits.split_at(end);
+    // The text ends at a NUL, as in C.
+    if digits.is_empty() || behind.first().is_some_and(|byte| !is_space(*byte) && *byte != 0) {
+        return None;
+    }
+    let value = digits
+        .iter()
+        .try_fold(0u64, |value, byte| value.checked_mul(10)?.checked_add(u64::from(byte - b'0')))?;
+    Some((negative, value))
+}
+
+/// An unsigned number of 64 bits, as memcached's `safe_strtoull` reads it: a negative one wraps, and is refused where the
+/// wrapped one has its highest bit set.
+#[inline]
+pub fn unsigned(word: &[u8]) -> Option<u64> {
+    let (negative, value) = magnitude(word)?;
+    if !negative {
+        return Some(value);
+    }
+    let wrapped = value.wrapping_neg();
+    (wrapped as i64 >= 0).then_some(wrapped)
+}
+
+/// A signed number of 64 bits.
+#[inline]
+pub fn signed(word: &[u8]) -> Option<i64> {
+    let (negative, value) = magnitude(word)?;
+    if negative { 0i64.checked_sub_unsigned(value) } else { value.try_into().ok() }
+}
+
+/// A number of 32 bits, as memcached's `safe_strtoul` gives it: the lower half of [`unsigned`].
+#[inline]
+pub fn unsigned32(word: &[u8]) -> Option<u32> {
+    unsigned(word).map(|value| value as u32)
+}
+
+/// A signed number of 32 bits, as memcached's `safe_strtol` gives it: the lower half of [`signed`].
+#[inline]
+pub fn signed32(word: &[u8]) -> Option<i32> {
+    signed(word).map(|value| value as i32)
+}
+
+/// Two digits for every number below 100.
+const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
+    2021222324252627282930313233343536373839\
+    4041424344454647484950515253545556575859\
+    6061626364656667686970717273747576777879\
+    8081828384858687888990919293949596979899";
+
+/// Appends a number in decimal.
+#[inline]
+pub fn decimal(mut value: u64, into: &mut Vec<u8>) {
+    if value < 10 {
+        into.push(b'0' + value as u8);
+        return;
+    }
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    while value >= 10 {
+        let pair = (value % 100) as usize * 2;
+        value /= 100;
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+    }
+    if value > 0 {
+        at -= 1;
+        digits[at] = b'0' + value as u8;
+    }
+    into.extend_from_slice(&digits[at..]);
+}
+
+/// How many digits [`decimal`] writes.
+pub fn digits(value: u64) -> usize {
+    value.checked_ilog10().unwrap_or(0) as usize + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_with_lf_and_may_have_cr() {
+        assert_eq!(split(b"get a\r\nrest"), Some((&b"get a"[..], 7)));
+        assert_eq!(split(b"get a\nrest"), Some((&b"get a"[..], 6)));
+        assert_eq!(split(b"get a\r\r\n"), Some((&b"get a\r"[..], 8)));
+        assert_eq!(split(b"\n"), Some((&b""[..], 1)));
+        assert_eq!(split(b"get a\r"), None);
+    }
+
+    #[test]
+    fn words_stand_between_blanks() {
+        let words = |line: &'static str| {
+            Words::new(line.as_bytes()).map(|w| str::from_utf8(w).unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(words("  get  a b "), ["get", "a", "b"]);
+        assert_eq!(words("a\tb c"), ["a\tb", "c"]);
+        assert!(words("   ").is_empty());
+        assert_eq!(Words::new(b"a bc  def ").last_word(), b"def");
+        assert_eq!(Words::new(b"abc").last_word(), b"abc");
+        assert_eq!(Words::new(b"  ").last_word(), b"");
+    }
+
+    #[test]
+    fn numbers_are_read_as_by_strtoul() {
+        assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(unsigned(b"9999999999999999999"), Some(9_999_999_999_999_999_999));
+        assert_eq!(unsigned(b"18446744073709551616"), None);
+        assert_eq!(unsigned(b"-1"), None);
+        assert_eq!(unsigned(b"-18446744073709551615"), Some(1));
+        assert_eq!(unsigned(b"-0"), Some(0));
+        assert_eq!(unsigned(b"+7"), Some(7));
+        assert_eq!(unsigned(b"\t7\tx"), Some(7));
+        assert_eq!(unsigned(b"007"), Some(7));
+        assert_eq!(unsigned(b"1\0\0"), Some(1));
+        for bad in [&b""[..], b"x", b"1x", b"0x1", b"1.5", b"+", b"-", b"\t"] {
+            assert_eq!(unsigned(bad), None, "{bad:?}");
+            assert_eq!(signed(bad), None, "{bad:?}");
+        }
+        assert_eq!(unsigned32(b"4294967297"), Some(1));
+        assert_eq!(signed(b"-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(signed(b"9223372036854775808"), None);
+        assert_eq!(signed(b"-9223372036854775809"), None);
+        assert_eq!(signed32(b"2147483648"), Some(i32::MIN));
+    }
+
+    #[test]
+    fn decimals_are_written_without_zeros_before_them() {
+        for value in [0, 7, 10, 42, 99, 100, 101, 999, 1000, 65_535, 1_234_567, u64::from(u32::MAX), u64::MAX]
+        {
+            let mut text = Vec::new();
+            decimal(value, &mut text);
+            assert_eq!(text, value.to_string().as_bytes());
+            assert_eq!(text.len(), digits(value));
+        }
+    }
+}

@@ -1,129 +1,129 @@
 //! The text protocol (protocol.txt, "Storage commands" to "Other commands"). One file per verb.
 
-/// `get <key>*`, `gets <key>*`, `gat <exptime> <key>*`, `gats <exptime> <key>*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Get<'a> {
-    /// The rest of the line: keys with blanks between them.
-    pub keys: &'a [u8],
-    /// `gets`, `gats`: the version is given too.
-    pub cas: bool,
-    /// `gat`, `gats`: the new expiry, as sent.
-    pub touch: Option<i32>,
+mod admin;
+mod count;
+mod delete;
+mod flush;
+mod get;
+mod store;
+mod touch;
+
+pub use admin::{Admin, Shutdown, Verb};
+pub use count::Count;
+pub use delete::Delete;
+pub use flush::Flush;
+pub use get::{END, Get, Key, Keys, value};
+pub use store::{Mode, Store};
+pub use touch::Touch;
+
+pub(crate) use get::get;
+pub(crate) use store::{block, store};
+
+use super::{Command, ERROR, Refused, line::Words, refused};
+
+/// `set` and its kin did it.
+pub const STORED: &[u8] = b"STORED\r\n";
+/// The condition of an `add`, `replace`, `append` or `prepend` did not hold.
+pub const NOT_STORED: &[u8] = b"NOT_STORED\r\n";
+/// `cas`: it was changed meanwhile.
+pub const EXISTS: &[u8] = b"EXISTS\r\n";
+/// Not there.
+pub const NOT_FOUND: &[u8] = b"NOT_FOUND\r\n";
+/// `delete` did it.
+pub const DELETED: &[u8] = b"DELETED\r\n";
+/// `touch` did it.
+pub const TOUCHED: &[u8] = b"TOUCHED\r\n";
+/// Done.
+pub const OK: &[u8] = b"OK\r\n";
+
+/// The word that asks for no answer, at the end of a line.
+const NOREPLY: &[u8] = b"noreply";
+
+/// The most words a line is split into by memcached, the verb among them; what comes behind is one more.
+const MAX_WORDS: usize = 23;
+
+/// So many words behind the verb at the most, as an array; None: fewer than `N`, or more than `most`.
+fn words<'a, const N: usize>(mut words: Words<'a>, most: usize) -> Option<[&'a [u8]; N]> {
+    let mut taken = [&b""[..]; N];
+    for word in &mut taken {
+        *word = words.next()?;
+    }
+    (words.count() <= most - N).then_some(taken)
 }
 
-/// What a store command does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Whatever is there.
-    Set,
-    /// Only if nothing is there.
-    Add,
-    /// Only if something is there.
-    Replace,
-    /// Behind what is there.
-    Append,
-    /// Before what is there.
-    Prepend,
+/// A line of the text protocol. `args`: what stands behind the verb.
+pub(super) fn command<'a>(verb: &'a [u8], args: Words<'a>, line: &'a [u8]) -> Command<'a> {
+    match verb {
+        b"bget" => get(args, false),
+        b"gat" => get::gat(args, false),
+        b"gats" => get::gat(args, true),
+        b"add" => store(Mode::Add, args),
+        b"replace" => store(Mode::Replace, args),
+        b"append" => store(Mode::Append, args),
+        b"prepend" => store(Mode::Prepend, args),
+        b"cas" => store::cas(args),
+        b"incr" => count::count(args, false),
+        b"decr" => count::count(args, true),
+        b"delete" => delete::delete(args),
+        b"touch" => touch::touch(args),
+        b"flush_all" => flush::flush(args),
+        b"version" => Command::Version,
+        b"quit" => Command::Quit,
+        b"refresh_certs" => refused(b"Error TLS not enabled\r\n"),
+        _ => admin::command(verb, args).unwrap_or_else(|| unknown(line)),
+    }
 }
 
-/// `set <key> <flags> <exptime> <bytes> [noreply]` and its kin; `cas` is a `set` with `cas`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Store<'a> {
-    /// What is to be done.
-    pub mode: Mode,
-    /// Under which key.
-    pub key: &'a [u8],
-    /// The client's bits.
-    pub flags: u32,
-    /// Expiry as sent: seconds from now, a UNIX time above 30 days, or negative.
-    pub exptime: i32,
-    /// Bytes of the data block, its line end not counted.
-    pub len: u32,
-    /// `cas`: the version that must be there.
-    pub cas: Option<u64>,
-    /// No answer is wanted.
-    pub noreply: bool,
+/// No such verb. What looks like HTTP ends the connection, so that no page of a browser can speak to a memcached.
+fn unknown(line: &[u8]) -> Command<'_> {
+    let words = Words::new(line);
+    if words.count() <= MAX_WORDS && words.last_word().starts_with(b"HTTP/") {
+        return Command::Refused(Refused { answer: b"", swallow: 0, close: true, key: None });
+    }
+    refused(ERROR)
 }
 
-/// `delete <key> [0] [noreply]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delete<'a> {
-    /// Which.
-    pub key: &'a [u8],
-    /// No answer is wanted.
-    pub noreply: bool,
-}
+#[cfg(test)]
+mod tests {
+    use super::super::{Decoded, decode};
+    use super::*;
 
-/// `incr <key> <value> [noreply]`, `decr ...`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count<'a> {
-    /// Which.
-    pub key: &'a [u8],
-    /// By how much.
-    pub delta: u64,
-    /// `decr`.
-    pub down: bool,
-    /// No answer is wanted.
-    pub noreply: bool,
-}
+    #[test]
+    fn a_client_that_sent_a_nonexistent_command_name_gets_error() {
+        for line in [
+            "\r\n",
+            "\n",
+            "a\r\n",
+            "GET a\r\n",
+            "  \r\n",
+            "mx\r\n",
+            "gett a\r\n",
+            "misbehave\r\n",
+            "foo x HTTP\r\n",
+        ] {
+            assert_eq!(decode(line.as_bytes()), Decoded::Command(refused(ERROR), line.len()), "{line:?}");
+        }
+    }
 
-/// `touch <key> <exptime> [noreply]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Touch<'a> {
-    /// Which.
-    pub key: &'a [u8],
-    /// Expiry as sent.
-    pub exptime: i32,
-    /// No answer is wanted.
-    pub noreply: bool,
-}
+    #[test]
+    fn what_looks_like_http_ends_the_connection() {
+        let close = Refused { answer: b"", swallow: 0, close: true, key: None };
+        for line in ["POST / HTTP/1.1\r\n", "HTTP/1.0\r\n"] {
+            assert_eq!(decode(line.as_bytes()), Decoded::Command(Command::Refused(close), line.len()));
+        }
+    }
 
-/// `flush_all [delay] [noreply]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flush {
-    /// When, as sent; 0: now.
-    pub delay: i32,
-    /// No answer is wanted.
-    pub noreply: bool,
-}
+    #[test]
+    fn words_without_arguments() {
+        assert_eq!(decode(b"version foo\r\n"), Decoded::Command(Command::Version, 13));
+        assert_eq!(decode(b" quit\n"), Decoded::Command(Command::Quit, 6));
+    }
 
-/// `shutdown [graceful]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shutdown {
-    /// At once.
-    Now,
-    /// After what is under way.
-    Graceful,
-}
-
-/// A command for those who run the server, with its words (the verb not among them).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Admin<'a> {
-    /// Which.
-    pub verb: Verb,
-    /// The rest of the line.
-    pub args: &'a [u8],
-    /// The last word is `noreply`. Each verb decides whether it minds.
-    pub noreply: bool,
-}
-
-/// The verbs of [`Admin`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// `stats ...`
-    Stats,
-    /// `verbosity <level> [noreply]`
-    Verbosity,
-    /// `lru_crawler ...`
-    LruCrawler,
-    /// `watch ...`
-    Watch,
-    /// `slabs ...`
-    Slabs,
-    /// `cache_memlimit <megabytes> [noreply]`
-    CacheMemlimit,
-    /// `lru ...`
-    Lru,
-    /// `extstore ...`
-    Extstore,
+    #[test]
+    fn a_line_without_end_is_waited_for_up_to_a_limit() {
+        assert_eq!(decode(b""), Decoded::Partial);
+        assert_eq!(decode(b"set a 0 0 1\r"), Decoded::Partial);
+        assert_eq!(decode(&[b'x'; 2048]), Decoded::Partial);
+        assert_eq!(decode(&[b'x'; 2049]), Decoded::TooLong);
+    }
 }
