@@ -1,42 +1,35 @@
 //! Starting, reloading and stopping: the outside of the workers.
 
-use std::{
-    collections::hash_map::RandomState,
-    fmt,
-    hash::BuildHasher,
-    io,
-    net::{SocketAddr, UdpSocket},
-    sync::Arc,
-    thread::JoinHandle,
-    time::Duration,
-};
+mod fixed;
+mod memory;
+mod sockets;
+
+use std::{fmt, io, net::SocketAddr, sync::Arc, thread::JoinHandle, time::Duration};
 
 use larder_proto::http::RejectReason;
-use larder_store::{Namespace, Options, Policy, Store};
+use larder_store::Store;
 use tokio::sync::mpsc;
 
+use self::{
+    fixed::fixed,
+    memory::{open_store, random},
+    sockets::{Sockets, next, remove_files},
+};
 use crate::{
     access_log::Logger,
     clock::Clock,
     counters::Counters,
     http::{self, lookup::PAGES},
     memcache,
-    net::{
-        conns::Ground,
-        listen::{self, Address, Bound, Listener, Manner},
-    },
+    net::{conns::Ground, listen::Address},
     origin::OriginError,
     redis,
-    settings::{Listen, MemcachedSettings, RedisSettings, Settings, Share},
+    settings::Settings,
     worker::{self, Order, Start, StartFace, StartHttp},
 };
 
-/// Connections the kernel keeps waiting per listener.
-const BACKLOG: i32 = 4096;
 /// Orders that may wait for a worker; an order waits for a worker at most as long as its longest task step.
 const ORDERS: usize = 16;
-/// The largest page that is stored, in bytes.
-const MAX_PAGE: u64 = 1 << 30;
 /// How often expired memory is looked for, and how many bytes of segments that hold some one look may go through.
 const SWEEP: (Duration, usize) = (Duration::from_millis(100), 16 << 20);
 
@@ -246,7 +239,9 @@ impl Server {
         if let (Some(shared), Some(settings)) = (&self.faces.memcached, &self.settings.memcached) {
             shared.reload(settings.clone());
         }
-        if let (Some(_shared), Some(_settings)) = (&self.faces.redis, &self.settings.redis) {}
+        if let (Some(shared), Some(settings)) = (&self.faces.redis, &self.settings.redis) {
+            let _ = (shared, settings);
+        }
         for orders in &self.orders {
             let _ = orders.blocking_send(Order::Reload(self.settings.clone()));
         }
@@ -266,6 +261,11 @@ impl Server {
         let mut out = Vec::new();
         if let Some((shared, counters)) = &self.faces.http {
             count_http(shared, counters, &mut out);
+        }
+        if let Some(shared) = &self.faces.memcached {
+            let values = shared.counters.iter().map(|counters| counters.values());
+            add_counters("memcached_", memcache::Counters::NAMES, values, &mut out);
+            out.push(("memcached_curr_connections".to_owned(), shared.clients.open() as u64));
         }
         let (pages, totals) = (self.store.stats(PAGES), self.store.totals());
         out.extend([
@@ -323,64 +323,22 @@ impl Faces {
     }
 }
 
-/// The first setting that has changed and cannot while running.
-fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
-    let changed = [
-        ("memory", new.memory != old.memory),
-        ("threads", new.threads != old.threads),
-        ("http.listen", new.http.listen != old.http.listen),
-        ("http.sndbuf", new.http.sndbuf != old.http.sndbuf),
-        ("http.access_log", new.access_log != old.access_log),
-        ("http.floor and http.ceiling", new.pages != old.pages),
-    ];
-    let by_face = match (&old.memcached, &new.memcached) {
-        (None, None) => None,
-        (Some(old), Some(new)) => fixed_memcached(old, new),
-        _ => Some("memcached.listen"),
-    };
-    let by_redis = match (&old.redis, &new.redis) {
-        (None, None) => None,
-        (Some(old), Some(new)) => fixed_redis(old, new),
-        _ => Some("redis.listen"),
-    };
-    first(&changed).or(by_face).or(by_redis)
-}
-
-fn fixed_memcached(old: &MemcachedSettings, new: &MemcachedSettings) -> Option<&'static str> {
-    first(&[
-        ("memcached.listen", new.listen != old.listen),
-        ("memcached.udp", new.udp != old.udp),
-        ("memcached.item_size", new.item_size != old.item_size),
-        ("memcached.backlog", new.backlog != old.backlog),
-        ("memcached.no_evictions", new.no_evictions != old.no_evictions),
-        ("memcached.floor and memcached.ceiling", new.share != old.share),
-    ])
-}
-
-fn fixed_redis(old: &RedisSettings, new: &RedisSettings) -> Option<&'static str> {
-    first(&[
-        ("redis.listen", new.listen != old.listen),
-        ("redis.databases", new.databases != old.databases),
-        ("redis.item_size", new.item_size != old.item_size),
-        ("redis.backlog", new.backlog != old.backlog),
-        ("redis.share_memcached", new.share_memcached != old.share_memcached),
-        ("redis.no_evictions", new.no_evictions != old.no_evictions),
-        ("redis.floor and redis.ceiling", new.share != old.share),
-    ])
-}
-
-fn first(changed: &[(&'static str, bool)]) -> Option<&'static str> {
-    changed.iter().find(|(_, changed)| *changed).map(|(name, _)| *name)
+/// Adds up what each worker counted, under `prefix` and the counters' names.
+fn add_counters(
+    prefix: &str,
+    names: &[&str],
+    workers: impl Iterator<Item = Vec<u64>>,
+    out: &mut Vec<(String, u64)>,
+) {
+    let mut sums = vec![0u64; names.len()];
+    for values in workers {
+        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.wrapping_add(value));
+    }
+    out.extend(names.iter().map(|name| format!("{prefix}{name}")).zip(sums));
 }
 
 fn count_http(shared: &http::worker::Shared, workers: &[Arc<Counters>], out: &mut Vec<(String, u64)>) {
-    let mut sums = vec![0u64; Counters::NAMES.len()];
-    for counters in workers {
-        for (sum, value) in sums.iter_mut().zip(counters.values()) {
-            *sum += value;
-        }
-    }
-    out.extend(Counters::NAMES.iter().map(|name| (*name).to_owned()).zip(sums));
+    add_counters("", Counters::NAMES, workers.iter().map(|counters| counters.values()), out);
     for reason in RejectReason::ALL {
         let count = workers.iter().map(|counters| counters.reasons.get(*reason)).sum();
         out.push((format!("rejected_{reason}"), count));
@@ -391,127 +349,9 @@ fn count_http(shared: &http::worker::Shared, workers: &[Arc<Counters>], out: &mu
     }
 }
 
-/// A number nobody outside can guess: the standard library's hash keys come from the system's random source.
-fn random() -> u64 {
-    RandomState::new().hash_one(0u8)
-}
-
-fn open_store(settings: &Settings) -> Result<&'static Store, StartError> {
-    let options = Options {
-        budget: settings.memory as usize,
-        max_value: max_value(settings),
-        policy: Policy::S3Fifo,
-        seed: random(),
-        threads: settings.threads + 1,
-        shares: shares(settings),
-        evict: may_evict(settings),
-    };
-    let store = Store::open(options)
-        .map_err(|error| StartError::Memory { bytes: settings.memory, reason: error.to_string() })?;
-    // One store per process, for as long as it lives: readers on every thread hold plain references to it, so that a
-    // hit counts no references.
-    Ok(Box::leak(Box::new(store)))
-}
-
-/// The largest value any face may store.
-fn max_value(settings: &Settings) -> u64 {
-    let memcached = settings.memcached.as_ref().map_or(0, |face| face.item_size);
-    let redis = settings.redis.as_ref().map_or(0, |face| face.item_size);
-    MAX_PAGE.max(memcached).max(redis)
-}
-
-/// Pages are there to be evicted; without them, and with every face against it, nothing is.
-fn may_evict(settings: &Settings) -> bool {
-    let memcached = settings.memcached.as_ref().map(|face| face.no_evictions);
-    let redis = settings.redis.as_ref().map(|face| face.no_evictions);
-    let refusing = [memcached, redis].into_iter().flatten();
-    !settings.http.listen.is_empty() || refusing.clone().count() == 0 || refusing.into_iter().any(|no| !no)
-}
-
-/// Who is promised memory, or kept from taking more of it.
-fn shares(settings: &Settings) -> Vec<larder_store::Share> {
-    let memcached = settings.memcached.as_ref().map(|face| face.share).unwrap_or_default();
-    let redis = settings.redis.as_ref().map(|face| face.share).unwrap_or_default();
-    let groups = [(0, 0, settings.pages), (1, 1, memcached), (2, 17, redis)];
-    let limited = |share: &Share| share.floor.is_some() || share.ceiling.is_some();
-    let groups = groups.into_iter().filter(|(.., share)| limited(share));
-    groups
-        .map(|(first, last, share)| larder_store::Share {
-            first: Namespace(first),
-            last: Namespace(last),
-            floor: share.floor.unwrap_or(0) as usize,
-            ceiling: share.ceiling.map_or(usize::MAX, |bytes| bytes as usize),
-        })
-        .collect()
-}
-
 fn open_log(settings: &Settings) -> Result<Option<Arc<Logger>>, StartError> {
     let Some(log) = &settings.access_log else { return Ok(None) };
     Logger::open(log)
         .map(Some)
         .map_err(|source| StartError::Log { path: log.path.display().to_string(), source })
-}
-
-/// The sockets of all faces, for each worker; handed out from the last worker's on.
-struct Sockets {
-    http: Vec<Vec<Listener>>,
-    memcached: Vec<Vec<Listener>>,
-    udp: Vec<Vec<UdpSocket>>,
-    redis: Vec<Vec<Listener>>,
-    addresses: Vec<(FaceName, Address)>,
-}
-
-fn next<T>(per_worker: &mut Vec<Vec<T>>) -> Vec<T> {
-    per_worker.pop().unwrap_or_default()
-}
-
-impl Sockets {
-    fn bind(settings: &Settings) -> Result<Sockets, StartError> {
-        let none = || (0..settings.threads.max(1)).map(|_| Vec::new()).collect();
-        let mut sockets = Sockets {
-            http: none(),
-            memcached: none(),
-            udp: (0..settings.threads.max(1)).map(|_| Vec::new()).collect(),
-            redis: none(),
-            addresses: Vec::new(),
-        };
-        match sockets.bind_all(settings) {
-            Ok(()) => Ok(sockets),
-            Err((address, source)) => {
-                remove_files(&sockets.addresses);
-                Err(StartError::Listen { address, source })
-            }
-        }
-    }
-
-    fn bind_all(&mut self, settings: &Settings) -> Result<(), (Address, io::Error)> {
-        let workers = settings.threads.max(1);
-        let http: Vec<Listen> = settings.http.listen.iter().copied().map(Listen::Tcp).collect();
-        let manner = Manner { sndbuf: settings.http.sndbuf, backlog: BACKLOG };
-        self.http = self.keep(FaceName::Http, listen::bind(&http, workers, manner)?);
-        if let Some(face) = &settings.memcached {
-            let manner = Manner { sndbuf: 0, backlog: face.backlog };
-            self.memcached = self.keep(FaceName::Memcached, listen::bind(&face.listen, workers, manner)?);
-            for &wanted in &face.udp {
-                let bound = listen::bind_udp(wanted, workers);
-                let (bound, address) = bound.map_err(|error| (Address::Udp(wanted), error))?;
-                self.addresses.push((FaceName::Memcached, address));
-                self.udp.iter_mut().zip(bound).for_each(|(sockets, socket)| sockets.push(socket));
-            }
-        }
-        if let Some(face) = &settings.redis {
-            let manner = Manner { sndbuf: 0, backlog: face.backlog };
-            self.redis = self.keep(FaceName::Redis, listen::bind(&face.listen, workers, manner)?);
-        }
-        Ok(())
-    }
-
-    fn keep(&mut self, face: FaceName, bound: Bound) -> Vec<Vec<Listener>> {
-        self.addresses.extend(bound.addresses.into_iter().map(|address| (face, address)));
-        bound.workers
-    }
-}
-
-fn remove_files(addresses: &[(FaceName, Address)]) {
-    listen::remove(addresses.iter().map(|(_, address)| address));
 }

@@ -10,6 +10,7 @@ use tokio::{
 };
 
 use crate::{
+    clock::Clock,
     counters::Counters,
     http, memcache,
     net::{
@@ -83,7 +84,7 @@ async fn serve(start: Start) -> io::Result<()> {
     }
     if let Some(StartFace { shared, listeners }) = memcached {
         let face = memcache::Face::new(&shared, number);
-        faces.open_udp(&face, udp)?;
+        faces.open_udp(&face, udp, conns.clock)?;
         faces.memcached = Some(faces.open(face, &conns, listeners)?);
     }
     if let Some(StartFace { shared, listeners }) = redis {
@@ -149,9 +150,15 @@ impl Faces {
         Ok(doors)
     }
 
-    fn open_udp(&mut self, _face: &Rc<memcache::Face>, sockets: Vec<UdpSocket>) -> io::Result<()> {
+    fn open_udp(
+        &mut self,
+        face: &Rc<memcache::Face>,
+        sockets: Vec<UdpSocket>,
+        clock: Clock,
+    ) -> io::Result<()> {
         for socket in sockets {
-            let _socket = tokio::net::UdpSocket::from_std(socket)?;
+            let socket = tokio::net::UdpSocket::from_std(socket)?;
+            self.accepting.push(spawn_local(memcache::udp::serve(face.clone(), socket, clock)));
         }
         Ok(())
     }

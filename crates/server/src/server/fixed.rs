@@ -1,0 +1,53 @@
+//! Which settings take a restart.
+
+use crate::settings::{MemcachedSettings, RedisSettings, Settings};
+
+/// The first setting that has changed and cannot while running.
+pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
+    let changed = [
+        ("memory", new.memory != old.memory),
+        ("threads", new.threads != old.threads),
+        ("http.listen", new.http.listen != old.http.listen),
+        ("http.sndbuf", new.http.sndbuf != old.http.sndbuf),
+        ("http.access_log", new.access_log != old.access_log),
+        ("http.floor and http.ceiling", new.pages != old.pages),
+    ];
+    let by_face = match (&old.memcached, &new.memcached) {
+        (None, None) => None,
+        (Some(old), Some(new)) => fixed_memcached(old, new),
+        _ => Some("memcached.listen"),
+    };
+    let by_redis = match (&old.redis, &new.redis) {
+        (None, None) => None,
+        (Some(old), Some(new)) => fixed_redis(old, new),
+        _ => Some("redis.listen"),
+    };
+    first(&changed).or(by_face).or(by_redis)
+}
+
+fn fixed_memcached(old: &MemcachedSettings, new: &MemcachedSettings) -> Option<&'static str> {
+    first(&[
+        ("memcached.listen", new.listen != old.listen),
+        ("memcached.udp", new.udp != old.udp),
+        ("memcached.item_size", new.item_size != old.item_size),
+        ("memcached.backlog", new.backlog != old.backlog),
+        ("memcached.no_evictions", new.no_evictions != old.no_evictions),
+        ("memcached.floor and memcached.ceiling", new.share != old.share),
+    ])
+}
+
+fn fixed_redis(old: &RedisSettings, new: &RedisSettings) -> Option<&'static str> {
+    first(&[
+        ("redis.listen", new.listen != old.listen),
+        ("redis.databases", new.databases != old.databases),
+        ("redis.item_size", new.item_size != old.item_size),
+        ("redis.backlog", new.backlog != old.backlog),
+        ("redis.share_memcached", new.share_memcached != old.share_memcached),
+        ("redis.no_evictions", new.no_evictions != old.no_evictions),
+        ("redis.floor and redis.ceiling", new.share != old.share),
+    ])
+}
+
+fn first(changed: &[(&'static str, bool)]) -> Option<&'static str> {
+    changed.iter().find(|(_, changed)| *changed).map(|(name, _)| *name)
+}

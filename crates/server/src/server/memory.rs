@@ -1,0 +1,65 @@
+//! The one store, as the settings want it.
+
+use std::{collections::hash_map::RandomState, hash::BuildHasher};
+
+use larder_store::{Namespace, Options, Policy, Store};
+
+use super::StartError;
+use crate::settings::{Settings, Share};
+
+/// The largest page that is stored, in bytes.
+const MAX_PAGE: u64 = 1 << 30;
+
+/// A number nobody outside can guess: the standard library's hash keys come from the system's random source.
+pub(super) fn random() -> u64 {
+    RandomState::new().hash_one(0u8)
+}
+
+pub(super) fn open_store(settings: &Settings) -> Result<&'static Store, StartError> {
+    let options = Options {
+        budget: settings.memory as usize,
+        max_value: max_value(settings),
+        policy: Policy::S3Fifo,
+        seed: random(),
+        threads: settings.threads + 1,
+        shares: shares(settings),
+        evict: may_evict(settings),
+    };
+    let store = Store::open(options)
+        .map_err(|error| StartError::Memory { bytes: settings.memory, reason: error.to_string() })?;
+    // One store per process, for as long as it lives: readers on every thread hold plain references to it, so that a
+    // hit counts no references.
+    Ok(Box::leak(Box::new(store)))
+}
+
+/// The largest value any face may store.
+fn max_value(settings: &Settings) -> u64 {
+    let memcached = settings.memcached.as_ref().map_or(0, |face| face.item_size);
+    let redis = settings.redis.as_ref().map_or(0, |face| face.item_size);
+    MAX_PAGE.max(memcached).max(redis)
+}
+
+/// Pages are there to be evicted; without them, and with every face against it, nothing is.
+fn may_evict(settings: &Settings) -> bool {
+    let memcached = settings.memcached.as_ref().map(|face| face.no_evictions);
+    let redis = settings.redis.as_ref().map(|face| face.no_evictions);
+    let refusing = [memcached, redis].into_iter().flatten();
+    !settings.http.listen.is_empty() || refusing.clone().count() == 0 || refusing.into_iter().any(|no| !no)
+}
+
+/// Who is promised memory, or kept from taking more of it.
+fn shares(settings: &Settings) -> Vec<larder_store::Share> {
+    let memcached = settings.memcached.as_ref().map(|face| face.share).unwrap_or_default();
+    let redis = settings.redis.as_ref().map(|face| face.share).unwrap_or_default();
+    let groups = [(0, 0, settings.pages), (1, 1, memcached), (2, 17, redis)];
+    let limited = |share: &Share| share.floor.is_some() || share.ceiling.is_some();
+    let groups = groups.into_iter().filter(|(.., share)| limited(share));
+    groups
+        .map(|(first, last, share)| larder_store::Share {
+            first: Namespace(first),
+            last: Namespace(last),
+            floor: share.floor.unwrap_or(0) as usize,
+            ceiling: share.ceiling.map_or(usize::MAX, |bytes| bytes as usize),
+        })
+        .collect()
+}

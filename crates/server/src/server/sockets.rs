@@ -1,0 +1,72 @@
+//! The sockets of all faces.
+
+use std::{io, net::UdpSocket};
+
+use super::{FaceName, StartError};
+use crate::{
+    net::listen::{self, Address, Bound, Listener, Manner},
+    settings::{Listen, Settings},
+};
+
+/// Connections the kernel keeps waiting per HTTP listener.
+const BACKLOG: i32 = 4096;
+
+/// The sockets of all faces, for each worker; handed out from the last worker's on.
+#[derive(Default)]
+pub(super) struct Sockets {
+    pub(super) http: Vec<Vec<Listener>>,
+    pub(super) memcached: Vec<Vec<Listener>>,
+    pub(super) udp: Vec<Vec<UdpSocket>>,
+    pub(super) redis: Vec<Vec<Listener>>,
+    pub(super) addresses: Vec<(FaceName, Address)>,
+}
+
+/// One worker's part of them; none where the face is not there.
+pub(super) fn next<T>(per_worker: &mut Vec<Vec<T>>) -> Vec<T> {
+    per_worker.pop().unwrap_or_default()
+}
+
+impl Sockets {
+    pub(super) fn bind(settings: &Settings) -> Result<Sockets, StartError> {
+        let mut sockets = Sockets::default();
+        match sockets.bind_all(settings) {
+            Ok(()) => Ok(sockets),
+            Err((address, source)) => {
+                remove_files(&sockets.addresses);
+                Err(StartError::Listen { address, source })
+            }
+        }
+    }
+
+    fn bind_all(&mut self, settings: &Settings) -> Result<(), (Address, io::Error)> {
+        let workers = settings.threads.max(1);
+        let http: Vec<Listen> = settings.http.listen.iter().copied().map(Listen::Tcp).collect();
+        let manner = Manner { sndbuf: settings.http.sndbuf, backlog: BACKLOG };
+        self.http = self.keep(FaceName::Http, listen::bind(&http, workers, manner)?);
+        if let Some(face) = &settings.memcached {
+            let manner = Manner { sndbuf: 0, backlog: face.backlog };
+            self.memcached = self.keep(FaceName::Memcached, listen::bind(&face.listen, workers, manner)?);
+            self.udp = (0..workers).map(|_| Vec::new()).collect();
+            for &wanted in &face.udp {
+                let bound = listen::bind_udp(wanted, workers);
+                let (bound, address) = bound.map_err(|error| (Address::Udp(wanted), error))?;
+                self.addresses.push((FaceName::Memcached, address));
+                self.udp.iter_mut().zip(bound).for_each(|(sockets, socket)| sockets.push(socket));
+            }
+        }
+        if let Some(face) = &settings.redis {
+            let manner = Manner { sndbuf: 0, backlog: face.backlog };
+            self.redis = self.keep(FaceName::Redis, listen::bind(&face.listen, workers, manner)?);
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, face: FaceName, bound: Bound) -> Vec<Vec<Listener>> {
+        self.addresses.extend(bound.addresses.into_iter().map(|address| (face, address)));
+        bound.workers
+    }
+}
+
+pub(super) fn remove_files(addresses: &[(FaceName, Address)]) {
+    listen::remove(addresses.iter().map(|(_, address)| address));
+}
