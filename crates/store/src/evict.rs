@@ -41,8 +41,8 @@ const SORTED: usize = 64;
 enum From {
     /// Those of any group, for a writer of this one.
     Any(usize),
-    /// Those of this group, which is above its ceiling.
-    Only(usize),
+    /// Those of this group, which is above its ceiling with so many more bytes.
+    Only(usize, u64),
 }
 
 /// What to do with the live records of a segment.
@@ -50,6 +50,8 @@ enum From {
 pub(crate) enum Why {
     /// Keep those with a higher frequency.
     Evict(u32),
+    /// The same in a group that is above its ceiling with so many more bytes; once it is not, large values stay.
+    Trim(u32, u64),
     /// Keep all of them, elsewhere.
     Compact,
 }
@@ -72,7 +74,7 @@ impl Store {
 
     /// A segment for `kind` and a writer of `group`; evicts if need be. No lock may be held.
     pub(crate) fn take_segment(&self, kind: Kind, group: usize, now: Ms) -> Result<u32, PutError> {
-        self.enforce(group, now)?;
+        self.enforce(group, 0, now)?;
         let mut idle = 0;
         // An eviction may free next to nothing when nearly all was read lately.
         for round in 0..ROUNDS {
@@ -95,17 +97,17 @@ impl Store {
         self.segments.take(kind, self.reserve()).ok_or(PutError::Full)
     }
 
-    /// Brings a group that is above its ceiling below it.
-    pub(crate) fn enforce(&self, group: usize, now: Ms) -> Result<(), PutError> {
+    /// Brings a group that would be above its ceiling with so many more bytes below it.
+    pub(crate) fn enforce(&self, group: usize, coming: u64, now: Ms) -> Result<(), PutError> {
         if !self.shares.limited() || !self.options.evict {
             return Ok(());
         }
         let mut idle = 0;
         for round in 0..ROUNDS {
-            if !self.shares.over(group, 0) {
+            if !self.shares.over(group, coming) {
                 return Ok(());
             }
-            if !self.evict(round / PATIENCE, From::Only(group), now) {
+            if !self.evict(round / PATIENCE, From::Only(group, coming), now) {
                 idle += 1;
                 std::thread::yield_now();
             }
@@ -113,7 +115,7 @@ impl Store {
                 break;
             }
         }
-        if self.shares.over(group, 0) { Err(PutError::Full) } else { Ok(()) }
+        if self.shares.over(group, coming) { Err(PutError::Full) } else { Ok(()) }
     }
 
     /// May a record of so many bytes be stored in a group at all? Where nothing is evicted, its ceiling is strict.
@@ -131,10 +133,15 @@ impl Store {
     }
 
     /// Seals segments that lie open since long, because few entries are of their class: what is in them must get its turn.
+    /// One that holds little goes on being filled: sealed, it would take the room of a full one until its turn came.
     pub(crate) fn close_old(&self) {
         let now = self.segments.next_serial();
         let old = self.segments.count() as u64 / 4;
-        self.close(None, |segment, _| self.segments.serial(segment) + old < now);
+        let size = self.segments.size();
+        self.close(None, |segment, fill| {
+            let much = fill * 2 >= size || self.segments.alive(segment) >= size;
+            self.segments.serial(segment) + old < now && much
+        });
     }
 
     /// Seals open segments, of one group or all.
@@ -148,21 +155,23 @@ impl Store {
     /// Empties one segment of all entries but those read more than `pressure` times. False if there is none to empty.
     fn evict(&self, pressure: u32, from: From, now: Ms) -> bool {
         self.close_old();
-        let (From::Any(group) | From::Only(group)) = from;
+        let (From::Any(group) | From::Only(group, _)) = from;
         let victim = self.victim(from).or_else(|| {
             // A few large values can hold all of the memory by records in segments that are still open.
-            self.close(self.shares.limited().then_some(group), |_, _| true);
+            let worth = self.segments.size() / 8;
+            self.close(self.shares.limited().then_some(group), |s, _| self.segments.alive(s) >= worth);
             self.victim(from)
         });
         let victim = victim.or_else(|| {
-            if !self.shares.limited() || from == From::Only(group) {
-                return None;
-            }
-            self.close(None, |_, _| true);
+            self.close(matches!(from, From::Only(..)).then_some(group), |_, _| true);
             self.victim(from)
         });
         let Some(victim) = victim else { return false };
-        self.empty(victim.segment, victim.kind, Why::Evict(pressure), now);
+        let why = match from {
+            From::Any(_) => Why::Evict(pressure),
+            From::Only(_, coming) => Why::Trim(pressure, coming),
+        };
+        self.empty(victim.segment, victim.kind, why, now);
         if self.shares.limited() {
             self.queues.lock().left(victim);
         }
@@ -184,7 +193,7 @@ impl Store {
             return queues.take(self, &[usize::MAX; GROUPS], crowded);
         }
         match from {
-            From::Only(group) => queues.take(self, &only(group), crowded),
+            From::Only(group, _) => queues.take(self, &only(group), crowded),
             From::Any(group) => {
                 let spare: Spare = std::array::from_fn(|g| self.shares.spare(g, queues.leaving(self, g)));
                 queues.take(self, &spare, crowded).or_else(|| queues.take(self, &only(group), crowded))
@@ -209,8 +218,13 @@ impl Store {
         let word = record.word();
         match (why, self.options.policy, kind) {
             (Why::Compact, _, _) => Some((kind, word.0)),
+            (Why::Trim(_, coming), _, _)
+                if record.piece(0).is_some() && !self.shares.over(self.shares.of(record.ns()), coming) =>
+            {
+                Some((kind, word.0))
+            }
             (_, Policy::Fifo, _) => None,
-            (Why::Evict(pressure), _, _) if word.frequency() <= pressure => None,
+            (Why::Evict(pressure) | Why::Trim(pressure, _), _, _) if word.frequency() <= pressure => None,
             (_, Policy::S3Fifo, Kind::Main) => Some((Kind::Main, word.with_frequency(word.frequency() - 1))),
             (_, Policy::S3Fifo, _) => Some((Kind::Main, word.with_frequency(0))),
         }

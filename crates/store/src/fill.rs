@@ -317,7 +317,10 @@ impl<'s> Fill<'s> {
             return Err(PutError::TooLarge);
         }
         let group = store.shares.of(request.ns);
-        store.admit(group, (size + plan.middle.len() * store.segments.size()) as u64)?;
+        let bytes = (size + plan.middle.len() * store.segments.size()) as u64;
+        store.admit(group, bytes)?;
+        // A large value makes room below its group's ceiling before it is there: what goes is older.
+        store.enforce(group, if plan.middle.is_empty() { 0 } else { bytes }, request.now)?;
         let mut space = store.space(prior.queue, group, size, draft.bytes(), request.now)?;
         plan.head.extend(&plan.tail);
         draft.write(&store.segments, &mut space, request.now, &plan.head);
@@ -326,8 +329,8 @@ impl<'s> Fill<'s> {
         if result.is_err() {
             self.hand_over(&plan.middle, prior.queue, false);
         } else if !plan.middle.is_empty() {
-            // A large value may take its group far above its ceiling: others of it go. What cannot go now goes later.
-            let _ = store.enforce(group, request.now);
+            // Others may have done the same at once. What cannot go now goes later.
+            let _ = store.enforce(group, 0, request.now);
         }
         result
     }

@@ -41,10 +41,9 @@ impl Store {
             return looked;
         }
         let heat = self.segments.heat(segment);
-        let filled = heat.filled.load(Ordering::Relaxed) as usize;
         let live = heat.live.load(Ordering::Relaxed) as usize;
-        // Copying needs room that eviction needs too.
-        if live * 2 <= filled && self.segments.number(Kind::Free) >= 2 {
+        // Also one that was sealed nearly empty. Copying needs room that eviction needs too.
+        if live * 2 <= self.segments.size() && self.segments.number(Kind::Free) >= 2 {
             looked += live;
             self.compact(segment, kind, now);
         }
