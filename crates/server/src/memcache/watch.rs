@@ -197,16 +197,14 @@ impl Eyes {
 
 impl Watcher {
     fn send(&mut self, client: &Client, line: &[u8]) -> bool {
-        if self.skipped > 0 {
-            let told = format!("skipped={}\r\n", self.skipped);
-            if !client.push(told.as_bytes(), self.buffer) {
-                self.skipped += 1;
-                return false;
-            }
-            self.skipped = 0;
-        }
-        let sent = client.push(line, self.buffer);
-        self.skipped += u64::from(!sent);
+        let sent = if self.skipped == 0 {
+            client.push(line, self.buffer)
+        } else {
+            let mut told = format!("skipped={}\r\n", self.skipped).into_bytes();
+            told.extend_from_slice(line);
+            client.push(&told, self.buffer)
+        };
+        self.skipped = if sent { 0 } else { self.skipped + 1 };
         sent
     }
 }

@@ -46,8 +46,9 @@ use super::{
 };
 use crate::{clock::Ms, object::Client, settings::MemcachedSettings};
 
-/// What one worker keeps beside its counters. It writes, others read.
+/// What one worker keeps beside its counters. It writes, others read; on lines of memory of its own.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct WorkerStats {
     pub(crate) latency: Latency,
     eyes: Arc<Eyes>,
