@@ -1,7 +1,8 @@
 //! The drivers: listeners, connection loops, the request flow, origins, the access log.
 //!
 //! A request is followed in one direction: `worker` (listener) -> `http::conn` -> `http::flow` -> `http::fetch` ->
-//! `http::bring` -> `origin` -> `http::stow` -> `http::deliver` -> `access_log`.
+//! `http::bring` -> `origin` -> `http::stow` -> `http::deliver` -> `access_log`. An object command: `worker` ->
+//! `object::face` (door) -> `object::conn` (loop) -> `memcache` or `redis` (session) and back.
 
 pub mod access_log;
 pub mod clock;
