@@ -395,8 +395,11 @@ impl Model {
                 if is_same {
                     self.learn(at, value, result, None);
                 } else {
-                    let error = if now.is_some() { PutError::Exists } else { PutError::NotFound };
-                    assert!(result == Err(error) || result == Err(PutError::Full) && !self.evict);
+                    let wanted = if now.is_some() { PutError::Exists } else { PutError::NotFound };
+                    let gone = now.is_some() && self.check(at).is_none();
+                    let full = result == Err(PutError::Full) && !self.evict;
+                    let large = result == Err(PutError::TooLarge) && self.ceiling.is_some();
+                    assert!(result == Err(wanted) || gone && result.is_err() || full || large);
                 }
             }
             1 => {
