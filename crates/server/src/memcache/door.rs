@@ -3,7 +3,10 @@
 use std::{rc::Rc, sync::Arc};
 
 use super::{Face, Session};
-use crate::object::{self, Client, Clients, End, Limits, face::Event};
+use crate::{
+    clock::Ms,
+    object::{self, Client, Clients, End, Limits, face::Event},
+};
 
 impl object::Face for Face {
     type Session = Session;
@@ -17,6 +20,7 @@ impl object::Face for Face {
     }
 
     fn session(self: &Rc<Self>, client: Arc<Client>) -> Session {
+        self.stats.saw_connection(&client, client.since);
         Face::session(self, client)
     }
 
@@ -35,5 +39,15 @@ impl object::Face for Face {
             Event::Ended(End::Idle) => self.counters.idle_kicks.one(),
             Event::Ended(_) => {}
         }
+    }
+
+    fn left(&self, client: &Client, end: End, now: Ms) {
+        let reason = match end {
+            End::Closed => "normal",
+            End::Idle => "idle_timeout",
+            End::Stalled => "error",
+            End::Drained => "shutdown",
+        };
+        self.stats.saw_end(client, reason, now);
     }
 }

@@ -8,11 +8,14 @@ use super::{
     Clients, Limits, Peer, Session,
     conn::{self, End},
 };
-use crate::net::{
-    accept::Door,
-    conns::{Conns, Seat},
-    socket::Socket,
-    stream::Stream,
+use crate::{
+    clock::Ms,
+    net::{
+        accept::Door,
+        conns::{Conns, Seat},
+        socket::Socket,
+        stream::Stream,
+    },
 };
 
 /// A protocol's side of one worker.
@@ -33,6 +36,9 @@ pub(crate) trait Face: 'static {
 
     /// For its statistics.
     fn count(&self, event: Event);
+
+    /// A client is gone, for those who watch connections.
+    fn left(&self, _client: &super::Client, _end: End, _now: Ms) {}
 }
 
 /// What happens at a face's doors.
@@ -104,6 +110,7 @@ impl<F: Face> Doors<F> {
         spawn_local(async move {
             let end = doors.serve(stream, &seat, &leave).await;
             doors.face.count(Event::Ended(end));
+            doors.face.left(&leave.1, end, doors.conns.clock.now());
             drop((leave, seat));
         });
     }

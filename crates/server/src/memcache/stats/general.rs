@@ -122,7 +122,8 @@ pub(super) fn write(face: &Face, lines: &mut Lines<'_>, now: Ms) {
     sums.all(lines, &["bytes_read", "bytes_written"]);
     lines.stat("limit_maxbytes", &limit(face));
     lines.stat("accepting_conns", &1);
-    zeros(lines, &["listen_disabled_num", "time_in_listen_disabled_us"]);
+    sums.all(lines, &["listen_disabled_num"]);
+    zeros(lines, &["time_in_listen_disabled_us"]);
     lines.stat("threads", &(shared.counters.len() as u64));
     sums.all(lines, &["conn_yields"]);
     machinery(face, lines);
