@@ -10,7 +10,7 @@ use std::{
     pin::pin,
     rc::Rc,
     sync::{Arc, atomic::Ordering},
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, Waker},
 };
 
 use super::{COMMANDS, Client, HIGH_WATER, Limits, Sent, Session, Turn, WINDOW};
@@ -151,11 +151,12 @@ impl<S: Session> Conn<S> {
         if self.client.is_killed() {
             return Poll::Ready(Err(Ended::Closed));
         }
-        if self.client.has_mail() {
-            return Poll::Ready(Ok(Woken::Mail));
-        }
         let watch = self.socket.watch.clone();
-        watch.guard(cx, |cx| self.poll_read(cx))
+        match watch.guard(cx, |cx| self.poll_read(cx)) {
+            // Behind what the client has sent: a batch takes the mail with it.
+            Poll::Pending if self.client.has_mail() => Poll::Ready(Ok(Woken::Mail)),
+            polled => polled,
+        }
     }
 
     /// The server is stopping: takes what has come by now, how many bytes that are. What was received is still answered.
@@ -167,21 +168,16 @@ impl<S: Session> Conn<S> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Woken>> {
-        ready!(self.socket.stream.poll_read_ready(cx))?;
-        let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
-        let read = poll_read_vec(&mut self.socket.stream, cx, &mut desk.buf);
-        self.filled = desk.buf.len() == desk.buf.capacity();
-        match read {
-            Poll::Ready(Ok(0)) => Poll::Ready(Ok(Woken::Eof)),
-            Poll::Ready(Ok(n)) => Poll::Ready(Ok(Woken::Bytes(n))),
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending => {
-                if self.desk.as_ref().is_some_and(|desk| desk.buf.is_empty()) {
-                    self.rest();
-                }
-                Poll::Pending
-            }
+        let mut read = self.socket.stream.poll_read_ready(cx).map_ok(|()| 0);
+        if let Poll::Ready(Ok(_)) = read {
+            let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
+            read = poll_read_vec(&mut self.socket.stream, cx, &mut desk.buf);
+            self.filled = desk.buf.len() == desk.buf.capacity();
         }
+        if read.is_pending() && self.desk.as_ref().is_some_and(|desk| desk.buf.is_empty()) {
+            self.rest();
+        }
+        read.map_ok(|n| if n == 0 { Woken::Eof } else { Woken::Bytes(n) })
     }
 
     /// Gives the desk back when nothing is on it, else makes room for what is missing, up to [`WINDOW`].
