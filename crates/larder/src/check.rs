@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use larder_server::settings::Settings;
+use larder_server::settings::{Listen, Settings};
 
 use crate::{
     config::{self, Flags, value},
@@ -40,6 +40,22 @@ fn summary(settings: &Settings) {
     println!("good: {} of memory, threads: {}", value::show_size(settings.memory), settings.threads);
     for address in &settings.http.listen {
         println!("  listens on http://{address}");
+    }
+    for (face, listen) in [
+        ("memcached", settings.memcached.as_ref().map(|face| &face.listen)),
+        ("redis", settings.redis.as_ref().map(|face| &face.listen)),
+    ] {
+        for listen in listen.into_iter().flatten() {
+            match listen {
+                Listen::Tcp(address) => println!("  listens on {face}://{address}"),
+                Listen::Unix { path, mode } => {
+                    println!("  listens on {face}+unix:{} ({mode:o})", path.display())
+                }
+            }
+        }
+    }
+    for address in settings.memcached.iter().flat_map(|face| &face.udp) {
+        println!("  listens on memcached+udp://{address}");
     }
     for site in &settings.sites {
         let origin = &site.origin;

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -18,6 +18,12 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Serve a site from memory
     Serve(ServeArgs),
+    /// Keep objects for memcached's clients; takes memcached's own flags
+    #[command(disable_help_flag = true)]
+    Memcached(OwnFlags),
+    /// Keep objects for Redis's clients; takes redis-server's names of options
+    #[command(disable_help_flag = true)]
+    Redis(OwnFlags),
     /// Show it: a slow sample site with Larder before it
     Demo(DemoArgs),
     /// Take pages out of a running server
@@ -30,6 +36,13 @@ pub(crate) enum Command {
         /// Which
         page: DocsPage,
     },
+}
+
+/// Flags that another than clap reads.
+#[derive(Args, Debug)]
+pub(crate) struct OwnFlags {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _words: Vec<OsString>,
 }
 
 /// Pages of the documentation that are made from the code.
@@ -52,6 +65,10 @@ pub(crate) struct ServeArgs {
     http: Vec<String>,
     #[arg(long, value_name = "URL", help = flag_help("--origin"))]
     origin: Option<String>,
+    #[arg(long, value_name = "ADDR", help = flag_help("--memcached"))]
+    memcached: Vec<String>,
+    #[arg(long, value_name = "ADDR", help = flag_help("--redis"))]
+    redis: Vec<String>,
     #[arg(long, value_name = "SIZE", help = flag_help("--memory"))]
     memory: Option<String>,
     #[arg(long, value_name = "N", help = flag_help("--threads"))]
@@ -74,6 +91,8 @@ impl ServeArgs {
             origin: self.origin.clone(),
             access_log: self.access_log.clone(),
             access_log_format: self.access_log_format.clone(),
+            memcached: self.memcached.clone(),
+            redis: self.redis.clone(),
         }
     }
 }

@@ -69,6 +69,8 @@ fn heading(section: Section) -> &'static str {
         Section::Http => "`[http]`",
         Section::AccessLog => "`access_log` of `[http]`",
         Section::Limits => "`[http.limits]`",
+        Section::Memcached => "`[memcached]`",
+        Section::Redis => "`[redis]`",
         Section::Site => "`[[site]]`",
         Section::Origin => "`origin` of a site",
         Section::Purge => "`purge` of a site",
@@ -85,6 +87,16 @@ fn about(section: Section) -> &'static str {
         Section::AccessLog => {
             "`access_log = \"access.log\"`, or `access_log = { path = \"access.log\", format = \"json\" }`. Lines are written \
              off the hot path; when the disk cannot keep up they are dropped and counted, and no request waits for it."
+        }
+        Section::Memcached => {
+            "Objects over memcached's protocols (text, meta, binary), in the same memory as the pages; \
+             [memcached.md](memcached.md) says what differs from memcached. `larder serve --memcached 127.0.0.1:11211` needs no \
+             file; `larder memcached` takes memcached's own flags instead."
+        }
+        Section::Redis => {
+            "Objects over Redis's protocol (RESP2, RESP3), in the same memory as the pages; [redis.md](redis.md) says which \
+             commands there are. `larder serve --redis 127.0.0.1:6379` needs no file; `larder redis` takes redis-server's names \
+             of options instead."
         }
         Section::Limits => "Every limit has a status of its own, and is counted.",
         Section::Site => {

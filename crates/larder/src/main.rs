@@ -6,11 +6,16 @@ mod config;
 mod demo;
 mod docs;
 mod exit;
+mod memcached;
 mod purge;
+mod redis;
 mod serve;
 mod signals;
 
-use std::process::ExitCode;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::Parser;
 
@@ -19,11 +24,24 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Whoever starts `memcached` means memcached's flags.
+    let name = std::env::args_os().next().map(PathBuf::from);
+    if name.as_deref().and_then(Path::file_name).is_some_and(|name| name == "memcached") {
+        return memcached::run(&own_flags(1));
+    }
     match cli::Cli::parse().command {
         cli::Command::Serve(args) => serve::run(&args.flags()),
         cli::Command::Demo(args) => demo::run(&args),
         cli::Command::Purge(args) => purge::run(&args),
         cli::Command::Check(args) => check::run(&args.flags()),
+        cli::Command::Memcached(_) => memcached::run(&own_flags(2)),
+        cli::Command::Redis(_) => redis::run(&own_flags(2)),
         cli::Command::Docs { page } => docs::run(page),
     }
+}
+
+/// The words behind the first `skip` of the command line, for those who read flags of their own. What is not UTF-8 keeps no
+/// meaning: no flag takes it but as a path, which will not be found.
+fn own_flags(skip: usize) -> Vec<String> {
+    std::env::args_os().skip(skip).map(|word| word.to_string_lossy().into_owned()).collect()
 }

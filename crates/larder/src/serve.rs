@@ -1,8 +1,12 @@
 //! `larder serve`: the server, from start to stop.
 
-use std::process::ExitCode;
+use std::{net::SocketAddr, process::ExitCode};
 
-use larder_server::{Server, settings::Settings};
+use anyhow::Context as _;
+use larder_server::{
+    Address, Server,
+    settings::{Listen, Settings},
+};
 
 use crate::{
     check,
@@ -14,17 +18,31 @@ use crate::{
 /// Reads the configuration, serves until told to stop.
 pub(crate) fn run(flags: &Flags) -> ExitCode {
     let Some(settings) = settings(flags, "nothing started") else { return ExitCode::from(exit::USAGE) };
+    run_settings(settings, || self::settings(flags, "the configuration in use stays as it was"))
+}
+
+/// Serves until told to stop. `again` is what SIGHUP asks: the settings as they should be now; None: they are wrong, and
+/// that has been said.
+pub(crate) fn run_settings(settings: Settings, again: impl FnMut() -> Option<Settings>) -> ExitCode {
     raise_descriptors(&settings);
-    let (mut signals, mut server) = match start(settings) {
-        Ok(started) => started,
-        Err(message) => {
-            eprintln!("larder: {message}");
-            return ExitCode::from(exit::NOTHING);
+    match start(settings) {
+        Ok((signals, server)) => until_stopped(signals, server, again),
+        Err(error) => {
+            eprintln!("larder: {error}");
+            ExitCode::from(exit::NOTHING)
         }
-    };
+    }
+}
+
+/// Does what signals ask for until one says stop.
+pub(crate) fn until_stopped(
+    mut signals: Signals,
+    mut server: Server,
+    mut again: impl FnMut() -> Option<Settings>,
+) -> ExitCode {
     loop {
         match signals.wait() {
-            Asked::Reload => reload(&mut server, flags),
+            Asked::Reload => reload(&mut server, &mut again),
             Asked::Counters => print_counters(&server),
             Asked::Stop => break,
         }
@@ -51,37 +69,74 @@ fn settings(flags: &Flags, otherwise: &str) -> Option<Settings> {
 }
 
 /// Starts a server and says where it listens.
-pub(crate) fn start(settings: Settings) -> Result<(Signals, Server), String> {
-    let signals = Signals::install().map_err(|error| format!("cannot wait for signals: {error}"))?;
-    let exposed = exposed(&settings);
-    let server = Server::start(settings).map_err(|error| error.to_string())?;
-    for address in server.local_addrs() {
-        eprintln!("larder: listening on http://{address}");
+pub(crate) fn start(settings: Settings) -> anyhow::Result<(Signals, Server)> {
+    let signals = Signals::install().context("cannot wait for signals")?;
+    let doubts = exposed(&settings);
+    let server = Server::start(settings)?;
+    for (face, address) in server.listening() {
+        match address {
+            Address::Tcp(address) => eprintln!("larder: listening on {face}://{address}"),
+            Address::Udp(address) => eprintln!("larder: listening on {face}+udp://{address}"),
+            Address::Unix(path) => eprintln!("larder: listening on {face}+unix:{}", path.display()),
+        }
     }
-    if let Some(doubt) = exposed {
+    for doubt in doubts {
         eprintln!("larder: warning: {doubt}");
     }
     Ok((signals, server))
 }
 
 /// What to say when machines other than this one can reach the server.
-fn exposed(settings: &Settings) -> Option<String> {
-    let address = settings.http.listen.iter().find(|address| !address.ip().is_loopback())?;
-    let open = settings.sites.iter().find(|site| site.purge.token.is_none() && !site.purge.from.is_empty());
-    let purge = match open {
-        Some(site) => format!(
-            "; the site \"{}\" lets every program at its `purge.from` addresses purge, without a token",
-            site.name
-        ),
-        None => String::new(),
-    };
-    Some(format!("{address} can be reached from other machines{purge}"))
+fn exposed(settings: &Settings) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if let Some(address) = settings.http.listen.iter().find(|address| !address.ip().is_loopback()) {
+        let open =
+            settings.sites.iter().find(|site| site.purge.token.is_none() && !site.purge.from.is_empty());
+        let purge = match open {
+            Some(site) => format!(
+                "; the site \"{}\" lets every program at its `purge.from` addresses purge, without a token",
+                site.name
+            ),
+            None => String::new(),
+        };
+        doubts.push(format!("{address} can be reached from other machines{purge}"));
+    }
+    if let Some(face) = &settings.memcached {
+        let open = face.auth.is_none() && face.sasl.is_none();
+        if let Some(address) = reachable(&face.listen).filter(|_| open) {
+            doubts.push(format!(
+                "{address} can be reached from other machines, and lets every one of them read, write and flush"
+            ));
+        }
+        if let Some(address) = face.udp.iter().find(|address| !address.ip().is_loopback()) {
+            doubts.push(format!(
+                "UDP {address} can be reached from other machines: who forges a sender has answers sent to others"
+            ));
+        }
+    }
+    if let Some(face) = &settings.redis
+        && let Some(address) = reachable(&face.listen).filter(|_| face.password.is_none())
+    {
+        doubts.push(if face.protected {
+            format!("{address}: other machines are refused until there is a password (protected mode)")
+        } else {
+            format!("{address} can be reached from other machines, and asks for no password")
+        });
+    }
+    doubts
+}
+
+fn reachable(listen: &[Listen]) -> Option<SocketAddr> {
+    listen.iter().find_map(|listen| match listen {
+        Listen::Tcp(address) if !address.ip().is_loopback() => Some(*address),
+        _ => None,
+    })
 }
 
 /// Takes the configuration anew. What is wrong is printed, and the old one stays in use.
-fn reload(server: &mut Server, flags: &Flags) {
+fn reload(server: &mut Server, again: &mut impl FnMut() -> Option<Settings>) {
     server.reopen_logs();
-    let Some(settings) = settings(flags, "the configuration in use stays as it was") else { return };
+    let Some(settings) = again() else { return };
     match server.reload(settings) {
         Ok(()) => eprintln!("larder: configuration reloaded"),
         Err(error) => eprintln!("larder: not reloaded: {error}"),
@@ -116,10 +171,13 @@ pub(crate) fn raise_descriptors(settings: &Settings) {
         Ok(()) => now.maximum,
         Err(_) => now.current,
     };
-    let wanted = settings.http.limits.connections as u64;
+    let http = if settings.http.listen.is_empty() { 0 } else { settings.http.limits.connections };
+    let memcached = settings.memcached.as_ref().map_or(0, |face| face.connections);
+    let redis = settings.redis.as_ref().map_or(0, |face| face.connections);
+    let wanted = (http + memcached + redis) as u64;
     if let Some(allowed) = allowed.filter(|allowed| *allowed < wanted) {
         eprintln!(
-            "larder: warning: {allowed} descriptors are allowed, limits.connections is {wanted}: raise `ulimit -n`"
+            "larder: warning: {allowed} descriptors are allowed, and there may be {wanted} connections: raise `ulimit -n`"
         );
     }
 }

@@ -12,12 +12,13 @@ use std::{
 use larder_server::settings::{
     AccessLogSettings, CacheAction, CookiePattern, Glob, HostPattern, HttpSettings, Limits, LogFormat,
     MAX_RULES, Matcher, Net, OriginScheme, OriginSettings, Pattern, PurgeSettings, RefreshPattern, Rule,
-    RuleAction, RulePolicy, Secret, Settings, Share, Site, StatusTtl,
+    RuleAction, RulePolicy, Secret, Settings, Site, StatusTtl,
 };
 
 use super::{
     TOKEN_BYTES, bounded,
     item::default_items,
+    objects,
     options::Section,
     presets,
     problem::{Place, Problem, Report},
@@ -30,27 +31,39 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
     let before = report.errors.len();
     let http_values = root.table("http");
     let memory = root.get("memory")?;
+    let memcached = objects::memcached(root, directory, report);
+    let redis = objects::redis(root, directory, report);
+    // With objects alone HTTP is not spoken; whoever writes something about it means it.
+    let only_objects = (memcached.is_some() || redis.is_some())
+        && !root.is_set("http")
+        && !root.is_set("site")
+        && !root.is_written("site");
     let mut sites = Vec::new();
     for values in root.tables("site") {
         if let Some(site) = site(values, memory, directory, report) {
             sites.push(Arc::new(site));
         }
     }
-    if root.tables("site").is_empty() && before == 0 {
+    if root.tables("site").is_empty() && !only_objects && before == 0 {
         let fix = "give --origin http://host:port, or a [[site]] with an origin in the configuration file";
         report.error(Problem::new(Place::Whole, "there is no origin to get pages from").fix(fix));
     }
     duplicate_hosts(root.tables("site"), report);
+    let mut http = http(&http_values)?;
+    if only_objects {
+        http.listen.clear();
+    }
     let settings = Settings {
         memory,
         threads: root.get("threads").unwrap_or_else(processors),
-        http: http(&http_values)?,
+        http,
         sites,
         access_log: access_log(&http_values, directory),
-        pages: Share::default(),
-        memcached: None,
-        redis: None,
+        pages: objects::share(&http_values, report),
+        memcached,
+        redis,
     };
+    objects::look_at_shares(&settings, report);
     doubts(root, &settings, report);
     (report.errors.len() == before).then_some(settings)
 }
@@ -100,7 +113,7 @@ fn access_log(http: &Values, directory: &Path) -> Option<AccessLogSettings> {
 }
 
 /// A path: of a flag as it is, of the file relative to its directory, `-` as it is.
-fn file(values: &Values, name: &str, directory: &Path) -> Option<PathBuf> {
+pub(super) fn file(values: &Values, name: &str, directory: &Path) -> Option<PathBuf> {
     let (path, place) = values.items::<PathBuf>(name)?.into_iter().next()?;
     let of_the_file = matches!(place, Place::File(_)) && path.as_os_str() != "-";
     Some(if of_the_file { directory.join(path) } else { path })

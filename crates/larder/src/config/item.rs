@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use larder_server::settings::{CookiePattern, Glob, HostPattern, Net, Pattern, StatusTtl};
+use larder_server::settings::{CookiePattern, Glob, HostPattern, Listen, Net, Pattern, StatusTtl};
 use regex::Regex;
 
 use super::{
@@ -18,6 +18,7 @@ pub(crate) enum Item {
     Number(u64),
     Text(String),
     Address(std::net::SocketAddr),
+    Listen(Listen),
     Net(Net),
     Host(HostPattern),
     Glob(Glob),
@@ -48,11 +49,14 @@ from_item! {
     bool: Item::Bool(on) => *on,
     u64: Item::Number(number) => *number,
     u32: Item::Number(number) => u32::try_from(*number).unwrap_or(u32::MAX),
+    u8: Item::Number(number) => u8::try_from(*number).unwrap_or(u8::MAX),
+    i32: Item::Number(number) => i32::try_from(*number).unwrap_or(i32::MAX),
     usize: Item::Number(number) => usize::try_from(*number).unwrap_or(usize::MAX),
     Duration: Item::Number(ms) => Duration::from_millis(*ms),
     String: Item::Text(text) => text.clone(),
     PathBuf: Item::Text(text) => PathBuf::from(text),
     std::net::SocketAddr: Item::Address(address) => *address,
+    Listen: Item::Listen(listen) => listen.clone(),
     Net: Item::Net(net) => *net,
     HostPattern: Item::Host(host) => host.clone(),
     Glob: Item::Glob(glob) => glob.clone(),
@@ -96,6 +100,15 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
             None => expected(kind),
         }),
         Kind::Address => value::address(text).map(Item::Address),
+        Kind::Listen => value::listen(text).map(Item::Listen),
+        Kind::Mode => match u32::from_str_radix(text, 8) {
+            Ok(mode) if mode <= 0o777 => Ok(Item::Number(u64::from(mode))),
+            _ => Err(expected(kind)),
+        },
+        Kind::Char => match text.as_bytes() {
+            [byte] if byte.is_ascii_graphic() => Ok(Item::Number(u64::from(*byte))),
+            _ => Err(expected(kind)),
+        },
         Kind::Net => Net::parse(text).map(Item::Net).ok_or_else(|| expected(kind)),
         Kind::Host => HostPattern::parse(text).map(Item::Host).ok_or_else(|| expected(kind)),
         Kind::Glob => Ok(Item::Glob(Glob::new(text))),
@@ -138,6 +151,9 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::File => "a path".to_owned(),
         Kind::Choice(words) => format!("one of \"{}\"", words.join("\", \"")),
         Kind::Address => "an address and port such as \"127.0.0.1:8080\"".to_owned(),
+        Kind::Listen => "an address and port such as \"127.0.0.1:11211\", or \"unix:\" and a path".to_owned(),
+        Kind::Mode => "permissions in octal such as \"700\"".to_owned(),
+        Kind::Char => "one visible ASCII character".to_owned(),
         Kind::Net => "an address or network such as \"127.0.0.1\" or \"10.0.0.0/8\"".to_owned(),
         Kind::Host => "a host such as \"example.org\" or \"*.example.org\"".to_owned(),
         Kind::Glob => "a pattern such as \"/api/*\"".to_owned(),

@@ -10,10 +10,12 @@ use larder_server::settings::Settings;
 pub(crate) mod bounded;
 mod build;
 pub(crate) mod item;
+pub(crate) mod objects;
 pub(crate) mod options;
 pub(crate) mod presets;
 pub(crate) mod problem;
 pub(crate) mod reader;
+pub(crate) mod users;
 pub(crate) mod value;
 
 use options::Section;
@@ -39,6 +41,8 @@ pub(crate) struct Flags {
     pub(crate) origin: Option<String>,
     pub(crate) access_log: Option<String>,
     pub(crate) access_log_format: Option<String>,
+    pub(crate) memcached: Vec<String>,
+    pub(crate) redis: Vec<String>,
 }
 
 /// A configuration that was looked at.
@@ -86,7 +90,16 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
     if flags.threads.is_some() {
         root.set_from_flag("threads", "--threads", &one(&flags.threads), report);
     }
-    if let Some(http) = root.table_mut("http") {
+    for (table, flag, addresses) in
+        [("memcached", "--memcached", &flags.memcached), ("redis", "--redis", &flags.redis)]
+    {
+        let table = (!addresses.is_empty()).then(|| root.table_mut(table)).flatten();
+        if let Some(table) = table {
+            table.set_from_flag("listen", flag, addresses, report);
+        }
+    }
+    let of_http = !flags.http.is_empty() || flags.access_log.is_some() || flags.access_log_format.is_some();
+    if let Some(http) = of_http.then(|| root.table_mut("http")).flatten() {
         if !flags.http.is_empty() {
             http.set_from_flag("listen", "--http", &flags.http, report);
         }

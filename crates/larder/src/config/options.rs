@@ -3,6 +3,14 @@
 //! To add an option: a line here, a field in `larder_server::settings`, a line in `build.rs`. Then
 //! `LARDER_BLESS=1 cargo test -p larder` writes the new docs/configuration.md.
 
+mod http;
+mod objects;
+mod site;
+
+use http::{ACCESS_LOG, HTTP, LIMITS};
+use objects::{MEMCACHED, REDIS};
+use site::{ORIGIN, POLICY, PRESET, PURGE, REFRESH, RULE, SITE};
+
 /// A table of the configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
@@ -14,6 +22,10 @@ pub(crate) enum Section {
     Limits,
     /// `[http.access_log]`
     AccessLog,
+    /// `[memcached]`
+    Memcached,
+    /// `[redis]`
+    Redis,
     /// `[[site]]`
     Site,
     /// `[site.origin]`
@@ -30,7 +42,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// Those a user writes, in the order of the documentation.
-    pub(crate) const DOCUMENTED: [Section; 9] = [
+    pub(crate) const DOCUMENTED: [Section; 11] = [
         Section::Root,
         Section::Http,
         Section::AccessLog,
@@ -40,6 +52,8 @@ impl Section {
         Section::Purge,
         Section::Rule,
         Section::Refresh,
+        Section::Memcached,
+        Section::Redis,
     ];
 
     /// As its user writes it.
@@ -49,6 +63,8 @@ impl Section {
             Section::Http => "[http]",
             Section::Limits => "[http.limits]",
             Section::AccessLog => "[http] access_log",
+            Section::Memcached => "[memcached]",
+            Section::Redis => "[redis]",
             Section::Site => "[[site]]",
             Section::Origin => "[[site]] origin",
             Section::Purge => "[[site]] purge",
@@ -65,6 +81,8 @@ impl Section {
             Section::Http => (HTTP, &[]),
             Section::Limits => (LIMITS, &[]),
             Section::AccessLog => (ACCESS_LOG, &[]),
+            Section::Memcached => (MEMCACHED, &[]),
+            Section::Redis => (REDIS, &[]),
             Section::Site => (SITE, POLICY),
             Section::Origin => (ORIGIN, &[]),
             Section::Purge => (PURGE, &[]),
@@ -100,6 +118,12 @@ pub(crate) enum Kind {
     Choice(&'static [&'static str]),
     /// An address and port.
     Address,
+    /// An address and port, or `unix:` and a path.
+    Listen,
+    /// Permissions of a file, in octal.
+    Mode,
+    /// One visible ASCII character.
+    Char,
     /// An address or network.
     Net,
     /// A host name, or `*.` and a domain.
@@ -157,7 +181,19 @@ const fn required(name: &'static str, kind: Kind, help: &'static str) -> Opt {
     Opt { name, kind, list: false, default: "", required: true, help }
 }
 
+/// The part of the memory that a kind of content has for itself.
+const fn floor(help: &'static str) -> Opt {
+    opt("floor", Kind::Size(0, 64 * TIB), "", help)
+}
+
+/// The part of the memory that a kind of content gets at the most.
+const fn ceiling(help: &'static str) -> Opt {
+    opt("ceiling", Kind::Size(MIB, 64 * TIB), "", help)
+}
+
+const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 const SECOND: u64 = 1_000;
 const DAY: u64 = 86_400 * SECOND;
@@ -172,293 +208,29 @@ const ROOT: &[Opt] = &[
     ),
     opt("threads", Kind::Count(1, 1024), "", "Worker threads. Default: one per processor."),
     opt("http", Kind::Table(Section::Http, None), "", "Listeners, and what holds for all sites."),
+    opt(
+        "memcached",
+        Kind::Table(Section::Memcached, None),
+        "",
+        "Objects for memcached's clients, in the same memory. Not there: no such listener.",
+    ),
+    opt(
+        "redis",
+        Kind::Table(Section::Redis, None),
+        "",
+        "Objects for Redis's clients, in the same memory. Not there: no such listener.",
+    ),
     opt("site", Kind::Tables(Section::Site), "", "One site behind this cache; any number of them."),
 ];
 
-const HTTP: &[Opt] = &[
-    list("listen", Kind::Address, "127.0.0.1:8080", "Addresses to serve HTTP on. Port 0 takes a free one."),
-    opt(
-        "access_log",
-        Kind::Table(Section::AccessLog, Some("path")),
-        "",
-        "Where every request is logged: a path, or `-` for standard output.",
-    ),
-    opt("limits", Kind::Table(Section::Limits, None), "", "What protects the server from its clients."),
-    opt("x_cache", Kind::Bool, "true", "Send `X-Cache` and `X-Cache-Lookup`."),
-    opt("cache_status", Kind::Bool, "true", "Send `Cache-Status` (RFC 9211)."),
-    opt("announce", Kind::HeaderLine, "", "A header line added to every answer that comes from memory."),
-    opt("via", Kind::Text, "larder", "The name in `Via` (RFC 9110); empty: no `Via` is sent."),
-    list(
-        "trusted_proxies",
-        Kind::Net,
-        "",
-        "Proxies before this one whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host` are believed; `Forwarded` is passed on. From everyone else these fields are dropped.",
-    ),
-    opt(
-        "sndbuf",
-        Kind::Size(0, 64 * MIB),
-        "256KiB",
-        "Send buffer of a client connection in the kernel; 0 leaves it to the system.",
-    ),
-];
-
-const ACCESS_LOG: &[Opt] = &[
-    required("path", Kind::File, "A file, or `-` for standard output. Reopened on SIGHUP."),
-    opt("format", Kind::Choice(&["squid", "combined", "json"]), "squid", "How a line looks."),
-];
-
-const LIMITS: &[Opt] = &[
-    opt("head_bytes", Kind::Size(1 << 10, MIB), "64KiB", "A request head; more is refused with 431."),
-    opt("request_line", Kind::Size(256, MIB), "16KiB", "A request line; more is refused with 414."),
-    opt("fields", Kind::Count(10, 256), "100", "Header fields in a request; more are refused with 431."),
-    opt(
-        "connections",
-        Kind::Count(1, 1_000_000),
-        "10000",
-        "Client connections at once, WebSockets among them; the next one gets 503 and is closed.",
-    ),
-    opt("request_body", Kind::Size(0, TIB), "1GiB", "A request body; more is refused with 413."),
-    opt("header_timeout", Kind::Time(100, DAY), "10s", "For a whole request head to arrive, then 408."),
-    opt(
-        "idle_timeout",
-        Kind::Time(100, DAY),
-        "60s",
-        "Between two requests of a connection, then it is closed.",
-    ),
-    opt("body_timeout", Kind::Time(100, DAY), "30s", "Without progress in a request body, then 408."),
-    opt(
-        "send_timeout",
-        Kind::Time(100, DAY),
-        "60s",
-        "In this time a client must take at least 16 KiB of its answer, or all that is left; else the connection is dropped.",
-    ),
-    opt(
-        "pipeline",
-        Kind::Count(1, 1024),
-        "64",
-        "Answers to pipelined requests that are collected before they are sent.",
-    ),
-    opt(
-        "drain",
-        Kind::Time(0, DAY),
-        "30s",
-        "For requests under way to finish when the server is told to stop.",
-    ),
-];
-
-const SITE: &[Opt] = &[
-    list(
-        "hosts",
-        Kind::Host,
-        "",
-        "Hosts of this site, `*.example.org` for all below a domain. None: every host no other site has.",
-    ),
-    Opt {
-        name: "origin",
-        kind: Kind::Table(Section::Origin, Some("url")),
-        list: false,
-        default: "",
-        required: true,
-        help: "Where the pages come from: `http://host:port`.",
-    },
-    opt(
-        "preset",
-        Kind::Choice(super::presets::NAMES),
-        "",
-        "Settings known to suit a kind of site; see Presets.",
-    ),
-    opt("purge", Kind::Table(Section::Purge, None), "", "Who may purge. Default: nobody."),
-    opt("rule", Kind::Tables(Section::Rule), "", "What holds for some of the requests; see Rules."),
-];
-
-const ORIGIN: &[Opt] = &[
-    required("url", Kind::Origin, "`http://host:port`."),
-    opt("host_header", Kind::Text, "", "`Host` sent to the origin. Default: what the client sent."),
-    opt("connect_timeout", Kind::Time(1, DAY), "3s", "For a connection, then 504."),
-    opt(
-        "first_byte_timeout",
-        Kind::Time(1, DAY),
-        "60s",
-        "From the request to the head of its answer, then 504.",
-    ),
-    opt(
-        "between_bytes_timeout",
-        Kind::Time(1, DAY),
-        "30s",
-        "Between two pieces of a body; then it counts as cut off.",
-    ),
-    opt("total_timeout", Kind::Time(1, DAY), "1h", "For a whole answer; then it counts as cut off."),
-    opt(
-        "max_connections",
-        Kind::Count(1, 100_000),
-        "128",
-        "Connections at once, per thread; WebSockets do not count.",
-    ),
-    opt(
-        "max_waiting",
-        Kind::Count(0, 1_000_000),
-        "1024",
-        "Requests waiting for a connection, per thread; the next one gets 503.",
-    ),
-    opt("idle_connections", Kind::Count(0, 100_000), "32", "Idle connections kept, per thread."),
-    opt("idle_timeout", Kind::Time(0, DAY), "30s", "How long an idle connection is kept."),
-];
-
-const PURGE: &[Opt] = &[
-    list("from", Kind::Net, "", "Addresses and networks that may purge without a token."),
-    opt(
-        "token_file",
-        Kind::File,
-        "",
-        "A file with a token; who sends `Authorization: Bearer TOKEN` may purge.",
-    ),
-];
-
-const RULE: &[Opt] = &[
-    list("path", Kind::Glob, "", "Applies to these paths (query not included): `/api/*`."),
-    opt(
-        "path_regex",
-        Kind::Regex,
-        "",
-        "Applies to paths in which this is found; `^` and `$` bind it to the ends.",
-    ),
-    list("method", Kind::Token, "", "Applies to these methods."),
-    opt("cookie", Kind::Cookie, "", "Applies when a cookie of this name (or `name=value`) is sent."),
-    opt(
-        "header",
-        Kind::HeaderMatch,
-        "",
-        "Applies when such a header is sent: `Name: value`, the value a glob.",
-    ),
-];
-
-/// What becomes of requests: in a site for all of them, in a rule for those it applies to.
-const POLICY: &[Opt] = &[
-    opt("pass", Kind::Bool, "false", "Straight to the origin: nothing is looked up, nothing is kept."),
-    opt(
-        "cache",
-        Kind::Bool,
-        "false",
-        "Keep the answer although it says `no-store`, `private` or `no-cache`. For content that is surely the same for everyone.",
-    ),
-    opt("ttl", Kind::Time(0, YEAR), "", "Fresh for this long, whatever the answer says of it."),
-    list(
-        "error_ttl",
-        Kind::StatusTtl,
-        "",
-        "How long errors are fresh that do not say so themselves: `\"10s\"` for all from 400 on, or by status: `[\"404 1m\", \"5xx 2s\"]`. The first that fits counts.",
-    ),
-    opt(
-        "grace",
-        Kind::Time(0, YEAR),
-        "",
-        "A page this long past its time is still served at once, while it is fetched anew (stale-while-revalidate), unless the page says otherwise.",
-    ),
-    opt(
-        "keep",
-        Kind::Time(0, YEAR),
-        "",
-        "A page this long past its time is served when the origin answers with an error (stale-if-error), unless the page says otherwise.",
-    ),
-    opt(
-        "disconnected",
-        Kind::Time(0, YEAR),
-        "1d",
-        "A page this long past its time is served when the origin cannot be reached at all, unless the page forbids it.",
-    ),
-    opt(
-        "stale_against_origin",
-        Kind::Bool,
-        "false",
-        "The three above count although the page says `must-revalidate`, `proxy-revalidate` or `s-maxage` (never against `no-cache`).",
-    ),
-    opt(
-        "refresh",
-        Kind::Table(Section::Refresh, None),
-        "",
-        "How long a page is fresh that does not say so itself.",
-    ),
-    list(
-        "bypass_cookies",
-        Kind::Cookie,
-        "",
-        "A request with one of these cookies is passed: it is not anonymous.",
-    ),
-    list(
-        "ignore_cookies",
-        Kind::Glob,
-        "",
-        "Cookies treated as if they were not there, also for the origin; requests that are passed keep them. `*`: all that `bypass_cookies` and `vary_cookies` do not name.",
-    ),
-    list(
-        "vary_cookies",
-        Kind::Token,
-        "",
-        "Where a page varies on `Cookie`: the names of the only cookies that make a difference. Not set: all do; `[]`: none does.",
-    ),
-    list("drop_query", Kind::Parameter, "", "Query parameters taken out of the request: `utm_*`."),
-    opt(
-        "sort_query",
-        Kind::Bool,
-        "false",
-        "Sort the query parameters, so that their order makes no second copy.",
-    ),
-    opt(
-        "max_object",
-        Kind::Size(1, TIB),
-        "1GiB",
-        "Larger bodies are delivered and not kept. Never more than a quarter of `memory`.",
-    ),
-    opt(
-        "strip_s_maxage",
-        Kind::Bool,
-        "false",
-        "Take `s-maxage` out of answers: it was for this cache, not for those behind it.",
-    ),
-    opt(
-        "allow_set_cookie",
-        Kind::Bool,
-        "false",
-        "Keep answers that carry `Set-Cookie`, and the cookie with them. For cookies that are the same for everyone.",
-    ),
-    opt(
-        "allow_authorization",
-        Kind::Bool,
-        "false",
-        "Keep answers to requests with `Authorization` that are not marked for it. For content that is the same for everyone who may see it.",
-    ),
-    opt(
-        "client_cache_control",
-        Kind::Bool,
-        "true",
-        "Obey `Cache-Control` and `Pragma` of requests (RFC 9111). `false`: a visitor's reload does not reach the origin.",
-    ),
-    list(
-        "targets",
-        Kind::Token,
-        "CDN-Cache-Control",
-        "Header fields in which the origin speaks to this cache only, before `Cache-Control`, the first that is there counts (RFC 9213).",
-    ),
-    opt("surrogate_control", Kind::Bool, "true", "Obey `Surrogate-Control`, and keep it from the client."),
-];
-
-const REFRESH: &[Opt] = &[
-    opt("min", Kind::Time(0, YEAR), "0s", "At least this long."),
-    opt("percent", Kind::Count(0, 100), "10", "Of the time since `Last-Modified`."),
-    opt("max", Kind::Time(0, YEAR), "1d", "At most this long."),
-];
-
-const PRESET: &[Opt] = &[
-    required("about", Kind::Text, "One line."),
-    opt("rule", Kind::Tables(Section::Rule), "", "Rules, after those of the site."),
-];
-
 /// The table in which `--memory` and its like are described.
-pub(crate) const FLAGS: [(&str, Section, &str); 5] = [
+pub(crate) const FLAGS: [(&str, Section, &str); 7] = [
     ("--memory", Section::Root, "memory"),
     ("--threads", Section::Root, "threads"),
     ("--http", Section::Http, "listen"),
     ("--origin", Section::Site, "origin"),
+    ("--memcached", Section::Memcached, "listen"),
+    ("--redis", Section::Redis, "listen"),
     ("--access-log", Section::Http, "access_log"),
 ];
 

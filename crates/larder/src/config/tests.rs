@@ -7,6 +7,8 @@ use larder_server::settings::{
 
 use super::*;
 
+mod objects;
+
 fn of(text: &str) -> Loaded {
     parse(Some(Path::new("l.toml")), text, &Flags::default())
 }
@@ -274,8 +276,8 @@ const WRONG: &[(&str, &[&str])] = &[
         &["l.toml: error: the origin of the site \"default\" is this server itself"],
     ),
     (
-        "memory = \"1GiB\"\n[memcached]\nlisten = [\"127.0.0.1:11211\"]\n[[site]]\norigin = \"http://a\"\n",
-        &["l.toml:2:2: error: unknown key `memcached` in the top level"],
+        "memory = \"1GiB\"\n[memcache]\nlisten = [\"127.0.0.1:11211\"]\n[[site]]\norigin = \"http://a\"\n",
+        &["l.toml:2:2: error: unknown key `memcache` in the top level"],
     ),
     ("memory = \n", &["l.toml:1:10: error: not TOML: string values must be quoted, expected literal string"]),
     ("memory = \"1GiB\"\n", &["l.toml: error: there is no origin to get pages from"]),

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use larder_server::settings::{Glob, StatusTtl};
+use larder_server::settings::{Glob, Listen, StatusTtl};
 
 /// What a text should have been, for "expected ...".
 pub(crate) type Expected = String;
@@ -96,6 +96,21 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, Expected> {
         "localhost" => Ok(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), port)),
         "" | "*" => Ok(SocketAddr::new(IpAddr::from([0, 0, 0, 0]), port)),
         _ => Err(expected()),
+    }
+}
+
+/// Permissions of a socket in the file system before its own option is looked at: its owner's alone.
+pub(crate) const SOCKET_MODE: u32 = 0o700;
+
+/// Where a face listens: an address as above, or `unix:` and a path.
+pub(crate) fn listen(text: &str) -> Result<Listen, Expected> {
+    let expected = || "an address and port such as \"127.0.0.1:11211\", or \"unix:\" and a path".to_owned();
+    match text.strip_prefix("unix:") {
+        // What the kernel takes: sun_path is 108 bytes long, the terminating zero included.
+        Some(path) if path.len() > 107 => Err("a path of at most 107 bytes behind \"unix:\"".to_owned()),
+        Some(path) if path.is_empty() || path.contains('\0') => Err(expected()),
+        Some(path) => Ok(Listen::Unix { path: path.into(), mode: SOCKET_MODE }),
+        None => address(text).map(Listen::Tcp).map_err(|_| expected()),
     }
 }
 
@@ -271,6 +286,17 @@ mod tests {
         assert_eq!(status_ttl("500-504 0s"), ttl(500, 504, 0));
         for text in ["", "404", "99 1s", "6xx 1s", "504-500 1s", "xx 1s", "404 1", "5xx"] {
             assert!(status_ttl(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn listeners() {
+        let unix = |path: &str| Ok(Listen::Unix { path: path.into(), mode: SOCKET_MODE });
+        assert_eq!(listen("unix:/run/m.sock"), unix("/run/m.sock"));
+        assert_eq!(listen("unix:m.sock"), unix("m.sock"));
+        assert_eq!(listen("[::1]:11211"), Ok(Listen::Tcp("[::1]:11211".parse().expect("an address"))));
+        for text in ["", "unix:", "/run/m.sock", "unix:a\0b", &format!("unix:/{}", "a".repeat(107))] {
+            assert!(listen(text).is_err(), "{text}");
         }
     }
 

@@ -1,0 +1,228 @@
+//! From typed values to settings: `[memcached]` and `[redis]`, and the parts of the memory.
+
+use std::{path::Path, time::Duration};
+
+use larder_server::settings::{
+    Listen, MemcachedSettings, RedisSettings, Secret, Settings, Share, Users, WireProtocol,
+};
+
+use super::{
+    TOKEN_BYTES, bounded,
+    build::file,
+    options::Section,
+    problem::{Place, Problem, Report},
+    reader::Values,
+    users, value,
+};
+
+/// The memcached face; None: the file has no such table, or something is wrong with it, which is in the report.
+pub(super) fn memcached(root: &Values, directory: &Path, report: &mut Report) -> Option<MemcachedSettings> {
+    if !root.is_set("memcached") {
+        return None;
+    }
+    let values = root.table("memcached");
+    let settings = memcached_of(&values, directory, report)?;
+    let refuses = settings.auth.is_some() || settings.sasl.is_some();
+    if refuses && !settings.udp.is_empty() {
+        let problem = Problem::new(values.place("udp"), "over UDP nobody can be asked for a password");
+        report.error(problem.fix("take out `udp`, or `auth_file` and `sasl_file`"));
+    }
+    let spoken = [
+        ("auth_file", settings.auth.is_some(), WireProtocol::Binary, "text"),
+        ("sasl_file", settings.sasl.is_some(), WireProtocol::Ascii, "binary"),
+    ];
+    for (name, set, other, needed) in spoken {
+        if set && settings.protocol == other {
+            let message =
+                format!("`{name}` is for the {needed} protocol, and `protocol` allows only the other");
+            report.error(Problem::new(values.place(name), message));
+        }
+    }
+    if settings.auth.is_some() && settings.sasl.is_some() {
+        let message =
+            "`auth_file` refuses the binary protocol and `sasl_file` the text protocol: nothing is left";
+        report.error(Problem::new(values.place("sasl_file"), message).fix("give one of them"));
+    }
+    no_listener(&values, &settings.listen, report);
+    Some(settings)
+}
+
+/// What the table of options says of a memcached face about which nobody says anything.
+pub(crate) fn memcached_defaults() -> Option<MemcachedSettings> {
+    let values = Values::empty(Section::Memcached, Place::Whole);
+    memcached_of(&values, Path::new(""), &mut Report::new(None, ""))
+}
+
+fn memcached_of(values: &Values, directory: &Path, report: &mut Report) -> Option<MemcachedSettings> {
+    Some(MemcachedSettings {
+        listen: listen(values, directory),
+        udp: values.list("udp"),
+        item_size: values.get("item_size")?,
+        connections: values.get("connections")?,
+        connections_fast: values.get("connections_fast")?,
+        idle_timeout: values.get("idle_timeout")?,
+        send_timeout: values.get("send_timeout")?,
+        protocol: match values.get::<String>("protocol")?.as_str() {
+            "ascii" => WireProtocol::Ascii,
+            "binary" => WireProtocol::Binary,
+            _ => WireProtocol::Auto,
+        },
+        auth: users_of(values, "auth_file", directory, report),
+        sasl: users_of(values, "sasl_file", directory, report),
+        cas: values.get("cas")?,
+        flush_all: values.get("flush_all")?,
+        dump: values.get("dump")?,
+        watch: values.get("watch")?,
+        shutdown: values.get("shutdown")?,
+        no_evictions: !values.get::<bool>("evict")?,
+        prefix_delimiter: values.get("prefix_delimiter")?,
+        detail: values.get("detail")?,
+        watcher_buffer: values.get("watcher_buffer")?,
+        requests_per_event: values.get("requests_per_event")?,
+        backlog: values.get("backlog")?,
+        verbosity: values.get("verbosity")?,
+        share: share(values, report),
+    })
+}
+
+/// The Redis face; None: the file has no such table, or something is wrong with it, which is in the report.
+pub(super) fn redis(root: &Values, directory: &Path, report: &mut Report) -> Option<RedisSettings> {
+    if !root.is_set("redis") {
+        return None;
+    }
+    let values = root.table("redis");
+    let settings = redis_of(&values, directory, report)?;
+    no_listener(&values, &settings.listen, report);
+    if settings.share_memcached && !root.is_set("memcached") {
+        let message = "database 0 cannot be shared with [memcached], which is not there";
+        report.error(Problem::new(values.place("share_memcached"), message));
+    }
+    Some(settings)
+}
+
+/// What the table of options says of a Redis face about which nobody says anything.
+pub(crate) fn redis_defaults() -> Option<RedisSettings> {
+    let values = Values::empty(Section::Redis, Place::Whole);
+    redis_of(&values, Path::new(""), &mut Report::new(None, ""))
+}
+
+fn redis_of(values: &Values, directory: &Path, report: &mut Report) -> Option<RedisSettings> {
+    let slow: u64 = values.get("slowlog_micros")?;
+    Some(RedisSettings {
+        listen: listen(values, directory),
+        databases: values.get("databases")?,
+        item_size: values.get("item_size")?,
+        bulk: values.get("bulk")?,
+        connections: values.get("connections")?,
+        idle_timeout: values.get::<Duration>("idle_timeout")?,
+        send_timeout: values.get::<Duration>("send_timeout")?,
+        subscriber_buffer: values.get("subscriber_buffer")?,
+        password: password(values, directory, report),
+        users: users_of(values, "users_file", directory, report),
+        protected: values.get("protected")?,
+        share_memcached: values.get("share_memcached")?,
+        no_evictions: !values.get::<bool>("evict")?,
+        slowlog_micros: values.get::<bool>("slowlog")?.then_some(slow),
+        backlog: values.get("backlog")?,
+        share: share(values, report),
+    })
+}
+
+/// Where a face listens: sockets with the permissions of `unix_mode`, and those of the file relative to its directory.
+fn listen(values: &Values, directory: &Path) -> Vec<Listen> {
+    let mode: u32 = values.get("unix_mode").unwrap_or(value::SOCKET_MODE);
+    let placed = |(listen, place)| match listen {
+        Listen::Unix { path, .. } if matches!(place, Place::File(_)) => {
+            Listen::Unix { path: directory.join(path), mode }
+        }
+        Listen::Unix { path, .. } => Listen::Unix { path, mode },
+        tcp => tcp,
+    };
+    match values.items::<Listen>("listen") {
+        Some(items) => items.into_iter().map(placed).collect(),
+        None => values.list("listen"),
+    }
+}
+
+fn no_listener(values: &Values, listen: &[Listen], report: &mut Report) {
+    if listen.is_empty() {
+        let problem = Problem::new(values.place("listen"), "it listens nowhere");
+        report.error(problem.fix(format!("name an address, or take out {}", values.section.title())));
+    }
+}
+
+fn users_of(values: &Values, name: &str, directory: &Path, report: &mut Report) -> Option<Users> {
+    let path = file(values, name, directory)?;
+    match users::read(&path) {
+        Ok((users, readable)) => {
+            readable_by_all(values, name, &path, readable, report);
+            Some(users)
+        }
+        Err(reason) => {
+            let message = format!("cannot use {}: {reason}", path.display());
+            report.error(Problem::new(values.place(name), message).fix("a line is `user:password`"));
+            None
+        }
+    }
+}
+
+fn password(values: &Values, directory: &Path, report: &mut Report) -> Option<Secret> {
+    let path = file(values, "password_file", directory)?;
+    let read = bounded::read(&path, TOKEN_BYTES).and_then(|(text, mode)| {
+        let line = text.strip_suffix(b"\n").unwrap_or(&text);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        Ok((Secret::new(line).ok_or("it is empty")?, mode & 0o004 != 0))
+    });
+    match read {
+        Ok((password, readable)) => {
+            readable_by_all(values, "password_file", &path, readable, report);
+            Some(password)
+        }
+        Err(reason) => {
+            let message = format!("cannot use the password file {}: {reason}", path.display());
+            report.error(Problem::new(values.place("password_file"), message));
+            None
+        }
+    }
+}
+
+fn readable_by_all(values: &Values, name: &str, path: &Path, readable: bool, report: &mut Report) {
+    if readable {
+        let problem = Problem::new(values.place(name), "every user of this machine can read the passwords");
+        report.warn(problem.fix(format!("chmod o-r {}", path.display())));
+    }
+}
+
+/// The part of the memory a table asks for.
+pub(super) fn share(values: &Values, report: &mut Report) -> Share {
+    let share = Share { floor: values.get("floor"), ceiling: values.get("ceiling") };
+    if let (Some(floor), Some(ceiling)) = (share.floor, share.ceiling)
+        && floor > ceiling
+    {
+        let message = format!(
+            "the floor ({}) is above the ceiling ({})",
+            value::show_size(floor),
+            value::show_size(ceiling)
+        );
+        report.error(Problem::new(values.place("floor"), message));
+    }
+    share
+}
+
+/// What is promised must be there.
+pub(super) fn look_at_shares(settings: &Settings, report: &mut Report) {
+    let of_faces = [
+        Some(settings.pages),
+        settings.memcached.as_ref().map(|face| face.share),
+        settings.redis.as_ref().map(|face| face.share),
+    ];
+    let promised = of_faces.iter().flatten().filter_map(|share| share.floor).fold(0u64, u64::saturating_add);
+    if promised >= settings.memory {
+        let message = format!(
+            "the floors are {} together, and `memory` is {}",
+            value::show_size(promised),
+            value::show_size(settings.memory)
+        );
+        report.error(Problem::new(Place::Whole, message).fix("floors together must be less than `memory`"));
+    }
+}

@@ -1,0 +1,76 @@
+//! Options of `[http]` and of its tables.
+
+use super::{DAY, Kind, MIB, Opt, Section, TIB, ceiling, floor, list, opt, required};
+
+pub(super) const HTTP: &[Opt] = &[
+    list("listen", Kind::Address, "127.0.0.1:8080", "Addresses to serve HTTP on. Port 0 takes a free one."),
+    opt(
+        "access_log",
+        Kind::Table(Section::AccessLog, Some("path")),
+        "",
+        "Where every request is logged: a path, or `-` for standard output.",
+    ),
+    opt("limits", Kind::Table(Section::Limits, None), "", "What protects the server from its clients."),
+    opt("x_cache", Kind::Bool, "true", "Send `X-Cache` and `X-Cache-Lookup`."),
+    opt("cache_status", Kind::Bool, "true", "Send `Cache-Status` (RFC 9211)."),
+    opt("announce", Kind::HeaderLine, "", "A header line added to every answer that comes from memory."),
+    opt("via", Kind::Text, "larder", "The name in `Via` (RFC 9110); empty: no `Via` is sent."),
+    list(
+        "trusted_proxies",
+        Kind::Net,
+        "",
+        "Proxies before this one whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host` are believed; `Forwarded` is passed on. From everyone else these fields are dropped.",
+    ),
+    opt(
+        "sndbuf",
+        Kind::Size(0, 64 * MIB),
+        "256KiB",
+        "Send buffer of a client connection in the kernel; 0 leaves it to the system.",
+    ),
+    floor("Of `memory`, so much is for pages at any time: objects do not push them out of it."),
+    ceiling("Of `memory`, pages take no more than this."),
+];
+
+pub(super) const ACCESS_LOG: &[Opt] = &[
+    required("path", Kind::File, "A file, or `-` for standard output. Reopened on SIGHUP."),
+    opt("format", Kind::Choice(&["squid", "combined", "json"]), "squid", "How a line looks."),
+];
+
+pub(super) const LIMITS: &[Opt] = &[
+    opt("head_bytes", Kind::Size(1 << 10, MIB), "64KiB", "A request head; more is refused with 431."),
+    opt("request_line", Kind::Size(256, MIB), "16KiB", "A request line; more is refused with 414."),
+    opt("fields", Kind::Count(10, 256), "100", "Header fields in a request; more are refused with 431."),
+    opt(
+        "connections",
+        Kind::Count(1, 1_000_000),
+        "10000",
+        "Client connections at once, WebSockets among them; the next one gets 503 and is closed.",
+    ),
+    opt("request_body", Kind::Size(0, TIB), "1GiB", "A request body; more is refused with 413."),
+    opt("header_timeout", Kind::Time(100, DAY), "10s", "For a whole request head to arrive, then 408."),
+    opt(
+        "idle_timeout",
+        Kind::Time(100, DAY),
+        "60s",
+        "Between two requests of a connection, then it is closed.",
+    ),
+    opt("body_timeout", Kind::Time(100, DAY), "30s", "Without progress in a request body, then 408."),
+    opt(
+        "send_timeout",
+        Kind::Time(100, DAY),
+        "60s",
+        "In this time a client must take at least 16 KiB of its answer, or all that is left; else the connection is dropped.",
+    ),
+    opt(
+        "pipeline",
+        Kind::Count(1, 1024),
+        "64",
+        "Answers to pipelined requests that are collected before they are sent.",
+    ),
+    opt(
+        "drain",
+        Kind::Time(0, DAY),
+        "30s",
+        "For requests under way to finish when the server is told to stop.",
+    ),
+];

@@ -1,0 +1,182 @@
+//! Options of `[memcached]` and `[redis]`. The defaults are those of memcached 1.6 and Redis 7, but for the addresses: no
+//! default of ours opens a port to other machines.
+
+use super::{DAY, GIB, KIB, Kind, MIB, Opt, ceiling, floor, list, opt};
+
+const UNIX_MODE: Opt = opt(
+    "unix_mode",
+    Kind::Mode,
+    "700",
+    "Permissions of the sockets in the file system. Who may not write to one cannot connect.",
+);
+
+const IDLE_TIMEOUT: Opt = opt(
+    "idle_timeout",
+    Kind::Time(0, DAY),
+    "0s",
+    "A connection without a command for so long is closed; `\"0s\"`: never.",
+);
+
+const SEND_TIMEOUT: Opt = opt(
+    "send_timeout",
+    Kind::Time(100, DAY),
+    "60s",
+    "A client that for so long takes nothing of its answers is closed.",
+);
+
+const EVICT: Opt = opt(
+    "evict",
+    Kind::Bool,
+    "true",
+    "Make room for what is new by what is asked for least. `false`: a full memory refuses what is new, for all faces.",
+);
+
+pub(super) const MEMCACHED: &[Opt] = &[
+    list(
+        "listen",
+        Kind::Listen,
+        "127.0.0.1:11211",
+        "Where to listen: addresses, and `unix:` with a path. Port 0 takes a free one.",
+    ),
+    UNIX_MODE,
+    list(
+        "udp",
+        Kind::Address,
+        "",
+        "UDP addresses. Anyone who can send to one can have answers sent to others: for trusted networks only.",
+    ),
+    floor("Of `memory`, so much is for these objects at any time."),
+    ceiling("Of `memory`, these objects take no more than this."),
+    opt("item_size", Kind::Size(KIB, GIB), "1MiB", "Largest object, key and all; more is refused."),
+    opt("connections", Kind::Count(1, 1_000_000), "1024", "Client connections at once."),
+    opt(
+        "connections_fast",
+        Kind::Bool,
+        "true",
+        "One more connection is told so and closed; `false`: it waits until another ends.",
+    ),
+    IDLE_TIMEOUT,
+    SEND_TIMEOUT,
+    opt(
+        "protocol",
+        Kind::Choice(&["auto", "ascii", "binary"]),
+        "auto",
+        "Protocols spoken: `auto` tells by the first byte; meta commands belong to `ascii`.",
+    ),
+    opt(
+        "auth_file",
+        Kind::File,
+        "",
+        "A file with lines `user:password`. A client of the text protocol must then first `set` a key of its choice to `user password`. Not with `udp`; no binary protocol then.",
+    ),
+    opt(
+        "sasl_file",
+        Kind::File,
+        "",
+        "A file with lines `user:password` for SASL PLAIN in the binary protocol. Not with `udp`; no text protocol then.",
+    ),
+    opt("cas", Kind::Bool, "true", "Give out `cas unique` values, and compare them."),
+    opt("flush_all", Kind::Bool, "true", "Allow `flush_all`."),
+    opt(
+        "dump",
+        Kind::Bool,
+        "true",
+        "Allow `stats cachedump` and `lru_crawler metadump` and `mgdump`, which list keys.",
+    ),
+    opt("watch", Kind::Bool, "true", "Allow `watch`, which shows what other clients do."),
+    opt("shutdown", Kind::Bool, "false", "Allow `shutdown`, which ends the program."),
+    EVICT,
+    opt(
+        "prefix_delimiter",
+        Kind::Char,
+        ":",
+        "What stands between the prefix of a key and its rest, for `stats detail`.",
+    ),
+    opt("detail", Kind::Bool, "false", "Count by prefix from the start; else from `stats detail on`."),
+    opt(
+        "watcher_buffer",
+        Kind::Size(4 * KIB, 64 * MIB),
+        "256KiB",
+        "Bytes that may wait for a client that watches; lines beyond are skipped and counted.",
+    ),
+    opt(
+        "requests_per_event",
+        Kind::Count(1, 1_000_000),
+        "20",
+        "Commands of one connection taken up before the others get their turn.",
+    ),
+    opt("backlog", Kind::Count(1, 65_535), "1024", "Connections the kernel keeps waiting per listener."),
+    opt(
+        "verbosity",
+        Kind::Count(0, 3),
+        "0",
+        "How much is said on standard error: 1 errors of clients, 2 every command, 3 more.",
+    ),
+];
+
+pub(super) const REDIS: &[Opt] = &[
+    list(
+        "listen",
+        Kind::Listen,
+        "127.0.0.1:6379",
+        "Where to listen: addresses, and `unix:` with a path. Port 0 takes a free one.",
+    ),
+    UNIX_MODE,
+    floor("Of `memory`, so much is for these objects at any time, all databases together."),
+    ceiling("Of `memory`, these objects take no more than this, all databases together."),
+    opt("databases", Kind::Count(1, 16), "16", "Numbered databases, for `SELECT`."),
+    opt("item_size", Kind::Size(KIB, GIB), "512MiB", "Largest string or hash; more is refused."),
+    opt(
+        "bulk",
+        Kind::Size(KIB, GIB),
+        "512MiB",
+        "Largest argument of a command (Redis: `proto-max-bulk-len`); more is a protocol error.",
+    ),
+    opt(
+        "connections",
+        Kind::Count(1, 1_000_000),
+        "10000",
+        "Client connections at once (Redis: `maxclients`); one more is told so and closed.",
+    ),
+    IDLE_TIMEOUT,
+    SEND_TIMEOUT,
+    opt(
+        "subscriber_buffer",
+        Kind::Size(4 * KIB, GIB),
+        "32MiB",
+        "Bytes that may wait for a subscriber; beyond them it is closed (Redis: `client-output-buffer-limit pubsub`).",
+    ),
+    opt(
+        "password_file",
+        Kind::File,
+        "",
+        "A file with the password that `AUTH` asks for (Redis: `requirepass`).",
+    ),
+    opt(
+        "users_file",
+        Kind::File,
+        "",
+        "A file with lines `user:password` for `AUTH user password`. Each may do everything.",
+    ),
+    opt(
+        "protected",
+        Kind::Bool,
+        "true",
+        "While no password is set, only this machine may connect (Redis: `protected-mode`).",
+    ),
+    opt(
+        "share_memcached",
+        Kind::Bool,
+        "false",
+        "Database 0 holds the same objects as `[memcached]`: each reads what the other wrote.",
+    ),
+    EVICT,
+    opt("slowlog", Kind::Bool, "true", "Keep slow commands for `SLOWLOG`."),
+    opt(
+        "slowlog_micros",
+        Kind::Count(0, 1_000_000_000_000),
+        "10000",
+        "From how many microseconds on a command is slow (Redis: `slowlog-log-slower-than`); 0: all are.",
+    ),
+    opt("backlog", Kind::Count(1, 65_535), "511", "Connections the kernel keeps waiting per listener."),
+];
