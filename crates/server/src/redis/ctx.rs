@@ -5,7 +5,11 @@ use larder_store::{Entry, Namespace, Store};
 
 use crate::{clock::Ms, net::out::Out};
 
-use super::shared::Shared;
+use super::{
+    attention, notify,
+    shared::{Face, Shared},
+    state::Conn,
+};
 
 /// What a command is given beside its arguments.
 pub(crate) struct Ctx<'a> {
@@ -21,6 +25,8 @@ pub(crate) struct Ctx<'a> {
     /// The connection's RESP.
     pub(crate) version: Version,
     pub(crate) shared: &'a Shared,
+    pub(crate) face: &'a Face,
+    pub(crate) conn: &'a mut Conn,
 }
 
 /// What kind of change a write was (Redis: the classes of `notify-keyspace-events`).
@@ -38,6 +44,8 @@ pub(crate) enum Class {
     Evicted,
     /// `m`
     Missed,
+    /// `n`
+    New,
 }
 
 impl Ctx<'_> {
@@ -56,8 +64,48 @@ impl Ctx<'_> {
     }
 
     /// A key was written: those who follow it are told. `event` in Redis's words (`set`, `del`, `hset`, ...).
-    pub(crate) fn modified(&mut self, _class: Class, _event: &'static str, _key: &[u8]) {}
+    #[inline]
+    pub(crate) fn modified(&mut self, class: Class, event: &'static str, key: &[u8]) {
+        if attention::any(self.shared, attention::TRACKING | attention::EVENTS) {
+            self.tell(class, event, self.db, key);
+        }
+    }
+
+    /// The same for a key of another database (COPY, MOVE).
+    pub(crate) fn modified_in(&mut self, db: u8, class: Class, event: &'static str, key: &[u8]) {
+        if attention::any(self.shared, attention::TRACKING | attention::EVENTS) {
+            self.tell(class, event, db, key);
+        }
+    }
+
+    /// A further event on a key already told of by [`Ctx::modified`] (`expire` after `set`).
+    #[inline]
+    pub(crate) fn event(&mut self, class: Class, event: &'static str, key: &[u8]) {
+        if attention::any(self.shared, attention::EVENTS) {
+            notify::event(self.shared, class, event, self.db, key);
+        }
+    }
 
     /// A read did not find its key.
-    pub(crate) fn missed(&mut self, _key: &[u8]) {}
+    #[inline]
+    pub(crate) fn missed(&mut self, key: &[u8]) {
+        self.event(Class::Missed, "keymiss", key);
+    }
+
+    /// All keys of some databases went (FLUSHDB, FLUSHALL, SWAPDB).
+    pub(crate) fn flushed(&mut self) {
+        if attention::any(self.shared, attention::TRACKING) {
+            self.shared.tracking.flush(self.shared);
+        }
+    }
+
+    #[cold]
+    fn tell(&mut self, class: Class, event: &'static str, db: u8, key: &[u8]) {
+        if attention::any(self.shared, attention::TRACKING) {
+            self.shared.tracking.invalidate(self.shared, key, Some(self.conn.known.id()));
+        }
+        if attention::any(self.shared, attention::EVENTS) {
+            notify::event(self.shared, class, event, db, key);
+        }
+    }
 }

@@ -1,1 +1,277 @@
-//! From a command's name to its function.
+//! From a received command to its function: rights, states, locks, counting. The order of the checks is Redis's
+//! (server.c, `processCommand`), so that a command with two faults is told the same one.
+
+use larder_proto::resp::{
+    Args, Reply,
+    table::{self, Command, Id, flag},
+};
+use parking_lot::MutexGuard;
+
+use crate::{clock::Ms, net::out::Out};
+
+use super::{
+    attention, conn,
+    ctx::Ctx,
+    extra,
+    locks::{Held, Locks, Wanted},
+    monitor, multi,
+    shared::Face,
+    state::{Conn, gate},
+};
+
+/// Applies a command and appends its answer.
+pub(crate) type Handler = fn(&mut Ctx<'_>, &Args<'_>);
+
+/// Commands there may be (their numbers are bytes).
+pub(crate) const COMMANDS: usize = 256;
+
+/// Of commands that are fast by nature one in so many is timed, and counts for all: reading the clock twice costs more
+/// than half a GET.
+const SAMPLE: u32 = 16;
+/// With a slow log more curious than this (microseconds), every command is timed.
+const CURIOUS: u64 = 1000;
+/// Bytes of a command's arguments that are shown in "unknown command".
+const SHOWN: usize = 128;
+
+/// A command, found and with the right number of arguments.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) command: &'static Command,
+    pub(crate) handler: Handler,
+}
+
+/// The functions by number.
+pub(crate) fn handlers() -> Box<[Handler; COMMANDS]> {
+    let mut handlers: Box<[Handler; COMMANDS]> = Box::new([missing; COMMANDS]);
+    for command in table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands)) {
+        if let Some(handler) = conn::handler(command.id) {
+            handlers[command.id as usize] = handler;
+        }
+    }
+    handlers
+}
+
+fn missing(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let text = unknown(args);
+    ctx.reply().error(text);
+}
+
+/// Runs one command.
+#[inline]
+pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &mut Out) {
+    let found = match find(face, args) {
+        Ok(found) => found,
+        Err(text) => return refuse(face, conn, None, &text, out),
+    };
+    if conn.gates & (gate::STRANGER | gate::MULTI | gate::SUBSCRIBER) != 0
+        && !may_run(face, conn, found, args, out)
+    {
+        return;
+    }
+    let guard = lock(&face.shared.locks, found.command, args);
+    call(face, conn, found, args, now, out);
+    drop(guard);
+}
+
+/// What stands between a command and its running. False: it was refused or queued, and answered.
+#[cold]
+fn may_run(face: &Face, conn: &mut Conn, found: Found, args: &Args<'_>, out: &mut Out) -> bool {
+    let command = found.command;
+    if conn.gates & gate::STRANGER != 0 && !command.has(flag::NO_AUTH) {
+        refuse(face, conn, Some(command), "NOAUTH Authentication required.", out);
+        return false;
+    }
+    if conn.gates & gate::MULTI != 0 && command.has(flag::NO_MULTI) {
+        refuse(face, conn, Some(command), "ERR Command not allowed inside a transaction", out);
+        return false;
+    }
+    if conn.gates & gate::SUBSCRIBER != 0 && !for_subscribers(command.id) {
+        let text = format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
+             context",
+            command.name
+        );
+        refuse(face, conn, Some(command), &text, out);
+        return false;
+    }
+    let at_once = matches!(command.id, Id::Exec | Id::Discard | Id::Multi | Id::Watch | Id::Quit | Id::Reset);
+    if conn.gates & gate::MULTI != 0 && !at_once {
+        multi::queue(conn, found, args, &mut Reply::new(out.scratch(), conn.version));
+        return false;
+    }
+    true
+}
+
+fn for_subscribers(id: Id) -> bool {
+    matches!(
+        id,
+        Id::Ping
+            | Id::Subscribe
+            | Id::Ssubscribe
+            | Id::Unsubscribe
+            | Id::Sunsubscribe
+            | Id::Psubscribe
+            | Id::Punsubscribe
+            | Id::Quit
+            | Id::Reset
+    )
+}
+
+/// Finds the command, or says why there is none.
+#[inline]
+pub(crate) fn find(face: &Face, args: &Args<'_>) -> Result<Found, String> {
+    let Some(command) = table::find(args.get(0)) else {
+        return extra::find(args).ok_or_else(|| unknown(args));
+    };
+    let command = if command.subcommands.is_empty() || args.len() == 1 {
+        command
+    } else {
+        match command.subcommand(args.get(1)) {
+            Some(command) => command,
+            None => return extra::find(args).ok_or_else(|| unknown_subcommand(command, args)),
+        }
+    };
+    if !command.takes(args.len()) && command.id != Id::Quit {
+        return Err(format!("ERR wrong number of arguments for '{}' command", command.name));
+    }
+    Ok(Found { command, handler: face.handlers[command.id as usize] })
+}
+
+#[cold]
+fn unknown(args: &Args<'_>) -> String {
+    if let Some(absent) = table::absent::absent(args.get(0)) {
+        return absent.error().to_owned();
+    }
+    let mut shown = String::new();
+    for arg in args.from(1) {
+        if shown.len() >= SHOWN {
+            break;
+        }
+        let arg = &arg[..arg.len().min(SHOWN - shown.len())];
+        shown = format!("{shown}'{}' ", text(arg));
+    }
+    let name = args.get(0);
+    format!(
+        "ERR unknown command '{}', with args beginning with: {shown}",
+        text(&name[..name.len().min(SHOWN)])
+    )
+}
+
+#[cold]
+fn unknown_subcommand(command: &Command, args: &Args<'_>) -> String {
+    let name = args.get(1);
+    let name = text(&name[..name.len().min(SHOWN)]);
+    format!("ERR unknown subcommand '{name}'. Try {} HELP.", command.name.to_ascii_uppercase())
+}
+
+/// Bytes of a peer in a message.
+pub(crate) fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+/// A command that is not run: answered, counted, and a transaction it was to be part of will not run either.
+#[cold]
+fn refuse(face: &Face, conn: &mut Conn, command: Option<&Command>, text: &str, out: &mut Out) {
+    conn.multi.fail();
+    if let Some(command) = command {
+        face.counters.commands[command.id as usize].rejected.one();
+    }
+    face.counters.error(text.as_bytes());
+    Reply::new(out.scratch(), conn.version).error(text);
+}
+
+/// What a command holds while it runs.
+#[allow(dead_code)] // held, not looked at
+enum Guard<'a> {
+    None,
+    One(MutexGuard<'a, ()>),
+    Many(Held<'a>),
+}
+
+/// Takes the locks a command needs.
+#[inline]
+fn lock<'a>(locks: &'a Locks, command: &Command, args: &Args<'_>) -> Guard<'a> {
+    if !command.has(flag::WRITE | flag::READONLY) {
+        return Guard::None;
+    }
+    let mut places = command.key_places(args.len());
+    let (first, more) = (places.next(), places.next());
+    match (first, more) {
+        (Some(place), None) if command.has(flag::WRITE) => Guard::One(locks.write(args.get(place))),
+        (Some(place), None) => locks.read(args.get(place)).map_or(Guard::None, Guard::One),
+        _ => {
+            let mut wanted = Wanted::default();
+            want(&mut wanted, command, args);
+            if wanted.is_empty() { Guard::None } else { Guard::Many(locks.take(&mut wanted)) }
+        }
+    }
+}
+
+/// Adds the keys of a command to what a step needs.
+pub(crate) fn want(wanted: &mut Wanted, command: &Command, args: &Args<'_>) {
+    if !command.has(flag::WRITE | flag::READONLY) {
+        return;
+    }
+    command.key_places(args.len()).for_each(|place| wanted.key(args.get(place)));
+    if command.has(flag::WRITE) {
+        wanted.writes();
+        if command.first == 0 {
+            wanted.all();
+        }
+    }
+}
+
+/// Runs a command whose locks are held. Its answer is appended; its time and its failure are counted.
+#[inline]
+pub(crate) fn call(face: &Face, conn: &mut Conn, found: Found, args: &Args<'_>, now: Ms, out: &mut Out) {
+    let Found { command, handler } = found;
+    let shared = &*face.shared;
+    let counter = &face.counters.commands[command.id as usize];
+    counter.calls.one();
+    conn.known.command.store(command.id as u16, std::sync::atomic::Ordering::Relaxed);
+    conn.turns = conn.turns.wrapping_add(1);
+    if attention::any(shared, attention::MONITOR) {
+        monitor::feed(face, conn, command, args, now);
+    }
+    if conn.gates & gate::TRACKING != 0 {
+        conn::tracking::remember(shared, conn, command, args);
+    }
+    let weight = if !command.has(flag::FAST) || shared.config.slowlog_micros() < CURIOUS {
+        1
+    } else if conn.turns % SAMPLE == 1 {
+        SAMPLE
+    } else {
+        0
+    };
+    let start = if weight > 0 { face.clock.micros() } else { 0 };
+    let at = out.scratch().len();
+    let mut ctx = Ctx {
+        store: shared.store,
+        ns: conn.ns,
+        db: conn.db,
+        now,
+        version: conn.version,
+        out,
+        shared,
+        face,
+        conn,
+    };
+    handler(&mut ctx, args);
+    if out.scratch().get(at) == Some(&b'-') {
+        failed(face, command, &out.scratch()[at + 1..]);
+    }
+    if weight > 0 {
+        let micros = face.clock.micros().saturating_sub(start);
+        counter.micros.add(micros * u64::from(weight));
+        if micros >= shared.config.slowlog_micros() && !command.has(flag::SKIP_SLOWLOG) {
+            shared.slowlog.note(&shared.config, conn, args, now, micros);
+        }
+        face.counters.latency(command, micros, u64::from(weight));
+    }
+}
+
+#[cold]
+fn failed(face: &Face, command: &Command, text: &[u8]) {
+    face.counters.commands[command.id as usize].failed.one();
+    face.counters.error(text);
+}

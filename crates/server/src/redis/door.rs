@@ -24,5 +24,11 @@ impl object::Face for Face {
         self.shared.refusal()
     }
 
-    fn count(&self, _event: Event) {}
+    fn count(&self, event: Event) {
+        match event {
+            Event::Accepted => self.counters.total_connections_received.one(),
+            Event::Refused => self.counters.rejected_connections.one(),
+            Event::Paused | Event::Ended(_) => {}
+        }
+    }
 }

@@ -1,31 +1,228 @@
-//! One client's conversation.
+//! One client's conversation: received bytes into commands, in whatever pieces they come.
+//!
+//! Commands lie in the receive buffer while they are taken up. One too long for it is collected here, up to its end and
+//! no further; what has been looked at of it is not looked at again ([`Decoder`]).
 
-use std::{rc::Rc, sync::Arc};
+use std::{net::IpAddr, rc::Rc, sync::Arc, sync::atomic::Ordering::Relaxed};
+
+use larder_proto::resp::{Args, Decoder, Limits, Reply, Step, Version};
 
 use crate::{
     clock::Ms,
     net::out::Out,
-    object::{self, Client, Sent, Turn},
+    object::{self, Client, HIGH_WATER, Peer, Sent, Turn, WINDOW},
 };
 
-use super::shared::Face;
+use super::{
+    dispatch,
+    known::Known,
+    monitor, multi,
+    shared::Face,
+    state::{Answers, Conn, gate},
+};
+
+/// Bytes of a command from which it is collected here.
+const LARGE: usize = WINDOW / 2;
+/// The least by which the room for a long command grows.
+const GROWTH: usize = 256 * 1024;
+
+/// What a client on another machine is told where nobody has set a password (Redis: protected mode).
+const DENIED: &str = "DENIED Larder is running in protected mode because protected mode is enabled and no password is \
+set for the default user. In this mode connections are only accepted from the loopback interface and unix sockets. If \
+you want to connect from external computers, you may adopt one of the following solutions: 1) Set a password \
+(redis.password in the configuration, or CONFIG SET requirepass <password> from this machine). 2) Disable protected mode \
+(redis.protected = false in the configuration, or CONFIG SET protected-mode no from this machine); make sure the server \
+is not reachable from the internet then. 3) Listen on the addresses of the loopback interface only.";
 
 /// One client's conversation in RESP.
 pub(crate) struct Session {
     face: Rc<Face>,
-    client: Arc<Client>,
+    conn: Conn,
+    decoder: Decoder,
+    /// A command longer than the receive buffer, as far as it is here. Empty: there is none.
+    large: Vec<u8>,
+    /// Answers nobody wants (CLIENT REPLY OFF).
+    dropped: Out,
+    /// Was the client looked at: may it be here?
+    met: bool,
 }
 
 impl Session {
     pub(crate) fn new(face: Rc<Face>, client: Arc<Client>) -> Session {
-        Session { face, client }
+        let known = Arc::new(Known::new(client, NO_COMMAND));
+        face.shared.registry.enter(known.clone());
+        let conn = Conn::new(known, &face.shared);
+        let (decoder, large, dropped) = Default::default();
+        Session { face, conn, decoder, large, dropped, met: false }
     }
-}
 
-impl object::Session for Session {
-    fn turn(&mut self, _input: &[u8], _now: Ms, _out: &mut Out) -> Turn {
+    fn limits(&self) -> Limits {
+        let config = &self.face.shared.config;
+        Limits {
+            bulk: config.bulk.load(Relaxed),
+            command: config.query_buffer.load(Relaxed),
+            stranger: self.conn.gates & gate::STRANGER != 0,
+        }
+    }
+
+    /// False: it comes from elsewhere and there is no password.
+    #[cold]
+    fn meet(&mut self, out: &mut Out) -> bool {
+        self.met = true;
+        let config = &self.face.shared.config;
+        let local = match self.conn.known.client.peer {
+            Peer::Tcp(address) => match address.ip() {
+                IpAddr::V4(ip) => ip.is_loopback(),
+                IpAddr::V6(ip) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
+            },
+            Peer::Unix => true,
+        };
+        if local || config.has_password() || !config.protected.load(Relaxed) {
+            return true;
+        }
+        self.face.counters.denied_connections.one();
+        Reply::new(out.scratch(), Version::V2).error(DENIED);
+        false
+    }
+
+    /// After a command that took `used` bytes.
+    #[inline]
+    fn after(&self, used: usize, out: &mut Out) -> Turn {
+        if self.conn.closing {
+            Turn::Close
+        } else if out.pending() > HIGH_WATER {
+            Turn::Flush(used)
+        } else {
+            Turn::Used(used)
+        }
+    }
+
+    fn broken(&self, text: &[u8], out: &mut Out) -> Turn {
+        self.face.counters.protocol_errors.one();
+        self.face.counters.error(text);
+        Reply::new(out.scratch(), self.conn.version).error(text);
         Turn::Close
     }
 
-    fn sent(&mut self, _batch: Sent) {}
+    /// Goes on with a long command: takes what belongs to it of `input`.
+    fn collect(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+        let limits = self.limits();
+        let mut used = 0;
+        loop {
+            let Session { face, conn, decoder, large, dropped, .. } = self;
+            let need = match decoder.step(large, &limits) {
+                Step::Command { args, .. } => {
+                    run(face, conn, &args, now, out, dropped);
+                    self.large = Vec::new();
+                    return self.after(used, out);
+                }
+                Step::Skip(_) => {
+                    self.large = Vec::new();
+                    return Turn::Used(used);
+                }
+                Step::Error(text) => return self.broken(&text, out),
+                Step::More(need) => need,
+            };
+            let rest = &input[used..];
+            if rest.is_empty() {
+                return Turn::Used(used);
+            }
+            // Up to where the decoder looks again; where it does not know (a length's line is open), to the line's end.
+            let take = match need.checked_sub(large.len()) {
+                Some(missing) if missing > 0 => missing.min(rest.len()),
+                _ => rest.iter().position(|&b| b == b'\n').map_or(rest.len(), |at| at + 1),
+            };
+            if large.capacity() - large.len() < take {
+                let room = need.saturating_sub(large.len()).min(large.len().max(GROWTH));
+                large.reserve_exact(room.max(take));
+            }
+            large.extend_from_slice(&rest[..take]);
+            used += take;
+        }
+    }
+}
+
+/// Before the first command: what CLIENT LIST shows as `NULL`.
+const NO_COMMAND: u16 = u16::MAX;
+
+/// Runs a command, its answers into `out` or nowhere.
+#[inline]
+fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &mut Out, dropped: &mut Out) {
+    if conn.gates & gate::MUTED == 0 {
+        dispatch::run(face, conn, args, now, out);
+    } else {
+        dispatch::run(face, conn, args, now, dropped);
+        dropped.clear();
+    }
+    if conn.answers != Answers::On || conn.gates & gate::MUTED != 0 {
+        next_answer(conn, out);
+    }
+    if conn.gates & gate::HEARS != 0 {
+        conn.hear(out.scratch());
+    }
+}
+
+/// CLIENT REPLY, from one command to the next.
+#[cold]
+fn next_answer(conn: &mut Conn, out: &mut Out) {
+    let was_muted = conn.gates & gate::MUTED != 0;
+    match conn.answers {
+        Answers::SkipNext => conn.answers = Answers::Skip,
+        Answers::Skip => conn.answers = Answers::On,
+        Answers::TurnedOn(answer) => {
+            if was_muted {
+                out.scratch().extend_from_slice(answer);
+            }
+            conn.answers = Answers::On;
+        }
+        Answers::On | Answers::Off => {}
+    }
+    let muted = matches!(conn.answers, Answers::Off | Answers::Skip);
+    conn.set_gate(gate::MUTED, muted);
+}
+
+impl object::Session for Session {
+    fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+        if !self.met && !self.meet(out) {
+            return Turn::Close;
+        }
+        if !self.large.is_empty() {
+            return self.collect(input, now, out);
+        }
+        let limits = self.limits();
+        let Session { face, conn, decoder, dropped, .. } = self;
+        match decoder.step(input, &limits) {
+            Step::Command { args, used } => {
+                run(face, conn, &args, now, out, dropped);
+                self.after(used, out)
+            }
+            Step::Skip(used) => Turn::Used(used),
+            Step::More(need) if need > LARGE || input.len() > LARGE => {
+                self.large.reserve_exact(need.saturating_sub(input.len()).min(GROWTH) + input.len());
+                self.large.extend_from_slice(input);
+                Turn::Used(input.len())
+            }
+            Step::More(need) => Turn::More(need),
+            Step::Error(text) => self.broken(&text, out),
+        }
+    }
+
+    fn sent(&mut self, batch: Sent) {
+        let counters = &self.face.counters;
+        counters.total_net_input_bytes.add(batch.received);
+        counters.total_net_output_bytes.add(batch.written);
+        counters.total_reads_processed.add(u64::from(batch.received > 0));
+        counters.total_writes_processed.add(u64::from(batch.written > 0));
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let shared = &self.face.shared;
+        super::conn::tracking::off(shared, &mut self.conn);
+        super::conn::pubsub::leave_all(shared, &mut self.conn);
+        monitor::leave(shared, &self.conn.known);
+        multi::end(&mut self.conn);
+        shared.registry.leave(self.conn.known.id());
+    }
 }

@@ -1,44 +1,120 @@
 //! What the connections of the Redis face share.
 
-use std::{rc::Rc, sync::Arc};
+use std::{
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+};
 
-use larder_store::{Namespace, Store};
+use larder_store::{Cause, Evicted, Namespace, Store};
 
 use crate::{
-    clock::Ms,
+    clock::{Clock, Ms},
     object::{COMMANDS, Client, Clients, Limits},
+    server::StopHandle,
     settings::RedisSettings,
 };
 
-use super::session::Session;
+use super::{
+    attention,
+    config::Config,
+    counters::Counters,
+    ctx::Class,
+    dispatch::{self, Handler},
+    hub::Hub,
+    known::Registry,
+    locks::Locks,
+    monitor::Monitors,
+    notify,
+    session::Session,
+    slowlog::Slowlog,
+    stats::Baseline,
+    tracking::Tracking,
+};
 
 /// The namespace of database 0; the others follow. Where the memcached face's namespace is shared, database 0 is
 /// [`SHARED_NAMESPACE`].
 const FIRST_NAMESPACE: u8 = 2;
 /// The memcached face's namespace.
 const SHARED_NAMESPACE: u8 = 1;
+/// Databases there may be.
+pub(crate) const DATABASES: usize = 16;
 
 /// One per process.
 pub(crate) struct Shared {
     pub(crate) settings: RedisSettings,
+    pub(crate) config: Config,
     pub(crate) store: &'static Store,
     pub(crate) clients: Clients,
+    pub(crate) stop: StopHandle,
     pub(crate) started: Ms,
+    pub(crate) clock: Clock,
     pub(crate) workers: usize,
+    /// One set per worker.
+    pub(crate) counters: Vec<Arc<Counters>>,
+    /// Figures as they were at CONFIG RESETSTAT.
+    pub(crate) baseline: Baseline,
+    pub(crate) locks: Locks,
+    pub(crate) hub: Hub,
+    pub(crate) tracking: Tracking,
+    pub(crate) registry: Registry,
+    pub(crate) monitors: Monitors,
+    pub(crate) slowlog: Slowlog,
+    /// Bits of [`attention`].
+    pub(crate) attention: AtomicU32,
+    /// Names this run of the process (`run_id`).
+    pub(crate) run: u64,
+    pub(crate) nonce: AtomicU64,
 }
 
 impl Shared {
     /// `workers`: how many faces there will be.
     pub(crate) fn new(settings: RedisSettings, store: &'static Store, now: Ms, workers: usize) -> Arc<Shared> {
-        Arc::new(Shared { settings, store, clients: Clients::default(), started: now, workers })
+        let run = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), now);
+        let shared = Arc::new(Shared {
+            config: Config::new(&settings),
+            settings,
+            store,
+            clients: Clients::default(),
+            stop: StopHandle,
+            started: now,
+            clock: Clock::start(),
+            workers,
+            counters: (0..workers).map(|_| Arc::default()).collect(),
+            baseline: Baseline::default(),
+            locks: Locks::new(),
+            hub: Hub::new(),
+            tracking: Tracking::new(),
+            registry: Registry::default(),
+            monitors: Monitors::default(),
+            slowlog: Slowlog::default(),
+            attention: AtomicU32::new(0),
+            run,
+            nonce: AtomicU64::new(run),
+        });
+        let weak = Arc::downgrade(&shared);
+        // False where another face listens already: then entries that go by themselves are told through it.
+        store.observe(Box::new(move |gone| {
+            if let Some(shared) = weak.upgrade() {
+                shared.gone(gone);
+            }
+        }));
+        shared
+    }
+
+    /// New settings: what may change while running follows them from now on.
+    pub(crate) fn reload(&self, settings: &RedisSettings) {
+        self.config.reload(settings);
     }
 
     /// What clients may do.
     pub(crate) fn limits(&self) -> Limits {
         Limits {
-            connections: self.settings.connections,
+            connections: self.config.connections.load(Relaxed) as usize,
             connections_fast: true,
-            idle: self.settings.idle_timeout.as_millis() as Ms,
+            idle: self.config.timeout.load(Relaxed) * 1000,
             send: self.settings.send_timeout.as_millis() as Ms,
             commands: COMMANDS,
             backlog: self.settings.backlog,
@@ -52,23 +128,77 @@ impl Shared {
 
     /// The namespace of a database.
     pub(crate) fn namespace(&self, db: u8) -> Namespace {
-        if db == 0 && self.settings.share_memcached { Namespace(SHARED_NAMESPACE) } else { Namespace(FIRST_NAMESPACE + db) }
+        if db == 0 && self.settings.share_memcached {
+            Namespace(SHARED_NAMESPACE)
+        } else {
+            Namespace(FIRST_NAMESPACE + db)
+        }
+    }
+
+    /// How many databases clients may choose from.
+    pub(crate) fn databases(&self) -> u8 {
+        self.settings.databases.clamp(1, DATABASES) as u8
+    }
+
+    /// The database a namespace is, if it is one.
+    fn database(&self, ns: Namespace) -> Option<u8> {
+        (0..self.databases()).find(|&db| self.namespace(db) == ns)
+    }
+
+    /// An entry has gone by itself: evicted, or expired and swept.
+    pub(crate) fn gone(&self, gone: &Evicted<'_>) {
+        let Some(db) = self.database(gone.ns) else { return };
+        let (class, event) = match gone.cause {
+            Cause::Expired => (Class::Expired, "expired"),
+            _ => (Class::Evicted, "evicted"),
+        };
+        if attention::any(self, attention::TRACKING) {
+            self.tracking.invalidate(self, gone.key, None);
+        }
+        if attention::any(self, attention::EVENTS) {
+            notify::event(self, class, event, db, gone.key);
+        }
+    }
+
+    /// A number no other call returns.
+    pub(crate) fn random(&self) -> u64 {
+        rapidhash::v3::rapidhash_v3(&self.nonce.fetch_add(1, Relaxed).to_le_bytes())
     }
 }
 
 /// One per worker.
 pub(crate) struct Face {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) worker: usize,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) clock: Clock,
+    pub(crate) handlers: Box<[Handler; dispatch::COMMANDS]>,
 }
 
 impl Face {
+    /// `worker`: below the number given to [`Shared::new`].
     pub(crate) fn new(shared: &Arc<Shared>, worker: usize) -> Rc<Face> {
-        Rc::new(Face { shared: shared.clone(), worker })
+        Rc::new(Face {
+            counters: shared.counters[worker % shared.workers.max(1)].clone(),
+            clock: shared.clock,
+            handlers: dispatch::handlers(),
+            shared: shared.clone(),
+        })
     }
 
     /// A conversation with a client that has just connected.
     pub(crate) fn session(self: &Rc<Face>, client: Arc<Client>) -> Session {
         Session::new(self.clone(), client)
+    }
+
+    /// Microseconds since the epoch.
+    pub(crate) fn wall_micros(&self) -> u64 {
+        self.shared.wall_micros()
+    }
+}
+
+impl Shared {
+    /// Microseconds since the epoch.
+    pub(crate) fn wall_micros(&self) -> u64 {
+        self.clock.at(0) * 1000 + self.clock.micros()
     }
 }

@@ -1,0 +1,137 @@
+//! INFO: which sections are asked for, and the figures they and CONFIG RESETSTAT share. The lines are in [`super::sections`].
+
+use larder_proto::resp::{
+    Args,
+    table::{self, Command},
+};
+
+use crate::redis::{
+    counters::Counters,
+    ctx::Ctx,
+    dispatch::text,
+    shared::Shared,
+};
+
+use super::sections;
+
+/// Sections in Redis's order; whether INFO without arguments tells them.
+static SECTIONS: &[(&str, bool, fn(&mut String, &Ctx<'_>))] = &[
+    ("server", true, sections::server),
+    ("clients", true, sections::clients),
+    ("memory", true, sections::memory),
+    ("persistence", true, sections::persistence),
+    ("stats", true, sections::stats),
+    ("replication", true, sections::replication),
+    ("cpu", true, sections::cpu),
+    ("modules", true, sections::modules),
+    ("commandstats", false, sections::commands),
+    ("errorstats", true, sections::errors),
+    ("latencystats", false, sections::latencies),
+    ("cluster", true, sections::cluster),
+    ("keyspace", true, sections::keyspace),
+];
+
+pub(crate) fn info(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let wanted: Vec<String> = args.from(1).map(|name| text(name).to_ascii_lowercase()).collect();
+    let has = |word: &str| wanted.iter().any(|name| name == word);
+    let everything = has("everything") || has("all");
+    let mut lines = String::new();
+    for (name, usual, write) in SECTIONS {
+        // `all` leaves out modules' sections, of which there are none; `everything` does not.
+        let told = has(name)
+            || (everything && (*name != "modules" || has("everything")))
+            || (*usual && (wanted.is_empty() || has("default")));
+        if told {
+            if !lines.is_empty() {
+                lines.push_str("\r\n");
+            }
+            write(&mut lines, ctx);
+        }
+    }
+    ctx.reply().verbatim("txt", lines.as_bytes());
+}
+
+/// All commands and subcommands that are run.
+pub(crate) fn commands() -> impl Iterator<Item = &'static Command> {
+    table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands))
+}
+
+/// A plain counter, summed over the workers, since the last reset.
+pub(crate) fn count(shared: &Shared, name: &str) -> u64 {
+    let Some(place) = Counters::NAMES.iter().position(|known| *known == name) else { return 0 };
+    let sum = shared.counters.iter().map(|counters| counters.values()[place]).sum();
+    shared.baseline.since(name, sum)
+}
+
+/// Commands run.
+pub(crate) fn processed(shared: &Shared) -> u64 {
+    shared.counters.iter().map(|counters| counters.calls()).sum()
+}
+
+/// What the databases of this face counted, summed: hits, misses, expired, evicted.
+pub(crate) fn lookups(shared: &Shared) -> [(&'static str, u64); 4] {
+    let mut sums = [("keyspace_hits", 0), ("keyspace_misses", 0), ("expired_keys", 0), ("evicted_keys", 0)];
+    for db in 0..shared.databases() {
+        let stats = shared.store.stats(shared.namespace(db));
+        for (sum, value) in sums.iter_mut().zip([stats.hits, stats.misses, stats.expired, stats.evictions]) {
+            sum.1 += value;
+        }
+    }
+    sums
+}
+
+/// Bytes of the budget in use, and those that hold no entries.
+pub(crate) fn memory(shared: &Shared) -> (u64, u64) {
+    let totals = shared.store.totals();
+    let overhead = totals.bookkeeping + (totals.index + totals.tags) * totals.segment;
+    let used = totals.budget.saturating_sub(totals.free * totals.segment);
+    (used, overhead.min(used))
+}
+
+/// The four figures of a command: calls, microseconds, rejected, failed, over all workers and since the last reset.
+pub(crate) fn per_command(shared: &Shared, command: &Command) -> [u64; 4] {
+    let mut sums = raw_per_command(shared, command);
+    for (nth, sum) in sums.iter_mut().enumerate() {
+        *sum = shared.baseline.since(&command_figure(command, nth), *sum);
+    }
+    sums
+}
+
+fn raw_per_command(shared: &Shared, command: &Command) -> [u64; 4] {
+    let mut sums = [0; 4];
+    for counters in &shared.counters {
+        let own = &counters.commands[command.id as usize];
+        let values = [own.calls.get(), own.micros.get(), own.rejected.get(), own.failed.get()];
+        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+    }
+    sums
+}
+
+fn command_figure(command: &Command, nth: usize) -> String {
+    format!("command {} {nth}", command.name)
+}
+
+/// Everything CONFIG RESETSTAT sets back to zero, by name.
+pub(crate) fn figures(shared: &Shared) -> impl Iterator<Item = (String, u64)> {
+    let mut all: Vec<(String, u64)> = Vec::new();
+    for (place, name) in Counters::NAMES.iter().enumerate() {
+        let sum = shared.counters.iter().map(|counters| counters.values()[place]).sum();
+        all.push(((*name).to_owned(), sum));
+    }
+    all.push(("total_commands_processed".to_owned(), processed(shared)));
+    all.extend(lookups(shared).map(|(name, value)| (name.to_owned(), value)));
+    for command in commands() {
+        for (nth, value) in raw_per_command(shared, command).into_iter().enumerate() {
+            all.push((command_figure(command, nth), value));
+        }
+    }
+    all.extend(errors(shared).into_iter().map(|(code, count)| (format!("error {code}"), count)));
+    all.into_iter().filter(|(_, value)| *value > 0)
+}
+
+/// Errors by code, since the start.
+pub(crate) fn errors(shared: &Shared) -> Vec<(String, u64)> {
+    let mut sums = std::collections::BTreeMap::new();
+    shared.counters.iter().for_each(|counters| counters.add_errors(&mut sums));
+    sums.into_iter().map(|(code, count)| (text(&code).into_owned(), count)).collect()
+}

@@ -1,0 +1,79 @@
+//! Commands about files, replicas and the process, most of which have little to tell here: Larder keeps its data in memory
+//! only, and alone.
+
+use larder_proto::resp::{Args, number};
+
+use crate::redis::{conn::REDIS_VERSION, ctx::Ctx};
+
+/// SAVE and BGSAVE: an honest error, for who asks relies on a file.
+pub(crate) fn save(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    ctx.reply().error("ERR Larder is a cache: it keeps its data in memory only");
+}
+
+/// When the data was last on disk: never; tools that watch it for age see the start.
+pub(crate) fn last_save(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    let started = ctx.shared.started / 1000;
+    ctx.reply().integer(started as i64);
+}
+
+pub(crate) fn debug(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let error = if args.is(1, "sleep") {
+        "ERR DEBUG SLEEP is not allowed: a worker that sleeps serves nobody"
+    } else {
+        "ERR DEBUG is not available in Larder: see INFO, MEMORY and SLOWLOG"
+    };
+    ctx.reply().error(error);
+}
+
+pub(crate) fn lolwut(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    let line = format!("Larder {} speaks as Redis ver. {REDIS_VERSION}\n", env!("CARGO_PKG_VERSION"));
+    ctx.reply().verbatim("txt", line.as_bytes());
+}
+
+pub(crate) fn role(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    let mut reply = ctx.reply();
+    reply.array(3);
+    reply.bulk(b"master");
+    reply.integer(0);
+    reply.array(0);
+}
+
+pub(crate) fn time(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    let micros = ctx.shared.wall_micros();
+    let mut reply = ctx.reply();
+    reply.array(2);
+    reply.bulk_integer((micros / 1_000_000) as i64);
+    reply.bulk_integer((micros % 1_000_000) as i64);
+}
+
+/// No replicas: none has what was written.
+pub(crate) fn wait(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    match (number::parse_i64(args.get(1)), number::parse_i64(args.get(2))) {
+        (None, _) => ctx.reply().error("ERR value is not an integer or out of range"),
+        (_, None) => ctx.reply().error("ERR timeout is not an integer or out of range"),
+        (_, Some(timeout)) if timeout < 0 => ctx.reply().error("ERR timeout is negative"),
+        _ => ctx.reply().integer(0),
+    }
+}
+
+/// Stops the process: what was received is answered, then connections end. Nothing is saved, whatever is asked.
+pub(crate) fn shutdown(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let words = ["save", "nosave", "now", "force", "abort"];
+    let known = |at: usize| words.iter().any(|word| args.is(at, word));
+    let abort = (1..args.len()).any(|at| args.is(at, "abort"));
+    let both = |a: &str, b: &str| {
+        let has = |word: &str| (1..args.len()).any(|at| args.is(at, word));
+        has(a) && has(b)
+    };
+    if !(1..args.len()).all(known) || (abort && args.len() > 2) || both("save", "nosave") {
+        return ctx.reply().error("ERR syntax error");
+    }
+    if abort {
+        return ctx.reply().error("ERR No shutdown in progress.");
+    }
+    if (1..args.len()).any(|at| args.is(at, "save")) {
+        return ctx.reply().error("ERR Larder is a cache: it keeps its data in memory only");
+    }
+    ctx.conn.closing = true;
+    ctx.shared.stop.ask();
+}

@@ -1,0 +1,63 @@
+//! The commands about the server.
+
+pub(crate) mod acl;
+mod cluster;
+mod config;
+mod help;
+mod info;
+mod latency;
+mod memory;
+mod misc;
+mod sections;
+mod slowlog;
+
+use larder_proto::resp::table::Id;
+
+use super::dispatch::Handler;
+
+/// The function of a command about the server; None: it is not one.
+pub(crate) fn handler(id: Id) -> Option<Handler> {
+    Some(match id {
+        Id::AclCat => acl::categories,
+        Id::AclGetuser => acl::get_user,
+        Id::AclList => acl::list,
+        Id::AclUsers => acl::users,
+        Id::AclWhoami => acl::who_am_i,
+        Id::ConfigGet => config::get,
+        Id::ConfigSet => config::set,
+        Id::ConfigResetstat => config::reset_statistics,
+        Id::ConfigRewrite => config::rewrite,
+        Id::Info => info::info,
+        Id::LatencyDoctor => latency::doctor,
+        Id::LatencyGraph => latency::graph,
+        Id::LatencyHistogram => latency::histogram,
+        Id::LatencyHistory => latency::nothing,
+        Id::LatencyLatest => latency::nothing,
+        Id::LatencyReset => latency::reset,
+        Id::MemoryDoctor => memory::doctor,
+        Id::MemoryMallocStats => memory::allocator,
+        Id::MemoryPurge => memory::purge,
+        Id::MemoryStats => memory::stats,
+        Id::MemoryUsage => memory::usage,
+        Id::SlowlogGet => slowlog::get,
+        Id::SlowlogLen => slowlog::len,
+        Id::SlowlogReset => slowlog::reset,
+        Id::Bgsave | Id::Save => misc::save,
+        Id::Debug => misc::debug,
+        Id::Lastsave => misc::last_save,
+        Id::Lolwut => misc::lolwut,
+        Id::Role => misc::role,
+        Id::Shutdown => misc::shutdown,
+        Id::Time => misc::time,
+        Id::Wait => misc::wait,
+        Id::AclHelp
+        | Id::ClientHelp
+        | Id::CommandHelp
+        | Id::ConfigHelp
+        | Id::LatencyHelp
+        | Id::MemoryHelp
+        | Id::PubsubHelp
+        | Id::SlowlogHelp => help::help,
+        _ => return cluster::handler(id),
+    })
+}

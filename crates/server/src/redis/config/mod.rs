@@ -1,0 +1,116 @@
+//! What CONFIG shows and changes while running. [`params`] is the table of names; here are the values that count.
+
+pub(crate) mod params;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use parking_lot::RwLock;
+
+use crate::settings::{RedisSettings, Secret, Users};
+
+/// Redis's `client-query-buffer-limit`: the largest command, everything counted.
+const QUERY_BUFFER: u64 = 1 << 30;
+
+/// Values that may change while running. Read by every connection, so each is one atomic.
+pub(crate) struct Config {
+    /// `requirepass`.
+    password: RwLock<Option<Secret>>,
+    has_password: AtomicBool,
+    users: RwLock<Option<Users>>,
+    pub(crate) protected: AtomicBool,
+    /// `slowlog-log-slower-than` in microseconds; `u64::MAX`: nothing is logged.
+    slowlog_micros: AtomicU64,
+    pub(crate) slowlog_len: AtomicU64,
+    /// `notify-keyspace-events`: bits of [`super::notify`].
+    pub(crate) events: AtomicU32,
+    /// `tracking-table-max-keys`; 0: no limit but the memory.
+    pub(crate) tracking_keys: AtomicU64,
+    /// `proto-max-bulk-len`.
+    pub(crate) bulk: AtomicU64,
+    pub(crate) query_buffer: AtomicU64,
+    pub(crate) connections: AtomicU64,
+    /// `timeout` in seconds.
+    pub(crate) timeout: AtomicU64,
+    /// `client-output-buffer-limit pubsub`: bytes.
+    pub(crate) subscriber_buffer: AtomicU64,
+    /// `hash-max-listpack-entries` and `-value`: what OBJECT ENCODING calls a listpack.
+    pub(crate) listpack_entries: AtomicU64,
+    pub(crate) listpack_value: AtomicU64,
+    pub(crate) latency_tracking: AtomicBool,
+}
+
+impl Config {
+    pub(crate) fn new(settings: &RedisSettings) -> Config {
+        Config {
+            has_password: AtomicBool::new(settings.password.is_some()),
+            password: RwLock::new(settings.password.clone()),
+            users: RwLock::new(settings.users.clone()),
+            protected: AtomicBool::new(settings.protected),
+            slowlog_micros: AtomicU64::new(settings.slowlog_micros.unwrap_or(u64::MAX)),
+            slowlog_len: AtomicU64::new(128),
+            events: AtomicU32::new(0),
+            tracking_keys: AtomicU64::new(1_000_000),
+            bulk: AtomicU64::new(settings.bulk),
+            query_buffer: AtomicU64::new(QUERY_BUFFER.max(settings.bulk.saturating_add(1 << 20))),
+            connections: AtomicU64::new(settings.connections as u64),
+            timeout: AtomicU64::new(settings.idle_timeout.as_secs()),
+            subscriber_buffer: AtomicU64::new(settings.subscriber_buffer as u64),
+            listpack_entries: AtomicU64::new(512),
+            listpack_value: AtomicU64::new(64),
+            latency_tracking: AtomicBool::new(true),
+        }
+    }
+
+    /// Takes over what new settings change, over what CONFIG SET did.
+    pub(crate) fn reload(&self, new: &RedisSettings) {
+        *self.users.write() = new.users.clone();
+        let mut password = self.password.write();
+        self.has_password.store(new.password.is_some(), Relaxed);
+        *password = new.password.clone();
+        drop(password);
+        self.protected.store(new.protected, Relaxed);
+        self.bulk.store(new.bulk, Relaxed);
+        self.connections.store(new.connections as u64, Relaxed);
+        self.timeout.store(new.idle_timeout.as_secs(), Relaxed);
+        self.subscriber_buffer.store(new.subscriber_buffer as u64, Relaxed);
+        self.slowlog_micros.store(new.slowlog_micros.unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// Must clients authenticate?
+    pub(crate) fn has_password(&self) -> bool {
+        self.has_password.load(Relaxed)
+    }
+
+    /// CONFIG SET requirepass; an empty one lets everybody in.
+    pub(crate) fn set_password(&self, password: &[u8]) {
+        let password = Secret::new(password);
+        let mut held = self.password.write();
+        self.has_password.store(password.is_some(), Relaxed);
+        *held = password;
+    }
+
+    /// Does this let a client in?
+    pub(crate) fn admits(&self, user: &[u8], password: &[u8]) -> bool {
+        if user == b"default" {
+            // Without a password the user `default` takes any (ACL: `nopass`).
+            return self.password.read().as_ref().is_none_or(|secret| secret.matches(password));
+        }
+        let users = self.users.read();
+        let users = users.iter().flat_map(|users| users.iter());
+        users.filter(|(name, _)| name.as_bytes() == user).any(|(_, secret)| secret.matches(password))
+    }
+
+    /// The users there are beside `default`.
+    pub(crate) fn users(&self) -> Vec<String> {
+        self.users.read().iter().flat_map(|users| users.iter()).map(|(name, _)| name.clone()).collect()
+    }
+
+    pub(crate) fn slowlog_micros(&self) -> u64 {
+        self.slowlog_micros.load(Relaxed)
+    }
+
+    /// Bytes that may wait for a client between its answers.
+    pub(crate) fn mail_limit(&self) -> usize {
+        self.subscriber_buffer.load(Relaxed) as usize
+    }
+}

@@ -1,0 +1,270 @@
+//! CLIENT: what a connection says of itself, and what is told of all of them.
+
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+use larder_proto::resp::{Args, Version, number, table};
+
+use crate::{
+    clock::Ms,
+    object::{Client, Peer},
+    redis::{
+        ctx::Ctx,
+        dispatch::text,
+        known::{Known, flag},
+        state::Answers,
+    },
+};
+
+pub(crate) const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
+/// Bytes of a name or of what a library says of itself.
+const NAME: usize = 1024;
+
+/// May a client be called so? Printable, no spaces (Redis: `validateClientName`).
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    name.len() <= NAME && name.iter().all(|byte| (b'!'..=b'~').contains(byte))
+}
+
+/// Where a client comes from, as Redis writes it.
+pub(crate) fn address(client: &Client) -> String {
+    match client.peer {
+        Peer::Tcp(address) => address.to_string(),
+        Peer::Unix => format!("{}:0", client.local),
+    }
+}
+
+/// Where it connected to.
+pub(crate) fn local_address(client: &Client) -> String {
+    match client.peer {
+        Peer::Tcp(_) => client.local.to_string(),
+        Peer::Unix => format!("{}:0", client.local),
+    }
+}
+
+pub(crate) fn id(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    let id = ctx.conn.known.id();
+    ctx.reply().integer(id as i64);
+}
+
+pub(crate) fn get_name(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    let name = ctx.conn.known.text.lock().name.clone();
+    if name.is_empty() { ctx.reply().null() } else { ctx.reply().bulk(&name) }
+}
+
+pub(crate) fn set_name(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    if !is_name(args.get(2)) {
+        return ctx.reply().error(BAD_NAME);
+    }
+    ctx.conn.known.text.lock().name = args.get(2).to_vec();
+    ctx.reply().ok();
+}
+
+/// CLIENT SETINFO (Redis 7.2), which newer libraries send whatever the version.
+pub(crate) fn set_info(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let value = args.get(3);
+    let (library, version) = (args.is(2, "lib-name"), args.is(2, "lib-ver"));
+    if !library && !version {
+        let error = format!("ERR Unrecognized option '{}'", text(args.get(2)));
+        return ctx.reply().error(error);
+    }
+    if !is_name(value) {
+        let what = if library { "lib-name" } else { "lib-ver" };
+        return ctx
+            .reply()
+            .error(format!("ERR {what} cannot contain spaces, newlines or special characters."));
+    }
+    let mut held = ctx.conn.known.text.lock();
+    if library {
+        held.lib_name = value.to_vec();
+    } else {
+        held.lib_version = value.to_vec();
+    }
+    drop(held);
+    ctx.reply().ok();
+}
+
+/// CLIENT NO-TOUCH (Redis 7.2): accepted, without effect.
+pub(crate) fn no_touch(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    if args.is(2, "on") || args.is(2, "off") { ctx.reply().ok() } else { ctx.reply().error("ERR syntax error") }
+}
+
+pub(crate) fn no_evict(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    match (args.is(2, "on"), args.is(2, "off")) {
+        (true, _) => ctx.conn.known.raise(flag::NO_EVICT),
+        (_, true) => ctx.conn.known.lower(flag::NO_EVICT),
+        _ => return ctx.reply().error("ERR syntax error"),
+    }
+    ctx.reply().ok();
+}
+
+/// Clients cannot be made to wait here: a worker that waits serves nobody.
+pub(crate) fn pause(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    if args.len() > 4 {
+        return ctx.reply().error("ERR syntax error");
+    }
+    if args.len() == 4 && !args.is(3, "write") && !args.is(3, "all") {
+        return ctx.reply().error("ERR CLIENT PAUSE mode must be WRITE or ALL");
+    }
+    if number::parse_i64(args.get(2)).is_none() {
+        return ctx.reply().error("ERR timeout is not an integer or out of range");
+    }
+    ctx.reply().error("ERR Larder does not pause its clients");
+}
+
+pub(crate) fn unpause(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    ctx.reply().ok();
+}
+
+/// No command blocks, so nobody is ever blocked.
+pub(crate) fn unblock(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    if args.len() == 4 && !args.is(3, "timeout") && !args.is(3, "error") {
+        return ctx.reply().error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+    }
+    match number::parse_i64(args.get(2)) {
+        Some(_) => ctx.reply().integer(0),
+        None => ctx.reply().error("ERR value is not an integer or out of range"),
+    }
+}
+
+pub(crate) fn reply(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    if args.is(2, "on") {
+        if ctx.conn.answers != Answers::On {
+            ctx.conn.answers = Answers::TurnedOn(b"+OK\r\n");
+        }
+        ctx.reply().ok();
+    } else if args.is(2, "off") {
+        ctx.conn.answers = Answers::Off;
+    } else if args.is(2, "skip") {
+        if ctx.conn.answers != Answers::Off {
+            ctx.conn.answers = Answers::SkipNext;
+        }
+    } else {
+        ctx.reply().error("ERR syntax error");
+    }
+}
+
+pub(crate) fn info(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    let line = describe(&ctx.conn.known, ctx.now);
+    ctx.reply().verbatim("txt", line.as_bytes());
+}
+
+/// Which kind of client; None: no such kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Normal,
+    Subscriber,
+    /// Masters and replicas: there are none.
+    Nobody,
+}
+
+pub(crate) fn type_named(name: &[u8]) -> Option<Type> {
+    let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+    match () {
+        () if is("normal") => Some(Type::Normal),
+        () if is("pubsub") => Some(Type::Subscriber),
+        () if is("replica") || is("slave") || is("master") => Some(Type::Nobody),
+        () => None,
+    }
+}
+
+pub(crate) fn type_of(known: &Known) -> Type {
+    if known.has(flag::SUBSCRIBER) { Type::Subscriber } else { Type::Normal }
+}
+
+pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let all = ctx.shared.registry.list();
+    let chosen: Vec<Arc<Known>> = if args.len() == 2 {
+        all
+    } else if args.len() == 4 && args.is(2, "type") {
+        let Some(wanted) = type_named(args.get(3)) else {
+            let error = format!("ERR Unknown client type '{}'", text(args.get(3)));
+            return ctx.reply().error(error);
+        };
+        all.into_iter().filter(|known| type_of(known) == wanted).collect()
+    } else if args.len() > 3 && args.is(2, "id") {
+        let mut chosen = Vec::new();
+        for id in args.from(3) {
+            match number::parse_i64(id) {
+                Some(id) => chosen.extend(ctx.shared.registry.get(id as u64)),
+                None => return ctx.reply().error("ERR Invalid client ID"),
+            }
+        }
+        chosen
+    } else {
+        return ctx.reply().error("ERR syntax error");
+    };
+    let mut lines = String::new();
+    for known in chosen {
+        lines.push_str(&describe(&known, ctx.now));
+    }
+    ctx.reply().verbatim("txt", lines.as_bytes());
+}
+
+/// The letters of CLIENT LIST's `flags`, in Redis's order.
+fn letters(known: &Known) -> String {
+    let shown = [
+        (flag::MONITOR, 'O'),
+        (flag::SUBSCRIBER, 'P'),
+        (flag::MULTI, 'x'),
+        (flag::TRACKING, 't'),
+        (flag::BROKEN_REDIRECT, 'R'),
+        (flag::BROADCAST, 'B'),
+    ];
+    let mut letters: String = shown.iter().filter(|(bit, _)| known.has(*bit)).map(|(_, letter)| *letter).collect();
+    if known.client.peer == Peer::Unix {
+        letters.push('U');
+    }
+    if known.has(flag::NO_EVICT) {
+        letters.push('e');
+    }
+    if letters.is_empty() {
+        letters.push('N');
+    }
+    letters
+}
+
+/// A connection as CLIENT LIST shows it. What lies in buffers of its worker is not known to others: 0.
+pub(crate) fn describe(known: &Known, now: Ms) -> String {
+    let client = &known.client;
+    let held = known.text.lock().clone();
+    let seconds = |since: Ms| now.saturating_sub(since) / 1000;
+    let redirect = match known.redirect.load(Relaxed) {
+        _ if !known.has(flag::TRACKING) => -1,
+        id => id as i64,
+    };
+    let waiting = client.waiting();
+    let library = match held.lib_name.is_empty() && held.lib_version.is_empty() {
+        true => String::new(),
+        false => format!(" lib-name={} lib-ver={}", text(&held.lib_name), text(&held.lib_version)),
+    };
+    format!(
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf=0 \
+         qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} omem={} tot-mem={} events=r cmd={} user={} \
+         redir={} resp={}{library}\n",
+        client.id,
+        address(client),
+        local_address(client),
+        client.id,
+        text(&held.name),
+        seconds(client.since),
+        seconds(client.active.load(Relaxed)),
+        letters(known),
+        known.db.load(Relaxed),
+        known.channels.load(Relaxed),
+        known.patterns.load(Relaxed),
+        known.shard_channels.load(Relaxed),
+        known.queued.load(Relaxed),
+        u8::from(waiting > 0),
+        waiting,
+        waiting + size_of::<Known>(),
+        command_name(known.command.load(Relaxed)),
+        text(&held.user),
+        redirect,
+        if known.version() == Version::V3 { 3 } else { 2 },
+    )
+}
+
+/// The name of a command by its number.
+pub(crate) fn command_name(number: u16) -> &'static str {
+    let mut all = table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands));
+    all.find(|command| command.id as u16 == number).map_or("NULL", |command| command.name)
+}

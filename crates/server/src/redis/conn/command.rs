@@ -1,0 +1,117 @@
+//! COMMAND: what clients may know of the commands there are.
+
+use larder_proto::resp::{
+    Args, glob,
+    table::{self, Command, category, docs, key, names},
+};
+
+use crate::redis::{ctx::Ctx, dispatch};
+
+pub(crate) fn command(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    let mut reply = ctx.reply();
+    reply.array(table::all().count());
+    table::all().for_each(|command| docs::describe(&mut reply, command));
+}
+
+pub(crate) fn count(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    ctx.reply().count(table::all().count());
+}
+
+/// A command by its name, a subcommand by both (`config|get`).
+fn named(name: &[u8]) -> Option<&'static Command> {
+    let mut words = name.splitn(2, |&b| b == b'|');
+    let command = table::find(words.next()?)?;
+    match words.next() {
+        Some(subcommand) => command.subcommand(subcommand),
+        None => Some(command),
+    }
+}
+
+pub(crate) fn info(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    if args.len() == 2 {
+        return command(ctx, args);
+    }
+    let mut reply = ctx.reply();
+    reply.array(args.len() - 2);
+    for name in args.from(2) {
+        match named(name) {
+            Some(command) => docs::describe(&mut reply, command),
+            None => reply.null(),
+        }
+    }
+}
+
+pub(crate) fn docs(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let commands: Vec<&Command> =
+        if args.len() == 2 { table::all().collect() } else { args.from(2).filter_map(named).collect() };
+    let mut reply = ctx.reply();
+    reply.map(commands.len());
+    commands.iter().for_each(|command| docs::write(&mut reply, command));
+}
+
+pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let value = args.get(4);
+    let everything = || table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands));
+    let chosen: Vec<&str> = match args.len() {
+        2 => table::all().map(|command| command.name).collect(),
+        5 if args.is(2, "filterby") && args.is(3, "module") => Vec::new(),
+        5 if args.is(2, "filterby") && args.is(3, "aclcat") => {
+            let wanted = category::NAMES.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(value));
+            let bit = wanted.map_or(0, |at| 1u32 << at);
+            everything().filter(|command| command.categories & bit != 0).map(|command| command.name).collect()
+        }
+        5 if args.is(2, "filterby") && args.is(3, "pattern") => {
+            let value = value.to_ascii_lowercase();
+            everything().map(|command| command.name).filter(|name| glob::matches(&value, name.as_bytes())).collect()
+        }
+        _ => return ctx.reply().error("ERR syntax error"),
+    };
+    let mut reply = ctx.reply();
+    reply.array(chosen.len());
+    chosen.iter().for_each(|name| reply.bulk(name.as_bytes()));
+}
+
+/// The command the arguments from the third on make, and where its keys are.
+fn keys(ctx: &Ctx<'_>, args: &Args<'_>) -> Result<(&'static Command, Vec<usize>), &'static str> {
+    let parts: Vec<&[u8]> = args.from(2).collect();
+    let inner = larder_proto::resp::Owned::new(&parts);
+    let inner = inner.args();
+    let command = match dispatch::find(ctx.face, &inner) {
+        Ok(found) => found.command,
+        Err(error) if error.contains("wrong number") => {
+            return Err("ERR Invalid number of arguments specified for command");
+        }
+        Err(_) => return Err("ERR Invalid command specified"),
+    };
+    let places: Vec<usize> = command.key_places(inner.len()).collect();
+    if places.is_empty() { Err("ERR The command has no key arguments") } else { Ok((command, places)) }
+}
+
+pub(crate) fn get_keys(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    match keys(ctx, args) {
+        Ok((_, places)) => {
+            let mut reply = ctx.reply();
+            reply.array(places.len());
+            places.iter().for_each(|place| reply.bulk(args.get(place + 2)));
+        }
+        Err(error) => ctx.reply().error(error),
+    }
+}
+
+pub(crate) fn get_keys_and_flags(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let (command, places) = match keys(ctx, args) {
+        Ok(found) => found,
+        Err(error) => return ctx.reply().error(error),
+    };
+    let mut reply = ctx.reply();
+    reply.array(places.len());
+    for (nth, place) in places.iter().enumerate() {
+        // One specification for each key, or one for all of them.
+        let spec = command.keys.get(nth).or(command.keys.last());
+        let flags = spec.map_or(0, |spec| spec.flags);
+        reply.array(2);
+        reply.bulk(args.get(place + 2));
+        reply.set(flags.count_ones() as usize);
+        names(flags, &key::NAMES).for_each(|name| reply.simple(name));
+    }
+}

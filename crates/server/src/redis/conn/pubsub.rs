@@ -1,0 +1,166 @@
+//! SUBSCRIBE, PUBLISH and their like (Redis documentation, "Redis Pub/Sub").
+
+use std::collections::BTreeSet;
+
+use larder_proto::resp::{Args, Reply};
+
+use crate::redis::{ctx::Ctx, hub::Kind, shared::Shared, state::Conn};
+
+/// Channels and patterns one connection may be subscribed to.
+const SUBSCRIPTIONS: usize = 1 << 16;
+
+/// The connection's names of a kind.
+fn names(conn: &mut Conn, kind: Kind) -> &mut BTreeSet<Box<[u8]>> {
+    match kind {
+        Kind::Channel => &mut conn.subscriptions.channels,
+        Kind::Pattern => &mut conn.subscriptions.patterns,
+        Kind::Shard => &mut conn.subscriptions.shards,
+    }
+}
+
+/// How many the answers count: shard channels for themselves.
+fn count(conn: &Conn, kind: Kind) -> usize {
+    if kind == Kind::Shard { conn.subscriptions.shards.len() } else { conn.subscriptions.count() }
+}
+
+fn add(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind, word: &str) {
+    for name in args.from(1) {
+        if !names(ctx.conn, kind).contains(name) {
+            if ctx.conn.subscriptions.count() + ctx.conn.subscriptions.shards.len() >= SUBSCRIPTIONS {
+                ctx.reply().error("ERR too many subscriptions");
+                continue;
+            }
+            names(ctx.conn, kind).insert(name.into());
+            ctx.shared.hub.add(kind, name, &ctx.conn.known);
+        }
+        let count = count(ctx.conn, kind);
+        let mut reply = ctx.reply();
+        reply.push(3);
+        reply.bulk(word.as_bytes());
+        reply.bulk(name);
+        reply.count(count);
+    }
+    ctx.conn.settle();
+}
+
+fn remove(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind, word: &str) {
+    let named: Vec<Box<[u8]>> = if args.len() > 1 {
+        args.from(1).map(Box::from).collect()
+    } else {
+        names(ctx.conn, kind).iter().cloned().collect()
+    };
+    for name in &named {
+        if names(ctx.conn, kind).remove(name) {
+            ctx.shared.hub.remove(kind, name, &ctx.conn.known);
+        }
+        // What was sent before it left comes before it is told that it has left.
+        ctx.conn.hear(ctx.out.scratch());
+        let count = count(ctx.conn, kind);
+        left(&mut ctx.reply(), word, Some(name), count);
+    }
+    if named.is_empty() {
+        let count = count(ctx.conn, kind);
+        left(&mut ctx.reply(), word, None, count);
+    }
+    ctx.conn.settle();
+}
+
+fn left(reply: &mut Reply<'_>, word: &str, name: Option<&[u8]>, count: usize) {
+    reply.push(3);
+    reply.bulk(word.as_bytes());
+    match name {
+        Some(name) => reply.bulk(name),
+        None => reply.null(),
+    }
+    reply.count(count);
+}
+
+/// Leaves everything, silently.
+pub(crate) fn leave_all(shared: &Shared, conn: &mut Conn) {
+    for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
+        for name in std::mem::take(names(conn, kind)) {
+            shared.hub.remove(kind, &name, &conn.known);
+        }
+    }
+    conn.settle();
+}
+
+pub(crate) fn subscribe(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    add(ctx, args, Kind::Channel, "subscribe");
+}
+
+pub(crate) fn psubscribe(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    add(ctx, args, Kind::Pattern, "psubscribe");
+}
+
+pub(crate) fn ssubscribe(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    add(ctx, args, Kind::Shard, "ssubscribe");
+}
+
+pub(crate) fn unsubscribe(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    remove(ctx, args, Kind::Channel, "unsubscribe");
+}
+
+pub(crate) fn punsubscribe(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    remove(ctx, args, Kind::Pattern, "punsubscribe");
+}
+
+pub(crate) fn sunsubscribe(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    remove(ctx, args, Kind::Shard, "sunsubscribe");
+}
+
+pub(crate) fn publish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let receivers = ctx.shared.hub.publish(args.get(1), args.get(2), ctx.shared.config.mail_limit());
+    published(ctx, receivers);
+}
+
+pub(crate) fn spublish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let receivers = ctx.shared.hub.publish_shard(args.get(1), args.get(2), ctx.shared.config.mail_limit());
+    published(ctx, receivers);
+}
+
+fn published(ctx: &mut Ctx<'_>, receivers: usize) {
+    // Its own message, where it hears the channel itself, comes before the answer; in a transaction behind all of it.
+    if !ctx.conn.in_exec {
+        ctx.conn.hear(ctx.out.scratch());
+    }
+    ctx.reply().count(receivers);
+}
+
+fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
+    let pattern = (args.len() > 2).then(|| args.get(2));
+    let names = ctx.shared.hub.names(kind, pattern);
+    let mut reply = ctx.reply();
+    reply.array(names.len());
+    names.iter().for_each(|name| reply.bulk(name));
+}
+
+pub(crate) fn channels(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    list(ctx, args, Kind::Channel);
+}
+
+pub(crate) fn shard_channels(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    list(ctx, args, Kind::Shard);
+}
+
+fn count_listeners(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
+    ctx.reply().array((args.len() - 2) * 2);
+    for name in args.from(2) {
+        let listeners = ctx.shared.hub.listeners(kind, name);
+        ctx.reply().bulk(name);
+        ctx.reply().count(listeners);
+    }
+}
+
+pub(crate) fn numsub(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    count_listeners(ctx, args, Kind::Channel);
+}
+
+pub(crate) fn shard_numsub(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    count_listeners(ctx, args, Kind::Shard);
+}
+
+pub(crate) fn numpat(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    let (_, patterns, _) = ctx.shared.hub.counts();
+    ctx.reply().count(patterns);
+}

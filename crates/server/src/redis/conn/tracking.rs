@@ -1,0 +1,235 @@
+//! CLIENT TRACKING, CACHING, GETREDIR, TRACKINGINFO, and what tracking does to a read.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use larder_proto::resp::{
+    Args, number,
+    table::{Command, Id, flag as what},
+};
+
+use crate::redis::{
+    ctx::Ctx,
+    known::flag,
+    shared::Shared,
+    state::{Conn, Tracks},
+};
+
+/// Prefixes one connection may name.
+const PREFIXES: usize = 1024;
+
+/// Enters the keys a command is about to read, if the client may keep them.
+pub(crate) fn remember(shared: &Shared, conn: &mut Conn, command: &Command, args: &Args<'_>) {
+    let tracks = &conn.tracks;
+    let keeps = match (tracks.opt_in, tracks.opt_out) {
+        (true, _) => tracks.caching == Some(true),
+        (_, true) => tracks.caching != Some(false),
+        _ => true,
+    };
+    if keeps && command.has(what::READONLY) {
+        for place in command.key_places(args.len()) {
+            shared.tracking.remember(shared, args.get(place), conn.known.id());
+        }
+    }
+    // CACHING counts for the next command, or for a whole transaction.
+    let ends = !matches!(command.id, Id::ClientCaching | Id::Multi) && !conn.in_exec;
+    if ends && tracks.caching.is_some() {
+        conn.tracks.caching = None;
+    }
+}
+
+/// Turns tracking off.
+pub(crate) fn off(shared: &Shared, conn: &mut Conn) {
+    if !conn.tracks.on {
+        return;
+    }
+    shared.tracking.leave(shared, &conn.known);
+    conn.tracks = Tracks::default();
+    conn.known.lower(flag::TRACKING | flag::BROADCAST | flag::BROKEN_REDIRECT | flag::NO_LOOP);
+    conn.known.redirect.store(0, Relaxed);
+    conn.settle();
+}
+
+/// The options of CLIENT TRACKING ON. `Err`: what is wrong with them.
+fn read(ctx: &Ctx<'_>, args: &Args<'_>) -> Result<(Tracks, u64), String> {
+    let mut tracks = Tracks { on: true, ..Tracks::default() };
+    let mut redirect = 0;
+    let mut at = 3;
+    while at < args.len() {
+        let more = at + 1 < args.len();
+        if args.is(at, "redirect") && more {
+            at += 1;
+            if redirect != 0 {
+                return Err("ERR A client can only redirect to a single other client".to_owned());
+            }
+            let id = number::parse_i64(args.get(at)).ok_or("ERR Invalid client ID")?;
+            redirect = id as u64;
+            if ctx.shared.registry.get(redirect).is_none() {
+                return Err("ERR The client ID you want redirect to does not exist".to_owned());
+            }
+        } else if args.is(at, "bcast") {
+            tracks.broadcast = true;
+        } else if args.is(at, "optin") {
+            tracks.opt_in = true;
+        } else if args.is(at, "optout") {
+            tracks.opt_out = true;
+        } else if args.is(at, "noloop") {
+            tracks.no_loop = true;
+        } else if args.is(at, "prefix") && more {
+            at += 1;
+            tracks.prefixes.push(args.get(at).into());
+        } else {
+            return Err("ERR syntax error".to_owned());
+        }
+        at += 1;
+    }
+    Ok((tracks, redirect))
+}
+
+/// Do the options fit each other, and what the connection asked for before?
+fn check(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
+    if !tracks.prefixes.is_empty() && !tracks.broadcast {
+        return Err("ERR PREFIX option requires BCAST mode to be enabled".to_owned());
+    }
+    if before.on && before.broadcast != tracks.broadcast {
+        return Err("ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then \
+                    re-enabling it with a different mode."
+            .to_owned());
+    }
+    if tracks.broadcast && (tracks.opt_in || tracks.opt_out) {
+        return Err("ERR OPTIN and OPTOUT are not compatible with BCAST".to_owned());
+    }
+    if tracks.opt_in && tracks.opt_out {
+        return Err("ERR You can't use both OPTIN and OPTOUT".to_owned());
+    }
+    if (tracks.opt_in && before.opt_out) || (tracks.opt_out && before.opt_in) {
+        return Err("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then \
+                    re-enabling it with a different mode."
+            .to_owned());
+    }
+    overlaps(tracks, before)
+}
+
+/// No prefix may begin another: a key would be told twice.
+fn overlaps(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
+    let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
+    let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    for (at, prefix) in tracks.prefixes.iter().enumerate() {
+        if let Some(known) = before.prefixes.iter().find(|known| overlap(known, prefix)) {
+            return Err(format!(
+                "ERR Prefix '{}' overlaps with an existing prefix '{}'. Prefixes for a single client must not overlap.",
+                shown(prefix),
+                shown(known)
+            ));
+        }
+        if let Some(other) = tracks.prefixes[at + 1..].iter().find(|other| overlap(other, prefix)) {
+            return Err(format!(
+                "ERR Prefix '{}' overlaps with another provided prefix '{}'. Prefixes for a single client must not overlap.",
+                shown(prefix),
+                shown(other)
+            ));
+        }
+    }
+    if tracks.prefixes.len() + before.prefixes.len() > PREFIXES {
+        return Err("ERR too many prefixes".to_owned());
+    }
+    Ok(())
+}
+
+pub(crate) fn tracking(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let read = read(ctx, args);
+    let (mut tracks, redirect) = match read {
+        Ok(read) => read,
+        Err(error) => return ctx.reply().error(error),
+    };
+    if args.is(2, "off") {
+        off(ctx.shared, ctx.conn);
+        return ctx.reply().ok();
+    }
+    if !args.is(2, "on") {
+        return ctx.reply().error("ERR syntax error");
+    }
+    if let Err(error) = check(&tracks, &ctx.conn.tracks) {
+        return ctx.reply().error(error);
+    }
+    let before = std::mem::take(&mut ctx.conn.tracks);
+    if tracks.broadcast && tracks.prefixes.is_empty() && before.prefixes.is_empty() {
+        tracks.prefixes.push(Box::default());
+    }
+    let known = &ctx.conn.known;
+    known.lower(flag::BROKEN_REDIRECT | flag::NO_LOOP);
+    known.raise(flag::TRACKING);
+    for (letter, on) in [(flag::BROADCAST, tracks.broadcast), (flag::NO_LOOP, tracks.no_loop)] {
+        if on {
+            known.raise(letter);
+        }
+    }
+    known.redirect.store(redirect, Relaxed);
+    if before.on {
+        ctx.shared.tracking.add_prefixes(known, &tracks.prefixes);
+    } else {
+        ctx.shared.tracking.enter(ctx.shared, known, &tracks.prefixes);
+    }
+    tracks.prefixes.extend(before.prefixes);
+    ctx.conn.tracks = tracks;
+    ctx.conn.settle();
+    ctx.reply().ok();
+}
+
+pub(crate) fn caching(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let tracks = &mut ctx.conn.tracks;
+    if !tracks.on || !(tracks.opt_in || tracks.opt_out) {
+        return ctx.reply().error(
+            "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
+        );
+    }
+    if args.is(2, "yes") {
+        if !tracks.opt_in {
+            return ctx.reply().error("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.");
+        }
+        tracks.caching = Some(true);
+    } else if args.is(2, "no") {
+        if !tracks.opt_out {
+            return ctx.reply().error("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.");
+        }
+        tracks.caching = Some(false);
+    } else {
+        return ctx.reply().error("ERR syntax error");
+    }
+    ctx.reply().ok();
+}
+
+pub(crate) fn get_redirect(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    let redirect = ctx.conn.known.redirect.load(Relaxed) as i64;
+    let answer = if ctx.conn.tracks.on { redirect } else { -1 };
+    ctx.reply().integer(answer);
+}
+
+pub(crate) fn info(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    let tracks = ctx.conn.tracks.clone();
+    let known = ctx.conn.known.clone();
+    let shown = [
+        (tracks.on, "on"),
+        (!tracks.on, "off"),
+        (tracks.broadcast, "bcast"),
+        (tracks.opt_in, "optin"),
+        (tracks.opt_in && tracks.caching == Some(true), "caching-yes"),
+        (tracks.opt_out, "optout"),
+        (tracks.opt_out && tracks.caching == Some(false), "caching-no"),
+        (tracks.no_loop, "noloop"),
+        (known.has(flag::BROKEN_REDIRECT), "broken_redirect"),
+    ];
+    let flags: Vec<&str> = shown.iter().filter(|(yes, _)| *yes).map(|(_, word)| *word).collect();
+    let redirect = if tracks.on { known.redirect.load(Relaxed) as i64 } else { -1 };
+    let mut reply = ctx.reply();
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply.set(flags.len());
+    flags.iter().for_each(|flag| reply.bulk(flag.as_bytes()));
+    reply.bulk(b"redirect");
+    reply.integer(redirect);
+    reply.bulk(b"prefixes");
+    reply.array(tracks.prefixes.len());
+    let mut prefixes = tracks.prefixes;
+    prefixes.sort_unstable();
+    prefixes.iter().for_each(|prefix| reply.bulk(prefix));
+}

@@ -1,0 +1,135 @@
+//! What a worker of the Redis face counts: one set per worker, written by its worker alone, merged on reading.
+
+use std::collections::BTreeMap;
+
+use larder_proto::resp::table::Command;
+use parking_lot::Mutex;
+
+use crate::counters::Counter;
+
+use super::dispatch::COMMANDS;
+
+/// Different error codes counted; those that come later are counted as `OTHER` (Redis: 128 too).
+const CODES: usize = 128;
+/// Classes of a command's time: powers of two of microseconds, the last one open (as LATENCY HISTOGRAM shows them).
+pub(crate) const BUCKETS: usize = 32;
+
+/// One command's figures.
+#[derive(Debug, Default)]
+pub struct PerCommand {
+    /// Times it was run.
+    pub calls: Counter,
+    /// Microseconds it ran; those of fast commands are estimated from samples.
+    pub micros: Counter,
+    /// Times it was not run (not allowed, not authenticated).
+    pub rejected: Counter,
+    /// Times it answered an error.
+    pub failed: Counter,
+}
+
+/// How long a command took: calls by class. Made when it is first timed.
+type Histogram = Box<[u64; BUCKETS]>;
+
+/// What is counted by command and by error.
+#[derive(Debug)]
+pub struct Commands(Box<[PerCommand; COMMANDS]>);
+
+impl Default for Commands {
+    fn default() -> Self {
+        Commands(Box::new(std::array::from_fn(|_| PerCommand::default())))
+    }
+}
+
+impl std::ops::Index<usize> for Commands {
+    type Output = PerCommand;
+
+    fn index(&self, at: usize) -> &PerCommand {
+        &self.0[at % COMMANDS]
+    }
+}
+
+/// Errors by code. Off the path of what works; its worker is the one who locks it, but for a reader now and then.
+#[derive(Debug, Default)]
+pub struct Errors(Mutex<BTreeMap<Box<[u8]>, u64>>);
+
+/// Times of commands, in the same way.
+#[derive(Debug, Default)]
+pub struct Latencies(Mutex<BTreeMap<u8, Histogram>>);
+
+crate::counters::counters! {
+    /// What one worker of the Redis face counted since it started.
+    pub(crate) struct Counters {
+        /// Connections accepted.
+        total_connections_received,
+        /// Connections refused because the limit was reached.
+        rejected_connections,
+        /// Connections refused because they came from another machine and there is no password.
+        denied_connections,
+        /// Bytes received.
+        total_net_input_bytes,
+        /// Bytes sent.
+        total_net_output_bytes,
+        /// Batches of commands received.
+        total_reads_processed,
+        /// Batches of answers sent.
+        total_writes_processed,
+        /// Answers that were errors.
+        total_error_replies,
+        /// Of these, errors of the protocol: the connection was closed.
+        protocol_errors,
+        /// Failed attempts to authenticate.
+        acl_access_denied_auth,
+    }
+    with {
+        /// By command.
+        commands: Commands,
+        /// By error code.
+        errors: Errors,
+        /// How long commands took.
+        latencies: Latencies,
+    }
+}
+
+impl Counters {
+    /// Counts an error by its code, the first word of `text`.
+    pub(crate) fn error(&self, text: &[u8]) {
+        self.total_error_replies.one();
+        let code = text.split(|b| b" \r\n".contains(b)).next().unwrap_or_default();
+        let mut errors = self.errors.0.lock();
+        if let Some(count) = errors.get_mut(code) {
+            *count += 1;
+        } else if errors.len() < CODES {
+            errors.insert(code.into(), 1);
+        } else {
+            *errors.entry(b"OTHER"[..].into()).or_default() += 1;
+        }
+    }
+
+    /// Notes how long a command took, for `weight` calls of it.
+    pub(crate) fn latency(&self, command: &Command, micros: u64, weight: u64) {
+        let class = (u64::BITS - micros.saturating_sub(1).leading_zeros()) as usize;
+        let mut latencies = self.latencies.0.lock();
+        let histogram = latencies.entry(command.id as u8).or_insert_with(|| Box::new([0; BUCKETS]));
+        histogram[class.min(BUCKETS - 1)] += weight;
+    }
+
+    /// Adds this worker's errors by code.
+    pub(crate) fn add_errors(&self, into: &mut BTreeMap<Box<[u8]>, u64>) {
+        for (code, count) in self.errors.0.lock().iter() {
+            *into.entry(code.clone()).or_default() += count;
+        }
+    }
+
+    /// Adds this worker's times by command.
+    pub(crate) fn add_latencies(&self, into: &mut BTreeMap<u8, [u64; BUCKETS]>) {
+        for (id, histogram) in self.latencies.0.lock().iter() {
+            let sum = into.entry(*id).or_insert([0; BUCKETS]);
+            sum.iter_mut().zip(histogram.iter()).for_each(|(sum, count)| *sum += count);
+        }
+    }
+
+    /// Calls of all commands.
+    pub(crate) fn calls(&self) -> u64 {
+        self.commands.0.iter().map(|command| command.calls.get()).sum()
+    }
+}

@@ -1,0 +1,38 @@
+//! Commands that are not in the table of Redis 7.0 as Larder has it, but that clients and tools send: newer ones, and a few
+//! whose answer says that there is nothing of the kind.
+
+use larder_proto::resp::{Args, table};
+
+use super::{
+    admin,
+    conn::client,
+    ctx::Ctx,
+    dispatch::{Found, Handler},
+};
+
+/// Name, subcommand (empty: any), least and most arguments, function, and the command it is counted as.
+static EXTRA: &[(&str, &str, usize, usize, Handler, &str)] = &[
+    ("client", "setinfo", 4, 4, client::set_info, "client"),
+    ("client", "no-touch", 3, 3, client::no_touch, "client"),
+    ("module", "list", 2, 2, empty, "command"),
+    ("acl", "genpass", 2, 3, admin::acl::generate, "acl"),
+    ("acl", "log", 2, 3, admin::acl::log, "acl"),
+    ("acl", "setuser", 3, usize::MAX, admin::acl::fixed, "acl"),
+    ("acl", "deluser", 3, usize::MAX, admin::acl::fixed, "acl"),
+    ("acl", "load", 2, 2, admin::acl::fixed, "acl"),
+    ("acl", "save", 2, 2, admin::acl::fixed, "acl"),
+];
+
+/// The function for a command the table does not have.
+#[cold]
+pub(crate) fn find(args: &Args<'_>) -> Option<Found> {
+    let fits = |(name, subcommand, least, most, ..): &&(&str, &str, usize, usize, Handler, &str)| {
+        args.is(0, name) && args.is(1, subcommand) && (*least..=*most).contains(&args.len())
+    };
+    let (.., handler, counted) = EXTRA.iter().find(fits)?;
+    Some(Found { command: table::find(counted.as_bytes())?, handler: *handler })
+}
+
+fn empty(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    ctx.reply().array(0);
+}

@@ -1,0 +1,148 @@
+//! What others may know of a connection: CLIENT LIST, messages to it, ways to end it.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use larder_proto::resp::Version;
+use parking_lot::Mutex;
+
+use crate::object::Client;
+
+/// States that show as letters in CLIENT LIST.
+pub(crate) mod flag {
+    /// `x`: between MULTI and EXEC.
+    pub(crate) const MULTI: u32 = 1;
+    /// `P`: subscribed to something.
+    pub(crate) const SUBSCRIBER: u32 = 1 << 1;
+    /// `O`: MONITOR.
+    pub(crate) const MONITOR: u32 = 1 << 2;
+    /// `t`: CLIENT TRACKING.
+    pub(crate) const TRACKING: u32 = 1 << 3;
+    /// `B`: CLIENT TRACKING BCAST.
+    pub(crate) const BROADCAST: u32 = 1 << 4;
+    /// `R`: the connection invalidations are redirected to is gone.
+    pub(crate) const BROKEN_REDIRECT: u32 = 1 << 5;
+    /// `e`: CLIENT NO-EVICT.
+    pub(crate) const NO_EVICT: u32 = 1 << 6;
+    /// CLIENT TRACKING NOLOOP (not shown).
+    pub(crate) const NO_LOOP: u32 = 1 << 7;
+}
+
+/// A connection, as others see it. Its own worker writes it, anyone reads it.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) client: Arc<Client>,
+    pub(crate) db: AtomicU8,
+    resp3: AtomicU8,
+    flags: AtomicU32,
+    pub(crate) channels: AtomicU32,
+    pub(crate) patterns: AtomicU32,
+    pub(crate) shard_channels: AtomicU32,
+    /// Commands queued by MULTI; -1: not in one.
+    pub(crate) queued: AtomicI64,
+    /// The last command (its place in the table of counters).
+    pub(crate) command: AtomicU16,
+    /// Where invalidations go instead; 0: to itself.
+    pub(crate) redirect: AtomicU64,
+    pub(crate) text: Mutex<Text>,
+}
+
+/// What a client says of itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Text {
+    /// CLIENT SETNAME.
+    pub(crate) name: Vec<u8>,
+    /// Whom it authenticated as.
+    pub(crate) user: Vec<u8>,
+    /// CLIENT SETINFO LIB-NAME.
+    pub(crate) lib_name: Vec<u8>,
+    /// CLIENT SETINFO LIB-VER.
+    pub(crate) lib_version: Vec<u8>,
+}
+
+impl Known {
+    pub(crate) fn new(client: Arc<Client>, command: u16) -> Known {
+        Known {
+            client,
+            db: AtomicU8::new(0),
+            resp3: AtomicU8::new(0),
+            flags: AtomicU32::new(0),
+            channels: AtomicU32::new(0),
+            patterns: AtomicU32::new(0),
+            shard_channels: AtomicU32::new(0),
+            queued: AtomicI64::new(-1),
+            command: AtomicU16::new(command),
+            redirect: AtomicU64::new(0),
+            text: Mutex::new(Text { user: b"default".to_vec(), ..Text::default() }),
+        }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.client.id
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        if self.resp3.load(Relaxed) == 1 { Version::V3 } else { Version::V2 }
+    }
+
+    pub(crate) fn set_version(&self, version: Version) {
+        self.resp3.store(u8::from(version == Version::V3), Relaxed);
+    }
+
+    pub(crate) fn flags(&self) -> u32 {
+        self.flags.load(Relaxed)
+    }
+
+    pub(crate) fn has(&self, flag: u32) -> bool {
+        self.flags() & flag != 0
+    }
+
+    pub(crate) fn raise(&self, flags: u32) {
+        self.flags.fetch_or(flags, Relaxed);
+    }
+
+    pub(crate) fn lower(&self, flags: u32) {
+        self.flags.fetch_and(!flags, Relaxed);
+    }
+
+    /// Sends it a message between its answers. One that has let more than `limit` bytes wait is closed.
+    pub(crate) fn push(&self, bytes: &[u8], limit: usize) {
+        if !self.client.push(bytes, limit) {
+            self.client.kill();
+        }
+    }
+}
+
+/// All connections of the face.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    all: Mutex<BTreeMap<u64, Arc<Known>>>,
+}
+
+impl Registry {
+    pub(crate) fn enter(&self, known: Arc<Known>) {
+        self.all.lock().insert(known.id(), known);
+    }
+
+    pub(crate) fn leave(&self, id: u64) {
+        self.all.lock().remove(&id);
+    }
+
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<Known>> {
+        self.all.lock().get(&id).cloned()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.lock().len()
+    }
+
+    /// All, oldest first.
+    pub(crate) fn list(&self) -> Vec<Arc<Known>> {
+        self.all.lock().values().cloned().collect()
+    }
+}

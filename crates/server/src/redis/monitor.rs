@@ -1,0 +1,115 @@
+//! MONITOR: every command, as it is run, to those who asked.
+
+use std::sync::Arc;
+
+use larder_proto::resp::{
+    Args, number,
+    table::{Command, Id, flag},
+};
+use parking_lot::RwLock;
+
+use crate::clock::Ms;
+
+use super::{
+    attention,
+    conn::client::address,
+    ctx::Ctx,
+    known::{Known, flag as letter},
+    shared::{Face, Shared},
+    state::Conn,
+};
+
+/// Bytes of one argument that are shown (a value of megabytes is no help to who watches).
+const SHOWN: usize = 4096;
+
+/// Who watches. One per process.
+#[derive(Default)]
+pub(crate) struct Monitors(RwLock<Vec<Arc<Known>>>);
+
+pub(crate) fn monitor(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    let known = ctx.conn.known.clone();
+    if !known.has(letter::MONITOR) {
+        known.raise(letter::MONITOR);
+        ctx.conn.settle();
+        let mut all = ctx.shared.monitors.0.write();
+        all.push(known);
+        attention::set(ctx.shared, attention::MONITOR, true);
+    }
+    ctx.reply().ok();
+}
+
+/// A connection watches no more.
+pub(crate) fn leave(shared: &Shared, known: &Known) {
+    if !known.has(letter::MONITOR) {
+        return;
+    }
+    known.lower(letter::MONITOR);
+    let mut all = shared.monitors.0.write();
+    all.retain(|other| other.id() != known.id());
+    attention::set(shared, attention::MONITOR, !all.is_empty());
+}
+
+/// Does the command carry a password?
+pub(crate) fn has_secret(args: &Args<'_>) -> bool {
+    let requirepass = || (2..args.len()).step_by(2).any(|at| args.is(at, "requirepass"));
+    args.is(0, "auth")
+        || (args.is(0, "hello") && (1..args.len()).any(|at| args.is(at, "auth")))
+        || (args.is(0, "config") && args.is(1, "set") && requirepass())
+}
+
+/// Tells the watchers of a command that is about to run.
+#[cold]
+pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>, _now: Ms) {
+    // As in Redis: AUTH is not shown at all, and what administers is not either.
+    if command.has(flag::SKIP_MONITOR | flag::ADMIN) || command.id == Id::Auth {
+        return;
+    }
+    let mut line = Vec::with_capacity(128);
+    let micros = face.wall_micros();
+    line.push(b'+');
+    number::push_u64(&mut line, micros / 1_000_000);
+    line.extend_from_slice(format!(".{:06} [{} {}]", micros % 1_000_000, conn.db, address(&conn.known.client)).as_bytes());
+    let secret = has_secret(args);
+    for (at, arg) in args.from(0).enumerate() {
+        line.push(b' ');
+        quote(if secret && at > 0 { b"(redacted)" } else { &arg[..arg.len().min(SHOWN)] }, &mut line);
+    }
+    line.extend_from_slice(b"\r\n");
+    let limit = face.shared.config.mail_limit();
+    for known in face.shared.monitors.0.read().iter() {
+        known.push(&line, limit);
+    }
+}
+
+/// A string in quotes with everything unprintable escaped (Redis: `sdscatrepr`).
+pub(crate) fn quote(bytes: &[u8], into: &mut Vec<u8>) {
+    into.push(b'"');
+    for &byte in bytes {
+        match byte {
+            b'\\' | b'"' => into.extend_from_slice(&[b'\\', byte]),
+            b'\n' => into.extend_from_slice(b"\\n"),
+            b'\r' => into.extend_from_slice(b"\\r"),
+            b'\t' => into.extend_from_slice(b"\\t"),
+            7 => into.extend_from_slice(b"\\a"),
+            8 => into.extend_from_slice(b"\\b"),
+            b' '..=b'~' => into.push(byte),
+            _ => {
+                let hex = b"0123456789abcdef";
+                into.extend_from_slice(&[b'\\', b'x', hex[(byte >> 4) as usize], hex[(byte & 15) as usize]]);
+            }
+        }
+    }
+    into.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_quoted_like_redis() {
+        let mut line = Vec::new();
+        quote(b"a\"b\\c\n\x07\x00\xff", &mut line);
+        assert_eq!(line, br#""a\"b\\c\n\a\x00\xff""#);
+    }
+}

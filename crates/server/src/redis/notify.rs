@@ -1,0 +1,109 @@
+//! Keyspace notifications: messages about what happens to keys (Redis documentation, "Redis keyspace notifications").
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use larder_proto::resp::number;
+
+use super::{ctx::Class, shared::Shared};
+
+/// `K`: to `__keyspace@<db>__:<key>`.
+const KEYSPACE: u32 = 1;
+/// `E`: to `__keyevent@<db>__:<event>`.
+const KEYEVENT: u32 = 1 << 1;
+
+/// Letters and bits. `A` stands for all classes but `m` and `n`.
+const LETTERS: [(u8, u32); 13] = [
+    (b'g', 1 << 2),
+    (b'$', 1 << 3),
+    (b'l', 1 << 4),
+    (b's', 1 << 5),
+    (b'h', 1 << 6),
+    (b'z', 1 << 7),
+    (b'x', 1 << 8),
+    (b'e', 1 << 9),
+    (b't', 1 << 10),
+    (b'd', 1 << 11),
+    (b'm', 1 << 12),
+    (b'n', 1 << 13),
+    (b'A', ALL),
+];
+/// `g$lshzxetd`.
+const ALL: u32 = 0b1111_1111_1100;
+
+/// The bits of letters; None: one of them means nothing.
+pub(crate) fn bits(letters: &[u8]) -> Option<u32> {
+    letters.iter().try_fold(0, |bits, letter| match letter {
+        b'K' => Some(bits | KEYSPACE),
+        b'E' => Some(bits | KEYEVENT),
+        letter => LETTERS.iter().find(|(known, _)| known == letter).map(|(_, bit)| bits | bit),
+    })
+}
+
+/// The letters of bits, in Redis's order.
+pub(crate) fn letters(bits: u32) -> String {
+    let mut text = String::new();
+    if bits & ALL == ALL {
+        text.push('A');
+    } else {
+        let classes = LETTERS.iter().filter(|(letter, bit)| !b"Am".contains(letter) && bits & bit != 0);
+        text.extend(classes.map(|(letter, _)| *letter as char));
+    }
+    for (letter, bit) in [('K', KEYSPACE), ('E', KEYEVENT), ('m', 1 << 12)] {
+        if bits & bit != 0 {
+            text.push(letter);
+        }
+    }
+    text
+}
+
+fn bit(class: Class) -> u32 {
+    match class {
+        Class::Generic => 1 << 2,
+        Class::String => 1 << 3,
+        Class::Hash => 1 << 6,
+        Class::Expired => 1 << 8,
+        Class::Evicted => 1 << 9,
+        Class::Missed => 1 << 12,
+        Class::New => 1 << 13,
+    }
+}
+
+/// Tells the subscribers of an event on a key, where configured.
+pub(crate) fn event(shared: &Shared, class: Class, event: &str, db: u8, key: &[u8]) {
+    let wanted = shared.config.events.load(Relaxed);
+    if wanted & bit(class) == 0 {
+        return;
+    }
+    let limit = shared.config.mail_limit();
+    if wanted & KEYSPACE != 0 {
+        let channel = channel("__keyspace@", db, key);
+        shared.hub.publish(&channel, event.as_bytes(), limit);
+    }
+    if wanted & KEYEVENT != 0 {
+        let channel = channel("__keyevent@", db, event.as_bytes());
+        shared.hub.publish(&channel, key, limit);
+    }
+}
+
+fn channel(prefix: &str, db: u8, name: &[u8]) -> Vec<u8> {
+    let mut channel = Vec::with_capacity(prefix.len() + 6 + name.len());
+    channel.extend_from_slice(prefix.as_bytes());
+    number::push_u64(&mut channel, db.into());
+    channel.extend_from_slice(b"__:");
+    channel.extend_from_slice(name);
+    channel
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_read_and_told_like_redis() {
+        // What redis-server 7.0.15 answers to CONFIG GET after CONFIG SET.
+        for (set, told) in [("Ex", "xE"), ("KEA", "AKE"), ("gK$E", "g$KE"), ("", ""), ("KEmn", "nKEm"), ("Kg$lshzxetd", "AK"), ("KEAmn", "AKEm")] {
+            assert_eq!(letters(bits(set.as_bytes()).unwrap()), told, "{set}");
+        }
+        assert_eq!(bits(b"Eq"), None);
+    }
+}

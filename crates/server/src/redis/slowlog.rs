@@ -1,0 +1,91 @@
+//! The slow log: the last commands that took longer than `slowlog-log-slower-than`. A bounded ring for the process.
+
+use std::{
+    collections::VecDeque,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use larder_proto::resp::Args;
+use parking_lot::Mutex;
+
+use crate::clock::Ms;
+
+use super::{config::Config, conn::client::address, state::Conn};
+
+/// Arguments kept of a command, and bytes kept of each (Redis: SLOWLOG_ENTRY_MAX_ARGC, _MAX_STRING).
+const ARGS: usize = 32;
+const ARG: usize = 128;
+
+/// A slow command.
+#[derive(Clone, Debug)]
+pub(crate) struct Slow {
+    pub(crate) id: u64,
+    pub(crate) at: Ms,
+    pub(crate) micros: u64,
+    pub(crate) args: Vec<Vec<u8>>,
+    pub(crate) address: String,
+    pub(crate) name: Vec<u8>,
+}
+
+/// The ring. One per process.
+#[derive(Default)]
+pub(crate) struct Slowlog {
+    ring: Mutex<VecDeque<Slow>>,
+    next: AtomicU64,
+}
+
+impl Slowlog {
+    /// Keeps a command; the oldest goes where there are more than `most`.
+    pub(crate) fn note(&self, config: &Config, conn: &Conn, args: &Args<'_>, at: Ms, micros: u64) {
+        let most = config.slowlog_len.load(Relaxed) as usize;
+        if most == 0 {
+            return;
+        }
+        let slow = Slow {
+            id: self.next.fetch_add(1, Relaxed),
+            at,
+            micros,
+            args: shortened(args),
+            address: address(&conn.known.client),
+            name: conn.known.text.lock().name.clone(),
+        };
+        let mut ring = self.ring.lock();
+        ring.push_front(slow);
+        ring.truncate(most);
+    }
+
+    /// The latest, newest first.
+    pub(crate) fn latest(&self, count: usize) -> Vec<Slow> {
+        self.ring.lock().iter().take(count).cloned().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ring.lock().len()
+    }
+
+    pub(crate) fn reset(&self) {
+        self.ring.lock().clear();
+    }
+}
+
+fn shortened(args: &Args<'_>) -> Vec<Vec<u8>> {
+    let secret = super::monitor::has_secret(args);
+    let shown = if args.len() > ARGS { ARGS - 1 } else { args.len() };
+    let mut kept: Vec<Vec<u8>> = (0..shown)
+        .map(|at| {
+            let arg = args.get(at);
+            if at > 0 && secret {
+                b"(redacted)".to_vec()
+            } else if arg.len() > ARG {
+                let more = format!("... ({} more bytes)", arg.len() - ARG);
+                [&arg[..ARG], more.as_bytes()].concat()
+            } else {
+                arg.to_vec()
+            }
+        })
+        .collect();
+    if args.len() > ARGS {
+        kept.push(format!("... ({} more arguments)", args.len() - ARGS + 1).into_bytes());
+    }
+    kept
+}
