@@ -1,0 +1,95 @@
+//! How the commands reach the store.
+
+use std::borrow::Cow;
+
+use larder_proto::resp::hash;
+use larder_store::{Entry, If, Put, PutError};
+
+use super::super::ctx::Ctx;
+use super::errors::{Outcome, WRONG_TYPE, refused};
+use crate::clock::Ms;
+
+/// How often a command looks again after it was overtaken. More than ever happens: then the error of a full memory.
+const ATTEMPTS: usize = 1000;
+
+/// Does this entry hold a hash?
+#[inline]
+pub(super) fn is_hash(entry: &Entry<'_>) -> bool {
+    entry.flags() == hash::FLAGS
+}
+
+/// A value in one piece; copied only when it lies in several.
+#[inline]
+pub(super) fn bytes<'e>(entry: &'e Entry<'_>) -> Cow<'e, [u8]> {
+    let head = entry.head();
+    if head.len() as u64 == entry.len() {
+        return Cow::Borrowed(head);
+    }
+    Cow::Owned(entry.chunks().collect::<Vec<_>>().concat())
+}
+
+impl Ctx<'_> {
+    /// The entry, for a command that reads it: counted, and noted as read.
+    #[inline]
+    pub(super) fn read(&mut self, key: &[u8]) -> Option<Entry<'static>> {
+        let entry = self.store.get(self.ns, key, self.now);
+        if entry.is_none() {
+            self.missed(key);
+        }
+        entry
+    }
+
+    /// The string, for a command that reads it.
+    #[inline]
+    pub(super) fn read_string(&mut self, key: &[u8]) -> Outcome<Option<Entry<'static>>> {
+        string(self.read(key))
+    }
+
+    /// The entry, for a command that will write it.
+    pub(super) fn look(&self, key: &[u8]) -> Option<Entry<'static>> {
+        self.store.peek(self.ns, key, self.now)
+    }
+
+    /// The string, for a command that will write it.
+    pub(super) fn look_string(&self, key: &[u8]) -> Outcome<Option<Entry<'static>>> {
+        string(self.look(key))
+    }
+
+    /// Stores a string, whatever is there.
+    pub(super) fn store_string(&self, key: &[u8], value: &[&[u8]], expires: Option<Ms>) -> Outcome {
+        let put = Put { value, expires, ..Put::default() };
+        match self.store.put(self.ns, key, put, If::Always, self.now) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(refused(error, key)),
+        }
+    }
+
+    /// Puts a value in place of what was found there. False: something else is there by now, look again.
+    pub(super) fn replace(&self, key: &[u8], old: Option<&Entry<'static>>, put: Put<'_>) -> Outcome<bool> {
+        let condition = old.map_or(If::Absent, If::Same);
+        match self.store.put(self.ns, key, put, condition, self.now) {
+            Ok(_) => Ok(true),
+            Err(PutError::Exists | PutError::NotFound) => Ok(false),
+            Err(error) => Err(refused(error, key)),
+        }
+    }
+
+    /// Calls `step` until it was not overtaken (`Ok(None)`).
+    pub(super) fn retry<T>(&mut self, mut step: impl FnMut(&mut Self) -> Outcome<Option<T>>) -> Outcome<T> {
+        for _ in 0..ATTEMPTS {
+            if let Some(done) = step(self)? {
+                return Ok(done);
+            }
+        }
+        Err(refused(PutError::Full, b""))
+    }
+}
+
+/// What was found, if it is a string.
+#[inline]
+pub(super) fn string(entry: Option<Entry<'static>>) -> Outcome<Option<Entry<'static>>> {
+    match entry {
+        Some(entry) if is_hash(&entry) => Err(WRONG_TYPE.into()),
+        other => Ok(other),
+    }
+}

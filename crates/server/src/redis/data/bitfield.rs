@@ -1,0 +1,208 @@
+//! BITFIELD: integers of any width in a string (Redis: bitops.c, bitfieldGeneric).
+
+use larder_proto::resp::{Args, number::parse_i64};
+use larder_store::Put;
+
+use super::super::ctx::{Class, Ctx};
+use super::access::bytes;
+use super::bits::BAD_OFFSET;
+use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
+
+const BAD_TYPE: &str = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
+
+/// What a sum outside the field's range becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Overflow {
+    Wrap,
+    Saturate,
+    Fail,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Get,
+    Set(i64),
+    Add(i64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    signed: bool,
+    /// 1 to 64, unsigned to 63.
+    width: u32,
+    /// First bit.
+    at: u64,
+    overflow: Overflow,
+    action: Action,
+}
+
+/// BITFIELD key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] SET encoding offset value | INCRBY ...] ...
+pub(super) fn bitfield(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let outcome = step(ctx, args, false);
+    ctx.settle(outcome, args);
+}
+
+/// BITFIELD_RO key [GET encoding offset ...]
+pub(super) fn bitfield_ro(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let outcome = step(ctx, args, true);
+    ctx.settle(outcome, args);
+}
+
+fn parse(ctx: &Ctx<'_>, args: &Args<'_>) -> Outcome<Vec<Field>> {
+    let (mut fields, mut overflow, mut at) = (Vec::new(), Overflow::Wrap, 2);
+    while at < args.len() {
+        let left = args.len() - at - 1;
+        if args.is(at, "OVERFLOW") && left >= 1 {
+            let modes = [("WRAP", Overflow::Wrap), ("SAT", Overflow::Saturate), ("FAIL", Overflow::Fail)];
+            let known = modes.into_iter().find(|(word, _)| args.is(at + 1, word));
+            overflow = known.ok_or("ERR Invalid OVERFLOW type specified")?.1;
+            at += 2;
+            continue;
+        }
+        let takes_value = if args.is(at, "GET") && left >= 2 {
+            false
+        } else if (args.is(at, "SET") || args.is(at, "INCRBY")) && left >= 3 {
+            true
+        } else {
+            return Err(SYNTAX.into());
+        };
+        let (signed, width) = kind(args.get(at + 1)).ok_or(BAD_TYPE)?;
+        let place = place(ctx, args.get(at + 2), width)?;
+        let mut action = Action::Get;
+        if takes_value {
+            let value = parse_i64(args.get(at + 3)).ok_or(NOT_INTEGER)?;
+            action = if args.is(at, "SET") { Action::Set(value) } else { Action::Add(value) };
+        }
+        fields.push(Field { signed, width, at: place, overflow, action });
+        at += if takes_value { 4 } else { 3 };
+    }
+    Ok(fields)
+}
+
+/// `i1` to `i64`, `u1` to `u63`.
+fn kind(text: &[u8]) -> Option<(bool, u32)> {
+    let (signed, most) = match text.first()? {
+        b'i' => (true, 64),
+        b'u' => (false, 63),
+        _ => return None,
+    };
+    let width = parse_i64(&text[1..]).filter(|width| (1..=most).contains(width))?;
+    Some((signed, width as u32))
+}
+
+/// A place in bits, or with `#` in fields.
+fn place(ctx: &Ctx<'_>, text: &[u8], width: u32) -> Outcome<u64> {
+    let (text, unit) = match text {
+        [b'#', rest @ ..] => (rest, u64::from(width)),
+        _ => (text, 1),
+    };
+    let number = parse_i64(text).and_then(|number| u64::try_from(number).ok());
+    let place = number.and_then(|number| number.checked_mul(unit)).filter(|place| *place <= i64::MAX as u64);
+    let place = place.ok_or(BAD_OFFSET)?;
+    if place >> 3 >= ctx.shared.settings.bulk { Err(BAD_OFFSET.into()) } else { Ok(place) }
+}
+
+impl Field {
+    /// The field's bits as a number.
+    fn read(&self, value: &[u8]) -> i64 {
+        let bits = (self.at..self.at + u64::from(self.width)).fold(0u64, |bits, at| {
+            let byte = value.get(at as usize / 8).copied().unwrap_or(0);
+            bits << 1 | u64::from(byte >> (7 - at % 8) & 1)
+        });
+        self.wrap(i128::from(bits)) as i64
+    }
+
+    fn write(&self, value: &mut [u8], number: i64) {
+        for place in 0..u64::from(self.width) {
+            let at = self.at + place;
+            let on = number as u64 >> (u64::from(self.width) - 1 - place) & 1 == 1;
+            let (byte, mask) = (at as usize / 8, 0x80u8 >> (at % 8));
+            value[byte] = if on { value[byte] | mask } else { value[byte] & !mask };
+        }
+    }
+
+    fn range(&self) -> (i128, i128) {
+        if self.signed {
+            (-(1i128 << (self.width - 1)), (1i128 << (self.width - 1)) - 1)
+        } else {
+            (0, (1i128 << self.width) - 1)
+        }
+    }
+
+    /// The lowest bits, as the field has them.
+    fn wrap(&self, number: i128) -> i128 {
+        let bits = number & ((1i128 << self.width) - 1);
+        let negative = self.signed && bits >> (self.width - 1) & 1 == 1;
+        if negative { bits - (1i128 << self.width) } else { bits }
+    }
+
+    /// What `number` becomes in this field; `None`: it does not fit and that fails.
+    fn fit(&self, number: i128) -> Option<i64> {
+        let (least, most) = self.range();
+        if (least..=most).contains(&number) {
+            return Some(number as i64);
+        }
+        match self.overflow {
+            Overflow::Wrap => Some(self.wrap(number) as i64),
+            Overflow::Saturate => Some(number.clamp(least, most) as i64),
+            Overflow::Fail => None,
+        }
+    }
+
+    /// Applies it; the answer, and whether it wrote. A number SET into an unsigned field counts as its 64 bits.
+    fn apply(&self, value: &mut [u8]) -> (Option<i64>, bool) {
+        let before = self.read(value);
+        let (next, answer) = match self.action {
+            Action::Get => return (Some(before), false),
+            Action::Set(number) => {
+                let number = if self.signed { i128::from(number) } else { i128::from(number as u64) };
+                let next = self.fit(number);
+                (next, next.map(|_| before))
+            }
+            Action::Add(delta) => {
+                let next = self.fit(i128::from(before) + i128::from(delta));
+                (next, next)
+            }
+        };
+        if let Some(next) = next {
+            self.write(value, next);
+        }
+        (answer, next.is_some())
+    }
+}
+
+fn step(ctx: &mut Ctx<'_>, args: &Args<'_>, only_get: bool) -> Outcome {
+    let key = args.get(1);
+    let fields = parse(ctx, args)?;
+    if only_get && fields.iter().any(|field| field.action != Action::Get) {
+        return Err("ERR BITFIELD_RO only supports the GET subcommand".into());
+    }
+    let writes = fields.iter().filter(|field| field.action != Action::Get);
+    let needed = writes.map(|field| (field.at + u64::from(field.width) - 1) as usize / 8 + 1).max();
+    let (answers, wrote) = ctx.retry(|ctx| {
+        let old = if needed.is_some() { ctx.look_string(key)? } else { ctx.read_string(key)? };
+        let mut value = old.as_ref().map_or(Vec::new(), |entry| bytes(entry).into_owned());
+        if let Some(needed) = needed.filter(|needed| *needed > value.len()) {
+            value.resize(needed, 0);
+        }
+        let applied: Vec<(Option<i64>, bool)> = fields.iter().map(|field| field.apply(&mut value)).collect();
+        let wrote = applied.iter().any(|(_, wrote)| *wrote);
+        let expires = old.as_ref().and_then(|entry| entry.expires());
+        let put = Put { value: &[&value], expires, ..Put::default() };
+        // Even where every sum failed the string has grown, as in Redis.
+        let stored = needed.is_none() || ctx.replace(key, old.as_ref(), put)?;
+        Ok(stored.then_some((applied, wrote)))
+    })?;
+    let mut reply = ctx.reply();
+    reply.array(answers.len());
+    for (answer, _) in answers {
+        match answer {
+            Some(number) => reply.integer(number),
+            None => reply.null(),
+        }
+    }
+    if wrote {
+        ctx.modified(Class::String, "setbit", key);
+    }
+    Ok(())
+}

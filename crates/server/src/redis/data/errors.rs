@@ -1,0 +1,69 @@
+//! Errors that several commands answer, in Redis's words.
+
+use larder_proto::resp::Args;
+use larder_store::{MAX_KEY, PutError};
+
+use super::super::ctx::Ctx;
+
+pub(super) const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+pub(super) const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+pub(super) const NOT_FLOAT: &str = "ERR value is not a valid float";
+pub(super) const NOT_FINITE: &str = "ERR increment would produce NaN or Infinity";
+pub(super) const SYNTAX: &str = "ERR syntax error";
+pub(super) const OVERFLOW: &str = "ERR increment or decrement would overflow";
+pub(super) const NO_KEY: &str = "ERR no such key";
+pub(super) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+const TOO_LARGE: &str = "ERR value is larger than the largest item this server stores";
+
+/// Why a command did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// With this error.
+    Error(&'static str),
+    /// `ERR invalid expire time in '...' command`
+    Expiry,
+    /// The key is longer than the store takes.
+    Key,
+}
+
+/// What a step of a command comes to.
+pub(super) type Outcome<T = ()> = Result<T, Refused>;
+
+impl From<&'static str> for Refused {
+    fn from(text: &'static str) -> Self {
+        Refused::Error(text)
+    }
+}
+
+/// A write the store refused. (Conditions that do not hold are dealt with before.)
+pub(super) fn refused(error: PutError, key: &[u8]) -> Refused {
+    match error {
+        PutError::TooLarge if key.len() > MAX_KEY => Refused::Key,
+        PutError::TooLarge => Refused::Error(TOO_LARGE),
+        _ => Refused::Error(FULL),
+    }
+}
+
+impl Ctx<'_> {
+    /// Answers the error, if it is one.
+    #[inline]
+    pub(super) fn settle(&mut self, outcome: Outcome, args: &Args<'_>) {
+        if let Err(refused) = outcome {
+            self.refuse(refused, args);
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, refused: Refused, args: &Args<'_>) {
+        let mut reply = self.reply();
+        match refused {
+            Refused::Error(text) => reply.error(text),
+            Refused::Expiry => {
+                let name = args.get(0).to_ascii_lowercase();
+                reply.error([b"ERR invalid expire time in '", &name[..], b"' command"].concat());
+            }
+            Refused::Key => reply.error(format!("ERR the key is longer than {MAX_KEY} bytes")),
+        }
+    }
+}

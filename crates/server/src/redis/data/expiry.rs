@@ -1,0 +1,158 @@
+//! When keys expire.
+
+use larder_proto::resp::{Args, number::parse_i64};
+
+use super::super::ctx::{Class, Ctx};
+use super::errors::{NOT_INTEGER, Outcome, Refused};
+use crate::clock::Ms;
+
+/// Under which condition an expiry is set.
+#[derive(Clone, Copy, Debug, Default)]
+struct Only {
+    absent: bool,
+    present: bool,
+    greater: bool,
+    less: bool,
+}
+
+impl Only {
+    fn parse(args: &Args<'_>) -> Result<Only, Vec<u8>> {
+        let mut only = Only::default();
+        for at in 3..args.len() {
+            match args.get(at).to_ascii_lowercase().as_slice() {
+                b"nx" => only.absent = true,
+                b"xx" => only.present = true,
+                b"gt" => only.greater = true,
+                b"lt" => only.less = true,
+                _ => {
+                    let shown = args.get(at).split(|&b| b == 0).next().unwrap_or_default();
+                    return Err([b"ERR Unsupported option ", shown].concat());
+                }
+            }
+        }
+        if only.absent && (only.present || only.greater || only.less) {
+            let text = "ERR NX and XX, GT or LT options at the same time are not compatible";
+            return Err(text.into());
+        }
+        if only.greater && only.less {
+            return Err("ERR GT and LT options at the same time are not compatible".into());
+        }
+        Ok(only)
+    }
+
+    /// May `new` follow `old`?
+    fn allows(self, old: Option<Ms>, new: i64) -> bool {
+        let old = old.map(|old| i64::try_from(old).unwrap_or(i64::MAX));
+        !(self.absent && old.is_some()
+            || self.present && old.is_none()
+            || self.greater && old.is_none_or(|old| new <= old)
+            || self.less && old.is_some_and(|old| new >= old))
+    }
+}
+
+/// EXPIRE key seconds [NX | XX | GT | LT]
+pub(super) fn expire(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    apply(ctx, args, 1000, ctx.now);
+}
+
+/// PEXPIRE key milliseconds [NX | XX | GT | LT]
+pub(super) fn pexpire(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    apply(ctx, args, 1, ctx.now);
+}
+
+/// EXPIREAT key unix-time-seconds [NX | XX | GT | LT]
+pub(super) fn expireat(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    apply(ctx, args, 1000, 0);
+}
+
+/// PEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT]
+pub(super) fn pexpireat(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    apply(ctx, args, 1, 0);
+}
+
+fn apply(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: i64, base: Ms) {
+    match Only::parse(args) {
+        Ok(only) => {
+            let outcome = expire_at(ctx, args, unit, base, only);
+            ctx.settle(outcome, args);
+        }
+        Err(text) => ctx.reply().error(text),
+    }
+}
+
+fn expire_at(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: i64, base: Ms, only: Only) -> Outcome {
+    let key = args.get(1);
+    let when = parse_i64(args.get(2)).ok_or(NOT_INTEGER)?;
+    let when = when.checked_mul(unit).and_then(|when| when.checked_add(base as i64)).ok_or(Refused::Expiry)?;
+    let done = ctx.retry(|ctx| {
+        let Some(entry) = ctx.look(key).filter(|entry| only.allows(entry.expires(), when)) else {
+            return Ok(Some(None));
+        };
+        Ok(if when <= ctx.now as i64 {
+            ctx.store.delete_same(&entry, ctx.now).then_some(Some("del"))
+        } else {
+            ctx.store.touch_same(&entry, Some(when as Ms), ctx.now).then_some(Some("expire"))
+        })
+    })?;
+    ctx.reply().integer(done.is_some().into());
+    if let Some(event) = done {
+        ctx.modified(Class::Generic, event, key);
+    }
+    Ok(())
+}
+
+/// PERSIST key
+pub(super) fn persist(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let key = args.get(1);
+    let outcome = ctx.retry(|ctx| {
+        let Some(entry) = ctx.look(key).filter(|entry| entry.expires().is_some()) else {
+            return Ok(Some(false));
+        };
+        Ok(ctx.store.touch_same(&entry, None, ctx.now).then_some(true))
+    });
+    match outcome {
+        Ok(done) => {
+            ctx.reply().integer(done.into());
+            if done {
+                ctx.modified(Class::Generic, "persist", key);
+            }
+        }
+        Err(refused) => ctx.settle(Err(refused), args),
+    }
+}
+
+/// TTL key
+pub(super) fn ttl(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let now = ctx.now;
+    tell(ctx, args, |at| (at.saturating_sub(now) + 500) / 1000);
+}
+
+/// PTTL key
+pub(super) fn pttl(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let now = ctx.now;
+    tell(ctx, args, |at| at.saturating_sub(now));
+}
+
+/// EXPIRETIME key
+pub(super) fn expiretime(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    tell(ctx, args, |at| (at.saturating_add(500)) / 1000);
+}
+
+/// PEXPIRETIME key
+pub(super) fn pexpiretime(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    tell(ctx, args, |at| at);
+}
+
+/// -2: no such key, -1: it does not expire.
+fn tell(ctx: &mut Ctx<'_>, args: &Args<'_>, figure: impl Fn(Ms) -> Ms) {
+    let key = args.get(1);
+    let answer = match ctx.look(key) {
+        Some(entry) => entry.expires().map_or(-1, |at| figure(at) as i64),
+        None => {
+            ctx.store.count_miss(ctx.ns);
+            ctx.missed(key);
+            -2
+        }
+    };
+    ctx.reply().integer(answer);
+}

@@ -1,0 +1,94 @@
+//! Keys of any type: is it there, of what type, remove it.
+
+use larder_proto::resp::{Args, number::parse_i64};
+
+use super::super::ctx::{Class, Ctx};
+use super::access::is_hash;
+use super::errors::{NOT_INTEGER, SYNTAX};
+use super::random::random;
+
+/// DEL key [key ...]; UNLINK key [key ...]
+pub(super) fn del(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let mut removed = 0;
+    for key in args.from(1) {
+        if ctx.store.delete(ctx.ns, key, ctx.now) {
+            removed += 1;
+            ctx.modified(Class::Generic, "del", key);
+        }
+    }
+    ctx.reply().count(removed);
+}
+
+/// EXISTS key [key ...]
+pub(super) fn exists(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let mut there = 0;
+    for key in args.from(1) {
+        // It is not read: when it was used last stays.
+        match ctx.look(key) {
+            Some(_) => there += 1,
+            None => {
+                ctx.store.count_miss(ctx.ns);
+                ctx.missed(key);
+            }
+        }
+    }
+    ctx.reply().count(there);
+}
+
+/// TOUCH key [key ...]
+pub(super) fn touch(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let there = args.from(1).filter(|key| ctx.read(key).is_some()).count();
+    ctx.reply().count(there);
+}
+
+/// TYPE key
+pub(super) fn kind(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let name = match ctx.look(args.get(1)) {
+        None => "none",
+        Some(entry) if is_hash(&entry) => "hash",
+        Some(_) => "string",
+    };
+    ctx.reply().simple(name);
+}
+
+/// RANDOMKEY
+pub(super) fn randomkey(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    match ctx.store.random_key(ctx.ns, random(), ctx.now) {
+        Some(key) => ctx.reply().bulk(&key),
+        None => ctx.reply().null(),
+    }
+}
+
+/// FLUSHDB [ASYNC | SYNC]
+pub(super) fn flushdb(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    flush(ctx, args, ctx.db..ctx.db + 1);
+}
+
+/// FLUSHALL [ASYNC | SYNC]
+pub(super) fn flushall(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    flush(ctx, args, 0..ctx.shared.databases());
+}
+
+fn flush(ctx: &mut Ctx<'_>, args: &Args<'_>, databases: std::ops::Range<u8>) {
+    let known = args.is(1, "ASYNC") || args.is(1, "SYNC");
+    if args.len() > 2 || (args.len() == 2 && !known) {
+        return ctx.reply().error(SYNTAX);
+    }
+    for db in databases {
+        ctx.store.flush(ctx.shared.namespace(db), ctx.now);
+    }
+    ctx.flushed();
+    ctx.reply().ok();
+}
+
+/// WAIT numreplicas timeout: there are no replicas.
+pub(super) fn wait(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    if parse_i64(args.get(1)).is_none() {
+        return ctx.reply().error(NOT_INTEGER);
+    }
+    match parse_i64(args.get(2)) {
+        None => ctx.reply().error("ERR timeout is not an integer or out of range"),
+        Some(..0) => ctx.reply().error("ERR timeout is negative"),
+        Some(_) => ctx.reply().integer(0),
+    }
+}

@@ -1,0 +1,121 @@
+//! What a key looks like from inside: OBJECT, MEMORY USAGE.
+
+use larder_proto::resp::{
+    Args,
+    hash::Hash,
+    number::{I64_TEXT, parse_i64},
+};
+use larder_store::Entry;
+
+use super::super::ctx::Ctx;
+use super::access::{bytes, is_hash};
+use super::errors::{NOT_INTEGER, SYNTAX};
+
+/// Strings up to this length are `embstr` in Redis.
+const EMBEDDED: u64 = 44;
+/// Hashes of up to so many fields, none longer than [`PACKED_BYTES`], are `listpack` in Redis.
+pub(super) const PACKED_FIELDS: usize = 512;
+pub(super) const PACKED_BYTES: usize = 64;
+/// Bytes of a record beyond key and value, with its slot in the index.
+const RECORD: u64 = 32;
+
+const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
+     when switching between policies at runtime LRU and LFU data will take some time to adjust.";
+
+const HELP: &[&str] = &[
+    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "ENCODING <key>",
+    "    Return the kind of internal representation used in order to store the value",
+    "    associated with a <key>.",
+    "FREQ <key>",
+    "    Return the access frequency index of the <key>. The returned integer is",
+    "    proportional to the logarithm of the recent access frequency of the key.",
+    "IDLETIME <key>",
+    "    Return the idle time of the <key>, that is the approximated number of",
+    "    seconds elapsed since the last access to the key.",
+    "REFCOUNT <key>",
+    "    Return the number of references of the value associated with the specified",
+    "    <key>.",
+    "HELP",
+    "    Prints this help.",
+];
+
+/// OBJECT HELP
+pub(super) fn help(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    let mut reply = ctx.reply();
+    reply.array(HELP.len());
+    HELP.iter().for_each(|line| reply.simple(line));
+}
+
+/// OBJECT ENCODING key: what Redis would use for such a value.
+pub(super) fn encoding(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    match ctx.look(args.get(2)) {
+        Some(entry) => ctx.reply().bulk(name(&entry).as_bytes()),
+        None => ctx.reply().null(),
+    }
+}
+
+fn name(entry: &Entry<'_>) -> &'static str {
+    if is_hash(entry) {
+        let record = bytes(entry);
+        return if Hash::read(&record).is_ok_and(|hash| is_packed(&hash)) { "listpack" } else { "hashtable" };
+    }
+    if entry.len() <= I64_TEXT as u64 && parse_i64(&bytes(entry)).is_some() {
+        return "int";
+    }
+    if entry.len() <= EMBEDDED { "embstr" } else { "raw" }
+}
+
+/// Would Redis keep it as a listpack?
+pub(super) fn is_packed(hash: &Hash<'_>) -> bool {
+    let short = |part: &[u8]| part.len() <= PACKED_BYTES;
+    hash.len() <= PACKED_FIELDS
+        && hash.iter().all(|pair| pair.is_ok_and(|(field, value)| short(field) && short(value)))
+}
+
+/// OBJECT FREQ key
+pub(super) fn frequency(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    match ctx.look(args.get(2)) {
+        Some(_) => ctx.reply().error(NO_FREQUENCY),
+        None => ctx.reply().null(),
+    }
+}
+
+/// OBJECT IDLETIME key
+pub(super) fn idle_time(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    match ctx.look(args.get(2)) {
+        Some(entry) => {
+            let idle = ctx.now.saturating_sub(entry.last_access()) / 1000;
+            ctx.reply().integer(idle as i64);
+        }
+        None => ctx.reply().null(),
+    }
+}
+
+/// OBJECT REFCOUNT key
+pub(super) fn references(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    match ctx.look(args.get(2)) {
+        Some(_) => ctx.reply().integer(1),
+        None => ctx.reply().null(),
+    }
+}
+
+/// MEMORY USAGE key [SAMPLES count]
+pub(super) fn memory_usage(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let mut at = 3;
+    while at < args.len() {
+        if !args.is(at, "SAMPLES") || at + 1 >= args.len() {
+            return ctx.reply().error(SYNTAX);
+        }
+        match parse_i64(args.get(at + 1)) {
+            None => return ctx.reply().error(NOT_INTEGER),
+            Some(..0) => return ctx.reply().error(SYNTAX),
+            Some(_) => at += 2,
+        }
+    }
+    let key = args.get(2);
+    match ctx.look(key) {
+        Some(entry) => ctx.reply().integer((RECORD + key.len() as u64 + entry.len()) as i64),
+        None => ctx.reply().null(),
+    }
+}

@@ -1,0 +1,99 @@
+//! Parts of strings.
+
+use larder_proto::resp::{Args, number::parse_i64};
+use larder_store::Put;
+
+use super::super::ctx::{Class, Ctx};
+use super::access::bytes;
+use super::errors::{NOT_INTEGER, Outcome, TOO_LONG};
+
+/// Refuses strings longer than a client may send.
+pub(super) fn check_len(ctx: &Ctx<'_>, len: u64) -> Outcome {
+    if len > ctx.shared.settings.bulk { Err(TOO_LONG.into()) } else { Ok(()) }
+}
+
+/// Redis's ranges: negative places count from the end, the end is included. `from..to`, empty when there is nothing.
+pub(super) fn slice(start: i64, end: i64, len: u64) -> (u64, u64) {
+    let len = len as i64;
+    if start < 0 && end < 0 && start > end {
+        return (0, 0);
+    }
+    let from_end = |place: i64| if place < 0 { (len + place).max(0) } else { place };
+    let (from, to) = (from_end(start), from_end(end).min(len - 1));
+    if from > to || len == 0 { (0, 0) } else { (from as u64, to as u64 + 1) }
+}
+
+/// GETRANGE key start end; SUBSTR key start end
+pub(super) fn getrange(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let outcome = getrange_step(ctx, args);
+    ctx.settle(outcome, args);
+}
+
+fn getrange_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
+    let start = parse_i64(args.get(2)).ok_or(NOT_INTEGER)?;
+    let end = parse_i64(args.get(3)).ok_or(NOT_INTEGER)?;
+    match ctx.read_string(args.get(1))? {
+        Some(entry) => {
+            let (from, to) = slice(start, end, entry.len());
+            ctx.stored(entry, from, to);
+        }
+        None => ctx.reply().bulk(b""),
+    }
+    Ok(())
+}
+
+/// SETRANGE key offset value
+pub(super) fn setrange(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let outcome = setrange_step(ctx, args);
+    ctx.settle(outcome, args);
+}
+
+fn setrange_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
+    let (key, more) = (args.get(1), args.get(3));
+    let offset = parse_i64(args.get(2)).ok_or(NOT_INTEGER)?;
+    let Ok(offset) = u64::try_from(offset) else { return Err("ERR offset is out of range".into()) };
+    let len = ctx.retry(|ctx| {
+        let old = ctx.look_string(key)?;
+        let len = old.as_ref().map_or(0, |entry| entry.len());
+        if more.is_empty() {
+            return Ok(Some((len, false)));
+        }
+        check_len(ctx, offset.saturating_add(more.len() as u64))?;
+        let mut value = old.as_ref().map_or(Vec::new(), |entry| bytes(entry).into_owned());
+        let end = offset as usize + more.len();
+        if value.len() < end {
+            value.resize(end, 0);
+        }
+        value[offset as usize..end].copy_from_slice(more);
+        let expires = old.as_ref().and_then(|entry| entry.expires());
+        let put = Put { value: &[&value], expires, ..Put::default() };
+        Ok(ctx.replace(key, old.as_ref(), put)?.then_some((value.len() as u64, true)))
+    })?;
+    ctx.reply().count(len.0 as usize);
+    if len.1 {
+        ctx.modified(Class::String, "setrange", key);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slice;
+
+    #[test]
+    fn ranges_are_redis_ranges() {
+        for (start, end, len, range) in [
+            (0, -1, 5, (0, 5)),
+            (0, 0, 5, (0, 1)),
+            (-3, -1, 5, (2, 5)),
+            (-1, -3, 5, (0, 0)),
+            (-100, 100, 5, (0, 5)),
+            (3, 2, 5, (0, 0)),
+            (5, 10, 5, (0, 0)),
+            (0, -1, 0, (0, 0)),
+            (i64::MIN, i64::MAX, 5, (0, 5)),
+        ] {
+            assert_eq!(slice(start, end, len), range, "{start} {end} {len}");
+        }
+    }
+}

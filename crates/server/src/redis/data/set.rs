@@ -1,0 +1,223 @@
+//! SET and its short forms, and the options they share with GETEX.
+
+use larder_proto::resp::{Args, number::parse_i64};
+use larder_store::{If, Put, PutError};
+
+use super::super::ctx::{Class, Ctx};
+use super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX, refused};
+use crate::clock::Ms;
+
+/// What a command says about when the key expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expiry<'a> {
+    /// Nothing.
+    None,
+    /// KEEPTTL
+    Keep,
+    /// PERSIST
+    Never,
+    /// EX, PX, EXAT, PXAT and its number.
+    At(Unit, &'a [u8]),
+}
+
+/// How a time is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// EX
+    Seconds,
+    /// PX
+    Millis,
+    /// EXAT
+    UnixSeconds,
+    /// PXAT
+    UnixMillis,
+}
+
+/// The options of SET and GETEX.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options<'a> {
+    pub(super) expiry: Expiry<'a>,
+    absent: bool,
+    present: bool,
+    get: bool,
+}
+
+impl<'a> Options<'a> {
+    const NONE: Options<'static> =
+        Options { expiry: Expiry::None, absent: false, present: false, get: false };
+
+    fn parse_set(args: &Args<'a>) -> Outcome<Options<'a>> {
+        let mut options = Options::NONE;
+        let mut at = 3;
+        while at < args.len() {
+            if args.is(at, "NX") && !options.present {
+                options.absent = true;
+            } else if args.is(at, "XX") && !options.absent {
+                options.present = true;
+            } else if args.is(at, "GET") {
+                options.get = true;
+            } else if args.is(at, "KEEPTTL") && matches!(options.expiry, Expiry::None | Expiry::Keep) {
+                options.expiry = Expiry::Keep;
+            } else {
+                at = options.time(args, at)?;
+            }
+            at += 1;
+        }
+        Ok(options)
+    }
+
+    pub(super) fn parse_getex(args: &Args<'a>) -> Outcome<Options<'a>> {
+        let mut options = Options::NONE;
+        let mut at = 2;
+        while at < args.len() {
+            if args.is(at, "PERSIST") && matches!(options.expiry, Expiry::None | Expiry::Never) {
+                options.expiry = Expiry::Never;
+            } else {
+                at = options.time(args, at)?;
+            }
+            at += 1;
+        }
+        Ok(options)
+    }
+
+    /// A unit and its number; the same unit twice is allowed, the last counts. Returns the place of the number.
+    fn time(&mut self, args: &Args<'a>, at: usize) -> Outcome<usize> {
+        let units = [
+            ("EX", Unit::Seconds),
+            ("PX", Unit::Millis),
+            ("EXAT", Unit::UnixSeconds),
+            ("PXAT", Unit::UnixMillis),
+        ];
+        let (_, unit) = units.into_iter().find(|(word, _)| args.is(at, word)).ok_or(SYNTAX)?;
+        let alone = match self.expiry {
+            Expiry::None => true,
+            Expiry::At(before, _) => before == unit,
+            Expiry::Keep | Expiry::Never => false,
+        };
+        if !alone || at + 1 >= args.len() {
+            return Err(SYNTAX.into());
+        }
+        self.expiry = Expiry::At(unit, args.get(at + 1));
+        Ok(at + 1)
+    }
+}
+
+/// The moment a command names; it must lie after 1970. `None`: it names none.
+pub(super) fn expires(expiry: Expiry<'_>, now: Ms) -> Outcome<Option<Ms>> {
+    let Expiry::At(unit, text) = expiry else { return Ok(None) };
+    let given = parse_i64(text).ok_or(NOT_INTEGER)?;
+    if given <= 0 {
+        return Err(Refused::Expiry);
+    }
+    let millis = match unit {
+        Unit::Seconds | Unit::UnixSeconds => given.checked_mul(1000),
+        Unit::Millis | Unit::UnixMillis => Some(given),
+    };
+    let at = match unit {
+        Unit::Seconds | Unit::Millis => millis.and_then(|millis| millis.checked_add(now as i64)),
+        Unit::UnixSeconds | Unit::UnixMillis => millis,
+    };
+    at.map(|at| Some(at as Ms)).ok_or(Refused::Expiry)
+}
+
+/// SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT seconds | PXAT milliseconds | KEEPTTL]
+#[inline]
+pub(super) fn set(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let outcome = if args.len() == 3 { plain(ctx, args) } else { set_with(ctx, args) };
+    ctx.settle(outcome, args);
+}
+
+#[inline]
+fn plain(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
+    let key = args.get(1);
+    ctx.store_string(key, &[args.get(2)], None)?;
+    ctx.reply().ok();
+    ctx.modified(Class::String, "set", key);
+    Ok(())
+}
+
+fn set_with(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
+    let (key, value) = (args.get(1), args.get(2));
+    let options = Options::parse_set(args)?;
+    let now = ctx.now;
+    let given = expires(options.expiry, now)?;
+    if options.get {
+        super::strings::answer_value(ctx, key)?;
+    }
+    let stored = if options.expiry == Expiry::Keep {
+        ctx.retry(|ctx| keep(ctx, key, value, options))?
+    } else {
+        let condition = match options {
+            Options { absent: true, .. } => If::Absent,
+            Options { present: true, .. } => If::Present,
+            _ => If::Always,
+        };
+        let put = Put { value: &[value], expires: given, ..Put::default() };
+        match ctx.store.put(ctx.ns, key, put, condition, now) {
+            Ok(_) => true,
+            Err(PutError::Exists | PutError::NotFound) => false,
+            Err(error) => return Err(refused(error, key)),
+        }
+    };
+    if !options.get {
+        if stored {
+            ctx.reply().ok();
+        } else {
+            ctx.reply().null();
+        }
+    }
+    if stored {
+        ctx.modified(Class::String, "set", key);
+        if given.is_some() {
+            ctx.event(Class::Generic, "expire", key);
+        }
+    }
+    Ok(())
+}
+
+/// Stores with the expiry that is there: was it stored? `None`: overtaken.
+fn keep(ctx: &mut Ctx<'_>, key: &[u8], value: &[u8], options: Options<'_>) -> Outcome<Option<bool>> {
+    let old = ctx.look(key);
+    if (options.absent && old.is_some()) || (options.present && old.is_none()) {
+        return Ok(Some(false));
+    }
+    let expires = old.as_ref().and_then(|entry| entry.expires());
+    let put = Put { value: &[value], expires, ..Put::default() };
+    Ok(ctx.replace(key, old.as_ref(), put)?.then_some(true))
+}
+
+/// SETNX key value
+pub(super) fn setnx(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let key = args.get(1);
+    let put = Put { value: &[args.get(2)], ..Put::default() };
+    match ctx.store.put(ctx.ns, key, put, If::Absent, ctx.now) {
+        Ok(_) => {
+            ctx.reply().integer(1);
+            ctx.modified(Class::String, "set", key);
+        }
+        Err(PutError::Exists) => ctx.reply().integer(0),
+        Err(error) => ctx.settle(Err(refused(error, key)), args),
+    }
+}
+
+/// SETEX key seconds value
+pub(super) fn setex(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let outcome = set_expiring(ctx, args, Unit::Seconds);
+    ctx.settle(outcome, args);
+}
+
+/// PSETEX key milliseconds value
+pub(super) fn psetex(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let outcome = set_expiring(ctx, args, Unit::Millis);
+    ctx.settle(outcome, args);
+}
+
+fn set_expiring(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: Unit) -> Outcome {
+    let key = args.get(1);
+    let expires = expires(Expiry::At(unit, args.get(2)), ctx.now)?;
+    ctx.store_string(key, &[args.get(3)], expires)?;
+    ctx.reply().ok();
+    ctx.modified(Class::String, "set", key);
+    ctx.event(Class::Generic, "expire", key);
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! Walks over all keys: SCAN, KEYS, DBSIZE.
+
+use larder_proto::resp::{
+    Args, glob, hash,
+    number::{Text, parse_cursor, parse_i64},
+};
+use larder_store::{Cursor, Keep};
+
+use super::super::ctx::Ctx;
+use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
+
+/// Keys shown by one step of SCAN, unless COUNT says otherwise.
+const COUNT: usize = 10;
+/// Most keys one step of SCAN looks at, whatever COUNT says: a worker serves others too.
+const MOST: usize = 100_000;
+/// Keys looked at by one step of KEYS.
+const STEP: usize = 4096;
+
+pub(super) const BAD_CURSOR: &str = "ERR invalid cursor";
+
+/// The options of SCAN and HSCAN.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options<'a> {
+    pub(super) count: usize,
+    pattern: Option<&'a [u8]>,
+    kind: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    /// Those from `at` on; `kinds`: TYPE is one of them.
+    pub(super) fn parse(args: &Args<'a>, mut at: usize, kinds: bool) -> Outcome<Options<'a>> {
+        let mut options = Options { count: COUNT, pattern: None, kind: None };
+        while at < args.len() {
+            let value = (at + 1 < args.len()).then(|| args.get(at + 1)).ok_or(SYNTAX)?;
+            if args.is(at, "COUNT") {
+                let count = parse_i64(value).ok_or(NOT_INTEGER)?;
+                options.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
+            } else if args.is(at, "MATCH") {
+                options.pattern = Some(value).filter(|pattern| pattern != b"*");
+            } else if kinds && args.is(at, "TYPE") {
+                options.kind = Some(value);
+            } else {
+                return Err(SYNTAX.into());
+            }
+            at += 2;
+        }
+        Ok(options)
+    }
+
+    pub(super) fn matches(&self, name: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, name))
+    }
+
+    fn is_kind(&self, flags: u32) -> bool {
+        let kind = if flags == hash::FLAGS { "hash" } else { "string" };
+        self.kind.is_none_or(|asked| asked.eq_ignore_ascii_case(kind.as_bytes()))
+    }
+}
+
+/// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
+pub(super) fn scan(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let outcome = scan_step(ctx, args);
+    ctx.settle(outcome, args);
+}
+
+fn scan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
+    let cursor = parse_cursor(args.get(1)).ok_or(BAD_CURSOR)?;
+    let options = Options::parse(args, 2, true)?;
+    let mut found = Names::default();
+    let now = ctx.now;
+    let next = ctx.store.scan(ctx.ns, Cursor(cursor), options.count.min(MOST), &mut |key, info| {
+        let live = info.expires.is_none_or(|at| at > now);
+        if live && options.is_kind(info.flags) && options.matches(key) {
+            found.push(key);
+        }
+        Keep::Keep
+    });
+    let mut reply = ctx.reply();
+    reply.array(2);
+    reply.bulk(Text::default().u64(next.map_or(0, |cursor| cursor.0)));
+    reply.array(found.ends.len());
+    found.iter().for_each(|key| reply.bulk(key));
+    Ok(())
+}
+
+/// Names, one behind the other.
+#[derive(Default)]
+struct Names {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Names {
+    fn push(&mut self, name: &[u8]) {
+        self.bytes.extend_from_slice(name);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(from, to)| &self.bytes[from..*to])
+    }
+}
+
+/// KEYS pattern
+pub(super) fn keys(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let (pattern, now) = (args.get(1), ctx.now);
+    let all = pattern == b"*";
+    let mut found = Names::default();
+    let mut cursor = Some(Cursor::START);
+    while let Some(at) = cursor {
+        cursor = ctx.store.scan(ctx.ns, at, STEP, &mut |key, info| {
+            if info.expires.is_none_or(|at| at > now) && (all || glob::matches(pattern, key)) {
+                found.push(key);
+            }
+            Keep::Keep
+        });
+    }
+    // A walk may show a key twice when the index grows meanwhile.
+    let mut names: Vec<&[u8]> = found.iter().collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut reply = ctx.reply();
+    reply.array(names.len());
+    names.into_iter().for_each(|key| reply.bulk(key));
+}
+
+/// DBSIZE
+pub(super) fn dbsize(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    let items = ctx.store.stats(ctx.ns).items;
+    ctx.reply().count(items as usize);
+}
