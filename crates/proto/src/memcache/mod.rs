@@ -80,20 +80,18 @@ pub enum Command<'a> {
     /// `me`.
     MetaDebug(meta::Debug<'a>),
     /// Nothing that can be carried out.
-    Refused(Refused<'a>),
+    Refused(Refused),
 }
 
 /// A line that is answered with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused<'a> {
+pub struct Refused {
     /// The answer, its line end included; empty when nothing is said.
     pub answer: &'static [u8],
     /// Bytes behind the line that belong to it and are to be thrown away.
     pub swallow: u64,
     /// The connection ends.
     pub close: bool,
-    /// What is under this key was to be replaced: it must not stay.
-    pub key: Option<&'a [u8]>,
 }
 
 /// `ERROR`: no such command, or not with so many words.
@@ -111,7 +109,7 @@ pub const NOT_NUMBER: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-n
 
 /// A line answered with an error, and nothing else.
 pub(crate) fn refused(answer: &'static [u8]) -> Command<'static> {
-    Command::Refused(Refused { answer, swallow: 0, close: false, key: None })
+    Command::Refused(Refused { answer, swallow: 0, close: false })
 }
 
 /// As [`refused`], silent where no answer is wanted.

@@ -5,7 +5,7 @@
 //! | `session.rs` | one client's conversation: which protocol, which state, one command at a time |
 //! | `incoming.rs` | data blocks: from the received bytes in one copy, or as they arrive |
 //! | `ops.rs` | what commands do to the store, for all protocols |
-//! | `text/`, `meta/` | commands of the text and meta protocols carried out and answered |
+//! | `text.rs`, `meta.rs` | commands of the text and meta protocols carried out and answered |
 //! | `counters.rs` | what a worker counts |
 //! | `stats/` | statistics, and what those who run a server send |
 //! | `watch.rs`, `crawl.rs`, `hot.rs`, `latency.rs` | watchers, walks over all items, hot keys, a histogram |
@@ -13,14 +13,18 @@
 //! One [`Shared`] per process, one [`Face`] per worker, one [`Session`] per client.
 
 pub(crate) mod auth;
+pub(crate) mod binary;
 pub(crate) mod counters;
 pub(crate) mod crawl;
 mod door;
 mod hot;
+mod incoming;
 mod latency;
+mod meta;
 pub(crate) mod ops;
 pub(crate) mod session;
 pub(crate) mod stats;
+mod text;
 pub(crate) mod udp;
 pub(crate) mod watch;
 
@@ -150,7 +154,6 @@ pub(crate) struct Face {
     pub(crate) counters: Arc<Counters>,
     /// This worker's: what is to be known of each command besides (`saw_get`, `saw_store`, ...).
     pub(crate) stats: Arc<stats::WorkerStats>,
-    pub(crate) worker: usize,
     settings: RefCell<Arc<MemcachedSettings>>,
     reloads: Cell<u64>,
     /// `settings.cas`, where every answer with a version looks.
@@ -167,7 +170,6 @@ impl Face {
             store: shared.store,
             counters: shared.counters.get(worker).cloned().unwrap_or_default(),
             stats: shared.stats.worker(worker),
-            worker,
             reloads: Cell::new(shared.reloads.load(Ordering::Acquire)),
             cas: Cell::new(settings.cas),
             item_size: Cell::new(settings.item_size),

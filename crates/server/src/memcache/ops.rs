@@ -1,21 +1,27 @@
 //! What commands do to the store, for all of memcached's protocols: they decode, call these, and encode what came of it.
 //! Everything is counted here by memcached's names (protocol.txt, "General-purpose statistics").
+//!
+//! A change that depends on what is there is made by looking, computing and storing on the condition that what was seen is
+//! still there ([`If::Same`]), again until that holds: no lock is held meanwhile.
 
-use larder_store::Entry;
+use larder_proto::memcache::line;
+use larder_store::{Entry, Fill, If, Put, PutError};
 
-use super::Face;
+pub(crate) use larder_proto::memcache::text::Mode;
+
+use super::{
+    Face, OBJECTS,
+    watch::{Found, Store as Seen},
+};
 use crate::clock::Ms;
 
-/// How a value is stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Mode {
-    #[default]
-    Set,
-    Add,
-    Replace,
-    Append,
-    Prepend,
-}
+/// What memcached keeps beside key and value of an item, in bytes: its header, the version, a NUL behind the key, the line
+/// end behind the value. Its limit on items counts them, so ours does.
+const HEADER: u64 = 48;
+const VERSION: u64 = 8;
+const ENDS: u64 = 1 + 2;
+/// Bytes of the client's bits, where they are not 0.
+const FLAGS: u64 = 4;
 
 /// What is to be stored, and when.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,9 +51,9 @@ pub(crate) enum Stored {
     Exists,
     /// `compare`, and nothing is there.
     NotFound,
-    /// Larger than an item may be; what was there is gone.
+    /// Larger than an item may be; what a `Set` was to replace is gone.
     TooLarge,
-    /// No memory; what was there is gone.
+    /// No memory; what a `Set` was to replace is gone.
     NoMemory,
 }
 
@@ -57,7 +63,7 @@ pub(crate) struct Count<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) delta: u64,
     pub(crate) down: bool,
-    /// The version that must be there.
+    /// The version that must be there; 0: any.
     pub(crate) compare: Option<u64>,
     /// The version it gets, instead of a new one.
     pub(crate) version: Option<u64>,
@@ -70,8 +76,13 @@ pub(crate) struct Count<'a> {
 /// What came of counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
-    /// The new value, its version and expiry.
-    Number { value: u64, version: u64, expires: Option<Ms> },
+    /// The new value, its version and expiry. `made`: it was missing.
+    Number {
+        value: u64,
+        version: u64,
+        expires: Option<Ms>,
+        made: bool,
+    },
     NotFound,
     /// What is there is no number.
     NotNumber,
@@ -91,6 +102,7 @@ pub(crate) enum Deleted {
 
 /// When an item with this `exptime` stops being there; None: never. Negative: it never was (protocol.txt, "Expiration
 /// times"). Above 30 days it is a UNIX time.
+#[inline]
 pub(crate) fn expires(exptime: i64, now: Ms) -> Option<Ms> {
     const MONTH: i64 = 60 * 60 * 24 * 30;
     match exptime {
@@ -101,48 +113,396 @@ pub(crate) fn expires(exptime: i64, now: Ms) -> Option<Ms> {
     }
 }
 
-/// `get`: counts a hit or a miss.
-pub(crate) fn get(face: &Face, key: &[u8], now: Ms) -> Option<Entry<'static>> {
-    let _ = (face, key, now);
-    None
+/// Bytes memcached would need for an item.
+pub(crate) fn item_size(face: &Face, key: &[u8], flags: u32, len: u64) -> u64 {
+    let version = if face.cas.get() { VERSION } else { 0 };
+    let flags = if flags != 0 { FLAGS } else { 0 };
+    HEADER + version + key.len() as u64 + flags + len + ENDS
 }
 
-/// `gat`: as `get`, and the item expires at `expires`.
-pub(crate) fn get_and_touch(
-    face: &Face,
-    key: &[u8],
-    expires: Option<Ms>,
-    now: Ms,
-) -> Option<Entry<'static>> {
-    let _ = (face, key, expires, now);
-    None
+/// May an item be so large?
+#[inline]
+pub(crate) fn fits(face: &Face, key: &[u8], flags: u32, len: u64) -> bool {
+    item_size(face, key, flags, len) <= face.item_size.get()
+}
+
+/// `get`: counts a hit or a miss.
+#[inline]
+pub(crate) fn get(face: &Face, key: &[u8], now: Ms) -> Option<Entry<'static>> {
+    let found = face.store.get(OBJECTS, key, now);
+    face.counters.cmd_get.one();
+    match &found {
+        Some(entry) => {
+            face.counters.get_hits.one();
+            face.stats.saw_get(key, Found::Hit(entry.len()), now);
+        }
+        None => missed(face, key, now),
+    }
+    found
+}
+
+/// Counts a get that found nothing; the store has counted it.
+pub(crate) fn missed(face: &Face, key: &[u8], now: Ms) {
+    face.counters.get_misses.one();
+    face.stats.saw_get(key, Found::Miss, now);
+}
+
+/// `gat`: as `get`, and the item expires at `expires`. Counted as a touch, as memcached does it.
+pub(crate) fn get_and_touch(face: &Face, key: &[u8], expires: Option<Ms>, now: Ms) -> Option<Entry<'static>> {
+    face.counters.cmd_get.one();
+    face.counters.cmd_touch.one();
+    let found = face.store.peek(OBJECTS, key, now).filter(|_| face.store.touch(OBJECTS, key, expires, now));
+    match &found {
+        Some(entry) => {
+            face.store.bump(entry, now);
+            face.counters.touch_hits.one();
+            face.stats.saw_get(key, Found::Hit(entry.len()), now);
+        }
+        None => {
+            face.store.count_miss(OBJECTS);
+            face.counters.touch_misses.one();
+            face.stats.saw_get(key, Found::Miss, now);
+        }
+    }
+    found
 }
 
 /// `touch`: false if it is not there.
 pub(crate) fn touch(face: &Face, key: &[u8], expires: Option<Ms>, now: Ms) -> bool {
-    let _ = (face, key, expires, now);
-    false
+    face.counters.cmd_touch.one();
+    let found = face.store.touch(OBJECTS, key, expires, now);
+    if found {
+        face.counters.touch_hits.one();
+    } else {
+        face.counters.touch_misses.one();
+    }
+    found
 }
 
 /// Stores `value`, in parts that nobody has to join.
+#[inline]
 pub(crate) fn store(face: &Face, write: &Write<'_>, value: &[&[u8]], now: Ms) -> Stored {
-    let _ = (face, write, value, now);
-    Stored::NotStored
+    let len = value.iter().map(|part| part.len() as u64).sum();
+    if !fits(face, write.key, write.flags, len) {
+        return refuse(face, write, Stored::TooLarge, len, now);
+    }
+    let stored = match write.mode {
+        Mode::Append | Mode::Prepend => join(face, write, value, now),
+        Mode::Set | Mode::Add | Mode::Replace => {
+            let mut old = None;
+            match condition(face, write, &mut old, now) {
+                Ok((condition, stale)) => {
+                    let put = Put { value, stale, ..put(write) };
+                    outcome(write, face.store.put(OBJECTS, write.key, put, condition, now))
+                }
+                Err(stored) => stored,
+            }
+        }
+    };
+    settle(face, write, stored, len, now)
 }
 
-/// `incr`, `decr`.
+/// Stores what was written into `fill`, `len` bytes.
+pub(crate) fn commit(face: &Face, write: &Write<'_>, fill: Fill<'static>, len: u64, now: Ms) -> Stored {
+    if matches!(write.mode, Mode::Append | Mode::Prepend) {
+        let staged = fill.reader();
+        let mut parts = Vec::new();
+        let mut at = 0;
+        while at < len {
+            let part = staged.chunk_at(at);
+            if part.is_empty() {
+                return settle(face, write, Stored::NotStored, len, now);
+            }
+            at += part.len() as u64;
+            parts.push(part);
+        }
+        return store(face, write, &parts, now);
+    }
+    let mut old = None;
+    let stored = match condition(face, write, &mut old, now) {
+        Ok((condition, stale)) => {
+            let put = Put { stale, ..put(write) };
+            outcome(write, fill.commit_put(put, condition, now))
+        }
+        Err(stored) => stored,
+    };
+    settle(face, write, stored, len, now)
+}
+
+/// Refuses a value that was not looked at: it is too large, or there is no memory. What it was to replace must not be
+/// taken for it.
+pub(crate) fn refuse(face: &Face, write: &Write<'_>, stored: Stored, len: u64, now: Ms) -> Stored {
+    match stored {
+        Stored::TooLarge => face.counters.store_too_large.one(),
+        _ => face.counters.store_no_memory.one(),
+    }
+    if write.mode == Mode::Set {
+        face.store.delete(OBJECTS, write.key, now);
+    }
+    see(face, write, stored, len, now);
+    stored
+}
+
+fn put<'a>(write: &Write<'_>) -> Put<'a> {
+    Put { flags: write.flags, expires: write.expires, version: write.version, ..Put::default() }
+}
+
+/// What must hold in the store for this write, and whether it is then stale. An error: it does not hold.
+#[inline]
+fn condition<'e>(
+    face: &Face,
+    write: &Write<'_>,
+    old: &'e mut Option<Entry<'static>>,
+    now: Ms,
+) -> Result<(If<'e, 'static>, bool), Stored> {
+    let expected = match (write.mode, write.compare) {
+        (Mode::Add, _) => return Ok((If::Absent, false)),
+        (Mode::Replace, None) => return Ok((If::Present, false)),
+        (_, None) => return Ok((If::Always, false)),
+        (_, Some(expected)) if face.cas.get() && !write.invalidate => {
+            return Ok((If::Version(expected), false));
+        }
+        (_, Some(expected)) => expected,
+    };
+    *old = face.store.peek(OBJECTS, write.key, now);
+    let Some(entry) = old else { return Err(Stored::NotFound) };
+    match entry.version() {
+        // Without versions, none is ever the right one.
+        _ if !face.cas.get() => Err(Stored::Exists),
+        version if version == expected => Ok((If::Version(expected), false)),
+        version if (1..version).contains(&expected) => Ok((If::Same(entry), true)),
+        _ => Err(Stored::Exists),
+    }
+}
+
+#[inline]
+fn outcome(write: &Write<'_>, result: Result<u64, PutError>) -> Stored {
+    match result {
+        Ok(version) => Stored::Stored(version),
+        Err(PutError::Exists) if write.mode == Mode::Add => Stored::NotStored,
+        Err(PutError::Exists) => Stored::Exists,
+        Err(PutError::NotFound) if write.compare.is_some() => Stored::NotFound,
+        Err(PutError::NotFound | PutError::NotNumber) => Stored::NotStored,
+        Err(PutError::TooLarge) => Stored::TooLarge,
+        Err(PutError::Full) => Stored::NoMemory,
+    }
+}
+
+/// `append`, `prepend`: flags and expiry stay. A value that would become too large is not stored; what is there stays.
+fn join(face: &Face, write: &Write<'_>, value: &[&[u8]], now: Ms) -> Stored {
+    let added: u64 = value.iter().map(|part| part.len() as u64).sum();
+    loop {
+        let Some(entry) = face.store.peek(OBJECTS, write.key, now) else {
+            let Some(expires) = write.vivify else { return Stored::NotStored };
+            let put = Put { value, expires, ..put(write) };
+            match face.store.put(OBJECTS, write.key, put, If::Absent, now) {
+                Err(PutError::Exists) => continue,
+                result => return outcome(write, result),
+            }
+        };
+        if write.compare.is_some_and(|expected| expected != 0 && !matches(face, &entry, expected)) {
+            return Stored::Exists;
+        }
+        if !fits(face, write.key, entry.flags(), entry.len() + added) {
+            return Stored::NotStored;
+        }
+        let (old, new) = (entry.chunks(), value.iter().copied());
+        let parts: Vec<&[u8]> =
+            if write.mode == Mode::Append { old.chain(new).collect() } else { new.chain(old).collect() };
+        let (flags, expires, version) = (entry.flags(), entry.expires(), write.version);
+        let put = Put { value: &parts, flags, expires, version, ..Put::default() };
+        match face.store.put(OBJECTS, write.key, put, If::Same(&entry), now) {
+            Err(PutError::Exists | PutError::NotFound) => {}
+            Err(PutError::TooLarge) => return Stored::NotStored,
+            result => return outcome(write, result),
+        }
+    }
+}
+
+/// Is this the version of the entry, as clients are told it?
+fn matches(face: &Face, entry: &Entry<'_>, expected: u64) -> bool {
+    expected == if face.cas.get() { entry.version() } else { 0 }
+}
+
+/// Counts what came of a write.
+#[inline]
+fn settle(face: &Face, write: &Write<'_>, stored: Stored, len: u64, now: Ms) -> Stored {
+    let counters = &face.counters;
+    counters.cmd_set.one();
+    if matches!(stored, Stored::TooLarge | Stored::NoMemory) {
+        return refuse(face, write, stored, len, now);
+    }
+    if write.compare.is_some() {
+        match stored {
+            Stored::Stored(_) => counters.cas_hits.one(),
+            Stored::NotFound => counters.cas_misses.one(),
+            Stored::Exists => counters.cas_badval.one(),
+            _ => {}
+        }
+    }
+    see(face, write, stored, len, now);
+    stored
+}
+
+/// Lets those who watch know.
+#[inline]
+fn see(face: &Face, write: &Write<'_>, stored: Stored, size: u64, now: Ms) {
+    let status = match stored {
+        Stored::Stored(_) => "stored",
+        Stored::NotStored => "not_stored",
+        Stored::Exists => "exists",
+        Stored::NotFound => "not_found",
+        Stored::TooLarge => "too_large",
+        Stored::NoMemory => "no_memory",
+    };
+    let command = match write.mode {
+        Mode::Set if write.compare.is_some() => "cas",
+        Mode::Set => "set",
+        Mode::Add => "add",
+        Mode::Replace => "replace",
+        Mode::Append => "append",
+        Mode::Prepend => "prepend",
+    };
+    face.stats.saw_store(&Seen { key: write.key, status, command, expires: write.expires, size }, now);
+}
+
+/// `incr`, `decr`. The text keeps its length, with blanks behind a shorter number, as memcached's does.
 pub(crate) fn count(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
-    let _ = (face, count, now);
-    Counted::NotFound
+    let counted = recount(face, count, now);
+    let counters = &face.counters;
+    match (counted, count.down) {
+        (Counted::Number { made: false, .. }, false) => counters.incr_hits.one(),
+        (Counted::Number { made: false, .. }, true) => counters.decr_hits.one(),
+        (Counted::Number { .. } | Counted::NotFound, false) => counters.incr_misses.one(),
+        (Counted::Number { .. } | Counted::NotFound, true) => counters.decr_misses.one(),
+        (Counted::NoMemory, _) => counters.store_no_memory.one(),
+        _ => {}
+    }
+    counted
+}
+
+fn recount(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
+    loop {
+        let Some(entry) = face.store.peek(OBJECTS, count.key, now) else {
+            let Some((value, expires)) = count.initial else { return Counted::NotFound };
+            match put_number(face, count, value, 0, Put { expires, ..Put::default() }, If::Absent, now) {
+                Err(PutError::Exists) => continue,
+                Ok(version) => return Counted::Number { value, version, expires, made: true },
+                Err(_) => return Counted::NoMemory,
+            }
+        };
+        if entry.is_empty() {
+            return Counted::NotNumber;
+        }
+        if count.compare.is_some_and(|expected| expected != 0 && !matches(face, &entry, expected)) {
+            return Counted::Exists;
+        }
+        let text = entry.head();
+        // A value in pieces is too long to be a number.
+        let Some(number) = line::unsigned(text).filter(|_| text.len() as u64 == entry.len()) else {
+            return Counted::NotNumber;
+        };
+        let value =
+            if count.down { number.saturating_sub(count.delta) } else { number.wrapping_add(count.delta) };
+        let expires = count.touch.unwrap_or_else(|| entry.expires());
+        // In its place it stays as stale as it was; a longer one is a new item.
+        let stale = entry.stale() && line::digits(value) <= text.len();
+        let put = Put { flags: entry.flags(), expires, stale, ..Put::default() };
+        match put_number(face, count, value, text.len(), put, If::Same(&entry), now) {
+            Err(PutError::Exists | PutError::NotFound) => {}
+            Ok(version) => return Counted::Number { value, version, expires, made: false },
+            Err(_) => return Counted::NoMemory,
+        }
+    }
+}
+
+/// Stores a number, with blanks behind it up to `width`.
+fn put_number(
+    face: &Face,
+    count: &Count<'_>,
+    value: u64,
+    width: usize,
+    put: Put<'_>,
+    condition: If<'_, 'static>,
+    now: Ms,
+) -> Result<u64, PutError> {
+    let mut text = Vec::with_capacity(width.max(20));
+    line::decimal(value, &mut text);
+    let width = width.max(text.len());
+    text.resize(width, b' ');
+    let put = Put { value: &[&text], version: count.version, ..put };
+    face.store.put(OBJECTS, count.key, put, condition, now)
 }
 
 /// `delete`, if `compare` is the version there.
 pub(crate) fn delete(face: &Face, key: &[u8], compare: Option<u64>, now: Ms) -> Deleted {
-    let _ = (face, key, compare, now);
-    Deleted::NotFound
+    let mut size = None;
+    let deleted = loop {
+        let Some(entry) = face.store.peek(OBJECTS, key, now) else { break Deleted::NotFound };
+        if compare.is_some_and(|expected| !matches(face, &entry, expected)) {
+            break Deleted::Exists;
+        }
+        size = Some(entry.len());
+        if face.store.delete_same(&entry, now) {
+            break Deleted::Deleted;
+        }
+    };
+    match deleted {
+        Deleted::Deleted => face.counters.delete_hits.one(),
+        Deleted::NotFound => face.counters.delete_misses.one(),
+        Deleted::Exists => {}
+    }
+    face.stats.saw_delete(key, "delete", size.filter(|_| deleted == Deleted::Deleted), now);
+    deleted
 }
 
-/// `flush_all`, `exptime` as sent: 0 now.
+/// How an item is marked stale instead of deleted (meta's `md` with `I`), or emptied (with `x`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    /// The version that must be there.
+    pub(crate) compare: Option<u64>,
+    /// The version it gets, instead of a new one.
+    pub(crate) version: Option<u64>,
+    /// The new expiry.
+    pub(crate) expires: Option<Option<Ms>>,
+    pub(crate) stale: bool,
+    /// The value and the client's bits go.
+    pub(crate) empty: bool,
+}
+
+/// Writes the item anew under a new version, with its mark. It can be won again.
+pub(crate) fn mark(face: &Face, key: &[u8], mark: &Mark, now: Ms) -> Deleted {
+    loop {
+        let Some(entry) = face.store.peek(OBJECTS, key, now) else {
+            face.counters.delete_misses.one();
+            return Deleted::NotFound;
+        };
+        if mark.compare.is_some_and(|expected| !matches(face, &entry, expected)) {
+            return Deleted::Exists;
+        }
+        let parts: Vec<&[u8]> = if mark.empty { Vec::new() } else { entry.chunks().collect() };
+        let flags = if mark.empty { 0 } else { entry.flags() };
+        let expires = mark.expires.unwrap_or_else(|| entry.expires());
+        let stale = mark.stale || entry.stale();
+        let put = Put { value: &parts, flags, expires, stale, version: mark.version, ..Put::default() };
+        match face.store.put(OBJECTS, key, put, If::Same(&entry), now) {
+            Ok(_) => return Deleted::Deleted,
+            Err(PutError::Exists | PutError::NotFound) => {}
+            // No memory for a marked copy: then it is gone, which nobody can take for fresh.
+            Err(_) if face.store.delete_same(&entry, now) => return Deleted::Deleted,
+            Err(_) => {}
+        }
+    }
+}
+
+/// `flush_all`, `exptime` as sent: 0 and less now. It replaces what was planned before.
 pub(crate) fn flush(face: &Face, exptime: i64, now: Ms) {
-    let _ = (face, exptime, now);
+    face.counters.cmd_flush.one();
+    match expires(exptime, now) {
+        Some(at) if at > now => face.shared.flush_at(at),
+        _ => {
+            face.shared.flush_at(0);
+            face.store.flush(OBJECTS, now);
+        }
+    }
 }

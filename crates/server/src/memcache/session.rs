@@ -1,35 +1,233 @@
 //! One client's conversation: which protocol it speaks, what state it is in, one command at a time.
+//!
+//! The first byte tells the protocol (0x80 begins a binary request, nothing else does), and it stays. Between commands the
+//! state is [`State::Ready`]; the others are commands whose bytes, or whose answers, do not fit one turn:
+//!
+//! | state | until | what |
+//! |---|---|---|
+//! | `Keys` | the line's end | the keys of a retrieval, taken one by one |
+//! | `Value` | the block's end | a value on its way into the store ([`Incoming`]) |
+//! | `Skip` | so many bytes | bytes that belong to a refused command |
+//! | `SkipLine` | a line's end | the rest of a line that cannot be a command |
+//! | `Walk` | the answer's end | a dump of items |
+//! | `Deaf` | the client leaves | a watcher: what it sends is of no matter |
 
 use std::{rc::Rc, sync::Arc};
 
-use super::Face;
+use super::{
+    Face, auth,
+    binary::{Binary, Step},
+    crawl::Walk,
+    incoming::{Answer, Incoming},
+    text,
+};
 use crate::{
     clock::Ms,
     net::out::Out,
     object::{Client, Sent, Turn},
+    settings::WireProtocol,
 };
+
+/// First byte of a binary request.
+const MAGIC: u8 = 0x80;
+
+/// What text clients are told before they have logged in; it is no failed login.
+const UNAUTHENTICATED: &[u8] = b"CLIENT_ERROR unauthenticated\r\n";
+
+/// Which protocol a client speaks.
+enum Voice {
+    /// Nothing was received yet.
+    Unknown,
+    /// Text and meta.
+    Text,
+    /// Text, but for a login nothing is taken yet.
+    Login,
+    Binary(Binary),
+}
+
+/// What the next bytes are.
+pub(super) enum State {
+    Ready,
+    Keys(text::Keys),
+    Value(Box<Incoming>),
+    Skip(u64),
+    SkipLine,
+    Walk(Box<Walk>),
+    Deaf,
+}
 
 /// One client's conversation.
 pub(crate) struct Session {
-    pub(crate) face: Rc<Face>,
-    pub(crate) client: Arc<Client>,
+    pub(super) face: Rc<Face>,
+    pub(super) client: Arc<Client>,
+    pub(super) state: State,
+    voice: Voice,
+    /// When the last turn was.
+    now: Ms,
 }
 
 impl Session {
     pub(crate) fn new(face: Rc<Face>, client: Arc<Client>) -> Self {
-        Self { face, client }
+        face.stats.saw_connection(&client, client.since);
+        Self { face, now: client.since, client, state: State::Ready, voice: Voice::Unknown }
+    }
+
+    /// Listens for the first byte.
+    #[cold]
+    fn begin(&mut self, first: u8) {
+        let settings = self.face.settings();
+        let binary = match settings.protocol {
+            // SASL is for binary clients alone: text ones have no way to log in.
+            WireProtocol::Auto if settings.sasl.is_some() => true,
+            // A login by `set` is for text clients alone.
+            WireProtocol::Auto => first == MAGIC && settings.auth.is_none(),
+            WireProtocol::Ascii => false,
+            WireProtocol::Binary => true,
+        };
+        self.voice = match (binary, &settings.auth) {
+            (true, _) => Voice::Binary(Binary::new(&self.face)),
+            (false, Some(_)) => Voice::Login,
+            (false, None) => Voice::Text,
+        };
+    }
+
+    fn login(&mut self, input: &[u8], out: &mut Out) -> Turn {
+        let settings = self.face.settings();
+        let Some(users) = &settings.auth else {
+            // A reload has taken the need for it away.
+            self.voice = Voice::Text;
+            return Turn::Used(0);
+        };
+        let counters = &self.face.counters;
+        match auth::text_login(users, input) {
+            auth::Login::More(whole) => Turn::More(whole),
+            auth::Login::Close => Turn::Close,
+            auth::Login::In(used, answer) => {
+                counters.auth_cmds.one();
+                out.scratch().extend_from_slice(answer);
+                self.voice = Voice::Text;
+                Turn::Used(used)
+            }
+            auth::Login::Refused(used, answer) => {
+                if answer != UNAUTHENTICATED {
+                    counters.auth_cmds.one();
+                    counters.auth_errors.one();
+                }
+                out.scratch().extend_from_slice(answer);
+                Turn::Used(used)
+            }
+        }
+    }
+
+    fn binary(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+        let Voice::Binary(binary) = &mut self.voice else { return Turn::Close };
+        match binary.turn(&self.face, &self.client, input, now, out) {
+            Step::Used(used) => Turn::Used(used),
+            Step::More(whole) => Turn::More(whole),
+            Step::Skip(bytes) => self.skip(0, bytes, input.len()),
+            Step::Value(used, value) => self.take_value(used, Answer::Binary(value), now, out),
+            Step::Walk(used, walk) => {
+                self.state = State::Walk(Box::new(walk));
+                Turn::Flush(used)
+            }
+            Step::Close => Turn::Close,
+        }
+    }
+
+    /// `used` bytes are used up; `bytes` behind them are to be thrown away, of those received and those to come. There are
+    /// `len` bytes of input.
+    pub(super) fn skip(&mut self, used: usize, bytes: u64, len: usize) -> Turn {
+        let there = bytes.min((len - used) as u64);
+        if bytes > there {
+            self.state = State::Skip(bytes - there);
+        }
+        Turn::Used(used + there as usize)
+    }
+
+    /// `used` bytes are used up; the value of a command, longer than is waited for, begins behind them. A value that cannot
+    /// be taken is answered now.
+    pub(super) fn take_value(&mut self, used: usize, answer: Answer, now: Ms, out: &mut Out) -> Turn {
+        self.state = match Incoming::begin(&self.face, answer, now, out) {
+            Ok(incoming) => State::Value(Box::new(incoming)),
+            Err(bytes) => State::Skip(bytes),
+        };
+        Turn::Used(used)
+    }
+
+    /// Goes on with what did not fit one turn.
+    fn go_on(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+        match &mut self.state {
+            State::Ready => Turn::Used(0),
+            State::Walk(walk) => {
+                if walk.step(&self.face, now, out) {
+                    self.state = State::Ready;
+                }
+                Turn::Flush(0)
+            }
+            _ if input.is_empty() => Turn::More(0),
+            State::Keys(keys) => {
+                let (turn, state) = keys.turn(&self.face, input, now, out);
+                self.state = state.unwrap_or(std::mem::replace(&mut self.state, State::Ready));
+                turn
+            }
+            State::Value(incoming) => {
+                let (used, done) = incoming.take(input);
+                if done && let State::Value(incoming) = std::mem::replace(&mut self.state, State::Ready) {
+                    incoming.end(&self.face, now, out);
+                }
+                Turn::Used(used)
+            }
+            State::Skip(bytes) => {
+                let there = (*bytes).min(input.len() as u64);
+                *bytes -= there;
+                if *bytes == 0 {
+                    self.state = State::Ready;
+                }
+                Turn::Used(there as usize)
+            }
+            State::SkipLine => match input.iter().position(|byte| *byte == b'\n') {
+                Some(end) => {
+                    self.state = State::Ready;
+                    Turn::Used(end + 1)
+                }
+                None => Turn::Used(input.len()),
+            },
+            State::Deaf => Turn::Used(input.len()),
+        }
     }
 }
 
 impl crate::object::Session for Session {
-    fn turn(&mut self, _input: &[u8], now: Ms, _out: &mut Out) -> Turn {
+    #[inline]
+    fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
         self.face.refresh(now);
-        Turn::More(0)
+        self.face.stats.serving(self.client.id);
+        self.now = now;
+        if !matches!(self.state, State::Ready) {
+            return self.go_on(input, now, out);
+        }
+        let Some(first) = input.first() else { return Turn::More(0) };
+        match self.voice {
+            Voice::Text => text::turn(self, input, now, out),
+            Voice::Binary(_) => self.binary(input, now, out),
+            Voice::Login => self.login(input, out),
+            Voice::Unknown => {
+                self.begin(*first);
+                Turn::Used(0)
+            }
+        }
     }
 
     fn sent(&mut self, batch: Sent) {
         let counters = &self.face.counters;
         counters.bytes_read.add(batch.received);
         counters.bytes_written.add(batch.written);
+        self.face.stats.latency.record(batch.micros);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.face.stats.saw_end(&self.client, "normal", self.now);
     }
 }

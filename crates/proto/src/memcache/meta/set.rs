@@ -52,7 +52,7 @@ pub(super) fn set(mut words: Words<'_>) -> Command<'_> {
         Ok(set) => Command::MetaSet(set),
         // The block is known to come: it is no command.
         Err(answer) => {
-            Command::Refused(Refused { answer, swallow: u64::from(len) + 2, close: false, key: None })
+            Command::Refused(Refused { answer, swallow: u64::from(len) + 2, close: false })
         }
     }
 }
@@ -109,7 +109,7 @@ mod tests {
 
     #[track_caller]
     fn is_refused(line: &str, answer: &'static [u8], swallow: u64) {
-        let expected = Command::Refused(Refused { answer, swallow, close: false, key: None });
+        let expected = Command::Refused(Refused { answer, swallow, close: false });
         let line = format!("{line}\r\n");
         assert_eq!(decode(line.as_bytes()), Decoded::Command(expected, line.len()), "{line:?}");
     }

@@ -78,7 +78,7 @@ pub(super) fn command<'a>(verb: &'a [u8], args: Words<'a>, line: &'a [u8]) -> Co
 fn unknown(line: &[u8]) -> Command<'_> {
     let words = Words::new(line);
     if words.count() <= MAX_WORDS && words.last_word().starts_with(b"HTTP/") {
-        return Command::Refused(Refused { answer: b"", swallow: 0, close: true, key: None });
+        return Command::Refused(Refused { answer: b"", swallow: 0, close: true });
     }
     refused(ERROR)
 }
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn what_looks_like_http_ends_the_connection() {
-        let close = Refused { answer: b"", swallow: 0, close: true, key: None };
+        let close = Refused { answer: b"", swallow: 0, close: true };
         for line in ["POST / HTTP/1.1\r\n", "HTTP/1.0\r\n"] {
             assert_eq!(decode(line.as_bytes()), Decoded::Command(Command::Refused(close), line.len()));
         }

@@ -1,0 +1,149 @@
+//! A value longer than is waited for, on its way from the socket into the store: written where it will lie as it arrives,
+//! visible when it is whole. For the text, meta and binary protocols.
+//!
+//! A shorter value is not met here: it is taken whole from the received bytes, in one copy.
+
+use larder_proto::memcache::BAD_CHUNK;
+use larder_store::{Fill, FillOptions, PutError};
+
+use super::{
+    Face, OBJECTS, binary, meta,
+    ops::{self, Stored, Write},
+    text,
+};
+use crate::{clock::Ms, net::out::Out};
+
+/// What is behind a block in the text protocols.
+const END: &[u8] = b"\r\n";
+
+/// The command a value belongs to, and how it is answered.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Text(text::Store),
+    Meta(meta::Set),
+    Binary(binary::Value),
+}
+
+impl Answer {
+    fn write(&self) -> (Write<'_>, u64) {
+        match self {
+            Self::Text(store) => (store.write(), store.len),
+            Self::Meta(set) => (set.write(), set.len),
+            Self::Binary(value) => {
+                let write = Write {
+                    mode: value.mode,
+                    key: &value.key,
+                    flags: value.flags,
+                    expires: value.expires,
+                    compare: value.compare,
+                    ..Write::default()
+                };
+                (write, value.len)
+            }
+        }
+    }
+
+    /// Bytes behind the value.
+    fn end(&self) -> &'static [u8] {
+        match self {
+            Self::Text(_) | Self::Meta(_) => END,
+            Self::Binary(_) => b"",
+        }
+    }
+
+    fn stored(&self, face: &Face, stored: Stored, now: Ms, out: &mut Out) {
+        match self {
+            Self::Text(store) => store.stored(stored, out),
+            Self::Meta(set) => set.stored(face, stored, now, out),
+            Self::Binary(value) => value.stored(face, stored, out),
+        }
+    }
+
+    /// Says that the block did not end where it was to.
+    fn bad_chunk(&self, out: &mut Out) {
+        match self {
+            Self::Text(store) if store.noreply => {}
+            _ => out.scratch().extend_from_slice(BAD_CHUNK),
+        }
+    }
+}
+
+/// A value on its way.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    answer: Answer,
+    /// Where the bytes go; why they go nowhere any more.
+    fill: Result<Fill<'static>, Stored>,
+    /// Bytes of value still to come.
+    left: u64,
+    /// What is still to come behind the value.
+    end: &'static [u8],
+    /// Something else came there.
+    broken: bool,
+}
+
+/// Why the store took no more.
+fn why(error: PutError) -> Stored {
+    match error {
+        PutError::TooLarge => Stored::TooLarge,
+        _ => Stored::NoMemory,
+    }
+}
+
+impl Incoming {
+    /// Begins to take a value. An error: it cannot be taken, that has been answered, and so many bytes are to be thrown
+    /// away.
+    pub(super) fn begin(face: &Face, answer: Answer, now: Ms, out: &mut Out) -> Result<Self, u64> {
+        let (write, len) = answer.write();
+        let fill = if ops::fits(face, write.key, write.flags, len) {
+            let options = FillOptions { flags: write.flags, size_hint: Some(len), ..FillOptions::default() };
+            face.store.fill(OBJECTS, write.key, options, now).map_err(why)
+        } else {
+            Err(Stored::TooLarge)
+        };
+        let end = answer.end();
+        match fill {
+            Ok(fill) => Ok(Self { answer, fill: Ok(fill), left: len, end, broken: false }),
+            Err(stored) => {
+                ops::refuse(face, &write, stored, len, now);
+                answer.stored(face, stored, now, out);
+                Err(len + end.len() as u64)
+            }
+        }
+    }
+
+    /// Takes what belongs to the value of `input`. Returns how many bytes that are, and whether it is whole now.
+    pub(super) fn take(&mut self, input: &[u8]) -> (usize, bool) {
+        let value = self.left.min(input.len() as u64) as usize;
+        self.left -= value as u64;
+        // What the store does not take any more is thrown away, so that the next command is found.
+        if let Ok(fill) = &mut self.fill
+            && let Err(error) = fill.write(&input[..value])
+        {
+            self.fill = Err(why(error));
+        }
+        let mut used = value;
+        if self.left == 0 {
+            let behind = self.end.len().min(input.len() - value);
+            let (expected, rest) = self.end.split_at(behind);
+            self.broken |= input[value..value + behind] != *expected;
+            self.end = rest;
+            used += behind;
+        }
+        (used, self.left == 0 && self.end.is_empty())
+    }
+
+    /// The value is whole: stores and answers.
+    pub(super) fn end(self, face: &Face, now: Ms, out: &mut Out) {
+        if self.broken {
+            self.answer.bad_chunk(out);
+            return;
+        }
+        let (write, len) = self.answer.write();
+        let stored = match self.fill {
+            Ok(fill) => ops::commit(face, &write, fill, len, now),
+            Err(stored) => ops::refuse(face, &write, stored, len, now),
+        };
+        self.answer.stored(face, stored, now, out);
+    }
+}

@@ -1,0 +1,396 @@
+//! Commands of the meta protocol carried out and answered. Decoding and encoding are in `proto::memcache::meta`.
+//!
+//! What a client may do that others may not (store a stale, missing or aging item anew) it wins by claiming the item's
+//! entry: the store gives a claim once per write.
+
+use larder_proto::memcache::{
+    BAD_CHUNK, MAX_KEY, NO_MEMORY, NOT_NUMBER, TOO_LARGE, line,
+    meta::{self, Count, Debug, Delete, EN, EX, Echo, Get, HD, Key, Metadata, NF, NS, VA, signed},
+};
+use larder_store::{Entry, If, Put, PutError};
+
+use super::{
+    Face, OBJECTS,
+    incoming::Answer,
+    ops::{self, Counted, Deleted, Mark, Mode, Stored, Write},
+    session::Session,
+    watch::Found,
+};
+use crate::{
+    clock::Ms,
+    net::out::Out,
+    object::{Turn, WINDOW},
+};
+
+/// `incr` and its like without memory for the new number.
+pub(super) const NO_MEMORY_COUNTING: &[u8] = b"SERVER_ERROR out of memory in incr\r\n";
+/// `mg` without memory for a missing item.
+const NO_MEMORY_MAKING: &[u8] = b"SERVER_ERROR out of memory allocating item\r\n";
+/// Slab class told of every item: there is one.
+const CLASS: u64 = 1;
+
+/// The version told of an item; 0 where versions are not kept.
+#[inline]
+pub(super) fn version(face: &Face, version: u64) -> u64 {
+    if face.cas.get() { version } else { 0 }
+}
+
+/// Seconds left of an item, begun ones whole.
+fn left(expires: Ms, now: Ms) -> i64 {
+    expires.saturating_sub(now).div_ceil(1000) as i64
+}
+
+fn ttl(expires: Option<Ms>, now: Ms) -> i64 {
+    expires.map_or(-1, |at| left(at, now))
+}
+
+/// `mg`.
+#[inline]
+pub(super) fn get(face: &Face, get: &Get<'_>, now: Ms, out: &mut Out) {
+    face.counters.cmd_meta.one();
+    let mut buffer = [0; MAX_KEY];
+    let key = get.key.bytes(&mut buffer);
+    let Some(entry) = face.store.peek(OBJECTS, key, now) else {
+        return missing(face, get, key, now, out);
+    };
+    face.counters.cmd_get.one();
+    face.counters.get_hits.one();
+    face.stats.saw_get(key, Found::Hit(entry.len()), now);
+    if !get.unbumped {
+        face.store.bump(&entry, now);
+    }
+    let mut item = Item { entry, made: false, expires: None };
+    item.expires = item.entry.expires();
+    if let Some(exptime) = get.ttl {
+        item.touch(face, key, ops::expires(i64::from(exptime), now), now);
+    }
+    item.answer(face, get, now, out);
+}
+
+/// An item found, or just made.
+struct Item {
+    entry: Entry<'static>,
+    made: bool,
+    expires: Option<Ms>,
+}
+
+impl Item {
+    fn touch(&mut self, face: &Face, key: &[u8], expires: Option<Ms>, now: Ms) {
+        face.counters.cmd_touch.one();
+        if face.store.touch(OBJECTS, key, expires, now) {
+            face.counters.touch_hits.one();
+            self.expires = expires;
+        }
+    }
+
+    #[inline]
+    fn answer(self, face: &Face, get: &Get<'_>, now: Ms, out: &mut Out) {
+        let len = self.entry.len();
+        let into = out.scratch();
+        if get.value {
+            into.extend_from_slice(VA);
+            line::decimal(len, into);
+        } else {
+            into.extend_from_slice(HD);
+        }
+        get.echo.write(&get.key, into, |flag, into| self.fact(face, flag, now, into));
+        if self.made || get.recache.is_some() || self.entry.stale() || self.entry.claimed() {
+            self.compete(face, get, now, into);
+        }
+        into.extend_from_slice(b"\r\n");
+        if get.value {
+            out.stored(self.entry, 0, len);
+            out.scratch().extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// Appends what a flag asks of the item.
+    fn fact(&self, face: &Face, flag: u8, now: Ms, into: &mut Vec<u8>) -> bool {
+        let entry = &self.entry;
+        match flag {
+            b'c' => line::decimal(version(face, entry.version()), into),
+            b'f' => line::decimal(u64::from(entry.flags()), into),
+            b'h' => into.push(if entry.fetched() { b'1' } else { b'0' }),
+            b'l' => line::decimal(now.saturating_sub(entry.last_access()) / 1000, into),
+            b's' => line::decimal(entry.len(), into),
+            b't' => signed(ttl(self.expires, now), into),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Appends who may store it anew: this client (W), or another that was told so before (Z); and whether it is stale (X).
+    #[cold]
+    fn compete(&self, face: &Face, get: &Get<'_>, now: Ms, into: &mut Vec<u8>) {
+        let stale = self.entry.stale();
+        let aging = match (get.recache, self.expires) {
+            (Some(below), Some(expires)) => left(expires, now) < i64::from(below),
+            _ => false,
+        };
+        let mut claimed = self.entry.claimed();
+        let wins = !claimed && (self.made || stale || aging) && {
+            // A touch may have moved it.
+            let here = face.store.peek(OBJECTS, self.entry.key(), now);
+            here.is_some_and(|entry| entry.version() == self.entry.version() && entry.claim())
+        };
+        claimed |= !wins && (self.made || stale || aging);
+        for (said, text) in [(claimed, b" Z"), (stale, b" X"), (wins, b" W")] {
+            if said {
+                into.extend_from_slice(text);
+            }
+        }
+    }
+}
+
+/// `mg` of a key that is not there.
+fn missing(face: &Face, get: &Get<'_>, key: &[u8], now: Ms, out: &mut Out) {
+    face.counters.cmd_get.one();
+    face.store.count_miss(OBJECTS);
+    ops::missed(face, key, now);
+    let Some(exptime) = get.vivify else {
+        return miss(get, out);
+    };
+    let expires = ops::expires(i64::from(exptime), now);
+    let put = Put { expires, version: get.version, ..Put::default() };
+    match face.store.put(OBJECTS, key, put, If::Absent, now) {
+        // Another client made it first: then it is there.
+        Ok(_) | Err(PutError::Exists) => {}
+        Err(_) => return out.scratch().extend_from_slice(NO_MEMORY_MAKING),
+    }
+    let Some(entry) = face.store.peek(OBJECTS, key, now) else {
+        return miss(get, out);
+    };
+    let mut item = Item { entry, made: true, expires };
+    if let Some(exptime) = get.ttl {
+        item.touch(face, key, ops::expires(i64::from(exptime), now), now);
+    }
+    item.answer(face, get, now, out);
+}
+
+fn miss(get: &Get<'_>, out: &mut Out) {
+    if !get.quiet {
+        reply(EN, &get.echo, &get.key, out, |_, _| false);
+    }
+}
+
+/// A line without a value.
+fn reply(
+    code: &[u8],
+    echo: &Echo<'_>,
+    key: &Key<'_>,
+    out: &mut Out,
+    fact: impl FnMut(u8, &mut Vec<u8>) -> bool,
+) {
+    let into = out.scratch();
+    into.extend_from_slice(code);
+    echo.write(key, into, fact);
+    into.extend_from_slice(b"\r\n");
+}
+
+/// What `ms` asks of the store. `key`: decoded.
+fn write<'a>(set: &meta::Set<'_>, key: &'a [u8], now: Ms) -> Write<'a> {
+    Write {
+        mode: set.mode,
+        key,
+        flags: set.flags,
+        expires: ops::expires(i64::from(set.ttl), now),
+        compare: set.compare,
+        version: set.version,
+        invalidate: set.invalidate,
+        vivify: set.vivify.map(|exptime| ops::expires(i64::from(exptime), now)),
+    }
+}
+
+/// `ms`.
+#[inline]
+pub(super) fn set(
+    session: &mut Session,
+    set: &meta::Set<'_>,
+    used: usize,
+    input: &[u8],
+    now: Ms,
+    out: &mut Out,
+) -> Turn {
+    let face = &session.face;
+    face.counters.cmd_meta.one();
+    let mut buffer = [0; MAX_KEY];
+    let key = set.key.bytes(&mut buffer);
+    let write = write(set, key, now);
+    let len = u64::from(set.len);
+    if !ops::fits(face, key, set.flags, len) {
+        let stored = ops::refuse(face, &write, Stored::TooLarge, len, now);
+        answer_set(face, set, &write, stored, now, out);
+        return session.skip(used, len + 2, input.len());
+    }
+    let whole = used + set.len as usize + 2;
+    if let Some(block) = input.get(used..whole) {
+        match block.strip_suffix(b"\r\n") {
+            Some(value) => {
+                let stored = ops::store(face, &write, &[value], now);
+                answer_set(face, set, &write, stored, now, out);
+            }
+            None => out.scratch().extend_from_slice(BAD_CHUNK),
+        }
+        return Turn::Used(whole);
+    }
+    if whole <= WINDOW {
+        return Turn::More(whole);
+    }
+    let kept = Set::new(&write, &input[..used], len);
+    session.take_value(used, Answer::Meta(kept), now, out)
+}
+
+fn answer_set(face: &Face, set: &meta::Set<'_>, write: &Write<'_>, stored: Stored, now: Ms, out: &mut Out) {
+    let code = match stored {
+        Stored::Stored(_) if set.quiet => return,
+        Stored::Stored(_) => HD,
+        Stored::NotStored => NS,
+        Stored::Exists => EX,
+        Stored::NotFound => NF,
+        Stored::TooLarge | Stored::NoMemory => {
+            // In every mode: what is there must not be taken for what was sent.
+            if write.mode != Mode::Set {
+                face.store.delete(OBJECTS, write.key, now);
+            }
+            let error = if stored == Stored::TooLarge { TOO_LARGE } else { NO_MEMORY };
+            return out.scratch().extend_from_slice(error);
+        }
+    };
+    let given = if let Stored::Stored(given) = stored { version(face, given) } else { 0 };
+    reply(code, &set.echo, &set.key, out, |flag, into| {
+        if flag == b'c' {
+            line::decimal(given, into);
+        }
+        flag == b'c'
+    });
+}
+
+/// An `ms` whose value is on its way.
+#[derive(Debug)]
+pub(super) struct Set {
+    write: Write<'static>,
+    key: Box<[u8]>,
+    /// The line, from which the answer is made.
+    line: Box<[u8]>,
+    pub(super) len: u64,
+}
+
+impl Set {
+    fn new(write: &Write<'_>, line: &[u8], len: u64) -> Self {
+        let key = write.key.into();
+        Self { write: Write { key: b"", ..*write }, key, line: line.into(), len }
+    }
+
+    pub(super) fn write(&self) -> Write<'_> {
+        Write { key: &self.key, ..self.write }
+    }
+
+    /// Answers.
+    pub(super) fn stored(&self, face: &Face, stored: Stored, now: Ms, out: &mut Out) {
+        use larder_proto::memcache::{Command, Decoded, decode};
+        if let Decoded::Command(Command::MetaSet(set), _) = decode(&self.line) {
+            answer_set(face, &set, &self.write(), stored, now, out);
+        }
+    }
+}
+
+/// `md`.
+pub(super) fn delete(face: &Face, delete: &Delete<'_>, now: Ms, out: &mut Out) {
+    face.counters.cmd_meta.one();
+    let mut buffer = [0; MAX_KEY];
+    let key = delete.key.bytes(&mut buffer);
+    let deleted = if delete.invalidate || delete.empty {
+        let mark = Mark {
+            compare: delete.compare,
+            version: delete.version,
+            expires: delete.ttl.map(|exptime| ops::expires(i64::from(exptime), now)),
+            stale: delete.invalidate,
+            empty: delete.empty,
+        };
+        ops::mark(face, key, &mark, now)
+    } else {
+        ops::delete(face, key, delete.compare, now)
+    };
+    let code = match deleted {
+        Deleted::Deleted if delete.quiet => return,
+        Deleted::Deleted => HD,
+        Deleted::NotFound => NF,
+        Deleted::Exists => EX,
+    };
+    reply(code, &delete.echo, &delete.key, out, |_, _| false);
+}
+
+/// `ma`.
+pub(super) fn count(face: &Face, count: &Count<'_>, now: Ms, out: &mut Out) {
+    face.counters.cmd_meta.one();
+    let mut buffer = [0; MAX_KEY];
+    let asked = ops::Count {
+        key: count.key.bytes(&mut buffer),
+        delta: count.delta,
+        down: count.down,
+        compare: count.compare,
+        version: count.version,
+        initial: count.vivify.map(|(exptime, value)| (value, ops::expires(i64::from(exptime), now))),
+        touch: count.ttl.map(|exptime| ops::expires(i64::from(exptime), now)),
+    };
+    let code = match ops::count(face, &asked, now) {
+        // A counter that was made is told of even so.
+        Counted::Number { made: false, .. } if count.quiet => return,
+        Counted::Number { value, version: given, expires, .. } => {
+            return counted(face, count, (value, given, expires), now, out);
+        }
+        Counted::NotFound => NF,
+        Counted::Exists => EX,
+        Counted::NotNumber => return out.scratch().extend_from_slice(NOT_NUMBER),
+        Counted::NoMemory => return out.scratch().extend_from_slice(NO_MEMORY_COUNTING),
+    };
+    reply(code, &count.echo, &count.key, out, |_, _| false);
+}
+
+fn counted(
+    face: &Face,
+    count: &Count<'_>,
+    (value, given, expires): (u64, u64, Option<Ms>),
+    now: Ms,
+    out: &mut Out,
+) {
+    let into = out.scratch();
+    if count.value {
+        into.extend_from_slice(VA);
+        line::decimal(line::digits(value) as u64, into);
+    } else {
+        into.extend_from_slice(HD);
+    }
+    count.echo.write(&count.key, into, |flag, into| {
+        match flag {
+            b'c' => line::decimal(version(face, given), into),
+            b't' => signed(ttl(expires, now), into),
+            _ => return false,
+        }
+        true
+    });
+    into.extend_from_slice(b"\r\n");
+    if count.value {
+        line::decimal(value, into);
+        into.extend_from_slice(b"\r\n");
+    }
+}
+
+/// `me`.
+pub(super) fn debug(face: &Face, debug: &Debug<'_>, now: Ms, out: &mut Out) {
+    face.counters.cmd_meta.one();
+    let mut buffer = [0; MAX_KEY];
+    let key = debug.key.bytes(&mut buffer);
+    let Some(entry) = face.store.peek(OBJECTS, key, now) else {
+        return out.scratch().extend_from_slice(b"EN\r\n");
+    };
+    let data = Metadata {
+        left: entry.expires().map(|expires| left(expires, now)),
+        idle: now.saturating_sub(entry.last_access()) / 1000,
+        cas: version(face, entry.version()),
+        fetched: entry.fetched(),
+        class: CLASS,
+        size: ops::item_size(face, key, entry.flags(), entry.len()),
+    };
+    data.write(&debug.key, out.scratch());
+}

@@ -1,0 +1,292 @@
+//! Commands of the text protocol carried out and answered. Decoding and encoding are in `proto::memcache::text`.
+
+use larder_proto::memcache::{
+    BAD_CHUNK, BAD_FORMAT, Command, Decoded, NO_MEMORY, NOT_NUMBER, Refused, TOO_LARGE, decode, line,
+    meta as codec,
+    text::{
+        self, Admin, Count, DELETED, Delete, END, EXISTS, Flush, Get, Key, NOT_FOUND, NOT_STORED, OK, STORED,
+        Shutdown, TOUCHED, Touch,
+    },
+};
+
+use super::{
+    Face,
+    incoming::Answer,
+    meta,
+    ops::{self, Counted, Deleted, Mode, Stored, Write},
+    session::{Session, State},
+    stats::admin::{self, Then},
+};
+use crate::{
+    clock::Ms,
+    net::out::Out,
+    object::{HIGH_WATER, Turn, WINDOW},
+};
+
+/// What `version` answers: the memcached whose behaviour this is.
+const VERSION: &[u8] = b"VERSION 1.6.18\r\n";
+/// `flush_all` where it is not allowed.
+const NO_FLUSH: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
+/// `shutdown` where it is not allowed.
+const NO_SHUTDOWN: &[u8] = b"ERROR: shutdown not enabled\r\n";
+
+/// Takes up the first command of `input`, which has at least a byte.
+#[inline]
+pub(super) fn turn(session: &mut Session, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+    match decode(input) {
+        Decoded::Command(command, used) => match command {
+            Command::Get(get) => session.get(&get, used, input, now, out),
+            Command::Store(store) => session.store(&store, used, input, now, out),
+            Command::MetaGet(get) => {
+                meta::get(&session.face, &get, now, out);
+                Turn::Used(used)
+            }
+            Command::MetaSet(set) => meta::set(session, &set, used, input, now, out),
+            command => session.other(command, used, input, now, out),
+        },
+        Decoded::Keys(get, used) => {
+            session.state = State::Keys(Keys::new(&get, now));
+            Turn::Used(used)
+        }
+        Decoded::Partial => Turn::More(0),
+        Decoded::TooLong => Turn::Close,
+    }
+}
+
+/// Answers, unless no answer is wanted.
+fn say(noreply: bool, answer: &[u8], out: &mut Out) {
+    if !noreply {
+        out.scratch().extend_from_slice(answer);
+    }
+}
+
+/// Answers one key of a retrieval.
+#[inline]
+fn value(face: &Face, key: &[u8], cas: bool, touch: Option<Option<Ms>>, now: Ms, out: &mut Out) {
+    let found = match touch {
+        None => ops::get(face, key, now),
+        Some(expires) => ops::get_and_touch(face, key, expires, now),
+    };
+    let Some(entry) = found else { return };
+    let len = entry.len();
+    let version = cas.then(|| meta::version(face, entry.version()));
+    text::value(key, entry.flags(), len, version, out.scratch());
+    out.stored(entry, 0, len);
+    out.scratch().extend_from_slice(b"\r\n");
+}
+
+/// A retrieval whose keys are taken one by one: more than have arrived, or more than is sent at a time.
+pub(super) struct Keys {
+    cas: bool,
+    touch: Option<Option<Ms>>,
+}
+
+impl Keys {
+    fn new(get: &Get<'_>, now: Ms) -> Self {
+        Self { cas: get.cas, touch: get.touch.map(|exptime| ops::expires(i64::from(exptime), now)) }
+    }
+
+    /// Goes on. The state is the one behind the retrieval; None: it goes on.
+    pub(super) fn turn(&self, face: &Face, input: &[u8], now: Ms, out: &mut Out) -> (Turn, Option<State>) {
+        let mut keys = text::Keys::new(input);
+        loop {
+            match keys.take() {
+                Key::Key(key) => {
+                    value(face, key, self.cas, self.touch, now, out);
+                    if out.pending() > HIGH_WATER {
+                        return (Turn::Flush(keys.used()), None);
+                    }
+                }
+                Key::End => {
+                    out.scratch().extend_from_slice(END);
+                    return (Turn::Used(keys.used()), Some(State::Ready));
+                }
+                Key::TooLong => {
+                    out.scratch().extend_from_slice(BAD_FORMAT);
+                    return (Turn::Used(keys.used()), Some(State::SkipLine));
+                }
+                Key::Partial if keys.used() == 0 => return (Turn::More(0), None),
+                Key::Partial => return (Turn::Used(keys.used()), None),
+            }
+        }
+    }
+}
+
+/// A store command whose value is on its way.
+#[derive(Debug)]
+pub(super) struct Store {
+    mode: Mode,
+    key: Box<[u8]>,
+    flags: u32,
+    expires: Option<Ms>,
+    compare: Option<u64>,
+    pub(super) len: u64,
+    pub(super) noreply: bool,
+}
+
+impl Store {
+    pub(super) fn write(&self) -> Write<'_> {
+        let Self { mode, flags, expires, compare, .. } = *self;
+        Write { mode, key: &self.key, flags, expires, compare, ..Write::default() }
+    }
+
+    /// Answers.
+    pub(super) fn stored(&self, stored: Stored, out: &mut Out) {
+        say(self.noreply, answer(stored), out);
+    }
+}
+
+fn answer(stored: Stored) -> &'static [u8] {
+    match stored {
+        Stored::Stored(_) => STORED,
+        Stored::NotStored => NOT_STORED,
+        Stored::Exists => EXISTS,
+        Stored::NotFound => NOT_FOUND,
+        Stored::TooLarge => TOO_LARGE,
+        Stored::NoMemory => NO_MEMORY,
+    }
+}
+
+impl Session {
+    #[inline]
+    fn get(&mut self, get: &Get<'_>, used: usize, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+        let face = &self.face;
+        let touch = get.touch.map(|exptime| ops::expires(i64::from(exptime), now));
+        let mut keys = get.keys;
+        while let Some(key) = keys.next() {
+            value(face, key, get.cas, touch, now, out);
+            if out.pending() > HIGH_WATER {
+                // The keys left, and the line's end, stay where they are.
+                let end = if input[..used].ends_with(b"\r\n") { 2 } else { 1 };
+                self.state = State::Keys(Keys::new(get, now));
+                return Turn::Flush(used - end - keys.rest().len());
+            }
+        }
+        out.scratch().extend_from_slice(END);
+        Turn::Used(used)
+    }
+
+    #[inline]
+    fn store(&mut self, store: &text::Store<'_>, used: usize, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+        let &text::Store { mode, key, flags, exptime, len, cas, noreply } = store;
+        let expires = ops::expires(i64::from(exptime), now);
+        let write = Write { mode, key, flags, expires, compare: cas, ..Write::default() };
+        if !ops::fits(&self.face, key, flags, u64::from(len)) {
+            ops::refuse(&self.face, &write, Stored::TooLarge, u64::from(len), now);
+            say(noreply, TOO_LARGE, out);
+            return self.skip(used, u64::from(len) + 2, input.len());
+        }
+        let whole = used + len as usize + 2;
+        if let Some(block) = input.get(used..whole) {
+            match block.strip_suffix(b"\r\n") {
+                Some(value) => say(noreply, answer(ops::store(&self.face, &write, &[value], now)), out),
+                None => say(noreply, BAD_CHUNK, out),
+            }
+            return Turn::Used(whole);
+        }
+        if whole <= WINDOW {
+            return Turn::More(whole);
+        }
+        let len = u64::from(len);
+        let store = Store { mode, key: key.into(), flags, expires, compare: cas, len, noreply };
+        self.take_value(used, Answer::Text(store), now, out)
+    }
+
+    fn other(&mut self, command: Command<'_>, used: usize, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+        let face = &self.face;
+        match command {
+            Command::Delete(delete) => delete_key(face, delete, now, out),
+            Command::Count(count) => count_key(face, count, now, out),
+            Command::Touch(touch) => touch_key(face, touch, now, out),
+            Command::Flush(flush) => flush_all(face, flush, now, out),
+            Command::Version => out.scratch().extend_from_slice(VERSION),
+            Command::Quit => return Turn::Close,
+            Command::Shutdown(mode) => return self.shutdown(mode, used, out),
+            Command::Admin(admin) => return self.admin(&admin, used, now, out),
+            Command::MetaNoop => {
+                out.scratch().extend_from_slice(codec::MN);
+                // It asks for everything before it to be sent now.
+                return Turn::Flush(used);
+            }
+            Command::MetaDelete(delete) => meta::delete(face, &delete, now, out),
+            Command::MetaCount(count) => meta::count(face, &count, now, out),
+            Command::MetaDebug(debug) => meta::debug(face, &debug, now, out),
+            Command::Refused(refused) => return self.refuse(&refused, used, input, out),
+            Command::Get(get) => return self.get(&get, used, input, now, out),
+            Command::Store(store) => return self.store(&store, used, input, now, out),
+            Command::MetaGet(get) => meta::get(face, &get, now, out),
+            Command::MetaSet(set) => return meta::set(self, &set, used, input, now, out),
+        }
+        Turn::Used(used)
+    }
+
+    fn refuse(&mut self, refused: &Refused, used: usize, input: &[u8], out: &mut Out) -> Turn {
+        out.scratch().extend_from_slice(refused.answer);
+        if refused.close { Turn::Close } else { self.skip(used, refused.swallow, input.len()) }
+    }
+
+    fn shutdown(&mut self, mode: Shutdown, used: usize, out: &mut Out) -> Turn {
+        let answer = match mode {
+            _ if !self.face.settings().shutdown => NO_SHUTDOWN,
+            Shutdown::Unknown(answer) => answer,
+            // Both end as a signal does: what was received is answered first.
+            Shutdown::Now | Shutdown::Graceful => {
+                self.face.shared.stop.ask();
+                return Turn::Close;
+            }
+        };
+        out.scratch().extend_from_slice(answer);
+        Turn::Used(used)
+    }
+
+    fn admin(&mut self, admin: &Admin<'_>, used: usize, now: Ms, out: &mut Out) -> Turn {
+        match admin::admin(&self.face, &self.client, admin, now, out) {
+            Then::Next => Turn::Used(used),
+            Then::Walk(walk) => {
+                self.state = State::Walk(Box::new(walk));
+                Turn::Flush(used)
+            }
+            Then::Watch => {
+                self.state = State::Deaf;
+                Turn::Used(used)
+            }
+        }
+    }
+}
+
+fn delete_key(face: &Face, delete: Delete<'_>, now: Ms, out: &mut Out) {
+    let answer = match ops::delete(face, delete.key, None, now) {
+        Deleted::Deleted => DELETED,
+        Deleted::NotFound | Deleted::Exists => NOT_FOUND,
+    };
+    say(delete.noreply, answer, out);
+}
+
+fn count_key(face: &Face, count: Count<'_>, now: Ms, out: &mut Out) {
+    let Count { key, delta, down, noreply } = count;
+    let answer = match ops::count(face, &ops::Count { key, delta, down, ..ops::Count::default() }, now) {
+        Counted::Number { .. } if noreply => return,
+        Counted::Number { value, .. } => {
+            line::decimal(value, out.scratch());
+            b"\r\n"
+        }
+        Counted::NotFound => NOT_FOUND,
+        Counted::NotNumber => NOT_NUMBER,
+        Counted::Exists => EXISTS,
+        Counted::NoMemory => meta::NO_MEMORY_COUNTING,
+    };
+    say(noreply, answer, out);
+}
+
+fn touch_key(face: &Face, touch: Touch<'_>, now: Ms, out: &mut Out) {
+    let found = ops::touch(face, touch.key, ops::expires(i64::from(touch.exptime), now), now);
+    say(touch.noreply, if found { TOUCHED } else { NOT_FOUND }, out);
+}
+
+fn flush_all(face: &Face, flush: Flush, now: Ms, out: &mut Out) {
+    if !face.settings().flush_all {
+        return say(flush.noreply, NO_FLUSH, out);
+    }
+    ops::flush(face, i64::from(flush.delay), now);
+    say(flush.noreply, OK, out);
+}
