@@ -355,3 +355,6 @@ fn open_log(settings: &Settings) -> Result<Option<Arc<Logger>>, StartError> {
         .map(Some)
         .map_err(|source| StartError::Log { path: log.path.display().to_string(), source })
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,7 +40,7 @@ fn max_value(settings: &Settings) -> u64 {
 }
 
 /// Pages are there to be evicted; without them, and with every face against it, nothing is.
-fn may_evict(settings: &Settings) -> bool {
+pub(super) fn may_evict(settings: &Settings) -> bool {
     let memcached = settings.memcached.as_ref().map(|face| face.no_evictions);
     let redis = settings.redis.as_ref().map(|face| face.no_evictions);
     let refusing = [memcached, redis].into_iter().flatten();
@@ -48,7 +48,7 @@ fn may_evict(settings: &Settings) -> bool {
 }
 
 /// Who is promised memory, or kept from taking more of it.
-fn shares(settings: &Settings) -> Vec<larder_store::Share> {
+pub(super) fn shares(settings: &Settings) -> Vec<larder_store::Share> {
     let memcached = settings.memcached.as_ref().map(|face| face.share).unwrap_or_default();
     let redis = settings.redis.as_ref().map(|face| face.share).unwrap_or_default();
     let groups = [(0, 0, settings.pages), (1, 1, memcached), (2, 17, redis)];
