@@ -240,7 +240,7 @@ impl Server {
             shared.reload(settings.clone());
         }
         if let (Some(shared), Some(settings)) = (&self.faces.redis, &self.settings.redis) {
-            let _ = (shared, settings);
+            shared.reload(settings);
         }
         for orders in &self.orders {
             let _ = orders.blocking_send(Order::Reload(self.settings.clone()));
@@ -266,6 +266,11 @@ impl Server {
             let values = shared.counters.iter().map(|counters| counters.values());
             add_counters("memcached_", memcache::Counters::NAMES, values, &mut out);
             out.push(("memcached_curr_connections".to_owned(), shared.clients.open() as u64));
+        }
+        if let Some(shared) = &self.faces.redis {
+            let values = shared.counters.iter().map(|counters| counters.values());
+            add_counters("redis_", redis::Counters::NAMES, values, &mut out);
+            out.push(("redis_connected_clients".to_owned(), shared.clients.open() as u64));
         }
         let (pages, totals) = (self.store.stats(PAGES), self.store.totals());
         out.extend([
@@ -318,7 +323,7 @@ impl Faces {
             redis: settings
                 .redis
                 .as_ref()
-                .map(|settings| redis::Shared::new(settings.clone(), store, now, workers)),
+                .map(|settings| redis::Shared::new(settings.clone(), store, clock, workers)),
         }
     }
 }

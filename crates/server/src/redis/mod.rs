@@ -36,5 +36,6 @@ mod state;
 mod stats;
 mod tracking;
 
+pub(crate) use counters::Counters;
 pub(crate) use session::Session;
 pub(crate) use shared::{Face, Shared};

@@ -71,7 +71,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// `workers`: how many faces there will be.
-    pub(crate) fn new(settings: RedisSettings, store: &'static Store, now: Ms, workers: usize) -> Arc<Shared> {
+    pub(crate) fn new(
+        settings: RedisSettings,
+        store: &'static Store,
+        clock: Clock,
+        workers: usize,
+    ) -> Arc<Shared> {
+        let now = clock.now();
         let run = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), now);
         let shared = Arc::new(Shared {
             config: Config::new(&settings),
@@ -80,7 +86,7 @@ impl Shared {
             clients: Clients::default(),
             stop: StopHandle,
             started: now,
-            clock: Clock::start(),
+            clock,
             workers,
             counters: (0..workers).map(|_| Arc::default()).collect(),
             baseline: Baseline::default(),
