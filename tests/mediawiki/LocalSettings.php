@@ -6,6 +6,9 @@
  *   LARDER_MW_DIR     directory for the databases and caches of this run
  *   LARDER_MW_SERVER  URL under which readers see the wiki: Larder's address
  *   LARDER_MW_CDN     address of Larder as host:port, to which MediaWiki sends its purges; unset: none are sent
+ *   LARDER_MW_MEMCACHED  address of Larder's memcached face as host:port: objects and sessions are kept there; unset: no objects
+ *                     are cached, sessions lie in the database
+ *   LARDER_MW_CLIENT  with it: memcached-php (MediaWiki's own client, the default) or memcached-pecl (libmemcached)
  */
 
 if ( !defined( 'MEDIAWIKI' ) ) {
@@ -69,5 +72,13 @@ $wgObjectCaches[CACHE_DB] = [
 	],
 ];
 $wgMainCacheType = CACHE_NONE;
+if ( getenv( 'LARDER_MW_MEMCACHED' ) ) {
+	// What docs/operations.md says: everything that may be lost lies in the object cache, on the server that has the pages.
+	$wgMemCachedServers = [ getenv( 'LARDER_MW_MEMCACHED' ) ];
+	$wgMainCacheType = getenv( 'LARDER_MW_CLIENT' ) ?: 'memcached-php';
+	$wgParserCacheType = $wgMainCacheType;
+	$wgMessageCacheType = $wgMainCacheType;
+	$wgSessionCacheType = $wgMainCacheType;
+}
 $wgCacheDirectory = "$larderDir/cache";
 $wgLocalisationCacheConf['store'] = 'array';

@@ -2,7 +2,7 @@
 
 use crate::process::Usage;
 use crate::scratch::Scratch;
-use crate::wait::{PATIENCE, wait_until};
+use crate::wait::{PATIENCE, wait_for, wait_until};
 use crate::wire::Wire;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -104,6 +104,15 @@ impl Larder {
     /// Where it serves HTTP.
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Where another of its faces listens on TCP: `memcached`, `redis`.
+    #[track_caller]
+    pub fn face(&self, name: &str) -> SocketAddr {
+        let begin = format!("larder: listening on {name}://");
+        wait_for("the face to say where it listens", || {
+            self.stderr().lines().find_map(|line| line.strip_prefix(&begin)?.parse().ok())
+        })
     }
 
     /// A new connection to it.

@@ -58,9 +58,23 @@ impl Wiki {
     /// Starts it. `cdn` is where it sends its purges.
     #[track_caller]
     pub fn serve(&mut self, cdn: SocketAddr) {
+        self.serve_with(cdn, &[]);
+    }
+
+    /// Starts it with objects and sessions in the memcached at `objects`, reached by one of MediaWiki's clients:
+    /// `memcached-php` or `memcached-pecl`.
+    #[track_caller]
+    pub fn serve_with_objects(&mut self, cdn: SocketAddr, objects: SocketAddr, client: &str) {
+        let objects = objects.to_string();
+        self.serve_with(cdn, &[("LARDER_MW_MEMCACHED", objects.as_str()), ("LARDER_MW_CLIENT", client)]);
+    }
+
+    #[track_caller]
+    fn serve_with(&mut self, cdn: SocketAddr, variables: &[(&str, &str)]) {
         let printed = std::fs::File::create(self.dir.file("php.log")).unwrap();
         let mut child = Command::new(scripts().join("serve.sh"))
             .args([self.dir.path().as_os_str(), self.addr.to_string().as_ref(), cdn.to_string().as_ref()])
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(printed.try_clone().unwrap())
             .stderr(printed)
