@@ -87,7 +87,9 @@ impl<F: Face> Doors<F> {
         let peer = address.map_or(Peer::Unix, Peer::Tcp);
         let mut told = false;
         let client = loop {
-            let limits = self.limits.get();
+            // Asked anew: Redis's CONFIG SET changes them.
+            let limits = self.face.limits();
+            self.limits.set(limits);
             let clients = self.face.clients();
             let left = clients.left();
             if let Some(client) = clients.enter_below(limits.connections, peer, local, self.conns.clock.now())

@@ -11,18 +11,26 @@ use crate::redis::{
 use super::info::figures;
 
 pub(crate) fn get(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let patterns: Vec<Vec<u8>> = args.from(2).map(<[u8]>::to_ascii_lowercase).collect();
-    let wanted = |name: &str| patterns.iter().any(|pattern| glob::matches(pattern, name.as_bytes()));
-    let names = |param: &'static Param| [Some(param.name), param.alias].into_iter().flatten();
     let shared = ctx.shared;
-    let found: Vec<(&str, String)> = PARAMS
-        .iter()
-        .flat_map(|param| names(param).filter(|name| wanted(name)).map(move |name| (name, param.value(shared))))
-        .collect();
+    let mut found: Vec<(Vec<u8>, String)> = Vec::new();
+    for wanted in args.from(2) {
+        let pattern = wanted.iter().any(|byte| b"*?[".contains(byte));
+        let lower = wanted.to_ascii_lowercase();
+        for param in PARAMS {
+            for name in [Some(param.name), param.alias].into_iter().flatten() {
+                let is = if pattern { glob::matches(&lower, name.as_bytes()) } else { name.as_bytes() == lower };
+                // A plain name is told as it was asked for.
+                let told = if pattern { name.as_bytes() } else { wanted };
+                if is && !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(told)) {
+                    found.push((told.to_vec(), param.value(shared)));
+                }
+            }
+        }
+    }
     let mut reply = ctx.reply();
     reply.map(found.len());
     for (name, value) in found {
-        reply.bulk(name.as_bytes());
+        reply.bulk(&name);
         reply.bulk(value.as_bytes());
     }
 }

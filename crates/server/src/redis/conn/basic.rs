@@ -38,9 +38,13 @@ pub(crate) fn echo(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 pub(crate) fn select(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let Some(db) = number::parse_i64(args.get(1)).filter(|db| i32::try_from(*db).is_ok()) else {
+    let Some(db) = number::parse_i64(args.get(1)) else {
         return ctx.reply().error("ERR value is not an integer or out of range");
     };
+    if i32::try_from(db).is_err() {
+        let error = format!("ERR value is out of range, value must between {} and {}", i32::MIN, i32::MAX);
+        return ctx.reply().error(error);
+    }
     match u8::try_from(db).ok().filter(|db| *db < ctx.shared.databases()) {
         Some(db) => {
             ctx.conn.select(db, ctx.shared);

@@ -5,7 +5,7 @@ use larder_proto::resp::{
     table::{self, Command, category, docs, key, names},
 };
 
-use crate::redis::{ctx::Ctx, dispatch};
+use crate::redis::ctx::Ctx;
 
 pub(crate) fn command(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     let mut reply = ctx.reply();
@@ -72,23 +72,25 @@ pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 /// The command the arguments from the third on make, and where its keys are.
-fn keys(ctx: &Ctx<'_>, args: &Args<'_>) -> Result<(&'static Command, Vec<usize>), &'static str> {
+fn keys(args: &Args<'_>) -> Result<(&'static Command, Vec<usize>), &'static str> {
     let parts: Vec<&[u8]> = args.from(2).collect();
     let inner = larder_proto::resp::Owned::new(&parts);
     let inner = inner.args();
-    let command = match dispatch::find(ctx.face, &inner) {
-        Ok(found) => found.command,
-        Err(error) if error.contains("wrong number") => {
-            return Err("ERR Invalid number of arguments specified for command");
-        }
-        Err(_) => return Err("ERR Invalid command specified"),
+    let name = inner.get(0);
+    let Some(command) = table::find(name).map(|own| own.subcommand(inner.get(1)).unwrap_or(own)) else {
+        return Err("ERR Invalid command specified");
     };
-    let places: Vec<usize> = command.key_places(inner.len()).collect();
-    if places.is_empty() { Err("ERR The command has no key arguments") } else { Ok((command, places)) }
+    if command.first == 0 {
+        return Err("ERR The command has no key arguments");
+    }
+    if !command.takes(inner.len()) {
+        return Err("ERR Invalid number of arguments specified for command");
+    }
+    Ok((command, command.key_places(inner.len()).collect()))
 }
 
 pub(crate) fn get_keys(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    match keys(ctx, args) {
+    match keys(args) {
         Ok((_, places)) => {
             let mut reply = ctx.reply();
             reply.array(places.len());
@@ -99,7 +101,7 @@ pub(crate) fn get_keys(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 pub(crate) fn get_keys_and_flags(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let (command, places) = match keys(ctx, args) {
+    let (command, places) = match keys(args) {
         Ok(found) => found,
         Err(error) => return ctx.reply().error(error),
     };

@@ -61,7 +61,7 @@ fn read(ctx: &Ctx<'_>, args: &Args<'_>) -> Result<(Tracks, u64), String> {
             if redirect != 0 {
                 return Err("ERR A client can only redirect to a single other client".to_owned());
             }
-            let id = number::parse_i64(args.get(at)).ok_or("ERR Invalid client ID")?;
+            let id = number::parse_i64(args.get(at)).ok_or("ERR value is not an integer or out of range")?;
             redirect = id as u64;
             if ctx.shared.registry.get(redirect).is_none() {
                 return Err("ERR The client ID you want redirect to does not exist".to_owned());
@@ -99,7 +99,7 @@ fn check(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
         return Err("ERR OPTIN and OPTOUT are not compatible with BCAST".to_owned());
     }
     if tracks.opt_in && tracks.opt_out {
-        return Err("ERR You can't use both OPTIN and OPTOUT".to_owned());
+        return Err("ERR You can't specify both OPTIN mode and OPTOUT mode".to_owned());
     }
     if (tracks.opt_in && before.opt_out) || (tracks.opt_out && before.opt_in) {
         return Err("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then \
