@@ -129,9 +129,9 @@ impl Item {
         };
         let mut claimed = self.entry.claimed();
         let wins = !claimed && (self.made || stale || aging) && {
-            // A touch may have moved it.
+            // A touch may have moved it, or ended it: then nobody else can win.
             let here = face.store.peek(OBJECTS, self.entry.key(), now);
-            here.is_some_and(|entry| entry.version() == self.entry.version() && entry.claim())
+            here.is_none_or(|entry| entry.version() == self.entry.version() && entry.claim())
         };
         claimed |= !wins && (self.made || stale || aging);
         for (said, text) in [(claimed, b" Z"), (stale, b" X"), (wins, b" W")] {

@@ -70,7 +70,7 @@ fn number<T>(value: Option<T>, error: &'static [u8]) -> Result<T, &'static [u8]>
 
 impl<'a> Flags<'a> {
     /// Reads the flags of a line. `key`: as sent, at most [`MAX_KEY`] long. The error is the answer to the first flag that is
-    /// not right.
+    /// not right; a key that is not base64 comes after all but `F` and `O`.
     #[inline]
     pub(super) fn read(key: &'a [u8], words: Words<'a>) -> Result<Self, &'static [u8]> {
         debug_assert!(key.len() <= MAX_KEY);
@@ -93,6 +93,7 @@ impl<'a> Flags<'a> {
             mode: None,
         };
         let mut seen = Seen::default();
+        let (mut base64, mut late) = (false, Ok(()));
         for word in words {
             if !seen.first(word[0]) {
                 return Err(DUPLICATE);
@@ -101,17 +102,21 @@ impl<'a> Flags<'a> {
                 b'v' => flags.value = true,
                 b'q' => flags.quiet = true,
                 b'k' | b'c' | b'f' | b'h' | b'l' | b's' | b't' => flags.echo.any = true,
-                _ => flags.take(key, word)?,
+                b'b' => base64 = true,
+                b'F' | b'O' => late = late.and(flags.take(word)),
+                _ => flags.take(word)?,
             }
         }
-        Ok(flags)
+        if base64 {
+            flags.key = Key::new(key, true).ok_or(BAD_KEY)?;
+        }
+        late.map(|()| flags)
     }
 
     /// A flag with a token, or one that is rare.
-    fn take(&mut self, key: &'a [u8], word: &[u8]) -> Result<(), &'static [u8]> {
+    fn take(&mut self, word: &[u8]) -> Result<(), &'static [u8]> {
         let token = &word[1..];
         match word[0] {
-            b'b' => self.key = Key::new(key, true).ok_or(BAD_KEY)?,
             b'u' => self.unbumped = true,
             b'I' => self.invalidate = true,
             b'x' => self.empty = true,
@@ -183,7 +188,10 @@ mod tests {
             ("Madd", BAD_MODE),
             ("b", BAD_KEY),
             ("z b", INVALID),
-            ("b z", BAD_KEY),
+            ("b z", INVALID),
+            ("b Tx", BAD_TOKEN),
+            ("b Fx", BAD_KEY),
+            ("Fx z", INVALID),
         ] {
             assert_eq!(read(flags).err(), Some(error), "{flags}");
         }
