@@ -56,7 +56,7 @@ pub(crate) enum Step {
 pub(crate) struct Value {
     header: Header,
     quiet: bool,
-    pub(crate) mode: ops::Mode,
+    pub(crate) mode: Mode,
     pub(crate) key: Box<[u8]>,
     pub(crate) flags: u32,
     pub(crate) expires: Option<Ms>,
@@ -68,7 +68,9 @@ pub(crate) struct Value {
 impl Value {
     /// Answers.
     pub(crate) fn stored(&self, face: &Face, stored: Stored, out: &mut Out) {
-        answer_stored(face, &self.header, (self.mode, self.quiet), stored, out);
+        let write =
+            ops::Write { mode: self.mode, key: &self.key, flags: self.flags, ..ops::Write::default() };
+        answer_stored(face, (&self.header, self.quiet), (&write, self.len), stored, out);
     }
 }
 
@@ -177,14 +179,16 @@ fn told(face: &Face, version: u64) -> u64 {
     if face.cas.get() { version } else { 0 }
 }
 
+/// Answers a store of `len` bytes.
 fn answer_stored(
     face: &Face,
-    header: &Header,
-    (mode, quiet): (ops::Mode, bool),
+    (header, quiet): (&Header, bool),
+    (write, len): (&ops::Write<'_>, u64),
     stored: Stored,
     out: &mut Out,
 ) {
-    let joins = matches!(mode, ops::Mode::Append | ops::Mode::Prepend);
+    let mode = write.mode;
+    let joins = matches!(mode, Mode::Append | Mode::Prepend);
     let status = match stored {
         Stored::Stored(_) if quiet => return,
         Stored::Stored(version) => return binary::done(out.scratch(), header, told(face, version)),
@@ -193,9 +197,11 @@ fn answer_stored(
             return binary::error_saying(out.scratch(), header, Status::NoMemory, text);
         }
         Stored::Exists => Status::Exists,
-        Stored::NotFound | Stored::NotStored | Stored::TooLarge if joins => Status::NotStored,
-        Stored::NotStored if mode == ops::Mode::Add => Status::Exists,
-        Stored::NotStored if mode == ops::Mode::Replace => Status::NotFound,
+        Stored::NotFound | Stored::NotStored if joins => Status::NotStored,
+        // Not what was sent is too large, but what it was to become a part of.
+        Stored::TooLarge if joins && ops::fits(face, write.key, write.flags, len) => Status::NotStored,
+        Stored::NotStored if mode == Mode::Add => Status::Exists,
+        Stored::NotStored if mode == Mode::Replace => Status::NotFound,
         Stored::NotStored => Status::NotStored,
         Stored::NotFound => Status::NotFound,
         Stored::TooLarge => Status::TooLarge,
@@ -220,9 +226,12 @@ impl Request<'_> {
             Some(exptime) if get.value => {
                 ops::get_and_touch(self.face, get.key, self.expires(exptime), self.now)
             }
-            Some(exptime) => ops::touch(self.face, get.key, self.expires(exptime), self.now)
-                .then(|| self.face.store.peek(OBJECTS, get.key, self.now))
-                .flatten(),
+            Some(exptime) => {
+                // Its flags are told even if this is its end.
+                let entry = self.face.store.peek(OBJECTS, get.key, self.now);
+                let touched = ops::touch(self.face, get.key, self.expires(exptime), self.now);
+                entry.filter(|_| touched)
+            }
         };
         let Some(entry) = found else { return get::miss(out.scratch(), &self.header, get) };
         let (flags, len) = (entry.flags(), entry.len());
@@ -234,25 +243,22 @@ impl Request<'_> {
     }
 
     fn store(&self, store: &Store<'_>, input: &[u8], used: usize, out: &mut Out) -> Step {
-        let mode = match store.mode {
-            Mode::Set => ops::Mode::Set,
-            Mode::Add => ops::Mode::Add,
-            Mode::Replace => ops::Mode::Replace,
-            Mode::Append => ops::Mode::Append,
-            Mode::Prepend => ops::Mode::Prepend,
-        };
+        let compare = self.compare();
+        let joins = matches!(store.mode, Mode::Append | Mode::Prepend);
         let write = ops::Write {
-            mode,
+            // With a version every store is a `cas`.
+            mode: if compare.is_some() && !joins { Mode::Set } else { store.mode },
             key: store.key,
             flags: store.flags,
             expires: self.expires(store.exptime),
-            compare: self.compare(),
+            compare,
             ..ops::Write::default()
         };
         let whole = used + store.len as usize;
         if let Some(value) = input.get(used..whole) {
             let stored = ops::store(self.face, &write, &[value], self.now);
-            answer_stored(self.face, &self.header, (mode, store.quiet), stored, out);
+            let answering = (&self.header, store.quiet);
+            answer_stored(self.face, answering, (&write, u64::from(store.len)), stored, out);
             return Step::Used(whole);
         }
         if whole <= WINDOW {
@@ -261,7 +267,7 @@ impl Request<'_> {
         let value = Value {
             header: self.header,
             quiet: store.quiet,
-            mode,
+            mode: write.mode,
             key: store.key.into(),
             flags: write.flags,
             expires: write.expires,
