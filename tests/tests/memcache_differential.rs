@@ -1,0 +1,245 @@
+//! Random commands to Larder and to a memcached from Debian: the answers are the same, byte for byte.
+//!
+//! Not compared, or not sent, and why:
+//!
+//! | what | why |
+//! |---|---|
+//! | numbers of versions (`cas unique`) | each server counts its own; the order in which they appear is compared |
+//! | times | the servers' clocks tick at different moments; two seconds are allowed |
+//! | `me`: `cls`, `size` | slab classes and bytes of overhead are each server's own |
+//! | values within 256 bytes of the largest | memcached's own overhead decides which of them fit |
+//! | meta `k` of an item stored with `b` whose key needs no base64 | memcached keeps the flag with the item, Larder looks at the key |
+//! | a retrieval with an overlong key, pipelined | memcached 1.6.18 sends earlier answers twice |
+//! | a number of blanks alone, counted | memcached 1.6.18 reads on into other memory |
+//! | a counter that becomes shorter, pipelined | memcached pads it with blanks unless an answer with its old value waits to be sent; one by one it is compared |
+//! | binary: an unknown opcode with extras or a key | memcached 1.6.18 throws away so many bytes too much and waits for them |
+//! | binary: `touch`, `gat`, `stat` with a value | memcached 1.6.18 takes the value for the next command; Larder refuses |
+//! | statistics | figures of memory and time; tests of their own compare the names |
+
+use larder_tests::memcache::{End, Memcached, Talk};
+use larder_tests::memcache_answers::{Answers, Versions};
+use larder_tests::memcache_stream::{Command, Dice, Stream};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// Commands per seed.
+const COMMANDS: usize = 4000;
+/// Batches a shortened history may be tried again with.
+const TRIES: usize = 120;
+/// How long a server may be silent before that counts as its answer. Only a server that hangs takes so long.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// One server and what it has shown.
+struct Side {
+    server: Memcached,
+    talk: Talk<TcpStream>,
+    versions: Versions,
+}
+
+impl Side {
+    fn new(server: Memcached) -> Side {
+        let talk = connect(&server);
+        Side { server, talk, versions: Versions::default() }
+    }
+
+    /// Sends the commands, in as many pieces as `dice` says, and reads all answers.
+    fn answers(&mut self, commands: &[Command], binary: bool, nonce: u32, mut dice: Dice) -> (Answers, End) {
+        let (last, end) = sentinel(binary, nonce);
+        let mut bytes = Vec::new();
+        commands.iter().for_each(|command| bytes.extend(command.bytes(&self.versions)));
+        bytes.extend(last);
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let piece = match dice.below(6) {
+                0 => 1 + dice.below(30.min(rest.len())),
+                1 => 1 + dice.below(rest.len()),
+                _ => rest.len(),
+            };
+            let (now, later) = rest.split_at(piece.min(rest.len()));
+            self.talk.send(now);
+            rest = later;
+        }
+        let (got, found) = self.talk.until(&end);
+        if found != End::Found {
+            self.talk = connect(&self.server);
+        }
+        (Answers::parse(&got, binary, &mut self.versions), found)
+    }
+
+    /// As if nothing had ever been asked.
+    fn forget(&mut self) {
+        self.talk = connect(&self.server);
+        self.talk.expect("flush_all\r\n", "OK\r\n");
+        self.talk = connect(&self.server);
+        self.versions = Versions::default();
+    }
+}
+
+fn connect(server: &Memcached) -> Talk<TcpStream> {
+    let mut talk = server.connect();
+    talk.patience(SILENCE);
+    talk
+}
+
+/// A last command, and how the answer to it ends: nothing else in a batch has its number.
+fn sentinel(binary: bool, nonce: u32) -> (Vec<u8>, Vec<u8>) {
+    if !binary {
+        let last = format!("md sentinel O{nonce:08x} k\r\n");
+        return (last.into(), format!("NF O{nonce:08x} ksentinel\r\n").into());
+    }
+    let packet = |magic: u8| {
+        let mut packet = vec![magic, 0x0a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        packet.extend(nonce.to_be_bytes());
+        packet.extend([0; 8]);
+        packet
+    };
+    (packet(0x80), packet(0x81))
+}
+
+/// Both servers, asked the same.
+struct Pair {
+    larder: Side,
+    memcached: Side,
+    nonce: u32,
+}
+
+/// Where answers differ.
+struct Difference {
+    larder: (Answers, End),
+    memcached: (Answers, End),
+}
+
+impl std::fmt::Debug for Difference {
+    /// From shortly before where they part.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sides = [&self.larder, &self.memcached].map(|side| format!("{:?} {:?}", side.0, side.1));
+        let parted = sides[0].bytes().zip(sides[1].bytes()).position(|(a, b)| a != b).unwrap_or(0);
+        for (name, side) in ["larder", "memcached"].iter().zip(&sides) {
+            let from = parted.saturating_sub(150).min(side.len());
+            let shown = side.get(from..(parted + 250).min(side.len())).unwrap_or(side);
+            writeln!(f, "{name:>9}: ...{shown}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Pair {
+    fn new(flags: &[&str]) -> Pair {
+        Pair {
+            larder: Side::new(Memcached::larder(flags)),
+            memcached: Side::new(Memcached::debian(flags)),
+            nonce: 0,
+        }
+    }
+
+    fn batch(&mut self, commands: &[Command], binary: bool, split: u64) -> Result<(), Difference> {
+        self.nonce += 1;
+        let larder = self.larder.answers(commands, binary, self.nonce, Dice::new(split));
+        let memcached = self.memcached.answers(commands, binary, self.nonce, Dice::new(split));
+        if larder.1 == memcached.1 && larder.0.same(&memcached.0) {
+            return Ok(());
+        }
+        Err(Difference { larder, memcached })
+    }
+
+    /// The commands one by one from the beginning: the difference they make, if any.
+    fn again(&mut self, commands: &[Command], binary: bool) -> Option<Difference> {
+        self.larder.forget();
+        self.memcached.forget();
+        commands.iter().find_map(|command| self.batch(std::slice::from_ref(command), binary, u64::MAX).err())
+    }
+
+    /// Leaves out what the difference does not need.
+    fn shorten(&mut self, mut commands: Vec<Command>, binary: bool) -> (Vec<Command>, Option<Difference>) {
+        let mut seen = self.again(&commands, binary);
+        let (mut piece, mut tries) = (commands.len() / 2, 0);
+        while piece > 0 && seen.is_some() {
+            let mut at = 0;
+            while at < commands.len() && tries < TRIES {
+                let mut fewer = commands.clone();
+                fewer.drain(at..(at + piece).min(commands.len()));
+                tries += 1;
+                match self.again(&fewer, binary) {
+                    Some(difference) => (commands, seen) = (fewer, Some(difference)),
+                    None => at += piece,
+                }
+            }
+            piece /= 2;
+        }
+        (commands, seen)
+    }
+}
+
+/// `TEST_SEED` runs one seed alone.
+fn seeds(of: &[u64]) -> Vec<u64> {
+    match std::env::var("TEST_SEED") {
+        Ok(seed) => vec![seed.parse().expect("TEST_SEED is a number")],
+        Err(_) => of.to_vec(),
+    }
+}
+
+fn compare(seed: u64, binary: bool) {
+    let (mut pair, mut stream, mut dice) = (Pair::new(&["-m", "256"]), Stream::new(seed), Dice::new(!seed));
+    let mut history = Vec::new();
+    while history.len() < COMMANDS {
+        let count = 1 + dice.below(12);
+        let one = |stream: &mut Stream| if binary { stream.binary() } else { stream.text() };
+        let batch = (0..count).map(|_| one(&mut stream)).collect::<Vec<_>>();
+        let result = pair.batch(&batch, binary, dice.number());
+        history.extend(batch.iter().cloned());
+        stream.shown(pair.memcached.versions.count());
+        if let Err(difference) = result {
+            let (short, shorter) = pair.shorten(history, binary);
+            match shorter {
+                Some(shorter) => panic!("seed {seed}: after\n{short:#?}\n{shorter:?}"),
+                None => {
+                    panic!("seed {seed}: the batch\n{batch:#?}\n{difference:?}\n(not seen again one by one)")
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn text_and_meta() {
+    for seed in seeds(&[1, 2, 3, 4]) {
+        compare(seed, false);
+    }
+}
+
+#[test]
+fn counters_one_by_one() {
+    for seed in seeds(&[21, 22]) {
+        // memcached's background threads hold items now and then, and one that is held is not counted in place.
+        let mut pair = Pair::new(&["-o", "no_lru_maintainer,no_lru_crawler"]);
+        let mut stream = Stream::new(seed);
+        let mut history = Vec::new();
+        for _ in 0..COMMANDS / 4 {
+            history.push(stream.counting());
+            if let Err(difference) = pair.batch(&history[history.len() - 1..], false, u64::MAX) {
+                let (short, _) = pair.shorten(history, false);
+                panic!("seed {seed}: after\n{short:#?}\n{difference:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn binary() {
+    for seed in seeds(&[11, 12, 13, 14]) {
+        compare(seed, true);
+    }
+}
+
+/// The test's own proof: a server whose versions are not kept is told from one whose are.
+#[test]
+fn a_difference_is_seen() {
+    let mut pair = Pair {
+        larder: Side::new(Memcached::debian(&["-C"])),
+        memcached: Side::new(Memcached::debian(&[])),
+        nonce: 0,
+    };
+    let mut stream = Stream::new(5);
+    let differs = (0..200).any(|_| pair.batch(&[stream.text()], false, u64::MAX).is_err());
+    assert!(differs);
+}
