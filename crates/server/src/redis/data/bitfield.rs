@@ -7,8 +7,10 @@ use super::super::ctx::{Class, Ctx};
 use super::access::bytes;
 use super::bits::BAD_OFFSET;
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
+use super::range::bulk_limit;
 
-const BAD_TYPE: &str = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
+const BAD_TYPE: &str =
+    "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
 
 /// What a sum outside the field's range becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +101,7 @@ fn place(ctx: &Ctx<'_>, text: &[u8], width: u32) -> Outcome<u64> {
     let number = parse_i64(text).and_then(|number| u64::try_from(number).ok());
     let place = number.and_then(|number| number.checked_mul(unit)).filter(|place| *place <= i64::MAX as u64);
     let place = place.ok_or(BAD_OFFSET)?;
-    if place >> 3 >= ctx.shared.settings.bulk { Err(BAD_OFFSET.into()) } else { Ok(place) }
+    if place >> 3 >= bulk_limit(ctx) { Err(BAD_OFFSET.into()) } else { Ok(place) }
 }
 
 impl Field {
@@ -121,14 +123,6 @@ impl Field {
         }
     }
 
-    fn range(&self) -> (i128, i128) {
-        if self.signed {
-            (-(1i128 << (self.width - 1)), (1i128 << (self.width - 1)) - 1)
-        } else {
-            (0, (1i128 << self.width) - 1)
-        }
-    }
-
     /// The lowest bits, as the field has them.
     fn wrap(&self, number: i128) -> i128 {
         let bits = number & ((1i128 << self.width) - 1);
@@ -136,31 +130,42 @@ impl Field {
         if negative { bits - (1i128 << self.width) } else { bits }
     }
 
-    /// What `number` becomes in this field; `None`: it does not fit and that fails.
-    fn fit(&self, number: i128) -> Option<i64> {
-        let (least, most) = self.range();
-        if (least..=most).contains(&number) {
-            return Some(number as i64);
+    /// `value` + `delta` in this field; `None`: it does not fit and that fails.
+    fn sum(&self, value: i64, delta: i64) -> Option<i64> {
+        let (least, most, sum) = if self.signed {
+            let most = (1i128 << (self.width - 1)) - 1;
+            (-most - 1, most, i128::from(value) + i128::from(delta))
+        } else {
+            // A number set counts as its 64 bits.
+            (0, (1i128 << self.width) - 1, i128::from(value as u64) + i128::from(delta))
+        };
+        if (least..=most).contains(&sum) {
+            return Some(sum as i64);
         }
         match self.overflow {
-            Overflow::Wrap => Some(self.wrap(number) as i64),
-            Overflow::Saturate => Some(number.clamp(least, most) as i64),
+            Overflow::Wrap => Some(self.wrap(sum) as i64),
+            Overflow::Saturate if sum < least && !self.is_taken_for_large(value, most) => Some(least as i64),
+            Overflow::Saturate => Some(most as i64),
             Overflow::Fail => None,
         }
     }
 
-    /// Applies it; the answer, and whether it wrote. A number SET into an unsigned field counts as its 64 bits.
+    /// Redis subtracts in 64 bits when it judges a number, and takes the least ones for too large.
+    fn is_taken_for_large(&self, value: i64, most: i128) -> bool {
+        self.signed && self.width != 64 && most - i128::from(value) > i128::from(i64::MAX)
+    }
+
+    /// Applies it; the answer, and whether it wrote.
     fn apply(&self, value: &mut [u8]) -> (Option<i64>, bool) {
         let before = self.read(value);
         let (next, answer) = match self.action {
             Action::Get => return (Some(before), false),
             Action::Set(number) => {
-                let number = if self.signed { i128::from(number) } else { i128::from(number as u64) };
-                let next = self.fit(number);
+                let next = self.sum(number, 0);
                 (next, next.map(|_| before))
             }
             Action::Add(delta) => {
-                let next = self.fit(i128::from(before) + i128::from(delta));
+                let next = self.sum(before, delta);
                 (next, next)
             }
         };

@@ -8,7 +8,7 @@ use larder_store::{Entry, Put};
 use super::super::ctx::{Class, Ctx};
 use super::access::bytes;
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
-use super::range::{check_len, slice};
+use super::range::{bulk_limit, check_len, clamped};
 
 pub(super) const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 const BAD_BIT: &str = "ERR bit is not an integer or out of range";
@@ -16,7 +16,7 @@ const BAD_BIT: &str = "ERR bit is not an integer or out of range";
 /// The place of a bit; it must lie in a string a client may send.
 pub(super) fn offset(ctx: &Ctx<'_>, text: &[u8]) -> Outcome<u64> {
     let offset = parse_i64(text).and_then(|offset| u64::try_from(offset).ok()).ok_or(BAD_OFFSET)?;
-    if offset >> 3 >= ctx.shared.settings.bulk { Err(BAD_OFFSET.into()) } else { Ok(offset) }
+    if offset >> 3 >= bulk_limit(ctx) { Err(BAD_OFFSET.into()) } else { Ok(offset) }
 }
 
 /// SETBIT key offset value
@@ -77,25 +77,34 @@ struct Part {
 }
 
 impl Part {
-    /// From the arguments at `at`: start, end, unit. Absent ones are the whole string.
+    /// From the arguments at `at`: start and end. Absent ones are the whole string.
     fn parse(args: &Args<'_>, at: usize) -> Outcome<Part> {
         let number = |at: usize, absent: i64| {
             if at < args.len() { parse_i64(args.get(at)).ok_or(NOT_INTEGER) } else { Ok(absent) }
         };
-        let (start, end) = (number(at, 0)?, number(at + 1, -1)?);
-        let bits = at + 2 < args.len() && args.is(at + 2, "BIT");
-        if at + 2 < args.len() && !bits && !args.is(at + 2, "BYTE") {
+        Ok(Part { start: number(at, 0)?, end: number(at + 1, -1)?, bits: false })
+    }
+
+    /// The unit at `at`, if there is one.
+    fn unit(self, args: &Args<'_>, at: usize) -> Outcome<Part> {
+        let bits = at < args.len() && args.is(at, "BIT");
+        if at < args.len() && !bits && !args.is(at, "BYTE") {
             return Err(SYNTAX.into());
         }
-        Ok(Part { start, end, bits })
+        Ok(Part { bits, ..self })
+    }
+
+    /// Does it end before it starts, both counted from the string's end?
+    fn is_reversed(&self) -> bool {
+        self.start < 0 && self.end < 0 && self.start > self.end
     }
 
     /// The bits `from..to` it means in a string of `len` bytes.
     fn range(&self, len: u64) -> (u64, u64) {
         if self.bits {
-            return slice(self.start, self.end, len * 8);
+            return clamped(self.start, self.end, len * 8);
         }
-        let (from, to) = slice(self.start, self.end, len);
+        let (from, to) = clamped(self.start, self.end, len);
         (from * 8, to * 8)
     }
 }
@@ -118,11 +127,17 @@ fn bitcount_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     if !matches!(args.len(), 2 | 4 | 5) {
         return Err(SYNTAX.into());
     }
-    let (from, to) = Part::parse(args, 2)?.range(entry.len());
+    let part = Part::parse(args, 2)?;
+    if part.is_reversed() {
+        ctx.reply().integer(0);
+        return Ok(());
+    }
+    let (from, to) = part.unit(args, 4)?.range(entry.len());
     let value = bytes(&entry);
     // The whole bytes, and the bits that stand out at both ends.
     let (first, last) = (from.div_ceil(8).min(to / 8), (to / 8).max(from.div_ceil(8).min(to / 8)));
-    let whole: u64 = value[first as usize..last as usize].iter().map(|byte| u64::from(byte.count_ones())).sum();
+    let whole: u64 =
+        value[first as usize..last as usize].iter().map(|byte| u64::from(byte.count_ones())).sum();
     let edges = (from..to.min(first * 8)).chain(from.max(last * 8)..to);
     let edges = edges.filter(|bit| is_set(&value, *bit)).count() as u64;
     ctx.reply().integer((whole + edges) as i64);
@@ -148,7 +163,7 @@ fn bitpos_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     if args.len() > 6 {
         return Err(SYNTAX.into());
     }
-    let (from, to) = Part::parse(args, 3)?.range(entry.len());
+    let (from, to) = Part::parse(args, 3)?.unit(args, 5)?.range(entry.len());
     let found = find(&bytes(&entry), wanted, from, to);
     let answer = match found {
         Some(bit) => bit as i64,

@@ -71,7 +71,8 @@ fn window<'a>(hash: &Hash<'a>, cursor: u64, count: usize) -> Outcome<(Vec<Pair<'
     marked.sort_unstable_by_key(|(mark, _)| *mark);
     let next = marked[count].0;
     // Those with the next mark are shown together.
-    let shown = marked.into_iter().take_while(|(mark, _)| *mark < next).map(|(_, pair)| pair).collect::<Vec<_>>();
+    let shown =
+        marked.into_iter().take_while(|(mark, _)| *mark < next).map(|(_, pair)| pair).collect::<Vec<_>>();
     Ok((shown, next))
 }
 
@@ -103,14 +104,17 @@ pub(super) fn hrandfield(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 fn draws(args: &Args<'_>) -> Outcome<(i64, bool)> {
     let count = parse_i64(args.get(2)).ok_or(NOT_INTEGER)?;
     if count == i64::MIN {
-        let text = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+        let text =
+            "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
         return Err(text.into());
     }
     if args.len() > 4 || (args.len() == 4 && !args.is(3, "WITHVALUES")) {
         return Err(SYNTAX.into());
     }
     let values = args.len() == 4;
-    if (values && count.unsigned_abs() > i64::MAX as u64 / 2) || (count < 0 && count.unsigned_abs() > MOST_DRAWS) {
+    if (values && count.unsigned_abs() > i64::MAX as u64 / 2)
+        || (count < 0 && count.unsigned_abs() > MOST_DRAWS)
+    {
         return Err("ERR value is out of range".into());
     }
     Ok((count, values))

@@ -55,7 +55,9 @@ impl<'a> Fields<'a> {
     /// Of the record there, if any; about to be changed so many times.
     pub(super) fn read(record: Option<&'a [u8]>, changes: usize) -> Outcome<Fields<'a>> {
         let pairs: Vec<Option<Pair<'a>>> = match record {
-            Some(record) => Hash::read(record)?.iter().map(|pair| pair.map(Some)).collect::<Result<_, _>>()?,
+            Some(record) => {
+                Hash::read(record)?.iter().map(|pair| pair.map(Some)).collect::<Result<_, _>>()?
+            }
             None => Vec::with_capacity(changes),
         };
         let many = (pairs.len() + changes) * changes > TABLE_FROM;
@@ -104,12 +106,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Puts it in place of `old`, expiry kept; without fields the key goes. False: overtaken.
-    pub(super) fn store(
-        self,
-        ctx: &mut Ctx<'_>,
-        key: &[u8],
-        old: Option<&Entry<'static>>,
-    ) -> Outcome<bool> {
+    pub(super) fn store(self, ctx: &mut Ctx<'_>, key: &[u8], old: Option<&Entry<'static>>) -> Outcome<bool> {
         if self.is_empty() {
             return Ok(old.is_none_or(|old| ctx.store.delete_same(old, ctx.now)));
         }

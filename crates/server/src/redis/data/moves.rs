@@ -19,7 +19,13 @@ fn database(ctx: &Ctx<'_>, text: &[u8]) -> Outcome<u8> {
 }
 
 /// Stores what `entry` holds, its flags and expiry too, under another name. False: the condition does not hold.
-fn put_copy(ctx: &Ctx<'_>, entry: &Entry<'_>, ns: Namespace, key: &[u8], condition: If<'_, '_>) -> Outcome<bool> {
+fn put_copy(
+    ctx: &Ctx<'_>,
+    entry: &Entry<'_>,
+    ns: Namespace,
+    key: &[u8],
+    condition: If<'_, '_>,
+) -> Outcome<bool> {
     let parts: Vec<&[u8]> = entry.chunks().collect();
     let put = Put { value: &parts, flags: entry.flags(), expires: entry.expires(), ..Put::default() };
     match ctx.store.put(ns, key, put, condition, ctx.now) {

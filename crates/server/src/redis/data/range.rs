@@ -1,5 +1,7 @@
 //! Parts of strings.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use larder_proto::resp::{Args, number::parse_i64};
 use larder_store::Put;
 
@@ -7,18 +9,25 @@ use super::super::ctx::{Class, Ctx};
 use super::access::bytes;
 use super::errors::{NOT_INTEGER, Outcome, TOO_LONG};
 
+/// Bytes of the longest string a client may send or make.
+pub(super) fn bulk_limit(ctx: &Ctx<'_>) -> u64 {
+    ctx.shared.config.bulk.load(Relaxed)
+}
+
 /// Refuses strings longer than a client may send.
 pub(super) fn check_len(ctx: &Ctx<'_>, len: u64) -> Outcome {
-    if len > ctx.shared.settings.bulk { Err(TOO_LONG.into()) } else { Ok(()) }
+    if len > bulk_limit(ctx) { Err(TOO_LONG.into()) } else { Ok(()) }
 }
 
 /// Redis's ranges: negative places count from the end, the end is included. `from..to`, empty when there is nothing.
 pub(super) fn slice(start: i64, end: i64, len: u64) -> (u64, u64) {
+    if start < 0 && end < 0 && start > end { (0, 0) } else { clamped(start, end, len) }
+}
+
+/// The same, but for an end before the start where both lie before the string: then it is the string's first place.
+pub(super) fn clamped(start: i64, end: i64, len: u64) -> (u64, u64) {
     let len = len as i64;
-    if start < 0 && end < 0 && start > end {
-        return (0, 0);
-    }
-    let from_end = |place: i64| if place < 0 { (len + place).max(0) } else { place };
+    let from_end = |place: i64| if place < 0 { len.saturating_add(place).max(0) } else { place };
     let (from, to) = (from_end(start), from_end(end).min(len - 1));
     if from > to || len == 0 { (0, 0) } else { (from as u64, to as u64 + 1) }
 }

@@ -167,6 +167,10 @@ fn set_with(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         }
     }
     if stored {
+        if given.is_some_and(|at| at <= now) {
+            // Expired when it was set: its memory is not kept until it is swept.
+            ctx.store.delete(ctx.ns, key, now);
+        }
         ctx.modified(Class::String, "set", key);
         if given.is_some() {
             ctx.event(Class::Generic, "expire", key);

@@ -11,8 +11,11 @@ use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
 
 /// Keys shown by one step of SCAN, unless COUNT says otherwise.
 const COUNT: usize = 10;
-/// Most keys one step of SCAN looks at, whatever COUNT says: a worker serves others too.
+/// Most keys one step of SCAN shows, whatever COUNT says: a worker serves others too.
 const MOST: usize = 100_000;
+/// Places of the store one step of SCAN looks at, if it has not found COUNT keys before: where the store is nearly empty, or
+/// full of what is not of this database, a walk would take a step for every few places.
+const PLACES: usize = 64 * 1024;
 /// Keys looked at by one step of KEYS.
 const STEP: usize = 4096;
 
@@ -68,13 +71,23 @@ fn scan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let options = Options::parse(args, 2, true)?;
     let mut found = Names::default();
     let now = ctx.now;
-    let next = ctx.store.scan(ctx.ns, Cursor(cursor), options.count.min(MOST), &mut |key, info| {
-        let live = info.expires.is_none_or(|at| at > now);
-        if live && options.is_kind(info.flags) && options.matches(key) {
-            found.push(key);
-        }
-        Keep::Keep
-    });
+    let wanted = options.count.min(MOST);
+    let (mut seen, mut looked, mut limit) = (0, 0, wanted);
+    let mut next = Some(Cursor(cursor));
+    while let Some(at) = next.filter(|_| seen < wanted && looked < PLACES) {
+        next = ctx.store.scan(ctx.ns, at, limit, &mut |key, info| {
+            seen += 1;
+            let live = info.expires.is_none_or(|at| at > now);
+            if live && options.is_kind(info.flags) && options.matches(key) {
+                found.push(key);
+            }
+            Keep::Keep
+        });
+        looked += limit;
+        // Where little is found, longer steps; near the end of what was wanted, no longer ones.
+        limit =
+            if seen == 0 { (limit * 2).min(STEP) } else { limit.min(wanted.saturating_sub(seen).max(COUNT)) };
+    }
     let mut reply = ctx.reply();
     reply.array(2);
     reply.bulk(Text::default().u64(next.map_or(0, |cursor| cursor.0)));
@@ -127,6 +140,6 @@ pub(super) fn keys(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 /// DBSIZE
 pub(super) fn dbsize(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    let items = ctx.store.stats(ctx.ns).items;
-    ctx.reply().count(items as usize);
+    let keys = ctx.store.live(ctx.ns);
+    ctx.reply().count(keys as usize);
 }
