@@ -48,6 +48,8 @@ pub struct Store {
     pub(crate) staging: Staging,
     /// Per namespace: entries of an earlier serial are gone.
     flushed: [AtomicU64; NAMESPACES],
+    /// What [`NamespaceStats::flushed`] will be when all that the last flush took is swept.
+    flushing: [AtomicU64; NAMESPACES],
     /// Where the sweep goes on.
     pub(crate) swept: AtomicU64,
     pub(crate) observer: Observer,
@@ -120,6 +122,7 @@ impl Store {
             tags: Tags::new(o.budget),
             staging: Staging::new(),
             flushed: Default::default(),
+            flushing: Default::default(),
             swept: AtomicU64::new(0),
             observer: Observer::default(),
             bookkeeping,
@@ -137,6 +140,8 @@ impl Store {
             log.close(&self.segments, &mut |segment| self.sealed(log, segment));
         }
         flushed.fetch_max(serial, Ordering::SeqCst);
+        let stats = self.stats(ns);
+        self.flushing[usize::from(ns.0)].store(stats.items + stats.flushed, Ordering::Relaxed);
         for segment in 0..self.segments.count() as u32 {
             self.segments.heat(segment).expiry.store(0, Ordering::Relaxed);
         }
@@ -145,6 +150,14 @@ impl Store {
     /// Figures of one namespace.
     pub fn stats(&self, ns: Namespace) -> NamespaceStats {
         self.stats.read(ns)
+    }
+
+    /// Entries of a namespace, without those that were flushed and not yet swept (expired ones not yet swept are counted).
+    /// Off by the writes that run during a flush.
+    pub fn live(&self, ns: Namespace) -> u64 {
+        let stats = self.stats(ns);
+        let flushing = self.flushing.get(usize::from(ns.0)).map_or(0, |total| total.load(Ordering::Relaxed));
+        stats.items.saturating_sub(flushing.saturating_sub(stats.flushed))
     }
 
     /// Figures of the whole store.
@@ -207,15 +220,24 @@ impl Store {
     /// Settles the accounts of a record that was just unlinked, under the lock of its stripe.
     pub(crate) fn retire(&self, record: &Record<'_>, why: Gone, now: Ms) {
         let ns = record.ns();
+        self.stats.sub(ns, Count::Items, 1);
+        self.stats.sub(ns, Count::Bytes, record.bytes_of_entry());
+        self.retire_replaced(record, why, now);
+    }
+
+    /// [`Store::retire`] where another record of the same key took its place: the number of entries stays, and the caller
+    /// counts their bytes.
+    pub(crate) fn retire_replaced(&self, record: &Record<'_>, why: Gone, now: Ms) {
+        let ns = record.ns();
         let size = record.size();
         let pieces = record.pieces().len() / 4;
         self.segments.leave(record.loc().segment(), size, pieces);
         self.shares.sub(ns, size + pieces * self.segments.size());
-        self.stats.sub(ns, Count::Items, 1);
-        self.stats.sub(ns, Count::Bytes, record.key().len() as u64 + record.total());
         self.tags.died(&self.segments, record.tags());
         self.drop_pieces(record);
-        self.count_gone(record, why, now);
+        if why != Gone::Replaced {
+            self.count_gone(record, why, now);
+        }
         if why != Gone::Evicted {
             self.stats.add(ns, Count::Reclaimed, size as u64);
         }
