@@ -62,14 +62,11 @@ pub(crate) struct Session {
     pub(super) client: Arc<Client>,
     pub(super) state: State,
     voice: Voice,
-    /// When the last turn was.
-    now: Ms,
 }
 
 impl Session {
     pub(crate) fn new(face: Rc<Face>, client: Arc<Client>) -> Self {
-        face.stats.saw_connection(&client, client.since);
-        Self { face, now: client.since, client, state: State::Ready, voice: Voice::Unknown }
+        Self { face, client, state: State::Ready, voice: Voice::Unknown }
     }
 
     /// Listens for the first byte.
@@ -202,7 +199,6 @@ impl crate::object::Session for Session {
     fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
         self.face.refresh(now);
         self.face.stats.serving(self.client.id);
-        self.now = now;
         if !matches!(self.state, State::Ready) {
             return self.go_on(input, now, out);
         }
@@ -226,8 +222,5 @@ impl crate::object::Session for Session {
     }
 }
 
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.face.stats.saw_end(&self.client, "normal", self.now);
-    }
-}
+#[cfg(test)]
+mod tests;

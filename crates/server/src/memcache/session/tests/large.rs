@@ -1,0 +1,143 @@
+//! Values that are taken as they arrive, and values that are not taken.
+
+use super::*;
+use crate::object::WINDOW;
+
+/// Bytes that are not the same everywhere.
+fn value(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
+}
+
+fn command(line: &str, value: &[u8]) -> Vec<u8> {
+    [line.as_bytes(), b"\r\n", value, b"\r\n"].concat()
+}
+
+#[track_caller]
+fn is_there(server: &Server, key: &str, flags: u32, expected: &[u8]) {
+    let heard = server.converse([format!("get {key}\r\n").as_bytes()], NOW);
+    let head = format!("VALUE {key} {flags} {}", expected.len());
+    let whole = [command(&head, expected), b"END\r\n".to_vec()].concat();
+    assert!(heard.answers == whole, "{key}: {} bytes", heard.answers.len());
+}
+
+#[test]
+fn a_long_value_is_stored_whatever_pieces_it_comes_in() {
+    let server = Server::new();
+    for len in [WINDOW - 30, WINDOW, WINDOW + 1, 300_000, 1_000_000] {
+        let value = value(len);
+        for pieces in [usize::MAX, 60_000, 1460] {
+            let input = [command(&format!("set a 3 0 {len}"), &value), b"version\r\n".to_vec()].concat();
+            let heard = server.converse(input.chunks(pieces.min(input.len())), NOW);
+            assert_eq!(heard.answers, b"STORED\r\nVERSION 1.6.18\r\n", "{len} in {pieces}");
+            is_there(&server, "a", 3, &value);
+            server.ask("delete a\r\n");
+        }
+    }
+}
+
+#[test]
+fn conditions_hold_for_long_values_too() {
+    let server = Server::new();
+    let (one, two) = (value(100_000), value(150_000));
+    let send = |line: &str, value: &[u8]| {
+        let input = command(line, value);
+        String::from_utf8(server.converse(input.chunks(10_000), NOW).answers).unwrap()
+    };
+    assert_eq!(send("replace a 0 0 100000", &one), "NOT_STORED\r\n");
+    assert_eq!(send("append a 0 0 100000", &one), "NOT_STORED\r\n");
+    assert_eq!(send("cas a 0 0 100000 5", &one), "NOT_FOUND\r\n");
+    assert_eq!(send("add a 3 0 100000", &one), "STORED\r\n");
+    assert_eq!(send("add a 0 0 150000", &two), "NOT_STORED\r\n");
+    assert_eq!(send("cas a 0 0 150000 1", &two), "EXISTS\r\n");
+    is_there(&server, "a", 3, &one);
+    assert_eq!(send("append a 9 0 150000", &two), "STORED\r\n");
+    is_there(&server, "a", 3, &[&one[..], &two].concat());
+    assert_eq!(send("set a 4 0 100000", &one), "STORED\r\n");
+    assert_eq!(send("prepend a 9 0 150000 noreply", &two), "");
+    is_there(&server, "a", 4, &[&two[..], &one].concat());
+    assert_eq!(send("ms a 100000 MR F6 k O7", &one), "HD ka O7\r\n");
+    is_there(&server, "a", 6, &one);
+    assert_eq!(send("ms a 150000 q C1 I", &two), "");
+    assert_eq!(server.ask("mg a s\r\n"), "HD s150000 X W\r\n");
+    assert_eq!(server.face.counters.cmd_set.get(), 11);
+}
+
+#[test]
+fn a_long_block_that_does_not_end_where_it_was_to_leaves_what_was_there() {
+    let server = Server::new();
+    server.ask("set a 0 0 3\r\nold\r\n");
+    for (line, answer) in [
+        ("set a 0 0 100000", "CLIENT_ERROR bad data chunk\r\n"),
+        ("set a 0 0 100000 noreply", ""),
+        ("ms a 100000 q", "CLIENT_ERROR bad data chunk\r\n"),
+    ] {
+        let input = [line.as_bytes(), b"\r\n", &value(100_000), b"xyversion\r\n"].concat();
+        for pieces in [input.len(), 4096, 99_999 + line.len()] {
+            let heard = server.converse(input.chunks(pieces), NOW);
+            assert_eq!(
+                String::from_utf8(heard.answers).unwrap(),
+                format!("{answer}VERSION 1.6.18\r\n"),
+                "{line}"
+            );
+        }
+    }
+    is_there(&server, "a", 0, b"old");
+}
+
+#[test]
+fn a_client_that_leaves_within_a_value_leaves_nothing() {
+    let server = Server::new();
+    let heard = server.converse([&command("set a 0 0 200000", &value(100_000))[..]], NOW);
+    assert_eq!(heard.answers, b"");
+    assert_eq!(server.ask("get a\r\n"), "END\r\n");
+}
+
+#[test]
+fn an_item_is_counted_with_what_memcached_keeps_beside_it() {
+    let server = Server::new();
+    // 1 MiB less header 48, version 8, key and NUL 4, line end 2; flags that are not 0 take 4.
+    let (most, answer) = (1_048_514, "SERVER_ERROR object too large for cache\r\n");
+    for (flags, len, stored) in
+        [(0, most, true), (0, most + 1, false), (1, most - 4, true), (1, most - 3, false)]
+    {
+        let heard = server.converse([&command(&format!("set big {flags} 0 {len}"), &value(len))[..]], NOW);
+        let expected = if stored { "STORED\r\n" } else { answer };
+        assert_eq!(String::from_utf8(heard.answers).unwrap(), expected, "{flags} {len}");
+    }
+    assert_eq!(server.face.counters.store_too_large.get(), 2);
+}
+
+#[test]
+fn a_value_too_large_is_swallowed_and_what_it_was_to_replace_is_gone() {
+    let server = Server::new();
+    let answer = "SERVER_ERROR object too large for cache\r\n";
+    for (line, said, stays) in [
+        ("set a 0 0 2000000", answer, false),
+        ("set a 0 0 2000000 noreply", "", false),
+        ("add a 0 0 2000000", answer, true),
+        ("append a 0 0 2000000", answer, true),
+        ("ms a 2000000 q", answer, false),
+        ("ms a 2000000 ME", answer, false),
+    ] {
+        server.ask("set a 0 0 1\r\n1\r\n");
+        let input = [command(line, &value(2_000_000)), b"get a\r\n".to_vec()].concat();
+        let there = if stays { "VALUE a 0 1\r\n1\r\nEND\r\n" } else { "END\r\n" };
+        for pieces in [input.len(), 10_000] {
+            let heard = server.converse(input.chunks(pieces), NOW);
+            assert_eq!(String::from_utf8(heard.answers).unwrap(), format!("{said}{there}"), "{line}");
+        }
+    }
+    // What would become too large is not stored, and stays as it was.
+    server.converse([&command("set a 0 0 1048500", &value(1_048_500))[..]], NOW);
+    assert_eq!(server.ask("append a 0 0 30\r\n012345678901234567890123456789\r\n"), "NOT_STORED\r\n");
+    assert_eq!(server.ask("mg a s\r\n"), "HD s1048500\r\n");
+}
+
+#[test]
+fn a_limit_above_1_mib_is_honoured() {
+    let server = Server::with(MemcachedSettings { item_size: 8 << 20, ..settings() });
+    let value = value(7 << 20);
+    let heard = server.converse(command(&format!("set a 0 0 {}", value.len()), &value).chunks(50_000), NOW);
+    assert_eq!(heard.answers, b"STORED\r\n");
+    is_there(&server, "a", 0, &value);
+}

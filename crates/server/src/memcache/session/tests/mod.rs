@@ -1,0 +1,160 @@
+//! Conversations over a real, small store, without sockets: bytes in, bytes out. What is expected was answered by
+//! memcached 1.6.18.
+
+mod auth;
+mod large;
+mod meta;
+mod text;
+
+use std::{convert::Infallible, rc::Rc, sync::Arc, time::Duration};
+
+use larder_store::{Options, Store};
+
+use super::Session;
+use crate::{
+    clock::Ms,
+    memcache::{Face, Shared},
+    net::out::Out,
+    object::{Client, Peer, Session as _, Turn},
+    settings::{Listen, MemcachedSettings, Share, WireProtocol},
+};
+
+const NOW: Ms = 1_795_200_944_007;
+
+fn settings() -> MemcachedSettings {
+    MemcachedSettings {
+        listen: vec![Listen::Tcp(([127, 0, 0, 1], 11211).into())],
+        udp: Vec::new(),
+        item_size: 1 << 20,
+        connections: 1024,
+        connections_fast: true,
+        idle_timeout: Duration::ZERO,
+        send_timeout: Duration::from_secs(60),
+        protocol: WireProtocol::Auto,
+        auth: None,
+        sasl: None,
+        cas: true,
+        flush_all: true,
+        dump: true,
+        watch: true,
+        shutdown: false,
+        no_evictions: false,
+        prefix_delimiter: b':',
+        detail: false,
+        watcher_buffer: 256 * 1024,
+        requests_per_event: 20,
+        backlog: 1024,
+        verbosity: 0,
+        share: Share::default(),
+    }
+}
+
+/// A face with one worker.
+struct Server {
+    face: Rc<Face>,
+    client: Arc<Client>,
+}
+
+/// What a conversation came to.
+#[derive(Debug, PartialEq, Eq)]
+struct Heard {
+    answers: Vec<u8>,
+    closed: bool,
+}
+
+impl Server {
+    fn new() -> Self {
+        Self::with(settings())
+    }
+
+    fn with(settings: MemcachedSettings) -> Self {
+        let options = Options { budget: 32 << 20, max_value: 16 << 20, ..Options::default() };
+        let store: &'static Store = Box::leak(Box::new(Store::open(options).unwrap()));
+        let shared = Shared::new(settings, store, NOW, 1);
+        let peer = Peer::Tcp(([127, 0, 0, 1], 4711).into());
+        let client = shared.clients.enter(peer, "127.0.0.1:11211".into(), NOW);
+        Self { face: Face::new(&shared, 0), client }
+    }
+
+    fn session(&self) -> Session {
+        self.face.session(self.client.clone())
+    }
+
+    /// Sends `parts` one after the other and collects what is answered.
+    fn converse<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>, now: Ms) -> Heard {
+        let mut session = self.session();
+        let mut out = Out::default();
+        let mut heard = Heard { answers: Vec::new(), closed: false };
+        let mut input = Vec::new();
+        for part in parts {
+            input.extend_from_slice(part);
+            if heard.feed(&mut session, &mut input, now, &mut out) {
+                break;
+            }
+        }
+        heard
+    }
+
+    /// The whole answer to what is sent at once.
+    #[track_caller]
+    fn ask(&self, input: &str) -> String {
+        self.at(NOW, input)
+    }
+
+    #[track_caller]
+    fn at(&self, now: Ms, input: &str) -> String {
+        let heard = self.converse([input.as_bytes()], now);
+        assert!(!heard.closed, "{input:?} closed");
+        String::from_utf8(heard.answers).unwrap()
+    }
+}
+
+impl Heard {
+    /// Has the session take from `input` what it can, as the connection loop does. True: it is closed.
+    fn feed(&mut self, session: &mut Session, input: &mut Vec<u8>, now: Ms, out: &mut Out) -> bool {
+        // A turn that neither uses bytes nor answers must change the state: no more than a few in a row.
+        let mut idle = 0;
+        loop {
+            let turn = session.turn(input, now, out);
+            let pending = out.pending();
+            let Ok(()) = out.send(|slices| {
+                slices.iter().for_each(|slice| self.answers.extend_from_slice(slice));
+                Ok::<_, Infallible>(slices.iter().map(|slice| slice.len()).sum())
+            });
+            let used = match turn {
+                Turn::Used(used) | Turn::Flush(used) => used,
+                Turn::More(whole) => {
+                    assert!(whole == 0 || whole > input.len(), "it has {} and wants {whole}", input.len());
+                    return false;
+                }
+                Turn::Close => {
+                    self.closed = true;
+                    return true;
+                }
+            };
+            input.drain(..used);
+            idle = if used == 0 && pending == 0 { idle + 1 } else { 0 };
+            assert!(idle < 4, "the session goes round in circles");
+            if input.is_empty() && matches!(turn, Turn::Used(_)) {
+                return false;
+            }
+        }
+    }
+}
+
+/// Sends `input` whole, then to a new server for every place to split it at: the answers are the same.
+#[track_caller]
+fn is_the_same_however_split(input: &[u8], expected: &str) {
+    let whole = Server::new().converse([input], NOW);
+    assert_eq!(String::from_utf8_lossy(&whole.answers), expected);
+    let server = Server::new();
+    for at in 1..input.len() {
+        server.face.store.flush(crate::memcache::OBJECTS, NOW);
+        let (first, second) = input.split_at(at);
+        let split = server.converse([first, second], NOW);
+        assert_eq!(String::from_utf8_lossy(&split.answers), expected, "split at {at}");
+    }
+    server.face.store.flush(crate::memcache::OBJECTS, NOW);
+    let bytes = server.converse(input.chunks(1), NOW);
+    assert_eq!(String::from_utf8_lossy(&bytes.answers), expected, "byte by byte");
+}
