@@ -56,10 +56,17 @@ impl Store {
         key: &[u8],
         now: Ms,
     ) -> Option<Entry<'s>> {
-        let held = self.index.find(&self.segments, hash, |slot, value, loc| {
+        // Kept here rather than handed up: it is not small.
+        let mut found = None;
+        self.index.find(&self.segments, hash, |slot, value, loc| {
             let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else { return Seen::Changed };
-            if held.record().is(ns, key) { Seen::Yes(held) } else { Seen::No }
+            if held.record().is(ns, key) {
+                found = Some(held);
+                return Seen::Yes(());
+            }
+            Seen::No
         })?;
+        let held = found?;
         let record = held.record();
         let (word, expires) = (record.word(), record.expires());
         if expires.is_some_and(|t| t <= now) || self.is_flushed(&record) {

@@ -10,7 +10,7 @@ use crate::segment::Kind;
 use crate::staging::{self, Run};
 use crate::store::Store;
 use crate::types::{FillOptions, FillState, Ms, Namespace, Put, PutError};
-use crate::write::{If, Request};
+use crate::write::{If, Request, Written};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -323,9 +323,9 @@ impl<'s> Fill<'s> {
         store.enforce(group, if plan.middle.is_empty() { 0 } else { bytes }, request.now)?;
         let mut space = store.space(prior.queue, group, size, draft.bytes(), request.now)?;
         plan.head.extend(&plan.tail);
-        draft.write(&store.segments, &mut space, request.now, &plan.head);
+        let version = draft.write(&store.segments, &mut space, request.now, &plan.head);
         self.hand_over(&plan.middle, prior.queue, true);
-        let result = store.link(request, &draft, space);
+        let result = store.link(request, &Written { draft: &draft, size, version }, space);
         if result.is_err() {
             self.hand_over(&plan.middle, prior.queue, false);
         } else if !plan.middle.is_empty() {

@@ -5,8 +5,8 @@
 //! order of tags. When the home is full the entry goes to a later bucket; every bucket counts the entries that were put
 //! beyond it (one bit of the count in each of its slots), and a search goes on only while the count is not zero.
 //!
-//! A stripe grows by a sixteenth, in place: buckets are emptied from the last to the first into the wider layout, three
-//! with each insertion. Homes only move up, so that a bucket's new home is never one that is still to be emptied. Below the
+//! A stripe grows by a sixteenth, in place: buckets are emptied from the last to the first into the wider layout, a few
+//! with each insertion (`STEPS`). Homes only move up, so that a bucket's new home is never one that is still to be emptied. Below the
 //! cursor the old layout holds, from it on the new one.
 //!
 //! Readers take no lock. A slot is moved by writing the new place before clearing the old; a reader that finds nothing
@@ -25,13 +25,16 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const TAG_BITS: u32 = 24;
 const OVERFLOW: u64 = 1 << 63;
+/// The tag in a slot.
+const TAG: u64 = SLOT & !((1 << LOC_BITS) - 1);
 const BUCKET: usize = 64;
 /// Buckets an insertion looks at before it gives up. At the load the index grows at, a run of so many full ones is eight
 /// deviations off (one of 64 is four, and was met once in 300,000 insertions), so that only an index that cannot grow for
 /// want of memory gets there.
 const REACH: usize = 256;
-/// Buckets emptied with each insertion while a stripe grows. A bit more than one would do.
-const STEPS: usize = 3;
+/// Buckets emptied with each insertion while a stripe grows. A bit more than one would do; with more a stripe is seldom found
+/// growing, which costs readers twice the search.
+const STEPS: usize = 12;
 /// The cursor of a stripe that is not growing: above every bucket, so that the one layout holds for all.
 const IDLE: usize = 0x7fff_ffff;
 /// Buckets a walk looks at under one lock.
@@ -73,9 +76,11 @@ pub(crate) enum Seen<R> {
 /// A slot found under the lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    bucket: usize,
+    /// Where its bucket lies.
+    at: usize,
     slot: usize,
     distance: usize,
+    loc: Loc,
 }
 
 /// A stripe whose slots this thread may change.
@@ -225,13 +230,34 @@ impl Index {
         mut f: impl FnMut(&'a AtomicU64, u64, Loc) -> Seen<R>,
     ) -> Option<R> {
         let (stripe, tag) = self.split(hash);
+        let layout = &self.stripes[stripe].layout.0;
+        let before = layout.load(Ordering::Acquire);
+        let idle = unpack(before).1 == IDLE;
+        match self.probe(segments, stripe, tag, place_in(before, tag), &mut f) {
+            Seen::Yes(r) => return Some(r),
+            Seen::No if idle && layout.load(Ordering::Acquire) == before => return None,
+            Seen::No | Seen::Changed => {}
+        }
+        self.find_moving(segments, stripe, tag, &mut f)
+    }
+
+    /// [`Index::find`] of what was not found at first sight while the stripe grows, or whose slot just changed.
+    #[cold]
+    #[inline(never)]
+    fn find_moving<'a, R>(
+        &self,
+        segments: &'a Segments,
+        stripe: usize,
+        tag: u64,
+        f: &mut impl FnMut(&'a AtomicU64, u64, Loc) -> Seen<R>,
+    ) -> Option<R> {
         loop {
             let layout = self.stripes[stripe].layout.0.load(Ordering::Acquire);
-            let mut seen = self.probe(segments, stripe, tag, place_in(layout, tag), &mut f);
+            let mut seen = self.probe(segments, stripe, tag, place_in(layout, tag), f);
             let (buckets, cursor) = unpack(layout);
             if matches!(seen, Seen::No) && cursor != IDLE {
                 let wide = (home(tag, grown(buckets)), grown(buckets));
-                seen = self.probe(segments, stripe, tag, wide, &mut f);
+                seen = self.probe(segments, stripe, tag, wide, f);
             }
             match seen {
                 Seen::Yes(r) => return Some(r),
@@ -250,13 +276,15 @@ impl Index {
         (home, buckets): (usize, usize),
         f: &mut impl FnMut(&'a AtomicU64, u64, Loc) -> Seen<R>,
     ) -> Seen<R> {
-        let mut at = home;
+        let page = (1 << self.local_bits) - 1;
+        let mut bucket = home;
+        let mut at = self.bucket_at(segments, stripe, bucket);
         for _ in 0..buckets {
             let mut flags = 0;
-            for slot in self.bucket(segments, stripe, at) {
+            for slot in segments.map.bucket(at) {
                 let value = slot.load(Ordering::Acquire);
                 flags |= value;
-                if tag_of(value) == tag && value & SLOT != 0 {
+                if (value ^ tag << LOC_BITS) & TAG == 0 && value & SLOT != 0 {
                     match f(slot, value, loc_of(value)) {
                         Seen::No => {}
                         other => return other,
@@ -266,7 +294,9 @@ impl Index {
             if flags & OVERFLOW == 0 {
                 break;
             }
-            at = if at + 1 == buckets { 0 } else { at + 1 };
+            bucket = if bucket + 1 == buckets { 0 } else { bucket + 1 };
+            // The next bucket of a page is the next line.
+            at = if bucket & page == 0 { self.bucket_at(segments, stripe, bucket) } else { at + BUCKET };
         }
         Seen::No
     }
@@ -338,19 +368,25 @@ impl<'a> Locked<'a> {
     }
 
     /// The first slot of this tag whose location `f` likes.
+    #[inline]
     pub(crate) fn find(&self, mut f: impl FnMut(Loc) -> bool) -> Option<Place> {
         let (home, buckets) = self.place();
+        let wanted = self.tag << LOC_BITS;
+        let mut bucket = home;
         for distance in 0..buckets {
-            let at = (home + distance) % buckets;
-            let bucket = self.bucket(at);
-            for (slot, value) in bucket.iter().map(|s| s.load(Ordering::Relaxed)).enumerate() {
-                if value & SLOT != 0 && tag_of(value) == self.tag && f(loc_of(value)) {
-                    return Some(Place { bucket: at, slot, distance });
+            let at = self.index.bucket_at(self.segments, self.stripe, bucket);
+            let mut flags = 0;
+            for (slot, value) in self.segments.map.bucket(at).iter().enumerate() {
+                let value = value.load(Ordering::Relaxed);
+                flags |= value;
+                if (value ^ wanted) & TAG == 0 && value & SLOT != 0 && f(loc_of(value)) {
+                    return Some(Place { at, slot, distance, loc: loc_of(value) });
                 }
             }
-            if !overflow(bucket) {
+            if flags & OVERFLOW == 0 {
                 break;
             }
+            bucket = if bucket + 1 == buckets { 0 } else { bucket + 1 };
         }
         None
     }
@@ -360,23 +396,25 @@ impl<'a> Locked<'a> {
         self.find(|l| l == loc)
     }
 
+    /// Where the slot leads.
+    #[inline]
     pub(crate) fn loc(&self, place: Place) -> Loc {
-        loc_of(self.bucket(place.bucket)[place.slot].load(Ordering::Relaxed))
+        place.loc
     }
 
-    fn store(&self, bucket: usize, slot: usize, value: u64) {
-        let slot = &self.bucket(bucket)[slot];
+    fn store(&self, bucket: &Bucket, slot: usize, value: u64) {
+        let slot = &bucket[slot];
         slot.store(slot.load(Ordering::Relaxed) & OVERFLOW | value, Ordering::SeqCst);
     }
 
     /// Leads the entry to another place.
     pub(crate) fn replace(&mut self, place: Place, loc: Loc) {
-        self.store(place.bucket, place.slot, self.tag << LOC_BITS | loc.0);
+        self.store(self.segments.map.bucket(place.at), place.slot, self.tag << LOC_BITS | loc.0);
     }
 
     pub(crate) fn remove(&mut self, place: Place) {
         let (home, buckets) = self.place();
-        self.store(place.bucket, place.slot, 0);
+        self.store(self.segments.map.bucket(place.at), place.slot, 0);
         for d in 0..place.distance {
             count_beyond(self.bucket((home + d) % buckets), false);
         }
@@ -432,7 +470,7 @@ impl<'a> Locked<'a> {
         let at = (home + distance) % buckets;
         let slot = self.bucket(at).iter().position(|s| s.load(Ordering::Relaxed) & SLOT == 0);
         slot.is_some_and(|slot| {
-            self.store(at, slot, value);
+            self.store(self.bucket(at), slot, value);
             true
         })
     }
@@ -486,7 +524,7 @@ impl<'a> Locked<'a> {
             // Somewhere there is room: the wide layout has more slots than there are entries.
             let moved = self.insert_in((home(tag_of(value), wide), wide), wide, value);
             debug_assert!(moved);
-            self.store((from + distance) % buckets, slot, 0);
+            self.store(self.bucket((from + distance) % buckets), slot, 0);
             for d in 0..distance {
                 count_beyond(self.bucket((from + d) % buckets), false);
             }

@@ -113,22 +113,30 @@ impl Draft<'_> {
     pub(crate) fn write(&self, segments: &Segments, space: &mut Space<'_>, now: Ms, value: &[&[u8]]) -> u64 {
         let shape = self.shape(now);
         let (klen, vlen) = if shape & X != 0 { (0, 0) } else { (self.key.len() as u32, self.local as u32) };
-        let ns = u32::from(self.ns.0);
-        space.put(&(ns << NS_SHIFT | shape << SHAPE_SHIFT | klen << KEY_SHIFT | vlen).to_ne_bytes());
-        space.put(&self.word.to_ne_bytes());
+        let desc = u32::from(self.ns.0) << NS_SHIFT | shape << SHAPE_SHIFT | klen << KEY_SHIFT | vlen;
         let loc = space.loc();
+        // Everything before X in one piece.
+        let mut header = [0; 24];
+        header[..4].copy_from_slice(&desc.to_ne_bytes());
+        header[4..8].copy_from_slice(&self.word.to_ne_bytes());
+        let mut len = 8;
         if let Some(t) = self.expires {
             segments.heat(loc.segment()).expiry.fetch_min(t, Ordering::Relaxed);
             if shape & E != 0 {
-                space.put(&short_expiry(t, segments.base(loc.segment())).to_ne_bytes());
+                let short = short_expiry(t, segments.base(loc.segment()));
+                header[len..len + 4].copy_from_slice(&short.to_ne_bytes());
+                len += 4;
             }
         }
         if shape & F != 0 {
-            space.put(&self.flags.to_ne_bytes());
+            header[len..len + 4].copy_from_slice(&self.flags.to_ne_bytes());
+            len += 4;
         }
         if let Some(origin) = self.origin {
-            space.put(&origin.to_ne_bytes());
+            header[len..len + 8].copy_from_slice(&origin.to_ne_bytes());
+            len += 8;
         }
+        space.put(&header[..len]);
         if shape & X != 0 {
             self.write_wide(space, shape);
         }
@@ -140,7 +148,7 @@ impl Draft<'_> {
     fn write_wide(&self, space: &mut Space<'_>, shape: u32) {
         space.put(&(self.key.len() as u16).to_ne_bytes());
         let chosen = if self.version.is_some() { CHOSEN } else { 0 };
-        space.put(&((self.tags.len() / 8 | chosen) as u16).to_ne_bytes());
+        space.put(&(((self.tags.len() / 8) | chosen) as u16).to_ne_bytes());
         space.put(&((self.pieces.len() / 4) as u32).to_ne_bytes());
         space.put(&(self.local as u32).to_ne_bytes());
         space.put(&(self.head as u32).to_ne_bytes());
@@ -155,12 +163,22 @@ impl Draft<'_> {
     }
 }
 
-/// Bytes before tags, pieces and key.
+/// Bytes before the chosen version, tags, pieces and key.
 #[inline]
 fn prefix(shape: u32) -> usize {
-    let bytes = 8 + 4 * (shape & E) + 2 * (shape & F) + 2 * (shape & V);
-    bytes as usize + if shape & X != 0 { X_SIZE } else { 0 }
+    usize::from(PREFIX[(shape & 15) as usize])
 }
+
+const PREFIX: [u8; 16] = {
+    let mut sizes = [0; 16];
+    let mut shape = 0;
+    while shape < 16 {
+        sizes[shape as usize] = (8 + 4 * (shape & E) + 2 * (shape & F) + 2 * (shape & V)) as u8
+            + (shape / X) as u8 * X_SIZE as u8;
+        shape += 1;
+    }
+    sizes
+};
 
 fn short_expiry(t: Ms, base: Ms) -> u32 {
     u32::try_from(t.saturating_sub(base)).map_or(NEVER - 1, |d| d.min(NEVER - 1))
@@ -202,10 +220,12 @@ impl<'a> Record<'a> {
         self.segments
     }
 
+    #[inline]
     pub(crate) fn is_gap(&self) -> bool {
         self.desc >> NS_SHIFT == GAP
     }
 
+    #[inline]
     pub(crate) fn ns(&self) -> Namespace {
         Namespace((self.desc >> NS_SHIFT) as u8)
     }
@@ -222,10 +242,12 @@ impl<'a> Record<'a> {
         unsafe { self.segments.map.bytes(self.segments.at(self.loc) + offset, len) }
     }
 
+    #[inline]
     fn u16(&self, offset: usize) -> usize {
         usize::from(u16::from_ne_bytes(self.bytes(offset, 2).try_into().unwrap_or_default()))
     }
 
+    #[inline]
     fn u32(&self, offset: usize) -> usize {
         u32::from_ne_bytes(self.bytes(offset, 4).try_into().unwrap_or_default()) as usize
     }
@@ -236,6 +258,7 @@ impl<'a> Record<'a> {
     }
 
     /// Offset of X's field at `field`.
+    #[inline]
     fn wide(&self, field: usize) -> usize {
         prefix(self.shape()) - X_SIZE + field
     }
@@ -256,6 +279,7 @@ impl<'a> Record<'a> {
         self.is_wide() && self.u16(self.wide(2)) & CHOSEN != 0
     }
 
+    #[inline]
     fn tag_bytes(&self) -> usize {
         if self.is_wide() { 8 * (self.u16(self.wide(2)) & !CHOSEN) } else { 0 }
     }
@@ -266,6 +290,7 @@ impl<'a> Record<'a> {
         prefix(self.shape()) + if self.is_chosen() { 8 } else { 0 }
     }
 
+    #[inline]
     fn piece_bytes(&self) -> usize {
         if self.is_wide() { 4 * self.u32(self.wide(4)) } else { 0 }
     }
@@ -277,6 +302,9 @@ impl<'a> Record<'a> {
 
     #[inline]
     fn key_at(&self) -> usize {
+        if !self.is_wide() {
+            return prefix(self.shape());
+        }
         self.tags_at() + self.tag_bytes() + self.piece_bytes()
     }
 
@@ -291,6 +319,7 @@ impl<'a> Record<'a> {
     }
 
     /// Bytes it takes in its segment.
+    #[inline]
     pub(crate) fn size(&self) -> usize {
         if self.is_gap() {
             return 4 * (self.desc & ((1 << NS_SHIFT) - 1)) as usize;
@@ -299,6 +328,7 @@ impl<'a> Record<'a> {
     }
 
     /// Tags, 8 bytes each.
+    #[inline]
     pub(crate) fn tags(&self) -> &'a [u8] {
         self.bytes(self.tags_at(), self.tag_bytes())
     }
@@ -308,6 +338,7 @@ impl<'a> Record<'a> {
     }
 
     /// Segments of the middle, 4 bytes each.
+    #[inline]
     pub(crate) fn pieces(&self) -> &'a [u8] {
         self.bytes(self.tags_at() + self.tag_bytes(), self.piece_bytes())
     }
@@ -343,6 +374,12 @@ impl<'a> Record<'a> {
     #[inline]
     pub(crate) fn total(&self) -> u64 {
         if self.is_wide() { self.u64(self.wide(16)) } else { self.local_len() as u64 }
+    }
+
+    /// Bytes of the entry: key and value.
+    #[inline]
+    pub(crate) fn bytes_of_entry(&self) -> u64 {
+        self.key_len() as u64 + self.total()
     }
 
     pub(crate) fn flags(&self) -> u32 {

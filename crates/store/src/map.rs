@@ -60,8 +60,8 @@ impl Map {
     /// The index bucket at `at`, a multiple of 64 inside a segment the index owns.
     #[inline]
     pub(crate) fn bucket(&self, at: usize) -> &Bucket {
-        assert!(at.is_multiple_of(64));
-        // SAFETY: in range and aligned (the mapping is page aligned); while the index owns a segment, which is until the
+        debug_assert!(at.is_multiple_of(64));
+        // SAFETY: in range and aligned (the mapping is page aligned, and so are segments, whose buckets lie one behind another); while the index owns a segment, which is until the
         // map is dropped, its words are only used as atomics.
         unsafe { &*self.range(at, 64).cast() }
     }
@@ -69,8 +69,8 @@ impl Map {
     /// The word at `at`, a multiple of 4, that is only used as an atomic while it is shared.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> &AtomicU32 {
-        assert!(at.is_multiple_of(4));
-        // SAFETY: in range and aligned; records keep their mutable words apart from their plain bytes (`item.rs`).
+        debug_assert!(at.is_multiple_of(4));
+        // SAFETY: in range and aligned (a `Loc` counts in fours); records keep their mutable words apart from their plain bytes (`item.rs`).
         unsafe { &*self.range(at, 4).cast() }
     }
 

@@ -8,6 +8,8 @@ pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(not(loom))]
 pub(crate) use parking_lot::Mutex;
+#[cfg(not(loom))]
+use std::cell::{Cell, OnceCell};
 
 /// loom's mutex with parking_lot's signature.
 #[cfg(loom)]
@@ -25,10 +27,25 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Number of this thread, small and dense: numbers of finished threads are given out again.
+/// Number of this thread, small and dense: numbers of finished threads are given out again. A word without a destructor, so
+/// that asking for it is one load.
 #[cfg(not(loom))]
+#[inline]
 pub(crate) fn thread_number() -> usize {
-    use std::cell::OnceCell;
+    thread_local!(static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) });
+    let number = NUMBER.get();
+    if number != usize::MAX {
+        return number;
+    }
+    let number = number_thread();
+    NUMBER.set(number);
+    number
+}
+
+/// Takes a number, and gives it back when the thread ends.
+#[cfg(not(loom))]
+#[cold]
+fn number_thread() -> usize {
     static FREE: Mutex<(usize, Vec<usize>)> = Mutex::new((0, Vec::new()));
     struct Number(usize);
     impl Drop for Number {
@@ -36,7 +53,7 @@ pub(crate) fn thread_number() -> usize {
             FREE.lock().1.push(self.0);
         }
     }
-    thread_local!(static NUMBER: OnceCell<Number> = const { OnceCell::new() });
+    thread_local!(static HELD: OnceCell<Number> = const { OnceCell::new() });
     let take = || {
         let mut free = FREE.lock();
         if let Some(n) = free.1.pop() {
@@ -45,8 +62,8 @@ pub(crate) fn thread_number() -> usize {
         free.0 += 1;
         Number(free.0 - 1)
     };
-    // A thread that drops an entry while its thread-locals are torn down shares line 0: slower, still right.
-    NUMBER.try_with(|n| n.get_or_init(take).0).unwrap_or(0)
+    // A thread that first asks while its thread-locals are torn down shares line 0: slower, still right.
+    HELD.try_with(|n| n.get_or_init(take).0).unwrap_or(0)
 }
 
 #[cfg(loom)]

@@ -43,6 +43,15 @@ pub(crate) struct Request<'a> {
     pub(crate) now: Ms,
 }
 
+/// A record that is written and not yet linked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written<'a> {
+    pub(crate) draft: &'a Draft<'a>,
+    /// Bytes of the record.
+    pub(crate) size: usize,
+    pub(crate) version: u64,
+}
+
 /// What is known of the entry before the write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prior {
@@ -95,8 +104,8 @@ impl Store {
         let group = self.shares.of(request.ns);
         self.admit(group, size as u64)?;
         let mut space = self.space(prior.queue, group, size, draft.bytes(), request.now)?;
-        draft.write(&self.segments, &mut space, request.now, parts);
-        self.link(request, &draft, space)
+        let version = draft.write(&self.segments, &mut space, request.now, parts);
+        self.link(request, &Written { draft: &draft, size, version }, space)
     }
 
     /// A value of several segments goes in as a fill does.
@@ -148,13 +157,15 @@ impl Store {
     pub(crate) fn link(
         &self,
         request: &Request<'_>,
-        draft: &Draft<'_>,
+        written: &Written<'_>,
         space: Space<'_>,
     ) -> Result<u64, PutError> {
         let mut gone = Vec::new();
         let result = loop {
-            self.tags.prepare(self, self.shares.of(request.ns), draft.tags, request.now)?;
-            if let Some(result) = self.try_link(request, draft, &space, &mut gone) {
+            if !written.draft.tags.is_empty() {
+                self.tags.prepare(self, self.shares.of(request.ns), written.draft.tags, request.now)?;
+            }
+            if let Some(result) = self.try_link(request, written, &space, &mut gone) {
                 break result;
             }
         };
@@ -175,7 +186,7 @@ impl Store {
     fn try_link<'s>(
         &'s self,
         request: &Request<'_>,
-        draft: &Draft<'_>,
+        Written { draft, size, version }: &Written<'_>,
         space: &Space<'_>,
         gone: &mut Vec<Held<'s>>,
     ) -> Option<Result<(u64, Option<usize>), PutError>> {
@@ -185,10 +196,10 @@ impl Store {
             return Some(Err(e));
         }
         let old_loc = old.map(|place| locked.loc(place));
-        if old.is_none() {
-            if let Err(full) = self.make_room(&mut locked, request, gone) {
-                return Some(Err(full));
-            }
+        if old.is_none()
+            && let Err(full) = self.make_room(&mut locked, request, gone)
+        {
+            return Some(Err(full));
         }
         // Listed and linked in one step for whoever tidies or purges.
         let mut listing = (!draft.tags.is_empty()).then(|| self.tags.lock(&self.segments));
@@ -200,20 +211,26 @@ impl Store {
             None => locked.insert(space.loc()),
         }
         drop(listing);
-        if let Some(loc) = old_loc {
-            let record = self.record(&locked, loc);
-            let outdated = self.outdated(&record, request.now);
-            self.retire(&record, if outdated { Gone::Outdated } else { Gone::Replaced }, request.now);
+        let (ns, group, pieces) = (request.ns, self.shares.of(request.ns), draft.pieces.len() / 4);
+        self.segments.enter(space.segment(), *size, pieces);
+        self.shares.add(ns, size + pieces * self.segments.size());
+        self.learnt.stored(group, request.hash, draft.bytes());
+        self.stats.add(ns, Count::Stored, 1);
+        match old_loc {
+            Some(loc) => {
+                let record = self.record(&locked, loc);
+                self.stats.add(ns, Count::Bytes, draft.bytes().wrapping_sub(record.bytes_of_entry()));
+                let outdated = self.outdated(&record, request.now);
+                let why = if outdated { Gone::Outdated } else { Gone::Replaced };
+                self.retire_replaced(&record, why, request.now);
+            }
+            None => {
+                self.stats.add(ns, Count::Items, 1);
+                self.stats.add(ns, Count::Bytes, draft.bytes());
+            }
         }
-        let (size, pieces) = (draft.size(request.now), draft.pieces.len() / 4);
-        self.segments.enter(space.segment(), size, pieces);
-        self.shares.add(request.ns, size + pieces * self.segments.size());
-        self.learnt.stored(self.shares.of(request.ns), request.hash, draft.bytes());
-        self.stats.add(request.ns, Count::Stored, 1);
-        self.stats.add(request.ns, Count::Items, 1);
-        self.stats.add(request.ns, Count::Bytes, draft.key.len() as u64 + draft.total);
-        let version = self.record(&locked, space.loc()).version();
-        Some(Ok((version, locked.grow())))
+        let page = if old.is_none() { locked.grow() } else { None };
+        Some(Ok((*version, page)))
     }
 
     fn judge(&self, locked: &Locked<'_>, old: Option<Place>, request: &Request<'_>) -> Result<(), PutError> {

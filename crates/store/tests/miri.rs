@@ -48,6 +48,14 @@ fn entries(s: &Store) {
     assert_eq!(s.purge_tag(NS, b"u", false, 12), 1);
     s.set(NS, b"n", put(&[b"9"], &[], None), 12).unwrap();
     assert_eq!(s.incr(NS, b"n", 1, 12).unwrap().value, 10);
+    let mine = Put { value: &[b"v"], version: Some(99), stale: true, ..Put::default() };
+    assert_eq!(s.put(NS, b"c", mine, If::Absent, 12), Ok(99));
+    let hint = s.prefetch(NS, b"c");
+    s.prefetch_record(&hint);
+    let e = s.get_hinted(hint, NS, b"c", 12).unwrap();
+    assert!(e.claim() && !e.claim() && e.stale() && s.touch_same(&e, Some(1 << 50), 12));
+    assert!(s.random_key(NS, 5, 12).is_some() && !s.delete_same(&e, 12));
+    assert!(s.peek(NS, b"c", 12).is_some_and(|e| e.claimed() && e.version() == 99 && s.delete_same(&e, 12)));
     let mut seen = 0;
     let mut count = |_: &[u8], _: &EntryInfo| {
         seen += 1;
@@ -82,6 +90,10 @@ fn eviction(s: &Store) {
         s.get(NS, &(n / 2).to_be_bytes(), 30);
     }
     assert!(s.stats(NS).evictions > 50);
+    for n in 0..40u32 {
+        s.set(Namespace(7), &n.to_be_bytes(), put(&[&chunk], &[], None), 30).unwrap();
+    }
+    assert!(s.stats(Namespace(7)).bytes <= (1 << 20) + s.share_slack());
     assert_eq!(held.chunk_at(349_999), *b"6");
 }
 
