@@ -7,20 +7,19 @@ mod sockets;
 use std::{fmt, io, net::SocketAddr, sync::Arc, thread::JoinHandle, time::Duration};
 
 use larder_proto::http::RejectReason;
-use larder_store::Store;
+use larder_store::{Namespace, NamespaceStats, Store};
 use tokio::sync::mpsc;
 
 use self::{
     fixed::fixed,
-    memory::{open_store, random},
+    memory::{GROUPS, open_store, random},
     sockets::{Sockets, next, remove_files},
 };
 use crate::{
     access_log::Logger,
     clock::Clock,
     counters::Counters,
-    http::{self, lookup::PAGES},
-    memcache,
+    http, memcache,
     net::{conns::Ground, listen::Address},
     origin::OriginError,
     redis,
@@ -272,14 +271,11 @@ impl Server {
             add_counters("redis_", redis::Counters::NAMES, values, &mut out);
             out.push(("redis_connected_clients".to_owned(), shared.clients.open() as u64));
         }
-        let (pages, totals) = (self.store.stats(PAGES), self.store.totals());
-        out.extend([
-            ("store_budget_bytes".to_owned(), totals.budget),
-            ("store_items".to_owned(), pages.items),
-            ("store_bytes".to_owned(), pages.bytes),
-            ("store_evictions".to_owned(), pages.evictions),
-            ("store_expired".to_owned(), pages.expired),
-        ]);
+        out.push(("store_budget_bytes".to_owned(), self.store.totals().budget));
+        let there = [true, self.faces.memcached.is_some(), self.faces.redis.is_some()];
+        for ((prefix, group), _) in GROUPS.into_iter().zip(there).filter(|(_, there)| *there) {
+            add_store(prefix, self.store, group, &mut out);
+        }
         if let Some(logger) = &self.logger {
             out.push(("log_lines_dropped".to_owned(), logger.dropped()));
         }
@@ -340,6 +336,18 @@ fn add_counters(
         sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.wrapping_add(value));
     }
     out.extend(names.iter().map(|name| format!("{prefix}{name}")).zip(sums));
+}
+
+/// Adds up what the store holds and did in a group of namespaces.
+fn add_store(prefix: &str, store: &Store, group: (u8, u8), out: &mut Vec<(String, u64)>) {
+    let stats: Vec<_> = (group.0..=group.1).map(|ns| store.stats(Namespace(ns))).collect();
+    let sum = |value: fn(&NamespaceStats) -> u64| stats.iter().map(value).sum();
+    out.extend([
+        (format!("{prefix}store_items"), sum(|ns| ns.items)),
+        (format!("{prefix}store_bytes"), sum(|ns| ns.bytes)),
+        (format!("{prefix}store_evictions"), sum(|ns| ns.evictions)),
+        (format!("{prefix}store_expired"), sum(|ns| ns.expired)),
+    ]);
 }
 
 fn count_http(shared: &http::worker::Shared, workers: &[Arc<Counters>], out: &mut Vec<(String, u64)>) {

@@ -7,6 +7,9 @@ use larder_store::{Namespace, Options, Policy, Store};
 use super::StartError;
 use crate::settings::{Settings, Share};
 
+/// The first and last namespace of each face, pages (HTTP) first, with how its counters' names begin.
+pub(super) const GROUPS: [(&str, (u8, u8)); 3] = [("", (0, 0)), ("memcached_", (1, 1)), ("redis_", (2, 17))];
+
 /// The largest page that is stored, in bytes.
 const MAX_PAGE: u64 = 1 << 30;
 
@@ -51,11 +54,11 @@ pub(super) fn may_evict(settings: &Settings) -> bool {
 pub(super) fn shares(settings: &Settings) -> Vec<larder_store::Share> {
     let memcached = settings.memcached.as_ref().map(|face| face.share).unwrap_or_default();
     let redis = settings.redis.as_ref().map(|face| face.share).unwrap_or_default();
-    let groups = [(0, 0, settings.pages), (1, 1, memcached), (2, 17, redis)];
+    let groups = GROUPS.into_iter().zip([settings.pages, memcached, redis]);
     let limited = |share: &Share| share.floor.is_some() || share.ceiling.is_some();
-    let groups = groups.into_iter().filter(|(.., share)| limited(share));
     groups
-        .map(|(first, last, share)| larder_store::Share {
+        .filter(|(_, share)| limited(share))
+        .map(|((_, (first, last)), share)| larder_store::Share {
             first: Namespace(first),
             last: Namespace(last),
             floor: share.floor.unwrap_or(0) as usize,
