@@ -148,7 +148,7 @@ mod tests {
                     for _ in 0..20_000 {
                         let mut wanted = Wanted::default();
                         let keys = if turned { [b"one", b"two"] } else { [b"two", b"one"] };
-                        keys.iter().for_each(|key| wanted.key(key));
+                        keys.iter().for_each(|key| wanted.key(&key[..]));
                         wanted.writes();
                         let _held = locks.take(&mut wanted);
                         // Not atomic on purpose: only exclusion makes the sum right.
