@@ -179,7 +179,8 @@ impl Eyes {
         // Writing to a Vec does not fail. Time is known to the millisecond.
         let _ = write!(line, "ts={}.{:03}000 gid={gid} type=", now / 1000, now % 1000);
         rest(&mut line);
-        line.extend_from_slice(b"\r\n");
+        // Alone, as in memcached.
+        line.push(b'\n');
         let mut all = self.watchers.lock();
         let Watchers { list, sent, skipped } = &mut *all;
         list.retain_mut(|watcher| {
@@ -200,7 +201,7 @@ impl Watcher {
         let sent = if self.skipped == 0 {
             client.push(line, self.buffer)
         } else {
-            let mut told = format!("skipped={}\r\n", self.skipped).into_bytes();
+            let mut told = format!("skipped={}\n", self.skipped).into_bytes();
             told.extend_from_slice(line);
             client.push(&told, self.buffer)
         };
@@ -372,13 +373,13 @@ mod tests {
         eyes.connected(&watcher, NOW);
         eyes.disconnected(&watcher, "normal", NOW);
         let expected = "\
-            ts=1795200944.007000 gid=1 type=item_get key=a%3Ab status=found clsid=1 cfd=25 size=3\r\n\
-            ts=1795200944.007000 gid=2 type=item_get key=n status=expired clsid=0 cfd=25 size=0\r\n\
-            ts=1795200944.007000 gid=3 type=item_store key=n status=stored cmd=set ttl=100 clsid=1 cfd=26 size=1\r\n\
-            ts=1795200944.007000 gid=4 type=deleted key=n cmd=delete clsid=1 cfd=26 size=1\r\n\
-            ts=1795200944.007000 gid=5 type=eviction key=old fetch=yes ttl=-1 la=7 clsid=1 size=70\r\n\
-            ts=1795200944.007000 gid=6 type=conn_new rip=127.0.0.1 rport=4711 transport=tcp cfd=1\r\n\
-            ts=1795200944.007000 gid=7 type=conn_close rip=127.0.0.1 rport=4711 transport=tcp reason=normal cfd=1\r\n";
+            ts=1795200944.007000 gid=1 type=item_get key=a%3Ab status=found clsid=1 cfd=25 size=3\n\
+            ts=1795200944.007000 gid=2 type=item_get key=n status=expired clsid=0 cfd=25 size=0\n\
+            ts=1795200944.007000 gid=3 type=item_store key=n status=stored cmd=set ttl=100 clsid=1 cfd=26 size=1\n\
+            ts=1795200944.007000 gid=4 type=deleted key=n cmd=delete clsid=1 cfd=26 size=1\n\
+            ts=1795200944.007000 gid=5 type=eviction key=old fetch=yes ttl=-1 la=7 clsid=1 size=70\n\
+            ts=1795200944.007000 gid=6 type=conn_new rip=127.0.0.1 rport=4711 transport=tcp cfd=1\n\
+            ts=1795200944.007000 gid=7 type=conn_close rip=127.0.0.1 rport=4711 transport=tcp reason=normal cfd=1\n";
         assert_eq!(mail(&watcher), expected);
     }
 
@@ -413,7 +414,7 @@ mod tests {
         assert_eq!(eyes.figures().skipped, 3);
         eyes.fetched(1, b"later", Found::Miss, NOW);
         let later = mail(&watcher);
-        assert!(later.starts_with("skipped=3\r\nts=") && later.contains("key=later"), "{later}");
+        assert!(later.starts_with("skipped=3\nts=") && later.contains("key=later"), "{later}");
     }
 
     #[test]
