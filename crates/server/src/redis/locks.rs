@@ -131,9 +131,7 @@ fn stripe(key: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::atomic::{AtomicU64, Ordering::Relaxed},
-    };
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     use super::*;
 

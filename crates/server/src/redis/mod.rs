@@ -34,6 +34,8 @@ mod shared;
 mod slowlog;
 mod state;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod tracking;
 
 pub(crate) use counters::Counters;

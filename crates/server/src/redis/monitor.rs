@@ -68,7 +68,9 @@ pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>,
     let micros = face.wall_micros();
     line.push(b'+');
     number::push_u64(&mut line, micros / 1_000_000);
-    line.extend_from_slice(format!(".{:06} [{} {}]", micros % 1_000_000, conn.db, address(&conn.known.client)).as_bytes());
+    line.extend_from_slice(
+        format!(".{:06} [{} {}]", micros % 1_000_000, conn.db, address(&conn.known.client)).as_bytes(),
+    );
     let secret = has_secret(args);
     for (at, arg) in args.from(0).enumerate() {
         line.push(b' ');

@@ -110,6 +110,12 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     if !ctx.conn.multi.open {
         return ctx.reply().error("ERR EXEC without MULTI");
     }
+    run(ctx);
+    // CLIENT CACHING before MULTI was for all of it.
+    ctx.conn.tracks.caching = None;
+}
+
+fn run(ctx: &mut Ctx<'_>) {
     let multi = std::mem::take(&mut ctx.conn.multi);
     end(ctx.conn);
     if multi.failed {

@@ -101,7 +101,15 @@ mod tests {
     #[test]
     fn letters_read_and_told_like_redis() {
         // What redis-server 7.0.15 answers to CONFIG GET after CONFIG SET.
-        for (set, told) in [("Ex", "xE"), ("KEA", "AKE"), ("gK$E", "g$KE"), ("", ""), ("KEmn", "nKEm"), ("Kg$lshzxetd", "AK"), ("KEAmn", "AKEm")] {
+        for (set, told) in [
+            ("Ex", "xE"),
+            ("KEA", "AKE"),
+            ("gK$E", "g$KE"),
+            ("", ""),
+            ("KEmn", "nKEm"),
+            ("Kg$lshzxetd", "AK"),
+            ("KEAmn", "AKEm"),
+        ] {
             assert_eq!(letters(bits(set.as_bytes()).unwrap()), told, "{set}");
         }
         assert_eq!(bits(b"Eq"), None);

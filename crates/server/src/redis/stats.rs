@@ -42,7 +42,8 @@ impl Baseline {
         if before.at != 0 && span < SPAN {
             return looks.1;
         }
-        let per_second = |a: u64, b: u64| if span == 0 || before.at == 0 { 0 } else { a.saturating_sub(b) * 1000 / span };
+        let per_second =
+            |a: u64, b: u64| if span == 0 || before.at == 0 { 0 } else { a.saturating_sub(b) * 1000 / span };
         let rates = Rates {
             commands: per_second(now.commands, before.commands),
             kbytes_in: per_second(now.bytes_in, before.bytes_in) as f64 / 1024.0,

@@ -69,7 +69,9 @@ pub(crate) fn categories(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         return category::NAMES.iter().for_each(|name| reply.bulk(name.as_bytes()));
     }
     if args.len() > 3 {
-        return ctx.reply().error("ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP.");
+        return ctx
+            .reply()
+            .error("ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP.");
     }
     let wanted = category::NAMES.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(args.get(2)));
     let Some(bit) = wanted.map(|at| 1u32 << at) else {
@@ -96,7 +98,9 @@ pub(crate) fn generate(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         );
     }
     // Fresh keys from the system for every 64 bits: this is to be guessed by nobody.
-    let state = || std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), ctx.shared.random());
+    let state = || {
+        std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), ctx.shared.random())
+    };
     let digits = (bits as usize).div_ceil(4);
     let mut password = String::new();
     while password.len() < digits {

@@ -16,7 +16,8 @@ pub(crate) fn help(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         .skip(1)
         .map_while(|line| line.strip_prefix(' '))
         .collect();
-    let head = format!("{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", name.to_ascii_uppercase());
+    let head =
+        format!("{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", name.to_ascii_uppercase());
     let mut reply = ctx.reply();
     reply.array(lines.len() + 3);
     reply.simple(&head);

@@ -5,12 +5,7 @@ use larder_proto::resp::{
     table::{self, Command},
 };
 
-use crate::redis::{
-    counters::Counters,
-    ctx::Ctx,
-    dispatch::text,
-    shared::Shared,
-};
+use crate::redis::{counters::Counters, ctx::Ctx, dispatch::text, shared::Shared};
 
 use super::sections;
 

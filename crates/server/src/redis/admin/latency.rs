@@ -4,12 +4,7 @@ use std::collections::BTreeMap;
 
 use larder_proto::resp::{Args, table};
 
-use crate::redis::{
-    counters::BUCKETS,
-    ctx::Ctx,
-    dispatch::text,
-    shared::Shared,
-};
+use crate::redis::{counters::BUCKETS, ctx::Ctx, dispatch::text, shared::Shared};
 
 pub(crate) fn nothing(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     ctx.reply().array(0);

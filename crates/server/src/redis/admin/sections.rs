@@ -4,12 +4,7 @@
 use std::fmt::Write;
 
 use crate::redis::{
-    config::params,
-    conn::REDIS_VERSION,
-    counters::BUCKETS,
-    ctx::Ctx,
-    known::flag,
-    stats::Look,
+    config::params, conn::REDIS_VERSION, counters::BUCKETS, ctx::Ctx, known::flag, stats::Look,
 };
 
 use super::info;
@@ -111,7 +106,9 @@ pub(crate) fn memory(out: &mut String, ctx: &Ctx<'_>) {
         line!(out, "{name}:0");
     }
     line!(out, "used_memory_lua_human:0B");
-    for name in ["used_memory_scripts_eval", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"] {
+    for name in
+        ["used_memory_scripts_eval", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"]
+    {
         line!(out, "{name}:0");
     }
     line!(out, "used_memory_scripts:0");
@@ -216,7 +213,10 @@ pub(crate) fn stats(out: &mut String, ctx: &Ctx<'_>) {
     line!(out, "pubsub_patterns:{patterns}");
     line!(out, "pubsubshard_channels:{shards}");
     zero(out, &["latest_fork_usec", "total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys"]);
-    zero(out, &["active_defrag_hits", "active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses"]);
+    zero(
+        out,
+        &["active_defrag_hits", "active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses"],
+    );
     zero(out, &["total_active_defrag_time", "current_active_defrag_time"]);
     line!(out, "tracking_total_keys:{keys}");
     line!(out, "tracking_total_items:{items}");
@@ -293,7 +293,13 @@ pub(crate) fn latencies(out: &mut String, ctx: &Ctx<'_>) {
     out.push_str("# Latencystats\r\n");
     for (name, classes) in super::latency::times(ctx.shared) {
         let at = |share: f64| percentile(&classes, share);
-        line!(out, "latency_percentiles_usec_{name}:p50={}.000,p99={}.000,p99.9={}.000", at(0.5), at(0.99), at(0.999));
+        line!(
+            out,
+            "latency_percentiles_usec_{name}:p50={}.000,p99={}.000,p99.9={}.000",
+            at(0.5),
+            at(0.99),
+            at(0.999)
+        );
     }
 }
 

@@ -147,7 +147,9 @@ impl Param {
         match self.kind {
             Kind::Fixed(value) => value.to_owned(),
             Kind::Told(told) | Kind::Own(told, _) => told(shared),
-            Kind::Number(field, ..) | Kind::Bytes(field, ..) => field(&shared.config).load(Relaxed).to_string(),
+            Kind::Number(field, ..) | Kind::Bytes(field, ..) => {
+                field(&shared.config).load(Relaxed).to_string()
+            }
             Kind::YesNo(field) => if field(&shared.config).load(Relaxed) { "yes" } else { "no" }.to_owned(),
         }
     }
@@ -286,7 +288,8 @@ fn set_output_limit(shared: &Shared, value: &[u8]) -> Result<(), String> {
         return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
     }
     for class in words.chunks(4) {
-        let hard = bytes(class[1].as_bytes()).ok_or("Error in hard, soft or soft_seconds setting in buffer limit configuration.")?;
+        let hard = bytes(class[1].as_bytes())
+            .ok_or("Error in hard, soft or soft_seconds setting in buffer limit configuration.")?;
         match class[0] {
             "normal" | "slave" | "replica" => {}
             "pubsub" => {

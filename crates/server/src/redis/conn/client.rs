@@ -84,7 +84,11 @@ pub(crate) fn set_info(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 /// CLIENT NO-TOUCH (Redis 7.2): accepted, without effect.
 pub(crate) fn no_touch(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    if args.is(2, "on") || args.is(2, "off") { ctx.reply().ok() } else { ctx.reply().error("ERR syntax error") }
+    if args.is(2, "on") || args.is(2, "off") {
+        ctx.reply().ok()
+    } else {
+        ctx.reply().error("ERR syntax error")
+    }
 }
 
 pub(crate) fn no_evict(ctx: &mut Ctx<'_>, args: &Args<'_>) {
@@ -209,7 +213,8 @@ fn letters(known: &Known) -> String {
         (flag::BROKEN_REDIRECT, 'R'),
         (flag::BROADCAST, 'B'),
     ];
-    let mut letters: String = shown.iter().filter(|(bit, _)| known.has(*bit)).map(|(_, letter)| *letter).collect();
+    let mut letters: String =
+        shown.iter().filter(|(bit, _)| known.has(*bit)).map(|(_, letter)| *letter).collect();
     if known.client.peer == Peer::Unix {
         letters.push('U');
     }

@@ -62,7 +62,10 @@ pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         }
         5 if args.is(2, "filterby") && args.is(3, "pattern") => {
             let value = value.to_ascii_lowercase();
-            everything().map(|command| command.name).filter(|name| glob::matches(&value, name.as_bytes())).collect()
+            everything()
+                .map(|command| command.name)
+                .filter(|name| glob::matches(&value, name.as_bytes()))
+                .collect()
         }
         _ => return ctx.reply().error("ERR syntax error"),
     };

@@ -2,11 +2,7 @@
 
 use larder_proto::resp::{Args, number};
 
-use crate::redis::{
-    ctx::Ctx,
-    dispatch::text,
-    known::Known,
-};
+use crate::redis::{ctx::Ctx, dispatch::text, known::Known};
 
 use super::client::{Type, address, local_address, type_named, type_of};
 

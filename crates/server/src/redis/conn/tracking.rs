@@ -31,7 +31,7 @@ pub(crate) fn remember(shared: &Shared, conn: &mut Conn, command: &Command, args
         }
     }
     // CACHING counts for the next command, or for a whole transaction.
-    let ends = !matches!(command.id, Id::ClientCaching | Id::Multi) && !conn.in_exec;
+    let ends = !matches!(command.id, Id::ClientCaching | Id::Multi | Id::Exec) && !conn.in_exec;
     if ends && tracks.caching.is_some() {
         conn.tracks.caching = None;
     }
@@ -91,9 +91,11 @@ fn check(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
         return Err("ERR PREFIX option requires BCAST mode to be enabled".to_owned());
     }
     if before.on && before.broadcast != tracks.broadcast {
-        return Err("ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then \
+        return Err(
+            "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then \
                     re-enabling it with a different mode."
-            .to_owned());
+                .to_owned(),
+        );
     }
     if tracks.broadcast && (tracks.opt_in || tracks.opt_out) {
         return Err("ERR OPTIN and OPTOUT are not compatible with BCAST".to_owned());
@@ -102,9 +104,11 @@ fn check(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
         return Err("ERR You can't specify both OPTIN mode and OPTOUT mode".to_owned());
     }
     if (tracks.opt_in && before.opt_out) || (tracks.opt_out && before.opt_in) {
-        return Err("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then \
+        return Err(
+            "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then \
                     re-enabling it with a different mode."
-            .to_owned());
+                .to_owned(),
+        );
     }
     overlaps(tracks, before)
 }
@@ -184,12 +188,16 @@ pub(crate) fn caching(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
     if args.is(2, "yes") {
         if !tracks.opt_in {
-            return ctx.reply().error("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.");
+            return ctx
+                .reply()
+                .error("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.");
         }
         tracks.caching = Some(true);
     } else if args.is(2, "no") {
         if !tracks.opt_out {
-            return ctx.reply().error("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.");
+            return ctx
+                .reply()
+                .error("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.");
         }
         tracks.caching = Some(false);
     } else {

@@ -1,0 +1,192 @@
+//! EXEC and commands of several keys are one step to everybody, whatever workers run at the same time.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use super::{Someone, face, settings, shared};
+use crate::redis::{Face, Shared};
+
+const ACCOUNTS: usize = 6;
+const TOTAL: i64 = ACCOUNTS as i64 * 100;
+
+fn on_worker<R>(shared: &Arc<Shared>, run: impl FnOnce(&mut Someone) -> R) -> R {
+    run(&mut Someone::new(&Face::new(shared, 0)))
+}
+
+/// The numbers in an answer to MGET, or to an EXEC that holds it.
+fn sum(answer: &str) -> i64 {
+    let values = answer.split("\r\n").filter(|line| !line.starts_with(['*', '$', '+', ':']));
+    values.filter_map(|line| line.parse::<i64>().ok()).sum()
+}
+
+/// Moves money in transactions, in both orders of keys, until told to stop.
+fn transfers(someone: &mut Someone, seed: usize, rounds: usize) {
+    for round in 0..rounds {
+        let (from, to) = ((seed + round) % ACCOUNTS, (seed * 5 + round * 7 + 1) % ACCOUNTS);
+        if from == to {
+            continue;
+        }
+        let answer = someone.say(&format!("multi\ndecrby acct:{from} 3\nincrby acct:{to} 3\nexec"));
+        assert!(answer.contains("*2\r\n:"), "{answer}");
+    }
+}
+
+#[test]
+fn transfers_never_show_a_wrong_sum() {
+    let shared = shared(settings());
+    let keys: Vec<String> = (0..ACCOUNTS).map(|n| format!("acct:{n}")).collect();
+    let all = keys.join(" ");
+    on_worker(&shared, |someone| {
+        keys.iter().for_each(|key| assert_eq!(someone.say(&format!("set {key} 100")), "+OK\r\n"));
+    });
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|seed| {
+                let shared = &shared;
+                scope.spawn(move || on_worker(shared, |someone| transfers(someone, seed, 3000)))
+            })
+            .collect();
+        for transaction in [false, true] {
+            let (shared, all, done) = (&shared, &all, &done);
+            scope.spawn(move || {
+                on_worker(shared, |someone| {
+                    let mut looks = 0;
+                    while !done.load(Relaxed) || looks == 0 {
+                        let answer = match transaction {
+                            false => someone.say(&format!("mget {all}")),
+                            true => someone.say(&format!("multi\nmget {all}\nexec")),
+                        };
+                        assert_eq!(sum(&answer), TOTAL, "{answer}");
+                        looks += 1;
+                    }
+                });
+            });
+        }
+        let ended: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        done.store(true, Relaxed);
+        assert!(ended.iter().all(Result::is_ok));
+    });
+}
+
+#[test]
+fn reads_one_after_the_other_never_go_back() {
+    // A reader that has seen a transaction's first write sees its last one too: `a` is written before `b`.
+    let shared = shared(settings());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (shared, done) = (&shared, &done);
+        let writer = scope.spawn(move || {
+            on_worker(shared, |someone| {
+                for n in 1..4000 {
+                    let answer = someone.say(&format!("multi\nset a {n}\nset b {n}\nexec"));
+                    assert!(answer.ends_with("*2\r\n+OK\r\n+OK\r\n"));
+                }
+            });
+        });
+        scope.spawn(move || {
+            on_worker(shared, |someone| {
+                let value = |answer: String| {
+                    answer.split("\r\n").nth(1).and_then(|v| v.parse::<i64>().ok()).unwrap_or(0)
+                };
+                while !done.load(Relaxed) {
+                    let a = value(someone.say("get a"));
+                    let b = value(someone.say("get b"));
+                    assert!(b >= a, "{b} after {a}");
+                }
+            });
+        });
+        let ended = writer.join();
+        done.store(true, Relaxed);
+        assert!(ended.is_ok());
+    });
+}
+
+#[test]
+fn counters_of_many_workers_lose_nothing() {
+    let shared = shared(settings());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let shared = &shared;
+            scope.spawn(move || {
+                on_worker(shared, |someone| {
+                    (0..2000).for_each(|_| assert!(someone.say("incr n").starts_with(':')))
+                });
+            });
+        }
+    });
+    assert_eq!(on_worker(&shared, |someone| someone.say("get n")), "$4\r\n8000\r\n");
+}
+
+#[test]
+fn watch_counts_what_many_workers_do() {
+    // The classical increment: WATCH, GET, MULTI, SET, EXEC, again when somebody was faster.
+    let shared = shared(settings());
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            let shared = &shared;
+            scope.spawn(move || {
+                on_worker(shared, |someone| {
+                    for _ in 0..500 {
+                        loop {
+                            let seen = someone.say("watch n\nget n");
+                            let n: u64 = seen.split("\r\n").nth(2).and_then(|v| v.parse().ok()).unwrap_or(0);
+                            if someone.say(&format!("multi\nset n {}\nexec", n + 1)).contains("*1\r\n+OK") {
+                                break;
+                            }
+                        }
+                    }
+                });
+            });
+        }
+    });
+    assert_eq!(on_worker(&shared, |someone| someone.say("get n")), "$4\r\n1500\r\n");
+}
+
+#[test]
+fn a_watched_key_that_changed_stops_the_transaction() {
+    let face = face();
+    let (mut me, mut other) = (Someone::new(&face), Someone::new(&face));
+    me.say("set k 1");
+    assert_eq!(me.say("watch k"), "+OK\r\n");
+    other.say("set k 2");
+    assert_eq!(me.say("multi\nset k 3\nexec"), "+OK\r\n+QUEUED\r\n*-1\r\n");
+    assert_eq!(
+        me.say("multi\nget k\nexec"),
+        "+OK\r\n+QUEUED\r\n*1\r\n$1\r\n2\r\n",
+        "EXEC forgets what was watched"
+    );
+    me.say("watch absent");
+    other.say("set absent now");
+    assert_eq!(me.say("multi\nping\nexec"), "+OK\r\n+QUEUED\r\n*-1\r\n");
+    me.say("watch k");
+    other.say("del k");
+    assert_eq!(me.say("multi\nping\nexec"), "+OK\r\n+QUEUED\r\n*-1\r\n");
+    me.say("watch k\nunwatch");
+    other.say("set k 4");
+    assert_eq!(me.say("multi\nping\nexec"), "+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n");
+}
+
+#[test]
+fn a_watched_key_that_expired_stops_the_transaction() {
+    let mut me = Someone::new(&face());
+    me.say("set k 1 px 50\nwatch k");
+    me.now += 100;
+    assert_eq!(me.say("multi\nping\nexec"), "+OK\r\n+QUEUED\r\n*-1\r\n");
+}
+
+#[test]
+fn what_was_refused_while_queuing_refuses_the_whole() {
+    let mut me = Someone::new(&face());
+    let aborted = "-EXECABORT Transaction discarded because of previous errors.\r\n";
+    for wrong in ["get", "nosuch", "lpush l 1"] {
+        let answer = me.say(&format!("multi\nset k 1\n{wrong}\nexec"));
+        assert!(answer.ends_with(aborted), "{answer}");
+    }
+    assert_eq!(me.say("exists k"), ":0\r\n");
+    let answer = me.say("set s text\nmulti\nincr s\nset k 1\nexec");
+    assert!(answer.ends_with("*2\r\n-ERR value is not an integer or out of range\r\n+OK\r\n"), "{answer}");
+    assert_eq!(me.say("exists k"), ":1\r\n", "a command that fails while it runs does not stop the others");
+}

@@ -1,0 +1,135 @@
+//! The face without sockets: bytes in, bytes out, over a small store.
+
+mod clients;
+mod isolation;
+mod messages;
+mod protocol;
+mod server;
+mod tracking;
+
+use std::{convert::Infallible, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
+
+use larder_store::{Options, Store};
+
+use crate::{
+    clock::{Clock, Ms},
+    net::out::Out,
+    object::{Client, Peer, Session as _, Turn},
+    settings::{RedisSettings, Secret, Share},
+};
+
+use super::{Face, Session, Shared};
+
+pub(super) const NOW: Ms = 1_700_000_000_000;
+
+pub(super) fn settings() -> RedisSettings {
+    RedisSettings {
+        listen: Vec::new(),
+        databases: 16,
+        item_size: 1 << 20,
+        bulk: 512 << 20,
+        connections: 100,
+        idle_timeout: Duration::ZERO,
+        send_timeout: Duration::from_secs(60),
+        subscriber_buffer: 1 << 20,
+        password: None,
+        users: None,
+        protected: true,
+        share_memcached: false,
+        no_evictions: false,
+        slowlog_micros: Some(10_000),
+        backlog: 511,
+        share: Share::default(),
+    }
+}
+
+pub(super) fn secret(text: &str) -> Secret {
+    Secret::new(text.as_bytes()).unwrap()
+}
+
+pub(super) fn shared(settings: RedisSettings) -> Arc<Shared> {
+    let options = Options { budget: 16 << 20, max_value: 1 << 20, ..Options::default() };
+    let store: &'static Store = Box::leak(Box::new(Store::open(options).unwrap()));
+    Shared::new(settings, store, Clock::start(), 1)
+}
+
+/// One client of a face.
+pub(super) struct Someone {
+    pub(super) client: Arc<Client>,
+    session: Session,
+    /// Received and not used up.
+    input: Vec<u8>,
+    pub(super) closed: bool,
+    pub(super) now: Ms,
+}
+
+impl Someone {
+    pub(super) fn new(face: &Rc<Face>) -> Someone {
+        Someone::from(face, "127.0.0.1:4711")
+    }
+
+    pub(super) fn from(face: &Rc<Face>, address: &str) -> Someone {
+        let address: SocketAddr = address.parse().unwrap();
+        let client = face.shared.clients.enter(Peer::Tcp(address), "127.0.0.1:6379".into(), NOW);
+        let session = face.session(client.clone());
+        Someone { client, session, input: Vec::new(), closed: false, now: NOW }
+    }
+
+    /// Sends bytes as they are; what is answered by now, and what others sent meanwhile.
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.input.extend_from_slice(bytes);
+        let (mut out, mut sent) = (Out::default(), Vec::new());
+        while !self.closed {
+            match self.session.turn(&self.input, self.now, &mut out) {
+                Turn::Used(used) => {
+                    self.input.drain(..used);
+                    if self.input.is_empty() {
+                        break;
+                    }
+                }
+                Turn::Flush(used) => {
+                    self.input.drain(..used);
+                    drain(&mut out, &mut sent);
+                }
+                Turn::More(_) => break,
+                Turn::Close => self.closed = true,
+            }
+        }
+        self.client.take_mail(out.scratch());
+        drain(&mut out, &mut sent);
+        sent
+    }
+
+    /// Sends inline commands, a line each; the answers as text.
+    pub(super) fn say(&mut self, lines: &str) -> String {
+        let mut bytes = lines.replace('\n', "\r\n").into_bytes();
+        bytes.extend_from_slice(b"\r\n");
+        String::from_utf8(self.send(&bytes)).unwrap()
+    }
+
+    /// What others sent since.
+    pub(super) fn mail(&mut self) -> String {
+        let mut bytes = Vec::new();
+        self.client.take_mail(&mut bytes);
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// Switches to RESP3.
+    pub(super) fn resp3(mut self) -> Someone {
+        assert!(self.say("hello 3").starts_with("%7\r\n"));
+        self
+    }
+}
+
+fn drain(out: &mut Out, sent: &mut Vec<u8>) {
+    let took = out.send(|slices| {
+        let piece: usize = slices.iter().map(|slice| slice.len()).sum();
+        slices.iter().for_each(|slice| sent.extend_from_slice(slice));
+        Ok::<usize, Infallible>(piece)
+    });
+    assert!(took.is_ok());
+}
+
+pub(super) fn face() -> Rc<Face> {
+    Face::new(&shared(settings()), 0)
+}

@@ -1,0 +1,92 @@
+//! Bytes into commands: pieces, long commands, errors, limits.
+
+use super::{Someone, face, settings, shared};
+use crate::redis::Face;
+
+#[test]
+fn a_conversation_cut_anywhere_is_answered_the_same() {
+    let talk = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n*1\r\n$5\r\nMULTI\r\n\
+        *2\r\n$4\r\nINCR\r\n$1\r\nn\r\n*1\r\n$4\r\nEXEC\r\nget 'k'\r\n";
+    let answer = "+OK\r\n$5\r\nvalue\r\n+PONG\r\n+OK\r\n+QUEUED\r\n*1\r\n:1\r\n$5\r\nvalue\r\n";
+    for cut in 0..=talk.len() {
+        let mut someone = Someone::new(&face());
+        let mut sent = someone.send(&talk[..cut]);
+        sent.extend(someone.send(&talk[cut..]));
+        assert_eq!(String::from_utf8(sent).unwrap(), answer, "cut at {cut}");
+    }
+    let mut someone = Someone::new(&face());
+    let sent: Vec<u8> = talk.iter().flat_map(|byte| someone.send(&[*byte])).collect();
+    assert_eq!(String::from_utf8(sent).unwrap(), answer, "byte by byte");
+}
+
+#[test]
+fn a_command_larger_than_the_receive_buffer_is_taken_in_pieces() {
+    let value = vec![b'v'; 300_000];
+    let mut talk = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len()).into_bytes();
+    talk.extend_from_slice(&value);
+    talk.extend_from_slice(b"\r\nPING\r\nSTRLEN k\r\n");
+    for piece in [1000, 16 * 1024, 65_536, 1 << 20] {
+        let mut someone = Someone::new(&face());
+        let sent: Vec<u8> = talk.chunks(piece).flat_map(|bytes| someone.send(bytes)).collect();
+        assert_eq!(String::from_utf8(sent).unwrap(), "+OK\r\n+PONG\r\n:300000\r\n", "in pieces of {piece}");
+    }
+}
+
+#[test]
+fn a_long_command_of_many_arguments_ends_where_it_ends() {
+    let count = 20_000;
+    let mut talk = format!("*{}\r\n$4\r\nMSET\r\n", count * 2 + 1).into_bytes();
+    for n in 0..count {
+        let key = format!("key{n:06}");
+        talk.extend_from_slice(format!("$9\r\n{key}\r\n$1\r\nx\r\n").as_bytes());
+    }
+    talk.extend_from_slice(b"PING\r\nGET key019999\r\n");
+    let mut someone = Someone::new(&face());
+    let sent: Vec<u8> = talk.chunks(7777).flat_map(|bytes| someone.send(bytes)).collect();
+    assert_eq!(String::from_utf8(sent).unwrap(), "+OK\r\n+PONG\r\n$1\r\nx\r\n");
+}
+
+#[test]
+fn errors_of_the_protocol_end_the_connection() {
+    for (sent, answer) in [
+        (&b"*x\r\n"[..], "-ERR Protocol error: invalid multibulk length\r\n"),
+        (b"*1\r\nfoo\r\n", "-ERR Protocol error: expected '$', got 'f'\r\n"),
+        (b"*1\r\n$abc\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
+        (b"get \"a\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n"),
+    ] {
+        let mut someone = Someone::new(&face());
+        assert_eq!(someone.send(sent), answer.as_bytes());
+        assert!(someone.closed);
+        assert_eq!(someone.say("ping"), "", "nothing is answered any more");
+    }
+}
+
+#[test]
+fn a_bulk_beyond_the_limit_is_refused_before_it_is_sent() {
+    let face = Face::new(&shared(crate::settings::RedisSettings { bulk: 1 << 20, ..settings() }), 0);
+    let mut someone = Someone::new(&face);
+    assert_eq!(
+        someone.send(b"*2\r\n$3\r\nGET\r\n$1048577\r\n"),
+        b"-ERR Protocol error: invalid bulk length\r\n"
+    );
+    assert!(someone.closed);
+}
+
+#[test]
+fn answers_are_sent_before_they_pile_up() {
+    use crate::{
+        net::out::Out,
+        object::{HIGH_WATER, Session, Turn},
+    };
+    let face = face();
+    let mut someone = Someone::new(&face);
+    let value = "v".repeat(50_000);
+    assert_eq!(someone.say(&format!("set k {value}")), "+OK\r\n");
+    let client = face.shared.clients.enter(crate::object::Peer::Unix, "sock".into(), super::NOW);
+    let mut session = face.session(client);
+    let mut out = Out::default();
+    let input = b"get k\r\nget k\r\nget k\r\n";
+    assert_eq!(session.turn(input, super::NOW, &mut out), Turn::Used(7));
+    assert_eq!(session.turn(&input[7..], super::NOW, &mut out), Turn::Flush(7));
+    assert!(out.pending() > HIGH_WATER);
+}

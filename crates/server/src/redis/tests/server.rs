@@ -1,0 +1,122 @@
+//! INFO, CONFIG, SLOWLOG, COMMAND and the like.
+
+use super::{Someone, face};
+
+fn figure(info: &str, name: &str) -> u64 {
+    let line = info.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
+    line.unwrap_or_else(|| panic!("{name} in {info}")).trim().parse().unwrap()
+}
+
+#[test]
+fn info_counts_what_was_done_and_resets() {
+    let mut someone = Someone::new(&face());
+    someone.say("set k v\nget k\nget k\nget absent\nincr k\nnosuch\nget");
+    let info = someone.say("info everything");
+    assert_eq!(figure(&info, "keyspace_hits"), 2);
+    assert_eq!(figure(&info, "keyspace_misses"), 1);
+    assert_eq!(figure(&info, "total_error_replies"), 3);
+    assert!(info.contains("cmdstat_get:calls=3,"), "{info}");
+    assert!(
+        info.contains("cmdstat_incr:calls=1,") && info.contains("rejected_calls=0,failed_calls=1"),
+        "{info}"
+    );
+    assert!(info.contains("errorstat_ERR:count=3\r\n"));
+    assert!(info.contains("db0:keys=1,"));
+    assert_eq!(someone.say("config resetstat"), "+OK\r\n");
+    let info = someone.say("info everything");
+    assert_eq!((figure(&info, "keyspace_hits"), figure(&info, "total_error_replies")), (0, 0));
+    assert!(!info.contains("cmdstat_get"), "{info}");
+}
+
+#[test]
+fn info_tells_the_sections_asked_for() {
+    let mut someone = Someone::new(&face());
+    let info = someone.say("info clients keyspace");
+    assert!(info.contains("# Clients\r\nconnected_clients:1\r\n") && info.contains("\r\n\r\n# Keyspace\r\n"));
+    assert!(!info.contains("# Server"));
+    let usual = someone.say("info");
+    assert!(usual.contains("# Stats") && !usual.contains("# Commandstats"));
+    assert!(someone.say("info all").contains("# Commandstats"));
+    assert_eq!(someone.say("info nosuch"), "$0\r\n\r\n");
+}
+
+#[test]
+fn config_is_set_as_a_whole_or_not_at_all() {
+    let mut someone = Someone::new(&face());
+    assert_eq!(someone.say("config set maxclients 50 timeout 7"), "+OK\r\n");
+    assert_eq!(someone.say("config get maxclients"), "*2\r\n$10\r\nmaxclients\r\n$2\r\n50\r\n");
+    assert_eq!(
+        someone.say("config set maxclients 60 databases 3"),
+        "-ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config\r\n"
+    );
+    assert_eq!(someone.say("config get maxclients"), "*2\r\n$10\r\nmaxclients\r\n$2\r\n50\r\n", "set back");
+    assert_eq!(someone.say("config set save ''"), "+OK\r\n", "what it is already");
+    assert_eq!(
+        someone.say("config get MaxClients timeout*"),
+        "*4\r\n$10\r\nMaxClients\r\n$2\r\n50\r\n$7\r\ntimeout\r\n$1\r\n7\r\n"
+    );
+}
+
+#[test]
+fn slow_commands_are_kept_newest_first_and_shortened() {
+    let mut someone = Someone::new(&face());
+    someone.say("config set slowlog-log-slower-than 0 slowlog-max-len 4");
+    let long = "x".repeat(200);
+    someone.say(&format!("client setname me\nset k {long}\nget k\nget k2"));
+    assert_eq!(someone.say("slowlog len"), ":4\r\n");
+    let log = someone.say("slowlog get 10");
+    assert!(!log.contains("setname"), "only the last four: {log}");
+    assert!(log.contains("... (72 more bytes)"), "{log}");
+    assert!(log.find("slowlog").unwrap() < log.find("k2").unwrap(), "newest first: {log}");
+    assert!(log.contains("$14\r\n127.0.0.1:4711\r\n$2\r\nme\r\n"), "{log}");
+    someone.say("config set slowlog-log-slower-than -1\nslowlog reset\nget k");
+    assert_eq!(someone.say("slowlog len"), ":0\r\n");
+}
+
+#[test]
+fn passwords_do_not_show_in_the_slow_log() {
+    let mut someone = Someone::new(&face());
+    someone.say("config set slowlog-log-slower-than 0\nauth default hidden\nconfig set requirepass hidden");
+    assert!(!someone.say("slowlog get 10").contains("hidden"));
+}
+
+#[test]
+fn the_table_of_commands_is_told() {
+    let mut someone = Someone::new(&face());
+    let count: usize = someone.say("command count").trim()[1..].parse().unwrap();
+    assert!(someone.say("command").starts_with(&format!("*{count}\r\n")));
+    assert!(someone.say("command info get").starts_with("*1\r\n*10\r\n$3\r\nget\r\n:2\r\n"));
+    assert_eq!(someone.say("command getkeys mset a 1 b 2"), "*2\r\n$1\r\na\r\n$1\r\nb\r\n");
+    assert_eq!(someone.say("command getkeys ping x"), "-ERR The command has no key arguments\r\n");
+}
+
+#[test]
+fn every_command_of_the_table_has_a_function() {
+    use crate::redis::conn::handler;
+    use larder_proto::resp::table;
+    let all = table::all()
+        .flat_map(|c| if c.subcommands.is_empty() { std::slice::from_ref(c) } else { c.subcommands });
+    let without: Vec<_> =
+        all.filter(|command| handler(command.id).is_none()).map(|command| command.name).collect();
+    assert!(without.is_empty(), "{without:?}");
+}
+
+#[test]
+fn what_larder_does_not_do_is_said_so() {
+    let mut someone = Someone::new(&face());
+    for (line, part) in [
+        ("lpush l 1", "no lists"),
+        ("eval 'return 1' 0", "no scripts"),
+        ("bgsave", "in memory only"),
+        ("debug sleep 1", "DEBUG SLEEP is not allowed"),
+        ("replicaof no one", "replicate"),
+        ("cluster info", "cluster support disabled"),
+        ("acl setuser x on", "configuration"),
+    ] {
+        let answer = someone.say(line);
+        assert!(answer.starts_with("-ERR ") && answer.contains(part), "{line}: {answer}");
+    }
+    assert_eq!(someone.say("module list"), "*0\r\n");
+    assert_eq!(someone.say("quit"), "+OK\r\n");
+    assert!(someone.closed);
+}

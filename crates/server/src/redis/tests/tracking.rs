@@ -1,0 +1,107 @@
+//! Client-side caching.
+
+use super::{Someone, face};
+
+const INVALID_A: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n";
+
+#[test]
+fn who_read_a_key_is_told_once_when_it_changes() {
+    let face = face();
+    let (mut me, mut other) = (Someone::new(&face).resp3(), Someone::new(&face));
+    assert_eq!(me.say("client tracking on\nget a\nmget a b"), "+OK\r\n_\r\n*2\r\n_\r\n_\r\n");
+    other.say("set c 1");
+    assert_eq!(me.mail(), "", "a key it did not read");
+    other.say("set a 1\nset a 2");
+    assert_eq!(me.mail(), INVALID_A);
+    me.say("get a");
+    other.say("del a");
+    assert_eq!(me.mail(), INVALID_A);
+    me.say("get a");
+    other.say("flushall");
+    assert_eq!(me.mail(), ">2\r\n$10\r\ninvalidate\r\n_\r\n");
+    me.say("client tracking off\nget a");
+    other.say("set a 1");
+    assert_eq!(me.mail(), "");
+    assert_eq!(face.shared.attention.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
+#[test]
+fn its_own_writes_are_told_after_the_answer_unless_it_does_not_want_to_hear_of_them() {
+    let mut me = Someone::new(&face()).resp3();
+    assert_eq!(
+        me.say("client tracking on\nget a\nset a 1\nping"),
+        format!("+OK\r\n_\r\n+OK\r\n{INVALID_A}+PONG\r\n")
+    );
+    me.say("client tracking off\nclient tracking on noloop\nget a");
+    assert_eq!(me.say("set a 1"), "+OK\r\n");
+}
+
+#[test]
+fn expired_and_swept_keys_are_told() {
+    let face = face();
+    let mut me = Someone::new(&face).resp3();
+    me.say("client tracking on noloop\nset a 1 px 10\nget a");
+    face.shared.store.sweep(super::NOW + 10_000, 64 << 20);
+    assert_eq!(me.mail(), INVALID_A);
+}
+
+#[test]
+fn opt_in_remembers_what_was_announced() {
+    let face = face();
+    let (mut me, mut other) = (Someone::new(&face).resp3(), Someone::new(&face));
+    me.say("client tracking on optin\nget a");
+    other.say("set a 1");
+    assert_eq!(me.mail(), "");
+    me.say("client caching yes\nget a\nget b");
+    other.say("set a 1\nset b 1");
+    assert_eq!(me.mail(), INVALID_A, "CACHING counts for one command");
+    me.say("client caching yes\nmulti\nget b\nget a\nexec");
+    other.say("set a 1");
+    assert_eq!(me.mail(), INVALID_A, "or for one transaction");
+}
+
+#[test]
+fn broadcast_tells_of_keys_by_their_beginning() {
+    let face = face();
+    let (mut me, mut other) = (Someone::new(&face).resp3(), Someone::new(&face));
+    me.say("client tracking on bcast prefix a");
+    other.say("set a 1\nset b 1\nset a 2");
+    assert_eq!(me.mail(), format!("{INVALID_A}{INVALID_A}"));
+    assert!(
+        me.say("client tracking on bcast prefix ab")
+            .starts_with("-ERR Prefix 'ab' overlaps with an existing prefix 'a'.")
+    );
+}
+
+#[test]
+fn resp2_hears_on_another_connection() {
+    let face = face();
+    let (mut data, mut hearer, mut other) = (Someone::new(&face), Someone::new(&face), Someone::new(&face));
+    let id = hearer.client.id;
+    hearer.say("subscribe __redis__:invalidate");
+    assert_eq!(
+        data.say(&format!("client tracking on redirect {id}\nget a\nclient getredir")),
+        format!("+OK\r\n$-1\r\n:{id}\r\n")
+    );
+    other.say("set a 1");
+    assert_eq!(hearer.mail(), "*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*1\r\n$1\r\na\r\n");
+    assert_eq!(data.mail(), "");
+    data.say("get a");
+    drop(hearer);
+    other.say("set a 1");
+    assert!(data.say("client trackinginfo").contains("broken_redirect"));
+}
+
+#[test]
+fn the_table_is_bounded_and_what_is_dropped_is_told() {
+    let face = face();
+    let mut me = Someone::new(&face).resp3();
+    me.say("config set tracking-table-max-keys 100\nclient tracking on");
+    let mut told = 0;
+    for n in 0..1000 {
+        told += me.say(&format!("get key:{n}")).matches("invalidate").count();
+    }
+    let (keys, items, _, clients) = face.shared.tracking.counts();
+    assert!(keys <= 100 && items <= 100, "{keys} {items}");
+    assert_eq!((told + keys, clients), (1000, 1), "every key is remembered, or told as changed");
+}
