@@ -141,6 +141,11 @@ impl Store {
             let queue = self.queue_of(&e.record());
             return Ok(Prior { queue, frequency: e.word().frequency() });
         }
+        Ok(self.remembered(request))
+    }
+
+    /// What the ghost knows of an entry that is not there.
+    fn remembered(&self, request: &Request<'_>) -> Prior {
         let memory = self.ghost.take(request.hash);
         if let Some(m) = memory.filter(|m| m.near) {
             self.learnt.near_hit(
@@ -150,7 +155,7 @@ impl Store {
             );
         }
         let again = memory.is_some_and(|m| m.queue == Kind::Small) && self.options.policy == Policy::S3Fifo;
-        Ok(Prior { queue: if again { Kind::Main } else { Kind::Small }, frequency: 0 })
+        Prior { queue: if again { Kind::Main } else { Kind::Small }, frequency: 0 }
     }
 
     /// Makes a written record findable, if the condition holds.

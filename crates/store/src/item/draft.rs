@@ -1,0 +1,116 @@
+//! Records on their way into a segment: how large they are, and their bytes (see `item.rs` for the format).
+
+use super::{CHOSEN, E, F, KEY_SHIFT, NEVER, NS_SHIFT, SHAPE_SHIFT, SHORT_VALUE, V, X, origin_at, prefix};
+use crate::log::Space;
+use crate::segment::{SHORT_EXPIRY, SHORT_PAST, Segments};
+use crate::types::{Ms, Namespace};
+use std::sync::atomic::Ordering;
+
+/// A record to be written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draft<'a> {
+    pub(crate) ns: Namespace,
+    pub(crate) key: &'a [u8],
+    pub(crate) flags: u32,
+    pub(crate) expires: Option<Ms>,
+    /// Kept from an earlier place.
+    pub(crate) origin: Option<u64>,
+    /// The version the writer wants; `None`: its origin.
+    pub(crate) version: Option<u64>,
+    /// Tags, 8 bytes each.
+    pub(crate) tags: &'a [u8],
+    /// Middle pieces, 4 bytes each.
+    pub(crate) pieces: &'a [u8],
+    /// Bytes before the middle pieces.
+    pub(crate) head: usize,
+    /// Bytes in the record.
+    pub(crate) local: usize,
+    /// Bytes of the whole value.
+    pub(crate) total: u64,
+    pub(crate) word: u32,
+}
+
+impl Draft<'_> {
+    fn shape(&self, now: Ms) -> u32 {
+        let short = self.expires.is_some_and(|t| t + SHORT_PAST >= now && t < now + SHORT_EXPIRY);
+        let wide = self.key.len() > 255
+            || self.local > SHORT_VALUE
+            || self.version.is_some()
+            || !self.tags.is_empty()
+            || !self.pieces.is_empty()
+            || (self.expires.is_some() && !short);
+        (E * u32::from(short))
+            | (F * u32::from(self.flags != 0))
+            | (V * u32::from(self.origin.is_some()))
+            | (X * u32::from(wide))
+    }
+
+    /// Bytes of the entry as the policy sees it.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.key.len() as u64 + self.total
+    }
+
+    /// Bytes of the record, a multiple of four.
+    pub(crate) fn size(&self, now: Ms) -> usize {
+        let chosen = 8 * usize::from(self.version.is_some());
+        let fields = chosen + self.key.len() + self.local + self.tags.len() + self.pieces.len();
+        (prefix(self.shape(now)) + fields).next_multiple_of(4)
+    }
+
+    /// Writes it; `space` has [`Draft::size`] of the same `now`. Returns its version.
+    pub(crate) fn write(&self, segments: &Segments, space: &mut Space<'_>, now: Ms, value: &[&[u8]]) -> u64 {
+        let shape = self.shape(now);
+        let (klen, vlen) = if shape & X != 0 { (0, 0) } else { (self.key.len() as u32, self.local as u32) };
+        let desc = u32::from(self.ns.0) << NS_SHIFT | shape << SHAPE_SHIFT | klen << KEY_SHIFT | vlen;
+        let loc = space.loc();
+        // Everything before X in one piece.
+        let mut header = [0; 24];
+        header[..4].copy_from_slice(&desc.to_ne_bytes());
+        header[4..8].copy_from_slice(&self.word.to_ne_bytes());
+        let mut len = 8;
+        if let Some(t) = self.expires {
+            segments.heat(loc.segment()).expiry.fetch_min(t, Ordering::Relaxed);
+            if shape & E != 0 {
+                let short = short_expiry(t, segments.base(loc.segment()));
+                header[len..len + 4].copy_from_slice(&short.to_ne_bytes());
+                len += 4;
+            }
+        }
+        if shape & F != 0 {
+            header[len..len + 4].copy_from_slice(&self.flags.to_ne_bytes());
+            len += 4;
+        }
+        if let Some(origin) = self.origin {
+            header[len..len + 8].copy_from_slice(&origin.to_ne_bytes());
+            len += 8;
+        }
+        space.put(&header[..len]);
+        if shape & X != 0 {
+            self.write_wide(space, shape);
+        }
+        space.put(self.key);
+        value.iter().for_each(|part| space.put(part));
+        self.version.or(self.origin).unwrap_or_else(|| origin_at(segments, loc))
+    }
+
+    fn write_wide(&self, space: &mut Space<'_>, shape: u32) {
+        space.put(&(self.key.len() as u16).to_ne_bytes());
+        let chosen = if self.version.is_some() { CHOSEN } else { 0 };
+        space.put(&(((self.tags.len() / 8) | chosen) as u16).to_ne_bytes());
+        space.put(&((self.pieces.len() / 4) as u32).to_ne_bytes());
+        space.put(&(self.local as u32).to_ne_bytes());
+        space.put(&(self.head as u32).to_ne_bytes());
+        space.put(&self.total.to_ne_bytes());
+        let long = if shape & E == 0 { self.expires.unwrap_or(u64::MAX) } else { u64::MAX };
+        space.put(&long.to_ne_bytes());
+        if let Some(version) = self.version {
+            space.put(&version.to_ne_bytes());
+        }
+        space.put(self.tags);
+        space.put(self.pieces);
+    }
+}
+
+fn short_expiry(t: Ms, base: Ms) -> u32 {
+    u32::try_from(t.saturating_sub(base)).map_or(NEVER - 1, |d| d.min(NEVER - 1))
+}
