@@ -166,6 +166,139 @@ fn watchers_see_the_same_lines() {
     assert_eq!(seen[0], seen[1]);
 }
 
+/// What both answer to each line. Not among them: `cache_memlimit`, which memcached carries out.
+const LINES: &[&str] = &[
+    "stats foo",
+    "stats noreply",
+    "stats extstore",
+    "stats vbucket",
+    "stats detail",
+    "stats detail foo",
+    "stats detail on x",
+    "stats detail dump",
+    "stats detail off",
+    "stats sizes",
+    "stats sizes_enable",
+    "stats sizes_disable",
+    "stats reset",
+    "stats reset x",
+    "stats cachedump",
+    "stats cachedump 1",
+    "stats cachedump a b",
+    "stats cachedump 1 -1",
+    "stats cachedump 64 0",
+    "stats cachedump 63 0",
+    "lru_crawler",
+    "lru_crawler foo",
+    "lru_crawler metadump",
+    "lru_crawler metadump all foo",
+    "lru_crawler metadump all noreply",
+    "lru_crawler metadump foo",
+    "lru_crawler metadump 0",
+    "lru_crawler metadump 99",
+    "lru_crawler metadump 1,99",
+    "lru_crawler metadump 1;2",
+    "lru_crawler enable",
+    "lru_crawler disable",
+    "lru_crawler disable",
+    "lru_crawler metadump all",
+    "lru_crawler crawl 1",
+    "lru_crawler enable",
+    "lru_crawler sleep",
+    "lru_crawler sleep 0",
+    "lru_crawler sleep x",
+    "lru_crawler sleep 2000000",
+    "lru_crawler sleep 5 noreply",
+    "lru_crawler tocrawl",
+    "lru_crawler tocrawl 5",
+    "lru_crawler tocrawl x",
+    "lru_crawler crawl",
+    "lru_crawler crawl 77",
+    "lru_crawler crawl foo",
+    "slabs",
+    "slabs foo",
+    "slabs reassign",
+    "slabs reassign 1",
+    "slabs reassign 1 2 3",
+    "slabs reassign 1 2",
+    "slabs reassign 0 1",
+    "slabs reassign 1 1",
+    "slabs reassign 1 99",
+    "slabs reassign -1 1",
+    "slabs reassign a b",
+    "slabs reassign 1 2 noreply",
+    "slabs automove",
+    "slabs automove 0",
+    "slabs automove 3",
+    "slabs automove x",
+    "slabs automove 1 noreply",
+    "slabs automove noreply",
+    "slabs automove freeratio 0.02",
+    "slabs automove ratio 0.5",
+    "lru",
+    "lru foo",
+    "lru mode",
+    "lru mode flat",
+    "lru mode segmented x",
+    "lru mode foo",
+    "lru tune",
+    "lru tune 10 25",
+    "lru tune 10 25 0.1 2.0",
+    "lru tune 90 90 0.1 2.0",
+    "lru tune 10 25 x 2.0",
+    "lru tune 10 20 0 0",
+    "lru temp_ttl",
+    "lru temp_ttl 0",
+    "lru temp_ttl -1",
+    "lru temp_ttl x",
+    "lru noreply",
+    "verbosity",
+    "verbosity 1",
+    "verbosity x",
+    "verbosity 1 2",
+    "verbosity 99",
+    "verbosity -1",
+    "verbosity 0 noreply",
+    "watch foo",
+    "watch fetchers foo",
+    "watch fetchers noreply",
+    "extstore",
+    "extstore free_memchunks 1 1",
+    "extstore foo bar",
+    "cache_memlimit",
+    "cache_memlimit x",
+    "cache_memlimit 0",
+    "cache_memlimit 7",
+    "cache_memlimit noreply",
+];
+
+#[test]
+fn lines_are_answered_alike() {
+    let servers = both(&[]);
+    let mut talks = servers.each_ref().map(Memcached::connect);
+    for line in LINES {
+        let [larder, debian] = talks.each_mut().map(|talk| talk.ask(format!("{line}\r\nmn\r\n"), "MN\r\n"));
+        assert_eq!(larder, debian, "{line}");
+    }
+}
+
+#[test]
+fn what_is_forbidden_is_refused_alike() {
+    let servers = both(&["-X", "-W"]);
+    let lines = [
+        "stats cachedump 1",
+        "stats cachedump 1 0",
+        "lru_crawler metadump all",
+        "lru_crawler metadump 99",
+        "watch",
+    ];
+    for line in lines {
+        let [larder, debian] =
+            servers.each_ref().map(|server| server.connect().ask(format!("{line}\r\nmn\r\n"), "MN\r\n"));
+        assert_eq!(larder, debian, "{line}");
+    }
+}
+
 #[test]
 fn connections_are_watched_and_listed() {
     let server = Memcached::larder(&[]);
