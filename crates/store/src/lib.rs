@@ -13,6 +13,7 @@
 //! | `shares.rs` | floors and ceilings for groups of namespaces |
 //! | `reclaim.rs` | memory without eviction |
 //! | `sweep.rs`, `scan.rs`, `tags.rs` | memory of the expired, walks, tag lists |
+//! | `over.rs` | why a key is not found |
 //! | `observe.rs` | who hears of entries that went by themselves |
 //! | `index.rs` | from hash to place, without locks for readers |
 //! | `log.rs`, `item.rs`, `segment.rs`, `map.rs` | appending, the record's bytes, the segments, the mapping |
@@ -26,13 +27,17 @@
 //!   its frequency (three times at most) or its last access (once a second).
 //! - A pinned byte never moves or changes. An evictor never waits for a reader: it sets the segment aside.
 //! - No lock is held while another's code runs, and nothing evicts while it holds one.
+//! - With `Options::shares`: evictions for others never take a group below its floor; after a write a group is at most its
+//!   ceiling and [`Store::share_slack`]. With `Options::evict` false no live entry is ever dropped.
+//! - A version is unique per write unless the writer chose it; what tells writes apart inside is the origin (`item.rs`).
 //!
 //! # Proof
 //!
-//! `cargo test -p larder-store`: a plain map as the model (`tests/model.rs`), threads with checksums (`tests/stress.rs`), a
+//! `cargo test -p larder-store`: a plain map as the model, also with shares and without eviction (`tests/model.rs`), shares
+//! and full stores by themselves (`tests/shares.rs`, `tests/no_evict.rs`), threads with checksums (`tests/stress.rs`), a
 //! million entries within 24 bytes each (`tests/overhead.rs`), resident memory (`tests/resident.rs`). Under loom, every
 //! interleaving of pins and fills: the command heads `tests/loom.rs`; under miri: `tests/miri.rs`. Hit ratios and read costs
-//! against rivals: `cargo bench -p larder-store --bench store`. Why it is so: docs/decisions/0002-store.md.
+//! against rivals, and instructions of the hot verbs (`examples/cost.rs`): `cargo bench -p larder-store --bench store`. Why it is so: docs/decisions/0002-store.md.
 
 #[cfg(not(loom))]
 mod entry;
@@ -58,6 +63,8 @@ mod log;
 mod map;
 #[cfg(not(loom))]
 mod observe;
+#[cfg(not(loom))]
+mod over;
 #[cfg(not(loom))]
 mod queues;
 #[cfg(not(loom))]
@@ -97,6 +104,8 @@ pub use entry::Entry;
 pub use fill::{Fill, FillReader, MAX_CONTIGUOUS};
 #[cfg(not(loom))]
 pub use hint::Hint;
+#[cfg(not(loom))]
+pub use over::Over;
 #[cfg(not(loom))]
 pub use store::Store;
 pub use types::*;

@@ -11,7 +11,7 @@ use crate::counters::Counter;
 const FINE: u32 = 4;
 /// The highest power of two with buckets of its own: 2^31 microseconds are 35 minutes; what is longer counts as that.
 const TOP: u32 = 31;
-const BUCKETS: usize = (((TOP - FINE + 2) as usize) << FINE) as usize;
+const BUCKETS: usize = ((TOP - FINE + 2) as usize) << FINE;
 
 /// One worker's histogram.
 #[derive(Debug)]

@@ -32,12 +32,12 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use larder_store::{Cause, NamespaceStats, Store};
+use larder_store::{Cause, NamespaceStats, Over, Store};
 use parking_lot::Mutex;
 
 use self::{knobs::Knobs, prefixes::Prefixes};
 use super::{
-    OBJECTS, Shared,
+    Face, OBJECTS, Shared,
     hot::Hot,
     latency::{Latency, Merged},
     watch::{
@@ -138,6 +138,24 @@ impl FaceStats {
             log: self.eyes.figures(),
             walks: self.walks.load(Relaxed),
         };
+    }
+}
+
+impl Face {
+    /// Why a key that was asked for is not found: counted among the misses, and for [`WorkerStats::saw_get`].
+    #[inline]
+    pub(crate) fn missing(&self, key: &[u8], now: Ms) -> Found {
+        match self.store.over(OBJECTS, key, now) {
+            None => Found::Miss,
+            Some(Over::Expired) => {
+                self.counters.get_expired.one();
+                Found::Expired
+            }
+            Some(Over::Flushed) => {
+                self.counters.get_flushed.one();
+                Found::Flushed
+            }
+        }
     }
 }
 
