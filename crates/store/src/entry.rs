@@ -56,17 +56,10 @@ impl Store {
         key: &[u8],
         now: Ms,
     ) -> Option<Entry<'s>> {
-        // Kept here rather than handed up: it is not small.
-        let mut found = None;
-        self.index.find(&self.segments, hash, |slot, value, loc| {
+        let held = self.index.find(&self.segments, hash, |slot, value, loc| {
             let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else { return Seen::Changed };
-            if held.record().is(ns, key) {
-                found = Some(held);
-                return Seen::Yes(());
-            }
-            Seen::No
+            if held.record().is(ns, key) { Seen::Yes(held) } else { Seen::No }
         })?;
-        let held = found?;
         let record = held.record();
         let (word, expires) = (record.word(), record.expires());
         if expires.is_some_and(|t| t <= now) || self.is_flushed(&record) {
@@ -79,10 +72,6 @@ impl Store {
 impl Entry<'_> {
     pub(crate) fn record(&self) -> Record<'_> {
         self.held.record()
-    }
-
-    pub(crate) fn word(&self) -> Word {
-        self.word
     }
 
     pub(crate) fn hash(&self) -> Hash {

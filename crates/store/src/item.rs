@@ -202,12 +202,12 @@ impl<'a> Record<'a> {
         self.tags_at() + self.tag_bytes() + self.piece_bytes()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key(&self) -> &'a [u8] {
         self.bytes(self.key_at(), self.key_len())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is(&self, ns: Namespace, key: &[u8]) -> bool {
         self.ns() == ns && self.key_len() == key.len() && self.key() == key
     }

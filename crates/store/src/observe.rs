@@ -28,7 +28,9 @@ impl fmt::Debug for Observer {
 
 impl Store {
     /// Adds somebody who hears of evicted and expired entries while [`Store::observing`]. False, and nothing added, if there
-    /// are four already. No lock of the store is held when it is called. It must not write to the store.
+    /// are four already. No lock of the store is held when it is called. It must not write
+    /// to the store (that could evict, and so call it again), and is not called for entries that a write, a delete or a flush
+    /// removes, expired or not.
     pub fn observe(&self, observer: Callback) -> bool {
         let mut observer = observer;
         for place in &self.observer.callbacks {

@@ -4,7 +4,7 @@
 use crate::entry::Entry;
 use crate::hash::Hash;
 use crate::held::Held;
-use crate::index::{Locked, Place};
+use crate::index::{Locked, Place, Seen};
 use crate::item::{Draft, Record, STALE, fresh_word};
 use crate::log::Space;
 use crate::segment::Kind;
@@ -81,6 +81,9 @@ impl<'a> Request<'a> {
 impl Store {
     /// Tags as records keep them.
     pub(crate) fn tag_bytes(&self, ns: Namespace, tags: &[&[u8]]) -> Result<Vec<u8>, PutError> {
+        if tags.is_empty() {
+            return Ok(Vec::new());
+        }
         if tags.len() > MAX_TAGS {
             return Err(PutError::TooLarge);
         }
@@ -130,16 +133,24 @@ impl Store {
     /// Where the entry goes: an entry of the main queue stays in it, and who was dropped lately starts in it. Refuses
     /// early what the condition forbids.
     pub(crate) fn prior(&self, request: &Request<'_>) -> Result<Prior, PutError> {
-        let old = self.peek_hashed(request.hash, request.ns, request.key, request.now);
+        let old = self.index.find(&self.segments, request.hash, |slot, value, loc| {
+            let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else { return Seen::Changed };
+            let record = held.record();
+            if !record.is(request.ns, request.key) {
+                return Seen::No;
+            }
+            let prior = Prior { queue: self.queue_of(&record), frequency: record.word().frequency() };
+            Seen::Yes((!self.outdated(&record, request.now)).then(|| (prior, record.version())))
+        });
+        let old = old.flatten();
         match (&old, request.condition) {
             (Some(_), If::Absent) => return Err(PutError::Exists),
             (None, If::Present | If::Version(_) | If::Same(_)) => return Err(PutError::NotFound),
-            (Some(e), If::Version(v)) if v != e.version() => return Err(PutError::Exists),
+            (Some((_, there)), If::Version(v)) if v != *there => return Err(PutError::Exists),
             _ => {}
         }
-        if let Some(e) = old {
-            let queue = self.queue_of(&e.record());
-            return Ok(Prior { queue, frequency: e.word().frequency() });
+        if let Some((prior, _)) = old {
+            return Ok(prior);
         }
         Ok(self.remembered(request))
     }
