@@ -144,7 +144,7 @@ pub(crate) fn get(face: &Face, key: &[u8], now: Ms) -> Option<Entry<'static>> {
 /// Counts a get that found nothing; the store has counted it.
 pub(crate) fn missed(face: &Face, key: &[u8], now: Ms) {
     face.counters.get_misses.one();
-    face.stats.saw_get(key, Found::Miss, now);
+    face.stats.saw_get(key, face.missing(key, now), now);
 }
 
 /// `gat`: as `get`, and the item expires at `expires`. Counted as a touch, as memcached does it.
@@ -161,7 +161,7 @@ pub(crate) fn get_and_touch(face: &Face, key: &[u8], expires: Option<Ms>, now: M
         None => {
             face.store.count_miss(OBJECTS);
             face.counters.touch_misses.one();
-            face.stats.saw_get(key, Found::Miss, now);
+            face.stats.saw_get(key, face.missing(key, now), now);
         }
     }
     found
