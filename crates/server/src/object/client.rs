@@ -194,10 +194,6 @@ impl Clients {
         self.open.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn get(&self, id: u64) -> Option<Arc<Client>> {
-        self.all.lock().get(&id).cloned()
-    }
-
     /// All of them, oldest first.
     pub(crate) fn list(&self) -> Vec<Arc<Client>> {
         let mut all: Vec<_> = self.all.lock().values().cloned().collect();

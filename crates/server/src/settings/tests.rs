@@ -21,7 +21,7 @@ fn settings(sites: Vec<Site>) -> Settings {
         http: HttpSettings::default(),
         sites,
         access_log: None,
-        pages: super::Share::default(),
+        pages: Share::default(),
         memcached: None,
         redis: None,
     }

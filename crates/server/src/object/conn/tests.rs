@@ -1,9 +1,10 @@
 //! The loop over real sockets, with a session that answers lines.
 
+mod doors;
+
 use std::{
     cell::RefCell,
     future::Future,
-    net::SocketAddr,
     rc::Rc,
     sync::{Arc, atomic::Ordering},
 };
@@ -18,17 +19,11 @@ use super::*;
 use crate::{
     clock::Clock,
     net::{
-        accept::Door,
         conns::{Ground, Seat},
-        listen::{self, Listener, Manner},
         out::Out,
         stream::Stream,
     },
-    object::{
-        Clients, Peer,
-        face::{Doors, Event, Face},
-    },
-    settings::Listen,
+    object::{Clients, Peer},
 };
 
 const LIMITS: Limits =
@@ -353,7 +348,7 @@ fn nothing_reaches_a_client_that_left() {
         clients.leave(&client);
         clients.leave(&client);
         assert_eq!((clients.open(), clients.list().len()), (0, 0));
-        assert!(clients.get(client.id).is_none() && !client.push(b"x", 100));
+        assert!(!client.push(b"x", 100));
     });
 }
 
@@ -407,111 +402,5 @@ fn an_idle_connection_holds_no_desk() {
         pair.expect(&filling).await;
         pair.until(|pair| pair.conns.desks_free() == 1).await;
         assert!(pair.client.active.load(Ordering::Relaxed) >= pair.client.since);
-    });
-}
-
-/// A face that counts what happens at its doors.
-struct EchoFace {
-    clients: Clients,
-    limits: Cell<Limits>,
-    events: RefCell<Vec<Event>>,
-}
-
-impl Face for EchoFace {
-    type Session = Echo;
-
-    fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    fn limits(&self) -> Limits {
-        self.limits.get()
-    }
-
-    fn session(self: &Rc<Self>, client: Arc<Client>) -> Echo {
-        Echo { client, seen: Rc::default(), parts: 0 }
-    }
-
-    fn refusal(&self) -> &'static [u8] {
-        b"full\n"
-    }
-
-    fn count(&self, event: Event) {
-        self.events.borrow_mut().push(event);
-    }
-}
-
-/// A face with an open door that lets one in.
-fn one_place(fast: bool) -> (Rc<EchoFace>, Rc<Doors<EchoFace>>, SocketAddr) {
-    let limits = Limits { connections: 1, connections_fast: fast, ..LIMITS };
-    let face = Rc::new(EchoFace {
-        clients: Clients::default(),
-        limits: Cell::new(limits),
-        events: RefCell::default(),
-    });
-    let any = [Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))];
-    let mut bound = listen::bind(&any, 1, Manner { sndbuf: 0, backlog: 8 }).expect("bound");
-    let Some(listener @ Listener::Tcp(_)) = bound.workers[0].pop() else { panic!("a listener") };
-    let address = listener.name().expect("a name").parse().expect("an address");
-    let doors = Doors::new(face.clone(), conns());
-    spawn_local(doors.clone().accept(Door::open(listener).expect("a door")));
-    (face, doors, address)
-}
-
-async fn hello(stream: &mut TcpStream) {
-    stream.write_all(b"hello\n").await.expect("send");
-    let mut got = [0; 6];
-    stream.read_exact(&mut got).await.expect("an answer");
-    assert_eq!(&got, b"hello\n");
-}
-
-#[test]
-fn one_too_many_is_told_so() {
-    run(|| async {
-        let (face, _doors, address) = one_place(true);
-        let mut first = TcpStream::connect(address).await.expect("connect");
-        hello(&mut first).await;
-        let mut second = TcpStream::connect(address).await.expect("connect");
-        let mut told = Vec::new();
-        second.read_to_end(&mut told).await.expect("an end");
-        assert_eq!(told, b"full\n");
-        assert_eq!(*face.events.borrow(), [Event::Accepted, Event::Refused]);
-        hello(&mut first).await;
-    });
-}
-
-#[test]
-fn one_too_many_waits_for_a_place() {
-    run(|| async {
-        let (face, _doors, address) = one_place(false);
-        let mut first = TcpStream::connect(address).await.expect("connect");
-        hello(&mut first).await;
-        let mut second = TcpStream::connect(address).await.expect("connect");
-        while face.events.borrow().len() < 2 {
-            yield_now().await;
-        }
-        assert_eq!(face.clients.open(), 1);
-        drop(first);
-        hello(&mut second).await;
-        let events = [Event::Accepted, Event::Paused, Event::Ended(End::Closed), Event::Accepted];
-        assert_eq!(*face.events.borrow(), events);
-    });
-}
-
-#[test]
-fn a_raised_limit_lets_in_who_waits() {
-    run(|| async {
-        let (face, doors, address) = one_place(false);
-        let mut first = TcpStream::connect(address).await.expect("connect");
-        hello(&mut first).await;
-        let mut second = TcpStream::connect(address).await.expect("connect");
-        while face.events.borrow().len() < 2 {
-            yield_now().await;
-        }
-        face.limits.set(Limits { connections: 2, ..face.limits.get() });
-        doors.reload();
-        hello(&mut second).await;
-        hello(&mut first).await;
-        assert_eq!(face.clients.list()[1].local.as_ref(), address.to_string());
     });
 }
