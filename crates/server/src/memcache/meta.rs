@@ -160,6 +160,8 @@ fn missing(face: &Face, get: &Get<'_>, key: &[u8], now: Ms, out: &mut Out) {
     let Some(entry) = face.store.peek(OBJECTS, key, now) else {
         return miss(get, out);
     };
+    // Whoever has it made has read it.
+    face.store.bump(&entry, now);
     let mut item = Item { entry, made: true, expires };
     if let Some(exptime) = get.ttl {
         item.touch(face, key, ops::expires(i64::from(exptime), now), now);
@@ -330,7 +332,10 @@ pub(super) fn count(face: &Face, count: &Count<'_>, now: Ms, out: &mut Out) {
         down: count.down,
         compare: count.compare,
         version: count.version,
-        initial: count.vivify.map(|(exptime, value)| (value, ops::expires(i64::from(exptime), now))),
+        // A new expiry goes before the one it would be made with.
+        initial: count
+            .vivify
+            .map(|(exptime, value)| (value, ops::expires(i64::from(count.ttl.unwrap_or(exptime)), now))),
         touch: count.ttl.map(|exptime| ops::expires(i64::from(exptime), now)),
     };
     let code = match ops::count(face, &asked, now) {

@@ -151,10 +151,13 @@ pub(crate) fn missed(face: &Face, key: &[u8], now: Ms) {
 pub(crate) fn get_and_touch(face: &Face, key: &[u8], expires: Option<Ms>, now: Ms) -> Option<Entry<'static>> {
     face.counters.cmd_get.one();
     face.counters.cmd_touch.one();
-    let found = face.store.peek(OBJECTS, key, now).filter(|_| face.store.touch(OBJECTS, key, expires, now));
+    let found = face.store.peek(OBJECTS, key, now).filter(|entry| {
+        // Before the touch, which may move the entry.
+        face.store.bump(entry, now);
+        face.store.touch(OBJECTS, key, expires, now)
+    });
     match &found {
         Some(entry) => {
-            face.store.bump(entry, now);
             face.counters.touch_hits.one();
             face.stats.saw_get(key, Found::Hit(entry.len()), now);
         }
@@ -170,6 +173,10 @@ pub(crate) fn get_and_touch(face: &Face, key: &[u8], expires: Option<Ms>, now: M
 /// `touch`: false if it is not there.
 pub(crate) fn touch(face: &Face, key: &[u8], expires: Option<Ms>, now: Ms) -> bool {
     face.counters.cmd_touch.one();
+    // A touch is a use of the item, as in memcached. It may move the entry, so that comes after.
+    if let Some(entry) = face.store.peek(OBJECTS, key, now) {
+        face.store.bump(&entry, now);
+    }
     let found = face.store.touch(OBJECTS, key, expires, now);
     if found {
         face.counters.touch_hits.one();
@@ -236,7 +243,8 @@ pub(crate) fn refuse(face: &Face, write: &Write<'_>, stored: Stored, len: u64, n
         Stored::TooLarge => face.counters.store_too_large.one(),
         _ => face.counters.store_no_memory.one(),
     }
-    if write.mode == Mode::Set {
+    // Nobody is to read what a `set` was to replace. A `cas` would have replaced one version only.
+    if write.mode == Mode::Set && write.compare.is_none() {
         face.store.delete(OBJECTS, write.key, now);
     }
     see(face, write, stored, len, now);
@@ -486,7 +494,13 @@ pub(crate) fn mark(face: &Face, key: &[u8], mark: &Mark, now: Ms) -> Deleted {
         let stale = mark.stale || entry.stale();
         let put = Put { value: &parts, flags, expires, stale, version: mark.version, ..Put::default() };
         match face.store.put(OBJECTS, key, put, If::Same(&entry), now) {
-            Ok(_) => return Deleted::Deleted,
+            Ok(_) => {
+                // It stays an item that was read.
+                if let Some(marked) = face.store.peek(OBJECTS, key, now).filter(|_| entry.fetched()) {
+                    face.store.bump(&marked, now);
+                }
+                return Deleted::Deleted;
+            }
             Err(PutError::Exists | PutError::NotFound) => {}
             // No memory for a marked copy: then it is gone, which nobody can take for fresh.
             Err(_) if face.store.delete_same(&entry, now) => return Deleted::Deleted,
