@@ -86,7 +86,7 @@ impl Answers {
 
     fn time(&mut self, digits: &str) {
         match digits.parse() {
-            Ok(value) if value >= 0 => self.0.push(Piece::Time(value)),
+            Ok(value) if value != -1 => self.0.push(Piece::Time(value)),
             _ => self.text(digits.as_bytes()),
         }
     }
@@ -144,13 +144,14 @@ impl Answers {
         }
     }
 
-    /// What `me` says. The slab class and what an item takes in memory are each server's own.
+    /// What `me` says. The slab class and what an item takes in memory are each server's own; what counts as a fetch is told
+    /// by `h`.
     fn debug(&mut self, words: &[&str], versions: &mut Versions) {
         for word in words {
             match word.split_once('=') {
                 Some(("cas", digits)) => self.version(digits, versions),
                 Some(("exp" | "la", digits)) => self.time(digits),
-                Some(("cls" | "size", _)) => {}
+                Some(("cls" | "size" | "fetch", _)) => {}
                 _ => self.text(word.as_bytes()),
             }
             self.text(b" ");

@@ -117,7 +117,6 @@ const ODD: &[&str] = &[
     "set k0 4294967296 0 1\r\nx\r\n",
     "set k0 -1 0 1\r\nx\r\n",
     "set k0 0 99999999999 1\r\nx\r\n",
-    "set k0 0 0 99999999999\r\n",
     "add k0 0 0\r\n",
     "cas k0 0 0 1\r\nx\r\n",
     "cas k0 0 0 1 abc\r\nx\r\n",
@@ -218,6 +217,15 @@ impl Stream {
         }
     }
 
+    /// A key of a counter. Others are not counted: memcached writes counters in place or not, depending on who holds them
+    /// at the moment, and forgets that an item is stale in the second case only.
+    fn counter(&mut self) -> String {
+        match self.dice.below(10) {
+            0 => self.key().replace('k', "n"),
+            n => format!("n{}", n % 3),
+        }
+    }
+
     /// A key that may be too long. Not for retrievals: memcached 1.6.18 sends answers twice after one in a batch.
     fn any_key(&mut self) -> String {
         if self.dice.once_in(100) { "L".repeat(251) } else { self.key() }
@@ -257,14 +265,19 @@ impl Stream {
         }
         let most = if self.dice.once_in(10) { 40 } else { 4 };
         for _ in 0..=self.dice.below(most) {
-            line += &format!(" {}", self.key());
+            line += &format!(" {}", if self.dice.once_in(4) { self.counter() } else { self.key() });
         }
         Command::of(line + "\r\n")
     }
 
     fn stores(&mut self) -> Command {
+        if self.dice.once_in(5) {
+            let (key, number) = (self.counter(), self.dice.one(&["0", "9", "10", "18446744073709000000", "x"]));
+            return Command::of(format!("set {key} 3 0 {}\r\n{number}\r\n", number.len()));
+        }
         let verb = self.dice.one(&["set", "set", "set", "add", "replace", "append", "prepend", "cas", "cas"]);
-        let (key, value) = (self.any_key(), self.value());
+        let value = self.value();
+        let key = if value.len() < 1000 { self.any_key() } else { self.key() };
         let flags = self.dice.one(&["0", "1", "65536", "4294967295"]);
         let line = format!("{verb} {key} {flags} {} {}", self.dice.one(EXPTIMES), value.len());
         let mut command = Command::of(line);
@@ -280,8 +293,8 @@ impl Stream {
         let key = self.any_key();
         let line = match self.dice.below(12) {
             0..=2 => format!("delete {key}{}\r\n", self.noreply()),
-            3..=5 => format!("incr {key} {}{}\r\n", self.delta(), self.noreply()),
-            6..=8 => format!("decr {key} 0{}\r\n", self.noreply()),
+            3..=5 => format!("incr {} {}{}\r\n", self.counter(), self.delta(), self.noreply()),
+            6..=8 => format!("decr {} 0{}\r\n", self.counter(), self.noreply()),
             9..=10 => format!("touch {key} {}{}\r\n", self.dice.one(EXPTIMES), self.noreply()),
             _ if self.dice.once_in(4) => format!("flush_all{}\r\n", self.noreply()),
             _ => format!("get {}\r\n", self.key()),
@@ -315,21 +328,27 @@ impl Stream {
 
     fn meta_get(&mut self) -> Command {
         let (key, base64) = self.meta_key();
-        let rest = ["N500", "R30", "R600", "T0", "T900", "T-1"];
-        let plain = ["c", "f", "h", "k", "l", "Oabc", "q", "s", "t", "v", "v"];
-        let mut flags = self.flags(&plain, 8);
+        // Expiries first: memcached carries flags out in their order, so a `t` before a `T` tells what was.
+        let mut flags = String::new();
         if self.dice.once_in(3) {
-            flags += &self.flags(&rest, 2);
+            flags += if base64.is_empty() { self.dice.one(&["", " N500"]) } else { "" };
+            flags += if flags.is_empty() { self.dice.one(&["", " T0", " T900"]) } else { "" };
+            flags += self.dice.one(&["", " R30", " R600"]);
         }
+        flags += &self.flags(&["c", "f", "h", "k", "l", "Oabc", "q", "s", "t", "v", "v"], 8);
         Command::of(format!("mg {key}{base64}{flags}\r\n"))
     }
 
     fn meta_set(&mut self) -> Command {
-        let ((key, base64), value) = (self.meta_key(), self.value());
+        let ((key, base64), mut value) = (self.meta_key(), self.value());
+        if key.len() > 250 {
+            // Read as a line of its own, which ends the connection when it is long.
+            value.truncate(1000);
+        }
         let mode = self.dice.one(&["", "", "", " MS", " MA", " ME", " MP", " MR", " Me", " Ms", " N300"]);
         let flags = self.flags(&["c", "k", "Ox1", "q", "F17", "F4294967295", "T0", "T800", "T-1", "I"], 4);
         let mut command = Command::of(format!("ms {key} {}{base64}{mode}{flags}", value.len()));
-        if self.dice.once_in(3) {
+        if !flags.contains(" I") && self.dice.once_in(3) {
             command.add(" C").0.push(Part::Digits(self.label()));
         }
         command.add("\r\n").add(value).add("\r\n");
@@ -340,7 +359,7 @@ impl Stream {
         let (key, base64) = self.meta_key();
         let flags = self.flags(&["k", "Oop", "q", "I", "T300"], 3);
         let mut command = Command::of(format!("md {key}{base64}{flags}"));
-        if self.dice.once_in(4) {
+        if !flags.contains(" I") && self.dice.once_in(4) {
             command.add(" C").0.push(Part::Digits(self.label()));
         }
         command.add("\r\n");
@@ -348,12 +367,14 @@ impl Stream {
     }
 
     fn meta_count(&mut self) -> Command {
-        let (key, base64) = self.meta_key();
+        let (key, base64) = (self.counter(), "");
         let plain = ["c", "k", "Oinc", "q", "t", "v", "D5", "MI", "M+", "Mincr"];
-        let mut flags = self.flags(&plain, 5);
+        let mut flags = String::new();
         if self.dice.once_in(3) {
-            flags += &self.flags(&["N0", "N700", "J13", "T0", "T600"], 3);
+            flags += self.dice.one(&["", " N0", " N700", " N700 J13"]);
+            flags += self.dice.one(&["", " T0", " T600"]);
         }
+        flags += &self.flags(&plain, 5);
         Command::of(format!("ma {key}{base64}{flags}\r\n"))
     }
 
@@ -372,7 +393,6 @@ impl Stream {
             "7 x",
             "-1",
             "x",
-            " ",
             "18446744073709551615",
         ]);
         Command::of(match self.dice.below(9) {
@@ -407,7 +427,7 @@ impl Stream {
             22 if self.dice.once_in(3) => return self.odd_packet(),
             _ => (self.dice.one(&[0x0a, 0x0b]), vec![], String::new(), vec![]),
         };
-        let cas = self.dice.once_in(5).then(|| self.label());
+        let cas = (value.len() < 1 << 20 && self.dice.once_in(5)).then(|| self.label());
         self.packet(opcode, &extras, key.as_bytes(), &value, cas)
     }
 

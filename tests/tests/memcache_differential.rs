@@ -6,10 +6,15 @@
 //! |---|---|
 //! | numbers of versions (`cas unique`) | each server counts its own; the order in which they appear is compared |
 //! | times | the servers' clocks tick at different moments; two seconds are allowed |
-//! | `me`: `cls`, `size` | slab classes and bytes of overhead are each server's own |
+//! | `me`: `cls`, `size`, `fetch` | slab classes and bytes of overhead are each server's own; memcached's own look-ups count as fetches |
+//! | `I` with `C` | which of two versions is the older one is each server's own |
 //! | values within 256 bytes of the largest | memcached's own overhead decides which of them fit |
+//! | meta `t` before `T` or `N` | memcached tells the time as it was before, Larder as it is after |
+//! | `mg` with `N` and `b`, or `N` and `T`; `T-1` with `t` | memcached 1.6.18 answers the raw key, counts its own making as a read, wraps |
+//! | a stale item, counted | memcached keeps or loses the mark, depending on who holds the item at the moment |
 //! | meta `k` of an item stored with `b` whose key needs no base64 | memcached keeps the flag with the item, Larder looks at the key |
 //! | a retrieval with an overlong key, pipelined | memcached 1.6.18 sends earlier answers twice |
+//! | a text length beyond 31 bits | memcached 1.6.18 says nothing and waits; Larder refuses at once |
 //! | a number of blanks alone, counted | memcached 1.6.18 reads on into other memory |
 //! | a counter that becomes shorter, pipelined | memcached pads it with blanks unless an answer with its old value waits to be sent; one by one it is compared |
 //! | binary: an unknown opcode with extras or a key | memcached 1.6.18 throws away so many bytes too much and waits for them |
