@@ -316,3 +316,41 @@ fn nothing_hides_while_the_index_grows() {
     assert_eq!((store.stats(NS).items, store.stats(NS).evictions), (ITEMS, 0));
     assert!(store.totals().index > 10, "it did grow: {:?}", store.totals());
 }
+
+/// While the entry is moved about by evictions, each write of it is claimed by one caller only.
+#[test]
+fn one_claim_for_each_write() {
+    let options = Options { budget: 8 << 20, seed: 1, threads: 4, ..Options::default() };
+    let store = Store::open(options).unwrap();
+    let done = AtomicBool::new(false);
+    let write = || store.set(NS, b"hot", Put { value: &[b"v"], ..Put::default() }, 0).unwrap();
+    write();
+    let mut won: Vec<u64> = std::thread::scope(|s| {
+        let claimers: Vec<_> = (0..3)
+            .map(|_| {
+                s.spawn(|| {
+                    let mut won = Vec::new();
+                    while !done.load(Ordering::Relaxed) {
+                        let entry = store.get(NS, b"hot", 0);
+                        won.extend(entry.filter(|e| e.claim()).map(|e| e.version()));
+                    }
+                    won
+                })
+            })
+            .collect();
+        for n in 0..150_000u64 {
+            store
+                .set(Namespace(4), &n.to_le_bytes(), Put { value: &[&[1; 700]], ..Put::default() }, 0)
+                .unwrap();
+            if n.is_multiple_of(500) {
+                write();
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        claimers.into_iter().flat_map(|t| t.join().unwrap()).collect()
+    });
+    let claims = won.len();
+    won.sort_unstable();
+    won.dedup();
+    assert!(claims == won.len() && claims > 50, "{claims} claims of {} writes", won.len());
+}
