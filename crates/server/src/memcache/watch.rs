@@ -139,6 +139,8 @@ impl Eyes {
             return Watching::TooMany;
         }
         watchers.list.push(Watcher { client: Arc::downgrade(client), kinds, buffer, skipped: 0 });
+        // It is there to be told things: its silence is no reason to close it.
+        client.set_stays(true);
         self.look(&watchers);
         Watching::Begun
     }
