@@ -61,7 +61,14 @@ fn missing(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &mut Out) {
     let found = match find(face, args) {
         Ok(found) => found,
-        Err(text) => return refuse(face, conn, None, &text, out),
+        Err(text) => {
+            if of_http(args.get(0)) {
+                conn.closing = true;
+                return;
+            }
+            let exec = args.get(0).eq_ignore_ascii_case(b"exec").then(|| table::find(b"exec")).flatten();
+            return refuse(face, conn, exec, &text, out);
+        }
     };
     if conn.gates & (gate::STRANGER | gate::MULTI | gate::SUBSCRIBER) != 0
         && !may_run(face, conn, found, args, out)
@@ -119,7 +126,7 @@ fn for_subscribers(id: Id) -> bool {
 
 /// Finds the command, or says why there is none.
 #[inline]
-pub(crate) fn find(face: &Face, args: &Args<'_>) -> Result<Found, String> {
+pub(crate) fn find(face: &Face, args: &Args<'_>) -> Result<Found, Vec<u8>> {
     let Some(command) = table::find(args.get(0)) else {
         return extra::find(args).ok_or_else(|| unknown(args));
     };
@@ -132,36 +139,47 @@ pub(crate) fn find(face: &Face, args: &Args<'_>) -> Result<Found, String> {
         }
     };
     if !command.takes(args.len()) && command.id != Id::Quit {
-        return Err(format!("ERR wrong number of arguments for '{}' command", command.name));
+        return Err(format!("ERR wrong number of arguments for '{}' command", command.name).into());
     }
     Ok(Found { command, handler: face.handlers[command.id as usize] })
 }
 
 #[cold]
-fn unknown(args: &Args<'_>) -> String {
+fn unknown(args: &Args<'_>) -> Vec<u8> {
     if let Some(absent) = table::absent::absent(args.get(0)) {
-        return absent.error().to_owned();
+        return absent.error().into();
     }
-    let mut shown = String::new();
+    let mut shown = Vec::new();
     for arg in args.from(1) {
         if shown.len() >= SHOWN {
             break;
         }
-        let arg = &arg[..arg.len().min(SHOWN - shown.len())];
-        shown = format!("{shown}'{}' ", text(arg));
+        let room = SHOWN - shown.len();
+        shown.push(b'\'');
+        shown.extend_from_slice(printed(arg, room));
+        shown.extend_from_slice(b"' ");
     }
-    let name = args.get(0);
-    format!(
-        "ERR unknown command '{}', with args beginning with: {shown}",
-        text(&name[..name.len().min(SHOWN)])
-    )
+    let name = printed(args.get(0), SHOWN);
+    [b"ERR unknown command '", name, b"', with args beginning with: ", &shown].concat()
 }
 
 #[cold]
-fn unknown_subcommand(command: &Command, args: &Args<'_>) -> String {
-    let name = args.get(1);
-    let name = text(&name[..name.len().min(SHOWN)]);
-    format!("ERR unknown subcommand '{name}'. Try {} HELP.", command.name.to_ascii_uppercase())
+fn unknown_subcommand(command: &Command, args: &Args<'_>) -> Vec<u8> {
+    let name = printed(args.get(1), SHOWN);
+    let help = format!("'. Try {} HELP.", command.name.to_ascii_uppercase());
+    [b"ERR unknown subcommand '", name, help.as_bytes()].concat()
+}
+
+/// What C's `%.*s` prints of an argument: up to `most` bytes of it, and not beyond a zero byte.
+fn printed(bytes: &[u8], most: usize) -> &[u8] {
+    let bytes = &bytes[..bytes.len().min(most)];
+    bytes.split(|byte| *byte == 0).next().unwrap_or(bytes)
+}
+
+/// Whether a browser speaks: `POST / HTTP/1.1`, `Host: ...`. What a page makes it send could have commands in its body, so the
+/// connection is closed without a word, as by Redis.
+fn of_http(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
 /// Bytes of a peer in a message.
@@ -171,12 +189,20 @@ pub(crate) fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
 
 /// A command that is not run: answered, counted, and a transaction it was to be part of will not run either.
 #[cold]
-fn refuse(face: &Face, conn: &mut Conn, command: Option<&Command>, text: &str, out: &mut Out) {
+fn refuse(face: &Face, conn: &mut Conn, command: Option<&Command>, text: impl AsRef<[u8]>, out: &mut Out) {
+    let mut text = std::borrow::Cow::Borrowed(text.as_ref());
     conn.multi.fail();
+    if command.is_some_and(|command| command.id == Id::Exec) {
+        // An EXEC that is not run ends the transaction all the same, and says why.
+        multi::end(conn);
+        let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
+        text = [b"EXECABORT Transaction discarded because of: ", reason].concat().into();
+    }
+    let text = &*text;
     if let Some(command) = command {
         face.counters.commands[command.id as usize].rejected.one();
     }
-    face.counters.error(text.as_bytes());
+    face.counters.error(text);
     Reply::new(out.scratch(), conn.version).error(text);
 }
 
