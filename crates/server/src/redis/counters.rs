@@ -16,7 +16,7 @@ pub(crate) const BUCKETS: usize = 32;
 
 /// One command's figures.
 #[derive(Debug, Default)]
-pub struct PerCommand {
+pub(crate) struct PerCommand {
     /// Times it was run.
     pub calls: Counter,
     /// Microseconds it ran; those of fast commands are estimated from samples.
@@ -32,7 +32,7 @@ type Histogram = Box<[u64; BUCKETS]>;
 
 /// What is counted by command and by error.
 #[derive(Debug)]
-pub struct Commands(Box<[PerCommand; COMMANDS]>);
+pub(crate) struct Commands(Box<[PerCommand; COMMANDS]>);
 
 impl Default for Commands {
     fn default() -> Self {
@@ -50,11 +50,11 @@ impl std::ops::Index<usize> for Commands {
 
 /// Errors by code. Off the path of what works; its worker is the one who locks it, but for a reader now and then.
 #[derive(Debug, Default)]
-pub struct Errors(Mutex<BTreeMap<Box<[u8]>, u64>>);
+pub(crate) struct Errors(Mutex<BTreeMap<Box<[u8]>, u64>>);
 
 /// Times of commands, in the same way.
 #[derive(Debug, Default)]
-pub struct Latencies(Mutex<BTreeMap<u8, Histogram>>);
+pub(crate) struct Latencies(Mutex<BTreeMap<u8, Histogram>>);
 
 crate::counters::counters! {
     /// What one worker of the Redis face counted since it started.

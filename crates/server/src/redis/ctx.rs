@@ -44,8 +44,6 @@ pub(crate) enum Class {
     Evicted,
     /// `m`
     Missed,
-    /// `n`
-    New,
 }
 
 impl Ctx<'_> {

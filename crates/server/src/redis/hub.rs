@@ -21,6 +21,9 @@ use super::known::Known;
 /// Locked parts of a table of channels.
 const PARTS: usize = 64;
 
+/// A pattern or prefix, and who asked for it.
+type Listeners = (Box<[u8]>, Vec<Arc<Known>>);
+
 type Part = HashMap<Box<[u8]>, Vec<Arc<Known>>>;
 
 /// The three kinds of subscription.
@@ -124,7 +127,7 @@ impl<'a> Message<'a> {
 pub(crate) struct Hub {
     channels: Names,
     shards: Names,
-    patterns: RwLock<Vec<(Box<[u8]>, Vec<Arc<Known>>)>>,
+    patterns: RwLock<Vec<Listeners>>,
     /// Patterns there are: looked at without the lock.
     pattern_count: AtomicUsize,
 }

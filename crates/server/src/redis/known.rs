@@ -137,10 +137,6 @@ impl Registry {
         self.all.lock().get(&id).cloned()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.all.lock().len()
-    }
-
     /// All, oldest first.
     pub(crate) fn list(&self) -> Vec<Arc<Known>> {
         self.all.lock().values().cloned().collect()

@@ -79,12 +79,6 @@ impl Wanted {
     pub(crate) fn is_empty(&self) -> bool {
         self.stripes.is_empty() && !self.all
     }
-
-    /// Forgets everything, keeps the memory.
-    pub(crate) fn clear(&mut self) {
-        self.stripes.clear();
-        (self.all, self.writes) = (false, false);
-    }
 }
 
 impl Locks {
@@ -184,7 +178,7 @@ mod tests {
         wanted.key(b"key");
         wanted.key(b"key");
         assert_eq!(locks.take(&mut wanted).guards.len(), 1);
-        wanted.clear();
+        let mut wanted = Wanted::default();
         wanted.all();
         assert_eq!(locks.take(&mut wanted).guards.len(), STRIPES);
     }

@@ -38,11 +38,6 @@ impl Multi {
     pub(crate) fn fail(&mut self) {
         self.failed |= self.open;
     }
-
-    /// Keys watched.
-    pub(crate) fn watching(&self) -> usize {
-        self.watched.len()
-    }
 }
 
 /// Puts a command in the queue.

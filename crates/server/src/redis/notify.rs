@@ -64,7 +64,6 @@ fn bit(class: Class) -> u32 {
         Class::Expired => 1 << 8,
         Class::Evicted => 1 << 9,
         Class::Missed => 1 << 12,
-        Class::New => 1 << 13,
     }
 }
 

@@ -101,7 +101,7 @@ impl Shared {
             nonce: AtomicU64::new(run),
         });
         let weak = Arc::downgrade(&shared);
-        // False where another face listens already: then entries that go by themselves are told through it.
+        // There is room for each face's: the two of them are all there are.
         store.observe(Box::new(move |gone| {
             if let Some(shared) = weak.upgrade() {
                 shared.gone(gone);

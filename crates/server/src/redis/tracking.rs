@@ -27,6 +27,9 @@ const PARTS: usize = 64;
 /// The channel RESP2 clients hear invalidations on.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
+/// A pattern or prefix, and who asked for it.
+type Listeners = (Box<[u8]>, Vec<Arc<Known>>);
+
 type Part = HashMap<Box<[u8]>, Vec<u64>>;
 
 /// The table. One per process.
@@ -35,7 +38,7 @@ pub(crate) struct Tracking {
     keys: AtomicUsize,
     items: AtomicUsize,
     /// BCAST: prefixes and those who want to hear of every key that begins so.
-    prefixes: RwLock<Vec<(Box<[u8]>, Vec<Arc<Known>>)>>,
+    prefixes: RwLock<Vec<Listeners>>,
     /// Clients with tracking on.
     clients: AtomicUsize,
 }

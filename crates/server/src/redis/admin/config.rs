@@ -38,7 +38,7 @@ pub(crate) fn get(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 /// All or none: names are looked at before anything is set, and what was set is set back when a value is refused.
 pub(crate) fn set(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    if args.len() % 2 != 0 {
+    if !args.len().is_multiple_of(2) {
         return ctx.reply().error("ERR syntax error");
     }
     let mut found: Vec<(&Param, &[u8])> = Vec::new();

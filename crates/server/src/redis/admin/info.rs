@@ -9,8 +9,11 @@ use crate::redis::{counters::Counters, ctx::Ctx, dispatch::text, shared::Shared}
 
 use super::sections;
 
+/// Writes one section.
+type Section = fn(&mut String, &Ctx<'_>);
+
 /// Sections in Redis's order; whether INFO without arguments tells them.
-static SECTIONS: &[(&str, bool, fn(&mut String, &Ctx<'_>))] = &[
+static SECTIONS: &[(&str, bool, Section)] = &[
     ("server", true, sections::server),
     ("clients", true, sections::clients),
     ("memory", true, sections::memory),

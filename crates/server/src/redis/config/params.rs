@@ -284,7 +284,7 @@ fn output_limit(shared: &Shared) -> String {
 fn set_output_limit(shared: &Shared, value: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(value);
     let words: Vec<&str> = text.split_whitespace().collect();
-    if words.is_empty() || words.len() % 4 != 0 {
+    if words.is_empty() || !words.len().is_multiple_of(4) {
         return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
     }
     for class in words.chunks(4) {
