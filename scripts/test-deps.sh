@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need and only what is missing: Debian packages (MediaWiki with PHP, Node.js, a C++ compiler),
-# the cache suite from npm, cargo-deny. As root it needs no sudo.
+# Installs what the tests need and only what is missing: Debian packages (MediaWiki with PHP, memcached, Redis and their
+# clients, Node.js, a C++ compiler), the cache suite from npm, cargo-deny. As root it needs no sudo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ as_root() {
 missing=()
 while read -r package; do
     dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
-done < <(sed 's/#.*//; /^[[:space:]]*$/d' tests/mediawiki/packages.txt)
+done < <(sed 's/#.*//; /^[[:space:]]*$/d' tests/mediawiki/packages.txt tests/clients/packages.txt)
 # Node.js may come from elsewhere than Debian.
 command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)

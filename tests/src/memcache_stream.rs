@@ -272,7 +272,8 @@ impl Stream {
 
     fn stores(&mut self) -> Command {
         if self.dice.once_in(5) {
-            let (key, number) = (self.counter(), self.dice.one(&["0", "9", "10", "18446744073709000000", "x"]));
+            let (key, number) =
+                (self.counter(), self.dice.one(&["0", "9", "10", "18446744073709000000", "x"]));
             return Command::of(format!("set {key} 3 0 {}\r\n{number}\r\n", number.len()));
         }
         let verb = self.dice.one(&["set", "set", "set", "add", "replace", "append", "prepend", "cas", "cas"]);
@@ -372,7 +373,6 @@ impl Stream {
         let mut flags = String::new();
         if self.dice.once_in(3) {
             flags += self.dice.one(&["", " N0", " N700", " N700 J13"]);
-            flags += self.dice.one(&["", " T0", " T600"]);
         }
         flags += &self.flags(&plain, 5);
         Command::of(format!("ma {key}{base64}{flags}\r\n"))
@@ -383,18 +383,8 @@ impl Stream {
         let key = format!("n{}", self.dice.below(3));
         let delta = self.dice.one(&["0", "1", "9", "95", "1000", "18446744073709551615"]);
         let mode = self.dice.one(&["MI", "MD", "M-", "Mdecr", "Md", "M+"]);
-        let text = self.dice.one(&[
-            "0",
-            "9",
-            "10",
-            "100",
-            "99 ",
-            " 7",
-            "7 x",
-            "-1",
-            "x",
-            "18446744073709551615",
-        ]);
+        let text =
+            self.dice.one(&["0", "9", "10", "100", "99 ", " 7", "7 x", "-1", "x", "18446744073709551615"]);
         Command::of(match self.dice.below(9) {
             0..=1 => format!("incr {key} {delta}\r\n"),
             2..=3 => format!("decr {key} {delta}\r\n"),

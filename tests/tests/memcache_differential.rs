@@ -9,6 +9,7 @@
 //! | `me`: `cls`, `size`, `fetch` | slab classes and bytes of overhead are each server's own; memcached's own look-ups count as fetches |
 //! | `I` with `C` | which of two versions is the older one is each server's own |
 //! | values within 256 bytes of the largest | memcached's own overhead decides which of them fit |
+//! | `ma` with `T` | memcached 1.6.18 forgets the new expiry when the number becomes longer |
 //! | meta `t` before `T` or `N` | memcached tells the time as it was before, Larder as it is after |
 //! | `mg` with `N` and `b`, or `N` and `T`; `T-1` with `t` | memcached 1.6.18 answers the raw key, counts its own making as a read, wraps |
 //! | a stale item, counted | memcached keeps or loses the mark, depending on who holds the item at the moment |
