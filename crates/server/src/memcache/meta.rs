@@ -59,30 +59,16 @@ pub(super) fn get(face: &Face, get: &Get<'_>, now: Ms, out: &mut Out) {
     if !get.unbumped {
         face.store.bump(&entry, now);
     }
-    let mut item = Item { entry, made: false, expires: None };
-    item.expires = item.entry.expires();
-    if let Some(exptime) = get.ttl {
-        item.touch(face, key, ops::expires(i64::from(exptime), now), now);
-    }
-    item.answer(face, get, now, out);
+    Item { entry, made: false }.answer(face, get, now, out);
 }
 
 /// An item found, or just made.
 struct Item {
     entry: Entry<'static>,
     made: bool,
-    expires: Option<Ms>,
 }
 
 impl Item {
-    fn touch(&mut self, face: &Face, key: &[u8], expires: Option<Ms>, now: Ms) {
-        face.counters.cmd_touch.one();
-        if face.store.touch(OBJECTS, key, expires, now) {
-            face.counters.touch_hits.one();
-            self.expires = expires;
-        }
-    }
-
     #[inline]
     fn answer(self, face: &Face, get: &Get<'_>, now: Ms, out: &mut Out) {
         let len = self.entry.len();
@@ -93,14 +79,39 @@ impl Item {
         } else {
             into.extend_from_slice(HD);
         }
-        get.echo.write(&get.key, into, |flag, into| self.fact(face, flag, now, into));
-        if self.made || get.recache.is_some() || self.entry.stale() || self.entry.claimed() {
-            self.compete(face, get, now, into);
+        // The flags take effect in their order: `t` gives the expiry as far as they have come.
+        let mut expires = if self.made { None } else { self.entry.expires() };
+        let mut aging = false;
+        get.echo.write(&get.key, into, |flag, into| {
+            match flag {
+                b'T' => expires = sent(get.ttl, now),
+                b'N' if self.made => expires = sent(get.vivify, now),
+                b'R' => aging = is_aging(expires, get.recache, now),
+                b't' => {
+                    signed(ttl(expires, now), into);
+                    return true;
+                }
+                _ => return self.fact(face, flag, now, into),
+            }
+            false
+        });
+        if get.ttl.is_some() {
+            self.touch(face, expires, now);
+        }
+        if self.made || aging || self.entry.stale() || self.entry.claimed() {
+            self.compete(face, aging, now, into);
         }
         into.extend_from_slice(b"\r\n");
         if get.value {
             out.stored(self.entry, 0, len);
             out.scratch().extend_from_slice(b"\r\n");
+        }
+    }
+
+    fn touch(&self, face: &Face, expires: Option<Ms>, now: Ms) {
+        face.counters.cmd_touch.one();
+        if face.store.touch(OBJECTS, self.entry.key(), expires, now) {
+            face.counters.touch_hits.one();
         }
     }
 
@@ -113,7 +124,6 @@ impl Item {
             b'h' => into.push(if entry.fetched() { b'1' } else { b'0' }),
             b'l' => line::decimal(now.saturating_sub(entry.last_access()) / 1000, into),
             b's' => line::decimal(entry.len(), into),
-            b't' => signed(ttl(self.expires, now), into),
             _ => return false,
         }
         true
@@ -121,25 +131,31 @@ impl Item {
 
     /// Appends who may store it anew: this client (W), or another that was told so before (Z); and whether it is stale (X).
     #[cold]
-    fn compete(&self, face: &Face, get: &Get<'_>, now: Ms, into: &mut Vec<u8>) {
+    fn compete(&self, face: &Face, aging: bool, now: Ms, into: &mut Vec<u8>) {
         let stale = self.entry.stale();
-        let aging = match (get.recache, self.expires) {
-            (Some(below), Some(expires)) => left(expires, now) < i64::from(below),
-            _ => false,
-        };
-        let mut claimed = self.entry.claimed();
-        let wins = !claimed && (self.made || stale || aging) && {
-            // A touch may have moved it, or ended it: then nobody else can win.
+        let wanted = self.made || stale || aging;
+        let wins = wanted && !self.entry.claimed() && {
+            // A touch may have moved it.
             let here = face.store.peek(OBJECTS, self.entry.key(), now);
-            here.is_none_or(|entry| entry.version() == self.entry.version() && entry.claim())
+            here.is_some_and(|entry| entry.version() == self.entry.version() && entry.claim())
         };
-        claimed |= !wins && (self.made || stale || aging);
-        for (said, text) in [(claimed, b" Z"), (stale, b" X"), (wins, b" W")] {
+        let lost = !wins && (wanted || self.entry.claimed());
+        for (said, text) in [(lost, b" Z"), (stale, b" X"), (wins, b" W")] {
             if said {
                 into.extend_from_slice(text);
             }
         }
     }
+}
+
+/// An expiry as sent.
+fn sent(exptime: Option<i32>, now: Ms) -> Option<Ms> {
+    exptime.and_then(|exptime| ops::expires(i64::from(exptime), now))
+}
+
+/// Is there less left than `below` seconds?
+fn is_aging(expires: Option<Ms>, below: Option<i32>, now: Ms) -> bool {
+    matches!((expires, below), (Some(expires), Some(below)) if left(expires, now) < i64::from(below))
 }
 
 /// `mg` of a key that is not there.
@@ -162,11 +178,10 @@ fn missing(face: &Face, get: &Get<'_>, key: &[u8], now: Ms, out: &mut Out) {
     };
     // Whoever has it made has read it.
     face.store.bump(&entry, now);
-    let mut item = Item { entry, made: true, expires };
-    if let Some(exptime) = get.ttl {
-        item.touch(face, key, ops::expires(i64::from(exptime), now), now);
+    if !get.unbumped {
+        face.store.bump(&entry, now);
     }
-    item.answer(face, get, now, out);
+    Item { entry, made: true }.answer(face, get, now, out);
 }
 
 fn miss(get: &Get<'_>, out: &mut Out) {
@@ -341,8 +356,9 @@ pub(super) fn count(face: &Face, count: &Count<'_>, now: Ms, out: &mut Out) {
     let code = match ops::count(face, &asked, now) {
         // A counter that was made is told of even so.
         Counted::Number { made: false, .. } if count.quiet => return,
-        Counted::Number { value, version: given, expires, .. } => {
-            return counted(face, count, (value, given, expires), now, out);
+        Counted::Number { value, version: given, expires, made } => {
+            let before = if made { None } else { expires };
+            return counted(face, count, (value, given, before, made), now, out);
         }
         Counted::NotFound => NF,
         Counted::Exists => EX,
@@ -355,7 +371,7 @@ pub(super) fn count(face: &Face, count: &Count<'_>, now: Ms, out: &mut Out) {
 fn counted(
     face: &Face,
     count: &Count<'_>,
-    (value, given, expires): (u64, u64, Option<Ms>),
+    (value, given, mut expires, made): (u64, u64, Option<Ms>, bool),
     now: Ms,
     out: &mut Out,
 ) {
@@ -370,7 +386,15 @@ fn counted(
         match flag {
             b'c' => line::decimal(version(face, given), into),
             b't' => signed(ttl(expires, now), into),
-            _ => return false,
+            _ => {
+                // As with `mg`, the flags take effect in their order.
+                match flag {
+                    b'T' => expires = sent(count.ttl, now),
+                    b'N' if made => expires = sent(count.vivify.map(|(exptime, _)| exptime), now),
+                    _ => {}
+                }
+                return false;
+            }
         }
         true
     });

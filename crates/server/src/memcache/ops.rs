@@ -76,7 +76,7 @@ pub(crate) struct Count<'a> {
 /// What came of counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
-    /// The new value, its version and expiry. `made`: it was missing.
+    /// The new value, its version, and the expiry it had before (a new one: the one it got). `made`: it was missing.
     Number {
         value: u64,
         version: u64,
@@ -418,7 +418,9 @@ fn recount(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
         let put = Put { flags: entry.flags(), expires, stale, ..Put::default() };
         match put_number(face, count, value, text.len(), put, If::Same(&entry), now) {
             Err(PutError::Exists | PutError::NotFound) => {}
-            Ok(version) => return Counted::Number { value, version, expires, made: false },
+            Ok(version) => {
+                return Counted::Number { value, version, expires: entry.expires(), made: false };
+            }
             Err(_) => return Counted::NoMemory,
         }
     }

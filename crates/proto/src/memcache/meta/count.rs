@@ -41,6 +41,10 @@ pub(super) fn count(words: Words<'_>) -> Command<'_> {
         Some(b'D' | b'-') => true,
         Some(_) => return refused(BAD_MODE),
     };
+    let flags = match flags.opaque() {
+        Ok(flags) => flags,
+        Err(answer) => return refused(answer),
+    };
     let Flags { key, echo, delta, initial, compare, version, ttl, value, quiet, .. } = flags;
     let vivify = flags.vivify.map(|ttl| (ttl, initial));
     Command::MetaCount(Count { key, echo, delta, down, vivify, compare, version, ttl, value, quiet })

@@ -42,7 +42,7 @@ pub(super) fn read(mut words: Words<'_>) -> Result<Flags<'_>, &'static [u8]> {
 }
 
 pub(super) fn delete(words: Words<'_>) -> Command<'_> {
-    match read(words) {
+    match read(words).and_then(Flags::opaque) {
         Ok(Flags { key, echo, compare, version, invalidate, empty, ttl, quiet, .. }) => {
             Command::MetaDelete(Delete { key, echo, compare, version, invalidate, empty, ttl, quiet })
         }

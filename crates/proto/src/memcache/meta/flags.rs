@@ -46,6 +46,7 @@ pub(super) struct Flags<'a> {
     pub(super) delta: u64,
     pub(super) initial: u64,
     pub(super) mode: Option<u8>,
+    opaque_too_long: bool,
 }
 
 /// Which flags have been seen.
@@ -91,6 +92,7 @@ impl<'a> Flags<'a> {
             delta: 1,
             initial: 0,
             mode: None,
+            opaque_too_long: false,
         };
         let mut seen = Seen::default();
         let (mut base64, mut late) = (false, Ok(()));
@@ -113,6 +115,11 @@ impl<'a> Flags<'a> {
         late.map(|()| flags)
     }
 
+    /// Looked at behind all other faults of a line.
+    pub(super) fn opaque(self) -> Result<Self, &'static [u8]> {
+        if self.opaque_too_long { Err(BAD_OPAQUE) } else { Ok(self) }
+    }
+
     /// A flag with a token, or one that is rare.
     fn take(&mut self, word: &[u8]) -> Result<(), &'static [u8]> {
         let token = &word[1..];
@@ -121,11 +128,20 @@ impl<'a> Flags<'a> {
             b'I' => self.invalidate = true,
             b'x' => self.empty = true,
             b'P' | b'L' => {}
-            b'O' if word.len() > MAX_OPAQUE => return Err(BAD_OPAQUE),
-            b'O' => self.echo.any = true,
-            b'T' => self.ttl = Some(number(line::signed32(token), BAD_TOKEN)?),
-            b'N' => self.vivify = Some(number(line::signed32(token), BAD_TOKEN)?),
-            b'R' => self.recache = Some(number(line::signed32(token), BAD_TOKEN)?),
+            b'O' => {
+                self.echo.any = true;
+                self.opaque_too_long = word.len() > MAX_OPAQUE;
+            }
+            b'T' | b'N' | b'R' => {
+                let seconds = Some(number(line::signed32(token), BAD_TOKEN)?);
+                // What an answer says of the expiry depends on where among the flags it is asked for.
+                self.echo.any = true;
+                match word[0] {
+                    b'T' => self.ttl = seconds,
+                    b'N' => self.vivify = seconds,
+                    _ => self.recache = seconds,
+                }
+            }
             b'C' => self.compare = Some(number(line::unsigned(token), BAD_TOKEN)?),
             b'E' => self.version = Some(number(line::unsigned(token), BAD_TOKEN)?),
             b'F' => self.client = number(line::unsigned32(token), BAD_FLAGS)?,
@@ -168,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_flag_that_is_not_right_is_answered() {
+    fn the_flag_whose_fault_is_answered() {
         for (flags, error) in [
             ("z", INVALID),
             ("S2", INVALID),
@@ -199,8 +215,8 @@ mod tests {
 
     #[test]
     fn opaque_tokens_may_be_up_to_32_bytes_in_length() {
-        assert!(read(&format!("O{}", "x".repeat(31))).is_ok());
-        assert_eq!(read(&format!("O{}", "x".repeat(32))).err(), Some(BAD_OPAQUE));
+        assert!(read(&format!("O{}", "x".repeat(31))).unwrap().opaque().is_ok());
+        assert_eq!(read(&format!("O{}", "x".repeat(32))).unwrap().opaque().err(), Some(BAD_OPAQUE));
     }
 
     #[test]

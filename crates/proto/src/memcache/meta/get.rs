@@ -38,7 +38,7 @@ pub(super) fn get(mut words: Words<'_>) -> Command<'_> {
     if flags::too_many(words, 2) {
         return refused(TOO_MANY);
     }
-    match Flags::read(key, words) {
+    match Flags::read(key, words).and_then(Flags::opaque) {
         Ok(Flags { key, echo, value, quiet, unbumped, ttl, vivify, recache, version, .. }) => {
             Command::MetaGet(Get { key, echo, value, quiet, unbumped, ttl, vivify, recache, version })
         }

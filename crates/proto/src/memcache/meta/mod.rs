@@ -60,7 +60,8 @@ pub struct Echo<'a> {
 
 impl<'a> Echo<'a> {
     /// Appends what the flags ask for, each after a blank: opaque and key as they came, and whatever `value` knows. `value`
-    /// appends the value of the flag it is given and says true, or says false where the flag asks for nothing.
+    /// appends the value of the flag it is given and says true, or says false where the flag asks for nothing. It is given
+    /// every flag but those two, in order, where any flag asks for something or changes an expiry.
     #[inline]
     pub fn write(&self, key: &Key<'a>, into: &mut Vec<u8>, value: impl FnMut(u8, &mut Vec<u8>) -> bool) {
         if self.any {

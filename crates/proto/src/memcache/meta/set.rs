@@ -51,9 +51,7 @@ pub(super) fn set(mut words: Words<'_>) -> Command<'_> {
     match Flags::read(key, words).and_then(|flags| with(flags, len)) {
         Ok(set) => Command::MetaSet(set),
         // The block is known to come: it is no command.
-        Err(answer) => {
-            Command::Refused(Refused { answer, swallow: u64::from(len) + 2, close: false })
-        }
+        Err(answer) => Command::Refused(Refused { answer, swallow: u64::from(len) + 2, close: false }),
     }
 }
 
@@ -66,6 +64,7 @@ fn with(flags: Flags<'_>, len: u32) -> Result<Set<'_>, &'static [u8]> {
         Some(b'P') => Mode::Prepend,
         Some(_) => return Err(BAD_MODE),
     };
+    let flags = flags.opaque()?;
     let Flags { key, echo, client, ttl, compare, version, invalidate, vivify, quiet, .. } = flags;
     let ttl = ttl.unwrap_or(0);
     Ok(Set { key, echo, mode, len, flags: client, ttl, compare, version, invalidate, vivify, quiet })

@@ -54,7 +54,8 @@ pub(crate) fn store(mode: Mode, mut words: Words<'_>) -> Command<'_> {
     if last.is_some() && words.next().is_some() {
         return refused(ERROR);
     }
-    fields(mode, key, [flags, exptime, len], None, last == Some(NOREPLY))
+    // The last word is the one that counts, even where it stands in another's place.
+    fields(mode, key, [flags, exptime, len], None, last.unwrap_or(len) == NOREPLY)
 }
 
 pub(super) fn cas(words: Words<'_>) -> Command<'_> {
@@ -119,6 +120,7 @@ mod tests {
         // An error is silent too.
         is_refused("set k x 0 1 noreply\r\n", b"");
         is_refused("cas k 0 0 1 noreply\r\n", b"");
+        is_refused("set k 0 1 noreply\r\n", b"");
     }
 
     #[test]

@@ -9,7 +9,8 @@ fn mg_returns_what_its_flags_ask_for() {
     assert_eq!(server.ask("mg a\r\nmg a v\r\nmg a s v\r\n"), "HD\r\nVA 3\r\nabc\r\nVA 3 s3\r\nabc\r\n");
     assert_eq!(server.ask("mg a v k f t s O9 q\r\n"), "VA 3 ka f7 t-1 s3 O9\r\nabc\r\n");
     assert_eq!(server.ask("mg n\r\nmg n k O1\r\nmg n q k\r\nmn\r\n"), "EN\r\nEN kn O1\r\nMN\r\n");
-    assert_eq!(server.ask("mg a T30 t\r\n"), "HD t30\r\n");
+    // Flags take effect in their order.
+    assert_eq!(server.ask("mg a t T60\r\nmg a T30 t\r\n"), "HD t-1\r\nHD t30\r\n");
     assert_eq!(server.at(NOW + 10_000, "mg a t l\r\n"), "HD t20 l10\r\n");
     assert_eq!(server.at(NOW + 30_000, "mg a\r\n"), "EN\r\n");
 }
@@ -33,6 +34,10 @@ fn vivify_on_miss_gives_one_client_the_right_to_recache() {
     assert_eq!(server.ask("mg o N30 T60 t k O1\r\n"), "HD t60 ko O1 W\r\n");
     let counters = &server.face.counters;
     assert_eq!((counters.get_hits.get(), counters.get_misses.get(), counters.cmd_get.get()), (4, 3, 7));
+    assert_eq!(
+        server.ask("mg p t N30 t\r\nmg p t N30\r\nmg p t\r\n"),
+        "CLIENT_ERROR duplicate flag\r\nHD t-1 W\r\nHD t30 Z\r\n"
+    );
 }
 
 #[test]
