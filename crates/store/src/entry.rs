@@ -153,8 +153,8 @@ impl Entry<'_> {
         self.word.stale()
     }
 
-    /// Claims the entry: true for the first caller since it was written, false for all others. Nothing but another write of
-    /// the entry clears it. Takes a lock.
+    /// Claims the entry: true for the first caller since it was written, false for all others, and for everybody once it is
+    /// replaced or removed. Nothing but another write of the entry clears it. Takes a lock.
     pub fn claim(&self) -> bool {
         self.store.claim(self)
     }

@@ -153,7 +153,7 @@ impl Store {
     }
 
     /// Entries of a namespace, without those that were flushed and not yet swept (expired ones not yet swept are counted).
-    /// Off by the writes that run during a flush.
+    /// Off by what is written and swept while a flush runs.
     pub fn live(&self, ns: Namespace) -> u64 {
         let stats = self.stats(ns);
         let flushing = self.flushing.get(usize::from(ns.0)).map_or(0, |total| total.load(Ordering::Relaxed));

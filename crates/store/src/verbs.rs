@@ -232,11 +232,8 @@ impl Store {
         let held = entry.record();
         let locked = self.index.lock(&self.segments, entry.hash());
         let same = |loc| self.record(&locked, loc).origin() == held.origin();
-        match locked.find(same) {
-            Some(place) => self.record(&locked, locked.loc(place)).claim(),
-            // Replaced or removed meanwhile: those who still hold it settle it among themselves.
-            None => held.claim(),
-        }
+        // One that is gone is nobody's: its bit may have been set in another place than the one held here.
+        locked.find(same).is_some_and(|place| self.record(&locked, locked.loc(place)).claim())
     }
 
     /// Removes an entry if it has this version, expired or not.
