@@ -53,7 +53,7 @@ impl Float {
     }
 
     /// The sum, rounded as the processor rounds it; `None`: it is not finite.
-    pub fn add(self, other: Float) -> Option<Float> {
+    pub fn plus(self, other: Float) -> Option<Float> {
         if self.infinite || other.infinite {
             return None;
         }
@@ -218,7 +218,7 @@ mod tests {
     use super::Float;
 
     fn add(a: &str, b: &str) -> Option<String> {
-        Some(Float::parse(a.as_bytes())?.add(Float::parse(b.as_bytes())?)?.text())
+        Some(Float::parse(a.as_bytes())?.plus(Float::parse(b.as_bytes())?)?.text())
     }
 
     #[test]

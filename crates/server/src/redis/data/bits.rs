@@ -180,7 +180,7 @@ fn find(value: &[u8], wanted: bool, from: u64, to: u64) -> Option<u64> {
     let skip = if wanted { 0x00 } else { 0xff };
     let mut bit = from;
     while bit < to {
-        if bit % 8 == 0 && value.get(bit as usize / 8) == Some(&skip) {
+        if bit.is_multiple_of(8) && value.get(bit as usize / 8) == Some(&skip) {
             bit += 8;
         } else if is_set(value, bit) == wanted {
             return Some(bit);
@@ -191,6 +191,9 @@ fn find(value: &[u8], wanted: bool, from: u64, to: u64) -> Option<u64> {
     None
 }
 
+/// What BITOP does with two bytes.
+type Operation = fn(u8, u8) -> u8;
+
 /// BITOP AND | OR | XOR | NOT destkey key [key ...]
 pub(super) fn bitop(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let outcome = bitop_step(ctx, args);
@@ -198,7 +201,7 @@ pub(super) fn bitop(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 fn bitop_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
-    let operations: [(&str, fn(u8, u8) -> u8); 4] =
+    let operations: [(&str, Operation); 4] =
         [("AND", |a, b| a & b), ("OR", |a, b| a | b), ("XOR", |a, b| a ^ b), ("NOT", |a, _| !a)];
     let (name, apply) = *operations.iter().find(|(name, _)| args.is(1, name)).ok_or(SYNTAX)?;
     if name == "NOT" && args.len() != 4 {

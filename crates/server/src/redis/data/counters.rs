@@ -76,7 +76,7 @@ fn add_float(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
             None => Float::ZERO,
         };
         let delta = Float::parse(args.get(2)).ok_or(NOT_FLOAT)?;
-        let text = value.add(delta).ok_or(NOT_FINITE)?.text();
+        let text = value.plus(delta).ok_or(NOT_FINITE)?.text();
         let expires = old.as_ref().and_then(|entry| entry.expires());
         let put = Put { value: &[text.as_bytes()], expires, ..Put::default() };
         Ok(ctx.replace(key, old.as_ref(), put)?.then_some(text))

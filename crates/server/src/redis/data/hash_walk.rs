@@ -39,7 +39,7 @@ fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let record = bytes(&entry);
     let hash = Hash::read(&record)?;
     let (mut pairs, next) =
-        if is_packed(&hash) { (hash.pairs()?, 0) } else { window(&hash, cursor, options.count)? };
+        if is_packed(ctx, &hash) { (hash.pairs()?, 0) } else { window(&hash, cursor, options.count)? };
     pairs.retain(|(field, _)| options.matches(field));
     let mut reply = ctx.reply();
     reply.array(2);

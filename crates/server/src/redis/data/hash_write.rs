@@ -126,7 +126,7 @@ pub(super) fn hincrbyfloat(ctx: &mut Ctx<'_>, args: &Args<'_>) {
                 Some(text) => Float::parse(text).ok_or("ERR hash value is not a float")?,
                 None => Float::ZERO,
             };
-            let text = value.add(delta).ok_or(NOT_FINITE)?.text();
+            let text = value.plus(delta).ok_or(NOT_FINITE)?.text();
             Ok((text.clone().into_bytes(), text))
         })?;
         ctx.reply().bulk(text.as_bytes());

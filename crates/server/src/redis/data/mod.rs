@@ -30,6 +30,8 @@ mod random;
 mod range;
 mod set;
 mod strings;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 use larder_proto::resp::{Args, table::Id};

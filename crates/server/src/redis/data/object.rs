@@ -1,5 +1,7 @@
 //! What a key looks like from inside: OBJECT, MEMORY USAGE.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use larder_proto::resp::{
     Args,
     hash::Hash,
@@ -13,9 +15,6 @@ use super::errors::{NOT_INTEGER, SYNTAX};
 
 /// Strings up to this length are `embstr` in Redis.
 const EMBEDDED: u64 = 44;
-/// Hashes of up to so many fields, none longer than [`PACKED_BYTES`], are `listpack` in Redis.
-pub(super) const PACKED_FIELDS: usize = 512;
-pub(super) const PACKED_BYTES: usize = 64;
 /// Bytes of a record beyond key and value, with its slot in the index.
 const RECORD: u64 = 32;
 
@@ -50,15 +49,19 @@ pub(super) fn help(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
 /// OBJECT ENCODING key: what Redis would use for such a value.
 pub(super) fn encoding(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     match ctx.look(args.get(2)) {
-        Some(entry) => ctx.reply().bulk(name(&entry).as_bytes()),
+        Some(entry) => {
+            let name = name(ctx, &entry);
+            ctx.reply().bulk(name.as_bytes());
+        }
         None => ctx.reply().null(),
     }
 }
 
-fn name(entry: &Entry<'_>) -> &'static str {
+fn name(ctx: &Ctx<'_>, entry: &Entry<'_>) -> &'static str {
     if is_hash(entry) {
         let record = bytes(entry);
-        return if Hash::read(&record).is_ok_and(|hash| is_packed(&hash)) { "listpack" } else { "hashtable" };
+        let packed = Hash::read(&record).is_ok_and(|hash| is_packed(ctx, &hash));
+        return if packed { "listpack" } else { "hashtable" };
     }
     if entry.len() <= I64_TEXT as u64 && parse_i64(&bytes(entry)).is_some() {
         return "int";
@@ -67,9 +70,11 @@ fn name(entry: &Entry<'_>) -> &'static str {
 }
 
 /// Would Redis keep it as a listpack?
-pub(super) fn is_packed(hash: &Hash<'_>) -> bool {
-    let short = |part: &[u8]| part.len() <= PACKED_BYTES;
-    hash.len() <= PACKED_FIELDS
+pub(super) fn is_packed(ctx: &Ctx<'_>, hash: &Hash<'_>) -> bool {
+    let config = &ctx.shared.config;
+    let most = config.listpack_value.load(Relaxed);
+    let short = |part: &[u8]| part.len() as u64 <= most;
+    hash.len() as u64 <= config.listpack_entries.load(Relaxed)
         && hash.iter().all(|pair| pair.is_ok_and(|(field, value)| short(field) && short(value)))
 }
 

@@ -137,7 +137,7 @@ pub(super) fn msetnx(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 fn mset_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
-    if args.len() % 2 == 0 {
+    if args.len().is_multiple_of(2) {
         // The name is as the table has it, whatever the client's case.
         let error = if args.is(0, "mset") { MSET_ARITY } else { MSETNX_ARITY };
         return Err(error.into());
