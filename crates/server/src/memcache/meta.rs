@@ -135,9 +135,9 @@ impl Item {
         let stale = self.entry.stale();
         let wanted = self.made || stale || aging;
         let wins = wanted && !self.entry.claimed() && {
-            // A touch may have moved it.
+            // A touch may have moved it, or ended it: then nobody else can win.
             let here = face.store.peek(OBJECTS, self.entry.key(), now);
-            here.is_some_and(|entry| entry.version() == self.entry.version() && entry.claim())
+            here.is_none_or(|entry| entry.version() == self.entry.version() && entry.claim())
         };
         let lost = !wins && (wanted || self.entry.claimed());
         for (said, text) in [(lost, b" Z"), (stale, b" X"), (wins, b" W")] {

@@ -70,8 +70,8 @@ fn number<T>(value: Option<T>, error: &'static [u8]) -> Result<T, &'static [u8]>
 }
 
 impl<'a> Flags<'a> {
-    /// Reads the flags of a line. `key`: as sent, at most [`MAX_KEY`] long. The error is the answer to the first flag that is
-    /// not right; a key that is not base64 comes after all but `F` and `O`.
+    /// Reads the flags of a line. `key`: as sent, at most [`MAX_KEY`] long. The error is the answer: to the first flag that
+    /// is unknown or given twice, else to the last whose token is not right.
     #[inline]
     pub(super) fn read(key: &'a [u8], words: Words<'a>) -> Result<Self, &'static [u8]> {
         debug_assert!(key.len() <= MAX_KEY);
@@ -95,7 +95,7 @@ impl<'a> Flags<'a> {
             opaque_too_long: false,
         };
         let mut seen = Seen::default();
-        let (mut base64, mut late) = (false, Ok(()));
+        let mut wrong = None;
         for word in words {
             if !seen.first(word[0]) {
                 return Err(DUPLICATE);
@@ -104,15 +104,16 @@ impl<'a> Flags<'a> {
                 b'v' => flags.value = true,
                 b'q' => flags.quiet = true,
                 b'k' | b'c' | b'f' | b'h' | b'l' | b's' | b't' => flags.echo.any = true,
-                b'b' => base64 = true,
-                b'F' | b'O' => late = late.and(flags.take(word)),
-                _ => flags.take(word)?,
+                _ => match flags.take(key, word) {
+                    Ok(()) => {}
+                    Err(INVALID) => return Err(INVALID),
+                    // `F` says nothing of its own.
+                    Err(BAD_FLAGS) => wrong = wrong.or(Some(BAD_FLAGS)),
+                    Err(error) => wrong = Some(error),
+                },
             }
         }
-        if base64 {
-            flags.key = Key::new(key, true).ok_or(BAD_KEY)?;
-        }
-        late.map(|()| flags)
+        wrong.map_or(Ok(flags), Err)
     }
 
     /// Looked at behind all other faults of a line.
@@ -121,9 +122,10 @@ impl<'a> Flags<'a> {
     }
 
     /// A flag with a token, or one that is rare.
-    fn take(&mut self, word: &[u8]) -> Result<(), &'static [u8]> {
+    fn take(&mut self, key: &'a [u8], word: &[u8]) -> Result<(), &'static [u8]> {
         let token = &word[1..];
         match word[0] {
+            b'b' => self.key = Key::new(key, true).ok_or(BAD_KEY)?,
             b'u' => self.unbumped = true,
             b'I' => self.invalidate = true,
             b'x' => self.empty = true,
@@ -208,6 +210,11 @@ mod tests {
             ("b Tx", BAD_TOKEN),
             ("b Fx", BAD_KEY),
             ("Fx z", INVALID),
+            ("Tx b", BAD_KEY),
+            ("Tx v v", DUPLICATE),
+            ("Cx M", BAD_MODE),
+            ("M Cx", BAD_TOKEN),
+            ("Cx Fx", BAD_TOKEN),
         ] {
             assert_eq!(read(flags).err(), Some(error), "{flags}");
         }
