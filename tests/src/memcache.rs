@@ -30,6 +30,14 @@ impl Memcached {
         Memcached::start(command, flags)
     }
 
+    /// The same with a file of users for SASL.
+    #[track_caller]
+    pub fn larder_with_sasl(users: &Path) -> Memcached {
+        let mut command = Command::new(binary());
+        command.arg("memcached").env("MEMCACHED_SASL_PWDB", users);
+        Memcached::start(command, &["-S"])
+    }
+
     /// Debian's `memcached` with these flags on a port of its own.
     #[track_caller]
     pub fn debian(flags: &[&str]) -> Memcached {
