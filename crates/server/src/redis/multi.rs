@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 
 use larder_proto::resp::{Args, Owned, Reply};
-use larder_store::Namespace;
+use larder_store::{Ms, Namespace, Store};
 
 use super::{
     ctx::Ctx,
@@ -29,8 +29,8 @@ pub(crate) struct Multi {
     bytes: usize,
     /// A command was refused while queuing: EXEC will refuse the rest.
     failed: bool,
-    /// Namespace and key; the version seen, None where it was not there.
-    watched: BTreeMap<(u8, Box<[u8]>), Option<u64>>,
+    /// Namespace and key, and what was seen of them.
+    watched: BTreeMap<(u8, Box<[u8]>), Option<Seen>>,
 }
 
 impl Multi {
@@ -38,6 +38,13 @@ impl Multi {
     pub(crate) fn fail(&mut self) {
         self.failed |= self.open;
     }
+}
+
+/// What WATCH sees of a key that is there: its version, and when it expires, since EXPIRE and PERSIST change a key, too.
+type Seen = (u64, Option<Ms>);
+
+fn look(store: &Store, ns: Namespace, key: &[u8], now: Ms) -> Option<Seen> {
+    store.peek(ns, key, now).map(|entry| (entry.version(), entry.expires()))
 }
 
 /// Puts a command in the queue.
@@ -90,8 +97,8 @@ pub(crate) fn watch(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         if watched.len() >= WATCHES {
             return ctx.reply().error("ERR too many watched keys");
         }
-        let version = || ctx.store.peek(ctx.ns, key, ctx.now).map(|entry| entry.version());
-        watched.entry((ctx.ns.0, key.into())).or_insert_with(version);
+        let seen = || look(ctx.store, ctx.ns, key, ctx.now);
+        watched.entry((ctx.ns.0, key.into())).or_insert_with(seen);
     }
     ctx.reply().ok();
 }
@@ -122,9 +129,10 @@ fn run(ctx: &mut Ctx<'_>) {
         dispatch::want(&mut wanted, found.command, &owned.args());
     }
     let held = ctx.shared.locks.take(&mut wanted);
-    let changed = multi.watched.iter().any(|((ns, key), version)| {
-        ctx.store.peek(Namespace(*ns), key, ctx.now).map(|entry| entry.version()) != *version
-    });
+    let changed = multi
+        .watched
+        .iter()
+        .any(|((ns, key), seen)| look(ctx.store, Namespace(*ns), key, ctx.now) != *seen);
     if changed {
         return ctx.reply().null_array();
     }
