@@ -217,3 +217,7 @@ fn number_line(input: &[u8], at: usize) -> Line {
         _ => Line::Open,
     }
 }
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;
