@@ -60,19 +60,16 @@ impl Tracking {
 
     /// A client turns tracking on, with prefixes where it wants to hear of all keys.
     pub(crate) fn enter(&self, shared: &Shared, known: &Arc<Known>, prefixes: &[Box<[u8]>]) {
-        self.add_prefixes(known, prefixes);
+        let mut all = self.prefixes.write();
+        add(&mut all, known, prefixes);
+        // Under the lock: the last to leave and the next to come must not meet.
         self.clients.fetch_add(1, Relaxed);
         attention::set(shared, attention::TRACKING, true);
     }
 
+    /// One that tracks already wants to hear of more.
     pub(crate) fn add_prefixes(&self, known: &Arc<Known>, prefixes: &[Box<[u8]>]) {
-        let mut all = self.prefixes.write();
-        for prefix in prefixes {
-            match all.iter_mut().find(|(other, _)| other == prefix) {
-                Some((_, clients)) => clients.push(known.clone()),
-                None => all.push((prefix.clone(), vec![known.clone()])),
-            }
-        }
+        add(&mut self.prefixes.write(), known, prefixes);
     }
 
     /// It turns it off. What it had entered is dropped when its turn comes.
@@ -80,7 +77,6 @@ impl Tracking {
         let mut all = self.prefixes.write();
         all.iter_mut().for_each(|(_, clients)| clients.retain(|other| other.id() != known.id()));
         all.retain(|(_, clients)| !clients.is_empty());
-        // Under the lock: the last to leave and the next to come must not meet.
         if self.clients.fetch_sub(1, Relaxed) == 1 {
             attention::set(shared, attention::TRACKING, false);
         }
@@ -101,21 +97,19 @@ impl Tracking {
             }
             if most > 0 && self.keys.load(Relaxed) >= most {
                 // Some key of the same part makes room; where there is none, this one is not entered but told.
-                let victim = part.keys().next().cloned().unwrap_or_else(|| key.into());
-                let ids = part.remove(&victim);
-                if ids.is_some() {
-                    self.keys.fetch_sub(1, Relaxed);
-                }
-                dropped = Some((victim, ids.unwrap_or_else(|| vec![id])));
+                let Some(victim) = part.keys().next().cloned() else {
+                    drop(part);
+                    return self.tell_id(shared, id, Some(key), None);
+                };
+                dropped = part.remove_entry(&victim);
+                self.keys.fetch_sub(1, Relaxed);
             }
-            if dropped.as_ref().is_none_or(|(victim, _)| **victim != *key) {
-                part.insert(key.into(), vec![id]);
-                self.keys.fetch_add(1, Relaxed);
-                self.items.fetch_add(1, Relaxed);
-            }
+            part.insert(key.into(), vec![id]);
+            self.keys.fetch_add(1, Relaxed);
+            self.items.fetch_add(1, Relaxed);
         }
         if let Some((key, ids)) = dropped {
-            self.items.fetch_sub(ids.len().min(self.items.load(Relaxed)), Relaxed);
+            self.items.fetch_sub(ids.len(), Relaxed);
             ids.iter().for_each(|id| self.tell_id(shared, *id, Some(&key), None));
         }
     }
@@ -162,6 +156,15 @@ impl Tracking {
     pub(crate) fn counts(&self) -> (usize, usize, usize, usize) {
         let prefixes = self.prefixes.read().len();
         (self.keys.load(Relaxed), self.items.load(Relaxed), prefixes, self.clients.load(Relaxed))
+    }
+}
+
+fn add(all: &mut Vec<Listeners>, known: &Arc<Known>, prefixes: &[Box<[u8]>]) {
+    for prefix in prefixes {
+        match all.iter_mut().find(|(other, _)| other == prefix) {
+            Some((_, clients)) => clients.push(known.clone()),
+            None => all.push((prefix.clone(), vec![known.clone()])),
+        }
     }
 }
 

@@ -90,3 +90,28 @@ fn answers_are_sent_before_they_pile_up() {
     assert_eq!(session.turn(&input[7..], super::NOW, &mut out), Turn::Flush(7));
     assert!(out.pending() > HIGH_WATER);
 }
+
+/// For `valgrind --tool=callgrind --toggle-collect='*turn*'`: what a pipelined GET costs.
+#[test]
+#[ignore = "counts instructions, under callgrind"]
+fn pipelined_gets() {
+    use crate::{
+        net::out::Out,
+        object::{Peer, Session, Turn},
+    };
+    let face = face();
+    assert_eq!(Someone::new(&face).say("set key:000001 0123456789012345678901234567890123456789"), "+OK\r\n");
+    let client = face.shared.clients.enter(Peer::Unix, "sock".into(), super::NOW);
+    let mut session = face.session(client);
+    let mut out = Out::default();
+    let input = b"*2\r\n$3\r\nGET\r\n$10\r\nkey:000001\r\n".repeat(64);
+    for _ in 0..1000 {
+        let mut at = 0;
+        while at < input.len() {
+            let Turn::Used(used) = session.turn(&input[at..], super::NOW, &mut out) else { panic!("used") };
+            at += used;
+        }
+        assert_eq!(out.pending(), 64 * 47);
+        out.clear();
+    }
+}
