@@ -6,6 +6,7 @@ use larder_proto::resp::Version;
 use larder_store::Namespace;
 
 use super::{
+    dispatch::Last,
     known::{Known, flag},
     multi::Multi,
     shared::Shared,
@@ -81,6 +82,7 @@ pub(crate) struct Conn {
     pub(crate) in_exec: bool,
     pub(crate) tracks: Tracks,
     pub(crate) subscriptions: Subscriptions,
+    pub(crate) last: Last,
     /// Commands run, for sampling their time.
     pub(crate) turns: u32,
 }
@@ -99,6 +101,7 @@ impl Conn {
             in_exec: false,
             tracks: Tracks::default(),
             subscriptions: Subscriptions::default(),
+            last: Last::default(),
             turns: 0,
         };
         conn.set_gate(gate::STRANGER, shared.config.has_password());

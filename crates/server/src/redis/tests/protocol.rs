@@ -20,6 +20,37 @@ fn a_conversation_cut_anywhere_is_answered_the_same() {
 }
 
 #[test]
+fn a_repeated_command_is_told_from_one_that_looks_like_it() {
+    let mut someone = Someone::new(&face());
+    let answers = someone.say("get k\nget\nGET k\nset k v\nget k\nping\npint\nincrby n 1\nincrby n 1 2\ndecrby n 1\nconfig get port\nconfig resetstat");
+    let lines: Vec<&str> =
+        answers.split("\r\n").map(|line| line.split(',').next().unwrap_or_default()).collect();
+    assert_eq!(
+        lines,
+        [
+            "$-1",
+            "-ERR wrong number of arguments for 'get' command",
+            "$-1",
+            "+OK",
+            "$1",
+            "v",
+            "+PONG",
+            "-ERR unknown command 'pint'",
+            ":1",
+            "-ERR wrong number of arguments for 'incrby' command",
+            ":0",
+            "*2",
+            "$4",
+            "port",
+            "$1",
+            "0",
+            "+OK",
+            "",
+        ]
+    );
+}
+
+#[test]
 fn a_command_larger_than_the_receive_buffer_is_taken_in_pieces() {
     let value = vec![b'v'; 300_000];
     let mut talk = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len()).into_bytes();
