@@ -168,8 +168,13 @@ impl Talk<TcpStream> {
         let stream =
             TcpStream::connect_timeout(&addr, PATIENCE).unwrap_or_else(|e| panic!("connect to {addr}: {e}"));
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Talk::over(stream)
+    }
+
+    /// Over a socket with options of its own.
+    pub fn over(stream: TcpStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Talk { stream, buffer: Vec::new() }
     }
 

@@ -63,6 +63,14 @@ impl Stream {
         }
     }
 
+    /// Acknowledges what was received at once, not with the next answer.
+    pub(crate) fn acknowledge(&self) {
+        if let Stream::Tcp(stream) = self {
+            // It is an optimisation: without it the connection works as well, only later.
+            let _ = rustix::net::sockopt::set_tcp_quickack(stream, true);
+        }
+    }
+
     /// When it is closed the peer is told that it broke off.
     pub(crate) fn reset_on_close(&self) {
         let now = Some(std::time::Duration::ZERO);

@@ -249,6 +249,11 @@ impl<S: Session> Conn<S> {
                 return Err(Ended::Closed);
             }
         };
+        if written == 0 && received > 0 {
+            // No answer carries the acknowledgement. A client that has sent a part of a command without TCP_NODELAY (a
+            // buffer of 8 KiB, then the rest) sends the rest only when it has it: 40 ms later, if left to the system.
+            self.socket.stream.acknowledge();
+        }
         let ended = self.conns.clock.micros();
         if commands > 0 {
             self.rested = self.conns.clock.at(ended);
