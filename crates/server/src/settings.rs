@@ -19,7 +19,7 @@ mod objects;
 mod patterns;
 mod rules;
 
-pub use objects::{Listen, MAX_USERS, MemcachedSettings, RedisSettings, Share, Users, WireProtocol, users};
+pub use objects::{Listen, MemcachedSettings, RedisSettings, Share, Users, WireProtocol};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret, cookies};
 pub use rules::{AnyField, CacheAction, Matcher, RequestView, Rule, RuleAction, RulePolicy};
 

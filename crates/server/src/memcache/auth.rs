@@ -98,10 +98,11 @@ pub(crate) fn sasl(users: &Users, sasl: &Sasl<'_>, message: &[u8], begun: bool) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::users;
+    use crate::settings::Secret;
 
     fn two() -> Users {
-        users(b"user:secret\nu2:pw:colon\n").expect("users")
+        let user = |name: &str, password: &[u8]| (name.to_owned(), Secret::new(password).expect("not empty"));
+        [user("user", b"secret"), user("u2", b"pw:colon")].into()
     }
 
     #[test]

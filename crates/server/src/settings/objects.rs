@@ -30,47 +30,6 @@ pub struct Share {
 /// Names and passwords that let a client in.
 pub type Users = Arc<[(String, Secret)]>;
 
-/// Most users a file may name.
-pub const MAX_USERS: usize = 1024;
-
-/// Reads a file of users as memcached's `-Y` takes it: a line `user:password` for each. A password may hold colons; empty
-/// lines and the carriage return of a line end are no part of it.
-///
-/// # Errors
-/// What is wrong in which line, without any password: no colon, an empty name or password, a name that is no UTF-8 or
-/// comes twice, more than [`MAX_USERS`], or nobody at all.
-pub fn users(text: &[u8]) -> Result<Users, String> {
-    let mut users: Vec<(String, Secret)> = Vec::new();
-    for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if line.is_empty() {
-            continue;
-        }
-        let user = user(line).map_err(|wrong| format!("line {}: {wrong}", index + 1))?;
-        if users.iter().any(|(name, _)| *name == user.0) {
-            return Err(format!("line {}: the user {:?} is there twice", index + 1, user.0));
-        }
-        if users.len() == MAX_USERS {
-            return Err(format!("line {}: more than {MAX_USERS} users", index + 1));
-        }
-        users.push(user);
-    }
-    if users.is_empty() {
-        return Err("no users: nobody could log in".to_owned());
-    }
-    Ok(users.into())
-}
-
-fn user(line: &[u8]) -> Result<(String, Secret), &'static str> {
-    let colon = line.iter().position(|&byte| byte == b':').ok_or("expected user:password")?;
-    let name = std::str::from_utf8(&line[..colon]).map_err(|_| "the name is not UTF-8")?;
-    if name.is_empty() {
-        return Err("the name is empty");
-    }
-    let password = Secret::new(&line[colon + 1..]).ok_or("the password is empty")?;
-    Ok((name.to_owned(), password))
-}
-
 /// Which of memcached's protocols a connection may speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WireProtocol {
@@ -169,30 +128,4 @@ pub struct RedisSettings {
     pub backlog: i32,
     /// Its part of the memory, all databases together.
     pub share: Share,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_of_users() {
-        let users = users(b"ann:secret\r\n\nbob:with:colon").expect("a file");
-        assert_eq!(users.len(), 2);
-        assert!(users[0].0 == "ann" && users[0].1.matches(b"secret"));
-        assert!(users[1].0 == "bob" && users[1].1.matches(b"with:colon"));
-    }
-
-    #[test]
-    fn what_is_wrong_in_a_file_of_users_is_told_without_passwords() {
-        let wrong = |text: &[u8]| users(text).expect_err("wrong");
-        assert_eq!(wrong(b"ann:secret\nsecret"), "line 2: expected user:password");
-        assert_eq!(wrong(b":secret"), "line 1: the name is empty");
-        assert_eq!(wrong(b"ann:\n"), "line 1: the password is empty");
-        assert_eq!(wrong(b"\xff:secret\n"), "line 1: the name is not UTF-8");
-        assert_eq!(wrong(b"ann:secret\nann:other"), "line 2: the user \"ann\" is there twice");
-        assert_eq!(wrong(b"\n\n"), "no users: nobody could log in");
-        let many = (0..=MAX_USERS).map(|n| format!("u{n}:p\n")).collect::<String>();
-        assert_eq!(wrong(many.as_bytes()), "line 1025: more than 1024 users");
-    }
 }
