@@ -97,7 +97,8 @@ fn missing(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 /// Runs one command.
 #[inline]
 pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &mut Out) {
-    let found = match find(face, args) {
+    let known = conn.last.find(args);
+    let found = match known.map_or_else(|| find(face, args), Ok) {
         Ok(found) => found,
         Err(text) => {
             if of_http(args.get(0)) {
@@ -108,6 +109,9 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
             return refuse(face, conn, exec, &text, out);
         }
     };
+    if known.is_none() {
+        conn.last.keep(args, found);
+    }
     if conn.gates & (gate::STRANGER | gate::MULTI | gate::SUBSCRIBER) != 0
         && !may_run(face, conn, found, args, out)
     {
