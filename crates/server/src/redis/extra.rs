@@ -7,6 +7,7 @@ use super::{
     admin,
     conn::client,
     ctx::Ctx,
+    data::release,
     dispatch::{Found, Handler},
 };
 
@@ -14,6 +15,8 @@ use super::{
 static EXTRA: &[(&str, &str, usize, usize, Handler, &str)] = &[
     ("client", "setinfo", 4, 4, client::set_info, "client"),
     ("client", "no-touch", 3, 3, client::no_touch, "client"),
+    // As DEL: it takes the stripes of all its words, the key's among them.
+    ("eval", "", 5, 5, release::release, "del"),
     ("module", "list", 2, 2, empty, "command"),
     ("acl", "genpass", 2, 3, admin::acl::generate, "acl"),
     ("acl", "log", 2, 3, admin::acl::log, "acl"),
@@ -27,7 +30,9 @@ static EXTRA: &[(&str, &str, usize, usize, Handler, &str)] = &[
 #[cold]
 pub(crate) fn find(args: &Args<'_>) -> Option<Found> {
     let fits = |(name, subcommand, least, most, ..): &&(&str, &str, usize, usize, Handler, &str)| {
-        args.is(0, name) && args.is(1, subcommand) && (*least..=*most).contains(&args.len())
+        args.is(0, name)
+            && (subcommand.is_empty() || args.is(1, subcommand))
+            && (*least..=*most).contains(&args.len())
     };
     let (.., handler, counted) = EXTRA.iter().find(fits)?;
     Some(Found { command: table::find(counted.as_bytes())?, handler: *handler })
