@@ -45,6 +45,15 @@ enum Piece {
     Time(i64),
 }
 
+impl Piece {
+    fn same(&self, other: &Piece) -> bool {
+        match (self, other) {
+            (Piece::Time(a), Piece::Time(b)) => a.abs_diff(*b) <= TOLERANCE.unsigned_abs(),
+            (a, b) => a == b,
+        }
+    }
+}
+
 /// What a server answered.
 #[derive(Clone, Default)]
 pub struct Answers(Vec<Piece>);
@@ -63,11 +72,17 @@ impl Answers {
 
     /// Are they the same, but for how far clocks may be apart?
     pub fn same(&self, other: &Answers) -> bool {
-        self.0.len() == other.0.len()
-            && self.0.iter().zip(&other.0).all(|pair| match pair {
-                (Piece::Time(a), Piece::Time(b)) => a.abs_diff(*b) <= TOLERANCE.unsigned_abs(),
-                (a, b) => a == b,
-            })
+        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(|(a, b)| a.same(b))
+    }
+
+    /// Is `start` the same as far as it goes?
+    pub fn begins_with(&self, start: &Answers) -> bool {
+        let Some((last, before)) = start.0.split_last() else { return true };
+        let same = self.0.iter().zip(before).all(|(a, b)| a.same(b));
+        same && self.0.get(before.len()).is_some_and(|piece| match (piece, last) {
+            (Piece::Text(text), Piece::Text(start)) => text.starts_with(start),
+            (piece, last) => piece.same(last),
+        })
     }
 
     fn text(&mut self, bytes: &[u8]) {
@@ -210,6 +225,15 @@ mod tests {
         assert!(seen(b"HD t99 l0\r\n").same(&seen(b"HD t100 l1\r\n")));
         assert!(!seen(b"HD t90\r\n").same(&seen(b"HD t100\r\n")));
         assert!(!seen(b"HD t-1\r\n").same(&seen(b"HD t1\r\n")));
+    }
+
+    #[test]
+    fn a_beginning_is_told_from_something_else() {
+        let whole = seen(b"HD c7\r\nVALUE k 0 3 8\r\nabc\r\nEND\r\n");
+        assert!(whole.begins_with(&seen(b"HD c5\r\nVALUE k 0 3 6\r\nab")));
+        assert!(whole.begins_with(&seen(b"")));
+        assert!(!whole.begins_with(&seen(b"HD c5\r\nVALUE k 0 3 6\r\nax")));
+        assert!(!seen(b"HD c7\r\n").begins_with(&whole));
     }
 
     #[test]

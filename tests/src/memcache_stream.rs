@@ -217,7 +217,8 @@ impl Stream {
         }
     }
 
-    /// A key of a counter. Others are not counted: memcached writes counters in place or not, depending on who holds them
+    /// A key of a counter; its values are below 2^63, as memcached 1.6.18 looks for a minus sign behind larger ones, in other
+    /// memory. Others are not counted: memcached writes counters in place or not, depending on who holds them
     /// at the moment, and forgets that an item is stale in the second case only.
     fn counter(&mut self) -> String {
         match self.dice.below(10) {
@@ -233,7 +234,7 @@ impl Stream {
 
     pub(crate) fn value(&mut self) -> Vec<u8> {
         let len = match self.dice.below(120) {
-            0..40 => return self.dice.one(&["0", "1", "9", "10", "18446744073709000000"]).into(),
+            0..40 => return self.dice.one(&["0", "1", "9", "10", "9223372036854770000"]).into(),
             40..50 => 0,
             50..80 => self.dice.below(20),
             80..100 => self.dice.below(300),
@@ -273,7 +274,7 @@ impl Stream {
     fn stores(&mut self) -> Command {
         if self.dice.once_in(5) {
             let (key, number) =
-                (self.counter(), self.dice.one(&["0", "9", "10", "18446744073709000000", "x"]));
+                (self.counter(), self.dice.one(&["0", "9", "10", "9223372036854770000", "x"]));
             return Command::of(format!("set {key} 3 0 {}\r\n{number}\r\n", number.len()));
         }
         let verb = self.dice.one(&["set", "set", "set", "add", "replace", "append", "prepend", "cas", "cas"]);
@@ -346,10 +347,12 @@ impl Stream {
             // Read as a line of its own, which ends the connection when it is long.
             value.truncate(1000);
         }
-        let mode = self.dice.one(&["", "", "", " MS", " MA", " ME", " MP", " MR", " Me", " Ms", " N300"]);
+        // Not joined where the key is in base64: memcached 1.6.18 forgets then that it was.
+        let modes = ["", "", "", " MS", " ME", " MR", " Me", " Ms", " N300", " MA", " MP"];
+        let mode = self.dice.one(if base64.is_empty() { &modes } else { &modes[..9] });
         let flags = self.flags(&["c", "k", "Ox1", "q", "F17", "F4294967295", "T0", "T800", "T-1", "I"], 4);
         let mut command = Command::of(format!("ms {key} {}{base64}{mode}{flags}", value.len()));
-        if !flags.contains(" I") && self.dice.once_in(3) {
+        if !flags.contains(" I") && value.len() < 1 << 20 && self.dice.once_in(3) {
             command.add(" C").0.push(Part::Digits(self.label()));
         }
         command.add("\r\n").add(value).add("\r\n");
@@ -384,7 +387,7 @@ impl Stream {
         let delta = self.dice.one(&["0", "1", "9", "95", "1000", "18446744073709551615"]);
         let mode = self.dice.one(&["MI", "MD", "M-", "Mdecr", "Md", "M+"]);
         let text =
-            self.dice.one(&["0", "9", "10", "100", "99 ", " 7", "7 x", "-1", "x", "18446744073709551615"]);
+            self.dice.one(&["0", "9", "10", "100", "99 ", " 7", "7 x", "-1", "x", "9223372036854775807"]);
         Command::of(match self.dice.below(9) {
             0..=1 => format!("incr {key} {delta}\r\n"),
             2..=3 => format!("decr {key} {delta}\r\n"),
@@ -408,13 +411,20 @@ impl Stream {
                 (self.dice.one(&[0x01, 0x01, 0x11, 0x02, 0x12, 0x03, 0x13]), extras, key, self.value())
             }
             14..=15 => (self.dice.one(&[0x0e, 0x19, 0x0f, 0x1a]), vec![], key, self.value()),
-            16..=17 => (self.dice.one(&[0x05, 0x15]), self.count(exptime), key, vec![]),
-            18 => {
-                (self.dice.one(&[0x06, 0x16]), [&[0; 16], &exptime.to_be_bytes()[..]].concat(), key, vec![])
+            16..=17 => (self.dice.one(&[0x05, 0x15]), self.count(exptime), self.counter(), vec![]),
+            18 => (
+                self.dice.one(&[0x06, 0x16]),
+                [&[0; 16], &exptime.to_be_bytes()[..]].concat(),
+                self.counter(),
+                vec![],
+            ),
+            22 => {
+                let value = self.dice.one(&["0", "9", "10", "9223372036854770000", "x"]).into();
+                (0x01, vec![0; 8], self.counter(), value)
             }
             19..=20 => (self.dice.one(&[0x04, 0x14]), vec![], key, vec![]),
             21 if self.dice.once_in(5) => (self.dice.one(&[0x08, 0x18]), vec![], String::new(), vec![]),
-            22 if self.dice.once_in(3) => return self.odd_packet(),
+            23 if self.dice.once_in(3) => return self.odd_packet(),
             _ => (self.dice.one(&[0x0a, 0x0b]), vec![], String::new(), vec![]),
         };
         let cas = (value.len() < 1 << 20 && self.dice.once_in(5)).then(|| self.label());
@@ -423,7 +433,7 @@ impl Stream {
 
     fn count(&mut self, exptime: u32) -> Vec<u8> {
         let delta = self.dice.one(&[0_u64, 1, 7]);
-        let initial = self.dice.one(&[0_u64, 5, 18_446_744_073_709_000_000]);
+        let initial = self.dice.one(&[0_u64, 5, 9_223_372_036_854_770_000]);
         [&delta.to_be_bytes()[..], &initial.to_be_bytes(), &exptime.to_be_bytes()].concat()
     }
 
