@@ -28,6 +28,7 @@ mod moves;
 mod object;
 mod random;
 mod range;
+pub(crate) mod release;
 mod set;
 mod strings;
 #[cfg(test)]
