@@ -1,5 +1,8 @@
 //! Who may ask, and over what: logins of text and binary clients, UDP.
 
+// A test reports by panicking.
+#![allow(clippy::unwrap_used)]
+
 use larder_tests::helper::free_port;
 use larder_tests::memcache::Memcached;
 use larder_tests::{PATIENCE, Scratch};

@@ -1,5 +1,8 @@
 //! Programs people use with memcached, unchanged, against Larder: libmemcached and its tools, Python's and PHP's clients.
 
+// A test reports by panicking.
+#![allow(clippy::unwrap_used)]
+
 use larder_tests::helper::{Helper, free_port, source_root};
 use larder_tests::memcache::{Memcached, client, script};
 use larder_tests::{Wire, wait_until};

@@ -1,5 +1,8 @@
 //! What memcached's document promises (protocol.txt) and its flags say, where a comparison with the real one cannot see it.
 
+// A test reports by panicking.
+#![allow(clippy::unwrap_used)]
+
 use larder_tests::memcache::{End, Memcached, Talk, wait_refused};
 use larder_tests::{Larder, wait_until};
 use std::os::unix::fs::PermissionsExt;

@@ -1,6 +1,9 @@
 //! An answer is one write, and no exchange waits for an acknowledgement: values around 8 KiB, where clients' buffers end, cost
 //! what others cost. With two small packets instead of one, each would wait up to 40 ms for the peer's delayed ACK.
 
+// A test reports by panicking.
+#![allow(clippy::unwrap_used)]
+
 use larder_tests::memcache::{Memcached, Talk};
 use larder_tests::{PATIENCE, Scratch, wait_for};
 use std::io::Write;
