@@ -31,6 +31,13 @@ if ! cmp -s "$suite/package-lock.json" "$suite/node_modules/.larder-lock"; then
     cp "$suite/package-lock.json" "$suite/node_modules/.larder-lock"
 fi
 
+# Debian's Django may be older than Django's own Redis cache.
+django=tests/clients/python
+if [ ! -f "$django/django/core/cache/backends/redis.py" ]; then
+    echo "installing: Django"
+    /usr/bin/python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --target "$django" 'django==4.2.*'
+fi
+
 if ! cargo deny --version >/dev/null 2>&1; then
     echo "installing: cargo-deny"
     # Not optimised: it builds in a minute instead of five and runs in one second.

@@ -39,8 +39,8 @@ assert cache.touch("c", 100) is True and cache.touch("nothing", 100) is False
 assert cache.get_or_set("e", lambda: "made", 10) == "made" and cache.get("e") == "made"
 cache.set("gone", 1, timeout=0)
 assert cache.get("gone") is None
-cache.set("for ever", 1, timeout=None)
-assert cache.get("for ever") == 1
+cache.set("for_ever", 1, timeout=None)
+assert cache.get("for_ever") == 1
 cache.set("v", "two", version=2)
 assert cache.get("v") is None and cache.get("v", version=2) == "two"
 assert cache.incr_version("a") == 2 and cache.get("a", version=2)["text"] == "ä"
@@ -56,5 +56,5 @@ assert again["user"] == 7
 again.delete()
 assert not SessionStore().exists(session.session_key)
 cache.clear()
-assert cache.get("for ever") is None
+assert cache.get("for_ever") is None
 print("OK")
