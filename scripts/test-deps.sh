@@ -32,7 +32,7 @@ if ! cmp -s "$suite/package-lock.json" "$suite/node_modules/.larder-lock"; then
 fi
 
 # Debian's Django may be older than Django's own Redis cache.
-django=tests/clients/python
+django=tests/.cache/python
 if [ ! -f "$django/django/core/cache/backends/redis.py" ]; then
     echo "installing: Django"
     /usr/bin/python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --target "$django" 'django==4.2.*'

@@ -19,10 +19,10 @@ fn redis_py() {
     }
 }
 
-/// Debian's Django may be older than Django's own Redis cache: scripts/test-deps.sh puts one beside the scripts.
+/// Debian's Django may be older than Django's own Redis cache: scripts/test-deps.sh gets one for the tests.
 #[test]
 fn django() {
-    let packages = larder_tests::helper::source_root().join("tests/clients/python");
+    let packages = larder_tests::helper::source_root().join("tests/.cache/python");
     let larder = Redis::larder(&[]);
     let mut command = script("/usr/bin/python3", "redis_django.py");
     command.env("PYTHONPATH", packages).args(["127.0.0.1", &larder.port().to_string()]);
@@ -62,7 +62,7 @@ fn php_sessions_are_locked_and_let_go() {
 fn cli(larder: &Redis, arguments: &[&str]) -> String {
     let port = larder.port().to_string();
     let output = client(Command::new("redis-cli").args(["-p", &port]).args(arguments));
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]

@@ -91,7 +91,7 @@ const ENDING: &[&[&str]] = &[
     &["-o", "slab_automove=7"],
     &["-o", "slab_automove_window=1"],
     &["-o", "ext_path"],
-    &["-o", "ext_path=/tmp/ext"],
+    &["-o", "ext_path=/srv/ext"],
     &["-l", "127.0.0.1:x"],
     &["-l", "[::1"],
     &["-s", "/nonexistent/socket"],

@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn those_without_are_checked_and_named() {
-        let typed = read_one("modern,hashpower=20,hot_lru_pct=10,ext_path=/tmp/x:1G").expect("good");
+        let typed = read_one("modern,hashpower=20,hot_lru_pct=10,ext_path=/srv/x:1G").expect("good");
         assert_eq!(typed.without_effect.len(), 4);
         for (text, message) in [
             ("foo=1", "Illegal suboption \"foo=1\""),
