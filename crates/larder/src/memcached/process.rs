@@ -8,7 +8,7 @@ use std::{
     fs,
     io::{Read, Write},
     os::unix::process::CommandExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
 };
 
@@ -158,7 +158,7 @@ impl PidFile {
 }
 
 /// Says so when the file names a process that runs.
-fn running(path: &PathBuf) {
+fn running(path: &Path) {
     let Ok((text, _)) = crate::config::bounded::read(path, 64) else { return };
     let number = str::from_utf8(&text).ok().and_then(|text| text.trim().parse::<i32>().ok());
     let Some(pid) = number.and_then(rustix::process::Pid::from_raw) else { return };
