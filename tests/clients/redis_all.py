@@ -121,9 +121,14 @@ other.set("a", "of 3")
 assert r.get("a") == "3" and other.get("a") == "of 3" and other.dbsize() == 1
 assert other.flushdb() and other.dbsize() == 0 and r.dbsize() > 500
 
-# A lock, as redis-py makes it: taken with SET NX PX, let go with a script, which Larder runs none of.
-assert r.lock("lock", timeout=10).acquire(blocking=False)
+# A lock, as redis-py makes it: taken with SET NX PX, let go with a script.
+lock = r.lock("lock", timeout=10)
+assert lock.acquire(blocking=False)
 assert not r.lock("lock", timeout=10).acquire(blocking=False)
+lock.release()
+with r.lock("lock", timeout=10, blocking_timeout=10):
+    assert r.exists("lock")
+assert not r.exists("lock")
 
 binary = redis.Redis(host=host, port=port)
 blob = bytes(range(256)) * 4000

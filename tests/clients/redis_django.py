@@ -1,14 +1,14 @@
-"""Django's own Redis cache and its sessions. Arguments: host, port. Prints OK at the end."""
+"""Django's cache and sessions in Redis. Arguments: host, port, backend. Prints OK at the end."""
 import sys
 
 import django
 from django.conf import settings
 
-location = f"redis://{sys.argv[1]}:{sys.argv[2]}"
+location = f"redis://{sys.argv[1]}:{sys.argv[2]}/1"
 settings.configure(
     CACHES={
         "default": {
-            "BACKEND": "django.core.cache.backends.redis.RedisCache",
+            "BACKEND": sys.argv[3],
             "LOCATION": location,
             "KEY_PREFIX": "site",
             "TIMEOUT": 300,

@@ -19,14 +19,16 @@ fn redis_py() {
     }
 }
 
-/// Debian's Django may be older than Django's own Redis cache: scripts/test-deps.sh gets one for the tests.
+/// Django's own cache, and django-redis. Debian's Django may be older than the former: scripts/test-deps.sh gets one.
 #[test]
 fn django() {
     let packages = larder_tests::helper::source_root().join("tests/.cache/python");
     let larder = Redis::larder(&[]);
-    let mut command = script("/usr/bin/python3", "redis_django.py");
-    command.env("PYTHONPATH", packages).args(["127.0.0.1", &larder.port().to_string()]);
-    ends_well(&client(&mut command));
+    for backend in ["django.core.cache.backends.redis.RedisCache", "django_redis.cache.RedisCache"] {
+        let mut command = script("/usr/bin/python3", "redis_django.py");
+        command.env("PYTHONPATH", &packages).args(["127.0.0.1", &larder.port().to_string(), backend]);
+        ends_well(&client(&mut command));
+    }
 }
 
 /// PHP with assertions: by default they are not even compiled.
@@ -181,7 +183,7 @@ fn locks_are_let_go_by_their_holders_only() {
     assert_eq!(talk.say("EXISTS lock"), "0");
     assert_eq!(talk.ask(&["EVAL", release, "1", "lock", "mine"]).text(), "0");
     for refused in
-        [&["EVAL", "return 1", "0"][..], &["EVALSHA", "abc", "1", "lock", "mine"], &["LPUSH", "l", "x"]]
+        [&["EVAL", "return 1", "0"][..], &["EVALSHA", "abc", "1", "lock", "mine"][..], &["LPUSH", "l", "x"]]
     {
         let answer = talk.ask(refused);
         assert!(matches!(answer, Value::Line(b'-', _)) && answer.text().contains("Larder"), "{answer:?}");

@@ -7,7 +7,7 @@ use super::{
     admin,
     conn::client,
     ctx::Ctx,
-    data::release,
+    data::scripts,
     dispatch::{Found, Handler},
 };
 
@@ -16,7 +16,8 @@ static EXTRA: &[(&str, &str, usize, usize, Handler, &str)] = &[
     ("client", "setinfo", 4, 4, client::set_info, "client"),
     ("client", "no-touch", 3, 3, client::no_touch, "client"),
     // As DEL: it takes the stripes of all its words, the key's among them.
-    ("eval", "", 5, 5, release::release, "del"),
+    ("eval", "", 5, 5, scripts::eval, "del"),
+    ("evalsha", "", 5, 5, scripts::eval, "del"),
     ("module", "list", 2, 2, empty, "command"),
     ("acl", "genpass", 2, 3, admin::acl::generate, "acl"),
     ("acl", "log", 2, 3, admin::acl::log, "acl"),

@@ -28,7 +28,7 @@ mod moves;
 mod object;
 mod random;
 mod range;
-pub(crate) mod release;
+pub(crate) mod scripts;
 mod set;
 mod strings;
 #[cfg(test)]
