@@ -8,7 +8,7 @@ use crate::store::Store;
 use crate::types::{MAX_KEY, Ms, NAMESPACES, Namespace};
 
 /// Where a key would lie, from [`Store::prefetch`]. Of use for that key and namespace only; with others nothing is found.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Hint(Option<Hash>);
 
 impl Store {
@@ -47,8 +47,9 @@ impl Store {
         self.peek_hashed(hint.0?, ns, key, now)
     }
 
+    /// A hint without anything fetched.
     #[inline]
-    pub(crate) fn hint(&self, ns: Namespace, key: &[u8]) -> Hint {
+    pub fn hint(&self, ns: Namespace, key: &[u8]) -> Hint {
         let valid = usize::from(ns.0) < NAMESPACES && key.len() <= MAX_KEY;
         Hint(valid.then(|| self.hasher.key(ns, key)))
     }

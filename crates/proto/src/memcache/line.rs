@@ -48,7 +48,7 @@ impl<'a> Iterator for Words<'a> {
         while let [b' ', after @ ..] = rest {
             rest = after;
         }
-        let end = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
+        let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
         self.rest = after;
         (!word.is_empty()).then_some(word)

@@ -14,11 +14,14 @@
 //! What memcached 1.6.18 does with lines the document does not speak of (too many words, numbers that are none, keys too
 //! long) is done here as it does it, error texts included.
 
+mod ahead;
 pub mod binary;
 pub mod line;
 pub mod meta;
 pub mod sasl;
 pub mod text;
+
+pub use ahead::ahead;
 
 /// Longest key in bytes (protocol.txt, "Keys").
 pub const MAX_KEY: usize = 250;

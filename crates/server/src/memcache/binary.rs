@@ -222,7 +222,10 @@ impl Request<'_> {
     #[inline]
     fn get(&self, get: &Get<'_>, out: &mut Out) {
         let found = match get.touch {
-            None => ops::get(self.face, get.key, self.now),
+            None => {
+                let hint = self.face.store.hint(OBJECTS, get.key);
+                ops::get(self.face, get.key, hint, self.now)
+            }
             Some(exptime) if get.value => {
                 ops::get_and_touch(self.face, get.key, self.expires(exptime), self.now)
             }

@@ -7,7 +7,7 @@ use larder_proto::memcache::{
     BAD_CHUNK, MAX_KEY, NO_MEMORY, NOT_NUMBER, TOO_LARGE, line,
     meta::{self, Count, Debug, Delete, EN, EX, Echo, Get, HD, Key, Metadata, NF, NS, VA, signed},
 };
-use larder_store::{Entry, If, Put, PutError};
+use larder_store::{Entry, Hint, If, Put, PutError};
 
 use super::{
     Face, OBJECTS,
@@ -44,13 +44,14 @@ fn ttl(expires: Option<Ms>, now: Ms) -> i64 {
     expires.map_or(-1, |at| left(at, now))
 }
 
-/// `mg`.
+/// `mg`. `ahead`: the hint for the key as it was sent, where there is one.
 #[inline]
-pub(super) fn get(face: &Face, get: &Get<'_>, now: Ms, out: &mut Out) {
+pub(super) fn get(face: &Face, get: &Get<'_>, ahead: Option<Hint>, now: Ms, out: &mut Out) {
     face.counters.cmd_meta.one();
     let mut buffer = [0; MAX_KEY];
     let key = get.key.bytes(&mut buffer);
-    let Some(entry) = face.store.peek(OBJECTS, key, now) else {
+    let hint = ahead.filter(|_| !get.key.is_base64()).unwrap_or_else(|| face.store.hint(OBJECTS, key));
+    let Some(entry) = face.store.peek_hinted(hint, OBJECTS, key, now) else {
         return missing(face, get, key, now, out);
     };
     face.counters.cmd_get.one();
@@ -103,8 +104,7 @@ impl Item {
         }
         into.extend_from_slice(b"\r\n");
         if get.value {
-            out.stored(self.entry, 0, len);
-            out.scratch().extend_from_slice(b"\r\n");
+            out.whole(self.entry, b"\r\n");
         }
     }
 

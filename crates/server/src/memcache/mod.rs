@@ -45,6 +45,7 @@ pub(crate) use session::Session;
 
 use crate::{
     clock::Ms,
+    object::ahead::Ahead,
     object::{Client, Clients, Limits},
     server::StopHandle,
     settings::MemcachedSettings,
@@ -156,6 +157,8 @@ pub(crate) struct Face {
     pub(crate) stats: Arc<stats::WorkerStats>,
     settings: RefCell<Arc<MemcachedSettings>>,
     reloads: Cell<u64>,
+    /// Of the client whose batch is taken up now.
+    pub(crate) ahead: RefCell<Ahead>,
     /// `settings.cas`, where every answer with a version looks.
     pub(crate) cas: Cell<bool>,
     /// `settings.item_size`, where every store command looks.
@@ -170,6 +173,7 @@ impl Face {
             store: shared.store,
             counters: shared.counters.get(worker).cloned().unwrap_or_default(),
             stats: shared.stats.worker(worker),
+            ahead: RefCell::default(),
             reloads: Cell::new(shared.reloads.load(Ordering::Acquire)),
             cas: Cell::new(settings.cas),
             item_size: Cell::new(settings.item_size),

@@ -6,7 +6,7 @@
 
 mod count;
 
-use larder_store::{Entry, Fill, If, Put, PutError};
+use larder_store::{Entry, Fill, Hint, If, Put, PutError};
 
 pub(crate) use count::{Count, Counted, count};
 pub(crate) use larder_proto::memcache::text::Mode;
@@ -96,10 +96,10 @@ pub(crate) fn fits(face: &Face, key: &[u8], flags: u32, len: u64) -> bool {
     item_size(face, key, flags, len) <= face.item_size.get()
 }
 
-/// `get`: counts a hit or a miss.
+/// `get`: counts a hit or a miss. `hint`: the key's.
 #[inline]
-pub(crate) fn get(face: &Face, key: &[u8], now: Ms) -> Option<Entry<'static>> {
-    let found = face.store.get(OBJECTS, key, now);
+pub(crate) fn get(face: &Face, key: &[u8], hint: Hint, now: Ms) -> Option<Entry<'static>> {
+    let found = face.store.get_hinted(hint, OBJECTS, key, now);
     face.counters.cmd_get.one();
     match &found {
         Some(entry) => {

@@ -1,7 +1,9 @@
 //! Commands of the text protocol carried out and answered. Decoding and encoding are in `proto::memcache::text`.
 
 use larder_proto::memcache::{
-    BAD_CHUNK, BAD_FORMAT, Command, Decoded, NO_MEMORY, NOT_NUMBER, Refused, TOO_LARGE, decode, line,
+    BAD_CHUNK, BAD_FORMAT, Command, Decoded, NO_MEMORY, NOT_NUMBER, Refused, TOO_LARGE, ahead as codec_ahead,
+    decode,
+    line::{self, Words},
     meta as codec,
     text::{
         self, Admin, Count, DELETED, Delete, END, EXISTS, Flush, Get, Key, NOT_FOUND, NOT_STORED, OK, STORED,
@@ -9,8 +11,10 @@ use larder_proto::memcache::{
     },
 };
 
+use larder_store::Hint;
+
 use super::{
-    Face,
+    Face, OBJECTS,
     incoming::Answer,
     meta,
     ops::{self, Counted, Deleted, Mode, Stored, Write},
@@ -20,7 +24,7 @@ use super::{
 use crate::{
     clock::Ms,
     net::out::Out,
-    object::{HIGH_WATER, Turn, WINDOW},
+    object::{HIGH_WATER, Turn, WINDOW, ahead},
 };
 
 /// What `version` answers: the memcached whose behaviour this is.
@@ -33,19 +37,41 @@ const NO_SHUTDOWN: &[u8] = b"ERROR: shutdown not enabled\r\n";
 /// Takes up the first command of `input`, which has at least a byte.
 #[inline]
 pub(super) fn turn(session: &mut Session, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+    let turn = command(session, input, now, out);
+    match turn {
+        Turn::Used(used) if used < input.len() => look_ahead(session, &input[used..]),
+        Turn::Flush(_) => {}
+        // Before more is taken up, more is received.
+        _ => session.face.ahead.borrow_mut().clear(),
+    }
+    turn
+}
+
+/// Has the memory fetched that the next commands of a batch will ask for.
+#[inline]
+fn look_ahead(session: &Session, input: &[u8]) {
+    let mut ahead = session.face.ahead.borrow_mut();
+    if ahead.is_used(session.client.id) {
+        ahead.fill(session.client.id, session.face.store, OBJECTS, input, codec_ahead);
+    }
+}
+
+#[inline]
+fn command(session: &mut Session, input: &[u8], now: Ms, out: &mut Out) -> Turn {
     match decode(input) {
         Decoded::Command(command, used) => match command {
             Command::Get(get) => session.get(&get, used, input, now, out),
             Command::Store(store) => session.store(&store, used, input, now, out),
             Command::MetaGet(get) => {
-                meta::get(&session.face, &get, now, out);
+                let hint = session.face.ahead.borrow_mut().take(session.client.id, input.len());
+                meta::get(&session.face, &get, hint, now, out);
                 Turn::Used(used)
             }
             Command::MetaSet(set) => meta::set(session, &set, used, input, now, out),
             command => session.other(command, used, input, now, out),
         },
         Decoded::Keys(get, used) => {
-            session.state = State::Keys(Keys::new(&get, now));
+            session.state = State::Keys(Keys(Want::new(&get, now)));
             Turn::Used(used)
         }
         Decoded::Partial => Turn::More(0),
@@ -62,37 +88,63 @@ fn say(noreply: bool, answer: &[u8], out: &mut Out) {
 
 /// Answers one key of a retrieval.
 #[inline]
-fn value(face: &Face, key: &[u8], cas: bool, touch: Option<Option<Ms>>, now: Ms, out: &mut Out) {
-    let found = match touch {
-        None => ops::get(face, key, now),
+fn value(face: &Face, key: &[u8], hint: Hint, want: Want, now: Ms, out: &mut Out) {
+    let found = match want.touch {
+        None => ops::get(face, key, hint, now),
         Some(expires) => ops::get_and_touch(face, key, expires, now),
     };
     let Some(entry) = found else { return };
     let len = entry.len();
-    let version = cas.then(|| meta::version(face, entry.version()));
+    let version = want.cas.then(|| meta::version(face, entry.version()));
     text::value(key, entry.flags(), len, version, out.scratch());
-    out.stored(entry, 0, len);
-    out.scratch().extend_from_slice(b"\r\n");
+    out.whole(entry, b"\r\n");
 }
 
-/// A retrieval whose keys are taken one by one: more than have arrived, or more than is sent at a time.
-pub(super) struct Keys {
+/// Answers several keys of `input`; where in it the last one answered ends, if it is time to send.
+fn values(
+    face: &Face,
+    mut keys: Words<'_>,
+    want: Want,
+    input: &[u8],
+    now: Ms,
+    out: &mut Out,
+) -> Option<usize> {
+    let mut stopped = None;
+    ahead::each(face.store, OBJECTS, &mut keys, |key, hint| {
+        value(face, key, hint, want, now, out);
+        if out.pending() > HIGH_WATER {
+            stopped = Some(key.as_ptr() as usize + key.len() - input.as_ptr() as usize);
+        }
+        stopped.is_none()
+    });
+    stopped
+}
+
+/// What a retrieval wants of each key.
+#[derive(Clone, Copy)]
+struct Want {
     cas: bool,
     touch: Option<Option<Ms>>,
 }
 
-impl Keys {
+impl Want {
+    #[inline]
     fn new(get: &Get<'_>, now: Ms) -> Self {
         Self { cas: get.cas, touch: get.touch.map(|exptime| ops::expires(i64::from(exptime), now)) }
     }
+}
 
+/// A retrieval whose keys are taken one by one: more than have arrived, or more than is sent at a time.
+pub(super) struct Keys(Want);
+
+impl Keys {
     /// Goes on. The state is the one behind the retrieval; None: it goes on.
     pub(super) fn turn(&self, face: &Face, input: &[u8], now: Ms, out: &mut Out) -> (Turn, Option<State>) {
         let mut keys = text::Keys::new(input);
         loop {
             match keys.take() {
                 Key::Key(key) => {
-                    value(face, key, self.cas, self.touch, now, out);
+                    value(face, key, face.store.hint(OBJECTS, key), self.0, now, out);
                     if out.pending() > HIGH_WATER {
                         return (Turn::Flush(keys.used()), None);
                     }
@@ -150,17 +202,18 @@ fn answer(stored: Stored) -> &'static [u8] {
 impl Session {
     #[inline]
     fn get(&mut self, get: &Get<'_>, used: usize, input: &[u8], now: Ms, out: &mut Out) -> Turn {
-        let face = &self.face;
-        let touch = get.touch.map(|exptime| ops::expires(i64::from(exptime), now));
+        let (face, want) = (&self.face, Want::new(get, now));
         let mut keys = get.keys;
-        while let Some(key) = keys.next() {
-            value(face, key, get.cas, touch, now, out);
-            if out.pending() > HIGH_WATER {
-                // The keys left, and the line's end, stay where they are.
-                let end = if input[..used].ends_with(b"\r\n") { 2 } else { 1 };
-                self.state = State::Keys(Keys::new(get, now));
-                return Turn::Flush(used - end - keys.rest().len());
-            }
+        if let Some(key) = keys.next()
+            && keys.rest().is_empty()
+        {
+            let ahead = face.ahead.borrow_mut().take(self.client.id, input.len());
+            let hint = ahead.unwrap_or_else(|| face.store.hint(OBJECTS, key));
+            value(face, key, hint, want, now, out);
+        } else if let Some(after) = values(face, get.keys, want, input, now, out) {
+            // The keys left, and the line's end, stay where they are.
+            self.state = State::Keys(Keys(want));
+            return Turn::Flush(after);
         }
         out.scratch().extend_from_slice(END);
         Turn::Used(used)
@@ -214,7 +267,7 @@ impl Session {
             Command::Refused(refused) => return self.refuse(&refused, used, input, out),
             Command::Get(get) => return self.get(&get, used, input, now, out),
             Command::Store(store) => return self.store(&store, used, input, now, out),
-            Command::MetaGet(get) => meta::get(face, &get, now, out),
+            Command::MetaGet(get) => meta::get(face, &get, None, now, out),
             Command::MetaSet(set) => return meta::set(self, &set, used, input, now, out),
         }
         Turn::Used(used)

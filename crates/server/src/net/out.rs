@@ -53,6 +53,20 @@ impl Out {
         self.pending() == 0
     }
 
+    /// Appends a whole stored value and `end` behind it.
+    #[inline]
+    pub(crate) fn whole(&mut self, entry: Entry<'static>, end: &[u8]) {
+        let (head, len) = (entry.head(), entry.len());
+        if head.len() as u64 == len && head.len() <= COPY_LIMIT {
+            self.scratch.reserve(head.len() + end.len());
+            self.scratch.extend_from_slice(head);
+            self.scratch.extend_from_slice(end);
+            return;
+        }
+        self.stored(entry, 0, len);
+        self.scratch.extend_from_slice(end);
+    }
+
     /// Appends the bytes `from..to` of a stored value; the entry stays pinned until they are sent.
     pub(crate) fn stored(&mut self, entry: Entry<'static>, from: u64, to: u64) {
         if to <= from {

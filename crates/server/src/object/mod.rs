@@ -3,6 +3,7 @@
 //! A face turns received bytes into answers ([`Session`]); it never touches a socket. The loop that reads, sends and
 //! waits is one for both.
 
+pub(crate) mod ahead;
 mod client;
 pub(crate) mod conn;
 pub(crate) mod face;

@@ -1,0 +1,89 @@
+//! A first look at pipelined commands: which key the next one is about and where it ends, for the commands that come in
+//! pipelines. Nothing is judged here; [`super::decode`] does that when the command's turn comes. It serves to fetch the memory of
+//! several keys at once.
+
+use super::MAX_KEY;
+
+/// The key of the first command of `input`, and the bytes the whole command takes. None: it is not whole, or not one of
+/// `get`, `gets`, `set`, `mg` and `ms` in their usual form.
+#[inline]
+pub fn ahead(input: &[u8]) -> Option<(&[u8], usize)> {
+    let start = match input {
+        [b'm', b'g' | b's', b' ', ..] => 3,
+        [b'g' | b's', b'e', b't', b' ', ..] => 4,
+        [b'g', b'e', b't', b's', b' ', ..] => 5,
+        _ => return None,
+    };
+    let end = start + memchr::memchr(b'\n', &input[start..])?;
+    let words = input[start..end].strip_suffix(b"\r").unwrap_or(&input[start..end]);
+    let blank = memchr::memchr(b' ', words).unwrap_or(words.len());
+    let (key, rest) = words.split_at(blank);
+    let used = match (input[0], start) {
+        (b's', _) => end + 1 + data(rest, 3)?,
+        (_, 3) if input[1] == b's' => end + 1 + data(rest, 1)?,
+        _ => end + 1,
+    };
+    (!key.is_empty() && key.len() <= MAX_KEY && used <= input.len()).then_some((key, used))
+}
+
+/// The bytes of the data block whose length is the `nth` word of `rest`, its end included.
+#[inline]
+fn data(rest: &[u8], nth: usize) -> Option<usize> {
+    let word = rest.split(|byte| *byte == b' ').nth(nth)?;
+    if word.is_empty() || word.len() > 9 {
+        return None;
+    }
+    let len = word
+        .iter()
+        .try_fold(0, |len, byte| byte.is_ascii_digit().then(|| len * 10 + usize::from(byte - b'0')))?;
+    Some(len + 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Command, Decoded, decode};
+    use super::*;
+
+    #[test]
+    fn key_and_end_of_the_commands_of_pipelines() {
+        assert_eq!(ahead(b"get abc\r\nget d\r\n"), Some((&b"abc"[..], 9)));
+        assert_eq!(ahead(b"gets abc d e\n"), Some((&b"abc"[..], 13)));
+        assert_eq!(ahead(b"mg abc v\r\n"), Some((&b"abc"[..], 10)));
+        assert_eq!(ahead(b"set abc 0 0 5\r\nhello\r\n"), Some((&b"abc"[..], 22)));
+        assert_eq!(ahead(b"ms abc 5 T0\r\nhello\r\n"), Some((&b"abc"[..], 20)));
+    }
+
+    #[test]
+    fn nothing_of_what_is_not_whole_or_unusual() {
+        for input in [
+            "",
+            "get",
+            "get abc",
+            "set abc 0 0 5\r\nhell",
+            "ms abc\r\n",
+            "ms abc x\r\n",
+            "md abc\r\n",
+            " get a\r\n",
+            "get \r\n",
+        ] {
+            assert_eq!(ahead(input.as_bytes()), None, "{input:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_ends_where_decode_ends_it() {
+        for input in
+            ["get abc\r\nx", "mg a v k t\r\nx", "set a 1 2 3 noreply\r\nabc\r\nx", "ms a 3 F1\r\nabc\r\nx"]
+        {
+            let (_, used) = ahead(input.as_bytes()).unwrap();
+            let Decoded::Command(command, line) = decode(input.as_bytes()) else { panic!("{input:?}") };
+            let data = match command {
+                Command::Store(store) => store.len as usize + 2,
+                Command::MetaSet(_) => 5,
+                _ => 0,
+            };
+            assert_eq!(used, line + data, "{input:?}");
+            assert_eq!(&input[used..], "x");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Memory fetched ahead. A batch of pipelined commands names its keys before any of them is taken up: the index and the
+//! records of several are fetched at once, so that the waits for memory overlap instead of adding up. (A million items of 100 B,
+//! 16 gets in a batch: see docs/performance.md.)
+
+use larder_store::{Hint, Namespace, Store};
+
+/// Commands looked at together: about as many lines as a processor core fetches at once.
+const AHEAD: usize = 16;
+
+/// What was fetched for the commands to come. One per worker; it belongs to the client it was filled for, until that has
+/// used up what it had received.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    client: u64,
+    /// How many received bytes were left where the command begins, and where its key may lie.
+    hints: [(usize, Hint); AHEAD],
+    next: usize,
+    len: usize,
+}
+
+impl Ahead {
+    /// The hint for the command of this client that begins `left` bytes before the end of what was received.
+    #[inline]
+    pub(crate) fn take(&mut self, client: u64, left: usize) -> Option<Hint> {
+        while self.next < self.len && self.client == client {
+            let (at, hint) = self.hints[self.next];
+            if at < left {
+                return None;
+            }
+            self.next += 1;
+            if at == left {
+                return Some(hint);
+            }
+        }
+        None
+    }
+
+    /// Are all hints used, or somebody else's?
+    #[inline]
+    pub(crate) fn is_used(&self, client: u64) -> bool {
+        self.next >= self.len || self.client != client
+    }
+
+    /// Forgets what there is: new bytes will be received, and change what is left.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Has the memory fetched for the next commands of `input`. `look` gives the key and the length of the first command of what
+    /// it is given, None where that cannot be told.
+    pub(crate) fn fill(
+        &mut self,
+        client: u64,
+        store: &Store,
+        ns: Namespace,
+        input: &[u8],
+        look: impl Fn(&[u8]) -> Option<(&[u8], usize)>,
+    ) {
+        (self.client, self.next, self.len) = (client, 0, 0);
+        let mut rest = input;
+        while self.len < AHEAD
+            && let Some((key, used)) = look(rest)
+        {
+            self.hints[self.len] = (rest.len(), store.prefetch(ns, key));
+            self.len += 1;
+            rest = &rest[used..];
+        }
+        for (_, hint) in &self.hints[..self.len] {
+            store.prefetch_record(hint);
+        }
+    }
+}
+
+/// Keys of one command looked up together: answers each by `f`, with its memory fetched some keys ahead.
+pub(crate) fn each<'k>(
+    store: &Store,
+    ns: Namespace,
+    keys: &mut impl Iterator<Item = &'k [u8]>,
+    mut f: impl FnMut(&'k [u8], Hint) -> bool,
+) -> bool {
+    let mut batch = [(&b""[..], Hint::default()); AHEAD];
+    loop {
+        let mut len = 0;
+        for (place, key) in batch.iter_mut().zip(&mut *keys) {
+            *place = (key, store.prefetch(ns, key));
+            len += 1;
+        }
+        let batch = &batch[..len];
+        batch.iter().for_each(|(_, hint)| store.prefetch_record(hint));
+        if !batch.iter().all(|(key, hint)| f(key, *hint)) {
+            return false;
+        }
+        if len < AHEAD {
+            return true;
+        }
+    }
+}
