@@ -160,7 +160,9 @@ fn bitpos_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         ctx.reply().integer(if wanted { -1 } else { 0 });
         return Ok(());
     };
-    if args.len() > 6 {
+    // Redis reads the start, then the unit, then the end; the first mistake is the one that is told.
+    let no_unit = args.len() == 6 && !args.is(5, "BIT") && !args.is(5, "BYTE");
+    if args.len() > 6 || (no_unit && parse_i64(args.get(3)).is_some()) {
         return Err(SYNTAX.into());
     }
     let (from, to) = Part::parse(args, 3)?.unit(args, 5)?.range(entry.len());
