@@ -1,8 +1,9 @@
 //! Instructions of the hot verbs, for callgrind, whose counts do not depend on what else the machine does:
-//! `cargo build --release -p larder-store --example cost`, then for each VERB of get, miss, set, add, hinted
+//! `cargo build --release -p larder-store --example cost`, then for each VERB of get, miss, set, add, new, evict, incr, hinted
 //! `valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/cost VERB`
 //! and the total through 200,000.
-//! 100,000 entries of 16-byte keys and 100-byte values, 200,000 operations spread over them.
+//! 100,000 entries of 16-byte keys and 100-byte values, 200,000 operations spread over them. `new` stores so many new keys while
+//! the index grows for them, `evict` the same in a store that is full, `add` half as many twice each.
 //! docs/decisions/0002-store.md has the figures.
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -37,6 +38,11 @@ fn measured_set(store: &Store, keys: &[[u8; 16]]) -> u64 {
 }
 
 #[inline(never)]
+fn measured_incr(store: &Store, keys: &[[u8; 16]]) -> u64 {
+    keys.iter().map(|k| store.incr(NS, k, 1, 1000).unwrap().value).sum()
+}
+
+#[inline(never)]
 fn measured_hinted(store: &Store, keys: &[[u8; 16]]) -> u64 {
     let mut sum = 0;
     for batch in keys.chunks_exact(BATCH) {
@@ -50,21 +56,31 @@ fn measured_hinted(store: &Store, keys: &[[u8; 16]]) -> u64 {
 }
 
 fn main() {
-    let options =
-        Options { budget: 64 << 20, max_value: 1 << 20, seed: 42, threads: 2, ..Options::default() };
+    let verb = std::env::args().nth(1).unwrap_or_default();
+    let full = verb == "evict";
+    let options = Options {
+        budget: if full { 16 << 20 } else { 64 << 20 },
+        max_value: 1 << 20,
+        seed: 42,
+        threads: 2,
+        ..Options::default()
+    };
     let store = Store::open(options).unwrap();
-    for n in 0..ITEMS {
-        store.set(NS, &key(n), PUT, 1000).unwrap();
+    let first = if verb == "incr" { Put { value: &[b"1000"], ..PUT } } else { PUT };
+    for n in 0..if full { 3 * ITEMS } else { ITEMS } {
+        store.set(NS, &key(n), first, 1000).unwrap();
     }
     let (there, absent) = (keys(0), keys(1 << 40));
     // The first reads of an entry change its word; what is measured is what comes after.
     (0..4).for_each(|_| there.iter().for_each(|k| drop(store.get(NS, k, 1000))));
-    let verb = std::env::args().nth(1).unwrap_or_default();
+    let new: Vec<[u8; 16]> = (0..OPERATIONS).map(|n| key((1 << 41) + n)).collect();
     let sum = match verb.as_str() {
         "get" => measured_get(&store, &there),
         "miss" => measured_get(&store, &absent),
         "set" => measured_set(&store, &there),
         "add" => measured_set(&store, &absent),
+        "new" | "evict" => measured_set(&store, &new),
+        "incr" => measured_incr(&store, &there),
         "hinted" => measured_hinted(&store, &there),
         _ => 0,
     };

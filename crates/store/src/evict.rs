@@ -355,7 +355,7 @@ impl Store {
     }
 
     #[inline]
-    fn log(&self, kind: Kind, group: usize, bytes: u64) -> &Log {
+    pub(crate) fn log(&self, kind: Kind, group: usize, bytes: u64) -> &Log {
         let logs = if kind == Kind::Main { &self.main } else { &self.small };
         let class = if self.classes() == 1 { 0 } else { self.learnt.class(group, bytes) };
         let set = if self.sets == 1 { 0 } else { thread_number() % self.sets };

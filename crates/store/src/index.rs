@@ -85,6 +85,14 @@ pub(crate) struct Place {
     loc: Loc,
 }
 
+/// An empty slot found under the lock, and how far it is from the home asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Free {
+    at: usize,
+    slot: usize,
+    distance: usize,
+}
+
 /// A stripe whose slots this thread may change.
 pub(crate) struct Locked<'a> {
     index: &'a Index,
@@ -131,6 +139,12 @@ fn overflow(bucket: &Bucket) -> bool {
 
 /// Adds to the count of entries put beyond `bucket`. The count never looks like zero in between.
 fn count_beyond(bucket: &Bucket, add: bool) {
+    // Mostly only the lowest bit changes.
+    let (first, last) = (bucket[0].load(Ordering::Relaxed), bucket[7].load(Ordering::Relaxed));
+    if add != (first & OVERFLOW != 0) && (add || last & OVERFLOW == 0) {
+        bucket[0].store(first ^ OVERFLOW, Ordering::Release);
+        return;
+    }
     let flags =
         bucket.iter().enumerate().fold(0u32, |n, (i, s)| n | ((s.load(Ordering::Relaxed) >> 63) as u32) << i);
     // A count that reached the top stays there: searches are longer than need be, never wrong.
@@ -278,7 +292,6 @@ impl Index {
         (home, buckets): (usize, usize),
         f: &mut impl FnMut(&'a AtomicU64, u64, Loc) -> Seen<R>,
     ) -> Seen<R> {
-        let page = (1 << self.local_bits) - 1;
         let mut bucket = home;
         let mut at = self.bucket_at(segments, stripe, bucket);
         for _ in 0..buckets {
@@ -296,13 +309,28 @@ impl Index {
             if flags & OVERFLOW == 0 {
                 break;
             }
-            bucket = if bucket + 1 == buckets { 0 } else { bucket + 1 };
-            // The next bucket of a page is the next line.
-            at = if bucket & page == 0 { self.bucket_at(segments, stripe, bucket) } else { at + BUCKET };
+            (bucket, at) = self.next(segments, stripe, buckets, bucket, at);
         }
         Seen::No
     }
 
+    /// The bucket after `bucket`, which lies at `at`.
+    #[inline(always)]
+    fn next(
+        &self,
+        segments: &Segments,
+        stripe: usize,
+        buckets: usize,
+        bucket: usize,
+        at: usize,
+    ) -> (usize, usize) {
+        let next = if bucket + 1 == buckets { 0 } else { bucket + 1 };
+        // The next bucket of a page is the next line.
+        let crosses = next & ((1 << self.local_bits) - 1) == 0;
+        (next, if crosses { self.bucket_at(segments, stripe, next) } else { at + BUCKET })
+    }
+
+    #[inline]
     pub(crate) fn lock<'a>(&'a self, segments: &'a Segments, hash: Hash) -> Locked<'a> {
         let (stripe, tag) = self.split(hash);
         Locked { index: self, segments, stripe, tag, count: self.stripes[stripe].count.lock() }
@@ -375,8 +403,8 @@ impl<'a> Locked<'a> {
         let (home, buckets) = self.place();
         let wanted = self.tag << LOC_BITS;
         let mut bucket = home;
+        let mut at = self.index.bucket_at(self.segments, self.stripe, bucket);
         for distance in 0..buckets {
-            let at = self.index.bucket_at(self.segments, self.stripe, bucket);
             let mut flags = 0;
             for (slot, value) in self.segments.map.bucket(at).iter().enumerate() {
                 let value = value.load(Ordering::Relaxed);
@@ -388,7 +416,7 @@ impl<'a> Locked<'a> {
             if flags & OVERFLOW == 0 {
                 break;
             }
-            bucket = if bucket + 1 == buckets { 0 } else { bucket + 1 };
+            (bucket, at) = self.index.next(self.segments, self.stripe, buckets, bucket, at);
         }
         None
     }
@@ -404,9 +432,11 @@ impl<'a> Locked<'a> {
         place.loc
     }
 
+    /// Released only: whoever is about to reuse the segment that the slot led to fences before it looks for pins (`pin.rs`).
+    #[inline]
     fn store(&self, bucket: &Bucket, slot: usize, value: u64) {
         let slot = &bucket[slot];
-        slot.store(slot.load(Ordering::Relaxed) & OVERFLOW | value, Ordering::SeqCst);
+        slot.store(slot.load(Ordering::Relaxed) & OVERFLOW | value, Ordering::Release);
     }
 
     /// Leads the entry to another place.
@@ -423,19 +453,19 @@ impl<'a> Locked<'a> {
         *self.count -= 1;
     }
 
-    /// Is there an empty slot near the home?
-    pub(crate) fn has_room(&self) -> bool {
-        let (home, buckets) = self.place();
-        self.free_at(home, buckets, REACH).is_some()
+    /// An empty slot near the home.
+    #[inline]
+    pub(crate) fn free(&self) -> Option<Free> {
+        self.free_near(self.place(), REACH)
     }
 
-    /// Adds an entry. There must be room.
-    pub(crate) fn insert(&mut self, loc: Loc) {
-        let inserted = self.insert_in(self.place(), REACH, self.tag << LOC_BITS | loc.0);
-        debug_assert!(inserted);
+    /// Adds an entry, in the slot [`Locked::free`] has just found for it.
+    #[inline]
+    pub(crate) fn insert(&mut self, free: Free, loc: Loc) {
+        self.fill(self.place(), free, self.tag << LOC_BITS | loc.0);
         *self.count += 1;
-        for _ in 0..STEPS {
-            self.migrate_bucket();
+        if self.is_growing() {
+            self.migrate(STEPS);
         }
     }
 
@@ -456,25 +486,29 @@ impl<'a> Locked<'a> {
         self.tag = tag;
     }
 
-    /// How far from `home` the first bucket with an empty slot is.
-    fn free_at(&self, home: usize, buckets: usize, reach: usize) -> Option<usize> {
-        let free = |d: &usize| {
-            self.bucket((home + d) % buckets).iter().any(|s| s.load(Ordering::Relaxed) & SLOT == 0)
-        };
-        (0..buckets.min(reach)).find(free)
+    /// The first empty slot at `home` or in the buckets after it.
+    #[inline]
+    fn free_near(&self, (home, buckets): (usize, usize), reach: usize) -> Option<Free> {
+        let mut bucket = home;
+        let mut at = self.index.bucket_at(self.segments, self.stripe, bucket);
+        for distance in 0..buckets.min(reach) {
+            let slots = self.segments.map.bucket(at);
+            let empty = slots.iter().position(|s| s.load(Ordering::Relaxed) & SLOT == 0);
+            if let Some(slot) = empty {
+                return Some(Free { at, slot, distance });
+            }
+            (bucket, at) = self.index.next(self.segments, self.stripe, buckets, bucket, at);
+        }
+        None
     }
 
-    fn insert_in(&self, (home, buckets): (usize, usize), reach: usize, value: u64) -> bool {
-        let Some(distance) = self.free_at(home, buckets, reach) else { return false };
-        for d in 0..distance {
+    /// Fills an empty slot found from `home` on.
+    #[inline]
+    fn fill(&self, (home, buckets): (usize, usize), free: Free, value: u64) {
+        for d in 0..free.distance {
             count_beyond(self.bucket((home + d) % buckets), true);
         }
-        let at = (home + distance) % buckets;
-        let slot = self.bucket(at).iter().position(|s| s.load(Ordering::Relaxed) & SLOT == 0);
-        slot.is_some_and(|slot| {
-            self.store(self.bucket(at), slot, value);
-            true
-        })
+        self.store(self.segments.map.bucket(free.at), free.slot, value);
     }
 }
 
@@ -518,7 +552,8 @@ mod tests {
         let layout = || unpack(index.stripes[0].layout.0.load(Ordering::Relaxed));
         while layout().1 == IDLE {
             let mut locked = index.lock(&segments, hash(n));
-            locked.insert(loc(n));
+            let free = locked.free().expect("there is room");
+            locked.insert(free, loc(n));
             assert_eq!(locked.grow(), None);
             n += 1;
         }
@@ -539,7 +574,8 @@ mod tests {
         });
         for n in 0..1600 {
             let mut locked = index.lock(&segments, hash(n));
-            locked.insert(loc(n));
+            let free = locked.free().expect("there is room");
+            locked.insert(free, loc(n));
             assert_eq!(locked.grow(), None);
             drop(locked);
             if n % 7 == 0 || n > 1560 {
@@ -565,7 +601,8 @@ mod tests {
         let mut asked = None;
         for n in 0..500 {
             let mut locked = index.lock(&segments, hash(n));
-            locked.insert(loc(n));
+            let free = locked.free().expect("there is room");
+            locked.insert(free, loc(n));
             asked = asked.or(locked.grow());
         }
         assert_eq!(asked, Some(1));

@@ -157,8 +157,9 @@ impl<'a> Record<'a> {
         prefix(self.shape()) - X_SIZE + field
     }
 
+    /// Has it the long header, with tags, pieces, a chosen version or great lengths?
     #[inline]
-    fn is_wide(&self) -> bool {
+    pub(crate) fn is_wide(&self) -> bool {
         self.shape() & X != 0
     }
 

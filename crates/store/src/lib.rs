@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `store.rs` | what a store is made of, how it opens, how entries leave it, flush; the order of locks |
 //! | `entry.rs`, `hint.rs` | `get`, `peek`, and what a reader holds; memory of many keys fetched at once |
-//! | `verbs.rs`, `write.rs` | every verb that writes; what they share: space, bytes, link |
+//! | `verbs.rs`, `write.rs`, `brief.rs` | every verb that writes; what they share: space, bytes, link; the three in one step for small records |
 //! | `fill.rs`, `progress.rs`, `staging.rs` | entries written while others already read them |
 //! | `queues.rs`, `evict.rs`, `ghost.rs` | which segment goes next, what of it stays |
 //! | `shares.rs` | floors and ceilings for groups of namespaces |
@@ -39,6 +39,8 @@
 //! interleaving of pins and fills: the command heads `tests/loom.rs`; under miri: `tests/miri.rs`. Hit ratios and read costs
 //! against rivals, and instructions of the hot verbs (`examples/cost.rs`): `cargo bench -p larder-store --bench store`. Why it is so: docs/decisions/0002-store.md.
 
+#[cfg(not(loom))]
+mod brief;
 #[cfg(not(loom))]
 mod entry;
 #[cfg(not(loom))]

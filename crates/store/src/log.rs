@@ -39,6 +39,8 @@ pub(crate) struct Space<'s> {
     loc: Loc,
     len: usize,
     written: usize,
+    /// Bytes to count as linked when it is given back.
+    linked: usize,
 }
 
 impl Log {
@@ -52,6 +54,7 @@ impl Log {
 
     /// Reserves `len` bytes (a multiple of 4, at most a segment). With a `fresh` segment the open one is sealed if needed;
     /// sealed ones go to `sealed`; an unneeded fresh one is left in place.
+    #[inline]
     pub(crate) fn reserve<'s>(
         &self,
         segments: &'s Segments,
@@ -69,9 +72,10 @@ impl Log {
             {
                 let loc = Loc::new(segment, open.fill);
                 open.fill += len;
-                segments.heat(segment).writers.fetch_add(1, Ordering::Relaxed);
-                segments.heat(segment).records.fetch_add(1, Ordering::Relaxed);
-                return Outcome::Space(Space { segments, loc, len, written: 0 });
+                // Nobody else writes it while the log is locked.
+                let records = &segments.heat(segment).records;
+                records.store(records.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                return Outcome::Space(Space { segments, loc, len, written: 0, linked: 0 });
             }
             let Some(segment) = fresh.take() else { return Outcome::NeedsSegment };
             seal(&mut open, segments, sealed);
@@ -125,6 +129,18 @@ impl Space<'_> {
         self.written += bytes.len();
     }
 
+    /// [`Space::put`] of so few bytes that they need no call.
+    #[inline(always)]
+    pub(crate) fn put_word<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.put(&bytes);
+    }
+
+    /// Gives it back, counting its record, which is linked, under the lock of the record's stripe.
+    #[inline]
+    pub(crate) fn give_back_linked(mut self) {
+        self.linked = self.len;
+    }
+
     /// The range becomes a gap that walks step over.
     pub(crate) fn discard(mut self) {
         self.clear();
@@ -138,10 +154,11 @@ impl Space<'_> {
 }
 
 impl Drop for Space<'_> {
+    #[inline]
     fn drop(&mut self) {
         if self.written == 0 {
             self.clear();
         }
-        self.segments.heat(self.loc.segment()).writers.fetch_sub(1, Ordering::Release);
+        self.segments.heat(self.loc.segment()).give_back(self.linked);
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Every thread has a row of counters, one per segment. A reader that found a slot pins the slot's segment in its own row
 //! and then looks at the slot again; an evictor first clears all slots into a segment and then looks at the counters of all
-//! rows. Of these two (write mine, read yours) pairs at least one sees the other, since all four are sequentially
-//! consistent: either the reader finds the slot changed and lets go, or the evictor finds the pin and sets the segment aside.
+//! rows. Of these two (write mine, read yours) pairs at least one sees the other, since the reader's are sequentially
+//! consistent and a fence stands between the evictor's: either the reader finds the slot changed and lets go, or the evictor finds the pin and sets the segment aside.
 //! `tests/loom.rs` runs this module through every interleaving.
 //!
 //! A pin remembers its row, so that it may be dropped on any thread.

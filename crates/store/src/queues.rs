@@ -7,7 +7,7 @@ use crate::store::Store;
 use crate::types::Policy;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Classes of size.
 pub(crate) const CLASSES: usize = 3;
@@ -183,9 +183,8 @@ impl Queues {
         let now = segments.next_serial();
         let free = |segment: &u32, spare: usize| {
             let heat = segments.heat(*segment);
-            let busy = heat.writers.load(Acquire) != 0;
             let spared = spare_pinned && segments.pins.pinned(*segment);
-            !busy && !spared && (spare == usize::MAX || segments.alive(*segment) <= spare)
+            !heat.busy() && !spared && (spare == usize::MAX || segments.alive(*segment) <= spare)
         };
         let age = |group: usize, segment: u32| {
             let heat = segments.heat(segment);

@@ -8,7 +8,7 @@
 use crate::segment::Kind;
 use crate::store::Store;
 use crate::types::Ms;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 impl Store {
     /// Makes some memory usable again; false if there is none worth it. No lock may be held.
@@ -19,9 +19,7 @@ impl Store {
         }
         // What is dead in open segments counts too, and their records must not stay where they are for ever.
         let worth = self.segments.size() / 16;
-        self.close(None, |segment, fill| {
-            fill.saturating_sub(self.segments.heat(segment).live.load(Relaxed) as usize) >= worth
-        });
+        self.close(None, |segment, fill| fill.saturating_sub(self.segments.heat(segment).live()) >= worth);
         let compacted = self.deadest(worth).is_some_and(|(segment, kind)| self.compact(segment, kind, now));
         compacted || freed > 0
     }
@@ -31,8 +29,8 @@ impl Store {
         let dead = |segment: u32| {
             let (kind, heat) = (self.segments.kind(segment), self.segments.heat(segment));
             self.segments.sealed(segment).filter(|_| matches!(kind, Kind::Small | Kind::Main))?;
-            let dead = heat.filled.load(Relaxed).saturating_sub(heat.live.load(Relaxed)) as usize;
-            (dead >= worth && heat.writers.load(Acquire) == 0).then_some((dead, segment, kind))
+            let dead = (heat.filled.load(Relaxed) as usize).saturating_sub(heat.live());
+            (dead >= worth && !heat.busy()).then_some((dead, segment, kind))
         };
         let most = (0..self.segments.count() as u32).filter_map(dead).max_by_key(|found| found.0)?;
         Some((most.1, most.2))

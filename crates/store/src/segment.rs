@@ -69,24 +69,48 @@ struct Meta {
     base: AtomicU64,
 }
 
-/// What writers change.
+/// What writers change. A cache line of its own.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub(crate) struct Heat {
     /// `serial << 1 | sealed`: what a sweep's pin checks.
     pub(crate) phase: AtomicU64,
     /// Earliest time at which something in it may expire.
     pub(crate) expiry: AtomicU64,
-    /// Bytes of linked records.
-    pub(crate) live: AtomicU32,
+    /// Low half: bytes of linked records. High half: spaces given back. One word, so that a record that is written and
+    /// linked under one lock changes both at once.
+    progress: AtomicU64,
     /// Segments that large values whose records are linked here own.
     pub(crate) chained: AtomicU32,
     /// Bytes of records; valid once sealed.
     pub(crate) filled: AtomicU32,
-    /// Records written to it.
+    /// Spaces handed out: records and gaps. Changes under the lock of its log only.
     pub(crate) records: AtomicU32,
-    /// Spaces handed out and not yet given back.
-    pub(crate) writers: AtomicU32,
     kind: AtomicU8,
+}
+
+/// One space given back, in [`Heat`]'s progress.
+const GIVEN_BACK: u64 = 1 << 32;
+
+impl Heat {
+    /// Bytes of linked records.
+    #[inline]
+    pub(crate) fn live(&self) -> usize {
+        self.progress.load(Ordering::Relaxed) as u32 as usize
+    }
+
+    /// Is a space handed out and not yet given back? Ask with its log locked, or once it is sealed: when the answer is no
+    /// it stays no, and whatever was written has happened before.
+    #[inline]
+    pub(crate) fn busy(&self) -> bool {
+        (self.progress.load(Ordering::Acquire) >> 32) as u32 != self.records.load(Ordering::Relaxed)
+    }
+
+    /// Gives a space back whose record, of `bytes`, is linked just now (0: there is none, or it was counted before).
+    #[inline]
+    pub(crate) fn give_back(&self, bytes: usize) {
+        self.progress.fetch_add(GIVEN_BACK | bytes as u64, Ordering::Release);
+    }
 }
 
 /// A segment that waits for the readers of `guard` (itself, or the first of its chain).
@@ -265,7 +289,7 @@ impl Segments {
         meta.base.store(now.saturating_sub(SLACK), Ordering::Relaxed);
         let heat = self.heat(segment);
         heat.expiry.store(u64::MAX, Ordering::Relaxed);
-        heat.live.store(0, Ordering::Relaxed);
+        heat.progress.store(0, Ordering::Relaxed);
         heat.chained.store(0, Ordering::Relaxed);
         heat.filled.store(0, Ordering::Relaxed);
         heat.records.store(0, Ordering::Relaxed);
@@ -282,13 +306,13 @@ impl Segments {
     pub(crate) fn alive(&self, segment: u32) -> usize {
         let heat = self.heat(segment);
         let chained = heat.chained.load(Ordering::Relaxed) as usize;
-        heat.live.load(Ordering::Relaxed) as usize + chained * self.size()
+        heat.live() + chained * self.size()
     }
 
     /// Counts a record that is linked in `segment` from now on.
     #[inline]
     pub(crate) fn enter(&self, segment: u32, bytes: usize, pieces: usize) {
-        self.heat(segment).live.fetch_add(bytes as u32, Ordering::Relaxed);
+        self.heat(segment).progress.fetch_add(bytes as u64, Ordering::Relaxed);
         if pieces != 0 {
             self.heat(segment).chained.fetch_add(pieces as u32, Ordering::Relaxed);
         }
@@ -297,7 +321,8 @@ impl Segments {
     /// Counts one that no longer is.
     #[inline]
     pub(crate) fn leave(&self, segment: u32, bytes: usize, pieces: usize) {
-        self.heat(segment).live.fetch_sub(bytes as u32, Ordering::Relaxed);
+        // It was counted before, under the same stripe's lock: the low half never borrows from the high one.
+        self.heat(segment).progress.fetch_sub(bytes as u64, Ordering::Relaxed);
         if pieces != 0 {
             self.heat(segment).chained.fetch_sub(pieces as u32, Ordering::Relaxed);
         }

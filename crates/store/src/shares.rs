@@ -11,7 +11,7 @@
 //! Without shares there is one group, and nothing is counted here. With them, each thread counts in its own line; the sums
 //! are taken when a segment is needed.
 
-use crate::sync::thread_number;
+use crate::sync::count;
 use crate::types::{MAX_SHARES, NAMESPACES, Namespace, OpenError, Share};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -98,8 +98,7 @@ impl Shares {
     #[inline]
     pub(crate) fn add(&self, ns: Namespace, bytes: usize) {
         if self.limited() {
-            let row = &self.rows[thread_number() & (self.rows.len() - 1)];
-            row.0[self.of(ns)].fetch_add(bytes as u64, Relaxed);
+            count(&self.rows, |row| &row.0[self.of(ns)], bytes as u64);
         }
     }
 

@@ -1,6 +1,6 @@
-//! Counters: a stripe of them per thread, so that counting writes no line that others write; added up on reading.
+//! Counters: a row of them per thread, so that counting writes no line that others write; added up on reading.
 
-use crate::sync::thread_number;
+use crate::sync::count;
 use crate::types::{Ms, NAMESPACES, Namespace, NamespaceStats};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -52,8 +52,13 @@ impl Stats {
 
     #[inline]
     pub(crate) fn add(&self, ns: Namespace, what: Count, n: u64) {
-        let row = &self.rows[thread_number() & (self.rows.len() - 1)];
-        row.0[usize::from(ns.0)][what as usize].fetch_add(n, Ordering::Relaxed);
+        count(&self.rows, |row| &row.0[usize::from(ns.0)][what as usize], n);
+    }
+
+    /// Several at once.
+    #[inline]
+    pub(crate) fn add_each<const N: usize>(&self, ns: Namespace, changes: [(Count, u64); N]) {
+        changes.into_iter().for_each(|(what, n)| self.add(ns, what, n));
     }
 
     pub(crate) fn sub(&self, ns: Namespace, what: Count, n: u64) {

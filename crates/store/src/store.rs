@@ -1,7 +1,7 @@
 //! The store itself: what it is made of, how it opens, and how entries leave it.
 //!
-//! Locks, in the order they may be taken: a log's, a stripe's, the tag lists', then the leaves (queues, pool, staging).
-//! Nothing evicts while it holds any of them.
+//! Locks, in the order they may be taken: a stripe's, then a log's or the tag lists', then the leaves (queues, pool, staging).
+//! Nothing evicts while it holds any of them, and nothing looks for a stripe while it holds a log's or the tag lists'.
 
 use crate::ghost::Ghost;
 use crate::hash::{Hash, Hasher};

@@ -41,7 +41,7 @@ impl Store {
             return looked;
         }
         let heat = self.segments.heat(segment);
-        let live = heat.live.load(Ordering::Relaxed) as usize;
+        let live = heat.live();
         // Also one that was sealed nearly empty. Copying needs room that eviction needs too.
         if live * 2 <= self.segments.size() && self.segments.number(Kind::Free) >= 2 {
             looked += live;
@@ -58,7 +58,7 @@ impl Store {
         }
         let kind = self.segments.kind(segment);
         let Some(phase) = self.segments.sealed(segment) else { return 0 };
-        if !matches!(kind, Kind::Small | Kind::Main) || heat.writers.load(Ordering::Acquire) != 0 {
+        if !matches!(kind, Kind::Small | Kind::Main) || heat.busy() {
             return 0;
         }
         let filled = heat.filled.load(Ordering::Relaxed) as usize;
@@ -73,7 +73,7 @@ impl Store {
     pub(crate) fn compact(&self, segment: u32, kind: Kind, now: Ms) -> bool {
         let Some(row) = self.queues.lock().remove(kind, segment) else { return false };
         let heat = self.segments.heat(segment);
-        let idle = heat.writers.load(Ordering::Acquire) == 0;
+        let idle = !heat.busy();
         if idle && self.empty(segment, kind, Why::Compact, now) {
             self.segments.release(segment, segment);
             return true;
@@ -90,7 +90,7 @@ impl Store {
             let open = log.lock();
             let Some(segment) = open.segment else { return 0 };
             let heat = self.segments.heat(segment);
-            let due = heat.expiry.load(Ordering::Relaxed) <= now && heat.writers.load(Ordering::Acquire) == 0;
+            let due = heat.expiry.load(Ordering::Relaxed) <= now && !heat.busy();
             if !due {
                 return 0;
             }

@@ -93,9 +93,15 @@ impl Store {
         now: Ms,
     ) -> Result<u64, PutError> {
         let hash = self.hash(ns, key)?;
-        let tags = self.tag_bytes(ns, put.tags)?;
-        let Put { value, flags, expires, version, stale, tags: _ } = put;
-        let request = Request { ns, key, hash, flags, expires, tags: &tags, version, stale, condition, now };
+        let owned;
+        let Put { value, flags, expires, version, stale, tags } = put;
+        let tags: &[u8] = if tags.is_empty() {
+            &[]
+        } else {
+            owned = self.tag_bytes(ns, tags)?;
+            &owned
+        };
+        let request = Request { ns, key, hash, flags, expires, tags, version, stale, condition, now };
         self.store_parts(&request, value)
     }
 
@@ -135,9 +141,13 @@ impl Store {
     }
 
     fn count(&self, ns: Namespace, key: &[u8], now: Ms, f: impl Fn(u64) -> u64) -> Result<Counter, PutError> {
+        if let Some(counter) = self.count_brief(ns, key, now, &f)? {
+            return Ok(counter);
+        }
         loop {
             let entry = self.peek(ns, key, now).ok_or(PutError::NotFound)?;
-            let value = f(number(&entry).ok_or(PutError::NotNumber)?);
+            let text = Some(entry.head()).filter(|text| text.len() as u64 == entry.len());
+            let value = f(text.and_then(number).ok_or(PutError::NotNumber)?);
             let mut digits = [0; 20];
             let text = decimal(value, &mut digits);
             let padding = vec![b' '; entry.head().len().saturating_sub(text.len())];
@@ -278,8 +288,7 @@ impl Store {
 }
 
 /// The value as memcached reads a counter (`safe_strtoull`): spaces, a sign, digits; then the end or a space and anything.
-fn number(entry: &Entry<'_>) -> Option<u64> {
-    let text = Some(entry.head()).filter(|t| t.len() as u64 == entry.len())?;
+pub(crate) fn number(text: &[u8]) -> Option<u64> {
     let space = |b: &u8| matches!(b, b' ' | b'\t'..=b'\r');
     let text = &text[text.iter().position(|b| !space(b))?..];
     let negative = text[0] == b'-';
@@ -296,7 +305,7 @@ fn number(entry: &Entry<'_>) -> Option<u64> {
 }
 
 /// A number's digits, at the end of `digits`.
-fn decimal(mut n: u64, digits: &mut [u8; 20]) -> &[u8] {
+pub(crate) fn decimal(mut n: u64, digits: &mut [u8; 20]) -> &[u8] {
     let mut at = digits.len();
     loop {
         at -= 1;

@@ -1,10 +1,11 @@
 //! Storing: one way in for every verb of `verbs.rs` and for fills. Space first, bytes next, then the link under the stripe's lock, where conditions are
 //! judged; what fails them leaves a gap in its segment and nothing else.
 
+use crate::brief::BRIEF;
 use crate::entry::Entry;
 use crate::hash::Hash;
 use crate::held::Held;
-use crate::index::{Locked, Place, Seen};
+use crate::index::{Free, Locked, Place, Seen};
 use crate::item::{Draft, Record, STALE, fresh_word};
 use crate::log::Space;
 use crate::segment::Kind;
@@ -56,7 +57,27 @@ pub(crate) struct Written<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prior {
     pub(crate) queue: Kind,
-    frequency: u32,
+    pub(crate) frequency: u32,
+}
+
+impl Prior {
+    /// Of an entry nothing is known of.
+    pub(crate) const NONE: Prior = Prior { queue: Kind::Small, frequency: 0 };
+}
+
+impl If<'_, '_> {
+    /// Does it hold with this live entry, or with none?
+    #[inline]
+    pub(crate) fn judge(&self, live: Option<&Record<'_>>) -> Result<(), PutError> {
+        let holds = match (live, self) {
+            (_, If::Always) | (None, If::Absent) | (Some(_), If::Present) => true,
+            (Some(_), If::Absent) => false,
+            (None, _) => return Err(PutError::NotFound),
+            (Some(record), If::Version(v)) => record.version() == *v,
+            (Some(record), If::Same(entry)) => entry.is_still(record),
+        };
+        if holds { Ok(()) } else { Err(PutError::Exists) }
+    }
 }
 
 impl<'a> Request<'a> {
@@ -98,17 +119,33 @@ impl Store {
         if total > self.max_value() {
             return Err(PutError::TooLarge);
         }
-        let prior = self.prior(request)?;
-        let draft = request.draft(prior, total);
+        let mut draft = request.draft(Prior::NONE, total);
         let size = draft.size(request.now);
+        if size <= BRIEF && request.tags.is_empty() {
+            return self.store_brief(request, &mut draft, size, parts);
+        }
+        let prior = self.prior(request)?;
         if size > self.segments.size() {
             return self.store_large(request, parts, total);
         }
+        self.admit(self.shares.of(request.ns), size as u64)?;
+        self.store_apart(request, &mut draft, prior, size, parts)
+    }
+
+    /// Space, bytes and link one after the other, the bytes without any lock.
+    pub(crate) fn store_apart(
+        &self,
+        request: &Request<'_>,
+        draft: &mut Draft<'_>,
+        prior: Prior,
+        size: usize,
+        parts: &[&[u8]],
+    ) -> Result<u64, PutError> {
         let group = self.shares.of(request.ns);
-        self.admit(group, size as u64)?;
+        draft.word |= prior.frequency;
         let mut space = self.space(prior.queue, group, size, draft.bytes(), request.now)?;
         let version = draft.write(&self.segments, &mut space, request.now, parts);
-        self.link(request, &Written { draft: &draft, size, version }, space)
+        self.link(request, &Written { draft, size, version }, space)
     }
 
     /// A value of several segments goes in as a fill does.
@@ -139,7 +176,7 @@ impl Store {
             if !record.is(request.ns, request.key) {
                 return Seen::No;
             }
-            let prior = Prior { queue: self.queue_of(&record), frequency: record.word().frequency() };
+            let prior = self.prior_of(&record);
             Seen::Yes((!self.outdated(&record, request.now)).then(|| (prior, record.version())))
         });
         let old = old.flatten();
@@ -152,18 +189,20 @@ impl Store {
         if let Some((prior, _)) = old {
             return Ok(prior);
         }
-        Ok(self.remembered(request))
+        Ok(self.remembered(request.ns, request.hash))
+    }
+
+    /// What a live record says of its entry.
+    #[inline]
+    pub(crate) fn prior_of(&self, record: &Record<'_>) -> Prior {
+        Prior { queue: self.queue_of(record), frequency: record.word().frequency() }
     }
 
     /// What the ghost knows of an entry that is not there.
-    fn remembered(&self, request: &Request<'_>) -> Prior {
-        let memory = self.ghost.take(request.hash);
+    pub(crate) fn remembered(&self, ns: Namespace, hash: Hash) -> Prior {
+        let memory = self.ghost.take(hash);
         if let Some(m) = memory.filter(|m| m.near) {
-            self.learnt.near_hit(
-                self.shares.of(request.ns),
-                m.queue,
-                self.segments.count() * self.segments.size(),
-            );
+            self.learnt.near_hit(self.shares.of(ns), m.queue, self.segments.count() * self.segments.size());
         }
         let again = memory.is_some_and(|m| m.queue == Kind::Small) && self.options.policy == Policy::S3Fifo;
         Prior { queue: if again { Kind::Main } else { Kind::Small }, frequency: 0 }
@@ -208,23 +247,28 @@ impl Store {
     ) -> Option<Result<(u64, Option<usize>), PutError>> {
         let mut locked = self.index.lock(&self.segments, request.hash);
         let old = self.find_locked(&locked, request.ns, request.key);
-        if let Err(e) = self.judge(&locked, old, request) {
+        let live = old.map(|place| self.record(&locked, locked.loc(place)));
+        let live = live.filter(|record| !self.outdated(record, request.now));
+        if let Err(e) = request.condition.judge(live.as_ref()) {
             return Some(Err(e));
         }
         let old_loc = old.map(|place| locked.loc(place));
-        if old.is_none()
-            && let Err(full) = self.make_room(&mut locked, request, gone)
-        {
-            return Some(Err(full));
-        }
+        let free = match old {
+            Some(_) => None,
+            None => match self.make_room(&mut locked, request, gone) {
+                Ok(free) => Some(free),
+                Err(full) => return Some(Err(full)),
+            },
+        };
         // Listed and linked in one step for whoever tidies or purges.
         let mut listing = (!draft.tags.is_empty()).then(|| self.tags.lock(&self.segments));
         if listing.as_mut().is_some_and(|l| !l.list(draft.tags, request.hash)) {
             return None;
         }
-        match old {
-            Some(place) => locked.replace(place, space.loc()),
-            None => locked.insert(space.loc()),
+        if let Some(place) = old {
+            locked.replace(place, space.loc());
+        } else if let Some(free) = free {
+            locked.insert(free, space.loc());
         }
         drop(listing);
         let (ns, group, pieces) = (request.ns, self.shares.of(request.ns), draft.pieces.len() / 4);
@@ -249,29 +293,6 @@ impl Store {
         Some(Ok((*version, page)))
     }
 
-    fn judge(&self, locked: &Locked<'_>, old: Option<Place>, request: &Request<'_>) -> Result<(), PutError> {
-        let live = old.map(|p| self.record(locked, locked.loc(p))).filter(|r| !self.outdated(r, request.now));
-        match (live, request.condition) {
-            (_, If::Always) | (None, If::Absent) | (Some(_), If::Present) => Ok(()),
-            (Some(_), If::Absent) => Err(PutError::Exists),
-            (None, _) => Err(PutError::NotFound),
-            (Some(r), If::Version(v)) => {
-                if r.version() == v {
-                    Ok(())
-                } else {
-                    Err(PutError::Exists)
-                }
-            }
-            (Some(r), If::Same(entry)) => {
-                if entry.is_still(&r) {
-                    Ok(())
-                } else {
-                    Err(PutError::Exists)
-                }
-            }
-        }
-    }
-
     /// When the index could not grow for lack of memory, an entry nearby makes room: one of the group's own, or of a group
     /// that has more than its floor.
     fn make_room<'s>(
@@ -279,9 +300,12 @@ impl Store {
         locked: &mut Locked<'_>,
         request: &Request<'_>,
         gone: &mut Vec<Held<'s>>,
-    ) -> Result<(), PutError> {
+    ) -> Result<Free, PutError> {
         let own = self.shares.of(request.ns);
-        while !locked.has_room() {
+        loop {
+            if let Some(free) = locked.free() {
+                return Ok(free);
+            }
             let may_go = |loc| {
                 let record = self.record(locked, loc);
                 let group = self.shares.of(record.ns());
@@ -300,14 +324,14 @@ impl Store {
             }
             locked.aim(request.hash);
         }
-        Ok(())
     }
 
+    #[inline]
     pub(crate) fn find_locked(&self, locked: &Locked<'_>, ns: Namespace, key: &[u8]) -> Option<Place> {
         locked.find(|loc| self.record(locked, loc).is(ns, key))
     }
 
-    fn grow_index(&self, page: usize, group: usize, now: Ms) {
+    pub(crate) fn grow_index(&self, page: usize, group: usize, now: Ms) {
         // Without memory for it the index stays as it is: the next insertion asks again.
         if let Ok(segment) = self.take_segment(Kind::Index, group, now)
             && !self.index.install(&self.segments, page, segment)

@@ -42,7 +42,7 @@ impl World {
 
     /// Evicts as `Store::evict` does; true if the segment could be reused, which is what it then does.
     fn evict(&self) -> bool {
-        self.slot.store(0, Ordering::SeqCst);
+        self.slot.store(0, Ordering::Release);
         let free = !self.pins.pinned(SEGMENT);
         if free {
             // SAFETY: the model checks that nobody reads meanwhile.
@@ -90,8 +90,8 @@ fn a_moved_entry_is_found_in_one_of_its_places() {
         let mover = thread::spawn({
             let slots = slots.clone();
             move || {
-                slots[1].store(SLOT, Ordering::SeqCst);
-                slots[0].store(0, Ordering::SeqCst);
+                slots[1].store(SLOT, Ordering::Release);
+                slots[0].store(0, Ordering::Release);
             }
         });
         let found = slots.iter().any(|s| s.load(Ordering::Acquire) == SLOT);

@@ -1,8 +1,21 @@
 //! How a stripe grows: by a sixteenth, in place, a few buckets with each insertion (see `index.rs`).
 
-use super::{IDLE, Locked, count_beyond, grown, home, overflow, pack, tag_of, unpack};
+use super::{IDLE, Locked, OVERFLOW, TAG_BITS, count_beyond, grown, home, pack, tag_of, unpack};
 use crate::pin::SLOT;
+use crate::segment::LOC_BITS;
 use std::sync::atomic::Ordering;
+
+/// Entries of one home kept without the heap: three times as many as there are slots in it. Few homes have more.
+const FEW: usize = 24;
+
+/// An entry on its way to the wide layout: the bucket it lies in, its slot there, and how far that is from its old home.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moving {
+    value: u64,
+    at: usize,
+    slot: usize,
+    distance: usize,
+}
 
 impl Locked<'_> {
     /// Starts growing if the stripe is full enough. Returns the page that is missing for that, if one is.
@@ -25,40 +38,72 @@ impl Locked<'_> {
         self.index.stripes[self.stripe].layout.0.store(layout, Ordering::SeqCst);
     }
 
-    /// Empties one more bucket, if growing.
-    pub(super) fn migrate_bucket(&mut self) {
-        let (buckets, cursor) = unpack(self.layout());
-        if cursor != IDLE {
-            self.migrate(buckets, cursor);
+    #[inline]
+    pub(super) fn is_growing(&self) -> bool {
+        unpack(self.layout()).1 != IDLE
+    }
+
+    /// Empties so many more buckets, or what there are.
+    #[inline(never)]
+    pub(super) fn migrate(&mut self, steps: usize) {
+        for _ in 0..steps {
+            let (buckets, cursor) = unpack(self.layout());
+            if cursor == IDLE {
+                return;
+            }
+            self.migrate_bucket(buckets, cursor);
         }
     }
 
     /// Moves the entries of the old home below `cursor` to the wide layout.
-    fn migrate(&mut self, buckets: usize, cursor: usize) {
+    fn migrate_bucket(&mut self, buckets: usize, cursor: usize) {
         let from = cursor - 1;
-        let mut list = Vec::with_capacity(32);
+        // The tags at home here, in the slots' place. (The smallest with `home(tag) >= n` is `n << TAG_BITS / buckets`, up.)
+        let first = |bucket: usize| (((bucket as u64) << TAG_BITS).div_ceil(buckets as u64)) << LOC_BITS;
+        let tags = first(from)..first(cursor);
+        let mut list = [Moving::default(); FEW];
+        let mut more = Vec::new();
+        let mut found = 0;
+        let (mut bucket, mut at) = (from, self.index.bucket_at(self.segments, self.stripe, from));
         for distance in 0..buckets {
-            let bucket = self.bucket((from + distance) % buckets);
-            for (slot, value) in bucket.iter().map(|s| s.load(Ordering::Relaxed) & SLOT).enumerate() {
+            let mut flags = 0;
+            for (slot, value) in self.segments.map.bucket(at).iter().enumerate() {
+                let value = value.load(Ordering::Relaxed);
+                flags |= value;
+                let value = value & SLOT;
                 // During growth an entry of the wide layout may lie here too, but then its old home is above the cursor.
-                if value != 0 && home(tag_of(value), buckets) == from {
-                    list.push((distance, slot, value));
+                if value != 0 && tags.contains(&value) {
+                    let moving = Moving { value, at, slot, distance };
+                    match list.get_mut(found) {
+                        Some(place) => *place = moving,
+                        None => more.push(moving),
+                    }
+                    found += 1;
                 }
             }
-            if !overflow(bucket) {
+            if flags & OVERFLOW == 0 {
                 break;
             }
+            (bucket, at) = self.index.next(self.segments, self.stripe, buckets, bucket, at);
         }
+        list.iter().take(found).chain(&more).for_each(|moving| self.widen(moving, from, buckets));
+        self.publish(if from == 0 { pack(grown(buckets), IDLE) } else { pack(buckets, from) });
+    }
+
+    /// Moves an entry from its old home to the wide layout.
+    #[inline]
+    fn widen(&self, moving: &Moving, from: usize, buckets: usize) {
         let wide = grown(buckets);
-        for (distance, slot, value) in list {
-            // Somewhere there is room: the wide layout has more slots than there are entries.
-            let moved = self.insert_in((home(tag_of(value), wide), wide), wide, value);
-            debug_assert!(moved);
-            self.store(self.bucket((from + distance) % buckets), slot, 0);
-            for d in 0..distance {
-                count_beyond(self.bucket((from + d) % buckets), false);
-            }
+        let place = (home(tag_of(moving.value), wide), wide);
+        // Somewhere there is room: the wide layout has more slots than there are entries.
+        let free = self.free_near(place, wide);
+        debug_assert!(free.is_some());
+        if let Some(free) = free {
+            self.fill(place, free, moving.value);
         }
-        self.publish(if from == 0 { pack(wide, IDLE) } else { pack(buckets, from) });
+        self.store(self.segments.map.bucket(moving.at), moving.slot, 0);
+        for d in 0..moving.distance {
+            count_beyond(self.bucket((from + d) % buckets), false);
+        }
     }
 }

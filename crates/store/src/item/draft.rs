@@ -63,28 +63,24 @@ impl Draft<'_> {
         let (klen, vlen) = if shape & X != 0 { (0, 0) } else { (self.key.len() as u32, self.local as u32) };
         let desc = u32::from(self.ns.0) << NS_SHIFT | shape << SHAPE_SHIFT | klen << KEY_SHIFT | vlen;
         let loc = space.loc();
-        // Everything before X in one piece.
-        let mut header = [0; 24];
-        header[..4].copy_from_slice(&desc.to_ne_bytes());
-        header[4..8].copy_from_slice(&self.word.to_ne_bytes());
-        let mut len = 8;
+        space.put_word(two_words(desc, self.word));
         if let Some(t) = self.expires {
-            segments.heat(loc.segment()).expiry.fetch_min(t, Ordering::Relaxed);
+            let earliest = &segments.heat(loc.segment()).expiry;
+            // It only ever falls while this space is not given back (a sweep of open segments waits for that too).
+            if t < earliest.load(Ordering::Relaxed) {
+                earliest.fetch_min(t, Ordering::Relaxed);
+            }
             if shape & E != 0 {
                 let short = short_expiry(t, segments.base(loc.segment()));
-                header[len..len + 4].copy_from_slice(&short.to_ne_bytes());
-                len += 4;
+                space.put_word(short.to_ne_bytes());
             }
         }
         if shape & F != 0 {
-            header[len..len + 4].copy_from_slice(&self.flags.to_ne_bytes());
-            len += 4;
+            space.put_word(self.flags.to_ne_bytes());
         }
         if let Some(origin) = self.origin {
-            header[len..len + 8].copy_from_slice(&origin.to_ne_bytes());
-            len += 8;
+            space.put_word(origin.to_ne_bytes());
         }
-        space.put(&header[..len]);
         if shape & X != 0 {
             self.write_wide(space, shape);
         }
@@ -109,6 +105,11 @@ impl Draft<'_> {
         space.put(self.tags);
         space.put(self.pieces);
     }
+}
+
+fn two_words(first: u32, second: u32) -> [u8; 8] {
+    let (low, high) = if cfg!(target_endian = "little") { (first, second) } else { (second, first) };
+    (u64::from(high) << 32 | u64::from(low)).to_ne_bytes()
 }
 
 fn short_expiry(t: Ms, base: Ms) -> u32 {

@@ -1,0 +1,281 @@
+//! Brief writes: records of up to [`BRIEF`] bytes without tags, that is, nearly all of memcached's and Redis' entries. What larger ones
+//! do in three steps (`write.rs`: look the key up to choose the queue, copy the bytes, look it up again to link) is here done
+//! in one, under the stripe's lock: one search, one copy, one link.
+//!
+//! The log's lock is taken within the stripe's, and nothing more: when the log needs a segment, both are given back before
+//! anything is evicted, and the write begins again with the segment in its hand.
+
+use crate::hash::Hash;
+use crate::index::{Locked, Place};
+use crate::item::{Draft, Record, fresh_word};
+use crate::log::Outcome;
+use crate::segment::Kind;
+use crate::stats::Count;
+use crate::store::{Gone, Store};
+use crate::types::{Counter, Ms, Namespace, PutError};
+use crate::verbs::{decimal, number};
+use crate::write::{Prior, Request};
+
+/// Most bytes of a record that is copied under a stripe's lock: what takes no longer than the search before it. Larger ones are
+/// copied with no lock held.
+pub(crate) const BRIEF: usize = 4096;
+
+/// Longest text of a number that is counted in one step: twenty digits, and spaces behind them.
+const TEXT: usize = 40;
+
+/// The entry that is there, as far as a write needs it.
+#[derive(Clone, Copy)]
+struct Old {
+    place: Place,
+    /// Bytes of its record.
+    size: usize,
+    /// Bytes of key and value.
+    bytes: u64,
+    /// It lives and has neither tags nor pieces, so that replacing it is a matter of three numbers.
+    plain: bool,
+}
+
+/// What became of an attempt.
+enum Tried {
+    /// The version, and the index page that is missing.
+    Done(u64, Option<usize>),
+    /// The log of this queue needs a segment.
+    NeedsSegment(Kind),
+    /// The index has no room near the key's home.
+    Crowded(Prior),
+}
+
+impl Store {
+    /// Stores a record of `size` bytes, at most [`BRIEF`], without tags. `draft` is for an entry nothing is known of.
+    pub(crate) fn store_brief(
+        &self,
+        request: &Request<'_>,
+        draft: &mut Draft<'_>,
+        size: usize,
+        parts: &[&[u8]],
+    ) -> Result<u64, PutError> {
+        self.admit(self.shares.of(request.ns), size as u64)?;
+        let (mut fresh, mut known) = (None, None);
+        let result = loop {
+            match self.try_brief(request, draft, size, parts, &mut fresh, &mut known) {
+                Ok(Tried::Done(version, None)) => break Ok(version),
+                Ok(Tried::Done(version, Some(page))) => {
+                    self.grow_index(page, self.shares.of(request.ns), request.now);
+                    break Ok(version);
+                }
+                Ok(Tried::NeedsSegment(kind)) => {
+                    match self.take_segment(kind, self.shares.of(request.ns), request.now) {
+                        Ok(segment) => fresh = Some(segment),
+                        Err(full) => break Err(full),
+                    }
+                }
+                Ok(Tried::Crowded(prior)) => break self.store_apart(request, draft, prior, size, parts),
+                Err(e) => break Err(e),
+            }
+        };
+        // Somebody else had opened a new segment meanwhile, or the condition no longer held.
+        if let Some(unneeded) = fresh {
+            self.segments.release(unneeded, unneeded);
+        }
+        result
+    }
+
+    #[inline]
+    fn try_brief(
+        &self,
+        request: &Request<'_>,
+        draft: &mut Draft<'_>,
+        size: usize,
+        parts: &[&[u8]],
+        fresh: &mut Option<u32>,
+        known: &mut Option<Prior>,
+    ) -> Result<Tried, PutError> {
+        let mut locked = self.index.lock(&self.segments, request.hash);
+        let Some(place) = self.find_locked(&locked, request.ns, request.key) else {
+            request.condition.judge(None)?;
+            // The ghost forgets what it is asked for.
+            let prior = *known.get_or_insert_with(|| self.remembered(request.ns, request.hash));
+            return Ok(self.link_brief(
+                &mut locked,
+                None,
+                prior,
+                request.hash,
+                draft,
+                size,
+                parts,
+                request.now,
+                fresh,
+            ));
+        };
+        let record = self.record(&locked, locked.loc(place));
+        let lives = !self.outdated(&record, request.now);
+        request.condition.judge(lives.then_some(&record))?;
+        let prior = if lives {
+            self.prior_of(&record)
+        } else {
+            *known.get_or_insert_with(|| self.remembered(request.ns, request.hash))
+        };
+        let old = Old::new(place, &record, lives);
+        Ok(self.link_brief(
+            &mut locked,
+            Some(old),
+            prior,
+            request.hash,
+            draft,
+            size,
+            parts,
+            request.now,
+            fresh,
+        ))
+    }
+
+    /// Writes a record and leads the slot to it.
+    #[allow(clippy::too_many_arguments)]
+    #[inline]
+    fn link_brief(
+        &self,
+        locked: &mut Locked<'_>,
+        old: Option<Old>,
+        prior: Prior,
+        hash: Hash,
+        draft: &mut Draft<'_>,
+        size: usize,
+        parts: &[&[u8]],
+        now: Ms,
+        fresh: &mut Option<u32>,
+    ) -> Tried {
+        let free = if old.is_none() { locked.free() } else { None };
+        if old.is_none() && free.is_none() {
+            return Tried::Crowded(prior);
+        }
+        let (ns, group, bytes) = (draft.ns, self.shares.of(draft.ns), draft.bytes());
+        let log = self.log(prior.queue, group, bytes);
+        let reserved = log.reserve(&self.segments, size, now, fresh, &mut |s| self.sealed(log, s));
+        let Outcome::Space(mut space) = reserved else { return Tried::NeedsSegment(prior.queue) };
+        let word = draft.word;
+        draft.word |= prior.frequency;
+        let version = draft.write(&self.segments, &mut space, now, parts);
+        draft.word = word;
+        self.learnt.stored(group, hash, bytes);
+        let loc = space.loc();
+        let mut page = None;
+        match (old, free) {
+            (Some(Old { place, size: before, bytes: held, plain: true }), _) => {
+                locked.replace(place, loc);
+                space.give_back_linked();
+                self.segments.leave(locked.loc(place).segment(), before, 0);
+                self.shares.add(ns, size.wrapping_sub(before));
+                let changes = [
+                    (Count::Stored, 1),
+                    (Count::Bytes, bytes.wrapping_sub(held)),
+                    (Count::Reclaimed, before as u64),
+                ];
+                self.stats.add_each(ns, changes);
+            }
+            (Some(Old { place, bytes: held, .. }), _) => {
+                locked.replace(place, loc);
+                space.give_back_linked();
+                self.shares.add(ns, size);
+                self.stats.add_each(ns, [(Count::Stored, 1), (Count::Bytes, bytes.wrapping_sub(held))]);
+                let record = self.record(locked, locked.loc(place));
+                let why = if self.outdated(&record, now) { Gone::Outdated } else { Gone::Replaced };
+                self.retire_replaced(&record, why, now);
+            }
+            (None, Some(free)) => {
+                locked.insert(free, loc);
+                space.give_back_linked();
+                self.shares.add(ns, size);
+                self.stats.add_each(ns, [(Count::Stored, 1), (Count::Items, 1), (Count::Bytes, bytes)]);
+                page = locked.grow();
+            }
+            (None, None) => return Tried::Crowded(prior),
+        }
+        Tried::Done(version, page)
+    }
+
+    /// Changes a number by `f` in one step. `None`: it has what only the long way copes with.
+    pub(crate) fn count_brief(
+        &self,
+        ns: Namespace,
+        key: &[u8],
+        now: Ms,
+        f: impl Fn(u64) -> u64,
+    ) -> Result<Option<Counter>, PutError> {
+        let hash = self.hash(ns, key).map_err(|_| PutError::NotFound)?;
+        let mut fresh = None;
+        let result = loop {
+            match self.try_count(hash, ns, key, now, &f, &mut fresh) {
+                Ok(Some((_, Tried::NeedsSegment(kind)))) => {
+                    match self.take_segment(kind, self.shares.of(ns), now) {
+                        Ok(segment) => fresh = Some(segment),
+                        Err(full) => break Err(full),
+                    }
+                }
+                Ok(Some((value, Tried::Done(version, _)))) => break Ok(Some(Counter { value, version })),
+                Ok(Some((_, Tried::Crowded(_))) | None) => break Ok(None),
+                Err(e) => break Err(e),
+            }
+        };
+        if let Some(unneeded) = fresh {
+            self.segments.release(unneeded, unneeded);
+        }
+        result
+    }
+
+    #[inline]
+    fn try_count(
+        &self,
+        hash: Hash,
+        ns: Namespace,
+        key: &[u8],
+        now: Ms,
+        f: &impl Fn(u64) -> u64,
+        fresh: &mut Option<u32>,
+    ) -> Result<Option<(u64, Tried)>, PutError> {
+        let mut locked = self.index.lock(&self.segments, hash);
+        let place = self.find_locked(&locked, ns, key).ok_or(PutError::NotFound)?;
+        let record = self.record(&locked, locked.loc(place));
+        if self.outdated(&record, now) {
+            return Err(PutError::NotFound);
+        }
+        let text = record.local();
+        if record.is_wide() || text.len() > TEXT {
+            return Ok(None);
+        }
+        let value = f(number(text).ok_or(PutError::NotNumber)?);
+        let mut digits = [0; 20];
+        let digits = decimal(value, &mut digits);
+        let mut padded = [b' '; TEXT];
+        padded[..digits.len()].copy_from_slice(digits);
+        let len = text.len().max(digits.len());
+        let mut draft = Draft {
+            ns,
+            key,
+            flags: record.flags(),
+            expires: record.expires(),
+            origin: None,
+            version: None,
+            tags: &[],
+            pieces: &[],
+            head: len,
+            local: len,
+            total: len as u64,
+            word: fresh_word(now),
+        };
+        let size = draft.size(now);
+        self.admit(self.shares.of(ns), size as u64)?;
+        let (old, prior) = (Old::new(place, &record, true), self.prior_of(&record));
+        let parts: &[&[u8]] = &[&padded[..len]];
+        Ok(Some((
+            value,
+            self.link_brief(&mut locked, Some(old), prior, hash, &mut draft, size, parts, now, fresh),
+        )))
+    }
+}
+
+impl Old {
+    #[inline]
+    fn new(place: Place, record: &Record<'_>, lives: bool) -> Old {
+        Old { place, size: record.size(), bytes: record.bytes_of_entry(), plain: lives && !record.is_wide() }
+    }
+}
