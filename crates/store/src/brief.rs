@@ -35,6 +35,16 @@ struct Old {
     plain: bool,
 }
 
+/// A record to be written.
+struct Brief<'a> {
+    draft: &'a Draft<'a>,
+    shape: u32,
+    size: usize,
+    hash: Hash,
+    parts: &'a [&'a [u8]],
+    now: Ms,
+}
+
 /// What became of an attempt.
 enum Tried {
     /// The version, and the index page that is missing.
@@ -51,13 +61,15 @@ impl Store {
         &self,
         request: &Request<'_>,
         draft: &mut Draft<'_>,
+        shape: u32,
         size: usize,
         parts: &[&[u8]],
     ) -> Result<u64, PutError> {
         self.admit(self.shares.of(request.ns), size as u64)?;
         let (mut fresh, mut known) = (None, None);
         let result = loop {
-            match self.try_brief(request, draft, size, parts, &mut fresh, &mut known) {
+            let brief = Brief { draft, shape, size, hash: request.hash, parts, now: request.now };
+            match self.try_brief(request, &brief, &mut fresh, &mut known) {
                 Ok(Tried::Done(version, None)) => break Ok(version),
                 Ok(Tried::Done(version, Some(page))) => {
                     self.grow_index(page, self.shares.of(request.ns), request.now);
@@ -80,70 +92,45 @@ impl Store {
         result
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_brief(
         &self,
         request: &Request<'_>,
-        draft: &mut Draft<'_>,
-        size: usize,
-        parts: &[&[u8]],
+        brief: &Brief<'_>,
         fresh: &mut Option<u32>,
         known: &mut Option<Prior>,
     ) -> Result<Tried, PutError> {
         let mut locked = self.index.lock(&self.segments, request.hash);
-        let Some(place) = self.find_locked(&locked, request.ns, request.key) else {
-            request.condition.judge(None)?;
-            // The ghost forgets what it is asked for.
-            let prior = *known.get_or_insert_with(|| self.remembered(request.ns, request.hash));
-            return Ok(self.link_brief(
-                &mut locked,
-                None,
-                prior,
-                request.hash,
-                draft,
-                size,
-                parts,
-                request.now,
-                fresh,
-            ));
+        let (mut old, mut prior) = (None, None);
+        match self.find_locked(&locked, request.ns, request.key) {
+            None => request.condition.judge(None)?,
+            Some(place) => {
+                let record = self.record(&locked, locked.loc(place));
+                let lives = !self.outdated(&record, request.now);
+                request.condition.judge(lives.then_some(&record))?;
+                prior = lives.then(|| self.prior_of(&record));
+                old = Some(Old::new(place, &record, lives));
+            }
+        }
+        // The ghost forgets what it is asked for.
+        let prior = match prior {
+            Some(prior) => prior,
+            None => *known.get_or_insert_with(|| self.remembered(request.ns, request.hash)),
         };
-        let record = self.record(&locked, locked.loc(place));
-        let lives = !self.outdated(&record, request.now);
-        request.condition.judge(lives.then_some(&record))?;
-        let prior = if lives {
-            self.prior_of(&record)
-        } else {
-            *known.get_or_insert_with(|| self.remembered(request.ns, request.hash))
-        };
-        let old = Old::new(place, &record, lives);
-        Ok(self.link_brief(
-            &mut locked,
-            Some(old),
-            prior,
-            request.hash,
-            draft,
-            size,
-            parts,
-            request.now,
-            fresh,
-        ))
+        Ok(self.link_brief(&mut locked, old, prior, brief, fresh))
     }
 
     /// Writes a record and leads the slot to it.
-    #[allow(clippy::too_many_arguments)]
     #[inline]
     fn link_brief(
         &self,
         locked: &mut Locked<'_>,
         old: Option<Old>,
         prior: Prior,
-        hash: Hash,
-        draft: &mut Draft<'_>,
-        size: usize,
-        parts: &[&[u8]],
-        now: Ms,
+        brief: &Brief<'_>,
         fresh: &mut Option<u32>,
     ) -> Tried {
+        let Brief { draft, size, now, .. } = *brief;
         let free = if old.is_none() { locked.free() } else { None };
         if old.is_none() && free.is_none() {
             return Tried::Crowded(prior);
@@ -152,11 +139,9 @@ impl Store {
         let log = self.log(prior.queue, group, bytes);
         let reserved = log.reserve(&self.segments, size, now, fresh, &mut |s| self.sealed(log, s));
         let Outcome::Space(mut space) = reserved else { return Tried::NeedsSegment(prior.queue) };
-        let word = draft.word;
-        draft.word |= prior.frequency;
-        let version = draft.write(&self.segments, &mut space, now, parts);
-        draft.word = word;
-        self.learnt.stored(group, hash, bytes);
+        let word = draft.word | prior.frequency;
+        let version = draft.write_as(brief.shape, word, &self.segments, &mut space, brief.parts);
+        self.learnt.stored(group, brief.hash, bytes);
         let loc = space.loc();
         let mut page = None;
         match (old, free) {
@@ -248,7 +233,7 @@ impl Store {
         let mut padded = [b' '; TEXT];
         padded[..digits.len()].copy_from_slice(digits);
         let len = text.len().max(digits.len());
-        let mut draft = Draft {
+        let draft = Draft {
             ns,
             key,
             flags: record.flags(),
@@ -262,20 +247,21 @@ impl Store {
             total: len as u64,
             word: fresh_word(now),
         };
-        let size = draft.size(now);
+        let shape = draft.shape(now);
+        let size = draft.size_as(shape);
         self.admit(self.shares.of(ns), size as u64)?;
         let (old, prior) = (Old::new(place, &record, true), self.prior_of(&record));
-        let parts: &[&[u8]] = &[&padded[..len]];
-        Ok(Some((
-            value,
-            self.link_brief(&mut locked, Some(old), prior, hash, &mut draft, size, parts, now, fresh),
-        )))
+        let brief = Brief { draft: &draft, shape, size, hash, parts: &[&padded[..len]], now };
+        Ok(Some((value, self.link_brief(&mut locked, Some(old), prior, &brief, fresh))))
     }
 }
 
 impl Old {
-    #[inline]
+    #[inline(always)]
     fn new(place: Place, record: &Record<'_>, lives: bool) -> Old {
-        Old { place, size: record.size(), bytes: record.bytes_of_entry(), plain: lives && !record.is_wide() }
+        match record.short_sizes() {
+            Some((size, bytes)) => Old { place, size, bytes, plain: lives },
+            None => Old { place, size: record.size(), bytes: record.bytes_of_entry(), plain: false },
+        }
     }
 }

@@ -349,15 +349,15 @@ impl Store {
     }
 
     /// Classes of size that entries are sorted by.
-    pub(crate) fn classes(&self) -> usize {
-        let few = self.shares.limited() && self.segments.count() < SORTED * self.shares.groups();
-        if few || self.options.policy == Policy::Fifo { 1 } else { CLASSES }
+    pub(crate) fn classes_for(segments: usize, groups: usize, policy: Policy) -> usize {
+        let few = groups > 1 && segments < SORTED * groups;
+        if few || policy == Policy::Fifo { 1 } else { CLASSES }
     }
 
     #[inline]
     pub(crate) fn log(&self, kind: Kind, group: usize, bytes: u64) -> &Log {
         let logs = if kind == Kind::Main { &self.main } else { &self.small };
-        let class = if self.classes() == 1 { 0 } else { self.learnt.class(group, bytes) };
+        let class = if self.classes == 1 { 0 } else { self.learnt.class(group, bytes) };
         let set = if self.sets == 1 { 0 } else { thread_number() % self.sets };
         &logs[set * row(self.shares.groups(), 0) + row(group, class)]
     }

@@ -103,7 +103,7 @@ pub(crate) struct Locked<'a> {
 }
 
 fn grown(buckets: usize) -> usize {
-    buckets + (buckets / 16).max(1)
+    buckets + (buckets / 8).max(1)
 }
 
 fn unpack(layout: u64) -> (usize, usize) {
@@ -398,7 +398,7 @@ impl<'a> Locked<'a> {
     }
 
     /// The first slot of this tag whose location `f` likes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, mut f: impl FnMut(Loc) -> bool) -> Option<Place> {
         let (home, buckets) = self.place();
         let wanted = self.tag << LOC_BITS;
@@ -568,7 +568,7 @@ mod tests {
     #[test]
     fn everything_is_found_at_every_step_of_growth_and_removal() {
         let (segments, index) = setting();
-        (1..4).for_each(|wanted| {
+        (1..5).for_each(|wanted| {
             let page = segments.take(Kind::Index, 0).expect("there is one");
             assert!(index.install(&segments, wanted, page));
         });

@@ -210,7 +210,29 @@ impl<'a> Record<'a> {
 
     #[inline(always)]
     pub(crate) fn is(&self, ns: Namespace, key: &[u8]) -> bool {
+        if self.is_wide() {
+            return self.is_by_parts(ns, key);
+        }
+        // Namespace and length at once; a longer key has no such description.
+        let wanted = u32::from(ns.0) << NS_SHIFT | (key.len() as u32) << KEY_SHIFT;
+        (self.desc ^ wanted) & (GAP << NS_SHIFT | 255 << KEY_SHIFT) == 0
+            && key.len() < 256
+            && self.bytes(prefix(self.shape()), key.len()) == key
+    }
+
+    #[inline(never)]
+    fn is_by_parts(&self, ns: Namespace, key: &[u8]) -> bool {
         self.ns() == ns && self.key_len() == key.len() && self.key() == key
+    }
+
+    /// Bytes of the record and of its entry, if the header is short.
+    #[inline]
+    pub(crate) fn short_sizes(&self) -> Option<(usize, u64)> {
+        if self.is_wide() {
+            return None;
+        }
+        let entry = (self.desc >> KEY_SHIFT & 255) as usize + (self.desc as usize & SHORT_VALUE);
+        Some(((prefix(self.shape()) + entry).next_multiple_of(4), entry as u64))
     }
 
     /// Bytes it takes in its segment.
@@ -287,8 +309,11 @@ impl<'a> Record<'a> {
         (self.shape() & E != 0).then(|| self.segments.map.word(self.segments.at(self.loc) + 8))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn expires(&self) -> Option<Ms> {
+        if self.shape() & (E | X) == 0 {
+            return None;
+        }
         if let Some(word) = self.expiry_word() {
             let d = word.load(Ordering::Relaxed);
             return (d != NEVER).then(|| self.segments.base(self.loc.segment()) + Ms::from(d));

@@ -5,8 +5,9 @@
 //! spaces were given back, so that every record in it is whole.
 
 use crate::item::pad;
-use crate::segment::{Kind, Loc, Segments};
+use crate::segment::{Heat, Kind, Loc, Segments};
 use parking_lot::{Mutex, MutexGuard};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// One of the logs of a queue.
@@ -23,6 +24,8 @@ pub(crate) struct Log {
 pub(crate) struct Open {
     pub(crate) segment: Option<u32>,
     pub(crate) fill: usize,
+    /// Times that the segment's clock reaches.
+    times: Range<u64>,
 }
 
 /// What became of a wish for space.
@@ -35,8 +38,10 @@ pub(crate) enum Outcome<'s> {
 /// The sole right to a range of an open segment.
 #[derive(Debug)]
 pub(crate) struct Space<'s> {
-    segments: &'s Segments,
+    heat: &'s Heat,
     loc: Loc,
+    /// Where the range starts: checked once, to lie in the mapping with all its length.
+    start: *mut u8,
     len: usize,
     written: usize,
     /// Bytes to count as linked when it is given back.
@@ -68,20 +73,21 @@ impl Log {
         loop {
             if let Some(segment) = open.segment
                 && open.fill + len <= segments.size()
-                && segments.clock_reaches(segment, now)
+                && open.times.contains(&now)
             {
                 let loc = Loc::new(segment, open.fill);
                 open.fill += len;
                 // Nobody else writes it while the log is locked.
-                let records = &segments.heat(segment).records;
-                records.store(records.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-                return Outcome::Space(Space { segments, loc, len, written: 0, linked: 0 });
+                let heat = segments.heat(segment);
+                heat.records.store(heat.records.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                let start = segments.map.range(segments.at(loc), len);
+                return Outcome::Space(Space { heat, loc, start, len, written: 0, linked: 0 });
             }
             let Some(segment) = fresh.take() else { return Outcome::NeedsSegment };
             seal(&mut open, segments, sealed);
             segments.begin(segment, now);
             segments.set_kind(segment, self.kind);
-            *open = Open { segment: Some(segment), fill: 0 };
+            *open = Open { segment: Some(segment), fill: 0, times: segments.clock(segment) };
         }
     }
 
@@ -121,11 +127,12 @@ impl Space<'_> {
     }
 
     /// Appends bytes to the record.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.len - self.written, "a record fits its space");
-        // SAFETY: this value has the sole right to its range, and the bytes fit what is left of it.
-        unsafe { self.segments.map.write(self.segments.at(self.loc) + self.written, bytes) };
+        // SAFETY: this value has the sole right to its range, which lies in the mapping (the mapping outlives `'s`), and the bytes
+        // fit what is left of it.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(self.written), bytes.len()) };
         self.written += bytes.len();
     }
 
@@ -159,6 +166,6 @@ impl Drop for Space<'_> {
         if self.written == 0 {
             self.clear();
         }
-        self.segments.heat(self.loc.segment()).give_back(self.linked);
+        self.heat.give_back(self.linked);
     }
 }

@@ -14,6 +14,7 @@ use crate::map::Map;
 use crate::pin::PinTable;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// What a segment is used for.
@@ -296,10 +297,11 @@ impl Segments {
         heat.phase.store(serial << 1, Ordering::SeqCst);
     }
 
-    /// May records of time `now` go to an open segment, as far as its clock is concerned?
-    pub(crate) fn clock_reaches(&self, segment: u32, now: u64) -> bool {
+    /// The times whose records may go to a segment just begun, as far as its clock is concerned.
+    pub(crate) fn clock(&self, segment: u32) -> Range<u64> {
         let base = self.base(segment);
-        (base == 0 || now >= base + SLACK / 2) && now - base.min(now) < OPEN_FOR
+        let first = if base == 0 { 0 } else { base + SLACK / 2 };
+        first..base + OPEN_FOR
     }
 
     /// Bytes that go when everything in a log segment goes.

@@ -40,6 +40,8 @@ pub struct Store {
     pub(crate) shares: Shares,
     /// Sets of logs in each queue: threads take turns.
     pub(crate) sets: usize,
+    /// Classes of size that entries are sorted by.
+    pub(crate) classes: usize,
     /// `sets` times a log for each group and class.
     pub(crate) small: Box<[Log]>,
     pub(crate) main: Box<[Log]>,
@@ -115,6 +117,7 @@ impl Store {
             queues: Mutex::new(Queues::new(count, groups)),
             shares,
             sets,
+            classes: Store::classes_for(count, groups, o.policy),
             learnt: Learnt::new(),
             small: log(Kind::Small),
             main: log(Kind::Main),
@@ -189,7 +192,7 @@ impl Store {
 
     /// By how much a group's records may exceed its ceiling, in bytes: what the segments hold that are open for it.
     pub fn share_slack(&self) -> u64 {
-        (self.segments.size() * self.sets * 2 * self.classes()) as u64
+        (self.segments.size() * self.sets * 2 * self.classes) as u64
     }
 
     /// The hash of a key that may be stored.

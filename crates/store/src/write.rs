@@ -120,9 +120,10 @@ impl Store {
             return Err(PutError::TooLarge);
         }
         let mut draft = request.draft(Prior::NONE, total);
-        let size = draft.size(request.now);
+        let shape = draft.shape(request.now);
+        let size = draft.size_as(shape);
         if size <= BRIEF && request.tags.is_empty() {
-            return self.store_brief(request, &mut draft, size, parts);
+            return self.store_brief(request, &mut draft, shape, size, parts);
         }
         let prior = self.prior(request)?;
         if size > self.segments.size() {
@@ -162,6 +163,7 @@ impl Store {
     }
 
     /// The queue a record is in (small, if its segment has just left the queues).
+    #[inline]
     pub(crate) fn queue_of(&self, record: &Record<'_>) -> Kind {
         let kind = self.segments.kind(record.loc().segment());
         if kind == Kind::Main { Kind::Main } else { Kind::Small }
@@ -193,7 +195,7 @@ impl Store {
     }
 
     /// What a live record says of its entry.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prior_of(&self, record: &Record<'_>) -> Prior {
         Prior { queue: self.queue_of(record), frequency: record.word().frequency() }
     }
@@ -326,7 +328,7 @@ impl Store {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_locked(&self, locked: &Locked<'_>, ns: Namespace, key: &[u8]) -> Option<Place> {
         locked.find(|loc| self.record(locked, loc).is(ns, key))
     }

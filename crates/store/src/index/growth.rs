@@ -1,12 +1,16 @@
 //! How a stripe grows: by a sixteenth, in place, a few buckets with each insertion (see `index.rs`).
 
-use super::{IDLE, Locked, OVERFLOW, TAG_BITS, count_beyond, grown, home, pack, tag_of, unpack};
+use super::{Free, IDLE, Locked, OVERFLOW, TAG_BITS, count_beyond, grown, home, pack, tag_of, unpack};
 use crate::pin::SLOT;
 use crate::segment::LOC_BITS;
 use std::sync::atomic::Ordering;
 
 /// Entries of one home kept without the heap: three times as many as there are slots in it. Few homes have more.
 const FEW: usize = 24;
+
+/// Homes in the wide layout that entries of one old home may have: it is up to an eighth wider than a wide one, and may begin near
+/// the end of one.
+const HOMES: usize = 3;
 
 /// An entry on its way to the wide layout: the bucket it lies in, its slot there, and how far that is from its old home.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,24 +90,48 @@ impl Locked<'_> {
             }
             (bucket, at) = self.index.next(self.segments, self.stripe, buckets, bucket, at);
         }
-        list.iter().take(found).chain(&more).for_each(|moving| self.widen(moving, from, buckets));
+        let wide = grown(buckets);
+        let lowest = home(tag_of(tags.start), wide);
+        let mut walks = [None; HOMES];
+        for moving in list[..found.min(FEW)].iter().chain(&more) {
+            self.widen(moving, from, buckets, lowest, &mut walks);
+        }
         self.publish(if from == 0 { pack(grown(buckets), IDLE) } else { pack(buckets, from) });
     }
 
-    /// Moves an entry from its old home to the wide layout.
+    /// Moves an entry from its old home to the wide layout. `walks` are the empty slots found last for each wide home from
+    /// `lowest` on.
     #[inline]
-    fn widen(&self, moving: &Moving, from: usize, buckets: usize) {
+    fn widen(
+        &self,
+        moving: &Moving,
+        from: usize,
+        buckets: usize,
+        lowest: usize,
+        walks: &mut [Option<Free>; HOMES],
+    ) {
         let wide = grown(buckets);
         let place = (home(tag_of(moving.value), wide), wide);
-        // Somewhere there is room: the wide layout has more slots than there are entries.
-        let free = self.free_near(place, wide);
-        debug_assert!(free.is_some());
-        if let Some(free) = free {
+        let walk = &mut walks[(place.0 - lowest) % HOMES];
+        // Where the last one of this home went, the buckets before are full. Somewhere there is room: the wide layout has more
+        // slots than there are entries.
+        let beside = walk.and_then(|last| self.free_beside(last));
+        *walk = beside.or_else(|| self.free_near(place, wide));
+        debug_assert!(walk.is_some());
+        if let Some(free) = *walk {
             self.fill(place, free, moving.value);
         }
         self.store(self.segments.map.bucket(moving.at), moving.slot, 0);
         for d in 0..moving.distance {
             count_beyond(self.bucket((from + d) % buckets), false);
         }
+    }
+
+    /// The next empty slot of the same bucket.
+    #[inline]
+    fn free_beside(&self, last: Free) -> Option<Free> {
+        let slots = &self.segments.map.bucket(last.at)[last.slot..];
+        let next = slots.iter().position(|s| s.load(Ordering::Relaxed) & SLOT == 0)?;
+        Some(Free { slot: last.slot + next, ..last })
     }
 }

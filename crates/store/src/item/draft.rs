@@ -31,7 +31,9 @@ pub(crate) struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    fn shape(&self, now: Ms) -> u32 {
+    /// Which parts the header has, for a record written at `now`.
+    #[inline]
+    pub(crate) fn shape(&self, now: Ms) -> u32 {
         let short = self.expires.is_some_and(|t| t + SHORT_PAST >= now && t < now + SHORT_EXPIRY);
         let wide = self.key.len() > 255
             || self.local > SHORT_VALUE
@@ -46,24 +48,45 @@ impl Draft<'_> {
     }
 
     /// Bytes of the entry as the policy sees it.
+    #[inline]
     pub(crate) fn bytes(&self) -> u64 {
         self.key.len() as u64 + self.total
     }
 
     /// Bytes of the record, a multiple of four.
+    #[inline]
     pub(crate) fn size(&self, now: Ms) -> usize {
+        self.size_as(self.shape(now))
+    }
+
+    /// [`Draft::size`] for a shape known already.
+    #[inline]
+    pub(crate) fn size_as(&self, shape: u32) -> usize {
         let chosen = 8 * usize::from(self.version.is_some());
         let fields = chosen + self.key.len() + self.local + self.tags.len() + self.pieces.len();
-        (prefix(self.shape(now)) + fields).next_multiple_of(4)
+        (prefix(shape) + fields).next_multiple_of(4)
     }
 
     /// Writes it; `space` has [`Draft::size`] of the same `now`. Returns its version.
+    #[inline]
     pub(crate) fn write(&self, segments: &Segments, space: &mut Space<'_>, now: Ms, value: &[&[u8]]) -> u64 {
-        let shape = self.shape(now);
+        self.write_as(self.shape(now), self.word, segments, space, value)
+    }
+
+    /// [`Draft::write`] for a shape known already, with another changing word.
+    #[inline]
+    pub(crate) fn write_as(
+        &self,
+        shape: u32,
+        word: u32,
+        segments: &Segments,
+        space: &mut Space<'_>,
+        value: &[&[u8]],
+    ) -> u64 {
         let (klen, vlen) = if shape & X != 0 { (0, 0) } else { (self.key.len() as u32, self.local as u32) };
         let desc = u32::from(self.ns.0) << NS_SHIFT | shape << SHAPE_SHIFT | klen << KEY_SHIFT | vlen;
         let loc = space.loc();
-        space.put_word(two_words(desc, self.word));
+        space.put_word(two_words(desc, word));
         if let Some(t) = self.expires {
             let earliest = &segments.heat(loc.segment()).expiry;
             // It only ever falls while this space is not given back (a sweep of open segments waits for that too).
@@ -89,6 +112,7 @@ impl Draft<'_> {
         self.version.or(self.origin).unwrap_or_else(|| origin_at(segments, loc))
     }
 
+    #[inline(never)]
     fn write_wide(&self, space: &mut Space<'_>, shape: u32) {
         space.put(&(self.key.len() as u16).to_ne_bytes());
         let chosen = if self.version.is_some() { CHOSEN } else { 0 };
