@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `decode.rs`, `inline.rs`, `args.rs` | received bytes into commands |
+//! | `ahead.rs` | a first look at pipelined commands |
 //! | `reply.rs` | replies into bytes |
 //! | `number.rs` | integers and doubles as Redis reads and writes them |
 //! | `float.rs`, `big.rs` | INCRBYFLOAT's arithmetic |
@@ -10,6 +11,7 @@
 //! | `hash.rs` | a hash in one value |
 //! | `table/` | the commands there are |
 
+mod ahead;
 mod args;
 mod big;
 mod decode;
@@ -21,6 +23,7 @@ pub mod number;
 mod reply;
 pub mod table;
 
+pub use ahead::ahead;
 pub use args::{Args, Owned, Span};
 pub use decode::{Decoder, Limits, MAX_ARGS, MAX_LINE, Step};
 pub use reply::{Reply, Version};

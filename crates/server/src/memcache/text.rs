@@ -63,7 +63,7 @@ fn command(session: &mut Session, input: &[u8], now: Ms, out: &mut Out) -> Turn 
             Command::Get(get) => session.get(&get, used, input, now, out),
             Command::Store(store) => session.store(&store, used, input, now, out),
             Command::MetaGet(get) => {
-                let hint = session.face.ahead.borrow_mut().take(session.client.id, input.len());
+                let hint = session.face.ahead.borrow_mut().take(session.client.id, OBJECTS, input.len());
                 meta::get(&session.face, &get, hint, now, out);
                 Turn::Used(used)
             }
@@ -207,7 +207,7 @@ impl Session {
         if let Some(key) = keys.next()
             && keys.rest().is_empty()
         {
-            let ahead = face.ahead.borrow_mut().take(self.client.id, input.len());
+            let ahead = face.ahead.borrow_mut().take(self.client.id, OBJECTS, input.len());
             let hint = ahead.unwrap_or_else(|| face.store.hint(OBJECTS, key));
             value(face, key, hint, want, now, out);
         } else if let Some(after) = values(face, get.keys, want, input, now, out) {

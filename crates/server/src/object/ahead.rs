@@ -12,6 +12,7 @@ const AHEAD: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     client: u64,
+    ns: Option<Namespace>,
     /// How many received bytes were left where the command begins, and where its key may lie.
     hints: [(usize, Hint); AHEAD],
     next: usize,
@@ -21,8 +22,8 @@ pub(crate) struct Ahead {
 impl Ahead {
     /// The hint for the command of this client that begins `left` bytes before the end of what was received.
     #[inline]
-    pub(crate) fn take(&mut self, client: u64, left: usize) -> Option<Hint> {
-        while self.next < self.len && self.client == client {
+    pub(crate) fn take(&mut self, client: u64, ns: Namespace, left: usize) -> Option<Hint> {
+        while self.next < self.len && self.client == client && self.ns == Some(ns) {
             let (at, hint) = self.hints[self.next];
             if at < left {
                 return None;
@@ -57,7 +58,7 @@ impl Ahead {
         input: &[u8],
         look: impl Fn(&[u8]) -> Option<(&[u8], usize)>,
     ) {
-        (self.client, self.next, self.len) = (client, 0, 0);
+        (self.client, self.ns, self.next, self.len) = (client, Some(ns), 0, 0);
         let mut rest = input;
         while self.len < AHEAD
             && let Some((key, used)) = look(rest)

@@ -53,6 +53,13 @@ impl Ctx<'_> {
         Reply::new(self.out.scratch(), self.version)
     }
 
+    /// Answers a stored value as a string; a large one stays where it is.
+    #[inline]
+    pub(crate) fn whole(&mut self, entry: Entry<'static>) {
+        self.reply().bulk_head(entry.len() as usize);
+        self.out.whole(entry, b"\r\n");
+    }
+
     /// Answers bytes `from..to` of a stored value as a string; large ones stay where they are.
     pub(crate) fn stored(&mut self, entry: Entry<'static>, from: u64, to: u64) {
         let to = to.min(entry.len());

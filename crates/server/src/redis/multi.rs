@@ -129,10 +129,8 @@ fn run(ctx: &mut Ctx<'_>) {
         dispatch::want(&mut wanted, found.command, &owned.args());
     }
     let held = ctx.shared.locks.take(&mut wanted);
-    let changed = multi
-        .watched
-        .iter()
-        .any(|((ns, key), seen)| look(ctx.store, Namespace(*ns), key, ctx.now) != *seen);
+    let changed =
+        multi.watched.iter().any(|((ns, key), seen)| look(ctx.store, Namespace(*ns), key, ctx.now) != *seen);
     if changed {
         return ctx.reply().null_array();
     }

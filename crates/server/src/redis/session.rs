@@ -5,7 +5,7 @@
 
 use std::{net::IpAddr, rc::Rc, sync::Arc, sync::atomic::Ordering::Relaxed};
 
-use larder_proto::resp::{Args, Decoder, Limits, Reply, Step, Version};
+use larder_proto::resp::{self, Args, Decoder, Limits, Reply, Step, Version};
 
 use crate::{
     clock::Ms,
@@ -162,6 +162,19 @@ fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &mut Out, dr
     }
 }
 
+/// Has the memory fetched that the next commands of a batch will ask for.
+#[inline]
+fn look_ahead(face: &Face, conn: &Conn, input: &[u8]) {
+    let mut ahead = face.ahead.borrow_mut();
+    let client = conn.known.client.id;
+    if input.is_empty() {
+        // Before more is taken up, more is received.
+        ahead.clear();
+    } else if ahead.is_used(client) {
+        ahead.fill(client, face.shared.store, conn.ns, input, resp::ahead);
+    }
+}
+
 /// CLIENT REPLY, from one command to the next.
 #[cold]
 fn next_answer(conn: &mut Conn, out: &mut Out) {
@@ -191,9 +204,12 @@ impl object::Session for Session {
         }
         let limits = self.limits();
         let Session { face, conn, decoder, dropped, .. } = self;
+        let client = conn.known.client.id;
         match decoder.step(input, &limits) {
             Step::Command { args, used } => {
+                conn.hint = face.ahead.borrow_mut().take(client, conn.ns, input.len());
                 run(face, conn, &args, now, out, dropped);
+                look_ahead(face, conn, &input[used..]);
                 self.after(used, out)
             }
             Step::Skip(used) => Turn::Used(used),
@@ -202,7 +218,10 @@ impl object::Session for Session {
                 self.large.extend_from_slice(input);
                 Turn::Used(input.len())
             }
-            Step::More(need) => Turn::More(need),
+            Step::More(need) => {
+                self.face.ahead.borrow_mut().clear();
+                Turn::More(need)
+            }
             Step::Error(text) => self.broken(&text, out),
         }
     }

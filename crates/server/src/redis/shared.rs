@@ -1,6 +1,7 @@
 //! What the connections of the Redis face share.
 
 use std::{
+    cell::RefCell,
     rc::Rc,
     sync::{
         Arc,
@@ -12,7 +13,7 @@ use larder_store::{Cause, Evicted, Namespace, Store};
 
 use crate::{
     clock::{Clock, Ms},
-    object::{COMMANDS, Client, Clients, Limits},
+    object::{COMMANDS, Client, Clients, Limits, ahead::Ahead},
     server::StopHandle,
     settings::RedisSettings,
 };
@@ -177,6 +178,8 @@ pub(crate) struct Face {
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) clock: Clock,
+    /// Of the client whose batch is taken up now.
+    pub(crate) ahead: RefCell<Ahead>,
     pub(crate) handlers: Box<[Handler; dispatch::COMMANDS]>,
 }
 
@@ -186,6 +189,7 @@ impl Face {
         Rc::new(Face {
             counters: shared.counters[worker % shared.workers.max(1)].clone(),
             clock: shared.clock,
+            ahead: RefCell::default(),
             handlers: dispatch::handlers(),
             shared: shared.clone(),
         })

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use larder_proto::resp::Version;
-use larder_store::Namespace;
+use larder_store::{Hint, Namespace};
 
 use super::{
     dispatch::Last,
@@ -83,6 +83,8 @@ pub(crate) struct Conn {
     pub(crate) tracks: Tracks,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) last: Last,
+    /// Where the key of the present command lies, if that was looked at ahead.
+    pub(crate) hint: Option<Hint>,
     /// Commands run, for sampling their time.
     pub(crate) turns: u32,
 }
@@ -97,6 +99,7 @@ impl Conn {
             gates: 0,
             closing: false,
             answers: Answers::On,
+            hint: None,
             multi: Multi::default(),
             in_exec: false,
             tracks: Tracks::default(),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use larder_proto::resp::hash;
-use larder_store::{Entry, If, Put, PutError};
+use larder_store::{Entry, Hint, If, Put, PutError};
 
 use super::super::ctx::Ctx;
 use super::errors::{Outcome, WRONG_TYPE, refused};
@@ -32,7 +32,14 @@ impl Ctx<'_> {
     /// The entry, for a command that reads it: counted, and noted as read.
     #[inline]
     pub(super) fn read(&mut self, key: &[u8]) -> Option<Entry<'static>> {
-        let entry = self.store.get(self.ns, key, self.now);
+        let hint = self.store.hint(self.ns, key);
+        self.read_hinted(key, hint)
+    }
+
+    /// The same with the key's hint.
+    #[inline]
+    pub(super) fn read_hinted(&mut self, key: &[u8], hint: Hint) -> Option<Entry<'static>> {
+        let entry = self.store.get_hinted(hint, self.ns, key, self.now);
         if entry.is_none() {
             self.missed(key);
         }

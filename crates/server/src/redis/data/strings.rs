@@ -1,29 +1,35 @@
 //! Strings: what reads and writes them whole.
 
 use larder_proto::resp::Args;
-use larder_store::Put;
+use larder_store::{Entry, Put};
 
 use super::super::ctx::{Class, Ctx};
 use super::access::{is_hash, string};
 use super::errors::Outcome;
 use super::set::{self, Expiry, Options};
-use crate::clock::Ms;
+use crate::{clock::Ms, object::ahead};
 
 /// GET key
 #[inline]
 pub(super) fn get(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let outcome = answer_value(ctx, args.get(1));
+    let key = args.get(1);
+    let hint = ctx.conn.hint.take().unwrap_or_else(|| ctx.store.hint(ctx.ns, key));
+    let entry = ctx.read_hinted(key, hint);
+    let outcome = answer_string(ctx, entry);
     ctx.settle(outcome, args);
 }
 
 /// Answers a string or null.
 #[inline]
 pub(super) fn answer_value(ctx: &mut Ctx<'_>, key: &[u8]) -> Outcome {
-    match ctx.read_string(key)? {
-        Some(entry) => {
-            let len = entry.len();
-            ctx.stored(entry, 0, len);
-        }
+    let entry = ctx.read(key);
+    answer_string(ctx, entry)
+}
+
+#[inline]
+fn answer_string(ctx: &mut Ctx<'_>, entry: Option<Entry<'static>>) -> Outcome {
+    match string(entry)? {
+        Some(entry) => ctx.whole(entry),
         None => ctx.reply().null(),
     }
     Ok(())
@@ -103,15 +109,13 @@ pub(super) fn strlen(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 /// MGET key [key ...]
 pub(super) fn mget(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.reply().array(args.len() - 1);
-    for key in args.from(1) {
-        match ctx.read(key).filter(|entry| !is_hash(entry)) {
-            Some(entry) => {
-                let len = entry.len();
-                ctx.stored(entry, 0, len);
-            }
+    ahead::each(ctx.store, ctx.ns, &mut args.from(1), |key, hint| {
+        match ctx.read_hinted(key, hint).filter(|entry| !is_hash(entry)) {
+            Some(entry) => ctx.whole(entry),
             None => ctx.reply().null(),
         }
-    }
+        true
+    });
 }
 
 /// MSET key value [key value ...]

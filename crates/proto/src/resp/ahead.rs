@@ -1,0 +1,75 @@
+//! A first look at pipelined commands: which key the next one is about and where it ends. Nothing is judged here; the decoder does
+//! that when the command's turn comes. It serves to fetch the memory of several keys at once.
+
+/// The first argument of the first command of `input`, and the bytes the whole command takes. None: it is not whole, has no or
+/// more than eight arguments, or one of more than 999 bytes.
+#[inline]
+pub fn ahead(input: &[u8]) -> Option<(&[u8], usize)> {
+    let &[b'*', count @ b'2'..=b'9', b'\r', b'\n', ref bulks @ ..] = input else { return None };
+    let mut rest = skip(bulks)?.1;
+    let (key, after) = skip(rest)?;
+    rest = after;
+    for _ in b'2'..count {
+        rest = skip(rest)?.1;
+    }
+    Some((key, input.len() - rest.len()))
+}
+
+/// The first bulk string, and what follows it.
+#[inline]
+fn skip(input: &[u8]) -> Option<(&[u8], &[u8])> {
+    let digit = |byte: u8| usize::from(byte - b'0');
+    let (len, rest) = match input {
+        &[b'$', a @ b'0'..=b'9', b'\r', b'\n', ref rest @ ..] => (digit(a), rest),
+        &[b'$', a @ b'0'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ref rest @ ..] => {
+            (digit(a) * 10 + digit(b), rest)
+        }
+        &[b'$', a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', b'\n', ref rest @ ..] => {
+            (digit(a) * 100 + digit(b) * 10 + digit(c), rest)
+        }
+        _ => return None,
+    };
+    Some((rest.get(..len)?, rest.get(len + 2..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Decoder, Limits, Step};
+    use super::*;
+
+    #[test]
+    fn a_command_ends_where_the_decoder_ends_it() {
+        let limits = Limits { bulk: 1 << 20, command: 1 << 20, stranger: false };
+        let long = [&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$120\r\n"[..], &[b'x'; 120], b"\r\n"].concat();
+        for command in [
+            &b"*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000001\r\n"[..],
+            b"*4\r\n$3\r\nSET\r\n$1\r\nk\r\n$0\r\n\r\n$2\r\nNX\r\n",
+            &long,
+        ] {
+            let (key, used) = ahead(command).unwrap();
+            assert_eq!(used, command.len());
+            assert_eq!(ahead(&[command, b"*1\r\n"].concat()), Some((key, used)));
+            for cut in 0..command.len() {
+                assert_eq!(ahead(&command[..cut]), None, "whole at {cut}?");
+            }
+            let mut decoder = Decoder::default();
+            let Step::Command { args, used: decoded } = decoder.step(command, &limits) else { panic!() };
+            assert_eq!((args.get(1), decoded), (key, used));
+        }
+    }
+
+    #[test]
+    fn nothing_of_what_is_unusual() {
+        for input in [
+            "",
+            "GET a\r\n",
+            "*1\r\n$4\r\nPING\r\n",
+            "*2\r\n$3\r\nGET\r\n$-1\r\n",
+            "*12\r\n",
+            "*2\r\n$03x\r\n",
+            "*2\n",
+        ] {
+            assert_eq!(ahead(input.as_bytes()), None, "{input:?}");
+        }
+    }
+}
