@@ -46,8 +46,8 @@ fn measured_incr(store: &Store, keys: &[[u8; 16]]) -> u64 {
 fn measured_hinted(store: &Store, keys: &[[u8; 16]]) -> u64 {
     let mut sum = 0;
     for batch in keys.chunks_exact(BATCH) {
-        let hints: [Hint; BATCH] = std::array::from_fn(|i| store.prefetch(NS, &batch[i]));
-        hints.iter().for_each(|h| store.prefetch_record(h));
+        let mut hints: [Hint; BATCH] = std::array::from_fn(|i| store.prefetch(NS, &batch[i]));
+        hints.iter_mut().for_each(|h| store.prefetch_record(h));
         for (hint, key) in hints.into_iter().zip(batch) {
             sum += store.get_hinted(hint, NS, key, 1000).map_or(0, |e| e.len());
         }

@@ -24,7 +24,22 @@ impl Store {
     /// Finds an entry, counts a hit or a miss, and notes the read. Takes no lock.
     #[inline]
     pub fn get<'s>(&'s self, ns: Namespace, key: &[u8], now: Ms) -> Option<Entry<'s>> {
-        self.get_hinted(self.hint(ns, key), ns, key, now)
+        self.get_hashed(self.hash(ns, key).ok()?, ns, key, now)
+    }
+
+    pub(crate) fn get_hashed<'s>(
+        &'s self,
+        hash: Hash,
+        ns: Namespace,
+        key: &[u8],
+        now: Ms,
+    ) -> Option<Entry<'s>> {
+        let entry = self.peek_hashed(hash, ns, key, now);
+        match &entry {
+            Some(e) => self.bump(e, now),
+            None => self.count_miss(ns),
+        }
+        entry
     }
 
     /// Finds an entry without leaving any trace.
@@ -48,7 +63,7 @@ impl Store {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn peek_hashed<'s>(
         &'s self,
         hash: Hash,
@@ -60,6 +75,12 @@ impl Store {
             let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else { return Seen::Changed };
             if held.record().is(ns, key) { Seen::Yes(held) } else { Seen::No }
         })?;
+        self.entry(held, hash, now)
+    }
+
+    /// What a reader gets of a record found, if it lives.
+    #[inline(always)]
+    pub(crate) fn entry<'s>(&'s self, held: Held<'s>, hash: Hash, now: Ms) -> Option<Entry<'s>> {
         let record = held.record();
         let (word, expires) = (record.word(), record.expires());
         if expires.is_some_and(|t| t <= now) || self.is_flushed(&record) {

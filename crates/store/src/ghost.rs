@@ -78,9 +78,12 @@ impl Ghost {
         let (line, print) = self.find(hash);
         line[1..].iter().find_map(|word| {
             let value = word.load(Ordering::Relaxed);
+            if value & !0x1ff != print || value == 0 {
+                return None;
+            }
             let main = value >> 8 & 1;
             let age = self.time(main).wrapping_sub(value) & 255;
-            if value == 0 || value & !0x1ff != print || age > TICKS {
+            if age > TICKS {
                 return None;
             }
             word.store(0, Ordering::Relaxed);

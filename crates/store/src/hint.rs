@@ -1,39 +1,51 @@
 //! Hints: memory of many keys fetched at once. A read of a key that the processor's caches do not have waits for memory two
 //! times: for the index's bucket, then for the record. Someone who knows several keys (a pipeline, a multi-key get) asks for all
-//! buckets first, then for all records, and the waits overlap. A hint also keeps the hash, so that it is made once.
+//! buckets first, then for all records, and the waits overlap. A hint also keeps the hash and the slot
+//! seen, so that neither is sought twice.
 
 use crate::entry::Entry;
 use crate::hash::Hash;
+use crate::held::Held;
 use crate::store::Store;
 use crate::types::{MAX_KEY, Ms, NAMESPACES, Namespace};
 
 /// Where a key would lie, from [`Store::prefetch`]. Of use for that key and namespace only; with others nothing is found.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Hint(Option<Hash>);
+pub struct Hint {
+    hash: Option<Hash>,
+    /// The index's line it would be found in; once that was looked at, the slot that has its tag.
+    slot: usize,
+}
 
 impl Store {
     /// First step for a batch of keys: has the index's line for this one fetched. Does not wait.
     #[inline]
     pub fn prefetch(&self, ns: Namespace, key: &[u8]) -> Hint {
-        let hint = self.hint(ns, key);
-        if let Some(hash) = hint.0 {
-            self.index.prefetch(&self.segments, hash);
+        let mut hint = self.hint(ns, key);
+        if let Some(hash) = hint.hash {
+            hint.slot = self.index.prefetch(&self.segments, hash);
         }
         hint
     }
 
     /// Second step, when all of the batch are through the first: has the record's first lines fetched. Does not wait for them.
     #[inline]
-    pub fn prefetch_record(&self, hint: &Hint) {
-        if let Some(hash) = hint.0 {
-            self.index.prefetch_record(&self.segments, hash);
+    pub fn prefetch_record(&self, hint: &mut Hint) {
+        if let Some(hash) = hint.hash
+            && let Some(slot) = self.index.prefetch_record(&self.segments, hash, hint.slot)
+        {
+            hint.slot = slot;
         }
     }
 
     /// [`Store::get`] with a hint for just this key.
     #[inline]
     pub fn get_hinted<'s>(&'s self, hint: Hint, ns: Namespace, key: &[u8], now: Ms) -> Option<Entry<'s>> {
-        let entry = self.peek_hashed(hint.0?, ns, key, now);
+        let hash = hint.hash?;
+        let Some(held) = self.held_at(hint, hash, ns, key) else {
+            return self.get_hashed(hash, ns, key, now);
+        };
+        let entry = self.entry(held, hash, now);
         match &entry {
             Some(e) => self.bump(e, now),
             None => self.count_miss(ns),
@@ -44,13 +56,25 @@ impl Store {
     /// [`Store::peek`] with a hint for just this key.
     #[inline]
     pub fn peek_hinted<'s>(&'s self, hint: Hint, ns: Namespace, key: &[u8], now: Ms) -> Option<Entry<'s>> {
-        self.peek_hashed(hint.0?, ns, key, now)
+        let hash = hint.hash?;
+        match self.held_at(hint, hash, ns, key) {
+            Some(held) => self.entry(held, hash, now),
+            None => self.peek_hashed(hash, ns, key, now),
+        }
+    }
+
+    /// The key's record, if the slot hinted at leads to it.
+    #[inline(always)]
+    fn held_at<'s>(&'s self, hint: Hint, hash: Hash, ns: Namespace, key: &[u8]) -> Option<Held<'s>> {
+        self.index.find_at(&self.segments, hash, hint.slot, |slot, value, loc| {
+            Held::by_slot(&self.segments, slot, value, loc).filter(|held| held.record().is(ns, key))
+        })
     }
 
     /// A hint without anything fetched.
     #[inline]
     pub fn hint(&self, ns: Namespace, key: &[u8]) -> Hint {
         let valid = usize::from(ns.0) < NAMESPACES && key.len() <= MAX_KEY;
-        Hint(valid.then(|| self.hasher.key(ns, key)))
+        Hint { hash: valid.then(|| self.hasher.key(ns, key)), slot: 0 }
     }
 }

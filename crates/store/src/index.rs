@@ -17,6 +17,8 @@
 //! index's first page, so that no location is zero.)
 
 mod growth;
+#[cfg(test)]
+mod tests;
 
 use crate::hash::Hash;
 use crate::map::Bucket;
@@ -209,32 +211,45 @@ impl Index {
         segments.start(page) + within * BUCKET
     }
 
-    /// Has the home bucket of a hash brought near.
+    /// Has the home bucket of a hash brought near; where it lies.
     #[inline]
-    pub(crate) fn prefetch(&self, segments: &Segments, hash: Hash) {
+    pub(crate) fn prefetch(&self, segments: &Segments, hash: Hash) -> usize {
         let (stripe, tag) = self.split(hash);
         let layout = self.stripes[stripe].layout.0.load(Ordering::Relaxed);
         let (bucket, _) = place_in(layout, tag);
-        segments.map.prefetch(self.bucket_at(segments, stripe, bucket));
+        let at = self.bucket_at(segments, stripe, bucket);
+        segments.map.prefetch(at);
+        at
     }
 
-    /// Has the records brought near that slots of the home bucket lead to, two lines of each (there is seldom more than
-    /// one with the tag).
+    /// Has two lines of the record brought near that a slot of the bucket at `at` with this tag leads to (there is seldom more
+    /// than one); where that slot lies.
     #[inline]
-    pub(crate) fn prefetch_record(&self, segments: &Segments, hash: Hash) {
-        let (stripe, tag) = self.split(hash);
-        let layout = self.stripes[stripe].layout.0.load(Ordering::Relaxed);
-        let (bucket, _) = place_in(layout, tag);
-        for slot in self.bucket(segments, stripe, bucket) {
-            let value = slot.load(Ordering::Relaxed);
-            if tag_of(value) == tag && value & SLOT != 0 {
-                let at = segments.at(loc_of(value));
-                segments.map.prefetch(at);
-                segments.map.prefetch(
-                    (at + BUCKET).min(segments.start(loc_of(value).segment()) + segments.size() - 1),
-                );
-            }
-        }
+    pub(crate) fn prefetch_record(&self, segments: &Segments, hash: Hash, at: usize) -> Option<usize> {
+        let wanted = self.split(hash).1 << LOC_BITS;
+        let at = at & !(BUCKET - 1);
+        let slots = segments.map.bucket(at);
+        let slot = slots.iter().position(|s| (s.load(Ordering::Relaxed) ^ wanted) & TAG == 0)?;
+        let record = segments.at(loc_of(slots[slot].load(Ordering::Relaxed)));
+        segments.map.prefetch(record);
+        segments.map.prefetch((record + BUCKET).min(segments.size() * segments.count() - 1));
+        Some(at + slot * size_of::<u64>())
+    }
+
+    /// Shows the slot at `at`, as [`Index::prefetch_record`] said, to `f` if it has the key's tag. (Pages of the index are never
+    /// given back. Where nothing was said, at 0, lies the first of them.)
+    #[inline]
+    pub(crate) fn find_at<'a, R>(
+        &self,
+        segments: &'a Segments,
+        hash: Hash,
+        at: usize,
+        f: impl FnOnce(&'a AtomicU64, u64, Loc) -> Option<R>,
+    ) -> Option<R> {
+        let slot = &segments.map.bucket(at & !(BUCKET - 1))[at / size_of::<u64>() % 8];
+        let value = slot.load(Ordering::Acquire);
+        let found = (value ^ self.split(hash).1 << LOC_BITS) & TAG == 0 && value & SLOT != 0;
+        if found { f(slot, value, loc_of(value)) } else { None }
     }
 
     /// Shows every slot with the key's tag to `f` until it says yes. Takes no lock.
@@ -445,11 +460,8 @@ impl<'a> Locked<'a> {
     }
 
     pub(crate) fn remove(&mut self, place: Place) {
-        let (home, buckets) = self.place();
         self.store(self.segments.map.bucket(place.at), place.slot, 0);
-        for d in 0..place.distance {
-            count_beyond(self.bucket((home + d) % buckets), false);
-        }
+        self.count_run(self.place(), place.distance, false);
         *self.count -= 1;
     }
 
@@ -505,109 +517,19 @@ impl<'a> Locked<'a> {
     /// Fills an empty slot found from `home` on.
     #[inline]
     fn fill(&self, (home, buckets): (usize, usize), free: Free, value: u64) {
-        for d in 0..free.distance {
-            count_beyond(self.bucket((home + d) % buckets), true);
+        if free.distance != 0 {
+            self.count_run((home, buckets), free.distance, true);
         }
         self.store(self.segments.map.bucket(free.at), free.slot, value);
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::map::Map;
-    use crate::pin::PinTable;
-    use crate::segment::Kind;
-
-    const SEGMENTS: usize = 8;
-
-    fn setting() -> (Segments, Index) {
-        let map = Map::open(SEGMENTS << 18).expect("2 MiB");
-        let segments = Segments::new(map, PinTable::new(SEGMENTS, 1), SEGMENTS, 18);
-        let first = segments.take(Kind::Index, 0).expect("all are free");
-        let index = Index::new(&segments, first);
-        (segments, index)
-    }
-
-    /// Entry `n` of the first stripe.
-    fn hash(n: u64) -> Hash {
-        Hash((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 6) & !0xffff_ffff)
-    }
-
-    fn loc(n: u64) -> Loc {
-        Loc::new(1 + (n >> 16) as u32, 4 * (n & 0xffff) as usize)
-    }
-
-    fn found(segments: &Segments, index: &Index, n: u64) -> bool {
-        let wanted = |_: &_, _, l| if l == loc(n) { Seen::Yes(()) } else { Seen::No };
-        index.find(segments, hash(n), wanted).is_some()
-    }
-
-    #[test]
-    fn growth_is_announced_before_it_moves_anything() {
-        let (segments, index) = setting();
-        let page = segments.take(Kind::Index, 0).expect("there is one");
-        assert!(index.install(&segments, 1, page));
-        let mut n = 0;
-        let layout = || unpack(index.stripes[0].layout.0.load(Ordering::Relaxed));
-        while layout().1 == IDLE {
-            let mut locked = index.lock(&segments, hash(n));
-            let free = locked.free().expect("there is room");
-            locked.insert(free, loc(n));
-            assert_eq!(locked.grow(), None);
-            n += 1;
+    /// [`count_beyond`] of so many buckets from `home` on.
+    fn count_run(&self, (home, buckets): (usize, usize), distance: usize, add: bool) {
+        let mut bucket = home;
+        let mut at = self.index.bucket_at(self.segments, self.stripe, bucket);
+        for _ in 0..distance {
+            count_beyond(self.segments.map.bucket(at), add);
+            (bucket, at) = self.index.next(self.segments, self.stripe, buckets, bucket, at);
         }
-        assert_eq!(layout(), (64, 64));
-        let count = |bucket| {
-            index.bucket(&segments, 0, bucket).iter().filter(|s| s.load(Ordering::Relaxed) != 0).count()
-        };
-        assert_eq!((64..grown(64)).map(count).sum::<usize>(), 0, "nothing lies in the wide layout yet");
-        assert!((0..n).all(|i| found(&segments, &index, i)));
-    }
-
-    #[test]
-    fn everything_is_found_at_every_step_of_growth_and_removal() {
-        let (segments, index) = setting();
-        (1..5).for_each(|wanted| {
-            let page = segments.take(Kind::Index, 0).expect("there is one");
-            assert!(index.install(&segments, wanted, page));
-        });
-        for n in 0..1600 {
-            let mut locked = index.lock(&segments, hash(n));
-            let free = locked.free().expect("there is room");
-            locked.insert(free, loc(n));
-            assert_eq!(locked.grow(), None);
-            drop(locked);
-            if n % 7 == 0 || n > 1560 {
-                assert!((0..=n).all(|i| found(&segments, &index, i)), "{n}");
-            }
-        }
-        for n in 0..1600 {
-            let mut locked = index.lock(&segments, hash(n));
-            let place = locked.find_loc(loc(n)).expect("it was found before");
-            locked.remove(place);
-            drop(locked);
-            assert!(!found(&segments, &index, n));
-        }
-        // Counts of entries put beyond a bucket are back at zero, so that searches are short again.
-        let words = (0..unpack(index.stripes[0].layout.0.load(Ordering::Relaxed)).0)
-            .flat_map(|b| index.bucket(&segments, 0, b).iter().map(|s| s.load(Ordering::Relaxed)));
-        assert_eq!(words.filter(|w| *w != 0).count(), 0);
-    }
-
-    #[test]
-    fn a_page_missing_is_asked_for_and_taken_once() {
-        let (segments, index) = setting();
-        let mut asked = None;
-        for n in 0..500 {
-            let mut locked = index.lock(&segments, hash(n));
-            let free = locked.free().expect("there is room");
-            locked.insert(free, loc(n));
-            asked = asked.or(locked.grow());
-        }
-        assert_eq!(asked, Some(1));
-        let pages: Vec<u32> = (0..2).filter_map(|_| segments.take(Kind::Index, 0)).collect();
-        assert!(index.install(&segments, 1, pages[0]));
-        assert!(!index.install(&segments, 1, pages[1]), "another thread was quicker");
     }
 }

@@ -236,8 +236,8 @@ fn hints_find_what_a_get_finds() {
     }
     for n in 0..6000u32 {
         let key = n.to_be_bytes();
-        let hint = s.prefetch(NS, &key);
-        s.prefetch_record(&hint);
+        let mut hint = s.prefetch(NS, &key);
+        s.prefetch_record(&mut hint);
         assert_eq!(s.get_hinted(hint, NS, &key, 0).is_some(), n < 5000);
         assert_eq!(s.peek_hinted(hint, NS, &key, 0).is_some_and(|e| e.head() == key), n < 5000);
         assert!(s.get_hinted(hint, NS, b"another key", 0).is_none());

@@ -50,8 +50,8 @@ fn entries(s: &Store) {
     assert_eq!(s.incr(NS, b"n", 1, 12).unwrap().value, 10);
     let mine = Put { value: &[b"v"], version: Some(99), stale: true, ..Put::default() };
     assert_eq!(s.put(NS, b"c", mine, If::Absent, 12), Ok(99));
-    let hint = s.prefetch(NS, b"c");
-    s.prefetch_record(&hint);
+    let mut hint = s.prefetch(NS, b"c");
+    s.prefetch_record(&mut hint);
     let e = s.get_hinted(hint, NS, b"c", 12).unwrap();
     assert!(e.claim() && !e.claim() && e.stale() && s.touch_same(&e, Some(1 << 50), 12));
     assert!(s.random_key(NS, 5, 12).is_some() && !s.delete_same(&e, 12));

@@ -67,7 +67,7 @@ impl Ahead {
             self.len += 1;
             rest = &rest[used..];
         }
-        for (_, hint) in &self.hints[..self.len] {
+        for (_, hint) in &mut self.hints[..self.len] {
             store.prefetch_record(hint);
         }
     }
@@ -87,8 +87,8 @@ pub(crate) fn each<'k>(
             *place = (key, store.prefetch(ns, key));
             len += 1;
         }
-        let batch = &batch[..len];
-        batch.iter().for_each(|(_, hint)| store.prefetch_record(hint));
+        let batch = &mut batch[..len];
+        batch.iter_mut().for_each(|(_, hint)| store.prefetch_record(hint));
         if !batch.iter().all(|(key, hint)| f(key, *hint)) {
             return false;
         }

@@ -1,6 +1,6 @@
 //! How a stripe grows: by a sixteenth, in place, a few buckets with each insertion (see `index.rs`).
 
-use super::{Free, IDLE, Locked, OVERFLOW, TAG_BITS, count_beyond, grown, home, pack, tag_of, unpack};
+use super::{Free, IDLE, Locked, OVERFLOW, TAG_BITS, grown, home, pack, tag_of, unpack};
 use crate::pin::SLOT;
 use crate::segment::LOC_BITS;
 use std::sync::atomic::Ordering;
@@ -64,7 +64,9 @@ impl Locked<'_> {
         let from = cursor - 1;
         // The tags at home here, in the slots' place. (The smallest with `home(tag) >= n` is `n << TAG_BITS / buckets`, up.)
         let first = |bucket: usize| (((bucket as u64) << TAG_BITS).div_ceil(buckets as u64)) << LOC_BITS;
-        let tags = first(from)..first(cursor);
+        // An empty slot is zero, and no other is.
+        let least = first(from).max(1);
+        let span = first(cursor) - least;
         let mut list = [Moving::default(); FEW];
         let mut more = Vec::new();
         let mut found = 0;
@@ -74,10 +76,9 @@ impl Locked<'_> {
             for (slot, value) in self.segments.map.bucket(at).iter().enumerate() {
                 let value = value.load(Ordering::Relaxed);
                 flags |= value;
-                let value = value & SLOT;
                 // During growth an entry of the wide layout may lie here too, but then its old home is above the cursor.
-                if value != 0 && tags.contains(&value) {
-                    let moving = Moving { value, at, slot, distance };
+                if (value & SLOT).wrapping_sub(least) < span {
+                    let moving = Moving { value: value & SLOT, at, slot, distance };
                     match list.get_mut(found) {
                         Some(place) => *place = moving,
                         None => more.push(moving),
@@ -91,7 +92,7 @@ impl Locked<'_> {
             (bucket, at) = self.index.next(self.segments, self.stripe, buckets, bucket, at);
         }
         let wide = grown(buckets);
-        let lowest = home(tag_of(tags.start), wide);
+        let lowest = home(tag_of(first(from)), wide);
         let mut walks = [None; HOMES];
         for moving in list[..found.min(FEW)].iter().chain(&more) {
             self.widen(moving, from, buckets, lowest, &mut walks);
@@ -122,8 +123,8 @@ impl Locked<'_> {
             self.fill(place, free, moving.value);
         }
         self.store(self.segments.map.bucket(moving.at), moving.slot, 0);
-        for d in 0..moving.distance {
-            count_beyond(self.bucket((from + d) % buckets), false);
+        if moving.distance != 0 {
+            self.count_run((from, buckets), moving.distance, false);
         }
     }
 
