@@ -3,6 +3,11 @@
 //!
 //! A shorter value is not met here: it is taken whole from the received bytes, in one copy.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
 use larder_proto::memcache::BAD_CHUNK;
 use larder_store::{Fill, FillOptions, PutError};
 
@@ -15,6 +20,47 @@ use crate::{clock::Ms, net::out::Out};
 
 /// What is behind a block in the text protocols.
 const END: &[u8] = b"\r\n";
+
+/// Of the face's memory, one part in so many may be taken by values on their way, by the lengths announced. Who announces
+/// values and does not send them must not push out what others have stored, nor keep them from storing. A value beyond it is
+/// refused as when there is no memory.
+const PART: u64 = 2;
+
+/// What the values on their way have announced, over all workers.
+#[derive(Debug)]
+pub(super) struct Arriving {
+    bytes: AtomicU64,
+    limit: u64,
+}
+
+impl Arriving {
+    /// `memory`: bytes the face may take.
+    pub(super) fn new(memory: u64) -> Arc<Self> {
+        Arc::new(Self { bytes: AtomicU64::new(0), limit: memory / PART })
+    }
+}
+
+/// A value's place among those on their way; given back when dropped.
+#[derive(Debug)]
+struct Place {
+    among: Arc<Arriving>,
+    len: u64,
+}
+
+impl Place {
+    /// None: there is none. A value that is alone on its way has one, so that every length the store takes can come.
+    fn take(among: &Arc<Arriving>, len: u64) -> Option<Self> {
+        let more = |taken: u64| (taken == 0 || taken + len <= among.limit).then_some(taken + len);
+        among.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(Self { among: among.clone(), len })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.among.bytes.fetch_sub(self.len, Ordering::Relaxed);
+    }
+}
 
 /// The command a value belongs to, and how it is answered.
 #[derive(Debug)]
@@ -80,6 +126,7 @@ pub(super) struct Incoming {
     end: &'static [u8],
     /// Something else came there.
     broken: bool,
+    _place: Place,
 }
 
 /// Why the store took no more.
@@ -95,15 +142,20 @@ impl Incoming {
     /// away.
     pub(super) fn begin(face: &Face, answer: Answer, now: Ms, out: &mut Out) -> Result<Self, u64> {
         let (write, len) = answer.write();
-        let fill = if ops::fits(face, write.key, write.flags, len) {
+        let begin = || {
+            if !ops::fits(face, write.key, write.flags, len) {
+                return Err(Stored::TooLarge);
+            }
+            let place = Place::take(&face.shared.arriving, len).ok_or(Stored::NoMemory)?;
             let options = FillOptions { flags: write.flags, size_hint: Some(len), ..FillOptions::default() };
-            face.store.fill(OBJECTS, write.key, options, now).map_err(why)
-        } else {
-            Err(Stored::TooLarge)
+            let fill = face.store.fill(OBJECTS, write.key, options, now).map_err(why)?;
+            Ok((fill, place))
         };
         let end = answer.end();
-        match fill {
-            Ok(fill) => Ok(Self { answer, fill: Ok(fill), left: len, end, broken: false }),
+        match begin() {
+            Ok((fill, place)) => {
+                Ok(Self { answer, fill: Ok(fill), left: len, end, broken: false, _place: place })
+            }
             Err(stored) => {
                 ops::refuse(face, &write, stored, len, now);
                 answer.stored(face, stored, now, out);

@@ -66,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) clients: Clients,
     /// When everything stored before is to be gone (`flush_all <delay>`); 0: no such time.
     flush_at: AtomicU64,
+    /// What values on their way may take of the memory.
+    arriving: Arc<incoming::Arriving>,
     /// When the process started.
     pub(crate) started: Ms,
     /// What each worker counted.
@@ -84,12 +86,14 @@ impl Shared {
         workers: usize,
     ) -> Arc<Shared> {
         let stats = stats::FaceStats::new(&settings, store, workers);
+        let memory = store.totals().budget.min(settings.share.ceiling.unwrap_or(u64::MAX));
         Arc::new(Shared {
             store,
             settings: RwLock::new(Arc::new(settings)),
             reloads: AtomicU64::new(0),
             clients: Clients::default(),
             flush_at: AtomicU64::new(0),
+            arriving: incoming::Arriving::new(memory),
             started: now,
             counters: (0..workers).map(|_| Arc::default()).collect(),
             stats,

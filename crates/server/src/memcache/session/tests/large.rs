@@ -141,3 +141,37 @@ fn a_limit_above_1_mib_is_honoured() {
     assert_eq!(heard.answers, b"STORED\r\n");
     is_there(&server, "a", 0, &value);
 }
+
+/// Values that are announced and do not come take half of the memory at the most, and give it back.
+#[test]
+fn values_that_do_not_come_leave_the_others_theirs() {
+    let server = Server::new();
+    let kept = value(1000);
+    for n in 0..8000 {
+        let stored = server.converse([&command(&format!("set kept{n} 0 0 1000"), &kept)[..]], NOW);
+        assert_eq!(stored.answers, b"STORED\r\n");
+    }
+    let mut out = Out::default();
+    let mut stuck = Vec::new();
+    let refused = loop {
+        let mut session = server.session();
+        let mut heard = Heard { answers: Vec::new(), closed: false };
+        let mut input = format!("set stuck{} 0 0 1000000\r\nonly this", stuck.len()).into_bytes();
+        heard.feed(&mut session, &mut input, NOW, &mut out);
+        if !heard.answers.is_empty() {
+            break String::from_utf8(heard.answers).unwrap();
+        }
+        stuck.push(session);
+        assert!(stuck.len() < 100, "nobody is refused");
+    };
+    assert_eq!(refused, "SERVER_ERROR out of memory storing object\r\n");
+    assert_eq!(stuck.len(), 16, "half of 32 MiB");
+    is_there(&server, "kept0", 0, &kept);
+    is_there(&server, "kept7999", 0, &kept);
+    assert_eq!(server.ask("set other 0 0 1\r\na\r\n"), "STORED\r\n");
+
+    stuck.truncate(15);
+    let long = command("set long 0 0 1000000", &value(1_000_000));
+    assert_eq!(server.converse(long.chunks(60_000), NOW).answers, b"STORED\r\n");
+    assert_eq!(server.converse(long.chunks(60_000), NOW).answers, b"STORED\r\n", "its place was given back");
+}
