@@ -27,6 +27,7 @@ impl Store {
         self.get_hashed(self.hash(ns, key).ok()?, ns, key, now)
     }
 
+    /// [`Store::get`] of a hashed key. One function with all of its parts inlined, and no copies of it elsewhere.
     pub(crate) fn get_hashed<'s>(
         &'s self,
         hash: Hash,
@@ -34,7 +35,7 @@ impl Store {
         key: &[u8],
         now: Ms,
     ) -> Option<Entry<'s>> {
-        let entry = self.peek_hashed(hash, ns, key, now);
+        let entry = self.look(hash, ns, key, now);
         match &entry {
             Some(e) => self.bump(e, now),
             None => self.count_miss(ns),
@@ -63,7 +64,6 @@ impl Store {
         }
     }
 
-    #[inline(always)]
     pub(crate) fn peek_hashed<'s>(
         &'s self,
         hash: Hash,
@@ -71,6 +71,11 @@ impl Store {
         key: &[u8],
         now: Ms,
     ) -> Option<Entry<'s>> {
+        self.look(hash, ns, key, now)
+    }
+
+    #[inline(always)]
+    fn look<'s>(&'s self, hash: Hash, ns: Namespace, key: &[u8], now: Ms) -> Option<Entry<'s>> {
         let held = self.index.find(&self.segments, hash, |slot, value, loc| {
             let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else { return Seen::Changed };
             if held.record().is(ns, key) { Seen::Yes(held) } else { Seen::No }

@@ -22,7 +22,7 @@ pub(crate) struct Held<'s> {
 
 impl<'s> Held<'s> {
     /// Pins the record `slot` leads to, if it still holds `value`, and what belongs to the record.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn by_slot(
         segments: &'s Segments,
         slot: &AtomicU64,

@@ -253,7 +253,7 @@ impl Index {
     }
 
     /// Shows every slot with the key's tag to `f` until it says yes. Takes no lock.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find<'a, R>(
         &self,
         segments: &'a Segments,
@@ -298,7 +298,7 @@ impl Index {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn probe<'a, R>(
         &self,
         segments: &'a Segments,
