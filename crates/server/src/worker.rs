@@ -5,6 +5,7 @@ use std::{io, net::UdpSocket, rc::Rc, sync::Arc, time::Duration};
 
 use larder_store::Store;
 use tokio::{
+    runtime::LocalOptions,
     sync::mpsc,
     task::{JoinHandle, spawn_local},
 };
@@ -70,9 +71,10 @@ struct Faces {
 
 /// The body of a worker thread. Returns when drained.
 pub(crate) fn run(start: Start) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, serve(start))
+    // A runtime whose own tasks need not be sent elsewhere: a `LocalSet` on top of one queues and polls everything twice.
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    runtime.block_on(serve(start))
 }
 
 async fn serve(start: Start) -> io::Result<()> {

@@ -46,7 +46,7 @@ use self::{
 };
 use crate::settings::OriginSettings;
 
-/// One origin, as one worker thread sees it. All of its futures must run inside that worker's `LocalSet`.
+/// One origin, as one worker thread sees it. All of its futures must run inside that worker's runtime.
 #[derive(Debug)]
 pub struct Origin {
     pool: Rc<Pool>,
