@@ -16,7 +16,8 @@ pub(crate) const MAX_LOGIN: usize = 2048;
 
 const UNAUTHENTICATED: &[u8] = b"CLIENT_ERROR unauthenticated\r\n";
 const FAILED: &[u8] = b"CLIENT_ERROR authentication failure\r\n";
-const BAD_CHUNK: &[u8] = b"CLIENT_ERROR bad data chunk\r\n";
+const BAD_END: &[u8] = b"CLIENT_ERROR bad command line termination\r\n";
+const BAD_TOKEN: &[u8] = b"CLIENT_ERROR bad authentication token format\r\n";
 
 /// Is there such a user with this password?
 pub(crate) fn check(users: &Users, name: &[u8], password: &[u8]) -> bool {
@@ -51,10 +52,22 @@ pub(crate) fn text_login(users: &Users, input: &[u8]) -> Login {
     let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
     let Some(len) = value_len(line) else { return Login::Refused(start, UNAUTHENTICATED) };
     let Some(block) = input.get(start..start + len + 2) else { return Login::More(start + len + 2) };
-    let Some(value) = block.strip_suffix(b"\r\n") else { return Login::Refused(start + len + 2, BAD_CHUNK) };
-    let blank = value.iter().position(|&byte| byte == b' ');
-    let known = blank.is_some_and(|at| check(users, &value[..at], &value[at + 1..]));
+    let Some(value) = block.strip_suffix(b"\r\n") else { return Login::Refused(start + len + 2, BAD_END) };
+    let Some((name, password, rest)) = token(value) else {
+        return Login::Refused(start + len + 2, BAD_TOKEN);
+    };
+    let known = check(users, name, password) | check(users, name, rest);
     if known { Login::In(start + len + 2, b"STORED\r\n") } else { Login::Refused(start + len + 2, FAILED) }
+}
+
+/// Of a value `user password`: the name, the word behind it, which is what memcached compares, and everything behind it, for
+/// passwords with blanks. Blanks before each do not count.
+fn token(value: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let word = |text: &[u8]| text.iter().position(|&byte| byte == b' ').unwrap_or(text.len());
+    let start = value.iter().position(|&byte| byte != b' ')?;
+    let (name, rest) = value[start..].split_at(word(&value[start..]));
+    let rest = &rest[rest.iter().position(|&byte| byte != b' ')?..];
+    Some((name, &rest[..word(rest)], rest))
 }
 
 /// Of a line `set <key> <flags> <exptime> <bytes>`, whatever follows.
@@ -111,6 +124,13 @@ mod tests {
         assert_eq!(text_login(&two(), ok), Login::In(ok.len(), stored));
         assert_eq!(text_login(&two(), b"set x a b 11\nuser secret\r\nget a\r\n"), Login::In(26, stored));
         assert_eq!(text_login(&two(), b"set x 0 0 11 noreply\r\nu2 pw:colon\r\n"), Login::In(35, stored));
+        // Blanks and further words do not count, as in memcached 1.6.18.
+        for value in [" user secret", "user  secret", "user secret ", "user secret x"] {
+            let login = format!("set x 0 0 {}\r\n{value}\r\n", value.len());
+            assert_eq!(text_login(&two(), login.as_bytes()), Login::In(login.len(), stored), "{value}");
+        }
+        let blanks: Users = [("user".to_owned(), Secret::new(b"a b").expect("not empty"))].into();
+        assert_eq!(text_login(&blanks, b"set x 0 0 8\r\nuser a b\r\n"), Login::In(23, stored));
     }
 
     #[test]
@@ -135,9 +155,11 @@ mod tests {
         assert_eq!(refused(b"set x 0 0 8\r\nuser sec\r\nget a\r\n"), (23, FAILED));
         assert_eq!(refused(b"set x 0 0 12\r\nuser secrets\r\n"), (28, FAILED));
         assert_eq!(refused(b"set x 0 0 13\r\nuser pw:colon\r\n"), (29, FAILED), "another's password");
-        assert_eq!(refused(b"set x 0 0 4\r\nuser\r\n"), (19, FAILED));
-        assert_eq!(refused(b"set x 0 0 0\r\n\r\n"), (15, FAILED));
-        assert_eq!(refused(b"set x 0 0 11\r\nuser secretXX"), (27, BAD_CHUNK));
+        // Words of memcached 1.6.18.
+        assert_eq!(refused(b"set x 0 0 4\r\nuser\r\n"), (19, BAD_TOKEN));
+        assert_eq!(refused(b"set x 0 0 5\r\nuser \r\n"), (20, BAD_TOKEN));
+        assert_eq!(refused(b"set x 0 0 0\r\n\r\n"), (15, BAD_TOKEN));
+        assert_eq!(refused(b"set x 0 0 11\r\nuser secretXX"), (27, BAD_END));
     }
 
     #[test]
