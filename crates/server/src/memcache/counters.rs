@@ -11,7 +11,7 @@ crate::counters::counters! {
         rejected_connections,
         /// Times a connection beyond the limit had to wait, and with it all behind it.
         listen_disabled_num,
-        /// Keys asked for: one for every key of a `get`.
+        /// Keys asked for: one for every key of a `get`. Not those of `gat`, nor those `mg` found and touched.
         cmd_get,
         /// Values sent to be stored, whatever became of them.
         cmd_set,
@@ -19,7 +19,7 @@ crate::counters::counters! {
         cmd_flush,
         /// Keys touched: `touch`, `gat`, `gats`, `mg` with a new TTL.
         cmd_touch,
-        /// Meta commands.
+        /// `me`: memcached 1.6.18 counts no other meta command.
         cmd_meta,
         /// Keys asked for and found.
         get_hits,

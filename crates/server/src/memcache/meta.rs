@@ -47,15 +47,17 @@ fn ttl(expires: Option<Ms>, now: Ms) -> i64 {
 /// `mg`. `ahead`: the hint for the key as it was sent, where there is one.
 #[inline]
 pub(super) fn get(face: &Face, get: &Get<'_>, ahead: Option<Hint>, now: Ms, out: &mut Out) {
-    face.counters.cmd_meta.one();
     let mut buffer = [0; MAX_KEY];
     let key = get.key.bytes(&mut buffer);
     let hint = ahead.filter(|_| !get.key.is_base64()).unwrap_or_else(|| face.store.hint(OBJECTS, key));
     let Some(entry) = face.store.peek_hinted(hint, OBJECTS, key, now) else {
         return missing(face, get, key, now, out);
     };
-    face.counters.cmd_get.one();
-    face.counters.get_hits.one();
+    // With a new TTL it counts as a touch only, as in memcached.
+    if get.ttl.is_none() {
+        face.counters.cmd_get.one();
+        face.counters.get_hits.one();
+    }
     face.stats.saw_get(key, Found::Hit(entry.len()), now);
     if !get.unbumped {
         face.store.bump(&entry, now);
@@ -229,7 +231,6 @@ pub(super) fn set(
     out: &mut Out,
 ) -> Turn {
     let face = &session.face;
-    face.counters.cmd_meta.one();
     let mut buffer = [0; MAX_KEY];
     let key = set.key.bytes(&mut buffer);
     let write = write(set, key, now);
@@ -313,7 +314,6 @@ impl Set {
 
 /// `md`.
 pub(super) fn delete(face: &Face, delete: &Delete<'_>, now: Ms, out: &mut Out) {
-    face.counters.cmd_meta.one();
     let mut buffer = [0; MAX_KEY];
     let key = delete.key.bytes(&mut buffer);
     let deleted = if delete.invalidate || delete.empty {
@@ -339,7 +339,6 @@ pub(super) fn delete(face: &Face, delete: &Delete<'_>, now: Ms, out: &mut Out) {
 
 /// `ma`.
 pub(super) fn count(face: &Face, count: &Count<'_>, now: Ms, out: &mut Out) {
-    face.counters.cmd_meta.one();
     let mut buffer = [0; MAX_KEY];
     let asked = ops::Count {
         key: count.key.bytes(&mut buffer),

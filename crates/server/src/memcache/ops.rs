@@ -119,7 +119,6 @@ pub(crate) fn missed(face: &Face, key: &[u8], now: Ms) {
 
 /// `gat`: as `get`, and the item expires at `expires`. Counted as a touch, as memcached does it.
 pub(crate) fn get_and_touch(face: &Face, key: &[u8], expires: Option<Ms>, now: Ms) -> Option<Entry<'static>> {
-    face.counters.cmd_get.one();
     face.counters.cmd_touch.one();
     let found = face.store.peek(OBJECTS, key, now).filter(|entry| {
         // Before the touch, which may move the entry.

@@ -32,8 +32,11 @@ fn vivify_on_miss_gives_one_client_the_right_to_recache() {
     assert_eq!(server.ask("ms n 2\r\nhi\r\nmg n v t\r\n"), "HD\r\nVA 2 t-1\r\nhi\r\n");
     assert_eq!(server.ask("mg m N30 q\r\nmg m N30 q k\r\n"), "HD W\r\nHD km Z\r\n");
     assert_eq!(server.ask("mg o N30 T60 t k O1\r\n"), "HD t60 ko O1 W\r\n");
+    assert_eq!(server.ask("mg o T60\r\nmd none\r\nma none\r\nme none\r\n"), "HD Z\r\nNF\r\nNF\r\nEN\r\n");
     let counters = &server.face.counters;
     assert_eq!((counters.get_hits.get(), counters.get_misses.get(), counters.cmd_get.get()), (4, 3, 7));
+    // As memcached 1.6.18 counts: "mg" that found and touched is a touch, and "me" alone a meta command.
+    assert_eq!((counters.cmd_touch.get(), counters.touch_hits.get(), counters.cmd_meta.get()), (2, 2, 1));
     assert_eq!(
         server.ask("mg p t N30 t\r\nmg p t N30\r\nmg p t\r\n"),
         "CLIENT_ERROR duplicate flag\r\nHD t-1 W\r\nHD t30 Z\r\n"
