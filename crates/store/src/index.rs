@@ -16,6 +16,7 @@
 //! slot = overflow bit 1 | tag 24 | segment 21 | offset 18; zero but for the overflow bit: empty. (Segment 0 is always the
 //! index's first page, so that no location is zero.)
 
+mod ahead;
 mod growth;
 #[cfg(test)]
 mod tests;
@@ -209,47 +210,6 @@ impl Index {
         let page = self.pages[bucket >> self.local_bits].load(Ordering::Acquire) - 1;
         let within = stripe << self.local_bits | (bucket & ((1 << self.local_bits) - 1));
         segments.start(page) + within * BUCKET
-    }
-
-    /// Has the home bucket of a hash brought near; where it lies.
-    #[inline]
-    pub(crate) fn prefetch(&self, segments: &Segments, hash: Hash) -> usize {
-        let (stripe, tag) = self.split(hash);
-        let layout = self.stripes[stripe].layout.0.load(Ordering::Relaxed);
-        let (bucket, _) = place_in(layout, tag);
-        let at = self.bucket_at(segments, stripe, bucket);
-        segments.map.prefetch(at);
-        at
-    }
-
-    /// Has two lines of the record brought near that a slot of the bucket at `at` with this tag leads to (there is seldom more
-    /// than one); where that slot lies.
-    #[inline]
-    pub(crate) fn prefetch_record(&self, segments: &Segments, hash: Hash, at: usize) -> Option<usize> {
-        let wanted = self.split(hash).1 << LOC_BITS;
-        let at = at & !(BUCKET - 1);
-        let slots = segments.map.bucket(at);
-        let slot = slots.iter().position(|s| (s.load(Ordering::Relaxed) ^ wanted) & TAG == 0)?;
-        let record = segments.at(loc_of(slots[slot].load(Ordering::Relaxed)));
-        segments.map.prefetch(record);
-        segments.map.prefetch((record + BUCKET).min(segments.size() * segments.count() - 1));
-        Some(at + slot * size_of::<u64>())
-    }
-
-    /// Shows the slot at `at`, as [`Index::prefetch_record`] said, to `f` if it has the key's tag. (Pages of the index are never
-    /// given back. Where nothing was said, at 0, lies the first of them.)
-    #[inline]
-    pub(crate) fn find_at<'a, R>(
-        &self,
-        segments: &'a Segments,
-        hash: Hash,
-        at: usize,
-        f: impl FnOnce(&'a AtomicU64, u64, Loc) -> Option<R>,
-    ) -> Option<R> {
-        let slot = &segments.map.bucket(at & !(BUCKET - 1))[at / size_of::<u64>() % 8];
-        let value = slot.load(Ordering::Acquire);
-        let found = (value ^ self.split(hash).1 << LOC_BITS) & TAG == 0 && value & SLOT != 0;
-        if found { f(slot, value, loc_of(value)) } else { None }
     }
 
     /// Shows every slot with the key's tag to `f` until it says yes. Takes no lock.
