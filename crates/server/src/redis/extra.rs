@@ -16,8 +16,8 @@ static EXTRA: &[(&str, &str, usize, usize, Handler, &str)] = &[
     ("client", "setinfo", 4, 4, client::set_info, "client"),
     ("client", "no-touch", 3, 3, client::no_touch, "client"),
     // As DEL: it takes the stripes of all its words, the key's among them.
-    ("eval", "", 5, 5, scripts::eval, "del"),
-    ("evalsha", "", 5, 5, scripts::eval, "del"),
+    ("eval", "", 5, usize::MAX, scripts::eval, "del"),
+    ("evalsha", "", 3, usize::MAX, scripts::eval, "del"),
     ("module", "list", 2, 2, empty, "command"),
     ("acl", "genpass", 2, 3, admin::acl::generate, "acl"),
     ("acl", "log", 2, 3, admin::acl::log, "acl"),
@@ -35,7 +35,11 @@ pub(crate) fn find(args: &Args<'_>) -> Option<Found> {
             && (subcommand.is_empty() || args.is(1, subcommand))
             && (*least..=*most).contains(&args.len())
     };
-    let (.., handler, counted) = EXTRA.iter().find(fits)?;
+    let (name, .., handler, counted) = EXTRA.iter().find(fits)?;
+    // What is refused is refused at once, not when a transaction has begun.
+    if *name == "eval" && !scripts::knows(args) {
+        return None;
+    }
     Some(Found { command: table::find(counted.as_bytes())?, handler: *handler })
 }
 

@@ -1,13 +1,19 @@
-//! EVAL and EVALSHA, of two scripts known by their text.
+//! EVAL and EVALSHA, of a few scripts known by their text.
 //!
 //! Larder runs no scripts. But the locks of PHP sessions (phpredis), of Laravel, of redis-py and of most libraries after Redis's
 //! own page on locks are taken with `SET key token NX PX` and let go with the same few words of Lua: delete the key if it
-//! still has my token. Without them a session's lock would hold until it expires. And django-redis counts only what is there.
-//! Both are one command on one key, and done here as such; all other scripts are refused.
+//! still has my token. Without them a session's lock would hold until it expires. Laravel's `Cache::add`, which its rate limiter
+//! calls for every request, is a script too, and django-redis counts with one. Each is one command on one key, and done here as
+//! such; all other scripts are refused. EVALSHA of an unknown sum is answered with NOSCRIPT, upon which libraries send the text.
 
-use larder_proto::resp::{Args, Owned, table::absent::Absent};
+use larder_proto::resp::{Args, Owned, number::parse_i64, table::absent::Absent};
 
-use super::{access::bytes, counters, errors::Outcome};
+use super::{
+    access::bytes,
+    counters,
+    errors::{NOT_INTEGER, Outcome, Refused},
+    expiry, set,
+};
 use crate::redis::ctx::{Class, Ctx};
 
 /// What a script does.
@@ -15,66 +21,165 @@ use crate::redis::ctx::{Class, Ctx};
 enum Script {
     /// Delete the key if it has this value; whether it had.
     Release,
+    /// PEXPIRE of the key if it has this value; whether it had.
+    Renew,
+    /// The same with EXPIRE.
+    RenewSeconds,
+    /// The same, the time added to what is left unless the last argument is other than 0.
+    Extend,
     /// INCRBY of a key that is there; null when it is not.
+    CountPresent,
+    /// INCRBY.
     Count,
+    /// SETEX of a key that is not there; null when it is.
+    Add,
 }
 
-/// The scripts, in small letters, without blanks, all quotes double: as phpredis and Laravel have it, redis-py, django-redis.
-const TEXTS: [(&str, Script); 3] = [
+impl Script {
+    /// How many arguments it reads (ARGV).
+    fn reads(self) -> usize {
+        match self {
+            Script::Release | Script::Count | Script::CountPresent => 1,
+            Script::Renew | Script::RenewSeconds | Script::Add => 2,
+            Script::Extend => 3,
+        }
+    }
+}
+
+/// The scripts, in small letters, without blanks, all quotes double.
+const TEXTS: [(&str, Script); 9] = [
+    // phpredis's sessions, Laravel, Redis's page on locks.
     (
         "ifredis.call(\"get\",keys[1])==argv[1]thenreturnredis.call(\"del\",keys[1])elsereturn0end",
         Script::Release,
     ),
+    (
+        "ifredis.call(\"get\",keys[1])==argv[1]thenreturnredis.call(\"pexpire\",keys[1],argv[2])elsereturn0end",
+        Script::Renew,
+    ),
+    (
+        "ifredis.call(\"get\",keys[1])==argv[1]thenreturnredis.call(\"expire\",keys[1],argv[2])elsereturn0end",
+        Script::RenewSeconds,
+    ),
+    // redis-py's Lock.
     (
         "localtoken=redis.call(\"get\",keys[1])ifnottokenortoken~=argv[1]thenreturn0end\
          redis.call(\"del\",keys[1])return1",
         Script::Release,
     ),
     (
+        "localtoken=redis.call(\"get\",keys[1])ifnottokenortoken~=argv[1]thenreturn0end\
+         redis.call(\"pexpire\",keys[1],argv[2])return1",
+        Script::Renew,
+    ),
+    (
+        "localtoken=redis.call(\"get\",keys[1])ifnottokenortoken~=argv[1]thenreturn0end\
+         localexpiration=redis.call(\"pttl\",keys[1])ifnotexpirationthenexpiration=0end\
+         ifexpiration<0thenreturn0endlocalnewttl=argv[2]ifargv[3]==\"0\"thennewttl=argv[2]+expirationend\
+         redis.call(\"pexpire\",keys[1],newttl)return1",
+        Script::Extend,
+    ),
+    // django-redis.
+    (
         "localexists=redis.call(\"exists\",keys[1])if(exists==1)then\
          returnredis.call(\"incrby\",keys[1],argv[1])elsereturnfalseend",
-        Script::Count,
+        Script::CountPresent,
     ),
+    ("returnredis.call(\"incrby\",keys[1],argv[1])", Script::Count),
+    // Laravel's Cache::add.
+    ("returnredis.call(\"exists\",keys[1])<1andredis.call(\"setex\",keys[1],argv[2],argv[1])", Script::Add),
 ];
 
-/// What EVALSHA calls them: the text of phpredis, and that of redis-py, blanks and all.
-const SUMS: [(&str, Script); 2] = [
+/// What EVALSHA calls them: the text of phpredis, and those of redis-py, blanks and all.
+const SUMS: [(&str, Script); 4] = [
     ("b70c2384248f88e6b75b9f89241a180f856ad852", Script::Release),
     ("c3f8721cbb97f72bc19e972846bd7aaf91901658", Script::Release),
+    ("1cac51482acf5858da00f6d685d68f886cd6b6b2", Script::Renew),
+    ("a4e8783852e6b949f9ef3a97212805108459a890", Script::Extend),
 ];
 
 /// A script longer than this is none of them.
-const LONGEST: usize = 512;
+const LONGEST: usize = 1024;
 
-/// EVAL script 1 key arg, EVALSHA sum 1 key arg
-pub(crate) fn eval(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let known = if args.is(0, "evalsha") {
+const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
+
+/// Is this EVAL or EVALSHA of something known, with one key and the arguments it reads?
+pub(crate) fn knows(args: &Args<'_>) -> bool {
+    script(args).is_some()
+}
+
+fn script(args: &Args<'_>) -> Option<Script> {
+    let script = if args.is(0, "evalsha") {
         SUMS.iter().find(|(sum, _)| args.is(1, sum)).map(|(_, script)| *script)
     } else {
         known(args.get(1))
     };
-    match known.filter(|_| args.get(2) == b"1") {
-        Some(Script::Release) => {
-            let outcome = release(ctx, args.get(3), args.get(4));
+    script.filter(|script| args.len() >= 4 + script.reads() && args.get(2) == b"1")
+}
+
+/// EVAL script 1 key arg [arg ...], EVALSHA sum 1 key arg [arg ...]
+pub(crate) fn eval(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let Some(script) = script(args) else {
+        let error = if args.is(0, "evalsha") { NO_SCRIPT } else { Absent::Scripts.error() };
+        return ctx.reply().error(error);
+    };
+    let (key, argument) = (args.get(3), args.get(4));
+    match script {
+        Script::Release => {
+            let outcome = release(ctx, key, argument);
             ctx.settle(outcome, args);
         }
-        Some(Script::Count) if ctx.look(args.get(3)).is_none() => ctx.reply().null(),
-        Some(Script::Count) => {
-            let incrby = Owned::new(&[b"incrby", args.get(3), args.get(4)]);
-            counters::incrby(ctx, &incrby.args());
+        Script::Renew | Script::RenewSeconds | Script::Extend => {
+            let outcome = renew(ctx, args, script);
+            ctx.settle(outcome, args);
         }
-        None => ctx.reply().error(Absent::Scripts.error()),
+        Script::CountPresent if ctx.look(key).is_none() => ctx.reply().null(),
+        Script::CountPresent | Script::Count => {
+            counters::incrby(ctx, &Owned::new(&[b"incrby", key, argument]).args());
+        }
+        Script::Add if ctx.look(key).is_some() => ctx.reply().null(),
+        Script::Add => set::setex(ctx, &Owned::new(&[b"setex", key, args.get(5), argument]).args()),
     }
 }
 
+// The key's stripe is held in all of these: nobody puts another token there in between.
+
+fn holds(ctx: &mut Ctx<'_>, key: &[u8], token: &[u8]) -> Outcome<bool> {
+    Ok(ctx.look_string(key)?.is_some_and(|entry| *bytes(&entry) == *token))
+}
+
 fn release(ctx: &mut Ctx<'_>, key: &[u8], token: &[u8]) -> Outcome {
-    // The key's stripe is held: nobody puts another token there in between.
-    let held = ctx.look_string(key)?.is_some_and(|entry| *bytes(&entry) == *token);
-    let released = held && ctx.store.delete(ctx.ns, key, ctx.now);
+    let released = holds(ctx, key, token)? && ctx.store.delete(ctx.ns, key, ctx.now);
     if released {
         ctx.modified(Class::Generic, "del", key);
     }
     ctx.reply().integer(i64::from(released));
+    Ok(())
+}
+
+fn renew(ctx: &mut Ctx<'_>, args: &Args<'_>, script: Script) -> Outcome {
+    let key = args.get(3);
+    if !holds(ctx, key, args.get(4))? {
+        ctx.reply().integer(0);
+        return Ok(());
+    }
+    let mut time = parse_i64(args.get(5)).ok_or(NOT_INTEGER)?;
+    if script == Script::Extend {
+        let Some(expires) = ctx.look(key).and_then(|entry| entry.expires()) else {
+            ctx.reply().integer(0);
+            return Ok(());
+        };
+        if args.get(6) == b"0" {
+            let left = expires.saturating_sub(ctx.now) as i64;
+            time = time.checked_add(left).ok_or(Refused::Expiry)?;
+        }
+    }
+    let time = time.to_string();
+    if script == Script::RenewSeconds {
+        expiry::expire(ctx, &Owned::new(&[b"expire", key, time.as_bytes()]).args());
+    } else {
+        expiry::pexpire(ctx, &Owned::new(&[b"pexpire", key, time.as_bytes()]).args());
+    }
     Ok(())
 }
 
@@ -110,7 +215,12 @@ mod tests {
             (
                 "\n local exists = redis.call('EXISTS', KEYS[1])\n if (exists == 1) then\n \
                  return redis.call('INCRBY', KEYS[1], ARGV[1])\n else return false end\n ",
-                Some(Script::Count),
+                Some(Script::CountPresent),
+            ),
+            ("\n return redis.call('INCRBY', KEYS[1], ARGV[1])\n ", Some(Script::Count)),
+            (
+                "return redis.call('exists',KEYS[1])<1 and redis.call('setex',KEYS[1],ARGV[2],ARGV[1])",
+                Some(Script::Add),
             ),
             (
                 "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[2]) else return 0 end",

@@ -120,3 +120,35 @@ fn what_larder_does_not_do_is_said_so() {
     assert_eq!(someone.say("quit"), "+OK\r\n");
     assert!(someone.closed);
 }
+
+#[test]
+fn known_scripts_are_done_and_others_refused() {
+    let mut someone = Someone::new(&face());
+    let add =
+        "eval \"return redis.call('exists',KEYS[1])<1 and redis.call('setex',KEYS[1],ARGV[2],ARGV[1])\" 1 k";
+    assert_eq!(someone.say(&format!("{add} mine 100")), "+OK\r\n");
+    assert_eq!(someone.say(&format!("{add} other 200")), "$-1\r\n");
+    assert_eq!(someone.say("get k"), "$4\r\nmine\r\n");
+    assert_eq!(someone.say("ttl k"), ":100\r\n");
+    assert!(someone.say(&format!("{add} mine")).contains("no scripts"));
+
+    let renew = "evalsha 1cac51482acf5858da00f6d685d68f886cd6b6b2 1 k";
+    assert_eq!(someone.say(&format!("{renew} other 5000")), ":0\r\n");
+    assert_eq!(someone.say(&format!("{renew} mine 5000")), ":1\r\n");
+    assert_eq!(someone.say("ttl k"), ":5\r\n");
+    let extend = "evalsha a4e8783852e6b949f9ef3a97212805108459a890 1 k mine 2000";
+    assert_eq!(someone.say(&format!("{extend} 0")), ":1\r\n");
+    assert_eq!(someone.say("pttl k"), ":7000\r\n");
+    assert_eq!(someone.say(&format!("{extend} 1")), ":1\r\n");
+    assert_eq!(someone.say("pttl k"), ":2000\r\n");
+    someone.say("persist k");
+    assert_eq!(someone.say(&format!("{extend} 0")), ":0\r\n");
+
+    // Libraries send the text then.
+    let unknown = "evalsha 0000000000000000000000000000000000000000 0";
+    assert_eq!(someone.say(unknown), "-NOSCRIPT No matching script. Please use EVAL.\r\n");
+    // A script that is refused spoils its transaction.
+    assert_eq!(someone.say("multi"), "+OK\r\n");
+    assert!(someone.say("eval 'return 1' 1 k x").contains("no scripts"));
+    assert!(someone.say("exec").starts_with("-EXECABORT"));
+}
