@@ -77,6 +77,7 @@ fn memcached_of(values: &Values, directory: &Path, report: &mut Report) -> Optio
         no_evictions: !values.get::<bool>("evict")?,
         prefix_delimiter: values.get("prefix_delimiter")?,
         detail: values.get("detail")?,
+        sizes: false,
         watcher_buffer: values.get("watcher_buffer")?,
         requests_per_event: values.get("requests_per_event")?,
         backlog: values.get("backlog")?,

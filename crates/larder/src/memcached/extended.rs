@@ -18,6 +18,9 @@ enum Check {
     Idle,
     Watcher,
     Fast(bool),
+    Sizes,
+    /// Defaults of memcached 1.4: of these, connections beyond the limit wait.
+    NoModern,
     HashPower,
     HashAlgorithm,
     Automove,
@@ -104,7 +107,7 @@ const TABLE: &[(&str, Check)] = &[
     ("worker_logbuf_size", Check::Digits("Missing worker_logbuf_size argument")),
     ("slab_chunk_max", Check::Digits("Missing slab_chunk_max argument")),
     ("slab_sizes", Check::Free),
-    ("track_sizes", Check::Free),
+    ("track_sizes", Check::Sizes),
     ("no_hashexpand", Check::Free),
     ("inline_ascii_resp", Check::Free),
     ("no_inline_ascii_resp", Check::Free),
@@ -115,7 +118,7 @@ const TABLE: &[(&str, Check)] = &[
     ("read_buf_mem_limit", Check::Digits("Missing read_buf_mem_limit argument")),
     ("sock_cookie_id", Check::There("Missing sock_cookie_id argument")),
     ("modern", Check::Free),
-    ("no_modern", Check::Free),
+    ("no_modern", Check::NoModern),
     ("ext_path", Check::ExtPath),
     ("ext_page_size", Check::Digits("Missing ext_page_size argument")),
     ("ext_wbuf_size", Check::Digits("Missing ext_wbuf_size argument")),
@@ -156,6 +159,8 @@ fn sub_option(name: &'static str, check: Check, value: Option<&str>, typed: &mut
     };
     match check {
         Check::Fast(fast) => typed.connections_fast = fast,
+        Check::Sizes => typed.sizes = true,
+        Check::NoModern => typed.connections_fast = false,
         Check::Idle => {
             // A negative number is a long time as an unsigned one: so it never comes.
             let seconds = atoi(there("Missing numeric argument for idle_timeout")?);
@@ -238,6 +243,9 @@ mod tests {
         let typed = read_one("idle_timeout=5,no_maxconns_fast,watcher_logbuf_size=64").expect("good");
         assert_eq!((typed.idle_seconds, typed.connections_fast, typed.watcher_kilobytes), (5, false, 64));
         assert_eq!(typed.without_effect, Vec::<String>::new());
+        assert!(!typed.sizes && read_one("track_sizes").expect("good").sizes);
+        assert!(!read_one("no_modern").expect("good").connections_fast);
+        assert!(read_one("no_modern,maxconns_fast").expect("good").connections_fast, "the last one counts");
     }
 
     #[test]

@@ -91,6 +91,7 @@ struct Typed {
     connections_fast: bool,
     idle_seconds: u64,
     watcher_kilobytes: u64,
+    sizes: bool,
     /// Flags that were taken and do nothing here.
     without_effect: Vec<String>,
     /// Doubts, said whatever happens.
@@ -131,6 +132,7 @@ impl Default for Typed {
             connections_fast: true,
             idle_seconds: 0,
             watcher_kilobytes: 256,
+            sizes: false,
             without_effect: Vec::new(),
             warnings: Vec::new(),
         }

@@ -48,6 +48,7 @@ pub(super) fn settings(typed: &Typed) -> Result<Settings, Exit> {
         no_evictions: typed.no_evictions,
         prefix_delimiter: typed.delimiter.unwrap_or(defaults.prefix_delimiter),
         detail: typed.delimiter.is_some(),
+        sizes: typed.sizes,
         watcher_buffer: usize::try_from(typed.watcher_kilobytes << 10).unwrap_or(usize::MAX),
         requests_per_event: usize::try_from(typed.requests_per_event).unwrap_or(usize::MAX),
         // The kernel takes at least one, and bounds it by net.core.somaxconn.

@@ -34,6 +34,7 @@ fn memcached(listen: Vec<Listen>) -> MemcachedSettings {
         no_evictions: false,
         prefix_delimiter: b':',
         detail: false,
+        sizes: false,
         watcher_buffer: 1 << 16,
         requests_per_event: 20,
         backlog: 64,

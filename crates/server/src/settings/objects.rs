@@ -81,13 +81,15 @@ pub struct MemcachedSettings {
     pub prefix_delimiter: u8,
     /// `stats detail` is on from the start.
     pub detail: bool,
+    /// `stats sizes` counts from the start; else from `stats sizes_enable`.
+    pub sizes: bool,
     /// Bytes per watcher that may wait to be sent; what comes beyond is skipped and counted.
     pub watcher_buffer: usize,
     /// Commands of one connection taken up before others get their turn (`-R`).
     pub requests_per_event: usize,
     /// Connections the kernel keeps waiting per listener.
     pub backlog: i32,
-    /// 0 to 3, as `-v`.
+    /// 0 to 3, as `-v`: shown in `stats settings`.
     pub verbosity: u8,
     /// Its part of the memory.
     pub share: Share,

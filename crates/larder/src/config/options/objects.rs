@@ -110,7 +110,7 @@ pub(super) const MEMCACHED: &[Opt] = &[
         "verbosity",
         Kind::Count(0, 3),
         "0",
-        "How much is said on standard error: 1 errors of clients, 2 every command, 3 more.",
+        "What `stats settings` shows until a client sends `verbosity`. Nothing more is said for it: what clients do is shown by `watch`.",
     ),
 ];
 

@@ -105,6 +105,7 @@ ceiling = "2MiB"
         no_evictions: true,
         prefix_delimiter: b'/',
         detail: true,
+        sizes: false,
         watcher_buffer: 8 << 10,
         requests_per_event: 7,
         backlog: 8,

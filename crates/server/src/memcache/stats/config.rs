@@ -99,7 +99,7 @@ fn tuned(settings: &MemcachedSettings, knobs: &super::Knobs, lines: &mut Lines<'
     lines.stat("temporary_ttl", &knobs.temp_ttl.unwrap_or(61));
 }
 
-/// The first address of each kind.
+/// The ports of the first address of each kind, and all addresses.
 fn addresses(settings: &MemcachedSettings, lines: &mut Lines<'_>) {
     let tcp = settings.listen.iter().find_map(|listen| match listen {
         Listen::Tcp(addr) => Some(addr),
@@ -107,10 +107,16 @@ fn addresses(settings: &MemcachedSettings, lines: &mut Lines<'_>) {
     });
     lines.stat("tcpport", &tcp.map_or(0, |addr| u64::from(addr.port())));
     lines.stat("udpport", &settings.udp.first().map_or(0, |addr| u64::from(addr.port())));
-    match tcp.filter(|addr| !addr.ip().is_unspecified()) {
-        Some(addr) => lines.stat("inter", &format_args!("{}", addr.ip())),
-        None => lines.stat("inter", "NULL"),
+    let mut hosts: Vec<String> = Vec::new();
+    for listen in &settings.listen {
+        if let Listen::Tcp(addr) = listen
+            && !addr.ip().is_unspecified()
+            && !hosts.contains(&addr.ip().to_string())
+        {
+            hosts.push(addr.ip().to_string());
+        }
     }
+    if hosts.is_empty() { lines.stat("inter", "NULL") } else { lines.stat("inter", &*hosts.join(",")) }
 }
 
 fn socket(settings: &MemcachedSettings, lines: &mut Lines<'_>) {

@@ -42,7 +42,7 @@ impl Knobs {
             percent: (20, 40),
             factors: (0.2, 2.0),
             temp_ttl: None,
-            sizes: false,
+            sizes: settings.sizes,
         }
     }
 }

@@ -42,6 +42,7 @@ fn settings() -> MemcachedSettings {
         no_evictions: false,
         prefix_delimiter: b':',
         detail: false,
+        sizes: false,
         watcher_buffer: 256 * 1024,
         requests_per_event: 20,
         backlog: 1024,
@@ -206,7 +207,12 @@ fn what_is_over_is_told_from_what_never_was() {
 fn settings_are_those_of_the_face() {
     let unix = Listen::Unix { path: "/run/m.sock".into(), mode: 0o770 };
     let fixture = Fixture::with(MemcachedSettings {
-        listen: vec![unix, Listen::Tcp(([127, 0, 0, 1], 4000).into())],
+        listen: vec![
+            unix,
+            Listen::Tcp(([127, 0, 0, 1], 4000).into()),
+            Listen::Tcp(([127, 0, 0, 2], 4000).into()),
+        ],
+        sizes: true,
         idle_timeout: Duration::from_secs(30),
         no_evictions: true,
         cas: false,
@@ -215,10 +221,16 @@ fn settings_are_those_of_the_face() {
     });
     let answer = fixture.ask("stats settings");
     let start = "STAT maxbytes 8388608\r\nSTAT maxconns 1024\r\nSTAT tcpport 4000\r\nSTAT udpport 0\r\n\
-        STAT inter 127.0.0.1\r\nSTAT verbosity 0\r\nSTAT oldest 0\r\nSTAT evictions off\r\n\
+        STAT inter 127.0.0.1,127.0.0.2\r\nSTAT verbosity 0\r\nSTAT oldest 0\r\nSTAT evictions off\r\n\
         STAT domain_socket /run/m.sock\r\nSTAT umask 770\r\nSTAT shutdown_command no\r\n";
     assert!(answer.starts_with(start), "{answer}");
-    for line in ["cas_enabled no", "idle_timeout 30", "binding_protocol ascii", "stat_key_prefix :"] {
+    for line in [
+        "track_sizes yes",
+        "cas_enabled no",
+        "idle_timeout 30",
+        "binding_protocol ascii",
+        "stat_key_prefix :",
+    ] {
         assert!(answer.contains(&format!("STAT {line}\r\n")), "{line}");
     }
 }

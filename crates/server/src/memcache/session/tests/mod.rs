@@ -41,6 +41,7 @@ fn settings() -> MemcachedSettings {
         no_evictions: false,
         prefix_delimiter: b':',
         detail: false,
+        sizes: false,
         watcher_buffer: 256 * 1024,
         requests_per_event: 20,
         backlog: 1024,
