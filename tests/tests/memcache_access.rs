@@ -64,6 +64,9 @@ fn a_sasl_login() {
     ask(request(0x22, b"PLAIN", b"\0ann\0secret"), packet(0x81, 0x22, 0, b"", b"Authenticated"));
     ask(request(0x0a, b"", b""), packet(0x81, 0x0a, 0, b"", b""));
     ask(request(0x00, b"k", b""), packet(0x81, 0x00, 1, b"", b"Not found"));
+    // Who then tries to be somebody else, and is not, is nobody.
+    ask(request(0x21, b"PLAIN", b"\0bob\0guess"), failure(0x21));
+    ask(request(0x00, b"k", b""), failure(0x00));
     for opcode in [0x00, 0x01, 0x0a, 0x10, 0x17, 0x50] {
         let mut stranger = larder.connect();
         assert_eq!(stranger.send(request(opcode, b"", b"")).rest(), failure(opcode), "{opcode:#x}");
@@ -145,7 +148,7 @@ impl Datagrams {
 #[test]
 fn udp() {
     let port = free_port();
-    let larder = Memcached::larder(&["-U", &port.to_string()]);
+    let larder = Memcached::larder(&["-A", "-U", &port.to_string()]);
     let udp = Datagrams::connect(port);
     assert_eq!(udp.ask(1, b"set k 7 0 5\r\nvalue\r\n"), (1, "STORED\r\n".to_owned()));
     assert_eq!(udp.ask(0xfffe, b"get k\r\n"), (1, "VALUE k 7 5\r\nvalue\r\nEND\r\n".to_owned()));
@@ -157,6 +160,8 @@ fn udp() {
     udp.send(4, 1, b"set quiet 0 0 1 noreply\r\nx\r\n");
     udp.send(5, 1, b"get k");
     assert_eq!(udp.ask(6, b"get quiet\r\n"), (1, "VALUE quiet 0 1\r\nx\r\nEND\r\n".to_owned()));
+    // Anybody can send a datagram in another's name: it does not end the server, `-A` or not.
+    assert_eq!(udp.ask(8, b"shutdown\r\n"), (1, "ERROR: shutdown not enabled\r\n".to_owned()));
     // Binary too.
     udp.send(7, 1, &request(0x0a, b"", b""));
     assert_eq!(udp.receive(), (7, 1, packet(0x81, 0x0a, 0, b"", b"")));

@@ -160,6 +160,8 @@ impl Binary {
             auth::Step::GoOn => binary::sasl::go_on(out.scratch(), header),
             auth::Step::Invalid => binary::error(out.scratch(), header, Status::Invalid),
             auth::Step::Failed => {
+                // Who tried to be somebody else, and is not, is nobody.
+                self.admitted = false;
                 counters.auth_errors.one();
                 binary::error(out.scratch(), header, Status::AuthError);
             }

@@ -61,12 +61,20 @@ pub(crate) struct Session {
     pub(super) face: Rc<Face>,
     pub(super) client: Arc<Client>,
     pub(super) state: State,
+    /// It may ask for the end of the server, where that is allowed at all.
+    pub(super) may_stop: bool,
     voice: Voice,
 }
 
 impl Session {
     pub(crate) fn new(face: Rc<Face>, client: Arc<Client>) -> Self {
-        Self { face, client, state: State::Ready, voice: Voice::Unknown }
+        Self { face, client, state: State::Ready, may_stop: true, voice: Voice::Unknown }
+    }
+
+    /// For datagrams, whose sender can be anybody: what ends the server is not taken from it.
+    pub(super) fn of_datagram(mut self) -> Self {
+        self.may_stop = false;
+        self
     }
 
     /// Listens for the first byte.

@@ -280,7 +280,7 @@ impl Session {
 
     fn shutdown(&mut self, mode: Shutdown, used: usize, out: &mut Out) -> Turn {
         let answer = match mode {
-            _ if !self.face.settings().shutdown => NO_SHUTDOWN,
+            _ if !self.may_stop || !self.face.settings().shutdown => NO_SHUTDOWN,
             Shutdown::Unknown(answer) => answer,
             // Both end as a signal does: what was received is answered first.
             Shutdown::Now | Shutdown::Graceful => {

@@ -53,7 +53,7 @@ pub(crate) async fn serve(face: Rc<Face>, socket: UdpSocket, clock: Clock) {
         let Some((id, commands)) = request(&received[..len]) else { continue };
         let begun = clock.micros();
         let client = face.shared.clients.enter(Peer::Tcp(from), local.clone(), clock.at(begun));
-        let mut session = face.session(client.clone());
+        let mut session = face.session(client.clone()).of_datagram();
         converse(&mut session, commands, clock.at(begun), &mut out, &mut answer);
         // Whom the answer cannot be sent to has it lost, as with any datagram.
         let written = send(&socket, from, id, &answer).await.unwrap_or(0);
