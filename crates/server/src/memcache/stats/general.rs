@@ -121,7 +121,9 @@ pub(super) fn write(face: &Face, lines: &mut Lines<'_>, now: Ms) {
     }
     sums.all(lines, &["bytes_read", "bytes_written"]);
     lines.stat("limit_maxbytes", &limit(face));
-    lines.stat("accepting_conns", &1);
+    // With maxconns_fast all are accepted, if only to be told that they are too many.
+    let accepting = face.settings().connections_fast || shared.clients.open() < face.settings().connections;
+    lines.stat("accepting_conns", &u64::from(accepting));
     sums.all(lines, &["listen_disabled_num"]);
     zeros(lines, &["time_in_listen_disabled_us"]);
     lines.stat("threads", &(shared.counters.len() as u64));

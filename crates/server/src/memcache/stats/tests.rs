@@ -191,6 +191,14 @@ fn general_statistics_are_true() {
 }
 
 #[test]
+fn connections_beyond_the_limit_are_not_accepted_where_they_wait() {
+    for (fast, connections, accepting) in [(true, 1, "1"), (false, 1, "0"), (false, 2, "1")] {
+        let fixture = Fixture::with(MemcachedSettings { connections, connections_fast: fast, ..settings() });
+        assert_eq!(fixture.values("stats")["accepting_conns"], accepting, "{fast} {connections}");
+    }
+}
+
+#[test]
 fn what_is_over_is_told_from_what_never_was() {
     let fixture = Fixture::new();
     fixture.put("gone", b"1", Some(NOW + 1));
