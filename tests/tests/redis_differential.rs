@@ -9,6 +9,7 @@
 //! | the order in hashes with a value of more than 64 bytes | Redis keeps it only for small ones; Larder always does |
 //! | TTL, PTTL and the times of relative expiries | the clocks are read at different moments: two seconds are allowed |
 //! | OBJECT ENCODING | Redis's tells the history of a string; that it is a string or a hash is compared |
+//! | OBJECT FREQ | Larder evicts by it, the Redis beside it does not |
 //! | the cursor of SCAN, and what one step shows | each server's own; a walk in one step is compared |
 //! | COMMAND without more, and COUNT | Redis has more commands; a test of its own compares what both have |
 //! | SWAPDB | Larder has none: databases are places in the store |
@@ -90,6 +91,10 @@ fn same(words: &Words, larder: &(Value, Vec<u8>), redis: &(Value, Vec<u8>), smal
         b"HGETALL" if !small => sorted(left, 2).is_some() && sorted(left, 2) == sorted(right, 2),
         b"TTL" | b"EXPIRETIME" => near(left, right, 2),
         b"PTTL" | b"PEXPIRETIME" => near(left, right, 2000),
+        // Redis tells it only where it evicts by it; so does Larder, which evicts by nothing else.
+        b"OBJECT" if words.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"FREQ")) => {
+            matches!(left, Value::Line(b':', _)) && right.text().starts_with("ERR An LFU")
+        }
         b"OBJECT" => drawn(left, right) && small_string(left) == small_string(right),
         _ => false,
     }

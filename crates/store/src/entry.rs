@@ -168,6 +168,11 @@ impl Entry<'_> {
         self.word.last_access(self.record().base())
     }
 
+    /// How often it was read lately, as evictions weigh it: 0 to 3.
+    pub fn frequency(&self) -> u32 {
+        self.word.frequency()
+    }
+
     /// Was it read before?
     pub fn fetched(&self) -> bool {
         self.word.fetched()

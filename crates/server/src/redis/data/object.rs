@@ -78,10 +78,11 @@ pub(super) fn is_packed(ctx: &Ctx<'_>, hash: &Hash<'_>) -> bool {
         && hash.iter().all(|pair| pair.is_ok_and(|(field, value)| short(field) && short(value)))
 }
 
-/// OBJECT FREQ key
+/// OBJECT FREQ key: 0 to 3 where entries are evicted by it, and Redis's error where none are evicted.
 pub(super) fn frequency(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     match ctx.look(args.get(2)) {
-        Some(_) => ctx.reply().error(NO_FREQUENCY),
+        Some(_) if ctx.shared.settings.no_evictions => ctx.reply().error(NO_FREQUENCY),
+        Some(entry) => ctx.reply().integer(entry.frequency().into()),
         None => ctx.reply().null(),
     }
 }
