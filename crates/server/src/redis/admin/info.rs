@@ -35,10 +35,7 @@ pub(crate) fn info(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let everything = has("everything") || has("all");
     let mut lines = String::new();
     for (name, usual, write) in SECTIONS {
-        // `all` leaves out modules' sections, of which there are none; `everything` does not.
-        let told = has(name)
-            || (everything && (*name != "modules" || has("everything")))
-            || (*usual && (wanted.is_empty() || has("default")));
+        let told = has(name) || everything || (*usual && (wanted.is_empty() || has("default")));
         if told {
             if !lines.is_empty() {
                 lines.push_str("\r\n");

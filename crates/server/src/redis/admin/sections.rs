@@ -106,11 +106,18 @@ pub(crate) fn memory(out: &mut String, ctx: &Ctx<'_>) {
         line!(out, "{name}:0");
     }
     line!(out, "used_memory_lua_human:0B");
-    for name in
-        ["used_memory_scripts_eval", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"]
-    {
+    for name in [
+        "used_memory_scripts_eval",
+        "number_of_cached_scripts",
+        "number_of_functions",
+        "number_of_libraries",
+        "used_memory_vm_functions",
+        "used_memory_vm_total",
+    ] {
         line!(out, "{name}:0");
     }
+    line!(out, "used_memory_vm_total_human:0B");
+    line!(out, "used_memory_functions:0");
     line!(out, "used_memory_scripts:0");
     line!(out, "used_memory_scripts_human:0B");
     line!(out, "maxmemory:{budget}");

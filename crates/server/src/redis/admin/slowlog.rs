@@ -2,7 +2,7 @@
 
 use larder_proto::resp::{Args, number};
 
-use crate::redis::ctx::Ctx;
+use crate::redis::{conn, ctx::Ctx};
 
 /// Entries told where no count is given.
 const FEW: usize = 10;
@@ -15,7 +15,7 @@ pub(crate) fn get(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             Some(count) if count >= 0 => count as usize,
             _ => return ctx.reply().error("ERR count should be greater than or equal to -1"),
         },
-        _ => return ctx.reply().error("ERR wrong number of arguments for 'slowlog|get' command"),
+        _ => return ctx.reply().error(conn::pubsub::misused_subcommand(args)),
     };
     let latest = ctx.shared.slowlog.latest(count);
     let mut reply = ctx.reply();

@@ -2,7 +2,7 @@
 
 use larder_proto::resp::{
     Args, glob,
-    table::{self, Command, category, docs, key, names},
+    table::{self, Command, Id, category, docs, key, names},
 };
 
 use crate::redis::ctx::Ctx;
@@ -113,10 +113,38 @@ pub(crate) fn get_keys_and_flags(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     for (nth, place) in places.iter().enumerate() {
         // One specification for each key, or one for all of them.
         let spec = command.keys.get(nth).or(command.keys.last());
-        let flags = spec.map_or(0, |spec| spec.flags);
+        let flags = spec.map_or(0, |spec| with_arguments(spec.flags, command, args));
         reply.array(2);
         reply.bulk(args.get(place + 2));
         reply.set(flags.count_ones() as usize);
         names(flags, &key::NAMES).for_each(|name| reply.simple(name));
     }
+}
+
+/// What is done to the key of SET and BITFIELD depends on their arguments (`setGetKeys` and `bitfieldGetKeys` of Redis).
+/// `args` begins with COMMAND GETKEYSANDFLAGS.
+fn with_arguments(flags: u32, command: &Command, args: &Args<'_>) -> u32 {
+    if flags & key::VARIABLE_FLAGS == 0 {
+        return flags;
+    }
+    let changes = key::RW | key::ACCESS | key::UPDATE;
+    match command.id {
+        Id::Set if (5..args.len()).any(|at| args.is(at, "get")) => changes,
+        Id::Set => key::OW | key::UPDATE,
+        Id::Bitfield if only_reads(args) => key::RO | key::ACCESS,
+        _ => changes,
+    }
+}
+
+fn only_reads(args: &Args<'_>) -> bool {
+    let mut at = 4;
+    while at < args.len() {
+        let left = args.len() - at - 1;
+        at += match () {
+            () if args.is(at, "get") && left >= 2 => 3,
+            () if args.is(at, "overflow") && left >= 1 => 2,
+            () => return false,
+        };
+    }
+    true
 }

@@ -127,7 +127,19 @@ fn published(ctx: &mut Ctx<'_>, receivers: usize) {
     ctx.reply().count(receivers);
 }
 
+/// What Redis says where a subcommand that stands here takes few arguments and gets more.
+#[cold]
+pub(crate) fn misused_subcommand(args: &Args<'_>) -> Vec<u8> {
+    // Its name is in the table by now: it needs no cutting.
+    let (name, subcommand) = (args.get(0).to_ascii_uppercase(), args.get(1));
+    let about = b"ERR unknown subcommand or wrong number of arguments for '";
+    [about, subcommand, b"'. Try ", &name, b" HELP."].concat()
+}
+
 fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
+    if args.len() > 3 {
+        return ctx.reply().error(misused_subcommand(args));
+    }
     let pattern = (args.len() > 2).then(|| args.get(2));
     let names = ctx.shared.hub.names(kind, pattern);
     let mut reply = ctx.reply();
@@ -135,6 +147,7 @@ fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
     names.iter().for_each(|name| reply.bulk(name));
 }
 
+/// PUBSUB CHANNELS [pattern]
 pub(crate) fn channels(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     list(ctx, args, Kind::Channel);
 }

@@ -30,10 +30,12 @@ pub(crate) fn remember(shared: &Shared, conn: &mut Conn, command: &Command, args
             shared.tracking.remember(shared, args.get(place), conn.known.id());
         }
     }
-    // CACHING counts for the next command, or for a whole transaction.
-    let ends = !matches!(command.id, Id::ClientCaching | Id::Multi | Id::Exec) && !conn.in_exec;
-    if ends && tracks.caching.is_some() {
-        conn.tracks.caching = None;
+    // CACHING counts for the next command other than CLIENT, or for a whole transaction.
+    if tracks.caching.is_some() && !conn.in_exec {
+        let stays = matches!(command.id, Id::Multi | Id::Exec) || command.name.starts_with("client");
+        if !stays {
+            conn.tracks.caching = None;
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! INFO, CONFIG, SLOWLOG, COMMAND and the like.
 
-use super::{Someone, face};
+use crate::settings::RedisSettings;
+
+use super::{super::Face, Someone, face, settings, shared};
 
 fn figure(info: &str, name: &str) -> u64 {
     let line = info.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
@@ -151,4 +153,60 @@ fn known_scripts_are_done_and_others_refused() {
     assert_eq!(someone.say("multi"), "+OK\r\n");
     assert!(someone.say("eval 'return 1' 1 k x").contains("no scripts"));
     assert!(someone.say("exec").starts_with("-EXECABORT"));
+}
+
+#[test]
+fn keys_are_told_with_what_the_arguments_do_to_them() {
+    let mut someone = Someone::new(&face());
+    for (command, flags) in [
+        ("set a b", "+OW +update"),
+        ("set get get", "+OW +update"),
+        ("set a b ex 10 get", "+RW +access +update"),
+        ("bitfield a get u8 0 overflow wrap", "+RO +access"),
+        ("bitfield a get u8 0 set u8 0 1", "+RW +access +update"),
+        ("bitfield a get", "+RW +access +update"),
+    ] {
+        let answer = someone.say(&format!("command getkeysandflags {command}"));
+        let told: Vec<&str> = answer.split("\r\n").filter(|line| line.starts_with('+')).collect();
+        assert_eq!(told.join(" "), flags, "{command}");
+    }
+}
+
+#[test]
+fn subcommands_that_take_little_say_so() {
+    let mut someone = Someone::new(&face());
+    for (line, name) in [("pubsub channels a b", "PUBSUB"), ("slowlog get 1 2", "SLOWLOG")] {
+        let error = format!(
+            "-ERR unknown subcommand or wrong number of arguments for '{}'. Try {name} HELP.\r\n",
+            line.split(' ').nth(1).unwrap()
+        );
+        assert_eq!(someone.say(line), error);
+    }
+}
+
+#[test]
+fn how_often_a_key_is_read_is_told_where_it_decides() {
+    let mut someone = Someone::new(&face());
+    someone.say("set k v");
+    assert_eq!(someone.say("object freq k"), ":0\r\n");
+    for _ in 0..100 {
+        someone.say("get k");
+    }
+    let times = someone.say("object freq k");
+    assert!([":1\r\n", ":2\r\n", ":3\r\n"].contains(&&*times), "{times}");
+    assert_eq!(someone.say("object freq nothing"), "$-1\r\n");
+    let settings = RedisSettings { no_evictions: true, ..settings() };
+    let mut other = Someone::new(&Face::new(&shared(settings), 0));
+    other.say("set k v");
+    assert!(other.say("object freq k").starts_with("-ERR An LFU maxmemory policy is not selected"));
+}
+
+#[test]
+fn client_does_not_use_up_what_client_caching_announced() {
+    let mut someone = Someone::new(&face()).resp3();
+    someone.say("client tracking on optin\nclient caching yes");
+    assert!(someone.say("client trackinginfo").contains("caching-yes"));
+    assert!(someone.say("client trackinginfo").contains("caching-yes"));
+    someone.say("get a");
+    assert!(!someone.say("client trackinginfo").contains("caching-yes"));
 }
