@@ -1,5 +1,6 @@
 //! Other programs a test needs beside Larder.
 
+use crate::started;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -14,9 +15,7 @@ impl Helper {
     /// Starts it and waits until it prints a line on its standard output that begins with `ready`.
     #[track_caller]
     pub fn start(command: &mut Command, ready: &str) -> Helper {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap_or_else(|e| {
-            panic!("{command:?} does not start: {e}; scripts/test-deps.sh installs what tests need")
-        });
+        let mut child = started::run(command.stdin(Stdio::null()).stdout(Stdio::piped()));
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let helper = Helper { child };
         let mut line = String::new();
@@ -38,9 +37,7 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        started::end(&mut self.child);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::process::Usage;
 use crate::scratch::Scratch;
-use crate::wait::{PATIENCE, wait_for, wait_until};
+use crate::started;
+use crate::wait::{PATIENCE, wait_for};
 use crate::wire::Wire;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -165,8 +166,7 @@ impl Larder {
     /// Waits until it has ended by itself.
     #[track_caller]
     pub fn wait_exit(&mut self) -> ExitStatus {
-        wait_until("larder to end", || self.child.try_wait().unwrap().is_some());
-        self.child.wait().unwrap()
+        started::wait_exit(&mut self.child)
     }
 
     /// Whether it still runs.
@@ -175,22 +175,14 @@ impl Larder {
     }
 
     fn signal(&self, signal: rustix::process::Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw).unwrap();
-        rustix::process::kill_process(pid, signal).unwrap();
+        started::signal(&self.child, signal);
     }
 }
 
 impl Drop for Larder {
     fn drop(&mut self) {
-        // It may have ended already; a panic of the server is worth seeing with a failed test.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let printed = self.stderr();
-        if std::thread::panicking() {
-            eprintln!("--- larder printed:\n{printed}---");
-        } else {
-            assert!(!printed.contains("panicked at"), "larder panicked:\n{printed}");
-        }
+        started::end(&mut self.child);
+        started::tell(&self.stderr());
     }
 }
 

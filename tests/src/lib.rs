@@ -27,6 +27,7 @@ pub mod redis;
 pub mod redis_stream;
 pub mod scratch;
 pub mod source;
+pub mod started;
 pub mod wait;
 pub mod wire;
 
@@ -39,5 +40,6 @@ pub use origin_request::Seen;
 pub use process::Usage;
 pub use redis::{Redis, Resp, Value};
 pub use scratch::Scratch;
+pub use started::Started;
 pub use wait::{Gate, PATIENCE, wait_for, wait_until};
 pub use wire::{Wire, get, get_with};

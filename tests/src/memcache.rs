@@ -1,25 +1,20 @@
 //! Servers that speak memcached's protocols, and a connection to one: exact bytes out, exact bytes in.
 
-use crate::helper::{free_port, source_root};
+use crate::helper::source_root;
 use crate::larder::binary;
-use crate::process::Usage;
-use crate::scratch::Scratch;
-use crate::wait::{PATIENCE, wait_for, wait_until};
+use crate::started::{self, Started};
+use crate::wait::{PATIENCE, wait_for};
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::{Deref, DerefMut};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// A running memcached: Larder as one, or Debian's. Killed when dropped.
-pub struct Memcached {
-    child: Child,
-    port: u16,
-    scratch: Scratch,
-}
+pub struct Memcached(Started);
 
 impl Memcached {
     /// `larder memcached` with these flags on a port of its own.
@@ -47,47 +42,18 @@ impl Memcached {
     /// `@DIR@` in the flags is a directory of the server's own. With `-s` it listens on no port.
     #[track_caller]
     fn start(mut command: Command, flags: &[&str]) -> Memcached {
-        let scratch = Scratch::new("memcached");
-        let port = free_port();
-        let flags = flags.iter().map(|flag| flag.replace("@DIR@", &scratch.path().to_string_lossy()));
-        let flags = flags.collect::<Vec<_>>();
-        let unix = flags.iter().position(|flag| flag == "-s").map(|at| PathBuf::from(&flags[at + 1]));
-        // Root has to say whom to become, others are not listened to.
-        command.args(["-u", "root"]);
-        if unix.is_none() {
-            command.args(["-l", "127.0.0.1", "-p", &port.to_string()]);
-        }
-        let printed = File::create(scratch.file("printed")).unwrap();
-        let child = command
-            .args(&flags)
-            .current_dir(scratch.path())
-            .stdin(Stdio::null())
-            .stdout(printed.try_clone().unwrap())
-            .stderr(printed)
-            .spawn()
-            .unwrap_or_else(|e| {
-                panic!("{command:?} does not start: {e}; scripts/test-deps.sh installs what tests need")
-            });
-        let mut server = Memcached { child, port, scratch };
-        wait_until("the memcached to listen", || {
-            let exited = server.child.try_wait().unwrap();
-            assert!(exited.is_none(), "{command:?} ended at once ({exited:?}):\n{}", server.printed());
-            match &unix {
-                Some(path) => UnixStream::connect(path).is_ok(),
-                None => TcpStream::connect(("127.0.0.1", port)).is_ok(),
+        Memcached(Started::start(|dir, port| {
+            let flags = flags.iter().map(|flag| flag.replace("@DIR@", &dir.to_string_lossy()));
+            let flags = flags.collect::<Vec<_>>();
+            let unix = flags.iter().position(|flag| flag == "-s").map(|at| PathBuf::from(&flags[at + 1]));
+            // Root has to say whom to become, others are not listened to.
+            command.args(["-u", "root"]);
+            if unix.is_none() {
+                command.args(["-l", "127.0.0.1", "-p", &port.to_string()]);
             }
-        });
-        server
-    }
-
-    /// Where it listens.
-    pub fn addr(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], self.port))
-    }
-
-    /// Its port.
-    pub fn port(&self) -> u16 {
-        self.port
+            command.args(&flags);
+            (command, unix)
+        }))
     }
 
     /// `127.0.0.1:port`, as clients take it.
@@ -100,57 +66,19 @@ impl Memcached {
     pub fn connect(&self) -> Talk<TcpStream> {
         Talk::tcp(self.addr())
     }
+}
 
-    /// Its own directory: `@DIR@` in its flags.
-    pub fn dir(&self) -> &Path {
-        self.scratch.path()
-    }
+impl Deref for Memcached {
+    type Target = Started;
 
-    /// What it has printed.
-    pub fn printed(&self) -> String {
-        std::fs::read_to_string(self.scratch.file("printed")).unwrap_or_default()
-    }
-
-    /// Its process.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// What it costs so far.
-    #[track_caller]
-    pub fn usage(&self) -> Usage {
-        Usage::of(self.pid()).expect("the memcached is not running any more")
-    }
-
-    /// Asks it to end.
-    pub fn term(&self) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    }
-
-    /// Waits until it has ended by itself.
-    #[track_caller]
-    pub fn wait_exit(&mut self) -> ExitStatus {
-        wait_until("the memcached to end", || self.child.try_wait().unwrap().is_some());
-        self.child.wait().unwrap()
+    fn deref(&self) -> &Started {
+        &self.0
     }
 }
 
-impl Drop for Memcached {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let printed = self.printed();
-        if std::thread::panicking() {
-            let tail = printed.len().saturating_sub(4000);
-            eprintln!(
-                "--- the memcached printed:\n{}---",
-                String::from_utf8_lossy(&printed.as_bytes()[tail..])
-            );
-        } else {
-            assert!(!printed.contains("panicked at"), "it panicked:\n{printed}");
-        }
+impl DerefMut for Memcached {
+    fn deref_mut(&mut self) -> &mut Started {
+        &mut self.0
     }
 }
 
@@ -301,10 +229,7 @@ impl<S: Read + Write> Talk<S> {
 /// Runs a client to its end, within [`PATIENCE`] times six; fails the test unless it succeeds.
 #[track_caller]
 pub fn client(command: &mut Command) -> Output {
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap_or_else(
-            |e| panic!("{command:?} does not start: {e}; scripts/test-deps.sh installs what tests need"),
-        );
+    let mut child = started::run(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()));
     let drain = |mut pipe: Box<dyn Read + Send>| {
         std::thread::spawn(move || {
             let mut all = Vec::new();

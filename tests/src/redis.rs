@@ -1,23 +1,17 @@
 //! Servers that speak Redis's protocol, and a connection to one: exact bytes out, whole replies in.
 
-use crate::helper::free_port;
 use crate::larder::binary;
-use crate::process::Usage;
-use crate::scratch::Scratch;
-use crate::wait::{PATIENCE, wait_until};
-use std::fs::File;
+use crate::started::Started;
+use crate::wait::PATIENCE;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Deref;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 /// A running server: Larder as one, or Debian's. Killed when dropped.
-pub struct Redis {
-    child: Child,
-    port: u16,
-    scratch: Scratch,
-}
+pub struct Redis(Started);
 
 impl Redis {
     /// `larder redis` with these options on a port of its own, two threads and 64 MiB.
@@ -40,37 +34,11 @@ impl Redis {
     /// `@DIR@` in the options is a directory of the server's own.
     #[track_caller]
     fn start(mut command: Command, options: &[&str]) -> Redis {
-        let scratch = Scratch::new("redis");
-        let port = free_port();
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
-        command.args(options.iter().map(|option| option.replace("@DIR@", &scratch.path().to_string_lossy())));
-        let printed = File::create(scratch.file("printed")).unwrap();
-        let child = command
-            .current_dir(scratch.path())
-            .stdin(Stdio::null())
-            .stdout(printed.try_clone().unwrap())
-            .stderr(printed)
-            .spawn()
-            .unwrap_or_else(|e| {
-                panic!("{command:?} does not start: {e}; scripts/test-deps.sh installs what tests need")
-            });
-        let mut server = Redis { child, port, scratch };
-        wait_until("the Redis to listen", || {
-            let exited = server.child.try_wait().unwrap();
-            assert!(exited.is_none(), "{command:?} ended at once ({exited:?}):\n{}", server.printed());
-            TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
-        server
-    }
-
-    /// Where it listens.
-    pub fn addr(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], self.port))
-    }
-
-    /// Its port.
-    pub fn port(&self) -> u16 {
-        self.port
+        Redis(Started::start(|dir, port| {
+            command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+            command.args(options.iter().map(|option| option.replace("@DIR@", &dir.to_string_lossy())));
+            (command, None)
+        }))
     }
 
     /// A new connection to it.
@@ -78,36 +46,13 @@ impl Redis {
     pub fn connect(&self) -> Resp<TcpStream> {
         Resp::tcp(self.addr())
     }
-
-    /// Its own directory: `@DIR@` in its options.
-    pub fn dir(&self) -> &Path {
-        self.scratch.path()
-    }
-
-    /// What it has printed.
-    pub fn printed(&self) -> String {
-        std::fs::read_to_string(self.scratch.file("printed")).unwrap_or_default()
-    }
-
-    /// What it costs so far.
-    #[track_caller]
-    pub fn usage(&self) -> Usage {
-        Usage::of(self.child.id()).expect("the Redis is not running any more")
-    }
 }
 
-impl Drop for Redis {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let printed = self.printed();
-        if std::thread::panicking() {
-            let tail = printed.len().saturating_sub(4000);
-            eprintln!("--- the Redis printed:\n{}---", String::from_utf8_lossy(&printed.as_bytes()[tail..]));
-        } else {
-            assert!(!printed.contains("panicked at"), "it panicked:\n{printed}");
-        }
+impl Deref for Redis {
+    type Target = Started;
+
+    fn deref(&self) -> &Started {
+        &self.0
     }
 }
 
