@@ -5,7 +5,7 @@
 
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
-use larder_server::settings::{HttpSettings, Listen, RedisSettings, Secret, Settings, Share};
+use larder_server::settings::{HttpSettings, Listen, RedisSettings, Secret, Settings, Share, redis_bytes};
 
 use crate::{
     config::{objects, value},
@@ -179,7 +179,7 @@ fn take(effect: Effect, values: &[String], typed: &mut Typed) -> Result<(), Stri
         number.ok_or_else(|| format!("a number from {least} to {most}"))
     };
     let size = |least: u64, most: u64| {
-        let bytes = redis_size(one).filter(|bytes| (least..=most).contains(bytes));
+        let bytes = redis_bytes(one.as_bytes()).filter(|bytes| (least..=most).contains(bytes));
         bytes.ok_or_else(|| format!("a size such as \"100mb\", from {least} to {most} bytes"))
     };
     let count = |least, most| number(least, most).map(|number| usize::try_from(number).unwrap_or(usize::MAX));
@@ -225,22 +225,6 @@ fn take(effect: Effect, values: &[String], typed: &mut Typed) -> Result<(), Stri
     Ok(())
 }
 
-/// Redis's units: `k`, `m`, `g` count in steps of 1000, `kb`, `mb`, `gb` in steps of 1024.
-fn redis_size(text: &str) -> Option<u64> {
-    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let factor = match text[at..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" => 1_000,
-        "kb" => 1 << 10,
-        "m" => 1_000_000,
-        "mb" => 1 << 20,
-        "g" => 1_000_000_000,
-        "gb" => 1 << 30,
-        _ => return None,
-    };
-    text[..at].parse::<u64>().ok()?.checked_mul(factor)
-}
-
 /// Whether nothing is evicted.
 fn policy(name: &str) -> Result<bool, String> {
     const EVICTING: [&str; 7] = [
@@ -267,7 +251,7 @@ fn output_buffer(values: &[String], face: &mut RedisSettings) -> Result<(), Stri
         return Err(expected());
     }
     for group in words.chunks(4) {
-        let hard = redis_size(group[1]).ok_or_else(expected)?;
+        let hard = redis_bytes(group[1].as_bytes()).ok_or_else(expected)?;
         // 0 is Redis's "no limit": the most there can be is taken.
         let hard = if hard == 0 { 1 << 30 } else { hard.min(1 << 30) };
         match group[0] {

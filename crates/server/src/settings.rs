@@ -13,6 +13,7 @@ use std::{
 };
 
 pub use larder_proto::http::query::Pattern;
+pub use larder_proto::resp::number::parse_bytes as redis_bytes;
 pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl};
 
 mod objects;

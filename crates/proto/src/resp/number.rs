@@ -109,6 +109,24 @@ pub fn parse_cursor(text: &[u8]) -> Option<u64> {
     Some(if negative { value.wrapping_neg() } else { value })
 }
 
+/// A number of bytes with a unit, as Redis's configuration has it (memtoull): `k`, `m`, `g` count in steps of 1000, `kb`,
+/// `mb`, `gb` in steps of 1024, in letters of either case. None: another unit, no number, or above `i64::MAX`.
+pub fn parse_bytes(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?.to_ascii_lowercase();
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let unit = match unit {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<i64>().ok()?.checked_mul(unit)?.try_into().ok()
+}
+
 /// A double as C's `%.17g` prints it.
 pub fn double(value: f64) -> String {
     if value.is_nan() {
@@ -138,6 +156,23 @@ fn trim_zeros(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_have_units_like_redis() {
+        for (text, bytes) in [
+            ("1kb", Some(1024)),
+            ("1k", Some(1000)),
+            ("2GB", Some(2 << 30)),
+            ("12", Some(12)),
+            ("0b", Some(0)),
+            ("1.5mb", None),
+            ("mb", None),
+            ("-1mb", None),
+            ("99999999999999gb", None),
+        ] {
+            assert_eq!(parse_bytes(text.as_bytes()), bytes, "{text}");
+        }
+    }
 
     #[test]
     fn integers_are_read_as_redis_reads_them() {

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use larder_proto::resp::number::parse_bytes;
+
 use crate::{
     redis::{attention, notify, shared::Shared},
     settings::Listen,
@@ -167,11 +169,12 @@ impl Param {
             Kind::Fixed(_) | Kind::Told(_) => Err(IMMUTABLE.to_owned()),
             Kind::Number(field, least, most) => {
                 let number = number(value).ok_or("argument couldn't be parsed into an integer")?;
-                within(number, least, most).map(|n| field(&shared.config).store(n, Relaxed))
+                within(u64::try_from(number).ok(), least, most)
+                    .map(|n| field(&shared.config).store(n, Relaxed))
             }
             Kind::Bytes(field, least, most) => {
-                let number = bytes(value).ok_or("argument must be a memory value")?;
-                within(number, least, most).map(|n| field(&shared.config).store(n, Relaxed))
+                let number = parse_bytes(value).ok_or("argument must be a memory value")?;
+                within(Some(number), least, most).map(|n| field(&shared.config).store(n, Relaxed))
             }
             Kind::YesNo(field) => {
                 let yes = value.eq_ignore_ascii_case(b"yes");
@@ -190,28 +193,10 @@ fn number(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-fn within(number: i64, least: u64, most: u64) -> Result<u64, String> {
-    u64::try_from(number)
-        .ok()
+fn within(number: Option<u64>, least: u64, most: u64) -> Result<u64, String> {
+    number
         .filter(|n| (least..=most).contains(n))
         .ok_or_else(|| format!("argument must be between {least} and {most} inclusive"))
-}
-
-/// A number of bytes with a unit (Redis: `memtoull`).
-fn bytes(text: &[u8]) -> Option<i64> {
-    let text = std::str::from_utf8(text).ok()?.to_ascii_lowercase();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let unit = match &text[digits..] {
-        "" | "b" => 1,
-        "k" => 1000,
-        "kb" => 1 << 10,
-        "m" => 1_000_000,
-        "mb" => 1 << 20,
-        "g" => 1_000_000_000,
-        "gb" => 1 << 30,
-        _ => return None,
-    };
-    text[..digits].parse::<i64>().ok()?.checked_mul(unit)
 }
 
 /// The policy's nearest name in Redis: victims are chosen by how often and how lately they were read.
@@ -288,13 +273,13 @@ fn set_output_limit(shared: &Shared, value: &[u8]) -> Result<(), String> {
         return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
     }
     for class in words.chunks(4) {
-        let hard = bytes(class[1].as_bytes())
+        let hard = parse_bytes(class[1].as_bytes())
             .ok_or("Error in hard, soft or soft_seconds setting in buffer limit configuration.")?;
         match class[0] {
             "normal" | "slave" | "replica" => {}
             "pubsub" => {
                 // 0 means "no limit" to Redis; here there always is one.
-                let hard = if hard == 0 { MAIL_MOST } else { (hard as u64).clamp(1 << 16, MAIL_MOST) };
+                let hard = if hard == 0 { MAIL_MOST } else { hard.clamp(1 << 16, MAIL_MOST) };
                 shared.config.subscriber_buffer.store(hard, Relaxed);
             }
             _ => return Err("Invalid client class specified in buffer limit configuration.".to_owned()),
@@ -309,17 +294,6 @@ const MAIL_MOST: u64 = 1 << 30;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn memory_values_have_units_like_redis() {
-        assert_eq!(bytes(b"1kb"), Some(1024));
-        assert_eq!(bytes(b"1k"), Some(1000));
-        assert_eq!(bytes(b"2GB"), Some(2 << 30));
-        assert_eq!(bytes(b"12"), Some(12));
-        assert_eq!(bytes(b"1.5mb"), None);
-        assert_eq!(bytes(b"mb"), None);
-        assert_eq!(bytes(b"99999999999999gb"), None);
-    }
 
     #[test]
     fn no_name_is_listed_twice() {
