@@ -1,8 +1,8 @@
-//! A first look at pipelined commands: which key the next one is about and where it ends. Nothing is judged here; the decoder does
-//! that when the command's turn comes. It serves to fetch the memory of several keys at once.
+//! A first look at pipelined commands: which key the next one is about and where it ends. Nothing is judged here; the
+//! decoder does that when the command's turn comes. It serves to fetch the memory of several keys at once.
 
-/// The first argument of the first command of `input`, and the bytes the whole command takes. None: it is not whole, has no or
-/// more than eight arguments, or one of more than 999 bytes.
+/// The first argument of the first command of `input`, and the bytes the whole command takes. None: it is not whole,
+/// has no or more than eight arguments, or one of more than 999 bytes.
 #[inline]
 pub fn ahead(input: &[u8]) -> Option<(&[u8], usize)> {
     let &[b'*', count @ b'2'..=b'9', b'\r', b'\n', ref bulks @ ..] = input else { return None };
@@ -19,12 +19,12 @@ pub fn ahead(input: &[u8]) -> Option<(&[u8], usize)> {
 #[inline]
 fn skip(input: &[u8]) -> Option<(&[u8], &[u8])> {
     let digit = |byte: u8| usize::from(byte - b'0');
-    let (len, rest) = match input {
-        &[b'$', a @ b'0'..=b'9', b'\r', b'\n', ref rest @ ..] => (digit(a), rest),
-        &[b'$', a @ b'0'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ref rest @ ..] => {
+    let (len, rest) = match *input {
+        [b'$', a @ b'0'..=b'9', b'\r', b'\n', ref rest @ ..] => (digit(a), rest),
+        [b'$', a @ b'0'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ref rest @ ..] => {
             (digit(a) * 10 + digit(b), rest)
         }
-        &[b'$', a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', b'\n', ref rest @ ..] => {
+        [b'$', a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', b'\n', ref rest @ ..] => {
             (digit(a) * 100 + digit(b) * 10 + digit(c), rest)
         }
         _ => return None,
