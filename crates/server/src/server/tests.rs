@@ -8,39 +8,10 @@ use std::{
 };
 
 use super::*;
-use crate::settings::{HttpSettings, Listen, MemcachedSettings, RedisSettings, Share, WireProtocol};
+use crate::settings::{HttpSettings, Listen, MemcachedSettings, RedisSettings, Share};
 
 fn any_port() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
-}
-
-fn memcached(listen: Vec<Listen>) -> MemcachedSettings {
-    MemcachedSettings {
-        listen,
-        udp: Vec::new(),
-        item_size: 1 << 20,
-        connections: 10,
-        connections_fast: true,
-        idle_timeout: Duration::ZERO,
-        send_timeout: Duration::from_secs(60),
-        protocol: WireProtocol::Auto,
-        auth: None,
-        sasl: None,
-        cas: true,
-        flush_all: true,
-        dump: true,
-        watch: true,
-        shutdown: false,
-        no_evictions: false,
-        prefix_delimiter: b':',
-        detail: false,
-        sizes: false,
-        watcher_buffer: 1 << 16,
-        requests_per_event: 20,
-        backlog: 64,
-        verbosity: 0,
-        share: Share::default(),
-    }
 }
 
 fn redis(listen: Vec<Listen>) -> RedisSettings {
@@ -92,7 +63,7 @@ fn told(mut stream: impl Read) -> String {
 fn only_faces_with_addresses_run() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("socket");
-    let mut face = memcached(vec![Listen::Tcp(any_port()), unix(&path)]);
+    let mut face = MemcachedSettings::plain(vec![Listen::Tcp(any_port()), unix(&path)]);
     face.udp = vec![any_port()];
     let server = Server::start(settings(Some(face), None)).expect("started");
     let served = server.listening();
@@ -118,7 +89,8 @@ fn only_faces_with_addresses_run() {
 
 #[test]
 fn each_face_has_its_own_limit_and_words() {
-    let face = MemcachedSettings { connections: 0, ..memcached(vec![Listen::Tcp(any_port())]) };
+    let face =
+        MemcachedSettings { connections: 0, ..MemcachedSettings::plain(vec![Listen::Tcp(any_port())]) };
     let other = RedisSettings { connections: 0, ..redis(vec![Listen::Tcp(any_port())]) };
     let server = Server::start(settings(Some(face), Some(other))).expect("started");
     let words = ["ERROR Too many open connections\r\n", "-ERR max number of clients reached\r\n"];
@@ -137,7 +109,8 @@ fn a_taken_address_leaves_nothing_behind() {
     let path = dir.path().join("socket");
     let taken = std::net::TcpListener::bind(any_port()).expect("bound");
     let taken = taken.local_addr().expect("an address");
-    let wanted = settings(Some(memcached(vec![unix(&path)])), Some(redis(vec![Listen::Tcp(taken)])));
+    let wanted =
+        settings(Some(MemcachedSettings::plain(vec![unix(&path)])), Some(redis(vec![Listen::Tcp(taken)])));
     match Server::start(wanted) {
         Err(StartError::Listen { address, .. }) => assert_eq!(address, Address::Tcp(taken)),
         other => panic!("{:?}", other.err()),
@@ -148,7 +121,9 @@ fn a_taken_address_leaves_nothing_behind() {
 #[test]
 fn a_reload_names_what_takes_a_restart() {
     let dir = tempfile::tempdir().expect("a directory");
-    let with = |name: &str, redis| settings(Some(memcached(vec![unix(&dir.path().join(name))])), redis);
+    let with = |name: &str, redis| {
+        settings(Some(MemcachedSettings::plain(vec![unix(&dir.path().join(name))])), redis)
+    };
     let mut server = Server::start(with("one", None)).expect("started");
     let mut fixed = |settings| match server.reload(settings) {
         Ok(()) => "nothing",
@@ -168,7 +143,7 @@ fn a_reload_names_what_takes_a_restart() {
 
 #[test]
 fn memory_is_refused_only_where_every_face_wants_it() {
-    let refusing = |no| Some(MemcachedSettings { no_evictions: no, ..memcached(Vec::new()) });
+    let refusing = |no| Some(MemcachedSettings { no_evictions: no, ..MemcachedSettings::plain(Vec::new()) });
     let other = |no| Some(RedisSettings { no_evictions: no, ..redis(Vec::new()) });
     let may = |memcached, redis| memory::may_evict(&settings(memcached, redis));
     assert!(!may(refusing(true), None) && !may(refusing(true), other(true)));
@@ -180,7 +155,7 @@ fn memory_is_refused_only_where_every_face_wants_it() {
 
 #[test]
 fn shares_are_those_that_say_something() {
-    let mut wanted = settings(Some(memcached(Vec::new())), Some(redis(Vec::new())));
+    let mut wanted = settings(Some(MemcachedSettings::plain(Vec::new())), Some(redis(Vec::new())));
     assert_eq!(memory::shares(&wanted), []);
     wanted.pages.floor = Some(1 << 20);
     wanted.redis.as_mut().expect("there").share.ceiling = Some(2 << 20);

@@ -95,6 +95,39 @@ pub struct MemcachedSettings {
     pub share: Share,
 }
 
+#[cfg(test)]
+impl MemcachedSettings {
+    /// memcached's defaults, with values up to 1 MiB, for the tests of this crate.
+    pub(crate) fn plain(listen: Vec<Listen>) -> Self {
+        Self {
+            listen,
+            udp: Vec::new(),
+            item_size: 1 << 20,
+            connections: 1024,
+            connections_fast: true,
+            idle_timeout: Duration::ZERO,
+            send_timeout: Duration::from_secs(60),
+            protocol: WireProtocol::Auto,
+            auth: None,
+            sasl: None,
+            cas: true,
+            flush_all: true,
+            dump: true,
+            watch: true,
+            shutdown: false,
+            no_evictions: false,
+            prefix_delimiter: b':',
+            detail: false,
+            sizes: false,
+            watcher_buffer: 256 * 1024,
+            requests_per_event: 20,
+            backlog: 1024,
+            verbosity: 0,
+            share: Share::default(),
+        }
+    }
+}
+
 /// The Redis face. None in [`super::Settings`]: there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisSettings {

@@ -23,32 +23,7 @@ use crate::{
 const NOW: Ms = 1_795_200_944_007;
 
 fn settings() -> MemcachedSettings {
-    MemcachedSettings {
-        listen: vec![Listen::Tcp(([127, 0, 0, 1], 11211).into())],
-        udp: Vec::new(),
-        item_size: 1 << 20,
-        connections: 1024,
-        connections_fast: true,
-        idle_timeout: Duration::ZERO,
-        send_timeout: Duration::from_secs(60),
-        protocol: WireProtocol::Auto,
-        auth: None,
-        sasl: None,
-        cas: true,
-        flush_all: true,
-        dump: true,
-        watch: true,
-        shutdown: false,
-        no_evictions: false,
-        prefix_delimiter: b':',
-        detail: false,
-        sizes: false,
-        watcher_buffer: 256 * 1024,
-        requests_per_event: 20,
-        backlog: 1024,
-        verbosity: 0,
-        share: crate::settings::Share::default(),
-    }
+    MemcachedSettings::plain(vec![Listen::Tcp(([127, 0, 0, 1], 11211).into())])
 }
 
 /// A face with one worker and one client.

@@ -1,7 +1,7 @@
 //! Which protocol, and who may speak it.
 
 use super::*;
-use crate::settings::Secret;
+use crate::settings::{Secret, WireProtocol};
 
 fn users() -> Option<crate::settings::Users> {
     Some(vec![("user".to_owned(), Secret::new(b"pass").unwrap())].into())

@@ -6,7 +6,7 @@ mod large;
 mod meta;
 mod text;
 
-use std::{convert::Infallible, rc::Rc, sync::Arc, time::Duration};
+use std::{convert::Infallible, rc::Rc, sync::Arc};
 
 use larder_store::{Options, Store};
 
@@ -16,38 +16,13 @@ use crate::{
     memcache::{Face, Shared},
     net::out::Out,
     object::{Client, Peer, Session as _, Turn},
-    settings::{Listen, MemcachedSettings, Share, WireProtocol},
+    settings::{Listen, MemcachedSettings},
 };
 
 const NOW: Ms = 1_795_200_944_007;
 
 fn settings() -> MemcachedSettings {
-    MemcachedSettings {
-        listen: vec![Listen::Tcp(([127, 0, 0, 1], 11211).into())],
-        udp: Vec::new(),
-        item_size: 1 << 20,
-        connections: 1024,
-        connections_fast: true,
-        idle_timeout: Duration::ZERO,
-        send_timeout: Duration::from_secs(60),
-        protocol: WireProtocol::Auto,
-        auth: None,
-        sasl: None,
-        cas: true,
-        flush_all: true,
-        dump: true,
-        watch: true,
-        shutdown: false,
-        no_evictions: false,
-        prefix_delimiter: b':',
-        detail: false,
-        sizes: false,
-        watcher_buffer: 256 * 1024,
-        requests_per_event: 20,
-        backlog: 1024,
-        verbosity: 0,
-        share: Share::default(),
-    }
+    MemcachedSettings::plain(vec![Listen::Tcp(([127, 0, 0, 1], 11211).into())])
 }
 
 /// A face with one worker.
