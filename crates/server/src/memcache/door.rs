@@ -2,30 +2,23 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use super::{Face, Session};
+use super::{Face, Session, Shared};
 use crate::{
     clock::Ms,
-    object::{self, Client, Clients, End, Limits, face::Event},
+    object::{self, Client, End, face::Event},
 };
 
 impl object::Face for Face {
     type Session = Session;
+    type Shared = Shared;
 
-    fn clients(&self) -> &Clients {
-        &self.shared.clients
-    }
-
-    fn limits(&self) -> Limits {
-        self.shared.limits()
+    fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     fn session(self: &Rc<Self>, client: Arc<Client>) -> Session {
         self.stats.saw_connection(&client, client.since);
         Face::session(self, client)
-    }
-
-    fn refusal(&self) -> &'static [u8] {
-        self.shared.refusal()
     }
 
     fn count(&self, event: Event) {

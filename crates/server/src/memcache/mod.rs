@@ -46,7 +46,7 @@ pub(crate) use session::Session;
 use crate::{
     clock::Ms,
     object::ahead::Ahead,
-    object::{Client, Clients, Limits},
+    object::{self, Client, Clients, Limits},
     server::StopHandle,
     settings::MemcachedSettings,
 };
@@ -112,23 +112,6 @@ impl Shared {
         self.reloads.fetch_add(1, Ordering::Release);
     }
 
-    pub(crate) fn limits(&self) -> Limits {
-        let settings = self.settings();
-        Limits {
-            connections: settings.connections,
-            connections_fast: settings.connections_fast,
-            idle: settings.idle_timeout.as_millis() as Ms,
-            send: settings.send_timeout.as_millis() as Ms,
-            commands: settings.requests_per_event,
-            backlog: settings.backlog,
-        }
-    }
-
-    /// What a connection too many is told.
-    pub(crate) fn refusal(&self) -> &'static [u8] {
-        REFUSAL
-    }
-
     /// Everything stored so far is gone at `at`; what was planned before is not any more.
     pub(crate) fn flush_at(&self, at: Ms) {
         self.flush_at.store(at, Ordering::Release);
@@ -148,6 +131,28 @@ impl Shared {
         if self.flush_at.compare_exchange(at, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             self.store.flush(OBJECTS, now);
         }
+    }
+}
+
+impl object::Shared for Shared {
+    fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    fn limits(&self) -> Limits {
+        let settings = self.settings();
+        Limits {
+            connections: settings.connections,
+            connections_fast: settings.connections_fast,
+            idle: settings.idle_timeout.as_millis() as Ms,
+            send: settings.send_timeout.as_millis() as Ms,
+            commands: settings.requests_per_event,
+            backlog: settings.backlog,
+        }
+    }
+
+    fn refusal(&self) -> &'static [u8] {
+        REFUSAL
     }
 }
 

@@ -21,24 +21,31 @@ use crate::{
 /// A protocol's side of one worker.
 pub(crate) trait Face: 'static {
     type Session: Session + 'static;
+    type Shared: Shared;
 
-    /// Its clients, on all workers.
-    fn clients(&self) -> &Clients;
-
-    /// What they may do now.
-    fn limits(&self) -> Limits;
+    /// What it has in common on all workers.
+    fn shared(&self) -> &Self::Shared;
 
     /// A conversation with a client that has just connected.
     fn session(self: &Rc<Self>, client: Arc<super::Client>) -> Self::Session;
-
-    /// What a connection too many is told.
-    fn refusal(&self) -> &'static [u8];
 
     /// For its statistics.
     fn count(&self, event: Event);
 
     /// A client is gone, for those who watch connections.
     fn left(&self, _client: &super::Client, _end: End, _now: Ms) {}
+}
+
+/// A protocol's side of all workers: who is in, and who may come in.
+pub(crate) trait Shared {
+    /// Its clients.
+    fn clients(&self) -> &Clients;
+
+    /// What they may do now.
+    fn limits(&self) -> Limits;
+
+    /// What a connection too many is told.
+    fn refusal(&self) -> &'static [u8];
 }
 
 /// What happens at a face's doors.
@@ -63,14 +70,14 @@ pub(crate) struct Doors<F> {
 
 impl<F: Face> Doors<F> {
     pub(crate) fn new(face: Rc<F>, conns: Rc<Conns>) -> Rc<Self> {
-        let limits = Rc::new(Cell::new(face.limits()));
+        let limits = Rc::new(Cell::new(face.shared().limits()));
         Rc::new(Self { face, conns, limits })
     }
 
     /// The face's limits have changed.
     pub(crate) fn reload(&self) {
-        self.limits.set(self.face.limits());
-        self.face.clients().look_again();
+        self.limits.set(self.face.shared().limits());
+        self.face.shared().clients().look_again();
     }
 
     /// Lets clients in until the task is ended.
@@ -88,9 +95,9 @@ impl<F: Face> Doors<F> {
         let mut told = false;
         let client = loop {
             // Asked anew: Redis's CONFIG SET changes them.
-            let limits = self.face.limits();
+            let limits = self.face.shared().limits();
             self.limits.set(limits);
-            let clients = self.face.clients();
+            let clients = self.face.shared().clients();
             let left = clients.left();
             if let Some(client) = clients.enter_below(limits.connections, peer, local, self.conns.clock.now())
             {
@@ -98,7 +105,7 @@ impl<F: Face> Doors<F> {
             }
             if limits.connections_fast {
                 self.face.count(Event::Refused);
-                refuse(&stream, self.face.refusal());
+                refuse(&stream, self.face.shared().refusal());
                 return;
             }
             if !std::mem::replace(&mut told, true) {
@@ -135,6 +142,6 @@ struct Leave<F: Face>(Rc<F>, Arc<super::Client>);
 
 impl<F: Face> Drop for Leave<F> {
     fn drop(&mut self) {
-        self.0.clients().leave(&self.1);
+        self.0.shared().clients().leave(&self.1);
     }
 }

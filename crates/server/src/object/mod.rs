@@ -10,7 +10,7 @@ pub(crate) mod face;
 
 pub(crate) use client::{Client, Clients, Peer};
 pub(crate) use conn::End;
-pub(crate) use face::Face;
+pub(crate) use face::{Face, Shared};
 
 use crate::{clock::Ms, net::out::Out};
 

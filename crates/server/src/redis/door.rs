@@ -2,26 +2,19 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use super::{Face, Session};
-use crate::object::{self, Client, Clients, Limits, face::Event};
+use super::{Face, Session, shared::Shared};
+use crate::object::{self, Client, face::Event};
 
 impl object::Face for Face {
     type Session = Session;
+    type Shared = Shared;
 
-    fn clients(&self) -> &Clients {
-        &self.shared.clients
-    }
-
-    fn limits(&self) -> Limits {
-        self.shared.limits()
+    fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     fn session(self: &Rc<Self>, client: Arc<Client>) -> Session {
         Face::session(self, client)
-    }
-
-    fn refusal(&self) -> &'static [u8] {
-        self.shared.refusal()
     }
 
     fn count(&self, event: Event) {

@@ -13,7 +13,7 @@ use larder_store::{Cause, Evicted, Namespace, Store};
 
 use crate::{
     clock::{Clock, Ms},
-    object::{COMMANDS, Client, Clients, Limits, ahead::Ahead},
+    object::{self, COMMANDS, Client, Clients, Limits, ahead::Ahead},
     server::StopHandle,
     settings::RedisSettings,
 };
@@ -116,23 +116,6 @@ impl Shared {
         self.config.reload(settings);
     }
 
-    /// What clients may do.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits {
-            connections: self.config.connections.load(Relaxed) as usize,
-            connections_fast: true,
-            idle: self.config.timeout.load(Relaxed) * 1000,
-            send: self.settings.send_timeout.as_millis() as Ms,
-            commands: COMMANDS,
-            backlog: self.settings.backlog,
-        }
-    }
-
-    /// What a connection beyond the limit is told.
-    pub(crate) fn refusal(&self) -> &'static [u8] {
-        b"-ERR max number of clients reached\r\n"
-    }
-
     /// The namespace of a database.
     pub(crate) fn namespace(&self, db: u8) -> Namespace {
         if db == 0 && self.settings.share_memcached {
@@ -170,6 +153,27 @@ impl Shared {
     /// A number no other call returns.
     pub(crate) fn random(&self) -> u64 {
         rapidhash::v3::rapidhash_v3(&self.nonce.fetch_add(1, Relaxed).to_le_bytes())
+    }
+}
+
+impl object::Shared for Shared {
+    fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            connections: self.config.connections.load(Relaxed) as usize,
+            connections_fast: true,
+            idle: self.config.timeout.load(Relaxed) * 1000,
+            send: self.settings.send_timeout.as_millis() as Ms,
+            commands: COMMANDS,
+            backlog: self.settings.backlog,
+        }
+    }
+
+    fn refusal(&self) -> &'static [u8] {
+        b"-ERR max number of clients reached\r\n"
     }
 }
 

@@ -3,8 +3,9 @@
 
 use std::fmt::Write;
 
-use crate::redis::{
-    config::params, conn::REDIS_VERSION, counters::BUCKETS, ctx::Ctx, known::flag, stats::Look,
+use crate::{
+    object::Shared as _,
+    redis::{config::params, conn::REDIS_VERSION, counters::BUCKETS, ctx::Ctx, known::flag, stats::Look},
 };
 
 use super::info;

@@ -16,7 +16,7 @@ use crate::{
     },
     object::{
         Clients,
-        face::{Doors, Event, Face},
+        face::{Doors, Event, Face, Shared},
     },
     settings::Listen,
 };
@@ -28,9 +28,7 @@ struct EchoFace {
     events: RefCell<Vec<Event>>,
 }
 
-impl Face for EchoFace {
-    type Session = Echo;
-
+impl Shared for EchoFace {
     fn clients(&self) -> &Clients {
         &self.clients
     }
@@ -39,12 +37,21 @@ impl Face for EchoFace {
         self.limits.get()
     }
 
-    fn session(self: &Rc<Self>, client: Arc<Client>) -> Echo {
-        Echo { client, seen: Rc::default(), parts: 0 }
-    }
-
     fn refusal(&self) -> &'static [u8] {
         b"full\n"
+    }
+}
+
+impl Face for EchoFace {
+    type Session = Echo;
+    type Shared = Self;
+
+    fn shared(&self) -> &Self {
+        self
+    }
+
+    fn session(self: &Rc<Self>, client: Arc<Client>) -> Echo {
+        Echo { client, seen: Rc::default(), parts: 0 }
     }
 
     fn count(&self, event: Event) {
