@@ -23,12 +23,6 @@ impl Clock {
         Self { started: Instant::now(), wall }
     }
 
-    /// Starts as if it were `wall` now.
-    #[cfg(test)]
-    pub(crate) fn starting_at(wall: Ms) -> Self {
-        Self { started: Instant::now(), wall }
-    }
-
     /// Milliseconds since the UNIX epoch.
     pub fn now(&self) -> Ms {
         self.wall + self.started.elapsed().as_millis() as Ms
