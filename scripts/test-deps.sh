@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need and only what is missing: Debian packages (MediaWiki with PHP, memcached, Redis and their
-# clients, Node.js, a C++ compiler), the cache suite from npm, cargo-deny. As root it needs no sudo.
+# clients, Node.js, a C++ compiler), the cache suite from npm, Django from PyPI, cargo-deny. As root it needs no sudo.
+# Where systemd runs, Debian starts the memcached and the Redis it installs. The tests start their own on other ports;
+# `systemctl disable --now memcached redis-server` ends those.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,11 +33,13 @@ if ! cmp -s "$suite/package-lock.json" "$suite/node_modules/.larder-lock"; then
     cp "$suite/package-lock.json" "$suite/node_modules/.larder-lock"
 fi
 
-# Debian's Django may be older than Django's own Redis cache.
+# Debian's Django may be older than Django's own Redis cache. Into a directory of the tests' own, which Debian's pip
+# allows; the versions are fixed so that every machine tests the same.
 django=tests/.cache/python
 if [ ! -f "$django/django/core/cache/backends/redis.py" ]; then
     echo "installing: Django"
-    /usr/bin/python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --target "$django" 'django==4.2.*'
+    /usr/bin/python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-deps \
+        --target "$django" django==4.2.30 asgiref==3.13.0 sqlparse==0.6.1
 fi
 
 if ! cargo deny --version >/dev/null 2>&1; then
