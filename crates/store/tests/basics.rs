@@ -1,28 +1,15 @@
 //! Every verb once, on a small store.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod common;
+
+use common::{open, value};
 use larder_store::*;
 
 const NS: Namespace = Namespace(1);
 
-fn open(budget: usize) -> Store {
-    Store::open(Options {
-        budget,
-        max_value: 1 << 30,
-        policy: Policy::S3Fifo,
-        seed: 7,
-        threads: 2,
-        ..Options::default()
-    })
-    .unwrap()
-}
-
 fn put<'a>(value: &'a [&'a [u8]]) -> Put<'a> {
     Put { value, ..Put::default() }
-}
-
-fn value(e: &Entry<'_>) -> Vec<u8> {
-    e.chunks().flatten().copied().collect()
 }
 
 fn get(s: &Store, key: &[u8], now: Ms) -> Option<Vec<u8>> {

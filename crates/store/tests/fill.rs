@@ -1,6 +1,9 @@
 //! Streaming fills: followers, abandonment, limits, memory.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod common;
+
+use common::{open, value};
 use larder_store::*;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,24 +12,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 const NS: Namespace = Namespace(0);
 
-fn open(budget: usize) -> Store {
-    Store::open(Options {
-        budget,
-        max_value: 1 << 30,
-        policy: Policy::S3Fifo,
-        seed: 7,
-        threads: 2,
-        ..Options::default()
-    })
-    .unwrap()
-}
-
 fn data(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 + i / 253) as u8).collect()
-}
-
-fn value(e: &Entry<'_>) -> Vec<u8> {
-    e.chunks().flatten().copied().collect()
 }
 
 /// Runs a future on this thread.
