@@ -27,6 +27,9 @@ const SHOWN: usize = 4096;
 pub(crate) struct Monitors(RwLock<Vec<Arc<Known>>>);
 
 pub(crate) fn monitor(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    if ctx.conn.in_exec {
+        return ctx.reply().error("ERR MONITOR isn't allowed for DENY BLOCKING client");
+    }
     let known = ctx.conn.known.clone();
     if !known.has(letter::MONITOR) {
         known.raise(letter::MONITOR);

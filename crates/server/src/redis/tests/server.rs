@@ -210,3 +210,13 @@ fn client_does_not_use_up_what_client_caching_announced() {
     someone.say("get a");
     assert!(!someone.say("client trackinginfo").contains("caching-yes"));
 }
+
+#[test]
+fn nobody_begins_to_watch_in_a_transaction() {
+    let face = face();
+    let (mut me, mut other) = (Someone::new(&face), Someone::new(&face));
+    me.say("multi\nmonitor");
+    assert_eq!(me.say("exec"), "*1\r\n-ERR MONITOR isn't allowed for DENY BLOCKING client\r\n");
+    other.say("set a 1");
+    assert_eq!(me.mail(), "");
+}
