@@ -56,6 +56,13 @@ foreach ([Redis::SERIALIZER_PHP, defined('Redis::SERIALIZER_IGBINARY') ? Redis::
 }
 assert($r->get('p') === 'changed', 'another database was flushed');
 
+// Laravel's Cache::add and its locks are scripts.
+$add = "return redis.call('exists',KEYS[1])<1 and redis.call('setex',KEYS[1],ARGV[2],ARGV[1])";
+assert($r->eval($add, ['once', 'mine', 60], 1) === true && $r->eval($add, ['once', 'other', 60], 1) === false);
+assert($r->get('once') === 'mine' && $r->ttl('once') > 50);
+$release = "if redis.call(\"get\",KEYS[1]) == ARGV[1] then\n    return redis.call(\"del\",KEYS[1])\nelse\n    return 0\nend";
+assert($r->eval($release, ['once', 'other'], 1) === 0 && $r->eval($release, ['once', 'mine'], 1) === 1);
+
 // What a cache is not for.
 foreach ([['lPush', 'l', 'x'], ['eval', 'return 1']] as $call) {
     $r->clearLastError();

@@ -129,6 +129,11 @@ lock.release()
 with r.lock("lock", timeout=10, blocking_timeout=10):
     assert r.exists("lock")
 assert not r.exists("lock")
+lock = r.lock("lock", timeout=10)
+assert lock.acquire(blocking=False) and lock.extend(20) and 28 <= r.ttl("lock") <= 30
+assert lock.extend(5, replace_ttl=True) and r.ttl("lock") <= 5
+assert lock.reacquire() and 9 <= r.ttl("lock") <= 10
+lock.release()
 
 binary = redis.Redis(host=host, port=port)
 blob = bytes(range(256)) * 4000
