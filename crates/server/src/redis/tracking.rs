@@ -24,6 +24,8 @@ use super::{
 
 /// Locked parts of the table.
 const PARTS: usize = 64;
+/// From so many entries for one key on, those of clients that are gone are dropped whenever there are twice as many.
+const CROWD: usize = 64;
 /// The channel RESP2 clients hear invalidations on.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
@@ -90,6 +92,7 @@ impl Tracking {
             let mut part = self.part(key).lock();
             if let Some(ids) = part.get_mut(key) {
                 if !ids.contains(&id) {
+                    self.forget_gone(shared, ids);
                     ids.push(id);
                     self.items.fetch_add(1, Relaxed);
                 }
@@ -111,6 +114,20 @@ impl Tracking {
         if let Some((key, ids)) = dropped {
             self.items.fetch_sub(ids.len(), Relaxed);
             ids.iter().for_each(|id| self.tell_id(shared, *id, Some(&key), None));
+        }
+    }
+
+    /// Drops the entries of clients that are gone: a key that everybody reads and nobody writes would collect them.
+    fn forget_gone(&self, shared: &Shared, ids: &mut Vec<u64>) {
+        if ids.len() < CROWD || ids.len() < ids.capacity() {
+            return;
+        }
+        let before = ids.len();
+        ids.retain(|id| shared.registry.get(*id).is_some());
+        self.items.fetch_sub(before - ids.len(), Relaxed);
+        if ids.len() > before / 2 {
+            // Most are there: not again before there are twice as many.
+            ids.reserve(before);
         }
     }
 

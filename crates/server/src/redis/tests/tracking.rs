@@ -105,3 +105,18 @@ fn the_table_is_bounded_and_what_is_dropped_is_told() {
     assert!(keys <= 100 && items <= 100, "{keys} {items}");
     assert_eq!((told + keys, clients), (1000, 1), "every key is remembered, or told as changed");
 }
+
+#[test]
+fn clients_that_are_gone_do_not_pile_up_at_a_key_nobody_writes() {
+    let face = face();
+    let mut me = Someone::new(&face).resp3();
+    me.say("client tracking on\nget hot");
+    for _ in 0..1000 {
+        Someone::new(&face).resp3().say("client tracking on\nget hot");
+    }
+    let (_, items, ..) = face.shared.tracking.counts();
+    assert!(items < 130, "{items}");
+    Someone::new(&face).say("set hot 1");
+    assert!(me.mail().contains("hot"), "who is there is still told");
+    assert_eq!(face.shared.tracking.counts().1, 0);
+}
