@@ -2,7 +2,7 @@
 //! (server.c, `processCommand`), so that a command with two faults is told the same one.
 
 use larder_proto::resp::{
-    Args, Reply,
+    Args, Owned, Reply,
     table::{self, Command, Id, flag},
 };
 use parking_lot::MutexGuard;
@@ -335,6 +335,17 @@ pub(crate) fn call(face: &Face, conn: &mut Conn, found: Found, args: &Args<'_>, 
             shared.slowlog.note(&shared.config, conn, args, now, micros);
         }
         face.counters.latency(command, micros, u64::from(weight));
+    }
+}
+
+/// Adds to the time of a command what it took after [`call`].
+#[cold]
+pub(crate) fn count_rest(face: &Face, conn: &Conn, command: &Owned, now: Ms, micros: u64) {
+    let (shared, args) = (&face.shared, command.args());
+    let Some(command) = table::find(args.get(0)) else { return };
+    face.counters.commands[command.id as usize].micros.add(micros);
+    if micros >= shared.config.slowlog_micros() {
+        shared.slowlog.note(&shared.config, conn, &args, now, micros);
     }
 }
 

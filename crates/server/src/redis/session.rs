@@ -90,11 +90,26 @@ impl Session {
     fn after(&self, used: usize, out: &mut Out) -> Turn {
         if self.conn.closing {
             Turn::Close
-        } else if out.pending() > HIGH_WATER {
+        } else if out.pending() > HIGH_WATER || self.conn.listing.is_some() {
             Turn::Flush(used)
         } else {
             Turn::Used(used)
         }
+    }
+
+    /// Goes on with the answer to KEYS.
+    #[cold]
+    fn list(&mut self, now: Ms, out: &mut Out) -> Turn {
+        let Some(mut listing) = self.conn.listing.take() else { return Turn::Used(0) };
+        let start = self.face.clock.micros();
+        let done = listing.step(self.face.shared.store, now, out, HIGH_WATER);
+        listing.micros += self.face.clock.micros().saturating_sub(start);
+        if done {
+            dispatch::count_rest(&self.face, &self.conn, &listing.command, now, listing.micros);
+            return Turn::Used(0);
+        }
+        self.conn.listing = Some(listing);
+        Turn::Flush(0)
     }
 
     fn broken(&self, text: &[u8], out: &mut Out) -> Turn {
@@ -112,8 +127,11 @@ impl Session {
             let Session { face, conn, decoder, large, dropped, .. } = self;
             let need = match decoder.step(large, &limits) {
                 Step::Command { args, .. } => {
+                    // What was looked at ahead was an earlier command's.
+                    conn.hint = None;
                     run(face, conn, &args, now, out, dropped);
-                    self.large = Vec::new();
+                    // The places of a million arguments are 8 MB: an idle connection keeps none of it.
+                    (self.large, self.decoder) = Default::default();
                     return self.after(used, out);
                 }
                 Step::Skip(_) => {
@@ -199,6 +217,9 @@ impl object::Session for Session {
         if !self.met && !self.meet(out) {
             return Turn::Close;
         }
+        if self.conn.listing.is_some() {
+            return self.list(now, out);
+        }
         if !self.large.is_empty() {
             return self.collect(input, now, out);
         }
@@ -216,6 +237,7 @@ impl object::Session for Session {
             Step::More(need) if need > LARGE || input.len() > LARGE => {
                 self.large.reserve_exact(need.saturating_sub(input.len()).min(GROWTH) + input.len());
                 self.large.extend_from_slice(input);
+                self.face.ahead.borrow_mut().clear();
                 Turn::Used(input.len())
             }
             Step::More(need) => {

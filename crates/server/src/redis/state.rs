@@ -6,6 +6,7 @@ use larder_proto::resp::Version;
 use larder_store::{Hint, Namespace};
 
 use super::{
+    data::Listing,
     dispatch::Last,
     known::{Known, flag},
     multi::Multi,
@@ -78,6 +79,8 @@ pub(crate) struct Conn {
     pub(crate) closing: bool,
     pub(crate) answers: Answers,
     pub(crate) multi: Multi,
+    /// A KEYS whose answer is under way: the next command waits for its end.
+    pub(crate) listing: Option<Box<Listing>>,
     /// EXEC runs its commands now.
     pub(crate) in_exec: bool,
     pub(crate) tracks: Tracks,
@@ -101,6 +104,7 @@ impl Conn {
             answers: Answers::On,
             hint: None,
             multi: Multi::default(),
+            listing: None,
             in_exec: false,
             tracks: Tracks::default(),
             subscriptions: Subscriptions::default(),

@@ -10,7 +10,7 @@
 //! | `access.rs`, `errors.rs`, `random.rs` | what the commands share |
 //! | `strings.rs`, `set.rs`, `range.rs`, `counters.rs`, `lcs.rs` | strings |
 //! | `bits.rs`, `bitfield.rs` | bits of strings |
-//! | `keys.rs`, `expiry.rs`, `moves.rs`, `walk.rs`, `object.rs` | keys of any type |
+//! | `keys.rs`, `expiry.rs`, `moves.rs`, `walk.rs`, `listing.rs`, `object.rs` | keys of any type |
 //! | `hashes.rs`, `hash_write.rs`, `hash_walk.rs` | hashes |
 
 mod access;
@@ -24,6 +24,7 @@ mod hash_write;
 mod hashes;
 mod keys;
 mod lcs;
+mod listing;
 mod moves;
 mod object;
 mod random;
@@ -36,6 +37,8 @@ mod tests;
 mod walk;
 
 use larder_proto::resp::{Args, table::Id};
+
+pub(crate) use listing::Listing;
 
 use super::ctx::Ctx;
 
@@ -92,7 +95,7 @@ fn on_keys(id: Id) -> Option<Run> {
         Id::Expiretime => expiry::expiretime,
         Id::Flushall => keys::flushall,
         Id::Flushdb => keys::flushdb,
-        Id::Keys => walk::keys,
+        Id::Keys => listing::keys,
         Id::MemoryUsage => object::memory_usage,
         Id::Move => moves::move_to,
         Id::ObjectEncoding => object::encoding,

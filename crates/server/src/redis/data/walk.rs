@@ -1,4 +1,4 @@
-//! Walks over all keys: SCAN, KEYS, DBSIZE.
+//! Walks over all keys: SCAN, and DBSIZE.
 
 use larder_proto::resp::{
     Args, glob, hash,
@@ -16,8 +16,8 @@ const MOST: usize = 100_000;
 /// Places of the store one step of SCAN looks at, if it has not found COUNT keys before: where the store is nearly empty, or
 /// full of what is not of this database, a walk would take a step for every few places.
 const PLACES: usize = 64 * 1024;
-/// Keys looked at by one step of KEYS.
-const STEP: usize = 4096;
+/// Places looked at by one longer step of a walk.
+pub(super) const STEP: usize = 4096;
 
 pub(super) const BAD_CURSOR: &str = "ERR invalid cursor";
 
@@ -97,45 +97,32 @@ fn scan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
 }
 
 /// Names, one behind the other.
-#[derive(Default)]
-struct Names {
+#[derive(Debug, Default)]
+pub(super) struct Names {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Names {
-    fn push(&mut self, name: &[u8]) {
+    pub(super) fn push(&mut self, name: &[u8]) {
         self.bytes.extend_from_slice(name);
         self.ends.push(self.bytes.len());
     }
 
-    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(from, to)| &self.bytes[from..*to])
     }
-}
 
-/// KEYS pattern
-pub(super) fn keys(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let (pattern, now) = (args.get(1), ctx.now);
-    let all = pattern == b"*";
-    let mut found = Names::default();
-    let mut cursor = Some(Cursor::START);
-    while let Some(at) = cursor {
-        cursor = ctx.store.scan(ctx.ns, at, STEP, &mut |key, info| {
-            if info.expires.is_none_or(|at| at > now) && (all || glob::matches(pattern, key)) {
-                found.push(key);
-            }
-            Keep::Keep
-        });
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
     }
-    // A walk may show a key twice when the index grows meanwhile.
-    let mut names: Vec<&[u8]> = found.iter().collect();
-    names.sort_unstable();
-    names.dedup();
-    let mut reply = ctx.reply();
-    reply.array(names.len());
-    names.into_iter().for_each(|key| reply.bulk(key));
+
+    /// The name at `index`, which must be there.
+    pub(super) fn get(&self, index: usize) -> &[u8] {
+        let from = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[from..self.ends[index]]
+    }
 }
 
 /// DBSIZE

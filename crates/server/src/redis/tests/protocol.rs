@@ -104,6 +104,17 @@ fn a_bulk_beyond_the_limit_is_refused_before_it_is_sent() {
 }
 
 #[test]
+fn a_long_line_is_not_looked_up_by_what_was_fetched_ahead_for_another() {
+    let mut someone = Someone::new(&face());
+    someone.say("set a 1\nset b 2");
+    // The key of the second command is looked at ahead, and not asked for.
+    let mut talk = b"PING\r\n*2\r\n$4\r\nECHO\r\n$1\r\na\r\nGET".to_vec();
+    talk.extend_from_slice(&[b' '; 40_000]);
+    assert_eq!(someone.send(&talk), b"+PONG\r\n$1\r\na\r\n");
+    assert_eq!(someone.send(b"b\r\n"), b"$1\r\n2\r\n");
+}
+
+#[test]
 fn answers_are_sent_before_they_pile_up() {
     use crate::{
         net::out::Out,
@@ -145,4 +156,39 @@ fn pipelined_gets() {
         assert_eq!(out.pending(), 64 * 47);
         out.clear();
     }
+}
+
+#[test]
+fn keys_of_a_large_store_come_in_steps_and_each_once() {
+    use crate::{
+        net::out::Out,
+        object::{Peer, Session, Turn},
+    };
+    let face = face();
+    let mut someone = Someone::new(&face);
+    let count = 30_000;
+    let talk: String = (0..count).map(|n| format!("set key:{n:05} v\n")).collect();
+    someone.say(talk.trim_end());
+    let client = face.shared.clients.enter(Peer::Unix, "sock".into(), super::NOW);
+    let mut session = face.session(client);
+    let mut out = Out::default();
+    assert_eq!(session.turn(b"keys *\r\nping\r\n", super::NOW, &mut out), Turn::Flush(8), "the first step");
+    assert_eq!(
+        (session.turn(b"ping\r\n", super::NOW, &mut out), out.pending()),
+        (Turn::Flush(0), 0),
+        "a further one"
+    );
+
+    let answer = someone.say("keys *\nkeys key:0000?\nping");
+    let (listed, few) = answer.split_at(answer.find("*10\r\n").unwrap());
+    assert!(listed.starts_with(&format!("*{count}\r\n$9\r\n")));
+    let names: std::collections::BTreeSet<&str> =
+        listed.split("\r\n").filter(|line| line.starts_with("key:")).collect();
+    assert_eq!((names.len(), listed.matches("key:").count()), (count, count));
+    assert!(few.ends_with("\r\n+PONG\r\n") && few.matches("key:").count() == 10);
+
+    let answer = someone.say("multi\nkeys *\nping\nexec\nping");
+    assert!(answer.starts_with("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n*30000\r\n$9\r\n"));
+    assert!(answer.ends_with("\r\n+PONG\r\n+PONG\r\n"), "in a transaction it is one step");
+    assert_eq!(someone.say("client reply off\nkeys *\nclient reply on\nping"), "+OK\r\n+PONG\r\n");
 }
