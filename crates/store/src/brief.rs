@@ -246,6 +246,7 @@ impl Store {
             local: len,
             total: len as u64,
             word: fresh_word(now),
+            roomy: self.roomy(),
         };
         let shape = draft.shape(now);
         let size = draft.size_as(shape);

@@ -247,7 +247,7 @@ impl Store {
         let fate = self.fate(record, kind, why).filter(|_| !self.outdated(record, now));
         let fate = fate.filter(|_| self.index.find(&self.segments, hash, linked).is_some());
         // Space first: nothing is reserved under a stripe's lock.
-        let draft = fate.map(|(to, word)| (to, record.draft(word)));
+        let draft = fate.map(|(to, word)| (to, record.draft(word, self.roomy())));
         let group = self.shares.of(record.ns());
         let space = draft
             .and_then(|(to, d)| Some((self.survivor_space(to, group, d.size(now), d.bytes(), now)?, to, d)));
@@ -261,7 +261,7 @@ impl Store {
             if record.expires() != draft.expires {
                 return Settled::Again;
             }
-            draft.word |= record.word().0 & (STALE | CLAIMED);
+            draft.word = draft.word & !(STALE | CLAIMED) | record.word().0 & (STALE | CLAIMED);
             draft.write(&self.segments, &mut space, now, &[record.local()]);
             locked.replace(place, space.loc());
             self.moved(record, kind, to, draft.size(now), space.segment());

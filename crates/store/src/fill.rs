@@ -303,7 +303,7 @@ impl<'s> Fill<'s> {
         let total = self.shared.progress.written();
         let prior = store.prior(request)?;
         let mut plan = Plan::new(&self.shared, total);
-        let mut draft = request.draft(prior, total);
+        let mut draft = request.draft(prior, total, store.roomy());
         let joined = draft.size(request.now) <= store.segments.size();
         if joined {
             plan.join();

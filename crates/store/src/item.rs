@@ -14,6 +14,7 @@
 //! ```
 //! The origin says where and when an entry was written: no two writes have the same, and a flush compares it.
 //! E, F, V, X are there only when needed, so that a small entry has 8 bytes of header. Records start at multiples of four.
+//! In a store that evicts nothing every record has E: once full, it has no other place for one that gets an expiry.
 
 mod draft;
 
@@ -36,8 +37,10 @@ const SHORT_VALUE: usize = (1 << KEY_SHIFT) - 1;
 /// Among X's tags: a chosen version follows.
 const CHOSEN: usize = 1 << 15;
 const X_SIZE: usize = 32;
-/// E when the entry never expires (it once did).
+/// E when the entry never expires.
 const NEVER: u32 = u32::MAX;
+/// E when the expiry is the one in X.
+const FAR: u32 = NEVER - 1;
 
 const FREQUENCY: u32 = 3;
 const FETCHED: u32 = 4;
@@ -316,8 +319,18 @@ impl<'a> Record<'a> {
         }
         if let Some(word) = self.expiry_word() {
             let d = word.load(Ordering::Relaxed);
-            return (d != NEVER).then(|| self.segments.base(self.loc.segment()) + Ms::from(d));
+            return match d {
+                NEVER => None,
+                FAR => self.long_expiry(),
+                d => Some(self.segments.base(self.loc.segment()) + Ms::from(d)),
+            };
         }
+        self.long_expiry()
+    }
+
+    /// X's expiry, if there is one.
+    #[inline]
+    fn long_expiry(&self) -> Option<Ms> {
         if !self.is_wide() {
             return None;
         }
@@ -335,8 +348,8 @@ impl<'a> Record<'a> {
         };
         // In this order, and the sweep the other way round: it sees the new expiry or leaves the segment's time alone.
         let base = self.segments.base(segment);
-        if t < base || t - base >= u64::from(NEVER - 1) {
-            return false;
+        if t < base || t - base >= u64::from(FAR) {
+            return expires == self.expires();
         }
         word.store((t - base) as u32, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -394,6 +407,11 @@ impl<'a> Record<'a> {
         self.changing().fetch_or(STALE, Ordering::Relaxed);
     }
 
+    /// Takes the claim back. Under the lock of its stripe.
+    pub(crate) fn unclaim(&self) {
+        self.changing().fetch_and(!CLAIMED, Ordering::Relaxed);
+    }
+
     /// Sets the claim; true for who set it first. Under the lock of its stripe, so that no move loses it.
     pub(crate) fn claim(&self) -> bool {
         self.changing().fetch_or(CLAIMED, Ordering::AcqRel) & CLAIMED == 0
@@ -421,8 +439,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The same entry for another place, with its version.
-    pub(crate) fn draft(&self, word: u32) -> Draft<'a> {
+    /// The same entry for another place, with its version. `roomy`: see [`Draft`].
+    pub(crate) fn draft(&self, word: u32, roomy: bool) -> Draft<'a> {
         Draft {
             ns: self.ns(),
             key: self.key(),
@@ -436,6 +454,7 @@ impl<'a> Record<'a> {
             local: self.local_len(),
             total: self.total(),
             word,
+            roomy,
         }
     }
 }

@@ -49,7 +49,7 @@ impl Store {
             Keep::Delete => {
                 self.unlink(record, Gone::Deleted, 0);
             }
-            Keep::Stale => self.mark_stale_same(record),
+            Keep::Stale => self.mark_stale_moved(record),
         }
     }
 
@@ -81,7 +81,7 @@ impl Store {
     }
 
     /// Marks what a pinned record has become, if it was only moved.
-    fn mark_stale_same(&self, record: &Record<'_>) {
+    fn mark_stale_moved(&self, record: &Record<'_>) {
         let locked = self.index.lock(&self.segments, self.hasher.key(record.ns(), record.key()));
         if let Some(place) = locked.find(|loc| self.record(&locked, loc).origin() == record.origin()) {
             self.record(&locked, locked.loc(place)).mark_stale();

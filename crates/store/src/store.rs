@@ -195,6 +195,13 @@ impl Store {
         (self.segments.size() * self.sets * 2 * self.classes) as u64
     }
 
+    /// Do records get room for an expiry they do not have? Where nothing is evicted: a full store has no place to move them
+    /// to when they get one.
+    #[inline]
+    pub(crate) fn roomy(&self) -> bool {
+        !self.options.evict
+    }
+
     /// The hash of a key that may be stored.
     pub(crate) fn hash(&self, ns: Namespace, key: &[u8]) -> Result<Hash, PutError> {
         if usize::from(ns.0) >= NAMESPACES || key.len() > MAX_KEY {

@@ -159,14 +159,21 @@ impl Store {
         }
     }
 
-    /// Changes when an entry expires; it keeps its version. False if it is not there.
-    pub fn touch(&self, ns: Namespace, key: &[u8], expires: Option<Ms>, now: Ms) -> bool {
-        let Ok(hash) = self.hash(ns, key) else { return false };
+    /// Changes when an entry expires; it keeps its version.
+    ///
+    /// # Errors
+    /// `NotFound`; `TooLarge`, `Full`: no room for an expiry so far away (more than 24 days; without evictions more than
+    /// 49): the entry stays as it was.
+    pub fn touch(&self, ns: Namespace, key: &[u8], expires: Option<Ms>, now: Ms) -> Result<(), PutError> {
+        let hash = self.hash(ns, key).map_err(|_| PutError::NotFound)?;
         self.touch_if(hash, ns, key, expires, now, |_| true)
     }
 
     /// Changes when `entry` expires, if it is still the one there, not written nor touched since it was found.
-    pub fn touch_same(&self, entry: &Entry<'_>, expires: Option<Ms>, now: Ms) -> bool {
+    ///
+    /// # Errors
+    /// As [`Store::touch`]; `Exists`: another one is there.
+    pub fn touch_same(&self, entry: &Entry<'_>, expires: Option<Ms>, now: Ms) -> Result<(), PutError> {
         let record = entry.record();
         self.touch_if(entry.hash(), record.ns(), record.key(), expires, now, |r| entry.is_still(r))
     }
@@ -179,22 +186,24 @@ impl Store {
         expires: Option<Ms>,
         now: Ms,
         f: impl Fn(&Record<'_>) -> bool,
-    ) -> bool {
+    ) -> Result<(), PutError> {
         loop {
             let locked = self.index.lock(&self.segments, hash);
-            let Some(place) = self.find_locked(&locked, ns, key) else { return false };
+            let place = self.find_locked(&locked, ns, key).ok_or(PutError::NotFound)?;
             let record = self.record(&locked, locked.loc(place));
-            if self.outdated(&record, now) || !f(&record) {
-                return false;
+            if self.outdated(&record, now) {
+                return Err(PutError::NotFound);
+            }
+            if !f(&record) {
+                return Err(PutError::Exists);
             }
             if record.touch(expires) {
-                return true;
+                return Ok(());
             }
             drop(locked);
             match self.rewrite_expiry(hash, ns, key, expires, now) {
-                Ok(()) => return true,
                 Err(PutError::Exists) => {}
-                Err(_) => return false,
+                other => return other,
             }
         }
     }
@@ -211,7 +220,7 @@ impl Store {
         let entry = self.peek_hashed(hash, ns, key, now).ok_or(PutError::NotFound)?;
         let record = entry.record();
         let from = self.queue_of(&record);
-        let mut draft = Draft { expires, ..record.draft(record.word().0) };
+        let mut draft = Draft { expires, ..record.draft(record.word().0, self.roomy()) };
         let size = draft.size(now);
         if size > self.segments.size() {
             return Err(PutError::TooLarge);
@@ -284,6 +293,21 @@ impl Store {
             record.mark_stale();
         }
         live
+    }
+
+    /// Marks `entry` stale where it lies, if it is still the one there, not written nor touched since it was found; whoever
+    /// claimed it has it no longer. It keeps its version. False: it is not there any more.
+    pub fn mark_stale_same(&self, entry: &Entry<'_>, now: Ms) -> bool {
+        let held = entry.record();
+        let locked = self.index.lock(&self.segments, entry.hash());
+        let Some(place) = self.find_locked(&locked, held.ns(), held.key()) else { return false };
+        let record = self.record(&locked, locked.loc(place));
+        let same = !self.outdated(&record, now) && entry.is_still(&record);
+        if same {
+            record.mark_stale();
+            record.unclaim();
+        }
+        same
     }
 }
 

@@ -81,7 +81,7 @@ impl If<'_, '_> {
 }
 
 impl<'a> Request<'a> {
-    pub(crate) fn draft(&self, prior: Prior, total: u64) -> Draft<'a> {
+    pub(crate) fn draft(&self, prior: Prior, total: u64, roomy: bool) -> Draft<'a> {
         Draft {
             ns: self.ns,
             key: self.key,
@@ -95,6 +95,7 @@ impl<'a> Request<'a> {
             local: total as usize,
             total,
             word: fresh_word(self.now) | prior.frequency | if self.stale { STALE } else { 0 },
+            roomy,
         }
     }
 }
@@ -119,7 +120,7 @@ impl Store {
         if total > self.max_value() {
             return Err(PutError::TooLarge);
         }
-        let mut draft = request.draft(Prior::NONE, total);
+        let mut draft = request.draft(Prior::NONE, total, self.roomy());
         let shape = draft.shape(request.now);
         let size = draft.size_as(shape);
         if size <= BRIEF && request.tags.is_empty() {

@@ -116,7 +116,8 @@ fn an_entry_is_claimed_once_per_write() {
     let again = s.get(NS, b"k", 5000).unwrap();
     assert!(again.claimed() && !again.claim() && again.info().claimed);
     // Reads, marks, touches (in place and with a move) leave it.
-    assert!(s.mark_stale(NS, b"k", 0) && s.touch(NS, b"k", Some(99), 0) && s.touch(NS, b"k", None, 0));
+    assert!(s.mark_stale(NS, b"k", 0) && s.touch(NS, b"k", Some(99), 0).is_ok());
+    assert!(s.touch(NS, b"k", None, 0).is_ok());
     assert!(s.get(NS, b"k", 0).is_some_and(|e| e.claimed() && e.stale()));
     let before = s.get(NS, b"k", 0).unwrap();
     for n in 0..100_000u32 {
@@ -139,20 +140,22 @@ fn same_means_neither_written_nor_touched() {
     let write = |same: &Entry<'_>, text: &[u8]| s.put(NS, b"k", put(&[text]), If::Same(same), 0);
     s.set(NS, b"k", Put { value: &[b"v"], expires: Some(50), ..Put::default() }, 0).unwrap();
     let e = s.peek(NS, b"k", 0).unwrap();
-    assert!(s.touch_same(&e, Some(60), 0));
-    assert!(!s.touch_same(&e, Some(70), 0) && !s.delete_same(&e, 0));
+    assert_eq!(s.touch_same(&e, Some(60), 0), Ok(()));
+    assert_eq!(s.touch_same(&e, Some(70), 0), Err(PutError::Exists));
+    assert!(!s.delete_same(&e, 0));
     assert_eq!(write(&e, b"w"), Err(PutError::Exists), "touched");
     let e = s.peek(NS, b"k", 0).unwrap();
     assert_eq!(e.expires(), Some(60));
     // A touch that moves the record and one that moves it back.
-    assert!(s.touch_same(&e, Some(1 << 40), 0) && s.touch(NS, b"k", Some(60), 0));
+    assert!(s.touch_same(&e, Some(1 << 40), 0).is_ok() && s.touch(NS, b"k", Some(60), 0).is_ok());
     let moved = s.peek(NS, b"k", 0).unwrap();
     assert_eq!(moved.version(), e.version());
     write(&moved, b"w").unwrap();
     assert_eq!(write(&moved, b"x"), Err(PutError::Exists));
     assert!(!s.delete_same(&moved, 0));
     let e = s.peek(NS, b"k", 0).unwrap();
-    assert!(s.delete_same(&e, 0) && !s.delete_same(&e, 0) && !s.touch_same(&e, None, 0));
+    assert!(s.delete_same(&e, 0) && !s.delete_same(&e, 0));
+    assert_eq!(s.touch_same(&e, None, 0), Err(PutError::NotFound));
     assert_eq!(write(&e, b"x"), Err(PutError::NotFound));
 }
 
@@ -169,7 +172,7 @@ fn versions_and_stale_marks_that_writers_choose() {
         let e = s.get(NS, b"k", 0).unwrap();
         assert_eq!((e.version(), e.stale(), e.flags(), e.len()), (version, true, 3, size as u64));
         assert_eq!(s.cas(NS, b"k", mine(&[b"w"], 9), version ^ 1, 0), Err(PutError::Exists));
-        assert!(s.touch(NS, b"k", Some(1000), 0) && s.touch(NS, b"k", Some(1 << 45), 0));
+        assert!(s.touch(NS, b"k", Some(1000), 0).is_ok() && s.touch(NS, b"k", Some(1 << 45), 0).is_ok());
         let e = s.get(NS, b"k", 0).unwrap();
         assert_eq!((e.version(), e.chunk_at(0).first(), e.key()), (version, value.first(), &b"k"[..]));
     }
@@ -272,11 +275,11 @@ fn touch_keeps_the_version() {
     let now = 1_700_000_000_000;
     let v = s.set(NS, b"k", put(&[b"v"]), now).unwrap();
     for expires in [Some(now + 10), Some(now + 20), None, Some(now + 900 * 86_400_000), Some(now + 7)] {
-        assert!(s.touch(NS, b"k", expires, now));
+        assert!(s.touch(NS, b"k", expires, now).is_ok());
         let e = s.peek(NS, b"k", now).unwrap();
         assert_eq!((e.expires(), e.version(), e.head()), (expires, v, &b"v"[..]));
     }
-    assert!(!s.touch(NS, b"k", None, now + 7));
+    assert_eq!(s.touch(NS, b"k", None, now + 7), Err(PutError::NotFound));
 }
 
 #[test]

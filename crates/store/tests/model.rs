@@ -408,7 +408,7 @@ impl Model {
             }
             _ => {
                 let expires = self.expires(Some(1234));
-                let touched = store.touch_same(&entry, expires, self.now);
+                let touched = store.touch_same(&entry, expires, self.now).is_ok();
                 assert!(touched == is_same || !touched && self.check(at).is_none() || !self.evict);
                 if touched {
                     self.known.entry(at).and_modify(|k| k.expires = expires);
@@ -500,7 +500,7 @@ impl Model {
     fn touch(&mut self, ns: u8, key: u8, ttl: Option<u16>) {
         let had = self.check((ns, key)).is_some();
         let expires = self.expires(ttl);
-        let touched = self.store.touch(Namespace(ns), &[key], expires, self.now);
+        let touched = self.store.touch(Namespace(ns), &[key], expires, self.now).is_ok();
         assert!(touched == had || !self.evict || self.check((ns, key)).is_none());
         if touched {
             self.known.entry((ns, key)).and_modify(|k| k.expires = expires);

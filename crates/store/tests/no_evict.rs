@@ -137,6 +137,74 @@ fn threads_lose_nothing() {
     assert_eq!(s.stats(NS).evictions, 0);
 }
 
+/// An expiry is changed in place, whatever the entry had before.
+#[test]
+fn a_full_store_gives_and_takes_expiries() {
+    const DAY: Ms = 86_400_000;
+    let s = open(16 * MIB);
+    let at = |n: u64| s.peek(NS, &n.to_le_bytes(), 10).unwrap();
+    let touch = |n: u64, expires| s.touch(NS, &n.to_le_bytes(), expires, 10);
+    // One that says its own version and one that lasts long have the long header, with room for neither before.
+    s.set(NS, &0u64.to_le_bytes(), Put { value: &[b"v"], version: Some(7), ..Put::default() }, 10).unwrap();
+    put(&s, 1, 40_000, Some(4000 * DAY), 10).unwrap();
+    s.set(NS, &2u64.to_le_bytes(), Put { value: &[b"12"], ..Put::default() }, 10).unwrap();
+    s.incr(NS, &2u64.to_le_bytes(), 1, 10).unwrap();
+    let mut fill = s.fill(NS, &3u64.to_le_bytes(), FillOptions::default(), 10).unwrap();
+    fill.write(&[3; 3000]).unwrap();
+    fill.commit(None, 10).unwrap();
+    let mut n = fill_up(&s, 4, 400, None, 10);
+    while put(&s, n, 1, None, 10).is_ok() {
+        n += 1;
+    }
+    let version = at(1).version();
+    for key in (0..500).chain([n - 1]) {
+        for expires in [Some(30 * DAY), Some(5000), None, Some(6000)] {
+            assert_eq!((touch(key, expires), at(key).expires()), (Ok(()), expires), "{key}");
+        }
+    }
+    assert_eq!((at(0).version(), at(1).version()), (7, version));
+    assert_eq!((at(2).head(), at(3).len()), (&b"13"[..], 3000));
+    // Too far for the field, and no other place: the entry stays as it was.
+    assert_eq!((touch(5, Some(4000 * DAY)), at(5).expires()), (Err(PutError::Full), Some(6000)));
+    assert_eq!(touch(n, None), Err(PutError::NotFound));
+    assert!(s.peek(NS, &5u64.to_le_bytes(), 6000).is_none(), "it is over when it was told to be");
+}
+
+/// Room for expiries is kept where records are moved, and an expiry that only the long header can say stays whole.
+#[test]
+fn moved_entries_have_room_for_an_expiry_too() {
+    const FAR: Ms = 1 << 45;
+    let s = open(16 * MIB);
+    let n = fill_up(&s, 0, 400, Some(FAR), 0);
+    (0..n).filter(|i| i % 4 != 1).for_each(|i| assert!(s.delete(NS, &i.to_le_bytes(), 0)));
+    let m = fill_up(&s, n, 400, None, 0);
+    let kept = || (0..n).filter(|i| i % 4 == 1);
+    for key in kept() {
+        assert_eq!(s.peek(NS, &key.to_le_bytes(), 0).unwrap().expires(), Some(FAR));
+    }
+    for (key, expires) in kept().chain(n..m).zip((1..).map(|i| (i % 3 != 0).then_some(1000 + i))) {
+        assert_eq!(s.touch(NS, &key.to_le_bytes(), expires, 0), Ok(()));
+        assert_eq!(s.peek(NS, &key.to_le_bytes(), 0).unwrap().expires(), expires);
+    }
+    assert!(m > n + n / 2, "{n} {m}");
+}
+
+/// The mark needs no room; whoever had claimed the entry before has to claim it again.
+#[test]
+fn a_full_store_marks_what_is_there_stale() {
+    let s = open(16 * MIB);
+    fill_up(&s, 0, 400, None, 0);
+    let key = 9u64.to_le_bytes();
+    let old = s.peek(NS, &key, 0).unwrap();
+    assert!(old.claim() && s.mark_stale_same(&old, 0));
+    let now = s.peek(NS, &key, 0).unwrap();
+    assert_eq!((now.stale(), now.claimed(), now.version()), (true, false, old.version()));
+    assert!(now.claim());
+    s.touch(NS, &key, Some(50), 0).unwrap();
+    assert!(!s.mark_stale_same(&old, 0), "it was touched since");
+    assert!(!s.mark_stale_same(&s.peek(NS, &key, 0).unwrap(), 50));
+}
+
 #[test]
 fn an_observer_hears_of_evictions_and_expiries_only_while_it_wants_to() {
     let s = Store::open(Options { budget: 16 * MIB, seed: 3, ..Options::default() }).unwrap();

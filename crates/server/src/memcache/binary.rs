@@ -13,7 +13,7 @@ use larder_proto::memcache::{
 use super::{
     Face, OBJECTS, auth,
     crawl::Walk,
-    ops::{self, Counted, Deleted, Stored},
+    ops::{self, Counted, Deleted, NoMemory, Stored},
     stats::{self, lines::Form},
 };
 use crate::{
@@ -226,7 +226,7 @@ impl Request<'_> {
         let found = match get.touch {
             None => {
                 let hint = self.face.store.hint(OBJECTS, get.key);
-                ops::get(self.face, get.key, hint, self.now)
+                Ok(ops::get(self.face, get.key, hint, self.now))
             }
             Some(exptime) if get.value => {
                 ops::get_and_touch(self.face, get.key, self.expires(exptime), self.now)
@@ -235,8 +235,12 @@ impl Request<'_> {
                 // Its flags are told even if this is its end.
                 let entry = self.face.store.peek(OBJECTS, get.key, self.now);
                 let touched = ops::touch(self.face, get.key, self.expires(exptime), self.now);
-                entry.filter(|_| touched)
+                touched.map(|touched| entry.filter(|_| touched))
             }
+        };
+        let found = match found {
+            Ok(found) => found,
+            Err(NoMemory) => return binary::error(out.scratch(), &self.header, Status::NoMemory),
         };
         let Some(entry) = found else { return get::miss(out.scratch(), &self.header, get) };
         let (flags, len) = (entry.flags(), entry.len());

@@ -12,7 +12,7 @@ use larder_store::{Entry, Hint, If, Put, PutError};
 use super::{
     Face, OBJECTS,
     incoming::Answer,
-    ops::{self, Counted, Deleted, Mark, Mode, Stored, Write},
+    ops::{self, Counted, Deleted, Mark, Mode, NoMemory, Stored, Write},
     session::Session,
     watch::Found,
 };
@@ -76,6 +76,7 @@ impl Item {
     fn answer(self, face: &Face, get: &Get<'_>, now: Ms, out: &mut Out) {
         let len = self.entry.len();
         let into = out.scratch();
+        let start = into.len();
         if get.value {
             into.extend_from_slice(VA);
             line::decimal(len, into);
@@ -98,8 +99,9 @@ impl Item {
             }
             false
         });
-        if get.ttl.is_some() {
-            self.touch(face, expires, now);
+        if get.ttl.is_some() && self.touch(face, expires, now).is_err() {
+            into.truncate(start);
+            return into.extend_from_slice(NO_MEMORY);
         }
         if self.made || aging || self.entry.stale() || self.entry.claimed() {
             self.compete(face, aging, now, into);
@@ -110,11 +112,12 @@ impl Item {
         }
     }
 
-    fn touch(&self, face: &Face, expires: Option<Ms>, now: Ms) {
+    fn touch(&self, face: &Face, expires: Option<Ms>, now: Ms) -> Result<(), NoMemory> {
         face.counters.cmd_touch.one();
-        if face.store.touch(OBJECTS, self.entry.key(), expires, now) {
+        if ops::change_expiry(face, self.entry.key(), expires, now)? {
             face.counters.touch_hits.one();
         }
+        Ok(())
     }
 
     /// Appends what a flag asks of the item.
@@ -324,7 +327,10 @@ pub(super) fn delete(face: &Face, delete: &Delete<'_>, now: Ms, out: &mut Out) {
             stale: delete.invalidate,
             empty: delete.empty,
         };
-        ops::mark(face, key, &mark, now)
+        match ops::mark(face, key, &mark, now) {
+            Ok(deleted) => deleted,
+            Err(NoMemory) => return out.scratch().extend_from_slice(NO_MEMORY),
+        }
     } else {
         ops::delete(face, key, delete.compare, now)
     };

@@ -117,14 +117,26 @@ pub(crate) fn missed(face: &Face, key: &[u8], now: Ms) {
     face.stats.saw_get(key, face.missing(key, now), now);
 }
 
+/// There is no memory for what a command would change: the item is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoMemory;
+
 /// `gat`: as `get`, and the item expires at `expires`. Counted as a touch, as memcached does it.
-pub(crate) fn get_and_touch(face: &Face, key: &[u8], expires: Option<Ms>, now: Ms) -> Option<Entry<'static>> {
+pub(crate) fn get_and_touch(
+    face: &Face,
+    key: &[u8],
+    expires: Option<Ms>,
+    now: Ms,
+) -> Result<Option<Entry<'static>>, NoMemory> {
     face.counters.cmd_touch.one();
-    let found = face.store.peek(OBJECTS, key, now).filter(|entry| {
+    let mut found = face.store.peek(OBJECTS, key, now);
+    if let Some(entry) = &found {
         // Before the touch, which may move the entry.
         face.store.bump(entry, now);
-        face.store.touch(OBJECTS, key, expires, now)
-    });
+        if !change_expiry(face, key, expires, now)? {
+            found = None;
+        }
+    }
     match &found {
         Some(entry) => {
             face.counters.touch_hits.one();
@@ -136,23 +148,35 @@ pub(crate) fn get_and_touch(face: &Face, key: &[u8], expires: Option<Ms>, now: M
             face.stats.saw_get(key, face.missing(key, now), now);
         }
     }
-    found
+    Ok(found)
 }
 
 /// `touch`: false if it is not there.
-pub(crate) fn touch(face: &Face, key: &[u8], expires: Option<Ms>, now: Ms) -> bool {
+pub(crate) fn touch(face: &Face, key: &[u8], expires: Option<Ms>, now: Ms) -> Result<bool, NoMemory> {
     face.counters.cmd_touch.one();
     // A touch is a use of the item, as in memcached. It may move the entry, so that comes after.
     if let Some(entry) = face.store.peek(OBJECTS, key, now) {
         face.store.bump(&entry, now);
     }
-    let found = face.store.touch(OBJECTS, key, expires, now);
+    let found = change_expiry(face, key, expires, now)?;
     if found {
         face.counters.touch_hits.one();
     } else {
         face.counters.touch_misses.one();
     }
-    found
+    Ok(found)
+}
+
+/// False if it is not there. Counts only what found no memory: an expiry too far away, where nothing is evicted.
+pub(crate) fn change_expiry(face: &Face, key: &[u8], expires: Option<Ms>, now: Ms) -> Result<bool, NoMemory> {
+    match face.store.touch(OBJECTS, key, expires, now) {
+        Ok(()) => Ok(true),
+        Err(PutError::Full | PutError::TooLarge) => {
+            face.counters.store_no_memory.one();
+            Err(NoMemory)
+        }
+        Err(_) => Ok(false),
+    }
 }
 
 /// Stores `value`, in parts that nobody has to join.
@@ -380,14 +404,17 @@ pub(crate) struct Mark {
 }
 
 /// Writes the item anew under a new version, with its mark. It can be won again.
-pub(crate) fn mark(face: &Face, key: &[u8], mark: &Mark, now: Ms) -> Deleted {
+///
+/// # Errors
+/// It is stale, if that was asked for, and expires when it did before.
+pub(crate) fn mark(face: &Face, key: &[u8], mark: &Mark, now: Ms) -> Result<Deleted, NoMemory> {
     loop {
         let Some(entry) = face.store.peek(OBJECTS, key, now) else {
             face.counters.delete_misses.one();
-            return Deleted::NotFound;
+            return Ok(Deleted::NotFound);
         };
         if mark.compare.is_some_and(|expected| !matches(face, &entry, expected)) {
-            return Deleted::Exists;
+            return Ok(Deleted::Exists);
         }
         let parts: Vec<&[u8]> = if mark.empty { Vec::new() } else { entry.chunks().collect() };
         let flags = if mark.empty { 0 } else { entry.flags() };
@@ -400,13 +427,31 @@ pub(crate) fn mark(face: &Face, key: &[u8], mark: &Mark, now: Ms) -> Deleted {
                 if let Some(marked) = face.store.peek(OBJECTS, key, now).filter(|_| entry.fetched()) {
                     face.store.bump(&marked, now);
                 }
-                return Deleted::Deleted;
+                return Ok(Deleted::Deleted);
             }
             Err(PutError::Exists | PutError::NotFound) => {}
-            // No memory for a marked copy: then it is gone, which nobody can take for fresh.
-            Err(_) if face.store.delete_same(&entry, now) => return Deleted::Deleted,
+            // No memory for a marked copy: then the mark goes where the item lies.
+            Err(_) if !mark.empty => match mark_in_place(face, &entry, mark, now) {
+                Err(PutError::Exists | PutError::NotFound) => {}
+                Err(_) => return Err(NoMemory),
+                Ok(()) => return Ok(Deleted::Deleted),
+            },
+            // No memory even for an empty one: then it is gone, which nobody can take for what it held.
+            Err(_) if face.store.delete_same(&entry, now) => return Ok(Deleted::Deleted),
             Err(_) => {}
         }
+    }
+}
+
+/// Marks the item stale without memory for a copy: it keeps its version.
+fn mark_in_place(face: &Face, entry: &Entry<'_>, mark: &Mark, now: Ms) -> Result<(), PutError> {
+    if !face.store.mark_stale_same(entry, now) {
+        return Err(PutError::Exists);
+    }
+    match mark.expires.map(|expires| face.store.touch_same(entry, expires, now)) {
+        // Written or touched just after: that write is the later one.
+        None | Some(Ok(()) | Err(PutError::Exists | PutError::NotFound)) => Ok(()),
+        Some(full) => full,
     }
 }
 

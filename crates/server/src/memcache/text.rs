@@ -17,7 +17,7 @@ use super::{
     Face, OBJECTS,
     incoming::Answer,
     meta,
-    ops::{self, Counted, Deleted, Mode, Stored, Write},
+    ops::{self, Counted, Deleted, Mode, NoMemory, Stored, Write},
     session::{Session, State},
     stats::admin::{self, Then},
 };
@@ -31,6 +31,8 @@ use crate::{
 const VERSION: &[u8] = b"VERSION 1.6.18\r\n";
 /// `flush_all` where it is not allowed.
 const NO_FLUSH: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
+/// `gat` without memory for the expiry.
+const NO_MEMORY_READING: &[u8] = b"SERVER_ERROR out of memory writing get response\r\n";
 /// `shutdown` where it is not allowed.
 const NO_SHUTDOWN: &[u8] = b"ERROR: shutdown not enabled\r\n";
 
@@ -86,18 +88,20 @@ fn say(noreply: bool, answer: &[u8], out: &mut Out) {
     }
 }
 
-/// Answers one key of a retrieval.
+/// Answers one key of a retrieval. An error is answered, too: it ends the retrieval, as in memcached.
 #[inline]
-fn value(face: &Face, key: &[u8], hint: Hint, want: Want, now: Ms, out: &mut Out) {
+fn value(face: &Face, key: &[u8], hint: Hint, want: Want, now: Ms, out: &mut Out) -> Result<(), NoMemory> {
     let found = match want.touch {
         None => ops::get(face, key, hint, now),
-        Some(expires) => ops::get_and_touch(face, key, expires, now),
+        Some(expires) => ops::get_and_touch(face, key, expires, now)
+            .inspect_err(|_| out.scratch().extend_from_slice(NO_MEMORY_READING))?,
     };
-    let Some(entry) = found else { return };
+    let Some(entry) = found else { return Ok(()) };
     let len = entry.len();
     let version = want.cas.then(|| meta::version(face, entry.version()));
     text::value(key, entry.flags(), len, version, out.scratch());
     out.whole(entry, b"\r\n");
+    Ok(())
 }
 
 /// Answers several keys of `input`; where in it the last one answered ends, if it is time to send.
@@ -108,14 +112,14 @@ fn values(
     input: &[u8],
     now: Ms,
     out: &mut Out,
-) -> Option<usize> {
-    let mut stopped = None;
+) -> Result<Option<usize>, NoMemory> {
+    let mut stopped = Ok(None);
     ahead::each(face.store, OBJECTS, &mut keys, |key, hint| {
-        value(face, key, hint, want, now, out);
-        if out.pending() > HIGH_WATER {
-            stopped = Some(key.as_ptr() as usize + key.len() - input.as_ptr() as usize);
-        }
-        stopped.is_none()
+        stopped = value(face, key, hint, want, now, out).map(|()| {
+            let end = || key.as_ptr() as usize + key.len() - input.as_ptr() as usize;
+            (out.pending() > HIGH_WATER).then(end)
+        });
+        stopped == Ok(None)
     });
     stopped
 }
@@ -144,7 +148,10 @@ impl Keys {
         loop {
             match keys.take() {
                 Key::Key(key) => {
-                    value(face, key, face.store.hint(OBJECTS, key), self.0, now, out);
+                    let hint = face.store.hint(OBJECTS, key);
+                    if value(face, key, hint, self.0, now, out).is_err() {
+                        return (Turn::Used(keys.used()), Some(State::SkipLine));
+                    }
                     if out.pending() > HIGH_WATER {
                         return (Turn::Flush(keys.used()), None);
                     }
@@ -204,18 +211,24 @@ impl Session {
     fn get(&mut self, get: &Get<'_>, used: usize, input: &[u8], now: Ms, out: &mut Out) -> Turn {
         let (face, want) = (&self.face, Want::new(get, now));
         let mut keys = get.keys;
-        if let Some(key) = keys.next()
+        let answered = if let Some(key) = keys.next()
             && keys.rest().is_empty()
         {
             let ahead = face.ahead.borrow_mut().take(self.client.id, OBJECTS, input.len());
             let hint = ahead.unwrap_or_else(|| face.store.hint(OBJECTS, key));
-            value(face, key, hint, want, now, out);
-        } else if let Some(after) = values(face, get.keys, want, input, now, out) {
-            // The keys left, and the line's end, stay where they are.
-            self.state = State::Keys(Keys(want));
-            return Turn::Flush(after);
+            value(face, key, hint, want, now, out).map(|()| None)
+        } else {
+            values(face, get.keys, want, input, now, out)
+        };
+        match answered {
+            Ok(Some(after)) => {
+                // The keys left, and the line's end, stay where they are.
+                self.state = State::Keys(Keys(want));
+                return Turn::Flush(after);
+            }
+            Ok(None) => out.scratch().extend_from_slice(END),
+            Err(NoMemory) => {}
         }
-        out.scratch().extend_from_slice(END);
         Turn::Used(used)
     }
 
@@ -332,8 +345,12 @@ fn count_key(face: &Face, count: Count<'_>, now: Ms, out: &mut Out) {
 }
 
 fn touch_key(face: &Face, touch: Touch<'_>, now: Ms, out: &mut Out) {
-    let found = ops::touch(face, touch.key, ops::expires(i64::from(touch.exptime), now), now);
-    say(touch.noreply, if found { TOUCHED } else { NOT_FOUND }, out);
+    let answer = match ops::touch(face, touch.key, ops::expires(i64::from(touch.exptime), now), now) {
+        Ok(true) => TOUCHED,
+        Ok(false) => NOT_FOUND,
+        Err(NoMemory) => NO_MEMORY,
+    };
+    say(touch.noreply, answer, out);
 }
 
 fn flush_all(face: &Face, flush: Flush, now: Ms, out: &mut Out) {

@@ -1,6 +1,8 @@
 //! Records on their way into a segment: how large they are, and their bytes (see `item.rs` for the format).
 
-use super::{CHOSEN, E, F, KEY_SHIFT, NEVER, NS_SHIFT, SHAPE_SHIFT, SHORT_VALUE, V, X, origin_at, prefix};
+use super::{
+    CHOSEN, E, F, FAR, KEY_SHIFT, NEVER, NS_SHIFT, SHAPE_SHIFT, SHORT_VALUE, V, X, origin_at, prefix,
+};
 use crate::log::Space;
 use crate::segment::{SHORT_EXPIRY, SHORT_PAST, Segments};
 use crate::types::{Ms, Namespace};
@@ -28,6 +30,8 @@ pub(crate) struct Draft<'a> {
     /// Bytes of the whole value.
     pub(crate) total: u64,
     pub(crate) word: u32,
+    /// With room for an expiry even if it has none, or one too far for the short form.
+    pub(crate) roomy: bool,
 }
 
 impl Draft<'_> {
@@ -41,7 +45,7 @@ impl Draft<'_> {
             || !self.tags.is_empty()
             || !self.pieces.is_empty()
             || (self.expires.is_some() && !short);
-        (E * u32::from(short))
+        (E * u32::from(short | self.roomy))
             | (F * u32::from(self.flags != 0))
             | (V * u32::from(self.origin.is_some()))
             | (X * u32::from(wide))
@@ -93,10 +97,11 @@ impl Draft<'_> {
             if t < earliest.load(Ordering::Relaxed) {
                 earliest.fetch_min(t, Ordering::Relaxed);
             }
-            if shape & E != 0 {
-                let short = short_expiry(t, segments.base(loc.segment()));
-                space.put_word(short.to_ne_bytes());
-            }
+        }
+        if shape & E != 0 {
+            let base = segments.base(loc.segment());
+            let short = self.expires.map_or(NEVER, |t| short_expiry(t, base, shape & X != 0));
+            space.put_word(short.to_ne_bytes());
         }
         if shape & F != 0 {
             space.put_word(self.flags.to_ne_bytes());
@@ -105,7 +110,7 @@ impl Draft<'_> {
             space.put_word(origin.to_ne_bytes());
         }
         if shape & X != 0 {
-            self.write_wide(space, shape);
+            self.write_wide(space);
         }
         space.put(self.key);
         value.iter().for_each(|part| space.put(part));
@@ -113,7 +118,7 @@ impl Draft<'_> {
     }
 
     #[inline(never)]
-    fn write_wide(&self, space: &mut Space<'_>, shape: u32) {
+    fn write_wide(&self, space: &mut Space<'_>) {
         space.put(&(self.key.len() as u16).to_ne_bytes());
         let chosen = if self.version.is_some() { CHOSEN } else { 0 };
         space.put(&(((self.tags.len() / 8) | chosen) as u16).to_ne_bytes());
@@ -121,8 +126,7 @@ impl Draft<'_> {
         space.put(&(self.local as u32).to_ne_bytes());
         space.put(&(self.head as u32).to_ne_bytes());
         space.put(&self.total.to_ne_bytes());
-        let long = if shape & E == 0 { self.expires.unwrap_or(u64::MAX) } else { u64::MAX };
-        space.put(&long.to_ne_bytes());
+        space.put(&self.expires.unwrap_or(u64::MAX).to_ne_bytes());
         if let Some(version) = self.version {
             space.put(&version.to_ne_bytes());
         }
@@ -136,6 +140,12 @@ fn two_words(first: u32, second: u32) -> [u8; 8] {
     (u64::from(high) << 32 | u64::from(low)).to_ne_bytes()
 }
 
-fn short_expiry(t: Ms, base: Ms) -> u32 {
-    u32::try_from(t.saturating_sub(base)).map_or(NEVER - 1, |d| d.min(NEVER - 1))
+/// E for an expiry. Where X has it whole, what E cannot say is left to that.
+fn short_expiry(t: Ms, base: Ms, wide: bool) -> u32 {
+    match t.checked_sub(base) {
+        Some(d) if d < Ms::from(FAR) => d as u32,
+        _ if wide => FAR,
+        Some(_) => FAR - 1,
+        None => 0,
+    }
 }

@@ -1,9 +1,10 @@
 //! When keys expire.
 
 use larder_proto::resp::{Args, number::parse_i64};
+use larder_store::{Entry, PutError};
 
 use super::super::ctx::{Class, Ctx};
-use super::errors::{NOT_INTEGER, Outcome, Refused};
+use super::errors::{NOT_INTEGER, Outcome, Refused, refused};
 use crate::clock::Ms;
 
 /// Under which condition an expiry is set.
@@ -92,7 +93,7 @@ fn expire_at(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: i64, base: Ms, only: Only
         Ok(if when <= ctx.now as i64 {
             ctx.store.delete_same(&entry, ctx.now).then_some(Some("del"))
         } else {
-            ctx.store.touch_same(&entry, Some(when as Ms), ctx.now).then_some(Some("expire"))
+            touch(ctx, &entry, Some(when as Ms))?.then_some(Some("expire"))
         })
     })?;
     ctx.reply().integer(done.is_some().into());
@@ -102,6 +103,15 @@ fn expire_at(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: i64, base: Ms, only: Only
     Ok(())
 }
 
+/// Changes when an entry expires; false if another one is there.
+fn touch(ctx: &Ctx<'_>, entry: &Entry<'_>, expires: Option<Ms>) -> Outcome<bool> {
+    match ctx.store.touch_same(entry, expires, ctx.now) {
+        Ok(()) => Ok(true),
+        Err(PutError::Exists | PutError::NotFound) => Ok(false),
+        Err(error) => Err(refused(error, entry.key())),
+    }
+}
+
 /// PERSIST key
 pub(super) fn persist(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let key = args.get(1);
@@ -109,7 +119,7 @@ pub(super) fn persist(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         let Some(entry) = ctx.look(key).filter(|entry| entry.expires().is_some()) else {
             return Ok(Some(false));
         };
-        Ok(ctx.store.touch_same(&entry, None, ctx.now).then_some(true))
+        Ok(touch(ctx, &entry, None)?.then_some(true))
     });
     match outcome {
         Ok(done) => {

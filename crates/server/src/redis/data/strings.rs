@@ -1,11 +1,11 @@
 //! Strings: what reads and writes them whole.
 
 use larder_proto::resp::Args;
-use larder_store::{Entry, Put};
+use larder_store::{Entry, Put, PutError};
 
 use super::super::ctx::{Class, Ctx};
 use super::access::{is_hash, string};
-use super::errors::Outcome;
+use super::errors::{Outcome, refused};
 use super::set::{self, Expiry, Options};
 use crate::{clock::Ms, object::ahead};
 
@@ -60,7 +60,11 @@ fn getex_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
             ctx.store.delete(ctx.ns, key, now);
             ctx.modified(Class::Generic, "del", key);
         } else {
-            ctx.store.touch(ctx.ns, key, expires, now);
+            match ctx.store.touch(ctx.ns, key, expires, now) {
+                // Gone meanwhile: then it was read just before.
+                Ok(()) | Err(PutError::NotFound) => {}
+                Err(error) => return Err(refused(error, key)),
+            }
             let event = if expires.is_some() { "expire" } else { "persist" };
             ctx.modified(Class::Generic, event, key);
         }
