@@ -77,10 +77,15 @@ fn a_value_too_large_is_refused_and_what_it_was_to_replace_is_gone() {
 #[test]
 fn a_connection_too_many_is_told_so() {
     let larder = Memcached::larder(&["-c", "3"]);
-    let mut kept = (0..3).map(|_| larder.connect()).collect::<Vec<_>>();
-    for talk in &mut kept {
-        talk.expect("mn\r\n", "MN\r\n");
-    }
+    // Whoever looked whether it is up may still hold a place.
+    let mut kept = Vec::new();
+    wait_until("three connections", || {
+        let mut talk = larder.connect();
+        if talk.send("mn\r\n").take(4) == b"MN\r\n" {
+            kept.push(talk);
+        }
+        kept.len() == 3
+    });
     let refused = larder.connect().rest();
     assert_eq!(String::from_utf8_lossy(&refused), "ERROR Too many open connections\r\n");
     drop(kept.pop());
@@ -136,6 +141,38 @@ fn commands_that_are_switched_off() {
     talk.expect("stats cachedump 1 1\r\n", "CLIENT_ERROR stats cachedump not allowed\r\n");
     talk.expect("watch\r\n", "CLIENT_ERROR watch commands not allowed\r\n");
     talk.expect("set k 0 0 1\r\nx\r\ngets k\r\n", "STORED\r\nVALUE k 0 1 0\r\nx\r\nEND\r\n");
+}
+
+/// "-M: return error on memory exhausted (rather than removing items)": what is there can be touched even so.
+#[test]
+fn a_full_memory_without_evictions_keeps_and_touches_its_items() {
+    let larder = Memcached::larder(&["-M", "-m", "16"]);
+    let mut talk = larder.connect();
+    let mut stored = 0;
+    for len in [100_000, 1000, 10, 1] {
+        let value = value(len);
+        let refused = "SERVER_ERROR out of memory storing object\r\n";
+        while talk.ask(format!("set k{stored} 0 0 {len}\r\n{value}\r\n"), "\r\n") != refused {
+            stored += 1;
+        }
+    }
+    let last = stored - 1;
+    for n in (0..300).chain([last]) {
+        talk.expect(format!("touch k{n} 100\r\n"), "TOUCHED\r\n");
+        talk.expect(format!("mg k{n} t T30 t\r\n"), "HD t100 T30 t30\r\n");
+        talk.expect(format!("touch k{n} 0\r\nmg k{n} t\r\n"), "TOUCHED\r\nHD t-1\r\n");
+    }
+    let one = "VALUE k? 0 1\r\n0\r\n".replace('?', &last.to_string());
+    talk.expect(format!("gat 50 k{last} absent k{last}\r\n"), &format!("{one}{one}END\r\n"));
+    talk.expect(format!("md k{last} I T30\r\nmg k{last} v t\r\n"), "HD\r\nVA 1 t30 W X\r\n0\r\n");
+    // Too far away for where the item lies, and there is no other place: it stays, and the client learns of it.
+    let far = talk.stat("time").parse::<u64>().unwrap() + 1000 * 86_400;
+    let refused = "SERVER_ERROR out of memory storing object\r\n";
+    talk.expect(format!("touch k5 {far}\r\nmg k5 T{far} t\r\n"), &refused.repeat(2));
+    let unread = "SERVER_ERROR out of memory writing get response\r\n";
+    talk.expect(format!("gat {far} k5\r\ngat {far} k5 k6\r\nmn\r\n"), &format!("{unread}{unread}MN\r\n"));
+    talk.expect(format!("md k5 I T{far}\r\nmg k5 s t\r\n"), &format!("{refused}HD s100000 t-1 W X\r\n"));
+    assert_eq!((talk.stat("evictions"), talk.stat("touch_misses")), ("0".to_owned(), "1".to_owned()));
 }
 
 /// A client that asks for much and reads nothing costs a bounded amount of memory, and others are served.
