@@ -208,6 +208,8 @@ impl crate::object::Session for Session {
         self.face.refresh(now);
         self.face.stats.serving(self.client.id);
         if !matches!(self.state, State::Ready) {
+            // What was looked at ahead may have been a part of a value.
+            self.face.ahead.borrow_mut().clear();
             return self.go_on(input, now, out);
         }
         let Some(first) = input.first() else { return Turn::More(0) };

@@ -175,3 +175,16 @@ fn values_that_do_not_come_leave_the_others_theirs() {
     assert_eq!(server.converse(long.chunks(60_000), NOW).answers, b"STORED\r\n");
     assert_eq!(server.converse(long.chunks(60_000), NOW).answers, b"STORED\r\n", "its place was given back");
 }
+
+#[test]
+fn a_value_that_looks_like_commands_misleads_nobody() {
+    let server = Server::new();
+    server.ask("set b 0 0 1\r\nB\r\n");
+    let value = b"get zz\r\n".repeat(25_000);
+    let set = command("set a 0 0 200000", &value);
+    let input = [&set[..], &b"get b\r\n".repeat(50)].concat();
+    let expected = [&b"STORED\r\n"[..], &b"VALUE b 0 1\r\nB\r\nEND\r\n".repeat(50)].concat();
+    for pieces in [64, 1460, 4096, 60_000] {
+        assert!(server.converse(input.chunks(pieces), NOW).answers == expected, "in pieces of {pieces}");
+    }
+}
