@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// After so many bytes of answers without a wait others get their turn.
-const TURN_BYTES: u64 = 4 * HIGH_WATER;
+const TURN_BYTES: u64 = HIGH_WATER;
 /// With less room than this a read is not worth its system call: the buffer grows first.
 const ROOM: usize = 4096;
 /// After the last answer: how much of what the client still sends is read, and for how long, so that the answer is not

@@ -15,8 +15,9 @@ pub(crate) use face::{Face, Shared};
 use crate::{clock::Ms, net::out::Out};
 
 /// Composed and pinned bytes at which a session has them sent before it goes on, so that a client that does not read
-/// costs no more than this and one value.
-pub(crate) const HIGH_WATER: u64 = 64 * 1024;
+/// costs no more than this and one value. (Sixteen values of 10 KB sent in one write instead of three: 1.6 microseconds each
+/// instead of 2.5.)
+pub(crate) const HIGH_WATER: u64 = 256 * 1024;
 
 /// The most received bytes kept for one command that is not whole yet. What may be longer (values) is taken in pieces
 /// as it arrives: the session uses up what is there and keeps the state.
