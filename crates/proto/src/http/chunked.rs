@@ -176,6 +176,10 @@ impl ChunkedDecoder {
             }
             return if has_bare_line_end(rest) { Err(RejectReason::LineEnd) } else { Ok(None) };
         };
+        // Before anything else, as while the section still comes in: the reason does not depend on where it was cut.
+        if has_bare_line_end(&rest[..end + 4]) {
+            return Err(RejectReason::LineEnd);
+        }
         let mut slots = [EMPTY_HEADER; MAX_TRAILERS];
         let fields = parse_fields(&rest[..end + 4], &mut slots).map_err(|e| match e {
             Malformed::LineEnd => RejectReason::LineEnd,

@@ -135,6 +135,13 @@ fn written_to_the_byte() {
     assert_eq!(String::from_utf8_lossy(&got), expected);
 }
 
+#[test]
+fn a_bare_line_end_among_trailers_has_one_reason_however_it_comes() {
+    for step in [1, 4, 1000] {
+        assert_eq!(decode(b"0\r\n\n\r\n\r\n", step), Err(RejectReason::LineEnd), "in steps of {step}");
+    }
+}
+
 proptest! {
     #[test]
     fn what_is_written_is_read(
