@@ -25,7 +25,7 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
 /// that has been said.
 pub(crate) fn run_settings(settings: Settings, again: impl FnMut() -> Option<Settings>) -> ExitCode {
     raise_descriptors(&settings);
-    match start(settings) {
+    match start(settings, |_| ()) {
         Ok((signals, server)) => until_stopped(signals, server, again),
         Err(error) => {
             eprintln!("larder: {error}");
@@ -68,11 +68,12 @@ fn settings(flags: &Flags, otherwise: &str) -> Option<Settings> {
     }
 }
 
-/// Starts a server and says where it listens.
-pub(crate) fn start(settings: Settings) -> anyhow::Result<(Signals, Server)> {
+/// Starts a server and says where it listens. `before`: what others may rely on once it has said so.
+pub(crate) fn start(settings: Settings, before: impl FnOnce(&Server)) -> anyhow::Result<(Signals, Server)> {
     let signals = Signals::install().context("cannot wait for signals")?;
     let doubts = exposed(&settings);
     let server = Server::start(settings)?;
+    before(&server);
     for (face, address) in server.listening() {
         match address {
             Address::Tcp(address) => eprintln!("larder: listening on {face}://{address}"),

@@ -38,7 +38,7 @@ fn start(args: &DemoArgs) -> Result<(crate::signals::Signals, larder_server::Ser
     let loaded = config::parse(None, &text, &Flags::default());
     let settings = loaded.settings.ok_or_else(|| loaded.report.to_string())?;
     serve::raise_descriptors(&settings);
-    let (signals, server) = serve::start(settings).map_err(|error| error.to_string())?;
+    let (signals, server) = serve::start(settings, |_| ()).map_err(|error| error.to_string())?;
     let front = server.local_addrs().first().copied().unwrap_or(front);
     origin.purge_at(front);
     print!("{}", welcome(front, origin.address, args));

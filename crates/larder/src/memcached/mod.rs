@@ -180,9 +180,12 @@ fn begin(typed: &Typed, arguments: &[String]) -> Result<ExitCode, Exit> {
     }
     process::lock_memory(typed);
     let again = settings.clone();
-    let (signals, server) = serve::start(settings).map_err(|error| listeners::failed(typed, &error))?;
-    let _pid_file = process::PidFile::write(typed);
-    process::write_ports(&server);
+    let mut _pid_file = None;
+    let started = serve::start(settings, |server| {
+        _pid_file = Some(process::PidFile::write(typed));
+        process::write_ports(server);
+    });
+    let (signals, server) = started.map_err(|error| listeners::failed(typed, &error))?;
     process::ready(typed);
     Ok(serve::until_stopped(signals, server, || settings::reread_users(typed, again.clone())))
 }
