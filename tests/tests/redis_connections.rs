@@ -139,6 +139,8 @@ fn a_subscriber_that_does_not_read_is_closed() {
 fn a_socket_in_the_file_system_serves() {
     let larder = Redis::larder(&["--unixsocket", "@DIR@/socket", "--unixsocketperm", "700"]);
     let path = larder.dir().join("socket");
+    // The port is there before the socket is.
+    wait_until("it says where it listens", || larder.printed().contains("redis+unix:"));
     let mut talk = Resp::unix(&path);
     assert_eq!(talk.say("SET a 1"), "OK");
     assert_eq!(larder.connect().say("GET a"), "1");

@@ -244,7 +244,9 @@ impl Model {
         if !self.evict && result == Err(PutError::Full) {
             return;
         }
-        if self.ceiling.is_some_and(|(c, _)| value.len() + 1000 > c) && result == Err(PutError::TooLarge) {
+        // Large values take whole segments, and these must not be more than the ceiling.
+        let taken = value.len() + self.store.totals().segment as usize + 1000;
+        if self.ceiling.is_some_and(|(c, _)| taken > c) && result == Err(PutError::TooLarge) {
             return;
         }
         let version = result.expect("there is room and the condition holds");
