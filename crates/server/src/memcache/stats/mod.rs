@@ -39,18 +39,22 @@ use self::{knobs::Knobs, prefixes::Prefixes};
 use super::{
     Face, OBJECTS, Shared,
     hot::Hot,
-    latency::{Latency, Merged},
     watch::{
         CONNEVENTS, DELETIONS, DETAIL, Dropped, EVICTIONS, Eyes, FETCHERS, Found, MUTATIONS, Store as Seen,
     },
 };
-use crate::{clock::Ms, object::Client, settings::MemcachedSettings};
+use crate::{
+    clock::Ms,
+    measure::{Histogram, Merged},
+    object::Client,
+    settings::MemcachedSettings,
+};
 
 /// What one worker keeps beside its counters. It writes, others read; on lines of memory of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct WorkerStats {
-    pub(crate) latency: Latency,
+    pub(crate) latency: Histogram,
     eyes: Arc<Eyes>,
     hot: Hot,
     prefixes: Prefixes,
@@ -120,7 +124,8 @@ impl FaceStats {
         known.unwrap_or_else(|| Arc::new(WorkerStats::new(&self.eyes, self.delimiter)))
     }
 
-    fn latency(&self) -> Merged {
+    /// How long batches of all workers took.
+    pub(crate) fn latency(&self) -> Merged {
         Merged::of(self.workers.iter().map(|worker| &worker.latency))
     }
 
@@ -164,7 +169,7 @@ impl Face {
 impl WorkerStats {
     fn new(eyes: &Arc<Eyes>, delimiter: u8) -> Self {
         Self {
-            latency: Latency::default(),
+            latency: Histogram::default(),
             eyes: eyes.clone(),
             hot: Hot::default(),
             prefixes: Prefixes::default(),

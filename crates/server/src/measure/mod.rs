@@ -1,0 +1,27 @@
+//! Seeing what Larder does: counters and histograms, read as one [`Snapshot`], as text for Prometheus, as an hour of
+//! history, as the hottest URLs.
+//!
+//! | file | what |
+//! |---|---|
+//! | `histogram.rs` | durations: one histogram per worker, merged on reading |
+//! | `snapshot.rs` | everything there is to know at one moment; its JSON is the API's |
+//! | `registry.rs` | where all of it is found |
+//! | `history.rs` | one sample a second, for an hour |
+//! | `hot.rs` | a sampled sketch of the URLs asked for most |
+//!
+//! Everything counted has one writer (see `counters.rs`); whoever reads adds up. Nothing here runs by itself: who wants a
+//! figure asks for it.
+
+mod histogram;
+mod history;
+mod hot;
+mod registry;
+mod snapshot;
+
+pub use histogram::{Histogram, Merged};
+pub use history::{Columns, History};
+pub use hot::{By, HotUrl, Top};
+pub use registry::Registry;
+pub use snapshot::*;
+
+pub(crate) use registry::Parts;
