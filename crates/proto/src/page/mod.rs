@@ -101,8 +101,10 @@ impl PageFlags {
     pub const NEGATIVE: Self = Self(256);
     /// `no-transform`: the body must not be recoded.
     pub const NO_TRANSFORM: Self = Self(512);
+    /// A copy of a record of the remote tier: [`Meta::soft_purged_at`] is when that tier is to be asked again.
+    pub const COPY: Self = Self(1024);
     /// Every bit this version knows.
-    pub const ALL: Self = Self(1023);
+    pub const ALL: Self = Self(2047);
     /// Any of these forbids serving the page stale (RFC 9111 4.2.4).
     pub const NO_STALE: Self = Self(1 | 2 | 4 | 8);
 
@@ -184,7 +186,7 @@ pub struct Meta {
     pub partial: Option<Partial>,
     /// Vary marker: part of the key of every variant below it, so that a new marker orphans the old variants.
     pub nonce: u64,
-    /// When the page was softly purged, 0 when it was not. The store's stale mark has no time: set it to the current
+    /// When the page was softly purged, 0 when it was not; with [`PageFlags::COPY`] it may be a time to come. The store's stale mark has no time: set it to the current
     /// time on the view then, and the stale windows start now.
     pub soft_purged_at: Ms,
 }

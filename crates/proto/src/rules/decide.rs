@@ -128,16 +128,24 @@ fn reuse(meta: &Meta, policy: &Policy, asked: &CacheControl, now: Ms) -> Decisio
     revalidate(if meta.soft_purged_at == 0 { RevalidateWhy::Stale } else { RevalidateWhy::SoftPurged })
 }
 
-/// Freshness left in seconds: positive while fresh (RFC 9111 4.2: lifetime > age). A soft purge ends it at that time.
+/// Freshness left in seconds: positive while fresh (RFC 9111 4.2: lifetime > age). A soft purge ends it at that time. A
+/// copy of the remote tier's is as good as its own until it is over; from then on it is within no window, as the page
+/// may have been purged there.
 #[inline]
 fn ttl(meta: &Meta, age: u32, now: Ms) -> i64 {
     let natural = i64::from(meta.freshness) - i64::from(age);
     if meta.soft_purged_at == 0 {
         return natural;
     }
+    if meta.flags.any(PageFlags::COPY) {
+        return if now < meta.soft_purged_at { natural } else { COPY_OVER };
+    }
     let since = now.saturating_sub(meta.soft_purged_at) / 1000;
     natural.min(-i64::try_from(since).unwrap_or(i64::MAX))
 }
+
+/// Beyond every window, and far from where arithmetic ends.
+const COPY_OVER: i64 = i64::MIN / 2;
 
 /// Whether a page stale by `-ttl` seconds is inside a window of `window` seconds.
 #[inline]

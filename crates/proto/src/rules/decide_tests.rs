@@ -151,6 +151,26 @@ fn a_soft_purge_starts_the_stale_windows() {
 }
 
 #[test]
+fn a_copy_is_as_good_as_its_own_until_it_is_over() {
+    let copy = Meta { flags: PageFlags::COPY, soft_purged_at: at(20), ..page() };
+    assert_eq!(ask("", &copy, 19), ask("", &page(), 19));
+    let over = revalidate(RevalidateWhy::SoftPurged, true);
+    for seconds in [20, 29, 65, 1000] {
+        assert_eq!(ask("", &copy, seconds), over, "within no window");
+        assert_eq!(ask("max-stale", &copy, seconds), over);
+    }
+    let stale = Meta { soft_purged_at: at(100), ..copy };
+    assert_eq!(ask("", &stale, 65), ask("", &page(), 65), "stale by its own times");
+    let failed = |meta: &Meta, seconds| {
+        with_request("GET", &[], |r| {
+            stale_on_error(meta, &Policy::default(), r, at(seconds), ErrorCause::Disconnected)
+        })
+    };
+    assert!(failed(&copy, 19));
+    assert!(!failed(&copy, 21), "it may have been purged where it came from");
+}
+
+#[test]
 fn only_pages_and_only_get_and_head() {
     for kind in [Kind::VaryMarker, Kind::HitForMiss] {
         assert_eq!(ask("", &Meta { kind, ..page() }, 0), Decision::Unusable(Unusable::NotAPage));
