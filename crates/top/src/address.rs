@@ -1,0 +1,208 @@
+//! Where a server is, and what it is taken for.
+
+use std::{fmt, path::PathBuf};
+
+/// Larder's own port for its admin API.
+pub(crate) const ADMIN_PORT: u16 = 8081;
+const MEMCACHED_PORT: u16 = 11211;
+const REDIS_PORT: u16 = 6379;
+
+/// What a server speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Larder,
+    Memcached,
+    Redis,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Larder => "larder",
+            Kind::Memcached => "memcached",
+            Kind::Redis => "redis",
+        }
+    }
+}
+
+/// What to connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    /// A name or an address without brackets, and a port.
+    Tcp(String, u16),
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Endpoint::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A server as its user names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// Where it may be: more than one place when no port was given; the first that answers is taken.
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// What it must be. Otherwise it is asked.
+    pub(crate) kind: Option<Kind>,
+    /// Of `http://host:8081/#token=...`, as Larder prints it when it starts.
+    pub(crate) token: Option<String>,
+}
+
+impl Address {
+    /// Reads `host:port`, `host`, `:port`, `unix:/path`, `/path`, and `http://`, `memcached://`, `redis://` before the first two.
+    ///
+    /// # Errors
+    ///
+    /// Says what was expected.
+    pub(crate) fn parse(text: &str) -> Result<Address, String> {
+        let expected = || {
+            format!(
+                "expected an address such as \"127.0.0.1:8081\", \"http://host:8081\", \"memcached://host:11211\", \
+                 \"redis://host\" or \"unix:/run/memcached.sock\", found {text:?}"
+            )
+        };
+        let (kind, rest) = match text.split_once("://") {
+            Some(("http", rest)) => (Some(Kind::Larder), rest),
+            Some(("memcached", rest)) => (Some(Kind::Memcached), rest),
+            Some(("redis", rest)) => (Some(Kind::Redis), rest),
+            Some(_) => return Err(expected()),
+            None => (None, text),
+        };
+        let socket = match kind {
+            Some(Kind::Larder) => None,
+            Some(_) if rest.starts_with('/') => Some(rest),
+            Some(_) => None,
+            None => rest.strip_prefix("unix:").or(rest.starts_with('/').then_some(rest)),
+        };
+        if let Some(path) = socket {
+            let endpoints = vec![Endpoint::Unix(PathBuf::from(path))];
+            return if path.is_empty() {
+                Err(expected())
+            } else {
+                Ok(Address { endpoints, kind, token: None })
+            };
+        }
+        let (rest, token) = match rest.split_once('#') {
+            Some((rest, fragment)) => (rest, fragment.strip_prefix("token=").map(str::to_owned)),
+            None => (rest, None),
+        };
+        let rest = if kind.is_some() { rest.trim_end_matches('/') } else { rest };
+        let (host, port) = split(rest).ok_or_else(expected)?;
+        let ports = match (port, kind) {
+            (Some(port), _) => vec![port],
+            (None, Some(Kind::Larder)) => vec![ADMIN_PORT],
+            (None, Some(Kind::Memcached)) => vec![MEMCACHED_PORT],
+            (None, Some(Kind::Redis)) => vec![REDIS_PORT],
+            (None, None) => vec![ADMIN_PORT, MEMCACHED_PORT],
+        };
+        let endpoints = ports.into_iter().map(|port| Endpoint::Tcp(host.to_owned(), port)).collect();
+        Ok(Address { endpoints, kind, token })
+    }
+
+    /// A Larder's admin API: what answers must be one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Address::parse`]; and other kinds of server are refused.
+    pub(crate) fn parse_admin(text: &str) -> Result<Address, String> {
+        let mut address = Address::parse(text)?;
+        let tcp = matches!(address.endpoints.first(), Some(Endpoint::Tcp(..)));
+        if !tcp || address.kind.is_some_and(|kind| kind != Kind::Larder) {
+            return Err(format!(
+                "expected the admin address of a Larder, such as \"127.0.0.1:8081\", found {text:?}"
+            ));
+        }
+        address.endpoints.truncate(1);
+        address.kind = Some(Kind::Larder);
+        Ok(address)
+    }
+}
+
+/// Host without brackets, and the port where there is one.
+fn split(text: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (host, rest) = rest.split_once(']')?;
+        host.parse::<std::net::Ipv6Addr>().ok()?;
+        (host, if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) })
+    } else {
+        match text.split_once(':') {
+            Some(("", port)) => ("127.0.0.1", Some(port)),
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        }
+    };
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    if host.is_empty() || !host.chars().all(plain) {
+        return None;
+    }
+    match port {
+        Some(port) => Some((host, Some(port.parse().ok().filter(|port| *port > 0)?))),
+        None => Some((host, None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> (Vec<String>, Option<Kind>) {
+        let address = Address::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        (address.endpoints.iter().map(ToString::to_string).collect(), address.kind)
+    }
+
+    #[test]
+    fn addresses_are_read() {
+        let one = |text: &str, kind| (vec![text.to_owned()], kind);
+        assert_eq!(parsed("10.0.0.1:8081"), one("10.0.0.1:8081", None));
+        assert_eq!(parsed(":9000"), one("127.0.0.1:9000", None));
+        assert_eq!(parsed("[::1]:11211"), one("[::1]:11211", None));
+        assert_eq!(parsed("http://a.example:99/"), one("a.example:99", Some(Kind::Larder)));
+        assert_eq!(parsed("http://a.example"), one("a.example:8081", Some(Kind::Larder)));
+        assert_eq!(parsed("memcached://m"), one("m:11211", Some(Kind::Memcached)));
+        assert_eq!(parsed("memcached:///run/m.sock"), one("unix:/run/m.sock", Some(Kind::Memcached)));
+        assert_eq!(parsed("redis://[::1]"), one("[::1]:6379", Some(Kind::Redis)));
+        assert_eq!(parsed("unix:/run/m.sock"), one("unix:/run/m.sock", None));
+        assert_eq!(parsed("/run/m.sock"), one("unix:/run/m.sock", None));
+    }
+
+    #[test]
+    fn without_a_port_both_usual_ones_are_tried() {
+        assert_eq!(parsed("host"), (vec!["host:8081".to_owned(), "host:11211".to_owned()], None));
+    }
+
+    #[test]
+    fn the_address_larder_prints_brings_its_token() {
+        let address = Address::parse("http://127.0.0.1:8081/#token=abc").expect("address");
+        assert_eq!(address.token.as_deref(), Some("abc"));
+        assert_eq!(address.endpoints, [Endpoint::Tcp("127.0.0.1".to_owned(), 8081)]);
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for text in [
+            "",
+            "ftp://x",
+            "a b:1",
+            "a:0",
+            "a:70000",
+            "a:x",
+            "[::1",
+            "[x]:1",
+            "::1",
+            "unix:",
+            "http://u@h",
+            "h/p",
+        ] {
+            assert!(Address::parse(text).is_err(), "{text}");
+        }
+        for text in ["unix:/m.sock", "memcached://m", "redis://m"] {
+            assert!(Address::parse_admin(text).is_err(), "{text}");
+        }
+    }
+}

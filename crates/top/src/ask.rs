@@ -1,0 +1,264 @@
+//! Asking a server once: connect, find out what it is, take its answer. Every wait and answer has a limit; the caller sets one on
+//! the whole.
+
+use std::{path::PathBuf, time::Instant};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::{Request, body::Incoming, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
+    net::{TcpStream, UnixStream},
+};
+
+use crate::{
+    address::{Endpoint, Kind},
+    sample::{self, Details, Sample},
+    text::{Text, clean},
+};
+
+/// The longest answer of an admin API that is read, bytes: some thousand sites. What is longer counts as a failure.
+const ANSWER_BYTES: usize = 8 << 20;
+/// The same of a memcached or Redis, which say a few hundred lines.
+const STATS_BYTES: u64 = 1 << 20;
+/// What tells servers apart stands in the first bytes.
+const PROBE_BYTES: u64 = 512;
+
+/// A connection of either kind.
+pub(crate) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
+/// Connects.
+pub(crate) async fn connect(endpoint: &Endpoint) -> Result<Box<dyn Wire>, String> {
+    match endpoint {
+        Endpoint::Tcp(host, port) => {
+            let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| why(&error))?;
+            // The requests are single small writes; nothing is worth a failure here.
+            let _ = stream.set_nodelay(true);
+            Ok(Box::new(stream))
+        }
+        Endpoint::Unix(path) => Ok(Box::new(unix(path).await?)),
+    }
+}
+
+async fn unix(path: &PathBuf) -> Result<UnixStream, String> {
+    UnixStream::connect(path).await.map_err(|error| why(&error))
+}
+
+/// An error as a few words.
+fn why(error: &std::io::Error) -> String {
+    use std::io::ErrorKind;
+    match error.kind() {
+        ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        ErrorKind::NotFound => "no such socket".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        ErrorKind::ConnectionReset => "connection reset".to_owned(),
+        ErrorKind::UnexpectedEof => "connection closed in the middle of an answer".to_owned(),
+        _ => clean(&error.to_string()).into_owned(),
+    }
+}
+
+/// Finds out what listens. `version` is a command of memcached's that changes nothing, an unknown one to Redis, and to an HTTP
+/// server a bad request; an HTTP request would be taken for an attack by Redis and logged.
+pub(crate) async fn kind(endpoint: &Endpoint) -> Result<Kind, String> {
+    let mut wire = connect(endpoint).await?;
+    wire.write_all(b"version\r\n").await.map_err(|error| why(&error))?;
+    let mut line = Vec::new();
+    BufReader::new(wire.take(PROBE_BYTES)).read_until(b'\n', &mut line).await.map_err(|error| why(&error))?;
+    kind_of(&line)
+        .ok_or_else(|| "answers neither as a Larder's admin API nor as memcached or Redis".to_owned())
+}
+
+fn kind_of(line: &[u8]) -> Option<Kind> {
+    let is = |begins: &[&str]| begins.iter().any(|begin| line.starts_with(begin.as_bytes()));
+    if is(&["HTTP/1."]) {
+        Some(Kind::Larder)
+    } else if is(&["VERSION ", "ERROR", "CLIENT_ERROR", "SERVER_ERROR"]) {
+        Some(Kind::Memcached)
+    } else if is(&["-ERR", "-NOAUTH", "-NOPERM", "-DENIED", "-LOADING"]) {
+        Some(Kind::Redis)
+    } else {
+        None
+    }
+}
+
+/// Looks at a server once.
+///
+/// # Errors
+///
+/// Says in a few words why there is nothing to see, harmless to show.
+pub(crate) async fn look(
+    endpoint: &Endpoint,
+    kind: Kind,
+    token: Option<&str>,
+    details: bool,
+) -> Result<Sample, String> {
+    let started = Instant::now();
+    match kind {
+        Kind::Larder => {
+            let answer = fetch(endpoint, "/api/v1/stats", token).await?;
+            let mut sample = sample::from_larder(&answer, Instant::now(), started.elapsed())?;
+            if details {
+                sample.details = Some(Box::new(look_closer(endpoint, token).await));
+            }
+            Ok(sample)
+        }
+        Kind::Memcached => {
+            let lines = memcached_stats(endpoint).await?;
+            Ok(sample::from_memcached(lines, Instant::now(), started.elapsed()))
+        }
+        Kind::Redis => {
+            let lines = redis_info(endpoint).await?;
+            Ok(sample::from_redis(lines, Instant::now(), started.elapsed()))
+        }
+    }
+}
+
+/// What an older Larder cannot tell, or one without that face, is not shown.
+async fn look_closer(endpoint: &Endpoint, token: Option<&str>) -> Details {
+    async fn part<T: Default + serde::de::DeserializeOwned>(
+        endpoint: &Endpoint,
+        path: &str,
+        token: Option<&str>,
+    ) -> T {
+        match fetch(endpoint, path, token).await {
+            Ok(answer) => serde_json::from_slice(&answer).unwrap_or_default(),
+            Err(_) => T::default(),
+        }
+    }
+    Details {
+        urls: part(endpoint, "/api/v1/top?by=requests&limit=20", token).await,
+        memcached_keys: part(endpoint, "/api/v1/keys?face=memcached&limit=20", token).await,
+        redis_keys: part(endpoint, "/api/v1/keys?face=redis&limit=20", token).await,
+    }
+}
+
+/// Sends a GET and gives the head and the body to come.
+pub(crate) async fn request(
+    endpoint: &Endpoint,
+    path: &str,
+    token: Option<&str>,
+    accept: &str,
+) -> Result<hyper::Response<Incoming>, String> {
+    let wire = connect(endpoint).await?;
+    let mut request = Request::get(path)
+        .header("host", endpoint.to_string())
+        .header("accept", accept)
+        .header("user-agent", concat!("larder/", env!("CARGO_PKG_VERSION")));
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let request =
+        request.body(Empty::<Bytes>::new()).map_err(|_| "the address or token has odd signs".to_owned())?;
+    let no_http = |error: hyper::Error| match error.is_parse() {
+        true => "does not speak HTTP".to_owned(),
+        false => clean(&error.to_string()).into_owned(),
+    };
+    let (mut sender, connection) = http1::handshake(TokioIo::new(wire)).await.map_err(no_http)?;
+    // It ends with the connection, which ends when the answer is dropped.
+    tokio::spawn(connection);
+    sender.send_request(request).await.map_err(no_http)
+}
+
+/// What an answer that is no 200 means for who asked.
+pub(crate) fn refused(status: u16) -> String {
+    match status {
+        401 | 403 => "refuses: give --token-file".to_owned(),
+        404 => "answers 404: not a Larder's admin address".to_owned(),
+        status => format!("answers {status}"),
+    }
+}
+
+async fn fetch(endpoint: &Endpoint, path: &str, token: Option<&str>) -> Result<Bytes, String> {
+    let answer = request(endpoint, path, token, "application/json").await?;
+    if answer.status() != 200 {
+        return Err(refused(answer.status().as_u16()));
+    }
+    read_all(answer.into_body()).await
+}
+
+/// Reads a body, within the limit.
+pub(crate) async fn read_all(body: Incoming) -> Result<Bytes, String> {
+    let body = Limited::new(body, ANSWER_BYTES).collect().await;
+    body.map(|body| body.to_bytes()).map_err(|error| clean(&error.to_string()).into_owned())
+}
+
+/// Lines of at most [`STATS_BYTES`] together.
+struct Lines(BufReader<tokio::io::Take<Box<dyn Wire>>>);
+
+impl Lines {
+    async fn asked(endpoint: &Endpoint, question: &[u8]) -> Result<Lines, String> {
+        let mut wire = connect(endpoint).await?;
+        wire.write_all(question).await.map_err(|error| why(&error))?;
+        Ok(Lines(BufReader::new(wire.take(STATS_BYTES))))
+    }
+
+    /// Without its end.
+    async fn next(&mut self) -> Result<String, String> {
+        let mut line = Vec::new();
+        self.0.read_until(b'\n', &mut line).await.map_err(|error| why(&error))?;
+        if line.pop() != Some(b'\n') {
+            return Err(why(&std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        Ok(String::from_utf8_lossy(&line).into_owned())
+    }
+}
+
+/// `stats`: lines `STAT name value` and `END` (memcached's protocol.txt, "General-purpose statistics").
+async fn memcached_stats(endpoint: &Endpoint) -> Result<Vec<(Text, Text)>, String> {
+    let mut lines = Lines::asked(endpoint, b"stats\r\n").await?;
+    let mut said = Vec::new();
+    loop {
+        let line = lines.next().await?;
+        if line == "END" && !said.is_empty() {
+            return Ok(said);
+        }
+        match line.strip_prefix("STAT ") {
+            Some(stat) => said.push(pair(stat, ' ')),
+            None => return Err(format!("answers stats with {:?}", clean(&line))),
+        }
+    }
+}
+
+/// `INFO all`: a bulk string of lines `name:value`, with comments between.
+async fn redis_info(endpoint: &Endpoint) -> Result<Vec<(Text, Text)>, String> {
+    let mut lines = Lines::asked(endpoint, b"INFO all\r\n").await?;
+    let head = lines.next().await?;
+    let length = head.strip_prefix('$').and_then(|length| length.parse::<usize>().ok());
+    let Some(length) = length else { return Err(format!("answers INFO with {:?}", clean(&head))) };
+    let mut said = Vec::new();
+    let mut read = 0;
+    while read < length {
+        let line = lines.next().await?;
+        read += line.len() + 2;
+        if !line.is_empty() && !line.starts_with('#') {
+            said.push(pair(&line, ':'));
+        }
+    }
+    Ok(said)
+}
+
+fn pair(line: &str, between: char) -> (Text, Text) {
+    let (name, value) = line.split_once(between).unwrap_or((line, ""));
+    (Text::new(name), Text::new(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_told_apart_by_their_first_line() {
+        assert_eq!(kind_of(b"HTTP/1.1 400 Bad Request\r\n"), Some(Kind::Larder));
+        assert_eq!(kind_of(b"VERSION 1.6.18\r\n"), Some(Kind::Memcached));
+        assert_eq!(kind_of(b"CLIENT_ERROR unauthenticated\r\n"), Some(Kind::Memcached));
+        assert_eq!(kind_of(b"-ERR unknown command 'version'\r\n"), Some(Kind::Redis));
+        assert_eq!(kind_of(b"-NOAUTH Authentication required.\r\n"), Some(Kind::Redis));
+        assert_eq!(kind_of(b"SSH-2.0-OpenSSH_9.2\r\n"), None);
+        assert_eq!(kind_of(b""), None);
+    }
+}

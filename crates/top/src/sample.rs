@@ -1,0 +1,395 @@
+//! One look at one server: its counters under names that are the same for all kinds.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    address::Kind,
+    snapshot::{Counts, HotKeys, HotUrls, Http, Objects, Snapshot, VERSION, of},
+    text::Text,
+};
+
+/// Counted since the server's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    /// Lookups: HTTP requests that looked for a page, and keys that object clients asked for.
+    pub(crate) gets: u64,
+    /// Of them, those answered from memory.
+    pub(crate) hits: u64,
+    /// Pages and objects stored.
+    pub(crate) sets: u64,
+    pub(crate) evictions: u64,
+    /// Bytes received.
+    pub(crate) read: u64,
+    /// Bytes sent.
+    pub(crate) written: u64,
+}
+
+impl Counters {
+    fn each(self, other: Counters, f: impl Fn(u64, u64) -> Option<u64>) -> Option<Counters> {
+        Some(Counters {
+            gets: f(self.gets, other.gets)?,
+            hits: f(self.hits, other.hits)?,
+            sets: f(self.sets, other.sets)?,
+            evictions: f(self.evictions, other.evictions)?,
+            read: f(self.read, other.read)?,
+            written: f(self.written, other.written)?,
+        })
+    }
+
+    /// What was added since an older look; nothing when a counter went back.
+    pub(crate) fn since(self, older: Counters) -> Option<Counters> {
+        self.each(older, u64::checked_sub)
+    }
+
+    pub(crate) fn plus(self, other: Counters) -> Counters {
+        self.each(other, |a, b| Some(a.saturating_add(b))).unwrap_or_default()
+    }
+}
+
+/// The kinds of command that are told apart, as the heads of their columns.
+pub(crate) const COMMANDS: [&str; 7] = ["HTTP/s", "GET/s", "SET/s", "DEL/s", "INCR/s", "TOUCH/s", "OTHER/s"];
+
+/// Commands by kind, as [`COMMANDS`]; counted since the server's start.
+pub(crate) type Commands = [u64; COMMANDS.len()];
+
+const HTTP: usize = 0;
+const GET: usize = 1;
+const SET: usize = 2;
+const DEL: usize = 3;
+const INCR: usize = 4;
+const TOUCH: usize = 5;
+const OTHER: usize = 6;
+
+/// The kind of a command of memcached or Redis.
+fn kind_of(command: &str) -> usize {
+    match command.to_ascii_lowercase().as_str() {
+        "get" | "gets" | "gat" | "gats" | "mg" | "mget" | "getex" | "getrange" | "hget" | "hmget"
+        | "hgetall" => GET,
+        "set" | "add" | "replace" | "append" | "prepend" | "cas" | "ms" | "mset" | "setex" | "psetex"
+        | "setnx" | "getset" | "hset" | "hmset" | "hsetnx" => SET,
+        "delete" | "md" | "del" | "unlink" | "getdel" | "hdel" => DEL,
+        "incr" | "decr" | "ma" | "incrby" | "decrby" | "incrbyfloat" | "hincrby" => INCR,
+        "touch" | "expire" | "pexpire" | "expireat" | "pexpireat" | "persist" => TOUCH,
+        _ => OTHER,
+    }
+}
+
+/// One of a server's protocols.
+#[derive(Clone, Debug)]
+pub(crate) struct Face {
+    pub(crate) name: &'static str,
+    pub(crate) connections: u64,
+    /// Evictions are the store's and not counted here.
+    pub(crate) counters: Counters,
+}
+
+/// What is asked only while one server is looked at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Details {
+    pub(crate) urls: HotUrls,
+    pub(crate) memcached_keys: HotKeys,
+    pub(crate) redis_keys: HotKeys,
+}
+
+/// A look at a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    /// When its answer was complete.
+    pub(crate) at: Instant,
+    /// From connecting to the complete answer.
+    pub(crate) took: Duration,
+    pub(crate) kind: Kind,
+    pub(crate) name: Text,
+    pub(crate) version: Text,
+    /// Seconds since the server's start.
+    pub(crate) uptime: f64,
+    /// What tells one life of the server from the next.
+    pub(crate) life: Text,
+    /// Bytes.
+    pub(crate) used: u64,
+    /// Bytes it may use, where there is a limit.
+    pub(crate) budget: Option<u64>,
+    pub(crate) connections: u64,
+    pub(crate) counters: Counters,
+    pub(crate) commands: Commands,
+    /// None for a server with one protocol.
+    pub(crate) faces: Vec<Face>,
+    pub(crate) snapshot: Option<Box<Snapshot>>,
+    pub(crate) details: Option<Box<Details>>,
+    /// All that a memcached or Redis says, as it says it.
+    pub(crate) lines: Vec<(Text, Text)>,
+}
+
+/// Lookups and those that were answered from memory: without a wait for an origin. A stale page counts where it was served at
+/// once; a page that the origin was asked about first (`refresh`) does not, nor one that another client's request brought.
+fn lookups(results: &Counts) -> (u64, u64) {
+    let hits = of(results, "hit") + of(results, "stale");
+    let misses = ["miss", "refresh", "hit_for_miss", "coalesced"].map(|name| of(results, name));
+    (hits + misses.iter().sum::<u64>(), hits)
+}
+
+/// The same of one site.
+pub(crate) fn hit_percent(results: &Counts) -> Option<f64> {
+    let (gets, hits) = lookups(results);
+    (gets > 0).then(|| hits as f64 * 100.0 / gets as f64)
+}
+
+fn http_face(http: &Http) -> Face {
+    let (gets, hits) = lookups(&http.results);
+    let counters =
+        Counters { gets, hits, sets: http.stored, evictions: 0, read: http.bytes_in, written: http.bytes_out };
+    Face { name: "http", connections: http.connections.open, counters }
+}
+
+fn object_face(name: &'static str, face: &Objects) -> Face {
+    let counters = Counters {
+        gets: face.gets,
+        hits: face.get_hits.min(face.gets),
+        sets: face.sets,
+        evictions: 0,
+        read: face.bytes_in,
+        written: face.bytes_out,
+    };
+    Face { name, connections: face.connections.open, counters }
+}
+
+/// Reads a Larder's `/api/v1/stats`.
+///
+/// # Errors
+///
+/// Says what is wrong with it.
+pub(crate) fn from_larder(json: &[u8], at: Instant, took: Duration) -> Result<Sample, String> {
+    let snapshot: Snapshot = serde_json::from_slice(json)
+        .map_err(|error| format!("its statistics are not understood: {error}"))?;
+    if snapshot.version != VERSION {
+        return Err(format!("its statistics are of version {}, not {VERSION}", snapshot.version));
+    }
+    let http = snapshot.http.as_ref().map(http_face);
+    let memcached = snapshot.memcached.as_ref().map(|face| object_face("memcached", face));
+    let redis = snapshot.redis.as_ref().map(|face| object_face("redis", face));
+    let faces: Vec<Face> = [http, memcached, redis].into_iter().flatten().collect();
+    let evictions = snapshot.memory.namespaces.iter().map(|space| space.evictions).sum();
+    let none = Counters { evictions, ..Counters::default() };
+    let mut commands = Commands::default();
+    commands[HTTP] = snapshot.http.as_ref().map_or(0, |http| http.requests);
+    for face in [&snapshot.memcached, &snapshot.redis].into_iter().flatten() {
+        for (command, n) in &face.commands {
+            commands[kind_of(command.as_str())] += n;
+        }
+    }
+    Ok(Sample {
+        at,
+        took,
+        kind: Kind::Larder,
+        name: snapshot.name.clone(),
+        version: snapshot.larder.clone(),
+        uptime: snapshot.uptime_s,
+        life: Text::new(&format!("{}/{}", snapshot.pid, snapshot.started_ms)),
+        used: snapshot.memory.used,
+        budget: Some(snapshot.memory.budget).filter(|budget| *budget > 0),
+        connections: faces.iter().map(|face| face.connections).sum(),
+        counters: faces.iter().fold(none, |sum, face| sum.plus(face.counters)),
+        commands,
+        faces,
+        snapshot: Some(Box::new(snapshot)),
+        details: None,
+        lines: Vec::new(),
+    })
+}
+
+/// Pairs of names and values that a server said, read leniently: what is no number, negative or absent counts as nothing.
+struct Said<'a>(&'a [(Text, Text)]);
+
+impl Said<'_> {
+    fn text(&self, name: &str) -> &str {
+        self.0.iter().find(|(said, _)| said.as_str() == name).map_or("", |(_, value)| value.as_str())
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        let text = self.text(name).trim();
+        text.parse().unwrap_or_else(|_| match text.parse::<f64>() {
+            // `as` cuts fractions off and stops at the ends of the range.
+            Ok(number) if number > 0.0 => number as u64,
+            _ => 0,
+        })
+    }
+
+    fn sum(&self, names: &[&str]) -> u64 {
+        names.iter().fold(0, |sum: u64, name| sum.saturating_add(self.number(name)))
+    }
+}
+
+/// Makes a sample of what a memcached answers to `stats`.
+pub(crate) fn from_memcached(lines: Vec<(Text, Text)>, at: Instant, took: Duration) -> Sample {
+    let said = Said(&lines);
+    let gets = said.number("cmd_get");
+    let counters = Counters {
+        gets,
+        hits: said.number("get_hits").min(gets),
+        sets: said.number("cmd_set"),
+        evictions: said.number("evictions"),
+        read: said.number("bytes_read"),
+        written: said.number("bytes_written"),
+    };
+    let mut commands = Commands::default();
+    commands[GET] = counters.gets;
+    commands[SET] = counters.sets;
+    commands[DEL] = said.sum(&["delete_hits", "delete_misses"]);
+    commands[INCR] = said.sum(&["incr_hits", "incr_misses", "decr_hits", "decr_misses"]);
+    commands[TOUCH] = said.number("cmd_touch");
+    commands[OTHER] = said.sum(&["cmd_flush", "cmd_meta"]);
+    Sample {
+        at,
+        took,
+        kind: Kind::Memcached,
+        name: Text::default(),
+        version: Text::new(said.text("version")),
+        uptime: said.number("uptime") as f64,
+        life: Text::new(said.text("pid")),
+        used: said.number("bytes"),
+        budget: Some(said.number("limit_maxbytes")).filter(|budget| *budget > 0),
+        connections: said.number("curr_connections"),
+        counters,
+        commands,
+        faces: Vec::new(),
+        snapshot: None,
+        details: None,
+        lines,
+    }
+}
+
+/// Makes a sample of what a Redis answers to `INFO all`. Redis counts lookups of keys (`keyspace_hits`, `keyspace_misses`), and
+/// stores only as commands.
+pub(crate) fn from_redis(lines: Vec<(Text, Text)>, at: Instant, took: Duration) -> Sample {
+    let said = Said(&lines);
+    let mut commands = Commands::default();
+    for (name, value) in &lines {
+        let Some(command) = name.as_str().strip_prefix("cmdstat_") else { continue };
+        let calls = value.as_str().strip_prefix("calls=").and_then(|rest| rest.split(',').next());
+        let calls: u64 = calls.and_then(|calls| calls.parse().ok()).unwrap_or(0);
+        let kind = kind_of(command);
+        commands[kind] = commands[kind].saturating_add(calls);
+    }
+    let hits = said.number("keyspace_hits");
+    let counters = Counters {
+        gets: hits.saturating_add(said.number("keyspace_misses")),
+        hits,
+        sets: commands[SET],
+        evictions: said.number("evicted_keys"),
+        read: said.number("total_net_input_bytes"),
+        written: said.number("total_net_output_bytes"),
+    };
+    Sample {
+        at,
+        took,
+        kind: Kind::Redis,
+        name: Text::default(),
+        version: Text::new(said.text("redis_version")),
+        uptime: said.number("uptime_in_seconds") as f64,
+        life: Text::new(said.text("run_id")),
+        used: said.number("used_memory"),
+        budget: Some(said.number("maxmemory")).filter(|budget| *budget > 0),
+        connections: said.number("connected_clients"),
+        counters,
+        commands,
+        faces: Vec::new(),
+        snapshot: None,
+        details: None,
+        lines,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(text: &str) -> Vec<(Text, Text)> {
+        let split = text.lines().filter_map(|line| line.trim().split_once(' '));
+        split.map(|(name, value)| (Text::new(name), Text::new(value))).collect()
+    }
+
+    fn now() -> (Instant, Duration) {
+        (Instant::now(), Duration::from_millis(3))
+    }
+
+    #[test]
+    fn memcached_statistics_are_read() {
+        let (at, took) = now();
+        let sample = from_memcached(
+            pairs(
+                "pid 77\nuptime 100\nversion 1.6.18\ncurr_connections 9\ncmd_get 50\nget_hits 40\ncmd_set 7\n\
+                 cmd_touch 3\ndelete_hits 2\ndelete_misses 1\nincr_hits 4\ndecr_misses 5\nbytes_read 1000\n\
+                 bytes_written 2000\nlimit_maxbytes 67108864\nbytes 1024\nevictions 6",
+            ),
+            at,
+            took,
+        );
+        let expected = Counters { gets: 50, hits: 40, sets: 7, evictions: 6, read: 1000, written: 2000 };
+        assert_eq!(sample.counters, expected);
+        assert_eq!(sample.commands, [0, 50, 7, 3, 9, 3, 0]);
+        assert_eq!((sample.used, sample.budget, sample.connections), (1024, Some(67_108_864), 9));
+        assert_eq!((sample.life.as_str(), sample.version.as_str(), sample.uptime), ("77", "1.6.18", 100.0));
+    }
+
+    #[test]
+    fn odd_values_count_as_nothing() {
+        let (at, took) = now();
+        let sample = from_memcached(
+            pairs(
+                "uptime -5\ncmd_get 18446744073709551615\nget_hits 99999999999999999999\ncmd_set many\n\
+                 bytes 12.75\nlimit_maxbytes 0\nevictions NaN\ndelete_hits 18446744073709551615\ndelete_misses 2\n\
+                 bytes_read  7 \nversion \x1b[31m1",
+            ),
+            at,
+            took,
+        );
+        let expected =
+            Counters { gets: u64::MAX, hits: u64::MAX, sets: 0, evictions: 0, read: 7, written: 0 };
+        assert_eq!(sample.counters, expected);
+        assert_eq!((sample.used, sample.budget, sample.uptime), (12, None, 0.0));
+        assert_eq!(sample.commands[DEL], u64::MAX);
+        assert_eq!(sample.version.as_str(), "\\x1b[31m1");
+    }
+
+    #[test]
+    fn redis_statistics_are_read() {
+        let (at, took) = now();
+        let sample = from_redis(
+            pairs(
+                "redis_version 7.0.15\nrun_id abc\nuptime_in_seconds 60\nconnected_clients 3\nused_memory 100\n\
+                 maxmemory 0\nkeyspace_hits 8\nkeyspace_misses 2\nevicted_keys 1\ntotal_net_input_bytes 10\n\
+                 total_net_output_bytes 20\ncmdstat_get calls=9,usec=1\ncmdstat_setex calls=4,usec=1\ncmdstat_x odd",
+            ),
+            at,
+            took,
+        );
+        let expected = Counters { gets: 10, hits: 8, sets: 4, evictions: 1, read: 10, written: 20 };
+        assert_eq!(sample.counters, expected);
+        assert_eq!((sample.budget, sample.commands[GET]), (None, 9));
+    }
+
+    #[test]
+    fn a_larder_is_the_sum_of_its_faces() {
+        let (at, took) = now();
+        let json = r#"{"version":1,"larder":"0.1.0","name":"wiki1","pid":4,"started_ms":5,"uptime_s":10,
+            "memory":{"budget":1000,"used":500,"namespaces":[{"name":"pages","evictions":2},{"name":"redis","evictions":3}]},
+            "http":{"requests":12,"results":{"hit":5,"stale":1,"miss":2,"refresh":1,"pass":3},"stored":3,"bytes_in":10,"bytes_out":100,
+              "connections":{"open":2}},
+            "memcached":{"connections":{"open":1},"gets":8,"get_hits":6,"sets":4,"bytes_in":1,"bytes_out":2,
+              "commands":{"get":7,"set":4,"incr":1}},
+            "redis":null}"#;
+        let sample = from_larder(json.as_bytes(), at, took).expect("a sample");
+        let expected = Counters { gets: 17, hits: 12, sets: 7, evictions: 5, read: 11, written: 102 };
+        assert_eq!(sample.counters, expected);
+        assert_eq!(sample.commands, [12, 7, 4, 0, 1, 0, 0]);
+        assert_eq!((sample.connections, sample.faces.len(), sample.life.as_str()), (3, 2, "4/5"));
+    }
+
+    #[test]
+    fn what_is_no_statistics_is_refused() {
+        let (at, took) = now();
+        for json in ["", "{}", "[]", r#"{"version":2}"#, r#"{"version":1,"http":{"requests":-1}}"#] {
+            assert!(from_larder(json.as_bytes(), at, took).is_err(), "{json}");
+        }
+    }
+}
