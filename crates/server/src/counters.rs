@@ -4,6 +4,11 @@
 use larder_proto::http::RejectReason;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::{
+    measure::counted::{Forwards, Named, NotStored, SiteCounters, Watched},
+    origin::OriginCounters,
+};
+
 /// A counter with one writer.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
@@ -27,7 +32,7 @@ impl Counter {
 
 /// Rejected requests by reason.
 #[derive(Debug)]
-pub struct Reasons([Counter; RejectReason::COUNT]);
+pub(crate) struct Reasons([Counter; RejectReason::COUNT]);
 
 impl Default for Reasons {
     fn default() -> Self {
@@ -37,14 +42,14 @@ impl Default for Reasons {
 
 impl Reasons {
     /// Rejected for this reason.
-    pub fn get(&self, reason: RejectReason) -> u64 {
+    pub(crate) fn get(&self, reason: RejectReason) -> u64 {
         self.0[reason.index()].get()
     }
 }
 
 impl Counters {
     /// Counts a rejected request.
-    pub fn reject(&self, reason: RejectReason) {
+    pub(crate) fn reject(&self, reason: RejectReason) {
         self.rejected.one();
         self.reasons.0[reason.index()].one();
     }
@@ -79,32 +84,16 @@ macro_rules! counters {
 pub(crate) use counters;
 
 counters! {
-    /// What one worker counted since it started.
-    pub struct Counters {
+    /// What one worker of the HTTP face counted since it started. Requests are counted by site and result, in `sites`.
+    pub(crate) struct Counters {
         /// Connections accepted.
         connections,
         /// Connections refused because `limits.connections` was reached.
         refused_connections,
-        /// Requests answered, refused ones included.
-        requests,
-        /// Answered from the store, fresh.
-        hits,
-        /// Answered from the store, stale: while a refresh runs, or because the origin failed.
-        stale_hits,
-        /// Answered after the origin confirmed the stored page (304).
-        refresh_hits,
-        /// Answered by the origin (or with its failure), passed requests included.
-        misses,
-        /// Followed another request's fetch.
-        coalesced,
+        /// Requests that waited for another's fetch.
+        coalesced_waits,
         /// Sent to the origin past the cache: these are among the misses, tunnels, or failures too.
         passes,
-        /// Purge requests allowed.
-        purges,
-        /// Purge requests refused.
-        purges_denied,
-        /// Requests answered with an error of our own making: no such site, loops, nothing stored and only that wanted.
-        refused,
         /// Requests refused for their syntax or size (400, 413, 414, 417, 431, 501, 505).
         rejected,
         /// Connections closed because a request head did not arrive in time.
@@ -121,8 +110,6 @@ counters! {
         stored,
         /// Pages not stored because the store was full or the page too large.
         store_refused,
-        /// Tunnels opened (Upgrade).
-        tunnels,
         /// Bytes received from clients.
         bytes_in,
         /// Bytes sent to clients.
@@ -131,5 +118,22 @@ counters! {
     with {
         /// Rejected requests by reason, in the order of [`RejectReason::index`].
         reasons: Reasons,
+        /// Requests by site.
+        sites: Named<SiteCounters>,
+        /// Requests to origins, by origin.
+        origins: Named<OriginCounters>,
+        /// Requests that memory could not answer, by reason.
+        forwards: Forwards,
+        /// Responses not stored, by reason.
+        not_stored: NotStored,
+        /// The hottest URLs.
+        watched: Watched,
+    }
+}
+
+impl Counters {
+    /// `watch`: the hottest URLs are looked for.
+    pub(crate) fn new(watch: bool) -> Self {
+        Self { watched: if watch { Watched::on() } else { Watched::default() }, ..Self::default() }
     }
 }

@@ -83,6 +83,11 @@ impl Logger {
         WorkerLog::new(self.format, self.queue.clone(), self.shared.clone())
     }
 
+    /// Lines handed to the writer since the start, those lost included.
+    pub fn lines(&self) -> u64 {
+        self.shared.lines.load(Ordering::Relaxed)
+    }
+
     /// Lines lost since the start, because the writer could not keep up or the file could not be written.
     pub fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)

@@ -5,6 +5,7 @@ use std::{
     rc::{Rc, Weak},
     sync::{
         Arc,
+        atomic::Ordering,
         mpsc::{SyncSender, TrySendError},
     },
     time::Duration,
@@ -77,6 +78,7 @@ impl Lines {
             return;
         }
         let full = std::mem::replace(&mut *batch, empty());
+        self.shared.lines.fetch_add(full.lines, Ordering::Relaxed);
         match self.queue.try_send(Message::Batch(full)) {
             Ok(()) => {}
             Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => {

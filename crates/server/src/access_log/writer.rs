@@ -38,6 +38,8 @@ pub(super) struct Shared {
     pub(super) reopen: AtomicBool,
     pub(super) closing: AtomicBool,
     pub(super) dropped: AtomicU64,
+    /// Handed over by workers, those dropped included.
+    pub(super) lines: AtomicU64,
 }
 
 impl Shared {

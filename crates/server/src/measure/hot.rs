@@ -93,14 +93,14 @@ pub struct Top {
 pub(crate) struct Seen<'a> {
     pub(crate) url: &'a str,
     pub(crate) site: &'a str,
-    pub(crate) kind: Kind,
+    pub(crate) became: Became,
     pub(crate) bytes: u64,
     pub(crate) micros: u64,
 }
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Became {
     Hit,
     Miss,
     Pass,
@@ -125,10 +125,10 @@ struct Place {
 impl Place {
     fn count(&mut self, seen: &Seen<'_>, weight: u64) {
         self.requests += weight;
-        match seen.kind {
-            Kind::Hit => self.hits += weight,
-            Kind::Miss => self.misses += weight,
-            Kind::Pass => self.passes += weight,
+        match seen.became {
+            Became::Hit => self.hits += weight,
+            Became::Miss => self.misses += weight,
+            Became::Pass => self.passes += weight,
         }
         self.bytes += seen.bytes * weight;
         self.micros += seen.micros * weight;
@@ -180,10 +180,10 @@ impl Sketch {
     fn weigh(&self, seen: &Seen<'_>, weight: u64) -> Option<u64> {
         match self.by {
             By::Requests => Some(weight),
-            By::Misses => (seen.kind == Kind::Miss).then_some(1),
+            By::Misses => (seen.became == Became::Miss).then_some(1),
             By::Bytes => Some(seen.bytes * weight),
-            By::Slow => (seen.kind != Kind::Hit).then_some(seen.micros),
-            By::Passes => (seen.kind == Kind::Pass).then_some(1),
+            By::Slow => (seen.became != Became::Hit).then_some(seen.micros),
+            By::Passes => (seen.became == Became::Pass).then_some(1),
         }
     }
 
@@ -306,28 +306,28 @@ pub(super) fn top<'a>(all: impl Iterator<Item = &'a Hot>, by: By, limit: usize) 
 mod tests {
     use super::*;
 
-    fn seen(url: &str, kind: Kind, bytes: u64, micros: u64) -> Seen<'_> {
-        Seen { url, site: "example.com", kind, bytes, micros }
+    fn seen(url: &str, became: Became, bytes: u64, micros: u64) -> Seen<'_> {
+        Seen { url, site: "example.com", became, bytes, micros }
     }
 
     #[test]
     fn every_ranking_finds_its_own_among_many() {
         let (one, two) = (Hot::default(), Hot::default());
         for n in 0..20_000 {
-            one.see(&seen(&format!("http://h/cold{n}"), Kind::Hit, 100, 5), 1);
-            two.see(&seen(&format!("http://h/other{n}"), Kind::Miss, 100, 50), 1);
+            one.see(&seen(&format!("http://h/cold{n}"), Became::Hit, 100, 5), 1);
+            two.see(&seen(&format!("http://h/other{n}"), Became::Miss, 100, 50), 1);
             if n % 4 == 0 {
-                one.see(&seen("http://h/popular", Kind::Hit, 10, 5), 2);
-                two.see(&seen("http://h/popular", Kind::Hit, 10, 5), 2);
-                two.see(&seen("http://h/missed", Kind::Miss, 10, 50), 1);
-                one.see(&seen("http://h/passed", Kind::Pass, 10, 50), 1);
+                one.see(&seen("http://h/popular", Became::Hit, 10, 5), 2);
+                two.see(&seen("http://h/popular", Became::Hit, 10, 5), 2);
+                two.see(&seen("http://h/missed", Became::Miss, 10, 50), 1);
+                one.see(&seen("http://h/passed", Became::Pass, 10, 50), 1);
             }
             if n % 10 == 0 {
-                two.see(&seen("http://h/large", Kind::Hit, 1_000_000, 5), 1);
+                two.see(&seen("http://h/large", Became::Hit, 1_000_000, 5), 1);
             }
         }
-        two.see(&seen("http://h/slow", Kind::Miss, 10, 2_000_000), 1);
-        two.see(&seen("http://h/slow", Kind::Miss, 10, 1_000_000), 1);
+        two.see(&seen("http://h/slow", Became::Miss, 10, 2_000_000), 1);
+        two.see(&seen("http://h/slow", Became::Miss, 10, 1_000_000), 1);
         let first = |by| top([&one, &two].into_iter(), by, 1).remove(0);
         assert_eq!(first(By::Requests).url, "http://h/popular");
         assert_eq!(first(By::Misses).url, "http://h/missed");
@@ -345,8 +345,8 @@ mod tests {
     #[test]
     fn few_urls_are_counted_exactly() {
         let hot = Hot::default();
-        (0..10).for_each(|_| hot.see(&seen("http://h/a", Kind::Hit, 7, 3), 61));
-        hot.see(&seen("http://h/b", Kind::Miss, 7, 3), 1);
+        (0..10).for_each(|_| hot.see(&seen("http://h/a", Became::Hit, 7, 3), 61));
+        hot.see(&seen("http://h/b", Became::Miss, 7, 3), 1);
         let all = top([&hot].into_iter(), By::Requests, 10);
         assert_eq!(
             all.iter().map(|url| (url.url.as_str(), url.requests, url.bytes)).collect::<Vec<_>>(),
@@ -359,13 +359,13 @@ mod tests {
     #[test]
     fn what_was_hot_is_outlived_and_memory_is_bounded() {
         let hot = Hot::default();
-        (0..10_000).for_each(|_| hot.see(&seen("http://h/yesterday", Kind::Hit, 1, 1), 1));
-        (0..400_000).for_each(|n| hot.see(&seen(&format!("http://h/{}", n % 3), Kind::Hit, 1, 1), 1));
+        (0..10_000).for_each(|_| hot.see(&seen("http://h/yesterday", Became::Hit, 1, 1), 1));
+        (0..400_000).for_each(|n| hot.see(&seen(&format!("http://h/{}", n % 3), Became::Hit, 1, 1), 1));
         let all = top([&hot].into_iter(), By::Requests, 9);
         assert!(all.iter().take(3).all(|url| url.url != "http://h/yesterday"));
         assert!(all.get(3).is_none_or(|url| url.requests < 20), "{all:?}");
         (0..1000).for_each(|n| {
-            hot.see(&seen(&format!("http://h/{}{n}", "x".repeat(5000)), Kind::Miss, 1, n), 1);
+            hot.see(&seen(&format!("http://h/{}{n}", "x".repeat(5000)), Became::Miss, 1, n), 1);
         });
         let sketches = hot.0.lock();
         for sketch in &sketches.all {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use larder_store::Store;
 use parking_lot::RwLock;
 
-use super::{By, Hist, Histogram, Log, Merged, Remote, Snapshot, Top, snapshot::VERSION};
+use super::{By, Hist, Histogram, Log, Merged, Remote, Snapshot, Top, hot, snapshot::VERSION};
 use crate::{
     access_log::Logger,
     clock::{Clock, Ms},
@@ -30,9 +30,9 @@ pub(crate) struct Parts {
 
 /// Knows where every counter is; one per process. Any thread may ask it.
 pub struct Registry {
-    parts: Parts,
+    pub(super) parts: Parts,
     /// As they are now: a reload changes them.
-    settings: RwLock<Arc<Settings>>,
+    pub(super) settings: RwLock<Arc<Settings>>,
     name: OnceLock<String>,
     remote: OnceLock<AskRemote>,
     started: Ms,
@@ -90,20 +90,25 @@ impl Registry {
             now_ms: now,
             uptime_s: now.saturating_sub(self.started) / 1000,
             threads: self.delays.len(),
-            memory: Default::default(),
-            http: None,
-            memcached: None,
-            redis: None,
+            memory: self.memory(),
+            http: self.http(),
+            memcached: self.memcached(),
+            redis: self.redis(),
             remote: self.remote.get().map(|ask| ask()),
             loop_delay: Hist(Merged::of(self.delays.iter().map(|delay| &**delay))),
-            log: Log { lines: 0, dropped: logger.map_or(0, |logger| logger.dropped()) },
+            log: Log {
+                lines: logger.map_or(0, |logger| logger.lines()),
+                dropped: logger.map_or(0, |logger| logger.dropped()),
+            },
         }
     }
 
     /// The hottest URLs, estimated from samples.
     pub fn top(&self, by: By, limit: usize) -> Top {
-        let _ = limit;
-        Top { by: by.as_str(), sampled_one_in: 0, urls: Vec::new() }
+        let workers = self.parts.http.iter().flat_map(|(_, workers)| workers);
+        let all: Vec<_> = workers.filter_map(|worker| worker.watched.hot()).collect();
+        let sampled_one_in = if all.is_empty() { 0 } else { hot::EVERY };
+        Top { by: by.as_str(), sampled_one_in, urls: hot::top(all.into_iter(), by, limit) }
     }
 
     /// Appends everything as text for Prometheus: OpenMetrics 1.0, or text format 0.0.4.

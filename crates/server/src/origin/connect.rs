@@ -12,6 +12,7 @@ use tokio::{
 
 use super::{
     OriginError,
+    counters::Held,
     stream::{OriginStream, Socket},
     upload::Upload,
 };
@@ -32,6 +33,8 @@ pub(super) struct Connection {
     pub(super) peer: SocketAddr,
     /// hyper's connection task; dropping the connection ends it and closes the socket. None once it is a tunnel.
     task: Option<JoinHandle<()>>,
+    /// Its place among the open ones.
+    pub(super) counted: Option<Held>,
 }
 
 impl Connection {
@@ -68,7 +71,7 @@ impl Connection {
             // Errors reach whoever waits for the answer; there is nothing to be said about an idle connection.
             let _ = connection.with_upgrades().await;
         });
-        Ok(Connection { sender, socket, peer, task: Some(task) })
+        Ok(Connection { sender, socket, peer, task: Some(task), counted: None })
     }
 
     /// Lets the connection task live on: it hands the socket over to the tunnel.

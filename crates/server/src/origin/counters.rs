@@ -1,10 +1,15 @@
-//! What is counted about one origin, over all worker threads.
+//! What a worker counts about one origin.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use super::OriginError;
+use crate::measure::Histogram;
 
-/// Counters of one origin, shared by the [`super::Origin`] of every worker. Each counts events since the start.
+/// Counters of one origin, as one worker sees it (origins of one name but other settings share them). Each counts events
+/// since the start, unless it says otherwise.
 #[derive(Debug, Default)]
 pub struct OriginCounters {
     /// Requests given to [`super::Origin::send`].
@@ -21,6 +26,12 @@ pub struct OriginCounters {
     pub interim: AtomicU64,
     /// Interim responses that were dropped because nobody took them fast enough.
     pub interim_dropped: AtomicU64,
+    /// Connections that are open now, idle ones included, tunnels not.
+    pub open: AtomicU64,
+    /// Connections that are idle now.
+    pub idle: AtomicU64,
+    /// From a request to the head of its response.
+    pub ttfb: Histogram,
     failed: [AtomicU64; OriginError::REASONS],
 }
 
@@ -43,4 +54,21 @@ impl OriginCounters {
 /// Adds one. A relaxed add is enough: the counters are read by people, not by code that decides.
 pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
+}
+
+/// One more, for as long as it lives.
+#[derive(Debug)]
+pub(super) struct Held(Arc<OriginCounters>, fn(&OriginCounters) -> &AtomicU64);
+
+impl Held {
+    pub(super) fn new(counters: &Arc<OriginCounters>, gauge: fn(&OriginCounters) -> &AtomicU64) -> Held {
+        gauge(counters).fetch_add(1, Relaxed);
+        Held(counters.clone(), gauge)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        (self.1)(&self.0).fetch_sub(1, Relaxed);
+    }
 }

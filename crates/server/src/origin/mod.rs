@@ -77,9 +77,11 @@ impl Origin {
         let counters = &self.pool.counters;
         count(&counters.requests);
         let total = after(self.pool.settings.total_timeout);
+        let begun = Instant::now();
         let sent = self.dispatch(req, interim, total).await;
-        if let Err(error) = &sent {
-            counters.count_failure(error);
+        match &sent {
+            Ok(_) => counters.ttfb.record(begun.elapsed().as_micros() as u64),
+            Err(error) => counters.count_failure(error),
         }
         sent
     }

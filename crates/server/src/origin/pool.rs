@@ -22,7 +22,7 @@ use tokio::{
 use super::{
     OriginCounters, OriginError,
     connect::{Connection, after, earlier, within},
-    counters::count,
+    counters::{Held, count},
 };
 use crate::settings::OriginSettings;
 
@@ -42,6 +42,7 @@ struct Idle {
     connection: Connection,
     /// When it is closed if nobody wants it; None is never.
     until: Option<Instant>,
+    _counted: Held,
 }
 
 impl Pool {
@@ -93,8 +94,9 @@ impl Pool {
     }
 
     async fn open(&self, total: Option<Instant>) -> Result<Connection, OriginError> {
-        let connection = Connection::open(&self.settings, total).await?;
+        let mut connection = Connection::open(&self.settings, total).await?;
         count(&self.counters.opened);
+        connection.counted = Some(Held::new(&self.counters, |counters| &counters.open));
         Ok(connection)
     }
 
@@ -120,7 +122,8 @@ impl Pool {
         if idle.len() >= self.settings.idle_connections {
             idle.pop_front();
         }
-        idle.push_back(Idle { connection, until: after(self.settings.idle_timeout) });
+        let _counted = Held::new(&self.counters, |counters| &counters.idle);
+        idle.push_back(Idle { connection, until: after(self.settings.idle_timeout), _counted });
         drop(idle);
         if !self.reaping.replace(true) {
             tokio::task::spawn_local(reap(Rc::downgrade(self)));

@@ -56,7 +56,7 @@ use crate::{
 pub(crate) struct WorkerStats {
     pub(crate) latency: Histogram,
     eyes: Arc<Eyes>,
-    hot: Hot,
+    pub(crate) hot: Hot,
     prefixes: Prefixes,
     delimiter: u8,
     /// Whose commands are being carried out.
