@@ -13,7 +13,7 @@ pub fn split(input: &[u8]) -> Option<(&[u8], usize)> {
 }
 
 /// The words of a line: what stands between blanks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Words<'a> {
     rest: &'a [u8],
 }

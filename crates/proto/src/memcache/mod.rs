@@ -5,6 +5,7 @@
 //! | [`line`] | where a command line ends, its words, its numbers, decimal digits |
 //! | [`text`] | get, set, ... (protocol.txt, "Storage commands" to "Other commands"), one file per verb |
 //! | [`binary`] | the binary protocol, one file per family of opcodes |
+//! | [`client`] | the other side of all three: requests out, replies in |
 //! | [`sasl`] | PLAIN, by which binary clients say who they are |
 //! | [`meta`] | mg, ms, md, ma, me (protocol.txt, "Meta Commands"), one file per verb |
 //!
@@ -16,6 +17,7 @@
 
 mod ahead;
 pub mod binary;
+pub mod client;
 pub mod line;
 pub mod meta;
 pub mod sasl;

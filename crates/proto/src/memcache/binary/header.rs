@@ -29,19 +29,31 @@ pub struct Header {
 impl Header {
     /// None: these bytes do not begin a request.
     pub fn read(bytes: &[u8; HEADER]) -> Option<Header> {
-        let [magic, opcode, k0, k1, extras, _type, _v0, _v1, rest @ ..] = *bytes;
+        Header::of(REQUEST, bytes).map(|(header, _vbucket)| header)
+    }
+
+    /// A response's header, for clients: the same fields, `cas` being the version that is there, and the status. None: these
+    /// bytes do not begin a response.
+    pub fn read_response(bytes: &[u8; HEADER]) -> Option<(Header, u16)> {
+        Header::of(RESPONSE, bytes)
+    }
+
+    /// The fields, and what is the vbucket of a request and the status of a response.
+    fn of(first: u8, bytes: &[u8; HEADER]) -> Option<(Header, u16)> {
+        let [magic, opcode, k0, k1, extras, _type, s0, s1, rest @ ..] = *bytes;
         let [b0, b1, b2, b3, o0, o1, o2, o3, cas @ ..] = rest;
-        (magic == REQUEST).then_some(Header {
+        let header = Header {
             opcode,
             key: u16::from_be_bytes([k0, k1]),
             extras,
             body: u32::from_be_bytes([b0, b1, b2, b3]),
             opaque: u32::from_be_bytes([o0, o1, o2, o3]),
             cas: u64::from_be_bytes(cas),
-        })
+        };
+        (magic == first).then_some((header, u16::from_be_bytes([s0, s1])))
     }
 
-    /// The request's bytes, for clients and tests.
+    /// The request's bytes.
     pub fn write(&self, into: &mut Vec<u8>) {
         let fields = (self.key, self.extras, self.body, self.cas);
         raw(into, REQUEST, self.opcode, self.opaque, 0, fields);

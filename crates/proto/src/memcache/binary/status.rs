@@ -29,6 +29,26 @@ pub enum Status {
 }
 
 impl Status {
+    /// Every status there is.
+    const ALL: [Status; 11] = [
+        Status::Ok,
+        Status::NotFound,
+        Status::Exists,
+        Status::TooLarge,
+        Status::Invalid,
+        Status::NotStored,
+        Status::NotNumber,
+        Status::AuthError,
+        Status::AuthContinue,
+        Status::Unknown,
+        Status::NoMemory,
+    ];
+
+    /// The status of this number, where it is one that memcached sends.
+    pub fn of(number: u16) -> Option<Status> {
+        Status::ALL.into_iter().find(|status| *status as u16 == number)
+    }
+
     /// The body of the response that says so.
     pub fn text(self) -> &'static str {
         match self {

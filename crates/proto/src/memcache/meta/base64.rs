@@ -17,7 +17,7 @@ fn value(byte: u8) -> Option<u8> {
 
 /// Decodes `text` into `into` and returns what it came to. None: the text is no whole number of groups, has three or more
 /// bytes of padding, or comes to nothing or to more than `into` holds.
-pub(super) fn decode<'o>(text: &[u8], into: &'o mut [u8]) -> Option<&'o [u8]> {
+pub(crate) fn decode<'o>(text: &[u8], into: &'o mut [u8]) -> Option<&'o [u8]> {
     let count = text.iter().filter(|byte| value(**byte).is_some()).count();
     if count == 0 || !count.is_multiple_of(4) || count / 4 * 3 > into.len() {
         return None;
@@ -41,7 +41,7 @@ pub(super) fn decode<'o>(text: &[u8], into: &'o mut [u8]) -> Option<&'o [u8]> {
 }
 
 /// Appends `bytes` as base64.
-pub(super) fn encode(bytes: &[u8], into: &mut Vec<u8>) {
+pub(crate) fn encode(bytes: &[u8], into: &mut Vec<u8>) {
     let digit = |bits: u32| ALPHABET[(bits & 63) as usize];
     for group in bytes.chunks(3) {
         let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));

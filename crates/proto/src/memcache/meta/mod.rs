@@ -13,6 +13,7 @@ mod get;
 mod key;
 mod set;
 
+pub(crate) use base64::{decode as decode_base64, encode as encode_base64};
 pub use count::Count;
 pub use debug::{Debug, Metadata};
 pub use delete::Delete;
