@@ -8,7 +8,7 @@
 //! | `text.rs`, `meta.rs` | commands of the text and meta protocols carried out and answered |
 //! | `counters.rs` | what a worker counts |
 //! | `stats/` | statistics, and what those who run a server send |
-//! | `watch.rs`, `crawl.rs`, `hot.rs`, `latency.rs` | watchers, walks over all items, hot keys, a histogram |
+//! | `watch.rs`, `crawl.rs`, `hot.rs` | watchers, walks over all items, hot keys |
 //!
 //! One [`Shared`] per process, one [`Face`] per worker, one [`Session`] per client.
 
@@ -17,9 +17,8 @@ pub(crate) mod binary;
 pub(crate) mod counters;
 pub(crate) mod crawl;
 mod door;
-mod hot;
+pub(crate) mod hot;
 mod incoming;
-mod latency;
 mod meta;
 pub(crate) mod ops;
 pub(crate) mod session;
@@ -146,6 +145,8 @@ impl object::Shared for Shared {
             connections_fast: settings.connections_fast,
             idle: settings.idle_timeout.as_millis() as Ms,
             send: settings.send_timeout.as_millis() as Ms,
+            // memcached too receives nothing while answers wait.
+            gather: 0,
             commands: settings.requests_per_event,
             backlog: settings.backlog,
         }

@@ -224,6 +224,10 @@ impl crate::object::Session for Session {
         }
     }
 
+    fn received(&mut self) {
+        self.face.ahead.borrow_mut().clear();
+    }
+
     fn sent(&mut self, batch: Sent) {
         let counters = &self.face.counters;
         counters.bytes_read.add(batch.received);

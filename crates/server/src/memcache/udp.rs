@@ -169,6 +169,8 @@ mod tests {
             }
         }
 
+        fn received(&mut self) {}
+
         fn sent(&mut self, _: Sent) {}
     }
 

@@ -59,6 +59,8 @@ pub(crate) struct Conns {
     pub(crate) ground: Arc<Ground>,
     pub(crate) clock: Clock,
     pub(crate) draining: Cell<bool>,
+    /// Bytes gathered for clients that send more before they take their answers (`object::conn`).
+    pub(crate) gathered: Cell<u64>,
     watches: RefCell<HashMap<u64, Rc<Watch>>>,
     next_watch: Cell<u64>,
     buffers: RefCell<Vec<Vec<u8>>>,
@@ -73,6 +75,7 @@ impl Conns {
             clock: ground.clock,
             ground,
             draining: Cell::new(false),
+            gathered: Cell::new(0),
             watches: RefCell::default(),
             next_watch: Cell::new(0),
             buffers: RefCell::default(),

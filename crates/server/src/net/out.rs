@@ -43,6 +43,11 @@ impl Out {
         self.queued + (self.scratch.len() - self.covered) as u64 - sent
     }
 
+    /// Composed bytes, those already sent of an unfinished batch included: the memory it takes besides the store's.
+    pub(crate) fn composed(&self) -> u64 {
+        self.scratch.len() as u64
+    }
+
     /// Bytes of the store that cannot be evicted until this is sent.
     pub(crate) fn pinned(&self) -> u64 {
         self.entries.iter().map(Entry::len).sum()

@@ -146,19 +146,27 @@ const PROGRESS: u64 = 16 * 1024;
 /// Milliseconds without progress after which a client counts as stalled: what it holds of the store is counted then.
 const STALLED_AFTER: Ms = 2000;
 
+/// Bytes left when the present deadline was set, and that deadline. None: nothing was waited for yet.
+pub(crate) type Mark = Option<(u64, Ms)>;
+
 /// How long a client may take over what it is sent.
 pub(crate) struct Pace<'p> {
     clock: Clock,
     /// Milliseconds for [`PROGRESS`] bytes, or for all that is left.
     patience: Ms,
-    /// Bytes left when the present deadline was set, and that deadline.
-    mark: Option<(u64, Ms)>,
+    /// Taken along by who goes on later ([`Pace::resume`]).
+    pub(crate) mark: Mark,
     stalled: &'p Stalled,
 }
 
 impl<'p> Pace<'p> {
     pub(crate) fn new(clock: Clock, patience: Ms, stalled: &'p Stalled) -> Self {
-        Self { clock, patience, mark: None, stalled }
+        Self::resume(clock, patience, stalled, None)
+    }
+
+    /// Goes on with a wait that was left.
+    pub(crate) fn resume(clock: Clock, patience: Ms, stalled: &'p Stalled, mark: Mark) -> Self {
+        Self { clock, patience, mark, stalled }
     }
 
     fn deadline(&mut self, unsent: u64) -> Ms {
@@ -269,7 +277,7 @@ impl Socket {
     pub(crate) async fn flush(&self, out: &mut Out, pace: &mut Pace<'_>) -> Result<u64, Ended> {
         let total = out.pending();
         while let Err(error) = out.send(|slices| self.stream.try_send(slices)) {
-            self.writable_after(error, out.pending(), &|| out.pinned(), pace).await?;
+            self.ready_after(error, out.pending(), &|| out.pinned(), pace, false).await?;
         }
         Ok(total)
     }
@@ -295,7 +303,7 @@ impl Socket {
                 Ok(sent) => IoSlice::advance_slices(&mut left, sent),
                 Err(error) => {
                     let unsent = left.iter().map(|slice| slice.len() as u64).sum();
-                    self.writable_after(error, unsent, pinned, pace).await?;
+                    self.ready_after(error, unsent, pinned, pace, false).await?;
                 }
             }
         }
@@ -304,13 +312,15 @@ impl Socket {
         Ok(total)
     }
 
-    /// Waits until more can be sent, if that is what `error` says.
-    async fn writable_after(
+    /// Waits until more can be sent (or, where `reads`, something be received), if that is what `error` says. `unsent`: any
+    /// number that falls by what the client takes.
+    pub(crate) async fn ready_after(
         &self,
         error: io::Error,
         unsent: u64,
         pinned: &dyn Fn() -> u64,
         pace: &mut Pace<'_>,
+        reads: bool,
     ) -> Result<(), Ended> {
         match error.kind() {
             io::ErrorKind::Interrupted => Ok(()),
@@ -318,22 +328,26 @@ impl Socket {
                 let deadline = pace.deadline(unsent);
                 let soon = pace.clock.now() + STALLED_AFTER;
                 if deadline <= soon {
-                    return self.writable(deadline).await;
+                    return self.ready(deadline, reads).await;
                 }
-                match self.writable(soon).await {
+                match self.ready(soon, reads).await {
                     Err(Ended::TimedOut) => self.watch.forgive(),
                     other => return other,
                 }
                 let _held = pace.stalled.hold(pinned()).ok_or(Ended::TimedOut)?;
-                self.writable(deadline).await
+                self.ready(deadline, reads).await
             }
             _ => Err(error.into()),
         }
     }
 
-    async fn writable(&self, deadline: Ms) -> Result<(), Ended> {
+    async fn ready(&self, deadline: Ms, reads: bool) -> Result<(), Ended> {
         self.watch.until(deadline);
-        let ready = poll_fn(|cx| self.watch.guard(cx, |cx| self.stream.poll_write_ready(cx))).await;
+        let poll = |cx: &mut Context<'_>| match self.stream.poll_write_ready(cx) {
+            Poll::Pending if reads => self.stream.poll_read_ready(cx),
+            polled => polled,
+        };
+        let ready = poll_fn(|cx| self.watch.guard(cx, poll)).await;
         self.watch.until(0);
         ready
     }

@@ -5,22 +5,24 @@
 
 use std::{
     cell::Cell,
-    future::{Future, poll_fn},
+    future::poll_fn,
     io,
-    pin::pin,
     rc::Rc,
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll, Waker},
 };
 
+use self::jam::Jam;
 use super::{COMMANDS, Client, HIGH_WATER, Limits, Sent, Session, Turn, WINDOW};
 use crate::{
     clock::Ms,
     net::{
         conns::{Conns, Desk},
-        socket::{Ended, Pace, Socket, poll_read_vec},
+        socket::{Ended, Socket, poll_read_vec},
     },
 };
+
+mod jam;
 
 /// After so many bytes of answers without a wait others get their turn.
 const TURN_BYTES: u64 = HIGH_WATER;
@@ -71,6 +73,8 @@ struct Conn<S> {
     rested: Ms,
     /// Commands taken up and bytes sent since this connection last waited for something.
     streak: (usize, u64),
+    /// In a batch whose answers the client does not take as fast as they come.
+    jam: Option<Box<Jam>>,
 }
 
 /// Serves a connection to its end.
@@ -93,6 +97,7 @@ pub(crate) async fn serve<S: Session>(
         want: 0,
         filled: false,
         streak: (0, 0),
+        jam: None,
     };
     let end = conn.run().await;
     conn.rest();
@@ -217,38 +222,40 @@ impl<S: Session> Conn<S> {
         }
         let limits = self.limits.get();
         let most = limits.commands.max(COMMANDS);
-        let (mut commands, mut written, mut again) = (0, 0, false);
+        let (mut commands, mut written, mut again, mut high) = (0, 0, false, HIGH_WATER);
         self.want = 0;
         self.streak.1 += received as u64;
         let keep = loop {
             let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
             let before = commands;
-            let took = take_up(desk, &mut self.session, now, again, most, &mut commands);
+            let took = take_up(desk, &mut self.session, now, (again, most, high), &mut commands);
             again = took == Took::Part;
             if !again && self.client.has_mail() {
                 self.client.take_mail(desk.out.scratch());
             }
-            let sent = self.flush(limits.send).await?;
-            written += sent;
+            let flushed = self.flush(&limits, took).await?;
+            written += flushed.sent;
+            high = HIGH_WATER + flushed.left;
             self.streak.0 += commands - before;
-            let idle_walk = again && sent == 0;
+            let idle_walk = again && flushed.sent == 0;
             if self.streak.0 >= most || self.streak.1 >= TURN_BYTES || idle_walk {
                 self.streak = (0, 0);
                 tokio::task::yield_now().await;
                 now = self.conns.clock.now();
             }
             match took {
-                Took::All { want } => {
+                Took::All { want } if !flushed.received => {
                     self.want = want;
                     break true;
                 }
                 Took::Last => break false,
-                Took::Enough | Took::Part => {}
+                Took::All { .. } | Took::Enough | Took::Part => {}
             }
             if self.client.is_killed() {
                 return Err(Ended::Closed);
             }
         };
+        let received = received as u64 + self.end_jam();
         if written == 0 && received > 0 {
             // No answer carries the acknowledgement. A client that has sent a part of a command without TCP_NODELAY (a
             // buffer of 8 KiB, then the rest) sends the rest only when it has it: 40 ms later, if left to the system.
@@ -258,34 +265,23 @@ impl<S: Session> Conn<S> {
         if commands > 0 {
             self.rested = self.conns.clock.at(ended);
         }
-        self.session.sent(Sent { micros: ended - began, received: received as u64, written });
+        self.session.sent(Sent { micros: ended - began, received, written });
         Ok(keep)
     }
 
-    /// Sends what is composed. Ends early when the client is killed.
-    async fn flush(&mut self, patience: Ms) -> Result<u64, Ended> {
-        let Some(desk) = &mut self.desk else { return Ok(0) };
+    /// Sends what is composed. Where the client does not take all of it: see [`jam`].
+    async fn flush(&mut self, limits: &Limits, took: Took) -> Result<Flushed, Ended> {
+        let Some(desk) = &mut self.desk else { return Ok(Flushed::default()) };
         if desk.out.is_empty() {
-            return Ok(0);
+            return Ok(Flushed::default());
         }
-        let mut pace = Pace::new(self.conns.clock, patience, &self.conns.ground.stalled);
-        let (socket, client) = (&self.socket, &self.client);
-        let mut waited = false;
-        let mut sending = pin!(socket.flush(&mut desk.out, &mut pace));
-        let sent = poll_fn(|cx| {
-            if waited && client.is_killed() {
-                return Poll::Ready(Err(Ended::Closed));
-            }
-            let polled = sending.as_mut().poll(cx);
-            waited |= polled.is_pending();
-            polled
-        })
-        .await?;
-        self.streak.1 += sent;
-        if waited {
-            self.streak = (0, 0);
-        }
-        Ok(sent)
+        let pending = desk.out.pending();
+        let Err(error) = desk.out.send(|slices| self.socket.stream.try_send(slices)) else {
+            self.streak.1 += pending;
+            return Ok(Flushed { sent: pending, ..Flushed::default() });
+        };
+        let sent = pending - desk.out.pending();
+        self.wait_for_client(error, sent, limits, took).await
     }
 
     /// Sees to it that the last answer is not lost to a reset, which is what the client gets when it has sent something that
@@ -314,6 +310,17 @@ impl<S: Session> Conn<S> {
     }
 }
 
+/// How far the answers of a batch came.
+#[derive(Default)]
+struct Flushed {
+    /// Bytes the system took.
+    sent: u64,
+    /// Bytes that wait, and may do so while more commands are taken up.
+    left: u64,
+    /// More was received meanwhile.
+    received: bool,
+}
+
 /// How far a session came with what is on the desk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Took {
@@ -327,14 +334,13 @@ enum Took {
     Last,
 }
 
-/// Takes up commands until none is whole, [`HIGH_WATER`] is reached, or `commands` is a multiple of `most`. `again`: the
-/// session is in the middle of an answer, and goes on without new bytes.
+/// Takes up commands until none is whole, more than `high` bytes wait to be sent, or `commands` is a multiple of `most`.
+/// `again`: the session is in the middle of an answer, and goes on without new bytes.
 fn take_up<S: Session>(
     desk: &mut Desk,
     session: &mut S,
     now: Ms,
-    again: bool,
-    most: usize,
+    (again, most, high): (bool, usize, u64),
     commands: &mut usize,
 ) -> Took {
     let len = desk.buf.len();
@@ -347,7 +353,7 @@ fn take_up<S: Session>(
             Turn::Used(n) => {
                 desk.at = used(desk.at, n);
                 *commands += 1;
-                if desk.at < len && (commands.is_multiple_of(most) || desk.out.pending() > HIGH_WATER) {
+                if desk.at < len && (commands.is_multiple_of(most) || desk.out.pending() > high) {
                     return Took::Enough;
                 }
             }

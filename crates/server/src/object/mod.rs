@@ -42,6 +42,9 @@ pub(crate) trait Session {
     /// Takes up the next command, or goes on with a long one. `now`: read once for all commands of a batch.
     fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn;
 
+    /// More was received behind the input of the last turn, before that was used up.
+    fn received(&mut self);
+
     /// A batch was answered: the system has taken the answers.
     fn sent(&mut self, batch: Sent);
 }
@@ -68,6 +71,10 @@ pub(crate) struct Limits {
     pub(crate) idle: Ms,
     /// A client that takes nothing of its answers for so long is closed.
     pub(crate) send: Ms,
+    /// Bytes of answers, and as many of commands, gathered for a client that goes on sending before it takes its answers
+    /// (one that sends a long pipeline whole, and then reads). Above that it has to read first. 0: no more is received than
+    /// [`HIGH_WATER`] of answers let through.
+    pub(crate) gather: u64,
     /// Commands of one connection taken up before others get their turn. The loop does not go below
     /// [`COMMANDS`]: a batch is worth one write.
     pub(crate) commands: usize,

@@ -65,6 +65,8 @@ crate::counters::counters! {
         rejected_connections,
         /// Connections refused because they came from another machine and there is no password.
         denied_connections,
+        /// Connections closed because their clients took nothing of their answers for too long.
+        stalled_connections,
         /// Bytes received.
         total_net_input_bytes,
         /// Bytes sent.

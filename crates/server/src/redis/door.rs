@@ -3,7 +3,7 @@
 use std::{rc::Rc, sync::Arc};
 
 use super::{Face, Session, shared::Shared};
-use crate::object::{self, Client, face::Event};
+use crate::object::{self, Client, End, face::Event};
 
 impl object::Face for Face {
     type Session = Session;
@@ -21,6 +21,7 @@ impl object::Face for Face {
         match event {
             Event::Accepted => self.counters.total_connections_received.one(),
             Event::Refused => self.counters.rejected_connections.one(),
+            Event::Ended(End::Stalled) => self.counters.stalled_connections.one(),
             Event::Paused | Event::Ended(_) => {}
         }
     }

@@ -87,10 +87,10 @@ impl Session {
 
     /// After a command that took `used` bytes.
     #[inline]
-    fn after(&self, used: usize, out: &mut Out) -> Turn {
+    fn after(&self, used: usize) -> Turn {
         if self.conn.closing {
             Turn::Close
-        } else if out.pending() > HIGH_WATER || self.conn.listing.is_some() {
+        } else if self.conn.listing.is_some() {
             Turn::Flush(used)
         } else {
             Turn::Used(used)
@@ -132,7 +132,7 @@ impl Session {
                     run(face, conn, &args, now, out, dropped);
                     // The places of a million arguments are 8 MB: an idle connection keeps none of it.
                     (self.large, self.decoder) = Default::default();
-                    return self.after(used, out);
+                    return self.after(used);
                 }
                 Step::Skip(_) => {
                     self.large = Vec::new();
@@ -231,7 +231,7 @@ impl object::Session for Session {
                 conn.hint = face.ahead.borrow_mut().take(client, conn.ns, input.len());
                 run(face, conn, &args, now, out, dropped);
                 look_ahead(face, conn, &input[used..]);
-                self.after(used, out)
+                self.after(used)
             }
             Step::Skip(used) => Turn::Used(used),
             Step::More(need) if need > LARGE || input.len() > LARGE => {
@@ -246,6 +246,10 @@ impl object::Session for Session {
             }
             Step::Error(text) => self.broken(&text, out),
         }
+    }
+
+    fn received(&mut self) {
+        self.face.ahead.borrow_mut().clear();
     }
 
     fn sent(&mut self, batch: Sent) {

@@ -40,6 +40,9 @@ use super::{
 const FIRST_NAMESPACE: u8 = 2;
 /// The memcached face's namespace.
 const SHARED_NAMESPACE: u8 = 1;
+/// Bytes of answers, and as many of commands, kept for a client that sends more before it reads. (Redis keeps answers without
+/// a limit, and 1 GB of commands.)
+const GATHER: u64 = 64 << 20;
 /// Databases there may be.
 pub(crate) const DATABASES: usize = 16;
 
@@ -167,6 +170,7 @@ impl object::Shared for Shared {
             connections_fast: true,
             idle: self.config.timeout.load(Relaxed) * 1000,
             send: self.settings.send_timeout.as_millis() as Ms,
+            gather: GATHER,
             commands: COMMANDS,
             backlog: self.settings.backlog,
         }

@@ -26,8 +26,15 @@ use crate::{
     object::{Clients, Peer},
 };
 
-const LIMITS: Limits =
-    Limits { connections: 10, connections_fast: true, idle: 0, send: 60_000, commands: 20, backlog: 8 };
+const LIMITS: Limits = Limits {
+    connections: 10,
+    connections_fast: true,
+    idle: 0,
+    send: 60_000,
+    gather: 0,
+    commands: 20,
+    backlog: 8,
+};
 /// One turn's part of a long answer.
 const PART: usize = 1024;
 
@@ -36,6 +43,8 @@ const PART: usize = 1024;
 struct Seen {
     batches: RefCell<Vec<Sent>>,
     turns: Cell<usize>,
+    /// How often more was received in the middle of a batch.
+    gathered: Cell<usize>,
     /// The most that waited to be sent when a turn began.
     most_pending: Cell<u64>,
 }
@@ -71,6 +80,10 @@ impl Session for Echo {
         }
         out.scratch().extend_from_slice(&input[..used]);
         Turn::Used(used)
+    }
+
+    fn received(&mut self) {
+        self.seen.gathered.set(self.seen.gathered.get() + 1);
     }
 
     fn sent(&mut self, batch: Sent) {
@@ -255,6 +268,49 @@ fn a_client_that_reads_nothing_is_given_up() {
         }
         assert_eq!(pair.end().await, End::Stalled);
     });
+}
+
+#[test]
+fn a_client_may_send_before_it_reads_where_it_is_let() {
+    const LINES: usize = 100_000;
+    let line = [&[b'x'; 99][..], b"\n"].concat();
+    run(|| async {
+        for streams in [tcp().await, unix().await] {
+            let mut pair = pair(streams, Limits { gather: 64 << 20, ..LIMITS });
+            // More than the system's buffers hold in both directions.
+            pair.send(&line.repeat(LINES)).await;
+            let mut got = vec![0; LINES * line.len()];
+            pair.far.read_exact(&mut got).await.expect("all answers");
+            assert!(got.chunks(line.len()).all(|chunk| chunk == line));
+            assert!(pair.seen.gathered.get() > 0);
+            pair.until(|pair| pair.conns.gathered.get() == 0).await;
+            let received = pair.seen.batches.borrow().iter().map(|batch| batch.received).sum::<u64>();
+            assert_eq!(received, got.len() as u64);
+        }
+    });
+}
+
+#[test]
+fn a_client_that_sends_and_never_reads_is_given_up() {
+    for gather in [0, 1 << 20] {
+        run(|| async {
+            let pair = pair(tcp().await, Limits { gather, send: 1000, ..LIMITS });
+            let line = [&[b'x'; 99][..], b"\n"].concat().repeat(1000);
+            let late = pair.conns.clock.now() + 3_600_000;
+            while !pair.served.is_finished() {
+                let full =
+                    pair.far.try_write(&line).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+                yield_now().await;
+                let (most, waits) = (pair.conns.gathered.get(), pair.seen.most_pending.get());
+                assert!(most <= 2 * (gather + HIGH_WATER), "{most} bytes gathered");
+                assert!(waits <= gather + 2 * HIGH_WATER, "{waits} bytes of answers");
+                if full {
+                    pair.watch.sweep(late);
+                }
+            }
+            assert_eq!(pair.end().await, End::Stalled);
+        });
+    }
 }
 
 #[test]

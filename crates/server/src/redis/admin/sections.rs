@@ -238,6 +238,7 @@ pub(crate) fn stats(out: &mut String, ctx: &Ctx<'_>) {
     zero(out, &["reply_buffer_shrinks", "reply_buffer_expands"]);
     line!(out, "acl_access_denied_auth:{}", count("acl_access_denied_auth"));
     line!(out, "denied_connections:{}", count("denied_connections"));
+    line!(out, "stalled_connections:{}", count("stalled_connections"));
     line!(out, "protocol_errors:{}", count("protocol_errors"));
 }
 

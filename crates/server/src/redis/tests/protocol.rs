@@ -114,28 +114,6 @@ fn a_long_line_is_not_looked_up_by_what_was_fetched_ahead_for_another() {
     assert_eq!(someone.send(b"b\r\n"), b"$1\r\n2\r\n");
 }
 
-#[test]
-fn answers_are_sent_before_they_pile_up() {
-    use crate::{
-        net::out::Out,
-        object::{HIGH_WATER, Session, Turn},
-    };
-    let face = face();
-    let mut someone = Someone::new(&face);
-    let value = "v".repeat(50_000);
-    assert_eq!(someone.say(&format!("set k {value}")), "+OK\r\n");
-    let client = face.shared.clients.enter(crate::object::Peer::Unix, "sock".into(), super::NOW);
-    let mut session = face.session(client);
-    let mut out = Out::default();
-    let input = b"get k\r\n".repeat(100);
-    let mut at = 0;
-    while session.turn(&input[at..], super::NOW, &mut out) == Turn::Used(7) {
-        at += 7;
-    }
-    // It stopped for that, with one value more than the limit at the most.
-    assert!(out.pending() > HIGH_WATER && out.pending() <= HIGH_WATER + 50_100, "{}", out.pending());
-}
-
 /// For `valgrind --tool=callgrind --toggle-collect='*turn*'`: what a pipelined GET costs.
 #[test]
 #[ignore = "counts instructions, under callgrind"]

@@ -1,0 +1,161 @@
+//! A client that does not take its answers as fast as they come.
+//!
+//! Usually it has to: at [`HIGH_WATER`](super::super::HIGH_WATER) bytes nothing more is taken up or received until they are
+//! sent, so that it costs no more memory. But a client that sends a long pipeline whole before it reads the first answer
+//! would wait for ever then, and the server for it. Where a face lets it ([`Limits::gather`]), commands are taken up and
+//! their answers gathered meanwhile, and when these are as many as may be, or pin too much of the store, commands are
+//! received and kept as they are. A client that goes on longer has to read; it is closed when it takes nothing of
+//! its answers for [`Limits::send`], whatever it sends.
+
+use std::{
+    future::{Future, poll_fn},
+    io,
+    pin::pin,
+    rc::Rc,
+    task::Poll,
+};
+
+use super::{Conn, Flushed, Took};
+use crate::{
+    net::{
+        conns::{Conns, Desk},
+        socket::{Ended, Mark, Pace},
+    },
+    object::{HIGH_WATER, Limits, Session, WINDOW},
+};
+
+/// Clients of one worker that may gather as much as they can at the same time. Where all of them together have so much,
+/// each has to read before it is let go on.
+const AT_ONCE: u64 = 4;
+
+/// What is known of a jam, from its first unsent byte to the end of the batch.
+pub(super) struct Jam {
+    conns: Rc<Conns>,
+    /// Bytes sent since it began.
+    sent: u64,
+    /// Bytes received since.
+    received: u64,
+    mark: Mark,
+    /// The client has ended its side.
+    eof: bool,
+    /// This connection's part of [`Conns::gathered`].
+    held: u64,
+}
+
+impl Jam {
+    fn new(conns: Rc<Conns>) -> Box<Self> {
+        Box::new(Jam { conns, sent: 0, received: 0, mark: None, eof: false, held: 0 })
+    }
+
+    /// Notes what the desk holds.
+    fn hold(&mut self, bytes: u64) {
+        self.conns.gathered.set(self.conns.gathered.get() - self.held + bytes);
+        self.held = bytes;
+    }
+
+    /// May answers be gathered, and how many bytes may be received?
+    fn room(&mut self, desk: &Desk, limits: &Limits, took: Took) -> (bool, usize) {
+        let input = (desk.buf.len() - desk.at) as u64;
+        let composed = desk.out.composed();
+        self.hold(input + composed);
+        if took == Took::Last || self.conns.gathered.get() >= limits.gather * AT_ONCE {
+            return (false, 0);
+        }
+        // In the middle of an answer the session waits for what is composed to be sent.
+        let answers = took != Took::Part && composed < limits.gather && desk.out.pinned() <= HIGH_WATER;
+        let reads = if self.eof { 0 } else { limits.gather.saturating_sub(input) };
+        (answers, reads as usize)
+    }
+}
+
+impl Drop for Jam {
+    fn drop(&mut self) {
+        self.hold(0);
+    }
+}
+
+impl<S: Session> Conn<S> {
+    /// Goes on where `error` ended a write of which `sent` bytes were taken. Returns when all is sent, or when there is
+    /// something to do meanwhile. Ends early when the client is killed.
+    #[cold]
+    #[inline(never)]
+    pub(super) async fn wait_for_client(
+        &mut self,
+        mut error: io::Error,
+        mut sent: u64,
+        limits: &Limits,
+        took: Took,
+    ) -> Result<Flushed, Ended> {
+        let Conn { conns, socket, session, client, desk: Some(desk), jam, streak, .. } = self else {
+            return Err(Ended::Closed);
+        };
+        let jam = jam.get_or_insert_with(|| Jam::new(conns.clone()));
+        jam.sent += sent;
+        let mut received = false;
+        loop {
+            let (gathers, room) = jam.room(desk, limits, took);
+            if gathers && (received || took == Took::Enough) {
+                break;
+            }
+            // What it takes counts, not what is left: that grows while more is taken up.
+            let (left, pinned) = (u64::MAX - jam.sent, || desk.out.pinned());
+            let mut pace = Pace::resume(conns.clock, limits.send, &conns.ground.stalled, jam.mark);
+            {
+                let mut ready = pin!(socket.ready_after(error, left, &pinned, &mut pace, room > 0));
+                poll_fn(|cx| match ready.as_mut().poll(cx) {
+                    Poll::Pending if client.is_killed() => Poll::Ready(Err(Ended::Closed)),
+                    polled => polled,
+                })
+                .await?;
+            }
+            jam.mark = pace.mark;
+            *streak = (0, 0);
+            if room > 0 {
+                make_room(desk, room);
+                match socket.stream.try_read_buf(&mut desk.buf) {
+                    Ok(0) => jam.eof = true,
+                    Ok(n) => {
+                        jam.received += n as u64;
+                        received = true;
+                        session.received();
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(_) => return Err(Ended::Closed),
+                }
+            }
+            let pending = desk.out.pending();
+            let result = desk.out.send(|slices| socket.stream.try_send(slices));
+            let taken = pending - desk.out.pending();
+            (sent, jam.sent) = (sent + taken, jam.sent + taken);
+            match result {
+                Ok(()) => {
+                    jam.mark = None;
+                    break;
+                }
+                Err(unsent) => error = unsent,
+            }
+        }
+        Ok(Flushed { sent, left: desk.out.pending(), received })
+    }
+
+    /// The batch is answered. Returns the bytes received in the middle of it.
+    pub(super) fn end_jam(&mut self) -> u64 {
+        let Some(jam) = self.jam.take() else { return 0 };
+        // A buffer that has grown is not kept for what comes next.
+        self.filled = false;
+        jam.received
+    }
+}
+
+/// Makes place for a read of `room` bytes at the most: by dropping what is used up where that is the most of the buffer, else
+/// by doubling it.
+fn make_room(desk: &mut Desk, room: usize) {
+    if desk.buf.capacity() - desk.buf.len() >= WINDOW.min(room) {
+        return;
+    }
+    if desk.at > desk.buf.len() / 2 {
+        desk.buf.drain(..desk.at);
+        desk.at = 0;
+    }
+    desk.buf.reserve_exact(desk.buf.len().clamp(WINDOW, room.max(WINDOW)));
+}
