@@ -9,6 +9,7 @@
 //! | `registry.rs` | where all of it is found |
 //! | `faces.rs`, `plain.rs` | what is found there, gathered; under its plain names |
 //! | `delay.rs` | how late workers get to what is ready |
+//! | `table/`, `text.rs` | every metric with its meaning; as text for Prometheus |
 //! | `history.rs` | one sample a second, for an hour |
 //! | `hot.rs` | a sampled sketch of the URLs asked for most |
 //!
@@ -24,11 +25,14 @@ pub(crate) mod hot;
 mod plain;
 mod registry;
 mod snapshot;
+mod table;
+mod text;
 
 pub use histogram::{Histogram, Merged};
 pub use history::{Columns, History};
 pub use hot::{By, HotUrl, Top};
 pub use registry::Registry;
 pub use snapshot::*;
+pub use table::{docs, names};
 
 pub(crate) use registry::Parts;

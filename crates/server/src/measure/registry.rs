@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use larder_store::Store;
 use parking_lot::RwLock;
 
-use super::{By, Hist, Histogram, Log, Merged, Remote, Snapshot, Top, hot, snapshot::VERSION};
+use super::{By, Hist, Histogram, Log, Merged, Remote, Snapshot, Top, hot, snapshot::VERSION, table, text};
 use crate::{
     access_log::Logger,
     clock::{Clock, Ms},
@@ -113,7 +113,7 @@ impl Registry {
 
     /// Appends everything as text for Prometheus: OpenMetrics 1.0, or text format 0.0.4.
     pub fn prometheus(&self, now: Ms, out: &mut String, openmetrics: bool) {
-        let _ = (now, out, openmetrics);
+        text::write(table::all(), &self.snapshot(now), out, openmetrics);
     }
 }
 

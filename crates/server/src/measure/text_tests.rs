@@ -1,0 +1,101 @@
+use super::*;
+use crate::measure::{
+    Hist, Histogram, Http, Latencies, Namespace, Objects, Origin, Remote, RemoteServer, Results, Site,
+    snapshot, table,
+};
+
+/// A snapshot in which every metric has a sample.
+fn full() -> Snapshot {
+    let histogram = Histogram::default();
+    [10, 63, 64, 5000, 20_000_000].into_iter().for_each(|micros| histogram.record(micros));
+    let hist = || Hist(Merged::of([&histogram].into_iter()));
+    let site = Site {
+        name: "a\"b\\c\nd".to_owned(),
+        results: Results { hit: 7, ..Results::default() },
+        latency: Latencies { hit: hist(), miss: Hist::default() },
+        ..Site::default()
+    };
+    let origin = Origin {
+        name: "http://127.0.0.1:9000".to_owned(),
+        failures: [("connect", 3)].into(),
+        connections_open: 5,
+        connections_idle: 2,
+        ttfb: hist(),
+        ..Origin::default()
+    };
+    let http = Http {
+        sites: vec![site],
+        origins: vec![origin],
+        why_missed: [("uri-miss", 2)].into(),
+        not_stored: [("private", 1)].into(),
+        rejected: [("line_end", 1)].into(),
+        ..Http::default()
+    };
+    let mut snapshot =
+        Snapshot { http: Some(http), loop_delay: hist(), started_ms: 1_700_000_000_123, ..snapshot::empty() };
+    snapshot.memcached =
+        Some(Objects { commands: [("get".to_owned(), 1)].into(), latency: hist(), ..Objects::default() });
+    snapshot.memory.namespaces =
+        vec![Namespace { name: "pages", floor: Some(1), ceiling: Some(2), ..Namespace::default() }];
+    let server = RemoteServer { name: "10.0.0.1:11211".to_owned(), state: "up", ..RemoteServer::default() };
+    snapshot.remote = Some(Remote { servers: vec![server], ..Remote::default() });
+    snapshot
+}
+
+fn text(openmetrics: bool) -> String {
+    let mut out = String::new();
+    write(table::all(), &full(), &mut out, openmetrics);
+    out
+}
+
+#[test]
+fn samples_are_written_as_the_formats_want_them() {
+    let (plain, open) = (text(false), text(true));
+    for line in [
+        "# TYPE larder_http_requests_total counter",
+        "larder_http_requests_total{site=\"a\\\"b\\\\c\\nd\",result=\"hit\"} 7",
+        "larder_loop_delay_seconds_bucket{le=\"0.000064\"} 2",
+        "larder_loop_delay_seconds_bucket{le=\"16.777216\"} 4",
+        "larder_loop_delay_seconds_bucket{le=\"+Inf\"} 5",
+        "larder_loop_delay_seconds_sum 20.005137",
+        "larder_loop_delay_seconds_count 5",
+        "larder_origin_connections{origin=\"http://127.0.0.1:9000\",state=\"busy\"} 3",
+        "process_start_time_seconds 1700000000.123",
+        "larder_store_ceiling_bytes{namespace=\"pages\"} 2",
+        "larder_remote_up{server=\"10.0.0.1:11211\"} 1",
+    ] {
+        assert!(plain.lines().any(|written| written == line), "{line}\n{plain}");
+    }
+    assert!(!plain.contains("# EOF") && !plain.contains("# UNIT"));
+    assert!(open.ends_with("\n# EOF\n"));
+    for line in ["# TYPE larder_http_requests counter", "# UNIT larder_loop_delay_seconds seconds"] {
+        assert!(open.lines().any(|written| written == line), "{line}");
+    }
+}
+
+/// What `promtool check metrics` looks at, of every metric.
+#[test]
+fn the_table_keeps_to_the_conventions() {
+    let (plain, mut names) = (text(false), std::collections::BTreeSet::new());
+    for metric in table::all() {
+        let name = metric.name;
+        assert!(names.insert(name), "{name} twice");
+        assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");
+        assert!(!name.ends_with("_total") && !name.contains("_count") && !name.ends_with("_sum"), "{name}");
+        assert!(metric.unit.is_empty() || name.ends_with(&format!("_{}", metric.unit)), "{name}");
+        assert!(["", "seconds", "bytes", "ratio"].contains(&metric.unit), "{name}");
+        assert!(metric.unit == "seconds" || metric.kind != Kind::Histogram, "{name}");
+        let sentence =
+            |text: &str| text.ends_with('.') && !text.contains(['\n', '\\']) && !text.contains("  ");
+        assert!(sentence(metric.help) && sentence(metric.rises), "{name}");
+        let family = format!("# TYPE {} {}\n", metric.full_name(), metric.kind.as_str());
+        assert_eq!(plain.matches(&family).count(), 1, "{name}");
+    }
+}
+
+#[test]
+fn seconds_are_exact() {
+    let written = |micros| Seconds(micros).to_string();
+    assert_eq!([written(0), written(1), written(1_500_000)], ["0.0", "0.000001", "1.5"]);
+    assert_eq!(written(1 << 24), "16.777216");
+}
