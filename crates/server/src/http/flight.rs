@@ -395,9 +395,9 @@ impl Flights {
     }
 
     /// Every flight whose primary key satisfies `meant` keeps nothing, and nobody joins it any more. Costs what is under
-    /// way.
-    pub(crate) fn purge(&self, meant: impl Fn(&[u8]) -> bool, soft: bool) {
-        self.purge_where(|flight| meant(&flight.primary), soft);
+    /// way. How many there were.
+    pub(crate) fn purge(&self, meant: impl Fn(&[u8]) -> bool, soft: bool) -> usize {
+        self.purge_where(|flight| meant(&flight.primary), soft)
     }
 
     /// The same for flights whose response carries the tag, or will turn out to.
@@ -431,15 +431,18 @@ impl Flights {
         }
     }
 
-    fn purge_where(&self, meant: impl Fn(&Flight) -> bool, soft: bool) {
+    fn purge_where(&self, meant: impl Fn(&Flight) -> bool, soft: bool) -> usize {
+        let mut marked = 0;
         for shard in self.shards.iter() {
             shard.lock().retain(|_, flight| {
                 let hit = meant(flight);
                 if hit {
                     flight.mark_purged(soft);
+                    marked += 1;
                 }
                 !hit
             });
         }
+        marked
     }
 }

@@ -1,6 +1,9 @@
 //! The sockets of all faces.
 
-use std::{io, net::UdpSocket};
+use std::{
+    io,
+    net::{TcpListener, UdpSocket},
+};
 
 use super::{FaceName, StartError};
 use crate::{
@@ -10,6 +13,8 @@ use crate::{
 
 /// Connections the kernel keeps waiting per HTTP listener.
 const BACKLOG: i32 = 4096;
+/// The same for the admin interface.
+const ADMIN_BACKLOG: i32 = 64;
 
 /// The sockets of all faces, for each worker; handed out from the last worker's on.
 #[derive(Default)]
@@ -18,6 +23,8 @@ pub(super) struct Sockets {
     pub(super) memcached: Vec<Vec<Listener>>,
     pub(super) udp: Vec<Vec<UdpSocket>>,
     pub(super) redis: Vec<Vec<Listener>>,
+    /// Of the admin thread, which is one.
+    pub(super) admin: Vec<TcpListener>,
     pub(super) addresses: Vec<(FaceName, Address)>,
 }
 
@@ -57,6 +64,15 @@ impl Sockets {
         if let Some(face) = &settings.redis {
             let manner = Manner { sndbuf: 0, backlog: face.backlog };
             self.redis = self.keep(FaceName::Redis, listen::bind(&face.listen, workers, manner)?);
+        }
+        if let Some(admin) = &settings.admin {
+            let listen: Vec<Listen> = admin.listen.iter().copied().map(Listen::Tcp).collect();
+            let bound = listen::bind(&listen, 1, Manner { sndbuf: 0, backlog: ADMIN_BACKLOG })?;
+            let tcp = |listener| match listener {
+                Listener::Tcp(listener) => Some(listener),
+                Listener::Unix(..) => None,
+            };
+            self.admin = bound.workers.into_iter().flatten().filter_map(tcp).collect();
         }
         Ok(())
     }

@@ -1,0 +1,82 @@
+//! From typed values to settings: `[admin]`.
+
+use std::path::Path;
+
+use larder_server::settings::{AdminSettings, HostPattern, ReadAccess, Secret};
+
+use super::{
+    build::{file, token},
+    problem::{Problem, Report},
+    reader::Values,
+};
+
+/// The admin interface; None: the file has no such table, or something is wrong with it, which is in the report.
+pub(super) fn admin(root: &Values, directory: &Path, report: &mut Report) -> Option<AdminSettings> {
+    if !root.is_set("admin") {
+        return None;
+    }
+    let values = root.table("admin");
+    let mut settings = AdminSettings {
+        listen: values.list("listen"),
+        token: token_of(&values, directory, report),
+        hosts: hosts(&values, report),
+        read: ReadAccess::Open,
+        name: values.get::<String>("name").unwrap_or_else(machine),
+        monkey_api: values.get("monkey_api")?,
+        connections: values.get("connections")?,
+        page_size: values.get("page_size")?,
+    };
+    settings.read = match values.get::<String>("read").as_deref() {
+        Some("token") => ReadAccess::Token,
+        Some(_) => ReadAccess::Open,
+        None if settings.is_local() => ReadAccess::Open,
+        None => ReadAccess::Token,
+    };
+    if settings.listen.is_empty() {
+        let problem = Problem::new(values.place("listen"), "it listens nowhere");
+        report.error(problem.fix("name an address, or take out [admin]"));
+    }
+    if settings.read == ReadAccess::Open && !settings.is_local() {
+        let message = "other machines can reach it, and every one of them may look: URLs, clients, pages";
+        report.warn(Problem::new(values.place("read"), message).fix("write read = \"token\""));
+    }
+    Some(settings)
+}
+
+fn machine() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Names are compared whole: a pattern would let in names that others can register.
+fn hosts(values: &Values, report: &mut Report) -> Vec<String> {
+    let mut out = Vec::new();
+    for (host, place) in values.items::<HostPattern>("hosts").unwrap_or_default() {
+        match host {
+            HostPattern::Exact(name) => out.push(name),
+            HostPattern::Suffix(suffix) => {
+                let message = format!("expected a name such as \"cache.example.org\", found \"*{suffix}\"");
+                report.error(Problem::new(place, message).fix("name each host"));
+            }
+        }
+    }
+    out
+}
+
+fn token_of(values: &Values, directory: &Path, report: &mut Report) -> Option<Secret> {
+    let path = file(values, "token_file", directory)?;
+    match token(&path) {
+        Ok((token, readable)) => {
+            if readable {
+                let problem =
+                    Problem::new(values.place("token_file"), "every user of this machine can read the token");
+                report.warn(problem.fix(format!("chmod o-r {}", path.display())));
+            }
+            Some(token)
+        }
+        Err(reason) => {
+            let message = format!("cannot use the token file {}: {reason}", path.display());
+            report.error(Problem::new(values.place("token_file"), message));
+            None
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Which requests a watcher wants to see.
+
+use axum::http::Uri;
+use regex::{Regex, RegexBuilder};
+use serde::Deserialize;
+
+use super::{
+    answer::Refused,
+    measured::params,
+    tail::{Line, outcome_word},
+};
+
+/// Bytes a compiled regular expression may take.
+const REGEX: usize = 1 << 20;
+/// Words in a list.
+const WORDS: usize = 32;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    url: Option<String>,
+    regex: Option<String>,
+    status: Option<String>,
+    result: Option<String>,
+    site: Option<String>,
+    slower_than_ms: Option<u64>,
+    method: Option<String>,
+    limit: Option<u64>,
+}
+
+/// All that is given must fit.
+#[derive(Debug)]
+pub(super) struct Filter {
+    /// Somewhere in the URL.
+    url: Option<String>,
+    regex: Option<Regex>,
+    /// From, to; empty: any.
+    status: Vec<(u16, u16)>,
+    /// Words of the log (`TCP_MEM_HIT`) or of the figures (`hit`), upper case; empty: any.
+    result: Vec<String>,
+    site: Option<String>,
+    slower_than_us: u64,
+    method: Option<String>,
+    /// End after so many.
+    pub(super) limit: Option<u64>,
+}
+
+impl Filter {
+    /// From the parameters of a query.
+    pub(super) fn of(uri: &Uri) -> Result<Filter, Refused> {
+        let asked: Asked = params(uri)?;
+        let regex = asked.regex.map(|text| RegexBuilder::new(&text).size_limit(REGEX).build()).transpose();
+        let words = |list: Option<String>| -> Vec<String> {
+            let list = list.unwrap_or_default();
+            list.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+        };
+        let (status, result) = (words(asked.status), words(asked.result));
+        if status.len().max(result.len()) > WORDS {
+            return Err(Refused::bad("bad_parameter", format!("a list has at most {WORDS} words")));
+        }
+        Ok(Filter {
+            url: asked.url,
+            regex: regex.map_err(|error| Refused::bad("bad_parameter", format!("regex: {error}")))?,
+            status: status.iter().map(|word| self::status(word)).collect::<Result<_, _>>()?,
+            result: result.iter().map(|word| word.to_ascii_uppercase()).collect(),
+            site: asked.site,
+            slower_than_us: asked.slower_than_ms.unwrap_or(0).saturating_mul(1000),
+            method: asked.method,
+            limit: asked.limit.map(|limit| limit.max(1)),
+        })
+    }
+
+    /// Whether this request is one of them.
+    pub(super) fn wants(&self, line: &Line) -> bool {
+        let result =
+            |word: &String| word == line.result || word.eq_ignore_ascii_case(outcome_word(line.outcome));
+        line.elapsed_us >= self.slower_than_us
+            && self.method.as_ref().is_none_or(|method| line.method.eq_ignore_ascii_case(method))
+            && (self.status.is_empty() || self.status.iter().any(|(a, b)| (*a..=*b).contains(&line.status)))
+            && (self.result.is_empty() || self.result.iter().any(result))
+            && self.site.as_ref().is_none_or(|site| *site == line.site)
+            && self.url.as_ref().is_none_or(|part| line.url.contains(part.as_str()))
+            && self.regex.as_ref().is_none_or(|regex| regex.is_match(&line.url))
+    }
+}
+
+/// `404`, or a class: `5xx`.
+fn status(word: &str) -> Result<(u16, u16), Refused> {
+    let wrong =
+        || Refused::bad("bad_parameter", format!("expected a status such as 404 or 5xx, found {word:?}"));
+    match word.strip_suffix("xx") {
+        Some(class) => {
+            let class: u16 = class.parse().ok().filter(|class| *class < 10).ok_or_else(wrong)?;
+            Ok((class * 100, class * 100 + 99))
+        }
+        None => word.parse().map(|status| (status, status)).map_err(|_| wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::counted::Outcome;
+
+    fn wants(query: &str) -> bool {
+        let line = Line {
+            time_ms: 0,
+            elapsed_us: 250_000,
+            client: [127, 0, 0, 1].into(),
+            method: "GET".to_owned(),
+            url: "http://a.org/wiki/Page?x=1".to_owned(),
+            site: "a.org".to_owned(),
+            status: 503,
+            bytes: 0,
+            result: "TCP_MISS",
+            outcome: Outcome::Error,
+            hierarchy: String::new(),
+            content_type: None,
+            cache_status: None,
+        };
+        Filter::of(&format!("/?{query}").parse().expect("a URI")).expect(query).wants(&line)
+    }
+
+    #[test]
+    fn all_that_is_given_must_fit() {
+        for yes in [
+            "",
+            "url=/wiki/",
+            "regex=Page%5C%3Fx",
+            "status=503",
+            "status=404,5xx",
+            "result=tcp_miss",
+            "result=hit,error",
+            "site=a.org",
+            "slower_than_ms=250",
+            "method=get",
+            "url=wiki&status=5xx&site=a.org",
+        ] {
+            assert!(wants(yes), "{yes}");
+        }
+        for no in [
+            "url=/other/",
+            "regex=%5E/wiki",
+            "status=404",
+            "status=4xx",
+            "result=hit",
+            "result=TCP_MEM_HIT",
+            "site=b.org",
+            "slower_than_ms=251",
+            "method=POST",
+            "url=wiki&status=404",
+        ] {
+            assert!(!wants(no), "{no}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_refused() {
+        for wrong in ["status=abc", "status=99xx", "regex=(", "colour=red", "slower_than_ms=-1", "limit=x"] {
+            assert!(Filter::of(&format!("/?{wrong}").parse().expect("a URI")).is_err(), "{wrong}");
+        }
+    }
+}

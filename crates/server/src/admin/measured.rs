@@ -1,0 +1,116 @@
+//! Figures: what the registry knows, as JSON and as metrics.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Query, State},
+    http::{HeaderMap, StatusCode, Uri, header},
+    response::Response,
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::json;
+
+use super::{
+    App,
+    answer::{self, Refused},
+};
+use crate::{
+    measure::By,
+    memcache::hot::{self, HotKey},
+};
+
+/// URLs and keys shown at once, at most.
+const MOST: usize = 1000;
+
+/// The parameters of a query; a name that means nothing here is an error, so that a typing error is seen.
+pub(super) fn params<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refused> {
+    Query::try_from_uri(uri).map(|Query(params)| params).map_err(|rejection| {
+        use std::error::Error as _;
+        let reason = rejection.source().map_or_else(|| rejection.to_string(), ToString::to_string);
+        Refused::bad("bad_parameter", reason)
+    })
+}
+
+/// Everything at this moment.
+pub(super) async fn stats(State(app): State<Arc<App>>) -> Response {
+    answer::json(&app.registry.snapshot(app.now()))
+}
+
+/// For Prometheus and its like.
+pub(super) async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let openmetrics = accept.split(',').any(|range| {
+        let kind = range.split(';').next().unwrap_or_default();
+        kind.trim().eq_ignore_ascii_case("application/openmetrics-text")
+    });
+    let mut text = String::new();
+    app.registry.prometheus(app.now(), &mut text, openmetrics);
+    let content_type = if openmetrics {
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    } else {
+        "text/plain; version=0.0.4; charset=utf-8"
+    };
+    answer::typed(StatusCode::OK, content_type, text)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Since {
+    #[serde(default)]
+    since: u64,
+}
+
+/// The last hour.
+pub(super) async fn history(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Refused> {
+    let Since { since } = params(&uri)?;
+    Ok(answer::json(&app.history.since(since)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TopOf {
+    by: Option<String>,
+    #[serde(default = "twenty")]
+    limit: usize,
+}
+
+fn twenty() -> usize {
+    20
+}
+
+/// The hottest URLs.
+pub(super) async fn top(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Refused> {
+    let asked: TopOf = params(&uri)?;
+    let by = By::named(asked.by.as_deref().unwrap_or("requests"))
+        .ok_or_else(|| Refused::bad("bad_parameter", "by is one of requests, misses, bytes, slow, passes"))?;
+    Ok(answer::json(&app.registry.top(by, asked.limit.clamp(1, MOST))))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeysOf {
+    face: Option<String>,
+    #[serde(default = "twenty")]
+    limit: usize,
+}
+
+/// The hottest keys of an object face.
+pub(super) async fn keys(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Refused> {
+    let asked: KeysOf = params(&uri)?;
+    let face = asked.face.as_deref().unwrap_or("memcached");
+    let limit = asked.limit.clamp(1, MOST);
+    let (keys, gets) = match face {
+        "memcached" => {
+            let absent = || Refused::absent("no_face", "memcached's protocol is not served here");
+            let shared = app.memcached.as_ref().ok_or_else(absent)?;
+            hot::hottest(shared.stats.workers.iter().map(|worker| &worker.hot), limit)
+        }
+        _ => return Err(Refused::bad("bad_parameter", "face is memcached")),
+    };
+    let keys: Vec<_> = keys.iter().map(key_view).collect();
+    Ok(answer::json(&json!({"face": face, "sampled_one_in": hot::EVERY, "gets": gets, "keys": keys})))
+}
+
+fn key_view(key: &HotKey) -> serde_json::Value {
+    json!({"key": String::from_utf8_lossy(&key.key), "gets": key.gets, "gets_at_least": key.sure})
+}

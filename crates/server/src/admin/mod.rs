@@ -1,0 +1,216 @@
+//! The admin interface: the dashboard, metrics, the API, and the ways to change what is stored.
+//!
+//! It runs on a thread of its own (`thread`) over axum, reads what others count, and walks the store in steps. Nothing here
+//! is on the way of a client's request: the worst a broken or flooded admin thread does is to be unreachable.
+//!
+//! | file | what |
+//! |---|---|
+//! | `thread`, `patient` | the thread, its connections and their limits |
+//! | `routes`, `guard`, `answer` | the table of routes; who may; answers and errors in JSON |
+//! | `plain`, `measured` | health, readiness, the dashboard's files, sites; figures |
+//! | `events`, `live`, `tail`, `filter` | server-sent events: figures once a second, requests as they end |
+//! | `purges`, `ban` | purging, and the expressions of bans |
+//! | `walk`, `objects`, `object` | what is stored: lists, and one page in full |
+//! | `pages`, `monkey` | pages published by other programs; the routes of Monkey's cache plugin |
+//! | `web` | the dashboard |
+
+mod answer;
+mod ban;
+mod events;
+mod filter;
+mod guard;
+mod live;
+mod measured;
+mod monkey;
+mod object;
+mod objects;
+mod pages;
+mod patient;
+mod place;
+mod plain;
+mod purges;
+mod routes;
+pub(crate) mod tail;
+mod thread;
+mod walk;
+mod web;
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+use larder_store::Store;
+use parking_lot::RwLock;
+use tokio::sync::{Notify, Semaphore, mpsc};
+
+use crate::{
+    clock::{Clock, Ms},
+    http, memcache,
+    measure::{History, Registry},
+    settings::{AdminSettings, Secret, Settings},
+    worker::Order,
+};
+
+/// Bytes of the token made for a run where no file has one; as many bits as a key of AES-128.
+const TOKEN_BYTES: usize = 16;
+
+/// What the admin thread is started with.
+pub(crate) struct Start {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) listeners: Vec<std::net::TcpListener>,
+    pub(crate) clock: Clock,
+    pub(crate) store: &'static Store,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) http: Option<Arc<http::worker::Shared>>,
+    pub(crate) memcached: Option<Arc<memcache::Shared>>,
+    /// To each worker.
+    pub(crate) orders: Vec<mpsc::Sender<Order>>,
+}
+
+/// What every request to the admin interface finds.
+pub(crate) struct App {
+    settings: RwLock<Arc<Settings>>,
+    admin: RwLock<Arc<AdminSettings>>,
+    /// What permits changes where no file says.
+    random: Secret,
+    clock: Clock,
+    store: &'static Store,
+    registry: Arc<Registry>,
+    history: History,
+    http: Option<Arc<http::worker::Shared>>,
+    memcached: Option<Arc<memcache::Shared>>,
+    orders: Vec<mpsc::Sender<Order>>,
+    draining: AtomicBool,
+    stop: Notify,
+    watchers: live::Watchers,
+    /// For walks over the store.
+    turns: walk::Turns,
+    /// For pages that come in.
+    uploads: Semaphore,
+}
+
+impl App {
+    fn settings(&self) -> Arc<Settings> {
+        self.settings.read().clone()
+    }
+
+    fn admin(&self) -> Arc<AdminSettings> {
+        self.admin.read().clone()
+    }
+
+    fn now(&self) -> Ms {
+        self.clock.now()
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    async fn stopped(&self) {
+        self.stop.notified().await;
+    }
+
+    /// Starts what runs besides the requests; called once, on the thread's runtime.
+    fn start_tasks(self: &Arc<App>) {
+        tokio::spawn(live::tick(self.clone()));
+        if let Some(tail) = self.http.as_ref().and_then(|http| http.tail.get()) {
+            for feed in tail.take_feeds() {
+                tokio::spawn(tail::pass_on(self.clone(), tail.clone(), feed));
+            }
+        }
+    }
+}
+
+/// The running admin interface, as the server holds it.
+pub(crate) struct Admin {
+    app: Arc<App>,
+    thread: Option<JoinHandle<()>>,
+    addresses: Vec<SocketAddr>,
+    token: String,
+}
+
+/// Where the admin interface is, and how to get in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminView {
+    /// Where it listens, with the ports the system picked.
+    pub addresses: Vec<SocketAddr>,
+    /// The token of this run; None: the one in the file counts.
+    pub token: Option<String>,
+}
+
+impl Admin {
+    /// Starts the thread. An error is one of the system: no listener, no thread, no randomness.
+    pub(crate) fn start(start: Start, admin: AdminSettings) -> io::Result<Admin> {
+        let token = random_token()?;
+        let random = Secret::new(token.as_bytes()).ok_or(io::ErrorKind::InvalidData)?;
+        let addresses = start.listeners.iter().map(std::net::TcpListener::local_addr).collect::<Result<_, _>>()?;
+        start.registry.set_name(admin.name.clone());
+        let app = Arc::new(App {
+            settings: RwLock::new(start.settings),
+            admin: RwLock::new(Arc::new(admin)),
+            random,
+            clock: start.clock,
+            store: start.store,
+            registry: start.registry,
+            history: History::default(),
+            http: start.http,
+            memcached: start.memcached,
+            orders: start.orders,
+            draining: AtomicBool::new(false),
+            stop: Notify::new(),
+            watchers: live::Watchers::default(),
+            turns: walk::Turns::default(),
+            uploads: Semaphore::new(pages::UPLOADS),
+        });
+        let (of_thread, listeners) = (app.clone(), start.listeners);
+        let thread = std::thread::Builder::new().name("larder-admin".to_owned());
+        let thread = thread.spawn(move || {
+            if let Err(error) = thread::run(&of_thread, listeners) {
+                eprintln!("larder: the admin interface ended: {error}");
+            }
+        })?;
+        Ok(Admin { app, thread: Some(thread), addresses, token })
+    }
+
+    /// Where it is, and how to get in.
+    pub(crate) fn view(&self) -> AdminView {
+        let own = self.app.admin().token.is_none();
+        AdminView { addresses: self.addresses.clone(), token: own.then(|| self.token.clone()) }
+    }
+
+    /// New settings, a new token among them.
+    pub(crate) fn reload(&self, settings: &Arc<Settings>) {
+        if let Some(admin) = &settings.admin {
+            *self.app.admin.write() = Arc::new(admin.clone());
+        }
+        *self.app.settings.write() = settings.clone();
+    }
+
+    /// From now on the server is not ready: it stops.
+    pub(crate) fn draining(&self) {
+        self.app.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the thread, its connections with it.
+    pub(crate) fn end(&mut self) {
+        self.app.stop.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn random_token() -> io::Result<String> {
+    let mut bytes = [0; TOKEN_BYTES];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,158 @@
+//! What is stored: a list, by what is asked for.
+
+use std::sync::Arc;
+
+use axum::{extract::State, http::Uri, response::Response};
+use larder_proto::{
+    http::key::{self, KeyParts},
+    page::{Kind, PageView, Verify, view},
+};
+use larder_store::EntryInfo;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{
+    App,
+    answer::{self, Refused},
+    measured::params,
+    object::{self, Freshness, Vary},
+    pages::PUBLISHED,
+    place::{Place, site_name, url_of},
+    walk::{self, Bookmark},
+};
+use crate::{clock::Ms, http::lookup::PAGES, settings::Settings};
+
+/// Objects in one answer, about.
+const MOST: usize = 1000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    prefix: Option<String>,
+    site: Option<String>,
+    tag: Option<String>,
+    state: Option<String>,
+    #[serde(default)]
+    min_size: u64,
+    #[serde(default = "hundred")]
+    limit: usize,
+    #[serde(default)]
+    cursor: Bookmark,
+}
+
+fn hundred() -> usize {
+    100
+}
+
+/// What is looked for, ready to be compared.
+struct Wanted {
+    prefix: Option<Place>,
+    site: Option<String>,
+    tag: Option<String>,
+    /// Fresh ones, or stale ones; None: any.
+    stale: Option<bool>,
+    min_size: u64,
+}
+
+/// A stored response as the list shows it: one row for each variant of a page.
+#[derive(Serialize)]
+pub(super) struct Row {
+    url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forwarded_host: Option<String>,
+    site: String,
+    status: u16,
+    content_type: Option<String>,
+    /// Of the body, in bytes.
+    size: u64,
+    age_s: u64,
+    /// Left of its freshness; negative: stale for so long.
+    ttl_s: i64,
+    state: &'static str,
+    /// What selects this variant; None: the page has no variants.
+    vary: Option<Vary>,
+    tags: Vec<String>,
+    published: bool,
+    /// Whether it was ever served from the store.
+    read: bool,
+    last_read_ms: Ms,
+}
+
+/// Lists what is stored.
+pub(super) async fn objects(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Refused> {
+    let asked: Asked = params(&uri)?;
+    let wanted = Wanted {
+        prefix: asked.prefix.as_deref().map(|url| Place::verbatim(&app, url)).transpose()?,
+        site: asked.site,
+        tag: asked.tag,
+        stale: match asked.state.as_deref() {
+            None | Some("any") => None,
+            Some("fresh") => Some(false),
+            Some("stale") => Some(true),
+            Some(_) => return Err(Refused::bad("bad_parameter", "state is fresh, stale or any")),
+        },
+        min_size: asked.min_size,
+    };
+    let (settings, now) = (app.settings(), app.now());
+    let see = |key: &[u8], info: &EntryInfo| row(&app, &settings, &wanted, key, info, now);
+    let (rows, cursor) = walk::some(&app, asked.cursor, asked.limit.clamp(1, MOST), see).await?;
+    Ok(answer::json(&json!({"objects": rows, "cursor": cursor})))
+}
+
+impl Wanted {
+    /// As far as the key and the length say: for most entries nothing more has to be read.
+    fn may(&self, settings: &Settings, key: &KeyParts<'_>, info: &EntryInfo) -> bool {
+        let under = |place: &Place| {
+            let default =
+                |port: Option<u16>| port.filter(|port| *port != key.scheme.default_port()).unwrap_or(0);
+            key.host.eq_ignore_ascii_case(place.host.trim_end_matches('.'))
+                && key.port == default(place.port)
+                && key.path_and_query.starts_with(place.path.as_bytes())
+        };
+        info.len >= self.min_size
+            && self.prefix.as_ref().is_none_or(under)
+            && self.site.as_deref().is_none_or(|site| site == site_name(settings, key.host))
+    }
+
+    fn is(&self, page: &PageView<'_>, freshness: &Freshness) -> bool {
+        page.meta.kind == Kind::Page
+            && page.body_len >= self.min_size
+            && self.stale.is_none_or(|stale| stale == (freshness.state() == "stale"))
+            && self.tag.as_ref().is_none_or(|tag| page.tags.into_iter().any(|held| held == tag.as_bytes()))
+    }
+}
+
+fn row(
+    app: &App,
+    settings: &Settings,
+    wanted: &Wanted,
+    key: &[u8],
+    info: &EntryInfo,
+    now: Ms,
+) -> Option<Row> {
+    let parts = key::parse_key(key).filter(|parts| wanted.may(settings, parts, info))?;
+    let entry = app.store.peek(PAGES, key, now)?;
+    let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
+    let purged = object::marker_of(app, key, now)?;
+    let freshness = Freshness::of(&page.meta, entry.stale(), purged, now);
+    if !wanted.is(&page, &freshness) {
+        return None;
+    }
+    let (url, forwarded_host) = url_of(&parts);
+    Some(Row {
+        url,
+        forwarded_host,
+        site: site_name(settings, parts.host).to_owned(),
+        status: page.meta.status,
+        content_type: object::field(page.head, "content-type").map(object::text),
+        size: page.body_len,
+        age_s: freshness.age,
+        ttl_s: freshness.ttl,
+        state: freshness.state(),
+        vary: key::parse_variant_key(key).map(|_| object::vary(&page)),
+        tags: page.tags.map(object::text).collect(),
+        published: info.flags == PUBLISHED,
+        read: info.fetched,
+        last_read_ms: info.last_access,
+    })
+}

@@ -1,0 +1,79 @@
+//! URLs as operators write them, and the pages they mean.
+
+use std::sync::Arc;
+
+use larder_proto::http::{
+    Authority, Method, Target,
+    key::{self, KeyParts, Scheme},
+    query,
+};
+
+use super::{App, answer::Refused};
+use crate::settings::{RequestView, Settings, Site};
+
+/// A URL taken apart: where a GET for it would look.
+pub(super) struct Place {
+    pub(super) site: Arc<Site>,
+    pub(super) scheme: Scheme,
+    pub(super) host: String,
+    pub(super) port: Option<u16>,
+    /// Path and query, after the site's query rules.
+    pub(super) path: String,
+}
+
+impl Place {
+    /// The page of a URL.
+    pub(super) fn of(app: &App, url: &str) -> Result<Place, Refused> {
+        let mut place = Place::verbatim(app, url)?;
+        let plain = place.path.split_once('?').map_or(place.path.as_str(), |(plain, _)| plain);
+        let any = |_: &str, _: &mut dyn FnMut(&[u8]) -> bool| false;
+        let policy = place.site.policy(&RequestView { method: "GET", path: plain, any: &any });
+        place.path = query::normalise_query(&place.path, &policy.drop_query, policy.sort_query).into_owned();
+        Ok(place)
+    }
+
+    /// The same with path and query as they are: the beginning of URLs.
+    pub(super) fn verbatim(app: &App, url: &str) -> Result<Place, Refused> {
+        let wrong = || {
+            let message = format!("expected a URL such as \"http://example.org/page\", found {url:?}");
+            Refused::bad("bad_url", message)
+        };
+        let url = url.split('#').next().unwrap_or_default();
+        let target = Target::parse(Method::Get, url).map_err(|_| wrong())?;
+        let scheme = target.scheme.and_then(Scheme::named).ok_or_else(wrong)?;
+        let authority =
+            target.authority.and_then(|text| Authority::parse(text.as_bytes())).ok_or_else(wrong)?;
+        let settings = app.settings();
+        let site = settings.site_for(authority.host).ok_or_else(|| {
+            Refused::absent("no_site", format!("no site of this server has the host {:?}", authority.host))
+        })?;
+        Ok(Place {
+            site: site.clone(),
+            scheme,
+            host: authority.host.to_owned(),
+            port: authority.port,
+            path: target.path_and_query.to_owned(),
+        })
+    }
+
+    /// Its key.
+    pub(super) fn key(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        key::write_key(&mut out, self.scheme, &self.host, self.port.unwrap_or(0), self.path.as_bytes());
+        out
+    }
+}
+
+/// The URL that a key stands for, and the host that a trusted proxy named besides, where one did.
+pub(super) fn url_of(key: &KeyParts<'_>) -> (String, Option<String>) {
+    let mut parts = key.path_and_query.splitn(2, |byte| *byte == 0);
+    let path = String::from_utf8_lossy(parts.next().unwrap_or_default());
+    let forwarded = parts.next().map(|host| String::from_utf8_lossy(host).into_owned());
+    let port = if key.port == 0 { String::new() } else { format!(":{}", key.port) };
+    (format!("{}://{}{port}{path}", key.scheme.as_str(), key.host), forwarded)
+}
+
+/// The name of the site that a host belongs to.
+pub(super) fn site_name<'s>(settings: &'s Settings, host: &str) -> &'s str {
+    settings.site_for(host).map_or("-", |site| &site.name)
+}

@@ -1,0 +1,146 @@
+//! Purging by the API: the same as the PURGE method does, and bans.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{Extension, Request, State},
+    http::StatusCode,
+    response::Response,
+};
+use http_body_util::{BodyExt as _, Limited};
+use larder_proto::http::key;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{
+    App,
+    answer::{self, Refused},
+    ban::Ban,
+    place::Place,
+    thread::Peer,
+};
+use crate::http::{
+    purge::{Done, Purger, keys},
+    worker::Shared,
+};
+
+/// Bytes of an order.
+const ORDER: usize = 64 << 10;
+/// Tags in one order.
+const TAGS: usize = 1000;
+/// For a whole body to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A whole body of at most `limit` bytes, within the time a body may take.
+pub(super) async fn whole(body: Body, limit: usize) -> Result<Bytes, Refused> {
+    let too_large = || {
+        let message = format!("at most {limit} bytes are taken here");
+        Refused::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+    };
+    // What says at once that it is too large is not read.
+    if http_body::Body::size_hint(&body).lower() > limit as u64 {
+        return Err(too_large());
+    }
+    let late = |_| {
+        let status = StatusCode::REQUEST_TIMEOUT;
+        Refused::new(status, "timeout", "the body did not arrive in time")
+    };
+    let collected = Limited::new(body, limit).collect();
+    let collected = tokio::time::timeout(BODY_TIMEOUT, collected).await.map_err(late)?;
+    collected.map(|body| body.to_bytes()).map_err(|error| {
+        if error.is::<http_body_util::LengthLimitError>() {
+            too_large()
+        } else {
+            Refused::bad("broken_body", "the body broke off")
+        }
+    })
+}
+
+/// The HTTP side, if there is one.
+pub(super) fn http(app: &App) -> Result<&Arc<Shared>, Refused> {
+    app.http.as_ref().ok_or_else(|| Refused::absent("no_face", "HTTP is not served here: there are no pages"))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Order {
+    url: Option<String>,
+    prefix: Option<String>,
+    tags: Option<Vec<String>>,
+    host: Option<String>,
+    ban: Option<String>,
+    #[serde(default)]
+    soft: bool,
+}
+
+/// Carries out one order.
+pub(super) async fn purge(
+    State(app): State<Arc<App>>,
+    Extension(Peer(peer)): Extension<Peer>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let bytes = whole(request.into_body(), ORDER).await?;
+    let order: Order =
+        serde_json::from_slice(&bytes).map_err(|error| Refused::bad("bad_json", error.to_string()))?;
+    let shared = http(&app)?;
+    let soft = order.soft;
+    let purger = Purger { store: app.store, flights: &shared.flights, now: app.now(), soft };
+    let (kind, what, purged) = match &order {
+        Order { url: Some(url), prefix: None, tags: None, ban: None, host: None, .. } => {
+            let place = Place::of(&app, url)?;
+            let found = purger.page(&keys(&place.host, place.port, &place.path, b""));
+            ("url", url.clone(), u64::from(found))
+        }
+        Order { prefix: Some(url), url: None, tags: None, ban: None, host: None, .. } => {
+            let key = Place::verbatim(&app, url)?.key();
+            let _turn = app.turns.take().await?;
+            let purged = match key::parse_key(&key) {
+                Some(wanted) => purger.prefix(wanted).await,
+                None => 0,
+            };
+            ("prefix", url.clone(), purged)
+        }
+        Order { tags: Some(tags), url: None, prefix: None, ban: None, host, .. } => {
+            ("tags", tags.join(" "), by_tags(&app, &purger, tags, host.as_deref())?)
+        }
+        Order { ban: Some(text), url: None, prefix: None, tags: None, host: None, .. } => {
+            let ban = Ban::parse(text).map_err(|wrong| Refused::bad("bad_ban", wrong.to_string()))?;
+            let _turn = app.turns.take().await?;
+            // What is stored while the walk runs was asked for after it began, or marked when it did.
+            let now = app.now();
+            let purger = Purger { now, ..purger };
+            let meant = purger.matching(|key| ban.may(key), |key, _, page| ban.means(key, page, now));
+            ("ban", text.clone(), meant.await)
+        }
+        _ => {
+            let message = "an order has exactly one of url, prefix, tags, ban; host goes with tags";
+            return Err(Refused::bad("bad_order", message));
+        }
+    };
+    let by = format!("{} API", peer.ip().to_canonical());
+    shared.purges.note(Done::new(app.now(), kind, &what, soft, purged, by));
+    Ok(answer::json(&json!({"purged": purged})))
+}
+
+/// Of the host's site; without a host, of every site.
+fn by_tags(app: &App, purger: &Purger<'_>, tags: &[String], host: Option<&str>) -> Result<u64, Refused> {
+    if tags.is_empty() || tags.len() > TAGS || tags.iter().any(String::is_empty) {
+        return Err(Refused::bad("bad_order", format!("tags are 1 to {TAGS}, none of them empty")));
+    }
+    let tags: Vec<Vec<u8>> = tags.iter().map(|tag| tag.clone().into_bytes()).collect();
+    let settings = app.settings();
+    let Some(host) = host else {
+        return Ok(settings.sites.iter().map(|site| purger.tags(&site.name, &tags)).sum());
+    };
+    let site = settings
+        .site_for(host)
+        .ok_or_else(|| Refused::absent("no_site", format!("no site of this server has the host {host:?}")))?;
+    Ok(purger.tags(&site.name, &tags))
+}
+
+/// The latest purges, newest first.
+pub(super) async fn purges(State(app): State<Arc<App>>) -> Response {
+    let latest = app.http.as_ref().map(|shared| shared.purges.latest()).unwrap_or_default();
+    answer::json(&latest)
+}

@@ -1,0 +1,61 @@
+//! The table of routes. docs/openapi.json says the same to programs, docs/admin.md to people; tests hold them equal.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    http::StatusCode,
+    middleware,
+    routing::{MethodRouter, get, post, put},
+};
+
+use super::{
+    App, answer::Refused, guard, live, measured, monkey, object, objects, pages, plain, purges, tail,
+};
+
+/// A path as axum has it, the methods served there, and what serves them.
+type Route = (&'static str, &'static [&'static str], MethodRouter<Arc<App>>);
+
+/// Every route.
+fn table() -> Vec<Route> {
+    vec![
+        ("/", &["GET"], get(plain::asset)),
+        ("/assets/{file}", &["GET"], get(plain::asset)),
+        ("/health", &["GET"], get(plain::health)),
+        ("/ready", &["GET"], get(plain::ready)),
+        ("/metrics", &["GET"], get(measured::metrics)),
+        ("/api/v1/openapi.json", &["GET"], get(plain::openapi)),
+        ("/api/v1/sites", &["GET"], get(plain::sites)),
+        ("/api/v1/stats", &["GET"], get(measured::stats)),
+        ("/api/v1/history", &["GET"], get(measured::history)),
+        ("/api/v1/top", &["GET"], get(measured::top)),
+        ("/api/v1/keys", &["GET"], get(measured::keys)),
+        ("/api/v1/live", &["GET"], get(live::live)),
+        ("/api/v1/hist", &["GET"], get(live::hist)),
+        ("/api/v1/log", &["GET"], get(tail::log)),
+        ("/api/v1/objects", &["GET"], get(objects::objects)),
+        ("/api/v1/object", &["GET"], get(object::object)),
+        ("/api/v1/purge", &["POST"], post(purges::purge)),
+        ("/api/v1/purges", &["GET"], get(purges::purges)),
+        ("/api/v1/pages", &["GET", "PUT", "DELETE"], put(pages::put).get(pages::list).delete(pages::delete)),
+        ("/cache/stats", &["POST"], post(monkey::stats)),
+        ("/cache/add/{*path}", &["POST"], post(monkey::add)),
+        ("/cache/reset/{*path}", &["POST"], post(monkey::reset)),
+    ]
+}
+
+/// The routes with the guard before them.
+pub(super) fn router(app: Arc<App>) -> Router {
+    let mut router = Router::new();
+    for (path, _, service) in table() {
+        router = router.route(path, service);
+    }
+    router
+        .fallback(async || Refused::absent("no_route", "there is nothing here: see /api/v1/openapi.json"))
+        .method_not_allowed_fallback(async || {
+            let message = "this is not done with this method: see /api/v1/openapi.json";
+            Refused::new(StatusCode::METHOD_NOT_ALLOWED, "bad_method", message)
+        })
+        .layer(middleware::from_fn_with_state(app.clone(), guard::check))
+        .with_state(app)
+}
