@@ -69,6 +69,8 @@ pub(crate) struct ServeArgs {
     memcached: Vec<String>,
     #[arg(long, value_name = "ADDR", help = flag_help("--redis"))]
     redis: Vec<String>,
+    #[arg(long, value_name = "ADDR", help = flag_help("--admin"))]
+    admin: Vec<String>,
     #[arg(long, value_name = "SIZE", help = flag_help("--memory"))]
     memory: Option<String>,
     #[arg(long, value_name = "N", help = flag_help("--threads"))]
@@ -93,6 +95,7 @@ impl ServeArgs {
             access_log_format: self.access_log_format.clone(),
             memcached: self.memcached.clone(),
             redis: self.redis.clone(),
+            admin: self.admin.clone(),
         }
     }
 }

@@ -71,6 +71,8 @@ fn heading(section: Section) -> &'static str {
         Section::Limits => "`[http.limits]`",
         Section::Memcached => "`[memcached]`",
         Section::Redis => "`[redis]`",
+        Section::Admin => "`[admin]`",
+        Section::Remote => "`[remote]`",
         Section::Site => "`[[site]]`",
         Section::Origin => "`origin` of a site",
         Section::Purge => "`purge` of a site",
@@ -92,6 +94,10 @@ fn about(section: Section) -> &'static str {
             "Objects over memcached's protocols (text, meta, binary), in the same memory as the pages; \
              [memcached.md](memcached.md) says what differs from memcached. `larder serve --memcached 127.0.0.1:11211` needs no \
              file; `larder memcached` takes memcached's own flags instead."
+        }
+        Section::Admin => {
+            "What the cache does, to be seen and steered: a dashboard, metrics, an API; [admin.md](admin.md). \
+             `larder serve --admin 127.0.0.1:8081` needs no file."
         }
         Section::Redis => {
             "Objects over Redis's protocol (RESP2, RESP3), in the same memory as the pages; [redis.md](redis.md) says which \

@@ -288,6 +288,8 @@ fn build(mut typed: Typed) -> Result<Settings, String> {
         pages: Share::default(),
         memcached: None,
         redis: Some(typed.face),
+        admin: None,
+        remote: None,
     })
 }
 

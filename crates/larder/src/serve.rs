@@ -81,6 +81,13 @@ pub(crate) fn start(settings: Settings, before: impl FnOnce(&Server)) -> anyhow:
             Address::Unix(path) => eprintln!("larder: listening on {face}+unix:{}", path.display()),
         }
     }
+    if let Some(admin) = server.admin() {
+        // Only who starts the server sees the token: it is written nowhere else.
+        let token = admin.token.map_or_else(String::new, |token| format!("#token={token}"));
+        for address in admin.addresses {
+            eprintln!("larder: admin at http://{address}/{token}");
+        }
+    }
     for doubt in doubts {
         eprintln!("larder: warning: {doubt}");
     }
@@ -90,6 +97,11 @@ pub(crate) fn start(settings: Settings, before: impl FnOnce(&Server)) -> anyhow:
 /// What to say when machines other than this one can reach the server.
 fn exposed(settings: &Settings) -> Vec<String> {
     let mut doubts = Vec::new();
+    if let Some(address) =
+        settings.admin.iter().flat_map(|admin| &admin.listen).find(|address| !address.ip().is_loopback())
+    {
+        doubts.push(format!("{address}, the admin interface, can be reached from other machines"));
+    }
     if let Some(address) = settings.http.listen.iter().find(|address| !address.ip().is_loopback()) {
         let open =
             settings.sites.iter().find(|site| site.purge.token.is_none() && !site.purge.from.is_empty());

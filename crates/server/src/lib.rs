@@ -5,6 +5,7 @@
 //! `object::face` (door) -> `object::conn` (loop) -> `memcache` or `redis` (session) and back.
 
 pub mod access_log;
+mod admin;
 pub mod clock;
 pub mod counters;
 mod http;
@@ -19,3 +20,4 @@ mod worker;
 
 pub use net::listen::Address;
 pub use server::{FaceName, ReloadError, Server, StartError};
+pub use admin::AdminView;

@@ -16,12 +16,14 @@ pub use larder_proto::http::query::Pattern;
 pub use larder_proto::resp::number::parse_bytes as redis_bytes;
 pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl};
 
+mod admin;
 mod objects;
 mod patterns;
 mod rules;
 
 pub use objects::{Listen, MemcachedSettings, RedisSettings, Share, Users, WireProtocol};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret, cookies};
+pub use admin::{AdminSettings, ReadAccess};
 pub use rules::{AnyField, CacheAction, Matcher, RequestView, Rule, RuleAction, RulePolicy};
 
 /// Everything a server needs to know.
@@ -47,6 +49,12 @@ pub struct Settings {
 
 /// Listeners and what all sites share.
 #[derive(Clone, Debug)]
+    /// The admin interface; None: there is none.
+    pub admin: Option<AdminSettings>,
+    /// The servers pages are shared through; None: there are none.
+    pub remote: Option<RemoteSettings>,
+    /// The collector of traces; None: requests are not recorded.
+    pub tracing: Option<TracingSettings>,
 pub struct HttpSettings {
     /// Addresses to listen on; port 0 lets the system pick.
     pub listen: Vec<SocketAddr>,

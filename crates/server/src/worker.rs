@@ -6,7 +6,7 @@ use std::{io, net::UdpSocket, rc::Rc, sync::Arc, time::Duration};
 use larder_store::Store;
 use tokio::{
     runtime::LocalOptions,
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     task::{JoinHandle, spawn_local},
 };
 
@@ -31,6 +31,8 @@ pub(crate) enum Order {
     /// Stop accepting; end when the last connection has ended, or when the patience is over.
     Drain(Duration),
 }
+    /// Say that the worker works.
+    Answer(oneshot::Sender<()>),
 
 /// Everything a worker thread is started with.
 pub(crate) struct Start {
@@ -106,6 +108,9 @@ async fn serve(start: Start) -> io::Result<()> {
             }
         }
     }
+            Order::Answer(whom) => {
+                let _ = whom.send(());
+            }
     for task in &faces.accepting {
         task.abort();
     }

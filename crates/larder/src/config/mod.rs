@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use larder_server::settings::Settings;
 
+mod admin;
 pub(crate) mod bounded;
 mod build;
 pub(crate) mod item;
@@ -45,6 +46,7 @@ pub(crate) struct Flags {
     pub(crate) redis: Vec<String>,
 }
 
+    pub(crate) admin: Vec<String>,
 /// A configuration that was looked at.
 pub(crate) struct Loaded {
     /// None: there are errors in the report.
@@ -91,7 +93,7 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
         root.set_from_flag("threads", "--threads", &one(&flags.threads), report);
     }
     for (table, flag, addresses) in
-        [("memcached", "--memcached", &flags.memcached), ("redis", "--redis", &flags.redis)]
+        [("memcached", "--memcached", &flags.memcached), ("redis", "--redis", &flags.redis), ("admin", "--admin", &flags.admin)]
     {
         let table = (!addresses.is_empty()).then(|| root.table_mut(table)).flatten();
         if let Some(table) = table {

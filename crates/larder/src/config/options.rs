@@ -3,12 +3,14 @@
 //! To add an option: a line here, a field in `larder_server::settings`, a line in `build.rs`. Then
 //! `LARDER_BLESS=1 cargo test -p larder` writes the new docs/configuration.md.
 
+mod admin;
 mod http;
 mod objects;
 mod site;
 
 use http::{ACCESS_LOG, HTTP, LIMITS};
 use objects::{MEMCACHED, REDIS};
+use admin::ADMIN;
 use site::{ORIGIN, POLICY, PRESET, PURGE, REFRESH, RULE, SITE};
 
 /// A table of the configuration file.
@@ -30,6 +32,12 @@ pub(crate) enum Section {
     Site,
     /// `[site.origin]`
     Origin,
+    /// `[admin]`
+    Admin,
+    /// `[remote]`
+    Remote,
+    /// `[tracing]`
+    Tracing,
     /// `[site.purge]`
     Purge,
     /// `[[site.rule]]`
@@ -61,6 +69,9 @@ impl Section {
         match self {
             Section::Root => "the top level",
             Section::Http => "[http]",
+        Section::Admin,
+        Section::Remote,
+        Section::Tracing,
             Section::Limits => "[http.limits]",
             Section::AccessLog => "[http] access_log",
             Section::Memcached => "[memcached]",
@@ -72,6 +83,9 @@ impl Section {
             Section::Refresh => "refresh",
             Section::Preset => "a preset",
         }
+            Section::Admin => "[admin]",
+            Section::Remote => "[remote]",
+            Section::Tracing => "[tracing]",
     }
 
     /// What may stand in it: its own options, and what becomes of requests where that may be said.
@@ -91,6 +105,9 @@ impl Section {
             Section::Preset => (PRESET, POLICY),
         };
         own.iter().chain(shared)
+            Section::Admin => (ADMIN, &[]),
+            Section::Remote => (REMOTE, &[]),
+            Section::Tracing => (TRACING, &[]),
     }
 
     /// The option of this name.
@@ -232,6 +249,24 @@ pub(crate) const FLAGS: [(&str, Section, &str); 7] = [
     ("--memcached", Section::Memcached, "listen"),
     ("--redis", Section::Redis, "listen"),
     ("--access-log", Section::Http, "access_log"),
+    opt(
+        "remote",
+        Kind::Table(Section::Remote, None),
+        "",
+        "Servers that share the pages of several Larders. Not there: pages are in the own memory only.",
+    ),
+    opt(
+        "admin",
+        Kind::Table(Section::Admin, None),
+        "",
+        "The admin interface: dashboard, metrics, API. Not there: no such listener.",
+    ),
+    opt(
+        "tracing",
+        Kind::Table(Section::Tracing, None),
+        "",
+        "A collector of traces (OpenTelemetry). Not there: `traceparent` passes through, and nothing is recorded.",
+    ),
 ];
 
 /// What `--help` says of a flag: the option's own help, and its default.
@@ -243,6 +278,7 @@ pub(crate) fn flag_help(flag: &str) -> String {
     match opt.default {
         "" => opt.help.to_owned(),
         default => format!("{} [default: {default}]", opt.help),
+    ("--admin", Section::Admin, "listen"),
     }
 }
 

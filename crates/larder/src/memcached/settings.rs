@@ -69,6 +69,8 @@ fn only_objects(memory: u64, threads: usize, face: MemcachedSettings) -> Setting
         pages: Share::default(),
         memcached: Some(face),
         redis: None,
+        admin: None,
+        remote: None,
     }
 }
 

@@ -235,7 +235,7 @@ pub(crate) fn invalidate(asked: &Asked<'_, '_>, route: &Route<'_>, reply: &Reply
     let status = reply.answer.status;
     let targets = with_fields(lines, |fields| invalidate::targets(&asked.head.method, &uri, status, fields));
     for path in targets.unwrap_or_default() {
-        purge::invalidate(asked, route, &path);
+        purge::request::invalidate(asked, route, &path);
     }
 }
 

@@ -115,7 +115,7 @@ pub(crate) async fn later(conn: &mut Conn, asked: &Asked<'_, '_>) -> Result<bool
     match route.way {
         Way::Lookup => cached(conn, asked, &route).await,
         Way::Pass(why) => pass(conn, asked, &route, why).await,
-        Way::Purge => purge::serve(conn, asked, &route).await,
+        Way::Purge => purge::request::serve(conn, asked, &route).await,
     }
 }
 
@@ -461,3 +461,6 @@ pub(crate) fn log_refused(worker: &Worker, peer: SocketAddr, status: u16, bytes:
         super::log::refused(log, worker.clock, peer, status, bytes);
     }
 }
+    if let Some(feed) = worker.feed.as_ref().filter(|feed| feed.watched()) {
+        super::log::show(feed, asked, delivered, outcome);
+    }

@@ -19,7 +19,7 @@ mod flow;
 mod log;
 pub(crate) mod lookup;
 mod place;
-mod purge;
+pub(crate) mod purge;
 mod refuse;
 mod reply;
 mod stow;

@@ -22,7 +22,16 @@ pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
         (Some(old), Some(new)) => fixed_redis(old, new),
         _ => Some("redis.listen"),
     };
-    first(&changed).or(by_face).or(by_redis)
+    let by_admin = match (&old.admin, &new.admin) {
+        (None, None) => None,
+        (Some(old), Some(new)) => first(&[
+            ("admin.listen", new.listen != old.listen),
+            ("admin.connections", new.connections != old.connections),
+            ("admin.name", new.name != old.name),
+        ]),
+        _ => Some("admin.listen"),
+    };
+    first(&changed).or(by_face).or(by_redis).or(by_admin)
 }
 
 fn fixed_memcached(old: &MemcachedSettings, new: &MemcachedSettings) -> Option<&'static str> {

@@ -26,6 +26,8 @@ fn settings(sites: Vec<Site>) -> Settings {
         redis: None,
     }
 }
+        admin: None,
+        remote: None,
 
 #[test]
 fn the_most_specific_site_answers() {
