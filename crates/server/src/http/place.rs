@@ -11,6 +11,7 @@ use super::{
     bring::{self, Job, Keep},
     lookup::PAGES,
     variant::{self, Marker, Values},
+    worker::Worker,
 };
 use crate::clock::Ms;
 
@@ -46,27 +47,26 @@ pub(super) fn place(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<Place>
 }
 
 /// Writes a marker. It has no expiry: it is a hundred bytes, and goes when nobody asks for it.
-pub(super) fn put_marker(job: &Job, marker: &Marker) {
-    let Some(keep) = &job.keep else { return };
-    let meta = Meta { kind: Kind::VaryMarker, nonce: marker.nonce, ..Meta::default() };
-    put_record(job, &keep.primary, &meta, &marker.pairs(), None);
+pub(super) fn put_marker(worker: &Worker, primary: &[u8], marker: &Marker, soft_purged_at: Ms) {
+    let meta = Meta { kind: Kind::VaryMarker, nonce: marker.nonce, soft_purged_at, ..Meta::default() };
+    put_record(worker, primary, &meta, &marker.pairs(), None);
 }
 
 /// Remembers that nobody should wait for this key.
 pub(super) fn hit_for_miss(job: &Job, keep: &Keep) {
     let meta = Meta { kind: Kind::HitForMiss, ..Meta::default() };
     let expires = job.worker.clock.now() + HIT_FOR_MISS;
-    put_record(job, keep.key(), &meta, &[], Some(expires));
+    put_record(&job.worker, keep.key(), &meta, &[], Some(expires));
 }
 
 /// A record without head and body.
-fn put_record(job: &Job, key: &[u8], meta: &Meta, vary: &[(&str, Option<&[u8]>)], expires: Option<Ms>) {
+fn put_record(worker: &Worker, key: &[u8], meta: &Meta, vary: &[(&str, Option<&[u8]>)], expires: Option<Ms>) {
     let parts = Parts { vary, key, ..Parts::default() };
     let Ok(record) = encode_head(meta, &parts) else { return };
     let trailer = Trailer::new(&record).finish();
     let put = Put { value: &[&record, &trailer], expires, ..Put::default() };
-    if job.worker.store.set(PAGES, key, put, job.worker.clock.now()).is_err() {
-        job.worker.counters.store_refused.one();
+    if worker.store.set(PAGES, key, put, worker.clock.now()).is_err() {
+        worker.counters.store_refused.one();
     }
 }
 

@@ -10,7 +10,7 @@
 
 use larder_proto::{
     http::{Fields, Header, accept::Codings, key},
-    page::{Encoding, Kind, Pairs, Verify, view},
+    page::{Encoding, Kind, PageView, Pairs, Verify, view},
     rules::{RequestView, vary},
 };
 use larder_store::Store;
@@ -42,11 +42,29 @@ impl Marker {
     pub(super) fn load(store: &'static Store, primary: &[u8], now: Ms) -> Option<Marker> {
         let entry = store.peek(PAGES, primary, now)?;
         let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
-        (page.meta.kind == Kind::VaryMarker).then(|| Marker {
+        (page.meta.kind == Kind::VaryMarker).then(|| Marker::of(&page))
+    }
+
+    /// The marker a record holds.
+    pub(super) fn of(page: &PageView<'_>) -> Marker {
+        Marker {
             sets: sets(page.vary).map(Set::owned).collect(),
             nonce: page.meta.nonce,
             classes: [stored_classes(page.vary)],
-        })
+        }
+    }
+
+    /// Adds what another marker of the same nonce knows. Whether it then says more than that one.
+    pub(super) fn add(&mut self, other: &Marker) -> bool {
+        let more =
+            !other.classes[0] & self.classes[0] != 0 || self.sets.iter().any(|set| !other.sets.contains(set));
+        self.classes[0] |= other.classes[0];
+        for set in &other.sets {
+            if self.sets.len() < MAX_SETS && !self.sets.contains(set) {
+                self.sets.push(set.clone());
+            }
+        }
+        more
     }
 
     /// The marker after a response with these values, and whether it differs from before.

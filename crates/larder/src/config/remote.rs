@@ -1,0 +1,148 @@
+//! From typed values to settings: `[remote]`.
+
+use std::path::Path;
+
+use larder_client::{Auth, Config, Distribution, Eject, Failure, Placement, Server, Timeouts, hash::Hash};
+use larder_server::settings::{RemoteProtocol, RemoteSettings};
+
+use super::{
+    TOKEN_BYTES, bounded,
+    build::file,
+    objects::readable_by_all,
+    problem::{Problem, Report},
+    reader::Values,
+};
+
+/// Characters of a namespace: it begins every key, and memcached takes keys of 250 bytes.
+const NAMESPACE: usize = 64;
+
+/// What memcached adds to a value before it compares it with `-I`: its own head, and a key of ours.
+const ITEM_OVERHEAD: usize = 512;
+
+/// The remote tier; None: the file has no such table, or something is wrong with it, which is in the report.
+pub(super) fn remote(root: &Values, directory: &Path, report: &mut Report) -> Option<RemoteSettings> {
+    if !root.is_set("remote") {
+        return None;
+    }
+    let values = root.table("remote");
+    let settings = settings(&values, directory, report)?;
+    if let Err(error) = settings.fleet.check() {
+        report.error(Problem::new(values.place("servers"), error.to_string()));
+    }
+    if settings.namespace.len() > NAMESPACE {
+        let message = format!("longer than {NAMESPACE} characters");
+        report.error(Problem::new(values.place("namespace"), message));
+    }
+    doubts(&values, &settings, report);
+    Some(settings)
+}
+
+fn settings(values: &Values, directory: &Path, report: &mut Report) -> Option<RemoteSettings> {
+    Some(RemoteSettings {
+        fleet: fleet(values, directory, report)?,
+        protocol: match values.get::<String>("protocol")?.as_str() {
+            "valkey" => RemoteProtocol::Valkey,
+            "valkey-cluster" => RemoteProtocol::ValkeyCluster,
+            _ => RemoteProtocol::Memcached,
+        },
+        namespace: values.get("namespace")?,
+        local_copy: values.get("local_copy")?,
+        budget: values.get("budget")?,
+        max_expiry: values.get("max_expiry")?,
+        min_freshness: values.get("min_freshness")?,
+        page_size: values.get("page_size")?,
+        compress: values.get("compress").filter(|bytes: &u64| *bytes > 0),
+        announce: values.get("announce"),
+        read_only: values.get("read_only")?,
+        queue: values.get("queue")?,
+    })
+}
+
+/// The client's part.
+fn fleet(values: &Values, directory: &Path, report: &mut Report) -> Option<Config> {
+    let eject = if values.get("eject")? { Eject::Rehash } else { Eject::No };
+    let mut fleet = Config::new(values.list::<Server>("servers"));
+    fleet.spares = values.list("spares");
+    let distribution = Distribution::named(&values.get::<String>("distribution")?)?;
+    fleet.placement = Placement::new(distribution, Hash::named(&values.get::<String>("hash")?)?);
+    fleet.auth = auth(values, directory, report);
+    fleet.connections = values.get("connections")?;
+    fleet.timeouts = Timeouts {
+        connect: values.get("connect_timeout")?,
+        read: values.get("read_timeout")?,
+        write: values.get("write_timeout")?,
+    };
+    fleet.failure = Failure {
+        limit: values.get("failure_limit")?,
+        eject,
+        retry_min: values.get("retry_min")?,
+        retry_max: values.get("retry_max")?,
+        ..Failure::default()
+    };
+    fleet.replicas = values.get("replicas")?;
+    fleet.max_item = values.get::<usize>("item_size")? - ITEM_OVERHEAD;
+    Some(fleet)
+}
+
+/// Who we say we are: a line `user:password`.
+fn auth(values: &Values, directory: &Path, report: &mut Report) -> Option<Auth> {
+    let path = file(values, "auth_file", directory)?;
+    let read = bounded::read(&path, TOKEN_BYTES).and_then(|(text, mode)| {
+        let text = String::from_utf8(text).map_err(|_| "it is not UTF-8 text".to_owned())?;
+        let (user, password) = text.trim_end().split_once(':').ok_or("its line is not `user:password`")?;
+        Ok((user.to_owned(), password.to_owned(), mode & 0o004 != 0))
+    });
+    let (user, password, readable) = match read {
+        Ok(read) => read,
+        Err(reason) => {
+            let message = format!("cannot use {}: {reason}", path.display());
+            report.error(Problem::new(values.place("auth_file"), message));
+            return None;
+        }
+    };
+    readable_by_all(values, "auth_file", &path, readable, report);
+    Some(match values.get::<String>("auth")?.as_str() {
+        "sasl" => Auth::SaslPlain { user, password },
+        _ => Auth::Ascii { user, password },
+    })
+}
+
+/// What is allowed, and probably not meant.
+fn doubts(values: &Values, settings: &RemoteSettings, report: &mut Report) {
+    let weighted = settings.fleet.servers.iter().any(|server| server.weight != 1);
+    let plain = [Distribution::Modula, Distribution::Ketama, Distribution::Jump]
+        .contains(&settings.fleet.placement.distribution);
+    if weighted && plain {
+        let problem = Problem::new(values.place("distribution"), "it knows no weights");
+        report.warn(problem.fix("with weights, `distribution = \"ketama_weighted\"`"));
+    }
+    let parts = settings.page_size / settings.fleet.max_item as u64;
+    if parts > 256 {
+        let problem = Problem::new(
+            values.place("page_size"),
+            format!("a page of `page_size` takes {parts} items of `item_size`"),
+        );
+        report.warn(problem.fix("raise `item_size` and the servers' `-I`"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::options::{Kind, Section};
+
+    fn words(name: &str) -> &'static [&'static str] {
+        match Section::Remote.option(name).map(|opt| opt.kind) {
+            Some(Kind::Choice(words)) => words,
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_word_is_one_the_client_knows() {
+        assert!(words("distribution").iter().all(|name| Distribution::named(name).is_some()));
+        assert!(words("hash").iter().all(|name| Hash::named(name).is_some()));
+        assert_eq!(words("distribution").len(), Distribution::ALL.len());
+        assert_eq!(words("hash").len(), Hash::ALL.len());
+    }
+}

@@ -1,0 +1,92 @@
+//! What the remote tier counts, and how it is shown.
+
+use larder_client::ServerView;
+
+use crate::counters::counters;
+
+counters! {
+    /// What one worker counted of the fleet.
+    pub(crate) struct Counters {
+        /// Pages asked for.
+        lookups,
+        /// Pages taken.
+        hits,
+        /// The fleet had none that could be used.
+        misses,
+        /// The fleet did not answer: a server that is down, an error, an answer that did not come.
+        failed,
+        /// The origin's answer came first; the fleet's was not waited for.
+        late,
+        /// Records that were not as they were written.
+        damaged,
+        /// Records of another program or version, or of another page.
+        foreign,
+        /// Records that were too old, or soon would be.
+        stale,
+        /// Records of a clock too far ahead of ours.
+        skewed,
+        /// Copies that were used longer, as the fleet did not answer.
+        prolonged,
+        /// Pages sent.
+        stores,
+        /// Pages not sent: too many were waiting.
+        dropped,
+        /// Pages that could not be sent, or not wholly.
+        store_failed,
+        /// Pages deleted.
+        deletes,
+        /// Pages that could not be deleted.
+        delete_failed,
+    }
+}
+
+/// What the remote tier did, over all workers.
+#[derive(Clone, Debug, Default)]
+pub struct StatsView {
+    /// The servers; of each the sum over all workers.
+    pub servers: Vec<ServerView>,
+    /// What was counted, by name.
+    pub pages: Vec<(&'static str, u64)>,
+}
+
+impl StatsView {
+    /// What was counted under this name (the names of the counters in [`Counters`]).
+    pub fn page(&self, name: &str) -> u64 {
+        self.pages.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count)
+    }
+}
+
+/// The servers as all workers see them together: what is counted per client is added up, what they know together is not.
+pub(super) fn sum_servers(workers: impl Iterator<Item = Vec<ServerView>>) -> Vec<ServerView> {
+    let mut sum: Vec<ServerView> = Vec::new();
+    for worker in workers {
+        for (at, server) in worker.into_iter().enumerate() {
+            let Some(all) = sum.get_mut(at) else {
+                sum.push(server);
+                continue;
+            };
+            all.lookups += server.lookups;
+            all.hits += server.hits;
+            all.misses += server.misses;
+            all.writes += server.writes;
+            all.timeouts += server.timeouts;
+            all.errors += server.errors;
+            all.connects += server.connects;
+            all.skipped += server.skipped;
+            all.busy += server.busy;
+            all.latency_sum_us += server.latency_sum_us;
+            add_buckets(&mut all.latency, &server.latency);
+        }
+    }
+    sum
+}
+
+/// Adds counts of the same bounds; both lists are in the order of the bounds.
+fn add_buckets(all: &mut Vec<(u64, u64)>, more: &[(u64, u64)]) {
+    for (bound, count) in more {
+        match all.binary_search_by_key(bound, |(known, _)| *known) {
+            Ok(at) => all[at].1 += count,
+            Err(at) => all.insert(at, (*bound, *count)),
+        }
+    }
+}

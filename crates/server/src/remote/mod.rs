@@ -1,0 +1,164 @@
+//! The remote tier: whole pages shared by several Larders through the memcached servers of a site.
+//!
+//! Memory first, then the fleet, then the origin. What is asked, taken and placed in the own store is `http::fleet`'s; this
+//! room knows what lies in the fleet and how it gets there:
+//!
+//! | file | what |
+//! |---|---|
+//! | `record.rs`, `pack.rs` | the bytes of an item; compressed, split, and back |
+//! | `key.rs` | names |
+//! | `take.rs` | reading a record, and everything that is looked at before it is believed |
+//! | `writer.rs` | sending, off the way of every request |
+//! | `purge.rs` | what a purge does to the fleet |
+//! | `skew.rs` | clocks that differ |
+//! | `backend.rs` | the servers |
+//! | `counters.rs` | what is counted |
+//!
+//! Limits: [`LOOKUPS`] lookups at once per worker, [`LARGE`] of pages in parts; `remote.queue` records waiting to be sent,
+//! [`writer::SENDING`] being sent. A page is at most `remote.page_size` bytes. What comes beyond a limit is a miss, or is not
+//! sent, and is counted.
+
+mod backend;
+mod counters;
+mod key;
+mod pack;
+mod purge;
+mod record;
+mod skew;
+mod take;
+mod writer;
+
+use std::{
+    cell::Cell,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use larder_client::{ConfigError, Health};
+use larder_store::Store;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+pub use self::counters::StatsView;
+pub(crate) use self::take::{Answer, Taken};
+use self::{backend::Backend, counters::Counters, purge::Purges, skew::Skew, writer::Writer};
+use crate::{clock::Clock, settings::RemoteSettings};
+
+/// Lookups at once, per worker; one more waits, and its origin is asked when its budget is over.
+const LOOKUPS: usize = 256;
+/// Of those, pages that come in parts: each may hold twice `remote.page_size`.
+const LARGE: usize = 8;
+
+/// What the workers of a process know together of the fleet.
+pub(crate) struct Shared {
+    pub(crate) settings: RemoteSettings,
+    health: Health,
+    skew: Skew,
+    counters: Vec<Arc<Counters>>,
+    /// Of each worker, for whoever looks at the servers.
+    backends: Mutex<Vec<Backend>>,
+    /// Of each worker.
+    purges: Mutex<Vec<Purges>>,
+    /// Purges that found no place to wait.
+    purges_lost: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(settings: RemoteSettings, workers: usize) -> Arc<Self> {
+        Arc::new(Self {
+            settings,
+            health: Health::new(),
+            skew: Skew::default(),
+            counters: (0..workers).map(|_| Arc::default()).collect(),
+            backends: Mutex::default(),
+            purges: Mutex::default(),
+            purges_lost: AtomicU64::new(0),
+        })
+    }
+
+    /// What was done so far, all workers together.
+    pub(crate) fn stats(&self) -> StatsView {
+        let mut sums = vec![0u64; Counters::NAMES.len()];
+        for worker in &self.counters {
+            sums.iter_mut().zip(worker.values()).for_each(|(sum, value)| *sum = sum.wrapping_add(value));
+        }
+        let backends = self.backends.lock().clone();
+        let servers = counters::sum_servers(backends.iter().map(Backend::servers));
+        let mut pages: Vec<_> = Counters::NAMES.iter().copied().zip(sums).collect();
+        pages.push(("purges_lost", self.purges_lost.load(Ordering::Relaxed)));
+        StatsView { servers, pages }
+    }
+}
+
+/// One worker's remote tier.
+pub(crate) struct Remote {
+    shared: Arc<Shared>,
+    backend: Backend,
+    counters: Arc<Counters>,
+    clock: Clock,
+    writer: Writer,
+    lookups: Semaphore,
+    large: Semaphore,
+    random: Cell<u64>,
+}
+
+impl Remote {
+    /// Opens the tier for worker `number`, on its runtime. `random`: a number nobody outside can guess.
+    pub(crate) fn open(
+        shared: Arc<Shared>,
+        number: usize,
+        store: &'static Store,
+        clock: Clock,
+        random: u64,
+    ) -> Result<Rc<Self>, ConfigError> {
+        let backend = Backend::open(&shared.settings, &shared.health)?;
+        shared.backends.lock().push(backend.clone());
+        let counters = shared.counters.get(number).cloned().unwrap_or_default();
+        let writer = Writer::start(writer::Start {
+            settings: shared.settings.clone(),
+            backend: backend.clone(),
+            counters: counters.clone(),
+            store,
+            clock,
+            random,
+        });
+        let remote = Rc::new(Self {
+            lookups: Semaphore::new(LOOKUPS),
+            large: Semaphore::new(LARGE),
+            random: Cell::new(!random),
+            shared,
+            backend,
+            counters,
+            clock,
+            writer,
+        });
+        purge::start(&remote);
+        Ok(remote)
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// A number that no other call returns, here or elsewhere.
+    fn random(&self) -> u64 {
+        self.random.set(self.random.get().wrapping_add(1));
+        rapidhash::v3::rapidhash_v3(&self.random.get().to_le_bytes())
+    }
+
+    pub(crate) fn settings(&self) -> &RemoteSettings {
+        &self.shared.settings
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What is sent to the fleet goes through here.
+    pub(crate) fn writer(&self) -> &Writer {
+        &self.writer
+    }
+}

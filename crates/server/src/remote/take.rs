@@ -1,0 +1,162 @@
+//! Reading a record, and what is looked at before it is believed: magic, version and checksum of the item, the page record's
+//! own checksums, that it is of the key asked for, that it is a page or a marker, how old it is.
+
+use bytes::Bytes;
+use larder_proto::page::{Kind as PageKind, Meta, PageFlags, PageView, Verify, view};
+
+use super::{
+    Remote, key,
+    pack::{join, unpack},
+    record::{Bad, Head, Kind},
+};
+use crate::clock::Ms;
+
+/// What the fleet said.
+pub(crate) enum Answer {
+    /// It has this.
+    Record(Taken),
+    /// It has nothing that can be used.
+    Nothing,
+    /// It did not answer.
+    Failed,
+}
+
+/// A record that was found good.
+pub(crate) struct Taken {
+    bytes: Bytes,
+    /// Milliseconds to be added to its age.
+    behind: Ms,
+}
+
+impl Taken {
+    /// The page, with the times as this machine's clock would have them.
+    pub(crate) fn page(&self) -> Option<PageView<'_>> {
+        let mut page = view(&self.bytes, self.bytes.len() as u64, Verify::Layout).ok()?;
+        page.meta.response_time = page.meta.response_time.saturating_sub(self.behind);
+        Some(page)
+    }
+
+    /// The page's body.
+    pub(crate) fn body(&self, page: &PageView<'_>) -> &[u8] {
+        let end = page.body_at + page.body_len as usize;
+        self.bytes.get(page.body_at..end).unwrap_or_default()
+    }
+}
+
+impl Remote {
+    /// Asks for the record of a key.
+    pub(crate) async fn get(&self, key: &[u8]) -> Answer {
+        let Ok(_place) = self.lookups.acquire().await else { return Answer::Failed };
+        let name = key::name(&self.settings().namespace, key);
+        match self.backend.get(&name).await {
+            Err(_) => Answer::Failed,
+            Ok(None) => Answer::Nothing,
+            Ok(Some(item)) => self.read(key, &name, item).await,
+        }
+    }
+
+    /// The first of these keys that has a good record. Failed: none has, and one of them was not answered.
+    pub(crate) async fn first(&self, keys: &[Vec<u8>]) -> Answer {
+        if let [key] = keys {
+            return self.get(key).await;
+        }
+        let Ok(_place) = self.lookups.acquire().await else { return Answer::Failed };
+        let names: Vec<Vec<u8>> = keys.iter().map(|key| key::name(&self.settings().namespace, key)).collect();
+        let items = self.backend.get_many(&names).await;
+        let mut failed = items.len() != keys.len();
+        for ((key, name), item) in keys.iter().zip(&names).zip(items) {
+            match item {
+                Err(_) => failed = true,
+                Ok(None) => {}
+                Ok(Some(item)) => match self.read(key, name, item).await {
+                    Answer::Record(taken) => return Answer::Record(taken),
+                    Answer::Nothing => {}
+                    Answer::Failed => failed = true,
+                },
+            }
+        }
+        if failed { Answer::Failed } else { Answer::Nothing }
+    }
+
+    /// Makes a record of an item, or says what it counts as.
+    async fn read(&self, key: &[u8], name: &[u8], item: Bytes) -> Answer {
+        let record = match self.record(name, item).await {
+            Ok(Some(record)) => record,
+            Ok(None) => return Answer::Nothing,
+            Err(Unread::Bad(bad)) => return self.useless(bad),
+            Err(Unread::Failed) => return Answer::Failed,
+        };
+        let (bytes, sent) = record;
+        let Ok(page) = view(&bytes, bytes.len() as u64, Verify::All) else {
+            return self.useless(Bad::Damaged);
+        };
+        // Another page with the same hash, or one that somebody put there.
+        let partial = page.meta.partial.is_some();
+        if page.key != key || page.meta.kind == PageKind::HitForMiss || partial || is_copy(&page.meta) {
+            return self.useless(Bad::Foreign);
+        }
+        match self.shared.skew.behind(sent, self.clock.now()) {
+            Some(behind) => Answer::Record(Taken { bytes, behind }),
+            None => {
+                self.counters.skewed.one();
+                Answer::Nothing
+            }
+        }
+    }
+
+    fn useless(&self, bad: Bad) -> Answer {
+        match bad {
+            Bad::Damaged => self.counters.damaged.one(),
+            Bad::Foreign => self.counters.foreign.one(),
+        }
+        Answer::Nothing
+    }
+
+    /// The bytes of the page record, and when they were sent. None: parts are missing.
+    async fn record(&self, name: &[u8], item: Bytes) -> Result<Option<(Bytes, Ms)>, Unread> {
+        let (head, payload) = Head::decode(&item)?;
+        // As long as its sender says, and no longer: a page that would not be sent is not taken either.
+        let most = self.settings().page_size;
+        if head.record > most || head.payload > most {
+            return Err(Bad::Foreign.into());
+        }
+        match head.kind {
+            Kind::Whole => {
+                let payload = item.slice_ref(payload);
+                Ok(Some((unpack(&head, payload).await?, head.sent)))
+            }
+            Kind::Index(parts) => {
+                let Ok(_place) = self.large.acquire().await else { return Err(Unread::Failed) };
+                let names: Vec<Vec<u8>> = (0..parts).map(|n| key::part(name, head.write, n)).collect();
+                let mut items = Vec::with_capacity(names.len());
+                for item in self.backend.get_many(&names).await {
+                    match item.map_err(|_| Unread::Failed)? {
+                        Some(item) => items.push(item),
+                        None => return Ok(None),
+                    }
+                }
+                let payload = join(&head, items.iter().map(|item| &item[..]))?;
+                drop(items);
+                Ok(Some((unpack(&head, payload.into()).await?, head.sent)))
+            }
+            Kind::Part(_) => Err(Bad::Foreign.into()),
+        }
+    }
+}
+
+/// Why there is no record.
+enum Unread {
+    Bad(Bad),
+    Failed,
+}
+
+impl From<Bad> for Unread {
+    fn from(bad: Bad) -> Self {
+        Unread::Bad(bad)
+    }
+}
+
+/// A copy of what lay in the fleet goes no further.
+fn is_copy(meta: &Meta) -> bool {
+    meta.flags.any(PageFlags::COPY)
+}

@@ -1,0 +1,280 @@
+//! Sending pages to the fleet, off the way of every request.
+//!
+//! What waits is a key and a version, not a page: nothing is held for a fleet that is slow. The page is looked up and copied
+//! when its turn comes; one that was replaced, purged or evicted meanwhile is not sent. [`SENDING`] are being sent at a time,
+//! each of at most `remote.page_size` bytes twice over (as read, and as packed); what finds the queue full is dropped and
+//! counted.
+//!
+//! A page that was purged while it was being sent is deleted again: whoever purges takes it from the store first, and the
+//! sender looks into the store last.
+
+use std::{rc::Rc, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use larder_proto::{
+    page::{Kind, Meta, PageFlags, PageView, Verify, view},
+    rules::current_age,
+};
+use larder_store::{Entry, Store};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    task::spawn_local,
+};
+
+use super::{
+    backend::{Backend, Unanswered},
+    counters::Counters,
+    key,
+    pack::{Packing, compressible, pack},
+};
+use crate::{
+    clock::{Clock, Ms},
+    http::lookup::PAGES,
+    settings::RemoteSettings,
+};
+
+/// Records being sent at the same time, per worker.
+pub(super) const SENDING: usize = 4;
+/// Parts of one page being sent at the same time.
+const PARTS_AT_ONCE: usize = 8;
+
+/// What is to be done.
+enum Order {
+    /// Send what lies under this key, if it still has this version.
+    Page(Box<[u8]>, u64),
+    /// Send the marker that lies under this key.
+    Marker(Box<[u8]>),
+}
+
+/// What a writer is started with.
+pub(super) struct Start {
+    pub(super) settings: RemoteSettings,
+    pub(super) backend: Backend,
+    pub(super) counters: Arc<Counters>,
+    pub(super) store: &'static Store,
+    pub(super) clock: Clock,
+    pub(super) random: u64,
+}
+
+/// The way to a worker's writer.
+pub(crate) struct Writer {
+    orders: Option<mpsc::Sender<Order>>,
+    counters: Arc<Counters>,
+}
+
+impl Writer {
+    /// Starts the task that sends; none where nothing may be written. It ends with the worker's runtime.
+    pub(super) fn start(start: Start) -> Self {
+        let counters = start.counters.clone();
+        let orders = (!start.settings.read_only).then(|| {
+            let (send, orders) = mpsc::channel(start.settings.queue.max(1));
+            spawn_local(serve(Rc::new(Sender { writes: start.random.into(), start }), orders));
+            send
+        });
+        Self { orders, counters }
+    }
+
+    /// A page was stored.
+    pub(crate) fn page(&self, key: &[u8], version: u64) {
+        self.order(Order::Page(key.into(), version));
+    }
+
+    /// A page's marker stands for what is being sent.
+    pub(crate) fn marker(&self, primary: &[u8]) {
+        self.order(Order::Marker(primary.into()));
+    }
+
+    fn order(&self, order: Order) {
+        if let Some(orders) = &self.orders
+            && orders.try_send(order).is_err()
+        {
+            self.counters.dropped.one();
+        }
+    }
+}
+
+struct Sender {
+    start: Start,
+    /// The random number of the last write.
+    writes: std::cell::Cell<u64>,
+}
+
+async fn serve(sender: Rc<Sender>, mut orders: mpsc::Receiver<Order>) {
+    let places = Arc::new(Semaphore::new(SENDING));
+    while let Some(order) = orders.recv().await {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let sender = sender.clone();
+        spawn_local(async move {
+            sender.carry_out(order).await;
+            drop(place);
+        });
+    }
+}
+
+/// A page that may be shared, as it is to be sent.
+struct Parcel {
+    record: Vec<u8>,
+    compress: bool,
+    lasting: Duration,
+}
+
+impl Sender {
+    async fn carry_out(&self, order: Order) {
+        let counters = &self.start.counters;
+        match order {
+            Order::Page(key, version) => {
+                let Some(parcel) = self.page(&key, version) else { return };
+                match self.send(&key, parcel).await {
+                    Ok(()) => counters.stores.one(),
+                    Err(Unanswered) => counters.store_failed.one(),
+                }
+                // Whatever became of it: it may have arrived.
+                if self.start.store.peek(PAGES, &key, self.start.clock.now()).is_none() {
+                    self.delete(&key).await;
+                }
+            }
+            Order::Marker(key) => {
+                let Some(parcel) = self.marker(&key) else { return };
+                if self.send(&key, parcel).await.is_err() {
+                    counters.store_failed.one();
+                }
+                if self.start.store.peek(PAGES, &key, self.start.clock.now()).is_none() {
+                    self.delete(&key).await;
+                }
+            }
+        }
+    }
+
+    async fn delete(&self, key: &[u8]) {
+        let name = key::name(&self.start.settings.namespace, key);
+        match self.start.backend.delete(&name).await {
+            Ok(_) => self.start.counters.deletes.one(),
+            Err(Unanswered) => self.start.counters.delete_failed.one(),
+        }
+    }
+
+    /// The page, if it is (still) one to be shared.
+    fn page(&self, key: &[u8], version: u64) -> Option<Parcel> {
+        let (settings, now) = (&self.start.settings, self.start.clock.now());
+        let entry = self.start.store.peek(PAGES, key, now)?;
+        if entry.version() != version || entry.stale() || entry.len() > settings.page_size {
+            return None;
+        }
+        let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
+        let lasting = lasting(&page.meta, settings, now)?;
+        let compress = settings.compress.is_some_and(|from| page.body_len >= from) && compressible(&page);
+        Some(Parcel { record: bytes_of(&entry), compress, lasting })
+    }
+
+    /// Markers last as long as anything may: a variant without its marker cannot be found.
+    fn marker(&self, key: &[u8]) -> Option<Parcel> {
+        let entry = self.start.store.peek(PAGES, key, self.start.clock.now())?;
+        let page: PageView<'_> = view(entry.head(), entry.len(), Verify::Layout).ok()?;
+        (page.meta.kind == Kind::VaryMarker).then(|| Parcel {
+            record: bytes_of(&entry),
+            compress: false,
+            lasting: self.start.settings.max_expiry,
+        })
+    }
+
+    /// Sends the parts first: whoever finds the index finds them.
+    async fn send(&self, key: &[u8], parcel: Parcel) -> Result<(), Unanswered> {
+        let settings = &self.start.settings;
+        let write = self.writes.get().wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        self.writes.set(write);
+        let packing = Packing {
+            item: settings.fleet.max_item,
+            compress: parcel.compress,
+            sent: self.start.clock.now(),
+            write,
+        };
+        let packed = pack(parcel.record, packing).await.ok_or(Unanswered)?;
+        let name = key::name(&settings.namespace, key);
+        let parts: Vec<(Vec<u8>, Bytes)> =
+            packed.parts.into_iter().zip(0..).map(|(part, n)| (key::part(&name, write, n), part)).collect();
+        for some in parts.chunks(PARTS_AT_ONCE) {
+            self.send_parts(some, parcel.lasting).await?;
+        }
+        self.start.backend.set(&name, packed.first, parcel.lasting).await
+    }
+
+    async fn send_parts(&self, parts: &[(Vec<u8>, Bytes)], lasting: Duration) -> Result<(), Unanswered> {
+        let sending: Vec<_> = parts
+            .iter()
+            .cloned()
+            .map(|(name, part)| {
+                let backend = self.start.backend.clone();
+                spawn_local(async move { backend.set(&name, part, lasting).await })
+            })
+            .collect();
+        let mut sent = Ok(());
+        for part in sending {
+            sent = sent.and(part.await.unwrap_or(Err(Unanswered)));
+        }
+        sent
+    }
+}
+
+/// How long the fleet is to keep a page: fresh, and stale within its window. None: it is not to be shared.
+fn lasting(meta: &Meta, settings: &RemoteSettings, now: Ms) -> Option<Duration> {
+    let unfit = PageFlags::NO_CACHE.with(PageFlags::COPY);
+    if meta.kind != Kind::Page || meta.partial.is_some() || meta.flags.any(unfit) {
+        return None;
+    }
+    let fresh = Duration::from_secs(u64::from(meta.freshness.saturating_sub(current_age(meta, now))));
+    if fresh.is_zero() || fresh < settings.min_freshness {
+        return None;
+    }
+    let window = Duration::from_secs(u64::from(meta.swr.max(meta.sie)));
+    Some((fresh + window).min(settings.max_expiry))
+}
+
+/// A copy of all of an entry.
+fn bytes_of(entry: &Entry<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(entry.len() as usize);
+    entry.chunks().for_each(|chunk| out.extend_from_slice(chunk));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Ms = 1_700_000_000_000;
+
+    fn settings() -> RemoteSettings {
+        RemoteSettings {
+            min_freshness: Duration::from_secs(2),
+            max_expiry: Duration::from_secs(100),
+            ..crate::settings::RemoteSettings::of(Vec::new())
+        }
+    }
+
+    fn meta(freshness: u32) -> Meta {
+        Meta { status: 200, response_time: NOW, freshness, swr: 5, sie: 30, ..Meta::default() }
+    }
+
+    #[test]
+    fn pages_last_while_they_are_of_use() {
+        let after = |meta: &Meta, seconds: Ms| lasting(meta, &settings(), NOW + 1000 * seconds);
+        assert_eq!(after(&meta(60), 10), Some(Duration::from_secs(80)));
+        assert_eq!(after(&meta(3600), 10), Some(Duration::from_secs(100)), "capped");
+        assert_eq!(after(&meta(60), 59), None, "fresh for less than min_freshness");
+        assert_eq!(after(&meta(60), 60), None);
+    }
+
+    #[test]
+    fn what_is_not_to_be_shared_is_not() {
+        let unfit = |change: fn(&mut Meta)| {
+            let mut meta = meta(60);
+            change(&mut meta);
+            lasting(&meta, &settings(), NOW)
+        };
+        assert_eq!(unfit(|meta| meta.flags = PageFlags::COPY), None);
+        assert_eq!(unfit(|meta| meta.flags = PageFlags::NO_CACHE), None);
+        assert_eq!(unfit(|meta| meta.kind = Kind::HitForMiss), None);
+        let part = larder_proto::page::Partial { first: 0, last: 1, total: 9 };
+        let partial = Meta { partial: Some(part), ..meta(60) };
+        assert_eq!(lasting(&partial, &settings(), NOW), None);
+    }
+}

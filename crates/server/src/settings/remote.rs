@@ -1,0 +1,66 @@
+//! The remote tier: servers that several Larders share their pages through.
+
+use std::time::Duration;
+
+/// What the servers speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RemoteProtocol {
+    /// memcached's, text and meta.
+    #[default]
+    Memcached,
+    /// Redis's: one server, or several by the key's hash.
+    Valkey,
+    /// Redis's: a cluster that says itself which server has a slot.
+    ValkeyCluster,
+}
+
+/// The remote tier. None in [`super::Settings`]: there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteSettings {
+    /// The fleet: servers, placement, timeouts, what a failure costs. Its `max_item` is the largest value the servers take;
+    /// longer records are split.
+    pub fleet: larder_client::Config,
+    /// What they speak.
+    pub protocol: RemoteProtocol,
+    /// How keys begin. Larders with the same one share pages.
+    pub namespace: String,
+    /// How long a page from the fleet is used before the fleet is asked for it again.
+    pub local_copy: Duration,
+    /// How long a lookup may take before the origin is asked as well.
+    pub budget: Duration,
+    /// The longest a record stays in the fleet.
+    pub max_expiry: Duration,
+    /// What is fresh for less than this is neither sent nor taken.
+    pub min_freshness: Duration,
+    /// Bytes of the largest page sent or taken, its head included.
+    pub page_size: u64,
+    /// Bodies from this many bytes on are compressed where their type lets it; None: never.
+    pub compress: Option<u64>,
+    /// A header line (`Name: value`) for answers that came from the fleet just now.
+    pub announce: Option<String>,
+    /// Nothing is written to the fleet, and nothing deleted.
+    pub read_only: bool,
+    /// Records that may wait to be sent, per worker; the next one is dropped and counted.
+    pub queue: usize,
+}
+
+#[cfg(test)]
+impl RemoteSettings {
+    /// Something for tests.
+    pub(crate) fn of(servers: Vec<larder_client::Server>) -> Self {
+        Self {
+            fleet: larder_client::Config::new(servers),
+            protocol: RemoteProtocol::Memcached,
+            namespace: "larder".to_owned(),
+            local_copy: Duration::from_secs(5),
+            budget: Duration::from_millis(50),
+            max_expiry: Duration::from_secs(86_400),
+            min_freshness: Duration::from_secs(1),
+            page_size: 8 << 20,
+            compress: Some(32 << 10),
+            announce: None,
+            read_only: false,
+            queue: 1024,
+        }
+    }
+}
