@@ -88,7 +88,6 @@ pub(crate) struct Face {
 pub(crate) struct Details {
     pub(crate) urls: HotUrls,
     pub(crate) memcached_keys: HotKeys,
-    pub(crate) redis_keys: HotKeys,
 }
 
 /// A look at a server.
@@ -123,9 +122,9 @@ pub(crate) struct Sample {
 /// Lookups and those that were answered from memory: without a wait for an origin. A stale page counts where it was served at
 /// once; a page that the origin was asked about first (`refresh`) does not, nor one that another client's request brought.
 fn lookups(results: &Counts) -> (u64, u64) {
-    let hits = of(results, "hit") + of(results, "stale");
-    let misses = ["miss", "refresh", "hit_for_miss", "coalesced"].map(|name| of(results, name));
-    (hits + misses.iter().sum::<u64>(), hits)
+    let sum = |names: &[&str]| names.iter().fold(0u64, |sum, name| sum.saturating_add(of(results, name)));
+    let hits = sum(&["hit", "stale"]);
+    (hits.saturating_add(sum(&["miss", "refresh", "hit_for_miss", "coalesced"])), hits)
 }
 
 /// The same of one site.
@@ -136,8 +135,14 @@ pub(crate) fn hit_percent(results: &Counts) -> Option<f64> {
 
 fn http_face(http: &Http) -> Face {
     let (gets, hits) = lookups(&http.results);
-    let counters =
-        Counters { gets, hits, sets: http.stored, evictions: 0, read: http.bytes_in, written: http.bytes_out };
+    let counters = Counters {
+        gets,
+        hits,
+        sets: http.stored,
+        evictions: 0,
+        read: http.bytes_in,
+        written: http.bytes_out,
+    };
     Face { name: "http", connections: http.connections.open, counters }
 }
 
@@ -168,13 +173,15 @@ pub(crate) fn from_larder(json: &[u8], at: Instant, took: Duration) -> Result<Sa
     let memcached = snapshot.memcached.as_ref().map(|face| object_face("memcached", face));
     let redis = snapshot.redis.as_ref().map(|face| object_face("redis", face));
     let faces: Vec<Face> = [http, memcached, redis].into_iter().flatten().collect();
-    let evictions = snapshot.memory.namespaces.iter().map(|space| space.evictions).sum();
+    let evictions =
+        snapshot.memory.namespaces.iter().fold(0u64, |sum, space| sum.saturating_add(space.evictions));
     let none = Counters { evictions, ..Counters::default() };
     let mut commands = Commands::default();
     commands[HTTP] = snapshot.http.as_ref().map_or(0, |http| http.requests);
     for face in [&snapshot.memcached, &snapshot.redis].into_iter().flatten() {
         for (command, n) in &face.commands {
-            commands[kind_of(command.as_str())] += n;
+            let kind = kind_of(command.as_str());
+            commands[kind] = commands[kind].saturating_add(*n);
         }
     }
     Ok(Sample {
@@ -187,7 +194,7 @@ pub(crate) fn from_larder(json: &[u8], at: Instant, took: Duration) -> Result<Sa
         life: Text::new(&format!("{}/{}", snapshot.pid, snapshot.started_ms)),
         used: snapshot.memory.used,
         budget: Some(snapshot.memory.budget).filter(|budget| *budget > 0),
-        connections: faces.iter().map(|face| face.connections).sum(),
+        connections: faces.iter().fold(0u64, |sum, face| sum.saturating_add(face.connections)),
         counters: faces.iter().fold(none, |sum, face| sum.plus(face.counters)),
         commands,
         faces,

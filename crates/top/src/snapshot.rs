@@ -152,23 +152,23 @@ impl Histogram {
     }
 
     pub(crate) fn of(buckets: Vec<(f64, u64)>) -> Histogram {
-        Histogram { count: buckets.iter().map(|(_, n)| n).sum(), buckets }
+        Histogram { count: buckets.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n)), buckets }
     }
 
     /// Adds another's.
     pub(crate) fn add(&mut self, other: &Histogram) {
         for (upper, n) in &other.buckets {
             match self.buckets.binary_search_by(|(at, _)| at.total_cmp(upper)) {
-                Ok(at) => self.buckets[at].1 += n,
+                Ok(at) => self.buckets[at].1 = self.buckets[at].1.saturating_add(*n),
                 Err(at) => self.buckets.insert(at, (*upper, *n)),
             }
         }
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
     }
 
     /// The time that this share (0 to 1) stayed below, to a bucket.
     pub(crate) fn quantile(&self, share: f64) -> Option<Duration> {
-        let all: u64 = self.buckets.iter().map(|(_, n)| n).sum();
+        let all = self.buckets.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
         let mut left = (all as f64 * share).ceil().max(1.0) as u64;
         for (upper, n) in &self.buckets {
             if *n >= left {

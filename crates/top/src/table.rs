@@ -5,7 +5,7 @@ use std::{cmp::Ordering, str::FromStr, time::Duration};
 use crate::{
     args::duration,
     rates::{Span, State, Watched, hit_percent},
-    sample::{COMMANDS, Commands, Counters},
+    sample::{COMMANDS, Counters},
     text,
 };
 
@@ -405,9 +405,6 @@ fn summary(servers: &[(String, Watched)], rows: &[Row], lifetime: bool) -> (Figu
 pub(crate) fn cells(figures: &Figures, columns: &[Column], alarms: &Alarms) -> Vec<Cell> {
     columns.iter().map(|column| figures.cell(*column, alarms)).collect()
 }
-
-/// No command was counted.
-pub(crate) const NO_COMMANDS: Commands = [0; COMMANDS.len()];
 
 #[cfg(test)]
 mod tests {

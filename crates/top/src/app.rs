@@ -1,0 +1,220 @@
+//! `larder top`: what is watched, what is shown of it, and what keys change.
+
+use std::{process::ExitCode, time::SystemTime};
+
+use ratatui::crossterm::event::KeyCode;
+use tokio::sync::{mpsc, watch};
+
+use crate::{
+    TopArgs, exit, once,
+    poll::{self, Look, Server},
+    rates::Watched,
+    screen::{Input, Palette, Screen},
+    table::{Alarms, Column, Order, Table, columns},
+    view,
+};
+
+/// Looks on their way to the screen; the servers' tasks wait when they are more.
+const LOOKS: usize = 64;
+
+/// What is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    Table,
+    Help,
+    /// One server, by its number.
+    Drill(usize),
+}
+
+/// All that the screen depends on.
+pub(crate) struct App {
+    pub(crate) servers: Vec<(String, Watched)>,
+    /// What is shown instead, while the view is frozen.
+    pub(crate) frozen: Option<Vec<(String, Watched)>>,
+    pub(crate) palette: Palette,
+    pub(crate) alarms: Alarms,
+    pub(crate) order: Order,
+    pub(crate) lifetime: bool,
+    pub(crate) commands: bool,
+    pub(crate) page: Page,
+    /// A server's number.
+    pub(crate) selected: usize,
+    /// Lines or rows scrolled over.
+    pub(crate) scroll: usize,
+    /// Seconds from look to look.
+    pub(crate) interval: f64,
+    /// When the last look came, milliseconds since 1970.
+    pub(crate) seen_ms: u64,
+    /// The width of the screen, for the keys that go through its columns.
+    pub(crate) width: usize,
+}
+
+impl App {
+    pub(crate) fn new(args: &TopArgs, names: Vec<String>, palette: Palette) -> App {
+        App {
+            servers: names.into_iter().map(|name| (name, Watched::default())).collect(),
+            frozen: None,
+            palette,
+            alarms: args.alarm.clone(),
+            order: Order { by: args.sort, reverse: false },
+            lifetime: args.lifetime,
+            commands: args.commands,
+            page: Page::Table,
+            selected: 0,
+            scroll: 0,
+            interval: args.interval.as_secs_f64(),
+            seen_ms: 0,
+            width: 80,
+        }
+    }
+
+    /// What is shown of the servers.
+    pub(crate) fn shown(&self) -> &[(String, Watched)] {
+        self.frozen.as_deref().unwrap_or(&self.servers)
+    }
+
+    pub(crate) fn table(&self) -> Table {
+        Table::of(self.shown(), self.lifetime, self.order)
+    }
+
+    /// Takes what came of a look, and what the server is called by now.
+    pub(crate) fn take(&mut self, look: Look, name: String, now_ms: u64) {
+        if let Some((known, watched)) = self.servers.get_mut(look.server) {
+            *known = name;
+            watched.take(look.seen);
+            self.seen_ms = now_ms;
+        }
+    }
+
+    /// Does what a key says; false ends it all.
+    pub(crate) fn key(&mut self, key: KeyCode) -> bool {
+        match (self.page, key) {
+            (_, KeyCode::Char('q')) => return false,
+            (Page::Help, _) => self.page = Page::Table,
+            (_, KeyCode::Char('?' | 'h')) => self.page = Page::Help,
+            (_, KeyCode::Char(' ')) => {
+                self.frozen = if self.frozen.is_some() { None } else { Some(self.servers.clone()) };
+            }
+            (_, KeyCode::Char('l')) => self.lifetime = !self.lifetime,
+            (Page::Drill(_), KeyCode::Esc | KeyCode::Enter | KeyCode::Backspace | KeyCode::Left) => {
+                self.page = Page::Table;
+                self.scroll = 0;
+            }
+            (Page::Drill(_), key) => self.scroll_by(key),
+            (Page::Table, KeyCode::Char('c')) => {
+                self.commands = !self.commands;
+                self.order.by = None;
+            }
+            (Page::Table, KeyCode::Char('<' | ',') | KeyCode::Left) => self.sort_beside(false),
+            (Page::Table, KeyCode::Char('>' | '.') | KeyCode::Right) => self.sort_beside(true),
+            (Page::Table, KeyCode::Char('r')) => self.order.reverse = !self.order.reverse,
+            (Page::Table, KeyCode::Enter) => {
+                self.page = Page::Drill(self.selected);
+                self.scroll = 0;
+            }
+            (Page::Table, KeyCode::Down | KeyCode::Char('j')) => self.select_beside(1),
+            (Page::Table, KeyCode::Up | KeyCode::Char('k')) => self.select_beside(-1),
+            (Page::Table, _) => {}
+        }
+        true
+    }
+
+    fn scroll_by(&mut self, key: KeyCode) {
+        self.scroll = match key {
+            KeyCode::Down | KeyCode::Char('j') => self.scroll + 1,
+            KeyCode::Up | KeyCode::Char('k') => self.scroll.saturating_sub(1),
+            KeyCode::PageDown => self.scroll + 10,
+            KeyCode::PageUp => self.scroll.saturating_sub(10),
+            KeyCode::Home => 0,
+            _ => self.scroll,
+        };
+    }
+
+    /// Sorts by the column beside; before the first and after the last one is the order in which the servers were given.
+    fn sort_beside(&mut self, right: bool) {
+        let columns = columns(self.commands, self.width, self.table().instance_width());
+        let columns: Vec<Column> = columns.into_iter().filter(|column| *column != Column::Server).collect();
+        let at = self.order.by.and_then(|by| columns.iter().position(|column| *column == by));
+        let next = match (at, right) {
+            (None, true) => Some(0),
+            (None, false) => columns.len().checked_sub(1),
+            (Some(at), true) => Some(at + 1),
+            (Some(at), false) => at.checked_sub(1),
+        };
+        self.order.by = next.and_then(|at| columns.get(at).copied());
+    }
+
+    fn select_beside(&mut self, step: isize) {
+        let rows = self.table().rows;
+        let at = rows.iter().position(|row| row.index == self.selected).unwrap_or(0);
+        let next = at.saturating_add_signed(step).min(rows.len().saturating_sub(1));
+        if let Some(row) = rows.get(next) {
+            self.selected = row.index;
+        }
+    }
+}
+
+/// Runs it.
+pub(crate) async fn run(args: &TopArgs) -> ExitCode {
+    let servers = poll::token(args.token_file.as_deref()).and_then(|token| {
+        let servers = poll::servers(&args.servers, args.servers_file.as_deref())?;
+        let server = |address| Server::new(address, token.clone(), args.timeout);
+        Ok(servers.into_iter().map(server).collect::<Vec<_>>())
+    });
+    let servers = match servers {
+        Ok(servers) => servers,
+        Err(message) => return exit::usage("top", &message),
+    };
+    if args.once {
+        return once::run(args, servers).await;
+    }
+    let screen = match Screen::enter() {
+        Ok(screen) => screen,
+        Err(error) => return exit::usage("top", &error.to_string()),
+    };
+    match live(args, servers, screen).await {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("larder top: {error}");
+            ExitCode::from(exit::SOME_DOWN)
+        }
+    }
+}
+
+async fn live(args: &TopArgs, servers: Vec<Server>, mut screen: Screen) -> std::io::Result<u8> {
+    let mut app = App::new(args, servers.iter().map(Server::name).collect(), Palette::of_environment());
+    let (closer, wanted) = watch::channel(None);
+    let (send, mut looks) = mpsc::channel(LOOKS);
+    for (index, server) in servers.into_iter().enumerate() {
+        tokio::spawn(poll::watch(index, server, args.interval, wanted.clone(), send.clone()));
+    }
+    loop {
+        screen.draw(|frame| {
+            app.width = usize::from(frame.area().width);
+            view::draw(&app, frame);
+        })?;
+        tokio::select! {
+            input = screen.next() => match input {
+                Input::End(code) => return Ok(code),
+                Input::Resize => screen.clear()?,
+                Input::Key(key) => {
+                    if !app.key(key) {
+                        return Ok(0);
+                    }
+                    let page = if let Page::Drill(server) = app.page { Some(server) } else { None };
+                    closer.send_if_modified(|wanted| std::mem::replace(wanted, page) != page);
+                }
+            },
+            Some((look, name)) = looks.recv() => app.take(look, name, now_ms()),
+        }
+        // Servers that answer together are drawn together.
+        while let Ok((look, name)) = looks.try_recv() {
+            app.take(look, name, now_ms());
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

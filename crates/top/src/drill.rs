@@ -1,0 +1,256 @@
+//! One server in full: faces, latency, sites, why pages were not hits, what is asked for most.
+
+use std::time::Duration;
+
+use ratatui::text::Line;
+
+use crate::{
+    app::App,
+    chart,
+    hist::chart_line,
+    rates::{Span, State, Watched, face_between, hit_percent},
+    sample::{Sample, hit_percent as site_hit_percent},
+    snapshot::{Counts, Histogram, Http, Snapshot},
+    text::{self, count, fit},
+};
+
+/// Lines of the latency chart.
+const CHART: usize = 9;
+
+struct Page<'a> {
+    app: &'a App,
+    width: usize,
+    lines: Vec<Line<'static>>,
+}
+
+impl Page<'_> {
+    fn line(&mut self, text: &str) {
+        self.lines.push(Line::raw(fit(text, self.width)));
+    }
+
+    fn head(&mut self, text: &str) {
+        self.lines.push(Line::raw(""));
+        self.lines.push(Line::styled(fit(text, self.width), self.app.palette.head()));
+    }
+}
+
+/// All lines of a server's page.
+pub(crate) fn lines(app: &App, server: usize, width: usize) -> Vec<Line<'static>> {
+    let mut page = Page { app, width, lines: Vec::new() };
+    let Some((name, watched)) = app.shown().get(server) else { return page.lines };
+    if let State::Down(why) = &watched.state {
+        page.lines.push(Line::styled(fit(&format!("{name}  DOWN: {why}"), width), app.palette.alarm()));
+    }
+    let Some(sample) = &watched.last else {
+        page.line(&format!("{name}  not seen yet"));
+        return page.lines;
+    };
+    let older = if app.lifetime { None } else { watched.before.as_ref() };
+    overview(&mut page, name, watched, sample);
+    faces(&mut page, sample, older, watched.span(app.lifetime));
+    match &sample.snapshot {
+        Some(snapshot) => larder(&mut page, sample, snapshot, older),
+        None => {
+            page.head("ALL IT SAYS");
+            for (name, value) in &sample.lines {
+                page.line(&format!("{:<30} {}", name.as_str(), value.as_str()));
+            }
+        }
+    }
+    page.lines
+}
+
+fn overview(page: &mut Page<'_>, name: &str, watched: &Watched, sample: &Sample) {
+    page.line(&format!(
+        "{name}  {} {} {}  up {}",
+        sample.kind.name(),
+        sample.name.as_str(),
+        sample.version.as_str(),
+        text::uptime(sample.uptime as u64)
+    ));
+    let used = text::bytes(sample.used as f64);
+    let used = match sample.budget {
+        Some(budget) => format!(
+            "{used} of {} used ({})",
+            text::bytes(budget as f64),
+            text::percent(sample.used as f64 * 100.0 / budget as f64)
+        ),
+        None => format!("{used} used, no limit"),
+    };
+    let time = watched.took().map_or_else(|| "-".to_owned(), text::time);
+    page.line(&format!("{used}  {} connections  answered in {time}", sample.connections));
+}
+
+fn faces(page: &mut Page<'_>, sample: &Sample, older: Option<&Sample>, span: Option<Span>) {
+    let Some(span) = span else {
+        page.line("rates come with the second look");
+        return;
+    };
+    let since = if page.app.lifetime { "since its start" } else { "in the last interval" };
+    page.head(&format!("FACE       CONN HIT %  GETS/s SETS/s READ/s WRITE/s   {since}"));
+    for face in &sample.faces {
+        let did = face_between(older, face);
+        let rate = |n: u64| count(span.rate(n));
+        page.line(&format!(
+            "{:<9} {:>5} {:>5} {:>7} {:>6} {:>6} {:>7}",
+            face.name,
+            face.connections,
+            hit_percent(did).map_or_else(|| "-".to_owned(), |hit| format!("{hit:.1}")),
+            rate(did.gets),
+            rate(did.sets),
+            text::bytes(span.rate(did.read)),
+            text::bytes(span.rate(did.written)),
+        ));
+    }
+    let commands = crate::sample::COMMANDS.iter().zip(span.commands).filter(|(_, n)| *n > 0);
+    let commands: Vec<String> = commands.map(|(name, n)| format!("{name} {}", count(span.rate(n)))).collect();
+    if !commands.is_empty() {
+        page.line(&commands.join("  "));
+    }
+}
+
+fn larder(page: &mut Page<'_>, sample: &Sample, snapshot: &Snapshot, older: Option<&Sample>) {
+    let before = older.and_then(|older| older.snapshot.as_deref());
+    if let Some(http) = &snapshot.http {
+        let before = before.and_then(|before| before.http.as_ref());
+        latency(page, http, before);
+        sites(page, http, before);
+        why_missed(page, http, before);
+        origins(page, http);
+    }
+    let objects = [("memcached", &snapshot.memcached), ("redis", &snapshot.redis)];
+    for (name, face) in objects {
+        if let Some(face) = face.as_ref().filter(|face| face.latency.count > 0) {
+            page.head(&format!("{} LATENCY since its start", name.to_uppercase()));
+            page.line(&quantiles(&face.latency));
+        }
+    }
+    page.head("MEMORY          ITEMS  BYTES EVICTED");
+    for space in &snapshot.memory.namespaces {
+        page.line(&format!(
+            "{:<14} {:>6} {:>6} {:>7}",
+            fit(space.name.as_str(), 14),
+            count(space.items as f64),
+            text::bytes(space.bytes as f64),
+            count(space.evictions as f64)
+        ));
+    }
+    remote(page, snapshot);
+    hottest(page, sample);
+}
+
+fn latency(page: &mut Page<'_>, http: &Http, before: Option<&Http>) {
+    let since =
+        |now: &Histogram, old: Option<&Histogram>| old.map_or_else(|| now.clone(), |old| now.since(old));
+    let hit = since(&http.latency.hit, before.map(|before| &before.latency.hit));
+    let miss = since(&http.latency.miss, before.map(|before| &before.latency.miss));
+    page.head("HTTP LATENCY");
+    page.line(&format!("hits:   {}", quantiles(&hit)));
+    page.line(&format!("misses: {}", quantiles(&miss)));
+    for line in chart::draw(&hit, &miss, page.width, CHART) {
+        page.lines.push(chart_line(&line, page.app.palette));
+    }
+}
+
+fn quantiles(histogram: &Histogram) -> String {
+    let shown = |share| shown_time(histogram.quantile(share));
+    format!("{} in all, 50% {}, 90% {}, 99% {}", histogram.count, shown(0.5), shown(0.9), shown(0.99))
+}
+
+fn shown_time(time: Option<Duration>) -> String {
+    time.map_or_else(|| "-".to_owned(), text::time)
+}
+
+fn difference(now: &Counts, before: Option<&Counts>) -> Counts {
+    let old = |name| before.and_then(|before| before.get(name)).copied().unwrap_or(0);
+    now.iter().map(|(name, n)| (name.clone(), n.saturating_sub(old(name)))).collect()
+}
+
+fn sites(page: &mut Page<'_>, http: &Http, before: Option<&Http>) {
+    page.head("SITE                 REQUESTS HIT %  SENT   HIT 50%  MISS 50%");
+    for site in &http.sites {
+        let old = before.and_then(|before| before.sites.iter().find(|old| old.name == site.name));
+        let results = difference(&site.results, old.map(|old| &old.results));
+        page.line(&format!(
+            "{:<20} {:>8} {:>5} {:>5} {:>9} {:>9}",
+            fit(site.name.as_str(), 20),
+            count(site.requests.saturating_sub(old.map_or(0, |old| old.requests)) as f64),
+            site_hit_percent(&results).map_or_else(|| "-".to_owned(), |hit| format!("{hit:.1}")),
+            text::bytes(site.bytes_out.saturating_sub(old.map_or(0, |old| old.bytes_out)) as f64),
+            shown_time(site.latency.hit.quantile(0.5)),
+            shown_time(site.latency.miss.quantile(0.5)),
+        ));
+    }
+}
+
+fn why_missed(page: &mut Page<'_>, http: &Http, before: Option<&Http>) {
+    let counts = difference(&http.why_missed, before.map(|before| &before.why_missed));
+    let mut counts: Vec<_> = counts.into_iter().filter(|(_, n)| *n > 0).collect();
+    counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    let all = counts.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
+    page.head("WHY MISSED");
+    if counts.is_empty() {
+        page.line("nothing was");
+    }
+    for (why, n) in counts {
+        page.line(&format!(
+            "{:<16} {:>6} {:>6}",
+            why.as_str(),
+            count(n as f64),
+            text::percent(n as f64 * 100.0 / all as f64)
+        ));
+    }
+}
+
+fn origins(page: &mut Page<'_>, http: &Http) {
+    page.head("ORIGIN (since its start)         REQUESTS FAILED  OPEN FIRST BYTE 50%");
+    for origin in &http.origins {
+        page.line(&format!(
+            "{:<32} {:>8} {:>6} {:>5} {:>14}",
+            fit(origin.name.as_str(), 32),
+            count(origin.requests as f64),
+            count(origin.failures.values().fold(0u64, |sum, n| sum.saturating_add(*n)) as f64),
+            origin.connections_open,
+            shown_time(origin.ttfb.quantile(0.5)),
+        ));
+    }
+}
+
+fn remote(page: &mut Page<'_>, snapshot: &Snapshot) {
+    let Some(remote) = &snapshot.remote else { return };
+    page.head("REMOTE (since its start)  STATE   LOOKUPS  HITS TIMEOUTS ERRORS");
+    for server in &remote.servers {
+        page.line(&format!(
+            "{:<25} {:<8} {:>6} {:>5} {:>8} {:>6}",
+            fit(server.name.as_str(), 25),
+            fit(server.state.as_str(), 8),
+            count(server.lookups as f64),
+            count(server.hits as f64),
+            count(server.timeouts as f64),
+            count(server.errors as f64),
+        ));
+    }
+}
+
+fn hottest(page: &mut Page<'_>, sample: &Sample) {
+    let Some(details) = &sample.details else { return };
+    if !details.urls.urls.is_empty() {
+        page.head("REQUESTS HIT %   MEAN HOTTEST URLS (estimates)");
+        for hot in &details.urls.urls {
+            let hit = if hot.requests > 0.0 { hot.hits * 100.0 / hot.requests } else { 0.0 };
+            page.line(&format!(
+                "{:>8} {:>5.1} {:>6} {}",
+                count(hot.requests),
+                hit.clamp(0.0, 100.0),
+                text::time(Duration::from_secs_f64((hot.mean_us / 1e6).clamp(0.0, 1e6))),
+                hot.url.as_str()
+            ));
+        }
+    }
+    if !details.memcached_keys.keys.is_empty() {
+        page.head("    GETS HOTTEST KEYS (estimates)");
+        for hot in &details.memcached_keys.keys {
+            page.line(&format!("{:>8} {}", count(hot.requests), hot.key.as_str()));
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! `larder log`: requests as they are answered.
+
+use std::{
+    fmt::Write as _,
+    io::{self, IsTerminal, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
+
+use serde::Deserialize;
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    LogArgs, ask, exit, poll,
+    screen::Palette,
+    sse::{Event, Events},
+    text::{self, Text},
+};
+
+/// For connecting and the head of the answer.
+const ANSWER: Duration = Duration::from_secs(10);
+/// The pause before a lost connection is tried again; it doubles, to the longest.
+const PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Why it ends.
+enum End {
+    /// All that was asked for was shown, or nobody reads any more.
+    Done,
+    /// With this exit code and message.
+    Failed(u8, String),
+}
+
+/// Why a stream of events could not be had: an exit code and what to say.
+pub(crate) type Refusal = (u8, String);
+
+/// Opens a stream of events.
+pub(crate) async fn open(
+    address: &crate::address::Address,
+    path: &str,
+    token: Option<&str>,
+) -> Result<Events, Refusal> {
+    let endpoint = address.endpoints.first().ok_or((exit::USAGE, "no address".to_owned()))?;
+    let lost = |why: String| (exit::UNREACHABLE, format!("{endpoint}: {why}"));
+    let answer = timeout(ANSWER, ask::request(endpoint, path, token, "text/event-stream")).await;
+    let answer = answer.map_err(|_| lost(format!("no answer within {ANSWER:?}")))?.map_err(lost)?;
+    match answer.status().as_u16() {
+        200 => {
+            let stream = answer.headers().get("content-type").and_then(|value| value.to_str().ok());
+            if !stream.is_some_and(|value| value.starts_with("text/event-stream")) {
+                return Err(lost("answers without events: not a Larder's admin address".to_owned()));
+            }
+            Ok(Events::of(answer.into_body()))
+        }
+        status @ (401 | 403) => Err((exit::REFUSED, format!("{endpoint}: {}", ask::refused(status)))),
+        400 => {
+            let said = timeout(ANSWER, ask::read_all(answer.into_body())).await;
+            let said = said.ok().and_then(Result::ok).unwrap_or_default();
+            Err((exit::USAGE, message(&said)))
+        }
+        status => Err(lost(ask::refused(status))),
+    }
+}
+
+/// Of `{"error":{"code":"...","message":"..."}}`.
+fn message(body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Answer {
+        error: Fault,
+    }
+    #[derive(Deserialize)]
+    struct Fault {
+        message: Text,
+    }
+    match serde_json::from_slice::<Answer>(body) {
+        Ok(answer) => answer.error.message.as_str().to_owned(),
+        Err(_) => "the server does not understand the filter".to_owned(),
+    }
+}
+
+/// Runs it.
+pub(crate) async fn run(args: &LogArgs) -> ExitCode {
+    let token = match poll::token(args.token_file.as_deref()) {
+        Ok(token) => args.server.token.clone().or(token),
+        Err(message) => return exit::usage("log", &message),
+    };
+    match follow(args, token.as_deref()).await {
+        End::Done => ExitCode::SUCCESS,
+        End::Failed(code, message) => {
+            eprintln!("larder log: {message}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+async fn follow(args: &LogArgs, token: Option<&str>) -> End {
+    let path = path(args);
+    let colours = io::stdout().is_terminal() && Palette::of_environment().colours;
+    let mut left = args.count.unwrap_or(u64::MAX);
+    let mut events = match open(&args.server, &path, token).await {
+        Ok(events) => events,
+        Err((code, message)) => return End::Failed(code, message),
+    };
+    let mut pause = PAUSE;
+    while left > 0 {
+        let why = match events.next().await {
+            Ok(event) => {
+                pause = PAUSE;
+                match show(&event, args.json, colours) {
+                    Ok(requests) => left -= requests.min(left),
+                    Err(_) => return End::Done,
+                }
+                continue;
+            }
+            Err(why) => why,
+        };
+        eprintln!("larder log: {why}; trying again");
+        events = loop {
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            match open(&args.server, &path, token).await {
+                Ok(events) => break events,
+                Err((exit::UNREACHABLE, why)) => {
+                    eprintln!("larder log: {why}; again in {}", text::time(pause));
+                }
+                Err((code, message)) => return End::Failed(code, message),
+            }
+        };
+        eprintln!("larder log: connected again; requests in between are not shown");
+    }
+    End::Done
+}
+
+/// Prints an event; how many requests it was.
+fn show(event: &Event, json: bool, colours: bool) -> io::Result<u64> {
+    let mut out = io::stdout().lock();
+    match event.name.as_str() {
+        "request" if json => {
+            writeln!(out, "{}", text::clean_json(&event.data))?;
+            out.flush()?;
+            Ok(1)
+        }
+        "request" => match serde_json::from_str::<Request>(&event.data) {
+            Ok(request) => {
+                writeln!(out, "{}", request.line(colours))?;
+                out.flush()?;
+                Ok(1)
+            }
+            Err(error) => {
+                eprintln!("larder log: an event is not understood: {error}");
+                Ok(0)
+            }
+        },
+        "dropped" => {
+            let count = serde_json::from_str::<Dropped>(&event.data).unwrap_or_default().count;
+            eprintln!("larder log: {count} requests were not shown: too many at once");
+            Ok(0)
+        }
+        _ => Ok(0),
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Dropped {
+    count: u64,
+}
+
+/// A request as the admin API tells it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Request {
+    time_ms: u64,
+    elapsed_us: u64,
+    client: Text,
+    method: Text,
+    url: Text,
+    status: Option<u16>,
+    bytes: u64,
+    result: Text,
+}
+
+impl Request {
+    /// Time, duration, status, result, bytes, client, method, URL.
+    fn line(&self, colours: bool) -> String {
+        let status = self.status.filter(|status| *status > 0);
+        let status_shown = status.map_or_else(|| "-".to_owned(), |status| status.to_string());
+        let result = self.result.as_str();
+        let colour = |code: &str, text: String| {
+            if colours && !code.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text }
+        };
+        let of_status = match status {
+            Some(500..) => "31",
+            Some(400..=499) => "33",
+            _ => "",
+        };
+        let of_result = if result.contains("HIT") {
+            "32"
+        } else if result.contains("MISS") {
+            "33"
+        } else {
+            ""
+        };
+        format!(
+            "{} {:>6} {} {} {:>5} {} {} {}",
+            text::clock(self.time_ms),
+            text::time(Duration::from_micros(self.elapsed_us)),
+            colour(of_status, format!("{status_shown:>3}")),
+            colour(of_result, format!("{result:<22}")),
+            text::bytes(self.bytes as f64),
+            self.client.as_str(),
+            self.method.as_str(),
+            self.url.as_str(),
+        )
+    }
+}
+
+/// The path with the filters.
+fn path(args: &LogArgs) -> String {
+    let slower = args.slower_than.map(|time| time.as_millis().to_string());
+    let filters = [
+        ("url", &args.url),
+        ("regex", &args.regex),
+        ("status", &args.status),
+        ("result", &args.result),
+        ("site", &args.site),
+        ("method", &args.method),
+        ("slower_than_ms", &slower),
+    ];
+    let given = filters.into_iter().filter_map(|(name, value)| value.as_ref().map(|value| (name, value)));
+    let given: Vec<String> = given.map(|(name, value)| format!("{name}={}", escape(value))).collect();
+    if given.is_empty() { "/api/v1/log".to_owned() } else { format!("/api/v1/log?{}", given.join("&")) }
+}
+
+/// Percent-encodes all but the unreserved characters (RFC 3986, 2.3).
+fn escape(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_escaped() {
+        assert_eq!(escape("^/a?b=ü&c d+"), "%5E%2Fa%3Fb%3D%C3%BC%26c%20d%2B");
+    }
+
+    #[test]
+    fn lines_are_readable_and_harmless() {
+        let json = r#"{"time_ms":1763647387042,"elapsed_us":12345,"client":"127.0.0.1","method":"GET",
+            "url":"http://a/\u001b[2J","status":503,"bytes":1536,"result":"TCP_MISS","new":1}"#;
+        let request: Request = serde_json::from_str(json).expect("a request");
+        let line = request.line(false);
+        assert_eq!(
+            line,
+            "14:03:07.042 12.3ms 503 TCP_MISS               1.50K 127.0.0.1 GET http://a/\\x1b[2J"
+        );
+        assert!(request.line(true).contains("\x1b[31m503\x1b[0m \x1b[33mTCP_MISS "));
+    }
+
+    #[test]
+    fn the_servers_message_is_told() {
+        let body = br#"{"error":{"code":"bad_filter","message":"expected a \u001b regex"}}"#;
+        assert_eq!(message(body), "expected a \\x1b regex");
+        assert_eq!(message(b"x"), "the server does not understand the filter");
+    }
+}

@@ -1,0 +1,219 @@
+//! The terminal: taken over, and given back whatever happens.
+
+use std::{
+    io::{self, IsTerminal, Stdout, stdout},
+    sync::{
+        Once,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use ratatui::{
+    Frame, Terminal,
+    backend::CrosstermBackend,
+    crossterm::{
+        cursor::Show,
+        event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},
+        execute,
+        terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
+    },
+    style::{Color, Modifier, Style},
+};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+};
+
+/// Keys typed ahead; the thread that reads them waits when they are that many.
+const KEYS_AHEAD: usize = 64;
+/// How often the thread that reads keys looks whether it is still wanted.
+const KEY_PATIENCE: Duration = Duration::from_millis(100);
+
+/// Set by the panic hook: the terminal is given back, nothing may be drawn any more.
+static PANICKED: AtomicBool = AtomicBool::new(false);
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    Key(KeyCode),
+    /// The terminal has another size.
+    Resize,
+    /// End with this exit code.
+    End(u8),
+}
+
+/// The terminal while it is ours. Dropped, it is as it was before.
+pub(crate) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+    keys: mpsc::Receiver<Event>,
+    signals: [(Signal, u8); 3],
+}
+
+impl Screen {
+    /// Takes the terminal over. Must be called in a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// There is no terminal, or it fails.
+    pub(crate) fn enter() -> io::Result<Screen> {
+        if !stdout().is_terminal() {
+            return Err(io::Error::other("standard output is not a terminal: use --once"));
+        }
+        restore_on_panic();
+        let signals = [
+            (signal(SignalKind::interrupt())?, 130),
+            (signal(SignalKind::terminate())?, 143),
+            (signal(SignalKind::hangup())?, 129),
+        ];
+        enable_raw_mode()?;
+        let terminal = execute!(stdout(), EnterAlternateScreen)
+            .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
+        let terminal = terminal.inspect_err(|_| restore())?;
+        let (send, keys) = mpsc::channel(KEYS_AHEAD);
+        let reader = std::thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&send));
+        reader.map(drop).inspect_err(|_| restore())?;
+        Ok(Screen { terminal, keys, signals })
+    }
+
+    /// Shows what `view` draws.
+    ///
+    /// # Errors
+    ///
+    /// The terminal is gone.
+    pub(crate) fn draw(&mut self, view: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        if PANICKED.load(Ordering::Relaxed) {
+            return Err(io::Error::other("ended by a fault of its own"));
+        }
+        self.terminal.draw(view).map(drop)
+    }
+
+    /// Waits for a key, a new size or a signal. May be dropped while it waits.
+    pub(crate) async fn next(&mut self) -> Input {
+        let [(interrupt, a), (terminate, b), (hangup, c)] = &mut self.signals;
+        loop {
+            let event = tokio::select! {
+                _ = interrupt.recv() => return Input::End(*a),
+                _ = terminate.recv() => return Input::End(*b),
+                _ = hangup.recv() => return Input::End(*c),
+                event = self.keys.recv() => event,
+            };
+            match event {
+                // The reader ends when the terminal is gone.
+                None => return Input::End(*c),
+                Some(Event::Resize(..)) => return Input::Resize,
+                Some(Event::Key(key)) if key.kind != KeyEventKind::Release => {
+                    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+                    return match key.code {
+                        KeyCode::Char('c' | 'd') if control => Input::End(0),
+                        KeyCode::Char('l') if control => Input::Resize,
+                        _ if control => continue,
+                        code => Input::Key(code),
+                    };
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Draws everything anew, after a new size or when others wrote over it.
+    pub(crate) fn clear(&mut self) -> io::Result<()> {
+        self.terminal.clear()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+fn read_keys(send: &mpsc::Sender<Event>) {
+    while !send.is_closed() {
+        match event::poll(KEY_PATIENCE)
+            .and_then(|ready| if ready { event::read().map(Some) } else { Ok(None) })
+        {
+            Ok(None) => {}
+            Ok(Some(event)) => {
+                if send.blocking_send(event).is_err() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Gives the terminal back. What fails here fails because it is gone.
+fn restore() {
+    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    let _ = disable_raw_mode();
+}
+
+/// A panic's message is for a terminal that shows it.
+fn restore_on_panic() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let others = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !PANICKED.swap(true, Ordering::Relaxed) {
+                restore();
+            }
+            others(panic);
+        }));
+    });
+}
+
+/// How things look: in colours, or without them (NO_COLOR, see no-color.org).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Palette {
+    pub(crate) colours: bool,
+}
+
+impl Palette {
+    /// As the environment wants it.
+    pub(crate) fn of_environment() -> Palette {
+        Palette { colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) }
+    }
+
+    fn coloured(self, colour: Color) -> Style {
+        if self.colours { Style::new().fg(colour) } else { Style::new() }
+    }
+
+    pub(crate) fn alarm(self) -> Style {
+        match self.colours {
+            true => self.coloured(Color::Red).add_modifier(Modifier::BOLD),
+            false => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
+        }
+    }
+
+    pub(crate) fn head(self) -> Style {
+        self.coloured(Color::Cyan).add_modifier(Modifier::BOLD)
+    }
+
+    /// The column that is sorted by.
+    pub(crate) fn sorted(self) -> Style {
+        self.head().add_modifier(Modifier::UNDERLINED)
+    }
+
+    pub(crate) fn selected(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    pub(crate) fn sum(self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    pub(crate) fn quiet(self) -> Style {
+        Style::new().add_modifier(Modifier::DIM)
+    }
+
+    pub(crate) fn hit(self) -> Style {
+        self.coloured(Color::Green)
+    }
+
+    pub(crate) fn miss(self) -> Style {
+        self.coloured(Color::Yellow)
+    }
+}
