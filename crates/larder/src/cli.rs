@@ -28,6 +28,12 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Take pages out of a running server
     Purge(PurgeArgs),
+    /// Watch several caches live: Larder, memcached, Redis
+    Top(larder_top::TopArgs),
+    /// Watch requests as they are answered
+    Log(larder_top::LogArgs),
+    /// Watch how long requests take, hits and misses apart
+    Hist(larder_top::HistArgs),
     /// Say what is wrong with a configuration
     Check(CheckArgs),
     /// Write a page of the documentation to standard output
