@@ -1,1 +1,222 @@
-export {};
+// Puts the page together: one connection, one store of samples, and panels that follow them.
+
+import { getJson, path, setToken, takeTokenFromAddress } from './api';
+import { TimeAxis } from './charts';
+import { byId, choice, h, text } from './dom';
+import * as f from './format';
+import { hints, type Hint } from './hints';
+import { keys, urls, type Polls } from './hot';
+import { inspector } from './inspector';
+import { keyboard } from './keyboard';
+import { Live, type State } from './live';
+import { log } from './log';
+import { overview } from './overview';
+import * as panels from './panels';
+import { purgeBox } from './purge';
+import { Recent } from './span';
+import { Samples } from './store';
+import { nextTheme, setTheme, theme } from './theme';
+import type { History, Snapshot } from './types';
+
+/** How often hottest URLs, keys and purges are asked for, ms. */
+const POLL_MS = 4_000;
+const RANGES = [
+    ['300', '5 min'],
+    ['900', '15 min'],
+    ['3600', '1 h'],
+] as const;
+const LOOKS = [
+    ['minute', 'Last minute'],
+    ['start', 'Since start'],
+] as const;
+
+takeTokenFromAddress();
+setTheme(theme());
+
+const samples = new Samples();
+const recent = new Recent();
+const axis = new TimeAxis(samples);
+let startedMs = 0;
+let state: State = { kind: 'loading' };
+
+const purge = purgeBox();
+const inspect = inspector((url) => purge.offer(url));
+const tail = log((url) => inspect.open(url));
+const hotUrls = urls((url) => inspect.open(url));
+const hotKeys = keys();
+const follows = [panels.sites(), panels.misses(), panels.origins(), panels.memory(), panels.objects(), panels.remote()];
+const range = choice('Time shown in charts', RANGES, '300', (value) => axis.setRange(Number(value)));
+const look = choice('Time counted in tables', LOOKS, 'minute', () => showTables());
+
+function build(): void {
+    byId('ranges').append(range.element);
+    byId('looks').append(look.element);
+    byId('charts').append(...overview(axis, recent).map((chart) => chart.element));
+    const [sites, misses, origins, memory, objects, remote] = follows.map((panel) => panel.element);
+    const grid = byId('panels');
+    for (const [element, width] of [
+        [sites, 'wide'],
+        [origins, 'half'],
+        [misses, 'wide'],
+        [hotUrls.element, 'wide'],
+        [memory, 'half'],
+        [objects, 'half'],
+        [hotKeys.element, 'half'],
+        [remote, 'full'],
+        [purge.element, 'half'],
+        [inspect.element, 'wide'],
+        [tail.element, 'full'],
+    ] as const) {
+        element?.classList.add(width);
+        if (element !== undefined) grid.append(element);
+    }
+    byId('theme').addEventListener('click', showTheme);
+    byId('help').addEventListener('click', () => keys_.help());
+    byId('retry').addEventListener('click', () => live.connect());
+    byId('pause').addEventListener('click', freeze);
+    byId('token-form').addEventListener('submit', (event) => {
+        event.preventDefault();
+        const input = byId('token-input') as HTMLInputElement;
+        setToken(input.value.trim());
+        input.value = '';
+        live.connect();
+    });
+    text(byId('theme'), `Theme: ${theme()}`);
+}
+
+function showTheme(): void {
+    text(byId('theme'), `Theme: ${nextTheme()}`);
+}
+
+/** Stops the charts and tables where they are, to read them; samples go on being collected. */
+function freeze(): void {
+    axis.frozen = axis.frozen === null ? samples.last : null;
+    byId('pause').setAttribute('aria-pressed', String(axis.frozen !== null));
+    text(byId('pause'), axis.frozen === null ? 'Pause' : 'Go on');
+    axis.draw();
+    showTables();
+}
+
+async function catchUp(): Promise<void> {
+    const since = samples.last === 0 ? 0 : samples.last * 1000;
+    samples.fill(await getJson<History>(path('/api/v1/history', { since })));
+    if (axis.frozen === null) axis.draw();
+}
+
+function showSnapshot(snapshot: Snapshot): void {
+    // A restarted Larder has no history of what was before; what this page has seen stays.
+    if (startedMs !== 0 && startedMs !== snapshot.started_ms) axis.frozen = null;
+    startedMs = snapshot.started_ms;
+    recent.push(snapshot);
+    document.title = `${snapshot.name} – Larder`;
+    text(byId('name'), snapshot.name);
+    text(byId('version'), `Larder ${snapshot.larder}`);
+    text(byId('uptime'), `up ${f.seconds(snapshot.uptime_s)}`);
+    byId('uptime').title = `process ${snapshot.pid}, ${snapshot.threads} threads, since ${f.moment(snapshot.started_ms)}`;
+    const http = snapshot.http;
+    text(byId('total'), http === null ? 'HTTP is not served' : `${f.exact(http.requests)} requests`);
+    text(byId('open'), http === null ? '' : `${f.count(http.connections.open)} connections`);
+    document.body.classList.toggle('no-objects', snapshot.memcached === null && snapshot.redis === null);
+    document.body.classList.toggle('no-memcached', snapshot.memcached === null);
+    showTables();
+    catchUp().catch(() => {});
+}
+
+function showTables(): void {
+    const span = look.get() === 'minute' ? recent.minute() : recent.sinceStart();
+    if (span === null || axis.frozen !== null) return;
+    const shown = look.get() === 'minute' ? `last ${Math.round(span.seconds)} s` : 'since the start';
+    text(byId('span'), shown);
+    for (const panel of follows) panel.update(span);
+    showHints(span.now.http !== null && span.now.http.requests === 0 ? null : hints(span));
+}
+
+/** Null: there was nothing to judge yet. */
+function showHints(list: Hint[] | null): void {
+    const nothing: Hint = {
+        level: 'info',
+        title: 'No requests yet',
+        advice: 'Send one through one of Larder’s HTTP addresses, and it shows here within a second.',
+        docs: 'docs/operations.md',
+    };
+    const fine: Hint = { level: 'info', title: 'Nothing to do', advice: 'No figure stands out.', docs: 'docs/dashboard.md' };
+    const shown = list === null ? [nothing] : list.length === 0 ? [fine] : list.slice(0, 4);
+    const signature = JSON.stringify(shown.map((hint) => [hint.level, hint.title]));
+    const home = byId('hints');
+    if (home.dataset['shown'] === signature) {
+        shown.forEach((hint, n) => {
+            const advice = home.children[n]?.querySelector('.advice');
+            if (advice !== null && advice !== undefined) text(advice, hint.advice);
+        });
+        return;
+    }
+    home.dataset['shown'] = signature;
+    home.replaceChildren(
+        ...shown.map((hint) =>
+            h('li', { class: `hint ${list === null || list.length === 0 ? 'calm' : hint.level}` }, h('strong', {}, hint.title), ' ', h('span', { class: 'advice' }, hint.advice), ' ', h('cite', {}, hint.docs)),
+        ),
+    );
+}
+
+function showState(next: State): void {
+    state = next;
+    document.body.dataset['state'] = next.kind;
+    byId('token-form').hidden = next.kind !== 'locked';
+    byId('retry').hidden = next.kind !== 'waiting';
+    tick();
+}
+
+/** What changes with time alone: the countdown to the next attempt. */
+function tick(): void {
+    const seen = recent.now === null ? 'no sample yet' : `last sample ${f.clock(recent.now.now_ms)}`;
+    const words = {
+        loading: () => 'connecting…',
+        live: () => 'live',
+        locked: () => 'token needed',
+        waiting: () => 'disconnected',
+    };
+    text(byId('state'), words[state.kind]());
+    const more =
+        state.kind === 'waiting'
+            ? `${seen} · next attempt in ${Math.max(0, Math.ceil((state.retryAt - Date.now()) / 1000))} s`
+            : state.kind === 'locked'
+              ? state.why
+              : '';
+    text(byId('state-more'), more);
+    byId('state').title = state.kind === 'waiting' ? state.why : '';
+}
+
+async function poll(): Promise<void> {
+    if (state.kind !== 'live' || document.hidden || axis.frozen !== null) return;
+    const polls: Polls[] = [purge];
+    if (recent.now?.http !== null) polls.push(hotUrls);
+    if (recent.now?.memcached !== null) polls.push(hotKeys);
+    await Promise.allSettled(polls.map((one) => one.poll()));
+}
+
+function jump(id: string): void {
+    const element = byId(id);
+    element.scrollIntoView({ block: 'start' });
+    element.focus({ preventScroll: true });
+}
+
+const keys_ = keyboard([
+    { key: '/', does: 'search stored pages', run: () => inspect.focus() },
+    { key: 'p', does: 'purge', run: () => purge.focus() },
+    { key: 'l', does: 'start or stop the live log', run: () => (jump('log'), tail.toggle()) },
+    { key: 'o', does: 'overview', run: () => jump('overview') },
+    { key: 's', does: 'sites', run: () => jump('sites') },
+    { key: 'm', does: 'why missed', run: () => jump('misses') },
+    { key: 'u', does: 'hottest URLs', run: () => jump('urls') },
+    { key: 'r', does: 'next time range of the charts', run: () => range.set(RANGES[(RANGES.findIndex(([v]) => v === range.get()) + 1) % 3]?.[0] ?? '300') },
+    { key: 'w', does: 'tables: last minute or since the start', run: () => look.set(look.get() === 'minute' ? 'start' : 'minute') },
+    { key: ' ', does: 'pause and go on (space)', run: freeze },
+    { key: 't', does: 'theme: system, light, dark', run: showTheme },
+]);
+
+const live = new Live({ opened: () => catchUp().then(() => void setTimeout(() => void poll(), 300)), snapshot: showSnapshot, state: showState });
+build();
+showState(state);
+setInterval(tick, 500);
+setInterval(() => void poll(), POLL_MS);
+live.connect();

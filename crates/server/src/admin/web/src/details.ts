@@ -1,0 +1,104 @@
+// One stored page in full, with its variants, and in words whether it is fresh and why.
+
+import { getJson, path } from './api';
+import { h, text } from './dom';
+import * as f from './format';
+
+type Value = string | number | boolean | null | Value[] | { [name: string]: Value };
+type Variant = { [name: string]: Value };
+
+export class Details {
+    readonly element = h('article', { class: 'details', 'aria-label': 'One stored page', tabindex: -1 });
+    private asked = 0;
+
+    constructor(private readonly purge: (url: string) => void) {
+        this.element.hidden = true;
+    }
+
+    async open(url: string): Promise<void> {
+        this.asked += 1;
+        const mine = this.asked;
+        this.element.hidden = false;
+        this.show(url, h('p', { class: 'empty' }, 'Loading…'));
+        try {
+            const page = await getJson<{ url: string; key?: string; variants: Variant[] }>(path('/api/v1/object', { url }));
+            if (mine === this.asked) this.show(url, ...page.variants.map((variant, n) => this.variant(variant, n, page.variants.length)));
+        } catch (error) {
+            if (mine === this.asked) this.show(url, h('p', { class: 'empty' }, error instanceof Error ? error.message : 'It cannot be shown.'));
+        }
+        this.element.focus({ preventScroll: true });
+        this.element.scrollIntoView({ block: 'nearest' });
+    }
+
+    private show(url: string, ...content: HTMLElement[]): void {
+        const purge = h('button', { type: 'button' }, 'Purge…');
+        purge.addEventListener('click', () => this.purge(url));
+        const close = h('button', { type: 'button' }, 'Close');
+        close.addEventListener('click', () => {
+            this.element.hidden = true;
+        });
+        const title = h('h3', { class: 'url' });
+        text(title, url);
+        this.element.replaceChildren(h('header', {}, title, purge, close), ...content);
+    }
+
+    private variant(variant: Variant, n: number, of: number): HTMLElement {
+        const list = h('dl');
+        for (const [name, value] of Object.entries(variant)) {
+            list.append(h('dt', {}, label(name)), h('dd', {}, shown(name, value)));
+        }
+        return h('section', {}, of > 1 ? h('h4', {}, `Variant ${n + 1} of ${of}`) : null, h('p', { class: 'verdict' }, verdict(variant)), list);
+    }
+}
+
+function number(value: Value | undefined): number | null {
+    return typeof value === 'number' ? value : null;
+}
+
+/** Whether it is fresh, in words, from its sums. */
+function verdict(variant: Variant): string {
+    const state = typeof variant['state'] === 'string' ? variant['state'] : null;
+    const age = number(variant['age_s']);
+    const left = number(variant['ttl_s']);
+    const why = typeof variant['why'] === 'string' ? ` ${variant['why']}` : '';
+    if (age === null || left === null) return `${state ?? 'Its freshness is not known.'}${why}`;
+    const lifetime = f.seconds(age + left);
+    if (state === 'fresh' || (state === null && left > 0)) {
+        return `Fresh: it is ${f.seconds(age)} old and may be used until it is ${lifetime} old, ${f.seconds(left)} from now.${why}`;
+    }
+    const past = left <= 0 ? `its lifetime of ${lifetime} ended ${f.seconds(-left)} ago` : 'it was marked stale (soft purge, or no-cache)';
+    return `Stale: it is ${f.seconds(age)} old, and ${past}. It is confirmed or fetched anew before or while it is served.${why}`;
+}
+
+/** `freshness.lifetime_s` -> `freshness lifetime`. */
+function label(name: string): string {
+    return name.replace(/_(s|ms|us)$/, '').replaceAll('_', ' ');
+}
+
+function shown(name: string, value: Value): Node | string {
+    if (value === null) return '–';
+    if (typeof value === 'number') {
+        if (name.endsWith('_ms') && value > 1e11) return f.moment(value);
+        if (name.endsWith('_s')) return `${f.seconds(value)}`;
+        if (name === 'size' || name.endsWith('bytes')) return `${f.bytes(value)} (${f.exact(value)})`;
+        return String(value);
+    }
+    if (Array.isArray(value)) {
+        if (value.length === 0) return '–';
+        // Fields come as pairs or lines, tags as words.
+        const lines = value.map((one) => (Array.isArray(one) ? one.map(String).join(': ') : plain(one)));
+        return h('span', { class: 'lines' }, lines.join(name === 'tags' ? ' ' : '\n'));
+    }
+    if (typeof value === 'object') {
+        const lines = Object.entries(value).map(([key, one]) => [label(key), ': ', shown(key, one)] as const);
+        return h('span', { class: 'lines' }, ...lines.map((line) => h('span', {}, ...line)));
+    }
+    return String(value);
+}
+
+function plain(value: Value): string {
+    if (value === null || typeof value !== 'object') return String(value);
+    const pair = value as { name?: Value; value?: Value };
+    if (pair.name !== undefined && pair.value !== undefined) return `${String(pair.name)}: ${String(pair.value)}`;
+    return JSON.stringify(value);
+}

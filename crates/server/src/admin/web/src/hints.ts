@@ -1,0 +1,167 @@
+// What to do: plain advice computed from the figures of a span. Pure, so that every rule can be tested by its numbers.
+
+import * as f from './format';
+import type { Span } from './span';
+import { fromMemory, named, quantile, recorded, share, since, total } from './span';
+import type { Counts, Http } from './types';
+
+export interface Hint {
+    level: 'bad' | 'warn' | 'info';
+    title: string;
+    advice: string;
+    /** Where the documents say more. */
+    docs: string;
+}
+
+/** Fewer requests than this say nothing about ratios. */
+const ENOUGH = 100;
+
+/** The advice for a span, worst first. */
+export function hints(span: Span): Hint[] {
+    const found = [originFailures, errors, memory, ratio, notStored, refusedConnections, remote, loopDelay, slowLog]
+        .map((rule) => rule(span))
+        .filter((hint): hint is Hint => hint !== null);
+    const order = ['bad', 'warn', 'info'];
+    return found.sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
+}
+
+function originFailures({ now, then }: Span): Hint | null {
+    let worst: { name: string; failed: number; of: number; reason: string } | null = null;
+    for (const origin of now.http?.origins ?? []) {
+        const before = named(then?.http?.origins, origin.name);
+        const reasons = since(origin.failures, before?.failures);
+        const failed = total(reasons);
+        if (failed > (worst?.failed ?? 0)) {
+            worst = { name: origin.name, failed, of: origin.requests - (before?.requests ?? 0), reason: largest(reasons) };
+        }
+    }
+    if (worst === null) return null;
+    return {
+        level: worst.failed > worst.of * 0.05 ? 'bad' : 'warn',
+        title: `Origin ${worst.name} fails`,
+        advice: `${f.count(worst.failed)} of ${f.count(worst.of)} requests to it failed, mostly “${worst.reason}”. Look whether it runs and answers in time; keep and disconnected let stored pages bridge the gap.`,
+        docs: 'docs/operations.md, “What happens at each limit”',
+    };
+}
+
+function errors({ now, then }: Span): Hint | null {
+    const results = difference(now.http, then?.http);
+    const failed = results['error'] ?? 0;
+    const all = total(results);
+    if (failed === 0 || failed < all * 0.01) return null;
+    return {
+        level: 'bad',
+        title: `${f.percent(share(failed, all))} of requests end in an error`,
+        advice: 'Nothing stored could be served instead. keep says how old a page may be that is served when the origin answers with errors, disconnected when it cannot be reached.',
+        docs: 'docs/configuration.md, “What becomes of requests”',
+    };
+}
+
+function memory({ now, then, seconds }: Span): Hint | null {
+    const evicted = now.memory.namespaces.reduce(
+        (sum, space) => sum + space.evictions - (named(then?.memory.namespaces, space.name)?.evictions ?? 0),
+        0,
+    );
+    const full = share(now.memory.used, now.memory.budget);
+    if (!(full > 0.9) || evicted / seconds < 1) return null;
+    return {
+        level: 'warn',
+        title: 'Memory is full',
+        advice: `${f.percent(full)} of ${f.bytes(now.memory.budget)} is used and ${f.rate(evicted / seconds)} entries are evicted before they expire. If the hit ratio is low, raise memory; it can be used in full.`,
+        docs: 'docs/configuration.md, “Top level”',
+    };
+}
+
+function ratio({ now, then }: Span): Hint | null {
+    const results = difference(now.http, then?.http);
+    const all = total(results);
+    const found = share(fromMemory(results), all);
+    if (all < ENOUGH || found >= 0.7) return null;
+    const why = since(now.http?.why_missed, then?.http?.why_missed);
+    const most = largest(why);
+    const part = f.percent(share(why[most] ?? 0, total(why)));
+    const advice: Record<string, string> = {
+        bypass: `${part} of what missed is sent past the cache. Look which rule says pass, and whether bypass_cookies names cookies that every visitor has; those that do not change a page belong in ignore_cookies.`,
+        'uri-miss': `${part} of what missed was never stored or is gone. Look at the hottest URLs by misses: parameters that do not change a page (utm_*, fbclid) belong in drop_query; else lifetimes are short or memory is small.`,
+        'vary-miss': `${part} of what missed was stored for other request headers. Look at the Vary of these pages in the inspector: Vary: Cookie stores a copy for each visitor unless vary_cookies names the few that matter.`,
+        stale: `${part} of what missed was too old. Raise ttl (or max-age at the origin), or grace: then one refresh runs while all are answered.`,
+        request: `${part} of what missed was asked anew by the clients' own Cache-Control. client_cache_control = false leaves that to the site.`,
+        method: `${part} of what missed was POST or the like, which no cache can answer.`,
+    };
+    return {
+        level: 'warn',
+        title: `Hit ratio is ${f.percent(found)}`,
+        advice: advice[most] ?? 'See “Why missed” and “Not stored” below for what stands in the way.',
+        docs: 'docs/configuration.md, “What becomes of requests”',
+    };
+}
+
+function notStored({ now, then }: Span): Hint | null {
+    const reasons = since(now.http?.not_stored, then?.http?.not_stored);
+    const most = largest(reasons);
+    const all = total(difference(now.http, then?.http));
+    if (most !== 'set-cookie' || all < ENOUGH || (reasons[most] ?? 0) < all * 0.1) return null;
+    return {
+        level: 'info',
+        title: 'Answers with Set-Cookie are not stored',
+        advice: `${f.count(reasons[most])} answers were not kept because they set a cookie. Keep the origin from setting it on pages that are for everyone; allow_set_cookie stores them with the cookie, which is then everybody's.`,
+        docs: 'docs/conformance.md',
+    };
+}
+
+function refusedConnections({ now, then }: Span): Hint | null {
+    const faces = [
+        [now.http?.connections, then?.http?.connections],
+        [now.memcached?.connections, then?.memcached?.connections],
+        [now.redis?.connections, then?.redis?.connections],
+    ] as const;
+    const refused = faces.reduce((sum, [a, b]) => sum + (a?.refused ?? 0) - (b?.refused ?? 0), 0);
+    if (refused <= 0) return null;
+    return {
+        level: 'bad',
+        title: 'Connections are refused',
+        advice: `${f.count(refused)} clients found the limit of connections reached. Raise it, or shorten idle timeouts.`,
+        docs: 'docs/operations.md, “What happens at each limit”',
+    };
+}
+
+function remote({ now }: Span): Hint | null {
+    const gone = (now.remote?.servers ?? []).filter((server) => server.state !== 'up');
+    if (gone.length === 0) return null;
+    return {
+        level: 'warn',
+        title: `${gone.length} of ${now.remote?.servers.length} remote servers not up`,
+        advice: `${gone.map((server) => `${server.name} (${server.state})`).slice(0, 3).join(', ')}. Pages that lie there are fetched from the origin until it is back.`,
+        docs: 'docs/remote.md',
+    };
+}
+
+function loopDelay({ now, then }: Span): Hint | null {
+    const late = quantile(now.loop_delay, then?.loop_delay, 0.99);
+    if (!(late > 20_000) || recorded(now.loop_delay, then?.loop_delay) < 20) return null;
+    return {
+        level: late > 100_000 ? 'bad' : 'warn',
+        title: 'Workers are late',
+        advice: `One in a hundred times a worker is ${f.micros(late)} late: the processors are busy. Give the machine less else to do, or Larder more threads where there are cores.`,
+        docs: 'docs/operations.md, “Watching”',
+    };
+}
+
+function slowLog({ now, then }: Span): Hint | null {
+    const lost = now.log.dropped - (then?.log.dropped ?? 0);
+    if (lost <= 0) return null;
+    return {
+        level: 'info',
+        title: 'Log lines are lost',
+        advice: `${f.count(lost)} lines of the access log were dropped because the disk did not keep up. Requests never wait for it.`,
+        docs: 'docs/operations.md, “Logs”',
+    };
+}
+
+function difference(now: Http | null, then: Http | null | undefined): Counts {
+    return since(now?.results, then?.results);
+}
+
+function largest(counts: Counts): string {
+    return Object.entries(counts).reduce((most, one) => (one[1] > most[1] ? one : most), ['', 0])[0];
+}

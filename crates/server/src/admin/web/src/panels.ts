@@ -1,0 +1,292 @@
+// The tables that follow the snapshots: sites, origins, faces, memory, remote servers, and why requests missed.
+
+import { h, panel, text } from './dom';
+import * as f from './format';
+import type { Span } from './span';
+import { fromMemory, named, quantile, share, since, total } from './span';
+import { Bars, Table } from './table';
+import type { Hist, Objects } from './types';
+import * as words from './words';
+
+/** A panel that is drawn anew with each span. */
+export interface Follows {
+    element: HTMLElement;
+    update: (span: Span) => void;
+}
+
+/** A latency in a table: p50 and p99 of a span. */
+const p = (now: Hist, then: Hist | undefined, q: number) => f.micros(quantile(now, then, q));
+
+interface SiteRow {
+    name: string;
+    rate: number;
+    ratio: number;
+    hit: string;
+    miss: string;
+    slow: string;
+    errors: number;
+    bytes: number;
+    requests: number;
+}
+
+export function sites(): Follows {
+    const made = panel('sites', 'Sites');
+    const table = new Table<SiteRow>(
+        'Sites',
+        [
+            { head: 'Site', kind: 'url', cell: (row) => row.name },
+            { head: 'Requests', kind: 'n', cell: (row) => f.rate(row.rate) },
+            { head: 'Hit ratio', kind: 'n', cell: (row) => f.percent(row.ratio) },
+            { head: 'Hit p99', kind: 'n', cell: (row) => row.hit, minor: true },
+            { head: 'Miss p50', kind: 'n', cell: (row) => row.miss, minor: true },
+            { head: 'Miss p99', kind: 'n', cell: (row) => row.slow },
+            { head: '5xx', kind: 'n', cell: (row) => f.count(row.errors), mark: (row) => (row.errors > 0 ? 'bad' : '') },
+            { head: 'Sent', kind: 'n', cell: (row) => `${f.bytes(row.bytes)}/s`, minor: true },
+            { head: 'Total', meaning: 'requests since the start', kind: 'n', cell: (row) => f.count(row.requests) },
+        ],
+        (row) => row.name,
+        'No HTTP requests yet.',
+    );
+    made.body.append(table.element);
+    const update = ({ now, then, seconds }: Span) => {
+        const rows = (now.http?.sites ?? []).map((site): SiteRow => {
+            const old = named(then?.http?.sites, site.name);
+            const results = since(site.results, old?.results);
+            return {
+                name: site.name,
+                rate: share(site.requests - (old?.requests ?? 0), seconds),
+                ratio: share(fromMemory(results), total(results)),
+                hit: p(site.latency.hit, old?.latency.hit, 0.99),
+                miss: p(site.latency.miss, old?.latency.miss, 0.5),
+                slow: p(site.latency.miss, old?.latency.miss, 0.99),
+                errors: (site.status['5xx'] ?? 0) - (old?.status['5xx'] ?? 0),
+                bytes: share(site.bytes_out - (old?.bytes_out ?? 0), seconds),
+                requests: site.requests,
+            };
+        });
+        table.update(rows.sort((a, b) => b.requests - a.requests).slice(0, 100));
+    };
+    return { element: made.element, update };
+}
+
+interface OriginRow {
+    name: string;
+    rate: number;
+    failed: number;
+    reasons: string;
+    p50: string;
+    p99: string;
+    open: string;
+}
+
+export function origins(): Follows {
+    const made = panel('origins', 'Origins');
+    const table = new Table<OriginRow>(
+        'Origins',
+        [
+            { head: 'Origin', kind: 'url', cell: (row) => row.name },
+            { head: 'Requests', kind: 'n', cell: (row) => f.rate(row.rate) },
+            { head: 'Failed', kind: 'n', cell: (row) => f.count(row.failed), mark: (row) => (row.failed > 0 ? 'bad' : '') },
+            { head: 'First byte p50', meaning: 'from the request to the head of the response', kind: 'n', cell: (row) => row.p50 },
+            { head: 'p99', kind: 'n', cell: (row) => row.p99 },
+            { head: 'Connections', meaning: 'open now, of these idle', kind: 'n', cell: (row) => row.open, minor: true },
+            { head: 'Reasons', kind: 'url', cell: (row) => row.reasons, minor: true },
+        ],
+        (row) => row.name,
+        'No request went to an origin yet.',
+    );
+    made.body.append(table.element);
+    const update = ({ now, then, seconds }: Span) => {
+        const rows = (now.http?.origins ?? []).map((origin): OriginRow => {
+            const old = named(then?.http?.origins, origin.name);
+            const failures = since(origin.failures, old?.failures);
+            return {
+                name: origin.name,
+                rate: share(origin.requests - (old?.requests ?? 0), seconds),
+                failed: total(failures),
+                reasons: Object.entries(failures).map(([reason, n]) => `${reason} ${f.count(n)}`).join(', ') || '–',
+                p50: p(origin.ttfb, old?.ttfb, 0.5),
+                p99: p(origin.ttfb, old?.ttfb, 0.99),
+                open: `${f.count(origin.connections_open)} / ${f.count(origin.connections_idle)}`,
+            };
+        });
+        table.update(rows.slice(0, 100));
+    };
+    return { element: made.element, update };
+}
+
+interface FaceRow {
+    name: string;
+    gets: number;
+    ratio: number;
+    sets: number;
+    open: number;
+    refused: number;
+    p50: string;
+    p99: string;
+    total: number;
+}
+
+export function objects(): Follows {
+    const made = panel('objects', 'Objects', 'memcached and Redis');
+    const table = new Table<FaceRow>(
+        'Object faces',
+        [
+            { head: 'Face', cell: (row) => row.name },
+            { head: 'Gets', kind: 'n', cell: (row) => f.rate(row.gets) },
+            { head: 'Hit ratio', kind: 'n', cell: (row) => f.percent(row.ratio) },
+            { head: 'Sets', kind: 'n', cell: (row) => f.rate(row.sets) },
+            { head: 'p50', meaning: 'memcached: of batches of commands; Redis: of commands', kind: 'n', cell: (row) => row.p50, minor: true },
+            { head: 'p99', kind: 'n', cell: (row) => row.p99 },
+            { head: 'Clients', kind: 'n', cell: (row) => f.count(row.open) },
+            { head: 'Total gets', kind: 'n', cell: (row) => f.count(row.total), minor: true },
+        ],
+        (row) => row.name,
+        'No memcached or Redis address is served.',
+    );
+    made.body.append(table.element);
+    const row = (name: string, face: Objects, old: Objects | null | undefined, seconds: number): FaceRow => ({
+        name,
+        gets: share(face.gets - (old?.gets ?? 0), seconds),
+        ratio: share(face.get_hits - (old?.get_hits ?? 0), face.gets - (old?.gets ?? 0)),
+        sets: share(face.sets - (old?.sets ?? 0), seconds),
+        open: face.connections.open,
+        refused: face.connections.refused,
+        p50: p(face.latency, old?.latency, 0.5),
+        p99: p(face.latency, old?.latency, 0.99),
+        total: face.gets,
+    });
+    const update = ({ now, then, seconds }: Span) => {
+        const rows: FaceRow[] = [];
+        if (now.memcached !== null) rows.push(row('memcached', now.memcached, then?.memcached, seconds));
+        if (now.redis !== null) rows.push(row('redis', now.redis, then?.redis, seconds));
+        table.update(rows);
+    };
+    return { element: made.element, update };
+}
+
+interface SpaceRow {
+    name: string;
+    items: number;
+    bytes: number;
+    evicted: number;
+    expired: number;
+    limits: string;
+}
+
+export function memory(): Follows {
+    const made = panel('memory', 'Memory');
+    const table = new Table<SpaceRow>(
+        'Memory by namespace',
+        [
+            { head: 'Namespace', cell: (row) => row.name },
+            { head: 'Entries', kind: 'n', cell: (row) => f.count(row.items) },
+            { head: 'Bytes', kind: 'n', cell: (row) => f.bytes(row.bytes) },
+            { head: 'Evicted', meaning: 'entries that went because memory was needed', kind: 'n', cell: (row) => f.rate(row.evicted) },
+            { head: 'Expired', kind: 'n', cell: (row) => f.rate(row.expired) },
+            { head: 'Floor – ceiling', kind: 'n', cell: (row) => row.limits, minor: true },
+        ],
+        (row) => row.name,
+        'Nothing is stored.',
+    );
+    const used = h('i', { class: 'used' });
+    const live = h('i', { class: 'live' });
+    const gauge = h('div', { class: 'gauge', 'aria-hidden': 'true' }, used, live);
+    const said = h('p', { class: 'said' }, '–');
+    made.body.append(gauge, said, table.element);
+    const update = ({ now, then, seconds }: Span) => {
+        const { budget, payload, fragmentation, resident, namespaces } = now.memory;
+        used.style.width = `${(100 * share(now.memory.used, budget)).toFixed(2)}%`;
+        live.style.width = `${(100 * share(payload, budget)).toFixed(2)}%`;
+        text(
+            said,
+            `${f.bytes(now.memory.used)} of ${f.bytes(budget)} used, ${f.bytes(payload)} of it keys and values, ` +
+                `${f.percent(fragmentation)} fragmentation; process ${f.bytes(resident)} resident`,
+        );
+        table.update(
+            namespaces.map((space) => {
+                const old = named(then?.memory.namespaces, space.name);
+                return {
+                    name: space.name,
+                    items: space.items,
+                    bytes: space.bytes,
+                    evicted: share(space.evictions - (old?.evictions ?? 0), seconds),
+                    expired: share(space.expired - (old?.expired ?? 0), seconds),
+                    limits: `${f.bytes(space.floor ?? 0)} – ${f.bytes(space.ceiling ?? budget)}`,
+                };
+            }),
+        );
+    };
+    return { element: made.element, update };
+}
+
+interface RemoteRow {
+    name: string;
+    state: string;
+    rate: number;
+    ratio: number;
+    timeouts: number;
+    errors: number;
+    p50: string;
+    p99: string;
+    dropped: number;
+}
+
+/** Hidden while there is no remote tier. */
+export function remote(): Follows {
+    const made = panel('remote', 'Remote servers');
+    made.element.hidden = true;
+    const table = new Table<RemoteRow>(
+        'Remote servers',
+        [
+            { head: 'Server', kind: 'url', cell: (row) => row.name },
+            { head: 'State', kind: 'state', cell: (row) => row.state, mark: (row) => (row.state === 'up' ? 'good' : 'bad') },
+            { head: 'Lookups', kind: 'n', cell: (row) => f.rate(row.rate) },
+            { head: 'Hit ratio', kind: 'n', cell: (row) => f.percent(row.ratio) },
+            { head: 'Timeouts', kind: 'n', cell: (row) => f.count(row.timeouts), mark: (row) => (row.timeouts > 0 ? 'bad' : '') },
+            { head: 'Errors', kind: 'n', cell: (row) => f.count(row.errors), minor: true },
+            { head: 'p50', kind: 'n', cell: (row) => row.p50, minor: true },
+            { head: 'p99', kind: 'n', cell: (row) => row.p99 },
+            { head: 'Writes dropped', kind: 'n', cell: (row) => f.count(row.dropped), minor: true },
+        ],
+        (row) => row.name,
+        'No remote servers.',
+    );
+    made.body.append(table.element);
+    const update = ({ now, then, seconds }: Span) => {
+        made.element.hidden = now.remote === null;
+        const rows = (now.remote?.servers ?? []).map((server): RemoteRow => {
+            const old = named(then?.remote?.servers, server.name);
+            const lookups = server.lookups - (old?.lookups ?? 0);
+            return {
+                name: server.name,
+                state: server.state,
+                rate: share(lookups, seconds),
+                ratio: share(server.hits - (old?.hits ?? 0), lookups),
+                timeouts: server.timeouts - (old?.timeouts ?? 0),
+                errors: server.errors - (old?.errors ?? 0),
+                p50: p(server.latency, old?.latency, 0.5),
+                p99: p(server.latency, old?.latency, 0.99),
+                dropped: server.writes_dropped - (old?.writes_dropped ?? 0),
+            };
+        });
+        table.update(rows.slice(0, 200));
+    };
+    return { element: made.element, update };
+}
+
+/** Requests by result, why they missed, and why answers were not stored. */
+export function misses(): Follows {
+    const made = panel('misses', 'Why missed');
+    const parts = [
+        { title: 'Results', bars: new Bars('No requests.', words.result), of: (s: Span) => since(s.now.http?.results, s.then?.http?.results) },
+        { title: 'Why it went to the origin', bars: new Bars('No misses.', words.whyMissed), of: (s: Span) => since(s.now.http?.why_missed, s.then?.http?.why_missed) },
+        { title: 'Not stored because', bars: new Bars('Everything was stored.', words.notStored), of: (s: Span) => since(s.now.http?.not_stored, s.then?.http?.not_stored) },
+    ];
+    made.body.classList.add('thirds');
+    for (const part of parts) made.body.append(h('div', {}, h('h3', {}, part.title), part.bars.element));
+    const update = (span: Span) => {
+        for (const part of parts) part.bars.update(part.of(span), (n, of) => `${f.count(n)} · ${f.percent(of)}`);
+    };
+    return { element: made.element, update };
+}

@@ -1,0 +1,56 @@
+// What the words of the statistics mean, for those who do not have the RFC at hand.
+
+/** RFC 9211 section 2.2: why a request went forward. */
+const WHY_MISSED: Record<string, string> = {
+    'uri-miss': 'nothing was stored for this URL',
+    'vary-miss': 'something was stored for this URL, but for other request headers (Vary)',
+    stale: 'what was stored was too old and had to be confirmed or fetched anew',
+    request: 'the request asked for a newer answer (Cache-Control or Pragma of the client)',
+    bypass: 'a rule of the site, a cookie or Authorization sends it past the cache',
+    method: 'the method is not one that is answered from a cache (POST, PUT, ...)',
+    partial: 'only a part of the answer was stored',
+    miss: 'not stored, or known not to be storable',
+};
+
+const NOT_STORED: Record<string, string> = {
+    method: 'answers to this method are not stored',
+    status: 'the status is not one that is stored without explicit freshness',
+    'request-no-store': 'the client said Cache-Control: no-store',
+    'no-store': 'the origin said Cache-Control: no-store',
+    private: 'the origin said Cache-Control: private',
+    'must-understand': 'the origin said must-understand, and the status is not understood',
+    authorization: 'the request had Authorization and the answer does not allow sharing it',
+    'set-cookie': 'the answer sets a cookie',
+    'vary-star': 'the answer has Vary: *',
+    'odd-coding': 'the answer has a transfer coding that is not understood',
+    'content-range': 'the answer is a part that cannot be completed',
+    'no-freshness': 'the answer says neither how long it is fresh nor how to confirm it',
+};
+
+const RESULTS: Record<string, string> = {
+    hit: 'answered from memory, fresh',
+    stale: 'answered from memory, stale, as stale-while-revalidate or stale-if-error allow',
+    refresh: 'answered from memory after the origin confirmed it',
+    miss: 'answered by the origin: nothing usable was stored',
+    coalesced: "followed another request's fetch",
+    pass: 'sent past the cache by rule or method',
+    hit_for_miss: 'fetched without queueing: known not to be storable',
+    error: 'the origin failed and nothing could be served instead',
+    refused: 'refused by Larder: no such site, malformed, too large',
+    purge: 'purges',
+    denied: 'purges that were not permitted',
+    tunnel: 'became a tunnel',
+    aborted: 'the client left before the answer began',
+};
+
+export function whyMissed(word: string): string {
+    return WHY_MISSED[word] ?? '';
+}
+
+export function notStored(word: string): string {
+    return NOT_STORED[word] ?? '';
+}
+
+export function result(word: string): string {
+    return RESULTS[word] ?? '';
+}
