@@ -21,14 +21,22 @@ const LONG_FILES: &[(&str, &str)] = &[];
 
 /// Words that belong to some rooms only: `(what, words, where they may stand)`. A room is a path or the beginning of one.
 const ROOMS: &[(&str, &str, &[&str])] = &[
-    ("reads a clock", r"\b(Instant|SystemTime)::now\b", &["crates/server/", "crates/larder/", "crates/top/"]),
+    (
+        "reads a clock",
+        r"\b(Instant|SystemTime)::now\b",
+        &["crates/client/", "crates/server/", "crates/larder/", "crates/top/"],
+    ),
     ("touches files", r"\b(std|tokio)::fs\b", &["crates/server/", "crates/larder/", "crates/top/"]),
     (
         "opens sockets",
         r"\b(Tcp|Udp|Unix)(Stream|Listener|Socket|Datagram)\b",
-        &["crates/server/", "crates/larder/", "crates/top/"],
+        &["crates/client/", "crates/server/", "crates/larder/", "crates/top/"],
     ),
-    ("is asynchronous", r"\b(tokio|async|await)\b", &["crates/server/", "crates/larder/", "crates/top/"]),
+    (
+        "is asynchronous",
+        r"\b(tokio|async|await)\b",
+        &["crates/client/", "crates/server/", "crates/larder/", "crates/top/"],
+    ),
     ("is unsafe", r"\bunsafe\b", &["crates/store/"]),
 ];
 

@@ -41,15 +41,16 @@ pub(crate) fn mix(bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// CRC-16 with polynomial 0x1021 and no reflection, starting with 0.
+/// CRC-16 with polynomial 0x1021, not reflected, starting with 0, as twemproxy computes it: in 32 bits, so that what is
+/// shifted out of the lower 16 stays.
 pub(super) fn crc16(key: &[u8]) -> u32 {
-    let crc =
-        key.iter().fold(0u16, |crc, byte| {
-            (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| {
-                if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 }
-            })
-        });
-    u32::from(crc)
+    key.iter().fold(0, |crc, byte| crc << 8 ^ u32::from(crc16_step((crc >> 8) as u8 ^ byte)))
+}
+
+/// What eight steps make of a byte.
+fn crc16_step(byte: u8) -> u16 {
+    let step = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+    (0..8).fold(u16::from(byte) << 8, step)
 }
 
 /// SuperFastHash, written from its author's description; it starts with 0 as in libmemcached and twemproxy.
@@ -75,7 +76,8 @@ pub(super) fn hsieh(key: &[u8]) -> u32 {
             hash = hash.wrapping_add(hash >> 17);
         }
         [a] => {
-            hash = hash.wrapping_add(widened(a));
+            // Not widened as above, in this one place.
+            hash = hash.wrapping_add(u32::from(a));
             hash ^= hash << 10;
             hash = hash.wrapping_add(hash >> 1);
         }

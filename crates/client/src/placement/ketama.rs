@@ -60,6 +60,17 @@ pub(super) fn unweighted(members: &[Member<'_>], hash: Hash) -> Continuum {
 
 /// Points by share of the weights, four of the MD5 sum of each `name-i`.
 pub(super) fn weighted(members: &[Member<'_>], name: &dyn Fn(&Member<'_>) -> String) -> Continuum {
+    Continuum::new(shared(members, name))
+}
+
+/// The same named `host:port`, the port never left out. Where points have the same value, the one made last has it.
+pub(super) fn spymemcached(members: &[Member<'_>]) -> Continuum {
+    let mut points = shared(members, &|member| named(member, |host, port| format!("{host}:{port}")));
+    points.reverse();
+    Continuum::new(points)
+}
+
+fn shared(members: &[Member<'_>], name: &dyn Fn(&Member<'_>) -> String) -> Vec<(u32, u16)> {
     let total: u64 = members.iter().map(|member| u64::from(member.server.weight)).sum();
     let mut points = Vec::with_capacity(members.len() * (POINTS_WEIGHTED as usize + POINTS_PER_SUM));
     for member in members {
@@ -69,7 +80,7 @@ pub(super) fn weighted(members: &[Member<'_>], name: &dyn Fn(&Member<'_>) -> Str
             points.extend((0..POINTS_PER_SUM).map(|part| (hash::md5_part(&sum, part), member.index)));
         }
     }
-    Continuum::new(points)
+    points
 }
 
 /// How many sums a server's points are made of. Single precision, one rounding after the other as libmemcached and twemproxy
@@ -87,14 +98,15 @@ pub(super) fn libmemcached(member: &Member<'_>) -> String {
 }
 
 /// `/host:port`.
-pub(super) fn spymemcached(member: &Member<'_>) -> String {
+pub(super) fn spymemcached_by_libmemcached(member: &Member<'_>) -> String {
     named(member, |host, port| format!("/{host}:{port}"))
 }
 
-/// `host:port`, `host` for the default port; a unix socket's path.
+/// `host:port`, `host` for the default port; a unix socket's path and a colon.
 pub(super) fn twemproxy(member: &Member<'_>) -> String {
     named(member, |host, port| match port {
-        0 | DEFAULT_PORT => host.to_owned(),
+        0 => format!("{host}:"),
+        DEFAULT_PORT => host.to_owned(),
         port => format!("{host}:{port}"),
     })
 }

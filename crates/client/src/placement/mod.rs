@@ -2,7 +2,7 @@
 //!
 //! A key on another server than the one other programs ask is a miss for all of them, and worse than a miss after a
 //! deletion. So the distributions people run are made here point for point, rounding included, and held against the
-//! programs themselves: `tests/libmemcached.rs`, `tests/twemproxy.rs` and `tests/pymemcache.rs` compare key by key.
+//! programs themselves: `tests/placement/` compares key by key.
 //!
 //! | file | what |
 //! |---|---|
@@ -26,7 +26,7 @@ use crate::{Server, hash::Hash};
 /// Most servers of a ring.
 pub const MAX_SERVERS: usize = 1024;
 
-/// Largest sum of weights of the distributions that make a slot of every unit of weight ([`Distribution::ModulaWeighted`],
+/// Largest sum of weights of the distributions that make a slot of every unit of weight ([`Distribution::ModulaTwemproxy`],
 /// [`Distribution::Jump`]).
 pub const MAX_SLOTS: usize = 65_536;
 
@@ -36,15 +36,20 @@ pub enum Distribution {
     /// The hash modulo the number of servers, in their order: libmemcached's default. Weights do not count.
     #[default]
     Modula,
-    /// The same with a slot for every unit of weight, as twemproxy's `distribution: modula`.
-    ModulaWeighted,
+    /// twemproxy's `distribution: modula`: a slot for every unit of weight. The order in the list does not count, as twemproxy
+    /// sorts its servers.
+    ModulaTwemproxy,
     /// libmemcached's `consistent` and `ketama`: 100 points to a server, made by the same hash as the key's. As there, a
     /// weight above 1 makes it [`Distribution::KetamaWeighted`].
     Ketama,
     /// libmemcached's weighted ketama: about 160 points to a server, by its share of the weights, four of each MD5 sum.
     KetamaWeighted,
-    /// The same with points named as libmemcached names them to agree with spymemcached: `/host:port-i`.
+    /// spymemcached's `KetamaNodeLocator`: weighted, points named `ip:port-i`. Where spymemcached was given host names, it
+    /// names points `host/ip:port-i`: give the servers such names ([`Server::name`](crate::Server)).
     KetamaSpy,
+    /// libmemcached's `MEMCACHED_DISTRIBUTION_CONSISTENT_KETAMA_SPY`, weighted: points named `/host:port-i`, which no
+    /// spymemcached of today does.
+    KetamaSpyLibmemcached,
     /// twemproxy's `distribution: ketama`: weighted, points named by a server's alias, or `host:port` (`host` for port
     /// 11211).
     KetamaTwemproxy,
@@ -60,12 +65,13 @@ pub enum Distribution {
 
 impl Distribution {
     /// Every distribution with its name in configuration files.
-    pub const ALL: [(Distribution, &str); 9] = [
+    pub const ALL: [(Distribution, &str); 10] = [
         (Distribution::Modula, "modula"),
-        (Distribution::ModulaWeighted, "modula_weighted"),
+        (Distribution::ModulaTwemproxy, "modula_twemproxy"),
         (Distribution::Ketama, "ketama"),
         (Distribution::KetamaWeighted, "ketama_weighted"),
         (Distribution::KetamaSpy, "ketama_spy"),
+        (Distribution::KetamaSpyLibmemcached, "ketama_spy_libmemcached"),
         (Distribution::KetamaTwemproxy, "ketama_twemproxy"),
         (Distribution::Rendezvous, "rendezvous"),
         (Distribution::RendezvousPymemcache, "rendezvous_pymemcache"),
@@ -159,7 +165,7 @@ impl Ring {
     ///
     /// With modula nearly every key moves when a server leaves, as it does when one is taken from the configuration
     /// (libmemcached itself ejects from continuums only). With the others only the keys of the server that left do, with
-    /// `KetamaWeighted`, `KetamaSpy` and `KetamaTwemproxy` a few more where the weights differ: shares are rounded anew.
+    /// weighted ketama a few more where the weights differ: shares are rounded anew.
     pub fn living(
         placement: &Placement,
         servers: &[Server],
@@ -179,7 +185,7 @@ impl Ring {
         if members.is_empty() {
             members = chosen(&|_| true);
         }
-        let slotted = matches!(placement.distribution, Distribution::ModulaWeighted | Distribution::Jump);
+        let slotted = matches!(placement.distribution, Distribution::ModulaTwemproxy | Distribution::Jump);
         let weight = servers.iter().map(|server| u64::from(server.weight)).sum();
         if slotted && weight > MAX_SLOTS as u64 {
             return Err(PlacementError::TooMuchWeight(weight));
@@ -239,18 +245,25 @@ fn kind(placement: &Placement, servers: &[Server], members: &[Member<'_>]) -> Ki
     };
     match placement.distribution {
         Distribution::Modula => Kind::Slots(members.iter().map(|member| member.index).collect()),
-        Distribution::ModulaWeighted => Kind::Slots(slots(members)),
-        Distribution::Ketama => {
-            let weighted = servers.iter().any(|server| server.weight > 1);
-            let points = if weighted {
-                ketama::weighted(members, &ketama::libmemcached)
-            } else {
-                ketama::unweighted(members, placement.hash)
-            };
-            Kind::Continuum(points)
+        Distribution::ModulaTwemproxy => {
+            let mut members = members.to_vec();
+            // Shorter names first, then by bytes: its order of strings.
+            members.sort_by_cached_key(|member| {
+                let name = ketama::twemproxy(member);
+                (name.len(), name)
+            });
+            Kind::Slots(slots(&members))
         }
-        Distribution::KetamaWeighted => Kind::Continuum(ketama::weighted(members, &ketama::libmemcached)),
-        Distribution::KetamaSpy => Kind::Continuum(ketama::weighted(members, &ketama::spymemcached)),
+        Distribution::Ketama if servers.iter().all(|server| server.weight <= 1) => {
+            Kind::Continuum(ketama::unweighted(members, placement.hash))
+        }
+        Distribution::Ketama | Distribution::KetamaWeighted => {
+            Kind::Continuum(ketama::weighted(members, &ketama::libmemcached))
+        }
+        Distribution::KetamaSpy => Kind::Continuum(ketama::spymemcached(members)),
+        Distribution::KetamaSpyLibmemcached => {
+            Kind::Continuum(ketama::weighted(members, &ketama::spymemcached_by_libmemcached))
+        }
         Distribution::KetamaTwemproxy => Kind::Continuum(ketama::weighted(members, &ketama::twemproxy)),
         Distribution::Rendezvous => Kind::Rendezvous(rendezvous::Rendezvous::new(members)),
         Distribution::RendezvousPymemcache => Kind::Pymemcache(rendezvous::Pymemcache::new(members)),

@@ -60,7 +60,7 @@ fn only_the_keys_of_a_server_that_leaves_move() {
             before != 2 && before != after
         };
         let moved = keys().filter(moved).count();
-        let modula = matches!(distribution, Distribution::Modula | Distribution::ModulaWeighted);
+        let modula = matches!(distribution, Distribution::Modula | Distribution::ModulaTwemproxy);
         assert_eq!(moved > 0, modula, "{name}: {moved}");
     }
 }

@@ -1,0 +1,514 @@
+//! The operations: which server is asked, and what its failure means.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use bytes::Bytes;
+use larder_proto::memcache::MAX_KEY;
+use tokio::sync::oneshot;
+
+use crate::{
+    Address, Config, ConfigError, Eject, Error, Expiry, Health, Item, Ring, ServerView, Store, Stored,
+    health::{Fleet, Ticket},
+    op::{Answer, Key, Mode, Op},
+    peer::{Peer, Told},
+    view,
+};
+
+/// memcached reads expiries above 30 days as times since 1970.
+const RELATIVE: u64 = 30 * 86400;
+/// A time that is over: the first that is not relative.
+const PAST: u32 = 30 * 86400 + 1;
+
+/// A client of a fleet of memcached servers. Cheap to clone; clones share connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) config: Config,
+    ring: Ring,
+    fleet: Arc<Fleet>,
+    /// The servers, and behind them the spares.
+    peers: Vec<Arc<Peer>>,
+}
+
+impl Client {
+    /// A client that learns of its servers' health by itself. Nothing is connected before it is needed.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration is wrong.
+    pub fn new(config: Config) -> Result<Client, ConfigError> {
+        Client::sharing_health(config, &Health::new())
+    }
+
+    /// As [`Client::new`], learning of failures together with all clients of the same servers that share `health`.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration is wrong.
+    pub fn sharing_health(config: Config, health: &Health) -> Result<Client, ConfigError> {
+        config.check()?;
+        let addresses = |servers: &[crate::Server]| -> Vec<Address> {
+            servers.iter().map(|server| server.address.clone()).collect()
+        };
+        let (servers, spares) = (addresses(&config.servers), addresses(&config.spares));
+        let fleet = health.fleet(&servers, &spares, &config.failure);
+        let ring = Ring::new(&config.placement, &config.servers)?;
+        let all = servers.into_iter().chain(spares).enumerate();
+        let peers = all.map(|(at, address)| Arc::new(Peer::new(at, address, &config, &fleet))).collect();
+        Ok(Client { inner: Arc::new(Inner { config, ring, fleet, peers }) })
+    }
+
+    /// What it was made of.
+    pub fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    /// The index of the server in [`Config::servers`] that has this key when all are well.
+    pub fn locate(&self, key: &[u8]) -> usize {
+        self.slot(key)
+    }
+
+    /// The item under a key.
+    ///
+    /// # Errors
+    ///
+    /// When no server that has the key answers.
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Item>, Error> {
+        self.read(key, |key| Op::Get { keys: vec![key], cas: false }).await?.item()
+    }
+
+    /// As [`Client::get`], with the item's version whatever the protocol.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::get`].
+    pub async fn gets(&self, key: &[u8]) -> Result<Option<Item>, Error> {
+        self.read(key, |key| Op::Get { keys: vec![key], cas: true }).await?.item()
+    }
+
+    /// The item under a key, which is to live on as `expiry` says.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::get`].
+    pub async fn get_and_touch(&self, key: &[u8], expiry: Expiry) -> Result<Option<Item>, Error> {
+        let expiry = seconds(expiry);
+        self.write(key, |key| Op::GetTouch { key, expiry }, Copies::Same).await?.item()
+    }
+
+    /// Stores a value, whatever was there.
+    ///
+    /// # Errors
+    ///
+    /// When no server took it.
+    pub async fn set(&self, key: &[u8], value: Bytes, store: Store) -> Result<Stored, Error> {
+        self.store(Mode::Set, key, value, store).await
+    }
+
+    /// Stores a value where there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::set`].
+    pub async fn add(&self, key: &[u8], value: Bytes, store: Store) -> Result<Stored, Error> {
+        self.store(Mode::Add, key, value, store).await
+    }
+
+    /// Stores a value where there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::set`].
+    pub async fn replace(&self, key: &[u8], value: Bytes, store: Store) -> Result<Stored, Error> {
+        self.store(Mode::Replace, key, value, store).await
+    }
+
+    /// Adds to the end of a value that is there; its flags and its expiry stay.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::set`].
+    pub async fn append(&self, key: &[u8], value: Bytes) -> Result<Stored, Error> {
+        self.store(Mode::Append, key, value, Store::default()).await
+    }
+
+    /// Adds to the beginning of a value that is there; its flags and its expiry stay.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::set`].
+    pub async fn prepend(&self, key: &[u8], value: Bytes) -> Result<Stored, Error> {
+        self.store(Mode::Prepend, key, value, Store::default()).await
+    }
+
+    /// Stores a value over the version `cas`, as [`Client::gets`] gave it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::set`].
+    pub async fn cas(&self, key: &[u8], value: Bytes, cas: u64, store: Store) -> Result<Stored, Error> {
+        self.store(Mode::Set, key, value, Store { cas: Some(cas), ..store }).await
+    }
+
+    /// Takes a lease: true for the first who asks within `time`, false for the others. An `add` of `holder` under `key`; to
+    /// give it back early, delete the key.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::set`].
+    pub async fn lease(&self, key: &[u8], holder: Bytes, time: Duration) -> Result<bool, Error> {
+        Ok(self.add(key, holder, Store::lasting(time)).await?.is_stored())
+    }
+
+    /// Deletes an item; whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// When no server that has the key answers.
+    pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        self.write(key, |key| Op::Delete { key }, Copies::Same).await?.found()
+    }
+
+    /// Adds to a number; the new one, `None` where there is none. It wraps at 2^64.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::delete`]; [`Error::Refused`] when the value is no number.
+    pub async fn incr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
+        self.write(key, |key| Op::Count { key, up: true, by }, Copies::Delete).await?.number()
+    }
+
+    /// Takes from a number, which ends at 0; the new one, `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::incr`].
+    pub async fn decr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
+        self.write(key, |key| Op::Count { key, up: false, by }, Copies::Delete).await?.number()
+    }
+
+    /// Gives an item a new expiry; whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::delete`].
+    pub async fn touch(&self, key: &[u8], expiry: Expiry) -> Result<bool, Error> {
+        let expiry = seconds(expiry);
+        self.write(key, |key| Op::Touch { key, expiry }, Copies::Same).await?.found()
+    }
+
+    /// As [`Client::set`], without waiting for what becomes of it: only for room in the queue. What the server does not store
+    /// is counted ([`ServerView::errors`]).
+    ///
+    /// The protocol's own `noreply` is not used: a server answers some errors all the same, and nothing says to what.
+    ///
+    /// # Errors
+    ///
+    /// When it was not even sent.
+    pub async fn set_quietly(&self, key: &[u8], value: Bytes, store: Store) -> Result<(), Error> {
+        let op = self.store_op(Mode::Set, key, value, store)?;
+        self.tell(key, op).await
+    }
+
+    /// As [`Client::delete`], in the way of [`Client::set_quietly`].
+    ///
+    /// # Errors
+    ///
+    /// When it was not even sent.
+    pub async fn delete_quietly(&self, key: &[u8]) -> Result<(), Error> {
+        let op = Op::Delete { key: self.key(key)? };
+        self.tell(key, op).await
+    }
+
+    /// As [`Client::touch`], in the way of [`Client::set_quietly`].
+    ///
+    /// # Errors
+    ///
+    /// When it was not even sent.
+    pub async fn touch_quietly(&self, key: &[u8], expiry: Expiry) -> Result<(), Error> {
+        let op = Op::Touch { key: self.key(key)?, expiry: seconds(expiry) };
+        self.tell(key, op).await
+    }
+
+    /// Waits until everything asked so far has been answered or has failed, the quiet operations among it.
+    pub async fn settle(&self) {
+        for peer in &self.inner.peers {
+            peer.settle().await;
+        }
+    }
+
+    /// Figures of each server (`stats`, or `stats` with an argument), in the order of the servers and then the spares; a
+    /// server is asked whatever is thought of its health.
+    pub async fn stats(&self, of: Option<&str>) -> Vec<Result<Vec<(String, String)>, Error>> {
+        if of.is_some_and(|of| of.len() > MAX_KEY || of.bytes().any(|b| b < b' ' || b == 0x7f)) {
+            return self.inner.peers.iter().map(|_| Err(Error::Key)).collect();
+        }
+        let answers = self.everywhere(|| Op::Stats { of: of.map(|of| of.as_bytes().into()) }).await;
+        let pairs = |answer: Result<Answer, Error>| match answer? {
+            Answer::Pairs(pairs) => Ok(pairs),
+            other => other.unexpected(),
+        };
+        answers.into_iter().map(pairs).collect()
+    }
+
+    /// Expires everything on every server, at once or in so many seconds; in the order of [`Client::stats`].
+    pub async fn flush(&self, delay: u32) -> Vec<Result<(), Error>> {
+        let answers = self.everywhere(|| Op::Flush { delay }).await;
+        answers.into_iter().map(|answer| answer?.found().map(|_| ())).collect()
+    }
+
+    /// What each server says it is; in the order of [`Client::stats`].
+    pub async fn version(&self) -> Vec<Result<String, Error>> {
+        let answers = self.everywhere(|| Op::Version).await;
+        let version = |answer: Result<Answer, Error>| match answer? {
+            Answer::Version(version) => Ok(version),
+            other => other.unexpected(),
+        };
+        answers.into_iter().map(version).collect()
+    }
+
+    /// What is known of each server; the spares are behind the servers.
+    pub fn servers(&self) -> Vec<ServerView> {
+        let inner = &self.inner;
+        let spare = |at| at >= inner.config.servers.len();
+        let view = |(at, peer): (usize, &Arc<Peer>)| {
+            view::of(peer, inner.fleet.look(at), spare(at), inner.config.failure.eject)
+        };
+        inner.peers.iter().enumerate().map(view).collect()
+    }
+
+    /// The key as it goes to the server.
+    pub(crate) fn key(&self, key: &[u8]) -> Result<Key, Error> {
+        let prefix = &self.inner.config.prefix;
+        let whole = prefix.len() + key.len();
+        if key.is_empty() || whole > MAX_KEY || key.iter().any(|b| *b <= b' ' || *b == 0x7f) {
+            return Err(Error::Key);
+        }
+        let mut wire = Vec::with_capacity(whole);
+        wire.extend_from_slice(prefix);
+        wire.extend_from_slice(key);
+        Ok(wire.into_boxed_slice())
+    }
+
+    fn slot(&self, key: &[u8]) -> usize {
+        let Inner { config, ring, .. } = &*self.inner;
+        if config.hash_prefix && !config.prefix.is_empty() {
+            ring.locate(&[&config.prefix, key].concat())
+        } else {
+            ring.locate(key)
+        }
+    }
+
+    /// The server to ask for a key. Nearly always one hash and one load.
+    pub(crate) fn route(&self, key: &[u8]) -> Result<usize, Error> {
+        let slot = self.slot(key);
+        if self.inner.fleet.is_up(slot) {
+            return Ok(slot);
+        }
+        self.candidates(key).into_iter().next().ok_or_else(|| {
+            self.inner.peers[slot].skipped();
+            Error::Down
+        })
+    }
+
+    /// Those that have a key, the first to be asked in front, without those that are down. As many as there are replicas:
+    /// with [`Eject::Rehash`] the next of the ring stands in for one that is down.
+    pub(crate) fn candidates(&self, key: &[u8]) -> Vec<usize> {
+        let Inner { config, ring, fleet, .. } = &*self.inner;
+        let now = Instant::now();
+        let wire;
+        let hashed = if config.hash_prefix && !config.prefix.is_empty() {
+            wire = [&config.prefix, key].concat();
+            &wire
+        } else {
+            key
+        };
+        let reach = match config.failure.eject {
+            Eject::No => config.replicas,
+            Eject::Rehash => config.servers.len(),
+        };
+        let mut found = Vec::with_capacity(config.replicas);
+        for slot in ring.replicas(hashed, reach) {
+            let route = fleet.route(slot, now);
+            route.probes.into_iter().for_each(|ticket| self.probe(ticket));
+            found.extend(route.server);
+            if found.len() == config.replicas {
+                break;
+            }
+        }
+        found
+    }
+
+    fn probe(&self, ticket: Ticket) {
+        self.inner.peers[ticket.server()].probe(ticket);
+    }
+
+    pub(crate) fn peer(&self, at: usize) -> &Arc<Peer> {
+        &self.inner.peers[at]
+    }
+
+    /// Asks the first that answers. A connection that ended under way (the server was restarted, or tired of waiting) is tried
+    /// once more: reading changes nothing.
+    async fn read(&self, key: &[u8], op: impl Fn(Key) -> Op) -> Result<Answer, Error> {
+        let wire = self.key(key)?;
+        if self.inner.config.replicas == 1 {
+            return match self.peer(self.route(key)?).ask(op(wire.clone())).await {
+                Err(Error::Closed(_)) => self.peer(self.route(key)?).ask(op(wire)).await,
+                answer => answer,
+            };
+        }
+        let mut last = Error::Down;
+        for at in self.candidates(key) {
+            match self.peer(at).ask(op(wire.clone())).await {
+                Err(error) => last = error,
+                answer => return answer,
+            }
+        }
+        Err(last)
+    }
+
+    fn store_op(&self, mode: Mode, key: &[u8], value: Bytes, store: Store) -> Result<Op, Error> {
+        let (size, limit) = (value.len(), self.inner.config.max_item);
+        if size > limit {
+            return Err(Error::TooLarge { size, limit });
+        }
+        let Store { flags, expiry, cas } = store;
+        Ok(Op::Store { mode, key: self.key(key)?, value, flags, expiry: seconds(expiry), cas })
+    }
+
+    async fn store(&self, mode: Mode, key: &[u8], value: Bytes, store: Store) -> Result<Stored, Error> {
+        let op = self.store_op(mode, key, value, store)?;
+        let copies = match mode {
+            Mode::Set if store.cas.is_none() => Copies::Same,
+            // What the condition says of one server it does not say of another.
+            _ => Copies::Delete,
+        };
+        self.write_op(key, op, copies).await?.stored()
+    }
+
+    async fn write(&self, key: &[u8], op: impl FnOnce(Key) -> Op, copies: Copies) -> Result<Answer, Error> {
+        let op = op(self.key(key)?);
+        self.write_op(key, op, copies).await
+    }
+
+    /// Writes to every server that has the key; the first one's answer counts.
+    async fn write_op(&self, key: &[u8], op: Op, copies: Copies) -> Result<Answer, Error> {
+        if self.inner.config.replicas == 1 {
+            return self.peer(self.route(key)?).ask(op).await;
+        }
+        let deletion = Op::Delete { key: self.key(key)? };
+        let mut op = Some(op);
+        let mut asked: Vec<Result<oneshot::Receiver<Result<Answer, Error>>, Error>> = Vec::new();
+        for at in self.candidates(key) {
+            let again = match copies {
+                Copies::Same => op.clone(),
+                Copies::Delete => op.take().or_else(|| Some(deletion.clone())),
+            };
+            if let Some(op) = again {
+                let (told, answer) = oneshot::channel();
+                asked.push(self.peer(at).submit(op, Told::Caller(told)).await.map(|()| answer));
+            }
+        }
+        let mut first: Option<Result<Answer, Error>> = None;
+        for answer in asked {
+            let answer = match answer {
+                Ok(answer) => answer.await.unwrap_or(Err(Error::Closed(std::io::ErrorKind::Other))),
+                Err(error) => Err(error),
+            };
+            let counts = match (&first, copies) {
+                (None, _) => true,
+                (Some(Err(_)), Copies::Same) => answer.is_ok(),
+                _ => false,
+            };
+            if counts {
+                first = Some(answer);
+            }
+        }
+        first.unwrap_or(Err(Error::Down))
+    }
+
+    async fn tell(&self, key: &[u8], op: Op) -> Result<(), Error> {
+        if self.inner.config.replicas == 1 {
+            return self.peer(self.route(key)?).submit(op, Told::Nobody).await;
+        }
+        let mut sent = Err(Error::Down);
+        for at in self.candidates(key) {
+            let one = self.peer(at).submit(op.clone(), Told::Nobody).await;
+            if sent.is_err() {
+                sent = one;
+            }
+        }
+        sent
+    }
+
+    /// All servers at once.
+    async fn everywhere(&self, op: impl Fn() -> Op) -> Vec<Result<Answer, Error>> {
+        let mut asked = Vec::with_capacity(self.inner.peers.len());
+        for peer in &self.inner.peers {
+            let (told, answer) = oneshot::channel();
+            asked.push(peer.submit(op(), Told::Caller(told)).await.map(|()| answer));
+        }
+        let mut answers = Vec::with_capacity(asked.len());
+        for answer in asked {
+            answers.push(match answer {
+                Ok(answer) => answer.await.unwrap_or(Err(Error::Closed(std::io::ErrorKind::Other))),
+                Err(error) => Err(error),
+            });
+        }
+        answers
+    }
+}
+
+/// What the replicas behind the first get of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copies {
+    /// The operation itself.
+    Same,
+    /// A deletion: the operation depends on what is there, and may end differently on each.
+    Delete,
+}
+
+/// As servers take it.
+fn seconds(expiry: Expiry) -> u32 {
+    let absolute = |at: u64| u32::try_from(at).unwrap_or(u32::MAX).clamp(PAST, i32::MAX as u32);
+    match expiry {
+        Expiry::Never => 0,
+        Expiry::Now => PAST,
+        Expiry::At(at) => absolute(at),
+        Expiry::After(time) if time.is_zero() => PAST,
+        Expiry::After(time) => {
+            let whole = time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0));
+            if whole <= RELATIVE {
+                return u32::try_from(whole).unwrap_or(PAST);
+            }
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            absolute(now.as_secs().saturating_add(whole))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expiries_are_what_servers_take() {
+        assert_eq!(seconds(Expiry::Never), 0);
+        assert_eq!(seconds(Expiry::After(Duration::from_millis(1))), 1);
+        assert_eq!(seconds(Expiry::After(Duration::from_secs(RELATIVE))), 2_592_000);
+        let year = seconds(Expiry::After(Duration::from_secs(365 * 86400)));
+        assert!(year > 1_700_000_000, "beyond 30 days it is a time: {year}");
+        assert_eq!(seconds(Expiry::After(Duration::MAX)), i32::MAX as u32);
+        assert_eq!(seconds(Expiry::At(2_000_000_000)), 2_000_000_000);
+        assert_eq!(seconds(Expiry::At(5)), PAST, "it must not be read as five seconds from now");
+        assert_eq!(seconds(Expiry::Now), PAST);
+        assert_eq!(seconds(Expiry::After(Duration::ZERO)), PAST, "0 would be for ever");
+    }
+}

@@ -1,0 +1,94 @@
+//! What a connection counts. Its task is the only writer: a count is a load and a store, and no line is fought for.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+/// Buckets of times: the first is up to 16 microseconds, each bound is the root of two times the last; all above is in the last.
+pub(crate) const BUCKETS: usize = 40;
+
+/// Of one connection.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    pub(crate) lookups: Count,
+    pub(crate) hits: Count,
+    pub(crate) misses: Count,
+    pub(crate) writes: Count,
+    pub(crate) timeouts: Count,
+    pub(crate) errors: Count,
+    pub(crate) connects: Count,
+    pub(crate) latency: [Count; BUCKETS],
+    pub(crate) latency_sum_us: Count,
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters {
+            lookups: Count::default(),
+            hits: Count::default(),
+            misses: Count::default(),
+            writes: Count::default(),
+            timeouts: Count::default(),
+            errors: Count::default(),
+            connects: Count::default(),
+            latency: std::array::from_fn(|_| Count::default()),
+            latency_sum_us: Count::default(),
+        }
+    }
+}
+
+impl Counters {
+    /// An answer came after so long.
+    pub(crate) fn answered(&self, took: Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.latency[bucket(us)].add(1);
+        self.latency_sum_us.add(us);
+    }
+}
+
+/// A number with one writer.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    /// For the one writer.
+    pub(crate) fn add(&self, more: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
+    }
+
+    /// For everyone.
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Where a time belongs.
+fn bucket(us: u64) -> usize {
+    // Twice the logarithm, and one more for each of the two bounds of its power that it is above.
+    let us = us.clamp(16, 1 << 40);
+    let whole = 2 * (us.ilog2() as usize - 4);
+    let above = usize::from(us > bound_of(whole)) + usize::from(us > bound_of(whole + 1));
+    (whole + above).min(BUCKETS - 1)
+}
+
+/// Upper bound of a bucket, microseconds.
+pub(crate) fn bound_of(bucket: usize) -> u64 {
+    let power = 16_u64 << (bucket / 2).min(40);
+    if bucket.is_multiple_of(2) { power } else { power * 1414 / 1000 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_time_is_within_the_bounds_of_its_bucket() {
+        for us in (0..100_000).chain([1 << 20, (1 << 20) + 1, 8_000_000]) {
+            let bucket = bucket(us);
+            assert!(us <= bound_of(bucket), "{us}");
+            assert!(bucket == 0 || us > bound_of(bucket - 1), "{us} in {bucket}");
+        }
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+}

@@ -1,0 +1,354 @@
+//! Requests out in batches, replies in, in order: the inner loop of a connection.
+//!
+//! One `poll` does three things until none of them moves: it takes what is in the queue (only when the last batch is sent, so
+//! that what gathers meanwhile is the next batch), writes it, and reads. It reads while it writes: a server whose answers
+//! nobody takes would take no requests. A reply whose caller has gone is read like any other.
+
+use std::{
+    collections::VecDeque,
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use bytes::{Buf, Bytes, BytesMut};
+use larder_proto::memcache::client::{Decoded, Replies};
+use tokio::{
+    io::AsyncWrite,
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::Sleep,
+};
+
+use super::{
+    Kind, Lane, closed,
+    greet::Greeted,
+    kind,
+    out::Out,
+    stream::Stream,
+    wire::{Dialect, Found, Step, Want, encode},
+};
+use crate::{
+    Error, Item,
+    op::{Answer, Op},
+    peer::{Job, Told},
+};
+
+/// Most operations of a batch. What more there is goes with the next.
+const BATCH: usize = 256;
+/// Room for a read. A value that is larger says so, and gets a buffer of its size.
+const READ: usize = 16 << 10;
+/// Values up to this size get memory of their own: none keeps a whole read buffer from being used again.
+const OWN: usize = 16 << 10;
+/// A single answer may take so many times what a server may be silent.
+const SLOW: u32 = 10;
+
+/// Why a connection is no more.
+#[derive(Debug)]
+pub(super) enum End {
+    /// All clients are gone.
+    Gone,
+    /// The server ended it, and nobody waited.
+    Idle,
+    /// It failed; who waits is to be told.
+    Failed(Error),
+}
+
+/// Who waits for a reply.
+struct Waiting {
+    want: Want,
+    told: Told,
+    kind: Kind,
+    asked: Instant,
+    sent: Instant,
+    /// Its place in the queue.
+    _place: OwnedSemaphorePermit,
+}
+
+pub(super) struct Link<'a> {
+    lane: &'a Lane,
+    stream: Stream,
+    dialect: Dialect,
+    replies: Replies,
+    buffer: BytesMut,
+    /// Bytes a reply needs that is not whole.
+    need: usize,
+    out: Out,
+    waiting: VecDeque<Waiting>,
+    batch: Vec<Job>,
+    /// All clients are gone; what was asked is still answered.
+    gone: bool,
+    /// Since when the server is silent while somebody waits.
+    heard: Instant,
+    /// Since when the server takes nothing while there is something to send.
+    wrote: Instant,
+    sleep: Pin<Box<Sleep>>,
+    /// Until when it sleeps.
+    armed: Option<Instant>,
+}
+
+impl<'a> Link<'a> {
+    pub(super) fn new(lane: &'a Lane, greeted: Greeted) -> Link<'a> {
+        let now = Instant::now();
+        let binary = greeted.dialect == Dialect::Binary;
+        Link {
+            lane,
+            stream: greeted.stream,
+            dialect: greeted.dialect,
+            replies: if binary { Replies::binary(lane.max_value) } else { Replies::new(lane.max_value) },
+            buffer: greeted.buffer,
+            need: 0,
+            out: Out::default(),
+            waiting: VecDeque::new(),
+            batch: Vec::with_capacity(BATCH),
+            gone: false,
+            heard: now,
+            wrote: now,
+            sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            armed: None,
+        }
+    }
+
+    /// Puts an operation into the batch.
+    pub(super) fn accept(&mut self, job: Job, now: Instant) {
+        let Job { op, told, asked, place } = job;
+        // Who does not wait any more before it is sent is not asked for.
+        if matches!(&told, Told::Caller(caller) if caller.is_closed()) {
+            return;
+        }
+        if self.waiting.is_empty() {
+            self.heard = now;
+        }
+        if self.out.is_empty() {
+            self.wrote = now;
+        }
+        let (kind, keys) = (kind(&op), keys(&op));
+        match encode(self.dialect, op, &mut self.out) {
+            Ok(want) => {
+                match kind {
+                    Kind::Read => self.lane.counters.lookups.add(keys),
+                    Kind::Write => self.lane.counters.writes.add(1),
+                    Kind::Other => {}
+                }
+                self.waiting.push_back(Waiting { want, told, kind, asked, sent: now, _place: place });
+            }
+            // The client has checked it; the codec checks more in some protocols. Nothing was appended.
+            Err(_) => self.lane.finish(told, Err(Error::Key)),
+        }
+    }
+
+    /// Tells everyone who was sent.
+    pub(super) fn fail(&mut self, error: &Error) {
+        for waiting in self.waiting.drain(..) {
+            self.lane.finish(waiting.told, Err(error.clone()));
+        }
+    }
+
+    /// Until the connection ends.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        jobs: &mut mpsc::UnboundedReceiver<Job>,
+    ) -> Poll<End> {
+        loop {
+            let taken = self.take(cx, jobs);
+            if self.gone && self.waiting.is_empty() {
+                return Poll::Ready(End::Gone);
+            }
+            let moved = match (self.write(cx), self.read(cx)) {
+                (Err(end), _) | (_, Err(end)) => return Poll::Ready(end),
+                (Ok(wrote), Ok(read)) => taken || wrote || read,
+            };
+            if !moved {
+                break;
+            }
+        }
+        match self.late(cx) {
+            true => Poll::Ready(End::Failed(Error::Timeout)),
+            false => Poll::Pending,
+        }
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>, jobs: &mut mpsc::UnboundedReceiver<Job>) -> bool {
+        if self.gone || !self.out.is_empty() {
+            return false;
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        let taken = match jobs.poll_recv_many(cx, &mut batch, BATCH) {
+            Poll::Pending => false,
+            Poll::Ready(0) => {
+                self.gone = true;
+                false
+            }
+            Poll::Ready(_) => {
+                let now = Instant::now();
+                batch.drain(..).for_each(|job| self.accept(job, now));
+                true
+            }
+        };
+        self.batch = batch;
+        taken
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
+        let mut moved = false;
+        while !self.out.is_empty() {
+            let stream = Pin::new(&mut self.stream);
+            match self.out.pieces(|pieces| stream.poll_write_vectored(cx, pieces)) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(0)) => return Err(self.broken(&io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(sent)) => {
+                    self.out.sent(sent);
+                    moved = true;
+                }
+                // What the server said before it closed may explain it: the read that follows tells.
+                Poll::Ready(Err(error)) => {
+                    return match self.read(cx) {
+                        Err(end) => Err(end),
+                        Ok(_) => Err(self.broken(&error)),
+                    };
+                }
+            }
+        }
+        if moved && !self.out.is_empty() {
+            self.wrote = Instant::now();
+        }
+        Ok(moved)
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
+        let mut moved = false;
+        loop {
+            let room = self.need.saturating_sub(self.buffer.len()).max(READ);
+            self.buffer.reserve(room);
+            let read = match self.receive(cx) {
+                Poll::Pending => return Ok(moved),
+                Poll::Ready(Err(error)) => return Err(self.broken(&error)),
+                Poll::Ready(Ok(0)) => return Err(self.broken(&io::ErrorKind::UnexpectedEof.into())),
+                Poll::Ready(Ok(read)) => read,
+            };
+            moved = read > 0;
+            let now = Instant::now();
+            self.heard = now;
+            if self.buffer.len() >= self.need {
+                self.replies(now)?;
+            }
+        }
+    }
+
+    /// One read into the free end of the buffer.
+    fn receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let stream = std::pin::pin!(tokio::io::AsyncReadExt::read_buf(&mut self.stream, &mut self.buffer));
+        stream.poll(cx)
+    }
+
+    /// All whole replies of the buffer.
+    fn replies(&mut self, now: Instant) -> Result<(), End> {
+        self.need = 0;
+        let mut answered = false;
+        while !self.buffer.is_empty() {
+            let (step, used) = match self.replies.next(&self.buffer) {
+                Decoded::Incomplete { need } => {
+                    self.need = need;
+                    break;
+                }
+                Decoded::Broken(why) => return Err(End::Failed(Error::Protocol(why.to_string()))),
+                Decoded::Reply(reply, used) => match self.waiting.front_mut() {
+                    Some(waiting) => (waiting.want.take(reply, &self.buffer), used),
+                    None => {
+                        let said = super::wire::words(format!("{reply:?} to nothing").as_bytes());
+                        return Err(End::Failed(Error::Protocol(said)));
+                    }
+                },
+            };
+            let step = match step {
+                Step::Value(at, found) => {
+                    let item = cut(&mut self.buffer, used, found);
+                    self.waiting.front_mut().map_or(Step::More, |waiting| waiting.want.put(at, item))
+                }
+                step => {
+                    self.buffer.advance(used);
+                    step
+                }
+            };
+            match step {
+                Step::End(answer) => {
+                    self.answered(answer, now);
+                    answered = true;
+                }
+                Step::Astray(why) => return Err(End::Failed(Error::Protocol(why))),
+                Step::More | Step::Value(..) => {}
+            }
+        }
+        if answered {
+            self.lane.fleet.succeeded(self.lane.at);
+        }
+        Ok(())
+    }
+
+    /// The first in the line has its answer.
+    fn answered(&mut self, answer: Result<Answer, Error>, now: Instant) {
+        let Some(waiting) = self.waiting.pop_front() else { return };
+        let counters = &self.lane.counters;
+        counters.answered(now.saturating_duration_since(waiting.asked));
+        match &answer {
+            Ok(Answer::Items(items)) if waiting.kind == Kind::Read => {
+                let hits = items.iter().filter(|item| item.is_some()).count() as u64;
+                counters.hits.add(hits);
+                counters.misses.add(items.len() as u64 - hits);
+            }
+            Ok(_) => {}
+            Err(_) => counters.errors.add(1),
+        }
+        self.lane.finish(waiting.told, answer);
+    }
+
+    fn broken(&self, error: &io::Error) -> End {
+        if self.waiting.is_empty() { End::Idle } else { End::Failed(closed(error)) }
+    }
+
+    /// Whether the server is silent for too long; if not, this task is woken when it would be.
+    fn late(&mut self, cx: &mut Context<'_>) -> bool {
+        let timeouts = &self.lane.timeouts;
+        let read = self
+            .waiting
+            .front()
+            .map(|waiting| (self.heard + timeouts.read).min(waiting.sent + timeouts.read * SLOW));
+        let write = (!self.out.is_empty()).then(|| self.wrote + timeouts.write);
+        let Some(until) = read.into_iter().chain(write).min() else { return false };
+        loop {
+            // Answers move the end away all the time: the timer is left where it is until it rings.
+            if self.armed.is_none_or(|armed| until < armed) {
+                self.sleep.as_mut().reset(until.into());
+                self.armed = Some(until);
+            }
+            if self.sleep.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+            self.armed = None;
+            if Instant::now() >= until {
+                return true;
+            }
+        }
+    }
+}
+
+fn keys(op: &Op) -> u64 {
+    match op {
+        Op::Get { keys, .. } => keys.len() as u64,
+        _ => 1,
+    }
+}
+
+/// Takes a reply with its value out of the buffer.
+fn cut(buffer: &mut BytesMut, used: usize, found: Found) -> Item {
+    let Found { flags, cas, at } = found;
+    let value = if at.len() <= OWN {
+        let value = Bytes::copy_from_slice(buffer.get(at).unwrap_or_default());
+        buffer.advance(used);
+        value
+    } else {
+        buffer.split_to(used).freeze().slice(at)
+    };
+    Item { value, flags, cas }
+}

@@ -1,0 +1,193 @@
+//! One server: its connections, who gets in, and its probes.
+//!
+//! What waits for a connection is bounded by [`Config::queue`](crate::Config::queue): every operation takes its size, and at
+//! least one unit, out of a semaphore until it is answered, and waits as long as a write may take when there is too little left.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
+    time,
+};
+
+use crate::{
+    Address, Config, Error, Timeouts,
+    counters::Counters,
+    health::{Fleet, Ticket},
+    lane::{self, Lane},
+    op::{Answer, Op},
+};
+
+/// What the queue is counted in, bytes.
+const UNIT: usize = 1024;
+
+/// Who hears of the answer.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// The caller, if it still waits.
+    Caller(oneshot::Sender<Result<Answer, Error>>),
+    /// Nobody: errors are counted.
+    Nobody,
+}
+
+/// An operation on its way.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) op: Op,
+    pub(crate) told: Told,
+    pub(crate) asked: Instant,
+    /// Its place in the queue, given back with the answer.
+    pub(crate) place: OwnedSemaphorePermit,
+}
+
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: Address,
+    doors: Vec<Door>,
+    turn: AtomicUsize,
+    skipped: AtomicU64,
+    busy: AtomicU64,
+    timeouts: Timeouts,
+}
+
+/// The way to one connection.
+#[derive(Debug)]
+struct Door {
+    /// Of the connection's task, once there is one. Held for an instant, never across an await.
+    queue: Mutex<Option<mpsc::UnboundedSender<Job>>>,
+    room: Arc<Semaphore>,
+    units: u32,
+    lane: Arc<Lane>,
+}
+
+impl Peer {
+    pub(crate) fn new(at: usize, address: Address, config: &Config, fleet: &Arc<Fleet>) -> Peer {
+        let units = u32::try_from(config.queue / UNIT).unwrap_or(u32::MAX).min(Semaphore::MAX_PERMITS as u32);
+        let door = |_| Door {
+            queue: Mutex::new(None),
+            room: Arc::new(Semaphore::new(units as usize)),
+            units,
+            lane: Arc::new(Lane::new(at, address.clone(), config, fleet.clone())),
+        };
+        Peer {
+            doors: (0..config.connections).map(door).collect(),
+            address,
+            turn: AtomicUsize::new(0),
+            skipped: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
+            timeouts: config.timeouts,
+        }
+    }
+
+    /// Asks and waits for the answer.
+    pub(crate) async fn ask(&self, op: Op) -> Result<Answer, Error> {
+        let (told, answer) = oneshot::channel();
+        self.submit(op, Told::Caller(told)).await?;
+        answer.await.unwrap_or(Err(Error::Closed(std::io::ErrorKind::Other)))
+    }
+
+    /// Puts an operation into the queue; waits for room as long as a write may take.
+    pub(crate) async fn submit(&self, op: Op, told: Told) -> Result<(), Error> {
+        match self.submit_now(op, told) {
+            Ok(()) => Ok(()),
+            Err((op, told)) => self.submit_until(op, told, time::Instant::now() + self.timeouts.write).await,
+        }
+    }
+
+    /// Puts an operation into the queue if there is room; gives it back if not.
+    pub(crate) fn submit_now(&self, op: Op, told: Told) -> Result<(), (Op, Told)> {
+        let door = self.door();
+        match door.room.clone().try_acquire_many_owned(door.units_of(&op)) {
+            Ok(place) => {
+                door.send(Job { op, told, asked: Instant::now(), place });
+                Ok(())
+            }
+            Err(_) => Err((op, told)),
+        }
+    }
+
+    /// Puts an operation into the queue; waits for room until then.
+    pub(crate) async fn submit_until(&self, op: Op, told: Told, until: time::Instant) -> Result<(), Error> {
+        let door = self.door();
+        let asked = Instant::now();
+        let room = door.room.clone().acquire_many_owned(door.units_of(&op));
+        match time::timeout_at(until, room).await {
+            Ok(Ok(place)) => {
+                door.send(Job { op, told, asked, place });
+                Ok(())
+            }
+            _ => {
+                self.busy.fetch_add(1, Relaxed);
+                Err(Error::Busy)
+            }
+        }
+    }
+
+    /// Waits until all that was asked before has come to its end.
+    pub(crate) async fn settle(&self) {
+        for door in &self.doors {
+            // Everything in the queue holds a part of it. It is never closed.
+            let _ = door.room.acquire_many(door.units).await;
+        }
+    }
+
+    /// Finds out whether the server is well, aside from all connections.
+    pub(crate) fn probe(&self, ticket: Ticket) {
+        let lane = self.doors[0].lane.clone();
+        tokio::spawn(async move {
+            let well = lane::probe(&lane).await;
+            ticket.end(well, Instant::now());
+        });
+    }
+
+    /// An operation was not sent: it is down.
+    pub(crate) fn skipped(&self) {
+        self.skipped.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn counters(&self) -> impl Iterator<Item = &Counters> {
+        self.doors.iter().map(|door| &door.lane.counters)
+    }
+
+    /// How many were not sent: because it was down, because too much waited.
+    pub(crate) fn unsent(&self) -> (u64, u64) {
+        (self.skipped.load(Relaxed), self.busy.load(Relaxed))
+    }
+
+    fn door(&self) -> &Door {
+        match self.doors.len() {
+            1 => &self.doors[0],
+            doors => &self.doors[self.turn.fetch_add(1, Relaxed) % doors],
+        }
+    }
+}
+
+impl Door {
+    /// What is larger than the queue takes all of it, alone.
+    fn units_of(&self, op: &Op) -> u32 {
+        u32::try_from(1 + op.size() / UNIT).unwrap_or(u32::MAX).min(self.units)
+    }
+
+    /// To the connection's task, which is begun when there is none: at first, or when the runtime it ran on has ended.
+    fn send(&self, job: Job) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let job = match &*queue {
+            Some(sender) => match sender.send(job) {
+                Ok(()) => return,
+                Err(mpsc::error::SendError(job)) => job,
+            },
+            None => job,
+        };
+        let (sender, jobs) = mpsc::unbounded_channel();
+        // The other end is here: it takes it.
+        let _ = sender.send(job);
+        *queue = Some(sender);
+        tokio::spawn(lane::run(self.lane.clone(), jobs));
+    }
+}
