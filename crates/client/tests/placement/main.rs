@@ -1,0 +1,7 @@
+//! Placement held against the programs it must agree with, key by key. `scripts/test-deps.sh` installs them.
+
+mod libmemcached;
+mod peer;
+mod pymemcache;
+mod spymemcached;
+mod twemproxy;
