@@ -56,6 +56,8 @@ pub(crate) struct OwnFlags {
 pub(crate) enum DocsPage {
     /// docs/configuration.md
     Configuration,
+    /// docs/metrics.md
+    Metrics,
 }
 
 #[derive(Args, Debug)]

@@ -1,4 +1,5 @@
-//! docs/configuration.md, made from the table of options: `larder docs configuration`.
+//! docs/configuration.md, made from the table of options: `larder docs configuration`; docs/metrics.md, made from the server's
+//! table of metrics: `larder docs metrics`.
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -16,6 +17,7 @@ use crate::{
 pub(crate) fn run(page: DocsPage) -> ExitCode {
     match page {
         DocsPage::Configuration => print!("{}", configuration()),
+        DocsPage::Metrics => print!("{}", larder_server::measure::docs()),
     }
     exit::DONE
 }
@@ -104,6 +106,10 @@ fn about(section: Section) -> &'static str {
              commands there are. `larder serve --redis 127.0.0.1:6379` needs no file; `larder redis` takes redis-server's names \
              of options instead."
         }
+        Section::Remote => {
+            "Several Larders share whole pages through memcached servers; [remote.md](remote.md) says how to set them up, and \
+             what happens when one fails. `remote = false` in a `[[site]]` keeps its pages out of it."
+        }
         Section::Limits => "Every limit has a status of its own, and is counted.",
         Section::Site => {
             "Once per site. A request goes to the site that has its host: exactly, else by the longest `*.domain`, else to the \
@@ -158,18 +164,23 @@ mod tests {
     use super::*;
     use crate::config::{Flags, parse};
 
-    #[test]
-    fn the_page_is_the_one_in_docs() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
-        let made = configuration();
+    /// Compares a page with the one in docs/, or writes it anew.
+    fn compare(file: &str, made: &str) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file);
         if std::env::var_os("LARDER_BLESS").is_some() {
-            std::fs::write(&path, &made).expect("docs/configuration.md can be written");
+            std::fs::write(&path, made).expect("the page can be written");
         }
         let held = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
             held == made,
-            "docs/configuration.md is not what the code says: LARDER_BLESS=1 cargo test -p larder docs"
+            "docs/{file} is not what the code says: LARDER_BLESS=1 cargo test -p larder docs"
         );
+    }
+
+    #[test]
+    fn the_pages_are_those_in_docs() {
+        compare("configuration.md", &configuration());
+        compare("metrics.md", &larder_server::measure::docs());
     }
 
     #[test]

@@ -4,26 +4,35 @@ mod fixed;
 mod memory;
 mod sockets;
 
-use std::{fmt, io, net::SocketAddr, sync::Arc, thread::JoinHandle, time::Duration};
+use std::{
+    fmt, io,
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    thread::JoinHandle,
+    time::Duration,
+};
 
-use larder_proto::http::RejectReason;
-use larder_store::{Namespace, NamespaceStats, Store};
+use larder_store::Store;
 use tokio::sync::mpsc;
 
+pub(crate) use self::memory::GROUPS;
 use self::{
     fixed::fixed,
-    memory::{GROUPS, open_store, random},
+    memory::{open_store, random},
     sockets::{Sockets, next, remove_files},
 };
 use crate::{
     access_log::Logger,
+    admin::{self, Admin, AdminView},
     clock::Clock,
     counters::Counters,
-    http, memcache,
+    http,
+    measure::{Parts, Registry},
+    memcache,
     net::{conns::Ground, listen::Address},
-    origin::OriginError,
-    redis,
+    redis, remote,
     settings::Settings,
+    trace::Tracing,
     worker::{self, Order, Start, StartFace, StartHttp},
 };
 
@@ -121,6 +130,8 @@ pub struct Server {
     store: &'static Store,
     faces: Faces,
     logger: Option<Arc<Logger>>,
+    registry: Arc<Registry>,
+    admin: Option<Admin>,
     settings: Arc<Settings>,
     addresses: Vec<(FaceName, Address)>,
     orders: Vec<mpsc::Sender<Order>>,
@@ -143,12 +154,24 @@ impl Server {
     ) -> Result<Server, StartError> {
         let (store, clock, workers) = (open_store(&settings)?, Clock::start(), settings.threads.max(1));
         let logger = open_log(&settings)?;
-        let faces = Faces::new(&settings, store, clock, workers, &logger);
+        let tracing = settings.tracing.as_ref().map(Tracing::start).transpose()?;
+        let faces = Faces::new(&settings, store, clock, workers, &logger, tracing);
+        let registry = Registry::new(Parts {
+            clock,
+            store,
+            settings: settings.clone(),
+            http: faces.http.clone(),
+            memcached: faces.memcached.clone(),
+            redis: faces.redis.clone(),
+            logger: logger.clone(),
+        });
         let mut server = Server {
             ground: Ground::new(clock, settings.memory),
             store,
             faces,
             logger,
+            registry,
+            admin: None,
             settings,
             addresses,
             orders: Vec::new(),
@@ -158,6 +181,7 @@ impl Server {
             server.start_worker(number, &mut sockets)?;
         }
         server.start_sweeper()?;
+        server.start_admin(std::mem::take(&mut sockets.admin))?;
         Ok(server)
     }
 
@@ -167,6 +191,7 @@ impl Server {
         let faces = &self.faces;
         let start = Start {
             number,
+            delay: self.registry.delay(number),
             ground: self.ground.clone(),
             store: self.store,
             settings: self.settings.clone(),
@@ -202,6 +227,27 @@ impl Server {
         Ok(())
     }
 
+    fn start_admin(&mut self, listeners: Vec<TcpListener>) -> io::Result<()> {
+        let Some(settings) = &self.settings.admin else { return Ok(()) };
+        let start = admin::Start {
+            settings: self.settings.clone(),
+            listeners,
+            clock: self.ground.clock,
+            store: self.store,
+            registry: self.registry.clone(),
+            http: self.faces.http.as_ref().map(|(shared, _)| shared.clone()),
+            memcached: self.faces.memcached.clone(),
+            orders: self.orders.clone(),
+        };
+        self.admin = Some(Admin::start(start, settings.clone())?);
+        Ok(())
+    }
+
+    /// Where the admin interface is, and how to get in; None: there is none.
+    pub fn admin(&self) -> Option<AdminView> {
+        self.admin.as_ref().map(Admin::view)
+    }
+
     /// The thread that returns expired memory. It ends with the process: it owns nothing that needs an end.
     fn start_sweeper(&self) -> io::Result<()> {
         let (store, clock) = (self.store, self.ground.clock);
@@ -235,6 +281,10 @@ impl Server {
             return Err(ReloadError::Fixed(name));
         }
         self.settings = Arc::new(settings);
+        self.registry.reload(self.settings.clone());
+        if let Some(admin) = &self.admin {
+            admin.reload(&self.settings);
+        }
         if let (Some(shared), Some(settings)) = (&self.faces.memcached, &self.settings.memcached) {
             shared.reload(settings.clone());
         }
@@ -254,42 +304,30 @@ impl Server {
         }
     }
 
-    /// Every counter's name and value, summed over the workers: requests by result, refusals by reason, failures of
-    /// origins by reason, what the other faces count under their names, and the store.
+    /// Every counter's name and value, see [`Registry::counters`].
     pub fn counters(&self) -> Vec<(String, u64)> {
-        let mut out = Vec::new();
-        if let Some((shared, counters)) = &self.faces.http {
-            count_http(shared, counters, &mut out);
-        }
-        if let Some(shared) = &self.faces.memcached {
-            let values = shared.counters.iter().map(|counters| counters.values());
-            add_counters("memcached_", memcache::Counters::NAMES, values, &mut out);
-            out.push(("memcached_curr_connections".to_owned(), shared.clients.open() as u64));
-        }
-        if let Some(shared) = &self.faces.redis {
-            let values = shared.counters.iter().map(|counters| counters.values());
-            add_counters("redis_", redis::Counters::NAMES, values, &mut out);
-            out.push(("redis_connected_clients".to_owned(), shared.clients.open() as u64));
-        }
-        out.push(("store_budget_bytes".to_owned(), self.store.totals().budget));
-        let there = [true, self.faces.memcached.is_some(), self.faces.redis.is_some()];
-        for ((prefix, group), _) in GROUPS.into_iter().zip(there).filter(|(_, there)| *there) {
-            add_store(prefix, self.store, group, &mut out);
-        }
-        if let Some(logger) = &self.logger {
-            out.push(("log_lines_dropped".to_owned(), logger.dropped()));
-        }
-        out
+        self.registry.counters()
+    }
+
+    /// Where everything counted is found.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
     }
 
     /// Stops accepting, lets requests under way finish (at most `limits.drain`), writes the log out and returns.
     pub fn drain(mut self) {
         remove_files(&self.addresses);
+        if let Some(admin) = &self.admin {
+            admin.draining();
+        }
         for orders in &self.orders {
             let _ = orders.blocking_send(Order::Drain(self.settings.http.limits.drain));
         }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
+        }
+        if let Some(admin) = &mut self.admin {
+            admin.end();
         }
         if let Some(logger) = &self.logger {
             logger.close();
@@ -304,10 +342,17 @@ impl Faces {
         clock: Clock,
         workers: usize,
         logger: &Option<Arc<Logger>>,
+        tracing: Option<Arc<Tracing>>,
     ) -> Faces {
+        let remote = settings.remote.clone().map(|settings| remote::Shared::new(settings, workers));
         let http = || {
-            let counters = (0..workers).map(|_| Arc::default()).collect();
-            (http::worker::Shared::new([random(), random()], logger.clone()), counters)
+            let watch = settings.admin.is_some();
+            let counters = (0..workers).map(|_| Arc::new(Counters::new(watch))).collect();
+            let shared = http::worker::Shared::new([random(), random()], logger.clone(), tracing, remote);
+            if settings.admin.is_some() {
+                let _ = shared.tail.set(Arc::default());
+            }
+            (shared, counters)
         };
         let now = clock.now();
         Faces {
@@ -321,44 +366,6 @@ impl Faces {
                 .as_ref()
                 .map(|settings| redis::Shared::new(settings.clone(), store, clock, workers)),
         }
-    }
-}
-
-/// Adds up what each worker counted, under `prefix` and the counters' names.
-fn add_counters(
-    prefix: &str,
-    names: &[&str],
-    workers: impl Iterator<Item = Vec<u64>>,
-    out: &mut Vec<(String, u64)>,
-) {
-    let mut sums = vec![0u64; names.len()];
-    for values in workers {
-        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.wrapping_add(value));
-    }
-    out.extend(names.iter().map(|name| format!("{prefix}{name}")).zip(sums));
-}
-
-/// Adds up what the store holds and did in a group of namespaces.
-fn add_store(prefix: &str, store: &Store, group: (u8, u8), out: &mut Vec<(String, u64)>) {
-    let stats: Vec<_> = (group.0..=group.1).map(|ns| store.stats(Namespace(ns))).collect();
-    let sum = |value: fn(&NamespaceStats) -> u64| stats.iter().map(value).sum();
-    out.extend([
-        (format!("{prefix}store_items"), sum(|ns| ns.items)),
-        (format!("{prefix}store_bytes"), sum(|ns| ns.bytes)),
-        (format!("{prefix}store_evictions"), sum(|ns| ns.evictions)),
-        (format!("{prefix}store_expired"), sum(|ns| ns.expired)),
-    ]);
-}
-
-fn count_http(shared: &http::worker::Shared, workers: &[Arc<Counters>], out: &mut Vec<(String, u64)>) {
-    add_counters("", Counters::NAMES, workers.iter().map(|counters| counters.values()), out);
-    for reason in RejectReason::ALL {
-        let count = workers.iter().map(|counters| counters.reasons.get(*reason)).sum();
-        out.push((format!("rejected_{reason}"), count));
-    }
-    for index in 0..OriginError::REASONS {
-        let name = format!("origin_failed_{}", OriginError::reason_at(index).replace('-', "_"));
-        out.push((name, shared.origin_counters.failed(index)));
     }
 }
 

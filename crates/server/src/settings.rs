@@ -19,12 +19,16 @@ pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl};
 mod admin;
 mod objects;
 mod patterns;
+mod remote;
 mod rules;
+mod tracing;
 
+pub use admin::{AdminSettings, ReadAccess};
 pub use objects::{Listen, MemcachedSettings, RedisSettings, Share, Users, WireProtocol};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret, cookies};
-pub use admin::{AdminSettings, ReadAccess};
+pub use remote::{RemoteProtocol, RemoteSettings};
 pub use rules::{AnyField, CacheAction, Matcher, RequestView, Rule, RuleAction, RulePolicy};
+pub use tracing::TracingSettings;
 
 /// Everything a server needs to know.
 #[derive(Clone, Debug)]
@@ -45,16 +49,16 @@ pub struct Settings {
     pub memcached: Option<MemcachedSettings>,
     /// The Redis face; None: there is none.
     pub redis: Option<RedisSettings>,
-}
-
-/// Listeners and what all sites share.
-#[derive(Clone, Debug)]
     /// The admin interface; None: there is none.
     pub admin: Option<AdminSettings>,
     /// The servers pages are shared through; None: there are none.
     pub remote: Option<RemoteSettings>,
     /// The collector of traces; None: requests are not recorded.
     pub tracing: Option<TracingSettings>,
+}
+
+/// Listeners and what all sites share.
+#[derive(Clone, Debug)]
 pub struct HttpSettings {
     /// Addresses to listen on; port 0 lets the system pick.
     pub listen: Vec<SocketAddr>,
@@ -140,15 +144,20 @@ impl Settings {
     /// The site that answers for `host` (a host name without port, any case): an exact name first, then the longest
     /// matching wildcard, then the first site without `hosts`. None: nobody here answers for it (421).
     pub fn site_for(&self, host: &str) -> Option<&Arc<Site>> {
+        self.site_number(host).and_then(|number| self.sites.get(number))
+    }
+
+    /// The same as the site's number among `sites`.
+    pub fn site_number(&self, host: &str) -> Option<usize> {
         let host = host.strip_suffix('.').unwrap_or(host);
-        let mut best: Option<(usize, &Arc<Site>)> = None;
-        for site in &self.sites {
+        let mut best: Option<(usize, usize)> = None;
+        for (number, site) in self.sites.iter().enumerate() {
             let Some(rank) = site.rank(host) else { continue };
             if best.is_none_or(|(held, _)| rank > held) {
-                best = Some((rank, site));
+                best = Some((rank, number));
             }
         }
-        best.map(|(_, site)| site)
+        best.map(|(_, number)| number)
     }
 }
 
@@ -162,7 +171,11 @@ pub struct Site {
     /// Where pages come from.
     pub origin: Arc<OriginSettings>,
     /// Who may purge.
-    pub purge: PurgeSettings,
+    pub purge: Permission,
+    /// Its pages are shared through the servers of the remote tier.
+    pub remote: bool,
+    /// Who is told how an answer came about (`Larder-Debug`).
+    pub debug: Permission,
     /// What holds where no rule says otherwise.
     pub defaults: Arc<RulePolicy>,
     /// In order: for every field the first matching rule that sets it wins. At most `MAX_RULES`.
@@ -232,6 +245,17 @@ pub struct OriginSettings {
     pub idle_timeout: Duration,
 }
 
+impl OriginSettings {
+    /// `http://host:port`: what it is called in figures and listings.
+    pub fn name(&self) -> String {
+        let OriginScheme::Http = self.scheme;
+        if self.host.contains(':') {
+            return format!("http://[{}]:{}", self.host, self.port);
+        }
+        format!("http://{}:{}", self.host, self.port)
+    }
+}
+
 impl Default for OriginSettings {
     fn default() -> Self {
         OriginSettings {
@@ -251,18 +275,18 @@ impl Default for OriginSettings {
     }
 }
 
-/// Who may purge: a peer of one of the networks, or whoever has the token. By default nobody.
+/// Who may do something: a client of one of the networks, or whoever has the token. By default nobody.
 #[derive(Clone, Debug, Default)]
-pub struct PurgeSettings {
+pub struct Permission {
     /// Clients that need no token.
     pub from: Vec<Net>,
     /// `Authorization: Bearer <token>`.
     pub token: Option<Secret>,
 }
 
-impl PurgeSettings {
-    /// Whether `client` with this `Authorization` value may purge. The client is the TCP peer; where that is a trusted proxy,
-    /// whom it names: else it would let everybody in.
+impl Permission {
+    /// Whether `client` with this `Authorization` value may. The client is the TCP peer; where that is a trusted proxy, whom it
+    /// names: else it would let everybody in.
     pub fn allows(&self, client: IpAddr, authorization: Option<&[u8]>) -> bool {
         if self.from.iter().any(|net| net.contains(client)) {
             return true;

@@ -13,7 +13,9 @@ use tokio::{
 use crate::{
     clock::Clock,
     counters::Counters,
-    http, memcache,
+    http,
+    measure::{self, Histogram},
+    memcache,
     net::{
         accept::Door,
         conns::{Conns, Ground},
@@ -21,6 +23,7 @@ use crate::{
     },
     object::face::{Doors, Face},
     redis,
+    remote::Remote,
     settings::Settings,
 };
 
@@ -28,15 +31,17 @@ use crate::{
 pub(crate) enum Order {
     /// Use these settings for every request from now on.
     Reload(Arc<Settings>),
+    /// Say that the worker works.
+    Answer(oneshot::Sender<()>),
     /// Stop accepting; end when the last connection has ended, or when the patience is over.
     Drain(Duration),
 }
-    /// Say that the worker works.
-    Answer(oneshot::Sender<()>),
 
 /// Everything a worker thread is started with.
 pub(crate) struct Start {
     pub(crate) number: usize,
+    /// Where it counts how late it gets to a timer.
+    pub(crate) delay: Arc<Histogram>,
     pub(crate) ground: Arc<Ground>,
     pub(crate) store: &'static Store,
     pub(crate) settings: Arc<Settings>,
@@ -80,11 +85,12 @@ pub(crate) fn run(start: Start) -> io::Result<()> {
 }
 
 async fn serve(start: Start) -> io::Result<()> {
-    let Start { number, ground, store, settings, http, memcached, udp, redis, mut orders, ready } = start;
+    let Start { number, delay, ground, store, settings, http, memcached, udp, redis, mut orders, ready } =
+        start;
     let conns = Conns::new(ground);
     let mut faces = Faces::default();
     if let Some(http) = http {
-        faces.open_http(http, &conns, store, settings)?;
+        faces.open_http(http, number, &conns, store, settings)?;
     }
     if let Some(StartFace { shared, listeners }) = memcached {
         let face = memcache::Face::new(&shared, number);
@@ -97,20 +103,21 @@ async fn serve(start: Start) -> io::Result<()> {
     }
     let sweeper = conns.clone();
     spawn_local(async move { sweeper.sweep().await });
+    spawn_local(measure::delay::watch(conns.clock, delay));
     let _ = ready.send(());
     let mut patience = Duration::ZERO;
     while let Some(order) = orders.recv().await {
         match order {
             Order::Reload(settings) => faces.reload(settings),
+            Order::Answer(whom) => {
+                let _ = whom.send(());
+            }
             Order::Drain(within) => {
                 patience = within;
                 break;
             }
         }
     }
-            Order::Answer(whom) => {
-                let _ = whom.send(());
-            }
     for task in &faces.accepting {
         task.abort();
     }
@@ -123,12 +130,15 @@ impl Faces {
     fn open_http(
         &mut self,
         start: StartHttp,
+        number: usize,
         conns: &Rc<Conns>,
         store: &'static Store,
         settings: Arc<Settings>,
     ) -> io::Result<()> {
         let StartHttp { shared, counters, listeners } = start;
-        let worker = http::worker::Worker::new(shared, conns.clone(), store, counters, settings);
+        let open = |tier| Remote::open(tier, number, store, conns.clock, shared.nonce());
+        let remote = shared.remote.clone().map(open).transpose().map_err(io::Error::other)?;
+        let worker = http::worker::Worker::new(shared, conns.clone(), store, counters, settings, remote);
         for listener in listeners {
             let (door, worker) = (Door::open(listener)?, worker.clone());
             self.accepting.push(spawn_local(async move {

@@ -9,7 +9,7 @@ use std::{
 
 use larder_proto::{
     http::{Method, RequestHead, forwarded, key},
-    rules::{RequestView, strip},
+    rules::{Forward, RequestView, strip},
 };
 
 use super::{
@@ -19,8 +19,32 @@ use super::{
 use crate::{
     clock::Ms,
     http::worker::{Config, Worker},
+    measure::counted::{Outcome, Timed},
     settings::RulePolicy,
+    trace::Traced,
 };
+
+/// What is found out about a request on its way, to be counted at its end.
+#[derive(Default)]
+pub(crate) struct Noted {
+    /// The place of its site among the counters; 0: none.
+    pub(crate) site: Cell<u16>,
+    /// Why memory could not answer it; None: it did, or nobody looked.
+    pub(crate) why: Cell<Option<Forward>>,
+    /// What a miss is counted as.
+    pub(crate) miss: Cell<Option<Outcome>>,
+    /// What it was counted as; None: it is not counted yet.
+    pub(crate) outcome: Cell<Option<Outcome>>,
+}
+
+impl Noted {
+    /// Memory does not answer it. The first reason counts: what comes later is a consequence.
+    pub(crate) fn forwarded(&self, why: Forward) {
+        if self.why.get().is_none() {
+            self.why.set(Some(why));
+        }
+    }
+}
 
 /// A request, as received.
 pub(crate) struct Asked<'a, 'r> {
@@ -34,6 +58,12 @@ pub(crate) struct Asked<'a, 'r> {
     pub(crate) since: u64,
     /// The final answer has begun to leave.
     pub(crate) begun: Cell<bool>,
+    /// What is to be counted of it.
+    pub(crate) noted: Noted,
+    /// None: not recorded.
+    pub(crate) trace: Option<Traced>,
+    /// What `Larder-Debug` will say; see [`super::debug`].
+    pub(crate) debug: Cell<Option<Vec<u8>>>,
 }
 
 impl<'a> Asked<'a, '_> {
@@ -54,6 +84,13 @@ impl<'a> Asked<'a, '_> {
 
     pub(crate) fn is_head(&self) -> bool {
         self.head.method == Method::Head
+    }
+
+    /// Its answer, whose time is to be taken; None: it is not counted, or of no interest.
+    #[inline]
+    pub(crate) fn timed(&self) -> Option<Timed> {
+        let noted = &self.noted;
+        Timed::of(noted.outcome.get()?, self.since, noted.site.get(), noted.why.get().is_some())
     }
 
     pub(crate) fn now(&self) -> Ms {

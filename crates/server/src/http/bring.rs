@@ -24,6 +24,7 @@ use super::{
     complete,
     compose::{self, Spelled},
     fetch::{Failure, News, Reply, Source},
+    fleet::{self, First},
     flight::{Landing, Lead, TAIL, Tail},
     lookup::{Held, PAGES},
     place, refuse, stow,
@@ -69,6 +70,10 @@ pub(crate) struct Keep {
     pub(crate) store: bool,
     /// Others may be waiting: what is not for them is remembered, so that the next ones do not wait.
     pub(crate) mark: bool,
+    /// The fleet is asked before the origin.
+    pub(crate) ask_fleet: bool,
+    /// What is stored is shared through the fleet.
+    pub(crate) shared: bool,
 }
 
 impl Keep {
@@ -135,7 +140,10 @@ enum Verdict {
 pub(crate) async fn run(mut job: Job, request: Request) {
     let asked_at = job.worker.clock.now();
     let interim = job.client.as_ref().map(|client| client.interim.clone());
-    let Some(sent) = send(&mut job, request, interim).await else { return };
+    let sent = match fleet::first(&mut job, request, interim).await {
+        First::Origin(sent) => sent,
+        First::Copied | First::Nobody => return,
+    };
     let response = match sent {
         Ok(response) => response,
         Err(error) => {
@@ -175,21 +183,26 @@ pub(crate) async fn run(mut job: Job, request: Request) {
     }
 }
 
+/// What the origin said.
+pub(crate) type Sent = Result<Response, OriginError>;
+
 /// None: the client left, and nobody else wants the answer.
-async fn send(
-    job: &mut Job,
+pub(super) async fn send(
+    worker: &Worker,
+    origin: &Rc<Origin>,
+    lead: &Lead,
+    client: Option<&mut Client>,
     request: Request,
     interim: Option<Interim>,
-) -> Option<Result<Response, OriginError>> {
-    let origin = job.origin.clone();
+) -> Option<Sent> {
     let sending = origin.send(request, interim);
     tokio::pin!(sending);
-    if let Some(client) = &mut job.client {
+    if let Some(client) = client {
         tokio::select! {
             sent = &mut sending => return Some(sent),
             () = client.reply.closed() => {}
         }
-        if job.worker.shared.flights.abandon(&job.lead.flight) {
+        if worker.shared.flights.abandon(&lead.flight) {
             return None;
         }
     }
@@ -230,6 +243,8 @@ impl Job {
 /// The origin's fields with our Via.
 fn spell(job: &Job, response: &Response) -> Spelled {
     let mut spelled = Spelled::of(&response.headers);
+    // What another Larder behind us told its client is not for ours, and not for the store.
+    spelled.remove("larder-debug");
     if let Some(name) = &job.config.settings.http.via {
         let before = response.headers.get_all("via");
         let via = compose::via(before.iter().map(|value| value.as_bytes()), response.http10, name);
@@ -330,6 +345,9 @@ pub(crate) async fn pass_on(
     why: Option<Unstored>,
 ) {
     settle(&job, facts, why.as_ref()).await;
+    if let Some(why) = &why {
+        job.worker.counters.not_stored.one(why.detail);
+    }
     job.lead.flight.land(Landing::Alone);
     let head = strip::forwarded_head(facts, &reason(&response), &job.policy.cache);
     let answer = Arc::new(Answer {

@@ -8,7 +8,7 @@ use std::{cell::Cell, net::SocketAddr, rc::Rc};
 use larder_proto::http::{HeadLimits, Parsed, Reject, parse_request, slots};
 
 use super::{
-    asked::Asked,
+    asked::{Asked, Noted},
     flow::{self, Now},
     out::Out,
     refuse,
@@ -18,6 +18,7 @@ use super::{
 use crate::{
     clock::Ms,
     http::worker::{Config, Worker},
+    measure::counted::Timing,
 };
 
 /// Field lines a request head may have at the most, whatever the settings say.
@@ -39,6 +40,8 @@ pub(crate) struct Conn {
     pub(crate) out: Out,
     /// When the last request was taken up, if it was answered at once: saves asking the clock again. 0: not known.
     now: Ms,
+    /// Answers composed whose time is to be taken once they are out.
+    timing: Timing,
 }
 
 /// What to do after looking at the buffer.
@@ -56,7 +59,16 @@ enum Turn {
 /// Serves a connection to its end.
 pub(crate) async fn serve(worker: Rc<Worker>, stream: Stream, peer: SocketAddr, watch: Rc<Watch>) {
     let socket = Socket { stream, watch };
-    let mut conn = Conn { worker, socket, peer, buf: Vec::new(), at: 0, out: Out::default(), now: 0 };
+    let mut conn = Conn {
+        worker,
+        socket,
+        peer,
+        buf: Vec::new(),
+        at: 0,
+        out: Out::default(),
+        now: 0,
+        timing: Timing::default(),
+    };
     let _ = conn.run().await;
     conn.recycle();
 }
@@ -140,8 +152,16 @@ impl Conn {
             raw: &raw,
             since,
             begun: Cell::new(false),
+            noted: Noted::default(),
+            trace: worker.trace_of(&head),
+            debug: Cell::new(None),
         };
-        flow::later(self, &asked).await
+        let ended = flow::later(self, &asked).await;
+        flow::abandoned(&asked);
+        if let Some(timed) = asked.timed().filter(|_| ended.is_ok()) {
+            self.timing.push(timed);
+        }
+        ended
     }
 
     /// Takes the next request from the buffer, if it is whole.
@@ -166,9 +186,15 @@ impl Conn {
                     raw,
                     since,
                     begun: Cell::new(false),
+                    noted: Noted::default(),
+                    trace: worker.trace_of(&head),
+                    debug: Cell::new(None),
                 };
                 match flow::now(&asked, &mut self.out) {
                     Now::Answered { keep } => {
+                        if let Some(timed) = asked.timed() {
+                            self.timing.push(timed);
+                        }
                         self.at += head.len;
                         if keep { Turn::Again } else { Turn::Close }
                     }
@@ -204,11 +230,16 @@ impl Conn {
 
     /// Sends what was collected.
     pub(crate) async fn flush(&mut self) -> Result<(), Ended> {
-        if self.out.is_empty() {
-            return Ok(());
+        if !self.out.is_empty() {
+            let patience = self.worker.config().settings.http.limits.send_timeout.as_millis() as Ms;
+            self.worker.send(&self.socket, &mut self.out, patience).await?;
         }
-        let patience = self.worker.config().settings.http.limits.send_timeout.as_millis() as Ms;
-        self.worker.send(&self.socket, &mut self.out, patience).await
+        if !self.timing.is_empty() {
+            let now = self.worker.clock.micros();
+            self.now = self.worker.clock.at(now);
+            self.timing.settle(&self.worker.config().counted, now);
+        }
+        Ok(())
     }
 
     /// Waits for more bytes. False: there will be no further request.

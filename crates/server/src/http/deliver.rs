@@ -21,7 +21,7 @@ use super::{
 use crate::{
     access_log::{Hierarchy, ResultCode},
     clock::Ms,
-    counters::{Counter, Counters},
+    measure::counted::Outcome,
 };
 
 /// How a stored page is served.
@@ -38,6 +38,8 @@ pub(crate) struct Served {
 enum How {
     Fresh,
     Stale,
+    /// Fresh, and from the fleet just now.
+    Fleet,
     Validated(Forward),
     OnError,
 }
@@ -49,6 +51,11 @@ impl Served {
 
     pub(crate) fn stale(age: u32, ttl: i64, refresh: bool) -> Self {
         Self { age, ttl, refresh, how: How::Stale }
+    }
+
+    /// It came from the fleet just now.
+    pub(crate) fn from_fleet(self) -> Self {
+        Self { how: if self.how == How::Fresh { How::Fleet } else { self.how }, ..self }
     }
 
     /// The origin confirmed it just now; it was asked for this reason.
@@ -65,8 +72,9 @@ impl Served {
 
     fn result(self, status: u16) -> ResultCode {
         match self.how {
-            How::Fresh if status == 304 => ResultCode::TcpImsHit,
-            How::Fresh if status >= 400 => ResultCode::TcpNegativeHit,
+            How::Fresh | How::Fleet if status == 304 => ResultCode::TcpImsHit,
+            How::Fresh | How::Fleet if status >= 400 => ResultCode::TcpNegativeHit,
+            How::Fleet => ResultCode::TcpHit,
             How::Fresh => ResultCode::TcpMemHit,
             How::Stale => ResultCode::TcpStaleHit,
             How::Validated(_) => ResultCode::TcpRefreshUnmodified,
@@ -78,6 +86,7 @@ impl Served {
         let mut cache_status = CacheStatus { ttl: Some(self.ttl), ..CacheStatus::default() };
         match self.how {
             How::Fresh | How::Stale => cache_status.hit = true,
+            How::Fleet => (cache_status.hit, cache_status.detail) = (true, Some("remote")),
             How::Validated(why) => (cache_status.fwd, cache_status.fwd_status) = (Some(why), Some(304)),
             How::OnError => {
                 (cache_status.fwd, cache_status.detail) = (Some(Forward::Stale), Some("origin-failed"));
@@ -116,21 +125,21 @@ impl Delivered {
         }
     }
 
-    /// Where it is counted.
-    pub(crate) fn counter<'c>(&self, counters: &'c Counters) -> &'c Counter {
+    /// What the request is counted as. `miss`: what a miss is counted as.
+    pub(crate) fn outcome(&self, miss: Option<Outcome>) -> Outcome {
         match self.result {
             ResultCode::TcpMemHit
             | ResultCode::TcpHit
             | ResultCode::TcpImsHit
-            | ResultCode::TcpNegativeHit => &counters.hits,
-            ResultCode::TcpStaleHit | ResultCode::TcpRefreshFailHit => &counters.stale_hits,
-            ResultCode::TcpRefreshUnmodified => &counters.refresh_hits,
-            ResultCode::TcpCfHit => &counters.coalesced,
-            ResultCode::TcpTunnel => &counters.tunnels,
-            ResultCode::TcpPurge => &counters.purges,
-            ResultCode::TcpDenied => &counters.purges_denied,
-            ResultCode::None => &counters.refused,
-            _ => &counters.misses,
+            | ResultCode::TcpNegativeHit => Outcome::Hit,
+            ResultCode::TcpStaleHit | ResultCode::TcpRefreshFailHit => Outcome::Stale,
+            ResultCode::TcpRefreshUnmodified => Outcome::Refresh,
+            ResultCode::TcpCfHit => Outcome::Coalesced,
+            ResultCode::TcpTunnel => Outcome::Tunnel,
+            ResultCode::TcpPurge => Outcome::Purge,
+            ResultCode::TcpDenied => Outcome::Denied,
+            ResultCode::None => Outcome::Refused,
+            _ => miss.unwrap_or(Outcome::Miss),
         }
     }
 }
@@ -296,6 +305,13 @@ fn compose_page(
     let http = &asked.config.settings.http;
     match served.how {
         How::Fresh | How::Stale => asked.config.hit_lines.write(out, http, served.age, served.ttl),
+        How::Fleet => {
+            compose::told_lines(out, http, &served.told());
+            if let Some(line) = asked.worker.remote.as_ref().and_then(|r| r.settings().announce.as_ref()) {
+                out.extend_from_slice(line.as_bytes());
+                out.extend_from_slice(b"\r\n");
+            }
+        }
         How::Validated(_) | How::OnError => compose::told_lines(out, http, &served.told()),
     }
     end_head(asked, out, keep);
@@ -361,12 +377,13 @@ pub(super) fn content_type(head: &[u8]) -> Option<Vec<u8>> {
         .map(|line| line[13..].trim_ascii().to_vec())
 }
 
-/// Connection, and the empty line.
+/// Connection, what `Larder-Debug` asked for, and the empty line.
 pub(super) fn end_head(asked: &Asked<'_, '_>, out: &mut Vec<u8>, keep: bool) {
     if !keep {
         out.extend_from_slice(b"Connection: close\r\n");
     } else if asked.head.version == Version::Http10 {
         out.extend_from_slice(b"Connection: keep-alive\r\n");
     }
+    super::debug::line(asked, out);
     out.extend_from_slice(b"\r\n");
 }

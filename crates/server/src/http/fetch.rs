@@ -47,11 +47,14 @@ pub(crate) struct Plan {
     pub(crate) solo: bool,
     /// The response may be stored.
     pub(crate) store: bool,
+    /// Others who share the fleet may have what is wanted.
+    pub(crate) fleet: bool,
 }
 
 impl Plan {
     pub(crate) fn new(why: Forward, held: Option<Held>, variant: Option<Vec<u8>>) -> Self {
-        Self { why, held, variant, solo: false, store: true }
+        let fleet = matches!(why, Forward::UriMiss | Forward::VaryMiss | Forward::Miss | Forward::Stale);
+        Self { why, held, variant, solo: false, store: true, fleet }
     }
 }
 
@@ -61,6 +64,8 @@ pub(crate) enum News {
     Reply(Box<Reply>),
     /// Look into the store again.
     LookAgain,
+    /// Look again: the page is there now, and came from the fleet.
+    Shared,
     /// Look again: the page there was confirmed by the origin just now, whatever its age says.
     Validated,
     /// What came is for somebody else: ask for yourself.
@@ -120,6 +125,9 @@ pub(crate) async fn fetch(
     route: &Route<'_>,
     plan: Plan,
 ) -> Result<News, Ended> {
+    let mut plan = plan;
+    // Alone is who found that what others have is not for it.
+    plan.fleet &= plan.store && !plan.solo;
     let solo = plan.solo || !joins(asked, &plan);
     let key = plan.variant.as_deref().unwrap_or(&route.key);
     let flights = &asked.worker.shared.flights;
@@ -129,6 +137,7 @@ pub(crate) async fn fetch(
         match flights.join(key, &route.key) {
             Joined::Leader(lead) => lead,
             Joined::Follower(flight) => {
+                asked.worker.counters.coalesced_waits.one();
                 let landing = tokio::select! {
                     biased;
                     landing = flight.landed() => landing,
@@ -288,6 +297,8 @@ fn prepare(asked: &Asked<'_, '_>, route: &Route<'_>, plan: Plan, solo: bool, ran
         site: route.site.name.clone(),
         store: plan.store,
         mark: !solo,
+        ask_fleet: plan.fleet && route.site.remote && asked.worker.remote.is_some(),
+        shared: plan.store && route.site.remote,
     };
     (request, keep)
 }
@@ -385,7 +396,12 @@ pub(crate) async fn wait(
                 write_interim(out.scratch(), asked, &interim);
                 asked.send(socket, out).await?;
             }
-            news = &mut waiting.reply => return Ok(news.unwrap_or_else(|_| silent())),
+            news = &mut waiting.reply => {
+                if let Some(traced) = &asked.trace {
+                    traced.fetched.set((traced.fetched.get().0, asked.worker.clock.micros()));
+                }
+                return Ok(news.unwrap_or_else(|_| silent()));
+            }
             () = socket.gone() => return Err(Ended::Closed),
         }
     }

@@ -23,6 +23,7 @@ use super::{
     asked::Asked,
     body::{BodyError, Incoming},
     conn::Conn,
+    debug,
     deliver::{self, Delivered, Served},
     fetch::{self, Failure, News, Passing, Plan, Waiting},
     lookup::{Found, Held, Looked, look},
@@ -36,6 +37,7 @@ use crate::{
     access_log::ResultCode,
     clock::Ms,
     http::worker::Worker,
+    measure::counted::Outcome,
     settings::{RequestView as RuleView, RulePolicy, Site},
 };
 
@@ -87,6 +89,9 @@ pub(crate) fn now(asked: &Asked<'_, '_>, out: &mut Out) -> Now {
     }
     let now = asked.worker.clock.at(asked.since);
     let looked = look(asked.worker.store, &route.key, &asked.view(), &route.policy, now);
+    if asked.head.known.larder_debug().is_some() {
+        debug::note(asked, &route, &looked, now);
+    }
     match step(asked, &route, looked, now) {
         Step::Serve(held, served) => match deliver::entry(asked, out, held, &served) {
             Ok(delivered) => {
@@ -132,9 +137,10 @@ fn route<'a>(asked: &Asked<'a, '_>) -> Result<Route<'a>, Refusal> {
         return Err(Refusal(508, "the request came back to where it was sent from"));
     }
     let host = head.host.as_ref().map_or("", |authority| authority.host);
-    let Some(site) = asked.config.settings.site_for(host) else {
+    let Some((site, place)) = asked.config.site_for(host) else {
         return Err(Refusal(421, "no site of this name is served here"));
     };
+    asked.noted.site.set(place);
     let target = head.target.path_and_query;
     let path = target.split_once('?').map_or(target, |(path, _)| path);
     let fields = head.fields;
@@ -199,7 +205,10 @@ fn step(asked: &Asked<'_, '_>, route: &Route<'_>, looked: Looked, now: Ms) -> St
         Found::Page(held) => held,
         Found::Nothing => return nothing(Forward::UriMiss, false),
         Found::VaryMiss => return nothing(Forward::VaryMiss, false),
-        Found::HitForMiss => return nothing(Forward::UriMiss, true),
+        Found::HitForMiss => {
+            asked.noted.miss.set(Some(Outcome::HitForMiss));
+            return nothing(Forward::UriMiss, true);
+        }
     };
     match decide(&asked.view(), &held.meta, &route.policy.cache, now) {
         Decision::Fresh { age, ttl } => Step::Serve(held, Served::fresh(age, ttl)),
@@ -223,23 +232,31 @@ fn forward(why: RevalidateWhy) -> Forward {
 
 /// miss, fetch, deliver: looks, asks the origin or joins who does, and looks again where that says so.
 async fn cached(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>) -> Result<bool, Ended> {
-    let mut validated = None;
+    let mut again = Again::Anew;
+    let mut fleet = true;
     let mut alone = false;
     for round in 0.. {
+        // What the fleet gave does not do for this request: it is not asked for the same again.
+        fleet &= !matches!(again, Again::Shared);
         let now = asked.now();
         let looked = look(asked.worker.store, &route.key, &asked.view(), &route.policy, now);
+        if asked.head.known.larder_debug().is_some() {
+            debug::note(asked, route, &looked, now);
+        }
         let variant = looked.variant.clone();
-        let (held, served) = match (step(asked, route, looked, now), validated) {
-            (Step::Serve(held, served), None) => (held, served),
-            (Step::Serve(held, _) | Step::Fetch(Plan { held: Some(held), .. }), Some(why)) => {
+        let (held, served) = match (step(asked, route, looked, now), again) {
+            (Step::Serve(held, served), Again::Anew) => (held, served),
+            (Step::Serve(held, served), Again::Shared) => (held, served.from_fleet()),
+            (Step::Serve(held, _) | Step::Fetch(Plan { held: Some(held), .. }), Again::Validated(why)) => {
                 let served = Served::validated(&held.meta, now, why);
                 (held, served)
             }
             (Step::Refuse(refusal), _) => return Ok(answer_refusal(asked, &mut conn.out, &refusal)),
-            (Step::Fetch(plan), _) => {
+            (Step::Fetch(mut plan), _) => {
+                plan.fleet &= fleet;
                 match ask(conn, asked, route, plan, round, &mut alone).await? {
                     Asking::Done(keep) => return Ok(keep),
-                    Asking::Again(confirmed) => validated = confirmed,
+                    Asking::Again(found) => again = found,
                 }
                 continue;
             }
@@ -259,7 +276,7 @@ async fn cached(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>) -> Re
         let plan = Plan::new(Forward::Partial, Some(held), variant);
         match ask(conn, asked, route, plan, round, &mut alone).await? {
             Asking::Done(keep) => return Ok(keep),
-            Asking::Again(confirmed) => validated = confirmed,
+            Asking::Again(found) => again = found,
         }
     }
     Ok(false)
@@ -269,8 +286,19 @@ async fn cached(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>) -> Re
 enum Asking {
     /// The request is answered; whether the connection goes on.
     Done(bool),
-    /// Look again. The page there may have been confirmed by the origin, whatever its age says: why it was asked.
-    Again(Option<Forward>),
+    /// Look again.
+    Again(Again),
+}
+
+/// What is known of the page there when the store is looked into again.
+#[derive(Clone, Copy)]
+enum Again {
+    /// Nothing.
+    Anew,
+    /// The origin confirmed it, whatever its age says: why it was asked.
+    Validated(Forward),
+    /// It came from the fleet just now.
+    Shared,
 }
 
 /// fetch: once for all who wait, or alone when waiting was of no use.
@@ -289,16 +317,18 @@ async fn ask(
         plan = Plan { solo: true, store: false, ..Plan::new(plan.why, None, None) };
     }
     let why = plan.why;
+    asked.noted.forwarded(why);
     match fetch::fetch(conn, asked, route, plan).await? {
         News::Reply(reply) => match reply::send(&conn.socket, &mut conn.out, asked, *reply).await? {
             Done::Answered { keep } => Ok(Asking::Done(keep)),
             Done::Tunnel(..) => Ok(Asking::Done(false)),
         },
-        News::LookAgain => Ok(Asking::Again(None)),
-        News::Validated => Ok(Asking::Again(Some(why))),
+        News::LookAgain => Ok(Asking::Again(Again::Anew)),
+        News::Shared => Ok(Asking::Again(Again::Shared)),
+        News::Validated => Ok(Asking::Again(Again::Validated(why))),
         News::Alone => {
             *alone = true;
-            Ok(Asking::Again(None))
+            Ok(Asking::Again(Again::Anew))
         }
         News::Failed(failure) => Ok(Asking::Done(failed(conn, asked, route, &failure))),
     }
@@ -330,6 +360,11 @@ async fn pass(
     why: Forward,
 ) -> Result<bool, Ended> {
     asked.worker.counters.passes.one();
+    asked.noted.forwarded(why);
+    asked.noted.miss.set(Some(Outcome::Pass));
+    if asked.head.known.larder_debug().is_some() {
+        debug::passed(asked, route, why);
+    }
     let Conn { socket, buf, at, out, .. } = conn;
     // A small body is taken whole before the origin is asked: a client that sends it byte by byte holds no connection
     // to the origin meanwhile.
@@ -417,12 +452,13 @@ async fn passed(
             reply::send(socket, out, asked, *reply).await
         }
         News::Failed(failure) => Ok(Done::Answered { keep: failure_page(asked, out, &failure) }),
-        News::LookAgain | News::Validated | News::Alone => Ok(Done::Answered { keep: false }),
+        News::LookAgain | News::Shared | News::Validated | News::Alone => Ok(Done::Answered { keep: false }),
     }
 }
 
 /// The page that says that the origin failed.
 fn failure_page(asked: &Asked<'_, '_>, out: &mut Out, failure: &Failure) -> bool {
+    asked.noted.miss.set(Some(Outcome::Error));
     let keep = asked.keep();
     let before = out.pending();
     refuse::compose(out.scratch(), asked.now(), failure.status, failure.why, keep, asked.is_head());
@@ -445,22 +481,42 @@ fn answer_refusal(asked: &Asked<'_, '_>, out: &mut Out, refusal: &Refusal) -> bo
 
 /// log: counts and writes the request down. Returns whether the connection goes on.
 pub(crate) fn finish(asked: &Asked<'_, '_>, delivered: &Delivered) -> bool {
-    let counters = &asked.worker.counters;
-    counters.requests.one();
-    delivered.counter(counters).one();
-    if let Some(log) = &asked.worker.log {
+    let (worker, noted) = (asked.worker, &asked.noted);
+    let outcome = delivered.outcome(noted.miss.get());
+    noted.outcome.set(Some(outcome));
+    asked.config.counted.at(noted.site.get()).count(outcome, delivered.status, delivered.bytes);
+    if let Some(why) = noted.why.get() {
+        worker.counters.forwards.one(why);
+    }
+    if let Some((hot, weight)) = worker.counters.watched.due(outcome == Outcome::Hit) {
+        super::log::watch(asked, delivered, outcome, hot, weight);
+    }
+    if let Some(log) = &worker.log {
         super::log::record(log, asked, delivered);
+    }
+    if let Some(feed) = worker.feed.as_ref().filter(|feed| feed.watched()) {
+        super::log::show(feed, asked, delivered, outcome);
     }
     delivered.keep
 }
 
-/// Writes down a request that could not be read.
+/// Counts a request whose client left before it was answered.
+pub(crate) fn abandoned(asked: &Asked<'_, '_>) {
+    let noted = &asked.noted;
+    if noted.outcome.get().is_some() {
+        return;
+    }
+    noted.outcome.set(Some(Outcome::Aborted));
+    asked.config.counted.at(noted.site.get()).count(Outcome::Aborted, 0, 0);
+    if let Some(why) = noted.why.get() {
+        asked.worker.counters.forwards.one(why);
+    }
+}
+
+/// Counts and writes down a request that could not be read.
 pub(crate) fn log_refused(worker: &Worker, peer: SocketAddr, status: u16, bytes: u64) {
-    worker.counters.requests.one();
+    worker.config().counted.at(0).count(Outcome::Rejected, status, bytes);
     if let Some(log) = &worker.log {
         super::log::refused(log, worker.clock, peer, status, bytes);
     }
 }
-    if let Some(feed) = worker.feed.as_ref().filter(|feed| feed.watched()) {
-        super::log::show(feed, asked, delivered, outcome);
-    }

@@ -24,6 +24,7 @@ use super::{
     complete::{self, Extent},
     compose,
     fetch::{News, Source},
+    fleet,
     flight::{Landing, Purged, Streaming, Tail},
     lookup::PAGES,
     place::{self, Place},
@@ -152,7 +153,8 @@ impl Parcel {
         mut fill: Fill<'static>,
     ) {
         if let Some(marker) = &self.place.marker {
-            place::put_marker(&job, marker);
+            let primary = job.keep.as_ref().map_or(&self.place.key, |keep| &keep.primary);
+            place::put_marker(&job.worker, primary, marker, 0);
         }
         let answer = Arc::new(Answer {
             status: self.meta.status,
@@ -188,8 +190,12 @@ impl Parcel {
             }
             Err(Broken::Origin) => {
                 job.worker.counters.truncated.one();
+                job.worker.counters.not_stored.one("truncated");
             }
-            Err(Broken::Store) => job.worker.counters.store_refused.one(),
+            Err(Broken::Store) => {
+                job.worker.counters.store_refused.one();
+                job.worker.counters.not_stored.one("store-full");
+            }
         }
     }
 
@@ -224,7 +230,7 @@ impl Parcel {
                 job.worker.counters.stored.one();
                 // A purge that came before this moment marked the flight; one that comes after it finds the page.
                 match job.lead.flight.purged() {
-                    Purged::No => {}
+                    Purged::No => fleet::share(job, &self.place.key, version),
                     Purged::Softly => {
                         job.worker.store.mark_stale(PAGES, &self.place.key, now);
                     }
@@ -401,7 +407,7 @@ pub(crate) async fn refreshed(job: &Job, fresh: &Freshened) -> Option<()> {
 }
 
 /// The same window as of a new response with these facts.
-fn useful_for(meta: &Meta, policy: &Policy, tagged: bool) -> u64 {
+pub(super) fn useful_for(meta: &Meta, policy: &Policy, tagged: bool) -> u64 {
     let lifetime = Lifetime {
         freshness: meta.freshness,
         initial_age: meta.initial_age,

@@ -7,27 +7,32 @@ use std::{
     net::SocketAddr,
     rc::Rc,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
+use larder_proto::http::RequestHead;
 use larder_store::Store;
 use tokio::task::spawn_local;
 
-use super::{compose::HitLines, conn, flight::Flights};
+use super::{compose::HitLines, conn, flight::Flights, purge};
 use crate::{
     access_log::{Logger, WorkerLog},
+    admin::tail::{Feed, Tail},
     clock::{Clock, Ms},
     counters::Counters,
+    measure::counted::Sites,
     net::{
         conns::Conns,
         out::Out,
         socket::{Ended, Pace, Socket},
         stream::Stream,
     },
-    origin::{Origin, OriginCounters},
+    origin::Origin,
+    remote::{self, Remote},
     settings::{OriginSettings, Settings, Site},
+    trace::{Traced, Tracer, Tracing},
 };
 
 /// Connections beyond the limit that are told so in order (the answer read before the end) at the same time; the others
@@ -38,26 +43,44 @@ const REFUSING: usize = 256;
 pub(crate) struct Shared {
     pub(crate) flights: Flights,
     /// Client connections open now, over all workers.
-    open: AtomicUsize,
+    pub(crate) open: AtomicUsize,
     /// Names this process in CDN-Loop (RFC 8586).
     pub(crate) loop_id: String,
     /// Random start, then counted up: no two are alike, and nobody outside can tell them.
     nonces: AtomicU64,
-    pub(crate) origin_counters: Arc<OriginCounters>,
     pub(crate) logger: Option<Arc<Logger>>,
+    pub(crate) tracing: Option<Arc<Tracing>>,
+    /// The latest purges.
+    pub(crate) purges: purge::History,
+    /// Where requests are shown as they end; set before the workers start, where there is an admin interface.
+    pub(crate) tail: OnceLock<Arc<Tail>>,
+    /// The fleet pages are shared through.
+    pub(crate) remote: Option<Arc<remote::Shared>>,
 }
 
 impl Shared {
     /// `random`: two numbers nobody outside can guess.
-    pub(crate) fn new(random: [u64; 2], logger: Option<Arc<Logger>>) -> Arc<Self> {
+    pub(crate) fn new(
+        random: [u64; 2],
+        logger: Option<Arc<Logger>>,
+        tracing: Option<Arc<Tracing>>,
+        remote: Option<Arc<remote::Shared>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             flights: Flights::new(),
             open: AtomicUsize::new(0),
             loop_id: format!("larder-{:016x}", random[0]),
             nonces: AtomicU64::new(random[1]),
-            origin_counters: Arc::new(OriginCounters::default()),
             logger,
+            tracing,
+            purges: purge::History::default(),
+            tail: OnceLock::new(),
+            remote,
         })
+    }
+
+    pub(crate) fn nonce(&self) -> u64 {
+        rapidhash::v3::rapidhash_v3(&self.nonces.fetch_add(1, Ordering::Relaxed).to_le_bytes())
     }
 }
 
@@ -65,11 +88,13 @@ impl Shared {
 pub(crate) struct Config {
     pub(crate) settings: Arc<Settings>,
     pub(crate) hit_lines: HitLines,
+    /// Where its sites are counted.
+    pub(crate) counted: Sites,
     origins: Vec<(Arc<OriginSettings>, Rc<Origin>)>,
 }
 
 impl Config {
-    fn new(settings: Arc<Settings>, counters: &Arc<OriginCounters>, before: Option<&Config>) -> Self {
+    fn new(settings: Arc<Settings>, counters: &Counters, before: Option<&Config>) -> Self {
         let mut origins: Vec<(Arc<OriginSettings>, Rc<Origin>)> = Vec::new();
         for site in &settings.sites {
             if origins.iter().any(|(known, _)| *known == site.origin) {
@@ -78,11 +103,18 @@ impl Config {
             let kept = before.and_then(|b| b.origins.iter().find(|(known, _)| *known == site.origin));
             let origin = match kept {
                 Some((_, origin)) => origin.clone(),
-                None => Origin::new(site.origin.clone(), counters.clone()),
+                None => Origin::new(site.origin.clone(), counters.origins.of(&site.origin.name())),
             };
             origins.push((site.origin.clone(), origin));
         }
-        Self { hit_lines: HitLines::new(&settings.http), settings, origins }
+        let counted = Sites::new(&counters.sites, settings.sites.iter().map(|site| site.name.as_str()));
+        Self { hit_lines: HitLines::new(&settings.http), counted, settings, origins }
+    }
+
+    /// The site that answers for a host, and its place among the counters.
+    pub(crate) fn site_for(&self, host: &str) -> Option<(&Arc<Site>, u16)> {
+        let number = self.settings.site_number(host)?;
+        Some((self.settings.sites.get(number)?, self.counted.place(number)))
     }
 
     /// The origin of a site; sites with equal settings share their connections.
@@ -99,6 +131,10 @@ pub(crate) struct Worker {
     pub(crate) clock: Clock,
     pub(crate) counters: Arc<Counters>,
     pub(crate) log: Option<WorkerLog>,
+    pub(crate) feed: Option<Feed>,
+    /// The fleet pages are shared through.
+    pub(crate) remote: Option<Rc<Remote>>,
+    pub(crate) tracer: Option<Tracer>,
     config: RefCell<Rc<Config>>,
     refusing: Cell<usize>,
 }
@@ -110,14 +146,18 @@ impl Worker {
         store: &'static Store,
         counters: Arc<Counters>,
         settings: Arc<Settings>,
+        remote: Option<Rc<Remote>>,
     ) -> Rc<Self> {
-        let config = Rc::new(Config::new(settings, &shared.origin_counters, None));
+        let config = Rc::new(Config::new(settings, &counters, None));
         Rc::new(Self {
             store,
             clock: conns.clock,
             conns,
             counters,
             log: shared.logger.as_ref().map(|logger| logger.worker()),
+            feed: shared.tail.get().map(|tail| tail.feed()),
+            remote,
+            tracer: shared.tracing.as_ref().map(|tracing| tracing.worker(shared.nonce())),
             config: RefCell::new(config),
             refusing: Cell::new(0),
             shared,
@@ -130,7 +170,7 @@ impl Worker {
 
     /// Uses these settings for every request from now on.
     pub(crate) fn reload(&self, settings: Arc<Settings>) {
-        let config = Config::new(settings, &self.shared.origin_counters, Some(&self.config()));
+        let config = Config::new(settings, &self.counters, Some(&self.config()));
         *self.config.borrow_mut() = Rc::new(config);
     }
 
@@ -190,7 +230,13 @@ impl Worker {
 
     /// A number that no other call returns.
     pub(crate) fn nonce(&self) -> u64 {
-        rapidhash::v3::rapidhash_v3(&self.shared.nonces.fetch_add(1, Ordering::Relaxed).to_le_bytes())
+        self.shared.nonce()
+    }
+
+    /// The request's part of a trace, if it is recorded.
+    #[inline]
+    pub(crate) fn trace_of(&self, head: &RequestHead<'_>) -> Option<Traced> {
+        self.tracer.as_ref()?.begin(head.known.traceparent())
     }
 }
 

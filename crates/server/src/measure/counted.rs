@@ -283,11 +283,6 @@ impl Timing {
             times[usize::from(timed.waited)].record(now.saturating_sub(timed.since));
         }
     }
-
-    /// They will not all get out: they are not timed.
-    pub(crate) fn forget(&mut self) {
-        *self = Self::default();
-    }
 }
 
 /// Several workers' counters of one site, added up.
@@ -396,9 +391,6 @@ mod tests {
         );
         timing.settle(&sites, 200);
         assert!(timing.is_empty());
-        timing.push(Timed { since: 0, place: 1, waited: false });
-        timing.forget();
-        timing.settle(&sites, 5000);
         let mut sums = SiteSums::default();
         sums.add(&known.of("a"));
         assert_eq!((sums.hit.count(), sums.hit.sum, sums.miss.count(), sums.miss.sum), (2, 150, 1, 110));

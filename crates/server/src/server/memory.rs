@@ -8,7 +8,7 @@ use super::StartError;
 use crate::settings::{Settings, Share};
 
 /// The first and last namespace of each face, pages (HTTP) first, with how its counters' names begin.
-pub(super) const GROUPS: [(&str, (u8, u8)); 3] = [("", (0, 0)), ("memcached_", (1, 1)), ("redis_", (2, 17))];
+pub(crate) const GROUPS: [(&str, (u8, u8)); 3] = [("", (0, 0)), ("memcached_", (1, 1)), ("redis_", (2, 17))];
 
 /// The largest page that is stored, in bytes.
 const MAX_PAGE: u64 = 1 << 30;
