@@ -290,6 +290,7 @@ fn build(mut typed: Typed) -> Result<Settings, String> {
         redis: Some(typed.face),
         admin: None,
         remote: None,
+        tracing: None,
     })
 }
 

@@ -11,18 +11,19 @@ use std::{
 
 use larder_server::settings::{
     AccessLogSettings, CacheAction, CookiePattern, Glob, HostPattern, HttpSettings, Limits, LogFormat,
-    MAX_RULES, Matcher, Net, OriginScheme, OriginSettings, Pattern, PurgeSettings, RefreshPattern, Rule,
+    MAX_RULES, Matcher, Net, OriginScheme, OriginSettings, Pattern, Permission, RefreshPattern, Rule,
     RuleAction, RulePolicy, Secret, Settings, Site, StatusTtl,
 };
 
 use super::{
-    TOKEN_BYTES, bounded,
+    TOKEN_BYTES, admin, bounded,
     item::default_items,
     objects,
     options::Section,
     presets,
     problem::{Place, Problem, Report},
     reader::Values,
+    remote, tracing,
     value::OriginUrl,
 };
 
@@ -33,6 +34,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
     let memory = root.get("memory")?;
     let memcached = objects::memcached(root, directory, report);
     let redis = objects::redis(root, directory, report);
+    let remote = remote::remote(root, directory, report);
     // With objects alone HTTP is not spoken; whoever writes something about it means it.
     let only_objects = (memcached.is_some() || redis.is_some())
         && !root.is_set("http")
@@ -62,6 +64,9 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         pages: objects::share(&http_values, report),
         memcached,
         redis,
+        admin: admin::admin(root, directory, report),
+        remote,
+        tracing: tracing::tracing(root, report),
     };
     objects::look_at_shares(&settings, report);
     doubts(root, &settings, report);
@@ -143,7 +148,9 @@ fn site(values: &Values, memory: u64, directory: &Path, report: &mut Report) -> 
         name: hosts.first().map_or_else(|| "default".to_owned(), host_name),
         hosts,
         origin: Arc::new(origin(&values.table("origin"), report)?),
-        purge: purge(&values.table("purge"), directory, report),
+        purge: permission(&values.table("purge"), directory, report),
+        debug: permission(&values.table("debug"), directory, report),
+        remote: values.get("remote")?,
         defaults: Arc::new(defaults),
         rules,
     })
@@ -277,7 +284,7 @@ fn origin(values: &Values, report: &mut Report) -> Option<OriginSettings> {
     })
 }
 
-fn purge(values: &Values, directory: &Path, report: &mut Report) -> PurgeSettings {
+fn permission(values: &Values, directory: &Path, report: &mut Report) -> Permission {
     let token = file(values, "token_file", directory).and_then(|path| match token(&path) {
         Ok((token, readable)) => {
             if readable {
@@ -293,7 +300,7 @@ fn purge(values: &Values, directory: &Path, report: &mut Report) -> PurgeSetting
             None
         }
     });
-    PurgeSettings { from: values.list("from"), token }
+    Permission { from: values.list("from"), token }
 }
 
 /// The token of a file, blanks around it removed; and whether everyone may read it.
@@ -329,8 +336,12 @@ fn duplicate_hosts(sites: &[Values], report: &mut Report) {
 /// What is allowed, and probably not meant.
 fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
     for site in root.tables("site") {
-        let purge = site.table("purge");
-        for (net, place) in purge.items::<Net>("from").unwrap_or_default() {
+        let nets = |name| site.table(name).items::<Net>("from").unwrap_or_default();
+        for (net, place) in nets("debug").into_iter().filter(|(net, _)| anyone(*net)) {
+            let problem = Problem::new(place, "anyone on the Internet may ask how answers come about");
+            report.warn(problem.fix("name the machines that may, or use token_file"));
+        }
+        for (net, place) in nets("purge") {
             if anyone(net) {
                 let problem = Problem::new(place, "anyone on the Internet may purge");
                 report.warn(problem.fix("name the machines that may, or use token_file"));

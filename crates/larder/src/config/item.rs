@@ -28,6 +28,7 @@ pub(crate) enum Item {
     Origin(OriginUrl),
     StatusTtl(StatusTtl),
     Parameter(Pattern),
+    RemoteServer(larder_client::Server),
 }
 
 /// Types that an option's value can be asked for as.
@@ -66,6 +67,7 @@ from_item! {
     OriginUrl: Item::Origin(url) => url.clone(),
     StatusTtl: Item::StatusTtl(ttl) => *ttl,
     Pattern: Item::Parameter(pattern) => pattern.clone(),
+    larder_client::Server: Item::RemoteServer(server) => server.clone(),
 }
 
 /// The default of an option, typed. Empty: none.
@@ -101,6 +103,9 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         }),
         Kind::Address => value::address(text).map(Item::Address),
         Kind::Listen => value::listen(text).map(Item::Listen),
+        Kind::RemoteServer => {
+            larder_client::Server::parse(text).map(Item::RemoteServer).map_err(|_| expected(kind))
+        }
         Kind::Mode => match u32::from_str_radix(text, 8) {
             Ok(mode) if mode <= 0o777 => Ok(Item::Number(u64::from(mode))),
             _ => Err(expected(kind)),
@@ -152,6 +157,9 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Choice(words) => format!("one of \"{}\"", words.join("\", \"")),
         Kind::Address => "an address and port such as \"127.0.0.1:8080\"".to_owned(),
         Kind::Listen => "an address and port such as \"127.0.0.1:11211\", or \"unix:\" and a path".to_owned(),
+        Kind::RemoteServer => {
+            "a server such as \"10.0.0.1:11211\" or \"unix:/run/m.sock weight=2\"".to_owned()
+        }
         Kind::Mode => "permissions in octal such as \"700\"".to_owned(),
         Kind::Char => "one visible ASCII character".to_owned(),
         Kind::Net => "an address or network such as \"127.0.0.1\" or \"10.0.0.0/8\"".to_owned(),

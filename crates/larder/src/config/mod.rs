@@ -16,6 +16,8 @@ pub(crate) mod options;
 pub(crate) mod presets;
 pub(crate) mod problem;
 pub(crate) mod reader;
+mod remote;
+mod tracing;
 pub(crate) mod users;
 pub(crate) mod value;
 
@@ -44,9 +46,9 @@ pub(crate) struct Flags {
     pub(crate) access_log_format: Option<String>,
     pub(crate) memcached: Vec<String>,
     pub(crate) redis: Vec<String>,
+    pub(crate) admin: Vec<String>,
 }
 
-    pub(crate) admin: Vec<String>,
 /// A configuration that was looked at.
 pub(crate) struct Loaded {
     /// None: there are errors in the report.

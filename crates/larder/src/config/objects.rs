@@ -187,7 +187,7 @@ fn password(values: &Values, directory: &Path, report: &mut Report) -> Option<Se
     }
 }
 
-fn readable_by_all(values: &Values, name: &str, path: &Path, readable: bool, report: &mut Report) {
+pub(super) fn readable_by_all(values: &Values, name: &str, path: &Path, readable: bool, report: &mut Report) {
     if readable {
         let problem = Problem::new(values.place(name), "every user of this machine can read the passwords");
         report.warn(problem.fix(format!("chmod o-r {}", path.display())));

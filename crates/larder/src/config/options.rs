@@ -6,12 +6,16 @@
 mod admin;
 mod http;
 mod objects;
+mod remote;
 mod site;
+mod tracing;
 
+use admin::ADMIN;
 use http::{ACCESS_LOG, HTTP, LIMITS};
 use objects::{MEMCACHED, REDIS};
-use admin::ADMIN;
-use site::{ORIGIN, POLICY, PRESET, PURGE, REFRESH, RULE, SITE};
+use remote::REMOTE;
+use site::{DEBUG, ORIGIN, POLICY, PRESET, PURGE, REFRESH, RULE, SITE};
+use tracing::TRACING;
 
 /// A table of the configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,18 +32,20 @@ pub(crate) enum Section {
     Memcached,
     /// `[redis]`
     Redis,
-    /// `[[site]]`
-    Site,
-    /// `[site.origin]`
-    Origin,
     /// `[admin]`
     Admin,
     /// `[remote]`
     Remote,
     /// `[tracing]`
     Tracing,
+    /// `[[site]]`
+    Site,
+    /// `[site.origin]`
+    Origin,
     /// `[site.purge]`
     Purge,
+    /// `[site.debug]`
+    Debug,
     /// `[[site.rule]]`
     Rule,
     /// `refresh = { .. }` of a site or rule.
@@ -50,7 +56,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// Those a user writes, in the order of the documentation.
-    pub(crate) const DOCUMENTED: [Section; 11] = [
+    pub(crate) const DOCUMENTED: [Section; 15] = [
         Section::Root,
         Section::Http,
         Section::AccessLog,
@@ -58,10 +64,14 @@ impl Section {
         Section::Site,
         Section::Origin,
         Section::Purge,
+        Section::Debug,
         Section::Rule,
         Section::Refresh,
         Section::Memcached,
         Section::Redis,
+        Section::Admin,
+        Section::Remote,
+        Section::Tracing,
     ];
 
     /// As its user writes it.
@@ -69,23 +79,21 @@ impl Section {
         match self {
             Section::Root => "the top level",
             Section::Http => "[http]",
-        Section::Admin,
-        Section::Remote,
-        Section::Tracing,
             Section::Limits => "[http.limits]",
             Section::AccessLog => "[http] access_log",
             Section::Memcached => "[memcached]",
             Section::Redis => "[redis]",
+            Section::Admin => "[admin]",
+            Section::Remote => "[remote]",
+            Section::Tracing => "[tracing]",
             Section::Site => "[[site]]",
             Section::Origin => "[[site]] origin",
             Section::Purge => "[[site]] purge",
+            Section::Debug => "[[site]] debug",
             Section::Rule => "[[site.rule]]",
             Section::Refresh => "refresh",
             Section::Preset => "a preset",
         }
-            Section::Admin => "[admin]",
-            Section::Remote => "[remote]",
-            Section::Tracing => "[tracing]",
     }
 
     /// What may stand in it: its own options, and what becomes of requests where that may be said.
@@ -97,17 +105,18 @@ impl Section {
             Section::AccessLog => (ACCESS_LOG, &[]),
             Section::Memcached => (MEMCACHED, &[]),
             Section::Redis => (REDIS, &[]),
+            Section::Admin => (ADMIN, &[]),
+            Section::Remote => (REMOTE, &[]),
+            Section::Tracing => (TRACING, &[]),
             Section::Site => (SITE, POLICY),
             Section::Origin => (ORIGIN, &[]),
             Section::Purge => (PURGE, &[]),
+            Section::Debug => (DEBUG, &[]),
             Section::Rule => (RULE, POLICY),
             Section::Refresh => (REFRESH, &[]),
             Section::Preset => (PRESET, POLICY),
         };
         own.iter().chain(shared)
-            Section::Admin => (ADMIN, &[]),
-            Section::Remote => (REMOTE, &[]),
-            Section::Tracing => (TRACING, &[]),
     }
 
     /// The option of this name.
@@ -137,6 +146,8 @@ pub(crate) enum Kind {
     Address,
     /// An address and port, or `unix:` and a path.
     Listen,
+    /// A server of the remote tier: an address or socket, and its weight.
+    RemoteServer,
     /// Permissions of a file, in octal.
     Mode,
     /// One visible ASCII character.
@@ -213,6 +224,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 const SECOND: u64 = 1_000;
+const HOUR: u64 = 3_600 * SECOND;
 const DAY: u64 = 86_400 * SECOND;
 const YEAR: u64 = 366 * DAY;
 
@@ -237,18 +249,6 @@ const ROOT: &[Opt] = &[
         "",
         "Objects for Redis's clients, in the same memory. Not there: no such listener.",
     ),
-    opt("site", Kind::Tables(Section::Site), "", "One site behind this cache; any number of them."),
-];
-
-/// The table in which `--memory` and its like are described.
-pub(crate) const FLAGS: [(&str, Section, &str); 7] = [
-    ("--memory", Section::Root, "memory"),
-    ("--threads", Section::Root, "threads"),
-    ("--http", Section::Http, "listen"),
-    ("--origin", Section::Site, "origin"),
-    ("--memcached", Section::Memcached, "listen"),
-    ("--redis", Section::Redis, "listen"),
-    ("--access-log", Section::Http, "access_log"),
     opt(
         "remote",
         Kind::Table(Section::Remote, None),
@@ -267,6 +267,19 @@ pub(crate) const FLAGS: [(&str, Section, &str); 7] = [
         "",
         "A collector of traces (OpenTelemetry). Not there: `traceparent` passes through, and nothing is recorded.",
     ),
+    opt("site", Kind::Tables(Section::Site), "", "One site behind this cache; any number of them."),
+];
+
+/// The table in which `--memory` and its like are described.
+pub(crate) const FLAGS: [(&str, Section, &str); 8] = [
+    ("--memory", Section::Root, "memory"),
+    ("--threads", Section::Root, "threads"),
+    ("--http", Section::Http, "listen"),
+    ("--origin", Section::Site, "origin"),
+    ("--memcached", Section::Memcached, "listen"),
+    ("--redis", Section::Redis, "listen"),
+    ("--admin", Section::Admin, "listen"),
+    ("--access-log", Section::Http, "access_log"),
 ];
 
 /// What `--help` says of a flag: the option's own help, and its default.
@@ -278,7 +291,6 @@ pub(crate) fn flag_help(flag: &str) -> String {
     match opt.default {
         "" => opt.help.to_owned(),
         default => format!("{} [default: {default}]", opt.help),
-    ("--admin", Section::Admin, "listen"),
     }
 }
 

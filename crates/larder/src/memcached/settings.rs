@@ -71,6 +71,7 @@ fn only_objects(memory: u64, threads: usize, face: MemcachedSettings) -> Setting
         redis: None,
         admin: None,
         remote: None,
+        tracing: None,
     }
 }
 

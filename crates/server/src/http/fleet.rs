@@ -194,12 +194,25 @@ impl Asking<'_> {
     /// Puts what the fleet has into the store, if it answers what is asked.
     async fn take(&self, taken: &Taken) -> bool {
         let Some(page) = taken.page() else { return false };
+        if self.purged_here(&page) {
+            self.remote.counters().purged.one();
+            let keys = std::slice::from_ref(&self.keep.primary);
+            self.remote.shared().purge_behind(keys);
+            return false;
+        }
         if !self.useful(&page.meta) {
             self.remote.counters().stale.one();
             return false;
         }
         let body = taken.body(&page);
         self.put(&page, page.meta, &|at| &body[at as usize..]).await
+    }
+
+    /// It was purged here after it was received, and lives on in the fleet: another Larder sent it late, or a server was away.
+    fn purged_here(&self, page: &PageView<'_>) -> bool {
+        let tags: Vec<Vec<u8>> = page.tags.map(|tag| site_tag(&self.keep.site, tag)).collect();
+        let tags = tags.iter().map(|tag| &tag[..]);
+        self.remote.shared().purged.covers(&self.keep.primary, tags, page.meta.response_time)
     }
 
     /// Fresh for a while yet, and newer than what is held; or stale within the window in which it may be served at once.

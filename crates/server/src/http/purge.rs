@@ -15,7 +15,7 @@ use larder_store::{Cursor, EntryInfo, Keep, Put, Store};
 
 pub(crate) use self::history::{Done, History};
 use super::{flight::Flights, lookup::PAGES};
-use crate::clock::Ms;
+use crate::{clock::Ms, remote};
 
 /// Entries visited between two looks at other tasks.
 const SCAN_STEP: usize = 1024;
@@ -28,6 +28,8 @@ pub(crate) struct Purger<'f> {
     pub(crate) now: Ms,
     /// Stale from now on instead of gone.
     pub(crate) soft: bool,
+    /// The fleet, from which nothing is to come back. It has no softly purged pages: there they are gone.
+    pub(crate) fleet: Option<&'f remote::Shared>,
 }
 
 /// The keys of a page: the same page may have been asked for by http and by https (RFC 9110 section 4.2.2 tells them
@@ -57,6 +59,22 @@ pub(crate) fn site_tag(site: &str, tag: &[u8]) -> Vec<u8> {
 impl Purger<'_> {
     /// One page with all its variants; whether it was there.
     pub(crate) fn page(&self, keys: &[Vec<u8>]) -> bool {
+        if let Some(fleet) = self.fleet {
+            fleet.purge(remote::Purge::Keys(keys), self.now);
+        }
+        self.own_page(keys)
+    }
+
+    /// The same, and waits for the fleet.
+    pub(crate) async fn page_everywhere(&self, keys: &[Vec<u8>]) -> bool {
+        let Some(fleet) = self.fleet else { return self.own_page(keys) };
+        // Noted first: what is taken from the fleet from now on is newer. What is on its way is found among the flights.
+        let shared = fleet.purge_keys(keys, self.now);
+        let own = self.own_page(keys);
+        shared.await | own
+    }
+
+    fn own_page(&self, keys: &[Vec<u8>]) -> bool {
         let mut found = false;
         for key in keys {
             found |= self.key(key);
@@ -95,6 +113,9 @@ impl Purger<'_> {
                     && parts.path_and_query.starts_with(wanted.path_and_query)
             })
         };
+        if let Some(fleet) = self.fleet {
+            fleet.purge(remote::Purge::Prefix(wanted), self.now);
+        }
         self.flights.purge(meant, self.soft);
         let (mut pages, mut variants) = (0, 0);
         self.walk(|key, info| {
@@ -103,7 +124,10 @@ impl Purger<'_> {
             }
             // A page with variants is one page, however many they are.
             match key::parse_variant_key(key) {
-                None => pages += 1,
+                None => {
+                    pages += 1;
+                    self.forget_in_fleet(key);
+                }
                 Some(_) => variants += 1,
             }
             true
@@ -118,6 +142,9 @@ impl Purger<'_> {
     }
 
     fn tag(&self, tag: &[u8]) -> u64 {
+        if let Some(fleet) = self.fleet {
+            fleet.purge(remote::Purge::Tag(tag), self.now);
+        }
         self.flights.purge_tag(tag, self.soft);
         self.store.purge_tag(PAGES, tag, self.soft, self.now)
     }
@@ -140,10 +167,21 @@ impl Purger<'_> {
                 && !(self.soft && info.stale)
                 && matches(&parts, info, &page);
             purged += u64::from(meant);
+            if meant {
+                self.forget_in_fleet(key);
+            }
             meant
         })
         .await;
         purged
+    }
+
+    /// The page of this key, or of this variant's key.
+    fn forget_in_fleet(&self, key: &[u8]) {
+        if let Some(fleet) = self.fleet {
+            let primary = key::parse_variant_key(key).map_or(key, |(primary, ..)| primary);
+            fleet.purge(remote::Purge::Keys(&[primary.to_vec()]), self.now);
+        }
     }
 
     /// Takes out what `meant` says, or marks it; looks at other tasks between steps.

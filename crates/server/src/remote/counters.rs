@@ -23,6 +23,8 @@ counters! {
         foreign,
         /// Records that were too old, or soon would be.
         stale,
+        /// Records that were purged here since they were received.
+        purged,
         /// Records of a clock too far ahead of ours.
         skewed,
         /// Copies that were used longer, as the fleet did not answer.

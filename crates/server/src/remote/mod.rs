@@ -9,7 +9,7 @@
 //! | `key.rs` | names |
 //! | `take.rs` | reading a record, and everything that is looked at before it is believed |
 //! | `writer.rs` | sending, off the way of every request |
-//! | `purge.rs` | what a purge does to the fleet |
+//! | `purge.rs`, `purged.rs` | what a purge does to the fleet, and what of the fleet's is not taken since |
 //! | `skew.rs` | clocks that differ |
 //! | `backend.rs` | the servers |
 //! | `counters.rs` | what is counted |
@@ -23,6 +23,7 @@ mod counters;
 mod key;
 mod pack;
 mod purge;
+mod purged;
 mod record;
 mod skew;
 mod take;
@@ -43,8 +44,11 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 pub use self::counters::StatsView;
+pub(crate) use self::purge::What as Purge;
 pub(crate) use self::take::{Answer, Taken};
-use self::{backend::Backend, counters::Counters, purge::Purges, skew::Skew, writer::Writer};
+use self::{
+    backend::Backend, counters::Counters, purge::Purges, purged::PurgedLately, skew::Skew, writer::Writer,
+};
 use crate::{clock::Clock, settings::RemoteSettings};
 
 /// Lookups at once, per worker; one more waits, and its origin is asked when its budget is over.
@@ -62,6 +66,7 @@ pub(crate) struct Shared {
     backends: Mutex<Vec<Backend>>,
     /// Of each worker.
     purges: Mutex<Vec<Purges>>,
+    pub(crate) purged: PurgedLately,
     /// Purges that found no place to wait.
     purges_lost: AtomicU64,
 }
@@ -75,6 +80,7 @@ impl Shared {
             counters: (0..workers).map(|_| Arc::default()).collect(),
             backends: Mutex::default(),
             purges: Mutex::default(),
+            purged: PurgedLately::default(),
             purges_lost: AtomicU64::new(0),
         })
     }

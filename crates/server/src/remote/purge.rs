@@ -4,20 +4,25 @@
 //! the marker is replaced by one with another nonce and no variants, so that none of the old ones can be found, not even by a
 //! Larder that still has the old marker: a marker from the fleet takes the place of one's own.
 //!
-//! Purges of prefixes and tags reach what this Larder has itself: nobody can list what lies in a fleet of memcacheds.
+//! Nobody can list what lies in a fleet of memcacheds: what a prefix or a tag means is deleted when this Larder comes upon it.
+//! Until then it is remembered, so that nothing purged here is taken here again (`purged`).
 //!
 //! Purges have a queue of their own, so that they do not wait behind pages. Any thread may ask for one.
 
 use std::rc::Rc;
 
 use bytes::Bytes;
-use larder_proto::page::{Kind, Meta, Parts, Trailer, encode_head};
+use larder_proto::{
+    http::key::KeyParts,
+    page::{Kind, Meta, Parts, Trailer, encode_head},
+};
 use tokio::{
     sync::{mpsc, oneshot},
     task::spawn_local,
 };
 
 use super::{Answer, Remote, Shared, backend::Unanswered, key, record};
+use crate::clock::Ms;
 
 /// Purges that may wait, per worker; one more is not carried out in the fleet, and counted.
 const WAITING: usize = 4096;
@@ -27,17 +32,45 @@ const AT_ONCE: usize = 16;
 /// One key to be forgotten.
 pub(crate) struct Purge {
     key: Box<[u8]>,
-    /// Told when it is done.
-    done: Option<oneshot::Sender<()>>,
+    /// Told when it is done: whether there was something.
+    done: Option<oneshot::Sender<bool>>,
 }
 
 /// The way to a worker's purges.
 pub(super) type Purges = mpsc::Sender<Purge>;
 
+/// What is purged.
+#[derive(Clone, Copy)]
+pub(crate) enum What<'a> {
+    /// Pages, by their primary keys.
+    Keys(&'a [Vec<u8>]),
+    /// Pages of a host and port by the start of path and query.
+    Prefix(KeyParts<'a>),
+    /// Pages with a tag, which is a site's own.
+    Tag(&'a [u8]),
+}
+
 impl Shared {
-    /// Forgets the records of these keys, and with them every variant. When it returns, the servers that answered give out
-    /// nothing from before.
-    pub(crate) async fn purge(&self, keys: &[Vec<u8>]) {
+    /// From now on nothing is taken from the fleet that this means and that was received up to `now`; what of it is known
+    /// by its key is deleted there, which is not waited for.
+    pub(crate) fn purge(&self, what: What<'_>, now: Ms) {
+        self.note(what, now);
+        if let What::Keys(keys) = what {
+            self.purge_behind(keys);
+        }
+    }
+
+    /// Deletes what was purged before and was come upon again.
+    pub(crate) fn purge_behind(&self, keys: &[Vec<u8>]) {
+        for key in keys {
+            self.order(key, None);
+        }
+    }
+
+    /// The same for pages; when the future is ready, the servers that answered give out nothing from before. Whether they
+    /// had anything.
+    pub(crate) fn purge_keys(&self, keys: &[Vec<u8>], now: Ms) -> impl Future<Output = bool> + use<> {
+        self.note(What::Keys(keys), now);
         let waiting: Vec<_> = keys
             .iter()
             .filter_map(|key| {
@@ -45,21 +78,27 @@ impl Shared {
                 self.order(key, Some(done)).then_some(waiting)
             })
             .collect();
-        for done in waiting {
-            // An error: the worker has ended, and its fleet with it.
-            let _ = done.await;
+        async move {
+            let mut found = false;
+            for done in waiting {
+                // An error: the worker has ended, and its fleet with it.
+                found |= done.await.unwrap_or(false);
+            }
+            found
         }
     }
 
-    /// The same, without waiting for it.
-    pub(crate) fn purge_behind(&self, keys: &[Vec<u8>]) {
-        for key in keys {
-            self.order(key, None);
+    fn note(&self, what: What<'_>, now: Ms) {
+        let lasting = self.settings.max_expiry.as_millis() as Ms;
+        match what {
+            What::Keys(keys) => keys.iter().for_each(|key| self.purged.key(key, now, lasting)),
+            What::Prefix(wanted) => self.purged.prefix(&wanted, now, lasting),
+            What::Tag(tag) => self.purged.tag(tag, now, lasting),
         }
     }
 
     /// Gives a purge to the first worker that takes it.
-    fn order(&self, key: &[u8], done: Option<oneshot::Sender<()>>) -> bool {
+    fn order(&self, key: &[u8], done: Option<oneshot::Sender<bool>>) -> bool {
         if self.settings.read_only {
             return false;
         }
@@ -88,9 +127,9 @@ pub(super) fn start(remote: &Rc<Remote>) {
             let Ok(place) = places.clone().acquire_owned().await else { return };
             let remote = remote.clone();
             spawn_local(async move {
-                remote.forget(&purge.key).await;
+                let found = remote.forget(&purge.key).await;
                 if let Some(done) = purge.done {
-                    let _ = done.send(());
+                    let _ = done.send(found);
                 }
                 drop(place);
             });
@@ -99,20 +138,22 @@ pub(super) fn start(remote: &Rc<Remote>) {
 }
 
 impl Remote {
-    async fn forget(&self, primary: &[u8]) {
+    /// Whether there was something.
+    async fn forget(&self, primary: &[u8]) -> bool {
         let name = key::name(&self.settings().namespace, primary);
         let marker = match self.get(primary).await {
             Answer::Record(taken) => taken.page().is_some_and(|page| page.meta.kind == Kind::VaryMarker),
             Answer::Nothing | Answer::Failed => false,
         };
         let done = match marker.then(|| self.empty_marker(primary)).flatten() {
-            Some(item) => self.backend.set(&name, item, self.settings().max_expiry).await,
-            None => self.backend.delete(&name).await.map(drop),
+            Some(item) => self.backend.set(&name, item, self.settings().max_expiry).await.map(|()| true),
+            None => self.backend.delete(&name).await,
         };
         match done {
-            Ok(()) => self.counters.deletes.one(),
+            Ok(_) => self.counters.deletes.one(),
             Err(Unanswered) => self.counters.delete_failed.one(),
         }
+        done.unwrap_or(false)
     }
 
     /// A marker without variants.

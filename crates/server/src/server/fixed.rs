@@ -11,6 +11,8 @@ pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
         ("http.sndbuf", new.http.sndbuf != old.http.sndbuf),
         ("http.access_log", new.access_log != old.access_log),
         ("http.floor and http.ceiling", new.pages != old.pages),
+        ("tracing", new.tracing != old.tracing),
+        ("remote", new.remote != old.remote),
     ];
     let by_face = match (&old.memcached, &new.memcached) {
         (None, None) => None,

@@ -45,6 +45,9 @@ fn settings(memcached: Option<MemcachedSettings>, redis: Option<RedisSettings>) 
         pages: Share::default(),
         memcached,
         redis,
+        remote: None,
+        tracing: None,
+        admin: None,
     }
 }
 

@@ -7,7 +7,9 @@ fn site(hosts: &[&str]) -> Site {
         name: hosts.first().copied().unwrap_or("default").to_owned(),
         hosts: hosts.iter().map(|host| HostPattern::parse(host).expect("a host")).collect(),
         origin: Arc::default(),
-        purge: PurgeSettings::default(),
+        purge: Permission::default(),
+        remote: true,
+        debug: Permission::default(),
         defaults: Arc::default(),
         rules: Vec::new(),
     }
@@ -24,10 +26,10 @@ fn settings(sites: Vec<Site>) -> Settings {
         pages: Share::default(),
         memcached: None,
         redis: None,
-    }
-}
         admin: None,
         remote: None,
+    }
+}
 
 #[test]
 fn the_most_specific_site_answers() {
@@ -113,15 +115,15 @@ fn networks() {
 #[test]
 fn nobody_purges_without_permission() {
     let peer = IpAddr::from([127, 0, 0, 1]);
-    assert!(!PurgeSettings::default().allows(peer, Some(b"Bearer ")));
-    let listed = PurgeSettings { from: vec![Net::parse("127.0.0.1").expect("a net")], token: None };
+    assert!(!Permission::default().allows(peer, Some(b"Bearer ")));
+    let listed = Permission { from: vec![Net::parse("127.0.0.1").expect("a net")], token: None };
     assert!(listed.allows(peer, None));
     assert!(!listed.allows(IpAddr::from([127, 0, 0, 2]), None));
 }
 
 #[test]
 fn a_token_is_compared_whole() {
-    let purge = PurgeSettings { from: Vec::new(), token: Secret::new(b"secret") };
+    let purge = Permission { from: Vec::new(), token: Secret::new(b"secret") };
     let peer = IpAddr::from([192, 0, 2, 1]);
     assert!(purge.allows(peer, Some(b"Bearer secret")));
     assert!(purge.allows(peer, Some(b"bearer  secret ")));

@@ -23,7 +23,14 @@ pub(super) const SITE: &[Opt] = &[
         "",
         "Settings known to suit a kind of site; see Presets.",
     ),
+    opt("remote", Kind::Bool, "true", "Share its pages through the servers of `[remote]`, where there is one."),
     opt("purge", Kind::Table(Section::Purge, None), "", "Who may purge. Default: nobody."),
+    opt(
+        "debug",
+        Kind::Table(Section::Debug, None),
+        "",
+        "Whose requests with `Larder-Debug` are told how the answer came about. Default: nobody's.",
+    ),
     opt("rule", Kind::Tables(Section::Rule), "", "What holds for some of the requests; see Rules."),
 ];
 
@@ -68,6 +75,11 @@ pub(super) const PURGE: &[Opt] = &[
         "",
         "A file with a token; who sends `Authorization: Bearer TOKEN` may purge.",
     ),
+];
+
+pub(super) const DEBUG: &[Opt] = &[
+    list("from", Kind::Net, "", "Addresses and networks that need no token."),
+    opt("token_file", Kind::File, "", "A file with a token, for `Authorization: Bearer TOKEN`."),
 ];
 
 pub(super) const RULE: &[Opt] = &[

@@ -55,7 +55,7 @@ pub(crate) async fn serve(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<
     };
     let purger = purger(asked, soft);
     let purged = match &what {
-        What::Url => u64::from(purger.page(&url_keys(asked, &route.path))),
+        What::Url => u64::from(purger.page_everywhere(&url_keys(asked, &route.path)).await),
         What::Prefix => match key::parse_key(&route.key) {
             Some(wanted) => purger.prefix(wanted).await,
             None => 0,
@@ -113,7 +113,7 @@ fn answer(conn: &mut Conn, asked: &Asked<'_, '_>, status: u16, result: ResultCod
 
 fn purger<'a>(asked: &'a Asked<'_, '_>, soft: bool) -> Purger<'a> {
     let worker = asked.worker;
-    Purger { store: worker.store, flights: &worker.shared.flights, now: asked.now(), soft }
+    Purger { store: worker.store, flights: &worker.shared.flights, now: asked.now(), soft, fleet: worker.shared.remote.as_deref() }
 }
 
 /// The keys of a page of the host asked.
