@@ -75,6 +75,8 @@ fn heading(section: Section) -> &'static str {
         Section::Redis => "`[redis]`",
         Section::Admin => "`[admin]`",
         Section::Remote => "`[remote]`",
+        Section::Debug => "`debug` of a site",
+        Section::Tracing => "`[tracing]`",
         Section::Site => "`[[site]]`",
         Section::Origin => "`origin` of a site",
         Section::Purge => "`purge` of a site",
@@ -110,6 +112,10 @@ fn about(section: Section) -> &'static str {
             "Several Larders share whole pages through memcached servers; [remote.md](remote.md) says how to set them up, and \
              what happens when one fails. `remote = false` in a `[[site]]` keeps its pages out of it."
         }
+        Section::Debug => {
+            "`debug = { from = [\"127.0.0.1\"], token_file = \"debug.token\" }`, judged as `purge` is."
+        }
+        Section::Tracing => "Traces of requests, sent to an OpenTelemetry collector.",
         Section::Limits => "Every limit has a status of its own, and is counted.",
         Section::Site => {
             "Once per site. A request goes to the site that has its host: exactly, else by the longest `*.domain`, else to the \

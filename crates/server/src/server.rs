@@ -165,6 +165,9 @@ impl Server {
             redis: faces.redis.clone(),
             logger: logger.clone(),
         });
+        if let Some(fleet) = faces.http.as_ref().and_then(|(shared, _)| shared.remote.clone()) {
+            registry.set_remote(move || fleet.stats().measured());
+        }
         let mut server = Server {
             ground: Ground::new(clock, settings.memory),
             store,

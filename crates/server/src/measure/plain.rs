@@ -24,6 +24,10 @@ impl Registry {
                 out.push((format!("rejected_{reason}"), count));
             }
         }
+        if let Some(fleet) = parts.http.as_ref().and_then(|(shared, _)| shared.remote.as_ref()) {
+            let pages = fleet.stats().pages;
+            out.extend(pages.into_iter().map(|(name, count)| (format!("remote_{name}"), count)));
+        }
         if let Some(shared) = &parts.memcached {
             let values = shared.counters.iter().map(|counters| counters.values());
             add("memcached_", memcache::Counters::NAMES, values, &mut out);

@@ -2,7 +2,7 @@
 
 use larder_client::ServerView;
 
-use crate::counters::counters;
+use crate::{counters::counters, measure};
 
 counters! {
     /// What one worker counted of the fleet.
@@ -52,9 +52,42 @@ pub struct StatsView {
 }
 
 impl StatsView {
+    /// As it is measured.
+    pub fn measured(&self) -> measure::Remote {
+        let pages = measure::RemotePages {
+            lookups: self.page("lookups"),
+            hits: self.page("hits"),
+            misses: self.page("misses") + self.page("failed"),
+            late: self.page("late"),
+            damaged: self.page("damaged") + self.page("foreign"),
+            stores: self.page("stores"),
+            dropped: self.page("dropped"),
+        };
+        measure::Remote { servers: self.servers.iter().map(measured).collect(), pages }
+    }
+
     /// What was counted under this name (the names of the counters in [`Counters`]).
     pub fn page(&self, name: &str) -> u64 {
         self.pages.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count)
+    }
+}
+
+fn measured(server: &ServerView) -> measure::RemoteServer {
+    let mut latency = measure::Merged::default();
+    server.latency.iter().for_each(|(bound, count)| latency.add_class(*bound, *count));
+    latency.sum = server.latency_sum_us;
+    measure::RemoteServer {
+        name: server.name.clone(),
+        state: server.state.name(),
+        lookups: server.lookups,
+        hits: server.hits,
+        misses: server.misses,
+        timeouts: server.timeouts,
+        errors: server.errors,
+        ejections: server.ejections,
+        writes: server.writes,
+        writes_dropped: server.skipped + server.busy,
+        latency: measure::Hist(latency),
     }
 }
 
