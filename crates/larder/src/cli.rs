@@ -148,14 +148,17 @@ fn demo_delay(text: &str) -> Result<Duration, String> {
 )]
 pub(crate) struct PurgeArgs {
     /// The page to purge, as visitors ask for it
-    #[arg(value_name = "URL", required_unless_present_any = ["prefix", "tag"], conflicts_with_all = ["prefix", "tag"])]
+    #[arg(value_name = "URL", required_unless_present_any = ["prefix", "tag", "ban"], conflicts_with_all = ["prefix", "tag", "ban"])]
     pub(crate) url: Option<String>,
     /// Everything whose URL begins with this one
-    #[arg(long, value_name = "URL", conflicts_with = "tag")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["tag", "ban"])]
     pub(crate) prefix: Option<String>,
     /// Everything with this tag (`Surrogate-Key`); may be given several times
-    #[arg(long, value_name = "TAG")]
+    #[arg(long, value_name = "TAG", conflicts_with = "ban")]
     pub(crate) tag: Vec<String>,
+    /// Everything that an expression means, such as `url ~ "^/news/" && age > 1h`; goes by the admin interface
+    #[arg(long, value_name = "EXPR")]
+    pub(crate) ban: Option<String>,
     /// With --tag: the host whose site is meant [default: the address of the server]
     #[arg(long, value_name = "HOST", requires = "tag")]
     pub(crate) host: Option<String>,
@@ -165,6 +168,9 @@ pub(crate) struct PurgeArgs {
     /// Where Larder listens
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
     pub(crate) server: String,
+    /// Go by the admin interface there, with its token [default: PURGE requests to --server; 127.0.0.1:8081 for --ban]
+    #[arg(long, value_name = "ADDR", conflicts_with = "server")]
+    pub(crate) admin: Option<String>,
     /// A file with the token that permits it
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,

@@ -1,5 +1,7 @@
 //! `larder purge`: tells a running server to forget. A tiny HTTP client on std: one request, one answer, bounded.
 
+mod order;
+
 use std::{
     fmt::Write as _,
     io::{self, Read, Write},
@@ -23,33 +25,42 @@ const ANSWER_BYTES: usize = 64 << 10;
 
 /// Purges as told and prints what became of it.
 pub(crate) fn run(args: &PurgeArgs) -> ExitCode {
-    let request = match Request::from_args(args) {
-        Ok(request) => request,
+    let admin = args.admin.as_deref().or(args.ban.as_ref().map(|_| order::ADMIN));
+    let bytes = match admin {
+        Some(admin) => order::bytes(args, admin),
+        None => Request::from_args(args).map(|request| request.to_bytes()),
+    };
+    let bytes = match bytes {
+        Ok(bytes) => bytes,
         Err(message) => {
             eprintln!("larder purge: {message}");
             return ExitCode::from(exit::USAGE);
         }
     };
-    match send(&args.server, &request.to_bytes()) {
-        Ok(answer) => report(&answer, &args.server, args.soft),
+    let server = admin.unwrap_or(&args.server);
+    match send(server, &bytes) {
+        Ok(answer) if admin.is_some() => order::report(&answer, server, args.soft),
+        Ok(answer) => report(&answer, server, args.soft),
         Err(error) => {
-            eprintln!("larder purge: no answer from {}: {error}", args.server);
+            eprintln!("larder purge: no answer from {server}: {error}");
             ExitCode::from(exit::UNREACHABLE)
         }
     }
 }
 
-fn report(answer: &Answer, server: &str, soft: bool) -> ExitCode {
+fn report_done(purged: Option<u64>, soft: bool) -> ExitCode {
     let did = if soft { "marked as stale" } else { "purged" };
+    match purged {
+        Some(1) => println!("{did}: 1 page"),
+        Some(count) => println!("{did}: {count} pages"),
+        None => println!("{did}"),
+    }
+    exit::DONE
+}
+
+fn report(answer: &Answer, server: &str, soft: bool) -> ExitCode {
     match answer.status {
-        200..=299 => {
-            match answer.purged {
-                Some(1) => println!("{did}: 1 page"),
-                Some(count) => println!("{did}: {count} pages"),
-                None => println!("{did}"),
-            }
-            exit::DONE
-        }
+        200..=299 => report_done(answer.purged, soft),
         404 => {
             println!("nothing was there");
             ExitCode::from(exit::NOTHING)
@@ -185,6 +196,7 @@ struct Answer {
     status: u16,
     /// Of `{"purged":3}`.
     purged: Option<u64>,
+    body: String,
 }
 
 fn send(server: &str, request: &[u8]) -> io::Result<Answer> {
@@ -242,7 +254,7 @@ fn parse(answer: &[u8]) -> Option<Answer> {
     let count = body.split_once("\"purged\":").map(|(_, rest)| rest.trim_start());
     let digits = count.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
     let purged = digits.and_then(|digits| digits.parse().ok());
-    Some(Answer { status, purged })
+    Some(Answer { status, purged, body: body.into_owned() })
 }
 
 #[cfg(test)]
@@ -270,9 +282,12 @@ mod tests {
         let answer = |text: &str| parse(text.as_bytes());
         assert_eq!(
             answer("HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"purged\":3}"),
-            Some(Answer { status: 200, purged: Some(3) })
+            Some(Answer { status: 200, purged: Some(3), body: "{\"purged\":3}".to_owned() })
         );
-        assert_eq!(answer("HTTP/1.1 404\r\n\r\n"), Some(Answer { status: 404, purged: None }));
+        assert_eq!(
+            answer("HTTP/1.1 404\r\n\r\n"),
+            Some(Answer { status: 404, purged: None, body: String::new() })
+        );
         assert_eq!(answer("HTTP/1.1 200 OK\r\n"), None, "cut off");
         assert_eq!(answer("SSH-2.0-x\r\n\r\n"), None);
         assert_eq!(answer(""), None);

@@ -41,7 +41,7 @@ fn start(args: &DemoArgs) -> Result<(crate::signals::Signals, larder_server::Ser
     let (signals, server) = serve::start(settings, |_| ()).map_err(|error| error.to_string())?;
     let front = server.local_addrs().first().copied().unwrap_or(front);
     origin.purge_at(front);
-    print!("{}", welcome(front, origin.address, args));
+    print!("{}", welcome(front, origin.address, &dashboard(&server), args));
     Ok((signals, server))
 }
 
@@ -59,12 +59,19 @@ fn free_port() -> Option<SocketAddr> {
 /// As a user would write it. A reload by hand must show memory and not the origin, so requests do not decide here.
 fn configuration(front: SocketAddr, origin: SocketAddr) -> String {
     format!(
-        "memory = \"64MiB\"\n[http]\nlisten = \"{front}\"\n[[site]]\norigin = \"http://{origin}\"\n\
+        "memory = \"64MiB\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \"{front}\"\n[[site]]\norigin = \"http://{origin}\"\n\
          purge = {{ from = [\"127.0.0.1\", \"::1\"] }}\nclient_cache_control = false\n"
     )
 }
 
-fn welcome(front: SocketAddr, origin: SocketAddr, args: &DemoArgs) -> String {
+/// The dashboard's link, with the token in the part that a browser keeps to itself.
+fn dashboard(server: &larder_server::Server) -> String {
+    let Some(admin) = server.admin() else { return String::new() };
+    let token = admin.token.map_or_else(String::new, |token| format!("#token={token}"));
+    admin.addresses.first().map(|address| format!("http://{address}/{token}")).unwrap_or_default()
+}
+
+fn welcome(front: SocketAddr, origin: SocketAddr, dashboard: &str, args: &DemoArgs) -> String {
     let server = if front.port() == 8080 { String::new() } else { format!(" --server {front}") };
     let delay = value::show_duration(args.delay);
     // As it was called: what is printed can be pasted.
@@ -75,6 +82,7 @@ fn welcome(front: SocketAddr, origin: SocketAddr, args: &DemoArgs) -> String {
          \x20 Open     {live}/            twice: the second time it comes from memory\n\
          \x20          {live}/flaky       its origin fails every other time: once it was seen, nobody notices\n\
          \x20          {live}/me          private: never kept\n\
+         \x20 Watch    {dashboard}\n\
          \x20 Compare  http://{origin}/            the same site without Larder\n\n\
          \x20 Try      curl -sS -D - -o /dev/null -w '%{{time_total}} s\\n' {live}/article/{example}\n\
          \x20          {program} purge{server} {live}/article/{example}\n\

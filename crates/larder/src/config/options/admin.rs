@@ -27,7 +27,12 @@ pub(super) const ADMIN: &[Opt] = &[
         "",
         "Who may look: whoever reaches it, or only who has the token. Default: `open` where only this machine can reach it, else `token`.",
     ),
-    opt("name", Kind::Text, "", "How this server is called in the dashboard and in `larder top`. Default: the machine's name."),
+    opt(
+        "name",
+        Kind::Text,
+        "",
+        "How this server is called in the dashboard and in `larder top`. Default: the machine's name.",
+    ),
     opt(
         "monkey_api",
         Kind::Bool,
@@ -42,4 +47,3 @@ pub(super) const ADMIN: &[Opt] = &[
         "The largest page that may be published over the API. Each is held in memory besides the store while it comes in, at most four at once.",
     ),
 ];
-
