@@ -24,3 +24,5 @@ pub use reply::{Broken, Decoded, Done, Extra, Fault, MAX_LINE, Replies, Reply, V
 /// What ends a value in the text and meta protocols.
 pub const CRLF: &[u8] = b"\r\n";
 
+#[cfg(test)]
+mod tests;

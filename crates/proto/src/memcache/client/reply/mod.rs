@@ -151,12 +151,12 @@ pub struct Replies {
 impl Replies {
     /// Replies of the text and meta protocols, which mix freely. `max_value`: bytes of the largest value that is taken; a
     /// connection buffers so much and [`MAX_LINE`] at the most.
-    pub fn new(max_value: usize) -> Replies {
+    pub const fn new(max_value: usize) -> Replies {
         Replies { max_value, binary: false }
     }
 
     /// Replies of the binary protocol.
-    pub fn binary(max_value: usize) -> Replies {
+    pub const fn binary(max_value: usize) -> Replies {
         Replies { max_value, binary: true }
     }
 
