@@ -441,7 +441,14 @@ var Chart = class {
     const values = tops.flatMap((points) => points.map((point) => point.value).filter((value) => value >= 0));
     const most = values.reduce((a, b) => Math.max(a, b), 0);
     const bottom = this.height - BOTTOM;
-    return this.options.logarithmic === true ? new Scale(logTicks(values.filter((value) => value > 0)), bottom, true) : new Scale(evenTicks(this.options.top?.() ?? most), bottom, false);
+    return this.options.logarithmic === true ? new Scale(logTicks(values.filter((value) => value > 0)), bottom, true) : new Scale(this.evenTicks(most), bottom, false);
+  }
+  evenTicks(most) {
+    const top = this.options.top?.() ?? null;
+    if (top !== null) return [0, 0.25, 0.5, 0.75, 1].map((part) => part * top);
+    if (this.options.binary !== true) return evenTicks(most);
+    const unit = 1024 ** Math.max(0, Math.floor(Math.log2(Math.max(most, 1)) / 10));
+    return evenTicks(most / unit).map((tick2) => tick2 * unit);
   }
   outline(points, scale) {
     let d = "";
@@ -473,7 +480,7 @@ var Chart = class {
       parts.push(svg("line", { x1: LEFT, x2: this.width - RIGHT, y1: y, y2: y }));
       if (!anything) continue;
       const label2 = svg("text", { x: LEFT - 6, y: y + 3.5, "text-anchor": "end" });
-      label2.textContent = this.options.format(tick2).replace("/s", "");
+      label2.textContent = short(this.options.format(tick2));
       parts.push(label2);
     }
     const every = [60, 120, 300, 600, 900].find((s) => this.axis.range / s <= Math.max((this.width - LEFT) / 62, 2)) ?? 900;
@@ -509,6 +516,9 @@ var Chart = class {
     text(this.headline, headline ?? (first === void 0 ? "–" : this.options.format(first.value(samples2, second))));
   }
 };
+function short(value) {
+  return value.replace("/s", "").replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
+}
 function pile(all) {
   let below = null;
   return all.map((points) => {
@@ -783,7 +793,8 @@ var Table = class {
     const old = this.rows;
     this.rows = /* @__PURE__ */ new Map();
     for (const row2 of rows) {
-      const key = this.key(row2);
+      let key = this.key(row2);
+      while (this.rows.has(key)) key += "\0";
       const line = old.get(key) ?? this.line(row2);
       old.delete(key);
       line.row = row2;
@@ -825,7 +836,7 @@ var Table = class {
       if (cell === void 0) return;
       const value = column2.cell(line.row);
       text(cell, value);
-      if (column2.kind === "url") cell.title = value;
+      if (column2.kind === "url" || column2.kind === "text") cell.title = value;
       const outer = cell.closest("td, th");
       const wanted = `${classes(column2)} ${column2.mark?.(line.row) ?? ""}`.trim();
       if (outer !== null && outer.className !== wanted) outer.className = wanted;
@@ -941,7 +952,7 @@ function purges() {
       { head: "Kind", cell: (row2) => row2.soft ? `${row2.kind}, soft` : row2.kind },
       { head: "What", kind: "url", cell: (row2) => row2.what },
       { head: "Purged", kind: "n", cell: (row2) => count(row2.purged) },
-      { head: "By", kind: "url", cell: (row2) => row2.by, minor: true }
+      { head: "By", kind: "text", cell: (row2) => row2.by, minor: true }
     ],
     (row2) => `${row2.time_ms} ${row2.kind} ${row2.what}`,
     "Nothing was purged yet."
@@ -955,6 +966,7 @@ function purges() {
 }
 
 // src/details.ts
+var HIT_FOR_MISS = "Not stored: only a marker that its answers may not be kept, so that requests for it do not wait for each other (hit-for-miss).";
 var Details = class {
   constructor(purge2) {
     this.purge = purge2;
@@ -970,7 +982,9 @@ var Details = class {
     this.show(url, h("p", { class: "empty" }, "Loading…"));
     try {
       const page = await getJson(path("/api/v1/object", { url }));
-      if (mine === this.asked) this.show(url, ...page.variants.map((variant, n) => this.variant(variant, n, page.variants.length)));
+      if (mine !== this.asked) return;
+      if (page.variants.length > 0) this.show(url, ...page.variants.map((variant2, n) => this.variant(variant2, n, page.variants.length)));
+      else this.show(url, h("p", { class: "empty" }, page.hit_for_miss === true ? HIT_FOR_MISS : "No variant of it is stored."));
     } catch (error) {
       if (mine === this.asked) this.show(url, h("p", { class: "empty" }, error instanceof Error ? error.message : "It cannot be shown."));
     }
@@ -988,24 +1002,29 @@ var Details = class {
     text(title, url);
     this.element.replaceChildren(h("header", {}, title, purge2, close), ...content);
   }
-  variant(variant, n, of) {
+  variant(variant2, n, of) {
     const list = h("dl");
-    for (const [name, value] of Object.entries(variant)) {
+    for (const [name, value] of ordered(variant2)) {
       list.append(h("dt", {}, label(name)), h("dd", {}, shown(name, value)));
     }
-    return h("section", {}, of > 1 ? h("h4", {}, `Variant ${n + 1} of ${of}`) : null, h("p", { class: "verdict" }, verdict(variant)), list);
+    return h("section", {}, of > 1 ? h("h4", {}, `Variant ${n + 1} of ${of}`) : null, h("p", { class: "verdict" }, verdict(variant2)), list);
   }
 };
+var FIRST = ["status", "state", "age_s", "freshness_s", "ttl_s", "initial_age_s", "resident_s", "stale_while_revalidate_s", "stale_if_error_s", "vary", "tags", "size", "record_size", "encoding", "etag", "head"];
+function ordered(variant2) {
+  const rank = (name) => (FIRST.indexOf(name) + FIRST.length + 1) % (FIRST.length + 1);
+  return Object.entries(variant2).sort((a, b) => rank(a[0]) - rank(b[0]));
+}
 function number(value) {
   return typeof value === "number" ? value : null;
 }
-function verdict(variant) {
-  const state2 = typeof variant["state"] === "string" ? variant["state"] : null;
-  const age = number(variant["age_s"]);
-  const left = number(variant["ttl_s"]);
-  const why = typeof variant["why"] === "string" ? ` ${variant["why"]}` : "";
+function verdict(variant2) {
+  const state2 = typeof variant2["state"] === "string" ? variant2["state"] : null;
+  const age = number(variant2["age_s"]);
+  const left = number(variant2["ttl_s"]);
+  const why = typeof variant2["why"] === "string" ? ` ${variant2["why"]}` : "";
   if (age === null || left === null) return `${state2 ?? "Its freshness is not known."}${why}`;
-  const lifetime = seconds(age + left);
+  const lifetime = seconds(number(variant2["freshness_s"]) ?? age + left);
   if (state2 === "fresh" || state2 === null && left > 0) {
     return `Fresh: it is ${seconds(age)} old and may be used until it is ${lifetime} old, ${seconds(left)} from now.${why}`;
   }
@@ -1018,9 +1037,10 @@ function label(name) {
 function shown(name, value) {
   if (value === null) return "–";
   if (typeof value === "number") {
-    if (name.endsWith("_ms") && value > 1e11) return moment(value);
-    if (name.endsWith("_s")) return `${seconds(value)}`;
-    if (name === "size" || name.endsWith("bytes")) return `${bytes(value)} (${exact(value)})`;
+    if (name.endsWith("_ms")) return value === 0 ? "–" : moment(value);
+    if (name === "date_s" || name === "last_modified_s") return value === 0 ? "–" : moment(value * 1e3);
+    if (name.endsWith("_s")) return seconds(value);
+    if (name === "size" || name === "record_size") return `${bytes(value)} (${exact(value)})`;
     return String(value);
   }
   if (Array.isArray(value)) {
@@ -1047,6 +1067,9 @@ var MOST = 500;
 function field(id, label2, control) {
   control.id = id;
   return h("div", { class: "field" }, h("label", { for: id }, label2), control);
+}
+function variant(row2) {
+  return row2.vary === null ? "–" : Object.entries(row2.vary).map(([name, value]) => `${name}: ${value ?? "none"}`).join(", ");
 }
 function inspector(purge2) {
   const made = panel("inspect", "Stored pages");
@@ -1075,11 +1098,12 @@ function inspector(purge2) {
       { head: "Size", kind: "n", cell: (row2) => bytes(row2.size) },
       { head: "Age", kind: "n", cell: (row2) => seconds(row2.age_s) },
       { head: "Fresh for", meaning: "negative: stale for so long", kind: "n", cell: (row2) => seconds(row2.ttl_s) },
-      { head: "Variants", kind: "n", cell: (row2) => count(row2.variants), minor: true },
-      { head: "Type", kind: "url", cell: (row2) => row2.content_type ?? "–", minor: true },
-      { head: "Tags", kind: "url", cell: (row2) => row2.tags.join(" "), minor: true }
+      { head: "Read", meaning: "whether it was ever served", cell: (row2) => row2.read ? "yes" : "no", minor: true },
+      { head: "Variant", meaning: "the request headers this one is for", kind: "text", cell: variant, minor: true },
+      { head: "Type", kind: "text", cell: (row2) => row2.content_type ?? "–", minor: true },
+      { head: "Tags", kind: "text", cell: (row2) => row2.tags.join(" "), minor: true }
     ],
-    (row2) => row2.url,
+    (row2) => `${row2.forwarded_host ?? ""} ${row2.url} ${variant(row2)}`,
     "No stored page matches."
   );
   table.say("Search to see what is stored; an empty search shows everything.");
@@ -1381,7 +1405,7 @@ function row(line, inspect2) {
     h("td", { class: "n" }, clock(line.time_ms)),
     h("td", { class: "n" }, micros(line.elapsed_us)),
     h("td", { class: bad }, String(line.status)),
-    h("td", {}, line.result),
+    h("td", { title: line.result }, line.outcome),
     h("td", { class: "n" }, bytes(line.bytes)),
     h("td", {}, line.method),
     h("td", { class: "url", title: line.url }, link),
@@ -1423,11 +1447,11 @@ var CHARTS = [
   {
     id: "ratio",
     title: "Hit ratio",
-    meaning: "share of the requests of each second that memory answered, fresh or stale",
+    meaning: "share of requests that memory answered, fresh or stale; the large figure is of ten seconds",
     top: () => 1,
     format: percent,
     empty: NO_REQUESTS,
-    series: [{ label: "hit ratio", tint: "c1", merge: "mean", value: ratio2 }]
+    series: [{ label: "of each second", tint: "c1", merge: "mean", value: ratio2 }]
   },
   {
     id: "latency",
@@ -1467,6 +1491,7 @@ var CHARTS = [
     title: "Sent",
     meaning: "bytes a second sent to clients of all faces",
     format: (value) => Number.isFinite(value) ? `${bytes(value)}/s` : "–",
+    binary: true,
     empty: "Nothing was sent yet",
     series: [{ label: "bytes", tint: "c6", merge: "mean", value: column("bytes_out") }]
   },
@@ -1497,7 +1522,6 @@ function overview(axis2, recent2) {
     if (full.id === "ratio") full.headline = (samples2, second) => percent(lately(samples2, second));
     if (full.id === "memory-chart") {
       full.top = () => recent2.now?.memory.budget ?? null;
-      full.format = options.format;
       full.headline = (samples2, second) => {
         const budget = recent2.now?.memory.budget;
         return `${bytes(samples2.at("memory_used", second))} of ${bytes(budget)}`;
@@ -1616,10 +1640,10 @@ function origins() {
       { head: "Origin", kind: "url", cell: (row2) => row2.name },
       { head: "Requests", kind: "n", cell: (row2) => rate(row2.rate) },
       { head: "Failed", kind: "n", cell: (row2) => count(row2.failed), mark: (row2) => row2.failed > 0 ? "bad" : "" },
-      { head: "First byte p50", meaning: "from the request to the head of the response", kind: "n", cell: (row2) => row2.p50 },
+      { head: "TTFB p50", meaning: "time to first byte: from the request to the head of the response", kind: "n", cell: (row2) => row2.p50 },
       { head: "p99", kind: "n", cell: (row2) => row2.p99 },
       { head: "Connections", meaning: "open now, of these idle", kind: "n", cell: (row2) => row2.open, minor: true },
-      { head: "Reasons", kind: "url", cell: (row2) => row2.reasons, minor: true }
+      { head: "Reasons", kind: "text", cell: (row2) => row2.reasons, minor: true }
     ],
     (row2) => row2.name,
     "No request went to an origin yet."
@@ -1791,7 +1815,7 @@ var ASKS = {
   url: { label: "URL of one page", example: "http://example.org/page" },
   prefix: { label: "URL that the pages begin with", example: "http://example.org/blog/" },
   tags: { label: "Tags, separated by spaces", example: "article-17 frontpage" },
-  ban: { label: "Expression", example: 'req.url ~ "^/blog/" && age > 1h' }
+  ban: { label: "Expression", example: 'url ~ "^/blog/" && age > 1h' }
 };
 function purgeBox() {
   const made = panel("purge", "Purge");
@@ -1935,23 +1959,14 @@ function build() {
   byId("looks").append(look.element);
   byId("charts").append(...overview(axis, recent).map((chart) => chart.element));
   const [sites2, misses2, origins2, memory3, objects2, remote3] = follows.map((panel2) => panel2.element);
-  const grid = byId("panels");
-  for (const [element, width] of [
-    [sites2, "wide"],
-    [origins2, "half"],
-    [misses2, "wide"],
-    [hotUrls.element, "wide"],
-    [memory3, "half"],
-    [objects2, "half"],
-    [hotKeys.element, "half"],
-    [remote3, "full"],
-    [purge.element, "half"],
-    [inspect.element, "wide"],
-    [tail.element, "full"]
-  ]) {
-    element?.classList.add(width);
-    if (element !== void 0) grid.append(element);
+  const columns = [
+    [sites2, misses2, hotUrls.element, remote3, inspect.element],
+    [origins2, memory3, objects2, hotKeys.element, purge.element]
+  ];
+  for (const column2 of columns) {
+    byId("panels").append(h("div", { class: "column" }, ...column2.map((element) => element ?? null)));
   }
+  byId("panels").append(tail.element);
   byId("theme").addEventListener("click", showTheme);
   byId("help").addEventListener("click", () => keys_.help());
   byId("retry").addEventListener("click", () => live.connect());
@@ -2027,7 +2042,7 @@ function showHints(list) {
   home.dataset["shown"] = signature;
   home.replaceChildren(
     ...shown2.map(
-      (hint) => h("li", { class: `hint ${list === null || list.length === 0 ? "calm" : hint.level}` }, h("strong", {}, hint.title), " ", h("span", { class: "advice" }, hint.advice), " ", h("cite", {}, hint.docs))
+      (hint) => h("li", { class: `hint ${list === null || list.length === 0 ? "calm" : hint.level}` }, h("strong", {}, hint.title), h("span", { class: "advice" }, hint.advice), h("cite", {}, hint.docs))
     )
   );
 }

@@ -27,6 +27,8 @@ export interface ChartOptions {
     logarithmic?: boolean;
     /** The top of the axis, when it does not follow from the values. */
     top?: () => number | null;
+    /** Round numbers are those of bytes. */
+    binary?: boolean;
     /** The large figure in the corner; else that of the first series. */
     headline?: (samples: Samples, second: number) => string;
     empty: string;
@@ -218,7 +220,15 @@ export class Chart {
         const bottom = this.height - BOTTOM;
         return this.options.logarithmic === true
             ? new Scale(logTicks(values.filter((value) => value > 0)), bottom, true)
-            : new Scale(evenTicks(this.options.top?.() ?? most), bottom, false);
+            : new Scale(this.evenTicks(most), bottom, false);
+    }
+
+    private evenTicks(most: number): number[] {
+        const top = this.options.top?.() ?? null;
+        if (top !== null) return [0, 0.25, 0.5, 0.75, 1].map((part) => part * top);
+        if (this.options.binary !== true) return evenTicks(most);
+        const unit = 1024 ** Math.max(0, Math.floor(Math.log2(Math.max(most, 1)) / 10));
+        return evenTicks(most / unit).map((tick) => tick * unit);
     }
 
     private outline(points: Point[], scale: Scale): string {
@@ -256,7 +266,7 @@ export class Chart {
             parts.push(svg('line', { x1: LEFT, x2: this.width - RIGHT, y1: y, y2: y }));
             if (!anything) continue;
             const label = svg('text', { x: LEFT - 6, y: y + 3.5, 'text-anchor': 'end' });
-            label.textContent = this.options.format(tick).replace('/s', '');
+            label.textContent = short(this.options.format(tick));
             parts.push(label);
         }
         const every = [60, 120, 300, 600, 900].find((s) => this.axis.range / s <= Math.max((this.width - LEFT) / 62, 2)) ?? 900;
@@ -292,6 +302,11 @@ export class Chart {
         const headline = this.options.headline?.(samples, second);
         text(this.headline, headline ?? (first === undefined ? '–' : this.options.format(first.value(samples, second))));
     }
+}
+
+/** A value as it stands at an axis: no `/s`, no zeros after the point. */
+function short(value: string): string {
+    return value.replace('/s', '').replace(/(\.\d*?)0+(?=\D|$)/, '$1').replace(/\.(?=\D|$)/, '');
 }
 
 /** Series on top of each other. */

@@ -4,6 +4,9 @@ import { getJson, path } from './api';
 import { h, text } from './dom';
 import * as f from './format';
 
+const HIT_FOR_MISS =
+    'Not stored: only a marker that its answers may not be kept, so that requests for it do not wait for each other (hit-for-miss).';
+
 type Value = string | number | boolean | null | Value[] | { [name: string]: Value };
 type Variant = { [name: string]: Value };
 
@@ -21,8 +24,10 @@ export class Details {
         this.element.hidden = false;
         this.show(url, h('p', { class: 'empty' }, 'Loading…'));
         try {
-            const page = await getJson<{ url: string; key?: string; variants: Variant[] }>(path('/api/v1/object', { url }));
-            if (mine === this.asked) this.show(url, ...page.variants.map((variant, n) => this.variant(variant, n, page.variants.length)));
+            const page = await getJson<{ url: string; hit_for_miss?: boolean; variants: Variant[] }>(path('/api/v1/object', { url }));
+            if (mine !== this.asked) return;
+            if (page.variants.length > 0) this.show(url, ...page.variants.map((variant, n) => this.variant(variant, n, page.variants.length)));
+            else this.show(url, h('p', { class: 'empty' }, page.hit_for_miss === true ? HIT_FOR_MISS : 'No variant of it is stored.'));
         } catch (error) {
             if (mine === this.asked) this.show(url, h('p', { class: 'empty' }, error instanceof Error ? error.message : 'It cannot be shown.'));
         }
@@ -44,11 +49,19 @@ export class Details {
 
     private variant(variant: Variant, n: number, of: number): HTMLElement {
         const list = h('dl');
-        for (const [name, value] of Object.entries(variant)) {
+        for (const [name, value] of ordered(variant)) {
             list.append(h('dt', {}, label(name)), h('dd', {}, shown(name, value)));
         }
         return h('section', {}, of > 1 ? h('h4', {}, `Variant ${n + 1} of ${of}`) : null, h('p', { class: 'verdict' }, verdict(variant)), list);
     }
+}
+
+/** What one looks for first; the rest follows as it comes. */
+const FIRST = ['status', 'state', 'age_s', 'freshness_s', 'ttl_s', 'initial_age_s', 'resident_s', 'stale_while_revalidate_s', 'stale_if_error_s', 'vary', 'tags', 'size', 'record_size', 'encoding', 'etag', 'head'];
+
+function ordered(variant: Variant): [string, Value][] {
+    const rank = (name: string) => (FIRST.indexOf(name) + FIRST.length + 1) % (FIRST.length + 1);
+    return Object.entries(variant).sort((a, b) => rank(a[0]) - rank(b[0]));
 }
 
 function number(value: Value | undefined): number | null {
@@ -62,7 +75,7 @@ function verdict(variant: Variant): string {
     const left = number(variant['ttl_s']);
     const why = typeof variant['why'] === 'string' ? ` ${variant['why']}` : '';
     if (age === null || left === null) return `${state ?? 'Its freshness is not known.'}${why}`;
-    const lifetime = f.seconds(age + left);
+    const lifetime = f.seconds(number(variant['freshness_s']) ?? age + left);
     if (state === 'fresh' || (state === null && left > 0)) {
         return `Fresh: it is ${f.seconds(age)} old and may be used until it is ${lifetime} old, ${f.seconds(left)} from now.${why}`;
     }
@@ -78,9 +91,10 @@ function label(name: string): string {
 function shown(name: string, value: Value): Node | string {
     if (value === null) return '–';
     if (typeof value === 'number') {
-        if (name.endsWith('_ms') && value > 1e11) return f.moment(value);
-        if (name.endsWith('_s')) return `${f.seconds(value)}`;
-        if (name === 'size' || name.endsWith('bytes')) return `${f.bytes(value)} (${f.exact(value)})`;
+        if (name.endsWith('_ms')) return value === 0 ? '–' : f.moment(value);
+        if (name === 'date_s' || name === 'last_modified_s') return value === 0 ? '–' : f.moment(value * 1000);
+        if (name.endsWith('_s')) return f.seconds(value);
+        if (name === 'size' || name === 'record_size') return `${f.bytes(value)} (${f.exact(value)})`;
         return String(value);
     }
     if (Array.isArray(value)) {

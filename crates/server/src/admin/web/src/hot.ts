@@ -79,7 +79,7 @@ export function purges(): Polls & { table: Table<Purge> } {
             { head: 'Kind', cell: (row) => (row.soft ? `${row.kind}, soft` : row.kind) },
             { head: 'What', kind: 'url', cell: (row) => row.what },
             { head: 'Purged', kind: 'n', cell: (row) => f.count(row.purged) },
-            { head: 'By', kind: 'url', cell: (row) => row.by, minor: true },
+            { head: 'By', kind: 'text', cell: (row) => row.by, minor: true },
         ],
         (row) => `${row.time_ms} ${row.kind} ${row.what}`,
         'Nothing was purged yet.',

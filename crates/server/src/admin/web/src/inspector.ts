@@ -23,6 +23,10 @@ function field(id: string, label: string, control: HTMLElement): HTMLElement {
     return h('div', { class: 'field' }, h('label', { for: id }, label), control);
 }
 
+function variant(row: ObjectRow): string {
+    return row.vary === null ? '–' : Object.entries(row.vary).map(([name, value]) => `${name}: ${value ?? 'none'}`).join(', ');
+}
+
 export function inspector(purge: (url: string) => void): Inspector {
     const made = panel('inspect', 'Stored pages');
     const prefix = h('input', { type: 'search', placeholder: 'http://example.org/', autocomplete: 'off', spellcheck: 'false' });
@@ -50,11 +54,12 @@ export function inspector(purge: (url: string) => void): Inspector {
             { head: 'Size', kind: 'n', cell: (row) => f.bytes(row.size) },
             { head: 'Age', kind: 'n', cell: (row) => f.seconds(row.age_s) },
             { head: 'Fresh for', meaning: 'negative: stale for so long', kind: 'n', cell: (row) => f.seconds(row.ttl_s) },
-            { head: 'Variants', kind: 'n', cell: (row) => f.count(row.variants), minor: true },
-            { head: 'Type', kind: 'url', cell: (row) => row.content_type ?? '–', minor: true },
-            { head: 'Tags', kind: 'url', cell: (row) => row.tags.join(' '), minor: true },
+            { head: 'Read', meaning: 'whether it was ever served', cell: (row) => (row.read ? 'yes' : 'no'), minor: true },
+            { head: 'Variant', meaning: 'the request headers this one is for', kind: 'text', cell: variant, minor: true },
+            { head: 'Type', kind: 'text', cell: (row) => row.content_type ?? '–', minor: true },
+            { head: 'Tags', kind: 'text', cell: (row) => row.tags.join(' '), minor: true },
         ],
-        (row) => row.url,
+        (row) => `${row.forwarded_host ?? ''} ${row.url} ${variant(row)}`,
         'No stored page matches.',
     );
     table.say('Search to see what is stored; an empty search shows everything.');

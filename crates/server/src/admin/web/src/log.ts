@@ -126,7 +126,7 @@ function row(line: LogLine, inspect: (url: string) => void): HTMLElement {
         h('td', { class: 'n' }, f.clock(line.time_ms)),
         h('td', { class: 'n' }, f.micros(line.elapsed_us)),
         h('td', { class: bad }, String(line.status)),
-        h('td', {}, line.result),
+        h('td', { title: line.result }, line.outcome),
         h('td', { class: 'n' }, f.bytes(line.bytes)),
         h('td', {}, line.method),
         h('td', { class: 'url', title: line.url }, link),

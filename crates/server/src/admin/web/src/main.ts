@@ -53,23 +53,15 @@ function build(): void {
     byId('looks').append(look.element);
     byId('charts').append(...overview(axis, recent).map((chart) => chart.element));
     const [sites, misses, origins, memory, objects, remote] = follows.map((panel) => panel.element);
-    const grid = byId('panels');
-    for (const [element, width] of [
-        [sites, 'wide'],
-        [origins, 'half'],
-        [misses, 'wide'],
-        [hotUrls.element, 'wide'],
-        [memory, 'half'],
-        [objects, 'half'],
-        [hotKeys.element, 'half'],
-        [remote, 'full'],
-        [purge.element, 'half'],
-        [inspect.element, 'wide'],
-        [tail.element, 'full'],
-    ] as const) {
-        element?.classList.add(width);
-        if (element !== undefined) grid.append(element);
+    // Two columns, each without holes, whatever is hidden or long.
+    const columns = [
+        [sites, misses, hotUrls.element, remote, inspect.element],
+        [origins, memory, objects, hotKeys.element, purge.element],
+    ];
+    for (const column of columns) {
+        byId('panels').append(h('div', { class: 'column' }, ...column.map((element) => element ?? null)));
     }
+    byId('panels').append(tail.element);
     byId('theme').addEventListener('click', showTheme);
     byId('help').addEventListener('click', () => keys_.help());
     byId('retry').addEventListener('click', () => live.connect());
@@ -153,7 +145,7 @@ function showHints(list: Hint[] | null): void {
     home.dataset['shown'] = signature;
     home.replaceChildren(
         ...shown.map((hint) =>
-            h('li', { class: `hint ${list === null || list.length === 0 ? 'calm' : hint.level}` }, h('strong', {}, hint.title), ' ', h('span', { class: 'advice' }, hint.advice), ' ', h('cite', {}, hint.docs)),
+            h('li', { class: `hint ${list === null || list.length === 0 ? 'calm' : hint.level}` }, h('strong', {}, hint.title), h('span', { class: 'advice' }, hint.advice), h('cite', {}, hint.docs)),
         ),
     );
 }

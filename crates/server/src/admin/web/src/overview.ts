@@ -49,11 +49,11 @@ const CHARTS: ChartOptions[] = [
     {
         id: 'ratio',
         title: 'Hit ratio',
-        meaning: 'share of the requests of each second that memory answered, fresh or stale',
+        meaning: 'share of requests that memory answered, fresh or stale; the large figure is of ten seconds',
         top: () => 1,
         format: f.percent,
         empty: NO_REQUESTS,
-        series: [{ label: 'hit ratio', tint: 'c1', merge: 'mean', value: ratio }],
+        series: [{ label: 'of each second', tint: 'c1', merge: 'mean', value: ratio }],
     },
     {
         id: 'latency',
@@ -93,6 +93,7 @@ const CHARTS: ChartOptions[] = [
         title: 'Sent',
         meaning: 'bytes a second sent to clients of all faces',
         format: (value) => (Number.isFinite(value) ? `${f.bytes(value)}/s` : '–'),
+        binary: true,
         empty: 'Nothing was sent yet',
         series: [{ label: 'bytes', tint: 'c6', merge: 'mean', value: column('bytes_out') }],
     },
@@ -125,7 +126,6 @@ export function overview(axis: TimeAxis, recent: Recent): Chart[] {
         if (full.id === 'ratio') full.headline = (samples, second) => f.percent(lately(samples, second));
         if (full.id === 'memory-chart') {
             full.top = () => recent.now?.memory.budget ?? null;
-            full.format = options.format;
             full.headline = (samples, second) => {
                 const budget = recent.now?.memory.budget;
                 return `${f.bytes(samples.at('memory_used', second))} of ${f.bytes(budget)}`;

@@ -17,7 +17,7 @@ const ASKS: Record<Kind, { label: string; example: string }> = {
     url: { label: 'URL of one page', example: 'http://example.org/page' },
     prefix: { label: 'URL that the pages begin with', example: 'http://example.org/blog/' },
     tags: { label: 'Tags, separated by spaces', example: 'article-17 frontpage' },
-    ban: { label: 'Expression', example: 'req.url ~ "^/blog/" && age > 1h' },
+    ban: { label: 'Expression', example: 'url ~ "^/blog/" && age > 1h' },
 };
 
 export interface PurgeBox extends Polls {

@@ -6,8 +6,8 @@ export interface Column<R> {
     head: string;
     /** Said of the column on hovering its head. */
     meaning?: string;
-    /** `n` for numbers, `url` for long names, `state` for a word with a dot. */
-    kind?: 'n' | 'url' | 'state';
+    /** `n` for numbers, `url` for what gets all the room left, `text` for what may be cut, `state` for a word with a dot. */
+    kind?: 'n' | 'url' | 'text' | 'state';
     cell: (row: R) => string;
     /** A class for the cell, such as `bad`. */
     mark?: (row: R) => string;
@@ -41,7 +41,9 @@ export class Table<R> {
         const old = this.rows;
         this.rows = new Map();
         for (const row of rows) {
-            const key = this.key(row);
+            // Two rows of one name would lose one of them.
+            let key = this.key(row);
+            while (this.rows.has(key)) key += '\0';
             const line = old.get(key) ?? this.line(row);
             old.delete(key);
             line.row = row;
@@ -86,7 +88,7 @@ export class Table<R> {
             if (cell === undefined) return;
             const value = column.cell(line.row);
             text(cell, value);
-            if (column.kind === 'url') cell.title = value;
+            if (column.kind === 'url' || column.kind === 'text') cell.title = value;
             const outer = cell.closest('td, th');
             const wanted = `${classes(column)} ${column.mark?.(line.row) ?? ''}`.trim();
             if (outer !== null && outer.className !== wanted) outer.className = wanted;

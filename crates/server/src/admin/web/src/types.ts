@@ -175,9 +175,11 @@ export interface ObjectRow {
     age_s: number;
     ttl_s: number;
     state: string;
-    variants: number;
+    /** What selects this variant; null: the page has none. */
+    vary: Record<string, string | null> | null;
     tags: string[];
-    hits?: number;
+    read: boolean;
+    forwarded_host?: string;
 }
 
 export interface LogLine {
@@ -189,7 +191,10 @@ export interface LogLine {
     site: string;
     status: number;
     bytes: number;
+    /** In Squid's words. */
     result: string;
+    /** In the words of the statistics. */
+    outcome: string;
     hierarchy: string;
     content_type: string | null;
     cache_status: string | null;
