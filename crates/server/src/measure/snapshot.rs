@@ -228,7 +228,7 @@ pub struct Origin {
     pub name: String,
     /// Requests to it.
     pub requests: u64,
-    /// Requests that failed before a response head, by reason.
+    /// Requests that failed, before a response head or in the middle, by reason.
     pub failures: BTreeMap<&'static str, u64>,
     /// Connections to it now, idle ones included.
     pub connections_open: u64,

@@ -245,7 +245,7 @@ pub(super) const ORIGINS: &[Metric] = &[
         kind: Kind::Counter,
         unit: "",
         labels: &["origin", "reason"],
-        help: "Requests to the origin that failed before the head of a response, by reason.",
+        help: "Requests to the origin that failed, by reason: before the head of a response, or in the middle (`truncated` and timeouts).",
         rises: "`connect`, `connect-timeout`: it is down or not reached; `first-byte-timeout`: it is overloaded; `too-many-connections`: \
                 `max_connections` is reached and the queue is full; `malformed`: it does not speak HTTP; `body-aborted`: the client broke off.",
         read: |s, to| {
