@@ -12,8 +12,11 @@
 // A harness reports by panicking: that is how a test fails.
 #![allow(clippy::unwrap_used)]
 
+pub mod admin;
 pub mod answer;
+pub mod client;
 pub mod fault_origin;
+pub mod fleet;
 pub mod helper;
 pub mod larder;
 pub mod mediawiki;
@@ -31,6 +34,7 @@ pub mod started;
 pub mod wait;
 pub mod wire;
 
+pub use admin::Admin;
 pub use answer::{Answer, Fields};
 pub use helper::Helper;
 pub use larder::Larder;
