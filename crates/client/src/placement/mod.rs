@@ -112,8 +112,8 @@ impl Placement {
         Placement::new(Distribution::Ketama, Hash::Md5)
     }
 
-    /// libmemcached's `MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED`, which is what PHP's `OPT_LIBKETAMA_COMPATIBLE`, pylibmc's
-    /// `ketama_weighted` and dalli's ring of equal weights come down to.
+    /// libmemcached's `MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED`, which is what PHP's `OPT_LIBKETAMA_COMPATIBLE` and pylibmc's
+    /// `ketama_weighted` set.
     pub fn ketama_weighted() -> Placement {
         Placement::new(Distribution::KetamaWeighted, Hash::Md5)
     }

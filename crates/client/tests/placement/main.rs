@@ -2,6 +2,7 @@
 
 mod libmemcached;
 mod peer;
+mod php;
 mod pymemcache;
 mod spymemcached;
 mod twemproxy;
