@@ -26,10 +26,11 @@ pub(super) const REMOTE: &[Opt] = &[
         "distribution",
         Kind::Choice(&[
             "modula",
-            "modula_weighted",
+            "modula_twemproxy",
             "ketama",
             "ketama_weighted",
             "ketama_spy",
+            "ketama_spy_libmemcached",
             "ketama_twemproxy",
             "rendezvous",
             "rendezvous_pymemcache",
