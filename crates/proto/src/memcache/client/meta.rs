@@ -48,7 +48,7 @@ pub struct Get<'a> {
     pub vivify: Option<i32>,
     /// `R`: with less than so many seconds left, one client wins the right to store it anew.
     pub recache: Option<i32>,
-    /// `E`: the version of an item that is made. memcached 1.6.22 and later.
+    /// `E`: the version of an item that is made. Not in memcached 1.6.18.
     pub version: Option<u64>,
     /// What the answer gives back.
     pub back: Back,
@@ -69,11 +69,11 @@ pub struct Set<'a> {
     pub ttl: i32,
     /// `C`: the version that must be there.
     pub compare: Option<u64>,
-    /// `E`: the version it gets. memcached 1.6.22 and later.
+    /// `E`: the version it gets. Not in memcached 1.6.18.
     pub version: Option<u64>,
     /// `I`: with `compare`, an older version than the one there stores too, marked stale.
     pub invalidate: bool,
-    /// `N`: append and prepend make a missing item, with this expiry. memcached 1.6.20 and later.
+    /// `N`: append and prepend make a missing item, with this expiry. Not in memcached 1.6.18.
     pub vivify: Option<i32>,
     /// What the answer gives back.
     pub back: Back,
@@ -86,11 +86,11 @@ pub struct Delete<'a> {
     pub key: &'a [u8],
     /// `C`: the version that must be there.
     pub compare: Option<u64>,
-    /// `E`: the version a marked item gets. memcached 1.6.22 and later.
+    /// `E`: the version a marked item gets. Not in memcached 1.6.18.
     pub version: Option<u64>,
     /// `I`: the item is marked stale instead of removed.
     pub invalidate: bool,
-    /// `x`: the value and the client's bits go, the item stays. memcached 1.6.24 and later.
+    /// `x`: the value and the client's bits go, the item stays. Not in memcached 1.6.18.
     pub empty: bool,
     /// `T`, with `invalidate`: the new expiry.
     pub ttl: Option<i32>,
@@ -112,7 +112,7 @@ pub struct Count<'a> {
     pub vivify: Option<(i32, u64)>,
     /// `C`: the version that must be there.
     pub compare: Option<u64>,
-    /// `E`: the version it gets. memcached 1.6.22 and later.
+    /// `E`: the version it gets. Not in memcached 1.6.18.
     pub version: Option<u64>,
     /// `T`: the new expiry.
     pub ttl: Option<i32>,
