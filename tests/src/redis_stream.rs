@@ -121,42 +121,23 @@ pub struct Stream {
     now: u64,
     /// Values of up to 64 bytes only: Redis keeps the order of small hashes, and forgets that of others.
     small: bool,
-    /// To come next, whatever is drawn.
-    due: Option<Words>,
 }
 
 impl Stream {
     /// The same seed and time give the same commands.
     pub fn new(seed: u64, now: u64, small: bool) -> Stream {
-        Stream { dice: Dice::new(seed), now, small, due: None }
+        Stream { dice: Dice::new(seed), now, small }
     }
 
     /// The next command.
     pub fn next_command(&mut self) -> Words {
-        if let Some(words) = self.due.take() {
-            return words;
-        }
         let shape = self.dice.one(SHAPES);
         let mut words = Words::new();
         for part in shape.split(' ') {
             self.part(part, &mut words);
         }
-        if words[0] == b"WATCH" {
-            return self.watch(words);
-        }
         self.breakage(&mut words);
         words
-    }
-
-    /// Keys that are watched are there: one that is not, comes, and goes again counts as changed in Redis, and as what it was
-    /// in Larder.
-    fn watch(&mut self, words: Words) -> Words {
-        let mut set = vec![b"MSET".to_vec()];
-        for key in &words[1..] {
-            set.extend([key.clone(), b"watched".to_vec()]);
-        }
-        self.due = Some(words);
-        set
     }
 
     fn part(&mut self, part: &str, words: &mut Words) {

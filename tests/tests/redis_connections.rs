@@ -229,3 +229,153 @@ fn memcached_and_redis_share_objects_where_asked() {
         memcached.expect("get b\r\n", there);
     }
 }
+
+#[test]
+fn a_watched_key_that_came_and_went_has_changed() {
+    for server in [Redis::larder(&[]), Redis::debian(&[])] {
+        let (mut watcher, mut writer) = (server.connect(), server.connect());
+        let mut tried = |watched: &str, writes: &[&str]| {
+            watcher.say(&format!("WATCH {watched}"));
+            writes.iter().for_each(|write| drop(writer.say(write)));
+            watcher.say("MULTI");
+            watcher.say("PING");
+            watcher.ask(&["EXEC"]).items().len()
+        };
+        assert_eq!(tried("a", &["SET a 1", "DEL a"]), 0, "it came and went");
+        assert_eq!(tried("a b", &["SET b 1", "DEL b"]), 0);
+        assert_eq!(tried("a", &["SET b 1", "DEL a", "FLUSHDB"]), 1, "it was never there");
+        assert_eq!(tried("a", &["SET a 1", "FLUSHALL"]), 0);
+        assert_eq!(tried("a", &["SELECT 1", "SET a 1", "DEL a", "SELECT 0"]), 1, "it was another database's");
+        assert_eq!(tried("a", &["SET b 1", "RENAME b a", "RENAME a b"]), 0);
+        assert_eq!(tried("b", &["EXPIRE b 100", "PERSIST b"]), 0, "its expiry came and went");
+        assert_eq!(tried("b", &["PERSIST b", "GET b"]), 1);
+    }
+}
+
+#[test]
+fn subscribers_hear_what_others_say_though_answers_are_off() {
+    for (server, version) in
+        [(Redis::larder(&[]), 2), (Redis::debian(&[]), 2), (Redis::larder(&[]), 3), (Redis::debian(&[]), 3)]
+    {
+        let (mut subscriber, mut publisher) = (server.connect(), server.connect());
+        subscriber.ask(&["HELLO", &version.to_string()]);
+        subscriber.send("CLIENT REPLY OFF\r\nPING\r\nSUBSCRIBE news\r\n");
+        assert_eq!(words(&subscriber.reply()), ["subscribe", "news", "1"]);
+        assert_eq!(publisher.say("PUBLISH news hello"), "1");
+        assert_eq!(words(&subscriber.reply()), ["message", "news", "hello"]);
+        subscriber.send("UNSUBSCRIBE\r\nPING\r\nCLIENT REPLY ON\r\n");
+        assert_eq!(words(&subscriber.reply()), ["unsubscribe", "news", "0"]);
+        assert_eq!(subscriber.reply().text(), "OK");
+        subscriber.send("CLIENT REPLY SKIP\r\nSUBSCRIBE more\r\nPING\r\n");
+        assert_eq!(words(&subscriber.reply()), ["subscribe", "more", "1"]);
+        let pong = if version == 2 { "*2\r\n$4\r\npong\r\n$0\r\n\r\n" } else { "+PONG\r\n" };
+        assert_eq!(Some(subscriber.reply()), Value::parse(pong.as_bytes()).map(|(value, _)| value));
+    }
+}
+
+#[test]
+fn commands_wait_while_clients_are_paused() {
+    for server in [Redis::larder(&[]), Redis::debian(&[])] {
+        let (mut talk, mut admin) = (server.connect(), server.connect());
+        assert_eq!(admin.say("CLIENT PAUSE 600000 WRITE"), "OK");
+        assert_eq!(talk.say("GET a"), "(nil)", "reads go on");
+        assert!(talk.say("SET a").starts_with("ERR wrong number"), "and so do errors");
+        assert_eq!(talk.say("MULTI"), "OK");
+        assert_eq!(talk.say("PING"), "QUEUED");
+        assert_eq!(talk.ask(&["EXEC"]).items().len(), 1);
+        // One after the other: a write, and what is behind it.
+        let large = "x".repeat(200_000);
+        talk.send(larder_tests::redis::command(&[
+            b"SET".to_vec(),
+            b"a".to_vec(),
+            large.clone().into_bytes(),
+        ]));
+        talk.send("STRLEN a\r\nPUBLISH a b\r\n");
+        assert_eq!(admin.say("STRLEN a"), "0");
+        assert_eq!(admin.say("CLIENT PAUSE 1 WRITE"), "OK", "it is made no shorter");
+        assert_eq!(admin.say("STRLEN a"), "0");
+        assert_eq!(admin.say("CLIENT UNPAUSE"), "OK");
+        assert_eq!(talk.reply().text(), "OK");
+        assert_eq!(talk.reply().text(), "200000");
+        assert_eq!(talk.reply().text(), "0");
+        // What waits at the time of a transaction's end.
+        for command in ["MULTI", "SET a 1"] {
+            talk.say(command);
+        }
+        assert_eq!(admin.say("CLIENT PAUSE 600000 WRITE"), "OK");
+        talk.send("EXEC\r\n");
+        assert_eq!(admin.say("STRLEN a"), "200000");
+        assert_eq!(admin.say("CLIENT UNPAUSE"), "OK");
+        assert_eq!(talk.reply().items().len(), 1);
+        // Everything, until its time has come.
+        assert_eq!(admin.say("CLIENT PAUSE 300"), "OK");
+        assert_eq!(talk.say("PING"), "PONG");
+        for (command, error) in [
+            ("CLIENT PAUSE x", "ERR timeout is not an integer or out of range"),
+            ("CLIENT PAUSE -1", "ERR timeout is negative"),
+            ("CLIENT PAUSE x y", "ERR CLIENT PAUSE mode must be WRITE or ALL"),
+            ("CLIENT PAUSE 0", "OK"),
+            ("CLIENT UNPAUSE", "OK"),
+        ] {
+            assert_eq!(talk.say(command), error, "{command}");
+        }
+    }
+}
+
+#[test]
+fn monitor_writes_what_redis_writes() {
+    let lines = |server: &Redis, socket: &str| -> Vec<String> {
+        let (mut monitor, mut talk) = (server.connect(), server.connect());
+        assert_eq!(monitor.say("MONITOR"), "OK");
+        let refused = monitor.say("GET a");
+        for command in [
+            "SET a \"b c\\x00\\n\"",
+            "get a",
+            "GET",
+            "AUTH x",
+            "AUTH default x",
+            "HELLO 2 AUTH default x",
+            "HELLO 3 SETNAME y",
+            "CONFIG GET maxmemory",
+            "CLIENT SETNAME x",
+            "MULTI",
+            "SET a 2",
+            "INCR a",
+            "EXEC",
+            "SELECT 1",
+            "GET a",
+            "SELECT 0",
+            "PUBLISH a b",
+            "SLOWLOG GET",
+            "TIME",
+            "MSET a 1 b 2",
+            "FLUSHALL",
+            "RESET",
+            "PING",
+            "QUIT",
+        ] {
+            let _ = talk.send(&format!("{command}\r\n")).reply();
+        }
+        Resp::unix(&server.dir().join(socket)).say("ECHO last");
+        let mut shown = vec![refused];
+        // Without the time and the port.
+        while !shown.last().is_some_and(|line| line.ends_with("\"last\"")) {
+            let line = monitor.reply().text();
+            let line = line.split_once(' ').map_or("", |(_, rest)| rest).to_owned();
+            let end = line.find(']').unwrap_or(0);
+            let port = line[..end].rfind(':').filter(|_| !line.contains("unix:")).unwrap_or(end);
+            shown.push(
+                format!("{}{}", &line[..port], &line[end..]).replace(&*server.dir().to_string_lossy(), ""),
+            );
+        }
+        // It asks for the second time, subscribes, and leaves: what it does then is not shown to itself.
+        monitor.send("MONITOR\r\nPING\r\nRESET\r\nPING\r\nQUIT\r\n");
+        let rest = String::from_utf8_lossy(&monitor.rest()).into_owned();
+        shown.extend(rest.lines().map(|line| line.split(" [").next().unwrap_or("")[..1].to_owned()));
+        shown
+    };
+    let options = ["--unixsocket", "@DIR@/socket"];
+    let (larder, redis) = (Redis::larder(&options), Redis::debian(&options));
+    wait_until("it says where it listens", || larder.printed().contains("redis+unix:"));
+    assert_eq!(lines(&larder, "socket"), lines(&redis, "socket"));
+}

@@ -13,7 +13,6 @@
 //! | the cursor of SCAN, and what one step shows | each server's own; a walk in one step is compared |
 //! | COMMAND without more, and COUNT | Redis has more commands; a test of its own compares what both have |
 //! | SWAPDB | Larder has none: databases are places in the store |
-//! | WATCH of a key that is not there, or of one that never expires | when it comes and goes again, or an expiry does, EXEC runs: all is as it was |
 //! | a SET that expires at once | Redis counts it until somebody looks |
 //! | LCS of two long strings | both refuse, each names its own limit |
 //! | lists, sets, sorted sets, streams, scripts | Larder is a cache, and says so |

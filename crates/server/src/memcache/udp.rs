@@ -95,7 +95,7 @@ fn converse(
                 rest = &rest[used..];
                 gather(out, answer);
             }
-            Turn::More(_) | Turn::Close => return gather(out, answer),
+            Turn::More(_) | Turn::Later(..) | Turn::Close => return gather(out, answer),
         }
     }
 }

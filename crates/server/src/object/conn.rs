@@ -10,6 +10,7 @@ use std::{
     rc::Rc,
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use self::jam::Jam;
@@ -229,15 +230,16 @@ impl<S: Session> Conn<S> {
             let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
             let before = commands;
             let took = take_up(desk, &mut self.session, now, (again, most, high), &mut commands);
-            again = took == Took::Part;
-            if !again && self.client.has_mail() {
+            let part = took == Took::Part;
+            again = part || matches!(took, Took::Later(_));
+            if !part && self.client.has_mail() {
                 self.client.take_mail(desk.out.scratch());
             }
             let flushed = self.flush(&limits, took).await?;
             written += flushed.sent;
             high = HIGH_WATER + flushed.left;
             self.streak.0 += commands - before;
-            let idle_walk = again && flushed.sent == 0;
+            let idle_walk = part && flushed.sent == 0;
             if self.streak.0 >= most || self.streak.1 >= TURN_BYTES || idle_walk {
                 self.streak = (0, 0);
                 tokio::task::yield_now().await;
@@ -249,6 +251,10 @@ impl<S: Session> Conn<S> {
                     break true;
                 }
                 Took::Last => break false,
+                Took::Later(time) => {
+                    self.put_off(time).await?;
+                    now = self.conns.clock.now();
+                }
                 Took::All { .. } | Took::Enough | Took::Part => {}
             }
             if self.client.is_killed() {
@@ -282,6 +288,19 @@ impl<S: Session> Conn<S> {
         };
         let sent = pending - desk.out.pending();
         self.wait_for_client(error, sent, limits, took).await
+    }
+
+    /// Waits for so many milliseconds, or for mail.
+    async fn put_off(&mut self, time: Ms) -> Result<(), Ended> {
+        self.streak = (0, 0);
+        let client = &self.client;
+        let mail =
+            poll_fn(
+                |_| if client.has_mail() || client.is_killed() { Poll::Ready(()) } else { Poll::Pending },
+            );
+        let _ = tokio::time::timeout(Duration::from_millis(time), mail).await;
+        // What is not taken up when the server stops never will be.
+        if self.conns.draining.get() { Err(Ended::Drained) } else { Ok(()) }
     }
 
     /// Sees to it that the last answer is not lost to a reset, which is what the client gets when it has sent something that
@@ -330,6 +349,8 @@ enum Took {
     Enough,
     /// The same in the middle of an answer: nothing may come between.
     Part,
+    /// The next command may be taken up after so many milliseconds.
+    Later(Ms),
     /// The session ends the connection.
     Last,
 }
@@ -362,6 +383,10 @@ fn take_up<S: Session>(
                 desk.at = used(desk.at, n);
                 *commands += 1;
                 return Took::Part;
+            }
+            Turn::Later(n, time) => {
+                desk.at = used(desk.at, n);
+                return Took::Later(time);
             }
             Turn::Close => return Took::Last,
         }

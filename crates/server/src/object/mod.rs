@@ -33,6 +33,9 @@ pub(crate) enum Turn {
     /// So many bytes are used up (may be 0). Send what is composed, then call again, even without new bytes: a long
     /// answer is on its way (a walk, thousands of keys).
     Flush(usize),
+    /// So many bytes are used up (may be 0). Send what is composed, and call again after so many milliseconds, even without
+    /// new bytes: the next command may not be taken up yet.
+    Later(usize, Ms),
     /// Send what is composed, then close.
     Close,
 }

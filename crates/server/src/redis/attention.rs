@@ -10,6 +10,10 @@ pub(crate) const TRACKING: u32 = 1;
 pub(crate) const EVENTS: u32 = 1 << 1;
 /// Some client sent MONITOR.
 pub(crate) const MONITOR: u32 = 1 << 2;
+/// Some client watches a key.
+pub(crate) const WATCHES: u32 = 1 << 3;
+/// Commands wait (CLIENT PAUSE).
+pub(crate) const PAUSE: u32 = 1 << 4;
 
 /// Does anyone of `who` listen?
 #[inline]

@@ -46,6 +46,9 @@ pub(crate) enum Class {
     Missed,
 }
 
+/// Those who hear of every write.
+const OF_WRITES: u32 = attention::TRACKING | attention::EVENTS | attention::WATCHES;
+
 impl Ctx<'_> {
     /// The answer, to be appended to.
     #[inline]
@@ -71,14 +74,14 @@ impl Ctx<'_> {
     /// A key was written: those who follow it are told. `event` in Redis's words (`set`, `del`, `hset`, ...).
     #[inline]
     pub(crate) fn modified(&mut self, class: Class, event: &'static str, key: &[u8]) {
-        if attention::any(self.shared, attention::TRACKING | attention::EVENTS) {
+        if attention::any(self.shared, OF_WRITES) {
             self.tell(class, event, self.db, key);
         }
     }
 
     /// The same for a key of another database (COPY, MOVE).
     pub(crate) fn modified_in(&mut self, db: u8, class: Class, event: &'static str, key: &[u8]) {
-        if attention::any(self.shared, attention::TRACKING | attention::EVENTS) {
+        if attention::any(self.shared, OF_WRITES) {
             self.tell(class, event, db, key);
         }
     }
@@ -106,6 +109,9 @@ impl Ctx<'_> {
 
     #[cold]
     fn tell(&mut self, class: Class, event: &'static str, db: u8, key: &[u8]) {
+        if attention::any(self.shared, attention::WATCHES) {
+            self.shared.watched.wrote(self.shared.namespace(db), key);
+        }
         if attention::any(self.shared, attention::TRACKING) {
             self.shared.tracking.invalidate(self.shared, key, Some(self.conn.known.id()));
         }

@@ -14,7 +14,7 @@ use super::{
     ctx::Ctx,
     extra,
     locks::{Held, Locks, Wanted},
-    monitor, multi,
+    monitor, multi, pause,
     shared::Face,
     state::{Conn, gate},
 };
@@ -94,37 +94,52 @@ fn missing(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.reply().error(text);
 }
 
-/// Runs one command.
+/// Runs one command. False: it has to wait ([`pause`]).
 #[inline]
-pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &mut Out) {
+pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &mut Out) -> bool {
     let known = conn.last.find(args);
     let found = match known.map_or_else(|| find(face, args), Ok) {
         Ok(found) => found,
         Err(text) => {
             if of_http(args.get(0)) {
                 conn.closing = true;
-                return;
+                return true;
             }
             let exec = args.get(0).eq_ignore_ascii_case(b"exec").then(|| table::find(b"exec")).flatten();
-            return refuse(face, conn, exec, &text, out);
+            refuse(face, conn, exec, &text, out);
+            return true;
         }
     };
     if known.is_none() {
         conn.last.keep(args, found);
     }
-    if conn.gates & (gate::STRANGER | gate::MULTI | gate::SUBSCRIBER) != 0
-        && !may_run(face, conn, found, args, out)
+    if conn.gates & (gate::STRANGER | gate::MULTI | gate::SUBSCRIBER | gate::MONITOR) != 0
+        && !may_run(face, conn, found, out)
     {
-        return;
+        return true;
+    }
+    if attention::any(&face.shared, attention::PAUSE) && pause::holds(&face.shared, conn, found.command, now)
+    {
+        return false;
+    }
+    if conn.gates & gate::MULTI != 0 && queues(found.command.id) {
+        multi::queue(conn, found, args, &mut Reply::new(out.scratch(), conn.version));
+        return true;
     }
     let guard = lock(&face.shared.locks, found.command, args);
     call(face, conn, found, args, now, out);
     drop(guard);
+    true
 }
 
-/// What stands between a command and its running. False: it was refused or queued, and answered.
+/// Does a transaction keep this command for later?
+fn queues(id: Id) -> bool {
+    !matches!(id, Id::Exec | Id::Discard | Id::Multi | Id::Watch | Id::Quit | Id::Reset)
+}
+
+/// What stands between a command and its running. False: it was refused, and answered.
 #[cold]
-fn may_run(face: &Face, conn: &mut Conn, found: Found, args: &Args<'_>, out: &mut Out) -> bool {
+fn may_run(face: &Face, conn: &mut Conn, found: Found, out: &mut Out) -> bool {
     let command = found.command;
     if conn.gates & gate::STRANGER != 0 && !command.has(flag::NO_AUTH) {
         refuse(face, conn, Some(command), "NOAUTH Authentication required.", out);
@@ -143,9 +158,8 @@ fn may_run(face: &Face, conn: &mut Conn, found: Found, args: &Args<'_>, out: &mu
         refuse(face, conn, Some(command), &text, out);
         return false;
     }
-    let at_once = matches!(command.id, Id::Exec | Id::Discard | Id::Multi | Id::Watch | Id::Quit | Id::Reset);
-    if conn.gates & gate::MULTI != 0 && !at_once {
-        multi::queue(conn, found, args, &mut Reply::new(out.scratch(), conn.version));
+    if conn.gates & gate::MONITOR != 0 && command.has(flag::WRITE | flag::READONLY | flag::MAY_REPLICATE) {
+        refuse(face, conn, Some(command), "ERR Replica can't interact with the keyspace", out);
         return false;
     }
     true
@@ -298,9 +312,6 @@ pub(crate) fn call(face: &Face, conn: &mut Conn, found: Found, args: &Args<'_>, 
     counter.calls.one();
     conn.known.command.store(command.id as u16, std::sync::atomic::Ordering::Relaxed);
     conn.turns = conn.turns.wrapping_add(1);
-    if attention::any(shared, attention::MONITOR) {
-        monitor::feed(face, conn, command, args, now);
-    }
     if conn.gates & gate::TRACKING != 0 {
         conn::tracking::remember(shared, conn, command, args);
     }
@@ -335,6 +346,9 @@ pub(crate) fn call(face: &Face, conn: &mut Conn, found: Found, args: &Args<'_>, 
             shared.slowlog.note(&shared.config, conn, args, now, micros);
         }
         face.counters.latency(command, micros, u64::from(weight));
+    }
+    if attention::any(shared, attention::MONITOR) {
+        monitor::feed(face, conn, command, args);
     }
 }
 

@@ -29,6 +29,7 @@ mod locks;
 mod monitor;
 mod multi;
 mod notify;
+mod pause;
 mod session;
 mod shared;
 mod slowlog;
@@ -37,6 +38,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod tracking;
+mod watched;
 
 pub(crate) use counters::Counters;
 pub(crate) use session::Session;

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use larder_proto::resp::{
     Args, number,
-    table::{Command, Id, flag},
+    table::{Command, flag},
 };
 use parking_lot::RwLock;
 
-use crate::clock::Ms;
+use crate::object::{Client, Peer};
 
 use super::{
     attention,
-    conn::client::address,
     ctx::Ctx,
     known::{Known, flag as letter},
     shared::{Face, Shared},
@@ -31,13 +30,16 @@ pub(crate) fn monitor(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
         return ctx.reply().error("ERR MONITOR isn't allowed for DENY BLOCKING client");
     }
     let known = ctx.conn.known.clone();
-    if !known.has(letter::MONITOR) {
-        known.raise(letter::MONITOR);
-        ctx.conn.settle();
-        let mut all = ctx.shared.monitors.0.write();
-        all.push(known);
-        attention::set(ctx.shared, attention::MONITOR, true);
+    if known.has(letter::MONITOR) {
+        // Redis does not answer it either.
+        return;
     }
+    known.raise(letter::MONITOR);
+    ctx.conn.settle();
+    let mut all = ctx.shared.monitors.0.write();
+    all.push(known);
+    attention::set(ctx.shared, attention::MONITOR, true);
+    drop(all);
     ctx.reply().ok();
 }
 
@@ -52,19 +54,23 @@ pub(crate) fn leave(shared: &Shared, known: &Known) {
     attention::set(shared, attention::MONITOR, !all.is_empty());
 }
 
-/// Does the command carry a password?
-pub(crate) fn has_secret(args: &Args<'_>) -> bool {
-    let requirepass = || (2..args.len()).step_by(2).any(|at| args.is(at, "requirepass"));
-    args.is(0, "auth")
-        || (args.is(0, "hello") && (1..args.len()).any(|at| args.is(at, "auth")))
-        || (args.is(0, "config") && args.is(1, "set") && requirepass())
+/// Is this argument of a command a password, or beside one? (Redis: `redactClientCommandArgument`.)
+pub(crate) fn is_secret(args: &Args<'_>, at: usize) -> bool {
+    let option = |name| (1..args.len()).find(|&at| args.is(at, name));
+    if args.is(0, "auth") {
+        at > 0
+    } else if args.is(0, "hello") {
+        option("auth").is_some_and(|auth| at == auth + 1 || at == auth + 2)
+    } else {
+        args.is(0, "config") && args.is(1, "set") && at > 2 && at % 2 == 1 && args.is(at - 1, "requirepass")
+    }
 }
 
-/// Tells the watchers of a command that is about to run.
+/// Tells the watchers of a command that has run.
 #[cold]
-pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>, _now: Ms) {
-    // As in Redis: AUTH is not shown at all, and what administers is not either.
-    if command.has(flag::SKIP_MONITOR | flag::ADMIN) || command.id == Id::Auth {
+pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>) {
+    // As in Redis: what administers is not shown.
+    if command.has(flag::SKIP_MONITOR | flag::ADMIN) {
         return;
     }
     let mut line = Vec::with_capacity(128);
@@ -72,17 +78,26 @@ pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>,
     line.push(b'+');
     number::push_u64(&mut line, micros / 1_000_000);
     line.extend_from_slice(
-        format!(".{:06} [{} {}]", micros % 1_000_000, conn.db, address(&conn.known.client)).as_bytes(),
+        format!(".{:06} [{} {}]", micros % 1_000_000, conn.db, shown_address(&conn.known.client)).as_bytes(),
     );
-    let secret = has_secret(args);
     for (at, arg) in args.from(0).enumerate() {
         line.push(b' ');
-        quote(if secret && at > 0 { b"(redacted)" } else { &arg[..arg.len().min(SHOWN)] }, &mut line);
+        quote(if is_secret(args, at) { b"(redacted)" } else { &arg[..arg.len().min(SHOWN)] }, &mut line);
     }
     line.extend_from_slice(b"\r\n");
     let limit = face.shared.config.mail_limit();
     for known in face.shared.monitors.0.read().iter() {
-        known.push(&line, limit);
+        // After its last answer it is told nothing more.
+        if !(conn.closing && known.id() == conn.known.id()) {
+            known.push(&line, limit);
+        }
+    }
+}
+
+fn shown_address(client: &Client) -> String {
+    match client.peer {
+        Peer::Tcp(address) => address.to_string(),
+        Peer::Unix => format!("unix:{}", client.local),
     }
 }
 

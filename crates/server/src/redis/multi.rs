@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 
-use larder_proto::resp::{Args, Owned, Reply};
+use larder_proto::resp::{Args, Owned, Reply, table::Command};
 use larder_store::{Ms, Namespace, Store};
 
 use super::{
@@ -14,6 +14,7 @@ use super::{
     known::flag,
     locks::Wanted,
     state::{Conn, gate},
+    watched::Watch,
 };
 
 /// Bytes a transaction's commands may have; beyond, it is refused as a whole.
@@ -29,11 +30,16 @@ pub(crate) struct Multi {
     bytes: usize,
     /// A command was refused while queuing: EXEC will refuse the rest.
     failed: bool,
-    /// Namespace and key, and what was seen of them.
-    watched: BTreeMap<(u8, Box<[u8]>), Option<Seen>>,
+    /// By namespace and key.
+    watched: BTreeMap<(u8, Box<[u8]>), Watching>,
 }
 
 impl Multi {
+    /// Is one of its commands of a kind?
+    pub(crate) fn any(&self, is: impl Fn(&Command) -> bool) -> bool {
+        self.queue.iter().any(|(found, _)| is(found.command))
+    }
+
     /// A command was refused; in a transaction, that is remembered.
     pub(crate) fn fail(&mut self) {
         self.failed |= self.open;
@@ -42,6 +48,9 @@ impl Multi {
 
 /// What WATCH sees of a key that is there: its version, and when it expires, since EXPIRE and PERSIST change a key, too.
 type Seen = (u64, Option<Ms>);
+
+/// What was seen of a watched key, and the watch that tells whether it was written since.
+type Watching = (Option<Seen>, Watch);
 
 fn look(store: &Store, ns: Namespace, key: &[u8], now: Ms) -> Option<Seen> {
     store.peek(ns, key, now).map(|entry| (entry.version(), entry.expires()))
@@ -97,8 +106,11 @@ pub(crate) fn watch(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         if watched.len() >= WATCHES {
             return ctx.reply().error("ERR too many watched keys");
         }
-        let seen = || look(ctx.store, ctx.ns, key, ctx.now);
-        watched.entry((ctx.ns.0, key.into())).or_insert_with(seen);
+        watched.entry((ctx.ns.0, key.into())).or_insert_with(|| {
+            let _held = ctx.shared.locks.write(key);
+            let watch = Watch::new(&ctx.face.shared, ctx.ns, key);
+            (look(ctx.store, ctx.ns, key, ctx.now), watch)
+        });
     }
     ctx.reply().ok();
 }
@@ -118,7 +130,7 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
 }
 
 fn run(ctx: &mut Ctx<'_>) {
-    let multi = std::mem::take(&mut ctx.conn.multi);
+    let mut multi = std::mem::take(&mut ctx.conn.multi);
     end(ctx.conn);
     if multi.failed {
         return ctx.reply().error("EXECABORT Transaction discarded because of previous errors.");
@@ -129,8 +141,11 @@ fn run(ctx: &mut Ctx<'_>) {
         dispatch::want(&mut wanted, found.command, &owned.args());
     }
     let held = ctx.shared.locks.take(&mut wanted);
-    let changed =
-        multi.watched.iter().any(|((ns, key), seen)| look(ctx.store, Namespace(*ns), key, ctx.now) != *seen);
+    let changed = multi.watched.iter().any(|((ns, key), (seen, watch))| {
+        look(ctx.store, Namespace(*ns), key, ctx.now) != *seen || watch.is_written()
+    });
+    // The transaction's own writes are no news to it.
+    multi.watched.clear();
     if changed {
         return ctx.reply().null_array();
     }

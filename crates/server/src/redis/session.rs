@@ -16,7 +16,7 @@ use crate::{
 use super::{
     dispatch,
     known::Known,
-    monitor, multi,
+    monitor, multi, pause,
     shared::Face,
     state::{Answers, Conn, gate},
 };
@@ -129,7 +129,9 @@ impl Session {
                 Step::Command { args, .. } => {
                     // What was looked at ahead was an earlier command's.
                     conn.hint = None;
-                    run(face, conn, &args, now, out, dropped);
+                    if !run(face, conn, &args, now, out, dropped) {
+                        return Turn::Later(used, pause::LOOK);
+                    }
                     // The places of a million arguments are 8 MB: an idle connection keeps none of it.
                     (self.large, self.decoder) = Default::default();
                     return self.after(used);
@@ -163,21 +165,24 @@ impl Session {
 /// Before the first command: what CLIENT LIST shows as `NULL`.
 const NO_COMMAND: u16 = u16::MAX;
 
-/// Runs a command, its answers into `out` or nowhere.
+/// Runs a command, its answers into `out` or nowhere. False: it has to wait.
 #[inline]
-fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &mut Out, dropped: &mut Out) {
-    if conn.gates & gate::MUTED == 0 {
-        dispatch::run(face, conn, args, now, out);
-    } else {
-        dispatch::run(face, conn, args, now, dropped);
+fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &mut Out, dropped: &mut Out) -> bool {
+    let muted = conn.gates & gate::MUTED != 0;
+    let ran = dispatch::run(face, conn, args, now, if muted { &mut *dropped } else { &mut *out });
+    if muted {
         dropped.clear();
+    }
+    if !ran {
+        return false;
     }
     if conn.answers != Answers::On || conn.gates & gate::MUTED != 0 {
         next_answer(conn, out);
     }
-    if conn.gates & gate::HEARS != 0 {
+    if muted || conn.gates & gate::HEARS != 0 {
         conn.hear(out.scratch());
     }
+    true
 }
 
 /// Has the memory fetched that the next commands of a batch will ask for.
@@ -229,7 +234,9 @@ impl object::Session for Session {
         match decoder.step(input, &limits) {
             Step::Command { args, used } => {
                 conn.hint = face.ahead.borrow_mut().take(client, conn.ns, input.len());
-                run(face, conn, &args, now, out, dropped);
+                if !run(face, conn, &args, now, out, dropped) {
+                    return Turn::Later(0, pause::LOOK);
+                }
                 look_ahead(face, conn, &input[used..]);
                 self.after(used)
             }

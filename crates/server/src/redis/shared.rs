@@ -29,10 +29,12 @@ use super::{
     locks::Locks,
     monitor::Monitors,
     notify,
+    pause::Pause,
     session::Session,
     slowlog::Slowlog,
     stats::Baseline,
     tracking::Tracking,
+    watched::Watched,
 };
 
 /// The namespace of database 0; the others follow. Where the memcached face's namespace is shared, database 0 is
@@ -66,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) monitors: Monitors,
     pub(crate) slowlog: Slowlog,
+    pub(crate) watched: Watched,
+    pub(crate) pause: Pause,
     /// Bits of [`attention`].
     pub(crate) attention: AtomicU32,
     /// Names this run of the process (`run_id`).
@@ -100,6 +104,8 @@ impl Shared {
             registry: Registry::default(),
             monitors: Monitors::default(),
             slowlog: Slowlog::default(),
+            watched: Watched::default(),
+            pause: Pause::default(),
             attention: AtomicU32::new(0),
             run,
             nonce: AtomicU64::new(run),

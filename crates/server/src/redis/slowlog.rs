@@ -69,12 +69,11 @@ impl Slowlog {
 }
 
 fn shortened(args: &Args<'_>) -> Vec<Vec<u8>> {
-    let secret = super::monitor::has_secret(args);
     let shown = if args.len() > ARGS { ARGS - 1 } else { args.len() };
     let mut kept: Vec<Vec<u8>> = (0..shown)
         .map(|at| {
             let arg = args.get(at);
-            if at > 0 && secret {
+            if super::monitor::is_secret(args, at) {
                 b"(redacted)".to_vec()
             } else if arg.len() > ARG {
                 let more = format!("... ({} more bytes)", arg.len() - ARG);

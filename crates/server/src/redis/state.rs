@@ -27,6 +27,8 @@ pub(crate) mod gate {
     pub(crate) const TRACKING: u32 = 1 << 4;
     /// It may be sent messages, its own doing included: they go out before the next answer.
     pub(crate) const HEARS: u32 = 1 << 5;
+    /// It sent MONITOR: keys are not for it.
+    pub(crate) const MONITOR: u32 = 1 << 6;
 }
 
 /// What CLIENT REPLY asked for.
@@ -141,6 +143,7 @@ impl Conn {
         self.set_gate(gate::SUBSCRIBER, subscribed && self.version == Version::V2);
         self.set_gate(gate::TRACKING, self.tracks.on && !self.tracks.broadcast);
         let monitor = self.known.has(flag::MONITOR);
+        self.set_gate(gate::MONITOR, monitor);
         self.set_gate(gate::HEARS, subscribed || self.tracks.on || monitor);
         if subscribed {
             self.known.raise(flag::SUBSCRIBER);

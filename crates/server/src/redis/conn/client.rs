@@ -100,24 +100,6 @@ pub(crate) fn no_evict(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.reply().ok();
 }
 
-/// Clients cannot be made to wait here: a worker that waits serves nobody.
-pub(crate) fn pause(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    if args.len() > 4 {
-        return ctx.reply().error("ERR syntax error");
-    }
-    if args.len() == 4 && !args.is(3, "write") && !args.is(3, "all") {
-        return ctx.reply().error("ERR CLIENT PAUSE mode must be WRITE or ALL");
-    }
-    if number::parse_i64(args.get(2)).is_none() {
-        return ctx.reply().error("ERR timeout is not an integer or out of range");
-    }
-    ctx.reply().error("ERR Larder does not pause its clients");
-}
-
-pub(crate) fn unpause(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    ctx.reply().ok();
-}
-
 /// No command blocks, so nobody is ever blocked.
 pub(crate) fn unblock(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if args.len() == 4 && !args.is(3, "timeout") && !args.is(3, "error") {

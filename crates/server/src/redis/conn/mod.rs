@@ -10,7 +10,7 @@ pub(crate) mod tracking;
 pub(crate) use basic::REDIS_VERSION;
 use larder_proto::resp::table::Id;
 
-use super::{admin, data, dispatch::Handler, monitor, multi};
+use super::{admin, data, dispatch::Handler, monitor, multi, pause};
 
 /// The function of a command; None: it has none.
 pub(crate) fn handler(id: Id) -> Option<Handler> {
@@ -34,8 +34,8 @@ fn own(id: Id) -> Option<Handler> {
         Id::ClientKill => kill::kill,
         Id::ClientList => client::list,
         Id::ClientNoEvict => client::no_evict,
-        Id::ClientPause => client::pause,
-        Id::ClientUnpause => client::unpause,
+        Id::ClientPause => pause::pause,
+        Id::ClientUnpause => pause::unpause,
         Id::ClientReply => client::reply,
         Id::ClientSetname => client::set_name,
         Id::ClientTracking => tracking::tracking,

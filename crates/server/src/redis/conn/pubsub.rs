@@ -4,7 +4,12 @@ use std::collections::BTreeSet;
 
 use larder_proto::resp::{Args, Reply};
 
-use crate::redis::{ctx::Ctx, hub::Kind, shared::Shared, state::Conn};
+use crate::redis::{
+    ctx::Ctx,
+    hub::Kind,
+    shared::Shared,
+    state::{Conn, gate},
+};
 
 /// Channels and patterns one connection may be subscribed to.
 const SUBSCRIPTIONS: usize = 1 << 16;
@@ -34,11 +39,7 @@ fn add(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind, word: &str) {
             ctx.shared.hub.add(kind, name, &ctx.conn.known);
         }
         let count = count(ctx.conn, kind);
-        let mut reply = ctx.reply();
-        reply.push(3);
-        reply.bulk(word.as_bytes());
-        reply.bulk(name);
-        reply.count(count);
+        tell(ctx, word, Some(name), count);
     }
     ctx.conn.settle();
 }
@@ -54,18 +55,30 @@ fn remove(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind, word: &str) {
             ctx.shared.hub.remove(kind, name, &ctx.conn.known);
         }
         // What was sent before it left comes before it is told that it has left.
-        ctx.conn.hear(ctx.out.scratch());
+        if ctx.conn.gates & gate::MUTED == 0 {
+            ctx.conn.hear(ctx.out.scratch());
+        }
         let count = count(ctx.conn, kind);
-        left(&mut ctx.reply(), word, Some(name), count);
+        tell(ctx, word, Some(name), count);
     }
     if named.is_empty() {
         let count = count(ctx.conn, kind);
-        left(&mut ctx.reply(), word, None, count);
+        tell(ctx, word, None, count);
     }
     ctx.conn.settle();
 }
 
-fn left(reply: &mut Reply<'_>, word: &str, name: Option<&[u8]>, count: usize) {
+/// Tells what it is subscribed to now. That is a message, no answer: CLIENT REPLY does not hold it back.
+fn tell(ctx: &mut Ctx<'_>, word: &str, name: Option<&[u8]>, count: usize) {
+    if ctx.conn.gates & gate::MUTED == 0 {
+        return message(&mut ctx.reply(), word, name, count);
+    }
+    let mut bytes = Vec::new();
+    message(&mut Reply::new(&mut bytes, ctx.version), word, name, count);
+    ctx.conn.known.push(&bytes, ctx.shared.config.mail_limit());
+}
+
+fn message(reply: &mut Reply<'_>, word: &str, name: Option<&[u8]>, count: usize) {
     reply.push(3);
     reply.bulk(word.as_bytes());
     match name {

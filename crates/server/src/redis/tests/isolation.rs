@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use super::{Someone, face, settings, shared};
-use crate::redis::{Face, Shared};
+use crate::redis::{Face, Shared, attention};
 
 const ACCOUNTS: usize = 6;
 const TOTAL: i64 = ACCOUNTS as i64 * 100;
@@ -189,4 +189,27 @@ fn what_was_refused_while_queuing_refuses_the_whole() {
     let answer = me.say("set s text\nmulti\nincr s\nset k 1\nexec");
     assert!(answer.ends_with("*2\r\n-ERR value is not an integer or out of range\r\n+OK\r\n"), "{answer}");
     assert_eq!(me.say("exists k"), ":1\r\n", "a command that fails while it runs does not stop the others");
+}
+
+#[test]
+fn what_is_watched_is_forgotten_with_the_watch() {
+    let face = face();
+    let (mut someone, mut other) = (Someone::new(&face), Someone::new(&face));
+    let watches = || attention::any(&face.shared, attention::WATCHES);
+    assert!(!watches());
+    for end in ["unwatch", "discard", "exec", "reset"] {
+        assert_eq!(someone.say("watch a b"), "+OK\r\n");
+        assert_eq!(other.say("watch a"), "+OK\r\n");
+        assert_eq!((watches(), face.shared.watched.len()), (true, 2));
+        assert_eq!(other.say("unwatch"), "+OK\r\n");
+        assert_eq!((watches(), face.shared.watched.len()), (true, 2));
+        if end != "unwatch" {
+            someone.say("multi");
+        }
+        someone.say(end);
+        assert_eq!((watches(), face.shared.watched.len()), (false, 0), "{end}");
+    }
+    someone.say("watch a");
+    drop(someone);
+    assert!(!watches());
 }

@@ -91,7 +91,7 @@ impl Someone {
                     self.input.drain(..used);
                     drain(&mut out, &mut sent);
                 }
-                Turn::More(_) => break,
+                Turn::More(_) | Turn::Later(..) => break,
                 Turn::Close => self.closed = true,
             }
         }

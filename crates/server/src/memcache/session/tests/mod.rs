@@ -103,6 +103,7 @@ impl Heard {
                     assert!(whole == 0 || whole > input.len(), "it has {} and wants {whole}", input.len());
                     return false;
                 }
+                Turn::Later(..) => panic!("memcached's commands never wait"),
                 Turn::Close => {
                     self.closed = true;
                     return true;

@@ -1,0 +1,88 @@
+//! CLIENT PAUSE and UNPAUSE: commands wait until a time. Their bytes stay where they are, and their workers serve others.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use larder_proto::resp::{
+    Args, number,
+    table::{Command, Id, flag},
+};
+use parking_lot::Mutex;
+
+use crate::clock::Ms;
+
+use super::{attention, ctx::Ctx, shared::Shared, state::Conn};
+
+/// How often a command that waits is looked at again: so late may it go on.
+pub(crate) const LOOK: Ms = 10;
+
+/// The pause. One per process; `until` in the past: there is none.
+#[derive(Default)]
+pub(crate) struct Pause {
+    until: AtomicU64,
+    /// Reads wait, too.
+    all: AtomicBool,
+    /// Held by who changes it.
+    turn: Mutex<()>,
+}
+
+impl Pause {
+    /// Begins a pause, or makes the present one longer or stricter, never shorter or milder.
+    fn begin(&self, shared: &Shared, until: Ms, all: bool, now: Ms) {
+        let _turn = self.turn.lock();
+        let goes_on = self.until.load(Relaxed) > now;
+        self.until.fetch_max(until, Relaxed);
+        self.all.store(all || goes_on && self.all.load(Relaxed), Relaxed);
+        attention::set(shared, attention::PAUSE, true);
+    }
+
+    /// Ends it: `at_once`, or if its time has come.
+    fn end(&self, shared: &Shared, now: Ms, at_once: bool) {
+        let _turn = self.turn.lock();
+        if at_once || self.until.load(Relaxed) <= now {
+            self.until.store(0, Relaxed);
+            self.all.store(false, Relaxed);
+            attention::set(shared, attention::PAUSE, false);
+        }
+    }
+}
+
+/// Must this command wait? (Redis: `processCommand`, before a transaction's command is queued.)
+#[cold]
+pub(crate) fn holds(shared: &Shared, conn: &Conn, command: &Command, now: Ms) -> bool {
+    let pause = &shared.pause;
+    if pause.until.load(Relaxed) <= now {
+        pause.end(shared, now, false);
+        return false;
+    }
+    pause.all.load(Relaxed) || changes(command) || (command.id == Id::Exec && conn.multi.any(changes))
+}
+
+/// What the replicas of a Redis would be sent.
+fn changes(command: &Command) -> bool {
+    command.has(flag::WRITE | flag::MAY_REPLICATE)
+}
+
+/// CLIENT PAUSE milliseconds [WRITE | ALL]
+pub(crate) fn pause(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    if args.len() > 4 {
+        let error =
+            "ERR unknown subcommand or wrong number of arguments for 'PAUSE'. Try CLIENT HELP.".to_owned();
+        return ctx.reply().error(error);
+    }
+    if args.len() == 4 && !args.is(3, "write") && !args.is(3, "all") {
+        return ctx.reply().error("ERR CLIENT PAUSE mode must be WRITE or ALL");
+    }
+    let Some(time) = number::parse_i64(args.get(2)) else {
+        return ctx.reply().error("ERR timeout is not an integer or out of range");
+    };
+    let Ok(time) = Ms::try_from(time) else { return ctx.reply().error("ERR timeout is negative") };
+    let (shared, now) = (ctx.shared, ctx.now);
+    shared.pause.begin(shared, now.saturating_add(time), args.len() == 3 || args.is(3, "all"), now);
+    ctx.reply().ok();
+}
+
+/// CLIENT UNPAUSE
+pub(crate) fn unpause(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+    ctx.shared.pause.end(ctx.shared, ctx.now, true);
+    ctx.reply().ok();
+}
