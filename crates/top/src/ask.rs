@@ -150,8 +150,8 @@ pub(crate) async fn request(
     }
     let request =
         request.body(Empty::<Bytes>::new()).map_err(|_| "the address or token has odd signs".to_owned())?;
-    let no_http = |error: hyper::Error| match error.is_parse() {
-        true => "does not speak HTTP".to_owned(),
+    let no_http = |error: hyper::Error| match error.is_parse() || error.is_incomplete_message() {
+        true => "does not answer in HTTP".to_owned(),
         false => clean(&error.to_string()).into_owned(),
     };
     let (mut sender, connection) = http1::handshake(TokioIo::new(wire)).await.map_err(no_http)?;

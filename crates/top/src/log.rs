@@ -217,7 +217,7 @@ impl Request {
 
 /// The path with the filters.
 fn path(args: &LogArgs) -> String {
-    let slower = args.slower_than.map(|time| time.as_millis().to_string());
+    let slower = args.slower_than.map(|time| time.as_micros().div_ceil(1000).to_string());
     let filters = [
         ("url", &args.url),
         ("regex", &args.regex),

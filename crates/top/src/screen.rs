@@ -18,6 +18,7 @@ use ratatui::{
         execute,
         terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
     },
+    layout::Rect,
     style::{Color, Modifier, Style},
 };
 use tokio::{
@@ -116,9 +117,15 @@ impl Screen {
         }
     }
 
-    /// Draws everything anew, after a new size or when others wrote over it.
+    /// Draws everything anew, after a new size or when others wrote over it. (`Terminal::clear` would ask the terminal where its
+    /// cursor is and wait for the answer, which the thread that reads keys could take.)
+    ///
+    /// # Errors
+    ///
+    /// The terminal is gone.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::new(0, 0, size.width, size.height))
     }
 }
 
