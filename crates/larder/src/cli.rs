@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Log(larder_top::LogArgs),
     /// Watch how long requests take, hits and misses apart
     Hist(larder_top::HistArgs),
+    #[command(flatten)]
+    Fleet(crate::fleet::FleetCommand),
     /// Say what is wrong with a configuration
     Check(CheckArgs),
     /// Write a page of the documentation to standard output

@@ -6,6 +6,7 @@ mod config;
 mod demo;
 mod docs;
 mod exit;
+mod fleet;
 mod memcached;
 mod purge;
 mod redis;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         cli::Command::Top(args) => larder_top::top(&args),
         cli::Command::Log(args) => larder_top::log(&args),
         cli::Command::Hist(args) => larder_top::hist(&args),
+        cli::Command::Fleet(command) => fleet::run(&command),
         cli::Command::Check(args) => check::run(&args.flags()),
         cli::Command::Memcached(_) => memcached::run(&own_flags(2)),
         cli::Command::Redis(_) => redis::run(&own_flags(2)),
