@@ -107,9 +107,9 @@ impl Placement {
         Placement { distribution, hash, hash_tag: None }
     }
 
-    /// libmemcached's `MEMCACHED_BEHAVIOR_KETAMA`.
+    /// libmemcached's `MEMCACHED_BEHAVIOR_KETAMA`: with its default hash, though its documents say MD5.
     pub fn ketama() -> Placement {
-        Placement::new(Distribution::Ketama, Hash::Md5)
+        Placement::new(Distribution::Ketama, Hash::default())
     }
 
     /// libmemcached's `MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED`, which is what PHP's `OPT_LIBKETAMA_COMPATIBLE` and pylibmc's

@@ -2,7 +2,8 @@
  *
  * usage: libmemcached DISTRIBUTION HASH [DEAD...]
  *
- * DISTRIBUTION: modula, consistent, ketama, weighted, spy; or "value": the hash itself, no servers.
+ * DISTRIBUTION: modula, consistent, ketama, weighted, spy; or "value": the hash itself, no servers. Or "KETAMA",
+ * "KETAMA_WEIGHTED": the behaviour of that name and nothing else, HASH not minded.
  * Standard input: a line "HOST PORT WEIGHT" for each server (port 0: a unix socket), an empty line, a key a line.
  * Standard output: for each key a line with the index of its server.
  * DEAD: indices of servers that nobody listens at: they are spoken to until libmemcached has ejected them.
@@ -42,7 +43,11 @@ int main(int argc, char **argv) {
   memcached_hash_t hash = (memcached_hash_t)atoi(argv[2]);
   memcached_st *fleet = memcached_create(NULL);
   int values = !strcmp(argv[1], "value");
-  if (!values) {
+  if (!strcmp(argv[1], "KETAMA")) {
+    must(memcached_behavior_set(fleet, MEMCACHED_BEHAVIOR_KETAMA, 1), "behaviour");
+  } else if (!strcmp(argv[1], "KETAMA_WEIGHTED")) {
+    must(memcached_behavior_set(fleet, MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED, 1), "behaviour");
+  } else if (!values) {
     distribute(fleet, argv[1]);
     must(memcached_behavior_set(fleet, MEMCACHED_BEHAVIOR_HASH, hash), "hash");
   }

@@ -82,6 +82,20 @@ fn every_hash_and_distribution_places_keys_as_libmemcached_does() {
     }
 }
 
+/// Behaviours set by themselves bring hashes of their own, which are not those their documents name.
+#[test]
+fn behaviours_are_the_placements_they_are_said_to_be() {
+    let keys = keys(10_000, 6);
+    for (name, placement) in
+        [("KETAMA", Placement::ketama()), ("KETAMA_WEIGHTED", Placement::ketama_weighted())]
+    {
+        for weight in [1, 5] {
+            let servers = mixed_fleet(9, weight, weight);
+            agree(&placement, &servers, &keys, &ask(name, 0, &servers, &keys));
+        }
+    }
+}
+
 /// Shares are computed in single precision, where some weights come out a point lower than they would.
 #[test]
 fn weights_are_rounded_as_libmemcached_rounds_them() {
