@@ -44,6 +44,22 @@ fi
 
 if ! cargo deny --version >/dev/null 2>&1; then
     echo "installing: cargo-deny"
+# What OpenTelemetry itself says its messages are.
+otlp=tests/.cache/otlp
+if [ ! -d "$otlp/opentelemetry/proto" ]; then
+    echo "installing: OpenTelemetry's messages"
+    /usr/bin/python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore --no-deps \
+        --target "$otlp" opentelemetry-proto==1.33.1 protobuf==5.29.5
+fi
+
+# Says whether docs/openapi.json is what it says it is.
+openapi=tests/.cache/openapi
+if [ ! -d "$openapi/openapi_spec_validator" ]; then
+    echo "installing: OpenAPI's validator"
+    /usr/bin/python3 -m pip install --quiet --disable-pip-version-check --root-user-action ignore \
+        --target "$openapi" openapi-spec-validator==0.7.1
+fi
+
     # Not optimised: it builds in a minute instead of five and runs in one second.
     # The version is fixed so that a newer one cannot ask for a newer compiler than there is.
     cargo install cargo-deny --version 0.20.2 --locked --debug --quiet

@@ -59,3 +59,46 @@ pub(super) fn router(app: Arc<App>) -> Router {
         .layer(middleware::from_fn_with_state(app.clone(), guard::check))
         .with_state(app)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Every operation of docs/openapi.json and every route there is.
+    #[test]
+    fn the_description_has_these_routes_and_no_others() {
+        let text = include_str!("../../../../docs/openapi.json");
+        let described: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        let mut operations = BTreeSet::new();
+        for (path, item) in described["paths"].as_object().expect("paths") {
+            for method in item.as_object().expect("methods").keys() {
+                operations.insert((path.clone(), method.to_uppercase()));
+            }
+        }
+        let mut routes = BTreeSet::new();
+        for (path, methods, _) in table() {
+            // OpenAPI has no word for the rest of a path.
+            routes.extend(methods.iter().map(|method| (path.replace("{*", "{"), (*method).to_owned())));
+        }
+        assert_eq!(operations, routes);
+        let changing = |(path, method): &(String, String)| {
+            let security = &described["paths"][path][method.to_lowercase()]["security"];
+            security == &serde_json::json!([{"token": []}])
+        };
+        for operation in &operations {
+            assert_eq!(changing(operation), operation.1 != "GET", "{operation:?}: who may");
+        }
+    }
+
+    /// docs/admin.md has a line for each of them.
+    #[test]
+    fn the_page_for_people_has_every_route() {
+        let page = include_str!("../../../../docs/admin.md");
+        for (path, ..) in table() {
+            let fixed = path.split('{').next().unwrap_or_default();
+            assert!(page.contains(fixed), "{path} is not in docs/admin.md");
+        }
+    }
+}
