@@ -1,7 +1,7 @@
 //! Memcached servers that several Larders share their pages through.
 
 use crate::larder::Larder;
-use crate::memcache::{End, Memcached};
+use crate::memcache::Memcached;
 use crate::origin::Origin;
 use crate::wait::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
@@ -60,8 +60,12 @@ impl Fleet {
     pub fn value(&self, item: &(usize, String)) -> Vec<u8> {
         let mut talk = self.servers[item.0].connect();
         talk.send(format!("get {}\r\n", item.1));
-        let (line, end) = talk.until(b"\r\n");
-        assert_eq!(end, End::Found);
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            let byte = talk.take(1);
+            assert!(!byte.is_empty(), "the answer ends with {line:?}");
+            line.extend(byte);
+        }
         let line = String::from_utf8_lossy(&line).into_owned();
         let length = line.split_ascii_whitespace().nth(3).and_then(|length| length.parse().ok());
         talk.take(length.unwrap_or_else(|| panic!("no such item: {line}")))

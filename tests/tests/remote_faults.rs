@@ -79,7 +79,7 @@ fn each_server_killed_in_turn() {
         load.more(300);
     }
     load.end();
-    assert!(counted(&one, "hits") + counted(&two, "hits") > 0, "the fleet was of use");
+    wait_until("the fleet to have been of use", || counted(&one, "hits") + counted(&two, "hits") > 0);
 }
 
 #[test]
@@ -123,6 +123,7 @@ fn servers_that_refuse_from_the_start() {
     let load = Load::on(&[&one]);
     load.more(500);
     load.end();
+    wait_counted(&one, "failed", 1);
     assert_eq!(counted(&one, "hits"), 0);
 }
 
