@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need and only what is missing: Debian packages (MediaWiki with PHP, memcached, Redis and their
-# clients, Node.js, a C++ compiler), the cache suite from npm, Django from PyPI, cargo-deny. As root it needs no sudo.
+# clients, Chromium, Node.js, a C++ compiler), the cache suite and the dashboard's tools from npm, Django from PyPI,
+# cargo-deny. As root it needs no sudo.
 # Where systemd runs, Debian starts the memcached and the Redis it installs. The tests start their own on other ports;
 # `systemctl disable --now memcached redis-server` ends those.
 set -euo pipefail
@@ -13,7 +14,7 @@ as_root() {
 missing=()
 while read -r package; do
     dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
-done < <(sed 's/#.*//; /^[[:space:]]*$/d' tests/mediawiki/packages.txt tests/clients/packages.txt)
+done < <(sed 's/#.*//; /^[[:space:]]*$/d' tests/{mediawiki,clients,dashboard}/packages.txt)
 # Node.js may come from elsewhere than Debian.
 command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)
@@ -26,12 +27,14 @@ if [ ${#missing[@]} -gt 0 ]; then
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-suite=tests/http-cache-tests
-if ! cmp -s "$suite/package-lock.json" "$suite/node_modules/.larder-lock"; then
-    echo "installing: the cache suite"
-    npm ci --prefix "$suite" --ignore-scripts --no-audit --no-fund --loglevel=error
-    cp "$suite/package-lock.json" "$suite/node_modules/.larder-lock"
-fi
+# The cache suite; what builds the dashboard and drives the browser.
+for suite in tests/http-cache-tests tests/dashboard; do
+    if ! cmp -s "$suite/package-lock.json" "$suite/node_modules/.larder-lock"; then
+        echo "installing: npm packages of $suite"
+        npm ci --prefix "$suite" --ignore-scripts --no-audit --no-fund --loglevel=error
+        cp "$suite/package-lock.json" "$suite/node_modules/.larder-lock"
+    fi
+done
 
 # Debian's Django may be older than Django's own Redis cache. Into a directory of the tests' own, which Debian's pip
 # allows; the versions are fixed so that every machine tests the same.
@@ -42,8 +45,6 @@ if [ ! -f "$django/django/core/cache/backends/redis.py" ]; then
         --target "$django" django==4.2.30 asgiref==3.13.0 sqlparse==0.6.1
 fi
 
-if ! cargo deny --version >/dev/null 2>&1; then
-    echo "installing: cargo-deny"
 # What OpenTelemetry itself says its messages are.
 otlp=tests/.cache/otlp
 if [ ! -d "$otlp/opentelemetry/proto" ]; then
@@ -60,6 +61,8 @@ if [ ! -d "$openapi/openapi_spec_validator" ]; then
         --target "$openapi" openapi-spec-validator==0.7.1
 fi
 
+if ! cargo deny --version >/dev/null 2>&1; then
+    echo "installing: cargo-deny"
     # Not optimised: it builds in a minute instead of five and runs in one second.
     # The version is fixed so that a newer one cannot ask for a newer compiler than there is.
     cargo install cargo-deny --version 0.20.2 --locked --debug --quiet

@@ -81,11 +81,11 @@ export function sum(metrics, name, ...labels) {
         .reduce((all, line) => all + Number(line.slice(line.lastIndexOf(' '))), 0);
 }
 
-/** The number that a bar of the breakdowns shows, 0 without it. */
+/** The exact number of a bar of the breakdowns, 0 without it. */
 export async function bar(page, name) {
     const found = page.locator('.bars li:visible', { has: page.locator(`.bar-name:text-is("${name}")`) }).first();
     if ((await found.count()) === 0) return 0;
-    return Number((await found.locator('.bar-value').innerText()).split('·')[0].replaceAll(',', ''));
+    return Number((await found.locator('.bar-value').getAttribute('title')).replaceAll(',', ''));
 }
 
 /** Ends the script: nothing may have been complained of, nothing fetched from elsewhere. */

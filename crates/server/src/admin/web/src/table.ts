@@ -124,6 +124,7 @@ export class Bars {
             old.delete(name);
             item.bar.style.width = `${((100 * n) / all).toFixed(1)}%`;
             text(item.value, format(n, n / all));
+            item.value.title = n.toLocaleString('en-US');
             this.items.set(name, item);
         }
         old.forEach(({ item }) => item.remove());
