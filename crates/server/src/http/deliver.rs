@@ -168,7 +168,7 @@ pub(crate) fn entry(
     let scratch = out.scratch();
     let spans = compose_page(asked, scratch, &page, &held.meta, served, &part, keep);
     let status = spans.status;
-    let content_type = asked.worker.log.as_ref().and_then(|_| content_type(page.head));
+    let content_type = asked.worker.shows().then(|| content_type(page.head)).flatten();
     let (body_at, first) = (page.body_at as u64, held.meta.partial.map_or(0, |part| part.first));
     let head_bytes = out.pending() - before;
     if !asked.is_head() {
@@ -189,7 +189,9 @@ pub(crate) fn entry(
 
 /// Cache-Status as the log writes it; nothing is composed when nothing is logged.
 pub(super) fn logged_status(asked: &Asked<'_, '_>, status: &CacheStatus<'_>) -> Option<Vec<u8>> {
-    asked.worker.log.as_ref()?;
+    if !asked.worker.shows() {
+        return None;
+    }
     let mut out = Vec::with_capacity(48);
     status.write(asked.config.settings.http.via.as_deref().unwrap_or("larder"), &mut out);
     Some(out)

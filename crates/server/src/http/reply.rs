@@ -114,7 +114,7 @@ fn head_of(asked: &Asked<'_, '_>, out: &mut Out, reply: &Reply) -> Delivered {
         keep: asked.keep(),
         result: if reply.collapsed { ResultCode::TcpCfHit } else { miss_code(reply) },
         hierarchy: reply.hierarchy,
-        content_type: asked.worker.log.as_ref().and_then(|_| content_type(&answer.head)),
+        content_type: asked.worker.shows().then(|| content_type(&answer.head)).flatten(),
         cache_status: logged_status(asked, &told.cache_status),
     };
     let scratch = out.scratch();

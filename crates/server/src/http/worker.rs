@@ -228,6 +228,12 @@ impl Worker {
         Ok(())
     }
 
+    /// Whether finished requests are written down or shown to somebody.
+    #[inline]
+    pub(crate) fn shows(&self) -> bool {
+        self.log.is_some() || self.feed.as_ref().is_some_and(Feed::watched)
+    }
+
     /// A number that no other call returns.
     pub(crate) fn nonce(&self) -> u64 {
         self.shared.nonce()
