@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{Request, body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
+use larder_proto::memcache::client::{Decoded, Replies, Reply, text};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     net::{TcpStream, UnixStream},
@@ -207,20 +208,38 @@ impl Lines {
     }
 }
 
-/// `stats`: lines `STAT name value` and `END` (memcached's protocol.txt, "General-purpose statistics").
+/// `stats`: statistics, and then the end (memcached's protocol.txt, "General-purpose statistics").
 async fn memcached_stats(endpoint: &Endpoint) -> Result<Vec<(Text, Text)>, String> {
-    let mut lines = Lines::asked(endpoint, b"stats\r\n").await?;
-    let mut said = Vec::new();
+    let mut question = Vec::new();
+    text::stats(b"", &mut question).map_err(|error| error.to_string())?;
+    let mut wire = connect(endpoint).await?;
+    wire.write_all(&question).await.map_err(|error| why(&error))?;
+    let mut wire = wire.take(STATS_BYTES);
+    let (mut answer, mut done, mut said) = (Vec::with_capacity(4096), 0, Vec::new());
     loop {
-        let line = lines.next().await?;
-        if line == "END" && !said.is_empty() {
-            return Ok(said);
+        // No statistic is a value.
+        let (reply, taken) = match Replies::new(0).next(&answer[done..]) {
+            Decoded::Reply(reply, taken) => (reply, taken),
+            Decoded::Broken(broken) => return Err(format!("answers stats oddly: {broken}")),
+            Decoded::Incomplete { .. } => {
+                match wire.read_buf(&mut answer).await.map_err(|error| why(&error))? {
+                    0 => return Err(why(&std::io::ErrorKind::UnexpectedEof.into())),
+                    _ => continue,
+                }
+            }
+        };
+        match reply {
+            Reply::Stat { name, value } => said.push((text_of(name), text_of(value))),
+            Reply::End if !said.is_empty() => return Ok(said),
+            Reply::Error(_, words, _) => return Err(format!("refuses stats: {}", text_of(words).as_str())),
+            _ => return Err("answers stats with something else".to_owned()),
         }
-        match line.strip_prefix("STAT ") {
-            Some(stat) => said.push(pair(stat, ' ')),
-            None => return Err(format!("answers stats with {:?}", clean(&line))),
-        }
+        done += taken;
     }
+}
+
+fn text_of(bytes: &[u8]) -> Text {
+    Text::new(&String::from_utf8_lossy(bytes))
 }
 
 /// `INFO all`: a bulk string of lines `name:value`, with comments between.

@@ -224,3 +224,58 @@ impl Palette {
         self.coloured(Color::Yellow)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+
+    use super::*;
+
+    /// Set for the process in which [`a_panic_gives_the_terminal_back`] wants a panic.
+    const PANIC: &str = "LARDER_TEST_PANIC_IN_A_TERMINAL";
+
+    /// Does nothing but in the process that the other test starts.
+    #[test]
+    fn panics_in_a_terminal_when_told() {
+        if std::env::var_os(PANIC).is_some() {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                let mut screen = Screen::enter().expect("a terminal");
+                // In a task, as the looks at servers are: the view goes on, and must not draw any more.
+                let ended = tokio::spawn(async { panic!("the reason") }).await;
+                assert!(ended.is_err() && screen.draw(|_| ()).is_err());
+            });
+        }
+    }
+
+    #[test]
+    fn a_panic_gives_the_terminal_back() {
+        let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
+        let pty = native_pty_system().openpty(size).expect("a terminal");
+        let modes = || format!("{:?}", pty.master.get_termios());
+        let before = modes();
+        let mut command = CommandBuilder::new(std::env::current_exe().expect("this test"));
+        command.args(["--exact", "screen::tests::panics_in_a_terminal_when_told", "--nocapture"]);
+        command.env(PANIC, "1");
+        let mut child = pty.slave.spawn_command(command).expect("this test again");
+        let mut reader = pty.master.try_clone_reader().expect("its output");
+        let mut shown = String::new();
+        let mut piece = [0; 4096];
+        while !shown.contains("test result") {
+            let n = reader.read(&mut piece).expect("output");
+            assert!(n > 0, "{shown}");
+            shown.push_str(&String::from_utf8_lossy(&piece[..n]));
+        }
+        assert!(child.wait().expect("its end").success(), "{shown}");
+        assert_eq!(modes(), before);
+        let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("no {text:?} in {shown:?}"));
+        let (taken, given) = (at("\x1b[?1049h"), at("\x1b[?1049l"));
+        assert!(
+            taken < given && given < at("the reason"),
+            "the message is on the terminal's own screen: {shown:?}"
+        );
+    }
+}
