@@ -39,6 +39,16 @@ impl Memcached {
         Memcached::start(Command::new("/usr/bin/memcached"), flags)
     }
 
+    /// Debian's `memcached` on this port, which nobody has any more.
+    #[track_caller]
+    pub fn debian_at(port: u16) -> Memcached {
+        Memcached(Started::start_at(port, |_, port| {
+            let mut command = Command::new("/usr/bin/memcached");
+            command.args(["-u", "root", "-l", "127.0.0.1", "-p", &port.to_string()]);
+            (command, None)
+        }))
+    }
+
     /// `@DIR@` in the flags is a directory of the server's own. With `-s` it listens on no port.
     #[track_caller]
     fn start(mut command: Command, flags: &[&str]) -> Memcached {

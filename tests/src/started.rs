@@ -25,8 +25,13 @@ impl Started {
     /// the socket whose path is given beside the command.
     #[track_caller]
     pub fn start(command: impl FnOnce(&Path, u16) -> (Command, Option<PathBuf>)) -> Started {
+        Started::start_at(free_port(), command)
+    }
+
+    /// The same on a port of the test's choice: to begin again where another has ended.
+    #[track_caller]
+    pub fn start_at(port: u16, command: impl FnOnce(&Path, u16) -> (Command, Option<PathBuf>)) -> Started {
         let scratch = Scratch::new("server");
-        let port = free_port();
         let (mut command, unix) = command(scratch.path(), port);
         let printed = File::create(scratch.file("printed")).unwrap();
         let child = run(command

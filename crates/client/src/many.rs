@@ -43,6 +43,11 @@ impl Client {
         let mut found: Vec<Got> = Vec::with_capacity(keys.len());
         found.resize_with(keys.len(), || Err(Error::Down));
         let replicas = self.inner.config.replicas;
+        // Looked up once: whoever fails in one round is not among them in the next.
+        let copies: Vec<Vec<usize>> = match replicas {
+            1 => Vec::new(),
+            _ => keys.iter().map(|key| self.candidates(key)).collect(),
+        };
         let mut open: Vec<usize> = (0..keys.len()).collect();
         // Each round asks those again whose server failed: the next replica, or, with one copy, the same place once more when
         // its connection ended under way.
@@ -51,7 +56,7 @@ impl Client {
             for place in open {
                 let server = match replicas {
                     1 => self.route(keys[place]),
-                    _ => self.candidates(keys[place]).get(round).copied().ok_or(Error::Down),
+                    _ => copies[place].get(round).copied().ok_or(Error::Down),
                 };
                 match (self.key(keys[place]), server) {
                     (Ok(key), Ok(server)) => {

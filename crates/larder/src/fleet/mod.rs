@@ -72,8 +72,6 @@ const EXITS: &str = "Exit code: 0 all was done, 1 something was not there or was
 
 #[derive(Args, Debug)]
 pub(crate) struct GetArgs {
-    #[command(flatten)]
-    fleet: FleetArgs,
     /// Print each item's flags, and a colon, before its value
     #[arg(short = 'F', long)]
     flags: bool,
@@ -86,12 +84,12 @@ pub(crate) struct GetArgs {
     /// Keys
     #[arg(value_name = "KEY", required = true)]
     keys: Vec<String>,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgs {
-    #[command(flatten)]
-    fleet: FleetArgs,
     /// How long it lives: 60s, 30d, seconds, @SECONDS since 1970, never
     #[arg(short, long, value_name = "TIME", default_value = "never", value_parser = args::expiry)]
     expire: Expiry,
@@ -104,55 +102,57 @@ pub(crate) struct StoreArgs {
     /// KEY VALUE; a VALUE of - is read from standard input
     #[arg(value_name = "KEY VALUE", num_args = 0..=2)]
     words: Vec<String>,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct KeysArgs {
-    #[command(flatten)]
-    fleet: FleetArgs,
     /// Keys
     #[arg(value_name = "KEY", required = true)]
     keys: Vec<String>,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct CountArgs {
-    #[command(flatten)]
-    fleet: FleetArgs,
     /// Key
     key: String,
     /// By how much
     #[arg(default_value_t = 1)]
     by: u64,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct TouchArgs {
-    #[command(flatten)]
-    fleet: FleetArgs,
     /// How long they live from now: 60s, 30d, seconds, @SECONDS since 1970, never
     #[arg(short, long, value_name = "TIME", value_parser = args::expiry)]
     expire: Expiry,
     /// Keys
     #[arg(value_name = "KEY", required = true)]
     keys: Vec<String>,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct StatsArgs {
-    #[command(flatten)]
-    fleet: FleetArgs,
     /// Which: items, slabs, settings, ...
     of: Option<String>,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct FlushArgs {
-    #[command(flatten)]
-    fleet: FleetArgs,
     /// In so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     delay: u32,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 #[derive(Args, Debug)]
