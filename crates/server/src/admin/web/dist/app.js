@@ -363,7 +363,7 @@ var Chart = class {
   legend() {
     return h(
       "ul",
-      { class: "legend" },
+      { class: this.options.series.length <= 4 ? "legend few" : "legend" },
       ...this.options.series.map((series) => {
         const value = h("span", { class: "value" }, "–");
         this.values.push(value);
@@ -633,10 +633,44 @@ function named(list, name) {
 
 // src/hints.ts
 var ENOUGH = 100;
+var PATIENCE = 10;
+var HOLD_MS = 2e4;
+var NOTHING_YET = {
+  level: "calm",
+  title: "No requests yet",
+  advice: "Send one through one of Larder’s HTTP addresses, and it shows here within a second.",
+  docs: "docs/operations.md"
+};
+var LOOKING = {
+  level: "calm",
+  title: "Looking…",
+  advice: `Advice is computed from the last minute; it needs ${PATIENCE} seconds of figures.`,
+  docs: "docs/dashboard.md"
+};
+var FINE = { level: "calm", title: "Nothing to do", advice: "No figure of the last minute stands out.", docs: "docs/dashboard.md" };
+var Advice = class {
+  held = /* @__PURE__ */ new Map();
+  /** What to say of the last minute; always something. */
+  about(span) {
+    if (span.now.http !== null && span.now.http.requests === 0) return [NOTHING_YET];
+    const now = span.now.now_ms;
+    if (span.seconds >= PATIENCE) {
+      for (const hint of hints(span)) this.held.set(hint.topic ?? hint.title, { hint, until: now + HOLD_MS });
+    }
+    for (const [topic, { until }] of this.held) {
+      if (until < now) this.held.delete(topic);
+    }
+    if (this.held.size > 0) return worstFirst([...this.held.values()].map(({ hint }) => hint));
+    return [span.seconds < PATIENCE ? LOOKING : FINE];
+  }
+};
 function hints(span) {
   const found = [originFailures, errors, memory, ratio, notStored, refusedConnections, remote, loopDelay, slowLog].map((rule) => rule(span)).filter((hint) => hint !== null);
-  const order = ["bad", "warn", "info"];
-  return found.sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
+  return worstFirst(found);
+}
+function worstFirst(list) {
+  const order = ["bad", "warn", "info", "calm"];
+  return list.sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
 }
 function originFailures({ now, then }) {
   let worst = null;
@@ -663,6 +697,7 @@ function errors({ now, then }) {
   if (failed === 0 || failed < all * 0.01) return null;
   return {
     level: "bad",
+    topic: "errors",
     title: `${percent(share(failed, all))} of requests end in an error`,
     advice: "Nothing stored could be served instead. keep says how old a page may be that is served when the origin answers with errors, disconnected when it cannot be reached.",
     docs: "docs/configuration.md, “What becomes of requests”"
@@ -690,7 +725,7 @@ function ratio({ now, then }) {
   const why = since(now.http?.why_missed, then?.http?.why_missed);
   const most = largest(why);
   const part = percent(share(why[most] ?? 0, total(why)));
-  const advice = {
+  const advice2 = {
     bypass: `${part} of what missed is sent past the cache. Look which rule says pass, and whether bypass_cookies names cookies that every visitor has; those that do not change a page belong in ignore_cookies.`,
     "uri-miss": `${part} of what missed was never stored or is gone. Look at the hottest URLs by misses: parameters that do not change a page (utm_*, fbclid) belong in drop_query; else lifetimes are short or memory is small.`,
     "vary-miss": `${part} of what missed was stored for other request headers. Look at the Vary of these pages in the inspector: Vary: Cookie stores a copy for each visitor unless vary_cookies names the few that matter.`,
@@ -700,8 +735,9 @@ function ratio({ now, then }) {
   };
   return {
     level: "warn",
+    topic: "hit ratio",
     title: `Hit ratio is ${percent(found)}`,
-    advice: advice[most] ?? "See “Why missed” and “Not stored” below for what stands in the way.",
+    advice: advice2[most] ?? "See “Why missed” and “Not stored” below for what stands in the way.",
     docs: "docs/configuration.md, “What becomes of requests”"
   };
 }
@@ -737,6 +773,7 @@ function remote({ now }) {
   if (gone.length === 0) return null;
   return {
     level: "warn",
+    topic: "remote",
     title: `${gone.length} of ${now.remote?.servers.length} remote servers not up`,
     advice: `${gone.map((server) => `${server.name} (${server.state})`).slice(0, 3).join(", ")}. Pages that lie there are fetched from the origin until it is back.`,
     docs: "docs/remote.md"
@@ -1614,7 +1651,8 @@ function sites() {
   );
   made.body.append(table.element);
   const update = ({ now, then, seconds: seconds2 }) => {
-    const rows = (now.http?.sites ?? []).map((site) => {
+    const counted = (now.http?.sites ?? []).filter((site) => site.requests > 0 || !["-", "other"].includes(site.name));
+    const rows = counted.map((site) => {
       const old = named(then?.http?.sites, site.name);
       const results = since(site.results, old?.results);
       return {
@@ -1945,6 +1983,7 @@ setTheme(theme());
 var samples = new Samples();
 var recent = new Recent();
 var axis = new TimeAxis(samples);
+var advice = new Advice();
 var startedMs = 0;
 var state = { kind: "loading" };
 var purge = purgeBox();
@@ -2020,30 +2059,26 @@ function showTables() {
   const shown2 = look.get() === "minute" ? `last ${Math.round(span.seconds)} s` : "since the start";
   text(byId("span"), shown2);
   for (const panel2 of follows) panel2.update(span);
-  showHints(span.now.http !== null && span.now.http.requests === 0 ? null : hints(span));
+  const lately2 = recent.minute();
+  if (lately2 !== null) showHints(advice.about(lately2));
 }
 function showHints(list) {
-  const nothing = {
-    level: "info",
-    title: "No requests yet",
-    advice: "Send one through one of Larder’s HTTP addresses, and it shows here within a second.",
-    docs: "docs/operations.md"
-  };
-  const fine = { level: "info", title: "Nothing to do", advice: "No figure stands out.", docs: "docs/dashboard.md" };
-  const shown2 = list === null ? [nothing] : list.length === 0 ? [fine] : list.slice(0, 4);
-  const signature = JSON.stringify(shown2.map((hint) => [hint.level, hint.title]));
+  const shown2 = list.slice(0, 4);
+  const signature = JSON.stringify(shown2.map((hint) => [hint.level, hint.topic ?? hint.title]));
   const home = byId("hints");
   if (home.dataset["shown"] === signature) {
     shown2.forEach((hint, n) => {
-      const advice = home.children[n]?.querySelector(".advice");
-      if (advice !== null && advice !== void 0) text(advice, hint.advice);
+      const [title, advice2] = home.children[n]?.children ?? [];
+      if (title !== void 0) text(title, hint.title);
+      if (advice2 !== void 0) text(advice2, hint.advice);
     });
     return;
   }
   home.dataset["shown"] = signature;
+  text(byId("announced"), shown2.map((hint) => hint.title).join(". "));
   home.replaceChildren(
     ...shown2.map(
-      (hint) => h("li", { class: `hint ${list === null || list.length === 0 ? "calm" : hint.level}` }, h("strong", {}, hint.title), h("span", { class: "advice" }, hint.advice), h("cite", {}, hint.docs))
+      (hint) => h("li", { class: `hint ${hint.level}` }, h("strong", {}, hint.title), h("span", { class: "advice" }, hint.advice), h("cite", {}, hint.docs))
     )
   );
 }

@@ -134,7 +134,7 @@ export class Chart {
     private legend(): HTMLElement {
         return h(
             'ul',
-            { class: 'legend' },
+            { class: this.options.series.length <= 4 ? 'legend few' : 'legend' },
             ...this.options.series.map((series) => {
                 const value = h('span', { class: 'value' }, '–');
                 this.values.push(value);

@@ -6,8 +6,10 @@ import { fromMemory, named, quantile, recorded, share, since, total } from './sp
 import type { Counts, Http } from './types';
 
 export interface Hint {
-    level: 'bad' | 'warn' | 'info';
+    level: 'bad' | 'warn' | 'info' | 'calm';
     title: string;
+    /** What it is about, where the title has a number in it. */
+    topic?: string;
     advice: string;
     /** Where the documents say more. */
     docs: string;
@@ -16,13 +18,55 @@ export interface Hint {
 /** Fewer requests than this say nothing about ratios. */
 const ENOUGH = 100;
 
+/** Seconds of figures before anything is judged. */
+const PATIENCE = 10;
+/** Advice stays for so long after its cause was last seen: a page that jumps every second cannot be read. */
+const HOLD_MS = 20_000;
+
+const NOTHING_YET: Hint = {
+    level: 'calm',
+    title: 'No requests yet',
+    advice: 'Send one through one of Larder’s HTTP addresses, and it shows here within a second.',
+    docs: 'docs/operations.md',
+};
+const LOOKING: Hint = {
+    level: 'calm',
+    title: 'Looking…',
+    advice: `Advice is computed from the last minute; it needs ${PATIENCE} seconds of figures.`,
+    docs: 'docs/dashboard.md',
+};
+const FINE: Hint = { level: 'calm', title: 'Nothing to do', advice: 'No figure of the last minute stands out.', docs: 'docs/dashboard.md' };
+
+/** Advice as time goes on: the same words do not come and go with every second. */
+export class Advice {
+    private held = new Map<string, { hint: Hint; until: number }>();
+
+    /** What to say of the last minute; always something. */
+    about(span: Span): Hint[] {
+        if (span.now.http !== null && span.now.http.requests === 0) return [NOTHING_YET];
+        const now = span.now.now_ms;
+        if (span.seconds >= PATIENCE) {
+            for (const hint of hints(span)) this.held.set(hint.topic ?? hint.title, { hint, until: now + HOLD_MS });
+        }
+        for (const [topic, { until }] of this.held) {
+            if (until < now) this.held.delete(topic);
+        }
+        if (this.held.size > 0) return worstFirst([...this.held.values()].map(({ hint }) => hint));
+        return [span.seconds < PATIENCE ? LOOKING : FINE];
+    }
+}
+
 /** The advice for a span, worst first. */
 export function hints(span: Span): Hint[] {
     const found = [originFailures, errors, memory, ratio, notStored, refusedConnections, remote, loopDelay, slowLog]
         .map((rule) => rule(span))
         .filter((hint): hint is Hint => hint !== null);
-    const order = ['bad', 'warn', 'info'];
-    return found.sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
+    return worstFirst(found);
+}
+
+function worstFirst(list: Hint[]): Hint[] {
+    const order = ['bad', 'warn', 'info', 'calm'];
+    return list.sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
 }
 
 function originFailures({ now, then }: Span): Hint | null {
@@ -51,6 +95,7 @@ function errors({ now, then }: Span): Hint | null {
     if (failed === 0 || failed < all * 0.01) return null;
     return {
         level: 'bad',
+        topic: 'errors',
         title: `${f.percent(share(failed, all))} of requests end in an error`,
         advice: 'Nothing stored could be served instead. keep says how old a page may be that is served when the origin answers with errors, disconnected when it cannot be reached.',
         docs: 'docs/configuration.md, “What becomes of requests”',
@@ -90,6 +135,7 @@ function ratio({ now, then }: Span): Hint | null {
     };
     return {
         level: 'warn',
+        topic: 'hit ratio',
         title: `Hit ratio is ${f.percent(found)}`,
         advice: advice[most] ?? 'See “Why missed” and “Not stored” below for what stands in the way.',
         docs: 'docs/configuration.md, “What becomes of requests”',
@@ -130,6 +176,7 @@ function remote({ now }: Span): Hint | null {
     if (gone.length === 0) return null;
     return {
         level: 'warn',
+        topic: 'remote',
         title: `${gone.length} of ${now.remote?.servers.length} remote servers not up`,
         advice: `${gone.map((server) => `${server.name} (${server.state})`).slice(0, 3).join(', ')}. Pages that lie there are fetched from the origin until it is back.`,
         docs: 'docs/remote.md',

@@ -4,7 +4,7 @@ import { getJson, path, setToken, takeTokenFromAddress } from './api';
 import { TimeAxis } from './charts';
 import { byId, choice, h, text } from './dom';
 import * as f from './format';
-import { hints, type Hint } from './hints';
+import { Advice, type Hint } from './hints';
 import { keys, urls, type Polls } from './hot';
 import { inspector } from './inspector';
 import { keyboard } from './keyboard';
@@ -36,6 +36,7 @@ setTheme(theme());
 const samples = new Samples();
 const recent = new Recent();
 const axis = new TimeAxis(samples);
+const advice = new Advice();
 let startedMs = 0;
 let state: State = { kind: 'loading' };
 
@@ -120,32 +121,28 @@ function showTables(): void {
     const shown = look.get() === 'minute' ? `last ${Math.round(span.seconds)} s` : 'since the start';
     text(byId('span'), shown);
     for (const panel of follows) panel.update(span);
-    showHints(span.now.http !== null && span.now.http.requests === 0 ? null : hints(span));
+    const lately = recent.minute();
+    if (lately !== null) showHints(advice.about(lately));
 }
 
-/** Null: there was nothing to judge yet. */
-function showHints(list: Hint[] | null): void {
-    const nothing: Hint = {
-        level: 'info',
-        title: 'No requests yet',
-        advice: 'Send one through one of Larder’s HTTP addresses, and it shows here within a second.',
-        docs: 'docs/operations.md',
-    };
-    const fine: Hint = { level: 'info', title: 'Nothing to do', advice: 'No figure stands out.', docs: 'docs/dashboard.md' };
-    const shown = list === null ? [nothing] : list.length === 0 ? [fine] : list.slice(0, 4);
-    const signature = JSON.stringify(shown.map((hint) => [hint.level, hint.title]));
+function showHints(list: Hint[]): void {
+    const shown = list.slice(0, 4);
+    const signature = JSON.stringify(shown.map((hint) => [hint.level, hint.topic ?? hint.title]));
     const home = byId('hints');
     if (home.dataset['shown'] === signature) {
         shown.forEach((hint, n) => {
-            const advice = home.children[n]?.querySelector('.advice');
-            if (advice !== null && advice !== undefined) text(advice, hint.advice);
+            const [title, advice] = home.children[n]?.children ?? [];
+            if (title !== undefined) text(title, hint.title);
+            if (advice !== undefined) text(advice, hint.advice);
         });
         return;
     }
     home.dataset['shown'] = signature;
+    // Read out when there is other advice, not whenever a number in it changes.
+    text(byId('announced'), shown.map((hint) => hint.title).join('. '));
     home.replaceChildren(
         ...shown.map((hint) =>
-            h('li', { class: `hint ${list === null || list.length === 0 ? 'calm' : hint.level}` }, h('strong', {}, hint.title), h('span', { class: 'advice' }, hint.advice), h('cite', {}, hint.docs)),
+            h('li', { class: `hint ${hint.level}` }, h('strong', {}, hint.title), h('span', { class: 'advice' }, hint.advice), h('cite', {}, hint.docs)),
         ),
     );
 }

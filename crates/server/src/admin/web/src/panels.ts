@@ -49,7 +49,9 @@ export function sites(): Follows {
     );
     made.body.append(table.element);
     const update = ({ now, then, seconds }: Span) => {
-        const rows = (now.http?.sites ?? []).map((site): SiteRow => {
+        // What reached no site, or no site counted by name, is worth a row only when there is any.
+        const counted = (now.http?.sites ?? []).filter((site) => site.requests > 0 || !['-', 'other'].includes(site.name));
+        const rows = counted.map((site): SiteRow => {
             const old = named(then?.http?.sites, site.name);
             const results = since(site.results, old?.results);
             return {
