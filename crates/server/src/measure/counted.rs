@@ -236,6 +236,9 @@ impl Watched {
     }
 }
 
+/// Answers of a batch beyond the first for which a connection keeps room while it is idle.
+const KEPT: usize = 16;
+
 /// Answers on their way out whose time is still to be taken: one reading of the clock serves a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Timing {
@@ -281,6 +284,9 @@ impl Timing {
         for timed in self.first.take().into_iter().chain(self.more.drain(..)) {
             let times = &sites.at(timed.place).times;
             times[usize::from(timed.waited)].record(now.saturating_sub(timed.since));
+        }
+        if self.more.capacity() > KEPT {
+            self.more = Vec::new();
         }
     }
 }
