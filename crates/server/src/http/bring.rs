@@ -141,7 +141,7 @@ pub(crate) async fn run(mut job: Job, request: Request) {
     let asked_at = job.worker.clock.now();
     let interim = job.client.as_ref().map(|client| client.interim.clone());
     let sent = match fleet::first(&mut job, request, interim).await {
-        First::Origin(sent) => sent,
+        First::Origin(sent) => *sent,
         First::Copied | First::Nobody => return,
     };
     let response = match sent {

@@ -54,7 +54,7 @@ impl Served {
     }
 
     /// It came from the fleet just now.
-    pub(crate) fn from_fleet(self) -> Self {
+    pub(crate) fn shared(self) -> Self {
         Self { how: if self.how == How::Fresh { How::Fleet } else { self.how }, ..self }
     }
 

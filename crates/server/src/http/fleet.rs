@@ -48,7 +48,7 @@ const COPY_STEP: usize = 1 << 20;
 /// What came of asking the fleet first.
 pub(super) enum First {
     /// The origin was asked.
-    Origin(Sent),
+    Origin(Box<Sent>),
     /// A copy is in the store: everybody was told.
     Copied,
     /// The client left, and nobody else wants an answer.
@@ -82,11 +82,12 @@ pub(super) async fn first(job: &mut Job, request: Request, interim: Option<Inter
 
 impl First {
     fn sent(sent: Option<Sent>) -> Self {
-        sent.map_or(First::Nobody, First::Origin)
+        sent.map_or(First::Nobody, |sent| First::Origin(Box::new(sent)))
     }
 }
 
 /// Whose answer was first.
+#[allow(clippy::large_enum_variant)] // it is taken apart at once
 enum Raced {
     Found(Answer),
     /// The origin's; None: the client left, and nobody else wants an answer.

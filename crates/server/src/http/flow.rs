@@ -246,7 +246,7 @@ async fn cached(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>) -> Re
         let variant = looked.variant.clone();
         let (held, served) = match (step(asked, route, looked, now), again) {
             (Step::Serve(held, served), Again::Anew) => (held, served),
-            (Step::Serve(held, served), Again::Shared) => (held, served.from_fleet()),
+            (Step::Serve(held, served), Again::Shared) => (held, served.shared()),
             (Step::Serve(held, _) | Step::Fetch(Plan { held: Some(held), .. }), Again::Validated(why)) => {
                 let served = Served::validated(&held.meta, now, why);
                 (held, served)

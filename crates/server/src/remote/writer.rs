@@ -246,7 +246,7 @@ mod tests {
         RemoteSettings {
             min_freshness: Duration::from_secs(2),
             max_expiry: Duration::from_secs(100),
-            ..crate::settings::RemoteSettings::of(Vec::new())
+            ..RemoteSettings::of(Vec::new())
         }
     }
 
