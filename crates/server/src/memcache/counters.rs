@@ -11,6 +11,8 @@ crate::counters::counters! {
         rejected_connections,
         /// Times a connection beyond the limit had to wait, and with it all behind it.
         listen_disabled_num,
+        /// Microseconds connections beyond the limit waited, from the first that did to the last.
+        time_in_listen_disabled_us,
         /// Keys asked for: one for every key of a `get`. Not those of `gat`, nor those `mg` found and touched.
         cmd_get,
         /// Values sent to be stored, whatever became of them.

@@ -1,8 +1,13 @@
 //! How the memcached face lets clients in.
 
-use std::{rc::Rc, sync::Arc};
+use std::{
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
-use super::{Face, Session, Shared};
+use parking_lot::Mutex;
+
+use super::{Face, Session, Shared, echo};
 use crate::{
     clock::Ms,
     object::{self, Client, End, face::Event},
@@ -18,6 +23,9 @@ impl object::Face for Face {
 
     fn session(self: &Rc<Self>, client: Arc<Client>) -> Session {
         self.stats.saw_connection(&client, client.since);
+        if self.shared.echoes.load(Relaxed) {
+            echo::print(&format!("<{} new auto-negotiating client connection\n", client.id));
+        }
         Face::session(self, client)
     }
 
@@ -28,7 +36,8 @@ impl object::Face for Face {
                 self.counters.total_connections.one();
                 self.counters.rejected_connections.one();
             }
-            Event::Paused => self.counters.listen_disabled_num.one(),
+            Event::Paused(now) => self.pause(now),
+            Event::Resumed(now) => self.resume(now),
             Event::Ended(End::Idle) => self.counters.idle_kicks.one(),
             Event::Ended(_) => {}
         }
@@ -42,5 +51,32 @@ impl object::Face for Face {
             End::Drained => "shutdown",
         };
         self.stats.saw_end(client, reason, now);
+        if self.shared.echoes.load(Relaxed) {
+            echo::print(&format!("<{} connection closed.\n", client.id));
+        }
+    }
+}
+
+/// Listeners of all workers that wait for a place, and since when the first of them does. memcached has one listener:
+/// its figures count from the first that waits to the last.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting(Mutex<(usize, u64)>);
+
+impl Face {
+    fn pause(&self, now: u64) {
+        let mut waiting = self.shared.waiting.0.lock();
+        if waiting.0 == 0 {
+            waiting.1 = now;
+            self.counters.listen_disabled_num.one();
+        }
+        waiting.0 += 1;
+    }
+
+    fn resume(&self, now: u64) {
+        let mut waiting = self.shared.waiting.0.lock();
+        waiting.0 = waiting.0.saturating_sub(1);
+        if waiting.0 == 0 {
+            self.counters.time_in_listen_disabled_us.add(now.saturating_sub(waiting.1));
+        }
     }
 }

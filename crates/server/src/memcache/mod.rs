@@ -8,6 +8,7 @@
 //! | `text.rs`, `meta.rs` | commands of the text and meta protocols carried out and answered |
 //! | `counters.rs` | what a worker counts |
 //! | `stats/` | statistics, and what those who run a server send |
+//! | `echo.rs` | what `-vv` prints |
 //! | `watch.rs`, `crawl.rs`, `hot.rs` | watchers, walks over all items, hot keys |
 //!
 //! One [`Shared`] per process, one [`Face`] per worker, one [`Session`] per client.
@@ -17,6 +18,7 @@ pub(crate) mod binary;
 pub(crate) mod counters;
 pub(crate) mod crawl;
 mod door;
+mod echo;
 pub(crate) mod hot;
 mod incoming;
 mod meta;
@@ -32,7 +34,7 @@ use std::{
     rc::Rc,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -62,7 +64,10 @@ pub(crate) struct Shared {
     settings: RwLock<Arc<MemcachedSettings>>,
     /// Counts the reloads, so that a worker sees at one look whether its copy is the present one.
     reloads: AtomicU64,
+    /// Commands are printed (`-vv`, `verbosity 2`).
+    pub(crate) echoes: AtomicBool,
     pub(crate) clients: Clients,
+    pub(crate) waiting: door::Waiting,
     /// When everything stored before is to be gone (`flush_all <delay>`); 0: no such time.
     flush_at: AtomicU64,
     /// What values on their way may take of the memory.
@@ -88,9 +93,11 @@ impl Shared {
         let memory = store.totals().budget.min(settings.share.ceiling.unwrap_or(u64::MAX));
         Arc::new(Shared {
             store,
+            echoes: AtomicBool::new(settings.verbosity > 1),
             settings: RwLock::new(Arc::new(settings)),
             reloads: AtomicU64::new(0),
             clients: Clients::default(),
+            waiting: door::Waiting::default(),
             flush_at: AtomicU64::new(0),
             arriving: incoming::Arriving::new(memory),
             started: now,

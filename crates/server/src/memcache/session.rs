@@ -12,12 +12,16 @@
 //! | `Walk` | the answer's end | a dump of items |
 //! | `Deaf` | the client leaves | a watcher: what it sends is of no matter |
 
-use std::{rc::Rc, sync::Arc};
+use std::{
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use super::{
     Face, auth,
     binary::{Binary, Step},
     crawl::Walk,
+    echo,
     incoming::{Answer, Incoming},
     text,
 };
@@ -202,9 +206,19 @@ impl Session {
     }
 }
 
-impl crate::object::Session for Session {
+impl Session {
+    /// Is its protocol known?
+    pub(super) fn is_known(&self) -> bool {
+        !matches!(self.voice, Voice::Unknown)
+    }
+
+    pub(super) fn is_binary(&self) -> bool {
+        matches!(self.voice, Voice::Binary(_))
+    }
+
+    /// Takes up the next command, or goes on with one.
     #[inline]
-    fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+    pub(super) fn step(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
         self.face.refresh(now);
         self.face.stats.serving(self.client.id);
         if !matches!(self.state, State::Ready) {
@@ -222,6 +236,16 @@ impl crate::object::Session for Session {
                 Turn::Used(0)
             }
         }
+    }
+}
+
+impl crate::object::Session for Session {
+    #[inline]
+    fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+        if self.face.shared.echoes.load(Relaxed) {
+            return echo::turn(self, input, now, out);
+        }
+        self.step(input, now, out)
     }
 
     fn received(&mut self) {

@@ -55,8 +55,10 @@ pub(crate) enum Event {
     Accepted,
     /// A connection was one too many: told so and closed.
     Refused,
-    /// A connection was one too many: it waits, and with it all behind it.
-    Paused,
+    /// A connection was one too many: it waits, and with it all behind it. When, in microseconds.
+    Paused(u64),
+    /// It waits no more. When, in microseconds.
+    Resumed(u64),
     /// A connection has ended.
     Ended(End),
 }
@@ -104,15 +106,21 @@ impl<F: Face> Doors<F> {
                 break client;
             }
             if limits.connections_fast {
+                if told {
+                    self.face.count(Event::Resumed(self.conns.clock.micros()));
+                }
                 self.face.count(Event::Refused);
                 refuse(&stream, self.face.shared().refusal());
                 return;
             }
             if !std::mem::replace(&mut told, true) {
-                self.face.count(Event::Paused);
+                self.face.count(Event::Paused(self.conns.clock.micros()));
             }
             left.await;
         };
+        if told {
+            self.face.count(Event::Resumed(self.conns.clock.micros()));
+        }
         self.face.count(Event::Accepted);
         let (doors, seat) = (self.clone(), self.conns.seat());
         let leave = Leave(doors.face.clone(), client);

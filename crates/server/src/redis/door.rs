@@ -22,7 +22,7 @@ impl object::Face for Face {
             Event::Accepted => self.counters.total_connections_received.one(),
             Event::Refused => self.counters.rejected_connections.one(),
             Event::Ended(End::Stalled) => self.counters.stalled_connections.one(),
-            Event::Paused | Event::Ended(_) => {}
+            Event::Paused(_) | Event::Resumed(_) | Event::Ended(_) => {}
         }
     }
 }

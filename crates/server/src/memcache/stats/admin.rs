@@ -257,6 +257,7 @@ fn verbosity(face: &Face, words: &[&[u8]]) -> &'static [u8] {
         Some(level) => match number(level) {
             Some(level) => {
                 face.shared.stats.knobs.lock().verbosity = level.min(MOST);
+                face.shared.echoes.store(level >= MOST, Relaxed);
                 OK
             }
             None => BAD_FORMAT,

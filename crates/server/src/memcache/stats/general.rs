@@ -124,8 +124,7 @@ pub(super) fn write(face: &Face, lines: &mut Lines<'_>, now: Ms) {
     // With maxconns_fast all are accepted, if only to be told that they are too many.
     let accepting = face.settings().connections_fast || shared.clients.open() < face.settings().connections;
     lines.stat("accepting_conns", &u64::from(accepting));
-    sums.all(lines, &["listen_disabled_num"]);
-    zeros(lines, &["time_in_listen_disabled_us"]);
+    sums.all(lines, &["listen_disabled_num", "time_in_listen_disabled_us"]);
     lines.stat("threads", &(shared.counters.len() as u64));
     sums.all(lines, &["conn_yields"]);
     machinery(face, lines);

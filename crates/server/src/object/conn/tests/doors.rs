@@ -55,7 +55,12 @@ impl Face for EchoFace {
     }
 
     fn count(&self, event: Event) {
-        self.events.borrow_mut().push(event);
+        // When is another matter.
+        self.events.borrow_mut().push(match event {
+            Event::Paused(_) => Event::Paused(0),
+            Event::Resumed(_) => Event::Resumed(0),
+            other => other,
+        });
     }
 }
 
@@ -111,7 +116,8 @@ fn one_too_many_waits_for_a_place() {
         assert_eq!(face.clients.open(), 1);
         drop(first);
         hello(&mut second).await;
-        let events = [Event::Accepted, Event::Paused, Event::Ended(End::Closed), Event::Accepted];
+        let waited = [Event::Paused(0), Event::Ended(End::Closed), Event::Resumed(0)];
+        let events = [&[Event::Accepted], &waited[..], &[Event::Accepted]].concat();
         assert_eq!(*face.events.borrow(), events);
     });
 }
