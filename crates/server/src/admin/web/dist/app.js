@@ -1180,7 +1180,9 @@ function inspector(purge2) {
     void search(null);
   });
   more.addEventListener("click", () => void search(cursor));
-  made.body.append(form, table.element, more, details.element);
+  table.element.classList.add("rows");
+  table.element.tabIndex = 0;
+  made.body.append(form, details.element, table.element, more);
   return {
     element: made.element,
     focus: () => prefix.focus(),
@@ -2000,13 +2002,13 @@ function build() {
   byId("charts").append(...overview(axis, recent).map((chart) => chart.element));
   const [sites2, misses2, origins2, memory3, objects2, remote3] = follows.map((panel2) => panel2.element);
   const columns = [
-    [sites2, misses2, hotUrls.element, remote3, inspect.element],
+    [sites2, misses2, hotUrls.element, remote3],
     [origins2, memory3, objects2, hotKeys.element, purge.element]
   ];
   for (const column2 of columns) {
     byId("panels").append(h("div", { class: "column" }, ...column2.map((element) => element ?? null)));
   }
-  byId("panels").append(tail.element);
+  byId("panels").append(inspect.element, tail.element);
   byId("theme").addEventListener("click", showTheme);
   byId("help").addEventListener("click", () => keys_.help());
   byId("retry").addEventListener("click", () => live.connect());

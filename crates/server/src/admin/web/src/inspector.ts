@@ -98,7 +98,10 @@ export function inspector(purge: (url: string) => void): Inspector {
         void search(null);
     });
     more.addEventListener('click', () => void search(cursor));
-    made.body.append(form, table.element, more, details.element);
+    // What was opened stands above the rows: fifty of them would hide it.
+    table.element.classList.add('rows');
+    table.element.tabIndex = 0;
+    made.body.append(form, details.element, table.element, more);
     return {
         element: made.element,
         focus: () => prefix.focus(),

@@ -56,13 +56,13 @@ function build(): void {
     const [sites, misses, origins, memory, objects, remote] = follows.map((panel) => panel.element);
     // Two columns, each without holes, whatever is hidden or long.
     const columns = [
-        [sites, misses, hotUrls.element, remote, inspect.element],
+        [sites, misses, hotUrls.element, remote],
         [origins, memory, objects, hotKeys.element, purge.element],
     ];
     for (const column of columns) {
         byId('panels').append(h('div', { class: 'column' }, ...column.map((element) => element ?? null)));
     }
-    byId('panels').append(tail.element);
+    byId('panels').append(inspect.element, tail.element);
     byId('theme').addEventListener('click', showTheme);
     byId('help').addEventListener('click', () => keys_.help());
     byId('retry').addEventListener('click', () => live.connect());
