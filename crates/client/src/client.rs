@@ -1,6 +1,7 @@
 //! The operations: which server is asked, and what its failure means.
 
 use std::{
+    borrow::Cow,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
@@ -10,10 +11,11 @@ use larder_proto::memcache::MAX_KEY;
 use tokio::sync::oneshot;
 
 use crate::{
-    Address, Config, ConfigError, Eject, Error, Expiry, Health, Item, Ring, ServerView, Store, Stored,
+    Address, Config, ConfigError, Eject, Error, Expiry, Health, Item, ServerView, Store, Stored,
     health::{Fleet, Ticket},
     op::{Answer, Key, Mode, Op},
     peer::{Peer, Told},
+    rings::Rings,
     view,
 };
 
@@ -31,7 +33,7 @@ pub struct Client {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) config: Config,
-    ring: Ring,
+    rings: Rings,
     fleet: Arc<Fleet>,
     /// The servers, and behind them the spares.
     peers: Vec<Arc<Peer>>,
@@ -59,10 +61,10 @@ impl Client {
         };
         let (servers, spares) = (addresses(&config.servers), addresses(&config.spares));
         let fleet = health.fleet(&servers, &spares, &config.failure);
-        let ring = Ring::new(&config.placement, &config.servers)?;
+        let rings = Rings::new(&config)?;
         let all = servers.into_iter().chain(spares).enumerate();
         let peers = all.map(|(at, address)| Arc::new(Peer::new(at, address, &config, &fleet))).collect();
-        Ok(Client { inner: Arc::new(Inner { config, ring, fleet, peers }) })
+        Ok(Client { inner: Arc::new(Inner { config, rings, fleet, peers }) })
     }
 
     /// What it was made of.
@@ -298,18 +300,24 @@ impl Client {
     }
 
     fn slot(&self, key: &[u8]) -> usize {
-        let Inner { config, ring, .. } = &*self.inner;
-        if config.hash_prefix && !config.prefix.is_empty() {
-            ring.locate(&[&config.prefix, key].concat())
-        } else {
-            ring.locate(key)
+        self.inner.rings.all().locate(&self.hashed(key))
+    }
+
+    /// What of a key decides where it is.
+    fn hashed<'k>(&self, key: &'k [u8]) -> Cow<'k, [u8]> {
+        let config = &self.inner.config;
+        match config.hash_prefix && !config.prefix.is_empty() {
+            true => Cow::Owned([&config.prefix, key].concat()),
+            false => Cow::Borrowed(key),
         }
     }
 
-    /// The server to ask for a key. Nearly always one hash and one load.
+    /// The server to ask for a key. Nearly always one hash and two loads.
     pub(crate) fn route(&self, key: &[u8]) -> Result<usize, Error> {
+        let Inner { config, fleet, .. } = &*self.inner;
         let slot = self.slot(key);
-        if self.inner.fleet.is_up(slot) {
+        let whole = config.failure.eject == Eject::No || fleet.unserved() == 0;
+        if whole && fleet.is_up(slot) {
             return Ok(slot);
         }
         self.candidates(key).into_iter().next().ok_or_else(|| {
@@ -318,30 +326,25 @@ impl Client {
         })
     }
 
-    /// Those that have a key, the first to be asked in front, without those that are down. As many as there are replicas:
-    /// with [`Eject::Rehash`] the next of the ring stands in for one that is down.
+    /// Those that have a key, the first to be asked in front, without those that are down. As many as there are replicas; with
+    /// [`Eject::Rehash`] of the servers that are left.
     pub(crate) fn candidates(&self, key: &[u8]) -> Vec<usize> {
-        let Inner { config, ring, fleet, .. } = &*self.inner;
+        let Inner { config, rings, fleet, .. } = &*self.inner;
         let now = Instant::now();
-        let wire;
-        let hashed = if config.hash_prefix && !config.prefix.is_empty() {
-            wire = [&config.prefix, key].concat();
-            &wire
-        } else {
-            key
-        };
-        let reach = match config.failure.eject {
-            Eject::No => config.replicas,
-            Eject::Rehash => config.servers.len(),
-        };
+        let hashed = self.hashed(key);
         let mut found = Vec::with_capacity(config.replicas);
-        for slot in ring.replicas(hashed, reach) {
+        let mut look = |slot, counts: bool| {
             let route = fleet.route(slot, now);
             route.probes.into_iter().for_each(|ticket| self.probe(ticket));
-            found.extend(route.server);
-            if found.len() == config.replicas {
-                break;
+            found.extend(route.server.filter(|_| counts));
+        };
+        match rings.left(config, fleet) {
+            Some(left) => {
+                // Whose key it is when all are well is not asked, but may be due for a probe.
+                look(rings.all().locate(&hashed), false);
+                left.replicas(&hashed, config.replicas).for_each(|slot| look(slot, true));
             }
+            None => rings.all().replicas(&hashed, config.replicas).for_each(|slot| look(slot, true)),
         }
         found
     }

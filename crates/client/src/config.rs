@@ -2,7 +2,10 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use crate::{Address, ConfigError, Server, placement::Placement};
+use crate::{
+    Address, ConfigError, Server,
+    placement::{MAX_REPLICAS, Placement},
+};
 
 /// Most servers of a fleet, spares included.
 pub const MAX_SERVERS: usize = 1024;
@@ -33,7 +36,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// What a failure costs a server.
     pub failure: Failure,
-    /// On how many servers each item is written, 1 to the number of servers. Reading asks the first of them that is up, and
+    /// On how many servers each item is written, 1 to the number of servers and at most
+    /// [`MAX_REPLICAS`](crate::placement::MAX_REPLICAS). Reading asks the first of them that is up, and
     /// the next when that fails. A miss is an answer: it is not asked further, so that nothing deleted comes back.
     pub replicas: usize,
     /// Servers that take the place of one that is down, with its very keys, until it is back.
@@ -150,8 +154,8 @@ pub enum Eject {
     /// Nowhere: operations on them are [`Error::Down`](crate::Error::Down) at once. Nothing stale can come back.
     #[default]
     No,
-    /// To the next server of the ring that is up; the keys of the others stay where they are. What was stored elsewhere while
-    /// the server was away is behind when it is back.
+    /// To the servers that are left, as libmemcached's `AUTO_EJECT_HOSTS`: see [`Ring::living`](crate::Ring::living). What was
+    /// stored elsewhere while the server was away is behind when it is back.
     Rehash,
 }
 
@@ -200,7 +204,8 @@ impl Config {
         let failure = &self.failure;
         range("weight", "at least 1", self.servers.iter().all(|s| s.weight > 0))?;
         range("connections", "1 to 16", (1..=MAX_CONNECTIONS).contains(&self.connections))?;
-        range("replicas", "1 to the number of servers", (1..=self.servers.len()).contains(&self.replicas))?;
+        let most = self.servers.len().min(MAX_REPLICAS);
+        range("replicas", "1 to the number of servers, at most 8", (1..=most).contains(&self.replicas))?;
         range("max_item", "1 byte to 1 GiB", (1..=1 << 30).contains(&self.max_item))?;
         range("queue", "64 KiB to 4 GiB", (64 << 10..=4 << 30).contains(&self.queue))?;
         range("failure.limit", "at least 1", failure.limit > 0)?;

@@ -16,7 +16,10 @@ use std::{
     hash::{BuildHasher, RandomState},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{
+            AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
     time::{Duration, Instant},
 };
@@ -67,6 +70,10 @@ pub(crate) struct Fleet {
     holders: Vec<AtomicUsize>,
     /// Of [`Guard::until`] and the like: held while states change, never across an await.
     changes: Mutex<Random>,
+    /// How many changes there were: who keeps something made of the states compares.
+    epoch: AtomicU64,
+    /// Servers whose keys nobody serves, neither they nor a spare.
+    unserved: AtomicUsize,
     began: Instant,
 }
 
@@ -105,6 +112,8 @@ impl Fleet {
             holders: (0..servers.len()).map(AtomicUsize::new).collect(),
             changes: Mutex::new(Random(RandomState::new().hash_one(&addresses))),
             addresses,
+            epoch: AtomicU64::new(0),
+            unserved: AtomicUsize::new(0),
             began: Instant::now(),
         }
     }
@@ -213,6 +222,25 @@ impl Fleet {
                 self.holders[slot].store(free.unwrap_or(slot), Relaxed);
             }
         }
+        let unserved = (0..self.count).filter(|slot| !self.serves(*slot)).count();
+        self.unserved.store(unserved, Relaxed);
+        // Behind the states: who sees the number sees them.
+        self.epoch.fetch_add(1, Release);
+    }
+
+    /// Whether the server or a spare in its place is up.
+    pub(crate) fn serves(&self, slot: usize) -> bool {
+        self.is_up(slot) || self.is_up(self.holders[slot].load(Relaxed))
+    }
+
+    /// Servers whose keys nobody serves.
+    pub(crate) fn unserved(&self) -> usize {
+        self.unserved.load(Relaxed)
+    }
+
+    /// The number of changes so far.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Acquire)
     }
 
     /// For [`State`](crate::State): whether it is up, whether it is being probed, and whether a spare has its keys.

@@ -47,6 +47,7 @@ mod many;
 mod op;
 mod peer;
 pub mod placement;
+mod rings;
 pub mod server;
 mod view;
 
