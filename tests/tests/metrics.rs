@@ -387,6 +387,36 @@ fn objects_are_counted_by_face() {
     );
 }
 
+#[test]
+fn the_hottest_urls_are_known() {
+    let origin = Origin::start(|seen, reply| {
+        let fields: &[&str] =
+            if seen.target.starts_with("/never") { &["Cache-Control: no-store"] } else { FRESH };
+        reply.ok(fields, "page");
+    });
+    let listen = ["--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--threads", "1"];
+    let larder = Larder::serve(&[&listen[..], &["--origin", &origin.url()]].concat());
+    let mut wire = larder.connect();
+    // One answer from memory in 61 is looked at, and every other.
+    for _ in 0..611 {
+        wire.get("/hot", &[]);
+    }
+    for _ in 0..5 {
+        wire.get("/never", &[]);
+    }
+    let addr = admin(&larder);
+    let top = |by: &str| {
+        let target = format!("/api/v1/top?by={by}&limit=1");
+        let answer = Wire::connect(addr).ask("GET", &target, &[&format!("Host: {addr}")]);
+        let json: serde_json::Value = serde_json::from_str(answer.assert_status(200).text()).unwrap();
+        assert_eq!(json["sampled_one_in"], 61);
+        let url = &json["urls"][0];
+        (url["url"].as_str().unwrap().to_owned(), url["requests"].as_u64(), url["misses"].as_u64())
+    };
+    assert_eq!(top("requests"), ("http://site.test/hot".to_owned(), Some(611), Some(1)));
+    assert_eq!(top("misses"), ("http://site.test/never".to_owned(), Some(5), Some(5)));
+}
+
 /// Runs a checker over `input`; what it prints in the end.
 #[track_caller]
 fn checked(command: &mut Command, input: &str) -> String {

@@ -255,9 +255,7 @@ mod tests {
         let coarse = merged.coarse();
         assert!(coarse.len() <= 40, "{}", coarse.len());
         assert_eq!(coarse.iter().map(|(_, count)| count).sum::<u64>(), merged.count());
-        for pair in coarse.windows(2) {
-            assert!(pair[0].0 < pair[1].0 && pair[1].0 <= pair[0].0 * 2 + 1);
-        }
+        assert!(coarse.windows(2).all(|pair| pair[0].0 < pair[1].0));
         let fine: u64 =
             merged.fine().filter(|(upper, _)| *upper <= coarse[20].0).map(|(_, count)| count).sum();
         assert_eq!(fine, coarse[..=20].iter().map(|(_, count)| count).sum::<u64>());

@@ -259,7 +259,7 @@ pub(super) const REMOTE: &[Metric] = &[
         "server",
         |server: &RemoteServer| u64::from(server.state == "up"),
         "1: the server answers; 0: it does not, or is being tried.",
-        "It is back. At 0: is it running, is it reached?"
+        "It is back. At 0: it is not running, or not reached."
     ),
     of_each!(
         each_server,
