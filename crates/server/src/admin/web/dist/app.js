@@ -363,7 +363,8 @@ var Chart = class {
   legend() {
     return h(
       "ul",
-      { class: this.options.series.length <= 4 ? "legend few" : "legend" },
+      // Three to a line, but for four: these are two pairs.
+      { class: this.options.series.length === 4 ? "legend few" : "legend" },
       ...this.options.series.map((series) => {
         const value = h("span", { class: "value" }, "–");
         this.values.push(value);
@@ -1043,7 +1044,7 @@ var Details = class {
   variant(variant2, n, of) {
     const list = h("dl");
     for (const [name, value] of ordered(variant2)) {
-      list.append(h("dt", {}, label(name)), h("dd", {}, shown(name, value)));
+      list.append(h("div", {}, h("dt", {}, label(name)), h("dd", {}, shown(name, value))));
     }
     return h("section", {}, of > 1 ? h("h4", {}, `Variant ${n + 1} of ${of}`) : null, h("p", { class: "verdict" }, verdict(variant2)), list);
   }
@@ -1491,7 +1492,7 @@ var CHARTS = [
     top: () => 1,
     format: percent,
     empty: NO_REQUESTS,
-    series: [{ label: "of each second", tint: "c1", merge: "mean", value: ratio2 }]
+    series: [{ label: "each second", tint: "c1", merge: "mean", value: ratio2 }]
   },
   {
     id: "latency",

@@ -134,7 +134,8 @@ export class Chart {
     private legend(): HTMLElement {
         return h(
             'ul',
-            { class: this.options.series.length <= 4 ? 'legend few' : 'legend' },
+            // Three to a line, but for four: these are two pairs.
+            { class: this.options.series.length === 4 ? 'legend few' : 'legend' },
             ...this.options.series.map((series) => {
                 const value = h('span', { class: 'value' }, '–');
                 this.values.push(value);

@@ -50,7 +50,7 @@ export class Details {
     private variant(variant: Variant, n: number, of: number): HTMLElement {
         const list = h('dl');
         for (const [name, value] of ordered(variant)) {
-            list.append(h('dt', {}, label(name)), h('dd', {}, shown(name, value)));
+            list.append(h('div', {}, h('dt', {}, label(name)), h('dd', {}, shown(name, value))));
         }
         return h('section', {}, of > 1 ? h('h4', {}, `Variant ${n + 1} of ${of}`) : null, h('p', { class: 'verdict' }, verdict(variant)), list);
     }

@@ -53,7 +53,7 @@ const CHARTS: ChartOptions[] = [
         top: () => 1,
         format: f.percent,
         empty: NO_REQUESTS,
-        series: [{ label: 'of each second', tint: 'c1', merge: 'mean', value: ratio }],
+        series: [{ label: 'each second', tint: 'c1', merge: 'mean', value: ratio }],
     },
     {
         id: 'latency',
