@@ -29,14 +29,11 @@ pub fn run<F: Future>(test: F) -> F::Output {
 }
 
 /// Waits for a condition of a client, polled.
-#[track_caller]
-pub fn until<'a>(what: &'a str, condition: impl Fn() -> bool + 'a) -> impl Future<Output = ()> + 'a {
-    async move {
-        let patience = tokio::time::Instant::now() + crate::PATIENCE;
-        while !condition() {
-            assert!(tokio::time::Instant::now() < patience, "waited for {what}");
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+pub async fn until(what: &str, condition: impl Fn() -> bool) {
+    let patience = tokio::time::Instant::now() + crate::PATIENCE;
+    while !condition() {
+        assert!(tokio::time::Instant::now() < patience, "waited for {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
