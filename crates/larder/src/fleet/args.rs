@@ -45,10 +45,10 @@ pub(crate) struct FleetArgs {
     #[arg(long)]
     text: bool,
     /// How long connecting, and each answer, may take
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::duration)]
     timeout: Duration,
     /// Largest value that is sent: the servers' -I
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = value::size)]
     max_item: u64,
 }
 
@@ -64,14 +64,6 @@ fn hash(name: &str) -> Result<Hash, String> {
         let all: Vec<&str> = Hash::ALL.iter().map(|(_, name)| *name).collect();
         format!("expected one of default, {}", all.join(", "))
     })
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    Ok(value::duration(text)?)
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    Ok(value::size(text)?)
 }
 
 /// `never`, `now`, a time such as `60s` or `30d`, seconds as libmemcached's tools take them, or `@` and seconds since 1970.
