@@ -476,7 +476,8 @@ var Chart = class {
   }
   drawGrid(scale, anything) {
     const parts = [];
-    for (const tick2 of scale.ticks) {
+    const ticks = anything ? scale.ticks : [scale.ticks[0] ?? 0, scale.ticks.at(-1) ?? 1];
+    for (const tick2 of ticks) {
       const y = scale.y(tick2);
       parts.push(svg("line", { x1: LEFT, x2: this.width - RIGHT, y1: y, y2: y }));
       if (!anything) continue;

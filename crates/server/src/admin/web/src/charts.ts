@@ -262,7 +262,9 @@ export class Chart {
 
     private drawGrid(scale: Scale, anything: boolean): void {
         const parts: SVGElement[] = [];
-        for (const tick of scale.ticks) {
+        // Without values only the frame: words stand in the middle.
+        const ticks = anything ? scale.ticks : [scale.ticks[0] ?? 0, scale.ticks.at(-1) ?? 1];
+        for (const tick of ticks) {
             const y = scale.y(tick);
             parts.push(svg('line', { x1: LEFT, x2: this.width - RIGHT, y1: y, y2: y }));
             if (!anything) continue;
