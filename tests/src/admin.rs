@@ -109,7 +109,7 @@ pub struct Watch {
 impl Watch {
     /// The next event: its name and its data. None: the stream has ended.
     #[track_caller]
-    pub fn next(&mut self) -> Option<(String, Value)> {
+    pub fn next_event(&mut self) -> Option<(String, Value)> {
         loop {
             while let Some((event, rest)) = self.text.split_once("\n\n") {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
@@ -129,7 +129,7 @@ impl Watch {
     #[track_caller]
     pub fn next_of(&mut self, name: &str) -> Value {
         loop {
-            let (found, data) = self.next().unwrap_or_else(|| panic!("the stream ended before {name}"));
+            let (found, data) = self.next_event().unwrap_or_else(|| panic!("the stream ended before {name}"));
             if found == name {
                 return data;
             }

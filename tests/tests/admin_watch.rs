@@ -74,10 +74,11 @@ fn filters_choose() {
     let mut end = admin.watch("/api/v1/log?url=/end2&limit=1");
     get(larder.addr(), "/end2");
     end.next_of("request");
-    assert!(end.next().is_none(), "the limit ends it");
+    assert!(end.next_event().is_none(), "the limit ends it");
     for ((query, expected), watcher) in filters.iter().zip(&mut watchers) {
         for number in 0..*expected {
-            let (name, data) = watcher.next().unwrap_or_else(|| panic!("{query}: ended after {number}"));
+            let (name, data) =
+                watcher.next_event().unwrap_or_else(|| panic!("{query}: ended after {number}"));
             assert_eq!(name, "request", "{query}: {data}");
         }
     }
@@ -106,7 +107,7 @@ fn who_does_not_read_loses_lines_and_is_told_while_others_go_on() {
         // Events may be cut by chunks: what was seen last is kept.
         let kept = text.len().saturating_sub(64);
         text = format!("{}{}", &text[kept..], String::from_utf8_lossy(&chunk));
-        if read % 7 == 0 {
+        if read.is_multiple_of(7) {
             get(larder.addr(), "/page");
         }
     }

@@ -51,8 +51,9 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 
 use crate::{
     clock::{Clock, Ms},
-    http, memcache,
+    http,
     measure::{History, Registry},
+    memcache,
     settings::{AdminSettings, Secret, Settings},
     worker::Order,
 };
@@ -149,7 +150,8 @@ impl Admin {
     pub(crate) fn start(start: Start, admin: AdminSettings) -> io::Result<Admin> {
         let token = random_token()?;
         let random = Secret::new(token.as_bytes()).ok_or(io::ErrorKind::InvalidData)?;
-        let addresses = start.listeners.iter().map(std::net::TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let addresses =
+            start.listeners.iter().map(std::net::TcpListener::local_addr).collect::<Result<_, _>>()?;
         start.registry.set_name(admin.name.clone());
         let app = Arc::new(App {
             settings: RwLock::new(start.settings),
