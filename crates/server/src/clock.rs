@@ -37,4 +37,9 @@ impl Clock {
     pub fn at(&self, micros: u64) -> Ms {
         self.wall + micros / 1000
     }
+
+    /// The same in microseconds since the UNIX epoch.
+    pub fn wall_micros(&self, micros: u64) -> u64 {
+        self.wall * 1000 + micros
+    }
 }

@@ -337,7 +337,7 @@ fn duplicate_hosts(sites: &[Values], report: &mut Report) {
 fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
     for site in root.tables("site") {
         let nets = |name| site.table(name).items::<Net>("from").unwrap_or_default();
-        for (net, place) in nets("debug").into_iter().filter(|(net, _)| anyone(*net)) {
+        for (_, place) in nets("debug").into_iter().filter(|(net, _)| anyone(*net)) {
             let problem = Problem::new(place, "anyone on the Internet may ask how answers come about");
             report.warn(problem.fix("name the machines that may, or use token_file"));
         }

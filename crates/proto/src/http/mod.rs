@@ -18,6 +18,7 @@ pub mod reject;
 pub mod request;
 pub mod structured;
 pub mod target;
+pub mod trace_context;
 
 pub use accept::Codings;
 pub use cache_control::{CacheControl, Restriction};
@@ -34,3 +35,4 @@ pub use range::{ByteRange, ContentRange, IfRange, RangeList, RangeSet, RangeSpec
 pub use reject::{Reject, RejectReason};
 pub use request::{BodyFraming, HeadLimits, Parsed, RequestHead, Version, parse_request, slots};
 pub use target::{Authority, Form, Target};
+pub use trace_context::{TRACEPARENT_LEN, TraceParent};

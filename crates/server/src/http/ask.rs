@@ -27,6 +27,8 @@ pub(crate) enum Mode<'a> {
 const CONDITIONS: [&str; 6] =
     ["if-none-match", "if-modified-since", "if-match", "if-unmodified-since", "if-range", "range"];
 
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
 /// The fields to send to the origin.
 pub(crate) fn headers(asked: &Asked<'_, '_>, route: &Route<'_>, mode: &Mode<'_>) -> HeaderMap {
     let mut out = HeaderMap::with_capacity(asked.head.fields.len() + 8);
@@ -37,7 +39,8 @@ pub(crate) fn headers(asked: &Asked<'_, '_>, route: &Route<'_>, mode: &Mode<'_>)
         if listed || strip::is_hop_by_hop(name) || ours(name) || (!trusted && forwarding(name)) {
             continue;
         }
-        if !keeps_condition(mode, name) {
+        if !keeps_condition(mode, name) || (asked.trace.is_some() && name.eq_ignore_ascii_case("traceparent"))
+        {
             continue;
         }
         if name.eq_ignore_ascii_case("cookie") && !matches!(mode, Mode::Pass) {
@@ -57,13 +60,17 @@ pub(crate) fn headers(asked: &Asked<'_, '_>, route: &Route<'_>, mode: &Mode<'_>)
     }
     conditions(&mut out, mode);
     origin_of_request(&mut out, asked);
+    if let Some(traced) = &asked.trace {
+        traced.fetched.set((asked.worker.clock.micros(), 0));
+        append(&mut out, TRACEPARENT, &traced.for_origin().to_value());
+    }
     out
 }
 
 /// Fields that are written anew, or that the origin's driver writes, in any spelling: CGI and its kin take `_` for `-`.
 /// `Proxy` would become HTTP_PROXY there.
 fn ours(name: &str) -> bool {
-    const NAMES: [&str; 8] = [
+    const NAMES: [&str; 9] = [
         "host",
         "content-length",
         "transfer-encoding",
@@ -72,6 +79,7 @@ fn ours(name: &str) -> bool {
         "surrogate-capability",
         "x-forwarded-host",
         "proxy",
+        "larder-debug",
     ];
     NAMES.iter().any(|own| same(name, own))
         || (name.contains('_') && (forwarding(name) || same(name, "connection")))

@@ -10,6 +10,7 @@ use larder_proto::http::{HeadLimits, Parsed, Reject, parse_request, slots};
 use super::{
     asked::{Asked, Noted},
     flow::{self, Now},
+    log,
     out::Out,
     refuse,
     socket::{Ended, Socket, Watch},
@@ -157,7 +158,7 @@ impl Conn {
             debug: Cell::new(None),
         };
         let ended = flow::later(self, &asked).await;
-        flow::abandoned(&asked);
+        log::abandoned(&asked);
         if let Some(timed) = asked.timed().filter(|_| ended.is_ok()) {
             self.timing.push(timed);
         }
@@ -220,7 +221,7 @@ impl Conn {
             false,
             false,
         );
-        flow::log_refused(&self.worker, self.peer, reject.status, self.out.pending() - before);
+        log::unread(&self.worker, self.peer, reject.status, self.out.pending() - before);
     }
 
     /// Answers collected at the most before they are sent.
@@ -287,7 +288,7 @@ impl Conn {
                 false,
                 false,
             );
-            flow::log_refused(&self.worker, self.peer, 408, self.out.pending() - before);
+            log::unread(&self.worker, self.peer, 408, self.out.pending() - before);
         }
         false
     }

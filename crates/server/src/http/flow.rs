@@ -11,7 +11,7 @@
 //! [`now`] takes a request as far as it goes without waiting: hits and stale hits end there. [`later`] sees the others
 //! through. Both go through the same steps.
 
-use std::{borrow::Cow, net::SocketAddr, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 use larder_proto::{
     http::{BodyFraming, Method, key, query},
@@ -26,6 +26,7 @@ use super::{
     debug,
     deliver::{self, Delivered, Served},
     fetch::{self, Failure, News, Passing, Plan, Waiting},
+    log::finish,
     lookup::{Found, Held, Looked, look},
     out::Out,
     purge, refuse,
@@ -36,7 +37,6 @@ use super::{
 use crate::{
     access_log::ResultCode,
     clock::Ms,
-    http::worker::Worker,
     measure::counted::Outcome,
     settings::{RequestView as RuleView, RulePolicy, Site},
 };
@@ -477,46 +477,4 @@ fn answer_refusal(asked: &Asked<'_, '_>, out: &mut Out, refusal: &Refusal) -> bo
     let mut delivered = Delivered::own(refusal.0, out.pending() - before);
     delivered.keep = keep;
     finish(asked, &delivered)
-}
-
-/// log: counts and writes the request down. Returns whether the connection goes on.
-pub(crate) fn finish(asked: &Asked<'_, '_>, delivered: &Delivered) -> bool {
-    let (worker, noted) = (asked.worker, &asked.noted);
-    let outcome = delivered.outcome(noted.miss.get());
-    noted.outcome.set(Some(outcome));
-    asked.config.counted.at(noted.site.get()).count(outcome, delivered.status, delivered.bytes);
-    if let Some(why) = noted.why.get() {
-        worker.counters.forwards.one(why);
-    }
-    if let Some((hot, weight)) = worker.counters.watched.due(outcome == Outcome::Hit) {
-        super::log::watch(asked, delivered, outcome, hot, weight);
-    }
-    if let Some(log) = &worker.log {
-        super::log::record(log, asked, delivered);
-    }
-    if let Some(feed) = worker.feed.as_ref().filter(|feed| feed.watched()) {
-        super::log::show(feed, asked, delivered, outcome);
-    }
-    delivered.keep
-}
-
-/// Counts a request whose client left before it was answered.
-pub(crate) fn abandoned(asked: &Asked<'_, '_>) {
-    let noted = &asked.noted;
-    if noted.outcome.get().is_some() {
-        return;
-    }
-    noted.outcome.set(Some(Outcome::Aborted));
-    asked.config.counted.at(noted.site.get()).count(Outcome::Aborted, 0, 0);
-    if let Some(why) = noted.why.get() {
-        asked.worker.counters.forwards.one(why);
-    }
-}
-
-/// Counts and writes down a request that could not be read.
-pub(crate) fn log_refused(worker: &Worker, peer: SocketAddr, status: u16, bytes: u64) {
-    worker.config().counted.at(0).count(Outcome::Rejected, status, bytes);
-    if let Some(log) = &worker.log {
-        super::log::refused(log, worker.clock, peer, status, bytes);
-    }
 }

@@ -1,4 +1,4 @@
-//! A finished request as a line of the access log, and as spans of a trace.
+//! The end of a request: what it is counted as, and who is told of it: the access log, those who watch, a trace.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -9,6 +9,7 @@ use crate::{
     access_log::{Hierarchy, Record, ResultCode, WorkerLog},
     admin::tail::Feed,
     clock::Clock,
+    http::worker::Worker,
     measure::{
         counted::Outcome,
         hot::{Became, Hot, Seen},
@@ -16,14 +17,59 @@ use crate::{
     trace::{Kind, Span, Told, Traced, Tracer, cut},
 };
 
+/// The last step: counts the request and tells of it wherever it is asked for. Returns whether the connection goes on.
+pub(crate) fn finish(asked: &Asked<'_, '_>, delivered: &Delivered) -> bool {
+    let (worker, noted) = (asked.worker, &asked.noted);
+    let outcome = delivered.outcome(noted.miss.get());
+    noted.outcome.set(Some(outcome));
+    asked.config.counted.at(noted.site.get()).count(outcome, delivered.status, delivered.bytes);
+    if let Some(why) = noted.why.get() {
+        worker.counters.forwards.one(why);
+    }
+    if let Some((hot, weight)) = worker.counters.watched.due(outcome == Outcome::Hit) {
+        watch(asked, delivered, outcome, hot, weight);
+    }
+    if let Some(log) = &worker.log {
+        record(log, asked, delivered);
+    }
+    if let Some(feed) = worker.feed.as_ref().filter(|feed| feed.watched()) {
+        show(feed, asked, delivered, outcome);
+    }
+    if let (Some(tracer), Some(traced)) = (&worker.tracer, &asked.trace) {
+        trace(tracer, traced, asked, delivered);
+    }
+    delivered.keep
+}
+
+/// Counts a request whose client left before it was answered.
+pub(crate) fn abandoned(asked: &Asked<'_, '_>) {
+    let noted = &asked.noted;
+    if noted.outcome.get().is_some() {
+        return;
+    }
+    noted.outcome.set(Some(Outcome::Aborted));
+    asked.config.counted.at(noted.site.get()).count(Outcome::Aborted, 0, 0);
+    if let Some(why) = noted.why.get() {
+        asked.worker.counters.forwards.one(why);
+    }
+}
+
+/// Counts and writes down a request that could not be read.
+pub(crate) fn unread(worker: &Worker, peer: SocketAddr, status: u16, bytes: u64) {
+    worker.config().counted.at(0).count(Outcome::Rejected, status, bytes);
+    if let Some(log) = &worker.log {
+        refused(log, worker.clock, peer, status, bytes);
+    }
+}
+
 /// Writes a request down.
-pub(crate) fn record(log: &WorkerLog, asked: &Asked<'_, '_>, delivered: &Delivered) {
+fn record(log: &WorkerLog, asked: &Asked<'_, '_>, delivered: &Delivered) {
     log.record(&of(asked, delivered, &url(asked)));
 }
 
 /// Shows a request to those who watch.
 #[cold]
-pub(crate) fn show(feed: &Feed, asked: &Asked<'_, '_>, delivered: &Delivered, outcome: Outcome) {
+fn show(feed: &Feed, asked: &Asked<'_, '_>, delivered: &Delivered, outcome: Outcome) {
     feed.tell(&of(asked, delivered, &url(asked)), outcome);
 }
 
@@ -58,7 +104,7 @@ fn url(asked: &Asked<'_, '_>) -> String {
 
 /// Looks at a request for the hottest URLs, for `weight` of its kind. What reached no site has no page.
 #[cold]
-pub(crate) fn watch(asked: &Asked<'_, '_>, delivered: &Delivered, outcome: Outcome, hot: &Hot, weight: u64) {
+fn watch(asked: &Asked<'_, '_>, delivered: &Delivered, outcome: Outcome, hot: &Hot, weight: u64) {
     let became = match outcome {
         Outcome::Hit | Outcome::Stale => Became::Hit,
         Outcome::Pass | Outcome::Tunnel => Became::Pass,
@@ -73,7 +119,7 @@ pub(crate) fn watch(asked: &Asked<'_, '_>, delivered: &Delivered, outcome: Outco
 }
 
 /// Writes down a request that could not be read: there is no method and no URL to name.
-pub(crate) fn refused(log: &WorkerLog, clock: Clock, peer: SocketAddr, status: u16, bytes: u64) {
+fn refused(log: &WorkerLog, clock: Clock, peer: SocketAddr, status: u16, bytes: u64) {
     log.record(&Record {
         time: clock.now(),
         elapsed_us: 0,
@@ -95,7 +141,7 @@ pub(crate) fn refused(log: &WorkerLog, clock: Clock, peer: SocketAddr, status: u
 }
 
 /// Hands over what is to be told of a request that is recorded: its span, and that of its fetch if it made one.
-pub(crate) fn trace(tracer: &Tracer, traced: &Traced, asked: &Asked<'_, '_>, delivered: &Delivered) {
+fn trace(tracer: &Tracer, traced: &Traced, asked: &Asked<'_, '_>, delivered: &Delivered) {
     let head = asked.head;
     let clock = asked.worker.clock;
     let (path, query) = match head.target.path_and_query.split_once('?') {

@@ -16,7 +16,7 @@ use super::{
     deliver::{Delivered, changed_head, content_type, end_head, logged_status},
     fetch::{Reply, Source},
     flight::{Follower, Piece, Tail},
-    flow::finish,
+    log::finish,
     out::Out,
     socket::{Ended, Socket},
 };

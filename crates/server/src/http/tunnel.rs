@@ -5,7 +5,7 @@ use tokio::io::{AsyncWriteExt, copy_bidirectional};
 use super::{
     asked::Asked,
     deliver::Delivered,
-    flow::finish,
+    log::finish,
     socket::{Ended, Socket},
 };
 use crate::origin;

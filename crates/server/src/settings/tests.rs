@@ -28,6 +28,7 @@ fn settings(sites: Vec<Site>) -> Settings {
         redis: None,
         admin: None,
         remote: None,
+        tracing: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Options of `[remote]`. mod_mcpage's names for them are in docs/operations.md.
 
-use super::{DAY, GIB, HOUR, KIB, Kind, MIB, Opt, SECOND, list, opt};
+use super::{DAY, GIB, HOUR, KIB, Kind, Opt, SECOND, list, opt};
 
 pub(super) const REMOTE: &[Opt] = &[
     list(

@@ -13,14 +13,7 @@ use larder_proto::http::{date, key, query};
 use super::{Done, Purger, keys};
 use crate::{
     access_log::ResultCode,
-    http::{
-        asked::Asked,
-        conn::Conn,
-        deliver::Delivered,
-        flow::{Route, finish},
-        refuse,
-        socket::Ended,
-    },
+    http::{asked::Asked, conn::Conn, deliver::Delivered, flow::Route, log::finish, refuse, socket::Ended},
     settings::RequestView as RuleView,
 };
 
@@ -113,7 +106,13 @@ fn answer(conn: &mut Conn, asked: &Asked<'_, '_>, status: u16, result: ResultCod
 
 fn purger<'a>(asked: &'a Asked<'_, '_>, soft: bool) -> Purger<'a> {
     let worker = asked.worker;
-    Purger { store: worker.store, flights: &worker.shared.flights, now: asked.now(), soft, fleet: worker.shared.remote.as_deref() }
+    Purger {
+        store: worker.store,
+        flights: &worker.shared.flights,
+        now: asked.now(),
+        soft,
+        fleet: worker.shared.remote.as_deref(),
+    }
 }
 
 /// The keys of a page of the host asked.
