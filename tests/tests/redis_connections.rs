@@ -354,7 +354,7 @@ fn monitor_writes_what_redis_writes() {
             "PING",
             "QUIT",
         ] {
-            let _ = talk.send(&format!("{command}\r\n")).reply();
+            let _ = talk.send(format!("{command}\r\n")).reply();
         }
         Resp::unix(&server.dir().join(socket)).say("ECHO last");
         let mut shown = vec![refused];

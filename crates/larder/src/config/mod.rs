@@ -94,9 +94,11 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
     if flags.threads.is_some() {
         root.set_from_flag("threads", "--threads", &one(&flags.threads), report);
     }
-    for (table, flag, addresses) in
-        [("memcached", "--memcached", &flags.memcached), ("redis", "--redis", &flags.redis), ("admin", "--admin", &flags.admin)]
-    {
+    for (table, flag, addresses) in [
+        ("memcached", "--memcached", &flags.memcached),
+        ("redis", "--redis", &flags.redis),
+        ("admin", "--admin", &flags.admin),
+    ] {
         let table = (!addresses.is_empty()).then(|| root.table_mut(table)).flatten();
         if let Some(table) = table {
             table.set_from_flag("listen", flag, addresses, report);

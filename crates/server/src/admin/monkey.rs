@@ -114,7 +114,13 @@ pub(super) async fn reset(
     enabled(&app)?;
     let place = place(&app, &host_of(&request), request.uri(), &escaped(&path))?;
     let shared = http(&app)?;
-    let purger = Purger { store: app.store, flights: &shared.flights, now: app.now(), soft: false, fleet: shared.remote.as_deref() };
+    let purger = Purger {
+        store: app.store,
+        flights: &shared.flights,
+        now: app.now(),
+        soft: false,
+        fleet: shared.remote.as_deref(),
+    };
     let found = purger.page(&keys(&place.host, place.port, &place.path, b""));
     let by = format!("{} API", peer.ip().to_canonical());
     shared.purges.note(Done::new(app.now(), "reset", &format!("/{path}"), false, u64::from(found), by));

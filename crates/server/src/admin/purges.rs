@@ -85,7 +85,13 @@ pub(super) async fn purge(
         serde_json::from_slice(&bytes).map_err(|error| Refused::bad("bad_json", error.to_string()))?;
     let shared = http(&app)?;
     let soft = order.soft;
-    let purger = Purger { store: app.store, flights: &shared.flights, now: app.now(), soft, fleet: shared.remote.as_deref() };
+    let purger = Purger {
+        store: app.store,
+        flights: &shared.flights,
+        now: app.now(),
+        soft,
+        fleet: shared.remote.as_deref(),
+    };
     let (kind, what, purged) = match &order {
         Order { url: Some(url), prefix: None, tags: None, ban: None, host: None, .. } => {
             let place = Place::of(&app, url)?;

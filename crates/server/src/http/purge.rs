@@ -163,9 +163,8 @@ impl Purger<'_> {
             let Some(parts) = key::parse_key(key).filter(|parts| may(parts)) else { return false };
             let Some(entry) = self.store.peek(PAGES, key, self.now) else { return false };
             let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else { return false };
-            let meant = page.meta.kind == Kind::Page
-                && !(self.soft && info.stale)
-                && matches(&parts, info, &page);
+            let meant =
+                page.meta.kind == Kind::Page && !(self.soft && info.stale) && matches(&parts, info, &page);
             purged += u64::from(meant);
             if meant {
                 self.forget_in_fleet(key);
@@ -197,4 +196,3 @@ impl Purger<'_> {
         }
     }
 }
-

@@ -110,7 +110,7 @@ fn each_face_has_its_own_limit_and_words() {
 fn a_taken_address_leaves_nothing_behind() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("socket");
-    let taken = std::net::TcpListener::bind(any_port()).expect("bound");
+    let taken = TcpListener::bind(any_port()).expect("bound");
     let taken = taken.local_addr().expect("an address");
     let wanted =
         settings(Some(MemcachedSettings::plain(vec![unix(&path)])), Some(redis(vec![Listen::Tcp(taken)])));

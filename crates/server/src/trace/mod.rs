@@ -123,7 +123,7 @@ impl Tracer {
         let parent = traceparent.and_then(TraceParent::parse);
         let recorded = match parent {
             Some(parent) => parent.sampled,
-            None => self.tracing.one_in != 0 && self.roll() % self.tracing.one_in == 0,
+            None => self.tracing.one_in != 0 && self.roll().is_multiple_of(self.tracing.one_in),
         };
         recorded.then(|| Traced {
             trace: parent.map_or_else(|| u128::from(self.id()) << 64 | u128::from(self.id()), |p| p.trace),

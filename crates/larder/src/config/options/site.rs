@@ -23,7 +23,12 @@ pub(super) const SITE: &[Opt] = &[
         "",
         "Settings known to suit a kind of site; see Presets.",
     ),
-    opt("remote", Kind::Bool, "true", "Share its pages through the servers of `[remote]`, where there is one."),
+    opt(
+        "remote",
+        Kind::Bool,
+        "true",
+        "Share its pages through the servers of `[remote]`, where there is one.",
+    ),
     opt("purge", Kind::Table(Section::Purge, None), "", "Who may purge. Default: nobody."),
     opt(
         "debug",

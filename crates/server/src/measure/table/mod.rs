@@ -72,7 +72,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Metric> {
     GROUPS.iter().flat_map(|(_, _, metrics)| metrics.iter())
 }
 
-const INTRODUCTION: &str = include_str!("introduction.md");
+const INTRODUCTION: &str = include_str!("introduction.txt");
 
 /// The names of all samples' families as the older format has them (counters with `_total`).
 pub fn names() -> Vec<String> {
