@@ -1,5 +1,8 @@
 //! Pipelines sent whole before the first answer is read, as libraries send them.
 
+// A harness reports by panicking.
+#![allow(clippy::unwrap_used)]
+
 use larder_tests::{Larder, Redis, Resp};
 use std::{
     io::{Read, Write},
