@@ -242,3 +242,28 @@ fn a_purge_reaches_a_page_asked_for_with_a_port() {
     ask("PURGE", "site.test").assert_status(200);
     ask("GET", "site.test:80").assert_forwarded();
 }
+
+#[test]
+fn a_new_kind_of_variant_leaves_the_others_softly_purged() {
+    // What the second variant differs by: the coding of its body, or the fields that its Vary names.
+    for (first, second) in [("Accept-Encoding: gzip", "Accept-Encoding: identity;q=0"), ("X-A: 1", "X-B: 1")] {
+        let origin = Origin::start(|seen, reply| {
+            let coded = seen.fields.joined("accept-encoding").contains("gzip");
+            let vary = match () {
+                () if seen.get("x-a").is_some() => "Vary: X-A",
+                () if seen.get("x-b").is_some() => "Vary: X-B, X-A",
+                () => "Vary: Accept-Encoding",
+            };
+            let coding: &[&str] = if coded { &["Content-Encoding: gzip"] } else { &[] };
+            let fields = [FRESH, &[vary], coding].concat();
+            reply.ok(&fields, seen.number.to_string());
+        });
+        let larder = allowed(&origin);
+        get_with(larder.addr(), "/", &[first]);
+        get_with(larder.addr(), "/", &[first]).assert_hit();
+        purge(&larder, "/", &["Larder-Soft-Purge: 1"]).assert_status(200);
+        assert_eq!(get_with(larder.addr(), "/", &[second]).text(), "1");
+        let after = get_with(larder.addr(), "/", &[first]);
+        assert_eq!(after.text(), "2", "{first}, then {second}: {after:?}");
+    }
+}

@@ -186,10 +186,7 @@ impl Asking<'_> {
         {
             return;
         }
-        let soft_purged_at = own.map_or(0, |page| page.meta.soft_purged_at);
-        if self.lead.flight.purged() == Purged::No {
-            place::put_marker(self.worker, primary, &marker, soft_purged_at);
-        }
+        place::put_marker(self.worker, &self.lead.flight, primary, &marker);
     }
 
     /// Puts what the fleet has into the store, if it answers what is asked.

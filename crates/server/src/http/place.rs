@@ -9,6 +9,7 @@ use larder_store::{MAX_TAGS, Put};
 
 use super::{
     bring::{self, Job, Keep},
+    flight::{Flight, Purged},
     lookup::PAGES,
     variant::{self, Marker, Values},
     worker::Worker,
@@ -46,8 +47,26 @@ pub(super) fn place(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<Place>
     Some(Place { key: marker.key(&keep.primary, &vary), vary, marker: new.then_some(marker) })
 }
 
-/// Writes a marker. It has no expiry: it is a hundred bytes, and goes when nobody asks for it.
-pub(super) fn put_marker(worker: &Worker, primary: &[u8], marker: &Marker, soft_purged_at: Ms) {
+/// Writes a marker for what this flight brings. It has no expiry: it is a hundred bytes, and goes when nobody asks for it.
+///
+/// The variants that were softly purged by the marker before stay so. A purge that comes between reading a marker and writing
+/// it has marked the flight: it counts for what is written here too, or the old variants could be found again.
+pub(super) fn put_marker(worker: &Worker, flight: &Flight, primary: &[u8], marker: &Marker) {
+    if flight.purged() == Purged::Gone {
+        return;
+    }
+    let before = Marker::soft_purged(worker.store, primary, marker.nonce, worker.clock.now());
+    write_marker(worker, primary, marker, before);
+    match flight.purged() {
+        Purged::No => {}
+        Purged::Softly => write_marker(worker, primary, marker, worker.clock.now()),
+        Purged::Gone => {
+            worker.store.delete(PAGES, primary, worker.clock.now());
+        }
+    }
+}
+
+fn write_marker(worker: &Worker, primary: &[u8], marker: &Marker, soft_purged_at: Ms) {
     let meta = Meta { kind: Kind::VaryMarker, nonce: marker.nonce, soft_purged_at, ..Meta::default() };
     put_record(worker, primary, &meta, &marker.pairs(), None);
 }

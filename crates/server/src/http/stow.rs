@@ -154,7 +154,7 @@ impl Parcel {
     ) {
         if let Some(marker) = &self.place.marker {
             let primary = job.keep.as_ref().map_or(&self.place.key, |keep| &keep.primary);
-            place::put_marker(&job.worker, primary, marker, 0);
+            place::put_marker(&job.worker, &job.lead.flight, primary, marker);
         }
         let answer = Arc::new(Answer {
             status: self.meta.status,

@@ -45,6 +45,17 @@ impl Marker {
         (page.meta.kind == Kind::VaryMarker).then(|| Marker::of(&page))
     }
 
+    /// When all variants of the marker with this nonce were softly purged; 0 if they were not.
+    pub(super) fn soft_purged(store: &'static Store, primary: &[u8], nonce: u64, now: Ms) -> Ms {
+        let Some(entry) = store.peek(PAGES, primary, now) else { return 0 };
+        match view(entry.head(), entry.len(), Verify::Layout) {
+            Ok(page) if page.meta.kind == Kind::VaryMarker && page.meta.nonce == nonce => {
+                page.meta.soft_purged_at
+            }
+            _ => 0,
+        }
+    }
+
     /// The marker a record holds.
     pub(super) fn of(page: &PageView<'_>) -> Marker {
         Marker {
