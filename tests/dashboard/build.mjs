@@ -1,7 +1,7 @@
-// Builds crates/server/src/admin/web/dist from src, style.css, index.html and icon.svg. What it writes is committed, so
-// that building Larder needs nothing but Rust. `node build.mjs DIRECTORY` writes elsewhere, for the test that compares.
+// Builds crates/server/src/admin/web/dist/app.js from src. What it writes is committed, so that building Larder needs
+// nothing but Rust. `node build.mjs DIRECTORY` writes elsewhere, for the test that compares.
 import { build } from 'esbuild';
-import { copyFile, mkdir } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
 
@@ -21,6 +21,3 @@ await build({
     legalComments: 'none',
     logLevel: 'warning',
 });
-for (const name of ['index.html', 'style.css', 'icon.svg']) {
-    await copyFile(join(web, name), join(out, name));
-}

@@ -1,4 +1,4 @@
-//! The dashboard's files, built from `src/` into `dist/` and carried in the binary.
+//! The dashboard's files, carried in the binary: page, style and icon as they are, the program built from `src/` into `dist/`.
 //!
 //! `dist/` is committed, so that building Larder needs nothing but Rust; `tests/dashboard/build.mjs` makes it anew, and
 //! a test holds it equal to its source. The files load nothing from elsewhere and have no script or style inline, so
@@ -24,10 +24,10 @@ pub(crate) fn asset(path: &str) -> Option<Asset> {
 
 static ASSETS: LazyLock<[(&str, Asset); 4]> = LazyLock::new(|| {
     [
-        ("/", page(include_bytes!("dist/index.html"), "text/html; charset=utf-8")),
+        ("/", page(include_bytes!("index.html"), "text/html; charset=utf-8")),
         ("/assets/app.js", page(include_bytes!("dist/app.js"), "text/javascript; charset=utf-8")),
-        ("/assets/style.css", page(include_bytes!("dist/style.css"), "text/css; charset=utf-8")),
-        ("/assets/icon.svg", page(include_bytes!("dist/icon.svg"), "image/svg+xml")),
+        ("/assets/style.css", page(include_bytes!("style.css"), "text/css; charset=utf-8")),
+        ("/assets/icon.svg", page(include_bytes!("icon.svg"), "image/svg+xml")),
     ]
 });
 
