@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use larder_server::settings::{AdminSettings, HostPattern, ReadAccess, Secret};
+use larder_server::settings::{AdminSettings, HostPattern, ReadAccess};
 
 use super::{
-    build::{file, token},
+    build::token_file,
     problem::{Problem, Report},
     reader::Values,
 };
@@ -18,7 +18,7 @@ pub(super) fn admin(root: &Values, directory: &Path, report: &mut Report) -> Opt
     let values = root.table("admin");
     let mut settings = AdminSettings {
         listen: values.list("listen"),
-        token: token_of(&values, directory, report),
+        token: token_file(&values, "token_file", directory, report),
         hosts: hosts(&values, report),
         read: ReadAccess::Open,
         name: values.get::<String>("name").unwrap_or_else(machine),
@@ -60,23 +60,4 @@ fn hosts(values: &Values, report: &mut Report) -> Vec<String> {
         }
     }
     out
-}
-
-fn token_of(values: &Values, directory: &Path, report: &mut Report) -> Option<Secret> {
-    let path = file(values, "token_file", directory)?;
-    match token(&path) {
-        Ok((token, readable)) => {
-            if readable {
-                let problem =
-                    Problem::new(values.place("token_file"), "every user of this machine can read the token");
-                report.warn(problem.fix(format!("chmod o-r {}", path.display())));
-            }
-            Some(token)
-        }
-        Err(reason) => {
-            let message = format!("cannot use the token file {}: {reason}", path.display());
-            report.error(Problem::new(values.place("token_file"), message));
-            None
-        }
-    }
 }

@@ -285,22 +285,32 @@ fn origin(values: &Values, report: &mut Report) -> Option<OriginSettings> {
 }
 
 fn permission(values: &Values, directory: &Path, report: &mut Report) -> Permission {
-    let token = file(values, "token_file", directory).and_then(|path| match token(&path) {
+    Permission { from: values.list("from"), token: token_file(values, "token_file", directory, report) }
+}
+
+/// The token in the file an option names; None: it names none, or the file is not fit, which is in the report.
+pub(super) fn token_file(
+    values: &Values,
+    name: &'static str,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<Secret> {
+    let path = file(values, name, directory)?;
+    match token(&path) {
         Ok((token, readable)) => {
             if readable {
                 let problem =
-                    Problem::new(values.place("token_file"), "every user of this machine can read the token");
+                    Problem::new(values.place(name), "every user of this machine can read the token");
                 report.warn(problem.fix(format!("chmod o-r {}", path.display())));
             }
             Some(token)
         }
         Err(reason) => {
             let message = format!("cannot use the token file {}: {reason}", path.display());
-            report.error(Problem::new(values.place("token_file"), message));
+            report.error(Problem::new(values.place(name), message));
             None
         }
-    });
-    Permission { from: values.list("from"), token }
+    }
 }
 
 /// The token of a file, blanks around it removed; and whether everyone may read it.
