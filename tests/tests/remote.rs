@@ -336,13 +336,13 @@ fn a_page_that_another_refreshed_is_taken_from_it() {
     let changed = Arc::new(AtomicBool::new(false));
     let state = changed.clone();
     let origin = Origin::start(move |seen, reply| {
-        let age = if state.load(Ordering::SeqCst) { FRESH } else { "Cache-Control: max-age=2" };
+        let age = if state.load(Ordering::SeqCst) { FRESH } else { "Cache-Control: max-age=5" };
         reply.ok(&[age], format!("page {}", seen.number));
     });
     let (one, two) = (fleet.larder(&origin, ""), fleet.larder(&origin, ""));
     let target = "/page";
-    get(one.addr(), target);
-    wait_until("the other to have it", || get(two.addr(), target).text() == "page 0");
+    render(&one, &[target]);
+    assert_remote(&get(two.addr(), target));
     changed.store(true, Ordering::SeqCst);
     wait_until("one to refresh it", || get(one.addr(), target).text() == "page 1");
     wait_counted(&one, "stores", 2);

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use larder_tests::fleet::{Fleet, Slow, counted, larder, wait_counted};
-use larder_tests::{Larder, Origin, Usage, Wire, get, wait_until};
+use larder_tests::{Larder, Memcached, Origin, Usage, Wire, get, wait_until};
 use rustix::process::Signal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -146,6 +146,28 @@ fn the_ring_heals() {
 }
 
 #[test]
+fn a_server_killed_and_started_again_is_used_again() {
+    let (mut fleet, origin) = (Fleet::start(), named());
+    let (one, two) = (fleet.larder(&origin, SHORT), fleet.larder(&origin, SHORT));
+    let load = Load::on(&[&one, &two]);
+    for server in 0..3 {
+        load.more(200);
+        let port = fleet.servers[server].addr().port();
+        fleet.signal(server, Signal::KILL);
+        load.more(300);
+        fleet.servers[server] = Memcached::debian_at(port);
+        load.more(200);
+    }
+    load.end();
+    let mut page = 0;
+    wait_until("pages on each of them", || {
+        page += 1;
+        get(one.addr(), &format!("/new/{page}"));
+        (0..3).all(|server| fleet.items().iter().filter(|(on, _)| *on == server).count() >= 3)
+    });
+}
+
+#[test]
 fn copies_are_used_on_while_the_fleet_is_away() {
     let (fleet, origin) = (Fleet::start(), named());
     let (one, two) = (fleet.larder(&origin, SHORT), fleet.larder(&origin, SHORT));
@@ -172,7 +194,9 @@ fn a_writer_before_a_frozen_fleet_drops_and_holds_no_memory() {
     let origin = Origin::start(move |_, reply| {
         reply.ok(&[FRESH, "Content-Type: image/png"], &body);
     });
-    let remote = "queue = 8\nbudget = \"5ms\"\nread_timeout = \"2s\"\nwrite_timeout = \"2s\"";
+    // No server is left out: what is sent waits for as long as it may.
+    let remote =
+        "failure_limit = 1000\nqueue = 8\nbudget = \"5ms\"\nread_timeout = \"2s\"\nwrite_timeout = \"2s\"";
     let one = fleet.larder(&origin, remote);
     get(one.addr(), "/warm");
     (0..3).for_each(|server| fleet.signal(server, Signal::STOP));
