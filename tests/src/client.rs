@@ -1,8 +1,10 @@
 //! The client library against servers a test starts.
 
 use crate::memcache::Memcached;
-use larder_client::{Client, Config, Server};
-use std::net::SocketAddr;
+use larder_client::{Client, Config, Protocol, Server};
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A server of a client's configuration.
@@ -47,4 +49,30 @@ pub fn signal(pid: u32, signal: rustix::process::Signal) {
 pub async fn value(client: &Client, key: &str) -> Option<String> {
     let item = client.get(key.as_bytes()).await.unwrap()?;
     Some(String::from_utf8_lossy(&item.value).into_owned())
+}
+
+/// A server that is played by the test, byte by byte: listens; gives what a client is to connect to and the thread that plays the server.
+pub fn peer<T: Send + 'static>(
+    play: impl FnOnce(TcpListener) -> T + Send + 'static,
+) -> (Server, JoinHandle<T>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (Server::tcp("127.0.0.1", port), std::thread::spawn(move || play(listener)))
+}
+
+/// A configuration with this server, which is spoken to in text without being asked anything before.
+pub fn text(server: Server) -> Config {
+    Config { protocol: Protocol::Text, ..patient(vec![server]) }
+}
+
+/// Reads until what has come ends so.
+pub fn heard(stream: &mut TcpStream, end: &[u8]) -> Vec<u8> {
+    let mut all = Vec::new();
+    let mut piece = [0; 65536];
+    while !all.ends_with(end) {
+        let read = stream.read(&mut piece).unwrap();
+        assert!(read > 0, "the client is gone after {:?}", String::from_utf8_lossy(&all));
+        all.extend_from_slice(&piece[..read]);
+    }
+    all
 }

@@ -4,34 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
-use larder_client::{Client, Config, Error, Protocol, Server, State, Store};
-use larder_tests::client::{patient, run};
+use larder_client::{Client, Error, State, Store};
+use larder_tests::client::{heard as until, patient, peer, run, text};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::thread::JoinHandle;
-
-/// Listens; gives what a client is to connect to and the thread that plays the server.
-fn peer<T: Send + 'static>(play: impl FnOnce(TcpListener) -> T + Send + 'static) -> (Server, JoinHandle<T>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    (Server::tcp("127.0.0.1", port), std::thread::spawn(move || play(listener)))
-}
-
-fn text(server: Server) -> Config {
-    Config { protocol: Protocol::Text, ..patient(vec![server]) }
-}
-
-/// Reads until what has come ends so.
-fn until(stream: &mut TcpStream, end: &[u8]) -> Vec<u8> {
-    let mut all = Vec::new();
-    let mut piece = [0; 65536];
-    while !all.ends_with(end) {
-        let read = stream.read(&mut piece).unwrap();
-        assert!(read > 0, "the client is gone after {:?}", String::from_utf8_lossy(&all));
-        all.extend_from_slice(&piece[..read]);
-    }
-    all
-}
 
 #[test]
 fn a_batch_is_one_write() {

@@ -363,7 +363,10 @@ impl Client {
         let wire = self.key(key)?;
         if self.inner.config.replicas == 1 {
             return match self.peer(self.route(key)?).ask(op(wire.clone())).await {
-                Err(Error::Closed(_)) => self.peer(self.route(key)?).ask(op(wire)).await,
+                Err(closed @ Error::Closed(_)) => match self.route(key) {
+                    Ok(at) => self.peer(at).ask(op(wire)).await,
+                    Err(_) => Err(closed),
+                },
                 answer => answer,
             };
         }

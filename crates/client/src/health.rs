@@ -13,6 +13,7 @@
 //! A spare is given to the lowest server that needs one; each serves one server at a time.
 
 use std::{
+    collections::HashSet,
     hash::{BuildHasher, RandomState},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -212,15 +213,14 @@ impl Fleet {
 
     /// Gives spares to those that need one, under the lock.
     fn assign(&self) {
-        for slot in 0..self.count {
-            let holder = self.holders[slot].load(Relaxed);
-            if self.is_up(slot) {
-                self.holders[slot].store(slot, Relaxed);
-            } else if holder == slot || !self.is_up(holder) {
-                let taken = |spare| self.holders.iter().any(|holder| holder.load(Relaxed) == spare);
-                let free = (self.count..self.guards.len()).find(|spare| self.is_up(*spare) && !taken(*spare));
-                self.holders[slot].store(free.unwrap_or(slot), Relaxed);
-            }
+        let holder = |slot: usize| self.holders[slot].load(Relaxed);
+        (0..self.count)
+            .filter(|slot| self.is_up(*slot))
+            .for_each(|slot| self.holders[slot].store(slot, Relaxed));
+        let taken: HashSet<usize> = (0..self.count).map(holder).collect();
+        let mut free = (self.count..self.guards.len()).filter(|at| self.is_up(*at) && !taken.contains(at));
+        for slot in (0..self.count).filter(|slot| !self.serves(*slot)) {
+            self.holders[slot].store(free.next().unwrap_or(slot), Relaxed);
         }
         let unserved = (0..self.count).filter(|slot| !self.serves(*slot)).count();
         self.unserved.store(unserved, Relaxed);

@@ -82,6 +82,12 @@ pub(super) struct Link<'a> {
     heard: Instant,
     /// Since when the server takes nothing while there is something to send.
     wrote: Instant,
+    /// Of `waiting`, the last so many: whose requests are being sent. 0 when all is sent.
+    unsent: usize,
+    /// What is being sent did not go out at once.
+    stalled: bool,
+    /// The server has answered on this connection.
+    proven: bool,
     sleep: Pin<Box<Sleep>>,
     /// Until when it sleeps.
     armed: Option<Instant>,
@@ -104,6 +110,9 @@ impl<'a> Link<'a> {
             gone: false,
             heard: now,
             wrote: now,
+            unsent: 0,
+            stalled: false,
+            proven: false,
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
             armed: None,
         }
@@ -123,7 +132,7 @@ impl<'a> Link<'a> {
             self.wrote = now;
         }
         let (kind, keys) = (kind(&op), keys(&op));
-        match encode(self.dialect, op, &mut self.out) {
+        match encode(self.dialect, op, self.lane.max_item, &mut self.out) {
             Ok(want) => {
                 match kind {
                     Kind::Read => self.lane.counters.lookups.add(keys),
@@ -131,10 +140,16 @@ impl<'a> Link<'a> {
                     Kind::Other => {}
                 }
                 self.waiting.push_back(Waiting { want, told, kind, asked, sent: now, _place: place });
+                self.unsent += 1;
             }
             // The client has checked it; the codec checks more in some protocols. Nothing was appended.
             Err(_) => self.lane.finish(told, Err(Error::Key)),
         }
+    }
+
+    /// Whether the server has answered on this connection.
+    pub(super) fn proven(&self) -> bool {
+        self.proven
     }
 
     /// Tells everyone who was sent.
@@ -210,10 +225,25 @@ impl<'a> Link<'a> {
                 }
             }
         }
-        if moved && !self.out.is_empty() {
-            self.wrote = Instant::now();
+        if !self.out.is_empty() {
+            self.stalled = true;
+            if moved {
+                self.wrote = Instant::now();
+            }
+        } else if self.unsent > 0 {
+            self.all_sent();
         }
         Ok(moved)
+    }
+
+    /// The server has all of the batch: from now on it may be late with its answers.
+    fn all_sent(&mut self) {
+        if std::mem::take(&mut self.stalled) {
+            let now = Instant::now();
+            let before = self.waiting.len().saturating_sub(self.unsent);
+            self.waiting.iter_mut().skip(before).for_each(|waiting| waiting.sent = now);
+        }
+        self.unsent = 0;
     }
 
     fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
@@ -273,8 +303,12 @@ impl<'a> Link<'a> {
             };
             match step {
                 Step::End(answer) => {
-                    self.answered(answer, now);
                     answered = true;
+                    self.proven = true;
+                    if self.answered(answer, now) {
+                        self.lane.fleet.succeeded(self.lane.at);
+                        return Err(self.broken(&io::ErrorKind::ConnectionAborted.into()));
+                    }
                 }
                 Step::Astray(why) => return Err(End::Failed(Error::Protocol(why))),
                 Step::More | Step::Value(..) => {}
@@ -286,9 +320,11 @@ impl<'a> Link<'a> {
         Ok(())
     }
 
-    /// The first in the line has its answer.
-    fn answered(&mut self, answer: Result<Answer, Error>, now: Instant) {
-        let Some(waiting) = self.waiting.pop_front() else { return };
+    /// The first in the line has its answer. Whether the connection is to end for it: a server that does not understand a
+    /// store may take the value for requests, and would answer those too.
+    fn answered(&mut self, answer: Result<Answer, Error>, now: Instant) -> bool {
+        let Some(waiting) = self.waiting.pop_front() else { return false };
+        self.unsent = self.unsent.min(self.waiting.len());
         let counters = &self.lane.counters;
         counters.answered(now.saturating_duration_since(waiting.asked));
         match &answer {
@@ -300,7 +336,9 @@ impl<'a> Link<'a> {
             Ok(_) => {}
             Err(_) => counters.errors.add(1),
         }
+        let astray = matches!((&waiting.want, &answer), (Want::Stored { .. }, Err(Error::Refused(_))));
         self.lane.finish(waiting.told, answer);
+        astray && self.dialect != Dialect::Binary
     }
 
     fn broken(&self, error: &io::Error) -> End {
@@ -310,12 +348,17 @@ impl<'a> Link<'a> {
     /// Whether the server is silent for too long; if not, this task is woken when it would be.
     fn late(&mut self, cx: &mut Context<'_>) -> bool {
         let timeouts = &self.lane.timeouts;
-        let read = self
-            .waiting
-            .front()
-            .map(|waiting| (self.heard + timeouts.read).min(waiting.sent + timeouts.read * SLOW));
+        let read = self.waiting.front().map(|waiting| match self.waiting.len() <= self.unsent {
+            // It cannot be answered before it is sent.
+            true => waiting.sent + timeouts.write * SLOW,
+            false => (self.heard.max(waiting.sent) + timeouts.read).min(waiting.sent + timeouts.read * SLOW),
+        });
         let write = (!self.out.is_empty()).then(|| self.wrote + timeouts.write);
         let Some(until) = read.into_iter().chain(write).min() else { return false };
+        // The timer is not asked while a server that never stops to talk takes all of this task's turn.
+        if self.heard >= until {
+            return true;
+        }
         loop {
             // Answers move the end away all the time: the timer is left where it is until it rings.
             if self.armed.is_none_or(|armed| until < armed) {

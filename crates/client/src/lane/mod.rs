@@ -12,7 +12,10 @@
 //! |---|---|---|
 //! | it could not be made, or no greeting came in time | everyone in the queue | a failure |
 //! | an answer did not come in time, or the server takes nothing | everyone who was sent | a failure |
-//! | it broke while answers were awaited, or what came was none | everyone who was sent | a failure |
+//! | what came was no answer | everyone who was sent | a failure |
+//! | it broke while answers were awaited, before the first | everyone who was sent | a failure |
+//! | it broke while answers were awaited, behind others | everyone who was sent | nothing: making the next one tells |
+//! | a store was refused in a way that may leave the value to be taken for requests | everyone behind it | nothing |
 //! | it broke while nobody waited | nobody: the next operation makes a new one | nothing |
 //! | all clients are gone and all is answered | - | nothing |
 
@@ -55,6 +58,7 @@ pub(crate) struct Lane {
     protocol: Protocol,
     auth: Option<Auth>,
     timeouts: Timeouts,
+    max_item: usize,
     max_value: usize,
     fleet: Arc<Fleet>,
     pub(crate) counters: Counters,
@@ -73,6 +77,7 @@ impl Lane {
             },
             auth: config.auth.clone(),
             timeouts: config.timeouts,
+            max_item: config.max_item,
             max_value: config.max_item.max(MAX_VALUE),
             fleet,
             counters: Counters::default(),
@@ -86,6 +91,8 @@ impl Lane {
             Error::Timeout => self.counters.timeouts.add(1),
             _ => self.counters.errors.add(1),
         }
+        // What hung up on meta commands may be another server when it is back.
+        self.text_only.store(false, Relaxed);
         self.fleet.failed(self.at, Instant::now());
     }
 
@@ -118,7 +125,11 @@ pub(crate) async fn run(lane: Arc<Lane>, mut jobs: mpsc::UnboundedReceiver<Job>)
             End::Gone => return,
             End::Idle => {}
             End::Failed(error) => {
-                lane.failed(&error);
+                // A server that was well may have been restarted, or have ended what it took for an idle connection.
+                match error {
+                    Error::Closed(_) if link.proven() => lane.counters.errors.add(1),
+                    _ => lane.failed(&error),
+                }
                 link.fail(&error);
                 if !lane.fleet.is_up(lane.at) {
                     refuse(&lane, &mut jobs, &Error::Down);

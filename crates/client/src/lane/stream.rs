@@ -161,4 +161,29 @@ mod tests {
         assert_eq!(race([closed].into_iter()).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
         assert!(race(std::iter::empty()).await.is_err());
     }
+
+    #[tokio::test]
+    async fn an_address_that_is_silent_costs_a_head_start() {
+        // A listener whose queue is full: the kernel answers nobody. On IPv6 where the machine has it.
+        let silent = match tokio::net::TcpSocket::new_v6() {
+            Ok(socket) if socket.bind("[::1]:0".parse().unwrap()).is_ok() => socket,
+            _ => {
+                let socket = tokio::net::TcpSocket::new_v4().unwrap();
+                socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+                socket
+            }
+        };
+        let silent = silent.listen(1).unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(taken) =
+            time::timeout(2 * HEAD_START, TcpStream::connect(silent.local_addr().unwrap())).await
+        {
+            waiting.push(taken.unwrap());
+            assert!(waiting.len() < 100, "its queue does not fill");
+        }
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let good = listener.local_addr().unwrap();
+        let stream = race([silent.local_addr().unwrap(), good].into_iter()).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), good);
+    }
 }

@@ -18,6 +18,10 @@ use crate::{
 
 /// Most figures of one answer to `stats`; more are none of a memcached.
 const FIGURES: usize = 100_000;
+/// Most bytes of one answer to `stats`.
+const FIGURES_BYTES: usize = 16 << 20;
+/// Most bytes of the values of one answer to several keys, where the client's own limit for a value times the keys is not more.
+const ANSWER_BYTES: usize = 128 << 20;
 
 /// What a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub(super) enum Want {
         keys: Vec<Key>,
         items: Vec<Option<Item>>,
         from: usize,
+        /// Bytes of values that may still come.
+        room: usize,
     },
     /// A value or a miss for each key.
     Each {
@@ -48,7 +54,10 @@ pub(super) enum Want {
     },
     Found,
     Number,
-    Pairs(Vec<(String, String)>),
+    Pairs {
+        pairs: Vec<(String, String)>,
+        bytes: usize,
+    },
     Version,
 }
 
@@ -88,11 +97,14 @@ fn signed(expiry: u32) -> i32 {
     i32::try_from(expiry).unwrap_or(i32::MAX)
 }
 
-/// Puts the request into what is to be sent. On error nothing is.
-pub(super) fn encode(dialect: Dialect, op: Op, out: &mut Out) -> Result<Want, KeyError> {
+/// Puts the request into what is to be sent. On error nothing is. `max_item`: bytes of the largest value this client stores.
+pub(super) fn encode(dialect: Dialect, op: Op, max_item: usize, out: &mut Out) -> Result<Want, KeyError> {
     match op {
-        Op::Get { keys, cas } => get(dialect, keys, cas, None, out),
-        Op::GetTouch { key, expiry } => get(dialect, vec![key], false, Some(expiry), out),
+        Op::Get { keys, cas } => {
+            let room = ANSWER_BYTES.max(max_item.saturating_mul(keys.len()));
+            get(dialect, keys, cas, None, room, out)
+        }
+        Op::GetTouch { key, expiry } => get(dialect, vec![key], false, Some(expiry), usize::MAX, out),
         Op::Store { mode, key, value, flags, expiry, cas } => {
             let store = txt::Store {
                 mode: self::mode(mode),
@@ -125,7 +137,7 @@ pub(super) fn encode(dialect: Dialect, op: Op, out: &mut Out) -> Result<Want, Ke
                 Dialect::Binary => binary::stats(&of, 0, out.head())?,
                 _ => text::stats(&of, out.head())?,
             }
-            Ok(Want::Pairs(Vec::new()))
+            Ok(Want::Pairs { pairs: Vec::new(), bytes: 0 })
         }
         Op::Flush { delay } => {
             match dialect {
@@ -151,6 +163,7 @@ fn get(
     keys: Vec<Key>,
     cas: bool,
     touch: Option<u32>,
+    room: usize,
     out: &mut Out,
 ) -> Result<Want, KeyError> {
     let items = vec![None; keys.len()];
@@ -163,7 +176,7 @@ fn get(
         }
         Dialect::Text | Dialect::Meta => {
             text::get(keys.iter().map(|key| &**key), cas, touch.map(signed), out.head())?;
-            return Ok(Want::Until { keys, items, from: 0 });
+            return Ok(Want::Until { keys, items, from: 0, room });
         }
         Dialect::Binary => {
             for key in &keys {
@@ -233,7 +246,9 @@ fn touch(dialect: Dialect, key: &[u8], expiry: u32, out: &mut Out) -> Result<Wan
 const WORDS: usize = 200;
 
 pub(super) fn words(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).chars().take(WORDS).collect()
+    // A control character could do something to the terminal it is shown on.
+    let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    String::from_utf8_lossy(bytes).chars().take(WORDS).map(shown).collect()
 }
 
 pub(super) fn fault(fault: Fault, said: &[u8]) -> Error {
@@ -259,12 +274,15 @@ impl Want {
                 if *left == 0 { Step::End(Err(error.clone())) } else { Step::More }
             }
             (_, Reply::Error(by, said, _)) => Step::End(Err(fault(by, said))),
-            (Want::Until { keys, items, from }, Reply::Value(value)) => {
+            (Want::Until { keys, items, from, room }, Reply::Value(value)) => {
                 let matches = |at: &usize| items[*at].is_none() && *keys[*at] == *value.key;
                 let Some(at) = (*from..keys.len()).find(matches).or_else(|| (0..*from).find(matches)) else {
                     return Step::Astray("a value of a key that was not asked for".to_owned());
                 };
-                *from = at + 1;
+                let Some(left) = room.checked_sub(value.at.len()) else {
+                    return Step::Astray("an answer of too many bytes".to_owned());
+                };
+                (*from, *room) = (at + 1, left);
                 Step::Value(at, Found { flags: value.flags, cas: value.cas, at: value.at })
             }
             (Want::Until { items, .. }, Reply::End) => Step::End(Ok(Answer::Items(std::mem::take(items)))),
@@ -289,15 +307,16 @@ impl Want {
                     None => Step::Astray("a counter that is no number".to_owned()),
                 }
             }
-            (Want::Pairs(pairs), Reply::Stat { name, value }) => {
-                if pairs.len() == FIGURES {
+            (Want::Pairs { pairs, bytes }, Reply::Stat { name, value }) => {
+                *bytes += name.len() + value.len();
+                if pairs.len() == FIGURES || *bytes > FIGURES_BYTES {
                     return Step::Astray("too many figures".to_owned());
                 }
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 pairs.push((text(name), text(value)));
                 Step::More
             }
-            (Want::Pairs(pairs), Reply::End | Reply::Done(Done::Reset | Done::Ok, _)) => {
+            (Want::Pairs { pairs, .. }, Reply::End | Reply::Done(Done::Reset | Done::Ok, _)) => {
                 Step::End(Ok(Answer::Pairs(std::mem::take(pairs))))
             }
             (Want::Version, Reply::Version(version)) => Step::End(Ok(Answer::Version(words(version)))),
