@@ -128,3 +128,68 @@ fn passwords_stay_off_the_command_line_and_dead_servers_are_named() {
     assert!(String::from_utf8_lossy(&ping.stderr).contains(&dead));
     assert_eq!(larder("", &["get", "k"]).0, 2);
 }
+
+#[test]
+fn wrong_usage_is_told_before_anything_is_asked() {
+    let server = Memcached::debian(&[]);
+    let list = server.server();
+    for args in [
+        &["get"][..],
+        &["get", "--timeout", "0s", "k"],
+        &["get", "--timeout", "soon", "k"],
+        &["get", "--distribution", "nearest", "k"],
+        &["get", "--hash", "sha1", "k"],
+        &["get", "--ketama", "--hash", "md5", "k"],
+        &["get", "--binary", "--text", "k"],
+        &["get", "--servers", "127.0.0.1:99999", "k"],
+        &["get", "--servers", "127.0.0.1:1 weight=0", "k"],
+        &["get", "--servers", "127.0.0.1:1,127.0.0.1:1", "k"],
+        &["get", "--password-file", "/etc/hostname", "k"],
+        &["get", "--password", "secret", "k"],
+        &["get", "--user", "a b", "k"],
+        &["get", "--prefix", "a b", "k"],
+        &["get", "--file", "/tmp/x", "k", "l"],
+        &["set", "k", "v", "--file", "/etc/hostname"],
+        &["set", "--expire", "soon", "k", "v"],
+        &["set", "--flags", "-1", "k", "v"],
+        &["set", &"k".repeat(251), "v"],
+        &["touch", "k"],
+        &["incr", "k", "-1"],
+    ] {
+        let (code, printed) = larder(&list, args);
+        assert_eq!((code, printed.as_str()), (2, ""), "{args:?}");
+    }
+    assert_eq!(server.connect().stat("cmd_get"), "0");
+    assert_eq!(server.connect().stat("cmd_set"), "0");
+}
+
+#[test]
+fn output_nobody_takes_is_not_success() {
+    let server = Memcached::debian(&[]);
+    let list = server.server();
+    assert_eq!(larder(&list, &["set", "k", "v"]).0, 0);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(binary());
+    let output =
+        command.args(["get", "k", "-s", &list]).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.starts_with("larder: standard output: "), "{said}");
+}
+
+#[test]
+fn servers_come_from_the_first_variable_that_names_any() {
+    let server = Memcached::debian(&[]);
+    let ping = |first: &str, second: &str| {
+        let mut command = Command::new(binary());
+        let command = command.arg("ping").env("LIBMEMCACHED_SERVERS", first).env("MEMCACHED_SERVERS", second);
+        let output = command.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let up = (0, format!("{} 1.6.18\n", server.server()));
+    let dead = format!("127.0.0.1:{}", free_port());
+    assert_eq!(ping(&server.server(), &dead), up);
+    assert_eq!(ping("", &server.server()), up);
+    assert_eq!(ping(" ", ""), (2, String::new()));
+    assert_eq!(ping("no-such-host.invalid:1", &server.server()).0, 4);
+}

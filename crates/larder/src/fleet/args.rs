@@ -106,7 +106,8 @@ impl FleetArgs {
     fn servers(&self) -> Result<Vec<Server>, String> {
         let mut named = self.servers.clone();
         if named.is_empty() {
-            let list = SERVERS.iter().find_map(|name| std::env::var(name).ok());
+            let set = |name: &&str| std::env::var(name).ok().filter(|list| !list.trim().is_empty());
+            let list = SERVERS.iter().find_map(set);
             named = list.map(|list| list.split(',').map(str::to_owned).collect()).unwrap_or_default();
         }
         if named.is_empty() {

@@ -252,9 +252,13 @@ fn failed(what: &str, error: &Error) -> Outcome {
     }
 }
 
-/// Standard output is gone: there is nobody to tell.
+/// What became of printing. Who has closed standard output does not want to know.
 fn printed(result: io::Result<()>) -> Outcome {
-    if result.is_ok() { Outcome::Done } else { Outcome::Nothing }
+    let Err(error) = result else { return Outcome::Done };
+    if error.kind() != io::ErrorKind::BrokenPipe {
+        eprintln!("larder: standard output: {error}");
+    }
+    Outcome::Nothing
 }
 
 async fn get(args: &GetArgs) -> Result<Outcome, String> {
