@@ -39,6 +39,26 @@ impl Memcached {
         Memcached::start(Command::new("/usr/bin/memcached"), flags)
     }
 
+    /// Debian's `memcached` behind SASL, which knows this user.
+    #[track_caller]
+    pub fn debian_with_sasl(user: &str, password: &str) -> Memcached {
+        Memcached(Started::start(|dir, port| {
+            let db = dir.join("sasldb");
+            let lines = format!("mech_list: plain\nsasldb_path: {}\n", db.display());
+            std::fs::write(dir.join("memcached.conf"), lines).unwrap();
+            let mut add = Command::new("saslpasswd2");
+            let add = add.args(["-p", "-c", "-a", "memcached", "-f"]).arg(db).arg(user).stdin(Stdio::piped());
+            let mut add =
+                add.spawn().unwrap_or_else(|e| panic!("saslpasswd2: {e}; see scripts/test-deps.sh"));
+            add.stdin.take().unwrap().write_all(password.as_bytes()).unwrap();
+            assert!(add.wait().unwrap().success());
+            let mut command = Command::new("/usr/bin/memcached");
+            command.env("SASL_CONF_PATH", dir);
+            command.args(["-S", "-u", "root", "-l", "127.0.0.1", "-p", &port.to_string()]);
+            (command, None)
+        }))
+    }
+
     /// Debian's `memcached` on this port, which nobody has any more.
     #[track_caller]
     pub fn debian_at(port: u16) -> Memcached {

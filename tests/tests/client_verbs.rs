@@ -211,16 +211,62 @@ fn ascii_passwords_are_accepted_and_refused() {
 fn sasl_passwords_are_accepted_and_refused() {
     let scratch = Scratch::new("sasl");
     let users = scratch.write("users", "larder:secret\n");
-    let server = Memcached::larder_with_sasl(&users);
-    let with = |password: &str| {
-        let auth = Auth::SaslPlain { user: "larder".into(), password: password.into() };
-        Config { auth: Some(auth), ..config(&[&server]) }
-    };
-    all(with("secret"));
+    for server in [Memcached::larder_with_sasl(&users), Memcached::debian_with_sasl("larder", "secret")] {
+        let with = |password: &str| {
+            let auth = Auth::SaslPlain { user: "larder".into(), password: password.into() };
+            Config { auth: Some(auth), ..config(&[&server]) }
+        };
+        all(with("secret"));
+        run(async {
+            let client = Client::new(with("wrong")).unwrap();
+            assert!(matches!(client.get(b"a").await, Err(Error::Auth(_))));
+            let nobody = Config { protocol: Protocol::Binary, ..config(&[&server]) };
+            let answer = Client::new(nobody).unwrap().get(b"a").await;
+            assert!(matches!(answer, Err(Error::Auth(_))), "{answer:?}");
+        });
+    }
+}
+
+#[test]
+fn servers_are_reached_over_ipv6_where_the_machine_has_it() {
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        return;
+    }
+    // Beside the address the test asks whether it listens at.
+    let server = Memcached::debian(&["-l", "::1"]);
+    let address = format!("[::1]:{}", server.port());
     run(async {
-        let client = Client::new(with("wrong")).unwrap();
-        assert!(matches!(client.get(b"a").await, Err(Error::Auth(_))));
+        let client = Client::new(patient(vec![Server::parse(&address).unwrap()])).unwrap();
+        client.set(b"k", "v".into(), store(0)).await.unwrap();
+        assert_eq!(value(&client, "k").await.as_deref(), Some("v"));
+        assert_eq!(client.servers()[0].name, address);
     });
+}
+
+#[test]
+fn two_runtimes_at_once_share_one_client() {
+    let server = Memcached::debian(&[]);
+    let client = Client::new(config(&[&server])).unwrap();
+    let threads: Vec<_> = (0..2)
+        .map(|thread| {
+            let client = client.clone();
+            std::thread::spawn(move || {
+                run(async {
+                    for n in 0..500 {
+                        let key = format!("{thread}-{n}");
+                        // The other's runtime may end with answers under way: that is an error, and no other's answer.
+                        if client.set(key.as_bytes(), key.clone().into(), store(0)).await.is_ok()
+                            && let Ok(found) = client.get(key.as_bytes()).await
+                        {
+                            assert_eq!(found.unwrap().value, key);
+                        }
+                    }
+                })
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    run(async { assert_eq!(value(&client, "0-0").await.as_deref(), Some("0-0")) });
 }
 
 #[test]
