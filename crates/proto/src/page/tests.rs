@@ -209,7 +209,7 @@ fn what_a_reader_refuses() {
         (0, b'X', Damaged::Unknown),
         (4, 2, Damaged::Unknown),
         (5, 3, Damaged::Unknown),
-        (9, 4, Damaged::Unknown),
+        (9, 8, Damaged::Unknown),
         (12, 6, Damaged::Unknown),
         (13, 4, Damaged::Unknown),
         (13, 2, Damaged::Layout),
