@@ -37,13 +37,14 @@ impl Fleet {
         larder(&self.addresses(), origin, remote, "")
     }
 
-    /// Server and key of every item that is stored.
+    /// Server and key of every page's item that is stored.
     pub fn items(&self) -> Vec<(usize, String)> {
         let of = |(number, server): (usize, &Memcached)| {
             let listed = server.connect().ask("lru_crawler metadump all\r\n", "END\r\n");
             let keys = listed.lines().filter_map(|line| line.strip_prefix("key=")?.split(' ').next());
             // Listed as in a URL.
-            keys.map(|key| (number, key.replace("%3A", ":"))).collect::<Vec<_>>()
+            let keys = keys.map(|key| (number, key.replace("%3A", ":")));
+            keys.filter(|(_, key)| key.contains(":p:")).collect::<Vec<_>>()
         };
         self.servers.iter().enumerate().flat_map(of).collect()
     }

@@ -347,7 +347,7 @@ impl Faces {
         logger: &Option<Arc<Logger>>,
         tracing: Option<Arc<Tracing>>,
     ) -> Faces {
-        let remote = settings.remote.clone().map(|settings| remote::Shared::new(settings, workers));
+        let remote = settings.remote.clone().map(|settings| remote::Shared::new(settings, workers, random()));
         let http = || {
             let watch = settings.admin.is_some();
             let counters = (0..workers).map(|_| Arc::new(Counters::new(watch))).collect();

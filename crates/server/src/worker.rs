@@ -139,6 +139,9 @@ impl Faces {
         let open = |tier| Remote::open(tier, number, store, conns.clock, shared.nonce());
         let remote = shared.remote.clone().map(open).transpose().map_err(io::Error::other)?;
         let worker = http::worker::Worker::new(shared, conns.clone(), store, counters, settings, remote);
+        if number == 0 {
+            http::purge::others::start(&worker).map_err(io::Error::other)?;
+        }
         for listener in listeners {
             let (door, worker) = (Door::open(listener)?, worker.clone());
             self.accepting.push(spawn_local(async move {

@@ -1,9 +1,10 @@
 //! From typed values to settings: `[remote]`.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc, time::Duration};
 
+use http::HeaderValue;
 use larder_client::{Auth, Config, Distribution, Eject, Failure, Placement, Server, Timeouts, hash::Hash};
-use larder_server::settings::{RemoteProtocol, RemoteSettings};
+use larder_server::settings::{OriginSettings, PeerToken, RemoteProtocol, RemoteSettings, Secret};
 
 use super::{
     TOKEN_BYTES, bounded,
@@ -11,6 +12,7 @@ use super::{
     objects::readable_by_all,
     problem::{Problem, Report},
     reader::Values,
+    value::OriginUrl,
 };
 
 /// Characters of a namespace: it begins every key, and memcached takes keys of 250 bytes.
@@ -55,7 +57,58 @@ fn settings(values: &Values, directory: &Path, report: &mut Report) -> Option<Re
         announce: values.get("announce"),
         read_only: values.get("read_only")?,
         queue: values.get("queue")?,
+        peers: values.list::<OriginUrl>("peers").into_iter().map(peer).collect(),
+        peer_token: peer_token(values, directory, report),
+        purge_interval: values.get("purge_interval")?,
+        lease: values.get("lease")?,
     })
+}
+
+/// Another Larder, as something to send requests to: it has to answer soon, and one connection is enough.
+fn peer(url: OriginUrl) -> Arc<OriginSettings> {
+    Arc::new(OriginSettings {
+        host: url.host,
+        port: url.port,
+        connect_timeout: Duration::from_secs(1),
+        first_byte_timeout: Duration::from_secs(2),
+        between_bytes_timeout: Duration::from_secs(2),
+        total_timeout: Duration::from_secs(5),
+        max_connections: 1,
+        max_waiting: 1,
+        idle_connections: 1,
+        ..OriginSettings::default()
+    })
+}
+
+fn peer_token(values: &Values, directory: &Path, report: &mut Report) -> Option<PeerToken> {
+    let Some(path) = file(values, "peer_token_file", directory) else {
+        if values.is_set("peers") {
+            let problem = Problem::new(values.place("peers"), "peers believe only who has their token");
+            report.error(problem.fix("name a `peer_token_file`, with the same token on all of them"));
+        }
+        return None;
+    };
+    let read = bounded::read(&path, TOKEN_BYTES).and_then(|(text, mode)| {
+        let token = text.trim_ascii();
+        if !token.iter().all(u8::is_ascii_graphic) {
+            return Err("a token is one line of visible characters".to_owned());
+        }
+        let secret = Secret::new(token).ok_or("it is empty")?;
+        let mut field = HeaderValue::from_bytes(&[b"Bearer ", token].concat()).map_err(|e| e.to_string())?;
+        field.set_sensitive(true);
+        Ok((PeerToken { secret, field }, mode & 0o004 != 0))
+    });
+    match read {
+        Ok((token, readable)) => {
+            readable_by_all(values, "peer_token_file", &path, readable, report);
+            Some(token)
+        }
+        Err(reason) => {
+            let message = format!("cannot use {}: {reason}", path.display());
+            report.error(Problem::new(values.place("peer_token_file"), message));
+            None
+        }
+    }
 }
 
 /// The client's part.

@@ -15,7 +15,7 @@
 //! | `web` | the dashboard |
 
 mod answer;
-mod ban;
+pub(crate) mod ban;
 mod events;
 mod filter;
 mod guard;

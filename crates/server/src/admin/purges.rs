@@ -116,8 +116,7 @@ pub(super) async fn purge(
             // What is stored while the walk runs was asked for after it began, or marked when it did.
             let now = app.now();
             let purger = Purger { now, ..purger };
-            let meant = purger.matching(|key| ban.may(key), |key, _, page| ban.means(key, page, now));
-            ("ban", text.clone(), meant.await)
+            ("ban", text.clone(), purger.ban(text, &ban).await)
         }
         _ => {
             let message = "an order has exactly one of url, prefix, tags, ban; host goes with tags";

@@ -3,7 +3,7 @@
 //! A client that leaves does not stop a fetch that others wait for. One that nobody waits for any more ends, as long as
 //! the origin has not begun to answer; an answer that has begun goes into the store.
 
-use std::{rc::Rc, sync::Arc};
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use larder_proto::{
     http::{
@@ -34,6 +34,7 @@ use crate::{
     clock::Ms,
     http::worker::{Config, Worker},
     origin::{Interim, InterimHead, Origin, OriginError, Request, Response},
+    remote::Lease,
     settings::RulePolicy,
 };
 
@@ -108,6 +109,8 @@ pub(crate) struct Job {
     pub(crate) policy: Arc<RulePolicy>,
     /// The request is a HEAD.
     pub(crate) head: bool,
+    /// Other Larders wait for this page.
+    pub(crate) lease: RefCell<Option<Lease>>,
 }
 
 /// Why a response is not stored.

@@ -368,6 +368,7 @@ fn spawn(
         keep,
         policy: Arc::clone(&route.policy),
         head: asked.is_head(),
+        lease: std::cell::RefCell::default(),
     };
     spawn_local(bring::run(job, request));
     Ok(())

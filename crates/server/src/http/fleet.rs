@@ -37,7 +37,7 @@ use super::{
 use crate::{
     clock::Ms,
     origin::{Interim, Request},
-    remote::{Answer, Remote, Taken},
+    remote::{Answer, Lease, Record, Remote, Taken, Turn},
 };
 
 /// Variants asked for at once: the best for the request first.
@@ -57,7 +57,7 @@ pub(super) enum First {
 
 /// Asks the fleet where that is of use, and the origin where the fleet has nothing or takes too long.
 pub(super) async fn first(job: &mut Job, request: Request, interim: Option<Interim>) -> First {
-    let Job { worker, origin, lead, client, keep, .. } = job;
+    let Job { worker, origin, lead, client, keep, lease, .. } = job;
     let news = {
         let sending = bring::send(worker, origin, lead, client.as_mut(), request, interim);
         let mut sending = pin!(sending);
@@ -69,7 +69,13 @@ pub(super) async fn first(job: &mut Job, request: Request, interim: Option<Inter
             Raced::Sent(sent) => return First::sent(sent),
             Raced::Found(found) => match asking.settle(&found).await {
                 Some(news) => news,
-                None => return First::sent(sending.await),
+                None => match asking.turn(&found).await {
+                    Ours::Copied => News::Shared,
+                    Ours::Ask(held) => {
+                        *lease.borrow_mut() = held;
+                        return First::sent(sending.await);
+                    }
+                },
             },
         }
     };
@@ -84,6 +90,14 @@ impl First {
     fn sent(sent: Option<Sent>) -> Self {
         sent.map_or(First::Nobody, |sent| First::Origin(Box::new(sent)))
     }
+}
+
+/// What came of waiting for other Larders.
+enum Ours {
+    /// Another has rendered the page, and it is in the store.
+    Copied,
+    /// The origin is to be asked.
+    Ask(Option<Lease>),
 }
 
 /// Whose answer was first.
@@ -150,8 +164,37 @@ impl Asking<'_> {
         }
     }
 
+    /// Lets one Larder ask the origin, and the others wait for what it brings.
+    async fn turn(&self, found: &Answer) -> Ours {
+        // What others would wait for has to go where they look.
+        if matches!(found, Answer::Failed) || !self.keep.shared || !self.keep.mark {
+            return Ours::Ask(None);
+        }
+        match self.remote.turn(self.keep.key(), || self.look_for_use()).await {
+            Turn::Origin(lease) => Ours::Ask(lease),
+            Turn::Shared(Answer::Record(taken)) if self.take(&taken).await => {
+                self.remote.counters().hits.one();
+                Ours::Copied
+            }
+            Turn::Shared(_) => Ours::Ask(None),
+        }
+    }
+
+    /// What is there and cannot be used is nothing to those who wait.
+    async fn look_for_use(&self) -> Answer {
+        let answer = self.look().await;
+        let Answer::Record(taken) = &answer else { return answer };
+        match taken.page() {
+            Some(page) if self.useful(&page.meta) && !self.purged_here(taken, &page) => answer,
+            _ => Answer::Nothing,
+        }
+    }
+
     /// Looks for the page: under its primary key, or as the variant the request selects.
     async fn look(&self) -> Answer {
+        if !self.remote.current().await {
+            return Answer::Failed;
+        }
         let answer = self.remote.get(&self.keep.primary).await;
         let Answer::Record(taken) = &answer else { return answer };
         let Some(page) = taken.page() else { return Answer::Nothing };
@@ -192,7 +235,7 @@ impl Asking<'_> {
     /// Puts what the fleet has into the store, if it answers what is asked.
     async fn take(&self, taken: &Taken) -> bool {
         let Some(page) = taken.page() else { return false };
-        if self.purged_here(&page) {
+        if self.purged_here(taken, &page) {
             self.remote.counters().purged.one();
             let keys = std::slice::from_ref(&self.keep.primary);
             self.remote.shared().purge_behind(keys);
@@ -206,11 +249,11 @@ impl Asking<'_> {
         self.put(&page, page.meta, &|at| &body[at as usize..]).await
     }
 
-    /// It was purged here after it was received, and lives on in the fleet: another Larder sent it late, or a server was away.
-    fn purged_here(&self, page: &PageView<'_>) -> bool {
+    /// It was purged since it was received, and lives on in the fleet: another Larder sent it late, or a server was away.
+    fn purged_here(&self, taken: &Taken, page: &PageView<'_>) -> bool {
         let tags: Vec<Vec<u8>> = page.tags.map(|tag| site_tag(&self.keep.site, tag)).collect();
-        let tags = tags.iter().map(|tag| &tag[..]);
-        self.remote.shared().purged.covers(&self.keep.primary, tags, page.meta.response_time)
+        let record = Record { primary: &self.keep.primary, page, tags: &tags, knows: &taken.knows };
+        self.remote.shared().purged.covers(record)
     }
 
     /// Fresh for a while yet, and newer than what is held; or stale within the window in which it may be served at once.
@@ -347,5 +390,5 @@ pub(super) fn share(job: &Job, key: &[u8], version: u64) {
     if key != keep.primary {
         remote.writer().marker(&keep.primary);
     }
-    remote.writer().page(key, version);
+    remote.writer().page(key, version, job.lease.take());
 }

@@ -81,6 +81,7 @@ pub(crate) enum Now {
 pub(crate) fn now(asked: &Asked<'_, '_>, out: &mut Out) -> Now {
     let route = match route(asked) {
         Ok(route) => route,
+        Err(_) if purge::request::is_journal(asked) => return Now::Later,
         Err(_) if asked.head.framing != BodyFraming::None => return Now::Later,
         Err(refusal) => return Now::Answered { keep: answer_refusal(asked, out, &refusal) },
     };
@@ -110,6 +111,9 @@ pub(crate) fn now(asked: &Asked<'_, '_>, out: &mut Out) -> Now {
 /// Sees a request through that has to wait. True: the connection goes on.
 pub(crate) async fn later(conn: &mut Conn, asked: &Asked<'_, '_>) -> Result<bool, Ended> {
     conn.socket.watch.busy();
+    if purge::request::is_journal(asked) {
+        return Ok(purge::request::hear(conn, asked));
+    }
     let route = match route(asked) {
         Ok(route) => route,
         Err(refusal) => {

@@ -5,6 +5,7 @@
 //! when a purge begins is delivered to those who wait and not kept, so that nothing from before a purge outlives it.
 
 mod history;
+pub(crate) mod others;
 pub(crate) mod request;
 
 use larder_proto::{
@@ -15,7 +16,11 @@ use larder_store::{Cursor, EntryInfo, Keep, Put, Store};
 
 pub(crate) use self::history::{Done, History};
 use super::{flight::Flights, lookup::PAGES};
-use crate::{clock::Ms, remote};
+use crate::{
+    admin::ban::Ban,
+    clock::Ms,
+    remote::{self, Begun, journal::What},
+};
 
 /// Entries visited between two looks at other tasks.
 const SCAN_STEP: usize = 1024;
@@ -59,18 +64,28 @@ pub(crate) fn site_tag(site: &str, tag: &[u8]) -> Vec<u8> {
 impl Purger<'_> {
     /// One page with all its variants; whether it was there.
     pub(crate) fn page(&self, keys: &[Vec<u8>]) -> bool {
+        let begun = self.begin(|| What::Keys(keys.to_vec()));
         if let Some(fleet) = self.fleet {
-            fleet.purge(remote::Purge::Keys(keys), self.now);
+            fleet.purge_behind(keys);
         }
-        self.own_page(keys)
+        let found = self.own_page(keys);
+        begun.map(Begun::done);
+        found
+    }
+
+    /// Notes a purge, so that nothing from before is taken from the fleet, and others are told. Before anything is taken out here.
+    fn begin(&self, what: impl FnOnce() -> What) -> Option<Begun<'_>> {
+        self.fleet.map(|fleet| fleet.begin(what(), self.soft, self.now))
     }
 
     /// The same, and waits for the fleet.
     pub(crate) async fn page_everywhere(&self, keys: &[Vec<u8>]) -> bool {
         let Some(fleet) = self.fleet else { return self.own_page(keys) };
         // Noted first: what is taken from the fleet from now on is newer. What is on its way is found among the flights.
-        let shared = fleet.purge_keys(keys, self.now);
+        let begun = self.begin(|| What::Keys(keys.to_vec()));
         let own = self.own_page(keys);
+        begun.map(Begun::done);
+        let shared = fleet.purge_keys(keys);
         shared.await | own
     }
 
@@ -113,9 +128,7 @@ impl Purger<'_> {
                     && parts.path_and_query.starts_with(wanted.path_and_query)
             })
         };
-        if let Some(fleet) = self.fleet {
-            fleet.purge(remote::Purge::Prefix(wanted), self.now);
-        }
+        let begun = self.begin(|| What::prefix(&wanted));
         self.flights.purge(meant, self.soft);
         let (mut pages, mut variants) = (0, 0);
         self.walk(|key, info| {
@@ -133,6 +146,7 @@ impl Purger<'_> {
             true
         })
         .await;
+        begun.map(Begun::done);
         if pages > 0 { pages } else { variants }
     }
 
@@ -142,11 +156,19 @@ impl Purger<'_> {
     }
 
     fn tag(&self, tag: &[u8]) -> u64 {
-        if let Some(fleet) = self.fleet {
-            fleet.purge(remote::Purge::Tag(tag), self.now);
-        }
+        let begun = self.begin(|| What::Tag(tag.to_vec()));
         self.flights.purge_tag(tag, self.soft);
-        self.store.purge_tag(PAGES, tag, self.soft, self.now)
+        let purged = self.store.purge_tag(PAGES, tag, self.soft, self.now);
+        begun.map(Begun::done);
+        purged
+    }
+
+    /// Every stored response that an expression means; see [`Purger::matching`].
+    pub(crate) async fn ban(&self, text: &str, ban: &Ban) -> u64 {
+        let begun = self.begin(|| What::Ban(text.to_owned()));
+        let purged = self.matching(|key| ban.may(key), |key, _, page| ban.means(key, page, self.now)).await;
+        begun.map(Begun::done);
+        purged
     }
 
     /// Every stored response that `matches` means; a page counts once for each of its variants. `may` says of a key
@@ -179,7 +201,7 @@ impl Purger<'_> {
     fn forget_in_fleet(&self, key: &[u8]) {
         if let Some(fleet) = self.fleet {
             let primary = key::parse_variant_key(key).map_or(key, |(primary, ..)| primary);
-            fleet.purge(remote::Purge::Keys(&[primary.to_vec()]), self.now);
+            fleet.purge_behind(&[primary.to_vec()]);
         }
     }
 

@@ -43,6 +43,12 @@ impl Backend {
         client.set(name, value, store).await.map(drop).map_err(|_| Unanswered)
     }
 
+    /// Whether there was none.
+    pub(crate) async fn add(&self, name: &[u8], value: Bytes, lasting: Duration) -> Result<bool, Unanswered> {
+        let Backend::Memcached(client) = self;
+        client.lease(name, value, lasting).await.map_err(|_| Unanswered)
+    }
+
     /// Whether there was one.
     pub(crate) async fn delete(&self, name: &[u8]) -> Result<bool, Unanswered> {
         let Backend::Memcached(client) = self;

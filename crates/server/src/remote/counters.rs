@@ -39,6 +39,12 @@ counters! {
         deletes,
         /// Pages that could not be deleted.
         delete_failed,
+        /// Leases taken: the page was asked of the origin while other Larders waited.
+        leases,
+        /// Times that another Larder's rendering was waited for.
+        waits,
+        /// Of those, times that nothing came of it, and fleets that did not answer: the origin was asked.
+        waits_over,
     }
 }
 

@@ -14,7 +14,13 @@ pub(crate) fn name(namespace: &str, key: &[u8]) -> Vec<u8> {
     format!("{namespace}:p:{first:016x}{second:016x}").into_bytes()
 }
 
-/// The name of a part of it.
+/// The name of a page's lease.
+pub(crate) fn lease(namespace: &str, key: &[u8]) -> Vec<u8> {
+    let [first, second] = SEEDS.map(|seed| rapidhash_v3_seeded(key, &RapidSecrets::seed_cpp(seed)));
+    format!("{namespace}:l:{first:016x}{second:016x}").into_bytes()
+}
+
+/// The name of a part of a record.
 pub(crate) fn part(name: &[u8], write: u64, number: u32) -> Vec<u8> {
     let mut out = name.to_vec();
     out.extend_from_slice(format!(":{write:016x}:{number}").as_bytes());

@@ -10,6 +10,9 @@
 //! | `take.rs` | reading a record, and everything that is looked at before it is believed |
 //! | `writer.rs` | sending, off the way of every request |
 //! | `purge.rs`, `purged.rs` | what a purge does to the fleet, and what of the fleet's is not taken since |
+//! | `journal/` | purges as all who share the fleet tell each other, and who knows of which |
+//! | `exchange.rs`, `peers.rs` | the journal on its way: through the fleet, and straight to other Larders |
+//! | `lease.rs` | one Larder renders, the others wait |
 //! | `skew.rs` | clocks that differ |
 //! | `backend.rs` | the servers |
 //! | `counters.rs` | what is counted |
@@ -20,8 +23,12 @@
 
 mod backend;
 mod counters;
+mod exchange;
+pub(crate) mod journal;
 mod key;
+mod lease;
 mod pack;
+pub(crate) mod peers;
 mod purge;
 mod purged;
 mod record;
@@ -44,12 +51,19 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 pub use self::counters::StatsView;
-pub(crate) use self::purge::What as Purge;
+pub(crate) use self::exchange::Exchange;
+pub(crate) use self::lease::{Lease, Turn};
+pub(crate) use self::purge::Begun;
+pub(crate) use self::purged::Record;
 pub(crate) use self::take::{Answer, Taken};
 use self::{
-    backend::Backend, counters::Counters, purge::Purges, purged::PurgedLately, skew::Skew, writer::Writer,
+    backend::Backend, counters::Counters, exchange::Reading, journal::Journal, purge::Purges,
+    purged::PurgedLately, skew::Skew, writer::Writer,
 };
-use crate::{clock::Clock, settings::RemoteSettings};
+use crate::{
+    clock::{Clock, Ms},
+    settings::RemoteSettings,
+};
 
 /// Lookups at once, per worker; one more waits, and its origin is asked when its budget is over.
 const LOOKUPS: usize = 256;
@@ -67,13 +81,35 @@ pub(crate) struct Shared {
     /// Of each worker.
     purges: Mutex<Vec<Purges>>,
     pub(crate) purged: PurgedLately,
+    pub(crate) journal: Journal,
+    pub(crate) reading: Reading,
+    /// Purges that peers were told of, per peer, and those they have to learn from the fleet.
+    told: AtomicU64,
+    untold: AtomicU64,
+    /// Parcels of purges that peers told us.
+    heard: AtomicU64,
+    /// Purges of other Larders that were carried out here.
+    pub(crate) learned: AtomicU64,
+    /// Times that purges were missed, so that everything was taken for purged.
+    pub(crate) missed: AtomicU64,
     /// Purges that found no place to wait.
     purges_lost: AtomicU64,
 }
 
 impl Shared {
-    pub(crate) fn new(settings: RemoteSettings, workers: usize) -> Arc<Self> {
+    /// `random`: a number that no other process has.
+    pub(crate) fn new(settings: RemoteSettings, workers: usize, random: u64) -> Arc<Self> {
+        let most = exchange::LOG.min(settings.fleet.max_item / 2);
+        // A record may live so long, and clocks differ.
+        let lasting = settings.max_expiry.as_millis() as Ms + 2 * skew::MOST;
         Arc::new(Self {
+            journal: Journal::new(random, most, lasting),
+            reading: Reading::default(),
+            told: AtomicU64::new(0),
+            untold: AtomicU64::new(0),
+            heard: AtomicU64::new(0),
+            learned: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
             settings,
             health: Health::new(),
             skew: Skew::default(),
@@ -94,7 +130,16 @@ impl Shared {
         let backends = self.backends.lock().clone();
         let servers = counters::sum_servers(backends.iter().map(Backend::servers));
         let mut pages: Vec<_> = Counters::NAMES.iter().copied().zip(sums).collect();
-        pages.push(("purges_lost", self.purges_lost.load(Ordering::Relaxed)));
+        let shared = [
+            ("purges_lost", &self.purges_lost),
+            ("purges_learned", &self.learned),
+            ("purges_missed", &self.missed),
+            ("purges_told", &self.told),
+            ("purges_untold", &self.untold),
+            ("parcels_heard", &self.heard),
+        ];
+        pages.extend(shared.map(|(name, count)| (name, count.load(Ordering::Relaxed))));
+        pages.push(("rounds_failed", self.reading.failed()));
         StatsView { servers, pages }
     }
 }
@@ -128,6 +173,7 @@ impl Remote {
             backend: backend.clone(),
             counters: counters.clone(),
             store,
+            shared: shared.clone(),
             clock,
             random,
         });

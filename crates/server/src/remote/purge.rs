@@ -12,16 +12,18 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
-use larder_proto::{
-    http::key::KeyParts,
-    page::{Kind, Meta, Parts, Trailer, encode_head},
-};
+use larder_proto::page::{Kind, Meta, Parts, Trailer, encode_head};
 use tokio::{
     sync::{mpsc, oneshot},
     task::spawn_local,
 };
 
-use super::{Answer, Remote, Shared, backend::Unanswered, key, record};
+use super::{
+    Answer, Remote, Shared,
+    backend::Unanswered,
+    journal::{Entry, LONGEST, Name, Task, What},
+    key, record,
+};
 use crate::clock::Ms;
 
 /// Purges that may wait, per worker; one more is not carried out in the fleet, and counted.
@@ -39,38 +41,64 @@ pub(crate) struct Purge {
 /// The way to a worker's purges.
 pub(super) type Purges = mpsc::Sender<Purge>;
 
-/// What is purged.
-#[derive(Clone, Copy)]
-pub(crate) enum What<'a> {
-    /// Pages, by their primary keys.
-    Keys(&'a [Vec<u8>]),
-    /// Pages of a host and port by the start of path and query.
-    Prefix(KeyParts<'a>),
-    /// Pages with a tag, which is a site's own.
-    Tag(&'a [u8]),
+/// A purge that has begun here: noted, and soon told to all who share the fleet. To be told when it was carried out; dropped before
+/// that, whoever carries out the purges of others does this one too.
+pub(crate) struct Begun<'s> {
+    shared: &'s Shared,
+    name: Option<Name>,
+}
+
+impl Begun<'_> {
+    /// It was carried out on what is here.
+    pub(crate) fn done(mut self) {
+        if let Some(name) = self.name.take() {
+            self.shared.journal.done(name);
+        }
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if let Some(name) = self.name.take() {
+            self.shared.journal.given_up(name);
+            self.shared.reading.want();
+        }
+    }
 }
 
 impl Shared {
-    /// From now on nothing is taken from the fleet that this means and that was received up to `now`; what of it is known
-    /// by its key is deleted there, which is not waited for.
-    pub(crate) fn purge(&self, what: What<'_>, now: Ms) {
-        self.note(what, now);
-        if let What::Keys(keys) = what {
-            self.purge_behind(keys);
+    /// From now on nothing is taken from the fleet that this means and that is from before.
+    pub(crate) fn begin(&self, what: What, soft: bool, now: Ms) -> Begun<'_> {
+        let lasting = self.settings.max_expiry.as_millis() as Ms;
+        let (peers, told) = (!self.settings.peers.is_empty(), !self.settings.read_only);
+        let entry = Entry { at: now, soft, what };
+        let name =
+            ((peers || told) && entry.len() <= LONGEST).then(|| self.journal.begin(entry.clone(), peers));
+        self.purged.note(&entry.what, name, now, lasting);
+        if name.is_some() {
+            self.reading.want();
+        }
+        Begun { shared: self, name }
+    }
+
+    /// Another Larder's purge is to be carried out here: nothing is taken from the fleet that is from before.
+    pub(crate) fn learn(&self, task: &Task) {
+        let lasting = self.settings.max_expiry.as_millis() as Ms;
+        match task {
+            Task::Purge(name, entry) => self.purged.note(&entry.what, Some(*name), entry.at, lasting),
+            Task::Missed(author, cut) => self.purged.missed((*author, cut.number), cut.at, lasting),
         }
     }
 
-    /// Deletes what was purged before and was come upon again.
+    /// Deletes pages in the fleet, which is not waited for.
     pub(crate) fn purge_behind(&self, keys: &[Vec<u8>]) {
         for key in keys {
             self.order(key, None);
         }
     }
 
-    /// The same for pages; when the future is ready, the servers that answered give out nothing from before. Whether they
-    /// had anything.
-    pub(crate) fn purge_keys(&self, keys: &[Vec<u8>], now: Ms) -> impl Future<Output = bool> + use<> {
-        self.note(What::Keys(keys), now);
+    /// The same; when the future is ready, the servers that answered give out nothing from before. Whether they had anything.
+    pub(crate) fn purge_keys(&self, keys: &[Vec<u8>]) -> impl Future<Output = bool> + use<> {
         let waiting: Vec<_> = keys
             .iter()
             .filter_map(|key| {
@@ -85,15 +113,6 @@ impl Shared {
                 found |= done.await.unwrap_or(false);
             }
             found
-        }
-    }
-
-    fn note(&self, what: What<'_>, now: Ms) {
-        let lasting = self.settings.max_expiry.as_millis() as Ms;
-        match what {
-            What::Keys(keys) => keys.iter().for_each(|key| self.purged.key(key, now, lasting)),
-            What::Prefix(wanted) => self.purged.prefix(&wanted, now, lasting),
-            What::Tag(tag) => self.purged.tag(tag, now, lasting),
         }
     }
 
@@ -165,6 +184,7 @@ impl Remote {
         let mut bytes = encode_head(&meta, &Parts { vary: &vary, key: primary, ..Parts::default() }).ok()?;
         let trailer = Trailer::new(&bytes).finish();
         bytes.extend_from_slice(&trailer);
+        let bytes = [self.shared.journal.knows().encode(), bytes].concat();
         let length = bytes.len() as u64;
         let head = record::Head {
             kind: record::Kind::Whole,

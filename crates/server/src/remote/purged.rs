@@ -1,28 +1,64 @@
-//! What was purged here lately: records from before are not taken from the fleet, wherever they come from (a server that was
+//! What was purged lately: records from before are not taken from the fleet, wherever they come from (a server that was
 //! away when they were deleted, a Larder that was sending them).
+//!
+//! A record tells what its sender knew of purges. One that knew of the purge had carried it out before it looked the page up, so
+//! the page is from after it, whatever clocks say. From one that did not know, a page is taken only if it was received
+//! [`SLACK`] after the purge: who was cut off from the fleet may render pages all the same, and clocks may differ by so much.
 //!
 //! Each purge is kept for as long as a record may live in the fleet; where there are more than [`MOST`], the oldest is
 //! forgotten, and from then on nothing from before it is taken.
 
 use std::collections::{HashMap, VecDeque};
 
-use larder_proto::http::key::{self, KeyParts};
+use larder_proto::{
+    http::key::{self, KeyParts},
+    page::PageView,
+};
 use parking_lot::Mutex;
 
-use crate::clock::Ms;
+use super::{
+    journal::{Knows, Name, What},
+    skew,
+};
+use crate::{admin::ban::Ban, clock::Ms};
 
 /// Purges remembered.
 const MOST: usize = 16_384;
+/// Bans among them: each is compared with every record.
+const BANS: usize = 256;
+/// Pages received so long after a purge are from after it, whoever sent them.
+const SLACK: Ms = skew::MOST;
 
 /// What a purge was of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum What {
+enum Of {
     /// A page, by its primary key.
     Key(Box<[u8]>),
     /// Pages of a host and port by the start of path and query.
     Prefix(Box<str>, u16, Box<[u8]>),
     /// Pages with a tag of a site.
     Tag(Box<[u8]>),
+    /// All pages.
+    All,
+}
+
+/// A purge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    /// None: nobody else was told.
+    name: Option<Name>,
+    at: Ms,
+}
+
+/// What is known of a record that may be from before a purge.
+#[derive(Clone, Copy)]
+pub(crate) struct Record<'r> {
+    pub(crate) primary: &'r [u8],
+    pub(crate) page: &'r PageView<'r>,
+    /// The site's tags it has.
+    pub(crate) tags: &'r [Vec<u8>],
+    /// What its sender knew.
+    pub(crate) knows: &'r Knows,
 }
 
 /// The purges of a process. A purge and a record taken lock it for a moment.
@@ -31,141 +67,123 @@ pub(crate) struct PurgedLately(Mutex<Lately>);
 
 #[derive(Debug, Default)]
 struct Lately {
-    keys: HashMap<What, Ms>,
-    /// Of those in `keys`, prefixes: each is compared with every record.
+    /// Of each thing the latest purge of each author.
+    marks: HashMap<Of, Vec<Mark>>,
+    /// Of those in `marks`, prefixes: each is compared with every record.
     prefixes: usize,
-    /// In the order of time; what was purged again stands here more than once.
-    order: VecDeque<(Ms, What)>,
+    /// In the order of coming; what was purged again stands here more than once.
+    order: VecDeque<(Ms, Of)>,
+    bans: VecDeque<(Ban, Mark)>,
     /// Nothing from before this is taken.
     floor: Ms,
 }
 
+impl Mark {
+    fn covers(&self, received: Ms, knows: &Knows) -> bool {
+        match self.name {
+            Some((author, number)) => !knows.has(author, number) && received <= self.at.saturating_add(SLACK),
+            None => received <= self.at,
+        }
+    }
+}
+
 impl PurgedLately {
-    pub(super) fn key(&self, primary: &[u8], now: Ms, lasting: Ms) {
-        self.note(What::Key(primary.into()), now, lasting);
-    }
-
-    pub(super) fn prefix(&self, wanted: &KeyParts<'_>, now: Ms, lasting: Ms) {
-        let what = What::Prefix(wanted.host.into(), wanted.port, wanted.path_and_query.into());
-        self.note(what, now, lasting);
-    }
-
-    pub(super) fn tag(&self, tag: &[u8], now: Ms, lasting: Ms) {
-        self.note(What::Tag(tag.into()), now, lasting);
-    }
-
-    fn note(&self, what: What, now: Ms, lasting: Ms) {
+    /// Notes a purge at `at`, which is kept for `lasting`. `name`: how others know it.
+    pub(super) fn note(&self, what: &What, name: Option<Name>, at: Ms, lasting: Ms) {
         let mut lately = self.0.lock();
-        let prefix = matches!(what, What::Prefix(..));
-        if lately.keys.insert(what.clone(), now).is_none() && prefix {
-            lately.prefixes += 1;
-        }
-        lately.order.push_back((now, what));
-        while lately.order.len() > MOST || lately.order.front().is_some_and(|(at, _)| at + lasting < now) {
-            lately.forget_oldest(now, lasting);
+        let mark = Mark { name, at };
+        match what {
+            What::Keys(keys) => {
+                keys.iter().for_each(|key| lately.mark(Of::Key(key.as_slice().into()), mark, lasting));
+            }
+            What::Prefix(host, port, path) => {
+                let of = Of::Prefix(host.as_str().into(), *port, path.as_slice().into());
+                lately.mark(of, mark, lasting);
+            }
+            What::Tag(tag) => lately.mark(Of::Tag(tag.as_slice().into()), mark, lasting),
+            What::Ban(text) => lately.ban(text, mark),
         }
     }
 
-    /// Whether a page received at `received` was purged since.
-    pub(crate) fn covers<'t>(
-        &self,
-        primary: &[u8],
-        tags: impl Iterator<Item = &'t [u8]>,
-        received: Ms,
-    ) -> bool {
+    /// Purges of an author up to this one were missed, and may have been of anything.
+    pub(super) fn missed(&self, name: Name, at: Ms, lasting: Ms) {
+        self.0.lock().mark(Of::All, Mark { name: Some(name), at }, lasting);
+    }
+
+    /// Whether a page was purged since it was received.
+    pub(crate) fn covers(&self, record: Record<'_>) -> bool {
+        let Record { primary, page, tags, knows } = record;
+        let received = page.meta.response_time;
         let lately = self.0.lock();
-        let since = |at: Option<&Ms>| at.is_some_and(|at| received <= *at);
-        if received < lately.floor || lately.keys.is_empty() {
+        if received < lately.floor || (lately.marks.is_empty() && lately.bans.is_empty()) {
             return received < lately.floor;
         }
-        if since(lately.keys.get(&What::Key(primary.into()))) {
+        let covers = |marks: &Vec<Mark>| marks.iter().any(|mark| mark.covers(received, knows));
+        let since = |of: &Of| lately.marks.get(of).is_some_and(covers);
+        if since(&Of::All) || since(&Of::Key(primary.into())) {
             return true;
         }
-        if tags.map(|tag| What::Tag(tag.into())).any(|tag| since(lately.keys.get(&tag))) {
+        if tags.iter().any(|tag| since(&Of::Tag(tag.as_slice().into()))) {
             return true;
         }
-        let Some(page) = key::parse_key(primary).filter(|_| lately.prefixes > 0) else { return false };
-        lately.keys.iter().any(|(what, at)| {
-            let What::Prefix(host, port, path) = what else { return false };
-            (page.host, page.port) == (&**host, *port)
-                && page.path_and_query.starts_with(path)
-                && since(Some(at))
-        })
+        let Some(place) = key::parse_key(primary) else { return false };
+        if lately
+            .bans
+            .iter()
+            .any(|(ban, mark)| mark.covers(received, knows) && ban.means(&place, page, mark.at))
+        {
+            return true;
+        }
+        let below = |of: &Of| prefixed(of, &place);
+        lately.prefixes > 0 && lately.marks.iter().any(|(of, marks)| below(of) && covers(marks))
     }
+}
+
+fn prefixed(of: &Of, place: &KeyParts<'_>) -> bool {
+    let Of::Prefix(host, port, path) = of else { return false };
+    (place.host, place.port) == (&**host, *port) && place.path_and_query.starts_with(path)
 }
 
 impl Lately {
-    fn forget_oldest(&mut self, now: Ms, lasting: Ms) {
-        let Some((at, what)) = self.order.pop_front() else { return };
-        // Purged again since: the later one stays.
-        if self.keys.get(&what) != Some(&at) {
-            return;
+    fn mark(&mut self, of: Of, mark: Mark, lasting: Ms) {
+        let author = |mark: &Mark| mark.name.map(|(author, _)| author);
+        let marks = self.marks.entry(of.clone()).or_default();
+        self.prefixes += usize::from(marks.is_empty() && matches!(of, Of::Prefix(..)));
+        marks.retain(|before| author(before) != author(&mark));
+        marks.push(mark);
+        self.order.push_back((mark.at, of));
+        while self.order.len() > MOST || self.order.front().is_some_and(|(at, _)| at + lasting < mark.at) {
+            self.forget_oldest(mark.at, lasting);
         }
-        self.prefixes -= usize::from(matches!(what, What::Prefix(..)));
-        self.keys.remove(&what);
-        if at + lasting >= now {
+    }
+
+    fn ban(&mut self, text: &str, mark: Mark) {
+        // Another Larder's version may know expressions that this one does not: then it may mean anything.
+        let Ok(ban) = Ban::parse(text) else {
+            self.floor = self.floor.max(mark.at + 1);
+            return;
+        };
+        self.bans.push_back((ban, mark));
+        if self.bans.len() > BANS
+            && let Some((_, oldest)) = self.bans.pop_front()
+        {
+            self.floor = self.floor.max(oldest.at + 1);
+        }
+    }
+
+    fn forget_oldest(&mut self, now: Ms, lasting: Ms) {
+        let Some((at, of)) = self.order.pop_front() else { return };
+        let Some(marks) = self.marks.get_mut(&of) else { return };
+        let before = marks.len();
+        // What was purged again since stays.
+        marks.retain(|mark| mark.at > at);
+        let forgotten = marks.len() < before;
+        if marks.is_empty() {
+            self.prefixes -= usize::from(matches!(of, Of::Prefix(..)));
+            self.marks.remove(&of);
+        }
+        if forgotten && at + lasting >= now {
             self.floor = self.floor.max(at + 1);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NOW: Ms = 1_700_000_000_000;
-    const LASTING: Ms = 60_000;
-
-    fn page(host: &str, path: &str) -> Vec<u8> {
-        let mut key = Vec::new();
-        key::write_key(&mut key, key::Scheme::Http, host, 0, path.as_bytes());
-        key
-    }
-
-    fn no_tags() -> std::iter::Empty<&'static [u8]> {
-        std::iter::empty()
-    }
-
-    #[test]
-    fn what_is_older_than_its_purge_is_covered() {
-        let lately = PurgedLately::default();
-        assert!(!lately.covers(&page("a", "/x"), no_tags(), NOW));
-        lately.key(&page("a", "/x"), NOW, LASTING);
-        assert!(lately.covers(&page("a", "/x"), no_tags(), NOW));
-        assert!(!lately.covers(&page("a", "/x"), no_tags(), NOW + 1));
-        assert!(!lately.covers(&page("a", "/y"), no_tags(), NOW - 1));
-        lately.prefix(&key::parse_key(&page("b", "/wiki/")).expect("a key"), NOW, LASTING);
-        assert!(lately.covers(&page("b", "/wiki/Cat"), no_tags(), NOW - 5));
-        assert!(!lately.covers(&page("b", "/w"), no_tags(), NOW - 5));
-        assert!(!lately.covers(&page("c", "/wiki/Cat"), no_tags(), NOW - 5));
-        lately.tag(b"site\0red", NOW, LASTING);
-        let tags = || [&b"site\0blue"[..], b"site\0red"].into_iter();
-        assert!(lately.covers(&page("d", "/"), tags(), NOW));
-        assert!(!lately.covers(&page("d", "/"), tags(), NOW + 1));
-        assert!(!lately.covers(&page("d", "/"), tags().take(1), NOW));
-    }
-
-    #[test]
-    fn purges_are_forgotten_when_no_record_can_be_older() {
-        let lately = PurgedLately::default();
-        lately.key(b"x", NOW, LASTING);
-        lately.key(b"y", NOW + LASTING, LASTING);
-        assert!(lately.covers(b"x", no_tags(), NOW));
-        lately.key(b"y", NOW + LASTING + 1, LASTING);
-        assert!(!lately.covers(b"x", no_tags(), NOW));
-        assert!(lately.covers(b"y", no_tags(), NOW + LASTING + 1));
-    }
-
-    #[test]
-    fn too_many_purges_cover_everything_from_before() {
-        let lately = PurgedLately::default();
-        lately.key(b"first", NOW, LASTING);
-        for number in 0..MOST {
-            lately.key(format!("page {number}").as_bytes(), NOW + 1, LASTING);
-        }
-        assert!(lately.covers(b"first", no_tags(), NOW));
-        assert!(lately.covers(b"another", no_tags(), NOW), "who knows");
-        assert!(!lately.covers(b"another", no_tags(), NOW + 1));
-        assert_eq!(lately.0.lock().order.len(), MOST);
     }
 }

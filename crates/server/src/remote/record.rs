@@ -1,4 +1,5 @@
-//! What lies in the fleet under one key: a head of 64 bytes, and a page record or a part of one (docs/page-format.md).
+//! What lies in the fleet under one key: a head of 64 bytes, and a payload or a part of one. A payload is what the sender knew of
+//! purges (`journal::Knows`), and a page record (docs/page-format.md).
 //!
 //! A record that fits one item is one item. A longer one is an *index* that names its parts, and the parts, each under a key
 //! of its own. The index and its parts carry one random number: parts of two writes never make a page. What does not read back
@@ -14,7 +15,7 @@ pub(crate) const HEAD: usize = 64;
 pub(crate) const MAX_PARTS: usize = 4096;
 
 const MAGIC: [u8; 4] = *b"LRDR";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const COMPRESSED: u16 = 1;
 const SEED: u64 = 0x4C52_4452_0001;
 const SUM_AT: usize = 56;
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn other_versions_and_unknown_bits_are_foreign() {
-        for (at, value) in [(4, 0), (4, 2), (6, 2), (7, 1), (5, 3), (44, 1), (48, 1)] {
+        for (at, value) in [(4, 1), (4, 3), (6, 2), (7, 1), (5, 3), (44, 1), (48, 1)] {
             let mut item = head(Kind::Whole, 0).encode(&[]);
             item[at] = value;
             let sum = sum(&item[..SUM_AT], &[]);

@@ -5,9 +5,12 @@ use bytes::Bytes;
 use larder_proto::page::{Kind as PageKind, Meta, PageFlags, PageView, Verify, view};
 
 use super::{
-    Remote, key,
+    Remote,
+    journal::{KNOWS_MOST, Knows},
+    key,
     pack::{join, unpack},
     record::{Bad, Head, Kind},
+    skew,
 };
 use crate::clock::Ms;
 
@@ -24,6 +27,10 @@ pub(crate) enum Answer {
 /// A record that was found good.
 pub(crate) struct Taken {
     bytes: Bytes,
+    /// Where the page record begins.
+    start: usize,
+    /// What its sender knew of purges.
+    pub(crate) knows: Knows,
     /// Milliseconds to be added to its age.
     behind: Ms,
 }
@@ -31,19 +38,25 @@ pub(crate) struct Taken {
 impl Taken {
     /// The page, with the times as this machine's clock would have them.
     pub(crate) fn page(&self) -> Option<PageView<'_>> {
-        let mut page = view(&self.bytes, self.bytes.len() as u64, Verify::Layout).ok()?;
+        let record = self.bytes.get(self.start..)?;
+        let mut page = view(record, record.len() as u64, Verify::Layout).ok()?;
         page.meta.response_time = page.meta.response_time.saturating_sub(self.behind);
         Some(page)
     }
 
     /// The page's body.
     pub(crate) fn body(&self, page: &PageView<'_>) -> &[u8] {
-        let end = page.body_at + page.body_len as usize;
-        self.bytes.get(page.body_at..end).unwrap_or_default()
+        let start = self.start + page.body_at;
+        self.bytes.get(start..start + page.body_len as usize).unwrap_or_default()
     }
 }
 
 impl Remote {
+    /// Whether what the fleet has may be believed: what others purged was heard of lately. May take a round through the fleet.
+    pub(crate) async fn current(&self) -> bool {
+        self.shared.reading.current(self.clock, self.settings().purge_interval).await
+    }
+
     /// Asks for the record of a key.
     pub(crate) async fn get(&self, key: &[u8]) -> Answer {
         let Ok(_place) = self.lookups.acquire().await else { return Answer::Failed };
@@ -87,7 +100,9 @@ impl Remote {
             Err(Unread::Failed) => return Answer::Failed,
         };
         let (bytes, sent) = record;
-        let Ok(page) = view(&bytes, bytes.len() as u64, Verify::All) else {
+        let Some((knows, start)) = Knows::decode(&bytes) else { return self.useless(Bad::Damaged) };
+        let record = &bytes[start..];
+        let Ok(page) = view(record, record.len() as u64, Verify::All) else {
             return self.useless(Bad::Damaged);
         };
         // Another page with the same hash, or one that somebody put there.
@@ -95,8 +110,14 @@ impl Remote {
         if page.key != key || page.meta.kind == PageKind::HitForMiss || partial || is_copy(&page.meta) {
             return self.useless(Bad::Foreign);
         }
-        match self.shared.skew.behind(sent, self.clock.now()) {
-            Some(behind) => Answer::Record(Taken { bytes, behind }),
+        let now = self.clock.now();
+        // A server whose time stood still may have kept it: what was purged is not remembered for so long.
+        if sent + self.settings().max_expiry.as_millis() as Ms + skew::MOST < now {
+            self.counters.stale.one();
+            return Answer::Nothing;
+        }
+        match self.shared.skew.behind(sent, now) {
+            Some(behind) => Answer::Record(Taken { bytes, start, knows, behind }),
             None => {
                 self.counters.skewed.one();
                 Answer::Nothing
@@ -116,7 +137,7 @@ impl Remote {
     async fn record(&self, name: &[u8], item: Bytes) -> Result<Option<(Bytes, Ms)>, Unread> {
         let (head, payload) = Head::decode(&item)?;
         // As long as its sender says, and no longer: a page that would not be sent is not taken either.
-        let most = self.settings().page_size;
+        let most = self.settings().page_size + KNOWS_MOST as u64;
         if head.record > most || head.payload > most {
             return Err(Bad::Foreign.into());
         }

@@ -22,8 +22,10 @@ use tokio::{
 };
 
 use super::{
+    Lease, Shared,
     backend::{Backend, Unanswered},
     counters::Counters,
+    journal::Knows,
     key,
     pack::{Packing, compressible, pack},
 };
@@ -41,7 +43,7 @@ const PARTS_AT_ONCE: usize = 8;
 /// What is to be done.
 enum Order {
     /// Send what lies under this key, if it still has this version.
-    Page(Box<[u8]>, u64),
+    Page(Box<[u8]>, u64, Option<Lease>),
     /// Send the marker that lies under this key.
     Marker(Box<[u8]>),
 }
@@ -52,6 +54,7 @@ pub(super) struct Start {
     pub(super) backend: Backend,
     pub(super) counters: Arc<Counters>,
     pub(super) store: &'static Store,
+    pub(super) shared: Arc<Shared>,
     pub(super) clock: Clock,
     pub(super) random: u64,
 }
@@ -74,9 +77,9 @@ impl Writer {
         Self { orders, counters }
     }
 
-    /// A page was stored.
-    pub(crate) fn page(&self, key: &[u8], version: u64) {
-        self.order(Order::Page(key.into(), version));
+    /// A page was stored. Whoever waits for it waits until it was sent.
+    pub(crate) fn page(&self, key: &[u8], version: u64, lease: Option<Lease>) {
+        self.order(Order::Page(key.into(), version, lease));
     }
 
     /// A page's marker stands for what is being sent.
@@ -122,10 +125,13 @@ impl Sender {
     async fn carry_out(&self, order: Order) {
         let counters = &self.start.counters;
         match order {
-            Order::Page(key, version) => {
+            Order::Page(key, version, lease) => {
                 let Some(parcel) = self.page(&key, version) else { return };
                 match self.send(&key, parcel).await {
-                    Ok(()) => counters.stores.one(),
+                    Ok(()) => {
+                        counters.stores.one();
+                        lease.map(Lease::sent);
+                    }
                     Err(Unanswered) => counters.store_failed.one(),
                 }
                 // Whatever became of it: it may have arrived.
@@ -156,6 +162,8 @@ impl Sender {
     /// The page, if it is (still) one to be shared.
     fn page(&self, key: &[u8], version: u64) -> Option<Parcel> {
         let (settings, now) = (&self.start.settings, self.start.clock.now());
+        // Before the page is looked up: what is known by now has been carried out on it.
+        let knows = self.start.shared.journal.knows();
         let entry = self.start.store.peek(PAGES, key, now)?;
         if entry.version() != version || entry.stale() || entry.len() > settings.page_size {
             return None;
@@ -163,15 +171,16 @@ impl Sender {
         let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
         let lasting = lasting(&page.meta, settings, now)?;
         let compress = settings.compress.is_some_and(|from| page.body_len >= from) && compressible(&page);
-        Some(Parcel { record: bytes_of(&entry), compress, lasting })
+        Some(Parcel { record: bytes_of(&knows, &entry), compress, lasting })
     }
 
     /// Markers last as long as anything may: a variant without its marker cannot be found.
     fn marker(&self, key: &[u8]) -> Option<Parcel> {
+        let knows = self.start.shared.journal.knows();
         let entry = self.start.store.peek(PAGES, key, self.start.clock.now())?;
         let page: PageView<'_> = view(entry.head(), entry.len(), Verify::Layout).ok()?;
         (page.meta.kind == Kind::VaryMarker).then(|| Parcel {
-            record: bytes_of(&entry),
+            record: bytes_of(&knows, &entry),
             compress: false,
             lasting: self.start.settings.max_expiry,
         })
@@ -229,9 +238,10 @@ fn lasting(meta: &Meta, settings: &RemoteSettings, now: Ms) -> Option<Duration> 
     Some((fresh + window).min(settings.max_expiry))
 }
 
-/// A copy of all of an entry.
-fn bytes_of(entry: &Entry<'_>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(entry.len() as usize);
+/// What is known of purges, and a copy of all of an entry.
+fn bytes_of(knows: &Knows, entry: &Entry<'_>) -> Vec<u8> {
+    let mut out = knows.encode();
+    out.reserve_exact(entry.len() as usize);
     entry.chunks().for_each(|chunk| out.extend_from_slice(chunk));
     out
 }

@@ -1,6 +1,8 @@
 //! The remote tier: servers that several Larders share their pages through.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use super::{OriginSettings, Secret};
 
 /// What the servers speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +44,23 @@ pub struct RemoteSettings {
     pub read_only: bool,
     /// Records that may wait to be sent, per worker; the next one is dropped and counted.
     pub queue: usize,
+    /// Larders that are told of purges at once.
+    pub peers: Vec<Arc<OriginSettings>>,
+    /// What peers prove themselves with; None: nobody is told, and nobody is believed.
+    pub peer_token: Option<PeerToken>,
+    /// How often the fleet is asked for purges of others.
+    pub purge_interval: Duration,
+    /// How long one Larder may render a page while others wait for it; zero: none waits.
+    pub lease: Duration,
+}
+
+/// A token that is sent, and compared with what comes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerToken {
+    /// What comes is compared with this.
+    pub secret: Secret,
+    /// `Bearer TOKEN`, as it is sent; never shown.
+    pub field: http::HeaderValue,
 }
 
 #[cfg(test)]
@@ -61,6 +80,10 @@ impl RemoteSettings {
             announce: None,
             read_only: false,
             queue: 1024,
+            peers: Vec::new(),
+            peer_token: None,
+            purge_interval: Duration::from_secs(1),
+            lease: Duration::from_secs(5),
         }
     }
 }

@@ -129,5 +129,29 @@ pub(super) const REMOTE: &[Opt] = &[
         "The first pause before a server that was left out is tried again; each failure doubles it.",
     ),
     opt("retry_max", Kind::Time(1, DAY), "1m", "The longest such pause."),
+    opt(
+        "purge_interval",
+        Kind::Time(50, HOUR),
+        "1s",
+        "How often the servers are asked for purges of other Larders.",
+    ),
+    list(
+        "peers",
+        Kind::Origin,
+        "",
+        "Other Larders that are told of purges at once, such as `http://10.0.0.2:8080`; they have to know `peer_token_file`.",
+    ),
+    opt(
+        "peer_token_file",
+        Kind::File,
+        "",
+        "A file with the token that peers prove themselves with, the same on all of them. Without it nobody is told, and nobody is believed.",
+    ),
+    opt(
+        "lease",
+        Kind::Time(0, HOUR),
+        "5s",
+        "While one Larder gets a page from the origin, others wait for it, at most for so long; `0s`: they ask as well.",
+    ),
     opt("replicas", Kind::Count(1, 8), "1", "On how many servers each page is kept."),
 ];

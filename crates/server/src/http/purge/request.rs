@@ -14,6 +14,7 @@ use super::{Done, Purger, keys};
 use crate::{
     access_log::ResultCode,
     http::{asked::Asked, conn::Conn, deliver::Delivered, flow::Route, log::finish, refuse, socket::Ended},
+    remote,
     settings::RequestView as RuleView,
 };
 
@@ -32,6 +33,28 @@ impl What {
             What::Tags(_) => "tags",
         }
     }
+}
+
+/// Whether a peer tells us of purges: that is of no site.
+pub(crate) fn is_journal(asked: &Asked<'_, '_>) -> bool {
+    asked.head.method == larder_proto::http::Method::Purge
+        && asked.head.fields.get("larder-purge").is_some_and(|value| value == b"journal")
+        && asked.worker.remote.is_some()
+}
+
+/// Takes what a peer tells.
+pub(crate) fn hear(conn: &mut Conn, asked: &Asked<'_, '_>) -> bool {
+    let status = asked.worker.shared.remote.as_ref().map_or(403, |shared| {
+        let fields = &asked.head.fields;
+        let journal = fields.get("larder-journal");
+        remote::peers::hear(shared, asked.head.known.authorization(), journal, asked.now())
+    });
+    let (result, body) = match status {
+        204 => (ResultCode::TcpPurge, ""),
+        400 => (ResultCode::TcpPurge, "this is no journal of purges"),
+        _ => (ResultCode::TcpDenied, "purges are not taken from here"),
+    };
+    answer(conn, asked, status, result, body)
 }
 
 /// Answers a PURGE request.
@@ -92,10 +115,17 @@ fn answer(conn: &mut Conn, asked: &Asked<'_, '_>, status: u16, result: ResultCod
     let kind = if json { "application/json" } else { "text/plain" };
     let date = date::format(asked.now() / 1000);
     let date = std::str::from_utf8(&date).unwrap_or_default();
+    // RFC 9110 section 15.3.5: a 204 has no content, and no field about it.
+    let content = match status {
+        204 => format!("{connection}\r\n"),
+        _ => format!(
+            "Content-Type: {kind}\r\nCache-Control: no-store\r\nContent-Length: {}\r\n{connection}\r\n{body}\n",
+            body.len() + 1
+        ),
+    };
     let head = format!(
-        "HTTP/1.1 {status} {}\r\nDate: {date}\r\nServer: larder\r\nContent-Type: {kind}\r\nCache-Control: no-store\r\nContent-Length: {}\r\n{connection}\r\n{body}\n",
-        refuse::phrase(status),
-        body.len() + 1
+        "HTTP/1.1 {status} {}\r\nDate: {date}\r\nServer: larder\r\n{content}",
+        refuse::phrase(status)
     );
     out.scratch().extend_from_slice(head.as_bytes());
     let mut delivered = Delivered::own(status, out.pending() - before);

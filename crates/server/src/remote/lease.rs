@@ -1,0 +1,119 @@
+//! One Larder renders, the others wait: a short lease in the fleet.
+//!
+//! Whoever finds a page nowhere takes its lease, by an `add` that only one can win, and asks the origin. Who does not get it looks
+//! for the page now and then, for as long as a lease lasts at most. The lease goes when the page has been sent. A page that
+//! will not be sent leaves a word in its place, so that those who wait ask the origin at once, all of them.
+//!
+//! A holder that dies holds nobody up for longer than the lease; a fleet that does not answer holds nobody up.
+
+use std::{rc::Rc, time::Duration};
+
+use bytes::Bytes;
+use tokio::{
+    task::spawn_local,
+    time::{Instant, sleep, timeout_at},
+};
+
+use super::{Answer, Remote, key};
+
+/// The first pause between two looks; each is half as long again as the one before, up to the last.
+const FIRST_LOOK: Duration = Duration::from_millis(10);
+const LAST_LOOK: Duration = Duration::from_millis(200);
+/// What lies in a lease's place where the page is not for others. Memcached counts in seconds.
+const NOT_SHARED: &[u8] = b"not shared";
+const NOT_SHARED_FOR: Duration = Duration::from_secs(1);
+const HELD: &[u8] = b"held";
+
+/// A lease that is held. To be given to whoever sends the page; dropped before that it says that nobody will.
+pub(crate) struct Lease {
+    remote: Rc<Remote>,
+    name: Vec<u8>,
+    sent: bool,
+}
+
+/// What came of asking for a lease.
+pub(crate) enum Turn {
+    /// It is ours, or there is none to be had: ask the origin.
+    Origin(Option<Lease>),
+    /// Another Larder has rendered the page.
+    Shared(Answer),
+}
+
+impl Lease {
+    /// The page has been sent.
+    pub(crate) fn sent(mut self) {
+        self.sent = true;
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let (remote, name, sent) = (self.remote.clone(), std::mem::take(&mut self.name), self.sent);
+        spawn_local(async move {
+            // Whatever becomes of it: the lease ends by itself.
+            if sent {
+                let _ = remote.backend.delete(&name).await;
+            } else {
+                let word = Bytes::from_static(NOT_SHARED);
+                let _ = remote.backend.set(&name, word, NOT_SHARED_FOR).await;
+            }
+        });
+    }
+}
+
+impl Remote {
+    /// Takes the lease of a key, or waits for the page that whoever has it renders. `look` looks for the page.
+    pub(crate) async fn turn<L>(self: &Rc<Self>, key: &[u8], look: impl Fn() -> L) -> Turn
+    where
+        L: Future<Output = Answer>,
+    {
+        let settings = self.settings();
+        if settings.lease.is_zero() || settings.read_only {
+            return Turn::Origin(None);
+        }
+        let name = key::lease(&settings.namespace, key);
+        let end = Instant::now() + settings.lease;
+        let mut waited = false;
+        let mut pause = FIRST_LOOK;
+        loop {
+            match timeout_at(end, self.take_lease(&name)).await {
+                Ok(Some(true)) => {
+                    self.counters.leases.one();
+                    let lease = Lease { remote: self.clone(), name, sent: false };
+                    // It may have been sent between our look and the lease.
+                    return match if waited { timeout_at(end, look()).await } else { Ok(Answer::Nothing) } {
+                        Ok(answer @ Answer::Record(_)) => {
+                            lease.sent();
+                            Turn::Shared(answer)
+                        }
+                        _ => Turn::Origin(Some(lease)),
+                    };
+                }
+                Ok(Some(false)) => {}
+                Ok(None) | Err(_) => break,
+            }
+            if !std::mem::replace(&mut waited, true) {
+                self.counters.waits.one();
+            }
+            sleep(pause.min(end.saturating_duration_since(Instant::now()))).await;
+            pause = (pause * 3 / 2).min(LAST_LOOK);
+            match timeout_at(end, look()).await {
+                Ok(Answer::Nothing) => {}
+                Ok(answer @ Answer::Record(_)) => return Turn::Shared(answer),
+                Ok(Answer::Failed) | Err(_) => break,
+            }
+            match timeout_at(end, self.backend.get(&name)).await {
+                Ok(Ok(Some(word))) if word == NOT_SHARED => break,
+                Ok(Ok(_)) => {}
+                Ok(Err(_)) | Err(_) => break,
+            }
+        }
+        self.counters.waits_over.one();
+        Turn::Origin(None)
+    }
+
+    /// None: the fleet does not answer.
+    async fn take_lease(&self, name: &[u8]) -> Option<bool> {
+        self.backend.add(name, Bytes::from_static(HELD), self.settings().lease).await.ok()
+    }
+}
