@@ -323,6 +323,22 @@ fn commands_wait_while_clients_are_paused() {
 }
 
 #[test]
+fn who_leaves_while_paused_is_not_heard_later() {
+    for server in [Redis::larder(&[]), Redis::debian(&[])] {
+        let mut admin = server.connect();
+        assert_eq!(admin.say("CLIENT PAUSE 600000 WRITE"), "OK");
+        let mut impatient = server.connect();
+        impatient.say("CLIENT SETNAME impatient");
+        impatient.send("SET a old\r\n");
+        drop(impatient);
+        wait_until("it to be gone", || !admin.say("CLIENT LIST").contains("name=impatient"));
+        assert_eq!(admin.say("CLIENT UNPAUSE"), "OK");
+        assert_eq!(admin.say("SET b 1"), "OK");
+        assert_eq!(admin.say("GET a"), "(nil)");
+    }
+}
+
+#[test]
 fn monitor_writes_what_redis_writes() {
     let lines = |server: &Redis, socket: &str| -> Vec<String> {
         let (mut monitor, mut talk) = (server.connect(), server.connect());

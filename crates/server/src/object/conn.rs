@@ -33,6 +33,10 @@ const ROOM: usize = 4096;
 /// lost to a reset.
 const LINGER: (usize, Ms) = (256 * 1024, 2000);
 
+/// Bytes a client may have sent before the server stops that are still answered: more than the system keeps for a
+/// connection (Linux: 6 MB). A client that always has sent more by then would hold up the end.
+const LATE: usize = 8 << 20;
+
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -107,15 +111,20 @@ pub(crate) async fn serve<S: Session>(
 
 impl<S: Session> Conn<S> {
     async fn run(&mut self) -> End {
+        let mut late = 0;
         loop {
             let received = match self.wait().await {
                 Ok(Woken::Bytes(n)) => n,
                 Ok(Woken::Mail) => 0,
                 Ok(Woken::Eof) | Err(Ended::Closed) => return End::Closed,
                 Err(Ended::TimedOut) => return End::Idle,
+                Err(Ended::Drained) if late >= LATE => return End::Drained,
                 Err(Ended::Drained) => match self.received_before().await {
                     0 => return End::Drained,
-                    n => n,
+                    n => {
+                        late += n;
+                        n
+                    }
                 },
             };
             match self.batch(received).await {
@@ -224,8 +233,9 @@ impl<S: Session> Conn<S> {
         let limits = self.limits.get();
         let most = limits.commands.max(COMMANDS);
         let (mut commands, mut written, mut again, mut high) = (0, 0, false, HIGH_WATER);
+        let mut received = received as u64;
         self.want = 0;
-        self.streak.1 += received as u64;
+        self.streak.1 += received;
         let keep = loop {
             let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
             let before = commands;
@@ -252,7 +262,7 @@ impl<S: Session> Conn<S> {
                 }
                 Took::Last => break false,
                 Took::Later(time) => {
-                    self.put_off(time).await?;
+                    received += self.put_off(time).await?;
                     now = self.conns.clock.now();
                 }
                 Took::All { .. } | Took::Enough | Took::Part => {}
@@ -261,7 +271,7 @@ impl<S: Session> Conn<S> {
                 return Err(Ended::Closed);
             }
         };
-        let received = received as u64 + self.end_jam();
+        received += self.end_jam();
         if written == 0 && received > 0 {
             // No answer carries the acknowledgement. A client that has sent a part of a command without TCP_NODELAY (a
             // buffer of 8 KiB, then the rest) sends the rest only when it has it: 40 ms later, if left to the system.
@@ -290,8 +300,9 @@ impl<S: Session> Conn<S> {
         self.wait_for_client(error, sent, limits, took).await
     }
 
-    /// Waits for so many milliseconds, or for mail.
-    async fn put_off(&mut self, time: Ms) -> Result<(), Ended> {
+    /// Waits for so many milliseconds, or for mail. Returns the bytes received meanwhile. A client that has gone wants nothing
+    /// more: what it had sent would come late, behind what it sent anew on another connection.
+    async fn put_off(&mut self, time: Ms) -> Result<u64, Ended> {
         self.streak = (0, 0);
         let client = &self.client;
         let mail =
@@ -300,7 +311,22 @@ impl<S: Session> Conn<S> {
             );
         let _ = tokio::time::timeout(Duration::from_millis(time), mail).await;
         // What is not taken up when the server stops never will be.
-        if self.conns.draining.get() { Err(Ended::Drained) } else { Ok(()) }
+        if self.conns.draining.get() {
+            return Err(Ended::Drained);
+        }
+        let Some(desk) = self.desk.as_mut().filter(|desk| desk.buf.len() - desk.at < WINDOW) else {
+            return Ok(0);
+        };
+        jam::make_room(desk, WINDOW);
+        match self.socket.stream.try_read_buf(&mut desk.buf) {
+            Ok(0) => Err(Ended::Closed),
+            Ok(n) => {
+                self.session.received();
+                Ok(n as u64)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            Err(_) => Err(Ended::Closed),
+        }
     }
 
     /// Sees to it that the last answer is not lost to a reset, which is what the client gets when it has sent something that

@@ -63,7 +63,9 @@ impl Jam {
         }
         // In the middle of an answer the session waits for what is composed to be sent.
         let answers = took != Took::Part && composed < limits.gather && desk.out.pinned() <= HIGH_WATER;
-        let reads = if self.eof { 0 } else { limits.gather.saturating_sub(input) };
+        // A server that is stopping answers what has come, and no more comes.
+        let ends = self.eof || self.conns.draining.get();
+        let reads = if ends { 0 } else { limits.gather.saturating_sub(input) };
         (answers, reads as usize)
     }
 }
@@ -100,16 +102,22 @@ impl<S: Session> Conn<S> {
             // What it takes counts, not what is left: that grows while more is taken up.
             let (left, pinned) = (u64::MAX - jam.sent, || desk.out.pinned());
             let mut pace = Pace::resume(conns.clock, limits.send, &conns.ground.stalled, jam.mark);
+            let mut waited = false;
             {
                 let mut ready = pin!(socket.ready_after(error, left, &pinned, &mut pace, room > 0));
                 poll_fn(|cx| match ready.as_mut().poll(cx) {
                     Poll::Pending if client.is_killed() => Poll::Ready(Err(Ended::Closed)),
-                    polled => polled,
+                    polled => {
+                        waited |= polled.is_pending();
+                        polled
+                    }
                 })
                 .await?;
             }
             jam.mark = pace.mark;
-            *streak = (0, 0);
+            if waited {
+                *streak = (0, 0);
+            }
             if room > 0 {
                 make_room(desk, room);
                 match socket.stream.try_read_buf(&mut desk.buf) {
@@ -149,7 +157,7 @@ impl<S: Session> Conn<S> {
 
 /// Makes place for a read of `room` bytes at the most: by dropping what is used up where that is the most of the buffer, else
 /// by doubling it.
-fn make_room(desk: &mut Desk, room: usize) {
+pub(super) fn make_room(desk: &mut Desk, room: usize) {
     if desk.buf.capacity() - desk.buf.len() >= WINDOW.min(room) {
         return;
     }

@@ -424,6 +424,35 @@ fn what_was_received_is_answered_before_the_end() {
 }
 
 #[test]
+fn a_client_that_always_sends_does_not_hold_up_the_end() {
+    let line = [&[b'x'; 99][..], b"\n"].concat().repeat(500);
+    // The second client reads; the last one does not before the server stops, so that its answers are gathered.
+    for (gather, reads) in [(0, true), (64 << 20, true), (64 << 20, false)] {
+        run(|| async {
+            let pair = pair(unix().await, Limits { gather, ..LIMITS });
+            let (mut taken, mut after) = (Vec::with_capacity(1 << 20), 0);
+            let (mut sent, mut stops) = (0, false);
+            while !pair.served.is_finished() {
+                sent += pair.far.try_write(&line).unwrap_or(0);
+                if reads || stops {
+                    taken.clear();
+                    let _ = pair.far.try_read_buf(&mut taken);
+                }
+                yield_now().await;
+                if stops {
+                    after += 1;
+                    assert!(after < 100_000, "it goes on after {sent} bytes");
+                } else if sent > 4 << 20 {
+                    stops = true;
+                    pair.conns.start_drain();
+                }
+            }
+            assert_eq!(pair.end().await, End::Drained);
+        });
+    }
+}
+
+#[test]
 fn an_idle_connection_ends_with_the_server() {
     run(|| async {
         let mut pair = pair(unix().await, LIMITS);
