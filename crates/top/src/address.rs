@@ -52,10 +52,52 @@ pub(crate) struct Address {
     pub(crate) kind: Option<Kind>,
     /// Of `http://host:8081/#token=...`, as Larder prints it when it starts.
     pub(crate) token: Option<String>,
+    /// Of `redis://user:password@host`.
+    pub(crate) redis: Option<RedisLogin>,
+}
+
+/// What a Redis is told first.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct RedisLogin {
+    /// None: the password of the user `default`.
+    pub(crate) user: Option<String>,
+    pub(crate) password: String,
+}
+
+impl fmt::Debug for RedisLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the password.
+        f.debug_struct("RedisLogin").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl RedisLogin {
+    /// Reads `user:password` or `:password`, percent-encoded as in URLs (RFC 3986, 3.2.1).
+    fn parse(text: &str) -> Option<RedisLogin> {
+        let (user, password) = text.split_once(':')?;
+        let (user, password) = (decoded(user)?, decoded(password)?);
+        Some(RedisLogin { user: Some(user).filter(|user| !user.is_empty()), password })
+    }
+}
+
+/// Without the percent-encoding; None where that is broken.
+fn decoded(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at_checked(2)?;
+        if !code.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return None;
+        }
+        bytes.push(u8::from_str_radix(code, 16).ok()?);
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
 }
 
 impl Address {
-    /// Reads `host:port`, `host`, `:port`, `unix:/path`, `/path`, and `http://`, `memcached://`, `redis://` before the first two.
+    /// Reads `host:port`, `host`, `:port`, `unix:/path`, `/path`, and `http://`, `memcached://`, `redis://` before the first two;
+    /// `redis://:password@host`, `redis://user:password@host`.
     ///
     /// # Errors
     ///
@@ -85,7 +127,7 @@ impl Address {
             return if path.is_empty() {
                 Err(expected())
             } else {
-                Ok(Address { endpoints, kind, token: None })
+                Ok(Address { endpoints, kind, token: None, redis: None })
             };
         }
         let (rest, token) = match rest.split_once('#') {
@@ -93,6 +135,11 @@ impl Address {
             None => (rest, None),
         };
         let rest = if kind.is_some() { rest.trim_end_matches('/') } else { rest };
+        let (login, rest) = match rest.rsplit_once('@') {
+            Some((login, rest)) if kind == Some(Kind::Redis) => (Some(login), rest),
+            _ => (None, rest),
+        };
+        let redis = login.map(|login| RedisLogin::parse(login).ok_or_else(expected)).transpose()?;
         let (host, port) = split(rest).ok_or_else(expected)?;
         let ports = match (port, kind) {
             (Some(port), _) => vec![port],
@@ -102,7 +149,7 @@ impl Address {
             (None, None) => vec![ADMIN_PORT, MEMCACHED_PORT],
         };
         let endpoints = ports.into_iter().map(|port| Endpoint::Tcp(host.to_owned(), port)).collect();
-        Ok(Address { endpoints, kind, token })
+        Ok(Address { endpoints, kind, token, redis })
     }
 
     /// A Larder's admin API: what answers must be one.
@@ -184,6 +231,25 @@ mod tests {
     }
 
     #[test]
+    fn a_redis_may_want_a_password() {
+        let login = |text: &str| {
+            let redis = Address::parse(text).unwrap_or_else(|error| panic!("{error}")).redis;
+            redis.map(|login| (login.user.unwrap_or_default(), login.password))
+        };
+        let of = |user: &str, password: &str| Some((user.to_owned(), password.to_owned()));
+        assert_eq!(login("redis://:secret@host"), of("", "secret"));
+        assert_eq!(login("redis://ann:p%40ss:%C3%BC@[::1]:6380/"), of("ann", "p@ss:ü"));
+        assert_eq!(login("redis://:a@b@host"), of("", "a@b"));
+        assert_eq!(login("redis://host"), None);
+        assert_eq!(parsed("redis://:secret@host").0, ["host:6379"]);
+        let shown = format!("{:?}", Address::parse("redis://ann:secret@host"));
+        assert!(shown.contains("ann") && !shown.contains("secret"), "{shown}");
+        for text in ["redis://secret@host", "redis://:%4@host", "redis://:%+1@host", "redis://:%ff@host"] {
+            assert!(Address::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_address_is_refused() {
         for text in [
             "",
@@ -197,6 +263,8 @@ mod tests {
             "::1",
             "unix:",
             "http://u@h",
+            "http://:u@h",
+            "memcached://:u@h",
             "h/p",
         ] {
             assert!(Address::parse(text).is_err(), "{text}");

@@ -157,7 +157,7 @@ impl App {
 /// Runs it.
 pub(crate) async fn run(args: &TopArgs) -> ExitCode {
     let servers = poll::token(args.token_file.as_deref()).and_then(|token| {
-        let servers = poll::servers(&args.servers, args.servers_file.as_deref())?;
+        let servers = poll::servers(&args.servers, args.servers_file.as_deref(), token.is_some())?;
         let server = |address| Server::new(address, token.clone(), args.timeout);
         Ok(servers.into_iter().map(server).collect::<Vec<_>>())
     });

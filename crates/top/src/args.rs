@@ -53,7 +53,7 @@ pub struct TopArgs {
     /// `none` switches all off
     #[arg(long, value_name = "LIST", default_value = "usage=90,hit=50,time=100ms", value_parser = Alarms::from_str)]
     pub(crate) alarm: Alarms,
-    /// A file with the token that the Larders ask for
+    /// A file with the token that the Larders ask for; sent to those named with http://
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }

@@ -14,15 +14,17 @@ use tokio::{
 };
 
 use crate::{
-    address::{Endpoint, Kind},
+    address::{Endpoint, Kind, RedisLogin},
     sample::{self, Details, Sample},
-    text::{Text, clean},
+    text::{Text, brief, clean},
 };
 
 /// The longest answer of an admin API that is read, bytes: some thousand sites. What is longer counts as a failure.
 const ANSWER_BYTES: usize = 8 << 20;
 /// The same of a memcached or Redis, which say a few hundred lines.
 const STATS_BYTES: u64 = 1 << 20;
+/// What comes with the body of an HTTP answer: its head, and how it is sent.
+const HEAD_BYTES: u64 = 1 << 20;
 /// What tells servers apart stands in the first bytes.
 const PROBE_BYTES: u64 = 512;
 
@@ -84,6 +86,14 @@ fn kind_of(line: &[u8]) -> Option<Kind> {
     }
 }
 
+/// What a server may be told about who asks.
+#[derive(Clone, Default)]
+pub(crate) struct Login {
+    /// For an admin API.
+    pub(crate) token: Option<String>,
+    pub(crate) redis: Option<RedisLogin>,
+}
+
 /// Looks at a server once.
 ///
 /// # Errors
@@ -92,12 +102,13 @@ fn kind_of(line: &[u8]) -> Option<Kind> {
 pub(crate) async fn look(
     endpoint: &Endpoint,
     kind: Kind,
-    token: Option<&str>,
+    login: &Login,
     details: bool,
 ) -> Result<Sample, String> {
     let started = Instant::now();
     match kind {
         Kind::Larder => {
+            let token = login.token.as_deref();
             let answer = fetch(endpoint, "/api/v1/stats", token).await?;
             let mut sample = sample::from_larder(&answer, Instant::now(), started.elapsed())?;
             if details {
@@ -110,7 +121,7 @@ pub(crate) async fn look(
             Ok(sample::from_memcached(lines, Instant::now(), started.elapsed()))
         }
         Kind::Redis => {
-            let lines = redis_info(endpoint).await?;
+            let lines = redis_info(endpoint, login.redis.as_ref()).await?;
             Ok(sample::from_redis(lines, Instant::now(), started.elapsed()))
         }
     }
@@ -134,14 +145,17 @@ async fn look_closer(endpoint: &Endpoint, token: Option<&str>) -> Details {
     }
 }
 
-/// Sends a GET and gives the head and the body to come.
+/// Sends a GET and gives the head and the body to come. No more than `most` bytes are read of both, and of the heads before the
+/// head (`100 Continue`), of which a server could send any number.
 pub(crate) async fn request(
     endpoint: &Endpoint,
     path: &str,
     token: Option<&str>,
     accept: &str,
+    most: u64,
 ) -> Result<hyper::Response<Incoming>, String> {
-    let wire = connect(endpoint).await?;
+    let (from, to) = tokio::io::split(connect(endpoint).await?);
+    let wire = tokio::io::join(from.take(most), to);
     let mut request = Request::get(path)
         .header("host", endpoint.to_string())
         .header("accept", accept)
@@ -161,17 +175,21 @@ pub(crate) async fn request(
     sender.send_request(request).await.map_err(no_http)
 }
 
+/// An admin API wants a token, or another one.
+pub(crate) const REFUSED: &str = "refuses: give --token-file";
+
 /// What an answer that is no 200 means for who asked.
 pub(crate) fn refused(status: u16) -> String {
     match status {
-        401 | 403 => "refuses: give --token-file".to_owned(),
+        401 | 403 => REFUSED.to_owned(),
         404 => "answers 404: not a Larder's admin address".to_owned(),
         status => format!("answers {status}"),
     }
 }
 
 async fn fetch(endpoint: &Endpoint, path: &str, token: Option<&str>) -> Result<Bytes, String> {
-    let answer = request(endpoint, path, token, "application/json").await?;
+    let most = ANSWER_BYTES as u64 + HEAD_BYTES;
+    let answer = request(endpoint, path, token, "application/json", most).await?;
     if answer.status() != 200 {
         return Err(refused(answer.status().as_u16()));
     }
@@ -231,7 +249,9 @@ async fn memcached_stats(endpoint: &Endpoint) -> Result<Vec<(Text, Text)>, Strin
         match reply {
             Reply::Stat { name, value } => said.push((text_of(name), text_of(value))),
             Reply::End if !said.is_empty() => return Ok(said),
-            Reply::Error(_, words, _) => return Err(format!("refuses stats: {}", text_of(words).as_str())),
+            Reply::Error(_, words, _) => {
+                return Err(format!("refuses stats: {}", brief(&String::from_utf8_lossy(words))));
+            }
             _ => return Err("answers stats with something else".to_owned()),
         }
         done += taken;
@@ -242,12 +262,35 @@ fn text_of(bytes: &[u8]) -> Text {
     Text::new(&String::from_utf8_lossy(bytes))
 }
 
+/// `AUTH password` or `AUTH user password`, as an array of strings: a password may hold anything.
+fn auth(login: &RedisLogin) -> Vec<u8> {
+    let words = ["AUTH"].into_iter().chain(login.user.as_deref()).chain([login.password.as_str()]);
+    let mut command = format!("*{}\r\n", words.clone().count());
+    for word in words {
+        command.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    command.into_bytes()
+}
+
 /// `INFO all`: a bulk string of lines `name:value`, with comments between.
-async fn redis_info(endpoint: &Endpoint) -> Result<Vec<(Text, Text)>, String> {
-    let mut lines = Lines::asked(endpoint, b"INFO all\r\n").await?;
+async fn redis_info(endpoint: &Endpoint, login: Option<&RedisLogin>) -> Result<Vec<(Text, Text)>, String> {
+    let mut question = login.map(auth).unwrap_or_default();
+    question.extend_from_slice(b"INFO all\r\n");
+    let mut lines = Lines::asked(endpoint, &question).await?;
+    if login.is_some() {
+        let answer = lines.next().await?;
+        if !answer.starts_with('+') {
+            return Err(format!("refuses the password: {}", brief(&answer)));
+        }
+    }
     let head = lines.next().await?;
     let length = head.strip_prefix('$').and_then(|length| length.parse::<usize>().ok());
-    let Some(length) = length else { return Err(format!("answers INFO with {:?}", clean(&head))) };
+    let Some(length) = length else {
+        return Err(match head.starts_with("-NOAUTH") {
+            true => "wants a password: redis://:password@host".to_owned(),
+            false => format!("answers INFO with {}", brief(&head)),
+        });
+    };
     let mut said = Vec::new();
     let mut read = 0;
     while read < length {

@@ -42,7 +42,7 @@ pub(crate) async fn open(
 ) -> Result<Events, Refusal> {
     let endpoint = address.endpoints.first().ok_or((exit::USAGE, "no address".to_owned()))?;
     let lost = |why: String| (exit::UNREACHABLE, format!("{endpoint}: {why}"));
-    let answer = timeout(ANSWER, ask::request(endpoint, path, token, "text/event-stream")).await;
+    let answer = timeout(ANSWER, ask::request(endpoint, path, token, "text/event-stream", u64::MAX)).await;
     let answer = answer.map_err(|_| lost(format!("no answer within {ANSWER:?}")))?.map_err(lost)?;
     match answer.status().as_u16() {
         200 => {
@@ -147,7 +147,7 @@ fn show(event: &Event, json: bool, colours: bool) -> io::Result<u64> {
                 Ok(1)
             }
             Err(error) => {
-                eprintln!("larder log: an event is not understood: {error}");
+                eprintln!("larder log: an event is not understood: {}", text::brief(&error.to_string()));
                 Ok(0)
             }
         },

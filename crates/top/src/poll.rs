@@ -9,7 +9,7 @@ use tokio::{
 
 use crate::{
     address::{Address, Endpoint, Kind},
-    ask,
+    ask::{self, Login},
     sample::Sample,
 };
 
@@ -24,15 +24,21 @@ pub(crate) struct Server {
     address: Address,
     /// Where it answered, and as what.
     found: Option<(Endpoint, Kind)>,
-    token: Option<String>,
+    login: Login,
+    /// There is a token, but not for this one.
+    withheld: bool,
     limit: Duration,
 }
 
 impl Server {
-    /// `token` is for addresses that bring none themselves.
+    /// `token` is for addresses that bring none themselves and are named as Larders (`http://`): what only answers in HTTP may be
+    /// anybody's.
     pub(crate) fn new(address: Address, token: Option<String>, limit: Duration) -> Server {
-        let token = address.token.clone().or(token);
-        Server { address, found: None, token, limit }
+        let trusted = address.kind == Some(Kind::Larder);
+        let withheld = address.token.is_none() && token.is_some() && !trusted;
+        let token = address.token.clone().or(token.filter(|_| trusted));
+        let login = Login { token, redis: address.redis.clone() };
+        Server { address, found: None, login, withheld, limit }
     }
 
     /// What it is called.
@@ -60,7 +66,11 @@ impl Server {
             Some(found) => found.clone(),
             None => self.find().await?,
         };
-        let sample = ask::look(&endpoint, kind, self.token.as_deref(), details).await?;
+        let looked = ask::look(&endpoint, kind, &self.login, details).await;
+        let sample = looked.map_err(|why| match self.withheld && why == ask::REFUSED {
+            true => format!("refuses: name it http://{endpoint} to send it the token"),
+            false => why,
+        })?;
         self.found = Some((endpoint, kind));
         Ok(sample)
     }
@@ -142,7 +152,11 @@ pub(crate) fn servers_of(path: &Path) -> Result<Vec<Address>, String> {
 /// # Errors
 ///
 /// As [`servers_of`]; and there are too many.
-pub(crate) fn servers(named: &[Address], file: Option<&Path>) -> Result<Vec<Address>, String> {
+pub(crate) fn servers(
+    named: &[Address],
+    file: Option<&Path>,
+    has_token: bool,
+) -> Result<Vec<Address>, String> {
     let mut servers = named.to_vec();
     if let Some(file) = file {
         servers.extend(servers_of(file)?);
@@ -151,7 +165,8 @@ pub(crate) fn servers(named: &[Address], file: Option<&Path>) -> Result<Vec<Addr
         if let Some(file) = file {
             return Err(format!("{} names no server", file.display()));
         }
-        servers.push(Address::parse("127.0.0.1")?);
+        // Who has a token means a Larder.
+        servers.push(Address::parse(if has_token { "http://127.0.0.1" } else { "127.0.0.1" })?);
     }
     if servers.len() > SERVERS {
         return Err(format!("at most {SERVERS} servers"));

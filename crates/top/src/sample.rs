@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::{
     address::Kind,
     snapshot::{Counts, HotKeys, HotUrls, Http, Objects, Snapshot, VERSION, of},
-    text::Text,
+    text::{Text, brief},
 };
 
 /// Counted since the server's start.
@@ -165,7 +165,7 @@ fn object_face(name: &'static str, face: &Objects) -> Face {
 /// Says what is wrong with it.
 pub(crate) fn from_larder(json: &[u8], at: Instant, took: Duration) -> Result<Sample, String> {
     let snapshot: Snapshot = serde_json::from_slice(json)
-        .map_err(|error| format!("its statistics are not understood: {error}"))?;
+        .map_err(|error| format!("its statistics are not understood: {}", brief(&error.to_string())))?;
     if snapshot.version != VERSION {
         return Err(format!("its statistics are of version {}, not {VERSION}", snapshot.version));
     }

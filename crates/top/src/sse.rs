@@ -57,6 +57,8 @@ struct Parser {
     event: Event,
     /// A line end that was a CR may be followed by an LF that belongs to it.
     done: usize,
+    /// So far there is no line's end: what comes in small pieces is not looked at again and again.
+    searched: usize,
 }
 
 impl Parser {
@@ -72,7 +74,13 @@ impl Parser {
     fn next(&mut self) -> Option<Event> {
         loop {
             let rest = &self.waiting[self.done..];
-            let end = rest.iter().position(|b| *b == b'\n')?;
+            let searched = self.searched;
+            let Some(end) = rest[searched..].iter().position(|b| *b == b'\n') else {
+                self.searched = rest.len();
+                return None;
+            };
+            let end = searched + end;
+            self.searched = 0;
             let line = &rest[..end];
             let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned();
             self.done += end + 1;

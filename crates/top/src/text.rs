@@ -65,6 +65,14 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The longest message of a server's that is told, in characters.
+const BRIEF_CHARS: usize = 200;
+
+/// A message of a server's, harmless and not longer than a few lines.
+pub(crate) fn brief(message: &str) -> String {
+    clean(&fit(message, BRIEF_CHARS)).into_owned()
+}
+
 /// The same inside JSON text, where only an escape of JSON's own keeps the meaning. Controls below U+0020 cannot stand in
 /// strings of valid JSON; line ends and tabs between its tokens become blanks.
 pub(crate) fn clean_json(json: &str) -> String {
@@ -152,7 +160,11 @@ pub(crate) fn time(time: Duration) -> String {
 
 /// A share of a hundred in at most five signs: `0.0%`, `98.7%`, `100%`.
 pub(crate) fn percent(share: f64) -> String {
-    if share >= 99.95 { format!("{share:.0}%") } else { format!("{share:.1}%") }
+    match share {
+        share if share >= 999.5 => ">999%".to_owned(),
+        share if share >= 99.95 => format!("{share:.0}%"),
+        share => format!("{share:.1}%"),
+    }
 }
 
 /// How long something has run: `42s`, `3m05s`, `2h14m`, `12d3h`.
@@ -225,7 +237,7 @@ mod tests {
         let shown =
             [80u64, 250, 12_345, 123_456, 1_500_000, 60_000_000].map(|us| time(Duration::from_micros(us)));
         assert_eq!(shown, ["80µs", "0.25ms", "12.3ms", "123ms", "1.50s", "60.0s"]);
-        assert_eq!([0.0, 98.74, 99.96].map(percent), ["0.0%", "98.7%", "100%"]);
+        assert_eq!([0.0, 98.74, 99.96, 999.6].map(percent), ["0.0%", "98.7%", "100%", ">999%"]);
         assert_eq!([42, 185, 8040, 1_047_600].map(uptime), ["42s", "3m05s", "2h14m", "12d3h"]);
         for number in [f64::NAN, f64::INFINITY, -3.0] {
             assert_eq!(count(number), "0");
