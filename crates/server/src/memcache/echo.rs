@@ -69,6 +69,8 @@ fn answers(lines: &mut String, id: u64, mut answer: &[u8]) {
             }
             b"VA" => answer = behind_value(answer, words.next().unwrap_or_default()),
             b"STAT" => quiet = true,
+            // What a dump shows: `key=foo exp=...`, `mg foo`. There may be millions.
+            _ if verb.starts_with(b"key=") || verb == b"mg" => quiet = true,
             b"HD" | b"EN" | b"NF" | b"NS" | b"EX" | b"ME" => {}
             _ if quiet || line.is_empty() => {}
             _ => {
@@ -118,6 +120,8 @@ mod tests {
         assert_eq!(shown(b"VALUE large 0 5000\r\n\r\nEND\r\n"), ">13 sending key large\n>13 END\n");
         assert_eq!(shown(b"VA 2 f0\r\nab\r\nHD\r\nEN\r\nMN\r\n"), ">13 MN\n");
         assert_eq!(shown(b"STAT pid 1\r\nEND\r\n"), "");
+        assert_eq!(shown(b"key=foo exp=-1 la=1 cas=1\nkey=bar exp=-1 la=1 cas=2\nEND\r\n"), "");
+        assert_eq!(shown(b"mg foo\r\nmg bar\r\nEN\r\n"), "");
         assert_eq!(shown(b"CLIENT_ERROR bad data chunk\r\n"), ">13 CLIENT_ERROR bad data chunk\n");
     }
 }
