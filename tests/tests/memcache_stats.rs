@@ -128,7 +128,8 @@ fn dumps_have_one_form() {
 #[test]
 fn many_keys_are_dumped_while_others_are_served() {
     let server = Memcached::larder(&["-m", "256"]);
-    let count = 200_000;
+    // The answer is far larger than what a worker and the system need for any long answer.
+    let count = 500_000;
     let mut talk = server.connect();
     let sets: String = (0..count).map(|n| format!("set key{n} 0 0 1 noreply\r\nx\r\n")).collect();
     talk.send(sets).expect("mn\r\n", "MN\r\n");
@@ -139,7 +140,8 @@ fn many_keys_are_dumped_while_others_are_served() {
     let before = server.usage().rss;
     let (all, _) = dump.until(b"\nEND\r\n");
     assert_eq!(all.iter().filter(|byte| **byte == b'\n').count(), count + 1);
-    assert!(server.usage().rss < before + (8 << 20), "a dump is not kept in memory");
+    let (after, kept) = (server.usage().rss, all.len() as u64 / 2);
+    assert!(after < before + kept, "a dump is not kept in memory: {before} bytes, then {after}");
 }
 
 #[test]
