@@ -30,6 +30,7 @@ use super::{
     lookup::{Held, PAGES},
     place,
     purge::site_tag,
+    sound::sound,
     stow,
     variant::{self, Marker},
     worker::Worker,
@@ -201,6 +202,10 @@ impl Asking<'_> {
         if page.meta.kind != Kind::VaryMarker {
             return answer;
         }
+        if !sound(&page, self.worker.clock.now()) {
+            self.remote.counters().foreign.one();
+            return Answer::Nothing;
+        }
         self.adopt(&page);
         let keys = self.keep.with_request(|head| {
             let (mut keys, request) = (Vec::new(), bring::request_view(head));
@@ -235,6 +240,10 @@ impl Asking<'_> {
     /// Puts what the fleet has into the store, if it answers what is asked.
     async fn take(&self, taken: &Taken) -> bool {
         let Some(page) = taken.page() else { return false };
+        if page.meta.kind != Kind::Page || !sound(&page, self.worker.clock.now()) {
+            self.remote.counters().foreign.one();
+            return false;
+        }
         if self.purged_here(taken, &page) {
             self.remote.counters().purged.one();
             let keys = std::slice::from_ref(&self.keep.primary);

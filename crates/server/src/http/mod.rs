@@ -24,6 +24,7 @@ mod place;
 pub(crate) mod purge;
 mod refuse;
 mod reply;
+mod sound;
 mod stow;
 mod tunnel;
 mod variant;

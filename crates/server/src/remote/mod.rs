@@ -67,7 +67,7 @@ use crate::{
 
 /// Lookups at once, per worker; one more waits, and its origin is asked when its budget is over.
 const LOOKUPS: usize = 256;
-/// Of those, pages that come in parts: each may hold twice `remote.page_size`.
+/// Of those, pages that come in parts or unpack to much: each may hold twice `remote.page_size`.
 const LARGE: usize = 8;
 
 /// What the workers of a process know together of the fleet.

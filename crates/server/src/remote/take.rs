@@ -14,6 +14,9 @@ use super::{
 };
 use crate::clock::Ms;
 
+/// A record that unpacks to more than this waits for its turn among the large ones.
+const LARGE_FROM: u64 = 1 << 20;
+
 /// What the fleet said.
 pub(crate) enum Answer {
     /// It has this.
@@ -144,6 +147,10 @@ impl Remote {
         match head.kind {
             Kind::Whole => {
                 let payload = item.slice_ref(payload);
+                let _place = match head.compressed && head.record > LARGE_FROM {
+                    true => Some(self.large.acquire().await.map_err(|_| Unread::Failed)?),
+                    false => None,
+                };
                 Ok(Some((unpack(&head, payload).await?, head.sent)))
             }
             Kind::Index(parts) => {
