@@ -7,7 +7,8 @@ use bytes::Bytes;
 /// An item as a server has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// The value. Small ones own their memory, large ones are the received bytes themselves.
+    /// The value. Small ones own their memory, or share up to 4 KiB with others of the same multi-get; those above 16 KiB are
+    /// the received bytes themselves.
     pub value: Bytes,
     /// What was stored beside it, opaque to the server.
     pub flags: u32,

@@ -6,7 +6,7 @@ use tokio::{sync::oneshot, time};
 
 use crate::{
     Client, Error, Item,
-    op::{Answer, Key, Op},
+    op::{Answer, Keys, Op},
     peer::Told,
 };
 
@@ -15,17 +15,31 @@ const KEYS: usize = 100;
 
 type Got = Result<Option<Item>, Error>;
 
-/// What one server is asked: the places of the keys among all, and the keys.
-#[derive(Default)]
+/// One request to one server: the places of the keys among all, and the keys.
 struct Part {
     places: Vec<usize>,
-    keys: Vec<Key>,
+    keys: Keys,
 }
 
-/// A part that was sent.
+/// What one server is asked: requests of at most [`KEYS`] keys.
+type Parts = BTreeMap<usize, Vec<Part>>;
+
+/// A request that was sent.
 struct Sent {
     places: Vec<usize>,
     answer: Result<oneshot::Receiver<Result<Answer, Error>>, Error>,
+}
+
+/// Adds a key to the last request, or to a new one with room for about so many more such keys.
+fn add(parts: &mut Vec<Part>, place: usize, (prefix, key): (&[u8], &[u8]), share: usize) {
+    if parts.last().is_none_or(|part| part.places.len() == KEYS) {
+        let (room, bytes) = (share.min(KEYS), prefix.len() + key.len() + 4);
+        parts.push(Part { places: Vec::with_capacity(room), keys: Keys::with_room(room, room * bytes) });
+    }
+    if let Some(part) = parts.last_mut() {
+        part.places.push(place);
+        part.keys.push(prefix, key);
+    }
 }
 
 impl Client {
@@ -52,17 +66,17 @@ impl Client {
         // Each round asks those again whose server failed: the next replica, or, with one copy, the same place once more when
         // its connection ended under way.
         for round in 0..replicas.max(2) {
-            let mut parts: BTreeMap<usize, Part> = BTreeMap::new();
+            let mut parts = Parts::new();
+            // A server's share of the keys, and a half more, for they are not spread evenly.
+            let share = open.len() * 3 / self.inner.config.servers.len() / 2 + 1;
             for place in open {
                 let server = match replicas {
                     1 => self.route(keys[place]),
                     _ => copies[place].get(round).copied().ok_or(Error::Down),
                 };
-                match (self.key(keys[place]), server) {
-                    (Ok(key), Ok(server)) => {
-                        let part = parts.entry(server).or_default();
-                        part.places.push(place);
-                        part.keys.push(key);
+                match (self.prefix_of(keys[place]), server) {
+                    (Ok(prefix), Ok(server)) => {
+                        add(parts.entry(server).or_default(), place, (prefix, keys[place]), share);
                     }
                     (Err(error), _) => found[place] = Err(error),
                     (_, Err(error)) if round == 0 => found[place] = Err(error),
@@ -87,17 +101,15 @@ impl Client {
 
     /// Sends all parts: first those for which there is room, so that no server waits for another, then the rest, within one
     /// time for writing in all.
-    async fn send(&self, parts: BTreeMap<usize, Part>, cas: bool) -> Vec<Sent> {
+    async fn send(&self, parts: Parts, cas: bool) -> Vec<Sent> {
         let mut sent = Vec::with_capacity(parts.len());
         let mut late = Vec::new();
-        for (server, Part { places, keys }) in parts {
-            let mut keys = keys.into_iter();
-            for places in places.chunks(KEYS) {
-                let op = Op::Get { keys: keys.by_ref().take(KEYS).collect(), cas };
+        for (server, parts) in parts {
+            for Part { places, keys } in parts {
                 let (told, answer) = oneshot::channel();
-                match self.peer(server).submit_now(op, Told::Caller(told)) {
-                    Ok(()) => sent.push(Sent { places: places.to_vec(), answer: Ok(answer) }),
-                    Err((op, told)) => late.push((server, places.to_vec(), op, told, answer)),
+                match self.peer(server).submit_now(Op::Get { keys, cas }, Told::Caller(told)) {
+                    Ok(()) => sent.push(Sent { places, answer: Ok(answer) }),
+                    Err((op, told)) => late.push((server, places, op, told, answer)),
                 }
             }
         }

@@ -17,11 +17,57 @@ pub(crate) enum Mode {
     Prepend,
 }
 
+/// Several keys, one behind the other: their bytes are in one piece of memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+}
+
+impl Keys {
+    /// The only one.
+    pub(crate) fn one(key: Key) -> Keys {
+        Keys { ends: vec![key.len()], bytes: key.into_vec() }
+    }
+
+    /// None, with room for so many of so many bytes in all.
+    pub(crate) fn with_room(keys: usize, bytes: usize) -> Keys {
+        Keys { bytes: Vec::with_capacity(bytes), ends: Vec::with_capacity(keys) }
+    }
+
+    /// Adds one, of two parts.
+    pub(crate) fn push(&mut self, prefix: &[u8], key: &[u8]) {
+        self.bytes.extend_from_slice(prefix);
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// All their bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// One of them; empty, which no key is, behind the last.
+    pub(crate) fn get(&self, at: usize) -> &[u8] {
+        let from = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        self.ends.get(at).and_then(|to| self.bytes.get(from..*to)).unwrap_or_default()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|at| self.get(at))
+    }
+}
+
 /// An operation on one server.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     /// Retrieval; with the version of each item where `cas`.
-    Get { keys: Vec<Key>, cas: bool },
+    Get { keys: Keys, cas: bool },
     /// Retrieval of one key, with a new expiry.
     GetTouch { key: Key, expiry: u32 },
     /// A value; with `cas`, only over that version.
@@ -44,7 +90,7 @@ impl Op {
     /// Bytes it brings with it.
     pub(crate) fn size(&self) -> usize {
         match self {
-            Op::Get { keys, .. } => keys.iter().map(|key| key.len() + 8).sum(),
+            Op::Get { keys, .. } => keys.size() + 8 * keys.len(),
             Op::Store { value, key, .. } => value.len() + key.len(),
             _ => 0,
         }

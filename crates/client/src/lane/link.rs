@@ -40,6 +40,10 @@ const BATCH: usize = 256;
 const READ: usize = 16 << 10;
 /// Values up to this size get memory of their own: none keeps a whole read buffer from being used again.
 const OWN: usize = 16 << 10;
+/// Values up to this size share memory with others of the same answer,
+const TOGETHER: usize = 512;
+/// in pieces of at most this size: who keeps one of them keeps so much.
+const PIECE: usize = 4096;
 /// A single answer may take so many times what a server may be silent.
 const SLOW: u32 = 10;
 
@@ -71,6 +75,8 @@ pub(super) struct Link<'a> {
     dialect: Dialect,
     replies: Replies,
     buffer: BytesMut,
+    /// Memory for small values of the answer to several keys that is being read.
+    piece: BytesMut,
     /// Bytes a reply needs that is not whole.
     need: usize,
     out: Out,
@@ -103,6 +109,7 @@ impl<'a> Link<'a> {
             dialect: greeted.dialect,
             replies: if binary { Replies::binary(lane.max_value) } else { Replies::new(lane.max_value) },
             buffer: greeted.buffer,
+            piece: BytesMut::new(),
             need: 0,
             out: Out::default(),
             waiting: VecDeque::new(),
@@ -293,7 +300,8 @@ impl<'a> Link<'a> {
             };
             let step = match step {
                 Step::Value(at, found) => {
-                    let item = cut(&mut self.buffer, used, found);
+                    let open = self.waiting.front().map_or(1, |waiting| waiting.want.open());
+                    let item = cut(&mut self.buffer, used, found, &mut self.piece, open);
                     self.waiting.front_mut().map_or(Step::More, |waiting| waiting.want.put(at, item))
                 }
                 step => {
@@ -303,6 +311,7 @@ impl<'a> Link<'a> {
             };
             match step {
                 Step::End(answer) => {
+                    self.piece = BytesMut::new();
                     answered = true;
                     self.proven = true;
                     if self.answered(answer, now) {
@@ -383,15 +392,25 @@ fn keys(op: &Op) -> u64 {
     }
 }
 
-/// Takes a reply with its value out of the buffer.
-fn cut(buffer: &mut BytesMut, used: usize, found: Found) -> Item {
+/// Takes a reply with its value out of the buffer. `open`: how many values of its answer may still come, this among them;
+/// `piece`: what such small ones share.
+fn cut(buffer: &mut BytesMut, used: usize, found: Found, piece: &mut BytesMut, open: usize) -> Item {
     let Found { flags, cas, at } = found;
-    let value = if at.len() <= OWN {
-        let value = Bytes::copy_from_slice(buffer.get(at).unwrap_or_default());
-        buffer.advance(used);
-        value
+    let len = at.len();
+    if len > OWN {
+        return Item { value: buffer.split_to(used).freeze().slice(at), flags, cas };
+    }
+    let bytes = buffer.get(at).unwrap_or_default();
+    let value = if len <= TOGETHER && (open > 1 || piece.capacity() >= len) {
+        if piece.capacity() < len {
+            // As much as all that follow take, when they are as large.
+            *piece = BytesMut::with_capacity(len.saturating_mul(open).min(PIECE));
+        }
+        piece.extend_from_slice(bytes);
+        piece.split().freeze()
     } else {
-        buffer.split_to(used).freeze().slice(at)
+        Bytes::copy_from_slice(bytes)
     };
+    buffer.advance(used);
     Item { value, flags, cas }
 }

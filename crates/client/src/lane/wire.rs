@@ -13,7 +13,7 @@ use larder_proto::memcache::{
 use super::out::Out;
 use crate::{
     Error, Item, Stored,
-    op::{Answer, Key, Mode, Op},
+    op::{Answer, Keys, Mode, Op},
 };
 
 /// Most figures of one answer to `stats`; more are none of a memcached.
@@ -36,7 +36,7 @@ pub(super) enum Dialect {
 pub(super) enum Want {
     /// A value for each key that is found, and the end. The key a value has says which it is; servers keep the order.
     Until {
-        keys: Vec<Key>,
+        keys: Keys,
         items: Vec<Option<Item>>,
         from: usize,
         /// Bytes of values that may still come.
@@ -104,7 +104,7 @@ pub(super) fn encode(dialect: Dialect, op: Op, max_item: usize, out: &mut Out) -
             let room = ANSWER_BYTES.max(max_item.saturating_mul(keys.len()));
             get(dialect, keys, cas, None, room, out)
         }
-        Op::GetTouch { key, expiry } => get(dialect, vec![key], false, Some(expiry), usize::MAX, out),
+        Op::GetTouch { key, expiry } => get(dialect, Keys::one(key), false, Some(expiry), usize::MAX, out),
         Op::Store { mode, key, value, flags, expiry, cas } => {
             let store = txt::Store {
                 mode: self::mode(mode),
@@ -160,7 +160,7 @@ pub(super) fn encode(dialect: Dialect, op: Op, max_item: usize, out: &mut Out) -
 
 fn get(
     dialect: Dialect,
-    keys: Vec<Key>,
+    keys: Keys,
     cas: bool,
     touch: Option<u32>,
     room: usize,
@@ -169,17 +169,17 @@ fn get(
     let items = vec![None; keys.len()];
     match dialect {
         Dialect::Meta if keys.len() == 1 => {
-            let mut get = meta::Get { key: &keys[0], value: true, flags: true, ..Default::default() };
+            let mut get = meta::Get { key: keys.get(0), value: true, flags: true, ..Default::default() };
             get.ttl = touch.map(signed);
             get.back.cas = cas;
             meta::get(&get, out.head())?;
         }
         Dialect::Text | Dialect::Meta => {
-            text::get(keys.iter().map(|key| &**key), cas, touch.map(signed), out.head())?;
+            text::get(keys.iter(), cas, touch.map(signed), out.head())?;
             return Ok(Want::Until { keys, items, from: 0, room });
         }
         Dialect::Binary => {
-            for key in &keys {
+            for key in keys.iter() {
                 let get = bin::get::Get { key, touch, value: true, with_key: false, quiet: false };
                 binary::get(&get, binary::Tag::default(), out.head())?;
             }
@@ -275,7 +275,7 @@ impl Want {
             }
             (_, Reply::Error(by, said, _)) => Step::End(Err(fault(by, said))),
             (Want::Until { keys, items, from, room }, Reply::Value(value)) => {
-                let matches = |at: &usize| items[*at].is_none() && *keys[*at] == *value.key;
+                let matches = |at: &usize| items[*at].is_none() && keys.get(*at) == value.key;
                 let Some(at) = (*from..keys.len()).find(matches).or_else(|| (0..*from).find(matches)) else {
                     return Step::Astray("a value of a key that was not asked for".to_owned());
                 };
@@ -321,6 +321,14 @@ impl Want {
             }
             (Want::Version, Reply::Version(version)) => Step::End(Ok(Answer::Version(words(version)))),
             (_, other) => Step::Astray(words(format!("{other:?}").as_bytes())),
+        }
+    }
+
+    /// How many values may still come, the next among them.
+    pub(super) fn open(&self) -> usize {
+        match self {
+            Want::Until { items, from, .. } => items.len() - *from + 1,
+            _ => 1,
         }
     }
 
