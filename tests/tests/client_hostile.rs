@@ -187,23 +187,22 @@ fn a_server_that_only_takes_connections_is_down() {
 
 #[test]
 fn a_server_is_not_late_with_its_answer_while_it_takes_the_request() {
-    const SIZE: usize = 12 << 20;
+    const SIZE: usize = 24 << 20;
     let (server, played) = peer(|listener| {
-        rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 4096).unwrap();
         let mut stream = listener.accept().unwrap().0;
         let (mut got, mut piece) = (0, vec![0; 1 << 20]);
-        // Longer than an answer may take.
-        std::thread::sleep(600 * MS);
-        while got < SIZE {
+        // Longer than an answer may take, with more in front than both sockets' buffers hold.
+        std::thread::sleep(2500 * MS);
+        let head = format!("set k 0 0 {SIZE}\r\n").len();
+        while got < head + SIZE + 2 {
             got += stream.read(&mut piece).unwrap();
         }
-        heard(&mut stream, b"\r\n");
         stream.write_all(b"STORED\r\n").unwrap();
     });
     run(async {
         let mut config = text(server);
         config.max_item = SIZE;
-        config.timeouts.read = 400 * MS;
+        config.timeouts.read = 1500 * MS;
         let client = Client::new(config).unwrap();
         assert!(client.set(b"k", vec![b'x'; SIZE].into(), Store::default()).await.unwrap().is_stored());
     });
