@@ -39,6 +39,7 @@ mod client;
 mod config;
 mod counters;
 mod error;
+mod expiry;
 pub mod hash;
 mod health;
 mod item;
