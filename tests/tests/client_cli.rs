@@ -148,7 +148,7 @@ fn wrong_usage_is_told_before_anything_is_asked() {
         &["get", "--password", "secret", "k"],
         &["get", "--user", "a b", "k"],
         &["get", "--prefix", "a b", "k"],
-        &["get", "--file", "/tmp/x", "k", "l"],
+        &["get", "--file", "one-for-two", "k", "l"],
         &["set", "k", "v", "--file", "/etc/hostname"],
         &["set", "--expire", "soon", "k", "v"],
         &["set", "--flags", "-1", "k", "v"],

@@ -6,7 +6,7 @@
 
 use larder_client::{Client, Config, Error, Protocol, Server, State, Store, Timeouts};
 use larder_tests::client::{config, heard, patient, peer, run, server, text, until};
-use larder_tests::{Memcached, helper::free_port};
+use larder_tests::{Memcached, helper::free_port, wait::Gate};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
@@ -331,4 +331,52 @@ fn a_name_nobody_knows_is_a_server_that_is_down() {
         assert_eq!(client.get(b"k").await, Err(Error::Down));
         assert_eq!(client.servers()[0].connects, 1);
     });
+}
+
+#[test]
+fn a_storm_of_callers_who_give_up_leaves_room_for_the_next() {
+    let gate = Gate::closed();
+    let (server, played) = peer({
+        let gate = gate.clone();
+        move |listener| {
+            let mut stream = listener.accept().unwrap().0;
+            let lines = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count();
+            let (mut answers, mut piece, mut asked) = (lines(&heard(&mut stream, b"\r\n")), [0; 65536], 0);
+            gate.wait();
+            loop {
+                stream.write_all("END\r\n".repeat(answers).as_bytes()).unwrap();
+                asked += answers;
+                let read = stream.read(&mut piece).unwrap();
+                answers = lines(&piece[..read]);
+                if read == 0 {
+                    return asked;
+                }
+            }
+        }
+    });
+    run(async {
+        let mut config = text(server);
+        config.queue = 64 << 10;
+        let client = Client::new(config).unwrap();
+        for _ in 0..20 {
+            let tasks: Vec<_> = (0..500)
+                .map(|n| {
+                    let client = client.clone();
+                    tokio::spawn(async move { client.get(format!("{n}").as_bytes()).await })
+                })
+                .collect();
+            tokio::task::yield_now().await;
+            tasks.iter().for_each(tokio::task::JoinHandle::abort);
+            for task in tasks {
+                assert!(task.await.is_err());
+            }
+        }
+        gate.open();
+        assert_eq!(client.get(b"last").await, Ok(None));
+        client.settle().await;
+        assert_eq!((client.servers()[0].connects, client.servers()[0].errors), (1, 0));
+        assert_eq!(client.servers()[0].state, State::Up);
+    });
+    // What nobody waited for any more when it could have been sent was not asked.
+    assert!(played.join().unwrap() <= 64 + 1);
 }

@@ -306,3 +306,17 @@ fn a_multi_threaded_runtime_and_a_runtime_that_is_gone() {
     // The connection's task went with its runtime.
     run(work(client));
 }
+
+#[test]
+fn what_was_asked_quietly_is_done_though_the_client_is_gone() {
+    let server = Memcached::debian(&[]);
+    run(async {
+        let client = Client::new(config(&[&server])).unwrap();
+        for n in 0..500 {
+            client.set_quietly(format!("{n}").as_bytes(), "x".into(), store(0)).await.unwrap();
+        }
+        drop(client);
+        larder_tests::client::until("all to be stored", || server.connect().stat("curr_items") == "500")
+            .await;
+    });
+}
