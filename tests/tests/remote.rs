@@ -178,8 +178,8 @@ fn what_does_not_read_back_is_a_miss() {
     let (fleet, origin) = (Fleet::start(), numbered());
     let (one, two) = (fleet.larder(&origin, ""), fleet.larder(&origin, ""));
     let ways: [(&str, Spoil); 9] = [
-        ("/older", |item| item[4] = 0),
-        ("/newer", |item| item[4] = 2),
+        ("/older", |item| item[4] = 1),
+        ("/newer", |item| item[4] = 3),
         ("/magic", |item| item[0] = b'X'),
         ("/head", |item| item[30] ^= 1),
         ("/record", |item| item[64 + 4] ^= 1),

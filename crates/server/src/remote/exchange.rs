@@ -177,17 +177,25 @@ impl Reading {
     /// Whether what the fleet has may be believed: all that was purged was heard of lately. Where it was not, asks for a round and
     /// waits for its end.
     pub(super) async fn current(&self, clock: Clock, interval: Duration) -> bool {
-        if self.is_current(clock.now(), interval) {
+        let asked = clock.now();
+        if self.is_current(asked, interval) {
             return true;
         }
-        let ended = self.ended.notified();
-        tokio::pin!(ended);
-        // From here on no end is missed.
-        ended.as_mut().enable();
-        if !self.is_current(clock.now(), interval) {
+        // The round that is under way may have begun before; the next one has not.
+        for _ in 0..2 {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            // From here on no end is missed.
+            ended.as_mut().enable();
             self.want();
             ended.await;
+            if self.cut_off.load(Ordering::SeqCst) {
+                return false;
+            }
+            if self.at.load(Ordering::SeqCst) >= asked {
+                return true;
+            }
         }
-        self.is_current(clock.now(), interval)
+        false
     }
 }

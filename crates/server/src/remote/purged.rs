@@ -187,3 +187,110 @@ impl Lately {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use larder_proto::page::{Meta, Parts, Trailer, Verify, encode_head, view};
+
+    use super::*;
+    use crate::remote::journal::{Entry, Journal};
+
+    const NOW: Ms = 1_700_000_000_000;
+    const LASTING: Ms = 60_000;
+
+    fn key(host: &str, path: &str) -> Vec<u8> {
+        let mut key = Vec::new();
+        key::write_key(&mut key, key::Scheme::Http, host, 0, path.as_bytes());
+        key
+    }
+
+    /// Whether a page received at that time by somebody who knows so much is covered.
+    fn covers(lately: &PurgedLately, key: &[u8], tags: &[&[u8]], received: Ms, knows: &Knows) -> bool {
+        let meta = Meta { status: 200, response_time: received, ..Meta::default() };
+        let mut record = encode_head(&meta, &Parts { key, ..Parts::default() }).expect("a head");
+        record.extend_from_slice(&Trailer::new(&record).finish());
+        let page = view(&record, record.len() as u64, Verify::All).expect("a page");
+        let tags: Vec<Vec<u8>> = tags.iter().map(|tag| tag.to_vec()).collect();
+        lately.covers(Record { primary: key, page: &page, tags: &tags, knows })
+    }
+
+    /// What somebody knows who carried out one purge of author 1.
+    fn informed() -> Knows {
+        let journal = Journal::new(1, 1000, LASTING);
+        journal.done(journal.begin(Entry { at: NOW, soft: false, what: What::Tag(Vec::new()) }, false));
+        journal.knows()
+    }
+
+    fn keys(keys: &[&str]) -> What {
+        What::Keys(keys.iter().map(|path| key("a", path)).collect())
+    }
+
+    #[test]
+    fn who_did_not_know_is_believed_only_long_after() {
+        let (lately, nothing) = (PurgedLately::default(), Knows::default());
+        assert!(!covers(&lately, &key("a", "/x"), &[], NOW, &nothing));
+        lately.note(&keys(&["/x"]), Some((1, 1)), NOW, LASTING);
+        let x = |received, knows: &Knows| covers(&lately, &key("a", "/x"), &[], received, knows);
+        assert!(x(NOW - 1, &nothing) && x(NOW + SLACK, &nothing));
+        assert!(!x(NOW + SLACK + 1, &nothing));
+        assert!(!x(NOW - 10_000, &informed()), "whatever the clocks say");
+        assert!(!covers(&lately, &key("a", "/y"), &[], NOW - 1, &nothing));
+    }
+
+    #[test]
+    fn of_purges_that_nobody_was_told_the_clock_decides() {
+        let (lately, nothing) = (PurgedLately::default(), Knows::default());
+        lately.note(&keys(&["/x"]), None, NOW, LASTING);
+        assert!(covers(&lately, &key("a", "/x"), &[], NOW, &informed()));
+        assert!(!covers(&lately, &key("a", "/x"), &[], NOW + 1, &nothing));
+    }
+
+    #[test]
+    fn every_kind_covers_what_it_means() {
+        let (lately, nothing) = (PurgedLately::default(), Knows::default());
+        lately.note(&What::Prefix("b".to_owned(), 0, b"/wiki/".to_vec()), Some((1, 1)), NOW, LASTING);
+        lately.note(&What::Tag(b"site\0red".to_vec()), Some((1, 2)), NOW, LASTING);
+        lately.note(&What::Ban("url ~ \"^/ban\"".to_owned()), Some((1, 3)), NOW, LASTING);
+        let old = |key: &[u8], tags: &[&[u8]]| covers(&lately, key, tags, NOW - 5, &nothing);
+        assert!(old(&key("b", "/wiki/Cat"), &[]));
+        assert!(!old(&key("b", "/w"), &[]) && !old(&key("c", "/wiki/Cat"), &[]));
+        assert!(
+            old(&key("d", "/"), &[b"site\0blue", b"site\0red"]) && !old(&key("d", "/"), &[b"site\0blue"])
+        );
+        assert!(old(&key("e", "/banned"), &[]) && !old(&key("e", "/other"), &[]));
+        lately.missed((2, 9), NOW, LASTING);
+        assert!(old(&key("e", "/other"), &[]));
+    }
+
+    #[test]
+    fn a_ban_that_is_not_understood_may_mean_anything() {
+        let lately = PurgedLately::default();
+        lately.note(&What::Ban("colour == red".to_owned()), Some((1, 1)), NOW, LASTING);
+        assert!(covers(&lately, &key("a", "/"), &[], NOW, &informed()));
+        assert!(!covers(&lately, &key("a", "/"), &[], NOW + 1, &informed()));
+    }
+
+    #[test]
+    fn purges_are_forgotten_when_no_record_can_be_older() {
+        let (lately, nothing) = (PurgedLately::default(), Knows::default());
+        lately.note(&keys(&["/x"]), Some((1, 1)), NOW, LASTING);
+        lately.note(&keys(&["/y"]), Some((1, 2)), NOW + LASTING, LASTING);
+        assert!(covers(&lately, &key("a", "/x"), &[], NOW, &nothing));
+        lately.note(&keys(&["/y"]), Some((1, 3)), NOW + LASTING + 1, LASTING);
+        assert!(!covers(&lately, &key("a", "/x"), &[], NOW, &nothing));
+        assert!(covers(&lately, &key("a", "/y"), &[], NOW + LASTING + 1, &nothing));
+    }
+
+    #[test]
+    fn too_many_purges_cover_everything_from_before() {
+        let (lately, nothing) = (PurgedLately::default(), Knows::default());
+        lately.note(&keys(&["/first"]), Some((1, 1)), NOW, LASTING);
+        for number in 0..MOST {
+            lately.note(&What::Tag(number.to_le_bytes().to_vec()), Some((1, 2)), NOW + 1, LASTING);
+        }
+        assert!(covers(&lately, &key("a", "/first"), &[], NOW, &informed()));
+        assert!(covers(&lately, &key("a", "/another"), &[], NOW, &nothing), "who knows");
+        assert!(!covers(&lately, &key("a", "/another"), &[], NOW + 1, &nothing));
+        assert_eq!(lately.0.lock().order.len(), MOST);
+    }
+}

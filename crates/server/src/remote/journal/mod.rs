@@ -7,6 +7,8 @@
 mod entry;
 mod knows;
 mod log;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
