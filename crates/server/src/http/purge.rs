@@ -61,6 +61,13 @@ pub(crate) fn site_tag(site: &str, tag: &[u8]) -> Vec<u8> {
     [site.as_bytes(), b"\0", tag].concat()
 }
 
+/// It was carried out here.
+fn done(begun: Option<Begun<'_>>) {
+    if let Some(begun) = begun {
+        begun.done();
+    }
+}
+
 impl Purger<'_> {
     /// One page with all its variants; whether it was there.
     pub(crate) fn page(&self, keys: &[Vec<u8>]) -> bool {
@@ -69,7 +76,7 @@ impl Purger<'_> {
             fleet.purge_behind(keys);
         }
         let found = self.own_page(keys);
-        begun.map(Begun::done);
+        done(begun);
         found
     }
 
@@ -84,7 +91,7 @@ impl Purger<'_> {
         // Noted first: what is taken from the fleet from now on is newer. What is on its way is found among the flights.
         let begun = self.begin(|| What::Keys(keys.to_vec()));
         let own = self.own_page(keys);
-        begun.map(Begun::done);
+        done(begun);
         let shared = fleet.purge_keys(keys);
         shared.await | own
     }
@@ -146,7 +153,7 @@ impl Purger<'_> {
             true
         })
         .await;
-        begun.map(Begun::done);
+        done(begun);
         if pages > 0 { pages } else { variants }
     }
 
@@ -159,7 +166,7 @@ impl Purger<'_> {
         let begun = self.begin(|| What::Tag(tag.to_vec()));
         self.flights.purge_tag(tag, self.soft);
         let purged = self.store.purge_tag(PAGES, tag, self.soft, self.now);
-        begun.map(Begun::done);
+        done(begun);
         purged
     }
 
@@ -167,7 +174,7 @@ impl Purger<'_> {
     pub(crate) async fn ban(&self, text: &str, ban: &Ban) -> u64 {
         let begun = self.begin(|| What::Ban(text.to_owned()));
         let purged = self.matching(|key| ban.may(key), |key, _, page| ban.means(key, page, self.now)).await;
-        begun.map(Begun::done);
+        done(begun);
         purged
     }
 

@@ -84,8 +84,8 @@ impl Exchange {
         let number = shared.reading.rounds.fetch_add(1, Ordering::Relaxed);
         let whole = number.is_multiple_of(READ);
         let mut each = JoinSet::new();
-        for server in self.servers.iter().cloned() {
-            let (exchange, shared) = (self.clone(), shared.clone());
+        for server in &self.servers {
+            let (exchange, server, shared) = (self.clone(), server.clone(), shared.clone());
             each.spawn_local(async move { exchange.exchange(&server, &shared.journal, clock, whole).await });
         }
         each.join_all().await.iter().any(Result::is_ok)

@@ -102,19 +102,18 @@ impl Telling {
             if attempt > 0 {
                 tokio::time::sleep(FIRST_PAUSE * 2u32.pow(attempt - 1)).await;
             }
-            match timeout(PATIENCE, self.origin.send(self.request(&field), None)).await {
-                Ok(Ok(mut response)) => {
-                    // The connection can be used again when the answer was read.
-                    while let Ok(Ok(Some(_))) = timeout(PATIENCE, response.body.chunk()).await {}
-                    match response.status {
-                        204 => return true,
-                        // It is busy.
-                        503 => {}
-                        // It does not want to know, and will not the next time.
-                        _ => return false,
-                    }
-                }
-                Ok(Err(_)) | Err(_) => {}
+            let Ok(Ok(mut response)) = timeout(PATIENCE, self.origin.send(self.request(&field), None)).await
+            else {
+                continue;
+            };
+            // The connection can be used again when the answer was read.
+            while let Ok(Ok(Some(_))) = timeout(PATIENCE, response.body.chunk()).await {}
+            match response.status {
+                204 => return true,
+                // It is busy.
+                503 => {}
+                // It does not want to know, and will not the next time.
+                _ => return false,
             }
         }
         false

@@ -130,7 +130,9 @@ impl Sender {
                 match self.send(&key, parcel).await {
                     Ok(()) => {
                         counters.stores.one();
-                        lease.map(Lease::sent);
+                        if let Some(lease) = lease {
+                            lease.sent();
+                        }
                     }
                     Err(Unanswered) => counters.store_failed.one(),
                 }

@@ -10,12 +10,7 @@ pub(super) const REMOTE: &[Opt] = &[
         "The servers that share the pages, in the same order for all who share them: `10.0.0.1:11211`, `unix:/run/m.sock`, with ` weight=2` behind it where one is larger.",
     ),
     list("spares", Kind::RemoteServer, "", "Servers that take the place of those that are away."),
-    opt(
-        "protocol",
-        Kind::Choice(&["memcached", "valkey", "valkey-cluster"]),
-        "memcached",
-        "What the servers speak.",
-    ),
+    opt("protocol", Kind::Choice(&["memcached"]), "memcached", "What the servers speak."),
     opt(
         "namespace",
         Kind::Token,
