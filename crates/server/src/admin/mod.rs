@@ -43,6 +43,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
+    time::Duration,
 };
 
 use larder_store::Store;
@@ -60,6 +61,9 @@ use crate::{
 
 /// Bytes of the token made for a run where no file has one; as many bits as a key of AES-128.
 const TOKEN_BYTES: usize = 16;
+
+/// For the admin thread to end when the server does: nothing it holds needs an end, so it is not worth a longer stop.
+const END: Duration = Duration::from_secs(1);
 
 /// What the admin thread is started with.
 pub(crate) struct Start {
@@ -199,13 +203,27 @@ impl Admin {
         self.app.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the thread, its connections with it.
+    /// Ends the thread, its connections with it. One that is in the middle of long work is left to the end of the process.
     pub(crate) fn end(&mut self) {
         self.app.stop.notify_one();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+            join(thread, END);
         }
     }
+}
+
+/// Waits for a thread's end, at most about so long; whether it ended.
+fn join(thread: JoinHandle<()>, patience: Duration) -> bool {
+    let mut left = patience;
+    while !thread.is_finished() {
+        if left.is_zero() {
+            return false;
+        }
+        let step = left.min(Duration::from_millis(5));
+        std::thread::sleep(step);
+        left -= step;
+    }
+    thread.join().is_ok()
 }
 
 fn random_token() -> io::Result<String> {
@@ -215,4 +233,20 @@ fn random_token() -> io::Result<String> {
         filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
     }
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_is_busy_does_not_hold_up_the_end() {
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let busy = std::thread::spawn(move || {
+            let _ = held.recv();
+        });
+        assert!(!join(busy, Duration::from_millis(20)));
+        drop(hold);
+        assert!(join(std::thread::spawn(|| ()), Duration::from_secs(60)));
+    }
 }
