@@ -7,9 +7,11 @@
 use larder_client::{Client, Config, Error, Protocol, Server, State, Store, Timeouts};
 use larder_tests::client::{config, heard, patient, peer, run, server, text, until};
 use larder_tests::{Memcached, helper::free_port, wait::Gate};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -120,10 +122,13 @@ fn lengths_that_cannot_be_end_the_connection() {
 
 #[test]
 fn an_answer_whose_caller_has_gone_is_nobody_elses() {
-    let (server, played) = peer(|listener| {
+    let begun = Arc::new(AtomicBool::new(false));
+    let said = begun.clone();
+    let (server, played) = peer(move |listener| {
         let mut stream = listener.accept().unwrap().0;
         heard(&mut stream, b"get first\r\n");
         stream.write_all(b"VALUE first 0 11\r\nfir").unwrap();
+        said.store(true, Relaxed);
         heard(&mut stream, b"get second\r\n");
         stream.write_all(b"st-value\r\nEND\r\nVALUE second 0 1\r\n2\r\nEND\r\n").unwrap();
     });
@@ -131,7 +136,7 @@ fn an_answer_whose_caller_has_gone_is_nobody_elses() {
         let client = Client::new(text(server)).unwrap();
         let asked = client.clone();
         let first = tokio::spawn(async move { asked.get(b"first").await });
-        until("the first to be asked", || client.servers()[0].lookups == 1).await;
+        until("the first to be answered in part", || begun.load(Relaxed)).await;
         first.abort();
         assert!(first.await.is_err());
         assert_eq!(client.get(b"second").await.unwrap().unwrap().value, "2");
@@ -379,4 +384,68 @@ fn a_storm_of_callers_who_give_up_leaves_room_for_the_next() {
     });
     // What nobody waited for any more when it could have been sent was not asked.
     assert!(played.join().unwrap() <= 64 + 1);
+}
+
+/// Answers every `get` with its key, for 100 ms and until it has answered once at all; then all connections end and nobody listens for as long.
+fn flap(listener: TcpListener, once: &Arc<AtomicBool>) {
+    listener.set_nonblocking(true).unwrap();
+    let (end, mut taken) = (Instant::now() + 100 * MS, Vec::new());
+    while Instant::now() < end || !once.load(Relaxed) {
+        let Ok((stream, _)) = listener.accept() else {
+            std::thread::sleep(MS);
+            continue;
+        };
+        stream.set_nonblocking(false).unwrap();
+        taken.push(stream.try_clone().unwrap());
+        let once = once.clone();
+        std::thread::spawn(move || {
+            let mut answers = stream.try_clone().unwrap();
+            for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                let key = line.strip_prefix("get ").unwrap_or_default().to_owned();
+                let answer = format!("VALUE {key} 0 {}\r\n{key}\r\nEND\r\n", key.len());
+                if answers.write_all(answer.as_bytes()).is_err() {
+                    break;
+                }
+                once.store(true, Relaxed);
+            }
+        });
+    }
+    drop(listener);
+    taken.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
+    std::thread::sleep(100 * MS);
+}
+
+#[test]
+fn a_server_that_flaps_is_asked_ever_more_seldom_and_never_misunderstood() {
+    let port = free_port();
+    run(async {
+        let mut config = text(Server::tcp("127.0.0.1", port));
+        config.failure.retry_min = 50 * MS;
+        let client = Client::new(config).unwrap();
+        let first = TcpListener::bind(("127.0.0.1", port)).unwrap();
+        let flapping = std::thread::spawn(move || {
+            let once = Arc::default();
+            flap(first, &once);
+            (0..9).for_each(|_| flap(TcpListener::bind(("127.0.0.1", port)).unwrap(), &once));
+        });
+        let (mut n, mut answered) = (0, 0);
+        while !flapping.is_finished() {
+            n += 1;
+            let key = format!("key-{n}");
+            match client.get(key.as_bytes()).await {
+                Ok(found) => {
+                    assert_eq!(found.unwrap().value, key);
+                    answered += 1;
+                }
+                Err(Error::Protocol(said)) => panic!("{said}"),
+                Err(_) => tokio::time::sleep(MS).await,
+            }
+        }
+        flapping.join().unwrap();
+        assert!(answered > 0);
+        let view = &client.servers()[0];
+        // Pauses double: twelve of them take minutes.
+        assert!((1..=12).contains(&(view.ejections + view.probes)), "{view:?}");
+        assert!(view.connects <= 20 && view.timeouts == 0, "{view:?}");
+    });
 }
