@@ -64,7 +64,7 @@ fn put_back(fleet: &Fleet, items: &[((usize, String), Vec<u8>)]) {
 #[test]
 fn every_kind_of_purge_reaches_copies_and_pages_of_its_own() {
     let (fleet, origin) = (Fleet::start(), numbered());
-    let admin = format!("{LONG}\n[admin]\nlisten = [\"127.0.0.1:0\"]");
+    let admin = format!("{LONG}\n[http]\nlisten = [\"127.0.0.1:0\"]\n[admin]\nlisten = [\"127.0.0.1:0\"]");
     let (one, two) = (fleet.larder(&origin, &admin), fleet.larder(&origin, LONG));
     let kinds: [&dyn Fn(&str); 6] = [
         &|target| drop(purge(&one, target, &[])),

@@ -40,7 +40,7 @@ impl Entry {
     /// Bytes it takes.
     pub(crate) fn len(&self) -> usize {
         let of = |text: usize| 4 + text;
-        14 + match &self.what {
+        10 + match &self.what {
             What::Keys(keys) => 4 + keys.iter().map(|key| of(key.len())).sum::<usize>(),
             What::Prefix(host, _, path) => 2 + of(host.len()) + of(path.len()),
             What::Tag(tag) => of(tag.len()),
