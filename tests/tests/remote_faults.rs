@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use larder_tests::fleet::{Fleet, Slow, counted, larder, wait_counted};
-use larder_tests::{Larder, Memcached, Origin, Usage, Wire, get, wait_until};
+use larder_tests::{Gate, Larder, Memcached, Origin, Usage, Wire, get, wait_until};
 use rustix::process::Signal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -112,6 +112,42 @@ fn a_server_that_crawls() {
     slow.by(Duration::ZERO);
     load.more(300);
     load.end();
+}
+
+#[test]
+fn who_has_asked_the_origin_waits_for_no_other_larder() {
+    let fleet = Fleet::start();
+    let gates = [Gate::closed(), Gate::closed()];
+    let doors = gates.clone();
+    let origin = Origin::start(move |seen, reply| {
+        match seen.get("x-door") {
+            Some("0") => doors[0].wait(),
+            Some(_) => doors[1].wait(),
+            None => {}
+        }
+        reply.ok(&[FRESH], format!("answer {}", seen.number));
+    });
+    let slow = Slow::before(fleet.servers[0].addr());
+    let (near, far) = (format!("\"{}\"", fleet.servers[0].server()), format!("\"{}\"", slow.addr()));
+    let patient = "read_timeout = \"5s\"\nconnect_timeout = \"5s\"\npurge_interval = \"10s\"";
+    let lease = &format!("budget = \"100ms\"\nlease = \"5m\"\n{patient}");
+    let (one, two) = (larder(&near, &origin, lease, ""), larder(&far, &origin, lease, ""));
+    // It has heard from the fleet.
+    get(two.addr(), "/other").assert_status(200);
+    wait_counted(&two, "stores", 1);
+    let (mut first, mut second) = (one.connect(), two.connect());
+    first.send_get("/page", &["Host: site.test", "X-Door: 0"]);
+    origin.wait_for(2);
+    // The second asks the origin when its budget is over, and hears then that the fleet has nothing.
+    slow.by(Duration::from_millis(300));
+    let before = counted(&two, "misses");
+    second.send_get("/page", &["Host: site.test", "X-Door: 1"]);
+    origin.wait_for(3);
+    wait_counted(&two, "misses", before + 1);
+    gates[1].open();
+    assert_eq!(second.read().text(), "answer 2");
+    gates[0].open();
+    assert_eq!(first.read().text(), "answer 1");
 }
 
 #[test]

@@ -68,6 +68,10 @@ pub(super) async fn first(job: &mut Job, request: Request, interim: Option<Inter
         };
         match asking.race(sending.as_mut()).await {
             Raced::Sent(sent) => return First::sent(sent),
+            Raced::Late(found) => match asking.settle(&found).await {
+                Some(news) => news,
+                None => return First::sent(sending.await),
+            },
             Raced::Found(found) => match asking.settle(&found).await {
                 Some(news) => news,
                 None => match asking.turn(&found).await {
@@ -105,6 +109,8 @@ enum Ours {
 #[allow(clippy::large_enum_variant)] // it is taken apart at once
 enum Raced {
     Found(Answer),
+    /// The fleet's, when the origin had been asked as well: nobody else is waited for any more.
+    Late(Answer),
     /// The origin's; None: the client left, and nobody else wants an answer.
     Sent(Option<Sent>),
 }
@@ -134,7 +140,7 @@ impl Asking<'_> {
         }
         tokio::select! {
             biased;
-            found = &mut looking => Raced::Found(found),
+            found = &mut looking => Raced::Late(found),
             sent = &mut sending => {
                 counters.late.one();
                 Raced::Sent(sent)
