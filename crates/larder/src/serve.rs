@@ -81,13 +81,7 @@ pub(crate) fn start(settings: Settings, before: impl FnOnce(&Server)) -> anyhow:
             Address::Unix(path) => eprintln!("larder: listening on {face}+unix:{}", path.display()),
         }
     }
-    if let Some(admin) = server.admin() {
-        // Only who starts the server sees the token: it is written nowhere else.
-        let token = admin.token.map_or_else(String::new, |token| format!("#token={token}"));
-        for address in admin.addresses {
-            eprintln!("larder: admin at http://{address}/{token}");
-        }
-    }
+    print_admin(&server);
     for doubt in doubts {
         eprintln!("larder: warning: {doubt}");
     }
@@ -146,12 +140,29 @@ fn reachable(listen: &[Listen]) -> Option<SocketAddr> {
     })
 }
 
+/// Only who started the server sees the token: it is written nowhere else.
+fn print_admin(server: &Server) {
+    let Some(admin) = server.admin() else { return };
+    let token = admin.token.map_or_else(String::new, |token| format!("#token={token}"));
+    for address in admin.addresses {
+        eprintln!("larder: admin at http://{address}/{token}");
+    }
+}
+
 /// Takes the configuration anew. What is wrong is printed, and the old one stays in use.
 fn reload(server: &mut Server, again: &mut impl FnMut() -> Option<Settings>) {
     server.reopen_logs();
     let Some(settings) = again() else { return };
+    let own_token = |server: &Server| server.admin().is_some_and(|admin| admin.token.is_some());
+    let before = own_token(server);
     match server.reload(settings) {
-        Ok(()) => eprintln!("larder: configuration reloaded"),
+        Ok(()) => {
+            eprintln!("larder: configuration reloaded");
+            // The file that had the token is gone: the run's own counts from now on, and nobody has seen it.
+            if own_token(server) && !before {
+                print_admin(server);
+            }
+        }
         Err(error) => eprintln!("larder: not reloaded: {error}"),
     }
 }

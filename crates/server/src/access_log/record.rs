@@ -81,6 +81,28 @@ pub enum ResultCode {
 }
 
 impl ResultCode {
+    /// Every one of them.
+    pub const ALL: [ResultCode; 18] = [
+        ResultCode::TcpHit,
+        ResultCode::TcpMemHit,
+        ResultCode::TcpMiss,
+        ResultCode::TcpRefreshUnmodified,
+        ResultCode::TcpRefreshModified,
+        ResultCode::TcpRefreshFailHit,
+        ResultCode::TcpRefreshFailErr,
+        ResultCode::TcpStaleHit,
+        ResultCode::TcpImsHit,
+        ResultCode::TcpNegativeHit,
+        ResultCode::TcpCfHit,
+        ResultCode::TcpDenied,
+        ResultCode::TcpClientRefreshMiss,
+        ResultCode::TcpSwapFailMiss,
+        ResultCode::TcpTunnel,
+        ResultCode::TcpMissAborted,
+        ResultCode::TcpPurge,
+        ResultCode::None,
+    ];
+
     /// The word in the log.
     pub fn as_str(self) -> &'static str {
         match self {

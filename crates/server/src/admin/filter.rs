@@ -9,6 +9,7 @@ use super::{
     measured::params,
     tail::{Line, outcome_word},
 };
+use crate::{access_log::ResultCode, measure::counted::Outcome};
 
 /// Bytes a compiled regular expression may take. What it costs grows with them and with the URL, for each watcher and each
 /// request, on the one thread there is: this is a few hundred states, several times what a person writes.
@@ -63,7 +64,7 @@ impl Filter {
             url: asked.url,
             regex,
             status: status.iter().map(|word| self::status(word)).collect::<Result<_, _>>()?,
-            result: result.iter().map(|word| word.to_ascii_uppercase()).collect(),
+            result: result.iter().map(|word| self::result(word)).collect::<Result<_, _>>()?,
             site: asked.site,
             slower_than_us: asked.slower_than_ms.unwrap_or(0).saturating_mul(1000),
             method: asked.method,
@@ -91,23 +92,37 @@ fn compiled(text: &str) -> Result<Regex, Refused> {
     regex.map_err(|error| Refused::bad("bad_parameter", format!("regex: {error}")))
 }
 
+/// A word of the access log or of the figures, any case; upper case comes back. Another would never fit, and whoever waits for
+/// it would not learn why nothing comes.
+fn result(word: &str) -> Result<String, Refused> {
+    let known = || {
+        ResultCode::ALL.iter().map(|code| code.as_str()).chain(Outcome::ALL.iter().map(|o| outcome_word(*o)))
+    };
+    if known().any(|name| name.eq_ignore_ascii_case(word)) {
+        return Ok(word.to_ascii_uppercase());
+    }
+    Err(Refused::bad("bad_parameter", format!("expected a result such as miss or TCP_MISS, found {word:?}")))
+}
+
 /// `404`, or a class: `5xx`.
 fn status(word: &str) -> Result<(u16, u16), Refused> {
     let wrong =
         || Refused::bad("bad_parameter", format!("expected a status such as 404 or 5xx, found {word:?}"));
     match word.strip_suffix("xx") {
         Some(class) => {
-            let class: u16 = class.parse().ok().filter(|class| *class < 10).ok_or_else(wrong)?;
+            let class: u16 = class.parse().ok().filter(|class| *class < 6).ok_or_else(wrong)?;
             Ok((class * 100, class * 100 + 99))
         }
-        None => word.parse().map(|status| (status, status)).map_err(|_| wrong()),
+        None => match word.parse::<u16>() {
+            Ok(status) if status < 1000 => Ok((status, status)),
+            _ => Err(wrong()),
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::counted::Outcome;
 
     fn wants(query: &str) -> bool {
         let line = Line {
@@ -178,6 +193,16 @@ mod tests {
     fn mistakes_are_refused() {
         for wrong in ["status=abc", "status=99xx", "regex=(", "colour=red", "slower_than_ms=-1", "limit=x"] {
             assert!(Filter::of(&format!("/?{wrong}").parse().expect("a URI")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_could_never_fit_is_refused() {
+        for wrong in ["status=9xx", "status=abc", "status=1000", "result=nonsense", "result=hit,nonsense"] {
+            assert!(Filter::of(&format!("/?{wrong}").parse().expect("a URI")).is_err(), "{wrong}");
+        }
+        for outcome in Outcome::ALL {
+            assert!(result(outcome_word(outcome)).is_ok(), "{outcome:?}");
         }
     }
 }

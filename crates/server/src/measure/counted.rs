@@ -85,6 +85,24 @@ pub(crate) enum Outcome {
 const OUTCOMES: usize = Outcome::Aborted as usize + 1;
 
 impl Outcome {
+    /// Every one of them.
+    pub(crate) const ALL: [Outcome; OUTCOMES] = [
+        Outcome::Hit,
+        Outcome::Stale,
+        Outcome::Refresh,
+        Outcome::Coalesced,
+        Outcome::Miss,
+        Outcome::Pass,
+        Outcome::HitForMiss,
+        Outcome::Error,
+        Outcome::Purge,
+        Outcome::Denied,
+        Outcome::Refused,
+        Outcome::Rejected,
+        Outcome::Tunnel,
+        Outcome::Aborted,
+    ];
+
     /// Answers of these are timed.
     fn timed(self) -> bool {
         (self as u8) <= Outcome::Error as u8

@@ -109,8 +109,9 @@ impl Registry {
             }
         }
         let entries = totals.small + totals.main + totals.chained + totals.staging + totals.limbo;
-        let taken = (entries * totals.segment) as f64;
-        let fragmentation = if taken > 0.0 { (1.0 - payload as f64 / taken).max(0.0) } else { 0.0 };
+        // Of the budget, not of what is taken: a store nearly empty has a few open segments and wastes nothing.
+        let idle = (entries * totals.segment).saturating_sub(payload);
+        let fragmentation = idle as f64 / totals.budget.max(1) as f64;
         Memory { budget: totals.budget, used, resident: resident(), payload, fragmentation, namespaces }
     }
 

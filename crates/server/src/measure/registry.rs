@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 use larder_store::Store;
 use parking_lot::RwLock;
 
-use super::{By, Hist, Histogram, Log, Merged, Remote, Snapshot, Top, hot, snapshot::VERSION, table, text};
+use super::{
+    By, Hist, Histogram, Log, Merged, Remote, Snapshot, Spans, Top, hot, snapshot::VERSION, table, text,
+};
 use crate::{
     access_log::Logger,
     clock::{Clock, Ms},
@@ -100,6 +102,12 @@ impl Registry {
                 lines: logger.map_or(0, |logger| logger.lines()),
                 dropped: logger.map_or(0, |logger| logger.dropped()),
             },
+            tracing: self.parts.http.as_ref().and_then(|(shared, _)| shared.tracing.as_ref()).map(
+                |tracing| {
+                    let (exported, dropped) = tracing.counts.now();
+                    Spans { exported, dropped }
+                },
+            ),
         }
     }
 

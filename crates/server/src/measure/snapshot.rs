@@ -45,6 +45,8 @@ pub struct Snapshot {
     pub loop_delay: Hist,
     /// The access log.
     pub log: Log,
+    /// None: no requests are recorded.
+    pub tracing: Option<Spans>,
 }
 
 /// The store's memory.
@@ -331,6 +333,15 @@ pub struct Log {
     pub dropped: u64,
 }
 
+/// Spans for the collector of traces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Spans {
+    /// Taken by the collector.
+    pub exported: u64,
+    /// Lost: too many waited, or the collector did not take them.
+    pub dropped: u64,
+}
+
 /// A histogram; as JSON with its most asked-for quantiles and with coarse buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hist(pub Merged);
@@ -383,5 +394,6 @@ pub(super) fn empty() -> Snapshot {
         remote: None,
         loop_delay: Hist::default(),
         log: Log::default(),
+        tracing: Some(Spans::default()),
     }
 }

@@ -68,6 +68,13 @@ pub(crate) struct Counts {
     pub(crate) dropped: AtomicU64,
 }
 
+impl Counts {
+    /// Exported and dropped.
+    pub(crate) fn now(&self) -> (u64, u64) {
+        (self.exported.load(Relaxed), self.dropped.load(Relaxed))
+    }
+}
+
 /// The way to the exporter, for all workers.
 #[derive(Debug)]
 pub(crate) struct Tracing {

@@ -73,8 +73,8 @@ pub(super) const MEMORY: &[Metric] = &[
         kind: Kind::Gauge,
         unit: "ratio",
         labels: &[],
-        help: "The part of the memory in use for entries that holds no live entry, 0 to 1.",
-        rises: "Much was deleted or expired lately; it is used again before anything is evicted. High for a store nearly empty.",
+        help: "The part of the budget that is taken for entries and holds no live one, 0 to 1.",
+        rises: "Much was deleted or expired lately; it is used again before anything is evicted.",
         read: |s, to| to.float(&[], s.memory.fragmentation),
     },
     of_each!(
@@ -416,6 +416,20 @@ pub(super) const PROCESS: &[Metric] = &[
         help: "Lines of the access log that were lost.",
         rises: "The disk is full or too slow.",
         read: |s, to| to.count(&[], s.log.dropped),
+    },
+    Metric {
+        name: "larder_trace_spans",
+        kind: Kind::Counter,
+        unit: "",
+        labels: &["result"],
+        help: "Spans for the collector of traces: `exported`, or `dropped` (too many waited, or it did not take them).",
+        rises: "`dropped`: look at the collector; standard error has its first refusal.",
+        read: |s, to| {
+            if let Some(spans) = &s.tracing {
+                to.count(&["exported"], spans.exported);
+                to.count(&["dropped"], spans.dropped);
+            }
+        },
     },
     Metric {
         name: "process_start_time_seconds",
