@@ -79,12 +79,14 @@ fn every_kind_of_purge_reaches_copies_and_pages_of_its_own() {
         let stored = counted(&one, "stores");
         let rendered = text(&one, &copy);
         wait_counted(&one, "stores", stored + 1);
-        assert_eq!(text(&two, &copy), rendered);
+        // Mostly a copy: who asks while the page is being sent may win the next lease, and render it himself.
+        let shown = text(&two, &copy);
         let alone = text(&two, &own);
-        for (target, old) in [(&copy, &rendered), (&own, &alone)] {
+        for (target, old) in [(&copy, &shown), (&own, &alone)] {
             kind(target);
             wait_changed(&two, target, old);
-            assert_ne!(&text(&one, target), old);
+            let now = text(&one, target);
+            assert!(now != *old && now != rendered, "{now}");
         }
     }
     wait_counted(&two, "purges_learned", 12);
