@@ -101,7 +101,8 @@ fn length(value: &'static str) -> impl Fn(&mut Page) {
 fn a_head_that_would_break_the_connection_is_not_taken() {
     let (fleet, origin) = (Fleet::start(), origin());
     let (one, two) = (fleet.larder(&origin, ""), fleet.larder(&origin, ""));
-    let ways: Vec<(&str, Box<dyn Fn(&mut Page)>)> = vec![
+    type Spoil = Box<dyn Fn(&mut Page)>;
+    let ways: Vec<(&str, Spoil)> = vec![
         ("/split", Box::new(append("X: y\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"))),
         ("/ends", Box::new(append("\r\n"))),
         ("/coding", Box::new(append("Transfer-Encoding: chunked\r\n"))),

@@ -71,8 +71,12 @@ fn every_kind_of_purge_reaches_copies_and_pages_of_its_own() {
         &|target| drop(purge(&one, target, &["Larder-Soft-Purge: 1"])),
         &|target| drop(purge(&one, &target[..4], &["Larder-Purge: prefix"])),
         &|_| drop(purge(&one, "/", &["Larder-Purge: tag", "Surrogate-Key: red"])),
-        &|target| drop(Admin::of(&one).purge(&json!({"ban": format!("url ~ \"^{target}\"")}))),
-        &|target| drop(Admin::of(&one).purge(&json!({"url": format!("http://site.test{target}")}))),
+        &|target| {
+            Admin::of(&one).purge(&json!({"ban": format!("url ~ \"^{target}\"")}));
+        },
+        &|target| {
+            Admin::of(&one).purge(&json!({"url": format!("http://site.test{target}")}));
+        },
     ];
     for (number, kind) in kinds.iter().enumerate() {
         let (copy, own) = (format!("/{number}/copy"), format!("/{number}/own"));
