@@ -123,6 +123,7 @@ pub(super) async fn purge(
             return Err(Refused::bad("bad_order", message));
         }
     };
+    purger.settled().await;
     let by = format!("{} API", peer.ip().to_canonical());
     shared.purges.note(Done::new(app.now(), kind, &what, soft, purged, by));
     Ok(answer::json(&json!({"purged": purged})))

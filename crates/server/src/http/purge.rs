@@ -8,6 +8,8 @@ mod history;
 pub(crate) mod others;
 pub(crate) mod request;
 
+use std::time::Duration;
+
 use larder_proto::{
     http::key::{self, KeyParts},
     page::{Kind, PageView, Parts, Trailer, Verify, encode_head, view},
@@ -61,6 +63,9 @@ pub(crate) fn site_tag(site: &str, tag: &[u8]) -> Vec<u8> {
     [site.as_bytes(), b"\0", tag].concat()
 }
 
+/// What times of pages are kept in.
+const MOMENT: Duration = Duration::from_millis(1);
+
 /// It was carried out here.
 fn done(begun: Option<Begun<'_>>) {
     if let Some(begun) = begun {
@@ -96,6 +101,13 @@ impl Purger<'_> {
         shared.await | own
     }
 
+    /// Ends once what is received from now on counts as received after a soft purge: times are kept in milliseconds.
+    pub(crate) async fn settled(&self) {
+        if self.soft {
+            tokio::time::sleep(MOMENT).await;
+        }
+    }
+
     fn own_page(&self, keys: &[Vec<u8>]) -> bool {
         let mut found = false;
         for key in keys {
@@ -115,9 +127,10 @@ impl Purger<'_> {
         if page.meta.kind != Kind::VaryMarker {
             return store.mark_stale(PAGES, primary, now);
         }
-        // The marker speaks for its variants: what is older than this is stale.
+        // The marker speaks for its variants: what is older than this is stale, what came within this millisecond too.
+        // See `settled`.
         let mut meta = page.meta;
-        meta.soft_purged_at = now;
+        meta.soft_purged_at = now + 1;
         let vary: Vec<(&str, Option<&[u8]>)> = page.vary.collect();
         let Ok(record) = encode_head(&meta, &Parts { vary: &vary, key: primary, ..Parts::default() }) else {
             return false;

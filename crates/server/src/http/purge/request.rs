@@ -78,6 +78,7 @@ pub(crate) async fn serve(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<
         },
         What::Tags(tags) => purger.tags(&route.site.name, tags),
     };
+    purger.settled().await;
     note(asked, &what, soft, purged);
     if purged == 0 {
         return Ok(answer(conn, asked, 404, ResultCode::TcpPurge, "{\"purged\":0}"));
