@@ -10,7 +10,7 @@ const dashboard = await open(admin);
 const { page } = dashboard;
 await live(page);
 await until('the empty state', async () => (await page.locator('#hints').innerText()).includes('No requests yet'));
-same('an empty chart says so', await page.locator('#requests .chart-empty').innerText(), 'No requests yet');
+await until('an empty chart that says so', async () => (await page.locator('#requests .chart-empty').innerText()) === 'No requests yet');
 
 const done = { hit: 0, miss: 0, pass: 0 };
 async function ask(target) {

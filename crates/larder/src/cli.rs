@@ -164,7 +164,7 @@ pub(crate) struct PurgeArgs {
     /// With --tag: the host whose site is meant [default: the address of the server]
     #[arg(long, value_name = "HOST", requires = "tag")]
     pub(crate) host: Option<String>,
-    /// Mark as stale instead: still served while it is fetched anew
+    /// Mark as stale instead: asked for anew, served meanwhile where grace allows
     #[arg(long)]
     pub(crate) soft: bool,
     /// Where Larder listens

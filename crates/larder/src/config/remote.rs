@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use http::HeaderValue;
 use larder_client::{Auth, Config, Distribution, Eject, Failure, Placement, Server, Timeouts, hash::Hash};
-use larder_server::settings::{OriginSettings, PeerToken, RemoteProtocol, RemoteSettings, Secret};
+use larder_server::settings::{OriginSettings, PeerToken, RemoteSettings, Secret};
 
 use super::{
     TOKEN_BYTES, bounded,
@@ -42,11 +42,6 @@ pub(super) fn remote(root: &Values, directory: &Path, report: &mut Report) -> Op
 fn settings(values: &Values, directory: &Path, report: &mut Report) -> Option<RemoteSettings> {
     Some(RemoteSettings {
         fleet: fleet(values, directory, report)?,
-        protocol: match values.get::<String>("protocol")?.as_str() {
-            "valkey" => RemoteProtocol::Valkey,
-            "valkey-cluster" => RemoteProtocol::ValkeyCluster,
-            _ => RemoteProtocol::Memcached,
-        },
         namespace: values.get("namespace")?,
         local_copy: values.get("local_copy")?,
         budget: values.get("budget")?,
@@ -163,10 +158,11 @@ fn auth(values: &Values, directory: &Path, report: &mut Report) -> Option<Auth> 
 /// What is allowed, and probably not meant.
 fn doubts(values: &Values, settings: &RemoteSettings, report: &mut Report) {
     let weighted = settings.fleet.servers.iter().any(|server| server.weight != 1);
-    let plain = [Distribution::Modula, Distribution::Ketama, Distribution::Jump]
+    let plain = [Distribution::Modula, Distribution::RendezvousPymemcache]
         .contains(&settings.fleet.placement.distribution);
     if weighted && plain {
-        let problem = Problem::new(values.place("distribution"), "it knows no weights");
+        let problem =
+            Problem::new(values.place("distribution"), "this distribution does not look at weights");
         report.warn(problem.fix("with weights, `distribution = \"ketama_weighted\"`"));
     }
     let parts = settings.page_size / settings.fleet.max_item as u64;

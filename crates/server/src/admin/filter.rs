@@ -89,7 +89,9 @@ impl Filter {
 /// Over bytes: URLs are ASCII, and the classes of Unicode would take most of the room.
 fn compiled(text: &str) -> Result<Regex, Refused> {
     let regex = RegexBuilder::new(text).unicode(false).size_limit(REGEX).dfa_size_limit(REGEX).build();
-    regex.map_err(|error| Refused::bad("bad_parameter", format!("regex: {error}")))
+    // Its text draws the place on lines of their own; the last line says what is wrong.
+    let why = |error: regex::Error| error.to_string().lines().last().unwrap_or_default().to_owned();
+    regex.map_err(|error| Refused::bad("bad_parameter", format!("regex: {}", why(error))))
 }
 
 /// A word of the access log or of the figures, any case; upper case comes back. Another would never fit, and whoever waits for

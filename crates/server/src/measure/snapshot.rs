@@ -276,6 +276,18 @@ pub struct Remote {
     pub servers: Vec<RemoteServer>,
     /// What became of pages.
     pub pages: RemotePages,
+    /// What Larders did with each other's help.
+    pub events: Events,
+}
+
+/// Counts by name; a map in JSON.
+#[derive(Clone, Debug, Default)]
+pub struct Events(pub Vec<(&'static str, u64)>);
+
+impl Serialize for Events {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().copied())
+    }
 }
 
 /// One server of the remote tier.
@@ -314,6 +326,8 @@ pub struct RemotePages {
     pub hits: u64,
     /// Not there.
     pub misses: u64,
+    /// The server that would have it did not answer.
+    pub failed: u64,
     /// Came after the origin's answer.
     pub late: u64,
     /// Could not be used: damaged, or of another key.

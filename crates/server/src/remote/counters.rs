@@ -48,6 +48,20 @@ counters! {
     }
 }
 
+/// Of the counts, those that are shown as they are called.
+const EVENTS: [&str; 10] = [
+    "leases",
+    "waits",
+    "waits_over",
+    "purges_learned",
+    "purges_missed",
+    "purges_told",
+    "purges_untold",
+    "purges_lost",
+    "parcels_heard",
+    "rounds_failed",
+];
+
 /// What the remote tier did, over all workers.
 #[derive(Clone, Debug, Default)]
 pub struct StatsView {
@@ -63,13 +77,15 @@ impl StatsView {
         let pages = measure::RemotePages {
             lookups: self.page("lookups"),
             hits: self.page("hits"),
-            misses: self.page("misses") + self.page("failed"),
+            misses: self.page("misses"),
+            failed: self.page("failed"),
             late: self.page("late"),
             damaged: self.page("damaged") + self.page("foreign"),
             stores: self.page("stores"),
             dropped: self.page("dropped"),
         };
-        measure::Remote { servers: self.servers.iter().map(measured).collect(), pages }
+        let events = measure::Events(EVENTS.iter().map(|name| (*name, self.page(name))).collect());
+        measure::Remote { servers: self.servers.iter().map(measured).collect(), pages, events }
     }
 
     /// What was counted under this name (the names of the counters in [`Counters`]).

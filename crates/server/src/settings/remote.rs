@@ -4,26 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use super::{OriginSettings, Secret};
 
-/// What the servers speak.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RemoteProtocol {
-    /// memcached's, text and meta.
-    #[default]
-    Memcached,
-    /// Redis's: one server, or several by the key's hash.
-    Valkey,
-    /// Redis's: a cluster that says itself which server has a slot.
-    ValkeyCluster,
-}
-
 /// The remote tier. None in [`super::Settings`]: there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteSettings {
     /// The fleet: servers, placement, timeouts, what a failure costs. Its `max_item` is the largest value the servers take;
     /// longer records are split.
     pub fleet: larder_client::Config,
-    /// What they speak.
-    pub protocol: RemoteProtocol,
     /// How keys begin. Larders with the same one share pages.
     pub namespace: String,
     /// How long a page from the fleet is used before the fleet is asked for it again.
@@ -69,7 +55,6 @@ impl RemoteSettings {
     pub(crate) fn of(servers: Vec<larder_client::Server>) -> Self {
         Self {
             fleet: larder_client::Config::new(servers),
-            protocol: RemoteProtocol::Memcached,
             namespace: "larder".to_owned(),
             local_copy: Duration::from_secs(5),
             budget: Duration::from_millis(50),

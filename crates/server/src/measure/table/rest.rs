@@ -328,8 +328,8 @@ pub(super) const REMOTE: &[Metric] = &[
         "",
         "server",
         |server: &RemoteServer| server.writes,
-        "Values written.",
-        "More pages are fetched and shared."
+        "Values written: pages and their parts, leases, the journal of purges.",
+        "More pages are fetched and shared, or purged."
     ),
     of_each!(
         each_server,
@@ -346,7 +346,7 @@ pub(super) const REMOTE: &[Metric] = &[
         kind: Kind::Histogram,
         unit: "seconds",
         labels: &["server"],
-        help: "Time of a lookup.",
+        help: "Time of an answer of the server, be it to a lookup, a write or a lease.",
         rises: "The server or the network; above the budget the origin is asked as well.",
         read: |s, to| each_server(s, |server| to.histogram(&[&server.name], &server.latency.0)),
     },
@@ -355,17 +355,33 @@ pub(super) const REMOTE: &[Metric] = &[
         kind: Kind::Counter,
         unit: "",
         labels: &["outcome"],
-        help: "Pages looked for (`hit`, `miss`, `late`: after the origin's answer, `damaged`) and handed over (`store`, `dropped`: too many waited).",
+        help: "Pages looked for (`hit`, `miss`, `failed`: the server did not answer, `late`: after the origin's answer, `damaged`) and handed over (`store`, `dropped`: too many waited).",
         rises: "`late`: see `larder_remote_lookup_seconds`; `damaged`: another version or something else writes there; `dropped`: see \
                 `larder_remote_writes_dropped_total`.",
         read: |s, to| {
             let Some(pages) = s.remote.as_ref().map(|remote| remote.pages) else { return };
             to.count(&["hit"], pages.hits);
             to.count(&["miss"], pages.misses);
+            to.count(&["failed"], pages.failed);
             to.count(&["late"], pages.late);
             to.count(&["damaged"], pages.damaged);
             to.count(&["store"], pages.stores);
             to.count(&["dropped"], pages.dropped);
+        },
+    },
+    Metric {
+        name: "larder_remote_events",
+        kind: Kind::Counter,
+        unit: "",
+        labels: &["event"],
+        help: "What Larders did with each other's help. Leases: `leases` taken, `waits` for another's rendering, `waits_over` in vain. Purges: \
+               `purges_learned` from others, `purges_missed` (all copies were dropped then), `purges_told` to peers, `purges_untold`, `purges_lost` \
+               (not written to the fleet), `parcels_heard` from peers; `rounds_failed`: times the journal could not be read.",
+        rises: "`waits_over`: renderings take longer than `lease`. `purges_missed`, `rounds_failed`: the fleet was not reached. `purges_untold`: a \
+                peer was not reached.",
+        read: |s, to| {
+            let Some(remote) = &s.remote else { return };
+            remote.events.0.iter().for_each(|(event, count)| to.count(&[event], *count));
         },
     },
 ];
