@@ -1,7 +1,7 @@
 use super::*;
 use crate::measure::{
-    Hist, Histogram, Http, Latencies, Namespace, Objects, Origin, Remote, RemoteServer, Results, Site,
-    snapshot, table,
+    Events, Hist, Histogram, Http, Latencies, Namespace, Objects, Origin, Remote, RemoteServer, Results,
+    Site, snapshot, table,
 };
 
 /// A snapshot in which every metric has a sample.
@@ -38,7 +38,8 @@ fn full() -> Snapshot {
     snapshot.memory.namespaces =
         vec![Namespace { name: "pages", floor: Some(1), ceiling: Some(2), ..Namespace::default() }];
     let server = RemoteServer { name: "10.0.0.1:11211".to_owned(), state: "up", ..RemoteServer::default() };
-    snapshot.remote = Some(Remote { servers: vec![server], ..Remote::default() });
+    snapshot.remote =
+        Some(Remote { servers: vec![server], events: Events(vec![("leases", 1)]), ..Remote::default() });
     snapshot
 }
 
