@@ -3,7 +3,7 @@
 //! Nothing in this crate reads a clock, a socket or a file, and nothing in it depends on an async runtime. What comes
 //! from the network is judged here and nowhere else: [`http`] turns bytes into requests, fields, ranges and dates,
 //! [`rules`] decides what may be stored and reused (RFC 9111), [`page`] is the one byte format of a stored page,
-//! [`memcache`] and [`resp`] are the languages of objects.
+//! [`memcache`] and [`resp`] are the languages of objects, [`units`] how people write sizes and times.
 #![forbid(unsafe_code)]
 
 pub mod http;
@@ -11,6 +11,7 @@ pub mod memcache;
 pub mod page;
 pub mod resp;
 pub mod rules;
+pub mod units;
 
 /// Milliseconds since the UNIX epoch.
 pub type Ms = u64;

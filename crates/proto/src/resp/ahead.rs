@@ -1,6 +1,8 @@
 //! A first look at pipelined commands: which key the next one is about and where it ends. Nothing is judged here; the
 //! decoder does that when the command's turn comes. It serves to fetch the memory of several keys at once.
 
+use super::short::bulk_head;
+
 /// The first argument of the first command of `input`, and the bytes the whole command takes. None: it is not whole,
 /// has no or more than eight arguments, or one of more than 999 bytes.
 #[inline]
@@ -18,17 +20,8 @@ pub fn ahead(input: &[u8]) -> Option<(&[u8], usize)> {
 /// The first bulk string, and what follows it.
 #[inline]
 fn skip(input: &[u8]) -> Option<(&[u8], &[u8])> {
-    let digit = |byte: u8| usize::from(byte - b'0');
-    let (len, rest) = match *input {
-        [b'$', a @ b'0'..=b'9', b'\r', b'\n', ref rest @ ..] => (digit(a), rest),
-        [b'$', a @ b'0'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ref rest @ ..] => {
-            (digit(a) * 10 + digit(b), rest)
-        }
-        [b'$', a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', b'\n', ref rest @ ..] => {
-            (digit(a) * 100 + digit(b) * 10 + digit(c), rest)
-        }
-        _ => return None,
-    };
+    let (head, len) = bulk_head(input)?;
+    let rest = &input[head..];
     Some((rest.get(..len)?, rest.get(len + 2..)?))
 }
 

@@ -2,7 +2,7 @@
 //! Redis server"). Limits and errors are Redis 7.0's (networking.c: processMultibulkBuffer, processInlineBuffer).
 
 use super::args::{Args, Span};
-use super::{inline, number};
+use super::{inline, number, short};
 
 /// Longest line: an inline command, or a length on its own. Redis: PROTO_INLINE_MAX_SIZE.
 pub const MAX_LINE: usize = 64 * 1024;
@@ -120,6 +120,11 @@ impl Decoder {
         if self.spans.capacity() > KEPT_SPANS {
             self.spans = Vec::new();
         }
+        // Nearly all commands have fewer than ten arguments.
+        if let [b'*', count @ b'1'..=b'9', b'\r', _, ..] = *input {
+            (self.at, self.left) = (4, usize::from(count - b'0'));
+            return Ok(());
+        }
         let (end, count) = match number_line(input, 1) {
             Line::Number(end, count) => (end, count),
             Line::Open => return Err(Failed::More(0)),
@@ -137,18 +142,17 @@ impl Decoder {
     /// Where the next argument starts, and its length.
     #[inline]
     fn bulk(&self, input: &[u8], limits: &Limits) -> Result<(usize, usize), Failed> {
-        // Nearly all arguments are shorter than 100 bytes.
-        match *input.get(self.at..).unwrap_or_default() {
-            [b'$', a @ b'0'..=b'9', b'\r', _, ..] => return Ok((self.at + 4, (a - b'0') as usize)),
-            [b'$', a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', _, ..] => {
-                let len = (a - b'0') as usize * 10 + (b - b'0') as usize;
-                return Ok((self.at + 5, len));
+        // Nearly all arguments are shorter than 1000 bytes.
+        if let Some((head, len)) = short::bulk_head(input.get(self.at..).unwrap_or_default()) {
+            let start = self.at + head;
+            if len as u64 <= limits.bulk && (start + len + 2) as u64 <= limits.command {
+                return Ok((start, len));
             }
-            _ => {}
         }
         self.long_bulk(input, limits)
     }
 
+    #[cold]
     fn long_bulk(&self, input: &[u8], limits: &Limits) -> Result<(usize, usize), Failed> {
         let (end, len) = match number_line(input, self.at + 1) {
             Line::Number(end, len) => (end, len),

@@ -5,6 +5,7 @@
 //! | `decode.rs`, `inline.rs`, `args.rs` | received bytes into commands |
 //! | `ahead.rs` | a first look at pipelined commands |
 //! | `reply.rs` | replies into bytes |
+//! | `client.rs` | received bytes into replies, for clients |
 //! | `number.rs` | integers and doubles as Redis reads and writes them |
 //! | `float.rs`, `big.rs` | INCRBYFLOAT's arithmetic |
 //! | `glob.rs` | patterns |
@@ -14,6 +15,7 @@
 mod ahead;
 mod args;
 mod big;
+pub mod client;
 mod decode;
 pub mod float;
 pub mod glob;
@@ -21,6 +23,7 @@ pub mod hash;
 mod inline;
 pub mod number;
 mod reply;
+mod short;
 pub mod table;
 
 pub use ahead::ahead;
