@@ -1,49 +1,162 @@
-//! Memcached servers that several Larders share their pages through.
+//! Servers that several Larders share their pages through.
 
 use crate::larder::Larder;
 use crate::memcache::Memcached;
 use crate::origin::Origin;
+use crate::redis::{Redis, Value};
+use crate::started::Started;
 use crate::wait::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Three of Debian's memcached.
+/// Three servers: Debian's memcached, Debian's Redis, or three masters of a Redis Cluster.
 pub struct Fleet {
     /// The servers, in the order Larders know them.
-    pub servers: Vec<Memcached>,
+    pub servers: Vec<Server>,
+    protocol: &'static str,
+}
+
+/// One of them.
+pub enum Server {
+    /// A memcached.
+    Memcached(Memcached),
+    /// A Redis, which speaks as Valkey does: this Debian has none.
+    Redis(Redis),
+}
+
+impl Server {
+    fn started(&self) -> &Started {
+        match self {
+            Server::Memcached(server) => server,
+            Server::Redis(server) => server,
+        }
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.started().addr()
+    }
+
+    /// Every key.
+    fn keys(&self) -> Vec<String> {
+        match self {
+            Server::Memcached(server) => {
+                let listed = server.connect().ask("lru_crawler metadump all\r\n", "END\r\n");
+                let keys = listed.lines().filter_map(|line| line.strip_prefix("key=")?.split(' ').next());
+                // Listed as in a URL.
+                keys.map(|key| key.replace("%3A", ":")).collect()
+            }
+            Server::Redis(server) => {
+                server.connect().ask(&["KEYS", "*"]).items().iter().map(Value::text).collect()
+            }
+        }
+    }
+
+    /// Whether a copy of the journal of purges lies there.
+    pub fn has_journal(&self) -> bool {
+        self.keys().iter().any(|key| key.contains("larder:j:") && key.ends_with(":log"))
+    }
+
+    /// Everything on it is lost.
+    #[track_caller]
+    pub fn flush(&self) {
+        match self {
+            Server::Memcached(server) => drop(server.connect().expect("flush_all\r\n", "OK\r\n")),
+            Server::Redis(server) => assert_eq!(server.connect().say("FLUSHALL"), "OK"),
+        }
+    }
+
+    /// Begins again where it was killed.
+    pub fn again(&mut self) {
+        let port = self.addr().port();
+        *self = match self {
+            Server::Memcached(_) => Server::Memcached(Memcached::debian_at(port)),
+            Server::Redis(_) => Server::Redis(Redis::debian_at(port)),
+        };
+    }
+}
+
+/// A port for what the nodes of a cluster say to each other. Below those that systems give out, as nobody is to be given it before
+/// the node takes it; tests that run side by side begin elsewhere.
+fn bus_port() -> u16 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 10_000 + (u64::from(std::process::id()) * 61 + step) % 20_000;
+        if TcpListener::bind(("127.0.0.1", port as u16)).is_ok() {
+            return port as u16;
+        }
+    }
 }
 
 impl Fleet {
-    /// Starts them.
+    /// Starts memcacheds.
     #[track_caller]
-    pub fn start() -> Fleet {
-        Fleet { servers: (0..3).map(|_| Memcached::debian(&[])).collect() }
+    pub fn memcached() -> Fleet {
+        let servers = (0..3).map(|_| Server::Memcached(Memcached::debian(&[]))).collect();
+        Fleet { servers, protocol: "memcached" }
+    }
+
+    /// Starts stand-alone Redises.
+    #[track_caller]
+    pub fn valkey() -> Fleet {
+        let servers = (0..3).map(|_| Server::Redis(Redis::debian(&[]))).collect();
+        Fleet { servers, protocol: "valkey" }
+    }
+
+    /// Starts a cluster of three masters, and waits until each knows all.
+    #[track_caller]
+    pub fn cluster() -> Fleet {
+        let start = |_| {
+            let bus = bus_port().to_string();
+            let options = ["--cluster-enabled", "yes", "--cluster-config-file", "@DIR@/nodes.conf"];
+            let more = ["--cluster-port", &bus, "--cluster-node-timeout", "1000"];
+            let alone = ["--cluster-require-full-coverage", "no", "--dir", "@DIR@"];
+            Redis::debian(&[&options[..], &more, &alone].concat())
+        };
+        let servers: Vec<Redis> = (0..3).map(start).collect();
+        let mut create = Command::new("/usr/bin/redis-cli");
+        create.args(["--cluster", "create"]).args(servers.iter().map(|server| server.addr().to_string()));
+        let created = create.arg("--cluster-yes").output().unwrap();
+        assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stdout));
+        wait_until("the cluster to stand", || {
+            servers.iter().all(|server| {
+                let state = server.connect().say("CLUSTER INFO");
+                state.contains("cluster_state:ok") && state.contains("cluster_size:3")
+            })
+        });
+        Fleet { servers: servers.into_iter().map(Server::Redis).collect(), protocol: "valkey-cluster" }
     }
 
     /// Their addresses as the value of `servers`.
     pub fn addresses(&self) -> String {
-        let quoted: Vec<_> = self.servers.iter().map(|server| format!("\"{}\"", server.server())).collect();
+        let quoted: Vec<_> = self.servers.iter().map(|server| format!("\"{}\"", server.addr())).collect();
         quoted.join(", ")
     }
 
     /// A Larder of this fleet, with further lines for `[remote]`; it lets this machine purge.
     #[track_caller]
     pub fn larder(&self, origin: &Origin, remote: &str) -> Larder {
-        larder(&self.addresses(), origin, remote, "")
+        self.larder_of(origin, remote, "")
+    }
+
+    /// The same, with further lines for its site.
+    #[track_caller]
+    pub fn larder_of(&self, origin: &Origin, remote: &str, site: &str) -> Larder {
+        let remote = format!("protocol = \"{}\"\n{remote}", self.protocol);
+        larder(&self.addresses(), origin, &remote, site)
     }
 
     /// Server and key of every page's item that is stored.
     pub fn items(&self) -> Vec<(usize, String)> {
-        let of = |(number, server): (usize, &Memcached)| {
-            let listed = server.connect().ask("lru_crawler metadump all\r\n", "END\r\n");
-            let keys = listed.lines().filter_map(|line| line.strip_prefix("key=")?.split(' ').next());
-            // Listed as in a URL.
-            let keys = keys.map(|key| (number, key.replace("%3A", ":")));
+        let of = |(number, server): (usize, &Server)| {
+            let keys = server.keys().into_iter().map(move |key| (number, key));
             keys.filter(|(_, key)| key.contains(":p:")).collect::<Vec<_>>()
         };
         self.servers.iter().enumerate().flat_map(of).collect()
@@ -59,7 +172,14 @@ impl Fleet {
     /// The value of an item.
     #[track_caller]
     pub fn value(&self, item: &(usize, String)) -> Vec<u8> {
-        let mut talk = self.servers[item.0].connect();
+        let server = match &self.servers[item.0] {
+            Server::Memcached(server) => server,
+            Server::Redis(server) => match server.connect().ask(&["GET", &item.1]) {
+                Value::Bulk(_, Some(value)) => return value,
+                other => panic!("no such item: {other:?}"),
+            },
+        };
+        let mut talk = server.connect();
         talk.send(format!("get {}\r\n", item.1));
         let mut line = Vec::new();
         while !line.ends_with(b"\r\n") {
@@ -75,20 +195,33 @@ impl Fleet {
     /// Puts another value there.
     #[track_caller]
     pub fn put(&self, item: &(usize, String), value: &[u8]) {
+        let server = match &self.servers[item.0] {
+            Server::Memcached(server) => server,
+            Server::Redis(server) => {
+                let set: [&[u8]; 5] = [b"SET", item.1.as_bytes(), value, b"PX", b"60000"];
+                assert_eq!(server.connect().ask(&set).text(), "OK");
+                return;
+            }
+        };
         let command = format!("set {} 0 60 {}\r\n", item.1, value.len());
         let bytes = [command.as_bytes(), value, b"\r\n"].concat();
-        self.servers[item.0].connect().expect(bytes, "STORED\r\n");
+        server.connect().expect(bytes, "STORED\r\n");
     }
 
     /// Deletes an item.
     #[track_caller]
     pub fn delete(&self, item: &(usize, String)) {
-        self.servers[item.0].connect().expect(format!("delete {}\r\n", item.1), "DELETED\r\n");
+        match &self.servers[item.0] {
+            Server::Memcached(server) => {
+                server.connect().expect(format!("delete {}\r\n", item.1), "DELETED\r\n");
+            }
+            Server::Redis(server) => assert_eq!(server.connect().ask(&["DEL", &item.1]).text(), "1"),
+        }
     }
 
     /// Sends a signal to one of the servers.
     pub fn signal(&self, server: usize, signal: Signal) {
-        let pid = i32::try_from(self.servers[server].pid()).ok().and_then(Pid::from_raw).unwrap();
+        let pid = i32::try_from(self.servers[server].started().pid()).ok().and_then(Pid::from_raw).unwrap();
         kill_process(pid, signal).unwrap();
     }
 }
@@ -99,7 +232,8 @@ pub fn larder(servers: &str, origin: &Origin, remote: &str, site: &str) -> Larde
     let url = origin.url();
     // A machine under test is slow: what is asked of the fleet in these tests comes in time.
     let budget = if remote.contains("budget") { "" } else { "budget = \"10s\"\n" };
-    let timeouts = if remote.contains("read_timeout") { "" } else { "read_timeout = \"5s\"\n" };
+    let patient = "read_timeout = \"5s\"\nwrite_timeout = \"5s\"\nconnect_timeout = \"5s\"\n";
+    let timeouts = if remote.contains("read_timeout") { "" } else { patient };
     Larder::with_config(&format!(
         "[remote]\nservers = [{servers}]\n{budget}{timeouts}{remote}\n[[site]]\norigin = \"{url}\"\npurge = {{ from = [\"127.0.0.1\"] }}\n{site}\n"
     ))
@@ -111,6 +245,28 @@ pub fn counted(larder: &Larder, name: &str) -> u64 {
     let begin = format!("larder: remote_{name} ");
     let printed = larder.stderr();
     printed.lines().rev().find_map(|line| line.strip_prefix(&begin)?.parse().ok()).unwrap_or(0)
+}
+
+/// What a Larder has counted of its fleet by now under these names, together.
+#[track_caller]
+pub fn counted_now(larder: &Larder, names: &[&str]) -> u64 {
+    // Behind the fleet's counters, and printed whatever its value.
+    const LATER: &str = "larder: store_budget_bytes ";
+    let prints = || larder.stderr().matches(LATER).count();
+    // The first may have been begun before.
+    for _ in 0..2 {
+        let before = prints();
+        larder.usr1();
+        wait_until("the counters to be printed", || prints() > before);
+    }
+    let printed = larder.stderr();
+    let last = printed.rmatch_indices(LATER).take(2).map(|(at, _)| at).collect::<Vec<_>>();
+    let last = &printed[last[1]..last[0]];
+    let value = |name: &&str| {
+        let begin = format!("larder: remote_{name} ");
+        last.lines().find_map(|line| line.strip_prefix(&begin)?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    names.iter().map(value).sum()
 }
 
 /// Waits until a Larder has counted so much.
@@ -165,4 +321,29 @@ fn pass(mut from: TcpStream, mut to: TcpStream, delay: Option<Arc<AtomicU64>>) {
         }
     }
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+}
+
+/// Makes of each named function of a [`Fleet`] a test for every kind of fleet.
+#[macro_export]
+macro_rules! on_every_fleet {
+    ($($test:ident),* $(,)?) => {
+        $(mod $test {
+            use larder_tests::fleet::Fleet;
+
+            #[test]
+            fn memcached() {
+                super::$test(Fleet::memcached());
+            }
+
+            #[test]
+            fn valkey() {
+                super::$test(Fleet::valkey());
+            }
+
+            #[test]
+            fn cluster() {
+                super::$test(Fleet::cluster());
+            }
+        })*
+    };
 }

@@ -1,9 +1,9 @@
-//! Pages shared by two Larders through three memcacheds: what is the same for a client, and what is never served.
+//! Pages shared by two Larders through three servers: what is the same for a client, and what is never served.
 
 #![allow(clippy::unwrap_used)]
 
 use larder_tests::fleet::{Fleet, counted, larder, wait_counted};
-use larder_tests::{Answer, Larder, Memcached, Origin, Seen, get, get_with, wait_until};
+use larder_tests::{Answer, Larder, Memcached, Origin, Redis, Seen, get, get_with, wait_until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -43,9 +43,8 @@ fn assert_remote(answer: &Answer) {
     assert!(answer.cache_status_has("hit") && answer.cache_status_has("detail=remote"), "{answer:?}");
 }
 
-#[test]
-fn a_page_rendered_once_serves_both() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn a_page_rendered_once_serves_both(fleet: Fleet) {
+    let origin = numbered();
     let announce = "announce = \"X-Served-by-memcached: yes\"";
     let (one, two) = (fleet.larder(&origin, announce), fleet.larder(&origin, announce));
     let rendered = render(&one, &["/get", "/head", "/range", "/match"]);
@@ -73,9 +72,8 @@ fn a_page_rendered_once_serves_both() {
     assert_eq!(counted(&two, "stores"), 0, "a copy goes no further");
 }
 
-#[test]
-fn those_who_wait_are_served_from_one_lookup() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn those_who_wait_are_served_from_one_lookup(fleet: Fleet) {
+    let origin = numbered();
     let (one, two) = (fleet.larder(&origin, ""), fleet.larder(&origin, ""));
     let rendered = render(&one, &["/page"]);
     let clients: Vec<_> = (0..32)
@@ -90,9 +88,7 @@ fn those_who_wait_are_served_from_one_lookup() {
     assert_eq!(origin.count(), 1);
 }
 
-#[test]
-fn variants_are_shared_with_their_marker() {
-    let fleet = Fleet::start();
+fn variants_are_shared_with_their_marker(fleet: Fleet) {
     let origin = Origin::start(|seen, reply| {
         let shown = format!("{} {}", seen.fields.joined("x-kind"), seen.number);
         reply.ok(&[FRESH, "Vary: X-Kind, Accept-Encoding"], shown);
@@ -125,9 +121,7 @@ fn noise(length: usize) -> Vec<u8> {
     (0..length).map(|_| byte()).collect()
 }
 
-#[test]
-fn a_page_above_the_item_limit_is_split_and_needs_every_part() {
-    let fleet = Fleet::start();
+fn a_page_above_the_item_limit_is_split_and_needs_every_part(fleet: Fleet) {
     let body = noise(5 << 20);
     let sent = body.clone();
     let origin = Origin::start(move |_, reply| {
@@ -148,9 +142,7 @@ fn a_page_above_the_item_limit_is_split_and_needs_every_part() {
     assert_eq!(origin.count(), 3);
 }
 
-#[test]
-fn bodies_are_compressed_where_that_makes_them_smaller() {
-    let fleet = Fleet::start();
+fn bodies_are_compressed_where_that_makes_them_smaller(fleet: Fleet) {
     let text = "all work and no play ".repeat(20_000);
     let sent = text.clone();
     let origin = Origin::start(move |seen, reply| {
@@ -173,9 +165,8 @@ fn bodies_are_compressed_where_that_makes_them_smaller() {
 /// One way to spoil an item.
 type Spoil = fn(&mut Vec<u8>);
 
-#[test]
-fn what_does_not_read_back_is_a_miss() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn what_does_not_read_back_is_a_miss(fleet: Fleet) {
+    let origin = numbered();
     let (one, two) = (fleet.larder(&origin, ""), fleet.larder(&origin, ""));
     let ways: [(&str, Spoil); 9] = [
         ("/older", |item| item[4] = 1),
@@ -204,9 +195,8 @@ fn what_does_not_read_back_is_a_miss() {
     wait_until("each to be counted", || counted(&two, "damaged") + counted(&two, "foreign") >= 9);
 }
 
-#[test]
-fn the_record_of_another_page_is_not_served() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn the_record_of_another_page_is_not_served(fleet: Fleet) {
+    let origin = numbered();
     let (one, two) = (fleet.larder(&origin, ""), fleet.larder(&origin, ""));
     render(&one, &["/secret"]);
     let secret = fleet.items().remove(0);
@@ -217,9 +207,7 @@ fn the_record_of_another_page_is_not_served() {
     wait_counted(&two, "foreign", 1);
 }
 
-#[test]
-fn what_is_not_to_be_shared_is_not() {
-    let fleet = Fleet::start();
+fn what_is_not_to_be_shared_is_not(fleet: Fleet) {
     let origin = Origin::start(|seen: &Seen, reply| {
         let line = match seen.path() {
             "/private" => "Cache-Control: private, max-age=600",
@@ -239,9 +227,8 @@ fn what_is_not_to_be_shared_is_not() {
     assert_eq!(counted(&one, "stores"), 1);
 }
 
-#[test]
-fn read_only_writes_and_deletes_nothing() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn read_only_writes_and_deletes_nothing(fleet: Fleet) {
+    let origin = numbered();
     let (one, reader) = (fleet.larder(&origin, ""), fleet.larder(&origin, "read_only = true"));
     render(&one, &["/page"]);
     assert_remote(&get(reader.addr(), "/page"));
@@ -252,16 +239,54 @@ fn read_only_writes_and_deletes_nothing() {
     assert_eq!(fleet.items().len(), 2, "{:?}", fleet.items());
 }
 
-#[test]
-fn a_site_may_be_kept_out() {
-    let (fleet, origin) = (Fleet::start(), numbered());
-    let alone = larder(&fleet.addresses(), &origin, "", "remote = false");
+fn a_site_may_be_kept_out(fleet: Fleet) {
+    let origin = numbered();
+    let alone = fleet.larder_of(&origin, "", "remote = false");
     let one = fleet.larder(&origin, "");
     get(alone.addr(), "/alone").assert_status(200);
     render(&one, &["/page"]);
     assert!(!get(alone.addr(), "/page").is_hit());
     assert_eq!((counted(&alone, "lookups"), counted(&alone, "stores")), (0, 0));
     assert_eq!(fleet.items().len(), 1);
+}
+
+#[test]
+fn larders_own_redis_face_is_a_fleet() {
+    let face = Redis::larder(&[]);
+    let origin = numbered();
+    let servers = format!("\"{}\"", face.addr());
+    let remote = "protocol = \"redis\"\npurge_interval = \"100ms\"\nlocal_copy = \"1h\"";
+    let (one, two) = (larder(&servers, &origin, remote, ""), larder(&servers, &origin, remote, ""));
+    render(&one, &["/page"]);
+    assert_remote(&get(two.addr(), "/page"));
+    assert_eq!(origin.count(), 1);
+    assert_eq!(face.connect().say("KEYS larder:l:*"), "[]", "the lease was let go");
+    let purged = one.connect().ask("PURGE", "/page", &["Host: site.test"]);
+    assert!(purged.assert_status(200).text().contains("\"journal\":{\"written\":1,\"of\":1}"), "{purged:?}");
+    wait_until("the other to hear of it", || get(two.addr(), "/page").text() != "/page 0");
+    wait_counted(&two, "purges_learned", 1);
+}
+
+#[test]
+fn valkeys_that_want_a_password_and_have_databases() {
+    let server = Redis::debian(&["--requirepass", "sesame"]);
+    let origin = numbered();
+    let servers = format!("\"{}\"", server.addr());
+    let scratch = larder_tests::Scratch::new("password");
+    std::fs::write(scratch.file("right"), "sesame\n").unwrap();
+    std::fs::write(scratch.file("wrong"), "millet\n").unwrap();
+    let lines = |file: &str, database: u16| {
+        let file = scratch.file(file);
+        format!("protocol = \"valkey\"\npassword_file = \"{}\"\ndatabase = {database}", file.display())
+    };
+    let with = |lines: &str| larder(&servers, &origin, lines, "");
+    let (one, two) = (with(&lines("right", 3)), with(&lines("right", 3)));
+    render(&one, &["/page"]);
+    assert_remote(&get(two.addr(), "/page"));
+    let (other, wrong) = (with(&lines("right", 4)), with(&lines("wrong", 3)));
+    assert!(!get(other.addr(), "/page").is_hit(), "another database");
+    assert!(!get(wrong.addr(), "/page").assert_status(200).is_hit(), "another password");
+    wait_counted(&wrong, "failed", 1);
 }
 
 #[test]
@@ -275,9 +300,8 @@ fn larders_own_memcached_face_is_a_fleet() {
     assert_eq!(origin.count(), 1);
 }
 
-#[test]
-fn a_purge_deletes_in_the_fleet_too() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn a_purge_deletes_in_the_fleet_too(fleet: Fleet) {
+    let origin = numbered();
     let short = "local_copy = \"300ms\"";
     let (one, two) = (fleet.larder(&origin, short), fleet.larder(&origin, short));
     render(&one, &["/page"]);
@@ -293,9 +317,7 @@ fn a_purge_deletes_in_the_fleet_too() {
     assert_eq!(fleet.items(), []);
 }
 
-#[test]
-fn purged_variants_cannot_be_found_under_an_old_marker() {
-    let fleet = Fleet::start();
+fn purged_variants_cannot_be_found_under_an_old_marker(fleet: Fleet) {
     let origin = Origin::start(|seen, reply| {
         reply.ok(&[FRESH, "Vary: X-Kind"], format!("{} {}", seen.fields.joined("x-kind"), seen.number));
     });
@@ -314,9 +336,8 @@ fn purged_variants_cannot_be_found_under_an_old_marker() {
     assert!(!get_with(one.addr(), "/", &["X-Kind: a"]).text().ends_with(" 0"));
 }
 
-#[test]
-fn what_was_purged_by_tag_or_prefix_is_not_taken_back() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn what_was_purged_by_tag_or_prefix_is_not_taken_back(fleet: Fleet) {
+    let origin = numbered();
     let one = fleet.larder(&origin, "");
     render(&one, &["/tagged", "/wiki/cat"]);
     let tag = ["Host: site.test", "Larder-Purge: tag", "Surrogate-Key: red"];
@@ -330,9 +351,7 @@ fn what_was_purged_by_tag_or_prefix_is_not_taken_back() {
     assert_eq!(origin.count(), 6);
 }
 
-#[test]
-fn a_page_that_another_refreshed_is_taken_from_it() {
-    let fleet = Fleet::start();
+fn a_page_that_another_refreshed_is_taken_from_it(fleet: Fleet) {
     let changed = Arc::new(AtomicBool::new(false));
     let state = changed.clone();
     let origin = Origin::start(move |seen, reply| {
@@ -348,4 +367,21 @@ fn a_page_that_another_refreshed_is_taken_from_it() {
     wait_counted(&one, "stores", 2);
     wait_until("the other to take it", || get(two.addr(), target).text() == "page 1");
     assert_eq!(origin.count(), 2, "one of them asked");
+}
+
+larder_tests::on_every_fleet! {
+    a_page_rendered_once_serves_both,
+    those_who_wait_are_served_from_one_lookup,
+    variants_are_shared_with_their_marker,
+    a_page_above_the_item_limit_is_split_and_needs_every_part,
+    bodies_are_compressed_where_that_makes_them_smaller,
+    what_does_not_read_back_is_a_miss,
+    the_record_of_another_page_is_not_served,
+    what_is_not_to_be_shared_is_not,
+    read_only_writes_and_deletes_nothing,
+    a_site_may_be_kept_out,
+    a_purge_deletes_in_the_fleet_too,
+    purged_variants_cannot_be_found_under_an_old_marker,
+    what_was_purged_by_tag_or_prefix_is_not_taken_back,
+    a_page_that_another_refreshed_is_taken_from_it,
 }

@@ -1,14 +1,20 @@
-//! Memcacheds that die, freeze, crawl or refuse: clients must not notice.
+//! Servers of a fleet that die, freeze, crawl or refuse: clients must not notice.
 
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::fleet::{Fleet, Slow, counted, larder, wait_counted};
-use larder_tests::{Gate, Larder, Memcached, Origin, Usage, Wire, get, wait_until};
+use larder_tests::fleet::{Fleet, Slow, counted, counted_now, larder, wait_counted};
+use larder_tests::{Gate, Larder, Origin, Usage, Wire, get, wait_until};
 use rustix::process::Signal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
+
+/// As many as the clients of a [`Load`] ask for.
+const PAGES: usize = 60;
+
+/// Lookups that got no answer: without a copy to use on, and with one.
+const FAILED: [&str; 2] = ["failed", "prolonged"];
 
 const FRESH: &str = "Cache-Control: max-age=600";
 
@@ -24,22 +30,24 @@ fn named() -> Origin {
 /// Clients that ask both Larders for pages in turn and look at every answer.
 struct Load {
     stop: Arc<AtomicBool>,
-    answered: Arc<AtomicUsize>,
+    /// By each client.
+    answered: Vec<Arc<AtomicUsize>>,
     clients: Vec<thread::JoinHandle<()>>,
 }
 
 impl Load {
     fn on(larders: &[&Larder]) -> Load {
-        let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let stop = Arc::new(AtomicBool::new(false));
+        let answered: Vec<Arc<AtomicUsize>> = (0..2 * larders.len()).map(|_| Arc::default()).collect();
         let client = |(number, larder): (usize, &&Larder)| {
-            let (addr, stop, answered) = (larder.addr(), stop.clone(), answered.clone());
+            let (addr, stop, answered) = (larder.addr(), stop.clone(), answered[number].clone());
             thread::spawn(move || {
                 let mut wire = Wire::connect(addr);
                 for page in 0.. {
                     if stop.load(Ordering::SeqCst) {
                         break;
                     }
-                    let target = format!("/page/{}", (page * 7 + number) % 60);
+                    let target = format!("/page/{}", (page * 7 + number) % PAGES);
                     let answer = wire.get(&target, &[]);
                     answer.assert_status(200);
                     assert_eq!(answer.text(), format!("body of {target}"));
@@ -54,8 +62,21 @@ impl Load {
     /// Waits for so many answers more.
     #[track_caller]
     fn more(&self, count: usize) {
-        let before = self.answered.load(Ordering::SeqCst);
-        wait_until("clients to be answered", || self.answered.load(Ordering::SeqCst) >= before + count);
+        let all = || self.counts().iter().sum::<usize>();
+        let before = all();
+        wait_until("clients to be answered", || all() >= before + count);
+    }
+
+    /// Waits for so many answers more to each client.
+    #[track_caller]
+    fn more_each(&self, count: usize) {
+        let before = self.counts();
+        let enough = |(now, before): (usize, &usize)| now >= before + count;
+        wait_until("each client to be answered", || self.counts().into_iter().zip(&before).all(enough));
+    }
+
+    fn counts(&self) -> Vec<usize> {
+        self.answered.iter().map(|client| client.load(Ordering::SeqCst)).collect()
     }
 
     /// Every answer was right.
@@ -68,9 +89,8 @@ impl Load {
     }
 }
 
-#[test]
-fn each_server_killed_in_turn() {
-    let (fleet, origin) = (Fleet::start(), named());
+fn each_server_killed_in_turn(fleet: Fleet) {
+    let origin = named();
     let (one, two) = (fleet.larder(&origin, SHORT), fleet.larder(&origin, SHORT));
     let load = Load::on(&[&one, &two]);
     for server in 0..3 {
@@ -82,9 +102,8 @@ fn each_server_killed_in_turn() {
     wait_until("the fleet to have been of use", || counted(&one, "hits") + counted(&two, "hits") > 0);
 }
 
-#[test]
-fn each_server_frozen_in_turn_and_back() {
-    let (fleet, origin) = (Fleet::start(), named());
+fn each_server_frozen_in_turn_and_back(fleet: Fleet) {
+    let origin = named();
     let (one, two) = (fleet.larder(&origin, SHORT), fleet.larder(&origin, SHORT));
     let load = Load::on(&[&one, &two]);
     for server in 0..3 {
@@ -99,9 +118,9 @@ fn each_server_frozen_in_turn_and_back() {
 
 #[test]
 fn a_server_that_crawls() {
-    let (fleet, origin) = (Fleet::start(), named());
+    let (fleet, origin) = (Fleet::memcached(), named());
     let slow = Slow::before(fleet.servers[0].addr());
-    let servers = format!("\"{}\", \"{}\"", slow.addr(), fleet.servers[1].server());
+    let servers = format!("\"{}\", \"{}\"", slow.addr(), fleet.servers[1].addr());
     let (one, two) = (larder(&servers, &origin, SHORT, ""), larder(&servers, &origin, SHORT, ""));
     let load = Load::on(&[&one, &two]);
     load.more(300);
@@ -116,7 +135,7 @@ fn a_server_that_crawls() {
 
 #[test]
 fn who_has_asked_the_origin_waits_for_no_other_larder() {
-    let fleet = Fleet::start();
+    let fleet = Fleet::memcached();
     let gates = [Gate::closed(), Gate::closed()];
     let doors = gates.clone();
     let origin = Origin::start(move |seen, reply| {
@@ -128,7 +147,7 @@ fn who_has_asked_the_origin_waits_for_no_other_larder() {
         reply.ok(&[FRESH], format!("answer {}", seen.number));
     });
     let slow = Slow::before(fleet.servers[0].addr());
-    let (near, far) = (format!("\"{}\"", fleet.servers[0].server()), format!("\"{}\"", slow.addr()));
+    let (near, far) = (format!("\"{}\"", fleet.servers[0].addr()), format!("\"{}\"", slow.addr()));
     let patient = "read_timeout = \"5s\"\nconnect_timeout = \"5s\"\npurge_interval = \"10s\"";
     let lease = &format!("budget = \"100ms\"\nlease = \"5m\"\n{patient}");
     let (one, two) = (larder(&near, &origin, lease, ""), larder(&far, &origin, lease, ""));
@@ -163,9 +182,8 @@ fn servers_that_refuse_from_the_start() {
     assert_eq!(counted(&one, "hits"), 0);
 }
 
-#[test]
-fn the_ring_heals() {
-    let (fleet, origin) = (Fleet::start(), named());
+fn the_ring_heals(fleet: Fleet) {
+    let origin = named();
     let (one, two) = (fleet.larder(&origin, SHORT), fleet.larder(&origin, SHORT));
     let load = Load::on(&[&one, &two]);
     fleet.signal(1, Signal::STOP);
@@ -181,17 +199,15 @@ fn the_ring_heals() {
     drop(two);
 }
 
-#[test]
-fn a_server_killed_and_started_again_is_used_again() {
-    let (mut fleet, origin) = (Fleet::start(), named());
+fn a_server_killed_and_started_again_is_used_again(mut fleet: Fleet) {
+    let origin = named();
     let (one, two) = (fleet.larder(&origin, SHORT), fleet.larder(&origin, SHORT));
     let load = Load::on(&[&one, &two]);
     for server in 0..3 {
         load.more(200);
-        let port = fleet.servers[server].addr().port();
         fleet.signal(server, Signal::KILL);
         load.more(300);
-        fleet.servers[server] = Memcached::debian_at(port);
+        fleet.servers[server].again();
         load.more(200);
     }
     load.end();
@@ -203,36 +219,37 @@ fn a_server_killed_and_started_again_is_used_again() {
     });
 }
 
-#[test]
-fn copies_are_used_on_while_the_fleet_is_away() {
-    let (fleet, origin) = (Fleet::start(), named());
+fn copies_are_used_on_while_the_fleet_is_away(fleet: Fleet) {
+    let origin = named();
     let (one, two) = (fleet.larder(&origin, SHORT), fleet.larder(&origin, SHORT));
-    get(one.addr(), "/page");
-    wait_counted(&one, "stores", 1);
-    wait_until("the other to have it from the fleet", || {
-        get(two.addr(), "/page").assert_status(200);
-        counted(&two, "hits") >= 1
+    // What does not come within the budget is rendered, and no copy: another page then.
+    let (mut page, mut pages) = (String::new(), 0);
+    wait_until("the other to have a page from the fleet", || {
+        pages += 1;
+        page = format!("/page/{pages}");
+        get(one.addr(), &page);
+        let sent = ["stores", "store_failed", "dropped"];
+        wait_until("it to be sent", || counted_now(&one, &sent) >= pages);
+        get(two.addr(), &page).assert_status(200);
+        counted_now(&two, &["hits"]) >= 1
     });
     let before = origin.count();
     (0..3).for_each(|server| fleet.signal(server, Signal::KILL));
     wait_until("the copy to be prolonged", || {
-        assert_eq!(get(two.addr(), "/page").text(), "body of /page");
+        assert_eq!(get(two.addr(), &page).text(), format!("body of {page}"));
         counted(&two, "prolonged") >= 3
     });
     // Where keys go on to the next server, a miss there is an answer: the origin may have been asked meanwhile.
     assert!(origin.count() <= before + 1, "{} requests", origin.count() - before);
 }
 
-#[test]
-fn a_writer_before_a_frozen_fleet_drops_and_holds_no_memory() {
-    let fleet = Fleet::start();
+fn a_writer_before_a_frozen_fleet_drops_and_holds_no_memory(fleet: Fleet) {
     let body = "x".repeat(200 << 10);
     let origin = Origin::start(move |_, reply| {
         reply.ok(&[FRESH, "Content-Type: image/png"], &body);
     });
     // No server is left out: what is sent waits for as long as it may.
-    let remote =
-        "failure_limit = 1000\nqueue = 8\nbudget = \"5ms\"\nread_timeout = \"2s\"\nwrite_timeout = \"2s\"";
+    let remote = "failure_limit = 1000\nqueue = 8\nbudget = \"5ms\"\nread_timeout = \"2s\"\nwrite_timeout = \"2s\"\nconnect_timeout = \"2s\"";
     let one = fleet.larder(&origin, remote);
     get(one.addr(), "/warm");
     (0..3).for_each(|server| fleet.signal(server, Signal::STOP));
@@ -253,4 +270,73 @@ fn a_writer_before_a_frozen_fleet_drops_and_holds_no_memory() {
         wire.get(&format!("/after/{page}"), &[]).assert_status(200);
         counted(&one, "stores") > stored
     });
+}
+
+larder_tests::on_every_fleet! {
+    each_server_killed_in_turn,
+    each_server_frozen_in_turn_and_back,
+    the_ring_heals,
+    copies_are_used_on_while_the_fleet_is_away,
+    a_writer_before_a_frozen_fleet_drops_and_holds_no_memory,
+}
+
+/// A node of a cluster that begins again with nothing is none of the cluster: for stand-alone servers alone.
+mod a_server_killed_and_started_again_is_used_again {
+    use larder_tests::fleet::Fleet;
+
+    #[test]
+    fn memcached() {
+        super::a_server_killed_and_started_again_is_used_again(Fleet::memcached());
+    }
+
+    #[test]
+    fn valkey() {
+        super::a_server_killed_and_started_again_is_used_again(Fleet::valkey());
+    }
+}
+
+/// Whoever had asked the server when it froze pays one timeout; who asks later pays nothing. Counted, not timed: with a budget
+/// above the timeout, a lookup that waited is one that failed.
+fn a_frozen_server_costs_one_timeout_and_then_nothing(fleet: Fleet) {
+    const CLIENTS: u64 = 4;
+    let origin = named();
+    let patient = "budget = \"10s\"\nread_timeout = \"1s\"\nconnect_timeout = \"1s\"\nfailure_limit = 1\nretry_min = \"1h\"\nretry_max = \"1h\"\nlease = \"0s\"\nlocal_copy = \"100ms\"";
+    // What another rendered is a copy here, for which the fleet is asked again and again.
+    let (one, two) = (fleet.larder(&origin, patient), fleet.larder(&origin, patient));
+    let load = Load::on(&[&two]);
+    wait_counted(&two, "stores", PAGES as u64);
+    load.end();
+    let load = Load::on(&[&one, &one]);
+    wait_counted(&one, "hits", 3 * PAGES as u64);
+    assert_eq!((counted_now(&one, &FAILED), origin.count()), (0, PAGES), "all is well");
+    let there = fleet.items().iter().filter(|(server, _)| *server == 1).count();
+    assert!(there as u64 > 2 * CLIENTS, "{there} pages on the server");
+    fleet.signal(1, Signal::STOP);
+    wait_until("the freeze to be felt", || counted_now(&one, &FAILED) > 0);
+    // Workers are told of it together, but each waits for what it had asked: the first answer may be one of those.
+    load.more_each(2);
+    let paid = counted_now(&one, &FAILED);
+    // All that lay there is asked for where it would be without the server, and rendered again.
+    wait_until("pages to go elsewhere", || origin.count() >= PAGES + there);
+    load.more_each(100);
+    let later = counted_now(&one, &FAILED);
+    load.end();
+    fleet.signal(1, Signal::CONT);
+    assert!((1..=CLIENTS).contains(&paid), "{paid} timeouts of {CLIENTS} clients");
+    assert_eq!(later, paid, "nobody waited any more");
+}
+
+/// In a cluster the keys of a server that is away have no other: they fail at once, which counts as well.
+mod a_frozen_server_costs_one_timeout_and_then_nothing {
+    use larder_tests::fleet::Fleet;
+
+    #[test]
+    fn memcached() {
+        super::a_frozen_server_costs_one_timeout_and_then_nothing(Fleet::memcached());
+    }
+
+    #[test]
+    fn valkey() {
+        super::a_frozen_server_costs_one_timeout_and_then_nothing(Fleet::valkey());
+    }
 }

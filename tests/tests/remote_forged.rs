@@ -97,9 +97,8 @@ fn length(value: &'static str) -> impl Fn(&mut Page) {
     }
 }
 
-#[test]
-fn a_head_that_would_break_the_connection_is_not_taken() {
-    let (fleet, origin) = (Fleet::start(), origin());
+fn a_head_that_would_break_the_connection_is_not_taken(fleet: Fleet) {
+    let origin = origin();
     let (one, two) = (fleet.larder(&origin, ""), fleet.larder(&origin, ""));
     type Spoil = Box<dyn Fn(&mut Page)>;
     let ways: Vec<(&str, Spoil)> = vec![
@@ -135,9 +134,8 @@ fn a_head_that_would_break_the_connection_is_not_taken() {
     assert_eq!(said, "doog/ fo ydob", "what is forged well is taken: the forging works");
 }
 
-#[test]
-fn sizes_that_are_lies_are_not_believed() {
-    let (fleet, origin) = (Fleet::start(), origin());
+fn sizes_that_are_lies_are_not_believed(fleet: Fleet) {
+    let origin = origin();
     let (one, two) = (fleet.larder(&origin, ""), fleet.larder(&origin, ""));
     let before = larder_tests::Usage::of(two.pid()).unwrap().rss;
     const HUGE: u64 = 1 << 62;
@@ -174,4 +172,9 @@ fn zstd_bomb() -> Vec<u8> {
         out.push(0);
     }
     out
+}
+
+larder_tests::on_every_fleet! {
+    a_head_that_would_break_the_connection_is_not_taken,
+    sizes_that_are_lies_are_not_believed,
 }

@@ -30,9 +30,8 @@ fn ended(herd: Vec<JoinHandle<String>>) -> Vec<String> {
     herd.into_iter().map(|client| client.join().unwrap()).collect()
 }
 
-#[test]
-fn a_herd_on_both_renders_once() {
-    let (fleet, (origin, open)) = (Fleet::start(), held_up("Cache-Control: max-age=600"));
+fn a_herd_on_both_renders_once(fleet: Fleet) {
+    let (origin, open) = held_up("Cache-Control: max-age=600");
     let (one, two) = (fleet.larder(&origin, "lease = \"30s\""), fleet.larder(&origin, "lease = \"30s\""));
     let mut clients = herd(&one, 20);
     origin.wait_for(1);
@@ -44,9 +43,8 @@ fn a_herd_on_both_renders_once() {
     wait_counted(&one, "leases", 1);
 }
 
-#[test]
-fn a_holder_that_dies_holds_up_nobody_for_longer_than_the_lease() {
-    let (fleet, (origin, open)) = (Fleet::start(), held_up("Cache-Control: max-age=600"));
+fn a_holder_that_dies_holds_up_nobody_for_longer_than_the_lease(fleet: Fleet) {
+    let (origin, open) = held_up("Cache-Control: max-age=600");
     let (one, two) = (fleet.larder(&origin, "lease = \"2s\""), fleet.larder(&origin, "lease = \"2s\""));
     let addr = one.addr();
     let lost = thread::spawn(move || {
@@ -65,9 +63,8 @@ fn a_holder_that_dies_holds_up_nobody_for_longer_than_the_lease() {
     assert!(ended(clients).iter().all(|text| text == "page 1"));
 }
 
-#[test]
-fn a_page_that_is_not_for_others_holds_up_nobody() {
-    let (fleet, (origin, open)) = (Fleet::start(), held_up("Cache-Control: private"));
+fn a_page_that_is_not_for_others_holds_up_nobody(fleet: Fleet) {
+    let (origin, open) = held_up("Cache-Control: private");
     let (one, two) = (fleet.larder(&origin, "lease = \"1h\""), fleet.larder(&origin, "lease = \"1h\""));
     let mut clients = herd(&one, 1);
     origin.wait_for(1);
@@ -78,9 +75,8 @@ fn a_page_that_is_not_for_others_holds_up_nobody() {
     assert_eq!(origin.count(), 2);
 }
 
-#[test]
-fn an_origin_that_fails_holds_up_nobody() {
-    let (fleet, door) = (Fleet::start(), Arc::new(AtomicBool::new(false)));
+fn an_origin_that_fails_holds_up_nobody(fleet: Fleet) {
+    let door = Arc::new(AtomicBool::new(false));
     let open = door.clone();
     let origin = Origin::start(move |_, reply| {
         wait_until("the door to be opened", || door.load(Ordering::SeqCst));
@@ -99,10 +95,8 @@ fn an_origin_that_fails_holds_up_nobody() {
     assert_eq!((first.join().unwrap(), second.join().unwrap()), (502, 502));
 }
 
-#[test]
-fn stale_is_served_while_another_renders() {
-    let (fleet, (origin, open)) =
-        (Fleet::start(), held_up("Cache-Control: max-age=1, stale-while-revalidate=600"));
+fn stale_is_served_while_another_renders(fleet: Fleet) {
+    let (origin, open) = held_up("Cache-Control: max-age=1, stale-while-revalidate=600");
     let remote = "lease = \"1h\"\nlocal_copy = \"1h\"";
     let (one, two) = (fleet.larder(&origin, remote), fleet.larder(&origin, remote));
     open.store(true, Ordering::SeqCst);
@@ -124,9 +118,8 @@ fn stale_is_served_while_another_renders() {
     });
 }
 
-#[test]
-fn without_leases_nobody_waits() {
-    let (fleet, (origin, open)) = (Fleet::start(), held_up("Cache-Control: max-age=600"));
+fn without_leases_nobody_waits(fleet: Fleet) {
+    let (origin, open) = held_up("Cache-Control: max-age=600");
     let (one, two) = (fleet.larder(&origin, "lease = \"0s\""), fleet.larder(&origin, "lease = \"0s\""));
     let mut clients = herd(&one, 2);
     origin.wait_for(1);
@@ -135,4 +128,30 @@ fn without_leases_nobody_waits() {
     open.store(true, Ordering::SeqCst);
     ended(clients);
     assert_eq!((counted(&one, "leases"), counted(&two, "waits")), (0, 0));
+}
+
+/// A client waits for another Larder's page, and leaves: nobody looks for the page any more.
+fn who_leaves_waits_for_no_lease(fleet: Fleet) {
+    let (origin, open) = held_up("Cache-Control: max-age=600");
+    let (one, two) = (fleet.larder(&origin, "lease = \"1h\""), fleet.larder(&origin, "lease = \"1h\""));
+    let clients = herd(&one, 1);
+    origin.wait_for(1);
+    let mut gone = two.connect();
+    gone.send_get("/page", &["Host: site.test"]);
+    wait_counted(&two, "waits", 1);
+    drop(gone);
+    wait_counted(&two, "waits_left", 1);
+    open.store(true, Ordering::SeqCst);
+    assert_eq!(ended(clients), ["page 0"]);
+    assert_eq!(origin.count(), 1);
+}
+
+larder_tests::on_every_fleet! {
+    who_leaves_waits_for_no_lease,
+    a_herd_on_both_renders_once,
+    a_holder_that_dies_holds_up_nobody_for_longer_than_the_lease,
+    a_page_that_is_not_for_others_holds_up_nobody,
+    an_origin_that_fails_holds_up_nobody,
+    stale_is_served_while_another_renders,
+    without_leases_nobody_waits,
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use larder_tests::admin::Admin;
-use larder_tests::fleet::{Fleet, counted, wait_counted};
+use larder_tests::fleet::{Fleet, Server, counted, wait_counted};
 use larder_tests::helper::free_port;
 use larder_tests::{Answer, Larder, Origin, get, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -61,9 +61,8 @@ fn put_back(fleet: &Fleet, items: &[((usize, String), Vec<u8>)]) {
     items.iter().for_each(|(item, value)| fleet.put(item, value));
 }
 
-#[test]
-fn every_kind_of_purge_reaches_copies_and_pages_of_its_own() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn every_kind_of_purge_reaches_copies_and_pages_of_its_own(fleet: Fleet) {
+    let origin = numbered();
     let admin = format!("{LONG}\n[http]\nlisten = [\"127.0.0.1:0\"]\n[admin]\nlisten = [\"127.0.0.1:0\"]");
     let (one, two) = (fleet.larder(&origin, &admin), fleet.larder(&origin, LONG));
     let kinds: [&dyn Fn(&str); 6] = [
@@ -97,9 +96,8 @@ fn every_kind_of_purge_reaches_copies_and_pages_of_its_own() {
     assert_eq!(counted(&one, "purges_learned"), 0, "nobody is told of his own");
 }
 
-#[test]
-fn a_server_that_comes_back_with_the_old_page_is_not_believed() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn a_server_that_comes_back_with_the_old_page_is_not_believed(fleet: Fleet) {
+    let origin = numbered();
     let (one, two) = (fleet.larder(&origin, LONG), fleet.larder(&origin, LONG));
     let old = text(&one, "/page");
     wait_counted(&one, "stores", 1);
@@ -116,9 +114,8 @@ fn a_server_that_comes_back_with_the_old_page_is_not_believed() {
     wait_counted(&three, "purged", 1);
 }
 
-#[test]
-fn a_frozen_server_thaws() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn a_frozen_server_thaws(fleet: Fleet) {
+    let origin = numbered();
     let quick = format!("{LONG}\nread_timeout = \"100ms\"\nretry_min = \"100ms\"\nretry_max = \"200ms\"");
     let (one, two) = (fleet.larder(&origin, &quick), fleet.larder(&origin, &quick));
     for page in 0..4 {
@@ -156,7 +153,7 @@ fn held_up() -> (Origin, Arc<AtomicBool>) {
 #[test]
 fn a_page_rendered_while_another_larder_purges_is_not_kept() {
     for fields in [&[][..], &["Larder-Purge: prefix"], &["Larder-Purge: tag", "Surrogate-Key: red"]] {
-        let (fleet, (origin, open)) = (Fleet::start(), held_up());
+        let (fleet, (origin, open)) = (Fleet::memcached(), held_up());
         let (one, two) = (fleet.larder(&origin, LONG), fleet.larder(&origin, LONG));
         open.store(false, Ordering::SeqCst);
         let addr = two.addr();
@@ -172,9 +169,8 @@ fn a_page_rendered_while_another_larder_purges_is_not_kept() {
     }
 }
 
-#[test]
-fn a_page_sent_by_one_who_has_not_heard_of_the_purge_is_not_taken() {
-    let (fleet, (origin, open)) = (Fleet::start(), held_up());
+fn a_page_sent_by_one_who_has_not_heard_of_the_purge_is_not_taken(fleet: Fleet) {
+    let (origin, open) = held_up();
     let deaf = LONG.replace("100ms", "1h");
     let (one, two) = (fleet.larder(&origin, LONG), fleet.larder(&origin, &deaf));
     // From then on it asks for nothing but on occasion.
@@ -198,9 +194,8 @@ fn a_page_sent_by_one_who_has_not_heard_of_the_purge_is_not_taken() {
     wait_counted(&one, "purged", 1);
 }
 
-#[test]
-fn one_who_was_away_hears_of_it_when_he_is_back() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn one_who_was_away_hears_of_it_when_he_is_back(fleet: Fleet) {
+    let origin = numbered();
     let (one, two) = (fleet.larder(&origin, LONG), fleet.larder(&origin, LONG));
     let (copy, own) = (text(&one, "/copy"), text(&two, "/own"));
     wait_counted(&one, "stores", 1);
@@ -221,9 +216,8 @@ fn one_who_was_away_hears_of_it_when_he_is_back() {
     assert_ne!(text(&again, "/own"), own);
 }
 
-#[test]
-fn one_who_missed_purges_keeps_nothing() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn one_who_missed_purges_keeps_nothing(fleet: Fleet) {
+    let origin = numbered();
     // Small items: a log of less than 2 KiB.
     let small = format!("{LONG}\nitem_size = \"4KiB\"");
     let (one, two) = (fleet.larder(&origin, &small), fleet.larder(&origin, &small));
@@ -240,9 +234,8 @@ fn one_who_missed_purges_keeps_nothing() {
     wait_counted(&two, "purges_missed", 1);
 }
 
-#[test]
-fn servers_that_lost_the_journal_are_told_again() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn servers_that_lost_the_journal_are_told_again(fleet: Fleet) {
+    let origin = numbered();
     let (one, two) = (fleet.larder(&origin, LONG), fleet.larder(&origin, LONG));
     let old = text(&one, "/page");
     wait_counted(&one, "stores", 1);
@@ -250,25 +243,17 @@ fn servers_that_lost_the_journal_are_told_again() {
     purge(&one, "/page", &[]);
     wait_counted(&two, "purges_learned", 1);
     drop(one);
-    for server in &fleet.servers {
-        server.connect().expect("flush_all\r\n", "OK\r\n");
-    }
+    fleet.servers.iter().for_each(Server::flush);
     // Whoever is left writes it anew.
-    wait_until("the journal to be back", || {
-        fleet.servers.iter().all(|server| {
-            let listed = server.connect().ask("lru_crawler metadump all\r\n", "END\r\n");
-            listed.contains("key=larder%3Aj%3Alog")
-        })
-    });
+    wait_until("the journal to be back", || fleet.servers.iter().all(Server::has_journal));
     put_back(&fleet, &items);
     let three = fleet.larder(&origin, LONG);
     assert_ne!(text(&three, "/page"), old);
     assert_ne!(text(&two, "/page"), old);
 }
 
-#[test]
-fn the_fleet_is_not_believed_before_its_journal_was_read() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn the_fleet_is_not_believed_before_its_journal_was_read(fleet: Fleet) {
+    let origin = numbered();
     let quick = format!("{LONG}\nread_timeout = \"100ms\"\nretry_min = \"100ms\"\nretry_max = \"200ms\"");
     let (one, two) = (fleet.larder(&origin, &quick), fleet.larder(&origin, &quick));
     let old = text(&one, "/page");
@@ -299,9 +284,8 @@ fn peer(fleet: &Fleet, origin: &Origin, token: &str, ports: [u16; 2]) -> Larder 
     fleet.larder(origin, &lines)
 }
 
-#[test]
-fn peers_are_told_at_once_and_tell_nobody() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn peers_are_told_at_once_and_tell_nobody(fleet: Fleet) {
+    let origin = numbered();
     let ports = [free_port(), free_port()];
     let one = peer(&fleet, &origin, "sesame", ports);
     let two = peer(&fleet, &origin, "sesame", [ports[1], ports[0]]);
@@ -319,9 +303,8 @@ fn peers_are_told_at_once_and_tell_nobody() {
     assert_eq!(counted(&one, "purges_told"), 3);
 }
 
-#[test]
-fn peers_believe_only_who_has_the_token() {
-    let (fleet, origin) = (Fleet::start(), numbered());
+fn peers_believe_only_who_has_the_token(fleet: Fleet) {
+    let origin = numbered();
     let ports = [free_port(), free_port()];
     let one = peer(&fleet, &origin, "sesame", ports);
     let two = peer(&fleet, &origin, "millet", [ports[1], ports[0]]);
@@ -339,4 +322,43 @@ fn peers_believe_only_who_has_the_token() {
     ask(&["Larder-Journal: zz", "Authorization: Bearer millet"]).assert_status(400);
     ask(&["Authorization: Bearer millet"]).assert_status(400);
     assert_eq!(text(&two, "/page"), old);
+}
+
+/// When a purge is answered, whoever reads the journal next hears of it: the author may die at once.
+fn a_purge_is_answered_when_the_journal_has_it(fleet: Fleet) {
+    let origin = numbered();
+    let one = fleet.larder(&origin, LONG);
+    let answer = purge(&one, "/page", &[]);
+    let json: serde_json::Value = serde_json::from_slice(&answer.assert_status(404).body).unwrap();
+    let (written, of) = (&json["journal"]["written"], &json["journal"]["of"]);
+    assert!(written == of && written.as_u64() >= Some(3), "{json}");
+    assert!(fleet.servers.iter().all(Server::has_journal));
+    signal(&one, Signal::KILL);
+    let two = fleet.larder(&origin, LONG);
+    wait_counted(&two, "purges_learned", 1);
+}
+
+#[test]
+fn a_purge_that_no_server_takes_says_so() {
+    let fleet = Fleet::memcached();
+    let origin = numbered();
+    let one = fleet.larder(&origin, "read_timeout = \"100ms\"\nconnect_timeout = \"100ms\"");
+    (0..3).for_each(|server| fleet.signal(server, Signal::KILL));
+    let answer = purge(&one, "/page", &["Larder-Purge: prefix"]);
+    let json: serde_json::Value = serde_json::from_slice(&answer.assert_status(404).body).unwrap();
+    assert_eq!(json["journal"], json!({"written": 0, "of": 3}));
+}
+
+larder_tests::on_every_fleet! {
+    a_purge_is_answered_when_the_journal_has_it,
+    every_kind_of_purge_reaches_copies_and_pages_of_its_own,
+    a_server_that_comes_back_with_the_old_page_is_not_believed,
+    a_frozen_server_thaws,
+    a_page_sent_by_one_who_has_not_heard_of_the_purge_is_not_taken,
+    one_who_was_away_hears_of_it_when_he_is_back,
+    one_who_missed_purges_keeps_nothing,
+    servers_that_lost_the_journal_are_told_again,
+    the_fleet_is_not_believed_before_its_journal_was_read,
+    peers_are_told_at_once_and_tell_nobody,
+    peers_believe_only_who_has_the_token,
 }

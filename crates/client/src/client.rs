@@ -1,23 +1,17 @@
 //! The operations: which server is asked, and what its failure means.
 
-use std::{
-    borrow::Cow,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use larder_proto::memcache::MAX_KEY;
 use tokio::sync::oneshot;
 
 use crate::{
-    Address, Config, ConfigError, Eject, Error, Expiry, Health, Item, ServerView, Store, Stored,
+    Config, ConfigError, Error, Expiry, Health, Item, ServerView, Store, Stored,
     expiry::seconds,
-    health::{Fleet, Ticket},
     op::{Answer, Key, Keys, Mode, Op},
     peer::{Peer, Told},
-    rings::Rings,
-    view,
+    router::Router,
 };
 
 /// A client of a fleet of memcached servers. Cheap to clone; clones share connections.
@@ -29,8 +23,7 @@ pub struct Client {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) config: Config,
-    rings: Rings,
-    fleet: Arc<Fleet>,
+    router: Router,
     /// The servers, and behind them the spares.
     peers: Vec<Arc<Peer>>,
 }
@@ -51,16 +44,11 @@ impl Client {
     ///
     /// When the configuration is wrong.
     pub fn sharing_health(config: Config, health: &Health) -> Result<Client, ConfigError> {
-        config.check()?;
-        let addresses = |servers: &[crate::Server]| -> Vec<Address> {
-            servers.iter().map(|server| server.address.clone()).collect()
-        };
-        let (servers, spares) = (addresses(&config.servers), addresses(&config.spares));
-        let fleet = health.fleet(&servers, &spares, &config.failure);
-        let rings = Rings::new(&config)?;
-        let all = servers.into_iter().chain(spares).enumerate();
-        let peers = all.map(|(at, address)| Arc::new(Peer::new(at, address, &config, &fleet))).collect();
-        Ok(Client { inner: Arc::new(Inner { config, rings, fleet, peers }) })
+        let router = Router::new(config.clone(), health)?;
+        let all = config.servers.iter().chain(&config.spares).map(|server| server.address.clone());
+        let peer = |(at, address)| Arc::new(Peer::new(at, address, &config, router.fleet()));
+        let peers = all.enumerate().map(peer).collect();
+        Ok(Client { inner: Arc::new(Inner { config, router, peers }) })
     }
 
     /// What it was made of.
@@ -275,9 +263,10 @@ impl Client {
     /// What is known of each server; the spares are behind the servers.
     pub fn servers(&self) -> Vec<ServerView> {
         let inner = &self.inner;
-        let spare = |at| at >= inner.config.servers.len();
-        let view = |(at, peer): (usize, &Arc<Peer>)| {
-            view::of(peer, inner.fleet.look(at), spare(at), inner.config.failure.eject)
+        let view = |(at, peer): (usize, &Arc<Peer>)| ServerView {
+            skipped: peer.unsent().0,
+            busy: peer.unsent().1,
+            ..inner.router.view(at, peer.counters())
         };
         inner.peers.iter().enumerate().map(view).collect()
     }
@@ -303,7 +292,7 @@ impl Client {
     }
 
     fn slot(&self, key: &[u8]) -> usize {
-        self.inner.rings.all().locate(&self.hashed(key))
+        self.inner.router.home(&self.hashed(key))
     }
 
     /// What of a key decides where it is.
@@ -317,14 +306,12 @@ impl Client {
 
     /// The server to ask for a key. Nearly always one hash and two loads.
     pub(crate) fn route(&self, key: &[u8]) -> Result<usize, Error> {
-        let Inner { config, fleet, .. } = &*self.inner;
-        let slot = self.slot(key);
-        let whole = config.failure.eject == Eject::No || fleet.unserved() == 0;
-        if whole && fleet.is_up(slot) {
-            return Ok(slot);
+        let hashed = self.hashed(key);
+        if let Some(server) = self.inner.router.direct(&hashed) {
+            return Ok(server);
         }
         self.candidates(key).into_iter().next().ok_or_else(|| {
-            self.inner.peers[slot].skipped();
+            self.inner.peers[self.inner.router.home(&hashed)].skipped();
             Error::Down
         })
     }
@@ -332,28 +319,7 @@ impl Client {
     /// Those that have a key, the first to be asked in front, without those that are down. As many as there are replicas; with
     /// [`Eject::Rehash`] of the servers that are left.
     pub(crate) fn candidates(&self, key: &[u8]) -> Vec<usize> {
-        let Inner { config, rings, fleet, .. } = &*self.inner;
-        let now = Instant::now();
-        let hashed = self.hashed(key);
-        let mut found = Vec::with_capacity(config.replicas);
-        let mut look = |slot, counts: bool| {
-            let route = fleet.route(slot, now);
-            route.probes.into_iter().for_each(|ticket| self.probe(ticket));
-            found.extend(route.server.filter(|_| counts));
-        };
-        match rings.left(config, fleet) {
-            Some(left) => {
-                // Whose key it is when all are well is not asked, but may be due for a probe.
-                look(rings.all().locate(&hashed), false);
-                left.replicas(&hashed, config.replicas).for_each(|slot| look(slot, true));
-            }
-            None => rings.all().replicas(&hashed, config.replicas).for_each(|slot| look(slot, true)),
-        }
-        found
-    }
-
-    fn probe(&self, ticket: Ticket) {
-        self.inner.peers[ticket.server()].probe(ticket);
+        self.inner.router.candidates(&self.hashed(key), |probe| self.peer(probe.server()).probe(probe))
     }
 
     pub(crate) fn peer(&self, at: usize) -> &Arc<Peer> {

@@ -10,14 +10,21 @@ pub(crate) const BUCKETS: usize = 40;
 
 /// Of one connection.
 #[derive(Debug)]
-pub(crate) struct Counters {
-    pub(crate) lookups: Count,
-    pub(crate) hits: Count,
-    pub(crate) misses: Count,
-    pub(crate) writes: Count,
-    pub(crate) timeouts: Count,
-    pub(crate) errors: Count,
-    pub(crate) connects: Count,
+pub struct Counters {
+    /// Keys asked for.
+    pub lookups: Count,
+    /// Keys found.
+    pub hits: Count,
+    /// Keys not found.
+    pub misses: Count,
+    /// Writes of every kind.
+    pub writes: Count,
+    /// Answers that did not come in time.
+    pub timeouts: Count,
+    /// Connections that failed, and answers that were errors.
+    pub errors: Count,
+    /// Attempts to connect.
+    pub connects: Count,
     pub(crate) latency: [Count; BUCKETS],
     pub(crate) latency_sum_us: Count,
 }
@@ -40,25 +47,25 @@ impl Default for Counters {
 
 impl Counters {
     /// An answer came after so long.
-    pub(crate) fn answered(&self, took: Duration) {
+    pub fn answered(&self, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.latency[bucket(us)].add(1);
         self.latency_sum_us.add(us);
     }
 }
 
-/// A number with one writer.
+/// A number with one writer at a time.
 #[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
+pub struct Count(AtomicU64);
 
 impl Count {
     /// For the one writer.
-    pub(crate) fn add(&self, more: u64) {
+    pub fn add(&self, more: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
     }
 
     /// For everyone.
-    pub(crate) fn get(&self) -> u64 {
+    pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }

@@ -28,6 +28,7 @@
 //! | [`Server`] | a server: address, weight, name |
 //! | [`placement`] | which server has a key, as other clients place it |
 //! | [`hash`] | the hashes placement is made with, as libmemcached computes them |
+//! | [`Router`] | which server is asked, for who speaks to them in another language |
 //! | [`Health`] | which servers are well, for all clients that share it |
 //! | `peer`, `lane` | a server's connections; one connection: its queue, batches, answers in order |
 //!
@@ -49,6 +50,7 @@ mod op;
 mod peer;
 pub mod placement;
 mod rings;
+mod router;
 pub mod server;
 mod view;
 
@@ -56,9 +58,11 @@ pub use client::Client;
 pub use config::{
     Auth, Config, Eject, Failure, MAX_CONNECTIONS, MAX_PREFIX, MAX_SERVERS, Protocol, Timeouts,
 };
+pub use counters::{Count, Counters};
 pub use error::{ConfigError, Error};
 pub use health::Health;
 pub use item::{Expiry, Item, Store, Stored};
 pub use placement::{Distribution, Placement, Ring};
+pub use router::{Probe, Router};
 pub use server::{Address, Server, ServerError};
 pub use view::{ServerView, State};

@@ -19,9 +19,10 @@ use tokio::{
 use crate::{
     Address, Config, Error, Timeouts,
     counters::Counters,
-    health::{Fleet, Ticket},
+    health::Fleet,
     lane::{self, Lane},
     op::{Answer, Op},
+    router::Probe,
 };
 
 /// What the queue is counted in, bytes.
@@ -48,7 +49,6 @@ pub(crate) struct Job {
 
 #[derive(Debug)]
 pub(crate) struct Peer {
-    pub(crate) address: Address,
     doors: Vec<Door>,
     turn: AtomicUsize,
     skipped: AtomicU64,
@@ -77,7 +77,6 @@ impl Peer {
         };
         Peer {
             doors: (0..config.connections).map(door).collect(),
-            address,
             turn: AtomicUsize::new(0),
             skipped: AtomicU64::new(0),
             busy: AtomicU64::new(0),
@@ -138,11 +137,11 @@ impl Peer {
     }
 
     /// Finds out whether the server is well, aside from all connections.
-    pub(crate) fn probe(&self, ticket: Ticket) {
+    pub(crate) fn probe(&self, probe: Probe) {
         let lane = self.doors[0].lane.clone();
         tokio::spawn(async move {
             let well = lane::probe(&lane).await;
-            ticket.end(well, Instant::now());
+            probe.end(well);
         });
     }
 
@@ -151,7 +150,7 @@ impl Peer {
         self.skipped.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn counters(&self) -> impl Iterator<Item = &Counters> {
+    pub(crate) fn counters(&self) -> impl Iterator<Item = &Counters> + Clone {
         self.doors.iter().map(|door| &door.lane.counters)
     }
 

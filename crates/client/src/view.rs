@@ -4,7 +4,6 @@ use crate::{
     Address, Eject,
     counters::{BUCKETS, Count, Counters, bound_of},
     health::Look,
-    peer::Peer,
 };
 
 /// What a server is to its clients now.
@@ -73,10 +72,16 @@ pub struct ServerView {
     pub latency_sum_us: u64,
 }
 
-pub(crate) fn of(peer: &Peer, look: Look, spare: bool, eject: Eject) -> ServerView {
-    let sum = |count: fn(&Counters) -> &Count| peer.counters().map(|counters| count(counters).get()).sum();
-    let at = |bucket: usize| -> u64 { peer.counters().map(|counters| counters.latency[bucket].get()).sum() };
-    let (skipped, busy) = peer.unsent();
+/// What was not sent is left at 0.
+pub(crate) fn of<'c>(
+    address: &Address,
+    counted: impl Iterator<Item = &'c Counters> + Clone,
+    look: Look,
+    spare: bool,
+    eject: Eject,
+) -> ServerView {
+    let sum = |count: fn(&Counters) -> &Count| counted.clone().map(|counters| count(counters).get()).sum();
+    let at = |bucket: usize| -> u64 { counted.clone().map(|counters| counters.latency[bucket].get()).sum() };
     let state = match look {
         Look { up: true, .. } => State::Up,
         Look { probing: true, .. } => State::Probing,
@@ -85,8 +90,8 @@ pub(crate) fn of(peer: &Peer, look: Look, spare: bool, eject: Eject) -> ServerVi
         _ => State::Down,
     };
     ServerView {
-        name: peer.address.to_string(),
-        address: peer.address.clone(),
+        name: address.to_string(),
+        address: address.clone(),
         spare,
         state,
         lookups: sum(|c| &c.lookups),
@@ -98,8 +103,8 @@ pub(crate) fn of(peer: &Peer, look: Look, spare: bool, eject: Eject) -> ServerVi
         connects: sum(|c| &c.connects),
         probes: look.probes,
         ejections: look.ejections,
-        skipped,
-        busy,
+        skipped: 0,
+        busy: 0,
         latency: (0..BUCKETS).map(|bucket| (bound_of(bucket), at(bucket))).filter(|(_, n)| *n > 0).collect(),
         latency_sum_us: sum(|c| &c.latency_sum_us),
     }

@@ -28,6 +28,12 @@ impl Clock {
         self.wall + self.started.elapsed().as_millis() as Ms
     }
 
+    /// Milliseconds since the machine was started, those that it slept included, which [`Clock::now`] leaves out. Nobody sets it.
+    pub fn uptime(&self) -> Ms {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        time.tv_sec as Ms * 1000 + time.tv_nsec as Ms / 1_000_000
+    }
+
     /// Microseconds since the clock was started: for intervals.
     pub fn micros(&self) -> u64 {
         self.started.elapsed().as_micros() as u64

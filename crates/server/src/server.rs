@@ -240,6 +240,7 @@ impl Server {
             registry: self.registry.clone(),
             http: self.faces.http.as_ref().map(|(shared, _)| shared.clone()),
             memcached: self.faces.memcached.clone(),
+            redis: self.faces.redis.clone(),
             orders: self.orders.clone(),
         };
         self.admin = Some(Admin::start(start, settings.clone())?);

@@ -26,7 +26,7 @@ mod tracing;
 pub use admin::{AdminSettings, ReadAccess};
 pub use objects::{Listen, MemcachedSettings, RedisSettings, Share, Users, WireProtocol};
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret, cookies};
-pub use remote::{PeerToken, RemoteSettings};
+pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
 pub use rules::{AnyField, CacheAction, Matcher, RequestView, Rule, RuleAction, RulePolicy};
 pub use tracing::TracingSettings;
 

@@ -142,6 +142,7 @@ async fn look_closer(endpoint: &Endpoint, token: Option<&str>) -> Details {
     Details {
         urls: part(endpoint, "/api/v1/top?by=requests&limit=20", token).await,
         memcached_keys: part(endpoint, "/api/v1/keys?face=memcached&limit=20", token).await,
+        redis_keys: part(endpoint, "/api/v1/keys?face=redis&limit=20", token).await,
     }
 }
 

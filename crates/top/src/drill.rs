@@ -247,9 +247,11 @@ fn hottest(page: &mut Page<'_>, sample: &Sample) {
             ));
         }
     }
-    if !details.memcached_keys.keys.is_empty() {
-        page.head("    GETS HOTTEST KEYS (estimates)");
-        for hot in &details.memcached_keys.keys {
+    for (face, keys) in [("MEMCACHED", &details.memcached_keys.keys), ("REDIS", &details.redis_keys.keys)] {
+        if !keys.is_empty() {
+            page.head(&format!("    GETS HOTTEST KEYS, {face} (estimates)"));
+        }
+        for hot in keys {
             page.line(&format!("{:>8} {}", count(hot.requests), hot.key.as_str()));
         }
     }

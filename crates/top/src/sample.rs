@@ -88,6 +88,7 @@ pub(crate) struct Face {
 pub(crate) struct Details {
     pub(crate) urls: HotUrls,
     pub(crate) memcached_keys: HotKeys,
+    pub(crate) redis_keys: HotKeys,
 }
 
 /// A look at a server.

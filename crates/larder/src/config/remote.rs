@@ -4,7 +4,9 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use http::HeaderValue;
 use larder_client::{Auth, Config, Distribution, Eject, Failure, Placement, Server, Timeouts, hash::Hash};
-use larder_server::settings::{OriginSettings, PeerToken, RemoteSettings, Secret};
+use larder_server::settings::{
+    OriginSettings, PeerToken, RemoteProtocol, RemoteSettings, Secret, ValkeyLogin,
+};
 
 use super::{
     TOKEN_BYTES, bounded,
@@ -41,6 +43,7 @@ pub(super) fn remote(root: &Values, directory: &Path, report: &mut Report) -> Op
 
 fn settings(values: &Values, directory: &Path, report: &mut Report) -> Option<RemoteSettings> {
     Some(RemoteSettings {
+        protocol: protocol(values, directory, report)?,
         fleet: fleet(values, directory, report)?,
         namespace: values.get("namespace")?,
         local_copy: values.get("local_copy")?,
@@ -57,6 +60,73 @@ fn settings(values: &Values, directory: &Path, report: &mut Report) -> Option<Re
         purge_interval: values.get("purge_interval")?,
         lease: values.get("lease")?,
     })
+}
+
+/// What the servers speak, and who we are to them. What belongs to another protocol is refused: it would do nothing.
+fn protocol(values: &Values, directory: &Path, report: &mut Report) -> Option<RemoteProtocol> {
+    let name = values.get::<String>("protocol")?;
+    let (memcached, cluster) = (name == "memcached", name.ends_with("-cluster"));
+    let foreign: &[(&str, &str)] = match (memcached, cluster) {
+        (true, _) => &[
+            ("password_file", "memcacheds are told a password by `auth_file`"),
+            ("user", "memcacheds are told a user by `auth_file`"),
+            ("database", "memcached has no databases; `namespace` keeps keys apart"),
+        ],
+        (_, false) => &[
+            ("auth_file", "Valkey servers are told a password by `password_file`, and a user by `user`"),
+            ("auth", "Valkey servers are told a password by `password_file`"),
+        ],
+        (_, true) => &[
+            ("auth_file", "Valkey servers are told a password by `password_file`, and a user by `user`"),
+            ("auth", "Valkey servers are told a password by `password_file`"),
+            ("database", "a cluster has database 0 alone; `namespace` keeps keys apart"),
+            ("distribution", "a cluster says itself which server has a key"),
+            ("hash", "a cluster says itself which server has a key"),
+            ("spares", "a cluster replaces a server that is away by its own replicas"),
+            ("replicas", "a cluster has replicas of its own"),
+        ],
+    };
+    for (option, why) in foreign.iter().filter(|(option, _)| values.is_set(option)) {
+        report.error(Problem::new(values.place(option), *why));
+    }
+    if memcached {
+        return Some(RemoteProtocol::Memcached);
+    }
+    let password = password(values, directory, report)?;
+    if values.is_set("user") && password.is_none() {
+        let problem = Problem::new(values.place("user"), "a user without a password is not told");
+        report.error(problem.fix("name a `password_file`"));
+    }
+    let login = ValkeyLogin {
+        user: values.get::<String>("user").filter(|user| !user.is_empty()),
+        password,
+        database: values.get::<u64>("database").and_then(|number| u16::try_from(number).ok())?,
+    };
+    Some(if cluster { RemoteProtocol::ValkeyCluster(login) } else { RemoteProtocol::Valkey(login) })
+}
+
+/// A line with a password; Some(None): there is none. None: it cannot be used, which is in the report.
+fn password(values: &Values, directory: &Path, report: &mut Report) -> Option<Option<String>> {
+    let Some(path) = file(values, "password_file", directory) else { return Some(None) };
+    let read = bounded::read(&path, TOKEN_BYTES).and_then(|(text, mode)| {
+        let text = String::from_utf8(text).map_err(|_| "it is not UTF-8 text".to_owned())?;
+        let password = text.strip_suffix('\n').unwrap_or(&text).trim_end_matches('\r').to_owned();
+        match password.is_empty() {
+            true => Err("it is empty".to_owned()),
+            false => Ok((password, mode & 0o004 != 0)),
+        }
+    });
+    match read {
+        Ok((password, readable)) => {
+            readable_by_all(values, "password_file", &path, readable, report);
+            Some(Some(password))
+        }
+        Err(reason) => {
+            let message = format!("cannot use {}: {reason}", path.display());
+            report.error(Problem::new(values.place("password_file"), message));
+            None
+        }
+    }
 }
 
 /// Another Larder, as something to send requests to: it has to answer soon, and one connection is enough.

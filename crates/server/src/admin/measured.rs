@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     measure::By,
-    memcache::hot::{self, HotKey},
+    object::hot::{self, HotKey},
 };
 
 /// URLs and keys shown at once, at most.
@@ -105,7 +105,12 @@ pub(super) async fn keys(State(app): State<Arc<App>>, uri: Uri) -> Result<Respon
             let shared = app.memcached.as_ref().ok_or_else(absent)?;
             hot::hottest(shared.stats.workers.iter().map(|worker| &worker.hot), limit)
         }
-        _ => return Err(Refused::bad("bad_parameter", "face is memcached")),
+        "redis" => {
+            let absent = || Refused::absent("no_face", "Redis's protocol is not served here");
+            let shared = app.redis.as_ref().ok_or_else(absent)?;
+            hot::hottest(shared.counters.iter().map(|worker| &worker.hot), limit)
+        }
+        _ => return Err(Refused::bad("bad_parameter", "face is memcached or redis")),
     };
     let keys: Vec<_> = keys.iter().map(key_view).collect();
     Ok(answer::json(&json!({"face": face, "sampled_one_in": hot::EVERY, "gets": gets, "keys": keys})))

@@ -54,7 +54,7 @@ use crate::{
     clock::{Clock, Ms},
     http,
     measure::{History, Registry},
-    memcache,
+    memcache, redis,
     settings::{AdminSettings, Secret, Settings},
     worker::Order,
 };
@@ -74,6 +74,7 @@ pub(crate) struct Start {
     pub(crate) registry: Arc<Registry>,
     pub(crate) http: Option<Arc<http::worker::Shared>>,
     pub(crate) memcached: Option<Arc<memcache::Shared>>,
+    pub(crate) redis: Option<Arc<redis::Shared>>,
     /// To each worker.
     pub(crate) orders: Vec<mpsc::Sender<Order>>,
 }
@@ -90,6 +91,7 @@ pub(crate) struct App {
     history: History,
     http: Option<Arc<http::worker::Shared>>,
     memcached: Option<Arc<memcache::Shared>>,
+    redis: Option<Arc<redis::Shared>>,
     orders: Vec<mpsc::Sender<Order>>,
     draining: AtomicBool,
     stop: Notify,
@@ -167,6 +169,7 @@ impl Admin {
             history: History::default(),
             http: start.http,
             memcached: start.memcached,
+            redis: start.redis,
             orders: start.orders,
             draining: AtomicBool::new(false),
             stop: Notify::new(),

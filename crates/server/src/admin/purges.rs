@@ -123,10 +123,15 @@ pub(super) async fn purge(
             return Err(Refused::bad("bad_order", message));
         }
     };
-    purger.settled().await;
+    let journal = purger.settled().await;
     let by = format!("{} API", peer.ip().to_canonical());
     shared.purges.note(Done::new(app.now(), kind, &what, soft, purged, by));
-    Ok(answer::json(&json!({"purged": purged})))
+    Ok(answer::json(&match journal {
+        None => json!({"purged": purged}),
+        Some(journal) => {
+            json!({"purged": purged, "journal": {"written": journal.written, "of": journal.of}})
+        }
+    }))
 }
 
 /// Of the host's site; without a host, of every site.

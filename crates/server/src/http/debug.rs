@@ -63,6 +63,15 @@ pub(crate) fn passed(asked: &Asked<'_, '_>, route: &Route<'_>, why: Forward) {
     });
 }
 
+/// Which tier the answer came from in the end, where the lookup did not say so already.
+pub(crate) fn tier(asked: &Asked<'_, '_>, tier: &str) {
+    let Some(mut members) = asked.debug.take().map(Members) else { return };
+    if !members.0.windows(7).any(|bytes| bytes == b", tier=") {
+        members.token("tier", tier);
+    }
+    asked.debug.set(Some(members.0));
+}
+
 /// The line of the answer: empty where there is none to give. The answer has begun then, and the note is used up.
 pub(crate) fn line(asked: &Asked<'_, '_>, out: &mut Vec<u8>) {
     if let Some(text) = asked.debug.take() {

@@ -82,6 +82,14 @@ impl Served {
         }
     }
 
+    /// Where the page came from.
+    fn tier(self) -> &'static str {
+        match self.how {
+            How::Fleet => "remote",
+            How::Fresh | How::Stale | How::Validated(_) | How::OnError => "memory",
+        }
+    }
+
     fn told(self) -> Told<'static> {
         let mut cache_status = CacheStatus { ttl: Some(self.ttl), ..CacheStatus::default() };
         match self.how {
@@ -316,6 +324,7 @@ fn compose_page(
         }
         How::Validated(_) | How::OnError => compose::told_lines(out, http, &served.told()),
     }
+    super::debug::tier(asked, served.tier());
     end_head(asked, out, keep);
     Spans { status, body }
 }

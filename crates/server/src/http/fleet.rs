@@ -24,7 +24,7 @@ use larder_proto::{
 use larder_store::FillOptions;
 
 use super::{
-    bring::{self, Job, Keep, Sent},
+    bring::{self, Client, Job, Keep, Sent},
     fetch::News,
     flight::{Landing, Lead, Purged},
     lookup::{Held, PAGES},
@@ -59,30 +59,54 @@ pub(super) enum First {
 /// Asks the fleet where that is of use, and the origin where the fleet has nothing or takes too long.
 pub(super) async fn first(job: &mut Job, request: Request, interim: Option<Interim>) -> First {
     let Job { worker, origin, lead, client, keep, lease, .. } = job;
-    let news = {
-        let sending = bring::send(worker, origin, lead, client.as_mut(), request, interim);
-        let mut sending = pin!(sending);
-        let asking = match (&worker.remote, keep.as_ref()) {
-            (Some(remote), Some(keep)) if keep.ask_fleet => Asking { worker, remote, keep, lead },
-            _ => return First::sent(sending.await),
-        };
-        match asking.race(sending.as_mut()).await {
-            Raced::Sent(sent) => return First::sent(sent),
-            Raced::Late(found) => match asking.settle(&found).await {
-                Some(news) => news,
-                None => return First::sent(sending.await),
-            },
-            Raced::Found(found) => match asking.settle(&found).await {
-                Some(news) => news,
-                None => match asking.turn(&found).await {
-                    Ours::Copied => News::Shared,
-                    Ours::Ask(held) => {
-                        *lease.borrow_mut() = held;
-                        return First::sent(sending.await);
+    let mut unsent = Some((request, interim));
+    let asking = match (&worker.remote, keep.as_ref()) {
+        (Some(remote), Some(keep)) if keep.ask_fleet => Some(Asking { worker, remote, keep, lead }),
+        _ => None,
+    };
+    let mut news = None;
+    if let Some(asking) = &asking {
+        let found = {
+            let sending = async {
+                let (request, interim) = unsent.take()?;
+                bring::send(worker, origin, lead, client.as_mut(), request, interim).await
+            };
+            let mut sending = pin!(sending);
+            match asking.race(sending.as_mut()).await {
+                Raced::Sent(sent) => return First::sent(sent),
+                Raced::Late(found) => match asking.settle(found).await {
+                    Settled::News(late) => {
+                        news = Some(late);
+                        None
                     }
+                    Settled::Origin { .. } => return First::sent(sending.await),
                 },
-            },
+                Raced::Found(found) => Some(found),
+            }
+        };
+        // The origin was not asked yet.
+        if let Some(found) = found {
+            news = match asking.settle(found).await {
+                Settled::News(news) => Some(news),
+                Settled::Origin { failed } => {
+                    match while_wanted(worker, lead, client.as_mut(), asking.turn(failed)).await {
+                        Some(Ours::Copied) => Some(News::Shared),
+                        Some(Ours::Ask(held)) => {
+                            *lease.borrow_mut() = held;
+                            None
+                        }
+                        None => {
+                            asking.remote.counters().waits_left.one();
+                            return First::Nobody;
+                        }
+                    }
+                }
+            };
         }
+    }
+    let Some(news) = news else {
+        let Some((request, interim)) = unsent.take() else { return First::Nobody };
+        return First::sent(bring::send(worker, origin, lead, client.as_mut(), request, interim).await);
     };
     lead.flight.land(Landing::Stored { validated: false });
     if let Some(client) = client.take() {
@@ -103,6 +127,36 @@ enum Ours {
     Copied,
     /// The origin is to be asked.
     Ask(Option<Lease>),
+}
+
+/// Waits for others as long as somebody waits for us: None, when the client has left and nobody else wants an answer.
+async fn while_wanted<T>(
+    worker: &Worker,
+    lead: &Lead,
+    client: Option<&mut Client>,
+    waiting: impl Future<Output = T>,
+) -> Option<T> {
+    let mut waiting = pin!(waiting);
+    if let Some(client) = client {
+        tokio::select! {
+            biased;
+            done = &mut waiting => return Some(done),
+            () = client.reply.closed() => {}
+        }
+        if worker.shared.flights.abandon(&lead.flight) {
+            return None;
+        }
+    }
+    Some(waiting.await)
+}
+
+/// What the fleet's answer was good for.
+enum Settled {
+    News(News),
+    /// The origin is to be asked. `failed`: the fleet did not answer.
+    Origin {
+        failed: bool,
+    },
 }
 
 /// Whose answer was first.
@@ -148,33 +202,33 @@ impl Asking<'_> {
         }
     }
 
-    /// Makes the most of what the fleet said. None: the origin is to be asked.
-    async fn settle(&self, found: &Answer) -> Option<News> {
+    /// Makes the most of what the fleet said. What it gave is let go then: a large record has a place that others wait for.
+    async fn settle(&self, found: Answer) -> Settled {
         let counters = self.remote.counters();
         match found {
-            Answer::Record(taken) if self.take(taken).await => {
+            Answer::Record(taken) if self.take(&taken).await => {
                 counters.hits.one();
-                Some(News::Shared)
+                Settled::News(News::Shared)
             }
             Answer::Failed if self.prolong().await => {
                 counters.prolonged.one();
-                Some(News::LookAgain)
+                Settled::News(News::LookAgain)
             }
             Answer::Failed => {
                 counters.failed.one();
-                None
+                Settled::Origin { failed: true }
             }
             Answer::Record(_) | Answer::Nothing => {
                 counters.misses.one();
-                None
+                Settled::Origin { failed: false }
             }
         }
     }
 
-    /// Lets one Larder ask the origin, and the others wait for what it brings.
-    async fn turn(&self, found: &Answer) -> Ours {
+    /// Lets one Larder ask the origin, and the others wait for what it brings. `failed`: the fleet did not answer.
+    async fn turn(&self, failed: bool) -> Ours {
         // What others would wait for has to go where they look.
-        if matches!(found, Answer::Failed) || !self.keep.shared || !self.keep.mark {
+        if failed || !self.keep.shared || !self.keep.mark {
             return Ours::Ask(None);
         }
         match self.remote.turn(self.keep.key(), || self.look_for_use()).await {
@@ -222,6 +276,8 @@ impl Asking<'_> {
             });
             keys
         });
+        // A marker that somebody made large has a place that its variant may need.
+        drop(answer);
         match keys {
             Some(keys) if !keys.is_empty() => self.remote.first(&keys).await,
             _ => Answer::Nothing,

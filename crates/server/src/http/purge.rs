@@ -21,7 +21,7 @@ use super::{flight::Flights, lookup::PAGES};
 use crate::{
     admin::ban::Ban,
     clock::Ms,
-    remote::{self, Begun, journal::What},
+    remote::{self, Begun, Journalled, journal::What},
 };
 
 /// Entries visited between two looks at other tasks.
@@ -101,10 +101,15 @@ impl Purger<'_> {
         shared.await | own
     }
 
-    /// Ends once what is received from now on counts as received after a soft purge: times are kept in milliseconds.
-    pub(crate) async fn settled(&self) {
+    /// Ends once what is received from now on counts as received after a soft purge (times are kept in milliseconds), and those who
+    /// share the fleet can read of the purge there, or had their time. None: nobody can.
+    pub(crate) async fn settled(&self) -> Option<Journalled> {
         if self.soft {
             tokio::time::sleep(MOMENT).await;
+        }
+        match self.fleet {
+            Some(fleet) => fleet.journalled().await,
+            None => None,
         }
     }
 

@@ -95,6 +95,7 @@ pub(crate) async fn send(
 /// Composes the head: of the response, or of what the client's own conditions make of it.
 fn head_of(asked: &Asked<'_, '_>, out: &mut Out, reply: &Reply) -> Delivered {
     let answer = &reply.answer;
+    super::debug::tier(asked, "origin");
     let stored = answer.meta.is_some();
     let cache_status = CacheStatus {
         fwd: Some(reply.why),

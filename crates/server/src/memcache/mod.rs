@@ -9,7 +9,7 @@
 //! | `counters.rs` | what a worker counts |
 //! | `stats/` | statistics, and what those who run a server send |
 //! | `echo.rs` | what `-vv` prints |
-//! | `watch.rs`, `crawl.rs`, `hot.rs` | watchers, walks over all items, hot keys |
+//! | `watch.rs`, `crawl.rs` | watchers, walks over all items |
 //!
 //! One [`Shared`] per process, one [`Face`] per worker, one [`Session`] per client.
 
@@ -19,7 +19,6 @@ pub(crate) mod counters;
 pub(crate) mod crawl;
 mod door;
 mod echo;
-pub(crate) mod hot;
 mod incoming;
 mod meta;
 pub(crate) mod ops;

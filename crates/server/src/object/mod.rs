@@ -7,6 +7,7 @@ pub(crate) mod ahead;
 mod client;
 pub(crate) mod conn;
 pub(crate) mod face;
+pub(crate) mod hot;
 
 pub(crate) use client::{Client, Clients, Peer};
 pub(crate) use conn::End;

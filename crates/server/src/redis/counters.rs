@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use larder_proto::resp::table::Command;
 use parking_lot::Mutex;
 
-use crate::counters::Counter;
+use crate::{counters::Counter, object::hot::Hot};
 
 use super::dispatch::COMMANDS;
 
@@ -89,6 +89,8 @@ crate::counters::counters! {
         errors: Errors,
         /// How long commands took.
         latencies: Latencies,
+        /// The keys read most, of all databases.
+        hot: Hot,
     }
 }
 

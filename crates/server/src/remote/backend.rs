@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use larder_client::{Client, ConfigError, Expiry, Health, ServerView, Store};
+use larder_client::{Client, ConfigError, Eject, Expiry, Health, Item, ServerView, Store};
 
-use crate::settings::RemoteSettings;
+use super::valkey;
+use crate::settings::{RemoteProtocol, RemoteSettings};
 
 /// The fleet did not do what it was asked. Which server, and why, the client counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,47 +17,184 @@ pub(crate) struct Unanswered;
 pub(crate) enum Backend {
     /// memcached's protocol.
     Memcached(Client),
+    /// Valkey's, which is Redis's: stand-alone servers, or a cluster.
+    Valkey(valkey::Fleet),
 }
 
 impl Backend {
     /// A client of this worker. `health` is what all workers know of the servers together.
     pub(crate) fn open(settings: &RemoteSettings, health: &Health) -> Result<Backend, ConfigError> {
-        Client::sharing_health(settings.fleet.clone(), health).map(Backend::Memcached)
+        match settings.protocol {
+            RemoteProtocol::Memcached => {
+                Client::sharing_health(settings.fleet.clone(), health).map(Backend::Memcached)
+            }
+            RemoteProtocol::Valkey(_) | RemoteProtocol::ValkeyCluster(_) => {
+                valkey::Fleet::open(settings, health).map(Backend::Valkey)
+            }
+        }
     }
 
     pub(crate) async fn get(&self, name: &[u8]) -> Result<Option<Bytes>, Unanswered> {
-        let Backend::Memcached(client) = self;
-        client.get(name).await.map(|item| item.map(|item| item.value)).map_err(|_| Unanswered)
+        match self {
+            Backend::Memcached(client) => {
+                client.get(name).await.map(|item| item.map(|item| item.value)).map_err(|_| Unanswered)
+            }
+            Backend::Valkey(fleet) => fleet.get(name).await,
+        }
     }
 
     /// In the order asked.
     pub(crate) async fn get_many(&self, names: &[Vec<u8>]) -> Vec<Result<Option<Bytes>, Unanswered>> {
-        let Backend::Memcached(client) = self;
+        let client = match self {
+            Backend::Memcached(client) => client,
+            Backend::Valkey(fleet) => return fleet.get_many(names).await,
+        };
         let names: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
         let items = client.get_many(&names).await;
         items.into_iter().map(|item| item.map(|i| i.map(|i| i.value)).map_err(|_| Unanswered)).collect()
     }
 
     pub(crate) async fn set(&self, name: &[u8], value: Bytes, lasting: Duration) -> Result<(), Unanswered> {
-        let Backend::Memcached(client) = self;
-        let store = Store { expiry: Expiry::After(lasting), ..Store::default() };
-        client.set(name, value, store).await.map(drop).map_err(|_| Unanswered)
+        match self {
+            Backend::Memcached(client) => {
+                let store = Store { expiry: Expiry::After(lasting), ..Store::default() };
+                client.set(name, value, store).await.map(drop).map_err(|_| Unanswered)
+            }
+            Backend::Valkey(fleet) => fleet.set(name, &value, lasting).await,
+        }
     }
 
     /// Whether there was none.
     pub(crate) async fn add(&self, name: &[u8], value: Bytes, lasting: Duration) -> Result<bool, Unanswered> {
-        let Backend::Memcached(client) = self;
-        client.lease(name, value, lasting).await.map_err(|_| Unanswered)
+        match self {
+            Backend::Memcached(client) => client.lease(name, value, lasting).await.map_err(|_| Unanswered),
+            Backend::Valkey(fleet) => fleet.add(name, &value, lasting).await,
+        }
     }
 
     /// Whether there was one.
     pub(crate) async fn delete(&self, name: &[u8]) -> Result<bool, Unanswered> {
-        let Backend::Memcached(client) = self;
-        client.delete(name).await.map_err(|_| Unanswered)
+        match self {
+            Backend::Memcached(client) => client.delete(name).await.map_err(|_| Unanswered),
+            Backend::Valkey(fleet) => fleet.delete(name).await,
+        }
+    }
+
+    /// Lets go what was [added](Backend::add), if it is still this. Memcached is asked first; what another adds between that and
+    /// the deletion is lost, and a page rendered once more.
+    pub(crate) async fn release(&self, name: &[u8], value: &[u8]) -> Result<bool, Unanswered> {
+        match self {
+            Backend::Memcached(_) => match self.get(name).await? {
+                Some(held) if held == value => self.delete(name).await,
+                _ => Ok(false),
+            },
+            Backend::Valkey(fleet) => fleet.release(name, value).await,
+        }
     }
 
     pub(crate) fn servers(&self) -> Vec<ServerView> {
-        let Backend::Memcached(client) = self;
-        client.servers()
+        match self {
+            Backend::Memcached(client) => client.servers(),
+            Backend::Valkey(fleet) => fleet.servers(),
+        }
+    }
+}
+
+/// Where a copy of the journal of purges lies.
+#[derive(Clone)]
+pub(super) enum Copy {
+    /// One memcached.
+    Memcached { server: Client, log: Vec<u8>, sum: Vec<u8> },
+    /// One Valkey, or a part of a cluster.
+    Valkey(valkey::copy::Copy),
+}
+
+/// A copy's log as it was read, to be changed if nobody else did meanwhile.
+pub(super) enum Read {
+    Memcached(Option<Item>),
+    Valkey(valkey::copy::Log),
+}
+
+impl Read {
+    pub(super) fn value(&self) -> Option<&Bytes> {
+        match self {
+            Read::Memcached(item) => item.as_ref().map(|item| &item.value),
+            Read::Valkey(log) => log.value(),
+        }
+    }
+}
+
+impl Copy {
+    /// All that a fleet has. Each of its servers is spoken to by itself, whatever is thought of its health elsewhere.
+    pub(super) fn all(settings: &RemoteSettings) -> Result<Vec<Copy>, ConfigError> {
+        if settings.protocol != RemoteProtocol::Memcached {
+            return Ok(valkey::copy::all(settings)?.into_iter().map(Copy::Valkey).collect());
+        }
+        let all = settings.fleet.servers.iter().chain(&settings.fleet.spares);
+        let copy = |server: &larder_client::Server| {
+            let mut fleet = settings.fleet.clone();
+            (fleet.servers, fleet.spares, fleet.replicas) = (vec![server.clone()], Vec::new(), 1);
+            (fleet.failure.eject, fleet.connections) = (Eject::No, 1);
+            Ok(Copy::Memcached {
+                server: Client::sharing_health(fleet, &Health::new())?,
+                log: format!("{}:j:log", settings.namespace).into_bytes(),
+                sum: format!("{}:j:sum", settings.namespace).into_bytes(),
+            })
+        };
+        all.map(copy).collect()
+    }
+
+    pub(super) async fn sum(&self) -> Result<Option<Bytes>, Unanswered> {
+        match self {
+            Copy::Memcached { server, sum, .. } => {
+                server.get(sum).await.map(|item| item.map(|item| item.value)).map_err(|_| Unanswered)
+            }
+            Copy::Valkey(copy) => copy.sum().await,
+        }
+    }
+
+    pub(super) async fn forget_sum(&self) {
+        match self {
+            Copy::Memcached { server, sum, .. } => drop(server.delete(sum).await),
+            Copy::Valkey(copy) => copy.forget_sum().await,
+        }
+    }
+
+    pub(super) async fn log(&self) -> Result<Read, Unanswered> {
+        match self {
+            Copy::Memcached { server, log, .. } => {
+                server.gets(log).await.map(Read::Memcached).map_err(|_| Unanswered)
+            }
+            Copy::Valkey(copy) => copy.log().await.map(Read::Valkey),
+        }
+    }
+
+    /// Writes the log over what was read, and its sum before it. False: another was faster.
+    pub(super) async fn write(
+        &self,
+        before: Read,
+        log: Vec<u8>,
+        sum: Option<[u8; 8]>,
+        lasting: Duration,
+    ) -> Result<bool, Unanswered> {
+        let (copy, before) = match (self, before) {
+            (Copy::Valkey(copy), Read::Valkey(before)) => {
+                return copy.write(before, &log, sum, lasting).await;
+            }
+            (copy, Read::Memcached(before)) => (copy, before),
+            _ => return Err(Unanswered),
+        };
+        let Copy::Memcached { server, log: log_name, sum: sum_name } = copy else { return Err(Unanswered) };
+        let lasting = Store::lasting(lasting);
+        // The sum first: who sees a sum that is not his looks at the log; the other way round he could miss it.
+        if let Some(sum) = sum {
+            server.set(sum_name, Bytes::copy_from_slice(&sum), lasting).await.map_err(|_| Unanswered)?;
+        }
+        let stored = match before {
+            Some(Item { cas: Some(cas), .. }) => server.cas(log_name, log.into(), cas, lasting).await,
+            Some(_) => server.set(log_name, log.into(), lasting).await,
+            None => server.add(log_name, log.into(), lasting).await,
+        };
+        stored.map(|stored| stored.is_stored()).map_err(|_| Unanswered)
     }
 }

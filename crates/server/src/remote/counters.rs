@@ -45,6 +45,8 @@ counters! {
         waits,
         /// Of those, times that nothing came of it, and fleets that did not answer: the origin was asked.
         waits_over,
+        /// Of those, times that the client left first, and nobody else wanted the page.
+        waits_left,
     }
 }
 
@@ -117,8 +119,9 @@ fn measured(server: &ServerView) -> measure::RemoteServer {
 pub(super) fn sum_servers(workers: impl Iterator<Item = Vec<ServerView>>) -> Vec<ServerView> {
     let mut sum: Vec<ServerView> = Vec::new();
     for worker in workers {
-        for (at, server) in worker.into_iter().enumerate() {
-            let Some(all) = sum.get_mut(at) else {
+        for server in worker {
+            // Of a cluster each worker knows those it has met, in any order.
+            let Some(all) = sum.iter_mut().find(|known| known.name == server.name) else {
                 sum.push(server);
                 continue;
             };

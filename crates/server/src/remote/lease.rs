@@ -10,6 +10,7 @@ use std::{rc::Rc, time::Duration};
 
 use bytes::Bytes;
 use tokio::{
+    sync::oneshot,
     task::spawn_local,
     time::{Instant, sleep, timeout_at},
 };
@@ -22,12 +23,13 @@ const LAST_LOOK: Duration = Duration::from_millis(200);
 /// What lies in a lease's place where the page is not for others. Memcached counts in seconds.
 const NOT_SHARED: &[u8] = b"not shared";
 const NOT_SHARED_FOR: Duration = Duration::from_secs(1);
-const HELD: &[u8] = b"held";
 
 /// A lease that is held. To be given to whoever sends the page; dropped before that it says that nobody will.
 pub(crate) struct Lease {
     remote: Rc<Remote>,
     name: Vec<u8>,
+    /// What lies there: of no other holder, here or elsewhere.
+    token: Bytes,
     sent: bool,
 }
 
@@ -44,15 +46,21 @@ impl Lease {
     pub(crate) fn sent(mut self) {
         self.sent = true;
     }
+
+    /// Nobody wants it any more: the next one who asks may have it.
+    fn left(mut self) {
+        self.sent = true;
+    }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         let (remote, name, sent) = (self.remote.clone(), std::mem::take(&mut self.name), self.sent);
+        let token = std::mem::take(&mut self.token);
         spawn_local(async move {
             // Whatever becomes of it: the lease ends by itself.
             if sent {
-                let _ = remote.backend.delete(&name).await;
+                let _ = remote.backend.release(&name, &token).await;
             } else {
                 let word = Bytes::from_static(NOT_SHARED);
                 let _ = remote.backend.set(&name, word, NOT_SHARED_FOR).await;
@@ -77,9 +85,8 @@ impl Remote {
         let mut pause = FIRST_LOOK;
         loop {
             match timeout_at(end, self.take_lease(&name)).await {
-                Ok(Some(true)) => {
+                Ok(Some(Some(lease))) => {
                     self.counters.leases.one();
-                    let lease = Lease { remote: self.clone(), name, sent: false };
                     // It may have been sent between our look and the lease.
                     return match if waited { timeout_at(end, look()).await } else { Ok(Answer::Nothing) } {
                         Ok(answer @ Answer::Record(_)) => {
@@ -89,7 +96,7 @@ impl Remote {
                         _ => Turn::Origin(Some(lease)),
                     };
                 }
-                Ok(Some(false)) => {}
+                Ok(Some(None)) => {}
                 Ok(None) | Err(_) => break,
             }
             if !std::mem::replace(&mut waited, true) {
@@ -112,8 +119,19 @@ impl Remote {
         Turn::Origin(None)
     }
 
-    /// None: the fleet does not answer.
-    async fn take_lease(&self, name: &[u8]) -> Option<bool> {
-        self.backend.add(name, Bytes::from_static(HELD), self.settings().lease).await.ok()
+    /// The lease, if it was to be had. None: the fleet does not answer.
+    async fn take_lease(self: &Rc<Self>, name: &[u8]) -> Option<Option<Lease>> {
+        let (told, taken) = oneshot::channel();
+        let (remote, name) = (self.clone(), name.to_vec());
+        // By a task of its own: who asked may leave, and the lease must not be held by nobody.
+        spawn_local(async move {
+            let token = Bytes::from(format!("held {:016x}{:016x}", remote.random(), remote.random()));
+            let added = remote.backend.add(&name, token.clone(), remote.settings().lease).await.ok();
+            let lease = |added: bool| added.then(|| Lease { remote, name, token, sent: false });
+            if let Err(Some(Some(lease))) = told.send(added.map(lease)) {
+                lease.left();
+            }
+        });
+        taken.await.ok().flatten()
     }
 }

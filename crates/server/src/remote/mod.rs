@@ -1,4 +1,4 @@
-//! The remote tier: whole pages shared by several Larders through the memcached servers of a site.
+//! The remote tier: whole pages shared by several Larders through the memcached or Valkey servers of a site.
 //!
 //! Memory first, then the fleet, then the origin. What is asked, taken and placed in the own store is `http::fleet`'s; this
 //! room knows what lies in the fleet and how it gets there:
@@ -14,7 +14,7 @@
 //! | `exchange.rs`, `peers.rs` | the journal on its way: through the fleet, and straight to other Larders |
 //! | `lease.rs` | one Larder renders, the others wait |
 //! | `skew.rs` | clocks that differ |
-//! | `backend.rs` | the servers |
+//! | `backend.rs`, `valkey/` | the servers: memcacheds through `larder-client`, Valkeys |
 //! | `counters.rs` | what is counted |
 //!
 //! Limits: [`LOOKUPS`] lookups at once per worker, [`LARGE`] of pages in parts; `remote.queue` records waiting to be sent,
@@ -34,6 +34,7 @@ mod purged;
 mod record;
 mod skew;
 mod take;
+mod valkey;
 mod writer;
 
 use std::{
@@ -41,7 +42,7 @@ use std::{
     rc::Rc,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -51,7 +52,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 pub use self::counters::StatsView;
-pub(crate) use self::exchange::Exchange;
+pub(crate) use self::exchange::{Exchange, Journalled};
 pub(crate) use self::lease::{Lease, Turn};
 pub(crate) use self::purge::Begun;
 pub(crate) use self::purged::Record;
@@ -92,6 +93,8 @@ pub(crate) struct Shared {
     pub(crate) learned: AtomicU64,
     /// Times that purges were missed, so that everything was taken for purged.
     pub(crate) missed: AtomicU64,
+    /// Copies of the journal that there are.
+    pub(crate) copies: AtomicUsize,
     /// Purges that found no place to wait.
     purges_lost: AtomicU64,
 }
@@ -110,6 +113,7 @@ impl Shared {
             heard: AtomicU64::new(0),
             learned: AtomicU64::new(0),
             missed: AtomicU64::new(0),
+            copies: AtomicUsize::new(0),
             settings,
             health: Health::new(),
             skew: Skew::default(),
@@ -152,7 +156,7 @@ pub(crate) struct Remote {
     clock: Clock,
     writer: Writer,
     lookups: Semaphore,
-    large: Semaphore,
+    large: Arc<Semaphore>,
     random: Cell<u64>,
 }
 
@@ -179,7 +183,7 @@ impl Remote {
         });
         let remote = Rc::new(Self {
             lookups: Semaphore::new(LOOKUPS),
-            large: Semaphore::new(LARGE),
+            large: Arc::new(Semaphore::new(LARGE)),
             random: Cell::new(!random),
             shared,
             backend,

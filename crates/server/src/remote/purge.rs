@@ -9,7 +9,7 @@
 //!
 //! Purges have a queue of their own, so that they do not wait behind pages. Any thread may ask for one.
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use bytes::Bytes;
 use larder_proto::page::{Kind, Meta, Parts, Trailer, encode_head};
@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{
-    Answer, Remote, Shared,
+    Answer, Journalled, Remote, Shared,
     backend::Unanswered,
     journal::{Entry, LONGEST, Name, Task, What},
     key, record,
@@ -28,6 +28,8 @@ use crate::clock::Ms;
 
 /// Purges that may wait, per worker; one more is not carried out in the fleet, and counted.
 const WAITING: usize = 4096;
+/// The answer to a purge waits no longer than this for the journal; it says what was reached.
+const JOURNAL: Duration = Duration::from_secs(1);
 /// Purges sent at the same time.
 const AT_ONCE: usize = 16;
 
@@ -88,6 +90,15 @@ impl Shared {
             Task::Purge(name, entry) => self.purged.note(&entry.what, Some(*name), entry.at, lasting),
             Task::Missed(author, cut) => self.purged.missed((*author, cut.number), cut.at, lasting),
         }
+    }
+
+    /// Waits until what was purged so far stands in the journal, or [`JOURNAL`] is over. None: nothing is written there.
+    pub(crate) async fn journalled(&self) -> Option<Journalled> {
+        if self.settings.read_only {
+            return None;
+        }
+        let written = self.reading.written(JOURNAL).await.unwrap_or(0);
+        Some(Journalled { written, of: self.copies.load(std::sync::atomic::Ordering::Relaxed) })
     }
 
     /// Deletes pages in the fleet, which is not waited for.

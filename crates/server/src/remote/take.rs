@@ -4,6 +4,8 @@
 use bytes::Bytes;
 use larder_proto::page::{Kind as PageKind, Meta, PageFlags, PageView, Verify, view};
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use super::{
     Remote,
     journal::{KNOWS_MOST, Knows},
@@ -36,6 +38,8 @@ pub(crate) struct Taken {
     pub(crate) knows: Knows,
     /// Milliseconds to be added to its age.
     behind: Ms,
+    /// Its place among the large ones, held until nobody needs the bytes any more: they may be copied into the store at leisure.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Taken {
@@ -102,7 +106,7 @@ impl Remote {
             Err(Unread::Bad(bad)) => return self.useless(bad),
             Err(Unread::Failed) => return Answer::Failed,
         };
-        let (bytes, sent) = record;
+        let Unpacked { bytes, sent, place } = record;
         let Some((knows, start)) = Knows::decode(&bytes) else { return self.useless(Bad::Damaged) };
         let record = &bytes[start..];
         let Ok(page) = view(record, record.len() as u64, Verify::All) else {
@@ -120,7 +124,7 @@ impl Remote {
             return Answer::Nothing;
         }
         match self.shared.skew.behind(sent, now) {
-            Some(behind) => Answer::Record(Taken { bytes, start, knows, behind }),
+            Some(behind) => Answer::Record(Taken { bytes, start, knows, behind, _place: place }),
             None => {
                 self.counters.skewed.one();
                 Answer::Nothing
@@ -136,8 +140,8 @@ impl Remote {
         Answer::Nothing
     }
 
-    /// The bytes of the page record, and when they were sent. None: parts are missing.
-    async fn record(&self, name: &[u8], item: Bytes) -> Result<Option<(Bytes, Ms)>, Unread> {
+    /// The bytes of the page record. None: parts are missing.
+    async fn record(&self, name: &[u8], item: Bytes) -> Result<Option<Unpacked>, Unread> {
         let (head, payload) = Head::decode(&item)?;
         // As long as its sender says, and no longer: a page that would not be sent is not taken either.
         let most = self.settings().page_size + KNOWS_MOST as u64;
@@ -147,14 +151,14 @@ impl Remote {
         match head.kind {
             Kind::Whole => {
                 let payload = item.slice_ref(payload);
-                let _place = match head.compressed && head.record > LARGE_FROM {
-                    true => Some(self.large.acquire().await.map_err(|_| Unread::Failed)?),
+                let place = match head.compressed && head.record > LARGE_FROM {
+                    true => Some(self.large_place().await?),
                     false => None,
                 };
-                Ok(Some((unpack(&head, payload).await?, head.sent)))
+                Ok(Some(Unpacked { bytes: unpack(&head, payload).await?, sent: head.sent, place }))
             }
             Kind::Index(parts) => {
-                let Ok(_place) = self.large.acquire().await else { return Err(Unread::Failed) };
+                let place = Some(self.large_place().await?);
                 let names: Vec<Vec<u8>> = (0..parts).map(|n| key::part(name, head.write, n)).collect();
                 let mut items = Vec::with_capacity(names.len());
                 for item in self.backend.get_many(&names).await {
@@ -165,11 +169,25 @@ impl Remote {
                 }
                 let payload = join(&head, items.iter().map(|item| &item[..]))?;
                 drop(items);
-                Ok(Some((unpack(&head, payload.into()).await?, head.sent)))
+                let bytes = unpack(&head, payload.into()).await?;
+                Ok(Some(Unpacked { bytes, sent: head.sent, place }))
             }
             Kind::Part(_) => Err(Bad::Foreign.into()),
         }
     }
+}
+
+impl Remote {
+    async fn large_place(&self) -> Result<OwnedSemaphorePermit, Unread> {
+        self.large.clone().acquire_owned().await.map_err(|_| Unread::Failed)
+    }
+}
+
+/// A page record as it was sent, and when.
+struct Unpacked {
+    bytes: Bytes,
+    sent: Ms,
+    place: Option<OwnedSemaphorePermit>,
 }
 
 /// Why there is no record.

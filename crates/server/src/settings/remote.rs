@@ -4,9 +4,42 @@ use std::{sync::Arc, time::Duration};
 
 use super::{OriginSettings, Secret};
 
+/// What the servers of the remote tier speak.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RemoteProtocol {
+    /// memcached's; who we are is in the fleet's settings.
+    #[default]
+    Memcached,
+    /// Valkey's, which is Redis's: stand-alone servers.
+    Valkey(ValkeyLogin),
+    /// A cluster; the servers that are configured are asked for the others.
+    ValkeyCluster(ValkeyLogin),
+}
+
+/// Who we are to a Valkey, and which of its databases is ours.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ValkeyLogin {
+    /// None: the default user.
+    pub user: Option<String>,
+    /// None: nobody asks for one.
+    pub password: Option<String>,
+    /// 0 in a cluster.
+    pub database: u16,
+}
+
+/// Without the password.
+impl std::fmt::Debug for ValkeyLogin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ValkeyLogin { user, database, .. } = self;
+        f.debug_struct("ValkeyLogin").field("user", user).field("database", database).finish_non_exhaustive()
+    }
+}
+
 /// The remote tier. None in [`super::Settings`]: there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteSettings {
+    /// What the servers speak.
+    pub protocol: RemoteProtocol,
     /// The fleet: servers, placement, timeouts, what a failure costs. Its `max_item` is the largest value the servers take;
     /// longer records are split.
     pub fleet: larder_client::Config,
@@ -54,6 +87,7 @@ impl RemoteSettings {
     /// Something for tests.
     pub(crate) fn of(servers: Vec<larder_client::Server>) -> Self {
         Self {
+            protocol: RemoteProtocol::Memcached,
             fleet: larder_client::Config::new(servers),
             namespace: "larder".to_owned(),
             local_copy: Duration::from_secs(5),

@@ -10,7 +10,15 @@ pub(super) const REMOTE: &[Opt] = &[
         "The servers that share the pages, in the same order for all who share them: `10.0.0.1:11211`, `unix:/run/m.sock`, with ` weight=2` behind it where one is larger.",
     ),
     list("spares", Kind::RemoteServer, "", "Servers that take the place of those that are away."),
-    opt("protocol", Kind::Choice(&["memcached"]), "memcached", "What the servers speak."),
+    opt(
+        "protocol",
+        Kind::Choice(&["memcached", "valkey", "valkey-cluster", "redis", "redis-cluster"]),
+        "memcached",
+        "What the servers speak. `valkey`: stand-alone servers, on which keys are placed as on memcacheds; `valkey-cluster`: any servers of a cluster, which tell of the others. `redis` and `redis-cluster` are the same.",
+    ),
+    opt("password_file", Kind::File, "", "A file with the password that Valkey servers ask for."),
+    opt("user", Kind::Text, "", "Who logs in with it; none: the default user."),
+    opt("database", Kind::Count(0, 65_535), "0", "The database of a stand-alone Valkey."),
     opt(
         "namespace",
         Kind::Token,
@@ -54,7 +62,7 @@ pub(super) const REMOTE: &[Opt] = &[
         "md5",
         "How a key is hashed for that.",
     ),
-    opt("auth_file", Kind::File, "", "A file with a line `user:password`, where the servers ask for one."),
+    opt("auth_file", Kind::File, "", "A file with a line `user:password`, where memcacheds ask for one."),
     opt(
         "auth",
         Kind::Choice(&["ascii", "sasl"]),

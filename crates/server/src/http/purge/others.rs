@@ -38,12 +38,12 @@ pub(crate) fn start(worker: &Rc<Worker>) -> Result<(), larder_client::ConfigErro
 async fn run(worker: Rc<Worker>, shared: Arc<remote::Shared>, exchange: Rc<Exchange>, peers: Peers) {
     loop {
         peers.tell(&shared, &shared.journal.untold());
-        let began = worker.clock.now();
-        let answered = exchange.round(&shared, worker.clock).await;
+        let began = worker.clock.uptime();
+        let round = exchange.round(&shared, worker.clock).await;
         for task in shared.journal.tasks() {
             carry_out(&worker, &shared, &task).await;
         }
-        shared.reading.ended(began, answered);
+        shared.reading.ended(began, round);
         tokio::time::sleep(PAUSE).await;
         tokio::select! {
             () = tokio::time::sleep(shared.settings.purge_interval) => {}

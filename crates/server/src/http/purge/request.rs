@@ -78,13 +78,17 @@ pub(crate) async fn serve(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<
         },
         What::Tags(tags) => purger.tags(&route.site.name, tags),
     };
-    purger.settled().await;
+    let journal = purger.settled().await;
     note(asked, &what, soft, purged);
-    if purged == 0 {
-        return Ok(answer(conn, asked, 404, ResultCode::TcpPurge, "{\"purged\":0}"));
-    }
-    let body = format!("{{\"purged\":{purged}}}");
-    Ok(answer(conn, asked, 200, ResultCode::TcpPurge, &body))
+    let status = if purged == 0 { 404 } else { 200 };
+    let body = match journal {
+        None => format!("{{\"purged\":{purged}}}"),
+        Some(journal) => {
+            let (written, of) = (journal.written, journal.of);
+            format!("{{\"purged\":{purged},\"journal\":{{\"written\":{written},\"of\":{of}}}}}")
+        }
+    };
+    Ok(answer(conn, asked, status, ResultCode::TcpPurge, &body))
 }
 
 fn what(asked: &Asked<'_, '_>) -> Option<What> {

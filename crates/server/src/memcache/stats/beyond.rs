@@ -1,10 +1,11 @@
 //! What memcached does not have: `stats prefixes`, `stats hotkeys`, `stats latency`.
 
 use super::{
-    super::{Face, hot, watch::encode},
+    super::{Face, watch::encode},
     lines::Lines,
     prefixes,
 };
+use crate::object::hot;
 
 /// Keys shown by `stats hotkeys`.
 const HOTTEST: usize = 50;

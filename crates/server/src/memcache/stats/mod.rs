@@ -38,7 +38,6 @@ use parking_lot::Mutex;
 use self::{knobs::Knobs, prefixes::Prefixes};
 use super::{
     Face, OBJECTS, Shared,
-    hot::Hot,
     watch::{
         CONNEVENTS, DELETIONS, DETAIL, Dropped, EVICTIONS, Eyes, FETCHERS, Found, MUTATIONS, Store as Seen,
     },
@@ -46,7 +45,7 @@ use super::{
 use crate::{
     clock::Ms,
     measure::{Histogram, Merged},
-    object::Client,
+    object::{Client, hot::Hot},
     settings::MemcachedSettings,
 };
 

@@ -75,6 +75,7 @@ fn refuse(ctx: &mut Ctx<'_>, param: &Param, reason: &str) {
 
 pub(crate) fn reset_statistics(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     ctx.shared.baseline.reset(figures(ctx.shared));
+    ctx.shared.counters.iter().for_each(|worker| worker.hot.forget());
     ctx.reply().ok();
 }
 

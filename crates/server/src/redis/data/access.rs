@@ -39,6 +39,10 @@ impl Ctx<'_> {
     /// The same with the key's hint.
     #[inline]
     pub(super) fn read_hinted(&mut self, key: &[u8], hint: Hint) -> Option<Entry<'static>> {
+        let hot = &self.face.counters.hot;
+        if hot.due() {
+            hot.sample(key);
+        }
         let entry = self.store.get_hinted(hint, self.ns, key, self.now);
         if entry.is_none() {
             self.missed(key);

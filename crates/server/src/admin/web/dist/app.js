@@ -964,23 +964,25 @@ function urls(inspect2) {
   };
   return { element: made.element, poll: poll2 };
 }
-function keys() {
+function keys(faces) {
   const made = panel("keys", "Hottest keys");
   const table = new Table(
-    "Hottest keys of memcached clients",
+    "Hottest keys of memcached and Redis clients",
     [
       { head: "Key", kind: "url", cell: (row2) => row2.key },
+      { head: "Face", kind: "text", cell: (row2) => row2.face },
       { head: "Gets", meaning: "estimated since the start, older ones count less", kind: "n", cell: (row2) => count(row2.gets) },
       { head: "At least", kind: "n", cell: (row2) => count(row2.gets_at_least), minor: true }
     ],
-    (row2) => row2.key,
+    (row2) => `${row2.face} ${row2.key}`,
     "No key was sampled yet."
   );
   made.body.append(table.element);
   const poll2 = async () => {
-    const top = await getJson(path("/api/v1/keys", { face: "memcached", limit: 12 }));
-    text(made.note, `memcached; one get in ${top.sampled_one_in} is counted`);
-    table.update(top.keys);
+    const all = await Promise.all(faces().map((face) => getJson(path("/api/v1/keys", { face, limit: 12 }))));
+    const rows = all.flatMap((top) => top.keys.map((key) => ({ face: top.face, ...key })));
+    text(made.note, `estimates: one get in ${all[0]?.sampled_one_in ?? 0} is counted`);
+    table.update(rows.sort((a, b) => b.gets_at_least - a.gets_at_least).slice(0, 12));
   };
   return { element: made.element, poll: poll2 };
 }
@@ -1994,7 +1996,7 @@ var purge = purgeBox();
 var inspect = inspector((url) => purge.offer(url));
 var tail = log((url) => inspect.open(url));
 var hotUrls = urls((url) => inspect.open(url));
-var hotKeys = keys();
+var hotKeys = keys(() => ["memcached", "redis"].filter((face) => recent.now !== null && recent.now[face] !== null));
 var follows = [sites(), misses(), origins(), memory2(), objects(), remote2()];
 var range = choice("Time shown in charts", RANGES, "300", (value) => axis.setRange(Number(value)));
 var look = choice("Time counted in tables", LOOKS, "minute", () => showTables());
@@ -2052,7 +2054,6 @@ function showSnapshot(snapshot) {
   text(byId("total"), http === null ? "HTTP is not served" : `${exact(http.requests)} requests`);
   text(byId("open"), http === null ? "" : `${count(http.connections.open)} connections`);
   document.body.classList.toggle("no-objects", snapshot.memcached === null && snapshot.redis === null);
-  document.body.classList.toggle("no-memcached", snapshot.memcached === null);
   showTables();
   catchUp().catch(() => {
   });
@@ -2110,7 +2111,7 @@ async function poll() {
   if (state.kind !== "live" || document.hidden || axis.frozen !== null) return;
   const polls = [purge];
   if (recent.now?.http !== null) polls.push(hotUrls);
-  if (recent.now?.memcached !== null) polls.push(hotKeys);
+  if (recent.now?.memcached !== null || recent.now?.redis !== null) polls.push(hotKeys);
   await Promise.allSettled(polls.map((one) => one.poll()));
 }
 function jump(id) {

@@ -50,23 +50,26 @@ export function urls(inspect: (url: string) => void): Polls {
     return { element: made.element, poll };
 }
 
-export function keys(): Polls {
+/** `faces`: whose keys are shown, of memcached and redis. */
+export function keys(faces: () => string[]): Polls {
     const made = panel('keys', 'Hottest keys');
-    const table = new Table<TopKey>(
-        'Hottest keys of memcached clients',
+    const table = new Table<TopKey & { face: string }>(
+        'Hottest keys of memcached and Redis clients',
         [
             { head: 'Key', kind: 'url', cell: (row) => row.key },
+            { head: 'Face', kind: 'text', cell: (row) => row.face },
             { head: 'Gets', meaning: 'estimated since the start, older ones count less', kind: 'n', cell: (row) => f.count(row.gets) },
             { head: 'At least', kind: 'n', cell: (row) => f.count(row.gets_at_least), minor: true },
         ],
-        (row) => row.key,
+        (row) => `${row.face} ${row.key}`,
         'No key was sampled yet.',
     );
     made.body.append(table.element);
     const poll = async () => {
-        const top = await getJson<TopKeys>(path('/api/v1/keys', { face: 'memcached', limit: 12 }));
-        text(made.note, `memcached; one get in ${top.sampled_one_in} is counted`);
-        table.update(top.keys);
+        const all = await Promise.all(faces().map((face) => getJson<TopKeys>(path('/api/v1/keys', { face, limit: 12 }))));
+        const rows = all.flatMap((top) => top.keys.map((key) => ({ face: top.face, ...key })));
+        text(made.note, `estimates: one get in ${all[0]?.sampled_one_in ?? 0} is counted`);
+        table.update(rows.sort((a, b) => b.gets_at_least - a.gets_at_least).slice(0, 12));
     };
     return { element: made.element, poll };
 }

@@ -44,7 +44,7 @@ const purge = purgeBox();
 const inspect = inspector((url) => purge.offer(url));
 const tail = log((url) => inspect.open(url));
 const hotUrls = urls((url) => inspect.open(url));
-const hotKeys = keys();
+const hotKeys = keys(() => (['memcached', 'redis'] as const).filter((face) => recent.now !== null && recent.now[face] !== null));
 const follows = [panels.sites(), panels.misses(), panels.origins(), panels.memory(), panels.objects(), panels.remote()];
 const range = choice('Time shown in charts', RANGES, '300', (value) => axis.setRange(Number(value)));
 const look = choice('Time counted in tables', LOOKS, 'minute', () => showTables());
@@ -110,7 +110,6 @@ function showSnapshot(snapshot: Snapshot): void {
     text(byId('total'), http === null ? 'HTTP is not served' : `${f.exact(http.requests)} requests`);
     text(byId('open'), http === null ? '' : `${f.count(http.connections.open)} connections`);
     document.body.classList.toggle('no-objects', snapshot.memcached === null && snapshot.redis === null);
-    document.body.classList.toggle('no-memcached', snapshot.memcached === null);
     showTables();
     catchUp().catch(() => {});
 }
@@ -179,7 +178,7 @@ async function poll(): Promise<void> {
     if (state.kind !== 'live' || document.hidden || axis.frozen !== null) return;
     const polls: Polls[] = [purge];
     if (recent.now?.http !== null) polls.push(hotUrls);
-    if (recent.now?.memcached !== null) polls.push(hotKeys);
+    if (recent.now?.memcached !== null || recent.now?.redis !== null) polls.push(hotKeys);
     await Promise.allSettled(polls.map((one) => one.poll()));
 }
 

@@ -12,12 +12,12 @@ use parking_lot::Mutex;
 pub(crate) const EVERY: u32 = 64;
 /// Keys remembered per worker. A key with more than one get in so many is never missed.
 const PLACES: usize = 128;
-/// Longest key remembered: memcached's longest.
+/// Longest key remembered: memcached's longest. (Redis's may be longer; those are passed over.)
 const LONGEST: usize = 250;
 /// After so many samples all counts are halved, so that the figures follow what is asked for now.
 const HALVE: u64 = 1 << 14;
 
-/// One worker's sketch and the way to it.
+/// One worker's sketch of what a face's clients ask for, and the way to it.
 #[derive(Debug, Default)]
 pub(crate) struct Hot {
     /// Gets until the next sample. Written by the worker alone.

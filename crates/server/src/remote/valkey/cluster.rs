@@ -1,0 +1,273 @@
+//! A cluster: every key has one of 16384 slots, every slot a server, and servers say where a key has gone.
+//!
+//! Which server has which slot is learned from any of them, at first and again when one says MOVED, cannot be reached, or knows
+//! no owner; while a slot moves, a server says ASK for what it has given away already. Each server found so has its own health:
+//! one that is frozen costs one timeout, and the others nothing.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use larder_client::{Address, Config, ConfigError, Eject, Health, Router, Server, ServerView, hash::Hash};
+use parking_lot::Mutex;
+use redis::{Cmd, Value, cmd};
+use tokio::{sync::Semaphore, task::spawn_local, time::Instant};
+
+use super::node::{Failed, Making, Node};
+use crate::settings::ValkeyLogin;
+
+const SLOTS: usize = 16_384;
+/// Servers of a cluster that are known; what more there are has no slots.
+const NODES: usize = 1024;
+/// Times a key is followed from server to server.
+const REDIRECTS: usize = 5;
+/// Between two questions for the slots, however many keys have moved.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Clones are the same.
+#[derive(Clone)]
+pub(super) struct Cluster(Arc<Inner>);
+
+struct Inner {
+    /// As it was configured: the servers named there are asked for the others.
+    config: Config,
+    making: Making,
+    health: Health,
+    /// Held for moments.
+    known: Mutex<Known>,
+    /// One at a time asks for the slots.
+    asking: Semaphore,
+}
+
+#[derive(Default)]
+struct Known {
+    nodes: HashMap<String, Arc<Node>>,
+    /// Empty: nobody has told us yet.
+    slots: Vec<Option<Arc<Node>>>,
+    /// When the slots were asked for last.
+    asked: Option<Instant>,
+}
+
+/// The slot of a key: of what stands in its first braces, if there is something.
+pub(super) fn slot(key: &[u8]) -> usize {
+    let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
+        let inner = &key[open + 1..];
+        let close = inner.iter().position(|&byte| byte == b'}')?;
+        (close > 0).then(|| &inner[..close])
+    });
+    // What overflows sixteen bits twemproxy keeps, and a cluster does not.
+    Hash::Crc16.of(tag.unwrap_or(key)) as usize & 0xffff & (SLOTS - 1)
+}
+
+impl Cluster {
+    pub(super) fn open(
+        config: &Config,
+        login: &ValkeyLogin,
+        health: &Health,
+    ) -> Result<Cluster, ConfigError> {
+        config.check()?;
+        let cluster = Cluster(Arc::new(Inner {
+            config: config.clone(),
+            making: Making::of(config, login),
+            health: health.clone(),
+            known: Mutex::default(),
+            asking: Semaphore::new(1),
+        }));
+        for server in &config.servers {
+            cluster.node(&server.address).ok_or(ConfigError::NoServer)?;
+        }
+        Ok(cluster)
+    }
+
+    /// The server of this address, which is made known. None: there are too many.
+    fn node(&self, address: &Address) -> Option<Arc<Node>> {
+        let Inner { config, making, health, known, .. } = &*self.0;
+        let name = address.to_string();
+        if let Some(node) = known.lock().nodes.get(&name) {
+            return Some(node.clone());
+        }
+        let server = Server { address: address.clone(), ..config.servers[0].clone() };
+        let mut alone = config.clone();
+        (alone.servers, alone.spares, alone.replicas) = (vec![server], Vec::new(), 1);
+        // Nobody else has its slots, before the cluster says so.
+        alone.failure.eject = Eject::No;
+        let router = Arc::new(Router::new(alone, health).ok()?);
+        let node = Arc::new(Node::new(address.clone(), making, router, 0).ok()?);
+        let mut known = known.lock();
+        (known.nodes.len() < NODES).then(|| known.nodes.entry(name).or_insert(node).clone())
+    }
+
+    /// Whether a server is asked; if it is down it may be due for a probe.
+    pub(super) fn is_up(node: &Arc<Node>) -> bool {
+        !node.router().candidates(b"", |probe| node.probe(probe)).is_empty()
+    }
+
+    /// Asks the server that has the key. `count` is told of every answer.
+    pub(super) async fn ask(
+        &self,
+        key: &[u8],
+        command: Cmd,
+        count: fn(&Node, &Result<Value, Failed>),
+    ) -> Result<Value, Failed> {
+        let slot = slot(key);
+        let (mut node, mut asking) = (self.owner(slot).await?, false);
+        let mut last = Failed::Down;
+        for _ in 0..REDIRECTS {
+            let answer = self.ask_node(&node, command.clone(), asking).await;
+            count(&node, &answer);
+            match answer {
+                Err(Failed::Moved(to)) => {
+                    self.learn_behind();
+                    (node, asking) = (self.redirected(&node, &to).ok_or(Failed::Refused)?, false);
+                    self.moved(slot, &node);
+                    last = Failed::Moved(to);
+                }
+                Err(Failed::Ask(to)) => {
+                    (node, asking) = (self.redirected(&node, &to).ok_or(Failed::Refused)?, true);
+                    last = Failed::Ask(to);
+                }
+                Err(failed) => {
+                    // It may have gone, and another have its slots: the next one finds it.
+                    self.learn_behind();
+                    return Err(failed);
+                }
+                answer => return answer,
+            }
+        }
+        Err(last)
+    }
+
+    async fn ask_node(&self, node: &Arc<Node>, command: Cmd, asking: bool) -> Result<Value, Failed> {
+        if !Cluster::is_up(node) {
+            node.skipped();
+            return Err(Failed::Down);
+        }
+        node.ask(command, asking).await
+    }
+
+    /// Who has this slot.
+    pub(super) async fn owner(&self, slot: usize) -> Result<Arc<Node>, Failed> {
+        let owner = || self.0.known.lock().slots.get(slot).cloned().flatten();
+        if let Some(node) = owner() {
+            return Ok(node);
+        }
+        let behind = self.learn_behind();
+        if let Some(learning) = behind {
+            let _ = learning.await;
+        } else if let Ok(_after) = self.0.asking.acquire().await {
+            // Somebody else has asked, or it was asked just now.
+        }
+        owner().ok_or(Failed::Down)
+    }
+
+    fn moved(&self, slot: usize, to: &Arc<Node>) {
+        if let Some(owner) = self.0.known.lock().slots.get_mut(slot) {
+            *owner = Some(to.clone());
+        }
+    }
+
+    /// The server of the address in a redirection; without a host it is on the one that said so.
+    fn redirected(&self, from: &Node, to: &str) -> Option<Arc<Node>> {
+        let (host, port) = to.rsplit_once(':')?;
+        self.node(&beside(from, host, port.parse().ok()?)?)
+    }
+
+    /// Asks for the slots, which is not waited for; None: somebody does, or did a moment ago.
+    pub(super) fn learn_behind(&self) -> Option<tokio::task::JoinHandle<()>> {
+        if self.0.asking.available_permits() == 0 {
+            return None;
+        }
+        {
+            let mut known = self.0.known.lock();
+            let now = Instant::now();
+            if known.asked.is_some_and(|asked| now - asked < PAUSE) {
+                return None;
+            }
+            known.asked = Some(now);
+        }
+        let cluster = self.clone();
+        Some(spawn_local(async move {
+            if let Ok(_turn) = cluster.0.asking.try_acquire() {
+                cluster.learn().await;
+            }
+        }))
+    }
+
+    /// The first server that answers tells all.
+    async fn learn(&self) {
+        let nodes: Vec<Arc<Node>> = self.0.known.lock().nodes.values().cloned().collect();
+        for node in nodes {
+            if !Cluster::is_up(&node) {
+                continue;
+            }
+            let mut command = cmd("CLUSTER");
+            command.arg("SLOTS");
+            let Ok(Value::Array(ranges)) = node.ask(command, false).await else { continue };
+            let mut slots = vec![None; SLOTS];
+            for range in &ranges {
+                let Some((first, last, address)) = range_of(&node, range) else { continue };
+                if let (Some(owner), Some(slots)) = (self.node(&address), slots.get_mut(first..=last)) {
+                    slots.fill(Some(owner));
+                }
+            }
+            if slots.iter().any(Option::is_some) {
+                self.keep(slots);
+                return;
+            }
+        }
+    }
+
+    /// Who has no slot and is not configured is forgotten.
+    fn keep(&self, slots: Vec<Option<Arc<Node>>>) {
+        let seeds: Vec<String> = self.0.config.servers.iter().map(|s| s.address.to_string()).collect();
+        let mut known = self.0.known.lock();
+        let owns = |node: &Arc<Node>| slots.iter().flatten().any(|owner| Arc::ptr_eq(owner, node));
+        known.nodes.retain(|name, node| seeds.contains(name) || owns(node));
+        known.slots = slots;
+    }
+
+    pub(super) fn servers(&self) -> Vec<ServerView> {
+        let mut views: Vec<ServerView> = self.0.known.lock().nodes.values().map(|node| node.view()).collect();
+        views.sort_by(|one, other| one.name.cmp(&other.name));
+        views
+    }
+}
+
+/// A host and port as `from` says them.
+fn beside(from: &Node, host: &str, port: u16) -> Option<Address> {
+    let host = match (host, &from.address) {
+        ("" | "?", Address::Tcp(host, _)) => host.clone(),
+        ("" | "?", Address::Unix(_)) => return None,
+        (host, _) => host.to_owned(),
+    };
+    Some(Address::Tcp(host, port))
+}
+
+/// First and last slot, and who has them.
+fn range_of(from: &Node, range: &Value) -> Option<(usize, usize, Address)> {
+    let Value::Array(range) = range else { return None };
+    let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = &range[..] else { return None };
+    let [host, Value::Int(port), ..] = &master[..] else { return None };
+    let host = match host {
+        Value::BulkString(host) => std::str::from_utf8(host).ok()?,
+        Value::SimpleString(host) => host,
+        _ => "",
+    };
+    let address = beside(from, host, u16::try_from(*port).ok()?)?;
+    let (first, last) = (usize::try_from(*first).ok()?, usize::try_from(*last).ok()?);
+    (first <= last && last < SLOTS).then_some((first, last, address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_those_of_redis() {
+        // CLUSTER KEYSLOT of each, by Redis 7.
+        assert_eq!(slot(b"123456789"), 0x31c3);
+        assert_eq!(slot(b"foo"), 12182);
+        assert_eq!(slot(b"{foo}.bar"), 12182);
+        assert_eq!(slot(b"a{foo}{bar}"), 12182);
+        assert_eq!(slot(b"foo{}{bar}"), 8363);
+        assert_eq!(slot(b""), 0);
+    }
+}
