@@ -2,11 +2,12 @@
 # make build   the program alone: target/release/larder
 # make check   the quick loop: format, lints, fast tests
 # make test    everything; installs what the tests need
-# make bench   the benchmarks of the crates
+# make bench   Larder beside every other server: tables in target/bench; ROUNDS=5 is shorter (a quarter of an hour otherwise)
+# make microbench  the benchmarks of the crates
 
 CARGO ?= cargo
 
-.PHONY: run build check test bench
+.PHONY: run build check test bench microbench
 
 build:
 	$(CARGO) build --release -p larder
@@ -23,5 +24,9 @@ check:
 test:
 	scripts/test.sh
 
-bench:
+bench: build
+	scripts/bench-deps.sh
+	scripts/bench.sh
+
+microbench:
 	$(CARGO) bench --workspace

@@ -6,6 +6,7 @@
 # Afterwards DIR holds data/ (SQLite), cache/ and paths.txt: the URL path of each article. serve.sh serves it.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+wiki="$here/../../crates/lab/src/mediawiki/wiki"
 dir=$1
 mkdir -p "$dir/data" "$dir/cache"
 dir=$(cd "$dir" && pwd)
@@ -25,8 +26,8 @@ MW_CONFIG_FILE="$dir/none.php" php "$MW_INSTALL_PATH/maintenance/install.php" \
     --server "$LARDER_MW_SERVER" --skins Vector --pass 'larder-test-pass' 'Larder test wiki' Admin \
     > "$dir/install.log" 2>&1 || { cat "$dir/install.log" >&2; exit 1; }
 
-export MW_CONFIG_FILE="$here/LocalSettings.php"
-php "$here/articles.php" 93 20240229 "$dir/paths.txt" > "$dir/dump.xml"
+export MW_CONFIG_FILE="$wiki/LocalSettings.php"
+php "$wiki/articles.php" 93 20240229 "$dir/paths.txt" > "$dir/dump.xml"
 php "$MW_INSTALL_PATH/maintenance/importDump.php" --report 1000 "$dir/dump.xml" > "$dir/import.log" 2>&1 \
     || { cat "$dir/import.log" >&2; exit 1; }
 php "$MW_INSTALL_PATH/maintenance/runJobs.php" > "$dir/jobs.log" 2>&1 || { cat "$dir/jobs.log" >&2; exit 1; }

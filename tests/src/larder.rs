@@ -211,7 +211,7 @@ fn complete(text: &str, dir: &Path) -> String {
     full.replace("@DIR@", &dir.to_string_lossy())
 }
 
-fn collect(mut reader: impl BufRead + Send + 'static) -> Arc<Mutex<String>> {
+pub(crate) fn collect(mut reader: impl BufRead + Send + 'static) -> Arc<Mutex<String>> {
     let all = Arc::new(Mutex::new(String::new()));
     let into = all.clone();
     std::thread::spawn(move || {

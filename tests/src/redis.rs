@@ -31,6 +31,17 @@ impl Redis {
         Redis::start(command, options)
     }
 
+    /// The same on this port, which nobody has any more.
+    #[track_caller]
+    pub fn debian_at(port: u16) -> Redis {
+        Redis(Started::start_at(port, |_, port| {
+            let mut command = Command::new("/usr/bin/redis-server");
+            command.args(["--save", "", "--appendonly", "no", "--loglevel", "warning"]);
+            command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+            (command, None)
+        }))
+    }
+
     /// `@DIR@` in the options is a directory of the server's own.
     #[track_caller]
     fn start(mut command: Command, options: &[&str]) -> Redis {

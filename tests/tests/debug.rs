@@ -1,5 +1,6 @@
 //! `Larder-Debug`: who may know is told how an answer came about; nobody else is, and nothing of it is kept or passed on.
 
+use larder_tests::fleet::{Fleet, wait_counted};
 use larder_tests::{Answer, Larder, Origin};
 
 const ALLOWED: &str = "debug = { from = [\"127.0.0.1\"] }";
@@ -53,6 +54,18 @@ fn a_miss_and_a_hit_say_why() {
     let newer = ask(&larder, "/a?b=1", &["Cache-Control: max-age=1"]);
     assert_eq!(member(&newer, "decision"), "revalidate");
     assert!(member(&newer, "why").contains("the request wants a newer one"), "{newer:?}");
+}
+
+#[test]
+fn a_page_of_the_fleet_says_so() {
+    let (origin, fleet) = (Origin::serving(&["Cache-Control: max-age=100"], "page"), Fleet::memcached());
+    let (one, two) = (fleet.larder_of(&origin, "", ALLOWED), fleet.larder_of(&origin, "", ALLOWED));
+    assert_eq!(member(&ask(&one, "/", &[]), "tier"), "origin");
+    wait_counted(&one, "stores", 1);
+    let remote = ask(&two, "/", &[]);
+    assert_eq!((member(&remote, "found"), member(&remote, "tier")), ("nothing".into(), "remote".into()));
+    assert_eq!(member(&ask(&two, "/", &[]), "tier"), "memory");
+    assert_eq!(origin.count(), 1);
 }
 
 #[test]

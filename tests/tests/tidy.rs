@@ -24,18 +24,22 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     (
         "reads a clock",
         r"\b(Instant|SystemTime)::now\b",
-        &["crates/client/", "crates/server/", "crates/larder/", "crates/top/"],
+        &["crates/client/", "crates/server/", "crates/larder/", "crates/top/", "crates/lab/"],
     ),
-    ("touches files", r"\b(std|tokio)::fs\b", &["crates/server/", "crates/larder/", "crates/top/"]),
+    (
+        "touches files",
+        r"\b(std|tokio)::fs\b",
+        &["crates/server/", "crates/larder/", "crates/top/", "crates/lab/"],
+    ),
     (
         "opens sockets",
         r"\b(Tcp|Udp|Unix)(Stream|Listener|Socket|Datagram)\b",
-        &["crates/client/", "crates/server/", "crates/larder/", "crates/top/"],
+        &["crates/client/", "crates/server/", "crates/larder/", "crates/top/", "crates/lab/"],
     ),
     (
         "is asynchronous",
         r"\b(tokio|async|await)\b",
-        &["crates/client/", "crates/server/", "crates/larder/", "crates/top/"],
+        &["crates/client/", "crates/server/", "crates/larder/", "crates/top/", "crates/lab/"],
     ),
     ("is unsafe", r"\bunsafe\b", &["crates/store/"]),
 ];

@@ -34,6 +34,12 @@ pub(crate) enum Command {
     Log(larder_top::LogArgs),
     /// Watch how long requests take, hits and misses apart
     Hist(larder_top::HistArgs),
+    /// Load a server, with honest percentiles; compare several
+    Bench(Box<larder_lab::BenchArgs>),
+    /// Delay, limit and break what goes through: a proxy for tests and experiments
+    Slow(larder_lab::SlowArgs),
+    /// Experiments, with reports
+    Lab(larder_lab::LabArgs),
     #[command(flatten)]
     Fleet(crate::fleet::FleetCommand),
     /// Say what is wrong with a configuration

@@ -109,8 +109,8 @@ fn about(section: Section) -> &'static str {
              of options instead."
         }
         Section::Remote => {
-            "Several Larders share whole pages through memcached servers; [remote.md](remote.md) says how to set them up, and \
-             what happens when one fails. `remote = false` in a `[[site]]` keeps its pages out of it."
+            "Several Larders share whole pages through memcached or Valkey servers; [remote.md](remote.md) says how to \
+             set them up, and what happens when one fails. `remote = false` in a `[[site]]` keeps its pages out of it."
         }
         Section::Debug => {
             "`debug = { from = [\"127.0.0.1\"], token_file = \"debug.token\" }`, judged as `purge` is."

@@ -2,12 +2,20 @@
 /**
  * Writes a MediaWiki XML dump of generated articles to standard output, and their URL paths to a file.
  *
- *   php articles.php COUNT SEED PATHS_FILE > dump.xml
+ *   php articles.php COUNT SEED PATHS_FILE [MEDIAN SIGMA] > dump.xml
  *
  * The same seed gives the same bytes. Articles are as long as those of a small encyclopaedia (2 to 12 kB of wikitext)
  * and use what pages use: sections, lists, a table, a template, categories, links to each other and to pages that do not
  * exist; 'Contents' lists them all. Some titles need escaping in a URL, so that what MediaWiki purges and what a browser asks for must agree.
+ *
+ * With MEDIAN and SIGMA the articles are those of the experiments: lengths in bytes of wikitext are lognormal (the logarithm has
+ * the mean log(MEDIAN) and the standard deviation SIGMA; cut off at SHORTEST and LONGEST), each has an infobox made with parser
+ * functions, footnotes that name sources through a template, and a list of them at the end. Each line of PATHS_FILE then has
+ * the length behind the path, after a tab.
  */
+
+const SHORTEST = 600;
+const LONGEST = 80000;
 
 const WORDS = 'water river stone bridge village market winter summer harvest road mill forest valley engine letter
 number theory pattern signal measure colour glass copper iron salt sugar bread paper ink printer museum theatre music
@@ -22,6 +30,8 @@ class Writer {
 	private array $words;
 	/** @var string[] */
 	private array $titles = [];
+	/** @var bool[] those of the article at hand, by name */
+	private array $sources = [];
 
 	public function __construct( int $seed, int $count ) {
 		mt_srand( $seed, MT_RAND_MT19937 );
@@ -71,10 +81,10 @@ class Writer {
 		return implode( ' ', $words ) . '.';
 	}
 
-	private function paragraph(): string {
+	private function paragraph( bool $notes = false ): string {
 		$sentences = [];
 		for ( $n = mt_rand( 3, 7 ); $n > 0; $n-- ) {
-			$sentences[] = $this->sentence();
+			$sentences[] = $this->sentence() . ( $notes && mt_rand( 0, 3 ) === 0 ? $this->footnote() : '' );
 		}
 		return implode( ' ', $sentences ) . "\n\n";
 	}
@@ -107,6 +117,44 @@ class Writer {
 		}
 		return $text . '[[Category:' . ucfirst( $this->word() ) . "]]\n";
 	}
+
+	/** A source, by the template that names sources; some are named again further down. */
+	private function footnote(): string {
+		$name = $this->word();
+		if ( isset( $this->sources[$name] ) ) {
+			return "<ref name=\"$name\" />";
+		}
+		$this->sources[$name] = true;
+		$title = ucfirst( $this->word() ) . ' ' . $this->word() . ' ' . $this->word();
+		$year = mt_rand( 0, 2 ) ? '|year=' . mt_rand( 1850, 2020 ) : '';
+		return "<ref name=\"$name\">{{Cite|author=" . ucfirst( $this->word() ) . "|title=$title$year}}</ref>";
+	}
+
+	/** From the lognormal distribution, by the transform of Box and Muller. */
+	private function length( float $median, float $sigma ): int {
+		$unit = static fn () => ( mt_rand( 0, 0x3fffffff ) + 1 ) / 0x40000000;
+		$normal = sqrt( -2 * log( $unit() ) ) * cos( 2 * M_PI * $unit() );
+		return (int)max( SHORTEST, min( LONGEST, $median * exp( $sigma * $normal ) ) );
+	}
+
+	/** An article of the experiments. Sections come until it is as long as was drawn. */
+	public function long_article( string $title, float $median, float $sigma ): string {
+		$length = $this->length( $median, $sigma );
+		$this->sources = [];
+		$end = "== References ==\n<references />\n[[Category:" . ucfirst( $this->word() ) . "]]\n";
+		$text = "{{Infobox|name=$title|kind=" . $this->word() . ( mt_rand( 0, 1 ) ? '|people=' . mt_rand( 100, 99999 ) : '' )
+			. "|place=" . $this->link() . "}}\n'''$title''' is an article. " . $this->paragraph( true );
+		for ( $section = 1; strlen( $text ) + strlen( $end ) < $length; $section++ ) {
+			$text .= '== ' . ucfirst( $this->word() ) . ' and ' . $this->word() . " $section ==\n" . $this->paragraph( true );
+			$text .= match ( mt_rand( 0, 4 ) ) {
+				0 => $this->items(),
+				1 => $this->table(),
+				2 => '=== ' . ucfirst( $this->word() ) . " ===\n" . $this->paragraph( true ),
+				default => $this->paragraph( true ),
+			};
+		}
+		return $text . $end;
+	}
 }
 
 function page( string $title, int $namespace, string $text ): string {
@@ -124,14 +172,28 @@ function path( string $title ): string {
 	return '/wiki/' . strtr( urlencode( str_replace( ' ', '_', $title ) ), $kept );
 }
 
+const TEMPLATES = [
+	'Note' => "<div class=\"note\">{{{1}}} is generated text, first edition.</div>\n",
+	'Infobox' => "{| class=\"infobox\"\n! colspan=2 | {{{name}}}\n|-\n| Kind || {{{kind}}}\n|-\n| Place || {{{place}}}\n"
+		. "{{#if:{{{people|}}}|{{!}}-\n{{!}} People {{!}}{{!}} {{formatnum:{{{people}}}}} "
+		. "({{#ifexpr:{{{people}}} > 20000|a town|a village}})}}\n|}\n",
+	'Cite' => "{{{author}}}: ''{{{title}}}''{{#if:{{{year|}}}|, {{{year}}}|, no date}}.",
+];
+
 [ , $count, $seed, $pathsFile ] = $argv;
+$long = isset( $argv[5] );
 $writer = new Writer( (int)$seed, (int)$count );
 $paths = '';
 echo '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="en">', "\n";
-echo page( 'Template:Note', 10, "<div class=\"note\">{{{1}}} is generated text, first edition.</div>\n" );
+foreach ( TEMPLATES as $name => $text ) {
+	if ( $long || $name === 'Note' ) {
+		echo page( "Template:$name", 10, $text );
+	}
+}
 foreach ( $writer->titles() as $title ) {
-	echo page( $title, 0, $writer->article( $title ) );
-	$paths .= path( $title ) . "\n";
+	$text = $long ? $writer->long_article( $title, (float)$argv[4], (float)$argv[5] ) : $writer->article( $title );
+	echo page( $title, 0, $text );
+	$paths .= path( $title ) . ( $long ? "\t" . strlen( $text ) : '' ) . "\n";
 }
 echo page( 'Contents', 0, '* [[' . implode( "]]\n* [[", $writer->titles() ) . "]]\n" );
 echo "</mediawiki>\n";

@@ -1,6 +1,6 @@
 <?php
 /**
- * The wiki of the MediaWiki test: what an operator sets to put Larder in front of a wiki, and what keeps a test fast.
+ * The wiki of the MediaWiki test and of `larder lab mediawiki`: what an operator sets to put Larder in front of a wiki, and what keeps a test fast.
  *
  * Everything that differs from run to run comes from the environment:
  *   LARDER_MW_DIR     directory for the databases and caches of this run
@@ -9,6 +9,9 @@
  *   LARDER_MW_MEMCACHED  address of Larder's memcached face as host:port: objects and sessions are kept there; unset: no objects
  *                     are cached, sessions lie in the database
  *   LARDER_MW_CLIENT  with it: memcached-php (MediaWiki's own client, the default) or memcached-pecl (libmemcached)
+ *   LARDER_MW_ROUTE   of the experiments: a file read with each request, so that one wiki can be asked by several ways. Lines
+ *                     database=HOST:PORT or database=localhost:SOCKET (MariaDB, in the place of SQLite), and
+ *                     objects=HOST:PORT (in the place of LARDER_MW_MEMCACHED)
  */
 
 if ( !defined( 'MEDIAWIKI' ) ) {
@@ -16,6 +19,8 @@ if ( !defined( 'MEDIAWIKI' ) ) {
 }
 
 $larderDir = getenv( 'LARDER_MW_DIR' );
+$larderRoute = getenv( 'LARDER_MW_ROUTE' ) ? parse_ini_file( getenv( 'LARDER_MW_ROUTE' ), false, INI_SCANNER_RAW ) : [];
+$larderObjects = $larderRoute['objects'] ?? getenv( 'LARDER_MW_MEMCACHED' );
 
 // What matters for the cache in front. docs/operations.md explains each line.
 $wgServer = getenv( 'LARDER_MW_SERVER' );
@@ -45,36 +50,49 @@ $wgRateLimits = [];
 $wgDefaultSkin = 'vector';
 wfLoadSkin( 'Vector' );
 
-// One SQLite file for everything; the run's directory is thrown away, so nothing waits for the disk.
-$wgDBtype = 'sqlite';
-$wgDBname = 'wiki';
-$wgSQLiteDataDir = "$larderDir/data";
-$wgDBservers = [ [
-	'type' => 'sqlite',
-	'dbname' => $wgDBname,
-	'dbDirectory' => $wgSQLiteDataDir,
-	'variables' => [ 'synchronous' => 'OFF' ],
-	'trxMode' => 'IMMEDIATE',
-	'flags' => DBO_DEFAULT,
-	'load' => 1,
-] ];
-$wgObjectCaches[CACHE_DB] = [
-	'class' => SqlBagOStuff::class,
-	'loggroup' => 'SQLBagOStuff',
-	'server' => [
+if ( !$larderRoute ) {
+	// One SQLite file for everything; the run's directory is thrown away, so nothing waits for the disk.
+	$wgDBtype = 'sqlite';
+	$wgDBname = 'wiki';
+	$wgSQLiteDataDir = "$larderDir/data";
+	$wgDBservers = [ [
 		'type' => 'sqlite',
-		'dbname' => 'wikicache',
-		'tablePrefix' => '',
-		'variables' => [ 'synchronous' => 'OFF' ],
+		'dbname' => $wgDBname,
 		'dbDirectory' => $wgSQLiteDataDir,
+		'variables' => [ 'synchronous' => 'OFF' ],
 		'trxMode' => 'IMMEDIATE',
-		'flags' => 0,
-	],
-];
+		'flags' => DBO_DEFAULT,
+		'load' => 1,
+	] ];
+	$wgObjectCaches[CACHE_DB] = [
+		'class' => SqlBagOStuff::class,
+		'loggroup' => 'SQLBagOStuff',
+		'server' => [
+			'type' => 'sqlite',
+			'dbname' => 'wikicache',
+			'tablePrefix' => '',
+			'variables' => [ 'synchronous' => 'OFF' ],
+			'dbDirectory' => $wgSQLiteDataDir,
+			'trxMode' => 'IMMEDIATE',
+			'flags' => 0,
+		],
+	];
+} else {
+	// The experiments: MariaDB, the extensions and the parser functions that articles of an encyclopaedia use, and no job that
+	// would run with some page views and not with others. Where no object cache is named, no parser output is kept, not even in
+	// the database.
+	$wgDBtype = 'mysql';
+	$wgDBname = 'wiki';
+	$wgDBserver = $larderRoute['database'];
+	$wgDBuser = $wgDBpassword = 'wiki';
+	$wgParserCacheType = $wgMessageCacheType = CACHE_NONE;
+	$wgJobRunRate = 0;
+	wfLoadExtensions( [ 'Cite', 'ParserFunctions' ] );
+}
 $wgMainCacheType = CACHE_NONE;
-if ( getenv( 'LARDER_MW_MEMCACHED' ) ) {
+if ( $larderObjects ) {
 	// What docs/operations.md says: everything that may be lost lies in the object cache, on the server that has the pages.
-	$wgMemCachedServers = [ getenv( 'LARDER_MW_MEMCACHED' ) ];
+	$wgMemCachedServers = [ $larderObjects ];
 	$wgMainCacheType = getenv( 'LARDER_MW_CLIENT' ) ?: 'memcached-php';
 	$wgParserCacheType = $wgMainCacheType;
 	$wgMessageCacheType = $wgMainCacheType;

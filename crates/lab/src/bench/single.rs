@@ -1,0 +1,284 @@
+//! One server, one run.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+    thread,
+    time::Duration,
+};
+
+use super::{
+    args::{CheckName, Commands, Common, Gaps, HttpArgs, MemcachedArgs, RedisArgs},
+    fill,
+    live::Live,
+    target::{self, Url},
+};
+use crate::{
+    engine::{self, Address, Check, Error, Plan, Protocol, Stop, Until},
+    exit, interrupt,
+    load::{Arrivals, Load, Mix, Pace, Verb},
+    report::{self, Run, show},
+};
+
+/// A run where neither time nor count is given.
+const DURATION: Duration = Duration::from_secs(10);
+/// How soon an interruption is seen.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A run, made ready.
+struct Job<'a> {
+    command: &'static str,
+    common: &'a Common,
+    plan: Plan,
+    load: Load,
+    fill: bool,
+    name: String,
+}
+
+pub(super) fn http(args: &HttpArgs) -> ExitCode {
+    run("bench http", http_job(args))
+}
+
+pub(super) fn memcached(args: &MemcachedArgs) -> ExitCode {
+    let protocol = match args.protocol {
+        Commands::Text => Protocol::MemcachedText,
+        Commands::Meta => Protocol::MemcachedMeta,
+    };
+    run(
+        "bench memcached",
+        objects("bench memcached", &args.address, 11211, protocol, args.fill, &args.common),
+    )
+}
+
+pub(super) fn redis(args: &RedisArgs) -> ExitCode {
+    run("bench redis", objects("bench redis", &args.address, 6379, Protocol::Redis, args.fill, &args.common))
+}
+
+fn http_job(args: &HttpArgs) -> Result<Job<'_>, String> {
+    let urls = args.urls.iter().map(|url| Url::parse(url)).collect::<Result<Vec<_>, _>>()?;
+    let Some(first) = urls.first() else { return Err("expected an URL".to_owned()) };
+    if args.connect.is_none() && urls.iter().any(|url| url.host != first.host) {
+        return Err("the URLs name several servers; --connect says where to go for all of them".to_owned());
+    }
+    let fields = args.header.iter().map(|field| checked_field(field)).collect::<Result<Vec<_>, _>>()?;
+    let mut load = args.common.load.clone();
+    if urls.len() > 1 {
+        if !load.key.is_empty() || load.pattern.is_some() || load.keys_file.is_some() || load.trace.is_some()
+        {
+            return Err(
+                "several URLs and --key, --pattern, --keys-file or --trace exclude each other".to_owned()
+            );
+        }
+        let named = |url: &Url| format!("http://{}{}", url.host, url.target);
+        let alike = args.host.is_some() || urls.iter().all(|url| url.host == first.host);
+        load.key = urls.iter().map(|url| if alike { url.target.clone() } else { named(url) }).collect();
+    }
+    let host = args.host.clone().unwrap_or_else(|| first.host.clone());
+    let address = target::address(args.connect.as_deref().unwrap_or(&first.host), 80)?;
+    let load = load.validate_http(&first.target)?;
+    let mut plan = plan(&args.common, address, Protocol::Http { host, fields }, &load)?;
+    plan.check = check(args.common.check, false);
+    let name = args.common.name.clone().unwrap_or_else(|| args.urls.join(" "));
+    Ok(Job { command: "bench http", common: &args.common, plan, load, fill: false, name })
+}
+
+fn objects<'a>(
+    command: &'static str,
+    to: &str,
+    port: u16,
+    protocol: Protocol,
+    fill: bool,
+    common: &'a Common,
+) -> Result<Job<'a>, String> {
+    let address = target::address(to, port)?;
+    let load = common.load.validate()?;
+    if fill && common.load.trace.is_some() {
+        return Err("--fill writes the keys of a list or pattern; a trace writes by itself what it recorded"
+            .to_owned());
+    }
+    let writes = match &common.load.mix {
+        Some(mix) => Mix::parse(mix)?.share(Verb::Set) > 0.0,
+        None => false,
+    };
+    let mut plan = plan(common, address, protocol, &load)?;
+    plan.check = check(common.check, fill || writes);
+    let name = common.name.clone().unwrap_or_else(|| format!("{} at {to}", plan.protocol));
+    Ok(Job { command, common, plan, load, fill, name })
+}
+
+fn checked_field(field: &str) -> Result<String, String> {
+    let wrong = || format!("--header {field:?}: expected a field such as \"Accept-Language: de\"");
+    let (name, value) = field.split_once(':').ok_or_else(wrong)?;
+    let name = name.trim();
+    if name.is_empty()
+        || !name.bytes().all(larder_proto::http::fields::is_token_byte)
+        || value.contains(['\r', '\n', '\0'])
+    {
+        return Err(wrong());
+    }
+    match name.to_ascii_lowercase().as_str() {
+        "host" => Err("--header Host: give --host instead".to_owned()),
+        "content-length" | "transfer-encoding" => Err(format!("--header {name}: set by what is sent")),
+        _ => Ok(format!("{name}: {}", value.trim())),
+    }
+}
+
+fn check(wanted: Option<CheckName>, writes: bool) -> Check {
+    match wanted {
+        Some(CheckName::Framing) => Check::Framing,
+        None if !writes => Check::Framing,
+        Some(CheckName::Bytes) | None => Check::Bytes,
+    }
+}
+
+fn plan(common: &Common, address: Address, protocol: Protocol, load: &Load) -> Result<Plan, String> {
+    let pace = match (common.rate, common.speed) {
+        (Some(rate), _) => {
+            let arrivals = match common.arrivals {
+                Gaps::Even => Arrivals::Even,
+                Gaps::Poisson => Arrivals::Poisson,
+            };
+            Pace::Open { rate, arrivals }
+        }
+        (None, Some(_)) if !load.is_timed() => {
+            return Err(
+                "--speed: this trace has no times; give a --rate, or none for a closed loop".to_owned()
+            );
+        }
+        (None, Some(speed)) => Pace::Recorded { speed },
+        (None, None) => Pace::Closed,
+    };
+    if common.limit.iter().any(|limit| limit.needs_server()) && common.server_pid.is_empty() {
+        return Err("--limit cpu: give the server's process with --server-pid".to_owned());
+    }
+    let ends = common.requests.is_some()
+        || common.per_connection.is_some()
+        || common.load.trace.is_some() && !common.load.repeat
+        || common.load.popularity.as_deref() == Some("once");
+    Ok(Plan {
+        connections: common.connections,
+        depth: common.depth,
+        threads: common.threads,
+        pace,
+        until: Until { time: common.duration.or((!ends).then_some(DURATION)), requests: common.requests },
+        warm_up: common.warm_up,
+        ramp_up: common.ramp_up,
+        timeout: common.timeout,
+        per_connection: common.per_connection,
+        reconnect: common.reconnect,
+        seed: load.seed_used(),
+        server_pids: common.server_pid.clone(),
+        ..Plan::new(address, protocol)
+    })
+}
+
+fn run(command: &str, job: Result<Job<'_>, String>) -> ExitCode {
+    let job = match job {
+        Ok(job) => job,
+        Err(wrong) => return exit::usage(command, &wrong),
+    };
+    interrupt::watch();
+    forward(job.plan.stop.clone());
+    match carry_out(&job) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("larder {command}: {error}");
+            ExitCode::from(match error {
+                Error::Plan(_) | Error::Files { .. } | Error::Process { .. } => exit::USAGE,
+                Error::Unreachable { .. } | Error::System { .. } => exit::UNREACHABLE,
+            })
+        }
+    }
+}
+
+/// Ctrl-C ends the run. The thread ends with the process.
+fn forward(stop: Stop) {
+    let watching = thread::Builder::new().name("stop".to_owned()).spawn(move || {
+        while !interrupt::asked() {
+            thread::sleep(LOOK);
+        }
+        stop.set();
+    });
+    // Without it the first Ctrl-C does nothing and the second ends the process.
+    drop(watching);
+}
+
+fn carry_out(job: &Job<'_>) -> Result<ExitCode, Error> {
+    let (plan, load) = (&job.plan, &job.load);
+    if job.fill {
+        let filled = fill::fill(plan, load)?;
+        say_filled(job, &filled);
+    }
+    let mut live = Live::new(job.common.quiet);
+    let run =
+        engine::run(plan, &|thread| load.source(thread, plan.threads, plan.seed), &mut |number, second| {
+            live.second(number, second);
+        });
+    live.end();
+    let mut run = run?;
+    run.name.clone_from(&job.name);
+    run.how.extend(load.describe());
+    say_troubles(job.command, load);
+    if let Err(wrong) = show_run(job.common, &run) {
+        eprintln!("larder {}: {wrong}", job.command);
+        return Ok(ExitCode::from(exit::USAGE));
+    }
+    let mut missed = run.wrong > 0;
+    for limit in &job.common.limit {
+        if let Some(found) = limit.missed(&run) {
+            missed = true;
+            eprintln!("larder {}: limit {limit} missed: {found}", job.command);
+        }
+    }
+    Ok(if missed { ExitCode::from(exit::MISSED) } else { ExitCode::SUCCESS })
+}
+
+fn say_filled(job: &Job<'_>, filled: &Run) {
+    if !job.common.quiet {
+        eprintln!("{} keys written", show::count(filled.answers));
+    }
+    for (kind, count) in &filled.errors {
+        eprintln!("larder {}: while filling: {} {kind}", job.command, show::count(*count));
+    }
+}
+
+fn say_troubles(command: &str, load: &Load) {
+    let Some(troubles) = load.troubles() else { return };
+    if troubles.malformed() > 0 {
+        let lines = show::count(troubles.malformed());
+        eprintln!(
+            "larder {command}: {lines} lines of the trace could not be read: {}",
+            troubles.examples().join("; ")
+        );
+    }
+    if let Some(broken) = troubles.broken() {
+        eprintln!("larder {command}: the trace ended early: {broken}");
+    }
+}
+
+fn show_run(common: &Common, run: &Run) -> Result<(), String> {
+    let to_stdout = common.json.as_deref() == Some(Path::new("-"));
+    if !common.quiet && !to_stdout {
+        print(&report::text(run));
+    }
+    if let Some(path) = &common.json {
+        let json = report::json(run);
+        if to_stdout {
+            print(&json);
+            print("\n");
+        } else {
+            fs::write(path, json + "\n").map_err(|error| format!("--json {}: {error}", path.display()))?;
+        }
+    }
+    if let Some(path) = &common.html {
+        fs::write(path, report::html(run)).map_err(|error| format!("--html {}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// A reader that has seen enough is no error.
+fn print(text: &str) {
+    let _ = io::stdout().lock().write_all(text.as_bytes());
+}

@@ -1,0 +1,168 @@
+//! `larder bench compare`: several servers, visited in short interleaved rounds; the median of ratios with its spread.
+//!
+//! What is compared is a [`plan`], a file in TOML; its servers are started by `peers`. A kind of plan is a file here: `pages`,
+//! `objects`, `memory`, `hits`.
+
+mod aside;
+mod fetch;
+mod given;
+mod ground;
+mod hits;
+mod machine;
+mod memory;
+mod objects;
+mod pages;
+mod plan;
+mod result;
+mod rounds;
+mod show;
+mod spread;
+
+use std::{fs, path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::Args;
+use larder_proto::units;
+
+use crate::{
+    exit, interrupt,
+    peers::{self, Error, PEERS, Role},
+};
+use ground::Stage;
+use plan::Plan;
+use result::Comparison;
+
+/// A shell's code for a program that SIGINT ended.
+const INTERRUPTED: u8 = 130;
+
+/// What `larder bench compare` takes.
+#[derive(Args, Debug)]
+pub(crate) struct CompareArgs {
+    /// What is compared: http, objects, memory, hitratio, or a file like those in bench/
+    #[arg(long, value_name = "PLAN", default_value = "http")]
+    plan: PathBuf,
+    /// These servers of the plan alone
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+    /// How often each server is visited
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// How long a visit is
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    slice: Option<Duration>,
+    /// Bytes of pages, of items' values where memory is compared
+    #[arg(long, value_delimiter = ',', value_name = "BYTES")]
+    sizes: Vec<usize>,
+    /// Keys, items, or requests of a trace, instead of the plan's
+    #[arg(long, value_name = "N")]
+    items: Option<u64>,
+    /// A server that runs already: NAME=ADDR[,pid=N][,speaks=text|meta|redis]; pages must come from `larder bench origin`
+    #[arg(long = "server", value_name = "SERVER", value_parser = given::parse)]
+    servers: Vec<ground::Given>,
+    /// The program that is started as Larder [default: this one]
+    #[arg(long, value_name = "PATH")]
+    larder: Option<PathBuf>,
+    /// Write everything, each round too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write tables for a document
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    units::duration(text).map_err(|expected| format!("expected {expected}"))
+}
+
+pub(crate) fn run(args: &CompareArgs) -> ExitCode {
+    interrupt::watch();
+    let plan = match planned(args) {
+        Ok(plan) => plan,
+        Err(message) => return exit::usage("bench compare", &message),
+    };
+    let larder = match peers::larder_program(args.larder.as_deref()) {
+        Ok(larder) => larder,
+        Err(error) => return exit::usage("bench compare", &error.to_string()),
+    };
+    let stage = Stage { larder, given: args.servers.clone(), cpus: machine::pair() };
+    let mut comparison = Comparison::new(plan.title());
+    let done = match &plan {
+        Plan::Pages(plan) => pages::compare(plan, &stage, &mut comparison),
+        Plan::Objects(plan) => objects::compare(plan, &stage, &mut comparison),
+        Plan::Memory(plan) => memory::compare(plan, &stage, &mut comparison),
+        Plan::Hits(plan) => hits::compare(plan, &stage, &mut comparison),
+    };
+    match done {
+        Ok(()) => {}
+        Err(Error::Interrupted) => comparison.interrupted = true,
+        Err(error) => {
+            eprintln!("larder bench compare: {error}");
+            return ExitCode::from(exit::UNREACHABLE);
+        }
+    }
+    comparison.interrupted |= interrupt::asked();
+    print!("{}", show::text(&comparison));
+    if let Err(message) = write(args, &comparison) {
+        return exit::usage("bench compare", &message);
+    }
+    code(&comparison)
+}
+
+/// The plan with what the command line changes.
+fn planned(args: &CompareArgs) -> Result<Plan, String> {
+    let mut plan = Plan::read(&args.plan)?;
+    if !args.only.is_empty() {
+        let role = if matches!(plan, Plan::Pages(_)) { Role::Pages } else { Role::Objects };
+        if let Some(unknown) = args.only.iter().find(|name| peers::find(name, role).is_none()) {
+            let names: Vec<&str> =
+                PEERS.iter().filter(|peer| peer.role == role).map(|peer| peer.name).collect();
+            return Err(format!("--only {unknown}: there is no such server; there are {}", names.join(", ")));
+        }
+        // In the order of the plan, and what is not in it after that.
+        let planned = plan.servers_mut();
+        let more: Vec<String> = args.only.iter().filter(|name| !planned.contains(name)).cloned().collect();
+        planned.retain(|name| args.only.contains(name));
+        planned.extend(more);
+    }
+    if let Some((rounds, slice)) = plan.pace_mut() {
+        *rounds = args.rounds.unwrap_or(*rounds).max(1);
+        *slice = args.slice.unwrap_or(*slice);
+    }
+    if !args.sizes.is_empty() {
+        plan.set_sizes(&args.sizes)?;
+    }
+    if let Some(items) = args.items {
+        plan.set_items(items.max(1));
+    }
+    Ok(plan)
+}
+
+fn write(args: &CompareArgs, comparison: &Comparison) -> Result<(), String> {
+    let json = serde_json::to_string_pretty(comparison).map_err(|error| error.to_string())?;
+    let files = [
+        (&args.json, json),
+        (&args.html, show::page(comparison)),
+        (&args.markdown, show::markdown(comparison)),
+    ];
+    for (path, text) in files {
+        if let Some(path) = path {
+            fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn code(comparison: &Comparison) -> ExitCode {
+    let rows = || comparison.tables.iter().flat_map(|table| &table.rows);
+    if comparison.interrupted {
+        ExitCode::from(INTERRUPTED)
+    } else if rows().any(|row| row.wrong.is_some()) {
+        ExitCode::from(exit::MISSED)
+    } else if comparison.broken || (rows().next().is_none() && comparison.grids.is_empty()) {
+        ExitCode::from(exit::UNREACHABLE)
+    } else {
+        ExitCode::SUCCESS
+    }
+}

@@ -1,0 +1,168 @@
+//! Processor time of servers: of all threads of a process and of its children, from `/proc`.
+//!
+//! `/proc/PID/task/TID/schedstat` counts nanoseconds on a processor as the scheduler sees them; `stat` would count ticks of 10 ms.
+//! A kernel without it (CONFIG_SCHED_INFO) has `stat` alone, which is then used. What a thread or child did between the last look and its
+//! end is not seen: it is looked once a second.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs, io,
+    time::Duration,
+};
+
+use crate::{engine::Error, report::Cpu};
+
+/// Processes of one server that are followed: a prefork server has hundreds, and a mistake (process 1) has thousands.
+const MOST_PROCESSES: usize = 4096;
+/// Nanoseconds of a tick of `stat`: `sysconf(_SC_CLK_TCK)` is 100 on every Linux of ours.
+const TICK: u64 = 10_000_000;
+
+/// Watches the processes of servers.
+pub(crate) struct Watch {
+    servers: Vec<Server>,
+}
+
+struct Server {
+    pid: u32,
+    /// Nanoseconds of each thread: at the beginning (0 where it came later), and as last seen.
+    threads: HashMap<(u32, u32), (u64, u64)>,
+}
+
+impl Watch {
+    /// Looks at these processes and their children for the first time.
+    pub(crate) fn new(pids: &[u32]) -> Result<Watch, Error> {
+        let mut watch = Watch { servers: Vec::new() };
+        for &pid in pids {
+            fs::metadata(format!("/proc/{pid}/task")).map_err(|source| Error::Process { pid, source })?;
+            watch.servers.push(Server { pid, threads: HashMap::new() });
+        }
+        watch.begin();
+        Ok(watch)
+    }
+
+    /// Counts from now on.
+    pub(crate) fn begin(&mut self) {
+        for server in &mut self.servers {
+            server.threads = times(server.pid).into_iter().map(|(id, time)| (id, (time, time))).collect();
+        }
+    }
+
+    /// Counts up to now.
+    pub(crate) fn refresh(&mut self) {
+        for server in &mut self.servers {
+            for (id, time) in times(server.pid) {
+                server.threads.entry(id).or_insert((0, time)).1 = time;
+            }
+        }
+    }
+
+    /// What was counted.
+    pub(crate) fn spent(&self) -> Vec<Cpu> {
+        let spent =
+            |server: &Server| server.threads.values().map(|(from, to)| to.saturating_sub(*from)).sum();
+        let cpu = |server: &Server| Cpu { pid: server.pid, time: Duration::from_nanos(spent(server)) };
+        self.servers.iter().map(cpu).collect()
+    }
+}
+
+/// Nanoseconds of every thread of a process and its children, by process and thread.
+fn times(pid: u32) -> Vec<((u32, u32), u64)> {
+    let (mut open, mut seen, mut times) = (vec![pid], HashSet::new(), Vec::new());
+    while let Some(pid) = open.pop() {
+        if seen.len() == MOST_PROCESSES || !seen.insert(pid) {
+            continue;
+        }
+        for thread in threads(pid) {
+            let at = format!("/proc/{pid}/task/{thread}");
+            // A thread that has just ended has nothing to say.
+            if let Ok(time) = time(&at) {
+                times.push(((pid, thread), time));
+            }
+            let children = fs::read_to_string(format!("{at}/children")).unwrap_or_default();
+            open.extend(children.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
+    }
+    times
+}
+
+fn threads(pid: u32) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn time(at: &str) -> io::Result<u64> {
+    if let Ok(schedstat) = fs::read_to_string(format!("{at}/schedstat"))
+        && let Some(time) = schedstat.split_ascii_whitespace().next().and_then(|time| time.parse().ok())
+    {
+        return Ok(time);
+    }
+    // The name of a program may hold anything but ends with the last parenthesis; user and system time are fields 14 and 15.
+    let stat = fs::read_to_string(format!("{at}/stat"))?;
+    let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+    let ticks: u64 =
+        after.split_ascii_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
+    Ok(ticks * TICK)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        process::{Command, Stdio},
+        thread,
+    };
+
+    use super::*;
+
+    fn burn(time: Duration) {
+        let before = own();
+        while own() - before < time {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn own() -> Duration {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+
+    #[test]
+    fn threads_of_a_process_are_counted_together() {
+        let mut watch = Watch::new(&[std::process::id()]).expect("our own process");
+        thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                burn(Duration::from_millis(60));
+                // Ends only after it was looked at.
+                thread::park();
+            });
+            burn(Duration::from_millis(60));
+            while watch.spent()[0].time < Duration::from_millis(120) {
+                watch.refresh();
+            }
+            other.thread().unpark();
+        });
+    }
+
+    #[test]
+    fn children_are_counted() {
+        // A shell that stays the parent of one that works.
+        let mut shell = Command::new("sh")
+            .args(["-c", "sh -c 'while :; do :; done' & read line; kill $!"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("sh");
+        let mut watch = Watch::new(&[shell.id()]).expect("the shell");
+        while watch.spent()[0].time < Duration::from_millis(100) {
+            watch.refresh();
+        }
+        drop(shell.stdin.take());
+        shell.wait().expect("the shell ends");
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_said_to_be_so() {
+        let mut gone = Command::new("true").spawn().expect("true");
+        gone.wait().expect("it ends");
+        let error = Watch::new(&[gone.id()]).err().expect("an error").to_string();
+        assert!(error.contains(&gone.id().to_string()), "{error}");
+    }
+}

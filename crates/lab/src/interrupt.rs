@@ -1,0 +1,60 @@
+//! Ctrl-C and SIGTERM: what was started is ended in order, what was measured is shown.
+
+use std::{
+    process,
+    sync::{
+        Once,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+};
+
+use tokio::{
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
+};
+
+use crate::peers;
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+/// Of a shell: 128 and the signal's number.
+const INTERRUPTED: i32 = 130;
+
+/// From now on the first SIGINT, SIGTERM or SIGHUP only sets what [`asked`] says; the second ends the process, and kills what it
+/// started.
+pub(crate) fn watch() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let (ready, watched) = mpsc::channel();
+        // Without the thread the signals end the process as ever.
+        let _unwatched = thread::Builder::new().name("signals".to_owned()).spawn(move || wait(&ready));
+        let _ready = watched.recv();
+    });
+}
+
+/// Whether somebody asked us to stop.
+pub(crate) fn asked() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}
+
+fn wait(ready: &mpsc::Sender<()>) {
+    let Ok(runtime) = Builder::new_current_thread().enable_all().build() else { return };
+    runtime.block_on(async {
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+        let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = kinds else { return };
+        let _heard = ready.send(());
+        for again in [false, true] {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+            }
+            if again {
+                peers::end_all();
+                process::exit(INTERRUPTED);
+            }
+            ASKED.store(true, Ordering::Relaxed);
+        }
+    });
+}

@@ -1,0 +1,15 @@
+//! Numbers as they are typed.
+
+/// A number that is not negative, and no infinity.
+pub(crate) fn number(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
+}
+
+/// A share of a whole: `1%` or `0.01`; neither nothing nor more than all.
+pub(crate) fn share(text: &str) -> Option<f64> {
+    let share = match text.trim().strip_suffix('%') {
+        Some(percent) => number(percent)? / 100.0,
+        None => number(text)?,
+    };
+    Some(share).filter(|share| *share > 0.0 && *share <= 1.0)
+}

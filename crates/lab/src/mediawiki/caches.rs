@@ -1,0 +1,207 @@
+//! The caches of one row: started empty for it, ended with it.
+
+use std::{net::SocketAddr, path::Path, process::Command, time::Duration};
+
+use super::{
+    STARTING,
+    error::Error,
+    programs::Programs,
+    rows::{Objects, Pages, Row},
+    sample::Watched,
+    web::LONGEST_PAGE,
+    wiki::HOST,
+};
+use crate::peers::{self, Process};
+
+/// Memory of each cache, MiB: several times what all articles need, so that no row is about eviction.
+const MEMORY: u32 = 256;
+/// Threads of each cache: Squid has one, so the others have no more.
+const THREADS: u32 = 1;
+
+/// The caches of a row.
+#[derive(Debug, Default)]
+pub(super) struct Caches {
+    /// Where readers ask, where a page cache stands before the wiki.
+    pub(super) front: Option<SocketAddr>,
+    /// Where MediaWiki keeps its objects.
+    pub(super) objects: Option<SocketAddr>,
+    /// What is sampled.
+    pub(super) watched: Vec<Watched>,
+    processes: Vec<(&'static str, Process)>,
+}
+
+impl Caches {
+    /// Starts what a row needs before (and beside) the wiki at `origin`. Files are named after the row.
+    pub(super) fn start(
+        programs: &Programs,
+        dir: &Path,
+        row: &Row,
+        origin: SocketAddr,
+    ) -> Result<Caches, Error> {
+        let mut caches = Caches::default();
+        let place = Place { programs, dir, id: row.id };
+        if row.objects == Objects::Memcached {
+            caches.memcached(&place)?;
+        }
+        if row.pages == Pages::Squid {
+            caches.squid(&place, origin)?;
+        }
+        if row.pages == Pages::Larder || row.objects == Objects::Larder {
+            caches.larder(&place, row, origin)?;
+        }
+        Ok(caches)
+    }
+
+    /// Processes by name.
+    pub(super) fn pids(&self) -> Vec<(&'static str, u32)> {
+        self.processes.iter().map(|(name, process)| (*name, process.pid())).collect()
+    }
+
+    fn memcached(&mut self, place: &Place<'_>) -> Result<(), Error> {
+        let addr = peers::free_port()?;
+        let mut command = Command::new(&place.programs.memcached);
+        command.args(["-l", "127.0.0.1", "-U", "0", "-p"]).arg(addr.port().to_string());
+        command.args(["-m", &MEMORY.to_string(), "-t", &THREADS.to_string()]);
+        if rustix::process::geteuid().is_root() {
+            command.args(["-u", "root"]);
+        }
+        let mut process = place.start("memcached", command)?;
+        process.wait_port(addr, STARTING)?;
+        self.objects = Some(addr);
+        self.watched.push(Watched::memcached("memcached", addr));
+        self.processes.push(("memcached", process));
+        Ok(())
+    }
+
+    fn squid(&mut self, place: &Place<'_>, origin: SocketAddr) -> Result<(), Error> {
+        let addr = peers::free_port()?;
+        let path = place.write("squid.conf", &squid_conf(addr, origin))?;
+        let mut command = Command::new(&place.programs.squid);
+        // -n: its shared memory is named after the service, and others may run.
+        command.args(["-N", "-d1", "-n", &format!("larder{}", addr.port()), "-f"]).arg(path);
+        let mut process = place.start("squid", command)?;
+        process.wait_port(addr, STARTING)?;
+        self.front = Some(addr);
+        self.watched.push(Watched::squid("Squid", addr));
+        self.processes.push(("Squid", process));
+        Ok(())
+    }
+
+    /// One process, whatever it is used for; it says itself where it listens.
+    fn larder(&mut self, place: &Place<'_>, row: &Row, origin: SocketAddr) -> Result<(), Error> {
+        let (pages, objects) = (row.pages == Pages::Larder, row.objects == Objects::Larder);
+        let path = place.write("larder.toml", &larder_toml(origin, pages, objects))?;
+        let mut command = Command::new(&place.programs.larder);
+        command.args(["serve", "--config"]).arg(path).current_dir(place.dir);
+        let mut process = place.start("larder", command)?;
+        let log = place.log("larder");
+        let mut faces = Faces::default();
+        process.wait_until(origin, STARTING, || {
+            faces = Faces::of(&std::fs::read_to_string(&log).unwrap_or_default());
+            faces.http.is_some() == pages && faces.memcached.is_some() == objects && faces.admin.is_some()
+        })?;
+        (self.front, self.objects) = (faces.http, self.objects.or(faces.memcached));
+        self.watched.extend(faces.memcached.map(|addr| Watched::memcached("Larder, objects", addr)));
+        self.watched
+            .extend(faces.admin.filter(|_| pages).map(|admin| Watched::larder("Larder, pages", admin)));
+        self.processes.push(("Larder", process));
+        Ok(())
+    }
+}
+
+/// Where Larder says that it listens.
+#[derive(Default)]
+struct Faces {
+    http: Option<SocketAddr>,
+    memcached: Option<SocketAddr>,
+    admin: Option<SocketAddr>,
+}
+
+impl Faces {
+    fn of(printed: &str) -> Faces {
+        Faces {
+            http: said(printed, "listening on http://"),
+            memcached: said(printed, "listening on memcached://"),
+            admin: said(printed, "admin at http://"),
+        }
+    }
+}
+
+/// With what, where, and for which row.
+struct Place<'a> {
+    programs: &'a Programs,
+    dir: &'a Path,
+    id: &'a str,
+}
+
+impl Place<'_> {
+    fn log(&self, name: &str) -> std::path::PathBuf {
+        self.dir.join(format!("{}-{name}.log", self.id))
+    }
+
+    fn start(&self, name: &'static str, command: Command) -> Result<Process, Error> {
+        Ok(Process::spawn(name, command, &self.log(name), None)?)
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<std::path::PathBuf, Error> {
+        let path = self.dir.join(format!("{}-{name}", self.id));
+        std::fs::write(&path, text).map_err(|e| Error::file(&path, e))?;
+        Ok(path)
+    }
+}
+
+/// The address behind some words of what Larder prints.
+fn said(printed: &str, words: &str) -> Option<SocketAddr> {
+    let rest = &printed[printed.find(words)? + words.len()..];
+    let line = rest.split_once('\n')?.0;
+    line.split(['/', ' ']).next()?.parse().ok()
+}
+
+/// As in the reference, a reverse proxy with memory for all; without its disk, which such a wiki would not reach. Nothing is written, so that
+/// it needs no directory which the user it becomes may write to.
+fn squid_conf(addr: SocketAddr, origin: SocketAddr) -> String {
+    format!(
+        "http_port {addr} accel defaultsite={HOST}\nvisible_hostname squid.{HOST}\n\
+         cache_peer {ip} parent {port} 0 no-query originserver\n\
+         cache_mem {MEMORY} MB\nmaximum_object_size_in_memory 4 MB\nhttp_access allow all\n\
+         access_log none\ncache_log /dev/null\npid_filename none\ncoredump_dir none\nnetdb_filename none\n\
+         pinger_enable off\nshutdown_lifetime 0 seconds\nread_timeout {LONGEST_PAGE} seconds\n",
+        ip = origin.ip(),
+        port = origin.port(),
+    )
+}
+
+fn larder_toml(origin: SocketAddr, pages: bool, objects: bool) -> String {
+    let mut text =
+        format!("memory = \"{MEMORY}MiB\"\nthreads = {THREADS}\n[admin]\nlisten = \"127.0.0.1:0\"\n");
+    if objects {
+        text.push_str("[memcached]\nlisten = [\"127.0.0.1:0\"]\n");
+    }
+    if pages {
+        text.push_str(&format!(
+            "[http]\nlisten = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"{HOST}\"]\npreset = \"mediawiki\"\n\
+             origin = {{ url = \"http://{origin}\", first_byte_timeout = \"{LONGEST_PAGE}s\" }}\n"
+        ));
+    }
+    text
+}
+
+/// Longest that figures of a cache are waited for: it answers from memory, on this machine.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_from_what_larder_prints() {
+        let printed = "larder: listening on http://127.0.0.1:40029\nlarder: admin at http://127.0.0.1:33297/#token=db4d\nx";
+        assert_eq!(said(printed, "listening on http://"), "127.0.0.1:40029".parse().ok());
+        assert_eq!(said(printed, "admin at http://"), "127.0.0.1:33297".parse().ok());
+        assert_eq!(
+            said("larder: listening on http://127.0.0.1:400", "listening on http://"),
+            None,
+            "half a line"
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! Whether the articles that arrive are the articles.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use super::{
+    fetch,
+    web::LONGEST_PAGE,
+    wiki::{Article, HOST},
+};
+use crate::interrupt;
+
+/// Begins the article in MediaWiki's page, with its title.
+const BEGIN: &[u8] = b"id=\"firstHeading\"";
+/// Ends it: what follows has times and numbers of the request that rendered it.
+const END: &[u8] = b"<!-- \nNewPP limit report";
+/// Faults that are told apart; of more, the number says enough.
+const TOLD: usize = 3;
+
+/// Every article as the wiki rendered it first, before any cache.
+#[derive(Debug)]
+pub(super) struct Originals(Vec<Vec<u8>>);
+
+/// What a round of asking for articles found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Round {
+    /// Articles that were right.
+    pub(super) right: usize,
+    /// What was wrong with the first few others.
+    pub(super) faults: Vec<String>,
+}
+
+/// The part of a page that is the article.
+fn article(page: &[u8]) -> Option<&[u8]> {
+    let begin = memchr::memmem::find(page, BEGIN)?;
+    let length = memchr::memmem::find(&page[begin..], END)?;
+    Some(&page[begin..begin + length])
+}
+
+/// Asks for each of these articles once, so many at a time; gives the articles' bytes, in order.
+fn ask(addr: SocketAddr, articles: &[&Article], users: usize) -> Vec<Result<Vec<u8>, String>> {
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(vec![Err("not asked".to_owned()); articles.len()]);
+    thread::scope(|scope| {
+        for _ in 0..users.min(articles.len()) {
+            scope.spawn(|| {
+                while let Some((at, wanted)) = {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    articles.get(at).map(|wanted| (at, wanted))
+                } {
+                    let got = one(addr, &wanted.path);
+                    found.lock().unwrap_or_else(PoisonError::into_inner)[at] = got;
+                }
+            });
+        }
+    });
+    found.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn one(addr: SocketAddr, path: &str) -> Result<Vec<u8>, String> {
+    if interrupt::asked() {
+        return Err(format!("{path}: interrupted"));
+    }
+    let answer = fetch::get(addr, HOST, path, Duration::from_secs(LONGEST_PAGE));
+    let answer = answer.map_err(|e| format!("{path}: {e}"))?;
+    if answer.status != 200 {
+        return Err(format!("{path}: status {}", answer.status));
+    }
+    let article = article(&answer.body).ok_or_else(|| format!("{path}: no article in the page"))?;
+    Ok(article.to_vec())
+}
+
+impl Originals {
+    /// Renders every article once.
+    pub(super) fn take(addr: SocketAddr, articles: &[Article], users: usize) -> Result<Originals, String> {
+        let all: Vec<_> = articles.iter().collect();
+        let originals: Vec<Vec<u8>> = ask(addr, &all, users).into_iter().collect::<Result<_, _>>()?;
+        Ok(Originals(originals))
+    }
+
+    /// Asks for every `step`th article and compares.
+    pub(super) fn compare(&self, addr: SocketAddr, articles: &[Article], users: usize, step: usize) -> Round {
+        let wanted: Vec<_> = articles.iter().step_by(step.max(1)).collect();
+        let originals = self.0.iter().step_by(step.max(1));
+        let mut round = Round::default();
+        for ((got, original), wanted) in ask(addr, &wanted, users).into_iter().zip(originals).zip(&wanted) {
+            match got {
+                Ok(article) if article == *original => round.right += 1,
+                Ok(_) => {
+                    round.fault(format!("{}: not the article that the wiki rendered first", wanted.path))
+                }
+                Err(fault) => round.fault(fault),
+            }
+        }
+        round
+    }
+}
+
+impl Round {
+    fn fault(&mut self, what: String) {
+        if self.faults.len() < TOLD {
+            self.faults.push(what);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_article_is_what_does_not_change_from_render_to_render() {
+        let page = |request: &str| {
+            format!(
+                "<script>{request}</script><h1 id=\"firstHeading\">T</h1>text<!-- \nNewPP limit report\n{request}"
+            )
+        };
+        let (first, second) = (page("1"), page("2"));
+        assert_eq!(article(first.as_bytes()), article(second.as_bytes()));
+        assert_eq!(article(first.as_bytes()), Some(b"id=\"firstHeading\">T</h1>text".as_slice()));
+        assert_eq!(article(b"<h1 id=\"firstHeading\">cut off"), None);
+    }
+}

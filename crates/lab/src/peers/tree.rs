@@ -1,0 +1,143 @@
+//! Processes as /proc shows them: a server is its first process and whatever that started.
+
+use std::fs;
+
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    thread::{CpuSet, sched_setaffinity},
+};
+
+/// One process, told from a later one of the same number by when it started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) pid: u32,
+    started: u64,
+}
+
+impl Seen {
+    /// Whether it still runs. A zombie does not.
+    pub(crate) fn alive(self) -> bool {
+        stat(self.pid).is_some_and(|now| now.started == self.started && now.state != 'Z')
+    }
+
+    /// Signals it, if it is still the same process.
+    pub(crate) fn signal(self, signal: Signal) {
+        if let (true, Some(pid)) = (self.alive(), pid(self.pid)) {
+            // It may have ended between the look and the signal.
+            let _gone = kill_process(pid, signal);
+        }
+    }
+}
+
+struct Stat {
+    parent: u32,
+    started: u64,
+    state: char,
+}
+
+/// The fields of /proc/PID/stat (proc(5)) that matter here. The name before them may hold anything, so count from its end.
+fn stat(pid: u32) -> Option<Stat> {
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    Some(Stat {
+        state: fields.first()?.chars().next()?,
+        parent: fields.get(1)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+    })
+}
+
+/// A process and all below it, the given one first.
+pub(crate) fn tree(root: u32) -> Vec<Seen> {
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let all: Vec<(u32, Stat)> = numbers
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(|pid| Some((pid, stat(pid)?)))
+        .collect();
+    let mut found: Vec<Seen> = Vec::new();
+    let mut open = vec![root];
+    while let Some(next) = open.pop() {
+        if let Some((pid, stat)) = all.iter().find(|(pid, _)| *pid == next) {
+            found.push(Seen { pid: *pid, started: stat.started });
+            open.extend(all.iter().filter(|(_, stat)| stat.parent == next).map(|(pid, _)| *pid));
+        }
+    }
+    found
+}
+
+/// The threads of one process.
+pub(crate) fn threads(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Keeps every thread of a process tree on one processor. Returns how many there are.
+pub(crate) fn pin(root: u32, cpu: usize) -> usize {
+    let set = only(cpu);
+    let tree = tree(root);
+    let threads = tree.iter().flat_map(|seen| threads(seen.pid));
+    // A thread that ended meanwhile needs no place.
+    threads.filter(|thread| sched_setaffinity(pid(*thread), &set).is_ok()).count()
+}
+
+/// The set of one processor.
+pub(crate) fn only(cpu: usize) -> CpuSet {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    set
+}
+
+/// Resident bytes of a process tree, as the kernel counts them: anonymous, file and shared pages.
+pub(crate) fn resident(root: u32) -> u64 {
+    tree(root).iter().map(|seen| resident_of(seen.pid).unwrap_or(0)).sum()
+}
+
+fn resident_of(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+pub(crate) fn pid(number: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(number).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_tree_is_the_process_and_its_children() {
+        let mut child = Command::new("sh")
+            .args(["-c", "sleep 600 & echo; wait"])
+            .stdout(Stdio::piped())
+            .process_group_of_its_own()
+            .spawn()
+            .unwrap();
+        // The line says that the grandchild is there.
+        let mut line = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let found = tree(child.id());
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].pid, child.id());
+        assert!(tree(std::process::id()).iter().any(|seen| *seen == found[1]));
+        assert!(resident(child.id()) > 4096);
+        for seen in &found {
+            seen.signal(Signal::KILL);
+        }
+        child.wait().unwrap();
+        assert!(!found[0].alive());
+    }
+
+    trait OwnGroup {
+        fn process_group_of_its_own(&mut self) -> &mut Self;
+    }
+
+    impl OwnGroup for Command {
+        fn process_group_of_its_own(&mut self) -> &mut Self {
+            std::os::unix::process::CommandExt::process_group(self, 0)
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! LFU, plain: who was used least often since it came goes, of equals who was used longest ago. Counts are of stored objects
+//! only, do not age, and end at 65,535. (Redis's LFU, with ageing, is [`super::redis`].)
+
+use super::Policy;
+use super::list::{Nodes, Queue};
+use crate::simulate::request::Request;
+
+#[derive(Debug)]
+pub(super) struct Lfu {
+    nodes: Nodes,
+    /// By count; objects of a count by recency.
+    queues: Vec<Queue>,
+    /// No object has a lower count.
+    least: usize,
+    used: u64,
+    items: u64,
+    capacity: u64,
+}
+
+impl Lfu {
+    pub(super) fn new(capacity: u64, ids: usize) -> Lfu {
+        Lfu { nodes: Nodes::new(ids), queues: vec![Queue::new(1)], least: 0, used: 0, items: 0, capacity }
+    }
+
+    fn make_room(&mut self, size: u32) {
+        while self.used + u64::from(size) > self.capacity && self.items > 0 {
+            while self.queues[self.least].is_empty() {
+                self.least += 1;
+            }
+            let victim = self.queues[self.least].back();
+            self.remove(victim);
+        }
+    }
+
+    fn put(&mut self, id: u32, size: u32, count: u16) {
+        let at = usize::from(count);
+        if at == self.queues.len() {
+            self.queues.push(Queue::new(1));
+        }
+        self.nodes.push(&mut self.queues[at], id, size);
+        self.nodes.of(id).count = count;
+        self.least = self.least.min(at);
+        self.used += u64::from(size);
+        self.items += 1;
+    }
+}
+
+impl Policy for Lfu {
+    fn get(&mut self, ask: &Request) -> bool {
+        let node = *self.nodes.of(ask.id);
+        let found = node.place != 0;
+        if found {
+            self.remove(ask.id);
+            self.put(ask.id, node.size, node.count.saturating_add(1));
+        }
+        found
+    }
+
+    fn set(&mut self, ask: &Request) {
+        let node = *self.nodes.of(ask.id);
+        self.remove(ask.id);
+        if u64::from(ask.size) <= self.capacity {
+            self.make_room(ask.size);
+            self.put(ask.id, ask.size, if node.place == 0 { 0 } else { node.count.saturating_add(1) });
+        }
+    }
+
+    fn remove(&mut self, id: u32) {
+        let node = *self.nodes.of(id);
+        if node.place != 0 {
+            self.nodes.take(&mut self.queues[usize::from(node.count)], id);
+            self.used -= u64::from(node.size);
+            self.items -= 1;
+        }
+    }
+
+    fn used(&self) -> u64 {
+        self.used
+    }
+
+    fn items(&self) -> u64 {
+        self.items
+    }
+}

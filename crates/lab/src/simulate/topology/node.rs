@@ -1,0 +1,64 @@
+//! A cache that knows how old its pages are: a Larder's memory, or a server's.
+
+use crate::simulate::{policy::Policy, request::Request};
+
+/// Never asked of the fleet again: a page that the Larder rendered itself.
+pub(super) const OWN: u64 = u64::MAX;
+
+pub(super) struct Node {
+    cache: Box<dyn Policy>,
+    /// When the origin made the page, for each object.
+    rendered: Vec<u64>,
+    /// Until when a copy is used; [`OWN`]: while it is fresh. Empty for servers.
+    good_until: Vec<u64>,
+}
+
+/// A page as a node has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Page {
+    pub(super) rendered: u64,
+    pub(super) good_until: u64,
+}
+
+impl Node {
+    pub(super) fn server(cache: Box<dyn Policy>, ids: usize) -> Node {
+        Node { cache, rendered: vec![0; ids], good_until: Vec::new() }
+    }
+
+    pub(super) fn larder(cache: Box<dyn Policy>, ids: usize) -> Node {
+        Node { cache, rendered: vec![0; ids], good_until: vec![0; ids] }
+    }
+
+    /// What lies there, as a client's read finds it.
+    pub(super) fn get(&mut self, ask: &Request) -> Option<Page> {
+        let id = ask.id as usize;
+        let page =
+            Page { rendered: self.rendered[id], good_until: self.good_until.get(id).copied().unwrap_or(OWN) };
+        self.cache.get(ask).then_some(page)
+    }
+
+    pub(super) fn set(&mut self, ask: &Request, page: Page) {
+        self.cache.set(ask);
+        self.rendered[ask.id as usize] = page.rendered;
+        self.prolong(ask.id, page.good_until);
+    }
+
+    pub(super) fn prolong(&mut self, id: u32, until: u64) {
+        if let Some(good_until) = self.good_until.get_mut(id as usize) {
+            *good_until = until;
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: u32) {
+        self.cache.remove(id);
+    }
+
+    /// Another cache in its place, empty.
+    pub(super) fn restart(&mut self, cache: Box<dyn Policy>) {
+        self.cache = cache;
+    }
+
+    pub(super) fn items(&self) -> u64 {
+        self.cache.items()
+    }
+}

@@ -1,0 +1,111 @@
+//! What a trace is made of or read from, as typed.
+
+use std::path::PathBuf;
+
+use crate::load::trace::Format;
+
+/// How popular keys are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// By rank, and that stays.
+    Zipf,
+    /// All alike.
+    Uniform,
+    /// Zipf; after every 100,000 requests 50,000 of keys that are asked for once, in a row.
+    Scan,
+    /// Zipf; every second request is of a key that is asked for once.
+    OneHit,
+    /// Zipf; after every 250,000 requests popularity moves on by a sixteenth of the keys.
+    Drift,
+}
+
+/// How large values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    /// Lognormal by key: median 300 bytes, sigma 1, from 16 bytes to 4 KiB.
+    Lognormal,
+    /// All alike.
+    Fixed(u32),
+}
+
+/// A trace made from a seed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Synthetic {
+    pub(crate) shape: Shape,
+    /// Exponent of Zipf's law.
+    pub(crate) skew: f64,
+    pub(crate) keys: u32,
+    pub(crate) requests: u64,
+    pub(crate) values: Values,
+    /// Seconds that what is stored lives; 0: for ever.
+    pub(crate) ttl: u32,
+    /// Share of requests that write.
+    pub(crate) writes: f64,
+    /// Requests a second of the trace's time.
+    pub(crate) rate: f64,
+    pub(crate) seed: u64,
+}
+
+impl Default for Synthetic {
+    /// The first trace of `perf_kv.py --hitratio`.
+    fn default() -> Synthetic {
+        Synthetic {
+            shape: Shape::Zipf,
+            skew: 0.9,
+            keys: 1_000_000,
+            requests: 4_000_000,
+            values: Values::Lognormal,
+            ttl: 0,
+            writes: 0.0,
+            rate: 10_000.0,
+            seed: 11,
+        }
+    }
+}
+
+/// Where requests come from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Spec {
+    Synthetic(Synthetic),
+    /// A recorded trace: the file, and its format, if stated.
+    File(PathBuf, Option<Format>),
+}
+
+impl Spec {
+    /// Reads `zipf:0.9`, `uniform`, `scan:0.9`, `onehit:0.9`, `drift:0.9` or a path; what else a made trace has is in `base`.
+    pub(crate) fn parse(text: &str, format: Option<&str>, base: Synthetic) -> Result<Spec, String> {
+        let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let shape = match name {
+            "zipf" => Shape::Zipf,
+            "uniform" => Shape::Uniform,
+            "scan" => Shape::Scan,
+            "onehit" => Shape::OneHit,
+            "drift" => Shape::Drift,
+            _ => return Ok(Spec::File(text.into(), format.map(Format::parse).transpose()?)),
+        };
+        let skew = match rest {
+            None => base.skew,
+            Some(skew) => {
+                skew.parse().ok().filter(|skew: &f64| (0.0..=5.0).contains(skew)).ok_or_else(|| {
+                    format!("the skew of trace {text:?} has to be a number from 0 to 5, as in {name}:0.9")
+                })?
+            }
+        };
+        Ok(Spec::Synthetic(Synthetic { shape, skew, ..base }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_as_people_write_them() {
+        let of = |text| Spec::parse(text, Some("twitter"), Synthetic::default());
+        let drift = Synthetic { shape: Shape::Drift, skew: 1.1, ..Synthetic::default() };
+        assert_eq!(of("drift:1.1"), Ok(Spec::Synthetic(drift)));
+        assert!(matches!(of("uniform"), Ok(Spec::Synthetic(Synthetic { shape: Shape::Uniform, .. }))));
+        assert_eq!(of("a/b:c.csv"), Ok(Spec::File("a/b:c.csv".into(), Some(Format::Twitter))));
+        assert!(of("zipf:many").is_err_and(|error| error.contains("zipf:0.9")));
+    }
+}

@@ -1,0 +1,473 @@
+//! The readers at every cut position: what a stream means does not depend on where it was cut.
+
+use super::*;
+
+/// Who says what, in turn.
+enum Say {
+    Client(Vec<u8>),
+    Server(Vec<u8>),
+}
+use Say::{Client, Server};
+
+/// What a conversation was read as.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Heard {
+    /// Requests: offset in the client's stream, and text.
+    requests: Vec<(usize, Option<String>)>,
+    /// Answers: offset in the server's stream at which each begins.
+    begins: Vec<usize>,
+    /// And behind which each ends.
+    ends: Vec<usize>,
+    to_server: Vec<u8>,
+    to_client: Vec<u8>,
+    lost: Option<String>,
+}
+
+/// Feeds a conversation, each saying in pieces of at most `piece` bytes.
+fn hear(protocol: Protocol, says: &[Say], piece: usize) -> Heard {
+    let mut dialect = Dialect::new(protocol);
+    let mut heard = Heard::default();
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    for say in says {
+        match say {
+            Client(bytes) => bytes.chunks(piece).for_each(|bytes| {
+                up.extend_from_slice(bytes);
+                hear_client(&mut dialect, &mut up, &mut heard);
+            }),
+            Server(bytes) => bytes.chunks(piece).for_each(|bytes| {
+                down.extend_from_slice(bytes);
+                hear_server(&mut dialect, &mut down, &mut heard);
+            }),
+        }
+        assert!(
+            heard.lost.is_some() || (up.is_empty() && down.is_empty()),
+            "bytes stay behind a whole saying"
+        );
+    }
+    heard
+}
+
+fn hear_client(dialect: &mut Dialect, bytes: &mut Vec<u8>, heard: &mut Heard) {
+    while !bytes.is_empty() && heard.lost.is_none() {
+        let pass = match dialect.up(bytes) {
+            Up::More => return assert!(bytes.len() < NEEDED),
+            Up::Pass(pass) => pass,
+            Up::Request(pass, text) => {
+                heard.requests.push((heard.to_server.len(), text));
+                pass
+            }
+            Up::Answer(length, answer) => {
+                bytes.drain(..length);
+                heard.to_client.extend_from_slice(answer);
+                continue;
+            }
+            Up::Lost(why) => return heard.lost = Some(why),
+        };
+        assert!(pass > 0);
+        heard.to_server.extend(bytes.drain(..pass));
+    }
+}
+
+fn hear_server(dialect: &mut Dialect, bytes: &mut Vec<u8>, heard: &mut Heard) {
+    while !bytes.is_empty() && heard.lost.is_none() {
+        match dialect.down(bytes) {
+            Down::More => return assert!(bytes.len() < NEEDED),
+            Down::Pass { length, begins, ends } => {
+                assert!(length > 0);
+                if begins {
+                    heard.begins.push(heard.to_client.len());
+                }
+                heard.to_client.extend(bytes.drain(..length));
+                heard.ends.extend(vec![heard.to_client.len(); ends]);
+            }
+            Down::Lost(why) => heard.lost = Some(why),
+        }
+    }
+}
+
+/// Hears it whole and at every piece size.
+fn everywhere(protocol: Protocol, says: &[Say]) -> Heard {
+    let whole = hear(protocol, says, usize::MAX);
+    for piece in 1..200 {
+        assert_eq!(hear(protocol, says, piece), whole, "in pieces of {piece}");
+    }
+    whole
+}
+
+fn packet(number: u8, content: &[u8]) -> Vec<u8> {
+    let mut bytes = u32::try_from(content.len()).unwrap().to_le_bytes()[..3].to_vec();
+    bytes.push(number);
+    bytes.extend_from_slice(content);
+    bytes
+}
+
+/// A server's first packet with all capabilities.
+fn greeting() -> Vec<u8> {
+    let mut content = b"\x0a10.11.0-MariaDB\0\x01\0\0\0challeng\0".to_vec();
+    content.extend_from_slice(&[0xff, 0xff, 0x08, 0x02, 0x00, 0xff, 0xff, 21]);
+    content.extend_from_slice(&[0; 10]);
+    content.extend_from_slice(b"challengetail\0mysql_native_password\0");
+    packet(0, &content)
+}
+
+fn login(capabilities: u32) -> Vec<u8> {
+    let mut content = capabilities.to_le_bytes().to_vec();
+    content.extend_from_slice(&[0; 28]);
+    content.extend_from_slice(b"root\0\0");
+    packet(1, &content)
+}
+
+const OK: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
+const EOF: &[u8] = &[0xfe, 0, 0, 2, 0];
+
+fn mysql(capabilities: u32, more: Vec<Say>) -> Vec<Say> {
+    let mut says = vec![Server(greeting()), Client(login(capabilities)), Server(packet(2, OK))];
+    says.extend(more);
+    says
+}
+
+fn query(text: &str) -> Say {
+    Client(packet(0, &[b"\x03", text.as_bytes()].concat()))
+}
+
+/// Two columns and three rows.
+fn rows(deprecate_eof: bool, last: &[u8]) -> Vec<u8> {
+    let mut contents: Vec<&[u8]> = vec![b"\x02", b"\x03defcolumn one", b"\x03defcolumn two"];
+    if !deprecate_eof {
+        contents.push(EOF);
+    }
+    contents.extend([&b"\x01a\x01b"[..], b"\xfb\xfb", b"\0\0", last]);
+    let number = |(n, content): (usize, &&[u8])| packet(u8::try_from(n + 1).unwrap(), content);
+    contents.iter().enumerate().flat_map(number).collect()
+}
+
+#[test]
+fn mysql_statements_and_their_answers() {
+    for (capabilities, last) in [(0, EOF), (1 << 24, &[0xfe, 0, 0, 2, 0, 0, 0][..])] {
+        let answer = rows(capabilities != 0, last);
+        let length = answer.len();
+        let heard = everywhere(
+            Protocol::Mysql,
+            &mysql(
+                capabilities,
+                vec![
+                    query("SELECT 1"),
+                    Server(answer),
+                    Client(packet(0, b"\x0e")),
+                    Server(packet(1, OK)),
+                    query("UPDATE a"),
+                    Server(packet(1, b"\xff\x10\x04#42000no")),
+                    Client(packet(0, b"\x01")),
+                ],
+            ),
+        );
+        assert_eq!(heard.lost, None);
+        let texts: Vec<_> = heard.requests.iter().filter_map(|(_, text)| text.as_deref()).collect();
+        assert_eq!(texts, ["SELECT 1", "UPDATE a"]);
+        let login = heard.begins[0];
+        assert_eq!(heard.begins, [login, login + length + 11]);
+        assert_eq!(heard.ends, [login + length, heard.to_client.len()]);
+    }
+}
+
+#[test]
+fn mysql_compression_is_not_offered_and_nothing_else_is_changed() {
+    let heard = everywhere(Protocol::Mysql, &mysql(0, vec![]));
+    let mut expected = [greeting(), packet(2, OK)].concat();
+    let lower = 4 + 1 + b"10.11.0-MariaDB\0".len() + 4 + 8 + 1;
+    expected[lower] &= !0x20;
+    expected[lower + 6] &= !0x04;
+    assert_eq!(heard.to_client, expected);
+}
+
+#[test]
+fn mysql_several_results_are_one_answer_and_progress_is_none() {
+    let more = [0xfe, 0, 0, 0x0a, 0];
+    let answer = [
+        packet(1, b"\xff\xff\xff\x01\x02\x03progress"),
+        rows(false, &more),
+        rows(false, &more),
+        packet(9, &[0, 1, 0, 2, 0, 0, 0]),
+    ]
+    .concat();
+    let heard = everywhere(Protocol::Mysql, &mysql(0, vec![query("CALL p()"), Server(answer)]));
+    assert_eq!((heard.begins.len(), heard.ends), (1, vec![heard.to_client.len()]));
+}
+
+#[test]
+fn mysql_a_file_is_no_command_whatever_its_packets_are_numbered() {
+    let mut says = vec![query("LOAD DATA LOCAL"), Server(packet(1, b"\xfbfile.csv"))];
+    says.extend((2..300).map(|n| Client(packet((n % 256) as u8, b"\x03a line of the file"))));
+    says.extend([Client(packet(44, b"")), Server(packet(45, OK)), query("SELECT 2"), Server(packet(1, OK))]);
+    let heard = everywhere(Protocol::Mysql, &mysql(0, says));
+    assert_eq!((heard.requests.len(), heard.ends.len(), heard.lost), (2, 2, None));
+}
+
+#[test]
+fn mysql_prepared_statements_keep_their_text() {
+    let prepared = [0, 7, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0];
+    let answer: Vec<u8> = [&prepared[..], b"\x03defparam", EOF, b"\x03defone", b"\x03deftwo", EOF]
+        .iter()
+        .enumerate()
+        .flat_map(|(n, content)| packet(n as u8 + 1, content))
+        .collect();
+    let execute = || Client(packet(0, &[0x17, 7, 0, 0, 0, 0, 1, 0, 0, 0]));
+    let heard = everywhere(
+        Protocol::Mysql,
+        &mysql(
+            0,
+            vec![
+                Client(packet(0, b"\x16SELECT ?")),
+                Server(answer),
+                execute(),
+                Server(rows(false, EOF)),
+                Client(packet(0, &[0x19, 7, 0, 0, 0])),
+                execute(),
+                Server(packet(1, b"\xff\xd9\x04#HY000unknown")),
+            ],
+        ),
+    );
+    let texts: Vec<_> = heard.requests.iter().map(|(_, text)| text.as_deref()).collect();
+    assert_eq!((texts, heard.ends.len()), (vec![Some("SELECT ?"), None], 2));
+}
+
+#[test]
+fn mysql_prepare_and_execute_sent_together() {
+    let both =
+        [packet(0, b"\x16SELECT 1"), packet(0, &[0x17, 0xff, 0xff, 0xff, 0xff, 0, 1, 0, 0, 0])].concat();
+    let prepared = packet(1, &[0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let answers = [prepared.clone(), rows(false, EOF)].concat();
+    let heard = everywhere(Protocol::Mysql, &mysql(0, vec![Client(both), Server(answers)]));
+    assert_eq!((heard.requests.len(), heard.begins.len(), heard.ends), (1, 1, vec![heard.to_client.len()]));
+}
+
+#[test]
+fn mysql_packets_of_sixteen_megabytes_go_on() {
+    let text = vec![b'x'; 0xff_ffff - 1];
+    let statement = [packet(0, &[b"\x03", &text[..]].concat()), packet(1, b"and the rest")].concat();
+    let row = [packet(4, &vec![0xfe; 0xff_ffff]), packet(5, b""), packet(6, EOF)].concat();
+    let answer = [packet(1, b"\x01"), packet(2, b"\x03defone"), packet(3, EOF), row].concat();
+    for piece in [usize::MAX, 65_536, 1_000_003] {
+        let says = mysql(0, vec![Client(statement.clone()), Server(answer.clone()), query("SELECT 2")]);
+        let heard = hear(Protocol::Mysql, &says, piece);
+        assert_eq!((heard.requests.len(), heard.lost), (2, None));
+        assert_eq!(heard.requests[0].1.as_ref().map(String::len), Some(STATEMENT_SEEN - 1));
+        assert_eq!(heard.ends, [heard.to_client.len()]);
+    }
+}
+
+#[test]
+fn mysql_a_user_is_changed_without_a_request() {
+    let heard = everywhere(
+        Protocol::Mysql,
+        &mysql(
+            0,
+            vec![
+                Client(packet(0, b"\x11other\0")),
+                Server(packet(1, b"\xfemysql_native_password\0challenge\0")),
+                Client(packet(2, b"proof")),
+                Server(packet(3, OK)),
+                query("SELECT 1"),
+                Server(packet(1, OK)),
+            ],
+        ),
+    );
+    assert_eq!((heard.requests.len(), heard.ends.len(), heard.lost), (1, 1, None));
+}
+
+#[test]
+fn mysql_what_cannot_be_read_is_said() {
+    let lost = |says: &[Say]| everywhere(Protocol::Mysql, says).lost.unwrap_or_default();
+    let tls = packet(1, &[&(1u32 << 11).to_le_bytes()[..], &[0; 28]].concat());
+    assert!(lost(&[Server(greeting()), Client(tls)]).contains("TLS"));
+    assert!(
+        lost(&[Server(greeting()), Client(b"GET / HTTP/1.1\r\n\r\n".to_vec())]).contains("login is no MySQL")
+    );
+    assert!(lost(&[Client(b"GET / HTTP/1.1\r\n\r\n".to_vec())]).contains("before the server's greeting"));
+    assert!(lost(&[Server(b"HTTP/1.1 400 Bad Request\r\n".to_vec())]).contains("greets as no MySQL"));
+    assert!(lost(&mysql(0, vec![Client(packet(0, b"\x12replica"))])).contains("replicates"));
+    assert!(lost(&mysql(0, vec![Client(packet(3, b"\x03SELECT"))])).contains("number 3, expected 0"));
+}
+
+fn message(kind: u8, content: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(content.len() + 4).unwrap().to_be_bytes();
+    [&[kind][..], &length, content].concat()
+}
+
+fn startup(code: u32, content: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(content.len() + 8).unwrap().to_be_bytes();
+    [&length[..], &code.to_be_bytes(), content].concat()
+}
+
+fn postgres(more: Vec<Say>) -> Vec<Say> {
+    let mut says = vec![
+        Client(startup(80_877_104, b"")),
+        Client(startup(80_877_103, b"")),
+        Client(startup(3 << 16, b"user\0me\0\0")),
+        Server([message(b'R', &[0, 0, 0, 10]), message(b'R', &[0; 4]), message(b'Z', b"I")].concat()),
+    ];
+    says.extend(more);
+    says
+}
+
+#[test]
+fn postgres_refuses_tls_and_reads_simple_queries() {
+    let one = [
+        message(b'T', b"columns"),
+        message(b'D', b"row"),
+        message(b'C', b"SELECT 1\0"),
+        message(b'C', b"SELECT 2\0"),
+        message(b'Z', b"I"),
+    ]
+    .concat();
+    let two = [message(b'E', b"SERROR\0\0"), message(b'N', b"notice\0\0"), message(b'Z', b"I")].concat();
+    let heard = everywhere(
+        Protocol::Postgres,
+        &postgres(vec![
+            Client(message(b'Q', b"SELECT 1; SELECT 2\0")),
+            Server(one.clone()),
+            Client(message(b'Q', b"oops\0")),
+            Server(two.clone()),
+            Client(message(b'X', b"")),
+        ]),
+    );
+    assert!(heard.to_client.starts_with(b"NNR"));
+    let texts: Vec<_> = heard.requests.iter().filter_map(|(_, text)| text.as_deref()).collect();
+    assert_eq!((texts, heard.lost), (vec!["SELECT 1; SELECT 2", "oops"], None));
+    let first = heard.begins[0];
+    assert_eq!(heard.begins, [first, first + one.len()]);
+    assert_eq!(heard.ends, [first + one.len(), first + one.len() + two.len()]);
+}
+
+#[test]
+fn postgres_executes_are_the_requests_of_a_batch() {
+    let batch = [
+        message(b'P', b"stmt\0INSERT $1\0\0\0"),
+        message(b'B', b"\0stmt\0\0\0\0\0"),
+        message(b'D', b"P\0"),
+        message(b'E', b"\0\0\0\0\0"),
+        message(b'B', b"portal\0stmt\0\0\0"),
+        message(b'E', b"portal\0\0\0\0\0"),
+        message(b'C', b"Pportal\0"),
+        message(b'S', b""),
+    ]
+    .concat();
+    let answer = [
+        message(b'1', b""),
+        message(b'2', b""),
+        message(b'n', b""),
+        message(b'C', b"INSERT 0 1\0"),
+        message(b'2', b""),
+        message(b'C', b"INSERT 0 1\0"),
+        message(b'3', b""),
+        message(b'Z', b"I"),
+    ]
+    .concat();
+    let heard = everywhere(Protocol::Postgres, &postgres(vec![Client(batch), Server(answer)]));
+    let texts: Vec<_> = heard.requests.iter().map(|(_, text)| text.as_deref()).collect();
+    assert_eq!(texts, [Some("INSERT $1"), Some("INSERT $1")]);
+    assert_eq!((heard.begins.len(), heard.ends.len(), heard.lost), (2, 2, None));
+}
+
+#[test]
+fn postgres_after_an_error_the_rest_of_a_batch_is_over_with_it() {
+    let execute = message(b'E', b"\0\0\0\0\0");
+    let batch = [execute.clone(), execute.clone(), execute, message(b'S', b"")].concat();
+    let answer = [message(b'E', b"SERROR\0\0"), message(b'Z', b"I")].concat();
+    let heard = everywhere(Protocol::Postgres, &postgres(vec![Client(batch), Server(answer)]));
+    let end = heard.to_client.len();
+    assert_eq!((heard.requests.len(), heard.ends), (3, vec![end - 6, end, end]));
+}
+
+#[test]
+fn postgres_copy_passes_and_cancelling_is_no_request() {
+    let heard = everywhere(
+        Protocol::Postgres,
+        &postgres(vec![
+            Client(message(b'Q', b"COPY t FROM STDIN\0")),
+            Server(message(b'G', b"\0\0\0")),
+            Client([message(b'd', b"1\tone\n"), message(b'd', b"2\ttwo\n"), message(b'c', b"")].concat()),
+            Server([message(b'C', b"COPY 2\0"), message(b'Z', b"I")].concat()),
+        ]),
+    );
+    assert_eq!((heard.requests.len(), heard.ends.len(), heard.lost), (1, 1, None));
+    let heard = everywhere(Protocol::Postgres, &[Client(startup(80_877_102, &[1, 2, 3, 4, 5, 6, 7, 8]))]);
+    assert_eq!((heard.requests, heard.lost), (vec![], None));
+}
+
+#[test]
+fn postgres_what_cannot_be_read_is_said() {
+    let lost = |says: &[Say]| everywhere(Protocol::Postgres, says).lost.unwrap_or_default();
+    assert!(lost(&[Client(b"GET / HTTP/1.1\r\n".to_vec())]).contains("first packet is not PostgreSQL's"));
+    assert!(lost(&[Client(b"\x16\x03\x01\x02\x00\x01\x00\x01".to_vec())]).contains("TLS at once"));
+    assert!(lost(&postgres(vec![Client(b"HELLO".to_vec())])).contains("'H'"));
+    assert!(lost(&postgres(vec![Client(b"zzzzzzz".to_vec())])).contains("'z'"));
+    assert!(lost(&postgres(vec![Server(b"Zzzzzzz".to_vec())])).contains("the server's message 'Z'"));
+}
+
+#[test]
+fn http_requests_with_and_without_bodies() {
+    let says = [
+        Client(
+            b"GET /a HTTP/1.1\r\nHost: x\r\n\r\nPOST /b HTTP/1.1\r\nContent-Length: 5\r\n\r\nGET /".to_vec(),
+        ),
+        Client(
+            b"PUT /c HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nT: 1\r\n\r\n"
+                .to_vec(),
+        ),
+        Server(b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()),
+        Client(b"HEAD /d HTTP/1.1\r\n\r\n".to_vec()),
+    ];
+    let heard = everywhere(Protocol::Http, &says);
+    let texts: Vec<_> = heard.requests.iter().filter_map(|(_, text)| text.as_deref()).collect();
+    assert_eq!((texts, heard.lost), (vec!["GET /a", "POST /b", "PUT /c", "HEAD /d"], None));
+    let lost = everywhere(Protocol::Http, &[Client(b"\x16\x03\x01".to_vec())]).lost;
+    assert!(lost.is_some_and(|why| why.contains("speaks no HTTP/1")));
+}
+
+#[test]
+fn turns_are_told_by_who_speaks() {
+    let says = [
+        Server(b"220 hello\r\n".to_vec()),
+        Client(b"one".to_vec()),
+        Client(b" and the rest".to_vec()),
+        Server(b"two".to_vec()),
+        Client(b"three".to_vec()),
+    ];
+    let heard = everywhere(Protocol::Tcp, &says);
+    assert_eq!(heard.requests, [(0, None), (16, None)]);
+    assert_eq!(heard.begins, [11]);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_bytes_break_a_reader(
+        says in proptest::collection::vec((proptest::bool::ANY, proptest::collection::vec(proptest::num::u8::ANY, 0..40)), 0..12),
+        login in proptest::bool::ANY,
+    ) {
+        for protocol in [Protocol::Mysql, Protocol::Postgres, Protocol::Http, Protocol::Tcp] {
+            let mut whole = match protocol {
+                Protocol::Mysql if login => mysql(0, vec![]),
+                Protocol::Postgres if login => postgres(vec![]),
+                _ => vec![],
+            };
+            whole.extend(says.iter().map(|(client, bytes)| if *client { Client(bytes.clone()) } else { Server(bytes.clone()) }));
+            let mut dialect = Dialect::new(protocol);
+            let mut heard = Heard::default();
+            let (mut up, mut down) = (Vec::new(), Vec::new());
+            for say in &whole {
+                match say {
+                    Client(bytes) => {
+                        up.extend_from_slice(bytes);
+                        hear_client(&mut dialect, &mut up, &mut heard);
+                    }
+                    Server(bytes) => {
+                        down.extend_from_slice(bytes);
+                        hear_server(&mut dialect, &mut down, &mut heard);
+                    }
+                }
+            }
+            proptest::prop_assert!(heard.ends.len() <= heard.requests.len());
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `larder slow` as a child process, before a server of the test.
+
+use crate::larder::{binary, collect};
+use crate::scratch::Scratch;
+use crate::started;
+use crate::wait::wait_for;
+use std::io::BufReader;
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+/// What it prints once it accepts connections.
+const LISTENING: &str = "larder slow: listening on ";
+
+/// A running `larder slow --log`. Killed when dropped.
+pub struct SlowProxy {
+    child: Child,
+    addr: SocketAddr,
+    log: Arc<Mutex<String>>,
+    stderr: Arc<Mutex<String>>,
+    scratch: Scratch,
+}
+
+/// A line of its log.
+#[derive(Clone, Debug)]
+pub struct Logged {
+    /// When it came, seconds from the start.
+    pub at: f64,
+    /// `CONNECTION.REQUEST`.
+    pub name: String,
+    /// Milliseconds.
+    pub held: f64,
+    /// Milliseconds; `None`: it was not answered whole.
+    pub took: Option<f64>,
+    /// The statement, if one is known.
+    pub text: String,
+}
+
+impl SlowProxy {
+    /// Before this server, with these arguments.
+    #[track_caller]
+    pub fn before(server: SocketAddr, args: &[&str]) -> SlowProxy {
+        SlowProxy::spawn(&server.to_string(), args, Scratch::new("slow"))
+    }
+
+    /// Before this server, with this script; [`SlowProxy::rewrite`] gives it another.
+    #[track_caller]
+    pub fn scripted(server: SocketAddr, script: &str, args: &[&str]) -> SlowProxy {
+        let scratch = Scratch::new("slow");
+        let path = scratch.write("faults.toml", script);
+        let script = ["--script", path.to_str().unwrap()];
+        SlowProxy::spawn(&server.to_string(), &[&script, args].concat(), scratch)
+    }
+
+    #[track_caller]
+    fn spawn(server: &str, args: &[&str], scratch: Scratch) -> SlowProxy {
+        let mut child = Command::new(binary())
+            .args(["slow", "--listen", "127.0.0.1:0", "--log", "--to", server])
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = collect(BufReader::new(child.stdout.take().unwrap()));
+        let stderr = collect(BufReader::new(child.stderr.take().unwrap()));
+        let addr = wait_for("the slow proxy to say where it listens", || {
+            let printed = stderr.lock().unwrap().clone();
+            let exited = child.try_wait().unwrap();
+            assert!(exited.is_none(), "the slow proxy ended at once ({exited:?}):\n{printed}");
+            printed.lines().find_map(|line| line.strip_prefix(LISTENING)?.parse().ok())
+        });
+        SlowProxy { child, addr, log, stderr, scratch }
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// What it has printed on standard error.
+    pub fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    /// Waits until it has said this.
+    #[track_caller]
+    pub fn wait_said(&self, part: &str) {
+        wait_for(&format!("the slow proxy to say {part:?}"), || self.stderr().contains(part).then_some(()));
+    }
+
+    /// Requests logged so far.
+    pub fn logged(&self) -> Vec<Logged> {
+        let log = self.log.lock().unwrap().clone();
+        log.lines()
+            .map(|line| parse(line).unwrap_or_else(|| panic!("no line of the log: {line:?}")))
+            .collect()
+    }
+
+    /// Waits until so many requests are logged, and gives all.
+    #[track_caller]
+    pub fn wait_logged(&self, count: usize) -> Vec<Logged> {
+        wait_for("requests to be logged", || Some(self.logged()).filter(|logged| logged.len() >= count))
+    }
+
+    /// Gives it another script, which is in force when this returns.
+    #[track_caller]
+    pub fn rewrite(&self, script: &str) {
+        let read = || self.stderr().matches("the script was read again").count();
+        let before = read();
+        self.scratch.write("faults.toml", script);
+        started::signal(&self.child, rustix::process::Signal::HUP);
+        wait_for("the slow proxy to read its script again", || (read() > before).then_some(()));
+    }
+
+    /// Ends it, and gives all it printed on standard error: at the end, the totals.
+    #[track_caller]
+    pub fn finish(mut self) -> String {
+        started::signal(&self.child, rustix::process::Signal::TERM);
+        let status = started::wait_exit(&mut self.child);
+        assert!(status.success(), "{status:?}: {}", self.stderr());
+        wait_for("the totals", || Some(self.stderr()).filter(|printed| printed.contains("bytes corrupted")))
+    }
+
+    /// Asks for the totals now.
+    pub fn usr1(&self) {
+        started::signal(&self.child, rustix::process::Signal::USR1);
+    }
+}
+
+impl Drop for SlowProxy {
+    fn drop(&mut self) {
+        started::end(&mut self.child);
+        started::tell(&self.stderr());
+    }
+}
+
+/// `0.012345 1.2 held 300.012 ms took 301.234 ms SELECT 1`
+fn parse(line: &str) -> Option<Logged> {
+    let (at, rest) = line.split_once(' ')?;
+    let (name, rest) = rest.split_once(" held ")?;
+    let (held, rest) = rest.split_once(" ms ")?;
+    let (took, text) = match rest.strip_prefix("not answered") {
+        Some(text) => (None, text),
+        None => {
+            let (took, text) = rest.strip_prefix("took ")?.split_once(" ms")?;
+            (Some(took.parse().ok()?), text)
+        }
+    };
+    let text = text.trim_start().to_owned();
+    Some(Logged { at: at.parse().ok()?, name: name.to_owned(), held: held.parse().ok()?, took, text })
+}
