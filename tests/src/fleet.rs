@@ -47,7 +47,7 @@ impl Server {
     fn keys(&self) -> Vec<String> {
         match self {
             Server::Memcached(server) => {
-                let listed = server.connect().ask("lru_crawler metadump all\r\n", "END\r\n");
+                let listed = server.connect().ask_crawler("lru_crawler metadump all");
                 let keys = listed.lines().filter_map(|line| line.strip_prefix("key=")?.split(' ').next());
                 // Listed as in a URL.
                 keys.map(|key| key.replace("%3A", ":")).collect()
@@ -160,6 +160,19 @@ impl Fleet {
             keys.filter(|(_, key)| key.contains(":p:")).collect::<Vec<_>>()
         };
         self.servers.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// Waits for an item that is not among these, and adds it. (Not the difference of two listings: memcached leaves out what is
+    /// being written.)
+    #[track_caller]
+    pub fn next_item(&self, known: &mut Vec<(usize, String)>) -> (usize, String) {
+        let mut found = None;
+        wait_until("another item in the fleet", || {
+            found = self.items().into_iter().find(|item| !known.contains(item));
+            found.is_some()
+        });
+        known.extend(found.clone());
+        found.expect("waited for")
     }
 
     /// Waits until there are so many items.

@@ -218,6 +218,23 @@ impl<S: Read + Write> Talk<S> {
         answer
     }
 
+    /// Sends a command, and again for as long as the server's crawler is at other work: memcached's looks for expired items whenever
+    /// it sees fit. Gives what is answered before the next command, which waits for the end of a dump (the only answer of many lines
+    /// that end with a bare LF): memcached forgets what it received behind one until it receives more.
+    #[track_caller]
+    pub fn ask_crawler(&mut self, command: &str) -> String {
+        loop {
+            let dump = command.starts_with("lru_crawler metadump");
+            let mut answer = if dump { self.ask(format!("{command}\r\n"), "\r\n") } else { String::new() };
+            let next = if dump { "mn\r\n".to_owned() } else { format!("{command}\r\nmn\r\n") };
+            answer += &self.ask(next, "MN\r\n");
+            if !answer.starts_with("BUSY ") {
+                return answer.strip_suffix("MN\r\n").expect("asked for").to_owned();
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// Sends a command and expects exactly this answer.
     #[track_caller]
     pub fn expect(&mut self, command: impl AsRef<[u8]>, answer: &str) -> &mut Self {

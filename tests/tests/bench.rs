@@ -371,7 +371,7 @@ fn an_answer_that_stalls_is_a_timeout_and_its_connection_is_made_anew() {
             reply.ok(&[], "hello");
         }
     });
-    let (run, _) = measured(&["http", &url(&origin), "-c", "1", "--requests", "20", "--timeout", "100ms"]);
+    let (run, _) = measured(&["http", &url(&origin), "-c", "1", "--requests", "20", "--timeout", "1s"]);
     assert_eq!((number(&run, "answers"), error(&run, "timeout")), (15, 5), "{}", run["errors"]);
     assert!((5..=6).contains(&origin.connections()), "{}", origin.connections());
 }

@@ -2,8 +2,10 @@
 //!
 //! The slow proxy holds requests and keeps a record of each: when it came, how long it took. What the generator says must be within
 //! 2 % of what that record says, or arithmetic. Delays are hundreds of milliseconds and stalls seconds, so that 2 % is well above what
-//! a machine with other work adds. Where it is not, the proxy's record shows it (waits that ended late), and only then is all measured
-//! again.
+//! a machine with some other work adds. Where it is not, the proxy's record shows it (waits that ended late), and all is measured
+//! again; a machine that is too busy each time shows only that no percentile is below the record. That must always hold: what the
+//! generator measures begins before what the proxy does and ends after it, however late either is woken, so that less would mean that
+//! waiting was left out.
 
 #![allow(clippy::unwrap_used)]
 
@@ -106,12 +108,19 @@ impl Seen {
         sorted(requests().map(|(n, request)| end(request) - due(n) - begin))
     }
 
-    /// What the generator says, against these times: a spread, not one number.
+    /// What the generator says, against these times: a spread, not one number. Less is never right, more is an error.
+    #[track_caller]
     fn check(&self, right: &[f64]) -> Result<(), String> {
         assert_eq!(self.run.latency.len(), right.len() as u64);
         assert!(nearest_rank(right, 0.9) - nearest_rank(right, 0.1) > 0.25, "no spread: nothing is told");
         for at in [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99] {
-            close(&format!("p{}", at * 100.0), self.quantile(at), nearest_rank(right, at))?;
+            let (said, right) = (self.quantile(at), nearest_rank(right, at));
+            assert!(
+                said > right * (1.0 - TOLERANCE),
+                "p{}: {said:.4} s, but it was {right:.4} s",
+                at * 100.0
+            );
+            close(&format!("p{}", at * 100.0), said, right)?;
         }
         Ok(())
     }
@@ -135,7 +144,8 @@ fn close(what: &str, said: f64, right: f64) -> Result<(), String> {
     Err(format!("{what}: {said:.4} s, but it was {right:.4} s"))
 }
 
-/// Measures and checks; again only where the check fails and the machine was too busy, as `busy` tells from the record.
+/// Measures and checks; again only where the check fails and the machine was too busy, as `busy` tells from the record. Where it always
+/// was, what is left is what the check asserts.
 #[track_caller]
 fn truthful(
     measure: impl Fn() -> Seen,
@@ -146,7 +156,7 @@ fn truthful(
         let seen = measure();
         let Err(why) = check(&seen) else { return };
         let why = format!("attempt {attempt}: {why}; the proxy was late by up to {:.4} s", seen.late);
-        assert!(busy(&seen) && attempt < ATTEMPTS, "{why}");
+        assert!(busy(&seen), "{why}");
         eprintln!("{why}: the machine was too busy");
     }
 }

@@ -118,7 +118,7 @@ fn dumps_have_one_form() {
     // memcached misses items that it moves between its queues meanwhile.
     for (server, least) in both(&[]).iter().zip([20, 1]) {
         fill(server);
-        let dump = server.connect().ask("lru_crawler metadump all\r\n", "END\r\n");
+        let dump = server.connect().ask_crawler("lru_crawler metadump all");
         let lines: Vec<_> = dump.strip_suffix("END\r\n").unwrap().split_terminator('\n').collect();
         assert!((least..=20).contains(&lines.len()), "{dump}");
         assert!(lines.iter().all(|line| form.is_match(line)), "{dump}");
@@ -279,7 +279,7 @@ fn lines_are_answered_alike() {
     let servers = both(&[]);
     let mut talks = servers.each_ref().map(Memcached::connect);
     for line in LINES {
-        let [larder, debian] = talks.each_mut().map(|talk| talk.ask(format!("{line}\r\nmn\r\n"), "MN\r\n"));
+        let [larder, debian] = talks.each_mut().map(|talk| talk.ask_crawler(line));
         assert_eq!(larder, debian, "{line}");
     }
 }
@@ -295,8 +295,7 @@ fn what_is_forbidden_is_refused_alike() {
         "watch",
     ];
     for line in lines {
-        let [larder, debian] =
-            servers.each_ref().map(|server| server.connect().ask(format!("{line}\r\nmn\r\n"), "MN\r\n"));
+        let [larder, debian] = servers.each_ref().map(|server| server.connect().ask_crawler(line));
         assert_eq!(larder, debian, "{line}");
     }
 }
