@@ -549,8 +549,31 @@ fn reports_are_files_and_text() {
         html.contains("<svg") && html.contains("the page") && !html.contains("http-equiv"),
         "no page of its own"
     );
-    let unwritable =
-        bench(&["http", &url(&origin), "--requests", "1", "--json", "/nowhere/run.json", "--quiet"]);
-    assert_eq!(unwritable.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&unwritable.stderr).contains("/nowhere/run.json"));
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_told_before_anything_is_asked() {
+    let origin = Origin::serving(&[], "hello");
+    for option in ["--json", "--html"] {
+        let unwritable =
+            bench(&["http", &url(&origin), "--requests", "1", option, "/nowhere/run", "--quiet"]);
+        let said = String::from_utf8_lossy(&unwritable.stderr);
+        assert_eq!(unwritable.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("{option} /nowhere/run: ")), "{said}");
+    }
+    assert_eq!(origin.requests().len(), 0);
+}
+
+#[test]
+fn a_report_that_fails_later_takes_nothing_from_the_verdict() {
+    let origin = Origin::serving(&[], "hello");
+    // A device without room takes no report, and can be opened.
+    for (limit, code) in [("answers=0", 1), ("answers=5", 2)] {
+        let args = ["http", &url(&origin), "--requests", "5", "--json", "/dev/full", "--limit", limit];
+        let failed = bench(&args);
+        let said = String::from_utf8_lossy(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(code), "{said}");
+        assert!(said.contains("--json /dev/full: "), "{said}");
+        assert_eq!(said.contains("limit answers=0 missed: 5"), code == 1, "{said}");
+    }
 }

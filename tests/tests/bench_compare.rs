@@ -400,6 +400,7 @@ fn what_cannot_be_meant_is_said_before_anything_starts() {
         ),
         (&["--server", "mine"], "expected NAME=ADDR"),
         (&["--plan", "objects", "--sizes", "5"], "--sizes is for pages"),
+        (&["--markdown", "/nowhere/tables.md"], "--markdown /nowhere/tables.md: "),
     ] {
         let output = compare(&scratch, args).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{}", shown(&output));

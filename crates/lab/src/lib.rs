@@ -16,6 +16,7 @@ mod experiments;
 mod interrupt;
 pub mod load;
 mod mediawiki;
+mod output;
 pub mod peers;
 pub mod report;
 mod simulate;

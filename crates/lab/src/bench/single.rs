@@ -1,7 +1,6 @@
 //! One server, one run.
 
 use std::{
-    fs,
     io::{self, Write},
     path::Path,
     process::ExitCode,
@@ -19,6 +18,7 @@ use crate::{
     engine::{self, Address, Check, Error, Plan, Protocol, Stop, Until},
     exit, interrupt,
     load::{Arrivals, Load, Mix, Pace, Verb},
+    output::Output,
     report::{self, Run, show},
 };
 
@@ -179,9 +179,13 @@ fn run(command: &str, job: Result<Job<'_>, String>) -> ExitCode {
         Ok(job) => job,
         Err(wrong) => return exit::usage(command, &wrong),
     };
+    let files = match Files::open(job.common) {
+        Ok(files) => files,
+        Err(wrong) => return exit::usage(command, &wrong),
+    };
     interrupt::watch();
     forward(job.plan.stop.clone());
-    match carry_out(&job) {
+    match carry_out(&job, files) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("larder {command}: {error}");
@@ -205,7 +209,7 @@ fn forward(stop: Stop) {
     drop(watching);
 }
 
-fn carry_out(job: &Job<'_>) -> Result<ExitCode, Error> {
+fn carry_out(job: &Job<'_>, files: Files) -> Result<ExitCode, Error> {
     let (plan, load) = (&job.plan, &job.load);
     if job.fill {
         let filled = fill::fill(plan, load)?;
@@ -221,9 +225,9 @@ fn carry_out(job: &Job<'_>) -> Result<ExitCode, Error> {
     run.name.clone_from(&job.name);
     run.how.extend(load.describe());
     say_troubles(job.command, load);
-    if let Err(wrong) = show_run(job.common, &run) {
+    let shown = show_run(job.common, &run, files);
+    if let Err(wrong) = &shown {
         eprintln!("larder {}: {wrong}", job.command);
-        return Ok(ExitCode::from(exit::USAGE));
     }
     let mut missed = run.wrong > 0;
     for limit in &job.common.limit {
@@ -232,7 +236,12 @@ fn carry_out(job: &Job<'_>) -> Result<ExitCode, Error> {
             eprintln!("larder {}: limit {limit} missed: {found}", job.command);
         }
     }
-    Ok(if missed { ExitCode::from(exit::MISSED) } else { ExitCode::SUCCESS })
+    // What was measured says more than where it could not be written.
+    Ok(match shown {
+        _ if missed => ExitCode::from(exit::MISSED),
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(exit::USAGE),
+    })
 }
 
 fn say_filled(job: &Job<'_>, filled: &Run) {
@@ -258,24 +267,40 @@ fn say_troubles(command: &str, load: &Load) {
     }
 }
 
-fn show_run(common: &Common, run: &Run) -> Result<(), String> {
-    let to_stdout = common.json.as_deref() == Some(Path::new("-"));
+/// Where reports go, beside standard output.
+struct Files {
+    json: Option<Output>,
+    html: Option<Output>,
+}
+
+impl Files {
+    fn open(common: &Common) -> Result<Self, String> {
+        let json = common.json.as_deref().filter(|_| !is_json_shown(common));
+        Ok(Self {
+            json: Output::maybe("--json", json)?,
+            html: Output::maybe("--html", common.html.as_deref())?,
+        })
+    }
+}
+
+/// Whether standard output has the JSON, in place of the text.
+fn is_json_shown(common: &Common) -> bool {
+    common.json.as_deref() == Some(Path::new("-"))
+}
+
+/// Both files are written, where one can be.
+fn show_run(common: &Common, run: &Run, files: Files) -> Result<(), String> {
+    let to_stdout = is_json_shown(common);
     if !common.quiet && !to_stdout {
         print(&report::text(run));
     }
-    if let Some(path) = &common.json {
-        let json = report::json(run);
-        if to_stdout {
-            print(&json);
-            print("\n");
-        } else {
-            fs::write(path, json + "\n").map_err(|error| format!("--json {}: {error}", path.display()))?;
-        }
+    if to_stdout {
+        print(&report::json(run));
+        print("\n");
     }
-    if let Some(path) = &common.html {
-        fs::write(path, report::html(run)).map_err(|error| format!("--html {}: {error}", path.display()))?;
-    }
-    Ok(())
+    let json = files.json.map_or(Ok(()), |json| json.write(&(report::json(run) + "\n")));
+    let html = files.html.map_or(Ok(()), |html| html.write(&report::html(run)));
+    json.and(html)
 }
 
 /// A reader that has seen enough is no error.

@@ -18,13 +18,14 @@ mod rounds;
 mod show;
 mod spread;
 
-use std::{fs, path::PathBuf, process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args;
 use larder_proto::units;
 
 use crate::{
     exit, interrupt,
+    output::Output,
     peers::{self, Error, PEERS, Role},
 };
 use ground::Stage;
@@ -86,6 +87,10 @@ pub(crate) fn run(args: &CompareArgs) -> ExitCode {
         Ok(larder) => larder,
         Err(error) => return exit::usage("bench compare", &error.to_string()),
     };
+    let files = match Files::open(args) {
+        Ok(files) => files,
+        Err(message) => return exit::usage("bench compare", &message),
+    };
     let stage = Stage { larder, given: args.servers.clone(), cpus: machine::pair() };
     let mut comparison = Comparison::new(plan.title());
     let done = match &plan {
@@ -104,10 +109,11 @@ pub(crate) fn run(args: &CompareArgs) -> ExitCode {
     }
     comparison.interrupted |= interrupt::asked();
     print!("{}", show::text(&comparison));
-    if let Err(message) = write(args, &comparison) {
-        return exit::usage("bench compare", &message);
+    let written = files.write(&comparison);
+    if let Err(message) = &written {
+        eprintln!("larder bench compare: {message}");
     }
-    code(&comparison)
+    code(&comparison, written.is_ok())
 }
 
 /// The plan with what the command line changes.
@@ -139,22 +145,34 @@ fn planned(args: &CompareArgs) -> Result<Plan, String> {
     Ok(plan)
 }
 
-fn write(args: &CompareArgs, comparison: &Comparison) -> Result<(), String> {
-    let json = serde_json::to_string_pretty(comparison).map_err(|error| error.to_string())?;
-    let files = [
-        (&args.json, json),
-        (&args.html, show::page(comparison)),
-        (&args.markdown, show::markdown(comparison)),
-    ];
-    for (path, text) in files {
-        if let Some(path) = path {
-            fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-        }
-    }
-    Ok(())
+/// Where reports go, beside standard output.
+struct Files {
+    json: Option<Output>,
+    html: Option<Output>,
+    markdown: Option<Output>,
 }
 
-fn code(comparison: &Comparison) -> ExitCode {
+impl Files {
+    fn open(args: &CompareArgs) -> Result<Self, String> {
+        Ok(Self {
+            json: Output::maybe("--json", args.json.as_deref())?,
+            html: Output::maybe("--html", args.html.as_deref())?,
+            markdown: Output::maybe("--markdown", args.markdown.as_deref())?,
+        })
+    }
+
+    /// All that can be are written; the error is the first of those that cannot.
+    fn write(self, comparison: &Comparison) -> Result<(), String> {
+        let json = serde_json::to_string_pretty(comparison).map_err(|error| error.to_string());
+        let json = self.json.map_or(Ok(()), |file| file.write(&json?));
+        let html = self.html.map_or(Ok(()), |file| file.write(&show::page(comparison)));
+        let markdown = self.markdown.map_or(Ok(()), |file| file.write(&show::markdown(comparison)));
+        json.and(html).and(markdown)
+    }
+}
+
+/// What was measured says more than where it could not be written.
+fn code(comparison: &Comparison, written: bool) -> ExitCode {
     let rows = || comparison.tables.iter().flat_map(|table| &table.rows);
     if comparison.interrupted {
         ExitCode::from(INTERRUPTED)
@@ -162,6 +180,8 @@ fn code(comparison: &Comparison) -> ExitCode {
         ExitCode::from(exit::MISSED)
     } else if comparison.broken || (rows().next().is_none() && comparison.grids.is_empty()) {
         ExitCode::from(exit::UNREACHABLE)
+    } else if !written {
+        ExitCode::from(exit::USAGE)
     } else {
         ExitCode::SUCCESS
     }
