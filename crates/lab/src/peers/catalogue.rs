@@ -1,6 +1,13 @@
 //! Which servers there are to compare with, and how each is started.
 
-use std::{net::SocketAddr, path::PathBuf, process::Command, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use nix::unistd::{User, geteuid};
 
 use super::{
     Error, Process, Scratch, free_port, program,
@@ -246,7 +253,7 @@ impl Place<'_> {
             within.map(usize::to_string).collect()
         };
         Ok(Values::default()
-            .with("dir", self.dir()?.display())
+            .with("dir", self.dir().display())
             .with("docroot", ground.docroot.display())
             .with("listen", self.address)
             .with("host", self.address.ip())
@@ -262,31 +269,31 @@ impl Place<'_> {
             .with_list("middle", sizes(SMALL, MIDDLE)))
     }
 
-    /// What the server may write to, whoever it becomes.
-    fn dir(&self) -> Result<PathBuf, Error> {
-        self.scratch.open_dir("own")
+    /// Where its files are. Nobody else writes there; most servers stay who they are.
+    fn dir(&self) -> &Path {
+        self.scratch.path()
     }
 
     /// A filled-in configuration in that directory.
     fn file(&self, template: Template, name: &str, values: &Values) -> Result<PathBuf, Error> {
-        self.scratch.write(format!("own/{name}"), template.fill(values)?)
+        self.scratch.write(name, template.fill(values)?)
     }
 
-    fn command(&self) -> Result<Command, Error> {
+    fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.current_dir(self.dir()?);
-        Ok(command)
+        command.current_dir(self.dir());
+        command
     }
 }
 
 /// Who we are, for programs that insist on being told whom to become.
 fn user() -> String {
-    let user = nix::unistd::User::from_uid(nix::unistd::geteuid());
+    let user = User::from_uid(geteuid());
     user.ok().flatten().map_or_else(|| "root".to_owned(), |user| user.name)
 }
 
 fn floor(place: &Place) -> Result<Command, Error> {
-    let mut command = place.command()?;
+    let mut command = place.command();
     command.args(["bench", "origin", "--listen", &place.address.to_string()]);
     Ok(command)
 }
@@ -301,7 +308,7 @@ fn larder_objects(place: &Place) -> Result<Command, Error> {
 
 fn larder(place: &Place, template: Template) -> Result<Command, Error> {
     let file = place.file(template, "larder.toml", &place.values()?)?;
-    let mut command = place.command()?;
+    let mut command = place.command();
     command.args(["serve", "--config"]).arg(file);
     Ok(command)
 }
@@ -316,22 +323,24 @@ fn nginx_cache(place: &Place) -> Result<Command, Error> {
 
 fn nginx(place: &Place, template: Template) -> Result<Command, Error> {
     let file = place.file(template, "nginx.conf", &place.values()?)?;
-    let mut command = place.command()?;
+    let mut command = place.command();
+    // As root, its workers become nobody; what they write to it gives them itself.
+    place.scratch.show()?;
     // -e: Debian's nginx would open its own error log before it reads the configuration.
-    command.args(["-e", "stderr", "-p"]).arg(place.dir()?).arg("-c").arg(file);
+    command.args(["-e", "stderr", "-p"]).arg(place.dir()).arg("-c").arg(file);
     Ok(command)
 }
 
 fn lighttpd(place: &Place) -> Result<Command, Error> {
     let file = place.file(template!("lighttpd.conf"), "lighttpd.conf", &place.values()?)?;
-    let mut command = place.command()?;
+    let mut command = place.command();
     command.args(["-D", "-f"]).arg(file);
     Ok(command)
 }
 
 fn haproxy(place: &Place) -> Result<Command, Error> {
     let file = place.file(template!("haproxy.cfg"), "haproxy.cfg", &place.values()?)?;
-    let mut command = place.command()?;
+    let mut command = place.command();
     // -db: in the foreground.
     command.args(["-db", "-f"]).arg(file);
     Ok(command)
@@ -340,48 +349,52 @@ fn haproxy(place: &Place) -> Result<Command, Error> {
 fn varnish(place: &Place) -> Result<Command, Error> {
     let values = place.values()?;
     place.file(template!("varnish.vcl"), "varnish.vcl", &values)?;
-    let mut command = place.command()?;
+    let mut command = place.command();
     command.args(template!("varnish.conf").arguments(&values)?);
     Ok(command)
 }
 
 fn traffic_server(place: &Place) -> Result<Command, Error> {
     let values = place.values()?;
-    for dir in ["own/etc", "own/run", "own/log", "own/cache", "own/var"] {
-        place.scratch.open_dir(dir)?;
+    for dir in ["etc", "run", "log", "cache", "var"] {
+        place.scratch.dir(dir)?;
     }
     place.file(template!("trafficserver-records.config"), "etc/records.config", &values)?;
     place.file(template!("trafficserver-storage.config"), "etc/storage.config", &values)?;
     place.file(template!("trafficserver-remap.config"), "etc/remap.config", &values)?;
     place.file(template!("trafficserver-ip_allow.yaml"), "etc/ip_allow.yaml", &values)?;
-    place.scratch.write("own/etc/plugin.config", "")?;
+    place.scratch.write("etc/plugin.config", "")?;
     let root = place.file(template!("trafficserver-runroot.yaml"), "runroot.yaml", &values)?;
-    let mut command = place.command()?;
+    let mut command = place.command();
     command.arg(format!("--run-root={}", root.display()));
     Ok(command)
 }
 
 fn squid(place: &Place) -> Result<Command, Error> {
     use std::os::unix::process::CommandExt;
-    let file = place.file(template!("squid.conf"), "squid.conf", &place.values()?)?;
-    let mut command = place.command()?;
+    // Squid without its watcher refuses to be root. Debian's package makes `proxy`.
+    let user = ["proxy", "nobody"].iter().find_map(|name| User::from_name(name).ok().flatten());
+    let user = user.filter(|_| geteuid().is_root());
+    let own = match &user {
+        Some(user) => place.scratch.dir_of("own", user)?,
+        None => place.scratch.dir("own")?,
+    };
+    place.scratch.show()?;
+    let values = place.values()?.with("dir", own.display());
+    let file = place.file(template!("squid.conf"), "squid.conf", &values)?;
+    let mut command = place.command();
     // In the foreground, one process, complaints to its output.
     // -n: its shared memory is named after the service, and others may run.
     let service = format!("larder{}", place.address.port());
     command.args(["-N", "-d1", "-n", &service, "-f"]).arg(file);
-    if nix::unistd::geteuid().is_root() {
-        // Squid without its watcher refuses to be root. Debian's package makes `proxy`.
-        let user =
-            ["proxy", "nobody"].iter().find_map(|name| nix::unistd::User::from_name(name).ok().flatten());
-        if let Some(user) = user {
-            command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
-        }
+    if let Some(user) = user {
+        command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
     }
     Ok(command)
 }
 
 fn memcached(place: &Place) -> Result<Command, Error> {
-    let mut command = place.command()?;
+    let mut command = place.command();
     command.args(template!("memcached.conf").arguments(&place.values()?)?);
     Ok(command)
 }
@@ -397,7 +410,22 @@ fn redis_lfu(place: &Place) -> Result<Command, Error> {
 fn redis(place: &Place, policy: &str) -> Result<Command, Error> {
     let values = place.values()?.with("policy", policy);
     let file = place.file(template!("redis.conf"), "redis.conf", &values)?;
-    let mut command = place.command()?;
+    let mut command = place.command();
     command.arg(file);
     Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    #[test]
+    fn every_configuration_is_somebodys() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/peers");
+        for file in fs::read_dir(dir).unwrap().flatten() {
+            let name = file.file_name().to_string_lossy().into_owned();
+            let used = format!("template!(\"{name}\")");
+            assert!(include_str!("catalogue.rs").contains(&used), "bench/peers/{name} is nobody's");
+        }
+    }
 }

@@ -86,6 +86,7 @@ pub(crate) fn peer(args: &PeerArgs) -> ExitCode {
 fn run(peers: &[&Peer], args: &PeerArgs) -> Result<(), Error> {
     let origin = Origin::start()?;
     let scratch = Scratch::new("docroot")?;
+    scratch.show()?;
     let ground = Ground {
         origin: origin.address(),
         docroot: docroot(&scratch, &args.sizes, 1)?,
