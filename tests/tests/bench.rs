@@ -175,15 +175,21 @@ fn bytes_that_this_program_did_not_write_are_wrong() {
     let (memcached, redis) = (Memcached::debian(&[]), Redis::debian(&[]));
     for (protocol, address) in [("memcached", memcached.server()), ("redis", redis.addr().to_string())] {
         assert_eq!(measured(&[protocol, &address, "--fill", "--keys", "10", "--requests", "50"]).1, 0);
-        // The same key by another hand.
+        // The same key by another hand, and one emptied.
         if protocol == "memcached" {
             memcached.connect().expect("set key-00000003 0 0 3\r\nabc\r\n", "STORED\r\n");
+            memcached.connect().expect("set key-00000005 0 0 0\r\n\r\n", "STORED\r\n");
         } else {
             redis.connect().say("SET key-00000003 abc");
+            // The last of its words is empty.
+            redis.connect().say("SET key-00000005 ");
         }
         let words = [protocol, &address, "--keys", "10", "--popularity", "sequential", "--requests", "50"];
         let (run, code) = measured(&[&words[..], &["--check", "bytes"]].concat());
-        assert_eq!((number(&run, "answers"), number(&run, "wrong"), code), (45, 5, 1), "{protocol}");
+        assert_eq!((number(&run, "answers"), number(&run, "wrong"), code), (40, 10, 1), "{protocol}");
+        // Of all others it is known now that they are too short.
+        let (run, code) = measured(&[&words[..], &["--check", "bytes", "--size", "101"]].concat());
+        assert_eq!((number(&run, "answers"), number(&run, "wrong"), code), (0, 50, 1), "{protocol}");
         let (run, code) = measured(&words);
         assert_eq!((number(&run, "answers"), number(&run, "wrong"), code), (50, 0, 0), "{protocol}");
     }

@@ -104,6 +104,7 @@ fn objects<'a>(
     };
     let mut plan = plan(common, address, protocol, &load)?;
     plan.check = check(common.check, fill || writes);
+    plan.lengths = load.lengths(fill);
     let name = common.name.clone().unwrap_or_else(|| format!("{} at {to}", plan.protocol));
     Ok(Job { command, common, plan, load, fill, name })
 }

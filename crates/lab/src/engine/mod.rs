@@ -41,6 +41,7 @@ use std::{
 };
 
 pub use error::Error;
+pub use pages::Known;
 pub use plan::{Address, Check, Plan, Protocol, Stop, Until};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -149,6 +150,8 @@ fn check(plan: &Plan) -> Result<(), Error> {
         "the depth is 1 to 65536"
     } else if plan.reconnect && plan.depth > 1 {
         "a new connection for each request and several under way on one exclude each other"
+    } else if plan.check == Check::Every(0) {
+        "no more than every page can be looked at"
     } else if plan.timeout.is_zero() {
         "a timeout of zero lets no answer through"
     } else if !rate.is_finite() || rate < 0.001 {

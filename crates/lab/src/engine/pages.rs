@@ -1,4 +1,4 @@
-//! What a page was when it was first seen, so that it can be seen to be the same again.
+//! What pages are to be: what is known of them beforehand, or what they were when they were first seen.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -8,12 +8,28 @@ use std::{
     },
 };
 
-use rapidhash::v3::rapidhash_v3;
+use rapidhash::{RapidHashMap, v3::rapidhash_v3};
 
 /// Pages that are remembered, in all shards; of others only the framing is checked, and they are counted.
 const MOST_PAGES: usize = 1 << 20;
 /// Threads rarely meet in one of so many.
 const SHARDS: usize = 64;
+
+/// Pages that are known beforehand, by what is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Known(RapidHashMap<Vec<u8>, Vec<u8>>);
+
+impl Known {
+    /// Targets with their pages' bytes; all are held in memory.
+    pub fn of(pages: impl IntoIterator<Item = (String, Vec<u8>)>) -> Known {
+        Known(pages.into_iter().map(|(target, body)| (target.into_bytes(), body)).collect())
+    }
+
+    #[inline]
+    pub(super) fn find(&self, target: &[u8]) -> Option<&[u8]> {
+        self.0.get(target).map(Vec::as_slice)
+    }
+}
 
 /// Length and CRC-32 of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,8 @@ use std::{
     time::Duration,
 };
 
-use crate::load::Pace;
+use super::Known;
+use crate::load::{Lengths, Pace};
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,8 +94,11 @@ pub enum Check {
     Framing,
     /// And of HTTP, its status is 200.
     Ok,
-    /// A value is what `load` makes of its key and length; a page is the same each time it is asked for.
+    /// A value is what `load` makes of its key and length; a page is what [`Plan::known`] says, or the same each time it is asked for.
     Bytes,
+    /// As `Bytes`; but of the pages only each thread's first and then every so many are looked at, 1 or more; of the others it is
+    /// enough that their status is 200.
+    Every(u32),
 }
 
 /// A run, as it is to be.
@@ -122,6 +126,10 @@ pub struct Plan {
     pub timeout: Duration,
     /// What an answer must hold.
     pub check: Check,
+    /// How long the values are that gets find, where bytes are checked.
+    pub lengths: Lengths,
+    /// Pages that are known beforehand, where bytes are checked: they come with status 200 and these bytes.
+    pub known: Arc<Known>,
     /// Each connection asks so many times and is done: a virtual user's loops.
     pub per_connection: Option<u64>,
     /// A new connection for each request; latency counts from its beginning.
@@ -149,6 +157,8 @@ impl Plan {
             ramp_up: Duration::ZERO,
             timeout: Duration::from_secs(10),
             check: Check::Framing,
+            lengths: Lengths::Any,
+            known: Arc::default(),
             per_connection: None,
             reconnect: false,
             seed: 1,

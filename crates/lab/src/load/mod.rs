@@ -8,6 +8,7 @@ use std::time::Duration;
 
 mod args;
 mod keys;
+mod length;
 mod mix;
 mod mixed;
 mod pace;
@@ -25,6 +26,7 @@ mod verb;
 
 pub use args::LoadArgs;
 pub use keys::Keys;
+pub use length::Lengths;
 pub use mix::Mix;
 pub use pace::{Arrivals, Pace};
 pub use plan::Load;

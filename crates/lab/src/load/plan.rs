@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Keys, Mix, Popularity, Sizes, Source, Think, Verb,
+    Keys, Lengths, Mix, Popularity, Sizes, Source, Think, Verb,
     mixed::{Mixed, Recipe},
     popularity::Picker,
     trace::{Replay, Trace, Troubles},
@@ -115,10 +115,24 @@ impl Load {
         }
     }
 
+    /// How long the values are that its gets find. `filled`: they were all written before, as this load writes.
+    pub fn lengths(&self, filled: bool) -> Lengths {
+        match (&self.what, &self.sizes) {
+            (_, Some(sizes)) => Lengths::Known(sizes.clone()),
+            (What::Recorded(_), None) => Lengths::Any,
+            (What::Made { .. }, None) if filled => Lengths::Known(self.sizes_used()),
+            (What::Made { .. }, None) => Lengths::NotEmpty,
+        }
+    }
+
+    fn sizes_used(&self) -> Sizes {
+        self.sizes.clone().unwrap_or_else(|| Sizes::fixed(SIZE))
+    }
+
     fn recipe(&self) -> Recipe {
         Recipe {
             mix: self.mix.clone().unwrap_or_else(|| Mix::only(Verb::Get)),
-            sizes: self.sizes.clone().unwrap_or_else(|| Sizes::fixed(SIZE)),
+            sizes: self.sizes_used(),
             think: self.think,
             multi: self.multi,
             ttl: self.ttl.unwrap_or(0),

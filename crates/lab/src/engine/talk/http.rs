@@ -5,13 +5,9 @@ use larder_proto::http::{
     Cached, ChunkLimits, ChunkedDecoder, ResponseBody, ResponseHead, Step as Chunk, parse_response,
 };
 
-use super::{Outcome, Step};
+use super::{Outcome, Speech, Step, Sum};
 use crate::{
-    engine::{
-        Check,
-        pages::{Pages, Sum},
-        tally::Fault,
-    },
+    engine::tally::Fault,
     load::{Ask, Verb, value},
 };
 
@@ -34,7 +30,7 @@ impl Requests {
         Requests { tail, fields: lines }
     }
 
-    pub(super) fn write(&self, ask: &Ask, check: Check, pages: &Pages, out: &mut Vec<u8>) -> bool {
+    pub(super) fn write(&self, ask: &Ask, speech: &Speech<'_>, out: &mut Vec<u8>) -> bool {
         if ask.key.iter().fold(false, |bad, &byte| bad | (byte <= b' ') | (byte == 0x7f)) {
             return false;
         }
@@ -62,8 +58,8 @@ impl Requests {
         if ask.verb == Verb::Set {
             value::fill(&ask.key, ask.size, out);
         }
-        if check == Check::Bytes && matches!(ask.verb, Verb::Set | Verb::Delete) {
-            pages.written(&ask.key);
+        if speech.compares() && matches!(ask.verb, Verb::Set | Verb::Delete) {
+            speech.pages.written(&ask.key);
         }
         true
     }
@@ -88,8 +84,20 @@ impl Requests {
 /// Where in an answer a connection is.
 pub(in crate::engine) struct Http {
     state: State,
+    look: Look,
     sum: Hasher,
     length: u64,
+}
+
+/// What is done with the bytes of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// Nothing.
+    Away,
+    /// They are summed, to be compared with the first page of that target.
+    Sum,
+    /// They are compared with the page that is known, and so far were the same, or not.
+    Page(bool),
 }
 
 enum State {
@@ -101,40 +109,47 @@ enum State {
 
 impl Http {
     pub(super) fn new() -> Http {
-        Http { state: State::Head, sum: Hasher::new(), length: 0 }
+        Http { state: State::Head, look: Look::Away, sum: Hasher::new(), length: 0 }
     }
 
     #[inline]
-    pub(super) fn take(&mut self, ask: &Ask, bytes: &[u8], check: Check, pages: &Pages) -> Step {
+    pub(super) fn take(&mut self, ask: &Ask, bytes: &[u8], speech: &Speech<'_>) -> Step {
         match &mut self.state {
             State::Head => match parse_response(bytes, ask.verb == Verb::Head) {
-                Ok(Some(head)) => self.begin(head, ask, bytes, check, pages),
+                Ok(Some(head)) => self.begin(head, ask, bytes, speech),
                 Ok(None) => Step::Need(bytes.len() + 1),
                 Err(bad) => Step::Broken(bad.to_string()),
             },
             State::Length(head, left) => {
                 let (head, left) = (*head, *left);
-                self.length(head, left, ask, bytes, check, pages)
+                self.length(head, left, ask, bytes, speech)
             }
-            State::Chunked(..) => self.chunks(ask, bytes, check, pages),
+            State::Chunked(..) => self.chunks(ask, bytes, speech),
             State::UntilClose(_) if bytes.is_empty() => Step::Need(1),
             State::UntilClose(_) => {
-                self.body(bytes, check);
+                self.body(bytes, ask, speech);
                 Step::Part(bytes.len())
             }
         }
     }
 
-    fn begin(&mut self, head: ResponseHead, ask: &Ask, bytes: &[u8], check: Check, pages: &Pages) -> Step {
+    fn begin(&mut self, head: ResponseHead, ask: &Ask, bytes: &[u8], speech: &Speech<'_>) -> Step {
         if head.status < 200 {
             return Step::Part(head.used);
         }
-        self.sum.reset();
         self.length = 0;
+        self.sum.reset();
+        self.look = if !speech.looks() {
+            Look::Away
+        } else if ask.verb == Verb::Get && speech.known.find(&ask.key).is_some() {
+            Look::Page(true)
+        } else {
+            Look::Sum
+        };
         match head.body {
-            ResponseBody::None => self.over(head, head.used, ask, check, pages),
+            ResponseBody::None => self.over(head, head.used, ask, speech),
             ResponseBody::Length(length) => {
-                match self.length(head, length, ask, &bytes[head.used..], check, pages) {
+                match self.length(head, length, ask, &bytes[head.used..], speech) {
                     Step::Over { used, outcome, keep } => {
                         Step::Over { used: used + head.used, outcome, keep }
                     }
@@ -160,52 +175,56 @@ impl Http {
         left: u64,
         ask: &Ask,
         bytes: &[u8],
-        check: Check,
-        pages: &Pages,
+        speech: &Speech<'_>,
     ) -> Step {
         let taken = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
-        self.body(&bytes[..taken], check);
+        self.body(&bytes[..taken], ask, speech);
         if taken as u64 == left {
-            return self.over(head, taken, ask, check, pages);
+            return self.over(head, taken, ask, speech);
         }
         self.state = State::Length(head, left - taken as u64);
         if taken == 0 { Step::Need(1) } else { Step::Part(taken) }
     }
 
-    fn chunks(&mut self, ask: &Ask, bytes: &[u8], check: Check, pages: &Pages) -> Step {
+    fn chunks(&mut self, ask: &Ask, bytes: &[u8], speech: &Speech<'_>) -> Step {
         let State::Chunked(head, decoder) = &mut self.state else { return Step::Need(bytes.len() + 1) };
         let head = *head;
         match decoder.decode(bytes) {
             Ok(Chunk::Need) => Step::Need(bytes.len() + 1),
             Ok(Chunk::Skip { used }) => Step::Part(used),
             Ok(Chunk::Data { used, data }) => {
-                self.body(data, check);
+                self.body(data, ask, speech);
                 Step::Part(used)
             }
-            Ok(Chunk::End { used, .. }) => self.over(head, used, ask, check, pages),
+            Ok(Chunk::End { used, .. }) => self.over(head, used, ask, speech),
             Err(_) => Step::Broken("a chunked body that is not one".to_owned()),
         }
     }
 
     #[inline]
-    fn body(&mut self, bytes: &[u8], check: Check) {
-        self.length += bytes.len() as u64;
-        if check == Check::Bytes {
-            self.sum.update(bytes);
+    fn body(&mut self, bytes: &[u8], ask: &Ask, speech: &Speech<'_>) {
+        match &mut self.look {
+            Look::Away => {}
+            Look::Sum => self.sum.update(bytes),
+            Look::Page(same) => {
+                let rest = speech.known.find(&ask.key).and_then(|page| page.get(self.length as usize..));
+                *same &= rest.is_some_and(|rest| rest.starts_with(bytes));
+            }
         }
+        self.length += bytes.len() as u64;
     }
 
     #[inline]
-    fn over(&mut self, head: ResponseHead, used: usize, ask: &Ask, check: Check, pages: &Pages) -> Step {
+    fn over(&mut self, head: ResponseHead, used: usize, ask: &Ask, speech: &Speech<'_>) -> Step {
         self.state = State::Head;
-        Step::Over { used, outcome: self.outcome(head, ask, check, pages), keep: head.keep_alive }
+        Step::Over { used, outcome: self.outcome(head, ask, speech), keep: head.keep_alive }
     }
 
     #[inline]
-    fn outcome(&self, head: ResponseHead, ask: &Ask, check: Check, pages: &Pages) -> Outcome {
+    fn outcome(&self, head: ResponseHead, ask: &Ask, speech: &Speech<'_>) -> Outcome {
         let mut outcome = Outcome::default();
         let gone = matches!(head.status, 404 | 410) && ask.verb == Verb::Delete;
-        let unexpected = check == Check::Ok && head.status != 200;
+        let unexpected = head.status != 200 && speech.wants_ok(&ask.key);
         if (head.status >= 400 && !gone) || unexpected {
             outcome.fault = Some(Fault::Status(head.status));
             return outcome;
@@ -215,17 +234,30 @@ impl Http {
             Cached::Miss => outcome.misses = 1,
             Cached::Unknown => {}
         }
-        if check == Check::Bytes && ask.verb == Verb::Get && head.status == 200 {
-            let sum = Sum { length: self.length, crc: self.sum.clone().finalize() };
-            outcome.wrong = !pages.same(&ask.key, sum);
+        if ask.verb == Verb::Get && head.status == 200 {
+            outcome.wrong = !self.is_right(ask, speech);
         }
         outcome
     }
 
+    #[inline]
+    fn is_right(&self, ask: &Ask, speech: &Speech<'_>) -> bool {
+        match self.look {
+            Look::Away => true,
+            Look::Sum => {
+                let sum = Sum { length: self.length, crc: self.sum.clone().finalize() };
+                speech.pages.same(&ask.key, sum)
+            }
+            Look::Page(same) => {
+                same && speech.known.find(&ask.key).is_some_and(|page| page.len() as u64 == self.length)
+            }
+        }
+    }
+
     /// The connection's end is the end of a body that goes until then.
-    pub(super) fn end(&mut self, ask: &Ask, check: Check, pages: &Pages) -> Option<Outcome> {
+    pub(super) fn end(&mut self, ask: &Ask, speech: &Speech<'_>) -> Option<Outcome> {
         let State::UntilClose(head) = self.state else { return None };
         self.state = State::Head;
-        Some(self.outcome(head, ask, check, pages))
+        Some(self.outcome(head, ask, speech))
     }
 }

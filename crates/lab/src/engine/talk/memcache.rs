@@ -5,9 +5,9 @@ use larder_proto::memcache::{
     text::{Delete, Mode, Store},
 };
 
-use super::{MAX_VALUE, Outcome, Step};
+use super::{MAX_VALUE, Outcome, Speech, Step};
 use crate::{
-    engine::{Check, tally::Fault},
+    engine::tally::Fault,
     load::{Ask, Verb, value},
 };
 
@@ -81,14 +81,14 @@ impl Memcache {
     }
 
     #[inline]
-    pub(super) fn take(&mut self, ask: &Ask, bytes: &[u8], check: Check) -> Step {
+    pub(super) fn take(&mut self, ask: &Ask, bytes: &[u8], speech: &Speech<'_>) -> Step {
         let mut at = 0;
         loop {
             match Replies::new(MAX_VALUE).next(&bytes[at..]) {
                 Decoded::Incomplete { need } if at == 0 => return Step::Need(need),
                 Decoded::Incomplete { .. } => return Step::Part(at),
                 Decoded::Broken(broken) => return Step::Broken(reason(broken)),
-                Decoded::Reply(reply, used) => match self.reply(ask, &reply, &bytes[at..], check) {
+                Decoded::Reply(reply, used) => match self.reply(ask, &reply, &bytes[at..], speech) {
                     Some(false) => at += used,
                     Some(true) => return self.over(at + used),
                     None => return Step::Broken("an answer to another command".to_owned()),
@@ -104,7 +104,7 @@ impl Memcache {
 
     /// True: the request is answered. None: that is no answer to it.
     #[inline]
-    fn reply(&mut self, ask: &Ask, reply: &Reply<'_>, bytes: &[u8], check: Check) -> Option<bool> {
+    fn reply(&mut self, ask: &Ask, reply: &Reply<'_>, bytes: &[u8], speech: &Speech<'_>) -> Option<bool> {
         let get = matches!(ask.verb, Verb::Get | Verb::Head);
         let count = 1 + ask.more.len();
         match reply {
@@ -117,9 +117,7 @@ impl Memcache {
                 self.outcome.misses += (place - self.told) as u32;
                 self.outcome.hits += 1;
                 self.told = place + 1;
-                let right =
-                    check == Check::Framing || value::matches(key_at(ask, place), &bytes[value.at.clone()]);
-                self.outcome.wrong |= !right;
+                self.outcome.wrong |= !speech.is_value(key_at(ask, place), &bytes[value.at.clone()]);
                 Some(self.meta && self.told == count)
             }
             Reply::End if get && !self.meta => {

@@ -6,12 +6,18 @@ mod redis;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
+
 use http::{Http, Requests};
 use memcache::Memcache;
 use redis::Redis;
 
-use super::{Check, Plan, Protocol, pages::Pages, tally::Fault};
-use crate::load::Ask;
+use super::{
+    Check, Known, Plan, Protocol,
+    pages::{Pages, Sum},
+    tally::Fault,
+};
+use crate::load::{Ask, Lengths, value};
 
 /// Largest value of an object that is taken: as much as Redis's `proto-max-bulk-len` gives, and more than any memcached.
 const MAX_VALUE: usize = 512 << 20;
@@ -51,7 +57,11 @@ pub(super) enum Step {
 pub(super) struct Speech<'a> {
     language: Language,
     check: Check,
+    lengths: &'a Lengths,
+    known: &'a Known,
     pages: &'a Pages,
+    /// Pages that have begun.
+    begun: Cell<u32>,
 }
 
 enum Language {
@@ -62,23 +72,54 @@ enum Language {
 }
 
 impl<'a> Speech<'a> {
-    pub(super) fn new(plan: &Plan, pages: &'a Pages) -> Speech<'a> {
+    pub(super) fn new(plan: &'a Plan, pages: &'a Pages) -> Speech<'a> {
         let language = match &plan.protocol {
             Protocol::Http { host, fields } => Language::Http(Requests::new(host, fields, plan.reconnect)),
             Protocol::MemcachedText => Language::Text,
             Protocol::MemcachedMeta => Language::Meta,
             Protocol::Redis => Language::Redis,
         };
-        Speech { language, check: plan.check, pages }
+        let (lengths, known, begun) = (&plan.lengths, &*plan.known, Cell::new(0));
+        Speech { language, check: plan.check, lengths, known, pages, begun }
     }
 
     /// Appends a request. False, and nothing appended: it cannot be said in this protocol.
     pub(super) fn ask(&self, ask: &Ask, out: &mut Vec<u8>) -> bool {
         match &self.language {
-            Language::Http(requests) => requests.write(ask, self.check, self.pages, out),
+            Language::Http(requests) => requests.write(ask, self, out),
             Language::Text => memcache::text(ask, out),
             Language::Meta => memcache::meta(ask, out),
             Language::Redis => redis::write(ask, out),
+        }
+    }
+
+    /// Whether bytes matter at all.
+    #[inline]
+    fn compares(&self) -> bool {
+        matches!(self.check, Check::Bytes | Check::Every(_))
+    }
+
+    /// Whether an object's value is what it should be.
+    #[inline]
+    fn is_value(&self, key: &[u8], bytes: &[u8]) -> bool {
+        !self.compares() || (self.lengths.allow(key, bytes.len()) && value::matches(key, bytes))
+    }
+
+    /// Whether the bytes of the page that begins now are looked at.
+    #[inline]
+    fn looks(&self) -> bool {
+        let Check::Every(pages) = self.check else { return self.check == Check::Bytes };
+        let begun = self.begun.get();
+        self.begun.set(if begun + 1 == pages { 0 } else { begun + 1 });
+        begun == 0
+    }
+
+    /// Whether another status than 200 is a failure.
+    fn wants_ok(&self, target: &[u8]) -> bool {
+        match self.check {
+            Check::Ok | Check::Every(_) => true,
+            Check::Bytes => self.known.find(target).is_some(),
+            Check::Framing => false,
         }
     }
 
@@ -105,16 +146,16 @@ impl Answers {
     #[inline]
     pub(super) fn take(&mut self, speech: &Speech<'_>, ask: &Ask, bytes: &[u8]) -> Step {
         match self {
-            Answers::Http(http) => http.take(ask, bytes, speech.check, speech.pages),
-            Answers::Memcache(memcache) => memcache.take(ask, bytes, speech.check),
-            Answers::Redis(redis) => redis.take(ask, bytes, speech.check),
+            Answers::Http(http) => http.take(ask, bytes, speech),
+            Answers::Memcache(memcache) => memcache.take(ask, bytes, speech),
+            Answers::Redis(redis) => redis.take(ask, bytes, speech),
         }
     }
 
     /// The server has ended the connection: perhaps that is the answer's end.
     pub(super) fn end(&mut self, speech: &Speech<'_>, ask: &Ask) -> Option<Outcome> {
         match self {
-            Answers::Http(http) => http.end(ask, speech.check, speech.pages),
+            Answers::Http(http) => http.end(ask, speech),
             _ => None,
         }
     }

@@ -5,9 +5,9 @@ use larder_proto::resp::{
     number,
 };
 
-use super::{MAX_VALUE, Outcome, Step};
+use super::{MAX_VALUE, Outcome, Speech, Step};
 use crate::{
-    engine::{Check, tally::Fault},
+    engine::tally::Fault,
     load::{Ask, Verb, value},
 };
 
@@ -67,7 +67,7 @@ pub(in crate::engine) struct Redis {
 
 impl Redis {
     #[inline]
-    pub(super) fn take(&mut self, ask: &Ask, bytes: &[u8], check: Check) -> Step {
+    pub(super) fn take(&mut self, ask: &Ask, bytes: &[u8], speech: &Speech<'_>) -> Step {
         let mut at = 0;
         loop {
             match receive(&bytes[at..], MAX_VALUE) {
@@ -76,7 +76,7 @@ impl Redis {
                 Received::Broken(broken) => return Step::Broken(broken.to_string()),
                 Received::Reply(got, used) => {
                     at += used;
-                    match self.reply(ask, got, check) {
+                    match self.reply(ask, got, speech) {
                         Some(false) => {}
                         Some(true) => {
                             self.told = None;
@@ -95,13 +95,13 @@ impl Redis {
 
     /// True: the request is answered. None: that is no answer to it.
     #[inline]
-    fn reply(&mut self, ask: &Ask, got: Got<'_>, check: Check) -> Option<bool> {
+    fn reply(&mut self, ask: &Ask, got: Got<'_>, speech: &Speech<'_>) -> Option<bool> {
         match (ask.verb, got) {
             (_, Got::Error(text)) => {
                 self.outcome.fault = Some(Fault::said(text));
                 self.told.is_none().then_some(true)
             }
-            (Verb::Get | Verb::Head, Got::Bulk(_) | Got::Null) => self.value(ask, got, check),
+            (Verb::Get | Verb::Head, Got::Bulk(_) | Got::Null) => self.value(ask, got, speech),
             (Verb::Get | Verb::Head, Got::Array(count)) => {
                 let expected = !ask.more.is_empty() && self.told.is_none() && count == ask.more.len() + 1;
                 expected.then(|| {
@@ -115,7 +115,7 @@ impl Redis {
     }
 
     #[inline]
-    fn value(&mut self, ask: &Ask, got: Got<'_>, check: Check) -> Option<bool> {
+    fn value(&mut self, ask: &Ask, got: Got<'_>, speech: &Speech<'_>) -> Option<bool> {
         let place = match self.told {
             None if !ask.more.is_empty() => return None,
             told => told.unwrap_or(0),
@@ -123,7 +123,7 @@ impl Redis {
         let key = if place == 0 { &ask.key } else { ask.more.get(place - 1)? };
         if let Got::Bulk(bytes) = got {
             self.outcome.hits += 1;
-            self.outcome.wrong |= check == Check::Bytes && !value::matches(key, bytes);
+            self.outcome.wrong |= !speech.is_value(key, bytes);
         } else {
             self.outcome.misses += 1;
         }

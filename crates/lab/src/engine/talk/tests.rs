@@ -1,7 +1,9 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::{
     engine::Address,
-    load::{Verb, value},
+    load::{Lengths, Sizes, Verb, value},
 };
 
 fn ask(verb: Verb, key: &str, more: &[&str]) -> Ask {
@@ -10,7 +12,8 @@ fn ask(verb: Verb, key: &str, more: &[&str]) -> Ask {
 }
 
 fn plan(protocol: Protocol) -> Plan {
-    Plan { check: Check::Bytes, ..Plan::new(Address::Unix("unused".into()), protocol) }
+    let lengths = Lengths::Known(Sizes::fixed(5));
+    Plan { check: Check::Bytes, lengths, ..Plan::new(Address::Unix("unused".into()), protocol) }
 }
 
 fn http() -> Protocol {
@@ -59,9 +62,14 @@ fn came(speech: &Speech<'_>, asks: &[Ask], bytes: &[u8], cut: usize) -> Vec<Came
 /// The same wherever the bytes are cut.
 #[track_caller]
 fn expect(protocol: Protocol, asks: &[Ask], bytes: &[u8], expected: &[Came]) {
+    expect_of(&plan(protocol), asks, bytes, expected);
+}
+
+#[track_caller]
+fn expect_of(plan: &Plan, asks: &[Ask], bytes: &[u8], expected: &[Came]) {
     for cut in 0..=bytes.len() {
         let pages = Pages::new();
-        let speech = Speech::new(&plan(protocol.clone()), &pages);
+        let speech = Speech::new(plan, &pages);
         assert_eq!(came(&speech, asks, bytes, cut), expected, "cut at {cut}");
     }
 }
@@ -156,6 +164,55 @@ fn redis_answers_wherever_they_are_cut() {
     expect(Protocol::Redis, &asks, &bytes, &expected);
 }
 
+/// The bytes of a value come of its length, so that an empty one has no byte that could be wrong.
+#[test]
+fn a_value_of_another_length_is_wrong() {
+    let with = |lengths: &Lengths, protocol, bytes: &[u8], wrong| {
+        let plan = Plan { lengths: lengths.clone(), ..plan(protocol) };
+        expect_of(&plan, &[ask(Verb::Get, "a", &[])], bytes, &[(1, 0, wrong, None)]);
+    };
+    let mut short = Vec::new();
+    value::fill(b"a", 3, &mut short);
+    let known = Lengths::Known(Sizes::fixed(5));
+    // What each makes of no bytes and of three.
+    for (lengths, empty, other) in
+        [(known, true, true), (Lengths::NotEmpty, true, false), (Lengths::Any, false, false)]
+    {
+        for (bytes, wrong) in [(&b""[..], empty), (&short, other)] {
+            let number = bytes.len();
+            let framed = |before: String, after: &str| [before.as_bytes(), bytes, after.as_bytes()].concat();
+            let text = framed(format!("VALUE a 0 {number}\r\n"), "\r\nEND\r\n");
+            with(&lengths, Protocol::MemcachedText, &text, wrong);
+            with(&lengths, Protocol::MemcachedMeta, &framed(format!("VA {number}\r\n"), "\r\n"), wrong);
+            with(&lengths, Protocol::Redis, &framed(format!("${number}\r\n"), "\r\n"), wrong);
+        }
+    }
+}
+
+#[test]
+fn pages_that_are_known_are_compared_with_what_they_are() {
+    let known = Known::of([("/a".to_owned(), b"hello".to_vec())]);
+    let plan = Plan { known: Arc::new(known), ..plan(http()) };
+    let answer = |status: u16, body: &str| {
+        format!("HTTP/1.1 {status} OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    };
+    let bodies = ["hallo", "hello", "hell", "hello!", ""];
+    let bytes: String = bodies.iter().map(|body| answer(200, body)).chain([answer(201, "hello")]).collect();
+    let asks = vec![ask(Verb::Get, "/a", &[]); 6];
+    let mut expected: Vec<Came> = bodies.iter().map(|body| (0, 0, *body != "hello", None)).collect();
+    expected.push((0, 0, false, Some("status 201".to_owned())));
+    expect_of(&plan, &asks, bytes.as_bytes(), &expected);
+}
+
+#[test]
+fn of_every_few_pages_one_is_compared() {
+    let known = Known::of([("/a".to_owned(), b"hello".to_vec())]);
+    let plan = Plan { known: Arc::new(known), check: Check::Every(3), ..plan(http()) };
+    let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother".repeat(7);
+    let expected: Vec<Came> = (0..7).map(|n| (0, 0, n % 3 == 0, None)).collect();
+    expect_of(&plan, &vec![ask(Verb::Get, "/a", &[]); 7], &bytes, &expected);
+}
+
 #[test]
 fn pages_wherever_they_are_cut() {
     let asks: Vec<Ask> =
@@ -189,7 +246,8 @@ fn what_answers_nothing_that_was_asked_is_no_answer() {
         (http(), Verb::Get, b"VALUE a 0 5\r\n"),
     ] {
         let pages = Pages::new();
-        let speech = Speech::new(&plan(protocol.clone()), &pages);
+        let plan = plan(protocol.clone());
+        let speech = Speech::new(&plan, &pages);
         let step = speech.answers().take(&speech, &ask(verb, "a", &[]), bytes);
         assert!(matches!(step, Step::Broken(_)), "{protocol} {verb:?}: {step:?}");
     }
@@ -204,7 +262,8 @@ fn requests_are_written_as_the_protocols_say() {
     let said = |protocol: Protocol, ask: &Ask| {
         let pages = Pages::new();
         let mut out = Vec::new();
-        Speech::new(&plan(protocol), &pages).ask(ask, &mut out).then_some(out)
+        let plan = plan(protocol);
+        Speech::new(&plan, &pages).ask(ask, &mut out).then_some(out)
     };
     let is = |protocol: Protocol, ask: &Ask, expected: &[u8]| {
         let out = said(protocol, ask).unwrap_or_default();
