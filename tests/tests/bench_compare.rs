@@ -269,16 +269,26 @@ fn who_serves_other_bytes_is_reported_and_not_ranked() {
     let always = Origin::start(|_, reply| {
         reply.ok(&[], vec![b'x'; 1000]);
     });
-    let servers = [format!("sometimes={}", sometimes.addr()), format!("always={}", always.addr())];
+    // Under load always another, and always the same: only who knows the page sees it.
+    let page = get(pages.addr(), "/1000/0").body;
+    let loaded = Origin::start(move |seen, reply| {
+        let mut body = page.clone();
+        body[999] ^= u8::from(seen.get("connection") != Some("close"));
+        reply.ok(&[], body);
+    });
+    let servers = [("sometimes", &sometimes), ("always", &always), ("loaded", &loaded)]
+        .map(|(name, server)| format!("{name}={}", server.addr()));
     let own = format!("right={},pid={}", pages.addr(), pages.pid());
     let args = ["--only", "floor", "--rounds", "2", "--slice", "60ms", "--sizes", "1000"];
-    let given = ["--server", &servers[0], "--server", &servers[1], "--server", &own];
+    let given: Vec<&str> = servers.iter().chain([&own]).flat_map(|server| ["--server", server]).collect();
     let (code, text, report) = report(&scratch, &[&args[..], &given[..]].concat());
     assert_eq!(code, 1, "{text}");
     let table = &report["tables"][0];
-    for (name, reason) in
-        [("sometimes", "other bytes than they should have"), ("always", "other bytes than the origin's page")]
-    {
+    for (name, reason) in [
+        ("sometimes", "other bytes than they should have"),
+        ("loaded", "other bytes than they should have"),
+        ("always", "other bytes than the origin's page"),
+    ] {
         let row = row(table, name);
         assert!(row["wrong"].as_str().unwrap().contains(reason), "{row}");
         assert!(row["figures"].is_null(), "{row}");

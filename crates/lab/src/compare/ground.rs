@@ -1,10 +1,10 @@
 //! The servers of a comparison, started and found out about; those that are not to be had are left out by name.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use rustix::thread::sched_setaffinity;
 
-use super::{machine, result::Comparison};
+use super::{machine, processors::Cpus, result::Comparison};
 use crate::peers::{self, Error, Ground, Origin, Peer, Role, Running, Scratch};
 
 /// A server that somebody else runs: `--server NAME=ADDR,pid=N`.
@@ -23,14 +23,13 @@ pub(crate) struct Stage {
     pub(crate) larder: PathBuf,
     pub(crate) given: Vec<Given>,
     /// Where servers and generator run. `None`: there is one processor.
-    pub(crate) cpus: Option<(usize, usize)>,
+    pub(crate) cpus: Option<Cpus>,
 }
 
 /// Servers that run, and what they stand on.
 #[derive(Debug)]
 pub(crate) struct Started {
     pub(crate) servers: Vec<Server>,
-    pub(crate) origin: Origin,
     // Ended before the directory is removed.
     running: Vec<Running>,
     _docroot: Scratch,
@@ -42,8 +41,8 @@ pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) ours: bool,
-    /// Whether it is known to ask our origin for what it has not.
-    pub(crate) caches: bool,
+    /// Where it gets what it has not: an origin of its own, so that whoever asked is known. `None`: somebody else's.
+    pub(crate) origin: Option<Arc<Origin>>,
     pub(crate) address: SocketAddr,
     pub(crate) redis: Option<SocketAddr>,
     pub(crate) pids: Vec<u32>,
@@ -69,20 +68,23 @@ impl Stage {
         comparison: &mut Comparison,
     ) -> Result<Started, Error> {
         let docroot = Scratch::new("docroot")?;
-        // Before the generator gets its processor: the origin may run anywhere, it is idle while anything is measured.
-        let origin = Origin::start()?;
-        let ground = Ground {
-            origin: origin.address(),
-            docroot: peers::docroot(&docroot, sizes, pages)?,
-            sizes: sizes.to_vec(),
-            memory: (memory >> 20) as usize,
-            larder: self.larder.clone(),
-            cpu: self.cpus.map(|(server, _)| server),
-        };
-        let mut started = Started { servers: Vec::new(), origin, running: Vec::new(), _docroot: docroot };
+        // Whoever serves files may not be who we are.
+        docroot.show()?;
+        let files = peers::docroot(&docroot, sizes, pages)?;
+        let mut started = Started { servers: Vec::new(), running: Vec::new(), _docroot: docroot };
         for peer in names.iter().filter_map(|name| peers::find(name, role)) {
+            // Before the generator gets its processor: origins may run anywhere, they are idle while anything is measured.
+            let origin = Origin::start()?;
+            let ground = Ground {
+                origin: origin.address(),
+                docroot: files.clone(),
+                sizes: sizes.to_vec(),
+                memory: (memory >> 20) as usize,
+                larder: self.larder.clone(),
+                cpu: self.cpus.map(|cpus| cpus.servers),
+            };
             match peer.start(&ground) {
-                Ok(running) => started.add(running, comparison),
+                Ok(running) => started.add(running, origin, comparison),
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(error) => {
                     eprintln!("left out: {}: {error}", peer.title);
@@ -91,9 +93,9 @@ impl Stage {
             }
         }
         started.servers.extend(self.given.iter().map(Server::given));
-        if let Some((_, generator)) = self.cpus {
+        if let Some(cpus) = self.cpus {
             // Where the system refuses, the generator runs anywhere: more noise, the same figures.
-            let _unpinned = sched_setaffinity(None, &peers::only(generator));
+            let _unpinned = sched_setaffinity(None, &peers::only(cpus.generator));
         }
         Ok(started)
     }
@@ -101,14 +103,14 @@ impl Stage {
     /// For the head of a report.
     pub(crate) fn pinned(&self) -> String {
         match self.cpus {
-            Some((server, generator)) => format!("servers on processor {server}, generator on {generator}"),
+            Some(cpus) => cpus.to_string(),
             None => "one, for servers and generator alike".to_owned(),
         }
     }
 }
 
 impl Started {
-    fn add(&mut self, running: Running, comparison: &mut Comparison) {
+    fn add(&mut self, running: Running, origin: Origin, comparison: &mut Comparison) {
         let Peer { name, title, .. } = running.peer;
         let ours = name.starts_with("larder");
         let version = running.version.clone().unwrap_or_else(|| "unknown".to_owned());
@@ -119,7 +121,7 @@ impl Started {
             name: if ours { "larder".to_owned() } else { name.to_owned() },
             title: title.to_owned(),
             ours,
-            caches: true,
+            origin: Some(Arc::new(origin)),
             address: running.address,
             redis: running.redis,
             pids: vec![running.process.pid()],
@@ -146,7 +148,7 @@ impl Server {
             title: given.name.clone(),
             ours: false,
             // Its origin is somebody else's, so nothing is known of hits.
-            caches: false,
+            origin: None,
             address: given.address,
             redis: None,
             pids: given.pid.into_iter().collect(),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use larder_proto::http::date;
-use rustix::{system::uname, thread::sched_getaffinity};
+use rustix::system::uname;
 use serde::Serialize;
 
 /// The kind of machine.
@@ -50,12 +50,4 @@ pub(crate) fn today() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let date = date::format(now);
     String::from_utf8_lossy(&date[5..16]).into_owned()
-}
-
-/// The processors we may use: servers on the first, the generator on the second. `None`: there are not two.
-pub(crate) fn pair() -> Option<(usize, usize)> {
-    let allowed = sched_getaffinity(None).ok()?;
-    // The kernel's own width of a set.
-    let mut numbers = (0..1024).filter(|cpu| allowed.is_set(*cpu));
-    Some((numbers.next()?, numbers.next()?))
 }

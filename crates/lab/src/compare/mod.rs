@@ -13,6 +13,7 @@ mod memory;
 mod objects;
 mod pages;
 mod plan;
+mod processors;
 mod result;
 mod rounds;
 mod show;
@@ -30,6 +31,7 @@ use crate::{
 };
 use ground::Stage;
 use plan::Plan;
+use processors::Cpus;
 use result::Comparison;
 
 /// A shell's code for a program that SIGINT ended.
@@ -91,7 +93,7 @@ pub(crate) fn run(args: &CompareArgs) -> ExitCode {
         Ok(files) => files,
         Err(message) => return exit::usage("bench compare", &message),
     };
-    let stage = Stage { larder, given: args.servers.clone(), cpus: machine::pair() };
+    let stage = Stage { larder, given: args.servers.clone(), cpus: Cpus::here() };
     let mut comparison = Comparison::new(plan.title());
     let done = match &plan {
         Plan::Pages(plan) => pages::compare(plan, &stage, &mut comparison),

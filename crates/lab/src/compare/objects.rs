@@ -1,5 +1,7 @@
 //! Objects: gets and sets, over memcached's commands and Redis's.
 
+use std::sync::Arc;
+
 use larder_proto::units;
 
 use super::{
@@ -87,6 +89,7 @@ pub(crate) fn contender(server: &Server, language: Language) -> Contender {
         address: redis.unwrap_or(server.address),
         protocol: language.protocol(),
         pids: server.pids.clone(),
+        origin: None,
         wrong: None,
     }
 }
@@ -121,7 +124,7 @@ pub(crate) fn compare(plan: &Objects, stage: &Stage, comparison: &mut Comparison
     Ok(())
 }
 
-fn task(plan: &Objects, row: &ObjectRow) -> Result<Task<'static>, String> {
+fn task(plan: &Objects, row: &ObjectRow) -> Result<Task, String> {
     let mix = Mix::parse(&row.mix)?;
     let load = Load::of(keys(row.value, row.keys)?)
         .popularity(Popularity::parse(&plan.popularity)?)
@@ -136,11 +139,11 @@ fn task(plan: &Objects, row: &ObjectRow) -> Result<Task<'static>, String> {
         connections: plan.connections,
         depth: row.depth,
         per_request: row.keys_per_get as u64,
+        known: Arc::default(),
         large: false,
         must_hit: true,
         rounds: plan.rounds,
         slice: plan.slice,
-        origin: None,
     })
 }
 
@@ -196,6 +199,7 @@ pub(crate) fn fill(
         connections,
         depth: FILL_DEPTH,
         check: Check::Bytes,
+        lengths: load.lengths(true),
         ..Plan::new(Address::Tcp(contender.address), contender.protocol.clone())
     };
     rounds::run(&plan, &load.clone().mix(Mix::only(Verb::Set)), 1)?;

@@ -1,5 +1,7 @@
 //! Pages over HTTP, all of them hits.
 
+use std::sync::Arc;
+
 use super::{
     fetch,
     ground::{Stage, Started},
@@ -8,7 +10,7 @@ use super::{
     rounds::{self, Contender, Task},
 };
 use crate::{
-    engine::Protocol,
+    engine::{Known, Protocol},
     interrupt,
     load::{Keys, Load},
     peers::{Error, Role, pages},
@@ -27,11 +29,8 @@ pub(crate) fn compare(plan: &Pages, stage: &Stage, comparison: &mut Comparison) 
     ];
     let base = base(&plan.base, &started);
     for size in &plan.sizes {
-        let contenders: Vec<Contender> = started
-            .servers
-            .iter()
-            .map(|server| contender(server, base.clone(), *size, plan.pages, &started))
-            .collect();
+        let contenders: Vec<Contender> =
+            started.servers.iter().map(|server| contender(server, base.clone(), *size, plan.pages)).collect();
         if interrupt::asked() {
             return Err(Error::Interrupted);
         }
@@ -42,6 +41,9 @@ pub(crate) fn compare(plan: &Pages, stage: &Stage, comparison: &mut Comparison) 
             unit: "request",
             measure: if *size < LARGE { Measure::Cpu } else { Measure::Total },
             load: Load::of(keys),
+            known: Arc::new(Known::of(
+                (0..plan.pages).map(|number| (pages::target(*size, number), pages::body(*size, number))),
+            )),
             connections: plan.connections,
             depth: 1,
             per_request: 1,
@@ -49,7 +51,6 @@ pub(crate) fn compare(plan: &Pages, stage: &Stage, comparison: &mut Comparison) 
             must_hit: false,
             rounds: plan.rounds,
             slice: plan.slice,
-            origin: Some(&started.origin),
         };
         let mut table = rounds::measure(&task, &contenders);
         for (row, contender) in table.rows.iter_mut().zip(&contenders) {
@@ -69,14 +70,8 @@ fn base(wanted: &str, started: &Started) -> Option<String> {
     found.map(|server| server.name.clone())
 }
 
-fn contender(
-    server: &super::ground::Server,
-    base: Option<String>,
-    size: usize,
-    pages: u32,
-    started: &Started,
-) -> Contender {
-    let origin = server.caches.then_some(&started.origin);
+fn contender(server: &super::ground::Server, base: Option<String>, size: usize, pages: u32) -> Contender {
+    let origin = server.origin.as_deref();
     let wrong = (0..pages).find_map(|number| fetch::warm(server.address, size, number, origin).err());
     Contender {
         name: server.name.clone(),
@@ -86,6 +81,7 @@ fn contender(
         address: server.address,
         protocol: Protocol::Http { host: server.address.to_string(), fields: Vec::new() },
         pids: server.pids.clone(),
+        origin: server.origin.clone(),
         wrong,
     }
 }

@@ -4,6 +4,7 @@
 use std::{
     io::{self, IsTerminal, Write},
     net::SocketAddr,
+    sync::Arc,
     time::Duration,
 };
 
@@ -11,7 +12,7 @@ use rand::{SeedableRng, rngs::SmallRng, seq::SliceRandom};
 
 use super::result::{Measure, Round, Row, Table};
 use crate::{
-    engine::{self, Address, Check, Plan, Protocol, Until},
+    engine::{self, Address, Check, Known, Plan, Protocol, Until},
     interrupt,
     load::Load,
     peers::Origin,
@@ -22,6 +23,9 @@ use crate::{
 const UNCOUNTED: usize = 2;
 /// On a busy machine the generator may not get the processor in all of a visit. So often in a row it is the server that says nothing.
 const SILENT: usize = 20;
+/// In the counted rounds so many of the large pages are one that is compared: over 60 connections each of them in turn, and a
+/// hundredth of what summing or comparing all would cost the generator. A prime, so that it is not the same connection each time.
+const LOOKED_AT: u32 = 61;
 /// An answer that takes longer is an error. A saturated server on one processor answers within tens of milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -36,12 +40,21 @@ pub(crate) struct Contender {
     pub(crate) protocol: Protocol,
     /// Its processes; what they start is found by the engine.
     pub(crate) pids: Vec<u32>,
+    /// Where it gets its pages, and nobody else: is not to be asked while it is visited, everything is a hit.
+    pub(crate) origin: Option<Arc<Origin>>,
     /// It was found wrong before any round.
     pub(crate) wrong: Option<String>,
 }
 
+impl Contender {
+    /// Pages that its origin has sent so far.
+    fn asked(&self) -> u64 {
+        self.origin.as_deref().map_or(0, Origin::asked)
+    }
+}
+
 /// One table's task.
-pub(crate) struct Task<'a> {
+pub(crate) struct Task {
     pub(crate) title: String,
     pub(crate) unit: &'static str,
     pub(crate) measure: Measure,
@@ -50,15 +63,14 @@ pub(crate) struct Task<'a> {
     pub(crate) depth: usize,
     /// Of the unit, in one request.
     pub(crate) per_request: u64,
-    /// Bytes are compared in the uncounted rounds alone, framing and length always: making the sum of a megabyte would cost the
-    /// generator a good part of what it counts.
+    /// What the origin serves: what the answers are compared with.
+    pub(crate) known: Arc<Known>,
+    /// In the counted rounds not all pages are compared: with a megabyte each it would cost the generator a good part of what it counts.
     pub(crate) large: bool,
     /// Every get must find its key.
     pub(crate) must_hit: bool,
     pub(crate) rounds: usize,
     pub(crate) slice: Duration,
-    /// Is not to be asked meanwhile: everything is a hit.
-    pub(crate) origin: Option<&'a Origin>,
 }
 
 /// Measures. An interruption ends it early, with the rounds there are.
@@ -126,15 +138,17 @@ fn visit(task: &Task, contender: &Contender, round: u64) -> Result<Option<Round>
         depth: task.depth,
         until: Until { time: Some(task.slice), requests: None },
         timeout: TIMEOUT,
-        check: if task.large && round >= UNCOUNTED as u64 { Check::Ok } else { Check::Bytes },
+        check: if task.large && round >= UNCOUNTED as u64 { Check::Every(LOOKED_AT) } else { Check::Bytes },
+        lengths: task.load.lengths(true),
+        known: Arc::clone(&task.known),
         seed: round,
         server_pids: contender.pids.clone(),
         ..Plan::new(Address::Tcp(contender.address), contender.protocol.clone())
     };
-    let asked = task.origin.map_or(0, Origin::asked);
+    let asked = contender.asked();
     // Another part of the stream each round, the same for all servers of a round.
     let run = run(&plan, &task.load, round)?;
-    let asked = task.origin.map_or(0, Origin::asked) - asked;
+    let asked = contender.asked() - asked;
     if asked > 0 {
         return Err(format!("it asked the origin {asked} times: not every answer was a hit"));
     }
@@ -187,5 +201,83 @@ fn progress(title: &str, round: usize, rounds: usize) {
 fn progress_end() {
     if io::stderr().is_terminal() {
         eprint!("\r\x1b[K");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::{load::Keys, peers::pages};
+
+    fn task(size: usize, page: Vec<u8>) -> Task {
+        let target = pages::target(size, 0);
+        Task {
+            title: "pages".to_owned(),
+            unit: "request",
+            measure: Measure::Cpu,
+            load: Load::of(Keys::list([target.as_str()]).unwrap()),
+            connections: 3,
+            depth: 1,
+            per_request: 1,
+            known: Arc::new(Known::of([(target, page)])),
+            large: false,
+            must_hit: false,
+            rounds: 2,
+            slice: Duration::from_millis(20),
+        }
+    }
+
+    /// A server of pages, and where it gets them.
+    fn contender(server: &Origin, origin: Option<Arc<Origin>>) -> Contender {
+        Contender {
+            name: server.address().to_string(),
+            title: String::new(),
+            base: None,
+            ours: false,
+            address: server.address(),
+            protocol: Protocol::Http { host: "test".to_owned(), fields: Vec::new() },
+            pids: Vec::new(),
+            origin,
+            wrong: None,
+        }
+    }
+
+    #[test]
+    fn who_asks_its_origin_is_told_from_others() {
+        let [server, quiet, asked] = [(); 3].map(|()| Arc::new(Origin::start().unwrap()));
+        // The second is its own origin.
+        let contenders = [contender(&server, Some(quiet)), contender(&asked, Some(Arc::clone(&asked)))];
+        let done = AtomicBool::new(false);
+        let table = std::thread::scope(|scope| {
+            // Its origin is asked without end, in the visits of the other as well.
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    super::super::fetch::page(asked.address(), 100, 0).unwrap();
+                }
+            });
+            while asked.asked() == 0 {
+                std::thread::yield_now();
+            }
+            let table = measure(&task(1000, pages::body(1000, 0)), &contenders);
+            done.store(true, Ordering::Relaxed);
+            table
+        });
+        assert_eq!((&table.rows[0].wrong, table.rows[0].rounds.len()), (&None, 2));
+        let wrong = table.rows[1].wrong.as_deref().unwrap();
+        assert!(wrong.starts_with("it asked the origin"), "{wrong}");
+    }
+
+    #[test]
+    fn a_page_that_is_wrong_in_every_answer_is_wrong() {
+        let server = Origin::start().unwrap();
+        for large in [false, true] {
+            let mut other = pages::body(1000, 0);
+            other[999] ^= 1;
+            let table = measure(&Task { large, ..task(1000, other) }, &[contender(&server, None)]);
+            let wrong = table.rows[0].wrong.as_deref().unwrap();
+            assert!(wrong.ends_with("had other bytes than they should have"), "{wrong}");
+        }
     }
 }
