@@ -30,6 +30,27 @@ impl Worker<'_> {
         (due > self.desk.now && self.budget != Some(0)).then_some(due.min(self.end))
     }
 
+    /// Whether something has become due (of a trace: is taken out of it) that no connection has.
+    pub(super) fn is_any_due(&self) -> bool {
+        !self.queue.is_empty() || self.desk.staged.is_some()
+    }
+
+    /// The run is over because connections were given up: what has become due and would have been theirs is lost.
+    pub(super) fn count_unsent(&mut self) {
+        if self.given_up == 0 {
+            return;
+        }
+        if let Pacer::Recorded { speed } = self.pacer {
+            self.enqueue_recorded(speed);
+        }
+        let lost = usize::try_from(self.given_up).unwrap_or(usize::MAX);
+        for due in self.queue.drain(..).take(lost) {
+            if due >= self.desk.counted_from {
+                self.desk.tally.fault(Fault::NotSent);
+            }
+        }
+    }
+
     /// Everything that has become due stands in line, where the line has an end.
     fn enqueue(&mut self) {
         while let Some(due) = self.pacer.due().filter(|due| *due <= self.desk.now && *due < self.end) {
@@ -73,22 +94,8 @@ impl Worker<'_> {
     /// what is late is still in the trace.
     fn replay(&mut self, speed: f64) {
         let timeout = nanos(self.desk.plan.timeout);
-        while self.budget != Some(0) {
-            if self.desk.staged.is_none() {
-                let mut ask = std::mem::take(&mut self.desk.spare);
-                if !self.desk.next(&mut ask) {
-                    self.desk.spare = ask;
-                    break;
-                }
-                self.desk.staged = Some(ask);
-            }
-            let Some(due) = self.desk.staged.as_ref().map(|staged| due(staged, speed)) else { break };
-            if due >= self.end {
-                self.desk.dry = true;
-            }
-            if due > self.desk.now || self.desk.dry {
-                break;
-            }
+        while self.stage() {
+            let Some(due) = self.due_staged(speed).filter(|due| *due <= self.desk.now) else { break };
             let late = due + timeout < self.desk.now;
             let number = if late { None } else { self.take_free() };
             if !late && number.is_none() {
@@ -103,7 +110,7 @@ impl Worker<'_> {
                     self.assign(number, due);
                 }
                 None => {
-                    self.desk.spare = self.desk.staged.take().unwrap_or_default();
+                    self.unstage();
                     if counted {
                         self.desk.tally.fault(Fault::NotSent);
                     }
@@ -111,6 +118,53 @@ impl Worker<'_> {
             }
         }
         self.flush_dirty();
+    }
+
+    /// What is late in a trace, where nobody will ask it any more.
+    fn enqueue_recorded(&mut self, speed: f64) {
+        while self.queue.len() < QUEUE && self.stage() {
+            let Some(due) = self.due_staged(speed).filter(|due| *due <= self.desk.now) else { break };
+            self.unstage();
+            if due >= self.desk.counted_from {
+                self.budget = self.budget.map(|budget| budget - 1);
+            }
+            self.queue.push_back(due);
+        }
+    }
+
+    /// Takes the next request out of the trace, where none is taken yet. False: there are no more that may be asked.
+    fn stage(&mut self) -> bool {
+        if self.budget == Some(0) {
+            self.unstage();
+            return false;
+        }
+        if self.desk.staged.is_none() {
+            let mut ask = std::mem::take(&mut self.desk.spare);
+            if !self.desk.next(&mut ask) {
+                self.desk.spare = ask;
+                return false;
+            }
+            self.desk.staged = Some(ask);
+        }
+        true
+    }
+
+    /// What was taken is not asked.
+    fn unstage(&mut self) {
+        if let Some(staged) = self.desk.staged.take() {
+            self.desk.spare = staged;
+        }
+    }
+
+    /// When the request that was taken is due. None: never, for that is behind the end of the run.
+    fn due_staged(&mut self, speed: f64) -> Option<u64> {
+        let due = due(self.desk.staged.as_ref()?, speed);
+        if due >= self.end {
+            self.desk.dry = true;
+            self.unstage();
+            return None;
+        }
+        Some(due)
     }
 
     fn assign(&mut self, number: usize, due: u64) -> bool {

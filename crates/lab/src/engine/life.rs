@@ -13,8 +13,8 @@ use super::{
 const PAUSE: u64 = 10_000_000;
 /// Longest pause between two attempts.
 const LONGEST_PAUSE: u64 = 1_000_000_000;
-/// Attempts in a row that may fail where no time ends the run: ten seconds or more.
-const ATTEMPTS: u32 = 16;
+/// Attempts in a row that may fail where no time ends the run: ten seconds or more. Tests have no such patience.
+const ATTEMPTS: u32 = if cfg!(test) { 5 } else { 16 };
 /// Keys in a row that cannot be sent, before others get their turn.
 const BAD_KEYS: usize = 64;
 /// Pause of a connection to come whose request cannot be sent at all, in nanoseconds.
@@ -79,7 +79,7 @@ impl Worker<'_> {
             // A request first: its time begins with that of its connection. There may be one in line though no more become due.
             return self.offer(number);
         }
-        if idle && self.no_more() {
+        if idle && self.no_more() && !self.is_any_due() {
             return;
         }
         if idle && self.desk.plan.reconnect {
@@ -134,6 +134,7 @@ impl Worker<'_> {
             conn.state = State::Done;
             if conn.left != Some(0) {
                 self.users -= 1;
+                self.given_up = self.given_up.saturating_add(conn.left.unwrap_or(u64::MAX));
             }
             return;
         }

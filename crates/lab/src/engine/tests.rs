@@ -26,6 +26,21 @@ impl Source for Same {
     }
 }
 
+/// A trace: requests due at even gaps, so many of them.
+struct Timed {
+    gap: Duration,
+    lines: u32,
+    read: u32,
+}
+
+impl Source for Timed {
+    fn next(&mut self, ask: &mut Ask) -> bool {
+        ask.at = Some(self.gap * self.read);
+        self.read += 1;
+        self.read <= self.lines && Same("/page", u64::MAX).next(ask)
+    }
+}
+
 fn for_ever(target: &'static str) -> impl Fn(usize) -> Box<dyn Source> {
     move |_| Box::new(Same(target, u64::MAX))
 }
@@ -61,6 +76,18 @@ fn serve(stream: &TcpStream, answer: &dyn Fn(usize) -> Option<Vec<u8>>, requests
         }
         line.clear();
     }
+}
+
+/// A server of one connection, which ends after some answers, and with it the server.
+fn mortal(answers: usize) -> Address {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = Address::Tcp(listener.local_addr().expect("its address"));
+    thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("the client");
+        drop(listener);
+        serve(&stream, &|n| ok(b"hello").filter(|_| n < answers), &AtomicUsize::new(0));
+    });
+    address
 }
 
 fn ok(body: &[u8]) -> Option<Vec<u8>> {
@@ -256,6 +283,36 @@ fn values_are_checked_and_large_ones_arrive_in_pieces() {
     let plan = Plan { until: requests(12), check: Check::Bytes, ..Plan::new(address, Protocol::Redis) };
     let run = run_plan(&plan);
     assert_eq!((run.answers, run.wrong, run.hits), (9, 3, 9));
+}
+
+#[test]
+fn what_was_due_when_the_server_went_is_counted_at_the_end_of_the_run() {
+    let even = Pace::Open { rate: 100_000.0, arrivals: Arrivals::Even };
+    let recorded = Pace::Recorded { speed: 1.0 };
+    let (second, millisecond) = (Duration::from_secs(1), Duration::from_millis(1));
+    let patient = |pace| Plan { pace, connections: 2, timeout: 60 * second, ..http(mortal(5)) };
+    let end = Until { time: Some(50 * millisecond), requests: None };
+    for (what, plan, gap, due) in [
+        // To its end, with connections that are tried again and again.
+        (
+            "trace to its end",
+            Plan { until: end, timeout: 20 * millisecond, ..patient(recorded) },
+            millisecond,
+            50,
+        ),
+        // To where connections are given up.
+        ("trace", patient(recorded), Duration::ZERO, 100),
+        ("rate", Plan { until: requests(80), ..patient(even) }, Duration::ZERO, 80),
+        ("users", Plan { per_connection: Some(25), ..patient(even) }, Duration::ZERO, 50),
+        ("users with a trace", Plan { per_connection: Some(20), ..patient(recorded) }, Duration::ZERO, 40),
+    ] {
+        let lines = if plan.pace == recorded { 100 } else { u32::MAX };
+        let source = |_| Box::new(Timed { gap, lines, read: 0 }) as Box<dyn Source>;
+        let run = run(&plan, &source, &mut |_, _| {}).expect("a run");
+        sums_agree(&run);
+        assert_eq!((run.asked, run.answers), (due, 5), "{what}: {:?}", run.errors);
+        assert!(run.errors["not sent in time"] > 0, "{what}: {:?}", run.errors);
+    }
 }
 
 #[test]

@@ -94,6 +94,8 @@ pub(super) struct Worker<'a> {
     pub(super) again: Vec<usize>,
     /// Connections that may still ask.
     pub(super) users: usize,
+    /// Requests that connections might still have asked when they were given up.
+    pub(super) given_up: u64,
     /// Requests that may still be asked, of this thread's share.
     pub(super) budget: Option<u64>,
     pub(super) end: u64,
@@ -152,6 +154,7 @@ impl<'a> Worker<'a> {
             dirty: Vec::new(),
             again: Vec::new(),
             users: connections,
+            given_up: 0,
             budget: plan.until.requests.map(share),
             end: plan.until.time.map_or(u64::MAX, |time| counted_from.saturating_add(nanos(time))),
             stopped: None,
@@ -216,6 +219,9 @@ impl<'a> Worker<'a> {
             self.desk.plan.stop.set();
             return Err(Error::Unreachable { address: self.desk.address.to_string(), source });
         }
+        if self.stopped.is_none() {
+            self.count_unsent();
+        }
         let now = self.desk.now;
         let (cpu, counted) = match self.cpu_before {
             Some((before, from)) => (cpu_time().saturating_sub(before), now - from),
@@ -237,7 +243,7 @@ impl<'a> Worker<'a> {
         if self.stopped.is_some_and(|at| self.desk.now > at + STOPPING) {
             return true;
         }
-        self.no_more() && self.desk.under_way == 0 && (self.queue.is_empty() || self.users == 0)
+        self.no_more() && self.desk.under_way == 0 && (self.users == 0 || !self.is_any_due())
     }
 
     fn wait_time(&mut self) -> Timespec {
