@@ -337,8 +337,9 @@ fn an_interruption_ends_every_server_and_shows_what_was_measured() {
     }
 }
 
-/// As Larder: never listens, nor ends when it is asked to, and has a child. Its version is asked for with one argument.
-const STUCK: &str = "#!/bin/sh\n[ $# -gt 1 ] || exit 0\ntrap '' TERM\nsleep 600 &\nwhile :; do wait; done\n";
+/// As Larder: never listens, nor ends when it is asked to, and has two children, of which one leaves its group as daemons do. Its
+/// version is asked for with one argument.
+const STUCK: &str = "#!/bin/sh\n[ $# -gt 1 ] || exit 0\ntrap '' TERM\nsleep 600 &\nsetsid sleep 600 &\nwhile :; do wait; done\n";
 
 /// A comparison that waits for a server that is stuck; killed when dropped.
 struct Waiting(Child);
@@ -349,7 +350,16 @@ impl Waiting {
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         let args = ["--only", "larder", "--rounds", "1", "--larder", script.to_str().unwrap()];
         let waiting = Waiting(compare(scratch, &args).spawn().unwrap());
-        wait_until("the script and its child", || working_below(scratch.path()).len() == 2);
+        wait_until("the script and its children", || working_below(scratch.path()).len() == 3);
+        // The shell that is beside the script comes after it.
+        let pid = waiting.0.id();
+        wait_until("the shell that waits for our end", || {
+            let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+            children.split(' ').any(|child| {
+                fs::read_to_string(format!("/proc/{child}/cmdline"))
+                    .is_ok_and(|line| line.contains("read ended"))
+            })
+        });
         waiting
     }
 }

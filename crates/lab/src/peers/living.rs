@@ -21,8 +21,18 @@ use super::tree;
 const GRACE: Duration = Duration::from_secs(2);
 /// Between two looks at what is killed.
 const LOOK: Duration = Duration::from_millis(10);
-/// Its input ends with us; a line on it says that the process has ended in order. `$0` is the process.
-const WAIT_FOR_OUR_END: &str = "read ended || kill -s KILL -- -$0";
+/// Its input ends with us; a line on it says that the process has ended in order. `$0` is the process. What it started may have left
+/// its group: so each one is held, that it starts no more, then what it started, and then it is killed. Where the kernel does not
+/// tell of children (`CONFIG_PROC_CHILDREN`), the group ends alone.
+const WAIT_FOR_OUR_END: &str = "\
+read ended && exit
+end() {
+    kill -s STOP $1
+    for child in $(cat /proc/$1/task/*/children); do end $child; done
+    kill -s KILL $1
+}
+end $0
+kill -s KILL -- -$0";
 
 static LIVING: Mutex<Living> = Mutex::new(Living { processes: Vec::new(), directories: Vec::new() });
 
