@@ -65,6 +65,17 @@ impl Place {
 }
 
 #[test]
+fn rows_are_listed() {
+    let place = Place::new();
+    let output = place.command(&["--rows", "list"]).output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let names: Vec<&str> = printed.lines().map(|line| line.split_once("  ").unwrap().0).collect();
+    assert!(ROWS.split(',').all(|row| names.contains(&row)), "{printed}");
+    assert!(!place.report().exists(), "nothing is to be started");
+}
+
+#[test]
 fn every_kind_of_row_in_small() {
     let place = Place::new();
     let args = "--articles 5 --threads 2 --loops 3 --delay 5ms --ramp-up 0s --rows";

@@ -45,6 +45,10 @@ const INTERRUPTED: u8 = 130;
 
 /// The command.
 pub(crate) fn run(args: &MediawikiArgs) -> ExitCode {
+    if args.rows == ["list"] {
+        print!("{}", rows::list());
+        return ExitCode::SUCCESS;
+    }
     match experiment(args) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(MISSED),

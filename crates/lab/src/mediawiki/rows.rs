@@ -159,6 +159,12 @@ pub(super) const ROWS: [Row; 19] = [
     row("larder-both-warm-slow", "Larder for both, warm, slow DB", Slow, Objects::Larder, Pages::Larder, true, CACHED, None),
 ];
 
+/// What `--rows list` says: a line for each row, its name and what it is.
+pub(super) fn list() -> String {
+    let wide = ROWS.iter().map(|row| row.id.len()).max().unwrap_or(0);
+    ROWS.iter().map(|row| format!("{:wide$}  {}\n", row.id, row.title)).collect()
+}
+
 /// The rows that are wanted, in the order of the report.
 pub(super) fn chosen(names: &[String]) -> Result<Vec<Row>, Error> {
     if let Some(unknown) = names.iter().find(|name| ROWS.iter().all(|row| row.id != **name)) {
