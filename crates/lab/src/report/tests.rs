@@ -91,6 +91,9 @@ fn the_text_says_what_came_of_it() {
     ] {
         assert!(shown.contains(part), "{part:?} is not in\n{shown}");
     }
+    for (busiest, told) in [(0.90, true), (0.89, false)] {
+        assert_eq!(text(&Run { busiest, ..run() }).contains("was at its limit"), told, "{busiest}");
+    }
     let table: Vec<&str> =
         shown.lines().filter(|line| line.contains("p50") || line.starts_with("latency")).collect();
     assert_eq!(table.len(), 2);

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use super::{Run, percentiles::SHOWN, show};
 
 /// From this share of its time on a processor, a thread of ours has none left, and the figures are ours.
-const FULL: f64 = 0.95;
+const FULL: f64 = 0.90;
 
 /// What came of a run, for the terminal.
 pub fn text(run: &Run) -> String {
