@@ -4,13 +4,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+use larder_lab::peers::{PEERS, Role};
 use larder_tests::{Origin, Scratch, Started, get, helper::free_port, larder::binary, wait_for, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -335,6 +337,101 @@ fn an_interruption_ends_every_server_and_shows_what_was_measured() {
         let text = shown(&output);
         assert!(text.contains("Interrupted: tables have the rounds that were whole"), "{text}");
     }
+}
+
+/// `larder bench peer` with every server there is; killed when dropped.
+struct Peers {
+    child: Child,
+    /// A line for each.
+    lines: Vec<String>,
+}
+
+impl Peers {
+    fn start(scratch: &Scratch) -> Peers {
+        let errors = fs::File::create(scratch.file("errors")).unwrap();
+        let mut command = Command::new(binary());
+        command.args(["bench", "peer", "--sizes", "1000,100000", "--memory", "64"]);
+        command.args(PEERS.iter().map(|peer| peer.name)).env("TMPDIR", scratch.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+        let mut peers = Peers { child: command.spawn().unwrap(), lines: Vec::new() };
+        let printed = BufReader::new(peers.child.stdout.take().unwrap());
+        for line in printed.lines().map(Result::unwrap) {
+            if line.contains("Ctrl-C ends all") {
+                return peers;
+            }
+            peers.lines.push(line);
+        }
+        // scripts/test-deps.sh installs them.
+        let errors = fs::read_to_string(scratch.file("errors")).unwrap();
+        panic!("not all are there: {errors}{:#?}", peers.lines);
+    }
+
+    /// Where a server listens, and where it speaks Redis's protocol besides.
+    fn addresses(&self, name: &str) -> (SocketAddr, Option<SocketAddr>) {
+        let line = self.lines.iter().find(|line| line.split(' ').next() == Some(name)).unwrap();
+        let mut addresses = line.split([' ', ',']).filter_map(|word| word.parse().ok());
+        (addresses.next().unwrap(), addresses.next())
+    }
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// Sets and gets some keys.
+#[track_caller]
+fn assert_keeps_objects(protocol: &str, address: SocketAddr) {
+    let address = address.to_string();
+    let limits = ["--limit", "errors=0", "--limit", "hits=100%", "--quiet"];
+    let load = ["bench", protocol, &address, "--fill", "--keys", "10", "--requests", "20"];
+    let output = Command::new(binary()).args(load).args(limits).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{protocol} at {address}: {}", shown(&output));
+}
+
+/// What other users could write to, as far as they can come: a server that is root's would take from them what it runs.
+fn writable_by_others(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        // What a running server has just taken away.
+        let Ok(there) = entry.metadata() else { continue };
+        let mode = there.permissions().mode();
+        if mode & 0o022 != 0 && !there.is_symlink() {
+            found.push(entry.path());
+        }
+        if there.is_dir() && mode & 0o011 != 0 {
+            found.extend(writable_by_others(&entry.path()));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_peer_starts_in_its_own_configuration_answers_and_ends_when_we_are_killed() {
+    let scratch = place();
+    let peers = Peers::start(&scratch);
+    let page = get(peers.addresses("floor").0, "/100000/0").body;
+    assert_eq!(page.len(), 100_000);
+    for peer in PEERS {
+        let (address, redis) = peers.addresses(peer.name);
+        match (peer.role, peer.name) {
+            (Role::Pages, name) => {
+                let answer = get(address, "/100000/0");
+                assert!(answer.body == page, "{name}: {answer:?}");
+            }
+            (Role::Objects, "redis" | "redis-lfu") => assert_keeps_objects("redis", address),
+            (Role::Objects, _) => {
+                assert_keeps_objects("memcached", address);
+                redis.into_iter().for_each(|redis| assert_keeps_objects("redis", redis));
+            }
+        }
+    }
+    assert_eq!(writable_by_others(scratch.path()), [""; 0].map(PathBuf::from));
+    // SIGKILL.
+    drop(peers);
+    wait_until("the servers to end", || working_below(scratch.path()).is_empty());
 }
 
 /// As Larder: never listens, nor ends when it is asked to, and has two children, of which one leaves its group as daemons do. Its
