@@ -125,7 +125,7 @@ impl Cache for Seg {
     }
 }
 
-/// An exact LRU of key and value bytes without any overhead, as `sim_lru` of perf_kv.py.
+/// An exact LRU of key and value bytes without any overhead, as that of `larder bench compare --plan hitratio`.
 pub(crate) struct Lru {
     next: Vec<u32>,
     before: Vec<u32>,

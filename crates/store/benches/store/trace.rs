@@ -1,4 +1,4 @@
-//! The traces of `bench/perf_kv.py --hitratio`, number for number: the same generator, seed and sizes.
+//! The traces of `larder bench compare --plan hitratio`, number for number: the same generator, seed and sizes.
 
 /// Requests in a trace; the first quarter only warms up.
 pub(crate) const REQUESTS: usize = 4_000_000;

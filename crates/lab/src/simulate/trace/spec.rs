@@ -47,7 +47,7 @@ pub(crate) struct Synthetic {
 }
 
 impl Default for Synthetic {
-    /// The first trace of `perf_kv.py --hitratio`.
+    /// `zipf:0.9` of `larder bench compare --plan hitratio`.
     fn default() -> Synthetic {
         Synthetic {
             shape: Shape::Zipf,

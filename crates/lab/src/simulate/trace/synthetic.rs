@@ -1,5 +1,6 @@
-//! Traces made from a seed: the generator of `bench/perf_kv.py --hitratio`, number for number, so that its figures, the store's
-//! own benchmark and these simulations speak of the same requests. Writes and times to live come on top.
+//! Traces made from a seed, also for `larder bench compare --plan hitratio`. The store's own benchmark has the same generator, number
+//! for number (crates/store/benches/store/trace.rs), so that all figures speak of the same requests. Writes and times to live come
+//! on top.
 
 use std::time::Duration;
 
