@@ -5,7 +5,7 @@
 #   crates/client/benches/compare.sh [ROUNDS]
 #
 # get, set: one after the other. multi: 100 keys over three servers; CPU for each key. set_buffered: nobody waits for answers
-# (libmemcached buffers and asks for none; the client reads and counts them). Needs libmemcached-dev and memcached.
+# (libmemcached buffers and asks for none; the client has one for each run, and counts what failed). Needs libmemcached-dev and memcached.
 set -eu
 cd "$(dirname "$0")/../../.."
 rounds=${1:-3}

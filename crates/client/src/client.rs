@@ -193,7 +193,8 @@ impl Client {
     /// As [`Client::set`], without waiting for what becomes of it: only for room in the queue. What the server does not store
     /// is counted ([`ServerView::errors`]).
     ///
-    /// The protocol's own `noreply` is not used: a server answers some errors all the same, and nothing says to what.
+    /// Where the server has meta commands it answers nothing that is as expected, but for a word at the end of each run of quiet
+    /// operations. Text's `noreply` is not used: a server answers some errors all the same, and nothing says to what.
     ///
     /// # Errors
     ///
@@ -411,11 +412,11 @@ impl Client {
 
     async fn tell(&self, key: &[u8], op: Op) -> Result<(), Error> {
         if self.inner.config.replicas == 1 {
-            return self.peer(self.route(key)?).submit(op, Told::Nobody).await;
+            return self.peer(self.route(key)?).tell(op).await;
         }
         let mut sent = Err(Error::Down);
         for at in self.candidates(key) {
-            let one = self.peer(at).submit(op.clone(), Told::Nobody).await;
+            let one = self.peer(at).tell(op.clone()).await;
             if sent.is_err() {
                 sent = one;
             }

@@ -46,11 +46,16 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// An answer came after so long.
+    /// An answer to so many operations came after so long.
     pub fn answered(&self, took: Duration) {
+        self.answered_together(1, took);
+    }
+
+    /// One answer to so many operations came, so long after the first of them was asked for.
+    pub(crate) fn answered_together(&self, operations: u64, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.latency[bucket(us)].add(1);
-        self.latency_sum_us.add(us);
+        self.latency[bucket(us)].add(operations);
+        self.latency_sum_us.add(us.saturating_mul(operations));
     }
 }
 

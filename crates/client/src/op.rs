@@ -112,6 +112,8 @@ pub(crate) enum Answer {
     Pairs(Vec<(String, String)>),
     /// To version.
     Version(String),
+    /// To quiet writes, all together: how many failed.
+    Run { failed: u64 },
 }
 
 impl Answer {

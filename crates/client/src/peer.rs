@@ -5,22 +5,22 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Instant,
 };
 
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
-    time,
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    task, time,
 };
 
 use crate::{
     Address, Config, Error, Timeouts,
     counters::Counters,
     health::Fleet,
-    lane::{self, Lane},
+    lane::{self, BATCH, Lane, Queue},
     op::{Answer, Op},
     router::Probe,
 };
@@ -37,12 +37,19 @@ pub(crate) enum Told {
     Nobody,
 }
 
+impl Told {
+    fn is_somebody(&self) -> bool {
+        matches!(self, Told::Caller(_))
+    }
+}
+
 /// An operation on its way.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) op: Op,
     pub(crate) told: Told,
-    pub(crate) asked: Instant,
+    /// When, where somebody waits; what nobody waits for is timed from when it is sent.
+    pub(crate) asked: Option<Instant>,
     /// Its place in the queue, given back with the answer.
     pub(crate) place: OwnedSemaphorePermit,
 }
@@ -51,6 +58,8 @@ pub(crate) struct Job {
 pub(crate) struct Peer {
     doors: Vec<Door>,
     turn: AtomicUsize,
+    /// Operations nobody waits for.
+    quiet: AtomicUsize,
     skipped: AtomicU64,
     busy: AtomicU64,
     timeouts: Timeouts,
@@ -59,8 +68,7 @@ pub(crate) struct Peer {
 /// The way to one connection.
 #[derive(Debug)]
 struct Door {
-    /// Of the connection's task, once there is one. Held for an instant, never across an await.
-    queue: Mutex<Option<mpsc::UnboundedSender<Job>>>,
+    queue: Arc<Queue<Job>>,
     room: Arc<Semaphore>,
     units: u32,
     lane: Arc<Lane>,
@@ -70,7 +78,7 @@ impl Peer {
     pub(crate) fn new(at: usize, address: Address, config: &Config, fleet: &Arc<Fleet>) -> Peer {
         let units = u32::try_from(config.queue / UNIT).unwrap_or(u32::MAX).min(Semaphore::MAX_PERMITS as u32);
         let door = |_| Door {
-            queue: Mutex::new(None),
+            queue: Queue::new(),
             room: Arc::new(Semaphore::new(units as usize)),
             units,
             lane: Arc::new(Lane::new(at, address.clone(), config, fleet.clone())),
@@ -78,6 +86,7 @@ impl Peer {
         Peer {
             doors: (0..config.connections).map(door).collect(),
             turn: AtomicUsize::new(0),
+            quiet: AtomicUsize::new(0),
             skipped: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             timeouts: config.timeouts,
@@ -89,6 +98,16 @@ impl Peer {
         let (told, answer) = oneshot::channel();
         self.submit(op, Told::Caller(told)).await?;
         answer.await.unwrap_or(Err(Error::Closed(std::io::ErrorKind::Other)))
+    }
+
+    /// Asks, and does not wait for the answer: for room only. Lets others have their turn now and then; who asks for much and
+    /// waits for nothing would otherwise fill the queue, and memory, before its connection gets any of it on the same thread.
+    pub(crate) async fn tell(&self, op: Op) -> Result<(), Error> {
+        self.submit(op, Told::Nobody).await?;
+        if self.quiet.fetch_add(1, Relaxed) % BATCH == BATCH - 1 {
+            task::yield_now().await;
+        }
+        Ok(())
     }
 
     /// Puts an operation into the queue; waits for room as long as a write may take.
@@ -104,7 +123,8 @@ impl Peer {
         let door = self.door();
         match door.room.clone().try_acquire_many_owned(door.units_of(&op)) {
             Ok(place) => {
-                door.send(Job { op, told, asked: Instant::now(), place });
+                let asked = told.is_somebody().then(Instant::now);
+                door.send(Job { op, told, asked, place });
                 Ok(())
             }
             Err(_) => Err((op, told)),
@@ -114,7 +134,7 @@ impl Peer {
     /// Puts an operation into the queue; waits for room until then.
     pub(crate) async fn submit_until(&self, op: Op, told: Told, until: time::Instant) -> Result<(), Error> {
         let door = self.door();
-        let asked = Instant::now();
+        let asked = told.is_somebody().then(Instant::now);
         let room = door.room.clone().acquire_many_owned(door.units_of(&op));
         match time::timeout_at(until, room).await {
             Ok(Ok(place)) => {
@@ -175,18 +195,14 @@ impl Door {
 
     /// To the connection's task, which is begun when there is none: at first, or when the runtime it ran on has ended.
     fn send(&self, job: Job) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let job = match &*queue {
-            Some(sender) => match sender.send(job) {
-                Ok(()) => return,
-                Err(mpsc::error::SendError(job)) => job,
-            },
-            None => job,
-        };
-        let (sender, jobs) = mpsc::unbounded_channel();
-        // The other end is here: it takes it.
-        let _ = sender.send(job);
-        *queue = Some(sender);
-        tokio::spawn(lane::run(self.lane.clone(), jobs));
+        if let Some(jobs) = self.queue.put(job) {
+            tokio::spawn(lane::run(self.lane.clone(), jobs));
+        }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.queue.close();
     }
 }

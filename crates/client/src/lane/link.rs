@@ -13,18 +13,15 @@ use std::{
 };
 
 use bytes::{Buf, Bytes, BytesMut};
-use larder_proto::memcache::client::{Decoded, Replies};
-use tokio::{
-    io::AsyncWrite,
-    sync::{OwnedSemaphorePermit, mpsc},
-    time::Sleep,
-};
+use larder_proto::memcache::client::{Decoded, Replies, meta};
+use tokio::{io::AsyncWrite, sync::OwnedSemaphorePermit, time::Sleep};
 
 use super::{
-    Kind, Lane, closed,
+    Jobs, Kind, Lane, closed,
     greet::Greeted,
     kind,
     out::Out,
+    run::Run,
     stream::Stream,
     wire::{Dialect, Found, Step, Want, encode},
 };
@@ -35,7 +32,7 @@ use crate::{
 };
 
 /// Most operations of a batch. What more there is goes with the next.
-const BATCH: usize = 256;
+pub(crate) const BATCH: usize = 256;
 /// Room for a read. A value that is larger says so, and gets a buffer of its size.
 const READ: usize = 16 << 10;
 /// Values up to this size get memory of their own: none keeps a whole read buffer from being used again.
@@ -81,7 +78,7 @@ pub(super) struct Link<'a> {
     need: usize,
     out: Out,
     waiting: VecDeque<Waiting>,
-    batch: Vec<Job>,
+    run: Option<Run>,
     /// All clients are gone; what was asked is still answered.
     gone: bool,
     /// Since when the server is silent while somebody waits.
@@ -92,6 +89,8 @@ pub(super) struct Link<'a> {
     unsent: usize,
     /// What is being sent did not go out at once.
     stalled: bool,
+    /// The stream may have something that it has not passed on.
+    unflushed: bool,
     /// The server has answered on this connection.
     proven: bool,
     sleep: Pin<Box<Sleep>>,
@@ -113,12 +112,13 @@ impl<'a> Link<'a> {
             need: 0,
             out: Out::default(),
             waiting: VecDeque::new(),
-            batch: Vec::with_capacity(BATCH),
+            run: None,
             gone: false,
             heard: now,
             wrote: now,
             unsent: 0,
             stalled: false,
+            unflushed: false,
             proven: false,
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
             armed: None,
@@ -126,7 +126,7 @@ impl<'a> Link<'a> {
     }
 
     /// Puts an operation into the batch.
-    pub(super) fn accept(&mut self, job: Job, now: Instant) {
+    fn accept(&mut self, job: Job, now: Instant) {
         let Job { op, told, asked, place } = job;
         // Who does not wait any more before it is sent is not asked for.
         if matches!(&told, Told::Caller(caller) if caller.is_closed()) {
@@ -138,20 +138,48 @@ impl<'a> Link<'a> {
         if self.out.is_empty() {
             self.wrote = now;
         }
-        let (kind, keys) = (kind(&op), keys(&op));
-        match encode(self.dialect, op, self.lane.max_item, &mut self.out) {
-            Ok(want) => {
-                match kind {
-                    Kind::Read => self.lane.counters.lookups.add(keys),
-                    Kind::Write => self.lane.counters.writes.add(1),
-                    Kind::Other => {}
-                }
-                self.waiting.push_back(Waiting { want, told, kind, asked, sent: now, _place: place });
-                self.unsent += 1;
-            }
-            // The client has checked it; the codec checks more in some protocols. Nothing was appended.
-            Err(_) => self.lane.finish(told, Err(Error::Key)),
+        let (kind, keys, asked) = (kind(&op), keys(&op), asked.unwrap_or(now));
+        let quiet = self.dialect == Dialect::Meta && kind == Kind::Write && matches!(told, Told::Nobody);
+        if !quiet {
+            self.end_run(now);
         }
+        let size = op.size();
+        // The client has checked the key; the codec checks more in some protocols. Nothing is appended then.
+        let Ok(want) = encode(self.dialect, quiet, op, self.lane.max_item, &mut self.out) else {
+            return self.lane.finish(told, Err(Error::Key));
+        };
+        match kind {
+            Kind::Read => self.lane.counters.lookups.add(keys),
+            Kind::Write => self.lane.counters.writes.add(1),
+            Kind::Other => {}
+        }
+        if quiet {
+            self.extend_run(Run { count: 1, bytes: size, asked, place }, now);
+        } else {
+            self.wait(Waiting { want, told, kind, asked, sent: now, _place: place });
+        }
+    }
+
+    fn extend_run(&mut self, one: Run, now: Instant) {
+        let run = one.behind(self.run.take());
+        let full = run.is_full();
+        self.run = Some(run);
+        if full {
+            self.end_run(now);
+        }
+    }
+
+    /// Puts a no-op behind the quiet operations so far.
+    fn end_run(&mut self, now: Instant) {
+        let Some(Run { count, asked, place, .. }) = self.run.take() else { return };
+        meta::noop(self.out.head());
+        let want = Want::Run { count, failed: 0 };
+        self.wait(Waiting { want, told: Told::Nobody, kind: Kind::Write, asked, sent: now, _place: place });
+    }
+
+    fn wait(&mut self, waiting: Waiting) {
+        self.waiting.push_back(waiting);
+        self.unsent += 1;
     }
 
     /// Whether the server has answered on this connection.
@@ -167,11 +195,7 @@ impl<'a> Link<'a> {
     }
 
     /// Until the connection ends.
-    pub(super) fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        jobs: &mut mpsc::UnboundedReceiver<Job>,
-    ) -> Poll<End> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, jobs: &mut Jobs<Job>) -> Poll<End> {
         loop {
             let taken = self.take(cx, jobs);
             if self.gone && self.waiting.is_empty() {
@@ -191,25 +215,28 @@ impl<'a> Link<'a> {
         }
     }
 
-    fn take(&mut self, cx: &mut Context<'_>, jobs: &mut mpsc::UnboundedReceiver<Job>) -> bool {
-        if self.gone || !self.out.is_empty() {
+    fn take(&mut self, cx: &mut Context<'_>, jobs: &mut Jobs<Job>) -> bool {
+        if self.gone || self.is_sending() {
             return false;
         }
-        let mut batch = std::mem::take(&mut self.batch);
-        let taken = match jobs.poll_recv_many(cx, &mut batch, BATCH) {
+        match jobs.poll(cx) {
             Poll::Pending => false,
-            Poll::Ready(0) => {
+            Poll::Ready(false) => {
                 self.gone = true;
                 false
             }
-            Poll::Ready(_) => {
+            Poll::Ready(true) => {
                 let now = Instant::now();
-                batch.drain(..).for_each(|job| self.accept(job, now));
+                std::iter::from_fn(|| jobs.take()).take(BATCH).for_each(|job| self.accept(job, now));
+                self.end_run(now);
                 true
             }
-        };
-        self.batch = batch;
-        taken
+        }
+    }
+
+    /// Whether there is something the server's side has not taken yet.
+    fn is_sending(&self) -> bool {
+        self.unflushed || !self.out.is_empty()
     }
 
     fn write(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
@@ -221,18 +248,20 @@ impl<'a> Link<'a> {
                 Poll::Ready(Ok(0)) => return Err(self.broken(&io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(sent)) => {
                     self.out.sent(sent);
+                    self.unflushed = true;
                     moved = true;
                 }
-                // What the server said before it closed may explain it: the read that follows tells.
-                Poll::Ready(Err(error)) => {
-                    return match self.read(cx) {
-                        Err(end) => Err(end),
-                        Ok(_) => Err(self.broken(&error)),
-                    };
-                }
+                Poll::Ready(Err(error)) => return Err(self.unwritable(cx, &error)),
             }
         }
-        if !self.out.is_empty() {
+        if self.unflushed && self.out.is_empty() {
+            match Pin::new(&mut self.stream).poll_flush(cx) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(())) => self.unflushed = false,
+                Poll::Ready(Err(error)) => return Err(self.unwritable(cx, &error)),
+            }
+        }
+        if self.is_sending() {
             self.stalled = true;
             if moved {
                 self.wrote = Instant::now();
@@ -241,6 +270,14 @@ impl<'a> Link<'a> {
             self.all_sent();
         }
         Ok(moved)
+    }
+
+    /// What the server said before it closed may explain it: a last read tells.
+    fn unwritable(&mut self, cx: &mut Context<'_>, error: &io::Error) -> End {
+        match self.read(cx) {
+            Err(end) => end,
+            Ok(_) => self.broken(error),
+        }
     }
 
     /// The server has all of the batch: from now on it may be late with its answers.
@@ -335,8 +372,10 @@ impl<'a> Link<'a> {
         let Some(waiting) = self.waiting.pop_front() else { return false };
         self.unsent = self.unsent.min(self.waiting.len());
         let counters = &self.lane.counters;
-        counters.answered(now.saturating_duration_since(waiting.asked));
+        let operations = if let Want::Run { count, .. } = waiting.want { count } else { 1 };
+        counters.answered_together(operations, now.saturating_duration_since(waiting.asked));
         match &answer {
+            Ok(Answer::Run { failed }) => counters.errors.add(*failed),
             Ok(Answer::Items(items)) if waiting.kind == Kind::Read => {
                 let hits = items.iter().filter(|item| item.is_some()).count() as u64;
                 counters.hits.add(hits);
@@ -345,7 +384,8 @@ impl<'a> Link<'a> {
             Ok(_) => {}
             Err(_) => counters.errors.add(1),
         }
-        let astray = matches!((&waiting.want, &answer), (Want::Stored { .. }, Err(Error::Refused(_))));
+        let stores = matches!(waiting.want, Want::Stored { .. } | Want::Run { .. });
+        let astray = stores && matches!(answer, Err(Error::Refused(_)));
         self.lane.finish(waiting.told, answer);
         astray && self.dialect != Dialect::Binary
     }
@@ -362,7 +402,7 @@ impl<'a> Link<'a> {
             true => waiting.sent + timeouts.write * SLOW,
             false => (self.heard.max(waiting.sent) + timeouts.read).min(waiting.sent + timeouts.read * SLOW),
         });
-        let write = (!self.out.is_empty()).then(|| self.wrote + timeouts.write);
+        let write = self.is_sending().then(|| self.wrote + timeouts.write);
         let Some(until) = read.into_iter().chain(write).min() else { return false };
         // The timer is not asked while a server that never stops to talk takes all of this task's turn.
         if self.heard >= until {

@@ -2,9 +2,11 @@
 //!
 //! | room | what |
 //! |---|---|
+//! | `queue` | operations on their way to the connection |
 //! | `stream` | TCP or a unix socket; which address of a name |
 //! | `greet` | who we are, and what the server speaks |
 //! | `link` | requests out in batches, replies in order |
+//! | `run` | writes nobody waits for |
 //! | `wire` | operations as requests, replies as answers |
 //! | `out` | the bytes of a batch |
 //!
@@ -22,6 +24,8 @@
 mod greet;
 mod link;
 mod out;
+mod queue;
+mod run;
 mod stream;
 mod wire;
 
@@ -34,7 +38,7 @@ use std::{
     time::Instant,
 };
 
-use tokio::{sync::mpsc, time};
+use tokio::time;
 
 use crate::{
     Address, Auth, Config, Error, Protocol, Timeouts,
@@ -43,7 +47,9 @@ use crate::{
     op::{Answer, Op},
     peer::{Job, Told},
 };
+pub(crate) use link::BATCH;
 use link::{End, Link};
+pub(crate) use queue::{Jobs, Queue};
 
 /// Largest value that is taken from a server: other clients may store larger ones than this one may. A connection buffers so
 /// much at the most.
@@ -107,20 +113,18 @@ impl Lane {
 }
 
 /// The connection's task: ends with the last client.
-pub(crate) async fn run(lane: Arc<Lane>, mut jobs: mpsc::UnboundedReceiver<Job>) {
-    while let Some(first) = jobs.recv().await {
+pub(crate) async fn run(lane: Arc<Lane>, mut jobs: Jobs<Job>) {
+    while jobs.wait().await {
         lane.counters.connects.add(1);
         let greeted = match connect(&lane).await {
             Ok(greeted) => greeted,
             Err(error) => {
                 lane.failed(&error);
-                lane.finish(first.told, Err(error.clone()));
                 refuse(&lane, &mut jobs, &error);
                 continue;
             }
         };
         let mut link = Link::new(&lane, greeted);
-        link.accept(first, Instant::now());
         match std::future::poll_fn(|cx| link.poll(cx, &mut jobs)).await {
             End::Gone => return,
             End::Idle => {}
@@ -140,8 +144,8 @@ pub(crate) async fn run(lane: Arc<Lane>, mut jobs: mpsc::UnboundedReceiver<Job>)
 }
 
 /// Nobody in the queue waits for a server that is down.
-fn refuse(lane: &Lane, jobs: &mut mpsc::UnboundedReceiver<Job>, error: &Error) {
-    while let Ok(job) = jobs.try_recv() {
+fn refuse(lane: &Lane, jobs: &mut Jobs<Job>, error: &Error) {
+    while let Some(job) = jobs.take() {
         lane.finish(job.told, Err(error.clone()));
     }
 }

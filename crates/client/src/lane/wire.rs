@@ -1,7 +1,7 @@
 //! Operations as requests, and replies as answers, in each protocol.
 //!
 //! One key is asked for by `mg` where the server has it: its answer is the shortest. Several keys are asked for by one `get`,
-//! which every server takes with the least work on both sides.
+//! which every server takes with the least work on both sides. Quiet requests are those the server answers only if they fail.
 
 use bytes::Bytes;
 use larder_proto::memcache::{
@@ -59,6 +59,11 @@ pub(super) enum Want {
         bytes: usize,
     },
     Version,
+    /// The no-op behind `count` quiet requests; those that failed say so before it.
+    Run {
+        count: u64,
+        failed: u64,
+    },
 }
 
 /// What a reply was to a request.
@@ -97,8 +102,16 @@ fn signed(expiry: u32) -> i32 {
     i32::try_from(expiry).unwrap_or(i32::MAX)
 }
 
-/// Puts the request into what is to be sent. On error nothing is. `max_item`: bytes of the largest value this client stores.
-pub(super) fn encode(dialect: Dialect, op: Op, max_item: usize, out: &mut Out) -> Result<Want, KeyError> {
+/// Puts the request into what is to be sent. On error nothing is. `quiet`: of meta writes, see [`Want::Run`]; the others are
+/// answered all the same. `max_item`: bytes of the largest value this client stores.
+pub(super) fn encode(
+    dialect: Dialect,
+    quiet: bool,
+    op: Op,
+    max_item: usize,
+    out: &mut Out,
+) -> Result<Want, KeyError> {
+    let back = meta::Back { quiet, ..meta::Back::default() };
     match op {
         Op::Get { keys, cas } => {
             let room = ANSWER_BYTES.max(max_item.saturating_mul(keys.len()));
@@ -115,13 +128,15 @@ pub(super) fn encode(dialect: Dialect, op: Op, max_item: usize, out: &mut Out) -
                 cas,
                 noreply: false,
             };
-            put(dialect, &store, value, out)?;
+            put(dialect, back, &store, value, out)?;
             Ok(Want::Stored { mode, cas: cas.is_some() })
         }
         Op::Delete { key } => {
             match dialect {
                 Dialect::Text => text::delete(&txt::Delete { key: &key, noreply: false }, out.head())?,
-                Dialect::Meta => meta::delete(&meta::Delete { key: &key, ..Default::default() }, out.head())?,
+                Dialect::Meta => {
+                    meta::delete(&meta::Delete { key: &key, back, ..Default::default() }, out.head())?
+                }
                 Dialect::Binary => {
                     let delete = bin::delete::Delete { key: &key, quiet: false };
                     binary::delete(&delete, binary::Tag::default(), out.head())?;
@@ -130,7 +145,7 @@ pub(super) fn encode(dialect: Dialect, op: Op, max_item: usize, out: &mut Out) -
             Ok(Want::Found)
         }
         Op::Count { key, up, by } => count(dialect, &key, !up, by, out),
-        Op::Touch { key, expiry } => touch(dialect, &key, expiry, out),
+        Op::Touch { key, expiry } => touch(dialect, back, &key, expiry, out),
         Op::Stats { of } => {
             let of = of.unwrap_or_default();
             match dialect {
@@ -188,12 +203,19 @@ fn get(
     Ok(Want::Each { left: items.len(), items, error: None })
 }
 
-fn put(dialect: Dialect, store: &txt::Store<'_>, value: Bytes, out: &mut Out) -> Result<(), KeyError> {
+fn put(
+    dialect: Dialect,
+    back: meta::Back,
+    store: &txt::Store<'_>,
+    value: Bytes,
+    out: &mut Out,
+) -> Result<(), KeyError> {
     let &txt::Store { mode, key, flags, exptime, len, cas, .. } = store;
     match dialect {
         Dialect::Text => text::store(store, out.head())?,
         Dialect::Meta => {
-            let set = meta::Set { key, len, mode, flags, ttl: exptime, compare: cas, ..Default::default() };
+            let set =
+                meta::Set { key, len, mode, flags, ttl: exptime, compare: cas, back, ..Default::default() };
             meta::set(&set, out.head())?;
         }
         Dialect::Binary => {
@@ -226,13 +248,20 @@ fn count(dialect: Dialect, key: &[u8], down: bool, by: u64, out: &mut Out) -> Re
     Ok(Want::Number)
 }
 
-fn touch(dialect: Dialect, key: &[u8], expiry: u32, out: &mut Out) -> Result<Want, KeyError> {
+fn touch(
+    dialect: Dialect,
+    back: meta::Back,
+    key: &[u8],
+    expiry: u32,
+    out: &mut Out,
+) -> Result<Want, KeyError> {
     match dialect {
         Dialect::Text => {
             text::touch(&txt::Touch { key, exptime: signed(expiry), noreply: false }, out.head())?;
         }
         Dialect::Meta => {
-            meta::get(&meta::Get { key, ttl: Some(signed(expiry)), ..Default::default() }, out.head())?;
+            let touch = meta::Get { key, ttl: Some(signed(expiry)), back, ..Default::default() };
+            meta::get(&touch, out.head())?;
         }
         Dialect::Binary => {
             let get = bin::get::Get { key, touch: Some(expiry), value: false, with_key: false, quiet: false };
@@ -273,6 +302,16 @@ impl Want {
                 let error = error.get_or_insert_with(|| fault(by, said));
                 if *left == 0 { Step::End(Err(error.clone())) } else { Step::More }
             }
+            (Want::Run { failed, .. }, Reply::Error(by, said, _)) => match fault(by, said) {
+                // It may take a value for requests from here on.
+                refused @ Error::Refused(_) => Step::End(Err(refused)),
+                _ => {
+                    *failed += 1;
+                    Step::More
+                }
+            },
+            (Want::Run { .. }, Reply::Done(..)) => Step::More,
+            (Want::Run { failed, .. }, Reply::Noop(_)) => Step::End(Ok(Answer::Run { failed: *failed })),
             (_, Reply::Error(by, said, _)) => Step::End(Err(fault(by, said))),
             (Want::Until { keys, items, from, room }, Reply::Value(value)) => {
                 let matches = |at: &usize| items[*at].is_none() && keys.get(*at) == value.key;
