@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use crate::{
-    Address, ConfigError, Server,
+    Address, ConfigError, Server, SharedConnector,
     placement::{MAX_REPLICAS, Placement},
 };
 
@@ -21,6 +21,8 @@ pub struct Config {
     pub servers: Vec<Server>,
     /// Which key is on which server.
     pub placement: Placement,
+    /// Makes the connections, for TLS for example; `None`: they are plain.
+    pub connector: Option<SharedConnector>,
     /// How servers are spoken to.
     pub protocol: Protocol,
     /// Who the client says it is.
@@ -165,6 +167,7 @@ impl Config {
         Config {
             servers: servers.into(),
             placement: Placement::default(),
+            connector: None,
             protocol: Protocol::default(),
             auth: None,
             prefix: Vec::new(),

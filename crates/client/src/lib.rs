@@ -25,6 +25,7 @@
 //! |---|---|
 //! | [`Client`] | the operations; which server is asked, and what its failure means |
 //! | [`Config`] | what a client is made of |
+//! | [`Connector`] | connections of one's own making: TLS |
 //! | [`Server`] | a server: address, weight, name |
 //! | [`placement`] | which server has a key, as other clients place it |
 //! | [`hash`] | the hashes placement is made with, as libmemcached computes them |
@@ -38,6 +39,7 @@
 
 mod client;
 mod config;
+mod connect;
 mod counters;
 mod error;
 mod expiry;
@@ -58,6 +60,7 @@ pub use client::Client;
 pub use config::{
     Auth, Config, Eject, Failure, MAX_CONNECTIONS, MAX_PREFIX, MAX_SERVERS, Protocol, Timeouts,
 };
+pub use connect::{Connecting, Connection, Connector, SharedConnector, dial};
 pub use counters::{Count, Counters};
 pub use error::{ConfigError, Error};
 pub use health::Health;

@@ -50,7 +50,8 @@ fn asks_for_meta(lane: &Lane) -> bool {
 }
 
 async fn once(lane: &Lane, ask: bool) -> Result<Greeted, Error> {
-    let stream = Stream::connect(&lane.address).await.map_err(|error| Error::Connect(error.kind()))?;
+    let stream = Stream::by(lane.connector.as_ref(), &lane.address).await;
+    let stream = stream.map_err(|error| Error::Connect(error.kind()))?;
     let binary = lane.protocol == Protocol::Binary;
     let replies = if binary { Replies::binary(GREETING) } else { Replies::new(GREETING) };
     let mut talk = Talk { stream, replies, buffer: BytesMut::new() };
@@ -126,7 +127,8 @@ impl Talk {
     }
 
     async fn send(&mut self, request: &[u8]) -> Result<(), Error> {
-        self.stream.write_all(request).await.map_err(|error| closed(&error))
+        self.stream.write_all(request).await.map_err(|error| closed(&error))?;
+        self.stream.flush().await.map_err(|error| closed(&error))
     }
 
     async fn hear(&mut self) -> Result<Said, Error> {

@@ -3,7 +3,7 @@
 //! | room | what |
 //! |---|---|
 //! | `queue` | operations on their way to the connection |
-//! | `stream` | TCP or a unix socket; which address of a name |
+//! | `stream` | TCP, a unix socket, or a connector's; which address of a name |
 //! | `greet` | who we are, and what the server speaks |
 //! | `link` | requests out in batches, replies in order |
 //! | `run` | writes nobody waits for |
@@ -41,7 +41,7 @@ use std::{
 use tokio::time;
 
 use crate::{
-    Address, Auth, Config, Error, Protocol, Timeouts,
+    Address, Auth, Config, Error, Protocol, SharedConnector, Timeouts,
     counters::Counters,
     health::Fleet,
     op::{Answer, Op},
@@ -50,6 +50,7 @@ use crate::{
 pub(crate) use link::BATCH;
 use link::{End, Link};
 pub(crate) use queue::{Jobs, Queue};
+pub(crate) use stream::Stream;
 
 /// Largest value that is taken from a server: other clients may store larger ones than this one may. A connection buffers so
 /// much at the most.
@@ -61,6 +62,7 @@ pub(crate) struct Lane {
     /// The server's index.
     at: usize,
     address: Address,
+    connector: Option<SharedConnector>,
     protocol: Protocol,
     auth: Option<Auth>,
     timeouts: Timeouts,
@@ -77,6 +79,7 @@ impl Lane {
         Lane {
             at,
             address,
+            connector: config.connector.clone(),
             protocol: match (&config.auth, config.protocol) {
                 (Some(Auth::SaslPlain { .. }), _) => Protocol::Binary,
                 (_, protocol) => protocol,

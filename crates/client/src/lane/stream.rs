@@ -1,4 +1,4 @@
-//! A connection's stream: TCP or a unix socket. TLS will be one more arm.
+//! A connection's stream: TCP, a unix socket, or what a connector of the user's made.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use tokio::{
     time,
 };
 
-use crate::Address;
+use crate::{Address, Connection, SharedConnector};
 
 /// Most addresses of one name that are tried.
 const ADDRESSES: usize = 8;
@@ -23,14 +23,32 @@ const ADDRESSES: usize = 8;
 /// recommended minimum, for the open internet; a cache is near).
 const HEAD_START: Duration = Duration::from_millis(50);
 
-#[derive(Debug)]
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Other(Box<dyn Connection>),
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Stream::Tcp(stream) => std::fmt::Debug::fmt(stream, f),
+            Stream::Unix(stream) => std::fmt::Debug::fmt(stream, f),
+            Stream::Other(_) => f.write_str("Other"),
+        }
+    }
 }
 
 impl Stream {
-    pub(super) async fn connect(address: &Address) -> io::Result<Stream> {
+    /// By the connector, where there is one.
+    pub(super) async fn by(connector: Option<&SharedConnector>, address: &Address) -> io::Result<Stream> {
+        match connector {
+            None => Stream::connect(address).await,
+            Some(connector) => Ok(Stream::Other(connector.connect(address).await?)),
+        }
+    }
+
+    pub(crate) async fn connect(address: &Address) -> io::Result<Stream> {
         match address {
             Address::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).await?)),
             Address::Tcp(host, port) => {
@@ -93,6 +111,7 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
             Stream::Unix(stream) => Pin::new(stream).poll_read(cx, into),
+            Stream::Other(stream) => Pin::new(stream).poll_read(cx, into),
         }
     }
 }
@@ -102,6 +121,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Other(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
@@ -113,17 +133,22 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
             Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+            Stream::Other(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
-        true
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => true,
+            Stream::Other(stream) => stream.is_write_vectored(),
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_flush(cx),
             Stream::Unix(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Other(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -131,6 +156,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Other(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }
