@@ -1,7 +1,9 @@
 //! The client library against servers a test starts.
 
 use crate::memcache::Memcached;
+use crate::wait::wait_until;
 use larder_client::{Client, Config, Protocol, Server};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
@@ -39,10 +41,14 @@ pub async fn until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Stops a process, or lets it go on.
-pub fn signal(pid: u32, signal: rustix::process::Signal) {
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).unwrap();
-    rustix::process::kill_process(pid, signal).unwrap();
+/// Stops a process, or lets it go on. When it is to stop, it has: a thread that runs on another processor may answer once more
+/// after the signal was sent.
+pub fn signal(pid: u32, signal: Signal) {
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();
+    kill_process(process, signal).unwrap();
+    if signal == Signal::STOP {
+        wait_until("the process to stop", || crate::process::is_stopped(pid));
+    }
 }
 
 /// How one key does on a client, whatever it is: `Ok(None)` for a miss.

@@ -6,7 +6,7 @@ use crate::origin::Origin;
 use crate::redis::{Redis, Value};
 use crate::started::Started;
 use crate::wait::wait_until;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -234,8 +234,7 @@ impl Fleet {
 
     /// Sends a signal to one of the servers.
     pub fn signal(&self, server: usize, signal: Signal) {
-        let pid = i32::try_from(self.servers[server].started().pid()).ok().and_then(Pid::from_raw).unwrap();
-        kill_process(pid, signal).unwrap();
+        crate::client::signal(self.servers[server].started().pid(), signal);
     }
 }
 

@@ -35,6 +35,15 @@ impl Usage {
     }
 }
 
+/// Whether all threads of a process are stopped.
+pub fn is_stopped(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, after)| after.starts_with(" T"))
+    })
+}
+
 fn kilobytes(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find(|line| line.starts_with(name))?;
     let number = line.split_ascii_whitespace().nth(1)?;
