@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use larder_tests::admin::Admin;
-use larder_tests::fleet::{Fleet, Server, counted, wait_counted};
+use larder_tests::fleet::{Fleet, Server, counted, counted_now, wait_counted};
 use larder_tests::helper::free_port;
 use larder_tests::{Answer, Larder, Origin, get, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -232,6 +232,49 @@ fn one_who_missed_purges_keeps_nothing(fleet: Fleet) {
     signal(&two, Signal::CONT);
     wait_changed(&two, "/page", &own);
     wait_counted(&two, "purges_missed", 1);
+}
+
+/// As many as the journal holds at its usual size, and more, while one Larder is stopped: what it missed is cut off.
+#[test]
+fn more_purges_than_the_journal_holds_leave_nothing_old() {
+    const TAGS: usize = 5000;
+    let (fleet, origin) = (Fleet::memcached(), numbered());
+    let (one, two) = (fleet.larder(&origin, LONG), fleet.larder(&origin, LONG));
+    let copy = text(&one, "/copy");
+    wait_counted(&one, "stores", 1);
+    assert_eq!(text(&two, "/copy"), copy);
+    // Nobody purges the last one.
+    let own = ["/own", "/kept"].map(|target| text(&two, target));
+    wait_counted(&two, "stores", 2);
+    let items = old_items(&fleet);
+    signal(&two, Signal::STOP);
+    purge(&one, "/copy", &[]);
+    purge(&one, "/own", &[]);
+    // Purges of one request go into the journal together; so do those of requests at the same time.
+    let tags: Vec<String> = (0..TAGS).map(|tag| format!("{tag:0>100}")).collect();
+    thread::scope(|scope| {
+        for tags in tags.chunks(TAGS / 8) {
+            let one = &one;
+            scope.spawn(move || {
+                for tags in tags.chunks(50) {
+                    let fields = ["Larder-Purge: tag", &format!("Surrogate-Key: {}", tags.join(" "))];
+                    purge(one, "/", &fields).assert_status(404);
+                }
+            });
+        }
+    });
+    put_back(&fleet, &items);
+    signal(&two, Signal::CONT);
+    let old = [("/copy", &copy), ("/own", &own[0]), ("/kept", &own[1])];
+    old.iter().for_each(|(target, old)| drop(wait_changed(&two, target, old)));
+    wait_counted(&two, "purges_missed", 1);
+    assert!(counted_now(&two, &["purges_learned"]) < TAGS as u64, "the journal did not hold them all");
+    // What comes back is not taken any more: not by one who missed purges, nor by one who begins now.
+    let three = fleet.larder(&origin, LONG);
+    for larder in [&two, &three] {
+        put_back(&fleet, &items);
+        old.iter().take(2).for_each(|(target, old)| assert_ne!(text(larder, target), **old));
+    }
 }
 
 fn servers_that_lost_the_journal_are_told_again(fleet: Fleet) {
