@@ -134,6 +134,11 @@ impl Fleet {
         Fleet { servers: servers.into_iter().map(Server::Redis).collect(), protocol: "valkey-cluster" }
     }
 
+    /// What they speak, as the value of `protocol`.
+    pub fn protocol(&self) -> &'static str {
+        self.protocol
+    }
+
     /// Their addresses as the value of `servers`.
     pub fn addresses(&self) -> String {
         let quoted: Vec<_> = self.servers.iter().map(|server| format!("\"{}\"", server.addr())).collect();
