@@ -11,11 +11,14 @@ use std::sync::{Arc, Mutex};
 
 /// What it prints once it accepts connections.
 const LISTENING: &str = "larder slow: listening on ";
+/// Any free port.
+const ANY: &str = "127.0.0.1:0";
 
 /// A running `larder slow --log`. Killed when dropped.
 pub struct SlowProxy {
     child: Child,
-    addr: SocketAddr,
+    /// `127.0.0.1:PORT`, or `unix:PATH`.
+    listens: String,
     log: Arc<Mutex<String>>,
     stderr: Arc<Mutex<String>>,
     scratch: Scratch,
@@ -40,7 +43,13 @@ impl SlowProxy {
     /// Before this server, with these arguments.
     #[track_caller]
     pub fn before(server: SocketAddr, args: &[&str]) -> SlowProxy {
-        SlowProxy::spawn(&server.to_string(), args, Scratch::new("slow"))
+        SlowProxy::between(ANY, &server.to_string(), args)
+    }
+
+    /// On this address before this server, each `HOST:PORT` or `unix:PATH`, with these arguments.
+    #[track_caller]
+    pub fn between(listen: &str, server: &str, args: &[&str]) -> SlowProxy {
+        SlowProxy::spawn(listen, server, args, Scratch::new("slow"))
     }
 
     /// Before this server, with this script; [`SlowProxy::rewrite`] gives it another.
@@ -49,13 +58,13 @@ impl SlowProxy {
         let scratch = Scratch::new("slow");
         let path = scratch.write("faults.toml", script);
         let script = ["--script", path.to_str().unwrap()];
-        SlowProxy::spawn(&server.to_string(), &[&script, args].concat(), scratch)
+        SlowProxy::spawn(ANY, &server.to_string(), &[&script, args].concat(), scratch)
     }
 
     #[track_caller]
-    fn spawn(server: &str, args: &[&str], scratch: Scratch) -> SlowProxy {
+    fn spawn(listen: &str, server: &str, args: &[&str], scratch: Scratch) -> SlowProxy {
         let mut child = Command::new(binary())
-            .args(["slow", "--listen", "127.0.0.1:0", "--log", "--to", server])
+            .args(["slow", "--listen", listen, "--log", "--to", server])
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -64,18 +73,19 @@ impl SlowProxy {
             .unwrap();
         let log = collect(BufReader::new(child.stdout.take().unwrap()));
         let stderr = collect(BufReader::new(child.stderr.take().unwrap()));
-        let addr = wait_for("the slow proxy to say where it listens", || {
+        let listens = wait_for("the slow proxy to say where it listens", || {
             let printed = stderr.lock().unwrap().clone();
             let exited = child.try_wait().unwrap();
             assert!(exited.is_none(), "the slow proxy ended at once ({exited:?}):\n{printed}");
-            printed.lines().find_map(|line| line.strip_prefix(LISTENING)?.parse().ok())
+            printed.lines().find_map(|line| line.strip_prefix(LISTENING).map(str::to_owned))
         });
-        SlowProxy { child, addr, log, stderr, scratch }
+        SlowProxy { child, listens, log, stderr, scratch }
     }
 
-    /// Where it listens.
+    /// Where it listens, if that is no unix socket.
+    #[track_caller]
     pub fn addr(&self) -> SocketAddr {
-        self.addr
+        self.listens.parse().unwrap()
     }
 
     /// What it has printed on standard error.
@@ -106,11 +116,22 @@ impl SlowProxy {
     /// Gives it another script, which is in force when this returns.
     #[track_caller]
     pub fn rewrite(&self, script: &str) {
-        let read = || self.stderr().matches("the script was read again").count();
-        let before = read();
+        self.write_and_hup(script, "the script was read again");
+    }
+
+    /// Gives it a script that is none, which it has refused when this returns.
+    #[track_caller]
+    pub fn rewrite_wrongly(&self, script: &str) {
+        self.write_and_hup(script, "the script stays as it was: ");
+    }
+
+    #[track_caller]
+    fn write_and_hup(&self, script: &str, answer: &str) {
+        let said = || self.stderr().matches(answer).count();
+        let before = said();
         self.scratch.write("faults.toml", script);
         started::signal(&self.child, rustix::process::Signal::HUP);
-        wait_for("the slow proxy to read its script again", || (read() > before).then_some(()));
+        wait_for("the slow proxy to read its script again", || (said() > before).then_some(()));
     }
 
     /// Ends it, and gives all it printed on standard error: at the end, the totals.

@@ -12,6 +12,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Bytes of which none is like its neighbour.
@@ -138,6 +140,158 @@ fn pipelined_requests_are_held_one_after_the_other() {
         ["GET /1", "GET /2", "GET /3"]
     );
     assert!(logged[0].held >= 150.0 && logged[2].held >= 400.0, "{logged:?}");
+}
+
+/// Requests of [`three_at_once`].
+const THREE: [&str; 3] = ["/1", "/2", "/3"];
+
+fn answer_to(target: &str) -> String {
+    let body = format!("body of {target}");
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// Answers only when three requests are there, all in one piece: nothing but their lengths tells the answers apart.
+fn three_at_once() -> Origin {
+    Origin::raw(|mut stream, _| {
+        let mut asked = Vec::new();
+        while asked.windows(4).filter(|end| end == b"\r\n\r\n").count() < THREE.len() {
+            let mut piece = [0; 512];
+            match stream.read(&mut piece) {
+                Ok(read @ 1..) => asked.extend_from_slice(&piece[..read]),
+                _ => return,
+            }
+        }
+        let _ = stream.write_all(THREE.map(answer_to).concat().as_bytes());
+        while stream.read(&mut [0; 512]).is_ok_and(|n| n > 0) {}
+    })
+}
+
+/// A proxy with this rule for the second of three requests that were sent together, and their connection.
+fn second_of_three(origin: &Origin, what: &str) -> (SlowProxy, Wire) {
+    let script = format!("[[rule]]\nstatement = \"/2\"\n{what}\n");
+    let slow = SlowProxy::scripted(origin.addr(), &script, &["--protocol", "http"]);
+    let mut wire = Wire::connect(slow.addr());
+    wire.send(THREE.map(|target| format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n")).concat());
+    (slow, wire)
+}
+
+fn is_whole(request: &Logged) -> bool {
+    request.took.is_some()
+}
+
+#[test]
+fn of_pipelined_requests_only_the_one_that_was_meant_is_corrupted() {
+    let origin = three_at_once();
+    let at = answer_to("/1").len() - 1;
+    for rule in [format!("corrupt-at = {at}"), "corrupt = 1.0".to_owned()] {
+        let (slow, mut wire) = second_of_three(&origin, &rule);
+        let [first, second, third] = THREE.map(answer_to);
+        assert_eq!(wire.read_bytes(first.len()), first.as_bytes());
+        let got = wire.read_bytes(second.len());
+        let changed = got.iter().zip(second.as_bytes()).map(|(got, sent)| (got ^ sent).count_ones());
+        let changed: Vec<u32> = changed.collect();
+        let every = rule.contains("1.0");
+        assert!((0..at).all(|n| changed[n] == u32::from(every)) && changed[at] == 1, "{rule}: {changed:?}");
+        assert_eq!(wire.read_bytes(third.len()), third.as_bytes());
+        drop(wire);
+        assert!(slow.wait_logged(3).iter().all(is_whole));
+    }
+}
+
+#[test]
+fn of_pipelined_requests_only_the_one_that_was_meant_is_cut() {
+    let origin = three_at_once();
+    for (rule, end) in [("truncate = 10", None), ("reset = 10", Some(ErrorKind::ConnectionReset))] {
+        let (slow, wire) = second_of_three(&origin, rule);
+        let mut bytes = Vec::new();
+        let ended = wire.stream().read_to_end(&mut bytes).err().map(|error| error.kind());
+        let expected = answer_to("/1") + &answer_to("/2")[..10];
+        assert_eq!((String::from_utf8(bytes).unwrap(), ended), (expected, end));
+        drop(wire);
+        assert_eq!(slow.wait_logged(3).iter().map(is_whole).collect::<Vec<_>>(), [true, false, false]);
+    }
+}
+
+#[test]
+fn of_pipelined_requests_only_the_one_that_was_meant_stalls_or_is_late() {
+    let origin = three_at_once();
+    let (slow, mut wire) = second_of_three(&origin, "stall = \"forever\"\nstall-after = 10");
+    let come = answer_to("/1").len() + 10;
+    assert_eq!(wire.read_bytes(come), (answer_to("/1") + &answer_to("/2")[..10]).as_bytes());
+    wait_until("the stall to be counted", || {
+        slow.usr1();
+        slow.stderr().contains("stalls 1,")
+    });
+    assert!(wire.is_idle());
+    drop(wire);
+    assert_eq!(slow.wait_logged(3).iter().map(is_whole).collect::<Vec<_>>(), [true, false, false]);
+
+    let (slow, mut wire) = second_of_three(&origin, "delay = \"150ms\"\ndirection = \"to-client\"");
+    let all = THREE.map(answer_to).concat();
+    assert_eq!(wire.read_bytes(all.len()), all.as_bytes());
+    drop(wire);
+    let logged = slow.wait_logged(3);
+    assert!(logged[1].held >= 150.0 && logged[0].held == 0.0 && logged[2].held == 0.0, "{logged:?}");
+}
+
+/// A client that sends thousands of requests ahead is not read any more: what is under way is bounded.
+#[test]
+fn pipelined_requests_beyond_the_limit_wait() {
+    /// As docs/slow.md says.
+    const LIMIT: usize = 1024;
+    const ALL: usize = 5000;
+    let most = Arc::new(AtomicUsize::new(0));
+    let seen = most.clone();
+    let origin = Origin::raw(move |mut stream, _| {
+        let (mut tail, mut waiting, mut answered) = (Vec::new(), 0, 0);
+        // Whoever sends nothing for this long has sent all that it will; a slow machine may make it answer earlier.
+        stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        while answered < ALL {
+            let mut piece = [0; 65_536];
+            match stream.read(&mut piece) {
+                Ok(0) => return,
+                Ok(read) => {
+                    tail.extend_from_slice(&piece[..read]);
+                    let ends = tail.windows(4).filter(|end| end == b"\r\n\r\n").count();
+                    waiting += ends;
+                    tail = tail.split_off(tail.len().saturating_sub(3));
+                    seen.fetch_max(waiting, Ordering::SeqCst);
+                }
+                Err(_) => {
+                    let answers = answer_to("/").repeat(waiting);
+                    answered += std::mem::take(&mut waiting);
+                    if stream.write_all(answers.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    });
+    let slow = SlowProxy::before(origin.addr(), &["--protocol", "http"]);
+    let mut wire = Wire::connect(slow.addr());
+    wire.send("GET / HTTP/1.1\r\n\r\n".repeat(ALL));
+    let all = answer_to("/").repeat(ALL);
+    assert!(wire.read_bytes(all.len()) == all.as_bytes());
+    drop(wire);
+    assert!(slow.wait_logged(ALL).iter().all(is_whole));
+    let most = most.load(Ordering::SeqCst);
+    assert!((2..=LIMIT).contains(&most), "{most} requests at a time");
+}
+
+/// Its client's bytes are not read any more, as too much is under way: even so it is seen to leave.
+#[test]
+fn who_leaves_a_stall_behind_many_requests_ends_it() {
+    let origin = named();
+    let script = "[[rule]]\nrequest = 1\nstall = \"forever\"\n";
+    let slow = SlowProxy::scripted(origin.addr(), script, &["--protocol", "http"]);
+    let mut wire = Wire::connect(slow.addr());
+    wire.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(2000));
+    wait_until("the stall to be counted", || {
+        slow.usr1();
+        slow.stderr().contains("stalls 1,")
+    });
+    drop(wire);
+    wait_none_open(&slow);
 }
 
 #[test]
@@ -371,6 +525,38 @@ fn a_script_is_read_again() {
     wire.send_get("/c", &["Host: x"]);
     assert_eq!(wire.read_bytes(10), b"HTTP/1.1 2");
     wire.expect_closed();
+    // One that is wrong changes nothing, and is told.
+    slow.rewrite_wrongly("[[rule]]\nstatement = \"/d\"\nrefuse = \"often\"\n");
+    assert!(slow.stderr().contains("line 3"), "{}", slow.stderr());
+    let mut wire = Wire::connect(slow.addr());
+    assert_eq!(wire.get("/d", &[]).text(), "body of /d");
+    wire.send_get("/c", &["Host: x"]);
+    assert_eq!(wire.read_bytes(10), b"HTTP/1.1 2");
+}
+
+/// What is new is the rules: chance goes on from the seed of the start, and times count from it.
+#[test]
+fn a_script_that_is_read_again_keeps_seed_and_clock() {
+    let origin = named();
+    let rule = "[[rule]]\nprobability = 0.5\nreset = 10\n";
+    let run = |first: &str, then: &str| {
+        let slow = SlowProxy::scripted(origin.addr(), first, &[]);
+        if !then.is_empty() {
+            slow.rewrite(then);
+        }
+        came(&slow)
+    };
+    let expected = run(&format!("seed = 1\n{rule}"), "");
+    assert_eq!(run("seed = 1\n", &format!("seed = 2\n{rule}")), expected);
+    // A second after the start at the latest it is over, however often it is read.
+    let slow = SlowProxy::scripted(origin.addr(), "", &["--protocol", "http"]);
+    let mut wire = Wire::connect(slow.addr());
+    wait_until("a second to pass", || {
+        wire.get("/a", &[]);
+        slow.logged().last().is_some_and(|request| request.at > 1.0)
+    });
+    slow.rewrite("[[rule]]\nuntil = \"1s\"\ntruncate = 10\n");
+    assert_eq!(wire.get("/b", &[]).text(), "body of /b");
 }
 
 /// The example of docs/slow.md does what stands beside it.

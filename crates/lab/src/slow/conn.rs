@@ -2,18 +2,19 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::VecDeque,
     rc::Rc,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use bytes::{Bytes, BytesMut};
-use tokio::sync::{Notify, Semaphore};
 
 use super::{
     Protocol,
+    asked::{Asked, Open},
     layer::{Break, Layer, Next},
     plan::{Line, Plans},
+    queue::{Begin, Parcel, Queue, Whose},
     record::{Book, Counters, Request},
     rule::Way,
     stream::Stream,
@@ -23,12 +24,12 @@ use super::{
 };
 use crate::engine::Address;
 
-/// Bytes of one way that may be on their way. A delay of 300 ms lets 13 MB/s through; then the sender waits.
-const QUEUE: usize = 4 << 20;
 /// Most bytes that are read at once, so that other connections get their turn.
 const READ: usize = 64 * 1024;
 /// How long the server may take to accept.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How often who stands still for ever looks whether the other side has left, where its bytes are not read any more.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What all connections of a proxy share.
 pub(super) struct Shared {
@@ -49,71 +50,6 @@ enum End {
     Left,
 }
 
-/// A request without a whole answer.
-struct Open {
-    number: u64,
-    text: Option<String>,
-    came: Instant,
-    held: Duration,
-    hold_answer: Duration,
-    down: Vec<Layer>,
-    begun: bool,
-}
-
-/// Bytes on their way.
-struct Parcel {
-    bytes: Bytes,
-    /// Not before.
-    due: Instant,
-    /// When they came, if they are delayed.
-    since: Option<Instant>,
-    begins: Option<Begin>,
-    /// So many of the oldest requests are answered with these.
-    ends: usize,
-    last: bool,
-}
-
-/// A request or an answer begins.
-struct Begin {
-    number: u64,
-    layers: Vec<Layer>,
-}
-
-/// Bytes of one way that are on their way.
-struct Queue {
-    parcels: RefCell<VecDeque<Parcel>>,
-    room: Semaphore,
-    there: Notify,
-    /// The reader has seen the end, and says so here to who waits for it.
-    ended: Notify,
-}
-
-impl Queue {
-    fn new() -> Queue {
-        let room = Semaphore::new(QUEUE);
-        Queue { parcels: RefCell::default(), room, there: Notify::new(), ended: Notify::new() }
-    }
-
-    async fn push(&self, parcel: Parcel) {
-        let needed = u32::try_from(parcel.bytes.len().min(QUEUE)).unwrap_or(u32::MAX);
-        // The semaphore is never closed.
-        if let Ok(room) = self.room.acquire_many(needed).await {
-            room.forget();
-        }
-        self.parcels.borrow_mut().push_back(parcel);
-        self.there.notify_one();
-    }
-
-    async fn pop(&self) -> Parcel {
-        loop {
-            if let Some(parcel) = self.parcels.borrow_mut().pop_front() {
-                return parcel;
-            }
-            self.there.notified().await;
-        }
-    }
-}
-
 struct Conn {
     shared: Rc<Shared>,
     number: u64,
@@ -121,10 +57,10 @@ struct Conn {
     client: Stream,
     server: Stream,
     dialect: RefCell<Dialect>,
-    asked: RefCell<VecDeque<Open>>,
+    asked: Asked,
     requests: Cell<u64>,
     /// When bytes last went to the client.
-    answered: Cell<Option<Instant>>,
+    answered_at: Cell<Option<Instant>>,
     up: Queue,
     down: Queue,
 }
@@ -165,9 +101,9 @@ pub(super) async fn serve(shared: Rc<Shared>, client: Stream, peer: String, numb
         peer,
         client,
         server,
-        asked: RefCell::default(),
+        asked: Asked::default(),
         requests: Cell::new(0),
-        answered: Cell::new(None),
+        answered_at: Cell::new(None),
         up: Queue::new(),
         down: Queue::new(),
         shared,
@@ -222,18 +158,20 @@ impl Conn {
             let read = self.client.read(&mut buffer, READ).await.map_err(|_| End::Left)?;
             let now = Instant::now();
             while !buffer.is_empty() {
+                self.room().await;
                 let decided = self.dialect.borrow_mut().up(&buffer);
-                let (length, hold, begins) = match decided {
+                let (length, hold, whose) = match decided {
                     Up::More if read > 0 && buffer.len() < NEEDED + READ => break,
-                    Up::More => (buffer.len(), Duration::ZERO, None),
-                    Up::Pass(length) => (length, Duration::ZERO, None),
+                    Up::More => (buffer.len(), Duration::ZERO, Whose::Before),
+                    Up::Pass(length) => (length, Duration::ZERO, Whose::Before),
+                    Up::Aside(length) => (length, Duration::ZERO, Whose::Nobody),
                     Up::Request(length, text) => {
                         let (hold, begins) = self.request(text, now);
-                        (length, hold, Some(begins))
+                        (length, hold, Whose::Begins(begins))
                     }
                     Up::Answer(length, answer) => {
                         drop(buffer.split_to(length));
-                        self.down.push(plain(Bytes::from_static(answer), now)).await;
+                        self.down.push(Parcel::plain(Bytes::from_static(answer), now)).await;
                         continue;
                     }
                     Up::Lost(why) => {
@@ -243,10 +181,10 @@ impl Conn {
                 };
                 let (due, since) = schedule.due(self.shared.start, now, hold);
                 let bytes = buffer.split_to(length).freeze();
-                self.up.push(Parcel { due, since, begins, ..plain(bytes, now) }).await;
+                self.up.push(Parcel { due, since, whose, ..Parcel::plain(bytes, now) }).await;
             }
             if read == 0 {
-                return self.end(&self.up, &mut schedule).await;
+                return self.end(&self.up, &mut schedule, 0).await;
             }
         }
     }
@@ -268,28 +206,42 @@ impl Conn {
                         continue;
                     }
                 };
-                let (hold, begins) = if begins { self.answer() } else { (Duration::ZERO, None) };
+                let begun = if begins { self.asked.answer_begins() } else { None };
+                let (hold, whose) = match begun {
+                    Some((hold, begins)) => (hold, Whose::Begins(begins)),
+                    None => (Duration::ZERO, Whose::Before),
+                };
+                self.asked.answers_end(ends);
                 let (due, since) = schedule.due(self.shared.start, now, hold);
                 let bytes = buffer.split_to(length).freeze();
-                self.down.push(Parcel { due, since, begins, ends, ..plain(bytes, now) }).await;
+                self.down.push(Parcel { due, since, whose, ends, ..Parcel::plain(bytes, now) }).await;
             }
             if read == 0 {
-                return self.end(&self.down, &mut schedule).await;
+                let ends = self.dialect.borrow_mut().server_ended();
+                self.asked.answers_end(ends);
+                return self.end(&self.down, &mut schedule, ends).await;
             }
         }
     }
 
-    /// This side has said all.
-    async fn end(&self, queue: &Queue, schedule: &mut Schedule) -> Result<(), End> {
+    /// Waits while as many requests are under way as may be; meanwhile the client's bytes stay with it.
+    async fn room(&self) {
+        while self.asked.len() >= self.dialect.borrow().most() {
+            self.asked.fewer().await;
+        }
+    }
+
+    /// This side has said all, which ends so many answers.
+    async fn end(&self, queue: &Queue, schedule: &mut Schedule, ends: usize) -> Result<(), End> {
         queue.ended.notify_one();
         let now = Instant::now();
         let (due, _) = schedule.due(self.shared.start, now, Duration::ZERO);
-        queue.push(Parcel { due, last: true, ..plain(Bytes::new(), now) }).await;
+        queue.push(Parcel { due, ends, last: true, ..Parcel::plain(Bytes::new(), now) }).await;
         Ok(())
     }
 
     /// A request begins.
-    fn request(&self, text: Option<String>, came: Instant) -> (Duration, Begin) {
+    fn request(&self, text: Option<Arc<str>>, came: Instant) -> (Duration, Begin) {
         if !self.dialect.borrow().knows_ends() {
             self.settle();
         }
@@ -297,38 +249,16 @@ impl Conn {
         self.requests.set(number);
         Counters::add(&self.shared.book.counters.requests, 1);
         let plan = self.shared.plans.now();
-        let fate = plan.request(self.number, number, text.as_deref());
-        self.asked.borrow_mut().push_back(Open {
-            number,
-            text,
-            came,
-            held: Duration::ZERO,
-            hold_answer: fate.hold_answer,
-            down: fate.down,
-            begun: false,
-        });
-        (fate.hold, Begin { number, layers: fate.up })
-    }
-
-    /// The answer to the oldest request that had none begins.
-    fn answer(&self) -> (Duration, Option<Begin>) {
-        let mut asked = self.asked.borrow_mut();
-        match asked.iter_mut().find(|open| !open.begun) {
-            Some(open) => {
-                open.begun = true;
-                let layers = std::mem::take(&mut open.down);
-                (open.hold_answer, Some(Begin { number: open.number, layers }))
-            }
-            None => (Duration::ZERO, None),
-        }
+        let mut fate = plan.request(self.number, number, text.as_deref());
+        let (hold, layers) = (fate.hold, std::mem::take(&mut fate.up));
+        self.asked.push(number, text, came, fate);
+        (hold, Begin { number, layers })
     }
 
     /// Where answers do not say where they end, those that have begun ended with the last byte.
     fn settle(&self) {
-        let mut asked = self.asked.borrow_mut();
-        while asked.front().is_some_and(|open| open.begun) {
-            let Some(open) = asked.pop_front() else { return };
-            let took = self.answered.get().map(|at| at.saturating_duration_since(open.came));
+        while let Some(open) = self.asked.pop_begun() {
+            let took = self.answered_at.get().map(|at| at.saturating_duration_since(open.came));
             self.over(open, took);
         }
     }
@@ -346,7 +276,8 @@ impl Conn {
         self.shared.teller.say(&format!(
             "connection {number} ({peer}): {why}; requests are told by turns of speech from here on"
         ));
-        *self.dialect.borrow_mut() = Dialect::new(Protocol::Tcp);
+        *self.dialect.borrow_mut() = Dialect::turns(self.asked.waits());
+        self.asked.look();
     }
 
     async fn write(&self, way: Way, mut whole: Vec<Layer>) -> Result<(), End> {
@@ -356,23 +287,30 @@ impl Conn {
         };
         let mut request: Vec<Layer> = Vec::new();
         loop {
-            let mut parcel = queue.pop().await;
+            let parcel = queue.pop().await;
             self.wait(&parcel).await;
-            if let Some(begins) = parcel.begins.take() {
-                request = begins.layers;
+            match parcel.whose {
+                Whose::Before => {}
+                Whose::Nobody => request.clear(),
+                Whose::Begins(begins) => request = begins.layers,
             }
             if parcel.last {
+                self.answered(parcel.ends, true);
                 to.end_writing();
                 return Ok(());
             }
             let room = parcel.bytes.len();
             let mut layers: Vec<&mut Layer> = whole.iter_mut().chain(&mut request).collect();
             let passed = self.pass(way, to, parcel.bytes, &mut layers).await?;
-            queue.room.add_permits(room.min(QUEUE));
+            queue.gone(room);
             if let Err(how) = passed {
+                self.answered(parcel.ends, false);
                 return self.cut(how, queue, to).await;
             }
-            self.end_answers(parcel.ends);
+            self.answered(parcel.ends, true);
+            if parcel.ends > 0 {
+                request.clear();
+            }
         }
     }
 
@@ -383,18 +321,17 @@ impl Conn {
         let Some(since) = parcel.since else { return };
         let now = Instant::now();
         self.shared.book.counters.held(since, parcel.due, now);
-        if let Some(begins) = &parcel.begins
-            && let Some(open) = self.asked.borrow_mut().iter_mut().find(|open| open.number == begins.number)
-        {
-            open.held += now - since;
+        if let Whose::Begins(begins) = &parcel.whose {
+            self.asked.held(begins.number, now - since);
         }
     }
 
-    fn end_answers(&self, ends: usize) {
+    /// So many of the oldest answers are over; `whole`: the client has them.
+    fn answered(&self, ends: usize, whole: bool) {
         for _ in 0..ends {
-            let Some(open) = self.asked.borrow_mut().pop_front() else { return };
-            let took = open.came.elapsed();
-            self.over(open, Some(took));
+            let Some(open) = self.asked.pop() else { return };
+            let took = whole.then(|| open.came.elapsed());
+            self.over(open, took);
         }
     }
 
@@ -434,7 +371,7 @@ impl Conn {
             Counters::add(written, most as u64);
             layers.iter_mut().for_each(|layer| layer.passed(most, now));
             if way == Way::Down {
-                self.answered.set(Some(Instant::now()));
+                self.answered_at.set(Some(Instant::now()));
             }
         }
         Ok(Ok(()))
@@ -446,10 +383,24 @@ impl Conn {
             Some(end) => self.shared.timer.until(end).await,
             None => {
                 // Who the bytes are for tells by leaving that the stall is over.
-                let other = if way == Way::Up { &self.down } else { &self.up };
-                other.ended.notified().await;
+                let (to, other) = match way {
+                    Way::Up => (&self.server, &self.down),
+                    Way::Down => (&self.client, &self.up),
+                };
+                tokio::select! {
+                    () = other.ended.notified() => {}
+                    left = self.left(to) => left?,
+                }
                 return Err(End::Left);
             }
+        }
+        Ok(())
+    }
+
+    /// Returns when this side has said all, though its bytes be not read.
+    async fn left(&self, side: &Stream) -> Result<(), End> {
+        while !side.has_said_all().await.map_err(|_| End::Left)? {
+            self.shared.timer.until(Instant::now() + LOOK).await;
         }
         Ok(())
     }
@@ -463,10 +414,11 @@ impl Conn {
         to.end_writing();
         loop {
             let parcel = queue.pop().await;
+            self.answered(parcel.ends, false);
             if parcel.last {
                 return Ok(());
             }
-            queue.room.add_permits(parcel.bytes.len().min(QUEUE));
+            queue.gone(parcel.bytes.len());
         }
     }
 }
@@ -476,12 +428,8 @@ impl Drop for Conn {
         if !self.dialect.borrow().knows_ends() {
             self.settle();
         }
-        while let Some(open) = { self.asked.borrow_mut().pop_front() } {
+        while let Some(open) = self.asked.pop() {
             self.over(open, None);
         }
     }
-}
-
-fn plain(bytes: Bytes, due: Instant) -> Parcel {
-    Parcel { bytes, due, since: None, begins: None, ends: 0, last: false }
 }

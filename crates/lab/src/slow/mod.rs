@@ -15,10 +15,12 @@
 //! ```
 
 mod args;
+mod asked;
 mod conn;
 mod layer;
 mod plan;
 mod proxy;
+mod queue;
 mod record;
 pub mod rule;
 pub mod script;

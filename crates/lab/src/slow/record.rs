@@ -24,7 +24,7 @@ pub struct Request {
     /// Its place in the connection; the first is 1.
     pub number: u64,
     /// The statement, or the method and target; as much of it as was looked at.
-    pub text: Option<String>,
+    pub text: Option<Arc<str>>,
     /// When its first byte came, from the start of the proxy.
     pub at: Duration,
     /// How long it, and then its answer, was held by a delay, as measured.

@@ -10,7 +10,7 @@ use std::{
 use bytes::BytesMut;
 use socket2::SockRef;
 use tokio::{
-    io::Interest,
+    io::{Interest, Ready},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
 };
 
@@ -138,11 +138,16 @@ impl Stream {
         Ok(())
     }
 
-    async fn ready(&self, interest: Interest) -> io::Result<()> {
+    async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         match self {
-            Stream::Tcp(stream) => stream.ready(interest).await.map(drop),
-            Stream::Unix(stream) => stream.ready(interest).await.map(drop),
+            Stream::Tcp(stream) => stream.ready(interest).await,
+            Stream::Unix(stream) => stream.ready(interest).await,
         }
+    }
+
+    /// Whether the peer has said all, though not all of it be read. Waits until there is something to know.
+    pub(super) async fn has_said_all(&self) -> io::Result<bool> {
+        Ok(self.ready(Interest::READABLE).await?.is_read_closed())
     }
 
     /// No more bytes from us.

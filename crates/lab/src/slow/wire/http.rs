@@ -1,68 +1,83 @@
-//! HTTP/1: requests by their heads, so that pipelined ones are each held. Answers are not read: one begins when the server speaks
-//! after a request.
+//! HTTP/1: requests and answers by their heads and the lengths of their bodies, so that each of several that are under way on
+//! one connection is held, and broken, by itself.
 
-use super::{Down, NEEDED, Up};
+use std::collections::VecDeque;
+
+use larder_proto::http::{ResponseHead, parse_response};
+
+use super::{
+    Down, NEEDED, Up,
+    http_body::{Body, Passed},
+};
 
 /// Field lines of a request that are looked at.
 const FIELDS: usize = 256;
 /// Longest request line that is kept as the request's text.
 const TARGET: usize = 1024;
+/// Requests of a connection that may be under way. Clients that pipeline send some dozens ahead; servers answer in order, and can
+/// always answer all but the last of these.
+pub(super) const PIPELINED: usize = 1024;
 
-/// What a client says.
+/// A connection.
 #[derive(Debug, Default)]
 pub struct Http {
-    body: Body,
-    asked: bool,
-    answering: bool,
+    /// The body of a request that comes; without one a head comes.
+    asking: Option<Body>,
+    /// The body of an answer that comes.
+    answering: Option<Body>,
+    /// Requests without a whole answer, the oldest first. Whoever drives this bounds them; see [`PIPELINED`].
+    pending: VecDeque<Pending>,
+    /// Both sides went over to another protocol.
+    switched: bool,
 }
 
-#[derive(Debug, Default)]
-enum Body {
-    /// A head comes.
-    #[default]
-    None,
-    Length(u64),
-    /// So much of a chunk, with the line end behind it.
-    Chunk(u64),
-    ChunkSize,
-    Trailers,
-    /// After an upgrade or CONNECT nothing is known of the bytes.
-    Tunnel,
+#[derive(Debug)]
+struct Pending {
+    method: Method,
+    /// It has an Upgrade field.
+    upgrade: bool,
+    /// Something of the answer came, if only an interim one.
+    begun: bool,
+}
+
+impl Pending {
+    fn may_switch(&self) -> bool {
+        self.upgrade || self.method == Method::Connect
+    }
+}
+
+/// A method, as far as it says what an answer is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    Head,
+    Connect,
+    Other,
 }
 
 impl Http {
+    pub(super) fn kept(&self) -> usize {
+        self.pending.len()
+    }
+
     pub(super) fn up(&mut self, bytes: &[u8]) -> Up {
-        match self.body {
-            Body::None => self.head(bytes),
-            Body::Tunnel => Up::Pass(bytes.len()),
-            Body::Length(left) | Body::Chunk(left) => {
-                let pass = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
-                let left = left - pass as u64;
-                self.body = match self.body {
-                    Body::Length(_) if left == 0 => Body::None,
-                    Body::Length(_) => Body::Length(left),
-                    _ if left == 0 => Body::ChunkSize,
-                    _ => Body::Chunk(left),
-                };
-                Up::Pass(pass)
-            }
-            Body::ChunkSize => self.line(bytes, Http::chunk_size),
-            Body::Trailers => self.line(bytes, |http, line| {
-                if line.is_empty() {
-                    http.body = Body::None;
+        if let Some(body) = &mut self.asking {
+            return match body.pass(bytes) {
+                Ok(Passed { length: 0, over: false }) => Up::More,
+                Ok(Passed { length, over }) => {
+                    self.asking.take_if(|_| over);
+                    Up::Pass(length)
                 }
-                Ok(())
-            }),
+                Err(why) => Up::Lost(format!("the client sends {why}")),
+            };
         }
+        // Until the server has said whether it goes over to another protocol, nobody knows what these are.
+        if self.switched || self.pending.back().is_some_and(Pending::may_switch) {
+            return Up::Pass(bytes.len());
+        }
+        self.request(bytes)
     }
 
-    pub(super) fn down(&mut self, length: usize) -> Down {
-        let begins = self.asked && !self.answering;
-        self.answering = true;
-        Down::Pass { length, begins, ends: 0 }
-    }
-
-    fn head(&mut self, bytes: &[u8]) -> Up {
+    fn request(&mut self, bytes: &[u8]) -> Up {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS];
         let mut request = httparse::Request::new(&mut fields);
         let length = match request.parse(bytes) {
@@ -71,57 +86,92 @@ impl Http {
             Ok(httparse::Status::Partial) => return Up::Lost("the client's head is too long".to_owned()),
             Err(error) => return Up::Lost(format!("the client speaks no HTTP/1 ({error})")),
         };
-        let method = request.method.unwrap_or_default();
-        let target = request.path.unwrap_or_default();
-        let text = format!("{method} {}", target.chars().take(TARGET).collect::<String>());
         let field = |name: &str| {
-            request
-                .headers
-                .iter()
-                .find(|field| field.name.eq_ignore_ascii_case(name))
-                .map(|field| field.value.trim_ascii())
+            let found = request.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
+            found.map(|field| field.value.trim_ascii())
         };
-        self.body = if method == "CONNECT" || field("upgrade").is_some() {
-            Body::Tunnel
-        } else if field("transfer-encoding").is_some() {
-            Body::ChunkSize
-        } else if let Some(length) = field("content-length") {
-            match std::str::from_utf8(length).ok().and_then(|length| length.parse().ok()) {
-                Some(0) => Body::None,
-                Some(length) => Body::Length(length),
-                None => return Up::Lost("the client's Content-Length is no number".to_owned()),
+        self.asking = match (field("transfer-encoding"), field("content-length")) {
+            (Some(_), _) => Some(Body::chunked()),
+            (None, Some(length)) => {
+                match str::from_utf8(length).ok().and_then(|length| length.parse().ok()) {
+                    Some(0) => None,
+                    Some(length) => Some(Body::Length(length)),
+                    None => return Up::Lost("the client's Content-Length is no number".to_owned()),
+                }
             }
-        } else {
-            Body::None
+            (None, None) => None,
         };
-        (self.asked, self.answering) = (true, false);
-        Up::Request(length, Some(text))
+        let upgrade = field("upgrade").is_some();
+        let name = request.method.unwrap_or_default();
+        let method = match name {
+            "HEAD" => Method::Head,
+            "CONNECT" => Method::Connect,
+            _ => Method::Other,
+        };
+        self.pending.push_back(Pending { method, upgrade, begun: false });
+        let target: String = request.path.unwrap_or_default().chars().take(TARGET).collect();
+        Up::Request(length, Some(format!("{name} {target}").into()))
     }
 
-    fn line(&mut self, bytes: &[u8], read: impl FnOnce(&mut Http, &[u8]) -> Result<(), String>) -> Up {
-        let Some(end) = memchr::memchr(b'\n', bytes) else {
-            if bytes.len() < NEEDED {
-                return Up::More;
-            }
-            return Up::Lost("the client's chunk has no size".to_owned());
-        };
-        let line = bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]);
-        match read(self, line) {
-            Ok(()) => Up::Pass(end + 1),
-            Err(why) => Up::Lost(why),
+    pub(super) fn down(&mut self, bytes: &[u8]) -> Down {
+        if self.switched {
+            return Down::pass(bytes.len());
+        }
+        if let Some(mut body) = self.answering.take() {
+            return match body.pass(bytes) {
+                Ok(Passed { length: 0, over: false }) => {
+                    self.answering = Some(body);
+                    Down::More
+                }
+                Ok(passed) => self.passed(body, passed, 0, false),
+                Err(why) => Down::Lost(format!("the server sends {why}")),
+            };
+        }
+        let to_head = self.pending.front().is_some_and(|asked| asked.method == Method::Head);
+        match parse_response(bytes, to_head) {
+            Ok(Some(head)) => self.answer(&head, bytes),
+            Ok(None) => Down::More,
+            Err(why) => Down::Lost(format!("the server answers with {why}")),
         }
     }
 
-    fn chunk_size(&mut self, line: &[u8]) -> Result<(), String> {
-        let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-        let size =
-            std::str::from_utf8(&line[..digits]).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
-        self.body = match size {
-            Some(0) => Body::Trailers,
-            // The line end behind it belongs to it.
-            Some(size) => Body::Chunk(size.saturating_add(2)),
-            None => return Err("the client's chunk has no size".to_owned()),
+    /// An answer to the oldest request, or one that nobody asked for.
+    fn answer(&mut self, head: &ResponseHead, bytes: &[u8]) -> Down {
+        let (mut begins, mut switches) = (false, false);
+        if let Some(asked) = self.pending.front_mut() {
+            begins = !std::mem::replace(&mut asked.begun, true);
+            switches = asked.upgrade && head.status == 101
+                || asked.method == Method::Connect && (200..300).contains(&head.status);
+        }
+        if switches {
+            self.switched = true;
+            return Down::Pass { length: bytes.len(), begins, ends: 0 };
+        }
+        if head.status < 200 {
+            return Down::Pass { length: head.used, begins, ends: 0 };
+        }
+        let mut body = Body::of_response(head.body);
+        match body.pass(&bytes[head.used..]) {
+            Ok(passed) => self.passed(body, passed, head.used, begins),
+            Err(why) => Down::Lost(format!("the server sends {why}")),
+        }
+    }
+
+    /// Bytes of a body, behind so many of a head.
+    fn passed(&mut self, body: Body, passed: Passed, head: usize, begins: bool) -> Down {
+        let ends = match passed.over {
+            true => usize::from(self.pending.pop_front().is_some()),
+            false => {
+                self.answering = Some(body);
+                0
+            }
         };
-        Ok(())
+        Down::Pass { length: head + passed.length, begins, ends }
+    }
+
+    /// The server has said all: that ends an answer without a length, and what came after an upgrade.
+    pub(super) fn server_ended(&mut self) -> usize {
+        let open = self.switched || matches!(self.answering, Some(Body::UntilClose));
+        usize::from(open && self.pending.pop_front().is_some())
     }
 }

@@ -4,6 +4,7 @@
 //! connection: it says so ([`Up::Lost`], [`Down::Lost`]), and from then on requests are told by who speaks ([`Turns`]).
 
 mod http;
+mod http_body;
 mod mysql;
 mod mysql_answer;
 mod postgres;
@@ -14,6 +15,8 @@ pub(super) use http::Http;
 pub(super) use mysql::Mysql;
 pub(super) use postgres::Postgres;
 
+use std::sync::Arc;
+
 use super::Protocol;
 
 /// Bytes of a statement that are looked at: enough for any expression to choose by, and little beside what waits to be sent.
@@ -21,15 +24,20 @@ pub const STATEMENT_SEEN: usize = 4096;
 /// Most bytes that a reader may ask for before it decides: the longest of a login, an HTTP head, or a statement as far as it is seen.
 pub const NEEDED: usize = 64 * 1024;
 
+/// Most that a reader keeps of a connection; see [`Dialect::kept`]. PostgreSQL's is the largest.
+pub const KEPT: usize = postgres::PENDING + 2 * postgres::PREPARED;
+
 /// What to do with bytes from the client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Up {
     /// More are needed.
     More,
-    /// So many go on.
+    /// So many go on, and belong to what came before them.
     Pass(usize),
+    /// So many go on, and belong to no request; nor do those that pass behind them.
+    Aside(usize),
     /// So many go on, and with the first of them a request begins.
-    Request(usize, Option<String>),
+    Request(usize, Option<Arc<str>>),
     /// So many go no further; they are answered with this.
     Answer(usize, &'static [u8]),
     /// This is not the protocol, or can no longer be read: why.
@@ -84,6 +92,11 @@ impl Dialect {
         }
     }
 
+    /// The rest of a connection of which nothing else is known. `asked`: the server has said nothing to the last request.
+    pub fn turns(asked: bool) -> Dialect {
+        Dialect::Turns(Turns::behind(asked))
+    }
+
     /// Bytes from the client that have not gone on yet; at least one.
     pub fn up(&mut self, bytes: &[u8]) -> Up {
         match self {
@@ -98,15 +111,46 @@ impl Dialect {
     pub fn down(&mut self, bytes: &mut [u8]) -> Down {
         match self {
             Dialect::Turns(turns) => turns.down(bytes.len()),
-            Dialect::Http(http) => http.down(bytes.len()),
+            Dialect::Http(http) => http.down(bytes),
             Dialect::Mysql(mysql) => mysql.down(bytes),
             Dialect::Postgres(postgres) => postgres.down(bytes),
         }
     }
 
+    /// The server has said all. Gives how many of the oldest requests are answered with that.
+    pub fn server_ended(&mut self) -> usize {
+        match self {
+            Dialect::Http(http) => http.server_ended(),
+            Dialect::Turns(_) | Dialect::Mysql(_) | Dialect::Postgres(_) => 0,
+        }
+    }
+
     /// Whether it says where answers end; else an answer has ended when the next request begins.
     pub fn knows_ends(&self) -> bool {
-        matches!(self, Dialect::Mysql(_) | Dialect::Postgres(_))
+        !matches!(self, Dialect::Turns(_))
+    }
+
+    /// Commands without answers, and prepared statements and portals, that are kept: at most [`KEPT`], but for HTTP's requests, which
+    /// [`Dialect::most`] bounds.
+    pub fn kept(&self) -> usize {
+        match self {
+            Dialect::Turns(_) => 0,
+            Dialect::Http(http) => http.kept(),
+            Dialect::Mysql(mysql) => mysql.kept(),
+            Dialect::Postgres(postgres) => postgres.kept(),
+        }
+    }
+
+    /// Requests that may be under way on a connection; before more the client's bytes must wait.
+    pub fn most(&self) -> usize {
+        match self {
+            // The next begins only when the server has spoken: there is one.
+            Dialect::Turns(_) => usize::MAX,
+            Dialect::Http(_) => http::PIPELINED,
+            // A statement may have a companion: what prepares it, or a Sync.
+            Dialect::Mysql(_) => mysql::PENDING / 2,
+            Dialect::Postgres(_) => postgres::PENDING / 2,
+        }
     }
 }
 
@@ -118,6 +162,11 @@ pub struct Turns {
 }
 
 impl Turns {
+    /// For the rest of a connection. `asked`: the server has not begun to answer.
+    pub(super) fn behind(asked: bool) -> Turns {
+        Turns { asked, answering: false }
+    }
+
     fn up(&mut self, length: usize) -> Up {
         if self.asked && !self.answering {
             return Up::Pass(length);
@@ -134,6 +183,6 @@ impl Turns {
 }
 
 /// A text of a statement, as far as it is looked at.
-fn seen(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(STATEMENT_SEEN)]).into_owned()
+fn seen(bytes: &[u8]) -> Arc<str> {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(STATEMENT_SEEN)]).into()
 }

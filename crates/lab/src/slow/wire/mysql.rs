@@ -4,7 +4,10 @@
 //! Nothing else is one: not the login, not COM_PING, COM_INIT_DB, COM_STMT_PREPARE, COM_STMT_FETCH. Compression is taken out of what
 //! the server offers; TLS cannot be, for some logins need it, and ends what is known.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use super::{
     Down, STATEMENT_SEEN, Up,
@@ -19,7 +22,7 @@ const GREETING: usize = 4096;
 /// Prepared statements of a connection whose text is kept; without it a rule cannot choose them.
 const PREPARED: usize = 1024;
 /// Commands of a connection that may wait for answers: clients send a few ahead at most.
-const PENDING: usize = 1024;
+pub(super) const PENDING: usize = 1024;
 
 const CLIENT_COMPRESS: u32 = 1 << 5;
 const CLIENT_SSL: u32 = 1 << 11;
@@ -43,7 +46,7 @@ pub struct Mysql {
     pending: VecDeque<Pending>,
     /// The server asked for a file; what comes is its bytes, not commands.
     infile: bool,
-    prepared: HashMap<u32, String>,
+    prepared: HashMap<u32, Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -53,7 +56,7 @@ struct Pending {
     statement: bool,
     begun: bool,
     /// Of COM_STMT_PREPARE.
-    text: Option<String>,
+    text: Option<Arc<str>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,6 +119,10 @@ impl Packet {
 }
 
 impl Mysql {
+    pub(super) fn kept(&self) -> usize {
+        self.pending.len() + self.prepared.len()
+    }
+
     pub(super) fn up(&mut self, bytes: &[u8]) -> Up {
         if let Some(pass) = self.up.rest(bytes) {
             return Up::Pass(pass);
@@ -177,10 +184,10 @@ impl Mysql {
         let mut text = None;
         let answer = match code {
             // QUIT, STMT_SEND_LONG_DATA have none.
-            0x01 | 0x18 => return Up::Pass(self.up.begin(head, bytes)),
+            0x01 | 0x18 => return Up::Aside(self.up.begin(head, bytes)),
             0x19 => {
                 self.prepared.remove(&statement_number(rest));
-                return Up::Pass(self.up.begin(head, bytes));
+                return Up::Aside(self.up.begin(head, bytes));
             }
             0x03 => {
                 (statement, text) = (true, Some(seen(rest)));
@@ -205,7 +212,7 @@ impl Mysql {
         let kept = text.clone().filter(|_| !statement);
         self.pending.push_back(Pending { answer, statement, begun: false, text: kept });
         let pass = self.up.begin(head, bytes);
-        if statement { Up::Request(pass, text) } else { Up::Pass(pass) }
+        if statement { Up::Request(pass, text) } else { Up::Aside(pass) }
     }
 
     pub(super) fn down(&mut self, bytes: &mut [u8]) -> Down {
@@ -261,12 +268,11 @@ impl Mysql {
         let Some(content) = head.content(bytes, 1) else { return Down::More };
         if content.first() == Some(&0) {
             self.phase = Phase::Command;
-            // COM_CHANGE_USER makes a new session.
-            self.pending.clear();
+            // COM_CHANGE_USER makes a new session. At a first login nothing is pending.
+            self.pending.pop_front();
             self.prepared.clear();
-        } else if content.first() == Some(&0xff) && !self.pending.is_empty() {
+        } else if content.first() == Some(&0xff) && self.pending.pop_front().is_some() {
             self.phase = Phase::Command;
-            self.pending.clear();
         }
         Down::pass(self.down.begin(head, bytes))
     }

@@ -4,7 +4,10 @@
 //! Bind and Describe before it go on at once: the server does nothing worth waiting for until then), or a function call. Not
 //! the login, not COPY's data, not cancelling. The question whether there is TLS is answered with no, as a server without it does.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use super::{Down, STATEMENT_SEEN, Up, seen};
 
@@ -13,9 +16,9 @@ const STARTUP: usize = 10_000;
 /// Longest message: PostgreSQL's strings end at 1 GiB.
 const MESSAGE: usize = 1 << 30;
 /// Prepared statements, and portals, of a connection whose text is kept; without it a rule cannot choose them.
-const PREPARED: usize = 1024;
+pub(super) const PREPARED: usize = 1024;
 /// Statements of a connection that may wait for answers; a batch of a bulk load is longer than any interactive one.
-const PENDING: usize = 65_536;
+pub(super) const PENDING: usize = 65_536;
 
 const CANCEL: u32 = 80_877_102;
 const TLS: u32 = 80_877_103;
@@ -33,8 +36,20 @@ pub struct Postgres {
     pending: VecDeque<Pending>,
     /// Requests whose answer ends with the message under way.
     ending: usize,
-    statements: HashMap<String, String>,
-    portals: HashMap<String, String>,
+    /// An error is behind, its batch's Sync is not: the server reads what comes and does nothing.
+    skips: bool,
+    statements: HashMap<Arc<str>, Arc<str>>,
+    portals: HashMap<Arc<str>, Arc<str>>,
+}
+
+/// What a client's message is.
+enum Told {
+    /// A statement, with its text if it is known.
+    Request(Option<Arc<str>>),
+    /// More of the statement before it: COPY's data.
+    Data,
+    /// Nothing that is delayed or broken by itself.
+    Aside,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -48,6 +63,10 @@ enum Pending {
 }
 
 impl Postgres {
+    pub(super) fn kept(&self) -> usize {
+        self.pending.len() + self.statements.len() + self.portals.len()
+    }
+
     pub(super) fn up(&mut self, bytes: &[u8]) -> Up {
         if self.cancels {
             return Up::Pass(bytes.len());
@@ -67,33 +86,38 @@ impl Postgres {
         if self.pending.len() >= PENDING {
             return Up::Lost(format!("the client sent {PENDING} statements without waiting"));
         }
-        let request = match kind {
-            b'Q' => {
-                self.pending.push_back(Pending::Query { begun: false });
-                Some(Some(text(content)))
+        let told = self.message(kind, content);
+        self.up_left = whole;
+        let pass = rest(&mut self.up_left, bytes);
+        match told {
+            Told::Request(text) => Up::Request(pass, text),
+            Told::Data => Up::Pass(pass),
+            Told::Aside => Up::Aside(pass),
+        }
+    }
+
+    /// A message begins; as much of its content as is looked at.
+    fn message(&mut self, kind: u8, content: &[u8]) -> Told {
+        match kind {
+            b'S' => {
+                self.skips = false;
+                self.pending.push_back(Pending::Sync);
+                Told::Aside
             }
-            b'F' => {
+            _ if self.skips => Told::Aside,
+            b'Q' | b'F' => {
                 self.pending.push_back(Pending::Query { begun: false });
-                Some(None)
+                Told::Request((kind == b'Q').then(|| text(content)))
             }
             b'E' => {
                 self.pending.push_back(Pending::Execute { begun: false });
-                Some(self.portals.get(&text(content)).cloned())
+                Told::Request(self.portals.get(&text(content)).cloned())
             }
-            b'S' => {
-                self.pending.push_back(Pending::Sync);
-                None
-            }
+            b'd' | b'c' | b'f' => Told::Data,
             _ => {
                 self.prepare(kind, content);
-                None
+                Told::Aside
             }
-        };
-        self.up_left = whole;
-        let pass = rest(&mut self.up_left, bytes);
-        match request {
-            Some(text) => Up::Request(pass, text),
-            None => Up::Pass(pass),
         }
     }
 
@@ -164,7 +188,8 @@ impl Postgres {
         let begins = !matches!(kind, b'N' | b'S' | b'A') && self.begins();
         self.ending += match kind {
             b'Z' => self.ready(),
-            b'C' | b'I' | b's' | b'E' => self.executed(),
+            b'C' | b'I' | b's' => self.executed(),
+            b'E' => self.failed(),
             _ => 0,
         };
         self.down_left = 1 + length;
@@ -188,7 +213,21 @@ impl Postgres {
         usize::from(is_execute)
     }
 
-    /// A query or a batch is over, with whatever of it an error left unanswered.
+    /// An error ends a batch: all of it that came, and, unless its Sync came, what is still to come.
+    fn failed(&mut self) -> usize {
+        // Its ReadyForQuery ends a simple query.
+        if matches!(self.pending.front(), Some(Pending::Query { .. })) {
+            return 0;
+        }
+        let before = self.pending.len();
+        while self.pending.front().is_some_and(|front| *front != Pending::Sync) {
+            self.pending.pop_front();
+        }
+        self.skips = self.pending.is_empty();
+        before - self.pending.len()
+    }
+
+    /// A query or a batch is over, with whatever of it is unanswered.
     fn ready(&mut self) -> usize {
         let mut answered = 0;
         while let Some(over) = self.pending.pop_front() {
@@ -223,6 +262,6 @@ fn content_length(content: &[u8]) -> usize {
 }
 
 /// A text that ends with a zero, as far as it is looked at.
-fn text(content: &[u8]) -> String {
+fn text(content: &[u8]) -> Arc<str> {
     seen(&content[..content_length(content)])
 }
