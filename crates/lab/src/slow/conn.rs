@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
+use larder_proto::dialogue::{Dialect, Down, NEEDED, Up};
 
 use super::{
     Protocol,
@@ -20,7 +21,6 @@ use super::{
     stream::Stream,
     tell::Teller,
     timer::Timer,
-    wire::{Dialect, Down, NEEDED, Up},
 };
 use crate::engine::Address;
 
@@ -94,7 +94,7 @@ pub(super) async fn serve(shared: Rc<Shared>, client: Stream, peer: String, numb
             return;
         }
     };
-    let dialect = RefCell::new(Dialect::new(shared.protocol));
+    let dialect = RefCell::new(shared.protocol.dialect());
     let conn = Conn {
         dialect,
         number,

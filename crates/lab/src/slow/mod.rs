@@ -1,7 +1,7 @@
 //! `larder slow`: a proxy that delays, limits and breaks what goes through it.
 //!
 //! [`rule`] says when what is done, [`script`] reads it from TOML, `plan` makes of it what befalls one connection or request, and
-//! `layer` what befalls its bytes. [`wire`] finds requests and answers in what passes; `conn` puts it together, `proxy` runs it on
+//! `layer` what befalls its bytes. `larder_proto::dialogue` finds requests and answers in what passes; `conn` puts it together, `proxy` runs it on
 //! one thread. `timer` makes waits end in time.
 //!
 //! Within the same process:
@@ -27,7 +27,8 @@ pub mod script;
 mod stream;
 mod tell;
 mod timer;
-pub mod wire;
+
+use larder_proto::dialogue::Dialect;
 
 use crate::engine::Address;
 
@@ -54,6 +55,19 @@ pub enum Protocol {
     Memcached,
     /// By who speaks: a batch is one.
     Redis,
+}
+
+impl Protocol {
+    /// Who reads a connection of it.
+    fn dialect(self) -> Dialect {
+        match self {
+            // Their clients speak in turns; a pipelined batch is one request.
+            Protocol::Tcp | Protocol::Memcached | Protocol::Redis => Dialect::turns(false),
+            Protocol::Http => Dialect::http(),
+            Protocol::Mysql => Dialect::mysql(),
+            Protocol::Postgres => Dialect::postgres(),
+        }
+    }
 }
 
 /// A proxy to be.

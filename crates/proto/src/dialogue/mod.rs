@@ -1,4 +1,4 @@
-//! Where requests begin and answers end, in each protocol. Pure: bytes come in, and what to do with them goes out.
+//! Where requests begin and answers end, for whoever stands between a client and a server.
 //!
 //! Nothing is copied and nothing but a login is changed. What a reader does not understand ends its knowledge, not the
 //! connection: it says so ([`Up::Lost`], [`Down::Lost`]), and from then on requests are told by who speaks ([`Turns`]).
@@ -11,13 +11,11 @@ mod postgres;
 #[cfg(test)]
 mod tests;
 
-pub(super) use http::Http;
-pub(super) use mysql::Mysql;
-pub(super) use postgres::Postgres;
+pub use http::Http;
+pub use mysql::Mysql;
+pub use postgres::Postgres;
 
 use std::sync::Arc;
-
-use super::Protocol;
 
 /// Bytes of a statement that are looked at: enough for any expression to choose by, and little beside what waits to be sent.
 pub const STATEMENT_SEEN: usize = 4096;
@@ -81,18 +79,22 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// A new connection.
-    pub fn new(protocol: Protocol) -> Dialect {
-        match protocol {
-            // Their clients speak in turns; a pipelined batch is one request.
-            Protocol::Tcp | Protocol::Memcached | Protocol::Redis => Dialect::Turns(Turns::default()),
-            Protocol::Http => Dialect::Http(Box::default()),
-            Protocol::Mysql => Dialect::Mysql(Box::default()),
-            Protocol::Postgres => Dialect::Postgres(Box::default()),
-        }
+    /// HTTP/1, from the beginning of a connection, as all of these.
+    pub fn http() -> Dialect {
+        Dialect::Http(Box::default())
     }
 
-    /// The rest of a connection of which nothing else is known. `asked`: the server has said nothing to the last request.
+    /// MySQL and MariaDB.
+    pub fn mysql() -> Dialect {
+        Dialect::Mysql(Box::default())
+    }
+
+    /// PostgreSQL.
+    pub fn postgres() -> Dialect {
+        Dialect::Postgres(Box::default())
+    }
+
+    /// Any protocol, from anywhere on in a connection. `asked`: the server has said nothing to the last request.
     pub fn turns(asked: bool) -> Dialect {
         Dialect::Turns(Turns::behind(asked))
     }

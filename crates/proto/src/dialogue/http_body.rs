@@ -1,6 +1,6 @@
 //! Where the body of an HTTP/1 message ends, whoever sends it.
 
-use larder_proto::http::{ChunkLimits, ChunkedDecoder, ResponseBody, Step};
+use crate::http::{ChunkLimits, ChunkedDecoder, ResponseBody, Step};
 
 /// A body under way.
 #[derive(Debug)]

@@ -3,12 +3,11 @@
 
 use std::collections::VecDeque;
 
-use larder_proto::http::{ResponseHead, parse_response};
-
 use super::{
     Down, NEEDED, Up,
     http_body::{Body, Passed},
 };
+use crate::http::{ResponseHead, parse_response};
 
 /// Field lines of a request that are looked at.
 const FIELDS: usize = 256;
