@@ -4,21 +4,20 @@ use crate::larder::Larder;
 use crate::memcache::Memcached;
 use crate::origin::Origin;
 use crate::redis::{Redis, Value};
+use crate::slow_proxy::SlowProxy;
 use crate::started::Started;
 use crate::wait::wait_until;
 use rustix::process::Signal;
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
 
 /// Three servers: Debian's memcached, Debian's Redis, or three masters of a Redis Cluster.
 pub struct Fleet {
     /// The servers, in the order Larders know them.
     pub servers: Vec<Server>,
+    /// Before each, if they are to be slow or to break.
+    proxies: Vec<SlowProxy>,
     protocol: &'static str,
 }
 
@@ -96,18 +95,22 @@ fn bus_port() -> u16 {
 }
 
 impl Fleet {
+    fn of(servers: Vec<Server>, protocol: &'static str) -> Fleet {
+        Fleet { servers, proxies: Vec::new(), protocol }
+    }
+
     /// Starts memcacheds.
     #[track_caller]
     pub fn memcached() -> Fleet {
         let servers = (0..3).map(|_| Server::Memcached(Memcached::debian(&[]))).collect();
-        Fleet { servers, protocol: "memcached" }
+        Fleet::of(servers, "memcached")
     }
 
     /// Starts stand-alone Redises.
     #[track_caller]
     pub fn valkey() -> Fleet {
         let servers = (0..3).map(|_| Server::Redis(Redis::debian(&[]))).collect();
-        Fleet { servers, protocol: "valkey" }
+        Fleet::of(servers, "valkey")
     }
 
     /// Starts a cluster of three masters, and waits until each knows all.
@@ -131,7 +134,52 @@ impl Fleet {
                 state.contains("cluster_state:ok") && state.contains("cluster_size:3")
             })
         });
-        Fleet { servers: servers.into_iter().map(Server::Redis).collect(), protocol: "valkey-cluster" }
+        Fleet::of(servers.into_iter().map(Server::Redis).collect(), "valkey-cluster")
+    }
+
+    /// Puts a `larder slow` before each server; Larders know these alone. At first they do nothing.
+    #[track_caller]
+    pub fn behind_proxies(mut self) -> Fleet {
+        let before = |server: &Server| {
+            let spoken = match server {
+                Server::Memcached(_) => "memcached",
+                Server::Redis(_) => "redis",
+            };
+            SlowProxy::scripted(server.addr(), "", &["--protocol", spoken])
+        };
+        self.proxies = self.servers.iter().map(before).collect();
+        if self.protocol == "valkey-cluster" {
+            self.announce_proxies();
+        }
+        self
+    }
+
+    /// Nodes of a cluster tell clients where each of them is.
+    #[track_caller]
+    fn announce_proxies(&self) {
+        let nodes = || {
+            self.servers.iter().map(|server| match server {
+                Server::Redis(server) => server.connect(),
+                Server::Memcached(_) => panic!("a cluster is of Redises"),
+            })
+        };
+        for (mut node, proxy) in nodes().zip(&self.proxies) {
+            let port = proxy.addr().port();
+            assert_eq!(node.say(&format!("CONFIG SET cluster-announce-port {port}")), "OK");
+        }
+        wait_until("all nodes to know of the proxies", || {
+            nodes().all(|mut node| {
+                let told = node.say("CLUSTER SLOTS");
+                self.proxies.iter().all(|proxy| told.contains(&format!(" {} ", proxy.addr().port())))
+            })
+        });
+    }
+
+    /// What befalls a server's answers and new connections from now on, as docs/slow.md writes it. See
+    /// [`Fleet::behind_proxies`].
+    #[track_caller]
+    pub fn befall(&self, server: usize, script: &str) {
+        self.proxies[server].rewrite(script);
     }
 
     /// What they speak, as the value of `protocol`.
@@ -141,8 +189,9 @@ impl Fleet {
 
     /// Their addresses as the value of `servers`.
     pub fn addresses(&self) -> String {
-        let quoted: Vec<_> = self.servers.iter().map(|server| format!("\"{}\"", server.addr())).collect();
-        quoted.join(", ")
+        let real = self.servers.iter().map(Server::addr);
+        let addresses = real.enumerate().map(|(n, real)| self.proxies.get(n).map_or(real, SlowProxy::addr));
+        addresses.map(|address| format!("\"{address}\"")).collect::<Vec<_>>().join(", ")
     }
 
     /// A Larder of this fleet, with further lines for `[remote]`; it lets this machine purge.
@@ -290,54 +339,6 @@ pub fn counted_now(larder: &Larder, names: &[&str]) -> u64 {
 #[track_caller]
 pub fn wait_counted(larder: &Larder, name: &str, least: u64) {
     wait_until(&format!("remote_{name} {least}"), || counted(larder, name) >= least);
-}
-
-/// A server's address behind which answers take their time.
-pub struct Slow {
-    addr: SocketAddr,
-    delay: Arc<AtomicU64>,
-}
-
-impl Slow {
-    /// Passes everything on to `server`.
-    pub fn before(server: SocketAddr) -> Slow {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let slow = Slow { addr: listener.local_addr().unwrap(), delay: Arc::default() };
-        let delay = slow.delay.clone();
-        thread::spawn(move || {
-            while let Ok((client, _)) = listener.accept() {
-                let Ok(server) = TcpStream::connect(server) else { continue };
-                let (to, from) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-                thread::spawn(move || pass(from, to, None));
-                let delay = delay.clone();
-                thread::spawn(move || pass(server, client, Some(delay)));
-            }
-        });
-        slow
-    }
-
-    /// From now on every piece of an answer is held up for so long.
-    pub fn by(&self, delay: Duration) {
-        self.delay.store(delay.as_millis() as u64, Ordering::SeqCst);
-    }
-
-    /// Where it listens.
-    pub fn addr(&self) -> SocketAddr {
-        self.addr
-    }
-}
-
-fn pass(mut from: TcpStream, mut to: TcpStream, delay: Option<Arc<AtomicU64>>) {
-    let mut piece = [0; 65536];
-    while let Ok(length @ 1..) = from.read(&mut piece) {
-        if let Some(delay) = &delay {
-            thread::sleep(Duration::from_millis(delay.load(Ordering::SeqCst)));
-        }
-        if to.write_all(&piece[..length]).is_err() {
-            break;
-        }
-    }
-    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
 /// Makes of each named function of a [`Fleet`] a test for every kind of fleet.

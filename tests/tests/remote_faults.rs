@@ -2,13 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::fleet::{Fleet, Slow, counted, counted_now, larder, wait_counted};
-use larder_tests::{Gate, Larder, Origin, Usage, Wire, get, wait_until};
+use larder_tests::fleet::{Fleet, counted, counted_now, larder, wait_counted};
+use larder_tests::{Gate, Larder, Origin, SlowProxy, Usage, Wire, get, wait_until};
 use rustix::process::Signal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
 /// As many as the clients of a [`Load`] ask for.
 const PAGES: usize = 60;
@@ -116,21 +115,51 @@ fn each_server_frozen_in_turn_and_back(fleet: Fleet) {
     load.end();
 }
 
-#[test]
-fn a_server_that_crawls() {
-    let (fleet, origin) = (Fleet::memcached(), named());
-    let slow = Slow::before(fleet.servers[0].addr());
-    let servers = format!("\"{}\", \"{}\"", slow.addr(), fleet.servers[1].addr());
-    let (one, two) = (larder(&servers, &origin, SHORT, ""), larder(&servers, &origin, SHORT, ""));
+/// Each server in turn is befallen by these under load, and is well again; two Larders must then find pages there.
+fn each_server_befallen_in_turn(fleet: Fleet, scripts: &[&str]) {
+    let (fleet, origin) = (fleet.behind_proxies(), named());
+    let (one, two) = (fleet.larder(&origin, SHORT), fleet.larder(&origin, SHORT));
     let load = Load::on(&[&one, &two]);
-    load.more(300);
-    for delay in [60, 300] {
-        slow.by(Duration::from_millis(delay));
-        load.more(500);
+    for server in 0..3 {
+        load.more(200);
+        for script in scripts {
+            fleet.befall(server, script);
+            load.more(300);
+        }
+        fleet.befall(server, "");
     }
-    slow.by(Duration::ZERO);
     load.more(300);
     load.end();
+    let mut page = 0;
+    wait_until("pages on each of them", || {
+        page += 1;
+        get(one.addr(), &format!("/new/{page}"));
+        (0..3).all(|server| fleet.items().iter().filter(|(on, _)| *on == server).count() >= 3)
+    });
+}
+
+/// Later than a lookup may be, then later than an answer may be, then both by chance.
+fn each_server_crawls_in_turn(fleet: Fleet) {
+    each_server_befallen_in_turn(
+        fleet,
+        &[
+            "[[rule]]\ndelay = \"60ms\"",
+            "[[rule]]\ndelay = \"300ms\"",
+            "seed = 7\n[[rule]]\nprobability = 0.5\ndelay = \"150ms\"\njitter = \"150ms\"",
+        ],
+    );
+}
+
+/// Connections are reset as they come, and those that are there with the next answer.
+fn each_server_refuses_in_turn(fleet: Fleet) {
+    let refuses = "[[rule]]\nrefuse = true\n[[rule]]\nreset = 0";
+    each_server_befallen_in_turn(fleet, &[refuses]);
+}
+
+/// Answers that stop in their middle, some cut and some silent.
+fn each_server_breaks_off_in_turn(fleet: Fleet) {
+    let breaks = "seed = 3\n[[rule]]\nprobability = 0.3\ntruncate = 20\n[[rule]]\nprobability = 0.3\nreset = 5\n[[rule]]\nprobability = 0.2\nstall = \"300ms\"\nstall-after = 9";
+    each_server_befallen_in_turn(fleet, &[breaks]);
 }
 
 #[test]
@@ -146,7 +175,7 @@ fn who_has_asked_the_origin_waits_for_no_other_larder() {
         }
         reply.ok(&[FRESH], format!("answer {}", seen.number));
     });
-    let slow = Slow::before(fleet.servers[0].addr());
+    let slow = SlowProxy::scripted(fleet.servers[0].addr(), "", &["--protocol", "memcached"]);
     let (near, far) = (format!("\"{}\"", fleet.servers[0].addr()), format!("\"{}\"", slow.addr()));
     let patient = "read_timeout = \"5s\"\nconnect_timeout = \"5s\"\npurge_interval = \"10s\"";
     let lease = &format!("budget = \"100ms\"\nlease = \"5m\"\n{patient}");
@@ -158,7 +187,7 @@ fn who_has_asked_the_origin_waits_for_no_other_larder() {
     first.send_get("/page", &["Host: site.test", "X-Door: 0"]);
     origin.wait_for(2);
     // The second asks the origin when its budget is over, and hears then that the fleet has nothing.
-    slow.by(Duration::from_millis(300));
+    slow.rewrite("[[rule]]\ndelay = \"300ms\"");
     let before = counted(&two, "misses");
     second.send_get("/page", &["Host: site.test", "X-Door: 1"]);
     origin.wait_for(3);
@@ -275,6 +304,9 @@ fn a_writer_before_a_frozen_fleet_drops_and_holds_no_memory(fleet: Fleet) {
 larder_tests::on_every_fleet! {
     each_server_killed_in_turn,
     each_server_frozen_in_turn_and_back,
+    each_server_crawls_in_turn,
+    each_server_refuses_in_turn,
+    each_server_breaks_off_in_turn,
     the_ring_heals,
     copies_are_used_on_while_the_fleet_is_away,
     a_writer_before_a_frozen_fleet_drops_and_holds_no_memory,
