@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 /// Debian's `nobody`: PostgreSQL refuses to run as root.
 const NOBODY: u32 = 65_534;
 
-/// A MariaDB that lets in anybody from this machine.
+/// A MariaDB that lets in anybody from this machine; its unix socket is `socket` in its directory.
 #[track_caller]
 pub fn mariadb() -> Started {
     Started::start(|dir, port| {
@@ -32,7 +32,7 @@ pub fn mariadb() -> Started {
     })
 }
 
-/// A PostgreSQL that lets in anybody from this machine; its superuser is `tester`.
+/// A PostgreSQL that lets in anybody from this machine; its superuser is `tester`, its unix socket [`postgres_socket`].
 #[track_caller]
 pub fn postgres() -> Started {
     let bin = postgres_bin();
@@ -50,7 +50,7 @@ pub fn postgres() -> Started {
         );
         let mut server = unprivileged(&bin.join("postgres"));
         server.arg("-D").arg(&data).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
-        server.args(["-c", "unix_socket_directories=", "-c", "fsync=off"]);
+        server.arg("-c").arg(format!("unix_socket_directories={}", data.display())).args(["-c", "fsync=off"]);
         (server, None)
     });
     wait_until("PostgreSQL to be ready", || {
@@ -58,6 +58,11 @@ pub fn postgres() -> Started {
         ready.status.success()
     });
     server
+}
+
+/// The unix socket of a server of [`postgres`].
+pub fn postgres_socket(server: &Started) -> PathBuf {
+    server.dir().join(format!("data/.s.PGSQL.{}", server.port()))
 }
 
 /// `psql` to this port.

@@ -208,9 +208,25 @@ fn postgres_copies_and_errors() {
     assert_eq!(printed, "199990000\n");
     let wrong = psql(slow.addr().port()).args(["-c", "SELECT nothing"]).output().unwrap();
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("does not exist"));
-    let logged = slow.wait_logged(4);
+    // Back, a few megabytes of it, in thousands of messages each way.
+    let back = scratch.file("back");
+    let out = format!("\\copy (SELECT a, b FROM t ORDER BY a) TO '{}'", back.display());
+    must(psql(slow.addr().port()).args(["-q", "-c", &out]));
+    assert!(std::fs::read_to_string(back).unwrap() == lines);
+    // A line that is none ends the statement, and the connection goes on.
+    let printed = must(
+        psql(slow.addr().port())
+            .args(["-c", "\\copy t FROM PROGRAM 'yes no number | head -50000'"])
+            .args(["-c", "SELECT count(*) FROM t"]),
+    );
+    assert_eq!(printed, "20000\n");
+    let logged = slow.wait_logged(7);
     assert_held(&logged, 50.0);
-    assert_eq!(slow.finish().matches("told by turns").count(), 0);
+    assert!(logged[1].text.starts_with("COPY t FROM STDIN"), "{logged:?}");
+    let said = slow.finish();
+    assert_eq!(said.matches("told by turns").count(), 0);
+    // One delay each: the data of a COPY are not delayed by themselves.
+    assert!(said.contains("\ndelays 7,"), "{said}");
 }
 
 /// The extended protocol: Parse, Bind, Execute.
