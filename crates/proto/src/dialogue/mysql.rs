@@ -239,7 +239,8 @@ impl Mysql {
         if bytes.len() < 4 + head.length {
             return Down::More;
         }
-        match bytes.get(4) {
+        let content = &mut bytes[4..4 + head.length];
+        match content.first() {
             Some(10) => {}
             // It does not let this client in at all.
             Some(0xff) => return Down::pass(self.down.begin(head, bytes)),
@@ -249,7 +250,6 @@ impl Mysql {
                 );
             }
         }
-        let content = &mut bytes[4..4 + head.length];
         // After the version's text, a thread's number (4), the first part of a challenge (8) and a zero.
         let lower = memchr::memchr(0, &content[1..]).map(|end| 1 + end + 1 + 4 + 8 + 1);
         let Some(lower) = lower.filter(|lower| lower + 2 <= content.len()) else {

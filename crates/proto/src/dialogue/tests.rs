@@ -323,6 +323,9 @@ fn mysql_what_cannot_be_read_is_said() {
     );
     assert!(lost(&[Client(b"GET / HTTP/1.1\r\n\r\n".to_vec())]).contains("before the server's greeting"));
     assert!(lost(&[Server(b"HTTP/1.1 400 Bad Request\r\n".to_vec())]).contains("greets as no MySQL"));
+    // What is in the next packet is not this one's version.
+    let empty = [packet(0, b""), vec![10]].concat();
+    assert!(lost(&[Server(empty)]).contains("another version"));
     assert!(lost(&mysql(0, vec![Client(packet(0, b"\x12replica"))])).contains("replicates"));
     assert!(lost(&mysql(0, vec![Client(packet(3, b"\x03SELECT"))])).contains("number 3, expected 0"));
 }
