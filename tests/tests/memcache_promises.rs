@@ -222,5 +222,6 @@ fn serve_with_a_memcached_face() {
     let larder = Larder::with_config(
         "[[site]]\norigin = \"http://127.0.0.1:9\"\n[http]\nlisten = [\"127.0.0.1:0\"]\n[memcached]\nlisten = [\"127.0.0.1:0\"]\n",
     );
-    Talk::tcp(larder.face("memcached")).expect("set k 0 0 1\r\nx\r\nget k\r\n", "STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\n");
+    Talk::tcp(larder.face("memcached"))
+        .expect("set k 0 0 1\r\nx\r\nget k\r\n", "STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\n");
 }
