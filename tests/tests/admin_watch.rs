@@ -29,18 +29,19 @@ fn a_request_is_told_with_what_became_of_it() {
     let larder = with_admin(&origin, "");
     let admin = Admin::of(&larder);
     let mut all = admin.watch("/api/v1/log");
+    // One after the other: each worker tells of its own after it has answered.
     get(larder.addr(), "/page?x=1");
-    get(larder.addr(), "/page?x=1").assert_hit();
-    larder.connect().ask("PURGE", "/page?x=1", &["Host: other.test"]);
     let miss = all.next_of("request");
     assert_eq!((&miss["url"], &miss["method"]), (&json!("http://site.test/page?x=1"), &json!("GET")));
     assert_eq!((&miss["result"], &miss["outcome"]), (&json!("TCP_MISS"), &json!("miss")));
     assert_eq!((&miss["status"], &miss["site"]), (&json!(200), &json!("site.test")));
     assert_eq!((&miss["client"], &miss["content_type"]), (&json!("127.0.0.1"), &json!("text/plain")));
     assert!(miss["hierarchy"].as_str().unwrap().ends_with("/127.0.0.1"), "{miss}");
+    get(larder.addr(), "/page?x=1").assert_hit();
     let hit = all.next_of("request");
     assert_eq!((&hit["result"], &hit["outcome"]), (&json!("TCP_MEM_HIT"), &json!("hit")));
     assert!(hit["time_ms"].as_u64() >= miss["time_ms"].as_u64());
+    larder.connect().ask("PURGE", "/page?x=1", &["Host: other.test"]);
     let purge = all.next_of("request");
     assert_eq!((&purge["outcome"], &purge["site"]), (&json!("purge"), &json!("other.test")));
 }

@@ -147,20 +147,18 @@ fn several_servers_are_watched_under_load_and_one_dies_meanwhile() {
     let load = page_load(one.addr());
     let pty = Pty::larder(&["top", "--interval", "300ms", &a, &b, &m], 80, 24);
 
-    // Half of the lookups of every interval are hits, but for one at its ends.
-    let seen = pty.wait_for("all three with figures", |lines| {
+    // Half of the lookups are hits, and for two lookups one page is stored: so it is in an interval of many rounds, whatever the
+    // clock says. One in which hardly a round fitted tells nothing.
+    let seen = pty.wait_for("all three with figures, and those of the load", |lines| {
         let rows = [&a, &b, &m].map(|name| row(lines, name));
         let [Some(one), Some(two), Some(third)] = rows else { return None };
-        let figures = one.contains_key("HIT") && one["GETS/s"] >= 10.0;
-        (figures && two.contains_key("GETS/s") && third.contains_key("GETS/s")).then(|| lines.to_vec())
+        let (gets, sets, hits) = (*one.get("GETS/s")?, *one.get("SETS/s")?, *one.get("HIT")?);
+        let of_the_load = gets >= 10.0 && (30.0..70.0).contains(&hits) && (1.2..3.5).contains(&(gets / sets));
+        (of_the_load && two.contains_key("GETS/s") && third.contains_key("GETS/s")).then(|| lines.to_vec())
     });
     let shown = row(&seen, &a).unwrap();
-    assert!((30.0..70.0).contains(&shown["HIT"]), "{seen:#?}");
-    // Two lookups and one page stored a round: whatever the clock says, one rate is about twice the other, and none is of more
-    // than was ever asked in the shortest interval there is.
-    let ratio = shown["GETS/s"] / shown["SETS/s"];
-    assert!((1.2..3.5).contains(&ratio), "{seen:#?}");
-    assert!(shown["GETS/s"] * 0.2 <= (load.rounds() + 1) as f64 * 2.0, "{seen:#?}");
+    // No rate is of more than was ever asked, in an interval much shorter than a machine that stalls makes of the stated one.
+    assert!(shown["GETS/s"] * 0.02 <= (load.rounds() + 1) as f64 * 2.0, "{seen:#?}");
     let (idle, cache) = (row(&seen, &b).unwrap(), row(&seen, &m).unwrap());
     assert_eq!((idle["GETS/s"], idle.contains_key("HIT"), cache["GETS/s"]), (0.0, false, 0.0), "{seen:#?}");
     let total = row(&seen, "TOTAL").unwrap();

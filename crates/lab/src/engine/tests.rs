@@ -250,13 +250,14 @@ fn a_stall_is_in_the_latency_of_all_that_were_due_meanwhile() {
     let pace = Pace::Open { rate: 1000.0, arrivals: Arrivals::Even };
     let plan = Plan { pace, until: requests(1000), ..http(address) };
     let run = run_plan(&plan);
-    // 300 requests were due during the stall; half of them waited more than 150 ms, of those sent later.
-    let late = run.latency.len() - run.latency.count_between(0, 100_000_000);
-    assert!((150..400).contains(&late), "{late}");
-    let service = run.service.expect("an open loop's");
+    // 300 requests were due during the stall, and 200 of them waited more than 100 ms: more where the machine stalls too, never
+    // fewer.
+    let slow = |of: &hdrhistogram::Histogram<u64>| of.len() - of.count_between(0, 100_000_000);
+    let (late, itself) = (slow(&run.latency), slow(&run.service.expect("an open loop's")));
+    assert!(late >= 150, "{late}");
     assert!(
-        service.len() - service.count_between(0, 100_000_000) < 20,
-        "only the one that stalled was slow itself"
+        (1..=late / 5).contains(&itself),
+        "{itself} of {late}: only the one that stalled was slow itself"
     );
 }
 
