@@ -1,5 +1,6 @@
 //! Servers that several Larders share their pages through.
 
+use crate::helper::free_port;
 use crate::larder::Larder;
 use crate::memcache::Memcached;
 use crate::origin::Origin;
@@ -8,9 +9,8 @@ use crate::slow_proxy::SlowProxy;
 use crate::started::Started;
 use crate::wait::wait_until;
 use rustix::process::Signal;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Three servers: Debian's memcached, Debian's Redis, or three masters of a Redis Cluster.
 pub struct Fleet {
@@ -81,19 +81,6 @@ impl Server {
     }
 }
 
-/// A port for what the nodes of a cluster say to each other. Below those that systems give out, as nobody is to be given it before
-/// the node takes it; tests that run side by side begin elsewhere.
-fn bus_port() -> u16 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    loop {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = 10_000 + (u64::from(std::process::id()) * 61 + step) % 20_000;
-        if TcpListener::bind(("127.0.0.1", port as u16)).is_ok() {
-            return port as u16;
-        }
-    }
-}
-
 impl Fleet {
     fn of(servers: Vec<Server>, protocol: &'static str) -> Fleet {
         Fleet { servers, proxies: Vec::new(), protocol }
@@ -117,7 +104,8 @@ impl Fleet {
     #[track_caller]
     pub fn cluster() -> Fleet {
         let start = |_| {
-            let bus = bus_port().to_string();
+            // For what the nodes say to each other.
+            let bus = free_port().to_string();
             let options = ["--cluster-enabled", "yes", "--cluster-config-file", "@DIR@/nodes.conf"];
             let more = ["--cluster-port", &bus, "--cluster-node-timeout", "1000"];
             let alone = ["--cluster-require-full-coverage", "no", "--dir", "@DIR@"];

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A child process that is killed when dropped.
 pub struct Helper {
@@ -41,9 +42,17 @@ impl Drop for Helper {
     }
 }
 
-/// A port nobody listens on now. Another program may take it before it is used; tests that need it name it in failure.
+/// A port of 127.0.0.1 that nobody listens on, and that nobody is given before the server it is for takes it: below those the system
+/// gives out, and tests that run side by side begin elsewhere.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let step = std::process::id().wrapping_mul(61).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(10_000 + step % 20_000).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// The top directory of the source tree.

@@ -340,7 +340,9 @@ fn a_frozen_server_costs_one_timeout_and_then_nothing(fleet: Fleet) {
     load.end();
     let load = Load::on(&[&one, &one]);
     wait_counted(&one, "hits", 3 * PAGES as u64);
-    assert_eq!((counted_now(&one, &FAILED), origin.count()), (0, PAGES), "all is well");
+    // A page that is asked for again before it is in the fleet is rendered twice.
+    let rendered = origin.count();
+    assert!(counted_now(&one, &FAILED) == 0 && rendered < 2 * PAGES, "{rendered} pages rendered");
     let there = fleet.items().iter().filter(|(server, _)| *server == 1).count();
     assert!(there as u64 > 2 * CLIENTS, "{there} pages on the server");
     fleet.signal(1, Signal::STOP);
@@ -349,7 +351,7 @@ fn a_frozen_server_costs_one_timeout_and_then_nothing(fleet: Fleet) {
     load.more_each(2);
     let paid = counted_now(&one, &FAILED);
     // All that lay there is asked for where it would be without the server, and rendered again.
-    wait_until("pages to go elsewhere", || origin.count() >= PAGES + there);
+    wait_until("pages to go elsewhere", || origin.count() >= rendered + there);
     load.more_each(100);
     let later = counted_now(&one, &FAILED);
     load.end();

@@ -17,8 +17,10 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
+use larder_proto::memcache::ahead as codec_ahead;
+
 use super::{
-    Face, auth,
+    Face, OBJECTS, auth,
     binary::{Binary, Step},
     crawl::Walk,
     echo,
@@ -246,6 +248,12 @@ impl crate::object::Session for Session {
             return echo::turn(self, input, now, out);
         }
         self.step(input, now, out)
+    }
+
+    fn fetch(&mut self, input: &[u8]) {
+        if let (Voice::Text, State::Ready, Some((key, _))) = (&self.voice, &self.state, codec_ahead(input)) {
+            self.face.ahead.borrow_mut().first(self.face.store, OBJECTS, key);
+        }
     }
 
     fn received(&mut self) {

@@ -13,6 +13,7 @@ use std::{
 
 use super::{
     out::Out,
+    round::Round,
     socket::{Stalled, Watch},
 };
 use crate::clock::Clock;
@@ -61,6 +62,8 @@ pub(crate) struct Conns {
     pub(crate) draining: Cell<bool>,
     /// Bytes gathered for clients that send more before they take their answers (`object::conn`).
     pub(crate) gathered: Cell<u64>,
+    /// Those that have received something and wait to be answered.
+    pub(crate) round: Round,
     watches: RefCell<HashMap<u64, Rc<Watch>>>,
     next_watch: Cell<u64>,
     buffers: RefCell<Vec<Vec<u8>>>,
@@ -76,6 +79,7 @@ impl Conns {
             ground,
             draining: Cell::new(false),
             gathered: Cell::new(0),
+            round: Round::default(),
             watches: RefCell::default(),
             next_watch: Cell::new(0),
             buffers: RefCell::default(),

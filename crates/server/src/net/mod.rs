@@ -4,5 +4,6 @@ pub(crate) mod accept;
 pub(crate) mod conns;
 pub(crate) mod listen;
 pub(crate) mod out;
+pub(crate) mod round;
 pub(crate) mod socket;
 pub(crate) mod stream;

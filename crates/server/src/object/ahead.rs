@@ -17,9 +17,19 @@ pub(crate) struct Ahead {
     hints: [(usize, Hint); AHEAD],
     next: usize,
     len: usize,
+    /// Of the client received from last ([`Ahead::first`]).
+    last: Hint,
 }
 
 impl Ahead {
+    /// Has the memory fetched for the first command of a client, while others are received from: the index's line now, the
+    /// record when the next client's turn comes.
+    #[inline]
+    pub(crate) fn first(&mut self, store: &Store, ns: Namespace, key: &[u8]) {
+        store.prefetch_record(&mut self.last);
+        self.last = store.prefetch(ns, key);
+    }
+
     /// The hint for the command of this client that begins `left` bytes before the end of what was received.
     #[inline]
     pub(crate) fn take(&mut self, client: u64, ns: Namespace, left: usize) -> Option<Hint> {

@@ -2,6 +2,9 @@
 //!
 //! A depth-1 request costs one `recv` and one `send`; a pipelined batch costs the same, whatever it holds, up to
 //! [`HIGH_WATER`] bytes of answers. An idle connection holds no buffer.
+//!
+//! A connection's task receives. What it received is answered in a round with that of others ([`Round`](crate::net::round::Round)), and where all
+//! of it can be answered and sent at once, that is all: the task goes on waiting ([`place`]). Else it takes over the batch.
 
 use std::{
     cell::Cell,
@@ -13,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use self::jam::Jam;
+use self::{jam::Jam, place::Place};
 use super::{COMMANDS, Client, HIGH_WATER, Limits, Sent, Session, Turn, WINDOW};
 use crate::{
     clock::Ms,
@@ -24,6 +27,7 @@ use crate::{
 };
 
 mod jam;
+mod place;
 
 /// After so many bytes of answers without a wait others get their turn.
 const TURN_BYTES: u64 = HIGH_WATER;
@@ -58,6 +62,34 @@ enum Woken {
     Eof,
     /// Others sent something to this client.
     Mail,
+    /// A batch was begun in a round, and there is more to do for it than a round does.
+    Begun(Batch),
+}
+
+/// Commands under way that were received together.
+struct Batch {
+    /// When their bytes were there, microseconds.
+    began: u64,
+    /// The same for the session, later where others had their turn meanwhile.
+    now: Ms,
+    limits: Limits,
+    /// How many were taken up.
+    commands: usize,
+    /// Bytes.
+    received: u64,
+    /// Bytes of answers.
+    written: u64,
+    /// Bytes of answers that are sent before more is taken up.
+    high: u64,
+    /// How far it came.
+    took: Took,
+}
+
+impl Batch {
+    /// Commands after which others get their turn.
+    fn most(&self) -> usize {
+        self.limits.commands.max(COMMANDS)
+    }
 }
 
 struct Conn<S> {
@@ -83,14 +115,14 @@ struct Conn<S> {
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve<S: Session>(
+pub(crate) async fn serve<S: Session + 'static>(
     conns: &Rc<Conns>,
     socket: Socket,
     session: S,
     client: Arc<Client>,
     limits: Rc<Cell<Limits>>,
 ) -> End {
-    let mut conn = Conn {
+    let conn = Conn {
         conns: conns.clone(),
         socket,
         session,
@@ -104,65 +136,61 @@ pub(crate) async fn serve<S: Session>(
         streak: (0, 0),
         jam: None,
     };
-    let end = conn.run().await;
+    let (mut conn, end) = run(Box::new(conn)).await;
     conn.rest();
     end
 }
 
-impl<S: Session> Conn<S> {
-    async fn run(&mut self) -> End {
-        let mut late = 0;
-        loop {
-            let received = match self.wait().await {
-                Ok(Woken::Bytes(n)) => n,
-                Ok(Woken::Mail) => 0,
-                Ok(Woken::Eof) | Err(Ended::Closed) => return End::Closed,
-                Err(Ended::TimedOut) => return End::Idle,
-                Err(Ended::Drained) if late >= LATE => return End::Drained,
-                Err(Ended::Drained) => match self.received_before().await {
-                    0 => return End::Drained,
-                    n => {
-                        late += n;
-                        n
-                    }
-                },
-            };
-            match self.batch(received).await {
-                Ok(true) => {}
-                Ok(false) => {
-                    self.linger().await;
-                    return End::Closed;
+async fn run<S: Session + 'static>(mut conn: Box<Conn<S>>) -> (Box<Conn<S>>, End) {
+    let (place, mut late) = (Place::new(conn.conns.clone()), 0);
+    loop {
+        let woken;
+        (conn, woken) = place::wait(&place, conn).await;
+        let answered = match woken {
+            Ok(Woken::Begun(batch)) => conn.finish(batch).await,
+            Ok(Woken::Bytes(n)) => conn.batch(n).await,
+            Ok(Woken::Mail) => conn.batch(0).await,
+            Ok(Woken::Eof) | Err(Ended::Closed) => return (conn, End::Closed),
+            Err(Ended::TimedOut) => return (conn, End::Idle),
+            Err(Ended::Drained) if late >= LATE => return (conn, End::Drained),
+            Err(Ended::Drained) => match conn.received_before().await {
+                0 => return (conn, End::Drained),
+                n => {
+                    late += n;
+                    conn.batch(n).await
                 }
-                Err(Ended::TimedOut) => return End::Stalled,
-                Err(_) => return End::Closed,
+            },
+        };
+        match answered {
+            Ok(true) => {}
+            Ok(false) => {
+                conn.linger().await;
+                return (conn, End::Closed);
             }
+            Err(Ended::TimedOut) => return (conn, End::Stalled),
+            Err(_) => return (conn, End::Closed),
         }
     }
+}
 
-    /// Waits for bytes or mail.
-    async fn wait(&mut self) -> Result<Woken, Ended> {
+impl<S: Session> Conn<S> {
+    /// Begins to wait for bytes or mail.
+    fn idle(&mut self) -> Result<(), Ended> {
         self.make_room()?;
         let idle = if self.client.stays() { 0 } else { self.limits.get().idle };
         self.socket.watch.wait_idle(if idle == 0 { 0 } else { self.rested + idle });
-        let mut waited = false;
-        let woken = poll_fn(|cx| {
-            let polled = self.poll_wait(cx);
-            waited |= polled.is_pending();
-            polled
-        })
-        .await;
-        self.socket.watch.busy();
-        if waited {
-            self.streak = (0, 0);
+        Ok(())
+    }
+
+    /// The client's mail wakes this one from now on.
+    fn know(&mut self, waker: &Waker) {
+        if !self.known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            self.client.register(waker);
+            self.known = Some(waker.clone());
         }
-        woken
     }
 
     fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<Woken, Ended>> {
-        if !self.known.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
-            self.client.register(cx.waker());
-            self.known = Some(cx.waker().clone());
-        }
         if self.client.is_killed() {
             return Poll::Ready(Err(Ended::Closed));
         }
@@ -171,6 +199,21 @@ impl<S: Session> Conn<S> {
             // Behind what the client has sent: a batch takes the mail with it.
             Poll::Pending if self.client.has_mail() => Poll::Ready(Ok(Woken::Mail)),
             polled => polled,
+        }
+    }
+
+    /// Waits on for its task. `Some`: there is something to do at once.
+    fn wait_again(&mut self) -> Option<Result<Woken, Ended>> {
+        self.streak = (0, 0);
+        if let Err(ended) = self.idle() {
+            return Some(Err(ended));
+        }
+        let task = self.known.take()?;
+        let polled = self.poll_wait(&mut Context::from_waker(&task));
+        self.known = Some(task);
+        match polled {
+            Poll::Ready(woken) => Some(woken),
+            Poll::Pending => None,
         }
     }
 
@@ -225,79 +268,122 @@ impl<S: Session> Conn<S> {
 
     /// Answers what was received, with mail between the answers. False: close.
     async fn batch(&mut self, received: usize) -> Result<bool, Ended> {
-        let began = self.conns.clock.micros();
-        let mut now = self.conns.clock.at(began);
+        let batch = self.begin(received, self.conns.clock.micros());
+        self.finish(batch).await
+    }
+
+    /// Takes up what was received, as far as that goes before something is sent. `began`: when it was there, microseconds.
+    fn begin(&mut self, received: usize, began: u64) -> Batch {
+        let now = self.conns.clock.at(began);
         if received > 0 {
             self.client.active.store(now, Ordering::Relaxed);
         }
-        let limits = self.limits.get();
-        let most = limits.commands.max(COMMANDS);
-        let (mut commands, mut written, mut again, mut high) = (0, 0, false, HIGH_WATER);
-        let mut received = received as u64;
+        let received = received as u64;
         self.want = 0;
         self.streak.1 += received;
-        let keep = loop {
-            let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
-            let before = commands;
-            let took = take_up(desk, &mut self.session, now, (again, most, high), &mut commands);
-            let part = took == Took::Part;
-            again = part || matches!(took, Took::Later(_));
-            if !part && self.client.has_mail() {
-                self.client.take_mail(desk.out.scratch());
-            }
-            let flushed = self.flush(&limits, took).await?;
-            written += flushed.sent;
-            high = HIGH_WATER + flushed.left;
-            self.streak.0 += commands - before;
-            let idle_walk = part && flushed.sent == 0;
-            if self.streak.0 >= most || self.streak.1 >= TURN_BYTES || idle_walk {
+        let (limits, took) = (self.limits.get(), Took::All { want: 0 });
+        let mut batch =
+            Batch { began, now, limits, commands: 0, received, written: 0, high: HIGH_WATER, took };
+        self.take_up(&mut batch);
+        batch
+    }
+
+    fn take_up(&mut self, batch: &mut Batch) {
+        let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
+        let again = matches!(batch.took, Took::Part | Took::Later(_));
+        let (before, how) = (batch.commands, (again, batch.most(), batch.high));
+        batch.took = take_up(desk, &mut self.session, batch.now, how, &mut batch.commands);
+        self.streak.0 += batch.commands - before;
+        if batch.took != Took::Part && self.client.has_mail() {
+            self.client.take_mail(desk.out.scratch());
+        }
+    }
+
+    /// A batch of which all is taken up, and sent at once: the usual one. False: there is more to do for it.
+    fn finish_now(&mut self, batch: &mut Batch) -> bool {
+        let Took::All { want } = batch.took else { return false };
+        let (sent, result) = self.send();
+        batch.written += sent;
+        if result.is_err() {
+            return false;
+        }
+        self.want = want;
+        self.end(batch);
+        true
+    }
+
+    /// Sends what is composed, and takes up what is left. False: close.
+    async fn finish(&mut self, mut batch: Batch) -> Result<bool, Ended> {
+        loop {
+            let flushed = self.flush(&batch.limits, batch.took).await?;
+            batch.written += flushed.sent;
+            batch.high = HIGH_WATER + flushed.left;
+            let idle_walk = batch.took == Took::Part && flushed.sent == 0;
+            if self.streak.0 >= batch.most() || self.streak.1 >= TURN_BYTES || idle_walk {
                 self.streak = (0, 0);
                 tokio::task::yield_now().await;
-                now = self.conns.clock.now();
+                batch.now = self.conns.clock.now();
             }
-            match took {
+            match batch.took {
                 Took::All { want } if !flushed.received => {
                     self.want = want;
-                    break true;
+                    self.end(&batch);
+                    return Ok(true);
                 }
-                Took::Last => break false,
+                Took::Last => {
+                    self.end(&batch);
+                    return Ok(false);
+                }
                 Took::Later(time) => {
-                    received += self.put_off(time).await?;
-                    now = self.conns.clock.now();
+                    batch.received += self.put_off(time).await?;
+                    batch.now = self.conns.clock.now();
                 }
                 Took::All { .. } | Took::Enough | Took::Part => {}
             }
             if self.client.is_killed() {
                 return Err(Ended::Closed);
             }
-        };
-        received += self.end_jam();
-        if written == 0 && received > 0 {
+            self.take_up(&mut batch);
+        }
+    }
+
+    /// All of a batch is answered.
+    fn end(&mut self, batch: &Batch) {
+        let received = batch.received + self.end_jam();
+        if batch.written == 0 && received > 0 {
             // No answer carries the acknowledgement. A client that has sent a part of a command without TCP_NODELAY (a
             // buffer of 8 KiB, then the rest) sends the rest only when it has it: 40 ms later, if left to the system.
             self.socket.stream.acknowledge();
         }
         let ended = self.conns.clock.micros();
-        if commands > 0 {
+        if batch.commands > 0 {
             self.rested = self.conns.clock.at(ended);
         }
-        self.session.sent(Sent { micros: ended - began, received, written });
-        Ok(keep)
+        self.session.sent(Sent { micros: ended - batch.began, received, written: batch.written });
     }
 
-    /// Sends what is composed. Where the client does not take all of it: see [`jam`].
-    async fn flush(&mut self, limits: &Limits, took: Took) -> Result<Flushed, Ended> {
-        let Some(desk) = &mut self.desk else { return Ok(Flushed::default()) };
-        if desk.out.is_empty() {
-            return Ok(Flushed::default());
-        }
+    /// Sends what is composed, as far as the system takes it: so many bytes.
+    fn send(&mut self) -> (u64, io::Result<()>) {
+        let Some(desk) = &mut self.desk else { return (0, Ok(())) };
         let pending = desk.out.pending();
-        let Err(error) = desk.out.send(|slices| self.socket.stream.try_send(slices)) else {
-            self.streak.1 += pending;
-            return Ok(Flushed { sent: pending, ..Flushed::default() });
-        };
-        let sent = pending - desk.out.pending();
-        self.wait_for_client(error, sent, limits, took).await
+        if pending == 0 {
+            return (0, Ok(()));
+        }
+        let result = desk.out.send(|slices| self.socket.stream.try_send(slices));
+        let sent = if result.is_ok() { pending } else { pending - desk.out.pending() };
+        (sent, result)
+    }
+
+    /// The same until all is sent. Where the client does not take it: see [`jam`].
+    async fn flush(&mut self, limits: &Limits, took: Took) -> Result<Flushed, Ended> {
+        let (sent, result) = self.send();
+        match result {
+            Ok(()) => {
+                self.streak.1 += sent;
+                Ok(Flushed { sent, ..Flushed::default() })
+            }
+            Err(error) => self.wait_for_client(error, sent, limits, took).await,
+        }
     }
 
     /// Waits for so many milliseconds, or for mail. Returns the bytes received meanwhile. A client that has gone wants nothing

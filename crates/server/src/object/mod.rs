@@ -46,6 +46,11 @@ pub(crate) trait Session {
     /// Takes up the next command, or goes on with a long one. `now`: read once for all commands of a batch.
     fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn;
 
+    /// Bytes came, and are taken up when others' were received, too: time to have memory fetched.
+    fn fetch(&mut self, input: &[u8]) {
+        let _ = input;
+    }
+
     /// More was received behind the input of the last turn, before that was used up.
     fn received(&mut self);
 

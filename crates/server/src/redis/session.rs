@@ -255,6 +255,12 @@ impl object::Session for Session {
         }
     }
 
+    fn fetch(&mut self, input: &[u8]) {
+        if let Some((key, _)) = resp::ahead(input).filter(|_| self.large.is_empty()) {
+            self.face.ahead.borrow_mut().first(self.face.shared.store, self.conn.ns, key);
+        }
+    }
+
     fn received(&mut self) {
         self.face.ahead.borrow_mut().clear();
     }

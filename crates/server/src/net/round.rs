@@ -1,0 +1,100 @@
+//! Connections of one worker that have received something, answered one after the other.
+//!
+//! Receiving from all that are ready before any of them is answered lets the memory that their answers need be fetched meanwhile, and
+//! each part of the way - the system's receiving, the session, the system's sending - run for many while its code and data are near.
+//! (One request at a time of 50 connections, a million values of 100 B: docs/performance.md, "Rounds".)
+
+use std::{cell::RefCell, collections::VecDeque, rc::Rc};
+
+/// Connections that wait for a round at most: each holds a receive buffer.
+const MOST: usize = 64;
+/// Commands, and bytes received and sent, after which others of the worker get their turn.
+const TURN: Work = Work { commands: 256, bytes: 256 * 1024 };
+
+/// What answering a connection was.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Work {
+    pub(crate) commands: usize,
+    /// Received and sent.
+    pub(crate) bytes: u64,
+}
+
+/// A connection that has received something.
+pub(crate) trait Member {
+    /// Answers it, without waiting for anything.
+    fn answer(&self) -> Work;
+}
+
+/// Those that wait to be answered.
+#[derive(Default)]
+pub(crate) struct Round(RefCell<VecDeque<Rc<dyn Member>>>);
+
+impl Round {
+    /// Waits to be answered. True: this is the first, whose task is to call [`Round::answer`] once the others that are ready have joined.
+    pub(crate) fn join(&self, member: Rc<dyn Member>) -> bool {
+        let waiting = {
+            let mut all = self.0.borrow_mut();
+            all.push_back(member);
+            all.len()
+        };
+        if waiting >= MOST {
+            self.answer();
+        }
+        waiting == 1
+    }
+
+    /// Answers them in the order they came. False: others are to have their turn, and then this is to be called again.
+    pub(crate) fn answer(&self) -> bool {
+        let mut done = Work::default();
+        loop {
+            if done.commands >= TURN.commands || done.bytes >= TURN.bytes {
+                return self.0.borrow().is_empty();
+            }
+            let Some(member) = self.0.borrow_mut().pop_front() else { return true };
+            let work = member.answer();
+            done.commands += work.commands;
+            done.bytes += work.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    struct Counted(Rc<Cell<usize>>, Work);
+
+    impl Member for Counted {
+        fn answer(&self) -> Work {
+            self.0.set(self.0.get() + 1);
+            self.1
+        }
+    }
+
+    #[test]
+    fn the_first_leads_and_what_is_much_work_is_done_in_parts() {
+        let (round, answered) = (Round::default(), Rc::new(Cell::new(0)));
+        let join = |commands, bytes| round.join(Rc::new(Counted(answered.clone(), Work { commands, bytes })));
+        assert!(join(1, 100) && !join(1, 100) && !join(1, 100));
+        assert_eq!((round.answer(), answered.take()), (true, 3));
+        assert!(round.answer() && answered.get() == 0, "nobody waits");
+        for (commands, bytes) in [(200, 0), (0, 200 * 1024)] {
+            assert!(join(commands, bytes));
+            (0..4).for_each(|_| assert!(!join(commands, bytes)));
+            assert_eq!((round.answer(), answered.take()), (false, 2));
+            assert_eq!((round.answer(), answered.take()), (false, 2));
+            assert_eq!((round.answer(), answered.take()), (true, 1));
+        }
+    }
+
+    #[test]
+    fn no_more_wait_than_may() {
+        let (round, answered) = (Round::default(), Rc::new(Cell::new(0)));
+        for n in 0..MOST {
+            assert_eq!(round.join(Rc::new(Counted(answered.clone(), Work::default()))), n == 0);
+        }
+        assert_eq!(answered.get(), MOST, "who is one too many has all answered");
+        assert!(round.join(Rc::new(Counted(answered.clone(), Work::default()))), "another round");
+    }
+}
