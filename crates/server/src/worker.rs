@@ -87,7 +87,7 @@ pub(crate) fn run(start: Start) -> io::Result<()> {
 async fn serve(start: Start) -> io::Result<()> {
     let Start { number, delay, ground, store, settings, http, memcached, udp, redis, mut orders, ready } =
         start;
-    let conns = Conns::new(ground);
+    let conns = Conns::new(ground)?;
     let mut faces = Faces::default();
     if let Some(http) = http {
         faces.open_http(http, number, &conns, store, settings)?;
@@ -104,9 +104,16 @@ async fn serve(start: Start) -> io::Result<()> {
     let sweeper = conns.clone();
     spawn_local(async move { sweeper.sweep().await });
     spawn_local(measure::delay::watch(conns.clock, delay));
+    let watched = conns.clone();
+    let mut reactor = spawn_local(async move { watched.reactor.run().await });
     let _ = ready.send(());
     let mut patience = Duration::ZERO;
-    while let Some(order) = orders.recv().await {
+    loop {
+        let order = tokio::select! {
+            order = orders.recv() => order,
+            failed = &mut reactor => return failed.map_err(io::Error::other)?,
+        };
+        let Some(order) = order else { break };
         match order {
             Order::Reload(settings) => faces.reload(settings),
             Order::Answer(whom) => {
@@ -143,7 +150,7 @@ impl Faces {
             http::purge::others::start(&worker).map_err(io::Error::other)?;
         }
         for listener in listeners {
-            let (door, worker) = (Door::open(listener)?, worker.clone());
+            let (door, worker) = (Door::open(listener, &conns.reactor)?, worker.clone());
             self.accepting.push(spawn_local(async move {
                 loop {
                     // HTTP has addresses only: settings have nothing else.
@@ -165,7 +172,7 @@ impl Faces {
     ) -> io::Result<Rc<Doors<F>>> {
         let doors = Doors::new(face, conns.clone());
         for listener in listeners {
-            self.accepting.push(spawn_local(doors.clone().accept(Door::open(listener)?)));
+            self.accepting.push(spawn_local(doors.clone().accept(Door::open(listener, &conns.reactor)?)));
         }
         Ok(doors)
     }

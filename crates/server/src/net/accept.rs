@@ -1,69 +1,72 @@
 //! Accepting connections.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::poll_fn, io, net::SocketAddr, os::fd::OwnedFd, rc::Rc, sync::Arc, time::Duration};
 
-use tokio::net::{TcpListener, UnixListener};
+use rustix::net::{SocketFlags, acceptfrom_with};
 
-use super::{listen::Listener, stream::Stream};
+use super::{
+    listen::Listener,
+    reactor::{READ, Reactor, Registered},
+    stream::{Kind, Stream},
+};
 
 /// After `accept` failed for want of descriptors or memory, how long to leave the queue to the kernel.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Where connections of one address come in, on a worker's own runtime.
 pub(crate) struct Door {
-    listener: OnRuntime,
+    reactor: Rc<Reactor>,
+    registered: Registered,
+    listener: OwnedFd,
+    kind: Kind,
     /// The address as clients are told it; None: any of the machine's, each connection knows its own.
     name: Option<Arc<str>>,
 }
 
-enum OnRuntime {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
 impl Door {
-    pub(crate) fn open(listener: Listener) -> io::Result<Door> {
+    pub(crate) fn open(listener: Listener, reactor: &Rc<Reactor>) -> io::Result<Door> {
         let name = listener.name()?.into();
-        Ok(match listener {
+        let (listener, kind, any) = match listener {
             Listener::Tcp(listener) => {
                 let any = listener.local_addr()?.ip().is_unspecified();
-                let listener = OnRuntime::Tcp(TcpListener::from_std(listener)?);
-                Door { listener, name: (!any).then_some(name) }
+                (OwnedFd::from(listener), Kind::Tcp, any)
             }
-            Listener::Unix(listener, _) => {
-                Door { listener: OnRuntime::Unix(UnixListener::from_std(listener)?), name: Some(name) }
-            }
-        })
+            Listener::Unix(listener, _) => (listener.into(), Kind::Unix, false),
+        };
+        rustix::io::ioctl_fionbio(&listener, true)?;
+        let registered = reactor.register(&listener)?;
+        Ok(Door { reactor: reactor.clone(), registered, listener, kind, name: (!any).then_some(name) })
     }
 
     /// The address a connection came in at, as its client knows it.
     pub(crate) fn local(&self, stream: &Stream) -> Arc<str> {
-        match (&self.name, stream) {
-            (Some(name), _) => name.clone(),
-            (None, Stream::Tcp(stream)) => {
-                stream.local_addr().map(|address| address.to_string()).unwrap_or_default().into()
-            }
-            (None, Stream::Unix(_)) => Arc::default(),
+        match &self.name {
+            Some(name) => name.clone(),
+            None => stream.local_addr().map(|address| address.to_string()).unwrap_or_default().into(),
         }
     }
 
     /// The next connection, and its address where it has one (TCP).
     pub(crate) async fn next(&self) -> (Stream, Option<SocketAddr>) {
         loop {
-            let accepted = match &self.listener {
-                OnRuntime::Tcp(listener) => {
-                    listener.accept().await.map(|(stream, peer)| (Stream::Tcp(stream), Some(peer)))
-                }
-                OnRuntime::Unix(listener) => {
-                    listener.accept().await.map(|(stream, _)| (Stream::Unix(stream), None))
-                }
-            };
-            match accepted {
+            match self.accept() {
                 Ok(accepted) => return accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.registered.source.none_left(READ);
+                    poll_fn(|cx| self.registered.source.poll(READ, cx)).await;
+                }
                 Err(error) if connection_failed(&error) => {}
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
+            // A flood of connections leaves others their turn.
+            tokio::task::coop::consume_budget().await;
         }
+    }
+
+    fn accept(&self) -> io::Result<(Stream, Option<SocketAddr>)> {
+        let (socket, peer) = acceptfrom_with(&self.listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
+        let peer = if self.kind == Kind::Tcp { peer.and_then(|peer| peer.try_into().ok()) } else { None };
+        Ok((Stream::new(&self.reactor, socket, self.kind)?, peer))
     }
 }
 

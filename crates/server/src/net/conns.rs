@@ -3,6 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
+    io,
     rc::Rc,
     sync::{
         Arc,
@@ -13,7 +14,7 @@ use std::{
 
 use super::{
     out::Out,
-    round::Round,
+    reactor::Reactor,
     socket::{Stalled, Watch},
 };
 use crate::clock::Clock;
@@ -62,8 +63,8 @@ pub(crate) struct Conns {
     pub(crate) draining: Cell<bool>,
     /// Bytes gathered for clients that send more before they take their answers (`object::conn`).
     pub(crate) gathered: Cell<u64>,
-    /// Those that have received something and wait to be answered.
-    pub(crate) round: Round,
+    /// Tells their sockets' readiness.
+    pub(crate) reactor: Rc<Reactor>,
     watches: RefCell<HashMap<u64, Rc<Watch>>>,
     next_watch: Cell<u64>,
     buffers: RefCell<Vec<Vec<u8>>>,
@@ -73,18 +74,19 @@ pub(crate) struct Conns {
 }
 
 impl Conns {
-    pub(crate) fn new(ground: Arc<Ground>) -> Rc<Self> {
-        Rc::new(Self {
+    /// On the runtime that runs [`Conns::reactor`].
+    pub(crate) fn new(ground: Arc<Ground>) -> io::Result<Rc<Self>> {
+        Ok(Rc::new(Self {
             clock: ground.clock,
             ground,
             draining: Cell::new(false),
             gathered: Cell::new(0),
-            round: Round::default(),
+            reactor: Reactor::new()?,
             watches: RefCell::default(),
             next_watch: Cell::new(0),
             buffers: RefCell::default(),
             desks: RefCell::default(),
-        })
+        }))
     }
 
     pub(crate) fn take_buffer(&self) -> Vec<u8> {

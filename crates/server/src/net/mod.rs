@@ -4,6 +4,7 @@ pub(crate) mod accept;
 pub(crate) mod conns;
 pub(crate) mod listen;
 pub(crate) mod out;
+pub(crate) mod reactor;
 pub(crate) mod round;
 pub(crate) mod socket;
 pub(crate) mod stream;

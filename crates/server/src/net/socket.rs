@@ -5,16 +5,15 @@
 
 use std::{
     cell::{Cell, RefCell},
-    future::{Future, poll_fn},
+    future::poll_fn,
     io::{self, IoSlice},
-    mem::MaybeUninit,
-    pin::{Pin, pin},
+    pin::Pin,
     rc::Rc,
     sync::atomic::{AtomicU64, Ordering},
     task::{Context, Poll, Waker, ready},
 };
 
-use tokio::io::{AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::AsyncWrite;
 
 use super::{out::Out, stream::Stream};
 use crate::clock::{Clock, Ms};
@@ -228,7 +227,7 @@ impl Socket {
     ) -> Result<usize, Ended> {
         let (stream, watch) = (&mut self.stream, &self.watch);
         let read = |cx: &mut Context<'_>| {
-            ready!(stream.poll_read_ready(cx))?;
+            ready!(stream.poll_read_ready(cx));
             *buf = take();
             let read = poll_read_vec(stream, cx, buf);
             if read.is_pending() {
@@ -250,27 +249,17 @@ impl Socket {
     /// Ends when the client has closed its side while nothing more was expected of it. A client that closes only its
     /// sending side and goes on reading cannot be told from one that left, and is taken for one (as nginx does).
     pub(crate) async fn gone(&self) {
-        let mut byte = [MaybeUninit::uninit(); 1];
-        loop {
-            let mut peeked = ReadBuf::uninit(&mut byte);
-            match poll_fn(|cx| self.stream.poll_peek(cx, &mut peeked)).await {
-                Ok(0) | Err(_) => return,
-                // The next request is there already: nothing can be learnt behind it.
-                Ok(_) => std::future::pending().await,
-            }
+        match poll_fn(|cx| self.stream.poll_peek(cx)).await {
+            Ok(false) | Err(_) => {}
+            // The next request is there already: nothing can be learnt behind it.
+            Ok(true) => std::future::pending().await,
         }
     }
 
     /// The same while something else sends on this connection.
     pub(crate) async fn read_shared(&self, buf: &mut Vec<u8>) -> Result<usize, Ended> {
-        loop {
-            poll_fn(|cx| self.watch.guard(cx, |cx| self.stream.poll_read_ready(cx))).await?;
-            buf.reserve(READ_STEP);
-            match self.stream.try_read_buf(buf) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                other => return other.map_err(Ended::from),
-            }
-        }
+        buf.reserve(READ_STEP);
+        poll_fn(|cx| self.watch.guard(cx, |cx| self.stream.poll_read_buf(cx, buf))).await
     }
 
     /// Sends all of `out`. Returns how many bytes that were.
@@ -347,7 +336,7 @@ impl Socket {
             Poll::Pending if reads => self.stream.poll_read_ready(cx),
             polled => polled,
         };
-        let ready = poll_fn(|cx| self.watch.guard(cx, poll)).await;
+        let ready = poll_fn(|cx| self.watch.guard(cx, |cx| poll(cx).map(Ok))).await;
         self.watch.until(0);
         ready
     }
@@ -363,15 +352,14 @@ impl Socket {
     }
 }
 
-/// Reads once. A read that does not fill the buffer says that there is no more: the runtime remembers it, and the next
-/// call waits for readiness instead of asking the system in vain.
+/// Reads once, with room for a step at least.
 pub(crate) fn poll_read_vec(
-    stream: &mut Stream,
+    stream: &Stream,
     cx: &mut Context<'_>,
     buf: &mut Vec<u8>,
 ) -> Poll<io::Result<usize>> {
     if buf.capacity() == buf.len() {
         buf.reserve(READ_STEP);
     }
-    pin!(stream.read_buf(buf)).poll(cx)
+    stream.poll_read_buf(cx, buf)
 }

@@ -3,8 +3,9 @@
 //! A depth-1 request costs one `recv` and one `send`; a pipelined batch costs the same, whatever it holds, up to
 //! [`HIGH_WATER`] bytes of answers. An idle connection holds no buffer.
 //!
-//! A connection's task receives. What it received is answered in a round with that of others ([`Round`](crate::net::round::Round)), and where all
-//! of it can be answered and sent at once, that is all: the task goes on waiting ([`place`]). Else it takes over the batch.
+//! What comes is received as soon as it is heard of, and answered in a round with that of others
+//! ([`Round`](crate::net::round::Round)). Where all of it can be answered and sent at once, that is all: the connection's task goes on
+//! waiting ([`place`]). Else it takes over the batch.
 
 use std::{
     cell::Cell,
@@ -22,7 +23,7 @@ use crate::{
     clock::Ms,
     net::{
         conns::{Conns, Desk},
-        socket::{Ended, Socket, poll_read_vec},
+        socket::{Ended, Socket},
     },
 };
 
@@ -142,10 +143,10 @@ pub(crate) async fn serve<S: Session + 'static>(
 }
 
 async fn run<S: Session + 'static>(mut conn: Box<Conn<S>>) -> (Box<Conn<S>>, End) {
-    let (place, mut late) = (Place::new(conn.conns.clone()), 0);
+    let (place, mut late) = (Place::of(&conn), 0);
     loop {
         let woken;
-        (conn, woken) = place::wait(&place, conn).await;
+        (conn, woken) = place.wait(conn).await;
         let answered = match woken {
             Ok(Woken::Begun(batch)) => conn.finish(batch).await,
             Ok(Woken::Bytes(n)) => conn.batch(n).await,
@@ -202,12 +203,17 @@ impl<S: Session> Conn<S> {
         }
     }
 
-    /// Waits on for its task. `Some`: there is something to do at once.
+    /// Waits on. `Some`: there is something to do for its task.
     fn wait_again(&mut self) -> Option<Result<Woken, Ended>> {
         self.streak = (0, 0);
-        if let Err(ended) = self.idle() {
-            return Some(Err(ended));
+        match self.idle() {
+            Ok(()) => self.look(),
+            Err(ended) => Some(Err(ended)),
         }
+    }
+
+    /// Looks whether something has come; else its task is woken when it does.
+    fn look(&mut self) -> Option<Result<Woken, Ended>> {
         let task = self.known.take()?;
         let polled = self.poll_wait(&mut Context::from_waker(&task));
         self.known = Some(task);
@@ -226,16 +232,21 @@ impl<S: Session> Conn<S> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Woken>> {
-        let mut read = self.socket.stream.poll_read_ready(cx).map_ok(|()| 0);
-        if let Poll::Ready(Ok(_)) = read {
+        while self.socket.stream.poll_read_ready(cx).is_ready() {
             let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
-            read = poll_read_vec(&mut self.socket.stream, cx, &mut desk.buf);
-            self.filled = desk.buf.len() == desk.buf.capacity();
+            match self.socket.stream.try_read_buf(&mut desk.buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Ok(0) => return Poll::Ready(Ok(Woken::Eof)),
+                read => {
+                    self.filled = desk.buf.len() == desk.buf.capacity();
+                    return Poll::Ready(read.map(Woken::Bytes));
+                }
+            }
         }
-        if read.is_pending() && self.desk.as_ref().is_some_and(|desk| desk.buf.is_empty()) {
+        if self.desk.as_ref().is_some_and(|desk| desk.buf.is_empty()) {
             self.rest();
         }
-        read.map_ok(|n| if n == 0 { Woken::Eof } else { Woken::Bytes(n) })
+        Poll::Pending
     }
 
     /// Gives the desk back when nothing is on it, else makes room for what is missing, up to [`WINDOW`].

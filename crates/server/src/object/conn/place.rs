@@ -3,14 +3,14 @@
 use std::{
     cell::Cell,
     future::poll_fn,
-    rc::Rc,
+    rc::{Rc, Weak},
     task::{Context, Poll},
 };
 
 use super::{Conn, Woken};
 use crate::{
     net::{
-        conns::Conns,
+        reactor::Readable,
         round::{Member, Work},
         socket::Ended,
     },
@@ -21,58 +21,44 @@ type Result = std::result::Result<Woken, Ended>;
 
 /// A connection that waits, or whose batch does.
 pub(super) struct Place<S> {
-    conns: Rc<Conns>,
     conn: Cell<Option<Box<Conn<S>>>>,
     /// Bytes it has received, and when (microseconds): it waits for its round.
     received: Cell<Option<(usize, u64)>>,
-    /// What a round left to its task.
+    /// What is left to its task.
     woken: Cell<Option<Result>>,
-    /// Its task is the one that begins the round.
-    leads: Cell<bool>,
-}
-
-/// Waits until there is something to do that no round does.
-pub(super) async fn wait<S: Session + 'static>(
-    place: &Rc<Place<S>>,
-    mut conn: Box<Conn<S>>,
-) -> (Box<Conn<S>>, Result) {
-    if let Err(ended) = conn.idle() {
-        return (conn, Err(ended));
-    }
-    place.conn.set(Some(conn));
-    let mut waited = false;
-    let (mut conn, woken) = poll_fn(|cx| {
-        let polled = place.poll(cx);
-        waited |= polled.is_pending();
-        polled
-    })
-    .await;
-    conn.socket.watch.busy();
-    if waited && !matches!(woken, Ok(Woken::Begun(_))) {
-        conn.streak = (0, 0);
-    }
-    (conn, woken)
 }
 
 impl<S: Session + 'static> Place<S> {
-    pub(super) fn new(conns: Rc<Conns>) -> Rc<Self> {
-        Rc::new(Place {
-            conns,
-            conn: Cell::default(),
-            received: Cell::default(),
-            woken: Cell::default(),
-            leads: Cell::default(),
-        })
+    /// A place for this connection.
+    pub(super) fn of(conn: &Conn<S>) -> Rc<Self> {
+        let place =
+            Rc::new(Place { conn: Cell::default(), received: Cell::default(), woken: Cell::default() });
+        let told: Weak<Self> = Rc::downgrade(&place);
+        conn.socket.stream.tell(told);
+        place
     }
 
-    fn poll(self: &Rc<Self>, cx: &mut Context<'_>) -> Poll<(Box<Conn<S>>, Result)> {
-        if self.leads.get() {
-            if !self.conns.round.answer() {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            self.leads.set(false);
+    /// Waits until there is something to do that no round does.
+    pub(super) async fn wait(&self, mut conn: Box<Conn<S>>) -> (Box<Conn<S>>, Result) {
+        if let Err(ended) = conn.idle() {
+            return (conn, Err(ended));
         }
+        self.conn.set(Some(conn));
+        let mut waited = false;
+        let (mut conn, woken) = poll_fn(|cx| {
+            let polled = self.poll(cx);
+            waited |= polled.is_pending();
+            polled
+        })
+        .await;
+        conn.socket.watch.busy();
+        if waited && !matches!(woken, Ok(Woken::Begun(_))) {
+            conn.streak = (0, 0);
+        }
+        (conn, woken)
+    }
+
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<(Box<Conn<S>>, Result)> {
         // It is nowhere else: nobody keeps it over a wait.
         let Some(mut conn) = self.conn.take() else { return Poll::Pending };
         conn.know(cx.waker());
@@ -82,10 +68,6 @@ impl<S: Session + 'static> Place<S> {
             (None, None) => conn.poll_wait(cx),
         };
         match polled {
-            Poll::Ready(Ok(Woken::Bytes(n))) => {
-                self.join(conn, n, cx);
-                Poll::Pending
-            }
             Poll::Ready(woken) => Poll::Ready((conn, woken)),
             Poll::Pending => {
                 self.conn.set(Some(conn));
@@ -94,23 +76,44 @@ impl<S: Session + 'static> Place<S> {
         }
     }
 
-    /// Bytes came: they are answered in the next round.
-    fn join(self: &Rc<Self>, mut conn: Box<Conn<S>>, received: usize, cx: &Context<'_>) {
-        conn.socket.watch.busy();
-        self.received.set(Some((received, self.conns.clock.micros())));
-        if let Some(desk) = &conn.desk {
-            conn.session.fetch(&desk.buf[desk.at..]);
+    /// Puts it back; what there is to do is for its task.
+    fn leave(&self, conn: Box<Conn<S>>, woken: Option<Result>) {
+        if let (Some(_), Some(task)) = (&woken, &conn.known) {
+            task.wake_by_ref();
         }
+        self.woken.set(woken);
         self.conn.set(Some(conn));
-        if self.conns.round.join(self.clone()) {
-            // Behind those that are to receive something now.
-            self.leads.set(true);
-            cx.waker().wake_by_ref();
-        }
     }
 }
 
-impl<S: Session> Member for Place<S> {
+impl<S: Session + 'static> Readable for Place<S> {
+    fn readable(self: Rc<Self>) -> bool {
+        let Some(mut conn) = self.conn.take() else { return false };
+        let left = self.woken.take();
+        if self.received.get().is_some() || left.is_some() {
+            // It is heard of in time: what has come stays where it is.
+            self.woken.set(left);
+            self.conn.set(Some(conn));
+            return true;
+        }
+        match conn.look() {
+            Some(Ok(Woken::Bytes(received))) => {
+                conn.socket.watch.busy();
+                self.received.set(Some((received, conn.conns.clock.micros())));
+                if let Some(desk) = &conn.desk {
+                    conn.session.fetch(&desk.buf[desk.at..]);
+                }
+                let conns = conn.conns.clone();
+                self.conn.set(Some(conn));
+                conns.reactor.round.join(self);
+            }
+            woken => self.leave(conn, woken),
+        }
+        true
+    }
+}
+
+impl<S: Session + 'static> Member for Place<S> {
     fn answer(&self) -> Work {
         let (Some(mut conn), Some((received, began))) = (self.conn.take(), self.received.take()) else {
             return Work::default();
@@ -119,11 +122,7 @@ impl<S: Session> Member for Place<S> {
         let answered = conn.finish_now(&mut batch);
         let work = Work { commands: batch.commands, bytes: batch.received + batch.written };
         let woken = if answered { conn.wait_again() } else { Some(Ok(Woken::Begun(batch))) };
-        if let (Some(_), Some(task)) = (&woken, &conn.known) {
-            task.wake_by_ref();
-        }
-        self.woken.set(woken);
-        self.conn.set(Some(conn));
+        self.leave(conn, woken);
         work
     }
 }

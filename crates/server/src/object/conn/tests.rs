@@ -5,13 +5,14 @@ mod doors;
 use std::{
     cell::RefCell,
     future::Future,
+    net::TcpListener,
+    os::{fd::OwnedFd, unix::net::UnixStream},
     rc::Rc,
     sync::{Arc, atomic::Ordering},
 };
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream, UnixStream},
     task::{JoinHandle, LocalSet, spawn_local, yield_now},
 };
 
@@ -21,7 +22,7 @@ use crate::{
     net::{
         conns::{Ground, Seat},
         out::Out,
-        stream::Stream,
+        stream::{Kind, Stream},
     },
     object::{Clients, Peer},
 };
@@ -115,25 +116,38 @@ struct Pair {
 }
 
 fn conns() -> Rc<Conns> {
-    Conns::new(Ground::new(Clock::start(), 1 << 20))
+    let conns = Conns::new(Ground::new(Clock::start(), 1 << 20)).expect("a reactor");
+    let watched = conns.clone();
+    spawn_local(async move { watched.reactor.run().await });
+    conns
 }
 
-async fn tcp() -> (Stream, Stream) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
-    let address = listener.local_addr().expect("bound");
-    let (far, near) = tokio::join!(TcpStream::connect(address), listener.accept());
-    (Stream::Tcp(far.expect("connect")), Stream::Tcp(near.expect("accept").0))
+/// Two connected sockets that do not block.
+struct Sockets(OwnedFd, OwnedFd, Kind);
+
+fn tcp() -> Sockets {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let far = std::net::TcpStream::connect(listener.local_addr().expect("bound")).expect("connect");
+    let (near, _) = listener.accept().expect("accept");
+    for end in [&far, &near] {
+        end.set_nonblocking(true).expect("a flag");
+    }
+    Sockets(far.into(), near.into(), Kind::Tcp)
 }
 
-async fn unix() -> (Stream, Stream) {
+fn unix() -> Sockets {
     let (far, near) = UnixStream::pair().expect("pair");
-    (Stream::Unix(far), Stream::Unix(near))
+    for end in [&far, &near] {
+        end.set_nonblocking(true).expect("a flag");
+    }
+    Sockets(far.into(), near.into(), Kind::Unix)
 }
 
-/// Serves the second of two connected streams.
-fn pair(streams: (Stream, Stream), limits: Limits) -> Pair {
-    let (far, near) = streams;
+/// Serves the second of two connected sockets.
+fn pair(Sockets(far, near, kind): Sockets, limits: Limits) -> Pair {
     let conns = conns();
+    let stream = |socket| Stream::new(&conns.reactor, socket, kind).expect("registered");
+    let (far, near) = (stream(far), stream(near));
     let client = Clients::default().enter(Peer::Unix, "here".into(), conns.clock.now());
     let seen = Rc::new(Seen::default());
     let seat: Seat = conns.seat();
@@ -188,7 +202,7 @@ fn run<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
 #[test]
 fn a_pipelined_batch_is_answered_at_once() {
     run(|| async {
-        for streams in [tcp().await, unix().await] {
+        for streams in [tcp(), unix()] {
             let mut pair = pair(streams, LIMITS);
             let batch: Vec<u8> = (0..64).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
             pair.send(&batch).await;
@@ -207,7 +221,7 @@ fn a_pipelined_batch_is_answered_at_once() {
 #[test]
 fn a_command_may_come_in_pieces() {
     run(|| async {
-        for streams in [tcp().await, unix().await] {
+        for streams in [tcp(), unix()] {
             let mut pair = pair(streams, LIMITS);
             for (number, piece) in [&b"one\ntw"[..], b"", b"o\nth", b"ree\n"].into_iter().enumerate() {
                 if piece.is_empty() {
@@ -227,12 +241,12 @@ fn a_command_may_come_in_pieces() {
 #[test]
 fn a_command_may_fill_the_window_and_no_more() {
     run(|| async {
-        let mut fits = pair(tcp().await, LIMITS);
+        let mut fits = pair(tcp(), LIMITS);
         let line = [&vec![b'a'; WINDOW - 1][..], b"\n"].concat();
         fits.send(&line).await;
         fits.expect(&line).await;
 
-        let mut exceeds = pair(tcp().await, LIMITS);
+        let mut exceeds = pair(tcp(), LIMITS);
         exceeds.send(&vec![b'a'; WINDOW]).await;
         assert_eq!(exceeds.end().await, End::Closed);
     });
@@ -241,7 +255,7 @@ fn a_command_may_fill_the_window_and_no_more() {
 #[test]
 fn a_slow_reader_costs_a_bounded_buffer() {
     run(|| async {
-        for streams in [tcp().await, unix().await] {
+        for streams in [tcp(), unix()] {
             let mut pair = pair(streams, LIMITS);
             let parts = 16 * 1024;
             pair.send(format!("long {parts}\nafter\n").as_bytes()).await;
@@ -258,7 +272,7 @@ fn a_slow_reader_costs_a_bounded_buffer() {
 #[test]
 fn a_client_that_reads_nothing_is_given_up() {
     run(|| async {
-        let mut pair = pair(tcp().await, Limits { send: 1000, ..LIMITS });
+        let mut pair = pair(tcp(), Limits { send: 1000, ..LIMITS });
         pair.send(b"long 100000\n").await;
         // Its deadline is set once the system takes no more.
         let late = pair.conns.clock.now() + 3_600_000;
@@ -275,7 +289,7 @@ fn a_client_may_send_before_it_reads_where_it_is_let() {
     const LINES: usize = 100_000;
     let line = [&[b'x'; 99][..], b"\n"].concat();
     run(|| async {
-        for streams in [tcp().await, unix().await] {
+        for streams in [tcp(), unix()] {
             let mut pair = pair(streams, Limits { gather: 64 << 20, ..LIMITS });
             // More than the system's buffers hold in both directions.
             pair.send(&line.repeat(LINES)).await;
@@ -294,7 +308,7 @@ fn a_client_may_send_before_it_reads_where_it_is_let() {
 fn a_client_that_sends_and_never_reads_is_given_up() {
     for gather in [0, 1 << 20] {
         run(|| async {
-            let pair = pair(tcp().await, Limits { gather, send: 1000, ..LIMITS });
+            let pair = pair(tcp(), Limits { gather, send: 1000, ..LIMITS });
             let line = [&[b'x'; 99][..], b"\n"].concat().repeat(1000);
             let late = pair.conns.clock.now() + 3_600_000;
             while !pair.served.is_finished() {
@@ -317,14 +331,14 @@ fn a_client_that_sends_and_never_reads_is_given_up() {
 fn a_silent_client_is_closed_where_there_is_a_limit() {
     run(|| async {
         let late = Clock::start().now() + 3_600_000;
-        let mut never = pair(tcp().await, LIMITS);
+        let mut never = pair(tcp(), LIMITS);
         never.send(b"one\n").await;
         never.expect(b"one\n").await;
         never.watch.sweep(late);
         never.send(b"two\n").await;
         never.expect(b"two\n").await;
 
-        let mut pair = pair(tcp().await, Limits { idle: 1000, ..LIMITS });
+        let mut pair = pair(tcp(), Limits { idle: 1000, ..LIMITS });
         pair.client.set_stays(true);
         pair.send(b"one\n").await;
         pair.expect(b"one\n").await;
@@ -344,7 +358,7 @@ fn a_silent_client_is_closed_where_there_is_a_limit() {
 #[test]
 fn a_killed_client_is_closed_idle_or_stalled() {
     run(|| async {
-        for streams in [tcp().await, unix().await] {
+        for streams in [tcp(), unix()] {
             let mut idle = pair(streams, LIMITS);
             idle.send(b"one\n").await;
             idle.expect(b"one\n").await;
@@ -353,7 +367,7 @@ fn a_killed_client_is_closed_idle_or_stalled() {
             assert_eq!(idle.rest().await, b"");
             assert_eq!(idle.end().await, End::Closed);
         }
-        let mut stalled = pair(tcp().await, LIMITS);
+        let mut stalled = pair(tcp(), LIMITS);
         stalled.send(b"long 100000\n").await;
         stalled.until(|pair| pair.seen.turns.get() > 1).await;
         stalled.client.kill();
@@ -364,7 +378,7 @@ fn a_killed_client_is_closed_idle_or_stalled() {
 #[test]
 fn mail_reaches_a_client_that_waits() {
     run(|| async {
-        for streams in [tcp().await, unix().await] {
+        for streams in [tcp(), unix()] {
             let mut pair = pair(streams, LIMITS);
             pair.send(b"one\n").await;
             pair.expect(b"one\n").await;
@@ -383,7 +397,7 @@ fn mail_reaches_a_client_that_waits() {
 #[test]
 fn mail_comes_between_answers() {
     run(|| async {
-        let mut pair = pair(tcp().await, LIMITS);
+        let mut pair = pair(tcp(), LIMITS);
         // The mail is there before the long answer is begun, and this takes several writes.
         pair.send(b"one\nmail m\nlong 300\nlast\n").await;
         let long = [b'x'; 300 * PART];
@@ -411,7 +425,7 @@ fn nothing_reaches_a_client_that_left() {
 #[test]
 fn what_was_received_is_answered_before_the_end() {
     run(|| async {
-        for streams in [tcp().await, unix().await] {
+        for streams in [tcp(), unix()] {
             let mut pair = pair(streams, LIMITS);
             pair.send(b"one\n").await;
             pair.expect(b"one\n").await;
@@ -429,7 +443,7 @@ fn a_client_that_always_sends_does_not_hold_up_the_end() {
     // The second client reads; the last one does not before the server stops, so that its answers are gathered.
     for (gather, reads) in [(0, true), (64 << 20, true), (64 << 20, false)] {
         run(|| async {
-            let pair = pair(unix().await, Limits { gather, ..LIMITS });
+            let pair = pair(unix(), Limits { gather, ..LIMITS });
             let (mut taken, mut after) = (Vec::with_capacity(1 << 20), 0);
             let (mut sent, mut stops) = (0, false);
             while !pair.served.is_finished() {
@@ -455,7 +469,7 @@ fn a_client_that_always_sends_does_not_hold_up_the_end() {
 #[test]
 fn an_idle_connection_ends_with_the_server() {
     run(|| async {
-        let mut pair = pair(unix().await, LIMITS);
+        let mut pair = pair(unix(), LIMITS);
         pair.send(b"one\n").await;
         pair.expect(b"one\n").await;
         pair.conns.start_drain();
@@ -467,7 +481,7 @@ fn an_idle_connection_ends_with_the_server() {
 #[test]
 fn the_last_answer_survives_what_nobody_read() {
     run(|| async {
-        let mut pair = pair(tcp().await, LIMITS);
+        let mut pair = pair(tcp(), LIMITS);
         pair.send(&[&b"one\nquit\n"[..], &[b'z'; 50_000]].concat()).await;
         assert_eq!(pair.rest().await, b"one\nbye\n");
         drop(pair.far);
@@ -478,7 +492,7 @@ fn the_last_answer_survives_what_nobody_read() {
 #[test]
 fn an_idle_connection_holds_no_desk() {
     run(|| async {
-        let mut pair = pair(tcp().await, LIMITS);
+        let mut pair = pair(tcp(), LIMITS);
         pair.send(b"one\n").await;
         pair.expect(b"one\n").await;
         // Exactly a buffer's fill: there might be more.

@@ -76,8 +76,10 @@ fn one_place(fast: bool) -> (Rc<EchoFace>, Rc<Doors<EchoFace>>, SocketAddr) {
     let mut bound = listen::bind(&any, 1, Manner { sndbuf: 0, backlog: 8 }).expect("bound");
     let Some(listener @ Listener::Tcp(_)) = bound.workers[0].pop() else { panic!("a listener") };
     let address = listener.name().expect("a name").parse().expect("an address");
-    let doors = Doors::new(face.clone(), conns());
-    spawn_local(doors.clone().accept(Door::open(listener).expect("a door")));
+    let conns = conns();
+    let door = Door::open(listener, &conns.reactor).expect("a door");
+    let doors = Doors::new(face.clone(), conns);
+    spawn_local(doors.clone().accept(door));
     (face, doors, address)
 }
 
