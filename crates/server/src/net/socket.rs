@@ -98,7 +98,8 @@ impl Watch {
         self.wake();
     }
 
-    fn wake(&self) {
+    /// Has its task look.
+    pub(crate) fn wake(&self) {
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
         }

@@ -137,25 +137,31 @@ pub(crate) async fn serve<S: Session + 'static>(
         streak: (0, 0),
         jam: None,
     };
-    let (mut conn, end) = run(Box::new(conn)).await;
-    conn.rest();
+    let (conn, end) = run(Box::new(conn)).await;
+    if let Some(mut conn) = conn {
+        conn.rest();
+    }
     end
 }
 
-async fn run<S: Session + 'static>(mut conn: Box<Conn<S>>) -> (Box<Conn<S>>, End) {
+/// Where it was lost, it is not returned.
+async fn run<S: Session + 'static>(mut conn: Box<Conn<S>>) -> (Option<Box<Conn<S>>>, End) {
     let (place, mut late) = (Place::of(&conn), 0);
     loop {
         let woken;
-        (conn, woken) = place.wait(conn).await;
+        (conn, woken) = match place.wait(conn).await {
+            Some(waited) => waited,
+            None => return (None, End::Closed),
+        };
         let answered = match woken {
             Ok(Woken::Begun(batch)) => conn.finish(batch).await,
             Ok(Woken::Bytes(n)) => conn.batch(n).await,
             Ok(Woken::Mail) => conn.batch(0).await,
-            Ok(Woken::Eof) | Err(Ended::Closed) => return (conn, End::Closed),
-            Err(Ended::TimedOut) => return (conn, End::Idle),
-            Err(Ended::Drained) if late >= LATE => return (conn, End::Drained),
+            Ok(Woken::Eof) | Err(Ended::Closed) => return (Some(conn), End::Closed),
+            Err(Ended::TimedOut) => return (Some(conn), End::Idle),
+            Err(Ended::Drained) if late >= LATE => return (Some(conn), End::Drained),
             Err(Ended::Drained) => match conn.received_before().await {
-                0 => return (conn, End::Drained),
+                0 => return (Some(conn), End::Drained),
                 n => {
                     late += n;
                     conn.batch(n).await
@@ -166,10 +172,10 @@ async fn run<S: Session + 'static>(mut conn: Box<Conn<S>>) -> (Box<Conn<S>>, End
             Ok(true) => {}
             Ok(false) => {
                 conn.linger().await;
-                return (conn, End::Closed);
+                return (Some(conn), End::Closed);
             }
-            Err(Ended::TimedOut) => return (conn, End::Stalled),
-            Err(_) => return (conn, End::Closed),
+            Err(Ended::TimedOut) => return (Some(conn), End::Stalled),
+            Err(_) => return (Some(conn), End::Closed),
         }
     }
 }

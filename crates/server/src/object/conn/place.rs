@@ -3,6 +3,7 @@
 use std::{
     cell::Cell,
     future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
     rc::{Rc, Weak},
     task::{Context, Poll},
 };
@@ -12,7 +13,7 @@ use crate::{
     net::{
         reactor::Readable,
         round::{Member, Work},
-        socket::Ended,
+        socket::{Ended, Watch},
     },
     object::Session,
 };
@@ -26,22 +27,30 @@ pub(super) struct Place<S> {
     received: Cell<Option<(usize, u64)>>,
     /// What is left to its task.
     woken: Cell<Option<Result>>,
+    /// Answering it panicked: it is gone.
+    lost: Cell<bool>,
+    watch: Rc<Watch>,
 }
 
 impl<S: Session + 'static> Place<S> {
     /// A place for this connection.
     pub(super) fn of(conn: &Conn<S>) -> Rc<Self> {
-        let place =
-            Rc::new(Place { conn: Cell::default(), received: Cell::default(), woken: Cell::default() });
+        let place = Rc::new(Place {
+            conn: Cell::default(),
+            received: Cell::default(),
+            woken: Cell::default(),
+            lost: Cell::default(),
+            watch: conn.socket.watch.clone(),
+        });
         let told: Weak<Self> = Rc::downgrade(&place);
         conn.socket.stream.tell(told);
         place
     }
 
-    /// Waits until there is something to do that no round does.
-    pub(super) async fn wait(&self, mut conn: Box<Conn<S>>) -> (Box<Conn<S>>, Result) {
+    /// Waits until there is something to do that no round does. None: the connection is lost.
+    pub(super) async fn wait(&self, mut conn: Box<Conn<S>>) -> Option<(Box<Conn<S>>, Result)> {
         if let Err(ended) = conn.idle() {
-            return (conn, Err(ended));
+            return Some((conn, Err(ended)));
         }
         self.conn.set(Some(conn));
         let mut waited = false;
@@ -50,15 +59,18 @@ impl<S: Session + 'static> Place<S> {
             waited |= polled.is_pending();
             polled
         })
-        .await;
+        .await?;
         conn.socket.watch.busy();
         if waited && !matches!(woken, Ok(Woken::Begun(_))) {
             conn.streak = (0, 0);
         }
-        (conn, woken)
+        Some((conn, woken))
     }
 
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<(Box<Conn<S>>, Result)> {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<(Box<Conn<S>>, Result)>> {
+        if self.lost.get() {
+            return Poll::Ready(None);
+        }
         // It is nowhere else: nobody keeps it over a wait.
         let Some(mut conn) = self.conn.take() else { return Poll::Pending };
         conn.know(cx.waker());
@@ -68,7 +80,7 @@ impl<S: Session + 'static> Place<S> {
             (None, None) => conn.poll_wait(cx),
         };
         match polled {
-            Poll::Ready(woken) => Poll::Ready((conn, woken)),
+            Poll::Ready(woken) => Poll::Ready(Some((conn, woken))),
             Poll::Pending => {
                 self.conn.set(Some(conn));
                 Poll::Pending
@@ -86,8 +98,9 @@ impl<S: Session + 'static> Place<S> {
     }
 }
 
-impl<S: Session + 'static> Readable for Place<S> {
-    fn readable(self: Rc<Self>) -> bool {
+impl<S: Session + 'static> Place<S> {
+    /// Something has come. False: it is for the task that waits.
+    fn receive(self: Rc<Self>) -> bool {
         let Some(mut conn) = self.conn.take() else { return false };
         let left = self.woken.take();
         if self.received.get().is_some() || left.is_some() {
@@ -111,10 +124,8 @@ impl<S: Session + 'static> Readable for Place<S> {
         }
         true
     }
-}
 
-impl<S: Session + 'static> Member for Place<S> {
-    fn answer(&self) -> Work {
+    fn answer_now(&self) -> Work {
         let (Some(mut conn), Some((received, began))) = (self.conn.take(), self.received.take()) else {
             return Work::default();
         };
@@ -124,5 +135,27 @@ impl<S: Session + 'static> Member for Place<S> {
         let woken = if answered { conn.wait_again() } else { Some(Ok(Woken::Begun(batch))) };
         self.leave(conn, woken);
         work
+    }
+
+    /// A panic costs the connection alone, as it would in its task.
+    fn guard<T: Default>(&self, work: impl FnOnce() -> T) -> T {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+            self.lost.set(true);
+            self.watch.wake();
+            T::default()
+        })
+    }
+}
+
+impl<S: Session + 'static> Readable for Place<S> {
+    fn readable(self: Rc<Self>) -> bool {
+        let place = self.clone();
+        self.guard(|| place.receive())
+    }
+}
+
+impl<S: Session + 'static> Member for Place<S> {
+    fn answer(&self) -> Work {
+        self.guard(|| self.answer_now())
     }
 }

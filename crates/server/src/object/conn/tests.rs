@@ -50,7 +50,7 @@ struct Seen {
     most_pending: Cell<u64>,
 }
 
-/// Echoes lines. `long N`: an answer of N parts; `mail X`: somebody sends the client X meanwhile; `quit`.
+/// Echoes lines. `long N`: an answer of N parts; `mail X`: somebody sends the client X meanwhile; `quit`; `panic`.
 struct Echo {
     client: Arc<Client>,
     seen: Rc<Seen>,
@@ -74,6 +74,9 @@ impl Session for Echo {
         if let Some(mail) = line.strip_prefix(b"mail ") {
             assert!(self.client.push(mail, 100));
             return Turn::Used(used);
+        }
+        if line == b"panic" {
+            panic!("as it was asked to");
         }
         if line == b"quit" {
             out.scratch().extend_from_slice(b"bye\n");
@@ -144,8 +147,12 @@ fn unix() -> Sockets {
 }
 
 /// Serves the second of two connected sockets.
-fn pair(Sockets(far, near, kind): Sockets, limits: Limits) -> Pair {
-    let conns = conns();
+fn pair(sockets: Sockets, limits: Limits) -> Pair {
+    pair_on(&conns(), sockets, limits)
+}
+
+/// The same beside others.
+fn pair_on(conns: &Rc<Conns>, Sockets(far, near, kind): Sockets, limits: Limits) -> Pair {
     let stream = |socket| Stream::new(&conns.reactor, socket, kind).expect("registered");
     let (far, near) = (stream(far), stream(near));
     let client = Clients::default().enter(Peer::Unix, "here".into(), conns.clock.now());
@@ -160,7 +167,7 @@ fn pair(Sockets(far, near, kind): Sockets, limits: Limits) -> Pair {
             serve(&conns, socket, session, client, Rc::new(Cell::new(limits))).await
         }
     });
-    Pair { far, conns, watch, client, seen, served }
+    Pair { far, conns: conns.clone(), watch, client, seen, served }
 }
 
 impl Pair {
@@ -501,5 +508,51 @@ fn an_idle_connection_holds_no_desk() {
         pair.expect(&filling).await;
         pair.until(|pair| pair.conns.desks_free() == 1).await;
         assert!(pair.client.active.load(Ordering::Relaxed) >= pair.client.since);
+    });
+}
+
+#[test]
+fn a_panic_costs_its_own_connection_alone() {
+    run(|| async {
+        let conns = conns();
+        let mut others = [pair_on(&conns, tcp(), LIMITS), pair_on(&conns, unix(), LIMITS)];
+        let mut panics = pair_on(&conns, tcp(), LIMITS);
+        panics.send(b"panic\n").await;
+        for other in &mut others {
+            other.send(b"line\n").await;
+        }
+        for other in &mut others {
+            other.expect(b"line\n").await;
+            other.send(b"again\n").await;
+            other.expect(b"again\n").await;
+        }
+        assert_eq!(panics.far.read(&mut [0; 1]).await.unwrap_or(0), 0, "closed");
+        assert_eq!(panics.end().await, End::Closed);
+    });
+}
+
+#[test]
+fn many_that_are_ready_at_once_are_all_answered() {
+    run(|| async {
+        let conns = conns();
+        let mut pairs: Vec<Pair> = (0..150).map(|_| pair_on(&conns, unix(), LIMITS)).collect();
+        for round in 0..3 {
+            for (n, pair) in pairs.iter_mut().enumerate() {
+                // Some have more than a turn's work, some what only their task can do.
+                let line = match n % 3 {
+                    0 => "line\n".to_owned(),
+                    1 => "line\n".repeat(600),
+                    _ => format!("long {}\n", n + round),
+                };
+                pair.send(line.as_bytes()).await;
+            }
+            for (n, pair) in pairs.iter_mut().enumerate() {
+                match n % 3 {
+                    0 => pair.expect(b"line\n").await,
+                    1 => pair.expect("line\n".repeat(600).as_bytes()).await,
+                    _ => pair.expect(&vec![b'x'; (n + round) * PART]).await,
+                }
+            }
+        }
     });
 }
