@@ -1,9 +1,9 @@
 //! Sending pages to the fleet, off the way of every request.
 //!
 //! What waits is a key and a version, not a page: nothing is held for a fleet that is slow. The page is looked up and copied
-//! when its turn comes; one that was replaced, purged or evicted meanwhile is not sent. [`SENDING`] pages of `remote.page_size` bytes
-//! are being sent at a time, or as many bytes of smaller ones, up to [`SENDING_SMALL`]: each is held twice over (as read, and as
-//! packed). What finds the queue full is dropped and counted.
+//! when its turn comes; one that was replaced, purged or evicted meanwhile is not sent. [`SENDING`] are being sent at a time, each of at
+//! most `remote.page_size` bytes twice over (as read, and as packed), or as many as [`SENDING_SMALL`] small ones. What finds the queue
+//! full is dropped and counted.
 //!
 //! A page that was purged while it was being sent is deleted again: whoever purges takes it from the store first, and the
 //! sender looks into the store last.
@@ -35,11 +35,13 @@ use crate::{
     settings::RemoteSettings,
 };
 
-/// The largest records being sent at the same time, per worker.
+/// Large records being sent at the same time, per worker.
 pub(super) const SENDING: usize = 4;
 /// The same of small ones. So many that those on their way to a server that does not answer leave room for those to others, for which
 /// other Larders may wait. (Four, and pages of 2 KB: a server that answered late had others wait up to 350 ms at a timeout of 200 ms.)
-const SENDING_SMALL: usize = 128;
+const SENDING_SMALL: usize = 64;
+/// Bytes of a small one. A larger one counts as several.
+const SMALL: u64 = 64 << 10;
 /// Parts of one page being sent at the same time.
 const PARTS_AT_ONCE: usize = 8;
 
@@ -129,7 +131,7 @@ impl Sender {
     fn places(&self, order: &Order) -> u32 {
         let (Order::Page(key, ..) | Order::Marker(key)) = order;
         let Some(entry) = self.start.store.peek(PAGES, key, self.start.clock.now()) else { return 1 };
-        places(entry.len(), self.start.settings.page_size)
+        places(entry.len())
     }
 
     async fn carry_out(&self, order: Order) {
@@ -236,10 +238,9 @@ impl Sender {
     }
 }
 
-/// How many of [`SENDING_SMALL`] places a record takes where the largest of `most` bytes takes `1 / SENDING` of them.
-fn places(bytes: u64, most: u64) -> u32 {
-    let largest = (SENDING_SMALL / SENDING) as u64;
-    bytes.saturating_mul(largest).div_ceil(most.max(1)).clamp(1, largest) as u32
+/// How many of [`SENDING_SMALL`] places a record takes.
+fn places(bytes: u64) -> u32 {
+    bytes.div_ceil(SMALL).clamp(1, (SENDING_SMALL / SENDING) as u64) as u32
 }
 
 /// How long the fleet is to keep a page: fresh, and stale within its window. None: it is not to be shared.
@@ -293,11 +294,8 @@ mod tests {
 
     #[test]
     fn four_large_ones_or_many_small_ones_are_sent_at_a_time() {
-        let most = 8 << 20;
-        assert_eq!(places(most, most), 32);
-        assert_eq!(places(most / 2 + 1, most), 17);
-        assert_eq!((places(2048, most), places(0, most), places(300 << 10, most)), (1, 1, 2));
-        assert_eq!(places(u64::MAX, 1), 32, "one that has grown above the limit meanwhile");
+        assert_eq!((places(0), places(2048), places(SMALL), places(SMALL + 1)), (1, 1, 1, 2));
+        assert_eq!((places(1 << 20), places(8 << 20), places(u64::MAX)), (16, 16, 16));
     }
 
     #[test]
