@@ -15,7 +15,10 @@ use std::{
     task::Poll,
 };
 
-use super::{Conn, Flushed, Took};
+use super::{
+    Conn,
+    batch::{Flushed, Took},
+};
 use crate::{
     net::{
         conns::{Conns, Desk},

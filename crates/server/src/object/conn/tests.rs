@@ -24,7 +24,7 @@ use crate::{
         out::Out,
         stream::{Kind, Stream},
     },
-    object::{Clients, Peer},
+    object::{Clients, HIGH_WATER, Peer, Sent, Turn},
 };
 
 const LIMITS: Limits = Limits {

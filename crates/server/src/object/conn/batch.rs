@@ -1,0 +1,255 @@
+//! Commands that were received together: taken up by the session, and their answers sent.
+
+use std::{future::poll_fn, io, sync::atomic::Ordering, task::Poll, time::Duration};
+
+use super::{Conn, jam};
+use crate::{
+    clock::Ms,
+    net::{conns::Desk, socket::Ended},
+    object::{COMMANDS, HIGH_WATER, Limits, Sent, Session, Turn, WINDOW},
+};
+
+/// After so many bytes of answers without a wait others get their turn.
+const TURN_BYTES: u64 = HIGH_WATER;
+
+/// Commands under way that were received together.
+pub(super) struct Batch {
+    /// When their bytes were there, microseconds.
+    began: u64,
+    /// The same for the session, later where others had their turn meanwhile.
+    now: Ms,
+    limits: Limits,
+    /// How many were taken up.
+    pub(super) commands: usize,
+    /// Bytes.
+    pub(super) received: u64,
+    /// Bytes of answers.
+    pub(super) written: u64,
+    /// Bytes of answers that are sent before more is taken up.
+    high: u64,
+    /// How far it came.
+    took: Took,
+}
+
+impl Batch {
+    /// Commands after which others get their turn.
+    fn most(&self) -> usize {
+        self.limits.commands.max(COMMANDS)
+    }
+}
+
+impl<S: Session> Conn<S> {
+    /// Answers what was received, with mail between the answers. False: close.
+    pub(super) async fn batch(&mut self, received: usize) -> Result<bool, Ended> {
+        let batch = self.begin(received, self.conns.clock.micros());
+        self.finish(batch).await
+    }
+
+    /// Takes up what was received, as far as that goes before something is sent. `began`: when it was there, microseconds.
+    pub(super) fn begin(&mut self, received: usize, began: u64) -> Batch {
+        let now = self.conns.clock.at(began);
+        if received > 0 {
+            self.client.active.store(now, Ordering::Relaxed);
+        }
+        let received = received as u64;
+        self.want = 0;
+        self.streak.1 += received;
+        let (limits, took) = (self.limits.get(), Took::All { want: 0 });
+        let mut batch =
+            Batch { began, now, limits, commands: 0, received, written: 0, high: HIGH_WATER, took };
+        self.take_up(&mut batch);
+        batch
+    }
+
+    fn take_up(&mut self, batch: &mut Batch) {
+        let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
+        let again = matches!(batch.took, Took::Part | Took::Later(_));
+        let (before, how) = (batch.commands, (again, batch.most(), batch.high));
+        batch.took = take_up(desk, &mut self.session, batch.now, how, &mut batch.commands);
+        self.streak.0 += batch.commands - before;
+        if batch.took != Took::Part && self.client.has_mail() {
+            self.client.take_mail(desk.out.scratch());
+        }
+    }
+
+    /// A batch of which all is taken up, and sent at once: the usual one. False: there is more to do for it.
+    pub(super) fn finish_now(&mut self, batch: &mut Batch) -> bool {
+        let Took::All { want } = batch.took else { return false };
+        let (sent, result) = self.send();
+        batch.written += sent;
+        if result.is_err() {
+            return false;
+        }
+        self.want = want;
+        self.end(batch);
+        true
+    }
+
+    /// Sends what is composed, and takes up what is left. False: close.
+    pub(super) async fn finish(&mut self, mut batch: Batch) -> Result<bool, Ended> {
+        loop {
+            let flushed = self.flush(&batch.limits, batch.took).await?;
+            batch.written += flushed.sent;
+            batch.high = HIGH_WATER + flushed.left;
+            let idle_walk = batch.took == Took::Part && flushed.sent == 0;
+            if self.streak.0 >= batch.most() || self.streak.1 >= TURN_BYTES || idle_walk {
+                self.streak = (0, 0);
+                tokio::task::yield_now().await;
+                batch.now = self.conns.clock.now();
+            }
+            match batch.took {
+                Took::All { want } if !flushed.received => {
+                    self.want = want;
+                    self.end(&batch);
+                    return Ok(true);
+                }
+                Took::Last => {
+                    self.end(&batch);
+                    return Ok(false);
+                }
+                Took::Later(time) => {
+                    batch.received += self.put_off(time).await?;
+                    batch.now = self.conns.clock.now();
+                }
+                Took::All { .. } | Took::Enough | Took::Part => {}
+            }
+            if self.client.is_killed() {
+                return Err(Ended::Closed);
+            }
+            self.take_up(&mut batch);
+        }
+    }
+
+    /// All of a batch is answered.
+    fn end(&mut self, batch: &Batch) {
+        let received = batch.received + self.end_jam();
+        if batch.written == 0 && received > 0 {
+            // No answer carries the acknowledgement. A client that has sent a part of a command without TCP_NODELAY (a
+            // buffer of 8 KiB, then the rest) sends the rest only when it has it: 40 ms later, if left to the system.
+            self.socket.stream.acknowledge();
+        }
+        let ended = self.conns.clock.micros();
+        if batch.commands > 0 {
+            self.rested = self.conns.clock.at(ended);
+        }
+        self.session.sent(Sent { micros: ended - batch.began, received, written: batch.written });
+    }
+
+    /// Sends what is composed, as far as the system takes it: so many bytes.
+    fn send(&mut self) -> (u64, io::Result<()>) {
+        let Some(desk) = &mut self.desk else { return (0, Ok(())) };
+        let pending = desk.out.pending();
+        if pending == 0 {
+            return (0, Ok(()));
+        }
+        let result = desk.out.send(|slices| self.socket.stream.try_send(slices));
+        let sent = if result.is_ok() { pending } else { pending - desk.out.pending() };
+        (sent, result)
+    }
+
+    /// The same until all is sent. Where the client does not take it: see [`jam`].
+    async fn flush(&mut self, limits: &Limits, took: Took) -> Result<Flushed, Ended> {
+        let (sent, result) = self.send();
+        match result {
+            Ok(()) => {
+                self.streak.1 += sent;
+                Ok(Flushed { sent, ..Flushed::default() })
+            }
+            Err(error) => self.wait_for_client(error, sent, limits, took).await,
+        }
+    }
+
+    /// Waits for so many milliseconds, or for mail. Returns the bytes received meanwhile. A client that has gone wants nothing
+    /// more: what it had sent would come late, behind what it sent anew on another connection.
+    async fn put_off(&mut self, time: Ms) -> Result<u64, Ended> {
+        self.streak = (0, 0);
+        let client = &self.client;
+        let mail =
+            poll_fn(
+                |_| if client.has_mail() || client.is_killed() { Poll::Ready(()) } else { Poll::Pending },
+            );
+        let _ = tokio::time::timeout(Duration::from_millis(time), mail).await;
+        // What is not taken up when the server stops never will be.
+        if self.conns.draining.get() {
+            return Err(Ended::Drained);
+        }
+        let Some(desk) = self.desk.as_mut().filter(|desk| desk.buf.len() - desk.at < WINDOW) else {
+            return Ok(0);
+        };
+        jam::make_room(desk, WINDOW);
+        match self.socket.stream.try_read_buf(&mut desk.buf) {
+            Ok(0) => Err(Ended::Closed),
+            Ok(n) => {
+                self.session.received();
+                Ok(n as u64)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            Err(_) => Err(Ended::Closed),
+        }
+    }
+}
+
+/// How far the answers of a batch came.
+#[derive(Default)]
+pub(super) struct Flushed {
+    /// Bytes the system took.
+    pub(super) sent: u64,
+    /// Bytes that wait, and may do so while more commands are taken up.
+    pub(super) left: u64,
+    /// More was received meanwhile.
+    pub(super) received: bool,
+}
+
+/// How far a session came with what is on the desk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Took {
+    /// All whole commands are taken up; the next would be at `want` bytes (0: not known).
+    All { want: usize },
+    /// There may be more, but it is time to send, or others' turn.
+    Enough,
+    /// The same in the middle of an answer: nothing may come between.
+    Part,
+    /// The next command may be taken up after so many milliseconds.
+    Later(Ms),
+    /// The session ends the connection.
+    Last,
+}
+
+/// Takes up commands until none is whole, more than `high` bytes wait to be sent, or `commands` is a multiple of `most`.
+/// `again`: the session is in the middle of an answer, and goes on without new bytes.
+fn take_up<S: Session>(
+    desk: &mut Desk,
+    session: &mut S,
+    now: Ms,
+    (again, most, high): (bool, usize, u64),
+    commands: &mut usize,
+) -> Took {
+    let len = desk.buf.len();
+    // Bytes that were used up twice would be the session's mistake; they are there once.
+    let used = |at: usize, n: usize| len.min(at + n);
+    let mut goes_on = again;
+    while goes_on || desk.at < len {
+        goes_on = false;
+        match session.turn(&desk.buf[desk.at..], now, &mut desk.out) {
+            Turn::Used(n) => {
+                desk.at = used(desk.at, n);
+                *commands += 1;
+                if desk.at < len && (commands.is_multiple_of(most) || desk.out.pending() > high) {
+                    return Took::Enough;
+                }
+            }
+            Turn::More(want) => return Took::All { want },
+            Turn::Flush(n) => {
+                desk.at = used(desk.at, n);
+                *commands += 1;
+                return Took::Part;
+            }
+            Turn::Later(n, time) => {
+                desk.at = used(desk.at, n);
+                return Took::Later(time);
+            }
+            Turn::Close => return Took::Last,
+        }
+    }
+    Took::All { want: 0 }
+}
