@@ -38,7 +38,7 @@ use crate::{
 /// Large records being sent at the same time, per worker.
 pub(super) const SENDING: usize = 4;
 /// The same of small ones. So many that those on their way to a server that does not answer leave room for those to others, for which
-/// other Larders may wait. (Four, and pages of 2 KB: a server that answered late had others wait up to 350 ms at a timeout of 200 ms.)
+/// other Larders may wait. (With four, as many writes to one slow server held up all others for a timeout.)
 const SENDING_SMALL: usize = 64;
 /// Bytes of a small one. A larger one counts as several.
 const SMALL: u64 = 64 << 10;
