@@ -98,10 +98,20 @@ impl Stream {
 
     /// Appends what can be received to `buf`, when there is something.
     pub(crate) fn poll_read_buf(&self, cx: &mut Context<'_>, buf: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        self.poll_when(READ, cx, || self.try_read_buf(buf))
+    }
+
+    /// Tries it whenever that is worth a try. A task that never has to wait leaves others their turn all the same.
+    fn poll_when<T>(
+        &self,
+        what: u8,
+        cx: &mut Context<'_>,
+        mut attempt: impl FnMut() -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
         let turn = ready!(poll_proceed(cx));
         loop {
-            ready!(self.poll_read_ready(cx));
-            match self.try_read_buf(buf) {
+            ready!(self.registered.source.poll(what, cx));
+            match attempt() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 done => {
                     turn.made_progress();
@@ -149,35 +159,19 @@ fn is_none(error: Errno) -> bool {
 
 impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let turn = ready!(poll_proceed(cx));
-        loop {
-            ready!(self.poll_read_ready(cx));
+        self.poll_when(READ, cx, || {
             let room = buf.remaining();
             let received = recv(&self.socket, buf.initialize_unfilled(), RecvFlags::empty());
-            match self.received(received.map(|(received, _)| received), room) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => {
-                    turn.made_progress();
-                    return Poll::Ready(done.map(|received| buf.advance(received)));
-                }
-            }
-        }
+            let received = self.received(received.map(|(received, _)| received), room)?;
+            buf.advance(received);
+            Ok(())
+        })
     }
 }
 
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let turn = ready!(poll_proceed(cx));
-        loop {
-            ready!(self.poll_write_ready(cx));
-            match self.try_write(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => {
-                    turn.made_progress();
-                    return Poll::Ready(done);
-                }
-            }
-        }
+        self.poll_when(WRITE, cx, || self.try_write(bytes))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
