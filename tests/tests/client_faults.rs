@@ -15,7 +15,7 @@ use std::time::Duration;
 const MS: Duration = Duration::from_millis(1);
 
 /// Patient, as a dead server's connections say so at once, and no probe for an hour.
-fn brittle(servers: &[&Memcached]) -> Config {
+fn unforgiving(servers: &[&Memcached]) -> Config {
     let mut config = config(servers);
     config.failure.retry_min = 3600 * 1000 * MS;
     config.failure.retry_max = 3600 * 1000 * MS;
@@ -40,7 +40,7 @@ async fn put(client: &Client, key: &str) -> Result<(), Error> {
 fn a_server_that_refuses_costs_one_attempt_and_the_others_nothing() {
     let good = Memcached::debian(&[]);
     run(async {
-        let mut config = brittle(&[&good]);
+        let mut config = unforgiving(&[&good]);
         config.servers.push(Server::tcp("127.0.0.1", free_port()));
         let client = Client::new(config).unwrap();
         let (fine, gone) = (keys_of(&client, 0, 100), keys_of(&client, 1, 100));
@@ -69,7 +69,7 @@ fn a_server_that_refuses_costs_one_attempt_and_the_others_nothing() {
 fn a_frozen_server_costs_one_timeout_and_comes_back_by_one_probe() {
     let server = Memcached::debian(&[]);
     run(async {
-        let mut config = brittle(&[&server]);
+        let mut config = unforgiving(&[&server]);
         // Long for a server that runs.
         let limit = 1000 * MS;
         config.timeouts = Timeouts { connect: limit, read: limit, write: limit };
@@ -154,7 +154,7 @@ fn of_many_clients_one_pays_and_one_probes() {
 fn killed_under_load_no_answer_is_anothers() {
     let servers = [Memcached::debian(&[]), Memcached::debian(&[]), Memcached::debian(&[])];
     run(async {
-        let mut config = brittle(&servers.each_ref());
+        let mut config = unforgiving(&servers.each_ref());
         config.failure.eject = Eject::Rehash;
         let client = Client::new(config).unwrap();
         let tasks: Vec<_> = (0..50)
@@ -192,7 +192,7 @@ fn killed_under_load_no_answer_is_anothers() {
 fn rehashing_moves_the_keys_of_the_dead_alone() {
     let servers = [Memcached::debian(&[]), Memcached::debian(&[]), Memcached::debian(&[])];
     run(async {
-        let mut config = brittle(&servers.each_ref());
+        let mut config = unforgiving(&servers.each_ref());
         config.failure.eject = Eject::Rehash;
         let client = Client::new(config).unwrap();
         let keys: Vec<String> = (0..300).map(|n| format!("key-{n}")).collect();
@@ -224,7 +224,7 @@ fn a_spare_serves_the_keys_of_the_dead() {
     let servers = [Memcached::debian(&[]), Memcached::debian(&[])];
     let spare = Memcached::debian(&[]);
     run(async {
-        let mut config = brittle(&servers.each_ref());
+        let mut config = unforgiving(&servers.each_ref());
         config.spares = vec![server(spare.addr())];
         let client = Client::new(config).unwrap();
         let keys = keys_of(&client, 0, 20);
@@ -248,7 +248,7 @@ fn a_spare_serves_the_keys_of_the_dead() {
 fn replicas_are_written_everywhere_and_read_from_the_first_that_answers() {
     let servers = [Memcached::debian(&[]), Memcached::debian(&[]), Memcached::debian(&[])];
     run(async {
-        let client = Client::new(Config { replicas: 2, ..brittle(&servers.each_ref()) }).unwrap();
+        let client = Client::new(Config { replicas: 2, ..unforgiving(&servers.each_ref()) }).unwrap();
         let keys: Vec<String> = (0..60).map(|n| format!("key-{n}")).collect();
         for key in &keys {
             put(&client, key).await.unwrap();

@@ -121,12 +121,8 @@ impl Stream {
         }
     }
 
-    /// Waits for a byte and does not take it; false: the end. Over a unix socket it waits for ever, so that who asks does not learn
-    /// that the client left (as it was before this was one type for both).
+    /// Waits for a byte and does not take it; false: the end.
     pub(crate) fn poll_peek(&self, cx: &Context<'_>) -> Poll<io::Result<bool>> {
-        if self.kind == Kind::Unix {
-            return Poll::Pending;
-        }
         loop {
             ready!(self.poll_read_ready(cx));
             let mut byte = [MaybeUninit::uninit(); 1];
@@ -284,12 +280,7 @@ mod tests {
     #[test]
     fn a_look_at_what_is_there_takes_nothing() {
         run(|reactor| async move {
-            let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
-            let mut far =
-                std::net::TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
-            let near = listener.accept().expect("accepted").0;
-            near.set_nonblocking(true).expect("a flag");
-            let mut near = Stream::new(&reactor, near.into(), Kind::Tcp).expect("registered");
+            let (mut far, mut near) = pair(&reactor);
             far.write_all(b"word").expect("sent");
             assert!(poll_fn(|cx| near.poll_peek(cx)).await.expect("a look"));
             let mut got = [0; 4];

@@ -47,9 +47,7 @@ pub(crate) trait Session {
     fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn;
 
     /// Bytes came, and are taken up when others' were received, too: time to have memory fetched.
-    fn fetch(&mut self, input: &[u8]) {
-        let _ = input;
-    }
+    fn fetch(&mut self, input: &[u8]);
 
     /// More was received behind the input of the last turn, before that was used up.
     fn received(&mut self);

@@ -18,8 +18,8 @@
 //! | `counters.rs` | what is counted |
 //!
 //! Limits: [`LOOKUPS`] lookups at once per worker, [`LARGE`] of pages in parts; `remote.queue` records waiting to be sent,
-//! [`writer::SENDING`] large ones or more small ones being sent. A page is at most `remote.page_size` bytes. What comes beyond a limit is a miss, or is not
-//! sent, and is counted.
+//! [`writer::SENDING`] large ones or more small ones being sent. A page is at most `remote.page_size` bytes. What comes beyond a limit
+//! is a miss, or is not sent, and is counted.
 
 mod backend;
 mod counters;

@@ -86,6 +86,8 @@ impl Session for Echo {
         Turn::Used(used)
     }
 
+    fn fetch(&mut self, _input: &[u8]) {}
+
     fn received(&mut self) {
         self.seen.gathered.set(self.seen.gathered.get() + 1);
     }
