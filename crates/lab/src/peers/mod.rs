@@ -15,11 +15,13 @@ mod template;
 mod tree;
 
 use std::{
-    env,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    env, io,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     time::Duration,
 };
+
+use socket2::{Domain, Socket, Type};
 
 pub use catalogue::{Ground, PEERS, Peer, Role, Running, find};
 pub use error::Error;
@@ -30,12 +32,17 @@ pub use scratch::Scratch;
 pub(crate) use tree::only;
 
 /// A port of 127.0.0.1 that is free now. Somebody else may take it before its server does; the server then says so.
+/// Nobody listens on it for a moment even: a server forked meanwhile would hold the listener until it is exec'd.
 ///
 /// # Errors
 /// [`Error::Ours`] when there is none.
 pub fn free_port() -> Result<SocketAddr, Error> {
-    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-    bound.map_err(Error::ours("a free port of 127.0.0.1"))
+    let bound = || {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
+        socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    };
+    bound().map_err(Error::ours("a free port of 127.0.0.1"))
 }
 
 /// The program to start as Larder: the one given, or this one.
