@@ -78,10 +78,10 @@ impl Conns {
     pub(crate) fn new(ground: Arc<Ground>) -> io::Result<Rc<Self>> {
         Ok(Rc::new(Self {
             clock: ground.clock,
+            reactor: Reactor::new(ground.clock)?,
             ground,
             draining: Cell::new(false),
             gathered: Cell::new(0),
-            reactor: Reactor::new()?,
             watches: RefCell::default(),
             next_watch: Cell::new(0),
             buffers: RefCell::default(),

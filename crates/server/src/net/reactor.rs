@@ -26,7 +26,8 @@ use tokio::{
     task::yield_now,
 };
 
-use super::round::{MOST, Round};
+use super::round::{MOST, Round, Work};
+use crate::clock::Clock;
 
 /// Something can be received, or the end has come.
 pub(crate) const READ: u8 = 1;
@@ -42,6 +43,9 @@ const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 pub(crate) struct Reactor {
     epoll: AsyncFd<OwnedFd>,
     sources: RefCell<Sources>,
+    clock: Clock,
+    /// When it was last asked who is ready, microseconds.
+    looked: Cell<u64>,
     /// Those that have received something and wait to be answered.
     pub(crate) round: Round,
 }
@@ -69,6 +73,44 @@ pub(crate) struct Source {
     by: RefCell<Option<Weak<dyn Readable>>>,
 }
 
+/// What a look at who is ready came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Nothing,
+    /// All that was seen is for the round.
+    Received,
+    /// A task is to go on.
+    Woken,
+    /// There may be more.
+    Full,
+}
+
+/// Whether another look before the runtime's own is worth it: where many connections are busy something has come while a
+/// round was answered, and the runtime need not be asked.
+#[derive(Default)]
+struct Luck {
+    again: bool,
+    /// Looks to leave out.
+    out: u32,
+}
+
+impl Luck {
+    /// After a look in vain.
+    const OUT: u32 = 15;
+
+    fn saw(&mut self, seen: Seen) {
+        if std::mem::take(&mut self.again) && seen == Seen::Nothing {
+            self.out = Self::OUT;
+        }
+    }
+
+    fn tempts(&mut self, events: usize) -> bool {
+        self.again = events > 1 && self.out == 0;
+        self.out = self.out.saturating_sub(1);
+        self.again
+    }
+}
+
 /// A place among a reactor's sources; given back when dropped. The socket is to be closed with it: then the system forgets it.
 pub(crate) struct Registered {
     reactor: Rc<Reactor>,
@@ -78,12 +120,18 @@ pub(crate) struct Registered {
 
 impl Reactor {
     /// On the runtime that runs it.
-    pub(crate) fn new() -> io::Result<Rc<Self>> {
+    pub(crate) fn new(clock: Clock) -> io::Result<Rc<Self>> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         // Its replacement is `unsafe` for the sake of types whose descriptor changes; an `OwnedFd` has one, open for as long as it lives.
         #[expect(deprecated)]
         let epoll = AsyncFd::with_interest(epoll, Interest::READABLE)?;
-        Ok(Rc::new(Self { epoll, sources: RefCell::default(), round: Round::default() }))
+        let (sources, looked, round) = Default::default();
+        Ok(Rc::new(Self { epoll, sources, clock, looked, round }))
+    }
+
+    /// When what is received in this round was there, microseconds: one reading of the clock for all.
+    pub(crate) fn looked(&self) -> u64 {
+        self.looked.get()
     }
 
     /// Watches a socket, which must not block.
@@ -106,58 +154,65 @@ impl Reactor {
     /// Tells those that wait what happened, and has answered what was received, until the task is ended. On an error no socket
     /// of the worker is heard of any more.
     pub(crate) async fn run(&self) -> io::Result<()> {
-        let mut events = Vec::with_capacity(MOST);
+        let (mut events, mut luck) = (Vec::with_capacity(MOST), Luck::default());
         loop {
-            let mut ready = self.epoll.readable().await?;
-            self.look(&mut events)?;
             // What happens from here on makes it ready again.
-            let all = events.len() < events.capacity();
-            if all {
-                ready.clear_ready();
-            }
-            drop(ready);
-            while !self.round.answer() {
-                yield_now().await;
-            }
-            if !all {
-                yield_now().await;
+            self.epoll.readable().await?.clear_ready();
+            let mut done = Work::default();
+            loop {
+                let seen = self.look(&mut events)?;
+                luck.saw(seen);
+                while !self.round.answer(&mut done) {
+                    yield_now().await;
+                    done = Work::default();
+                }
+                match seen {
+                    Seen::Full => yield_now().await,
+                    Seen::Received if luck.tempts(events.len()) => {}
+                    _ => break,
+                }
             }
         }
     }
 
-    fn look(&self, events: &mut Vec<Event>) -> io::Result<()> {
+    fn look(&self, events: &mut Vec<Event>) -> io::Result<Seen> {
         events.clear();
         match epoll::wait(self.epoll.get_ref(), spare_capacity(events), Some(&AT_ONCE)) {
-            Err(Errno::INTR) => return Ok(()),
+            Err(Errno::INTR) => return Ok(Seen::Full),
             done => done?,
         };
+        self.looked.set(self.clock.micros());
+        let mut woke = false;
         for event in events.iter() {
             let source = self.sources.borrow().all.get(event.data.u64() as usize).cloned().flatten();
             // One that is gone may be heard of once more, and who has its place now looks in vain.
             if let Some(source) = source {
-                source.happened(event.flags);
+                woke |= source.happened(event.flags);
             }
         }
-        Ok(())
+        Ok(match events.len() {
+            0 => Seen::Nothing,
+            full if full == events.capacity() => Seen::Full,
+            _ if woke => Seen::Woken,
+            _ => Seen::Received,
+        })
     }
 }
 
 impl Source {
-    fn happened(&self, flags: EventFlags) {
+    /// True: a task is to go on.
+    fn happened(&self, flags: EventFlags) -> bool {
         let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         let read = ended || flags.contains(EventFlags::IN);
         let write = flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR);
         let bit = |is, bit| if is { bit } else { 0 };
         self.ready.set(self.ready.get() | bit(read, READ) | bit(write, WRITE) | bit(ended, ENDED));
+        let mut woke = false;
         if read {
             let by = self.by.borrow().as_ref().and_then(Weak::upgrade);
-            if !by.is_some_and(Readable::readable) {
-                wake(&self.reader);
-            }
+            woke = !by.is_some_and(Readable::readable) && wake(&self.reader);
         }
-        if write {
-            wake(&self.writer);
-        }
+        (write && wake(&self.writer)) || woke
     }
 
     /// What comes is first told this one.
@@ -188,11 +243,10 @@ impl Source {
     }
 }
 
-fn wake(waits: &RefCell<Option<Waker>>) {
+/// True: there was a task that waits.
+fn wake(waits: &RefCell<Option<Waker>>) -> bool {
     let waker = waits.borrow_mut().take();
-    if let Some(waker) = waker {
-        waker.wake();
-    }
+    waker.map(Waker::wake).is_some()
 }
 
 impl Drop for Registered {

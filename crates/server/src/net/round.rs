@@ -35,9 +35,9 @@ impl Round {
         self.0.borrow_mut().push_back(member);
     }
 
-    /// Answers them in the order they came. False: others are to have their turn, and then this is to be called again.
-    pub(crate) fn answer(&self) -> bool {
-        let mut done = Work::default();
+    /// Answers them in the order they came, and adds to what was `done`. False: others are to have their turn, and then this is to
+    /// be called again.
+    pub(crate) fn answer(&self, done: &mut Work) -> bool {
         loop {
             if done.commands >= TURN.commands || done.bytes >= TURN.bytes {
                 return self.0.borrow().is_empty();
@@ -69,13 +69,13 @@ mod tests {
         let (round, answered) = (Round::default(), Rc::new(Cell::new(0)));
         let join = |commands, bytes| round.join(Rc::new(Counted(answered.clone(), Work { commands, bytes })));
         (0..3).for_each(|_| join(1, 100));
-        assert_eq!((round.answer(), answered.take()), (true, 3));
-        assert!(round.answer() && answered.get() == 0, "nobody waits");
+        assert_eq!((round.answer(&mut Work::default()), answered.take()), (true, 3));
+        assert!(round.answer(&mut Work::default()) && answered.get() == 0, "nobody waits");
         for (commands, bytes) in [(200, 0), (0, 200 * 1024)] {
             (0..5).for_each(|_| join(commands, bytes));
-            assert_eq!((round.answer(), answered.take()), (false, 2));
-            assert_eq!((round.answer(), answered.take()), (false, 2));
-            assert_eq!((round.answer(), answered.take()), (true, 1));
+            assert_eq!((round.answer(&mut Work::default()), answered.take()), (false, 2));
+            assert_eq!((round.answer(&mut Work::default()), answered.take()), (false, 2));
+            assert_eq!((round.answer(&mut Work::default()), answered.take()), (true, 1));
         }
     }
 }

@@ -112,7 +112,7 @@ impl<S: Session + 'static> Place<S> {
         match conn.look() {
             Some(Ok(Woken::Bytes(received))) => {
                 conn.socket.watch.busy();
-                self.received.set(Some((received, conn.conns.clock.micros())));
+                self.received.set(Some((received, conn.conns.reactor.looked())));
                 if let Some(desk) = &conn.desk {
                     conn.session.fetch(&desk.buf[desk.at..]);
                 }
