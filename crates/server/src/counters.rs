@@ -116,6 +116,8 @@ counters! {
         bytes_out,
     }
     with {
+        /// Bytes of pages copied into files: what there is now.
+        shelf: std::sync::Arc<AtomicU64>,
         /// Rejected requests by reason, in the order of [`RejectReason::index`].
         reasons: Reasons,
         /// Requests by site.

@@ -16,6 +16,8 @@ pub use larder_proto::http::query::Pattern;
 pub use larder_proto::resp::number::parse_bytes as redis_bytes;
 pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl};
 
+use crate::net::shelf::FILES;
+
 mod admin;
 mod objects;
 mod patterns;
@@ -78,6 +80,29 @@ pub struct HttpSettings {
     /// `SO_SNDBUF` of client connections in bytes; 0 leaves it to the system. Bounded so that what is in flight of a
     /// large body stays in the processor's cache.
     pub sndbuf: usize,
+    /// Bytes of the memory for copies of large pages that are asked for often, from which they are sent without copying;
+    /// over all workers. None: a sixteenth of the memory, 256 MiB at the most.
+    pub shelf: Option<u64>,
+}
+
+impl Settings {
+    /// Bytes for [`HttpSettings::shelf`]: half of the memory at the most; none without HTTP, or where a worker's part of it would
+    /// be less than 1 MiB.
+    pub fn shelf(&self) -> u64 {
+        let wanted = self.http.shelf.unwrap_or((self.memory / 16).min(256 << 20)).min(self.memory / 2);
+        let worth = !self.http.listen.is_empty() && wanted >= (self.threads as u64) << 20;
+        if worth { wanted } else { 0 }
+    }
+
+    /// Files that are open for it at the most.
+    pub fn shelf_files(&self) -> usize {
+        if self.shelf() > 0 { self.threads * FILES } else { 0 }
+    }
+
+    /// Bytes of the store: what is left of the memory.
+    pub fn store(&self) -> u64 {
+        self.memory - self.shelf()
+    }
 }
 
 /// Limits on what a client may ask of the server. Each refusal has its own status and counter.
@@ -136,6 +161,7 @@ impl Default for HttpSettings {
             via: Some("larder".to_owned()),
             trusted_proxies: Vec::new(),
             sndbuf: 256 << 10,
+            shelf: None,
         }
     }
 }

@@ -163,6 +163,12 @@ impl Entry<'_> {
         self.record().version()
     }
 
+    /// Which write of the store made it: no other has the same, and it stays wherever the entry is moved.
+    #[inline]
+    pub fn written(&self) -> u64 {
+        self.record().origin()
+    }
+
     /// When it was last read before this (or written, if never), to the second.
     pub fn last_access(&self) -> Ms {
         self.word.last_access(self.record().base())

@@ -87,6 +87,7 @@ fn http(values: &Values) -> Option<HttpSettings> {
         via: values.get("via").filter(|name: &String| !name.is_empty()),
         trusted_proxies: values.list("trusted_proxies"),
         sndbuf: values.get("sndbuf")?,
+        shelf: values.get("shelf"),
     })
 }
 

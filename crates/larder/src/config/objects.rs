@@ -218,11 +218,12 @@ pub(super) fn look_at_shares(settings: &Settings, report: &mut Report) {
         settings.redis.as_ref().map(|face| face.share),
     ];
     let promised = of_faces.iter().flatten().filter_map(|share| share.floor).fold(0u64, u64::saturating_add);
-    if promised >= settings.memory {
+    if promised >= settings.store() {
+        let shelf = if settings.shelf() > 0 { " without `http.shelf`" } else { "" };
         let message = format!(
-            "the floors are {} together, and `memory` is {}",
+            "the floors are {} together, and `memory` is {}{shelf}",
             value::show_size(promised),
-            value::show_size(settings.memory)
+            value::show_size(settings.store())
         );
         report.error(Problem::new(Place::Whole, message).fix("floors together must be less than `memory`"));
     }

@@ -48,7 +48,10 @@ fn an_origin_is_all_it_takes_and_the_defaults_are_those_of_the_server() {
         (http.listen, http.x_cache, http.cache_status),
         (default.listen, default.x_cache, default.cache_status)
     );
-    assert_eq!((http.announce, http.via, http.sndbuf), (default.announce, default.via, default.sndbuf));
+    assert_eq!(
+        (http.announce, http.via, http.sndbuf, http.shelf),
+        (default.announce, default.via, default.sndbuf, default.shelf)
+    );
     assert!(http.trusted_proxies.is_empty());
     let site = &settings.sites[0];
     assert!(

@@ -180,7 +180,7 @@ pub(crate) fn entry(
     let (body_at, first) = (page.body_at as u64, held.meta.partial.map_or(0, |part| part.first));
     let head_bytes = out.pending() - before;
     if !asked.is_head() {
-        send_spans(out, held, spans, |position| body_at + (position - first));
+        send_spans(asked, out, held, spans, (body_at, first));
     }
     let bytes = out.pending() - before;
     Ok(Delivered {
@@ -218,11 +218,18 @@ enum Body {
     Many(Vec<(Vec<u8>, ByteRange)>, Vec<u8>),
 }
 
-/// `at` says where in the record a position of the representation is.
-fn send_spans(out: &mut Out, held: Held, spans: Spans, at: impl Fn(u64) -> u64) {
+/// The body begins at `body_at` of the record, with the byte `first` of the representation.
+fn send_spans(asked: &Asked<'_, '_>, out: &mut Out, held: Held, spans: Spans, (body_at, first): (u64, u64)) {
+    let at = |position: u64| body_at + (position - first);
     match spans.body {
         Body::None => {}
-        Body::One(range) => out.stored(held.entry, at(range.first), at(range.last) + 1),
+        Body::One(range) => {
+            let (from, to) = (at(range.first), at(range.last) + 1);
+            match asked.worker.shelf.find(&held.entry, body_at, to - from) {
+                Some(copy) => out.copied(copy, from, to),
+                None => out.stored(held.entry, from, to),
+            }
+        }
         Body::Many(parts, end) => {
             out.pin(held.entry);
             for (before, range) in parts {

@@ -26,6 +26,7 @@ use crate::{
     net::{
         conns::Conns,
         out::Out,
+        shelf::Shelf,
         socket::{Ended, Pace, Socket},
         stream::Stream,
     },
@@ -130,6 +131,8 @@ pub(crate) struct Worker {
     pub(crate) store: &'static Store,
     pub(crate) clock: Clock,
     pub(crate) counters: Arc<Counters>,
+    /// Large pages that are asked for often, in files.
+    pub(crate) shelf: Shelf,
     pub(crate) log: Option<WorkerLog>,
     pub(crate) feed: Option<Feed>,
     /// The fleet pages are shared through.
@@ -148,12 +151,14 @@ impl Worker {
         settings: Arc<Settings>,
         remote: Option<Rc<Remote>>,
     ) -> Rc<Self> {
+        let shelf = Shelf::new(settings.shelf() / settings.threads as u64, counters.shelf.clone());
         let config = Rc::new(Config::new(settings, &counters, None));
         Rc::new(Self {
             store,
             clock: conns.clock,
             conns,
             counters,
+            shelf,
             log: shared.logger.as_ref().map(|logger| logger.worker()),
             feed: shared.tail.get().map(|tail| tail.feed()),
             remote,

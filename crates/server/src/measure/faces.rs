@@ -71,6 +71,7 @@ impl Registry {
             why_missed,
             coalesced_waits: sum(|counters| &counters.coalesced_waits),
             stored: sum(|counters| &counters.stored),
+            shelf: workers.iter().map(|one| one.shelf.load(std::sync::atomic::Ordering::Relaxed)).sum(),
             not_stored,
             rejected: RejectReason::ALL.iter().map(|reason| (reason.as_str(), rejected(reason))).collect(),
             timeouts: Timeouts {

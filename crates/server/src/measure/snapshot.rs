@@ -192,6 +192,8 @@ pub struct Http {
     pub coalesced_waits: u64,
     /// Pages stored.
     pub stored: u64,
+    /// Bytes of copies from which large pages are sent.
+    pub shelf: u64,
     /// Responses not stored, by reason.
     pub not_stored: BTreeMap<&'static str, u64>,
     /// Requests that could not be read, by reason.

@@ -102,10 +102,8 @@ fn converse(
 
 /// Moves what was composed behind `answer`.
 fn gather(out: &mut Out, answer: &mut Vec<u8>) {
-    let Ok(()) = out.send(|slices| {
-        slices.iter().for_each(|slice| answer.extend_from_slice(slice));
-        Ok::<_, std::convert::Infallible>(slices.iter().map(|slice| slice.len()).sum())
-    });
+    // Objects have no copies in files, and memory does not fail.
+    let _ = out.send(answer);
 }
 
 /// Says that the answer is too large, in the protocol that was asked in.

@@ -3,9 +3,15 @@
 //! Composed bytes lie in one scratch buffer; bodies stay where they are in the store, pinned until they are sent. Small
 //! bodies are copied into the scratch buffer instead: one plain write is cheaper than a vectored one with a pin held.
 
-use std::io::IoSlice;
+use std::{
+    io::{self, IoSlice},
+    os::fd::OwnedFd,
+    rc::Rc,
+};
 
 use larder_store::Entry;
+
+use super::shelf::Copy;
 
 /// Bodies up to this size are copied: below it a second `iovec` costs more than the copy.
 pub(crate) const COPY_LIMIT: usize = 4096;
@@ -18,8 +24,50 @@ const FEW_SLICES: usize = 8;
 const FEW_PIECES: usize = 3;
 
 enum Piece {
-    Scratch { from: usize, to: usize },
-    Stored { entry: usize, from: u64, to: u64 },
+    Scratch {
+        from: usize,
+        to: usize,
+    },
+    Stored {
+        entry: usize,
+        from: u64,
+        to: u64,
+    },
+    /// Of the copy of a stored value.
+    Copied {
+        copy: usize,
+        from: u64,
+        to: u64,
+    },
+}
+
+/// What takes bytes, as many as it will.
+pub(crate) trait Sink {
+    type Error;
+
+    /// `more`: something follows at once.
+    fn send(&mut self, slices: &[IoSlice<'_>], more: bool) -> Result<usize, Self::Error>;
+
+    /// The bytes from `from` of a file, `len` at the most, which it has.
+    fn send_file(&mut self, file: &OwnedFd, from: u64, len: u64) -> Result<usize, Self::Error>;
+}
+
+/// All of it, at once.
+impl Sink for Vec<u8> {
+    type Error = io::Error;
+
+    fn send(&mut self, slices: &[IoSlice<'_>], _: bool) -> io::Result<usize> {
+        slices.iter().for_each(|slice| self.extend_from_slice(slice));
+        Ok(slices.iter().map(|slice| slice.len()).sum())
+    }
+
+    fn send_file(&mut self, file: &OwnedFd, from: u64, len: u64) -> io::Result<usize> {
+        let before = self.len();
+        self.resize(before + len as usize, 0);
+        let read = rustix::io::pread(file, &mut self[before..], from)?;
+        self.truncate(before + read);
+        Ok(read)
+    }
 }
 
 /// A batch of bytes to send, in order.
@@ -28,6 +76,7 @@ pub(crate) struct Out {
     scratch: Vec<u8>,
     pieces: Vec<Piece>,
     entries: Vec<Entry<'static>>,
+    copies: Vec<Rc<Copy>>,
     /// Piece to send next, and how much of it is sent.
     next: usize,
     done: u64,
@@ -53,9 +102,10 @@ impl Out {
         self.scratch.len() as u64
     }
 
-    /// Bytes of the store that cannot be evicted until this is sent.
+    /// Bytes of the store, and of copies, that cannot be evicted until this is sent.
     pub(crate) fn pinned(&self) -> u64 {
-        self.entries.iter().map(Entry::len).sum()
+        let copies: u64 = self.copies.iter().map(|copy| copy.len()).sum();
+        copies + self.entries.iter().map(Entry::len).sum::<u64>()
     }
 
     /// True when nothing waits to be sent.
@@ -92,6 +142,14 @@ impl Out {
         self.queued += to - from;
     }
 
+    /// Appends the bytes `from..to` of a copy of a stored value.
+    pub(crate) fn copied(&mut self, copy: Rc<Copy>, from: u64, to: u64) {
+        self.cover();
+        self.copies.push(copy);
+        self.pieces.push(Piece::Copied { copy: self.copies.len() - 1, from, to });
+        self.queued += to - from;
+    }
+
     /// Appends `head_from..` style ranges of an entry already appended last (several ranges of one body).
     pub(crate) fn stored_again(&mut self, from: u64, to: u64) {
         if to <= from || self.entries.is_empty() {
@@ -115,25 +173,26 @@ impl Out {
         }
     }
 
-    /// Calls `write` with the next pieces until all is sent or it does not return `Ok`.
-    pub(crate) fn send<E>(
-        &mut self,
-        mut write: impl FnMut(&[IoSlice<'_>]) -> Result<usize, E>,
-    ) -> Result<(), E> {
+    /// Gives `sink` the next pieces until all is sent or it does not return `Ok`.
+    pub(crate) fn send<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
         if self.pieces.is_empty() {
             // Nothing but composed bytes: the usual case, and cheaper than a list of slices (1 KB to set up).
             while self.done < self.scratch.len() as u64 {
-                self.done += write(&[IoSlice::new(&self.scratch[self.done as usize..])])? as u64;
+                self.done += sink.send(&[IoSlice::new(&self.scratch[self.done as usize..])], false)? as u64;
             }
             self.clear();
             return Ok(());
         }
         self.cover();
         while self.next < self.pieces.len() {
-            let sent = if self.pieces.len() - self.next <= FEW_PIECES {
-                self.send_some::<FEW_SLICES, E>(&mut write)?
+            let sent = if let Piece::Copied { copy, from, to } = self.pieces[self.next] {
+                let from = from + self.done;
+                let (file, at) = self.copies[copy].file(from);
+                sink.send_file(file, at, to - from)?
+            } else if self.pieces.len() - self.next <= FEW_PIECES {
+                self.send_some::<FEW_SLICES, S>(sink)?
             } else {
-                self.send_some::<MAX_SLICES, E>(&mut write)?
+                self.send_some::<MAX_SLICES, S>(sink)?
             };
             self.advance(sent as u64);
         }
@@ -141,17 +200,15 @@ impl Out {
         Ok(())
     }
 
-    /// One call of `write`, with at most `N` slices.
-    fn send_some<const N: usize, E>(
-        &self,
-        write: &mut impl FnMut(&[IoSlice<'_>]) -> Result<usize, E>,
-    ) -> Result<usize, E> {
+    /// One call of `sink`, with at most `N` slices.
+    fn send_some<const N: usize, S: Sink>(&self, sink: &mut S) -> Result<usize, S::Error> {
         let mut slices = [IoSlice::new(&[]); N];
-        let used = self.fill_slices(&mut slices);
-        write(&slices[..used])
+        let (used, more) = self.fill_slices(&mut slices);
+        sink.send(&slices[..used], more)
     }
 
-    fn fill_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+    /// How many it fills, up to the next copy: true if that is what follows.
+    fn fill_slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> (usize, bool) {
         let mut used = 0;
         let mut skip = self.done;
         for piece in &self.pieces[self.next..] {
@@ -173,13 +230,14 @@ impl Out {
                         at += take as u64;
                     }
                 }
+                Piece::Copied { .. } => return (used, true),
             }
             skip = 0;
             if used == slices.len() {
                 break;
             }
         }
-        used
+        (used, false)
     }
 
     fn advance(&mut self, mut sent: u64) {
@@ -187,7 +245,7 @@ impl Out {
         while sent > 0 {
             let len = match self.pieces[self.next] {
                 Piece::Scratch { from, to } => (to - from) as u64,
-                Piece::Stored { from, to, .. } => to - from,
+                Piece::Stored { from, to, .. } | Piece::Copied { from, to, .. } => to - from,
             };
             let left = len - self.done;
             if sent < left {
@@ -205,6 +263,7 @@ impl Out {
         self.scratch.clear();
         self.pieces.clear();
         self.entries.clear();
+        self.copies.clear();
         (self.next, self.done, self.covered, self.queued) = (0, 0, 0, 0);
         if self.scratch.capacity() > 64 * 1024 {
             self.scratch = Vec::with_capacity(4096);
@@ -231,29 +290,76 @@ mod tests {
     use super::*;
     use larder_store::{If, Namespace, Options, Put, Store};
 
-    /// What is sent when the system takes at most `takes` bytes at a time, and the most slices it was offered.
-    fn sent(out: &mut Out, takes: usize) -> (Vec<u8>, usize) {
-        let (mut all, mut most) = (Vec::new(), 0);
-        while !out.is_empty() {
-            let taken = out.send(|slices| {
-                most = most.max(slices.len());
-                let offered: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-                let taken = &offered[..offered.len().min(takes)];
-                all.extend_from_slice(taken);
-                if taken.is_empty() { Err("nothing was offered") } else { Ok(taken.len()) }
-            });
-            assert_eq!(taken, Ok(()));
+    /// A system that takes at most so many bytes at a time.
+    struct Narrow {
+        takes: usize,
+        all: Vec<u8>,
+        /// The most slices it was offered.
+        most: usize,
+        /// Of files.
+        files: usize,
+    }
+
+    impl Sink for Narrow {
+        type Error = &'static str;
+
+        fn send(&mut self, slices: &[IoSlice<'_>], _: bool) -> Result<usize, &'static str> {
+            self.most = self.most.max(slices.len());
+            let offered: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            let taken = offered.len().min(self.takes);
+            self.all.extend_from_slice(&offered[..taken]);
+            if taken == 0 { Err("nothing was offered") } else { Ok(taken) }
         }
-        (all, most)
+
+        fn send_file(&mut self, file: &OwnedFd, from: u64, len: u64) -> Result<usize, &'static str> {
+            self.files += 1;
+            self.all.send_file(file, from, len.min(self.takes as u64)).map_err(|_| "not read")
+        }
+    }
+
+    fn sent(out: &mut Out, takes: usize) -> Narrow {
+        let mut system = Narrow { takes, all: Vec::new(), most: 0, files: 0 };
+        while !out.is_empty() {
+            assert_eq!(out.send(&mut system), Ok(()));
+        }
+        system
+    }
+
+    fn stored(len: u32) -> (&'static Store, Vec<u8>) {
+        let options = Options { budget: 32 << 20, max_value: 16 << 20, ..Options::default() };
+        let store: &'static Store = Box::leak(Box::new(Store::open(options).expect("a store")));
+        let value: Vec<u8> = (0..len).map(|n| ((n * 31) >> 7) as u8).collect();
+        let put = Put { value: &[&value], ..Put::default() };
+        store.put(Namespace(1), b"key", put, If::Always, 1).expect("stored");
+        (store, value)
+    }
+
+    #[test]
+    fn copies_go_out_in_order_with_what_is_around_them() {
+        let (store, value) = stored(300_000);
+        let entry = store.get(Namespace(1), b"key", 1).expect("found");
+        let shelf = super::super::shelf::Shelf::new(4 << 20, std::sync::Arc::default());
+        let copy = (0..100).find_map(|_| shelf.find(&entry, 1, entry.len())).expect("asked for often");
+        for takes in [1_000, 70_001, usize::MAX] {
+            let mut out = Out::default();
+            out.scratch().extend_from_slice(b"first ");
+            out.copied(copy.clone(), 0, 300_000);
+            out.scratch().extend_from_slice(b" second ");
+            out.copied(copy.clone(), 7, 200_000);
+            out.stored(store.get(Namespace(1), b"key", 1).expect("found"), 0, 50_000);
+            assert_eq!(out.pinned(), 900_000);
+            assert_eq!(out.pending(), 300_000 + 200_000 - 7 + 50_000 + 14);
+            let expected =
+                [b"first ", &value[..], b" second ", &value[7..200_000], &value[..50_000]].concat();
+            let system = sent(&mut out, takes);
+            assert!(system.all == expected, "{takes} bytes at a time");
+            assert!(system.files >= 2);
+        }
     }
 
     #[test]
     fn what_lies_in_more_slices_than_one_write_takes_is_sent_in_order() {
-        let options = Options { budget: 32 << 20, max_value: 16 << 20, ..Options::default() };
-        let store: &'static Store = Box::leak(Box::new(Store::open(options).expect("a store")));
-        let value: Vec<u8> = (0..3_000_000_u32).map(|n| ((n * 31) >> 7) as u8).collect();
-        let put = Put { value: &[&value], ..Put::default() };
-        store.put(Namespace(1), b"key", put, If::Always, 1).expect("stored");
+        let (store, value) = stored(3_000_000);
         let get = || store.get(Namespace(1), b"key", 1).expect("found");
         assert!(get().chunks().count() > FEW_SLICES, "the value lies in many pieces");
         for (answers, takes) in [(1, usize::MAX), (1, 100_001), (2, 700_001), (9, 5_000_000)] {
@@ -263,7 +369,7 @@ mod tests {
                 out.whole(get(), b" end");
             }
             let expected = [&b"head "[..], &value, b" end"].concat().repeat(answers);
-            let (all, most) = sent(&mut out, takes);
+            let Narrow { all, most, .. } = sent(&mut out, takes);
             assert!(all == expected, "{answers} answers, {takes} bytes at a time");
             assert!(most <= if answers == 1 { FEW_SLICES } else { MAX_SLICES }, "{most} slices at once");
         }

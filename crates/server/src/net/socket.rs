@@ -266,7 +266,7 @@ impl Socket {
     /// Sends all of `out`. Returns how many bytes that were.
     pub(crate) async fn flush(&self, out: &mut Out, pace: &mut Pace<'_>) -> Result<u64, Ended> {
         let total = out.pending();
-        while let Err(error) = out.send(|slices| self.stream.try_send(slices)) {
+        while let Err(error) = out.send(&mut &self.stream) {
             self.ready_after(error, out.pending(), &|| out.pinned(), pace, false).await?;
         }
         Ok(total)

@@ -12,15 +12,19 @@ use std::{
 
 use rustix::{
     buffer::spare_capacity,
+    fs::sendfile,
     io::Errno,
-    net::{RecvFlags, SendFlags, Shutdown, recv, send},
+    net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     task::coop::poll_proceed,
 };
 
-use super::reactor::{READ, Reactor, Readable, Registered, WRITE};
+use super::{
+    out::Sink,
+    reactor::{READ, Reactor, Readable, Registered, WRITE},
+};
 
 /// What it goes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +93,24 @@ impl Stream {
         }
     }
 
+    /// The same where the next write follows at once and is to leave together with these.
+    fn try_send_part(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let flags = SendFlags::NOSIGNAL | SendFlags::MORE;
+        match slices {
+            [one] => self.sent(send(&self.socket, one, flags)),
+            many => self.sent(sendmsg(&self.socket, many, &mut SendAncillaryBuffer::default(), flags)),
+        }
+    }
+
+    /// Sends of a file without copying it: see [`super::shelf`].
+    fn try_send_file(&self, file: &OwnedFd, from: u64, len: u64) -> io::Result<usize> {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        match self.sent(sendfile(&self.socket, file, Some(&mut { from }), len))? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            sent => Ok(sent),
+        }
+    }
+
     fn sent(&self, sent: Result<usize, Errno>) -> io::Result<usize> {
         if sent.is_err_and(is_none) {
             self.registered.source.none_left(WRITE);
@@ -153,6 +175,19 @@ fn is_none(error: Errno) -> bool {
     error == Errno::AGAIN
 }
 
+impl Sink for &Stream {
+    type Error = io::Error;
+
+    #[inline]
+    fn send(&mut self, slices: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+        if more { self.try_send_part(slices) } else { self.try_send(slices) }
+    }
+
+    fn send_file(&mut self, file: &OwnedFd, from: u64, len: u64) -> io::Result<usize> {
+        self.try_send_file(file, from, len)
+    }
+}
+
 impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.poll_when(READ, cx, || {
@@ -193,12 +228,13 @@ mod tests {
     };
 
     use super::*;
+    use crate::clock::Clock;
 
     /// Runs a test with a reactor that runs.
     fn run<F: Future<Output = ()>>(test: impl FnOnce(Rc<Reactor>) -> F) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
         LocalSet::new().block_on(&runtime, async {
-            let reactor = Reactor::new().expect("a reactor");
+            let reactor = Reactor::new(Clock::start()).expect("a reactor");
             let runs = reactor.clone();
             spawn_local(async move { runs.run().await });
             test(reactor).await;

@@ -20,7 +20,7 @@ pub(super) fn random() -> u64 {
 
 pub(super) fn open_store(settings: &Settings) -> Result<&'static Store, StartError> {
     let options = Options {
-        budget: settings.memory as usize,
+        budget: settings.store() as usize,
         max_value: max_value(settings),
         policy: Policy::S3Fifo,
         seed: random(),

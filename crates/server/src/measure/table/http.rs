@@ -150,6 +150,15 @@ pub(super) const HTTP: &[Metric] = &[
         read: |s, to| face(s, |http| to.count(&[], http.coalesced_waits)),
     },
     Metric {
+        name: "larder_http_shelf_bytes",
+        kind: Kind::Gauge,
+        unit: "bytes",
+        labels: &[],
+        help: "Second copies of large pages that are asked for often, in files in memory, from which they are sent without copying.",
+        rises: "Large pages are in demand; `http.shelf` is the most.",
+        read: |s, to| face(s, |http| to.count(&[], http.shelf)),
+    },
+    Metric {
         name: "larder_http_stored",
         kind: Kind::Counter,
         unit: "",

@@ -98,11 +98,7 @@ impl Fixture {
 }
 
 fn drain(out: &mut Out, into: &mut Vec<u8>) {
-    let sent = out.send(|slices| {
-        slices.iter().for_each(|slice| into.extend_from_slice(slice));
-        Ok::<_, ()>(slices.iter().map(|slice| slice.len()).sum())
-    });
-    assert!(sent.is_ok());
+    out.send(into).expect("memory takes it");
 }
 
 fn names(answer: &str) -> Vec<&str> {

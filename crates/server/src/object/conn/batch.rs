@@ -142,7 +142,7 @@ impl<S: Session> Conn<S> {
         if pending == 0 {
             return (0, Ok(()));
         }
-        let result = desk.out.send(|slices| self.socket.stream.try_send(slices));
+        let result = desk.out.send(&mut &self.socket.stream);
         let sent = if result.is_ok() { pending } else { pending - desk.out.pending() };
         (sent, result)
     }

@@ -135,7 +135,7 @@ impl<S: Session> Conn<S> {
                 }
             }
             let pending = desk.out.pending();
-            let result = desk.out.send(|slices| socket.stream.try_send(slices));
+            let result = desk.out.send(&mut &socket.stream);
             let taken = pending - desk.out.pending();
             (sent, jam.sent) = (sent + taken, jam.sent + taken);
             match result {

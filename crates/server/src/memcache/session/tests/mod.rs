@@ -6,7 +6,7 @@ mod large;
 mod meta;
 mod text;
 
-use std::{convert::Infallible, rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc};
 
 use larder_store::{Options, Store};
 
@@ -93,10 +93,7 @@ impl Heard {
         loop {
             let turn = session.turn(input, now, out);
             let pending = out.pending();
-            let Ok(()) = out.send(|slices| {
-                slices.iter().for_each(|slice| self.answers.extend_from_slice(slice));
-                Ok::<_, Infallible>(slices.iter().map(|slice| slice.len()).sum())
-            });
+            out.send(&mut self.answers).expect("memory takes it");
             let used = match turn {
                 Turn::Used(used) | Turn::Flush(used) => used,
                 Turn::More(whole) => {

@@ -1,0 +1,289 @@
+//! Bodies that are sent often, in files in memory: `sendfile` hands the file's own pages to the socket, where a write copies them.
+//!
+//! Each worker has a shelf of its own, as the system counts references to a file and to its pages with atomic operations, which workers
+//! would take from each other. A file is written once and never again: over loopback the receiver reads what was sent by
+//! reference from the same pages, long after it was acknowledged. The store writes over its segments, so it cannot be sent from
+//! directly. Who finds an entry has asked the store: what lies here answers for nothing but bytes.
+//! (What it saves: docs/performance.md, "Large bodies".)
+
+use std::{
+    cell::{Cell, RefCell},
+    fs::File,
+    io::{self, Seek, SeekFrom, Write},
+    os::fd::OwnedFd,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use larder_store::Entry;
+use rustix::fs::{MemfdFlags, memfd_create};
+
+/// Below it the second call costs more than the copy.
+const LEAST: u64 = 16 << 10;
+/// Beyond it the worker would be busy for too long with copying it here.
+const MOST: u64 = 2 << 20;
+/// Of the system's memory, bytes.
+const PAGE: u64 = 4096;
+/// Bodies that are counted at once; a power of two. Two that meet at a place displace each other as they are asked for.
+const PLACES: usize = 1024;
+/// Requests after which a body is worth the copy, which costs as much as two answers.
+const OFTEN: u8 = 16;
+/// Places looked at for one that is asked for less, when there is no room.
+const LOOKED_AT: usize = 2;
+/// The most files that are open for it.
+pub(crate) const FILES: usize = 256;
+
+/// A stored value as a file.
+pub(crate) struct Copy {
+    file: OwnedFd,
+    /// Where in the file the value begins, bytes: such that its body lies on the borders of pages.
+    at: u64,
+    len: u64,
+    room: Rc<Room>,
+}
+
+/// What may be held, and is.
+struct Room {
+    /// Bytes.
+    limit: u64,
+    /// Bytes, those included that were taken down but are being sent. Told to whoever counts.
+    held: Arc<AtomicU64>,
+    files: Cell<usize>,
+}
+
+/// One worker's copies.
+pub(crate) struct Shelf {
+    places: RefCell<Vec<Place>>,
+    room: Rc<Room>,
+    /// Where the next look for room begins.
+    hand: Cell<usize>,
+}
+
+#[derive(Default)]
+struct Place {
+    /// Which write of the store made the value.
+    written: u64,
+    /// How often it was asked for lately.
+    asked: u8,
+    copy: Option<Rc<Copy>>,
+}
+
+impl Copy {
+    /// The file, and where in it a byte of the value is.
+    pub(crate) fn file(&self, position: u64) -> (&OwnedFd, u64) {
+        (&self.file, self.at + position)
+    }
+
+    /// Bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        self.room.held.store(self.room.held.load(Relaxed) - self.len, Relaxed);
+        self.room.files.set(self.room.files.get() - 1);
+    }
+}
+
+impl Shelf {
+    /// `limit`: bytes. `held`: where this one alone notes what it holds.
+    pub(crate) fn new(limit: u64, held: Arc<AtomicU64>) -> Self {
+        let room = Rc::new(Room { limit, held, files: Cell::new(0) });
+        Self { places: RefCell::default(), room, hand: Cell::new(0) }
+    }
+
+    /// The copy of a value of which `wanted` bytes are asked for, where it is worth having one. `body_at`: where in it that is found
+    /// which is sent.
+    pub(crate) fn find(&self, entry: &Entry<'_>, body_at: u64, wanted: u64) -> Option<Rc<Copy>> {
+        if wanted < LEAST || entry.len() > MOST.min(self.room.limit) {
+            return None;
+        }
+        let mut places = self.places.borrow_mut();
+        if places.is_empty() {
+            places.resize_with(PLACES, Place::default);
+        }
+        let at = place_of(entry.written());
+        let place = &mut places[at];
+        if place.written != entry.written() {
+            place.give_way(entry.written());
+            return None;
+        }
+        place.asked = place.asked.saturating_add(1);
+        if place.copy.is_some() {
+            return place.copy.clone();
+        }
+        if place.asked < OFTEN {
+            return None;
+        }
+        if !self.has_room(entry.len()) {
+            self.make_room(&mut places, at);
+        }
+        let place = &mut places[at];
+        place.copy = self.take_up(entry, body_at);
+        if place.copy.is_none() {
+            place.asked = OFTEN / 2;
+        }
+        place.copy.clone()
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        self.room.held.load(Relaxed) + bytes <= self.room.limit && self.room.files.get() < FILES
+    }
+
+    /// Takes down what is not asked for any more, of the next few.
+    fn make_room(&self, places: &mut [Place], but: usize) {
+        for _ in 0..LOOKED_AT {
+            let at = self.hand.get();
+            self.hand.set((at + 1) % PLACES);
+            if at != but {
+                places[at].fade();
+            }
+        }
+    }
+
+    /// None: there is no room, or the system gives none.
+    fn take_up(&self, entry: &Entry<'_>, body_at: u64) -> Option<Rc<Copy>> {
+        if !self.has_room(entry.len()) {
+            return None;
+        }
+        let at = body_at.next_multiple_of(PAGE) - body_at;
+        let file = copied(entry, at).ok()?;
+        self.room.held.store(self.room.held.load(Relaxed) + entry.len(), Relaxed);
+        self.room.files.set(self.room.files.get() + 1);
+        Some(Rc::new(Copy { file, at, len: entry.len(), room: self.room.clone() }))
+    }
+}
+
+impl Place {
+    /// Another value was asked for that has its place here.
+    fn give_way(&mut self, to: u64) {
+        if self.asked > 0 {
+            self.asked -= 1;
+        } else {
+            *self = Place { written: to, asked: 1, copy: None };
+        }
+    }
+
+    fn fade(&mut self) {
+        self.asked /= 2;
+        if self.asked == 0 {
+            self.copy = None;
+        }
+    }
+}
+
+fn place_of(written: u64) -> usize {
+    (rapidhash::v3::rapidhash_v3(&written.to_le_bytes()) as usize) % PLACES
+}
+
+fn copied(entry: &Entry<'_>, at: u64) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create("larder-page", MemfdFlags::CLOEXEC)?);
+    file.seek(SeekFrom::Start(at))?;
+    for chunk in entry.chunks() {
+        file.write_all(chunk)?;
+    }
+    Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_store::{If, Namespace, Options, Put, Store};
+    use std::os::unix::fs::FileExt;
+
+    /// Where its body begins.
+    const BODY: u64 = 300;
+
+    const SIZE: usize = 100_000;
+
+    fn store(entries: u8) -> &'static Store {
+        let options = Options { budget: 64 << 20, max_value: 16 << 20, ..Options::default() };
+        let store: &'static Store = Box::leak(Box::new(Store::open(options).expect("a store")));
+        (0..entries).for_each(|n| put(store, n, SIZE));
+        store
+    }
+
+    fn put(store: &Store, n: u8, size: usize) {
+        let value = vec![n; size];
+        store
+            .put(Namespace(0), &[n], Put { value: &[&value], ..Put::default() }, If::Always, 1)
+            .expect("stored");
+    }
+
+    fn get(store: &'static Store, n: u8) -> Entry<'static> {
+        store.get(Namespace(0), &[n], 1).expect("found")
+    }
+
+    /// Asks so often; the copy that the last one got.
+    fn ask(shelf: &Shelf, entry: &Entry<'_>, times: u32) -> Option<Rc<Copy>> {
+        (0..times).map(|_| shelf.find(entry, BODY, entry.len())).last().flatten()
+    }
+
+    fn content(copy: &Copy) -> Vec<u8> {
+        assert_eq!(copy.file(BODY).1 % PAGE, 0);
+        let (file, at) = copy.file(0);
+        let mut bytes = vec![1; copy.len() as usize];
+        let file = File::from(file.try_clone().expect("another descriptor"));
+        file.read_exact_at(&mut bytes, at).expect("read");
+        bytes
+    }
+
+    #[test]
+    fn what_is_asked_for_often_is_copied() {
+        let (store, held) = (store(1), Arc::new(AtomicU64::new(0)));
+        let shelf = Shelf::new(8 << 20, held.clone());
+        let entry = get(store, 0);
+        assert!(ask(&shelf, &entry, u32::from(OFTEN) - 1).is_none());
+        let copy = ask(&shelf, &entry, 1).expect("often enough");
+        assert_eq!((content(&copy), held.load(Relaxed)), (vec![0; SIZE], SIZE as u64));
+        assert!(shelf.find(&entry, BODY, LEAST - 1).is_none(), "a small part of it");
+        put(store, 0, SIZE);
+        assert!(shelf.find(&get(store, 0), BODY, SIZE as u64).is_none(), "another value under the same key");
+    }
+
+    #[test]
+    fn what_is_too_large_or_too_small_is_not() {
+        let store = store(0);
+        put(store, 1, LEAST as usize - 1);
+        put(store, 2, MOST as usize + 1);
+        let shelf = Shelf::new(64 << 20, Arc::default());
+        assert!(ask(&shelf, &get(store, 1), 100).is_none());
+        assert!(ask(&shelf, &get(store, 2), 100).is_none());
+        put(store, 3, SIZE);
+        assert!(ask(&Shelf::new(SIZE as u64 - 1, Arc::default()), &get(store, 3), 100).is_none());
+        assert!(ask(&shelf, &get(store, 3), 100).is_some());
+    }
+
+    #[test]
+    fn room_is_kept_and_goes_from_those_asked_for_less_to_those_asked_for_more() {
+        let (store, held) = (store(30), Arc::new(AtomicU64::new(0)));
+        let shelf = Shelf::new(1 << 20, held.clone());
+        let all: Vec<_> = (0..30).map(|n| get(store, n)).collect();
+        let copies = |of: std::ops::Range<usize>| of.filter(|n| ask(&shelf, &all[*n], 1).is_some()).count();
+        all[..15].iter().for_each(|entry| drop(ask(&shelf, entry, 20)));
+        let first = copies(0..15);
+        assert!((8..=10).contains(&first), "{first} of {SIZE} bytes");
+        for _ in 0..10_000 {
+            all[15..].iter().for_each(|entry| drop(ask(&shelf, entry, 1)));
+            assert!(held.load(Relaxed) <= 1 << 20);
+        }
+        assert_eq!(copies(0..15), 0);
+        assert!(copies(15..30) >= 8);
+    }
+
+    #[test]
+    fn what_is_being_sent_counts_as_held() {
+        let (store, held) = (store(1), Arc::new(AtomicU64::new(0)));
+        let shelf = Shelf::new(1 << 20, held.clone());
+        let copy = ask(&shelf, &get(store, 0), 20).expect("a copy");
+        drop(shelf);
+        assert_eq!(held.load(Relaxed), SIZE as u64);
+        drop(copy);
+        assert_eq!(held.load(Relaxed), 0);
+    }
+}
