@@ -169,7 +169,7 @@ impl Server {
             registry.set_remote(move || fleet.stats().measured());
         }
         let mut server = Server {
-            ground: Ground::new(clock, settings.memory),
+            ground: Ground::new(clock, settings.store()),
             store,
             faces,
             logger,

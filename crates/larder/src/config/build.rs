@@ -369,6 +369,14 @@ fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
             report.warn(problem.fix("name the proxies before this one"));
         }
     }
+    if settings.http.shelf.is_some_and(|bytes| bytes > 0)
+        && !settings.http.listen.is_empty()
+        && settings.shelf() == 0
+    {
+        let message = format!("for {} threads that is less than 1 MiB each: there is none", settings.threads);
+        let problem = Problem::new(root.table("http").place("shelf"), message);
+        report.warn(problem.fix("more of it, fewer threads, or 0"));
+    }
     for site in &settings.sites {
         let origin: Option<IpAddr> = site.origin.host.parse().ok();
         let own = |address: &std::net::SocketAddr| {

@@ -151,7 +151,7 @@ impl Worker {
         settings: Arc<Settings>,
         remote: Option<Rc<Remote>>,
     ) -> Rc<Self> {
-        let shelf = Shelf::new(settings.shelf() / settings.threads as u64, counters.shelf.clone());
+        let shelf = Shelf::new(settings.shelf(), settings.threads, counters.shelf.clone());
         let config = Rc::new(Config::new(settings, &counters, None));
         Rc::new(Self {
             store,

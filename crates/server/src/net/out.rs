@@ -338,7 +338,7 @@ mod tests {
     fn copies_go_out_in_order_with_what_is_around_them() {
         let (store, value) = stored(300_000);
         let entry = store.get(Namespace(1), b"key", 1).expect("found");
-        let shelf = super::super::shelf::Shelf::new(4 << 20, std::sync::Arc::default());
+        let shelf = super::super::shelf::Shelf::new(4 << 20, 1, std::sync::Arc::default());
         let copy = (0..100).find_map(|_| shelf.find(&entry, 1, entry.len())).expect("asked for often");
         for takes in [1_000, 70_001, usize::MAX] {
             let mut out = Out::default();

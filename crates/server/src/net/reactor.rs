@@ -161,6 +161,7 @@ impl Reactor {
             let mut done = Work::default();
             loop {
                 let seen = self.look(&mut events)?;
+                done.commands += 1;
                 luck.saw(seen);
                 while !self.round.answer(&mut done) {
                     yield_now().await;

@@ -19,7 +19,10 @@ use std::{
 };
 
 use larder_store::Entry;
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::{
+    fs::{MemfdFlags, memfd_create},
+    process::{Resource, getrlimit},
+};
 
 /// Below it the second call costs more than the copy.
 const LEAST: u64 = 16 << 10;
@@ -29,12 +32,17 @@ const MOST: u64 = 2 << 20;
 const PAGE: u64 = 4096;
 /// Bodies that are counted at once; a power of two. Two that meet at a place displace each other as they are asked for.
 const PLACES: usize = 1024;
-/// Requests after which a body is worth the copy, which costs as much as two answers.
-const OFTEN: u8 = 16;
-/// Places looked at for one that is asked for less, when there is no room.
-const LOOKED_AT: usize = 2;
+/// Requests after which a body is worth the copy, which costs as much as two answers; it is tried anew after half as many.
+const OFTEN: u16 = 16;
+/// Requests after which what was asked for before counts half.
+const PERIOD: u32 = 16 * PLACES as u32;
+/// Places looked at for copies that are asked for less, when there is no room.
+const LOOKED_AT: usize = 64;
+
 /// The most files that are open for it.
 pub(crate) const FILES: usize = 256;
+/// Of all the process may open, the part that all workers' copies may take.
+const PART_OF_FILES: usize = 8;
 
 /// A stored value as a file.
 pub(crate) struct Copy {
@@ -42,13 +50,15 @@ pub(crate) struct Copy {
     /// Where in the file the value begins, bytes: such that its body lies on the borders of pages.
     at: u64,
     len: u64,
+    /// Bytes of memory.
+    takes: u64,
     room: Rc<Room>,
 }
 
 /// What may be held, and is.
 struct Room {
-    /// Bytes.
-    limit: u64,
+    /// Bytes, and files.
+    limit: (u64, usize),
     /// Bytes, those included that were taken down but are being sent. Told to whoever counts.
     held: Arc<AtomicU64>,
     files: Cell<usize>,
@@ -60,6 +70,8 @@ pub(crate) struct Shelf {
     room: Rc<Room>,
     /// Where the next look for room begins.
     hand: Cell<usize>,
+    /// Requests until the period is over.
+    left: Cell<u32>,
 }
 
 #[derive(Default)]
@@ -67,7 +79,7 @@ struct Place {
     /// Which write of the store made the value.
     written: u64,
     /// How often it was asked for lately.
-    asked: u8,
+    asked: u16,
     copy: Option<Rc<Copy>>,
 }
 
@@ -85,28 +97,31 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        self.room.held.store(self.room.held.load(Relaxed) - self.len, Relaxed);
+        self.room.held.store(self.room.held.load(Relaxed) - self.takes, Relaxed);
         self.room.files.set(self.room.files.get() - 1);
     }
 }
 
 impl Shelf {
-    /// `limit`: bytes. `held`: where this one alone notes what it holds.
-    pub(crate) fn new(limit: u64, held: Arc<AtomicU64>) -> Self {
-        let room = Rc::new(Room { limit, held, files: Cell::new(0) });
-        Self { places: RefCell::default(), room, hand: Cell::new(0) }
+    /// One of `workers`, which have `limit` bytes together. `held`: where this one alone notes what it holds.
+    pub(crate) fn new(limit: u64, workers: usize, held: Arc<AtomicU64>) -> Self {
+        let open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let files = usize::try_from(open).unwrap_or(usize::MAX) / PART_OF_FILES / workers;
+        let room = Room { limit: (limit / workers as u64, files.min(FILES)), held, files: Cell::new(0) };
+        Self { places: RefCell::default(), room: Rc::new(room), hand: Cell::new(0), left: Cell::new(PERIOD) }
     }
 
     /// The copy of a value of which `wanted` bytes are asked for, where it is worth having one. `body_at`: where in it that is found
     /// which is sent.
     pub(crate) fn find(&self, entry: &Entry<'_>, body_at: u64, wanted: u64) -> Option<Rc<Copy>> {
-        if wanted < LEAST || entry.len() > MOST.min(self.room.limit) {
+        if wanted < LEAST || entry.len() > MOST.min(self.room.limit.0) {
             return None;
         }
         let mut places = self.places.borrow_mut();
         if places.is_empty() {
             places.resize_with(PLACES, Place::default);
         }
+        self.pass(&mut places);
         let at = place_of(entry.written());
         let place = &mut places[at];
         if place.written != entry.written() {
@@ -114,48 +129,55 @@ impl Shelf {
             return None;
         }
         place.asked = place.asked.saturating_add(1);
-        if place.copy.is_some() {
-            return place.copy.clone();
+        if place.copy.is_none() && place.asked >= OFTEN && place.asked.is_multiple_of(OFTEN / 2) {
+            let asked = place.asked;
+            places[at].copy = self.take_up(entry, body_at, asked, &mut places);
         }
-        if place.asked < OFTEN {
+        places[at].copy.clone()
+    }
+
+    fn pass(&self, places: &mut [Place]) {
+        let left = self.left.get() - 1;
+        if left == 0 {
+            places.iter_mut().for_each(|place| place.asked /= 2);
+        }
+        self.left.set(if left == 0 { PERIOD } else { left });
+    }
+
+    /// None: what is there is asked for as much, or the system gives no file.
+    fn take_up(&self, entry: &Entry<'_>, body_at: u64, asked: u16, places: &mut [Place]) -> Option<Rc<Copy>> {
+        let at = body_at.next_multiple_of(PAGE) - body_at;
+        let takes = (at + entry.len()).next_multiple_of(PAGE);
+        if !self.has_room(takes) {
+            self.make_room(takes, asked, places);
+        }
+        if !self.has_room(takes) {
             return None;
         }
-        if !self.has_room(entry.len()) {
-            self.make_room(&mut places, at);
-        }
-        let place = &mut places[at];
-        place.copy = self.take_up(entry, body_at);
-        if place.copy.is_none() {
-            place.asked = OFTEN / 2;
-        }
-        place.copy.clone()
+        let file = copied(entry, at).ok()?;
+        self.room.held.store(self.room.held.load(Relaxed) + takes, Relaxed);
+        self.room.files.set(self.room.files.get() + 1);
+        Some(Rc::new(Copy { file, at, len: entry.len(), takes, room: self.room.clone() }))
     }
 
     fn has_room(&self, bytes: u64) -> bool {
-        self.room.held.load(Relaxed) + bytes <= self.room.limit && self.room.files.get() < FILES
+        let (most, files) = self.room.limit;
+        self.room.held.load(Relaxed) + bytes <= most && self.room.files.get() < files
     }
 
-    /// Takes down what is not asked for any more, of the next few.
-    fn make_room(&self, places: &mut [Place], but: usize) {
+    /// Takes down, of the next few, what is asked for less than half as often.
+    fn make_room(&self, bytes: u64, asked: u16, places: &mut [Place]) {
         for _ in 0..LOOKED_AT {
             let at = self.hand.get();
             self.hand.set((at + 1) % PLACES);
-            if at != but {
-                places[at].fade();
+            let place = &mut places[at];
+            if place.copy.is_some() && place.asked < asked / 2 {
+                place.copy = None;
+                if self.has_room(bytes) {
+                    return;
+                }
             }
         }
-    }
-
-    /// None: there is no room, or the system gives none.
-    fn take_up(&self, entry: &Entry<'_>, body_at: u64) -> Option<Rc<Copy>> {
-        if !self.has_room(entry.len()) {
-            return None;
-        }
-        let at = body_at.next_multiple_of(PAGE) - body_at;
-        let file = copied(entry, at).ok()?;
-        self.room.held.store(self.room.held.load(Relaxed) + entry.len(), Relaxed);
-        self.room.files.set(self.room.files.get() + 1);
-        Some(Rc::new(Copy { file, at, len: entry.len(), room: self.room.clone() }))
     }
 }
 
@@ -166,13 +188,6 @@ impl Place {
             self.asked -= 1;
         } else {
             *self = Place { written: to, asked: 1, copy: None };
-        }
-    }
-
-    fn fade(&mut self) {
-        self.asked /= 2;
-        if self.asked == 0 {
-            self.copy = None;
         }
     }
 }
@@ -233,14 +248,17 @@ mod tests {
         bytes
     }
 
+    /// What a copy of [`SIZE`] bytes takes.
+    const TAKES: u64 = (SIZE as u64 + PAGE - BODY).next_multiple_of(PAGE);
+
     #[test]
     fn what_is_asked_for_often_is_copied() {
         let (store, held) = (store(1), Arc::new(AtomicU64::new(0)));
-        let shelf = Shelf::new(8 << 20, held.clone());
+        let shelf = Shelf::new(8 << 20, 1, held.clone());
         let entry = get(store, 0);
         assert!(ask(&shelf, &entry, u32::from(OFTEN) - 1).is_none());
         let copy = ask(&shelf, &entry, 1).expect("often enough");
-        assert_eq!((content(&copy), held.load(Relaxed)), (vec![0; SIZE], SIZE as u64));
+        assert_eq!((content(&copy), held.load(Relaxed)), (vec![0; SIZE], TAKES));
         assert!(shelf.find(&entry, BODY, LEAST - 1).is_none(), "a small part of it");
         put(store, 0, SIZE);
         assert!(shelf.find(&get(store, 0), BODY, SIZE as u64).is_none(), "another value under the same key");
@@ -251,26 +269,44 @@ mod tests {
         let store = store(0);
         put(store, 1, LEAST as usize - 1);
         put(store, 2, MOST as usize + 1);
-        let shelf = Shelf::new(64 << 20, Arc::default());
+        put(store, 3, SIZE);
+        let shelf = Shelf::new(64 << 20, 1, Arc::default());
         assert!(ask(&shelf, &get(store, 1), 100).is_none());
         assert!(ask(&shelf, &get(store, 2), 100).is_none());
-        put(store, 3, SIZE);
-        assert!(ask(&Shelf::new(SIZE as u64 - 1, Arc::default()), &get(store, 3), 100).is_none());
+        assert!(ask(&Shelf::new(SIZE as u64 * 2 - 1, 2, Arc::default()), &get(store, 3), 100).is_none());
         assert!(ask(&shelf, &get(store, 3), 100).is_some());
     }
 
     #[test]
-    fn room_is_kept_and_goes_from_those_asked_for_less_to_those_asked_for_more() {
-        let (store, held) = (store(30), Arc::new(AtomicU64::new(0)));
-        let shelf = Shelf::new(1 << 20, held.clone());
+    fn those_asked_for_alike_do_not_push_each_other_out() {
+        let (store, held) = (store(40), Arc::new(AtomicU64::new(0)));
+        let shelf = Shelf::new(1 << 20, 1, held.clone());
+        let all: Vec<_> = (0..40).map(|n| get(store, n)).collect();
+        let round = || all.iter().filter_map(|entry| ask(&shelf, entry, 1)).collect::<Vec<_>>();
+        (0..20).for_each(|_| drop(round()));
+        let first = round();
+        assert!((8..=10).contains(&first.len()), "{} of {SIZE} bytes", first.len());
+        for _ in 0..2000 {
+            let now = round();
+            assert!(
+                now.iter().zip(&first).all(|(now, first)| Rc::ptr_eq(now, first)) && now.len() == first.len()
+            );
+            assert!(held.load(Relaxed) <= 1 << 20);
+        }
+    }
+
+    #[test]
+    fn who_is_asked_for_no_more_gives_his_room_to_those_who_are() {
+        let store = store(30);
+        let shelf = Shelf::new(1 << 20, 1, Arc::default());
         let all: Vec<_> = (0..30).map(|n| get(store, n)).collect();
         let copies = |of: std::ops::Range<usize>| of.filter(|n| ask(&shelf, &all[*n], 1).is_some()).count();
-        all[..15].iter().for_each(|entry| drop(ask(&shelf, entry, 20)));
-        let first = copies(0..15);
-        assert!((8..=10).contains(&first), "{first} of {SIZE} bytes");
-        for _ in 0..10_000 {
-            all[15..].iter().for_each(|entry| drop(ask(&shelf, entry, 1)));
-            assert!(held.load(Relaxed) <= 1 << 20);
+        for _ in 0..2000 {
+            copies(0..15);
+        }
+        assert!(copies(0..15) >= 8);
+        for _ in 0..8000 {
+            copies(15..30);
         }
         assert_eq!(copies(0..15), 0);
         assert!(copies(15..30) >= 8);
@@ -279,10 +315,10 @@ mod tests {
     #[test]
     fn what_is_being_sent_counts_as_held() {
         let (store, held) = (store(1), Arc::new(AtomicU64::new(0)));
-        let shelf = Shelf::new(1 << 20, held.clone());
+        let shelf = Shelf::new(1 << 20, 1, held.clone());
         let copy = ask(&shelf, &get(store, 0), 20).expect("a copy");
         drop(shelf);
-        assert_eq!(held.load(Relaxed), SIZE as u64);
+        assert_eq!(held.load(Relaxed), TAKES);
         drop(copy);
         assert_eq!(held.load(Relaxed), 0);
     }

@@ -29,7 +29,7 @@ pub(super) fn open_store(settings: &Settings) -> Result<&'static Store, StartErr
         evict: may_evict(settings),
     };
     let store = Store::open(options)
-        .map_err(|error| StartError::Memory { bytes: settings.memory, reason: error.to_string() })?;
+        .map_err(|error| StartError::Memory { bytes: settings.store(), reason: error.to_string() })?;
     // One store per process, for as long as it lives: readers on every thread hold plain references to it, so that a
     // hit counts no references.
     Ok(Box::leak(Box::new(store)))

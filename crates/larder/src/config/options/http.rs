@@ -31,7 +31,7 @@ pub(super) const HTTP: &[Opt] = &[
         "shelf",
         Kind::Size(0, TIB),
         "",
-        "Of `memory`, so much is for second copies of pages from 16 KiB to 2 MiB that are asked for often: from there they are sent without copying. By default a sixteenth of it, 256MiB at the most; 0: none. Each thread has its part, from 1 MiB on.",
+        "Of `memory`, so much is for second copies of pages from 16 KiB to 2 MiB that are asked for often: from there they are sent without copying. By default a sixteenth of it, 256MiB at the most; never more than half of it; 0: none. Each thread has its part: less than 1 MiB for each is none.",
     ),
     floor("Of `memory`, so much is for pages at any time: objects do not push them out of it."),
     ceiling("Of `memory`, pages take no more than this."),

@@ -56,7 +56,7 @@ pub(super) const MEMORY: &[Metric] = &[
         unit: "bytes",
         labels: &[],
         help: "What the store may take.",
-        rises: "It is set: `memory`.",
+        rises: "It is set: `memory`, less `http.shelf`.",
         read: |s, to| to.count(&[], s.memory.budget),
     },
     Metric {
