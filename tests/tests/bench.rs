@@ -505,6 +505,17 @@ fn what_is_typed_wrong_is_refused_in_clear_words() {
 }
 
 #[test]
+fn where_no_answer_is_right_it_fails() {
+    let origin = Origin::start(|_: &Seen, reply: &mut Reply| {
+        reply.answer(404, &[], "not here");
+    });
+    let output = bench(&["http", &url(&origin), "--requests", "20"]);
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("There was no right answer."), "{shown}");
+}
+
+#[test]
 fn an_interrupted_run_shows_what_it_measured() {
     let origin = Origin::serving(&[], "hello");
     let run = Command::new(binary())

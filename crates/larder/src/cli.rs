@@ -121,12 +121,16 @@ pub(crate) struct CheckArgs {
     /// Configuration file [default: larder.toml]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The same without its name
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    file: Option<PathBuf>,
 }
 
 impl CheckArgs {
     /// As the configuration takes them: a file is always read.
     pub(crate) fn flags(&self) -> Flags {
-        let config = self.config.clone().unwrap_or_else(|| PathBuf::from(crate::config::DEFAULT_FILE));
+        let named = self.config.as_ref().or(self.file.as_ref());
+        let config = named.cloned().unwrap_or_else(|| PathBuf::from(crate::config::DEFAULT_FILE));
         Flags { config: Some(config), ..Flags::default() }
     }
 }

@@ -55,6 +55,8 @@ fn check_says_what_is_good_and_what_is_not() {
         run(&["check", "--config", &file("good.toml", "[[site]]\norigin = \"http://127.0.0.1:9000\"\n")]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.contains("listens on http://127.0.0.1:8080"), "{out}");
+    let (code, ..) = run(&["check", &file("named.toml", "[[site]]\norigin = \"http://127.0.0.1:9000\"\n")]);
+    assert_eq!(code, 0, "a file without `--config`");
     let bad = file(
         "bad.toml",
         "memory = \"1GiB\"\n[[site]]\norigin = \"http://127.0.0.1:9000\"\nprset = \"mediawiki\"\n",

@@ -41,11 +41,23 @@ const ORDERS: usize = 16;
 /// How often expired memory is looked for, and how many bytes of segments that hold some one look may go through.
 const SWEEP: (Duration, usize) = (Duration::from_millis(100), 16 << 20);
 
+/// What may be done about an address that cannot be had.
+fn hint(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::AddrInUse => "; another program listens there: end it, or take another port",
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 are for root and for who has CAP_NET_BIND_SERVICE: take one above, or give it that"
+        }
+        io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
+        _ => "",
+    }
+}
+
 /// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address could not be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source}{}", hint(source.kind()))]
     Listen {
         /// The address.
         address: Address,

@@ -230,7 +230,7 @@ fn carry_out(job: &Job<'_>, files: Files) -> Result<ExitCode, Error> {
     if let Err(wrong) = &shown {
         eprintln!("larder {}: {wrong}", job.command);
     }
-    let mut missed = run.wrong > 0;
+    let mut missed = run.wrong > 0 || run.answers == 0;
     for limit in &job.common.limit {
         if let Some(found) = limit.missed(&run) {
             missed = true;

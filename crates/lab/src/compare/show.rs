@@ -137,7 +137,7 @@ fn caption(table: &Table) -> String {
         .max()
         .unwrap_or(0);
     format!(
-        "{}: per {}, ranked by {} processor time, n = {rounds}",
+        "{}: per {}, in {} processor time (medians; a ratio is the median of each round's own), n = {rounds}",
         table.title,
         table.unit,
         measure_name(table.measure)

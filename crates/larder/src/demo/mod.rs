@@ -18,6 +18,8 @@ mod site;
 
 /// Ports tried when none is asked for.
 const PORTS: std::ops::Range<u16> = 8080..8100;
+/// Port of the admin interface, where it is free.
+const ADMIN: u16 = 8081;
 
 /// Starts both and serves until told to stop.
 pub(crate) fn run(args: &DemoArgs) -> ExitCode {
@@ -34,14 +36,15 @@ fn start(args: &DemoArgs) -> Result<(crate::signals::Signals, larder_server::Ser
     let origin =
         origin::start(args.delay).map_err(|error| format!("cannot start the sample site: {error}"))?;
     let front = args.http.or_else(free_port).ok_or("no free port from 8080 to 8099: name one with --http")?;
-    let text = configuration(front, origin.address);
+    let text = configuration(front, admin(front), origin.address);
     let loaded = config::parse(None, &text, &Flags::default());
     let settings = loaded.settings.ok_or_else(|| loaded.report.to_string())?;
     serve::raise_descriptors(&settings);
     let (signals, server) = serve::start(settings, |_| ()).map_err(|error| error.to_string())?;
     let front = server.local_addrs().first().copied().unwrap_or(front);
     origin.purge_at(front);
-    print!("{}", welcome(front, origin.address, &dashboard(&server), args));
+    let admin = server.admin().and_then(|admin| admin.addresses.first().copied());
+    print!("{}", welcome(front, admin, origin.address, &dashboard(&server), args));
     Ok((signals, server))
 }
 
@@ -52,14 +55,22 @@ fn wait(mut signals: crate::signals::Signals, server: larder_server::Server) -> 
 
 fn free_port() -> Option<SocketAddr> {
     PORTS
+        .filter(|port| *port != ADMIN)
         .map(|port| SocketAddr::from(([127, 0, 0, 1], port)))
         .find(|address| TcpListener::bind(address).is_ok())
 }
 
+/// Where `larder top`, `log` and `hist` look by themselves; if somebody else is there, any free port.
+fn admin(front: SocketAddr) -> SocketAddr {
+    let usual = SocketAddr::from(([127, 0, 0, 1], ADMIN));
+    let free = usual != front && TcpListener::bind(usual).is_ok();
+    if free { usual } else { SocketAddr::from(([127, 0, 0, 1], 0)) }
+}
+
 /// As a user would write it. A reload by hand must show memory and not the origin, so requests do not decide here.
-fn configuration(front: SocketAddr, origin: SocketAddr) -> String {
+fn configuration(front: SocketAddr, admin: SocketAddr, origin: SocketAddr) -> String {
     format!(
-        "memory = \"64MiB\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \"{front}\"\n[[site]]\norigin = \"http://{origin}\"\n\
+        "memory = \"64MiB\"\n[admin]\nlisten = \"{admin}\"\n[http]\nlisten = \"{front}\"\n[[site]]\norigin = \"http://{origin}\"\n\
          purge = {{ from = [\"127.0.0.1\", \"::1\"] }}\nclient_cache_control = false\n"
     )
 }
@@ -71,7 +82,17 @@ fn dashboard(server: &larder_server::Server) -> String {
     admin.addresses.first().map(|address| format!("http://{address}/{token}")).unwrap_or_default()
 }
 
-fn welcome(front: SocketAddr, origin: SocketAddr, dashboard: &str, args: &DemoArgs) -> String {
+fn welcome(
+    front: SocketAddr,
+    server_admin: Option<SocketAddr>,
+    origin: SocketAddr,
+    dashboard: &str,
+    args: &DemoArgs,
+) -> String {
+    let admin = match server_admin {
+        Some(address) if address.port() != ADMIN => format!(" {address}"),
+        _ => String::new(),
+    };
     let server = if front.port() == 8080 { String::new() } else { format!(" --server {front}") };
     let delay = value::show_duration(args.delay);
     // As it was called: what is printed can be pasted.
@@ -86,7 +107,8 @@ fn welcome(front: SocketAddr, origin: SocketAddr, dashboard: &str, args: &DemoAr
          \x20 Compare  http://{origin}/            the same site without Larder\n\n\
          \x20 Try      curl -sS -D - -o /dev/null -w '%{{time_total}} s\\n' {live}/article/{example}\n\
          \x20          {program} purge{server} {live}/article/{example}\n\
-         \x20          {program} purge{server} --tag articles\n\n\
+         \x20          {program} purge{server} --tag articles\n\
+         \x20          {program} log{admin}            requests as they come; also top and hist\n\n\
          \x20 Ctrl-C ends it.\n\n"
     )
 }
@@ -98,7 +120,7 @@ mod tests {
     #[test]
     fn its_configuration_is_valid() {
         let (front, origin) = (SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from(([127, 0, 0, 1], 9)));
-        let loaded = config::parse(None, &configuration(front, origin), &Flags::default());
+        let loaded = config::parse(None, &configuration(front, front, origin), &Flags::default());
         let settings = loaded.settings.unwrap_or_else(|| panic!("{}", loaded.report));
         assert!(!settings.sites[0].defaults.cache.honour_client_cc);
         assert!(loaded.report.warnings.is_empty(), "{}", loaded.report);

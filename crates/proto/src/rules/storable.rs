@@ -127,7 +127,9 @@ pub(super) fn judge(
         || is_explicit(resp.fields, &directives, source)
         || heuristically_cacheable(resp.status);
     let fresh = lifetime.freshness > lifetime.initial_age;
-    let stale = !stale_forbidden(lifetime.flags, policy) && (lifetime.swr > 0 || lifetime.sie > 0);
+    // How long it may be used stale is for what once was fresh: it makes no page of one that says nothing.
+    let stale =
+        has_freshness && !stale_forbidden(lifetime.flags, policy) && (lifetime.swr > 0 || lifetime.sie > 0);
     let usable = validator || (!lifetime.flags.any(PageFlags::NO_CACHE) && (fresh || stale));
     if !kind_allows || !usable {
         return Err(NoStore::NoFreshness);

@@ -289,6 +289,8 @@ fn rfc_5861_windows_and_the_operators() {
         let got = life(&[("Cache-Control", cc)], &policy);
         assert_eq!((got.swr, got.sie), (swr, sie), "{cc}");
     }
+    // How long a page is used past its time makes none of one that has no time.
+    assert_eq!(verdict(200, &[], &[], &policy), Storable::No(NoStore::NoFreshness));
 }
 
 #[test]
