@@ -210,7 +210,7 @@ fn an_objects_server_that_refuses_is_quoted() {
         "--keys",
         "5",
     ]);
-    assert_eq!((error(&run, "answered: object too large for cache"), code), (5, 0), "{}", run["errors"]);
+    assert_eq!((error(&run, "answered: object too large for cache"), code), (5, 1), "{}", run["errors"]);
     let redis = Redis::debian(&["--requirepass", "secret"]);
     let (run, _) = measured(&["redis", &redis.addr().to_string(), "--requests", "5"]);
     assert_eq!(error(&run, "answered: NOAUTH Authentication required."), 5, "{}", run["errors"]);
