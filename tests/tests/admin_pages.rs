@@ -190,7 +190,9 @@ fn monkeys_routes_work_where_they_are_on() {
     assert!(page.get("content-type").unwrap().starts_with("text/javascript"), "{page:?}");
     let stats: Value = serde_json::from_slice(&admin.order("POST", "/cache/stats", "").body).unwrap();
     assert_eq!(stats["files"], json!([{"uri": "http://site.test/static/app%20one.js", "size": 10}]));
-    assert!(stats["memory"]["used"].as_u64().unwrap() > 0 && stats["memory"]["size"] == 64 << 20, "{stats}");
+    let (used, size) = (stats["memory"]["used"].as_u64().unwrap(), stats["memory"]["size"].as_u64().unwrap());
+    // Of 64 MiB a sixteenth is for copies of large pages; none where there are too many processors to share it.
+    assert!(used > 0 && [60 << 20, 64 << 20].contains(&size), "{stats}");
     assert!(stats["requests_per_second"].is_u64(), "{stats}");
     assert_eq!(admin.order("POST", "/cache/reset/static/app%20one.js", "").status, 200);
     assert_eq!(get(larder.addr(), "/static/app%20one.js").text(), "origin 1");
