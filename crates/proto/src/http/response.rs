@@ -92,7 +92,9 @@ pub fn parse_response(bytes: &[u8], to_head: bool) -> Result<Option<ResponseHead
         Ok(Status::Partial) | Err(httparse::Error::TooManyHeaders) => return Err(BadResponse::TooLarge),
         Err(_) => return Err(BadResponse::Syntax),
     };
-    let (Some(status), Some(minor)) = (parsed.code, parsed.version) else { return Err(BadResponse::Syntax) };
+    // Three digits may still be none of a status (RFC 9110 section 15).
+    let status = parsed.code.filter(|status| *status >= 100);
+    let (Some(status), Some(minor)) = (status, parsed.version) else { return Err(BadResponse::Syntax) };
     let mut said = Said::default();
     for field in &*parsed.headers {
         said.take(field.name, field.value)?;

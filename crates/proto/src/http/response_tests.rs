@@ -99,9 +99,13 @@ fn a_head_is_the_same_wherever_it_was_cut() {
 
 #[test]
 fn what_is_no_head_is_refused() {
-    for text in
-        ["SSH-2.0-OpenSSH\n\n", "HTTP/2 200\n\n", "HTTP/1.1 20 OK\n\n", "HTTP/1.1 200 OK\nno colon\n\n"]
-    {
+    for text in [
+        "SSH-2.0-OpenSSH\n\n",
+        "HTTP/2 200\n\n",
+        "HTTP/1.1 20 OK\n\n",
+        "HTTP/1.0 096 OK\n\n",
+        "HTTP/1.1 200 OK\nno colon\n\n",
+    ] {
         assert_eq!(head(text), Err(BadResponse::Syntax), "{text}");
     }
     let many = format!("HTTP/1.1 200 OK\n{}\n", "a: b\n".repeat(MAX_RESPONSE_FIELDS + 1));
