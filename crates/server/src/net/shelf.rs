@@ -24,15 +24,16 @@ use rustix::{
     process::{Resource, getrlimit},
 };
 
-/// Below it the second call costs more than the copy.
+/// The limit of the floor and of the nginx of `bench/peers`, too: somewhere below, the second call takes what the copy would. (At 20,000 B there is a gain.)
 const LEAST: u64 = 16 << 10;
-/// Beyond it the worker would be busy for too long with copying it here.
+/// Beyond it the worker would be busy for too long with copying it here: a file of 2 MiB takes 0.9 ms, of 1 MiB 0.36 ms.
 const MOST: u64 = 2 << 20;
 /// Of the system's memory, bytes.
 const PAGE: u64 = 4096;
 /// Bodies that are counted at once; a power of two. Two that meet at a place displace each other as they are asked for.
 const PLACES: usize = 1024;
-/// Requests after which a body is worth the copy, which costs as much as two answers; it is tried anew after half as many.
+/// Requests after which a body is worth the copy, which takes about as long as an answer (12 microseconds for 26,510 B); it is tried anew
+/// after half as many.
 const OFTEN: u16 = 16;
 /// Requests after which what was asked for before counts half.
 const PERIOD: u32 = 16 * PLACES as u32;
