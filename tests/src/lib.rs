@@ -20,6 +20,7 @@ pub mod fault_origin;
 pub mod fleet;
 pub mod helper;
 pub mod larder;
+pub mod listening;
 pub mod mediawiki;
 pub mod memcache;
 pub mod memcache_answers;

@@ -1,12 +1,12 @@
 //! A server that runs as a child process, Larder or one it is compared with.
 
 use crate::helper::free_port;
+use crate::listening;
 use crate::process::Usage;
 use crate::scratch::Scratch;
 use crate::wait::wait_until;
 use std::fs::File;
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -44,8 +44,8 @@ impl Started {
             let exited = server.exited();
             assert!(exited.is_none(), "{command:?} ended at once ({exited:?}):\n{}", server.printed());
             match &unix {
-                Some(path) => UnixStream::connect(path).is_ok(),
-                None => TcpStream::connect(("127.0.0.1", port)).is_ok(),
+                Some(path) => listening::path(path),
+                None => listening::port(port),
             }
         });
         server

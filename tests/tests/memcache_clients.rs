@@ -5,8 +5,7 @@
 
 use larder_tests::helper::{Helper, free_port, source_root};
 use larder_tests::memcache::{Memcached, client, script};
-use larder_tests::{Wire, wait_until};
-use std::net::TcpStream;
+use larder_tests::{Wire, listening, wait_until};
 use std::process::Command;
 
 fn said(output: &std::process::Output) -> String {
@@ -88,7 +87,7 @@ fn php_sessions() {
     command.args(["-d", "memcached.sess_locking=On", "-d", "session.use_strict_mode=0"]);
     command.arg("-t").arg(source_root().join("tests/clients"));
     let _php = Helper::start(&mut command, "ready");
-    wait_until("PHP to listen", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    wait_until("PHP to listen", || listening::port(port));
     let visit = || {
         let mut wire = Wire::connect(([127, 0, 0, 1], port).into());
         let fields = ["Host: site.test", "Cookie: PHPSESSID=visitor1", "Connection: close"];

@@ -77,20 +77,16 @@ fn a_value_too_large_is_refused_and_what_it_was_to_replace_is_gone() {
 #[test]
 fn a_connection_too_many_is_told_so() {
     let larder = Memcached::larder(&["-c", "3"]);
-    // Whoever looked whether it is up may still hold a place.
-    let mut kept = Vec::new();
-    wait_until("three connections", || {
-        let mut talk = larder.connect();
-        if talk.send("mn\r\n").take(4) == b"MN\r\n" {
-            kept.push(talk);
-        }
-        kept.len() == 3
-    });
+    let mut kept = [(); 3].map(|()| larder.connect());
+    for talk in &mut kept {
+        talk.expect("mn\r\n", "MN\r\n");
+    }
     let refused = larder.connect().rest();
     assert_eq!(String::from_utf8_lossy(&refused), "ERROR Too many open connections\r\n");
-    drop(kept.pop());
+    let [mut first, second, _third] = kept;
+    drop(second);
     wait_until("a seat", || larder.connect().send("mn\r\n").take(4) == b"MN\r\n");
-    assert_ne!(kept[0].stat("rejected_connections"), "0");
+    assert_ne!(first.stat("rejected_connections"), "0");
 }
 
 #[test]

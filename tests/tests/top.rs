@@ -7,13 +7,13 @@ mod pty;
 
 use larder_tests::helper::free_port;
 use larder_tests::larder::{binary, run};
-use larder_tests::{Larder, Memcached, Origin, Wire, get, wait_for, wait_until};
+use larder_tests::{Larder, Memcached, Origin, Wire, get, listening, wait_for, wait_until};
 use pty::Pty;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,7 +52,7 @@ fn memcached(port: u16) -> Ended {
         .spawn()
         .unwrap();
     let child = Ended(child);
-    wait_until("memcached to listen", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    wait_until("memcached to listen", || listening::port(port));
     child
 }
 
