@@ -8,12 +8,7 @@ use super::MAX_KEY;
 /// `get`, `gets`, `set`, `mg` and `ms` in their usual form.
 #[inline]
 pub fn ahead(input: &[u8]) -> Option<(&[u8], usize)> {
-    let start = match input {
-        [b'm', b'g' | b's', b' ', ..] => 3,
-        [b'g' | b's', b'e', b't', b' ', ..] => 4,
-        [b'g', b'e', b't', b's', b' ', ..] => 5,
-        _ => return None,
-    };
+    let start = verb(input)?;
     let end = start + memchr::memchr(b'\n', &input[start..])?;
     let words = input[start..end].strip_suffix(b"\r").unwrap_or(&input[start..end]);
     let blank = memchr::memchr(b' ', words).unwrap_or(words.len());
@@ -24,6 +19,26 @@ pub fn ahead(input: &[u8]) -> Option<(&[u8], usize)> {
         _ => end + 1,
     };
     (!key.is_empty() && key.len() <= MAX_KEY && used <= input.len()).then_some((key, used))
+}
+
+/// The key of the first command of `input`, where it is one of those of [`ahead`] and its line ends with CR LF. The command need
+/// not be whole.
+#[inline]
+pub fn first_key(input: &[u8]) -> Option<&[u8]> {
+    let rest = &input[verb(input)?..];
+    let end = memchr::memchr2(b' ', b'\r', rest)?;
+    (1..=MAX_KEY).contains(&end).then(|| &rest[..end])
+}
+
+/// Where the words behind the verb begin.
+#[inline]
+fn verb(input: &[u8]) -> Option<usize> {
+    match input {
+        [b'm', b'g' | b's', b' ', ..] => Some(3),
+        [b'g' | b's', b'e', b't', b' ', ..] => Some(4),
+        [b'g', b'e', b't', b's', b' ', ..] => Some(5),
+        _ => None,
+    }
 }
 
 /// The bytes of the data block whose length is the `nth` word of `rest`, its end included.
@@ -51,6 +66,17 @@ mod tests {
         assert_eq!(ahead(b"mg abc v\r\n"), Some((&b"abc"[..], 10)));
         assert_eq!(ahead(b"set abc 0 0 5\r\nhello\r\n"), Some((&b"abc"[..], 22)));
         assert_eq!(ahead(b"ms abc 5 T0\r\nhello\r\n"), Some((&b"abc"[..], 20)));
+    }
+
+    #[test]
+    fn the_first_key_is_known_before_its_command_is_whole() {
+        for input in ["get abc\r\n", "gets abc d\r\n", "mg abc v\r\n", "set abc 0 0 5\r\nhe", "ms abc "] {
+            assert_eq!(first_key(input.as_bytes()), Some(&b"abc"[..]), "{input:?}");
+        }
+        let long = format!("get {}\r\n", "k".repeat(MAX_KEY + 1));
+        for input in ["", "get", "get ab", "get \r\n", "md abc\r\n", "get  a\r\n", &long] {
+            assert_eq!(first_key(input.as_bytes()), None, "{input:?}");
+        }
     }
 
     #[test]

@@ -48,10 +48,22 @@ impl<'a> Iterator for Words<'a> {
         while let [b' ', after @ ..] = rest {
             rest = after;
         }
-        let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
+        let (word, after) = rest.split_at(word_end(rest));
         self.rest = after;
         (!word.is_empty()).then_some(word)
+    }
+}
+
+/// Up to this length a word's end is looked for byte by byte: verbs and numbers end sooner than a search in vectors is set up.
+const SHORT: usize = 4;
+
+/// Where the first word ends.
+#[inline]
+fn word_end(rest: &[u8]) -> usize {
+    match rest.iter().take(SHORT + 1).position(|byte| *byte == b' ') {
+        Some(end) => end,
+        None if rest.len() <= SHORT + 1 => rest.len(),
+        None => memchr::memchr(b' ', &rest[SHORT + 1..]).map_or(rest.len(), |end| SHORT + 1 + end),
     }
 }
 

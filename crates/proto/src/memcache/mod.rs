@@ -23,7 +23,7 @@ pub mod meta;
 pub mod sasl;
 pub mod text;
 
-pub use ahead::ahead;
+pub use ahead::{ahead, first_key};
 
 /// Longest key in bytes (protocol.txt, "Keys").
 pub const MAX_KEY: usize = 250;

@@ -17,7 +17,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-use larder_proto::memcache::ahead as codec_ahead;
+use larder_proto::memcache::first_key;
 
 use super::{
     Face, OBJECTS, auth,
@@ -251,7 +251,7 @@ impl crate::object::Session for Session {
     }
 
     fn fetch(&mut self, input: &[u8]) {
-        if let (Voice::Text, State::Ready, Some((key, _))) = (&self.voice, &self.state, codec_ahead(input)) {
+        if let (Voice::Text, State::Ready, Some(key)) = (&self.voice, &self.state, first_key(input)) {
             self.face.ahead.borrow_mut().first(self.face.store, OBJECTS, key);
         }
     }

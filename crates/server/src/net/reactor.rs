@@ -160,7 +160,7 @@ impl Reactor {
             self.epoll.readable().await?.clear_ready();
             let mut done = Work::default();
             loop {
-                let seen = self.look(&mut events)?;
+                let seen = self.look(&mut events, &mut done)?;
                 done.commands += 1;
                 luck.saw(seen);
                 while !self.round.answer(&mut done) {
@@ -176,7 +176,8 @@ impl Reactor {
         }
     }
 
-    fn look(&self, events: &mut Vec<Event>) -> io::Result<Seen> {
+    /// Answers all but the last that received something on the way, and adds that to what was `done`.
+    fn look(&self, events: &mut Vec<Event>, done: &mut Work) -> io::Result<Seen> {
         events.clear();
         match epoll::wait(self.epoll.get_ref(), spare_capacity(events), Some(&AT_ONCE)) {
             Err(Errno::INTR) => return Ok(Seen::Full),
@@ -189,6 +190,10 @@ impl Reactor {
             // One that is gone may be heard of once more, and who has its place now looks in vain.
             if let Some(source) = source {
                 woke |= source.happened(event.flags);
+            }
+            if self.round.is_full() {
+                // When others are to have their turn, the rest is received and waits.
+                self.round.answer(done);
             }
         }
         Ok(match events.len() {

@@ -1,13 +1,16 @@
 //! Connections of one worker that have received something, answered one after the other.
 //!
-//! Receiving from all that are ready before any of them is answered lets the memory that their answers need be fetched meanwhile, and
-//! each part of the way - the system's receiving, the session, the system's sending - run for many while its code and data are near.
-//! (One request at a time of 50 connections, a million values of 100 B: docs/performance.md, "Rounds".)
+//! Receiving from some that are ready before any of them is answered lets the memory that their answers need be fetched meanwhile. From
+//! more than a few it costs more than it gains: what was received leaves the near caches, and clients wait where they could have
+//! taken their answers. (Docs/performance.md, "Rounds".)
 
 use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 
 /// Connections that receive for one round: each holds a receive buffer.
 pub(crate) const MOST: usize = 64;
+/// How many are received from before they are answered. Times all that are ready: 0.97 to 0.98 for a get and 0.96 to 0.98 for a set of
+/// 100 B, 0.96 and 0.90 for those of 10 KB; with 4 0.98, 0.97 to 0.98, 0.95, 0.93; with 1 1.04, 1.02, 0.98 (set of 10 KB not run).
+const GROUP: usize = 8;
 /// Commands, and bytes received and sent, after which others of the worker get their turn.
 const TURN: Work = Work { commands: 256, bytes: 256 * 1024 };
 
@@ -33,6 +36,11 @@ impl Round {
     /// Waits to be answered.
     pub(crate) fn join(&self, member: Rc<dyn Member>) {
         self.0.borrow_mut().push_back(member);
+    }
+
+    /// So many wait that they are answered before more is received.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.borrow().len() >= GROUP
     }
 
     /// Answers them in the order they came, and adds to what was `done`. False: others are to have their turn, and then this is to
