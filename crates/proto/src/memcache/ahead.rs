@@ -2,17 +2,16 @@
 //! pipelines. Nothing is judged here; [`super::decode`] does that when the command's turn comes. It serves to fetch the memory of
 //! several keys at once.
 
-use super::MAX_KEY;
+use super::{MAX_KEY, line};
 
 /// The key of the first command of `input`, and the bytes the whole command takes. None: it is not whole, or not one of
 /// `get`, `gets`, `set`, `mg` and `ms` in their usual form.
 #[inline]
 pub fn ahead(input: &[u8]) -> Option<(&[u8], usize)> {
     let start = verb(input)?;
-    let end = start + memchr::memchr(b'\n', &input[start..])?;
+    let end = start + line::find(b'\n', &input[start..])?;
     let words = input[start..end].strip_suffix(b"\r").unwrap_or(&input[start..end]);
-    let blank = memchr::memchr(b' ', words).unwrap_or(words.len());
-    let (key, rest) = words.split_at(blank);
+    let (key, rest) = words.split_at(line::find(b' ', words).unwrap_or(words.len()));
     let used = match (input[0], start) {
         (b's', _) => end + 1 + data(rest, 3)?,
         (_, 3) if input[1] == b's' => end + 1 + data(rest, 1)?,
@@ -21,13 +20,14 @@ pub fn ahead(input: &[u8]) -> Option<(&[u8], usize)> {
     (!key.is_empty() && key.len() <= MAX_KEY && used <= input.len()).then_some((key, used))
 }
 
-/// The key of the first command of `input`, where it is one of those of [`ahead`] and its line ends with CR LF. The command need
-/// not be whole.
+/// The key of the first command of `input`, where it is one of those of [`ahead`]. The command need not be whole.
 #[inline]
 pub fn first_key(input: &[u8]) -> Option<&[u8]> {
     let rest = &input[verb(input)?..];
-    let end = memchr::memchr2(b' ', b'\r', rest)?;
-    (1..=MAX_KEY).contains(&end).then(|| &rest[..end])
+    let end = line::blank(rest).filter(|end| (1..=MAX_KEY).contains(end))?;
+    let (key, behind) = rest.split_at(end);
+    // Other control characters, a CR within the line too, are a part of the key.
+    matches!(behind, [b' ' | b'\n', ..] | [b'\r', b'\n', ..]).then_some(key)
 }
 
 /// Where the words behind the verb begin.
@@ -70,11 +70,24 @@ mod tests {
 
     #[test]
     fn the_first_key_is_known_before_its_command_is_whole() {
-        for input in ["get abc\r\n", "gets abc d\r\n", "mg abc v\r\n", "set abc 0 0 5\r\nhe", "ms abc "] {
+        for input in
+            ["get abc\r\n", "get abc\n", "gets abc d\r\n", "mg abc v\r\n", "set abc 0 0 5\r\nhe", "ms abc "]
+        {
             assert_eq!(first_key(input.as_bytes()), Some(&b"abc"[..]), "{input:?}");
         }
         let long = format!("get {}\r\n", "k".repeat(MAX_KEY + 1));
-        for input in ["", "get", "get ab", "get \r\n", "md abc\r\n", "get  a\r\n", &long] {
+        for input in [
+            "",
+            "get",
+            "get ab",
+            "get ab\r",
+            "get a\rb\r\n",
+            "get \r\n",
+            "get \n",
+            "md abc\r\n",
+            "get  a\r\n",
+            &long,
+        ] {
             assert_eq!(first_key(input.as_bytes()), None, "{input:?}");
         }
     }
