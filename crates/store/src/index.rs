@@ -45,22 +45,18 @@ const IDLE: usize = 0x7fff_ffff;
 /// Buckets a walk looks at under one lock.
 const VISIT: usize = 4;
 
-#[derive(Debug)]
+/// Entries of a stripe, on a line of their own: whoever changes its slots writes it.
+#[derive(Debug, Default)]
 #[repr(align(64))]
-struct Layout(AtomicU64);
-
-#[derive(Debug)]
-struct Stripe {
-    /// Buckets (low half) and cursor (high half). On its own line: readers read it, only growth writes it.
-    layout: Layout,
-    /// Entries.
-    count: Mutex<usize>,
-}
+struct Count(Mutex<usize>);
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Index {
-    stripes: Box<[Stripe]>,
+    /// Of each stripe: buckets (low half) and cursor (high half). Side by side, as every search reads one and only growth writes them:
+    /// 32 lines stay in the near caches where one for each stripe would not.
+    layouts: Box<[AtomicU64]>,
+    counts: Box<[Count]>,
     stripe_bits: u32,
     /// Buckets of one stripe in one page, as a power of two.
     local_bits: u32,
@@ -172,10 +168,9 @@ impl Index {
     pub(crate) fn new(segments: &Segments, first: u32) -> Index {
         let stripe_bits = if segments.size() > 1 << 18 { 8 } else { 6 };
         let local_bits = segments.size().ilog2() - BUCKET.ilog2() - stripe_bits;
-        let stripe =
-            |_| Stripe { layout: Layout(AtomicU64::new(pack(1 << local_bits, IDLE))), count: Mutex::new(0) };
         let index = Index {
-            stripes: (0..1 << stripe_bits).map(stripe).collect(),
+            layouts: (0..1 << stripe_bits).map(|_| AtomicU64::new(pack(1 << local_bits, IDLE))).collect(),
+            counts: (0..1 << stripe_bits).map(|_| Count::default()).collect(),
             stripe_bits,
             local_bits,
             pages: (0..segments.count()).map(|_| AtomicU32::new(0)).collect(),
@@ -192,12 +187,12 @@ impl Index {
     }
 
     pub(crate) fn stripes(&self) -> usize {
-        self.stripes.len()
+        self.layouts.len()
     }
 
     /// Slots there are.
     pub(crate) fn slots(&self) -> usize {
-        self.stripes.iter().map(|s| 8 * unpack(s.layout.0.load(Ordering::Relaxed)).0).sum()
+        self.layouts.iter().map(|layout| 8 * unpack(layout.load(Ordering::Relaxed)).0).sum()
     }
 
     #[inline]
@@ -221,7 +216,7 @@ impl Index {
         mut f: impl FnMut(&'a AtomicU64, u64, Loc) -> Seen<R>,
     ) -> Option<R> {
         let (stripe, tag) = self.split(hash);
-        let layout = &self.stripes[stripe].layout.0;
+        let layout = &self.layouts[stripe];
         let before = layout.load(Ordering::Acquire);
         let idle = unpack(before).1 == IDLE;
         match self.probe(segments, stripe, tag, place_in(before, tag), &mut f) {
@@ -243,7 +238,7 @@ impl Index {
         f: &mut impl FnMut(&'a AtomicU64, u64, Loc) -> Seen<R>,
     ) -> Option<R> {
         loop {
-            let layout = self.stripes[stripe].layout.0.load(Ordering::Acquire);
+            let layout = self.layouts[stripe].load(Ordering::Acquire);
             let mut seen = self.probe(segments, stripe, tag, place_in(layout, tag), f);
             let (buckets, cursor) = unpack(layout);
             if matches!(seen, Seen::No) && cursor != IDLE {
@@ -252,7 +247,7 @@ impl Index {
             }
             match seen {
                 Seen::Yes(r) => return Some(r),
-                Seen::No if self.stripes[stripe].layout.0.load(Ordering::Acquire) == layout => return None,
+                Seen::No if self.layouts[stripe].load(Ordering::Acquire) == layout => return None,
                 Seen::No | Seen::Changed => std::hint::spin_loop(),
             }
         }
@@ -308,7 +303,7 @@ impl Index {
     #[inline]
     pub(crate) fn lock<'a>(&'a self, segments: &'a Segments, hash: Hash) -> Locked<'a> {
         let (stripe, tag) = self.split(hash);
-        Locked { index: self, segments, stripe, tag, count: self.stripes[stripe].count.lock() }
+        Locked { index: self, segments, stripe, tag, count: self.counts[stripe].0.lock() }
     }
 
     /// Makes room for stripes to grow: `segment` becomes the next page, unless somebody was quicker with page `wanted`.
@@ -333,7 +328,7 @@ impl Index {
         from: u64,
         f: &mut dyn FnMut(&Locked<'_>, Loc),
     ) -> Option<u64> {
-        let count = self.stripes[stripe].count.lock();
+        let count = self.counts[stripe].0.lock();
         let mut locked = Locked { index: self, segments, stripe, tag: from, count };
         for _ in 0..VISIT {
             let (home, buckets) = locked.place();
@@ -365,7 +360,7 @@ impl<'a> Locked<'a> {
     }
 
     fn layout(&self) -> u64 {
-        self.index.stripes[self.stripe].layout.0.load(Ordering::Relaxed)
+        self.index.layouts[self.stripe].load(Ordering::Relaxed)
     }
 
     fn bucket(&self, bucket: usize) -> &'a Bucket {

@@ -273,7 +273,7 @@ impl<'a> Record<'a> {
     }
 
     /// The value's bytes in the record: head, then tail.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn local(&self) -> &'a [u8] {
         self.bytes(self.key_at() + self.key_len(), self.local_len())
     }

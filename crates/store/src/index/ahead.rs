@@ -11,7 +11,7 @@ impl Index {
     #[inline]
     pub(crate) fn prefetch(&self, segments: &Segments, hash: Hash) -> usize {
         let (stripe, tag) = self.split(hash);
-        let layout = self.stripes[stripe].layout.0.load(Ordering::Relaxed);
+        let layout = self.layouts[stripe].load(Ordering::Relaxed);
         let (bucket, _) = place_in(layout, tag);
         let at = self.bucket_at(segments, stripe, bucket);
         segments.map.prefetch(at);

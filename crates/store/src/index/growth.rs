@@ -39,7 +39,7 @@ impl Locked<'_> {
     }
 
     fn publish(&self, layout: u64) {
-        self.index.stripes[self.stripe].layout.0.store(layout, Ordering::SeqCst);
+        self.index.layouts[self.stripe].store(layout, Ordering::SeqCst);
     }
 
     #[inline]

@@ -35,7 +35,7 @@ fn growth_is_announced_before_it_moves_anything() {
     let page = segments.take(Kind::Index, 0).expect("there is one");
     assert!(index.install(&segments, 1, page));
     let mut n = 0;
-    let layout = || unpack(index.stripes[0].layout.0.load(Ordering::Relaxed));
+    let layout = || unpack(index.layouts[0].load(Ordering::Relaxed));
     while layout().1 == IDLE {
         let mut locked = index.lock(&segments, hash(n));
         let free = locked.free().expect("there is room");
@@ -75,7 +75,7 @@ fn everything_is_found_at_every_step_of_growth_and_removal() {
         assert!(!found(&segments, &index, n));
     }
     // Counts of entries put beyond a bucket are back at zero, so that searches are short again.
-    let words = (0..unpack(index.stripes[0].layout.0.load(Ordering::Relaxed)).0)
+    let words = (0..unpack(index.layouts[0].load(Ordering::Relaxed)).0)
         .flat_map(|b| index.bucket(&segments, 0, b).iter().map(|s| s.load(Ordering::Relaxed)));
     assert_eq!(words.filter(|w| *w != 0).count(), 0);
 }
