@@ -183,6 +183,15 @@ impl Out {
             self.clear();
             return Ok(());
         }
+        if let Some((slices, used)) = self.usual() {
+            let sent = sink.send(&slices[..used], false)? as u64;
+            if sent == self.pending() {
+                self.clear();
+                return Ok(());
+            }
+            self.cover();
+            self.advance(sent);
+        }
         self.cover();
         while self.next < self.pieces.len() {
             let sent = if let Piece::Copied { copy, from, to } = self.pieces[self.next] {
@@ -198,6 +207,21 @@ impl Out {
         }
         self.clear();
         Ok(())
+    }
+
+    /// The slices of which nothing is sent yet where one value lies in one piece between composed bytes, and how many they are.
+    #[inline]
+    fn usual(&self) -> Option<([IoSlice<'_>; 3], usize)> {
+        let [Piece::Scratch { from: 0, to: before }, Piece::Stored { entry: 0, from, to }] = self.pieces[..]
+        else {
+            return None;
+        };
+        if self.next > 0 || self.done > 0 {
+            return None;
+        }
+        let value = self.entries[0].chunk_at(from).get(..(to - from) as usize)?;
+        let (head, end) = self.scratch.split_at(before);
+        Some(([head, value, end].map(IoSlice::new), 2 + usize::from(!end.is_empty())))
     }
 
     /// One call of `sink`, with at most `N` slices.
@@ -260,6 +284,9 @@ impl Out {
 
     /// Forgets everything, keeps the buffers.
     pub(crate) fn clear(&mut self) {
+        if self.scratch.is_empty() && self.entries.is_empty() && self.copies.is_empty() {
+            return;
+        }
         self.scratch.clear();
         self.pieces.clear();
         self.entries.clear();
