@@ -30,7 +30,7 @@ use super::{
 use crate::{
     clock::Ms,
     net::out::Out,
-    object::{Client, Sent, Turn},
+    object::{Client, Sent, Turn, ahead::First},
     settings::WireProtocol,
 };
 
@@ -70,11 +70,20 @@ pub(crate) struct Session {
     /// It may ask for the end of the server, where that is allowed at all.
     pub(super) may_stop: bool,
     voice: Voice,
+    /// Of the next command, which is in `State::Ready`.
+    first: First,
 }
 
 impl Session {
     pub(crate) fn new(face: Rc<Face>, client: Arc<Client>) -> Self {
-        Self { face, client, state: State::Ready, may_stop: true, voice: Voice::Unknown }
+        Self {
+            face,
+            client,
+            state: State::Ready,
+            may_stop: true,
+            voice: Voice::Unknown,
+            first: First::default(),
+        }
     }
 
     /// For datagrams, whose sender can be anybody: what ends the server is not taken from it.
@@ -223,6 +232,7 @@ impl Session {
     pub(super) fn step(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
         self.face.refresh(now);
         self.face.stats.serving(self.client.id);
+        let hint = self.first.take();
         if !matches!(self.state, State::Ready) {
             // What was looked at ahead may have been a part of a value.
             self.face.ahead.borrow_mut().clear();
@@ -230,7 +240,7 @@ impl Session {
         }
         let Some(first) = input.first() else { return Turn::More(0) };
         match self.voice {
-            Voice::Text => text::turn(self, input, now, out),
+            Voice::Text => text::turn(self, hint, input, now, out),
             Voice::Binary(_) => self.binary(input, now, out),
             Voice::Login => self.login(input, out),
             Voice::Unknown => {
@@ -252,8 +262,12 @@ impl crate::object::Session for Session {
 
     fn fetch(&mut self, input: &[u8]) {
         if let (Voice::Text, State::Ready, Some(key)) = (&self.voice, &self.state, first_key(input)) {
-            self.face.ahead.borrow_mut().first(self.face.store, OBJECTS, key);
+            self.first.fetch(self.face.store, OBJECTS, key);
         }
+    }
+
+    fn fetch_record(&mut self) {
+        self.first.fetch_record(self.face.store);
     }
 
     fn received(&mut self) {

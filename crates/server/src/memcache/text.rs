@@ -36,10 +36,10 @@ const NO_MEMORY_READING: &[u8] = b"SERVER_ERROR out of memory writing get respon
 /// `shutdown` where it is not allowed.
 const NO_SHUTDOWN: &[u8] = b"ERROR: shutdown not enabled\r\n";
 
-/// Takes up the first command of `input`, which has at least a byte.
+/// Takes up the first command of `input`, which has at least a byte. `hint`: its key's, where that was looked at alone.
 #[inline]
-pub(super) fn turn(session: &mut Session, input: &[u8], now: Ms, out: &mut Out) -> Turn {
-    let turn = command(session, input, now, out);
+pub(super) fn turn(session: &mut Session, hint: Option<Hint>, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+    let turn = command(session, hint, input, now, out);
     match turn {
         Turn::Used(used) if used < input.len() => look_ahead(session, &input[used..]),
         Turn::Flush(_) => {}
@@ -47,6 +47,12 @@ pub(super) fn turn(session: &mut Session, input: &[u8], now: Ms, out: &mut Out) 
         _ => session.face.ahead.borrow_mut().clear(),
     }
     turn
+}
+
+/// What was fetched ahead for the first command of `input`.
+#[inline]
+fn hint_of(session: &Session, input: &[u8]) -> Option<Hint> {
+    session.face.ahead.borrow_mut().take(session.client.id, OBJECTS, input.len())
 }
 
 /// Has the memory fetched that the next commands of a batch will ask for.
@@ -59,13 +65,16 @@ fn look_ahead(session: &Session, input: &[u8]) {
 }
 
 #[inline]
-fn command(session: &mut Session, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+fn command(session: &mut Session, hint: Option<Hint>, input: &[u8], now: Ms, out: &mut Out) -> Turn {
     match decode(input) {
         Decoded::Command(command, used) => match command {
-            Command::Get(get) => session.get(&get, used, input, now, out),
+            Command::Get(get) => {
+                let hint = hint.or_else(|| hint_of(session, input));
+                session.get(&get, hint, used, input, now, out)
+            }
             Command::Store(store) => session.store(&store, used, input, now, out),
             Command::MetaGet(get) => {
-                let hint = session.face.ahead.borrow_mut().take(session.client.id, OBJECTS, input.len());
+                let hint = hint.or_else(|| hint_of(session, input));
                 meta::get(&session.face, &get, hint, now, out);
                 Turn::Used(used)
             }
@@ -208,14 +217,21 @@ fn answer(stored: Stored) -> &'static [u8] {
 
 impl Session {
     #[inline]
-    fn get(&mut self, get: &Get<'_>, used: usize, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+    fn get(
+        &mut self,
+        get: &Get<'_>,
+        hint: Option<Hint>,
+        used: usize,
+        input: &[u8],
+        now: Ms,
+        out: &mut Out,
+    ) -> Turn {
         let (face, want) = (&self.face, Want::new(get, now));
         let mut keys = get.keys;
         let answered = if let Some(key) = keys.next()
             && keys.rest().is_empty()
         {
-            let ahead = face.ahead.borrow_mut().take(self.client.id, OBJECTS, input.len());
-            let hint = ahead.unwrap_or_else(|| face.store.hint(OBJECTS, key));
+            let hint = hint.unwrap_or_else(|| face.store.hint(OBJECTS, key));
             value(face, key, hint, want, now, out).map(|()| None)
         } else {
             values(face, get.keys, want, input, now, out)
@@ -278,7 +294,7 @@ impl Session {
             Command::MetaCount(count) => meta::count(face, &count, now, out),
             Command::MetaDebug(debug) => meta::debug(face, &debug, now, out),
             Command::Refused(refused) => return self.refuse(&refused, used, input, out),
-            Command::Get(get) => return self.get(&get, used, input, now, out),
+            Command::Get(get) => return self.get(&get, None, used, input, now, out),
             Command::Store(store) => return self.store(&store, used, input, now, out),
             Command::MetaGet(get) => meta::get(face, &get, None, now, out),
             Command::MetaSet(set) => return meta::set(self, &set, used, input, now, out),

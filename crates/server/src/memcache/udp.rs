@@ -169,6 +169,8 @@ mod tests {
 
         fn fetch(&mut self, _input: &[u8]) {}
 
+        fn fetch_record(&mut self) {}
+
         fn received(&mut self) {}
 
         fn sent(&mut self, _: Sent) {}

@@ -226,10 +226,16 @@ impl Source {
         *self.by.borrow_mut() = Some(by);
     }
 
-    /// Whether this ([`READ`] or [`WRITE`]) is to be tried; else the task is woken when it is.
+    /// Is this ([`READ`] or [`WRITE`]) to be tried?
+    #[inline]
+    pub(crate) fn is_ready(&self, what: u8) -> bool {
+        self.ready.get() & what != 0
+    }
+
+    /// The same; if it is not, the task is woken when it is.
     #[inline]
     pub(crate) fn poll(&self, what: u8, cx: &Context<'_>) -> Poll<()> {
-        if self.ready.get() & what != 0 {
+        if self.is_ready(what) {
             return Poll::Ready(());
         }
         let mut waits = if what == READ { self.reader.borrow_mut() } else { self.writer.borrow_mut() };

@@ -26,6 +26,12 @@ pub(crate) struct Work {
 
 /// A connection that has received something.
 pub(crate) trait Member {
+    /// Has the memory fetched that answering it needs first, without waiting for it.
+    fn fetch(&self);
+
+    /// Has the memory fetched that the first leads to.
+    fn fetch_more(&self);
+
     /// Answers it, without waiting for anything.
     fn answer(&self) -> Work;
 }
@@ -48,8 +54,14 @@ impl Round {
     /// Answers them in the order they came, and adds to what was `done`. False: others are to have their turn, and then this is to
     /// be called again.
     pub(crate) fn answer(&self, done: &mut Work) -> bool {
+        let is_over = |done: &Work| done.commands >= TURN.commands || done.bytes >= TURN.bytes;
+        if !is_over(done) {
+            let waiting = self.0.borrow();
+            waiting.iter().for_each(|member| member.fetch());
+            waiting.iter().for_each(|member| member.fetch_more());
+        }
         loop {
-            if done.commands >= TURN.commands || done.bytes >= TURN.bytes {
+            if is_over(done) {
                 return self.0.borrow().is_empty();
             }
             let Some(member) = self.0.borrow_mut().pop_front() else { return true };
@@ -68,6 +80,10 @@ mod tests {
     struct Counted(Rc<Cell<usize>>, Work);
 
     impl Member for Counted {
+        fn fetch(&self) {}
+
+        fn fetch_more(&self) {}
+
         fn answer(&self) -> Work {
             self.0.set(self.0.get() + 1);
             self.1

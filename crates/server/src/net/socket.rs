@@ -115,6 +115,11 @@ impl Watch {
         Ok(())
     }
 
+    /// Is it waited for, with nothing to be said about it?
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.check().is_ok() && self.waker.borrow().is_some()
+    }
+
     fn wait<T>(&self, cx: &mut Context<'_>) -> Poll<Result<T, Ended>> {
         let mut held = self.waker.borrow_mut();
         match held.as_ref() {

@@ -61,6 +61,11 @@ impl Stream {
         self.registered.source.poll(READ, cx)
     }
 
+    /// Is a read worth a try?
+    pub(crate) fn is_read_ready(&self) -> bool {
+        self.registered.source.is_ready(READ)
+    }
+
     pub(crate) fn poll_write_ready(&self, cx: &Context<'_>) -> Poll<()> {
         self.registered.source.poll(WRITE, cx)
     }

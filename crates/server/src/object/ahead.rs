@@ -17,19 +17,36 @@ pub(crate) struct Ahead {
     hints: [(usize, Hint); AHEAD],
     next: usize,
     len: usize,
-    /// Of the client received from last ([`Ahead::first`]).
-    last: Hint,
+}
+
+/// What was fetched for the first command a client has sent, while others were received from. It belongs to the client's session,
+/// and to that command alone.
+#[derive(Debug, Default)]
+pub(crate) struct First(Option<Hint>);
+
+impl First {
+    /// Has the index's line fetched.
+    #[inline]
+    pub(crate) fn fetch(&mut self, store: &Store, ns: Namespace, key: &[u8]) {
+        self.0 = Some(store.prefetch(ns, key));
+    }
+
+    /// Has the record fetched that the line leads to.
+    #[inline]
+    pub(crate) fn fetch_record(&mut self, store: &Store) {
+        if let Some(hint) = &mut self.0 {
+            store.prefetch_record(hint);
+        }
+    }
+
+    /// For whatever command comes next.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Hint> {
+        self.0.take()
+    }
 }
 
 impl Ahead {
-    /// Has the memory fetched for the first command of a client, while others are received from: the index's line now, the
-    /// record when the next client's turn comes.
-    #[inline]
-    pub(crate) fn first(&mut self, store: &Store, ns: Namespace, key: &[u8]) {
-        store.prefetch_record(&mut self.last);
-        self.last = store.prefetch(ns, key);
-    }
-
     /// The hint for the command of this client that begins `left` bytes before the end of what was received.
     #[inline]
     pub(crate) fn take(&mut self, client: u64, ns: Namespace, left: usize) -> Option<Hint> {

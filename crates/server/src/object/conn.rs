@@ -184,9 +184,21 @@ impl<S: Session> Conn<S> {
     fn wait_again(&mut self) -> Option<Result<Woken, Ended>> {
         self.streak = (0, 0);
         match self.idle() {
+            Ok(()) if self.is_quiet() && !self.socket.stream.is_read_ready() => None,
             Ok(()) => self.look(),
             Err(ended) => Some(Err(ended)),
         }
+    }
+
+    /// Nothing is to be seen to but what is received, and its task is woken when something is.
+    fn is_quiet(&self) -> bool {
+        !self.client.is_killed() && !self.client.has_mail() && self.socket.watch.is_quiet()
+    }
+
+    /// Receives what was heard of.
+    fn receive(&mut self) -> Option<Result<Woken, Ended>> {
+        let read = if self.is_quiet() { self.read() } else { None };
+        read.map_or_else(|| self.look(), |read| Some(read.map_err(Ended::from)))
     }
 
     /// Looks whether something has come; else its task is woken when it does.
@@ -210,20 +222,27 @@ impl<S: Session> Conn<S> {
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Woken>> {
         while self.socket.stream.poll_read_ready(cx).is_ready() {
-            let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
-            match self.socket.stream.try_read_buf(&mut desk.buf) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-                Ok(0) => return Poll::Ready(Ok(Woken::Eof)),
-                read => {
-                    self.filled = desk.buf.len() == desk.buf.capacity();
-                    return Poll::Ready(read.map(Woken::Bytes));
-                }
+            if let Some(read) = self.read() {
+                return Poll::Ready(read);
             }
         }
         if self.desk.as_ref().is_some_and(|desk| desk.buf.is_empty()) {
             self.rest();
         }
         Poll::Pending
+    }
+
+    /// Receives; None: nothing is there.
+    fn read(&mut self) -> Option<io::Result<Woken>> {
+        let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
+        match self.socket.stream.try_read_buf(&mut desk.buf) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Ok(0) => Some(Ok(Woken::Eof)),
+            read => {
+                self.filled = desk.buf.len() == desk.buf.capacity();
+                Some(read.map(Woken::Bytes))
+            }
+        }
     }
 
     /// Gives the desk back when nothing is on it, else makes room for what is missing, up to [`WINDOW`].

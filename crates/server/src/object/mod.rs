@@ -49,6 +49,9 @@ pub(crate) trait Session {
     /// Bytes came, and are taken up when others' were received, too: time to have memory fetched.
     fn fetch(&mut self, input: &[u8]);
 
+    /// Others were received from meanwhile: has the memory fetched that the first leads to.
+    fn fetch_record(&mut self);
+
     /// More was received behind the input of the last turn, before that was used up.
     fn received(&mut self);
 

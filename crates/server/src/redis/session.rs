@@ -10,7 +10,7 @@ use larder_proto::resp::{self, Args, Decoder, Limits, Reply, Step, Version};
 use crate::{
     clock::Ms,
     net::out::Out,
-    object::{self, Client, HIGH_WATER, Peer, Sent, Turn, WINDOW},
+    object::{self, Client, HIGH_WATER, Peer, Sent, Turn, WINDOW, ahead::First},
 };
 
 use super::{
@@ -45,6 +45,8 @@ pub(crate) struct Session {
     dropped: Out,
     /// Was the client looked at: may it be here?
     met: bool,
+    /// Of the next command.
+    first: First,
 }
 
 impl Session {
@@ -52,8 +54,8 @@ impl Session {
         let known = Arc::new(Known::new(client, NO_COMMAND));
         face.shared.registry.enter(known.clone());
         let conn = Conn::new(known, &face.shared);
-        let (decoder, large, dropped) = Default::default();
-        Session { face, conn, decoder, large, dropped, met: false }
+        let (decoder, large, dropped, first) = Default::default();
+        Session { face, conn, decoder, large, dropped, met: false, first }
     }
 
     fn limits(&self) -> Limits {
@@ -219,6 +221,7 @@ fn next_answer(conn: &mut Conn, out: &mut Out) {
 
 impl object::Session for Session {
     fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+        let first = self.first.take();
         if !self.met && !self.meet(out) {
             return Turn::Close;
         }
@@ -233,7 +236,7 @@ impl object::Session for Session {
         let client = conn.known.client.id;
         match decoder.step(input, &limits) {
             Step::Command { args, used } => {
-                conn.hint = face.ahead.borrow_mut().take(client, conn.ns, input.len());
+                conn.hint = first.or_else(|| face.ahead.borrow_mut().take(client, conn.ns, input.len()));
                 if !run(face, conn, &args, now, out, dropped) {
                     return Turn::Later(0, pause::LOOK);
                 }
@@ -257,8 +260,12 @@ impl object::Session for Session {
 
     fn fetch(&mut self, input: &[u8]) {
         if let Some((key, _)) = resp::ahead(input).filter(|_| self.large.is_empty()) {
-            self.face.ahead.borrow_mut().first(self.face.shared.store, self.conn.ns, key);
+            self.first.fetch(self.face.shared.store, self.conn.ns, key);
         }
+    }
+
+    fn fetch_record(&mut self) {
+        self.first.fetch_record(self.face.shared.store);
     }
 
     fn received(&mut self) {

@@ -109,13 +109,10 @@ impl<S: Session + 'static> Place<S> {
             self.conn.set(Some(conn));
             return true;
         }
-        match conn.look() {
+        match conn.receive() {
             Some(Ok(Woken::Bytes(received))) => {
                 conn.socket.watch.busy();
                 self.received.set(Some((received, conn.conns.reactor.looked())));
-                if let Some(desk) = &conn.desk {
-                    conn.session.fetch(&desk.buf[desk.at..]);
-                }
                 let conns = conn.conns.clone();
                 self.conn.set(Some(conn));
                 conns.reactor.round.join(self);
@@ -137,6 +134,15 @@ impl<S: Session + 'static> Place<S> {
         work
     }
 
+    fn with(&self, work: impl FnOnce(&mut Conn<S>)) {
+        self.guard(|| {
+            if let Some(mut conn) = self.conn.take() {
+                work(&mut conn);
+                self.conn.set(Some(conn));
+            }
+        });
+    }
+
     /// A panic costs the connection alone, as it would in its task.
     fn guard<T: Default>(&self, work: impl FnOnce() -> T) -> T {
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
@@ -155,6 +161,18 @@ impl<S: Session + 'static> Readable for Place<S> {
 }
 
 impl<S: Session + 'static> Member for Place<S> {
+    fn fetch(&self) {
+        self.with(|conn| {
+            if let Some(desk) = &conn.desk {
+                conn.session.fetch(&desk.buf[desk.at..]);
+            }
+        });
+    }
+
+    fn fetch_more(&self) {
+        self.with(|conn| conn.session.fetch_record());
+    }
+
     fn answer(&self) -> Work {
         self.guard(|| self.answer_now())
     }

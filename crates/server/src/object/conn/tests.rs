@@ -88,6 +88,8 @@ impl Session for Echo {
 
     fn fetch(&mut self, _input: &[u8]) {}
 
+    fn fetch_record(&mut self) {}
+
     fn received(&mut self) {
         self.seen.gathered.set(self.seen.gathered.get() + 1);
     }
