@@ -385,6 +385,26 @@ mod tests {
     }
 
     #[test]
+    fn one_value_between_composed_bytes_is_sent_in_order_however_little_is_taken() {
+        let (store, value) = stored(10_000);
+        let get = || store.get(Namespace(1), b"key", 1).expect("found");
+        let mut out = Out::default();
+        for (end, from) in [(&b" end"[..], 0), (b"", 0), (b" end", 4_000)] {
+            for takes in [1, 4, 5, 6, 9_999, 10_004, 10_005, 10_006, 10_008, 10_009, usize::MAX] {
+                // What was sent before on the same desk is forgotten.
+                out.scratch().extend_from_slice(b"head ");
+                out.stored(get(), from, 10_000);
+                out.scratch().extend_from_slice(end);
+                let expected = [&b"head "[..], &value[from as usize..], end].concat();
+                assert_eq!(out.pending(), expected.len() as u64);
+                let Narrow { all, .. } = sent(&mut out, takes);
+                assert!(all == expected, "{takes} bytes at a time, {from}");
+                assert_eq!((out.pending(), out.pinned(), out.composed()), (0, 0, 0));
+            }
+        }
+    }
+
+    #[test]
     fn what_lies_in_more_slices_than_one_write_takes_is_sent_in_order() {
         let (store, value) = stored(3_000_000);
         let get = || store.get(Namespace(1), b"key", 1).expect("found");

@@ -78,6 +78,9 @@ impl Someone {
     /// Sends bytes as they are; what is answered by now, and what others sent meanwhile.
     pub(super) fn send(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.input.extend_from_slice(bytes);
+        // As in a round of several connections.
+        self.session.fetch(&self.input);
+        self.session.fetch_record();
         let (mut out, mut sent) = (Out::default(), Vec::new());
         while !self.closed {
             match self.session.turn(&self.input, self.now, &mut out) {

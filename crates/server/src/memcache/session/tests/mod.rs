@@ -90,6 +90,9 @@ impl Heard {
     fn feed(&mut self, session: &mut Session, input: &mut Vec<u8>, now: Ms, out: &mut Out) -> bool {
         // A turn that neither uses bytes nor answers must change the state: no more than a few in a row.
         let mut idle = 0;
+        // As in a round of several connections.
+        session.fetch(input);
+        session.fetch_record();
         loop {
             let turn = session.turn(input, now, out);
             let pending = out.pending();

@@ -252,3 +252,32 @@ fn statistics_and_dumps_come_through() {
     assert!(dump.starts_with("key=a exp=-1") && dump.ends_with("END\r\nVERSION 1.6.18\r\n"), "{dump:?}");
     assert_eq!(server.ask("watch fetchers\r\nget a\r\nversion\r\n"), "OK\r\n");
 }
+
+#[test]
+fn a_key_looked_at_before_its_command_is_the_commands_wherever_it_is_cut() {
+    let server = Server::new();
+    for (key, value) in [("a", "1"), ("ab", "2"), ("a\rb", "3"), ("YQ==", "4")] {
+        assert_eq!(server.ask(&format!("set {key} 0 0 1\r\n{value}\r\n")), "STORED\r\n");
+    }
+    for (command, answer) in [
+        ("get a\r\n", "VALUE a 0 1\r\n1\r\nEND\r\n"),
+        ("get ab\n", "VALUE ab 0 1\r\n2\r\nEND\r\n"),
+        ("get a\rb\r\n", "VALUE a\rb 0 1\r\n3\r\nEND\r\n"),
+        ("get  a \r\n", "VALUE a 0 1\r\n1\r\nEND\r\n"),
+        (" get a\r\n", "VALUE a 0 1\r\n1\r\nEND\r\n"),
+        ("get a\nget ab\r\n", "VALUE a 0 1\r\n1\r\nEND\r\nVALUE ab 0 1\r\n2\r\nEND\r\n"),
+        ("get c ab\r\n", "VALUE ab 0 1\r\n2\r\nEND\r\n"),
+        ("mg a v\r\nmg ab v\r\n", "VA 1\r\n1\r\nVA 1\r\n2\r\n"),
+        ("mg YQ== b v\r\n", "VA 1\r\n1\r\n"),
+        ("mg YQ== v\r\n", "VA 1\r\n4\r\n"),
+        ("set c 0 0 1\r\n5\r\nget a\r\ndelete c\r\n", "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\nDELETED\r\n"),
+    ] {
+        // Before the first bytes nothing is looked at: the protocol is not known.
+        let whole = format!("VERSION 1.6.18\r\n{answer}");
+        for at in 0..=command.len() {
+            let (first, rest) = command.as_bytes().split_at(at);
+            let heard = server.converse([b"version\r\n", first, rest], NOW);
+            assert_eq!(String::from_utf8(heard.answers).unwrap(), whole, "{command:?} cut at {at}");
+        }
+    }
+}
