@@ -53,7 +53,7 @@ struct Count(Mutex<usize>);
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// Of each stripe: buckets (low half) and cursor (high half). Side by side, as every search reads one and only growth writes them:
+    /// Of each stripe: buckets (low half) and cursor (high half). Side by side, as every search reads one and only growth writes them (a bucket at a time):
     /// 32 lines stay in the near caches where one for each stripe would not.
     layouts: Box<[AtomicU64]>,
     counts: Box<[Count]>,

@@ -70,7 +70,7 @@ pub(crate) struct Session {
     /// It may ask for the end of the server, where that is allowed at all.
     pub(super) may_stop: bool,
     voice: Voice,
-    /// Of the next command, which is in `State::Ready`.
+    /// Of the next command, in `State::Ready` alone.
     first: First,
 }
 

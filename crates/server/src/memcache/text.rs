@@ -42,8 +42,8 @@ pub(super) fn turn(session: &mut Session, hint: Option<Hint>, input: &[u8], now:
     let turn = command(session, hint, input, now, out);
     match turn {
         Turn::Used(used) if used < input.len() => look_ahead(session, &input[used..]),
-        Turn::Flush(_) => {}
-        // Before more is taken up, more is received.
+        Turn::Flush(used) if used < input.len() => {}
+        // Before more is taken up, more is received: the same distance from its end is another command's.
         _ => session.face.ahead.borrow_mut().clear(),
     }
     turn
@@ -66,15 +66,13 @@ fn look_ahead(session: &Session, input: &[u8]) {
 
 #[inline]
 fn command(session: &mut Session, hint: Option<Hint>, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+    // Of use for gets; others take theirs as well, so that more is looked at when all are taken.
+    let hint = hint.or_else(|| hint_of(session, input));
     match decode(input) {
         Decoded::Command(command, used) => match command {
-            Command::Get(get) => {
-                let hint = hint.or_else(|| hint_of(session, input));
-                session.get(&get, hint, used, input, now, out)
-            }
+            Command::Get(get) => session.get(&get, hint, used, input, now, out),
             Command::Store(store) => session.store(&store, used, input, now, out),
             Command::MetaGet(get) => {
-                let hint = hint.or_else(|| hint_of(session, input));
                 meta::get(&session.face, &get, hint, now, out);
                 Turn::Used(used)
             }

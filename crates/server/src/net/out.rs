@@ -167,8 +167,9 @@ impl Out {
 
     fn cover(&mut self) {
         if self.scratch.len() > self.covered {
+            let sent = if self.pieces.is_empty() { self.done } else { 0 };
             self.pieces.push(Piece::Scratch { from: self.covered, to: self.scratch.len() });
-            self.queued += (self.scratch.len() - self.covered) as u64;
+            self.queued += (self.scratch.len() - self.covered) as u64 - sent;
             self.covered = self.scratch.len();
         }
     }
@@ -382,6 +383,35 @@ mod tests {
             assert!(system.all == expected, "{takes} bytes at a time");
             assert!(system.files >= 2);
         }
+    }
+
+    #[test]
+    fn what_is_sent_of_composed_bytes_does_not_wait_any_more_when_a_value_follows() {
+        /// Takes so many bytes, and no more.
+        struct Once(usize);
+
+        impl Sink for Once {
+            type Error = ();
+
+            fn send(&mut self, _: &[IoSlice<'_>], _: bool) -> Result<usize, ()> {
+                match std::mem::take(&mut self.0) {
+                    0 => Err(()),
+                    takes => Ok(takes),
+                }
+            }
+
+            fn send_file(&mut self, _: &OwnedFd, _: u64, _: u64) -> Result<usize, ()> {
+                Err(())
+            }
+        }
+
+        let (store, value) = stored(10_000);
+        let mut out = Out::default();
+        out.scratch().extend_from_slice(b"composed ");
+        assert_eq!(out.send(&mut Once(4)), Err(()));
+        out.stored(store.get(Namespace(1), b"key", 1).expect("found"), 0, 10_000);
+        assert_eq!(out.pending(), 5 + 10_000);
+        assert!(sent(&mut out, usize::MAX).all == [&b"osed "[..], &value].concat());
     }
 
     #[test]

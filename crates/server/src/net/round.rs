@@ -1,6 +1,6 @@
 //! Connections of one worker that have received something, answered one after the other.
 //!
-//! Receiving from some that are ready before any of them is answered lets the memory that their answers need be fetched meanwhile. From
+//! Receiving from some that are ready before any of them is answered lets the memory that their answers need be fetched for all at once. From
 //! more than a few it costs more than it gains: what was received leaves the near caches, and clients wait where they could have
 //! taken their answers. (Docs/performance.md, "Rounds".)
 

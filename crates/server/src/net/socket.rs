@@ -120,7 +120,8 @@ impl Watch {
         self.check().is_ok() && self.waker.borrow().is_some()
     }
 
-    fn wait<T>(&self, cx: &mut Context<'_>) -> Poll<Result<T, Ended>> {
+    /// The task is woken when there is something to be said.
+    pub(crate) fn wait<T>(&self, cx: &mut Context<'_>) -> Poll<Result<T, Ended>> {
         let mut held = self.waker.borrow_mut();
         match held.as_ref() {
             Some(waker) if waker.will_wake(cx.waker()) => {}

@@ -19,8 +19,8 @@ pub(crate) struct Ahead {
     len: usize,
 }
 
-/// What was fetched for the first command a client has sent, while others were received from. It belongs to the client's session,
-/// and to that command alone.
+/// What was fetched for the first command a client has sent, together with what others' need. It belongs to the client's session, and
+/// to that command alone.
 #[derive(Debug, Default)]
 pub(crate) struct First(Option<Hint>);
 

@@ -46,10 +46,10 @@ pub(crate) trait Session {
     /// Takes up the next command, or goes on with a long one. `now`: read once for all commands of a batch.
     fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn;
 
-    /// Bytes came, and are taken up when others' were received, too: time to have memory fetched.
+    /// Bytes came, and are taken up together with others': time to have memory fetched.
     fn fetch(&mut self, input: &[u8]);
 
-    /// Others were received from meanwhile: has the memory fetched that the first leads to.
+    /// The same for others was begun meanwhile: has the memory fetched that the first leads to.
     fn fetch_record(&mut self);
 
     /// More was received behind the input of the last turn, before that was used up.

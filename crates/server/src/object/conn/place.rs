@@ -75,7 +75,7 @@ impl<S: Session + 'static> Place<S> {
         let Some(mut conn) = self.conn.take() else { return Poll::Pending };
         conn.know(cx.waker());
         let polled = match (self.received.get(), self.woken.take()) {
-            (Some(_), _) => Poll::Pending,
+            (Some(_), _) => conn.socket.watch.wait(cx),
             (None, Some(woken)) => Poll::Ready(woken),
             (None, None) => conn.poll_wait(cx),
         };

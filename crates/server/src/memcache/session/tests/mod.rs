@@ -6,7 +6,7 @@ mod large;
 mod meta;
 mod text;
 
-use std::{rc::Rc, sync::Arc};
+use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use larder_store::{Options, Store};
 
@@ -29,6 +29,8 @@ fn settings() -> MemcachedSettings {
 struct Server {
     face: Rc<Face>,
     client: Arc<Client>,
+    /// Keys are looked at before their command, as in a round of several connections; else as where a task goes on.
+    rounds: Cell<bool>,
 }
 
 /// What a conversation came to.
@@ -49,7 +51,7 @@ impl Server {
         let shared = Shared::new(settings, store, NOW, 1);
         let peer = Peer::Tcp(([127, 0, 0, 1], 4711).into());
         let client = shared.clients.enter(peer, "127.0.0.1:11211".into(), NOW);
-        Self { face: Face::new(&shared, 0), client }
+        Self { face: Face::new(&shared, 0), client, rounds: Cell::new(true) }
     }
 
     fn session(&self) -> Session {
@@ -64,6 +66,10 @@ impl Server {
         let mut input = Vec::new();
         for part in parts {
             input.extend_from_slice(part);
+            if self.rounds.get() {
+                session.fetch(&input);
+                session.fetch_record();
+            }
             if heard.feed(&mut session, &mut input, now, &mut out) {
                 break;
             }
@@ -90,9 +96,6 @@ impl Heard {
     fn feed(&mut self, session: &mut Session, input: &mut Vec<u8>, now: Ms, out: &mut Out) -> bool {
         // A turn that neither uses bytes nor answers must change the state: no more than a few in a row.
         let mut idle = 0;
-        // As in a round of several connections.
-        session.fetch(input);
-        session.fetch_record();
         loop {
             let turn = session.turn(input, now, out);
             let pending = out.pending();

@@ -274,10 +274,31 @@ fn a_key_looked_at_before_its_command_is_the_commands_wherever_it_is_cut() {
     ] {
         // Before the first bytes nothing is looked at: the protocol is not known.
         let whole = format!("VERSION 1.6.18\r\n{answer}");
-        for at in 0..=command.len() {
-            let (first, rest) = command.as_bytes().split_at(at);
+        for at in 0..=2 * command.len() {
+            server.rounds.set(at > command.len());
+            let (first, rest) = command.as_bytes().split_at(at % (command.len() + 1));
             let heard = server.converse([b"version\r\n", first, rest], NOW);
             assert_eq!(String::from_utf8(heard.answers).unwrap(), whole, "{command:?} cut at {at}");
         }
+    }
+}
+
+#[test]
+fn what_was_looked_at_ahead_in_one_batch_is_forgotten_in_the_next() {
+    let server = Server::new();
+    for rounds in [true, false] {
+        server.rounds.set(rounds);
+        let parts = [
+            &b"set kkkkkkkkkkkkkk 0 0 1\r\n9\r\n"[..],
+            // A store does not ask for its key as a get does, and `mn` sends before more is looked at.
+            b"get x\r\nset a 0 0 1\r\n1\r\nmn\r\n",
+            // As many bytes before the end as the store of `a` began.
+            b"version\r\nget kkkkkkkkkkkkkk\r\n",
+        ];
+        let heard = server.converse(parts, NOW);
+        assert_eq!(
+            String::from_utf8(heard.answers).unwrap(),
+            "STORED\r\nEND\r\nSTORED\r\nMN\r\nVERSION 1.6.18\r\nVALUE kkkkkkkkkkkkkk 0 1\r\n9\r\nEND\r\n"
+        );
     }
 }
