@@ -11,7 +11,7 @@ pub fn ahead(input: &[u8]) -> Option<(&[u8], usize)> {
     let start = verb(input)?;
     let end = start + line::find(b'\n', &input[start..])?;
     let words = input[start..end].strip_suffix(b"\r").unwrap_or(&input[start..end]);
-    let (key, rest) = words.split_at(line::find(b' ', words).unwrap_or(words.len()));
+    let (key, rest) = words.split_at(line::word_end(words));
     let used = match (input[0], start) {
         (b's', _) => end + 1 + data(rest, 3)?,
         (_, 3) if input[1] == b's' => end + 1 + data(rest, 1)?,

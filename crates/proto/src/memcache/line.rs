@@ -56,7 +56,7 @@ impl<'a> Iterator for Words<'a> {
 
 /// Where the first word ends.
 #[inline]
-fn word_end(rest: &[u8]) -> usize {
+pub(crate) fn word_end(rest: &[u8]) -> usize {
     find(b' ', rest).unwrap_or(rest.len())
 }
 
@@ -251,6 +251,21 @@ mod tests {
                     let near = (at < 4 * NEAR).then_some(at);
                     assert_eq!(blank(&text), blank_at.filter(|_| at > 0).or(near), "{len} {other}");
                     text[at..].fill(other);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_byte_is_told_from_those_most_like_it() {
+        for byte in [b' ', b'\n', 0x80, 0xff, 0x00] {
+            for len in 0..100 {
+                for other in [byte ^ 1, byte ^ 0x80, byte.wrapping_add(1), byte.wrapping_sub(1)] {
+                    let mut text = vec![other; len];
+                    assert_eq!(find(byte, &text), None, "{byte} {other} {len}");
+                    text.push(byte);
+                    text.resize(len + 20, other);
+                    assert_eq!(find(byte, &text), Some(len), "{byte} {other} {len}");
                 }
             }
         }
