@@ -5,7 +5,8 @@
 use larder_proto::resp::{Decoder, Limits, Owned, Step};
 use libfuzzer_sys::fuzz_target;
 
-const LIMITS: Limits = Limits { bulk: 64 * 1024, command: 256 * 1024, stranger: false };
+const LIMITS: Limits =
+    Limits { bulk: 64 * 1024, command: 256 * 1024, stranger: false, item: 64 * 1024, room: 256 * 1024 };
 
 fuzz_target!(|input: &[u8]| {
     let Some((&step, bytes)) = input.split_first() else { return };
@@ -43,6 +44,7 @@ fn decode(bytes: &[u8], step: usize, limits: &Limits) -> (Vec<Vec<Vec<u8>>>, Opt
                 }
                 end = end.saturating_add(step).min(bytes.len());
             }
+            Step::Refused(why) => unreachable!("the limits are no lower: {why:?}"),
             Step::Error(text) => return (commands, Some(text)),
         }
     }

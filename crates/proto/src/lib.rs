@@ -1,9 +1,11 @@
 //! Pure codecs and rules: bytes, time and randomness come in as arguments.
 //!
-//! Nothing in this crate reads a clock, a socket or a file, and nothing in it depends on an async runtime. What comes
-//! from the network is judged here and nowhere else: [`http`] turns bytes into requests, fields, ranges and dates,
-//! [`rules`] decides what may be stored and reused (RFC 9111), [`page`] is the one byte format of a stored page,
-//! [`memcache`] and [`resp`] are the languages of objects, [`dialogue`] is what can be told of two that speak any language, [`units`] how people write sizes and times.
+//! Nothing in this crate reads a clock, a socket or a file, and nothing in it depends on an async
+//! runtime. Bytes from the network are checked here and nowhere else: [`http`] turns bytes into
+//! requests, fields, ranges and dates, [`rules`] decides which responses may be stored and reused
+//! (RFC 9111), [`page`] is the byte format of a stored page, [`memcache`] and [`resp`] are the
+//! protocols of objects, [`dialogue`] finds requests and answers between a client and a server of
+//! any protocol, [`units`] reads sizes and times as people write them.
 #![forbid(unsafe_code)]
 
 pub mod dialogue;

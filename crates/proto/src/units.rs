@@ -5,10 +5,11 @@ use std::{
     time::Duration,
 };
 
-/// What a text should have been, for "expected ...".
+/// The expected form of a text, for "expected ...".
 pub type Expected = String;
 
-/// Bytes: `512MiB`, `1GiB`, `64k`, `1000`. k, M, G, T count in steps of 1024, with or without `iB`; `kB`, `MB`, `GB` and `TB` in steps of 1000.
+/// Bytes: `512MiB`, `1GiB`, `64k`, `1000`. k, M, G, T count in steps of 1024, with or without `iB`;
+/// `kB`, `MB`, `GB` and `TB` in steps of 1000.
 pub fn size(text: &str) -> Result<u64, Expected> {
     let expected = || "a size such as \"512MiB\" or \"1GiB\"".to_owned();
     let (number, unit) = split_unit(text);
@@ -28,7 +29,8 @@ pub fn size(text: &str) -> Result<u64, Expected> {
     number.checked_mul(factor).ok_or_else(expected)
 }
 
-/// A time: `300ms`, `5s`, `2m`, `1h`, `3d`, `1w`, `50us`, and sums such as `1h30m`. Whole microseconds.
+/// A time: `300ms`, `5s`, `2m`, `1h`, `3d`, `1w`, `50us`, and sums such as `1h30m`. Whole
+/// microseconds.
 pub fn duration(text: &str) -> Result<Duration, Expected> {
     let expected = || "a duration such as \"300ms\", \"5s\" or \"1h30m\"".to_owned();
     let mut rest = text.trim();
@@ -62,7 +64,7 @@ fn split_unit(text: &str) -> (&str, &str) {
     (&text[..at], text[at..].trim())
 }
 
-/// As a person would write it.
+/// The size in the form people write.
 pub fn show_size(bytes: u64) -> String {
     for (unit, shift) in [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)] {
         if bytes >= 1 << shift && bytes.is_multiple_of(1 << shift) {
@@ -72,7 +74,7 @@ pub fn show_size(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// As a person would write it.
+/// The duration in the form people write.
 pub fn show_duration(time: Duration) -> String {
     let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let units =
@@ -85,7 +87,8 @@ pub fn show_duration(time: Duration) -> String {
     if us == 0 { "0s".to_owned() } else { format!("{us}us") }
 }
 
-/// An address to listen on: `127.0.0.1:8080`, `[::1]:8080`, `:8080` (every IPv4 address), `localhost:8080`.
+/// An address to listen on: `127.0.0.1:8080`, `[::1]:8080`, `:8080` (every IPv4 address),
+/// `localhost:8080`.
 pub fn address(text: &str) -> Result<SocketAddr, Expected> {
     let expected = || "an address and port such as \"127.0.0.1:8080\" or \"[::1]:8080\"".to_owned();
     if let Ok(address) = text.parse() {

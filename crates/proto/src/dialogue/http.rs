@@ -1,5 +1,5 @@
-//! HTTP/1: requests and answers by their heads and the lengths of their bodies, so that each of several that are under way on
-//! one connection is held, and broken, by itself.
+//! HTTP/1: requests and answers, delimited by their heads and body lengths, so that each of several
+//! open requests on one connection is delayed and broken separately.
 
 use std::collections::VecDeque;
 
@@ -9,24 +9,25 @@ use super::{
 };
 use crate::http::{ResponseHead, parse_response};
 
-/// Field lines of a request that are looked at.
+/// Most field lines of a request that are examined.
 const FIELDS: usize = 256;
-/// Longest request line that is kept as the request's text.
+/// Longest request line that is kept as the request's text, in bytes.
 const TARGET: usize = 1024;
-/// Requests of a connection that may be under way. Clients that pipeline send some dozens ahead; servers answer in order, and can
-/// always answer all but the last of these.
+/// Most open requests of a connection. Clients that pipeline send some dozens ahead; servers answer
+/// in order, and can always answer all but the last of these.
 pub(super) const PIPELINED: usize = 1024;
 
 /// A connection.
 #[derive(Debug, Default)]
 pub struct Http {
-    /// The body of a request that comes; without one a head comes.
+    /// The body of the request being received; without one a head is expected.
     asking: Option<Body>,
-    /// The body of an answer that comes.
+    /// The body of the answer being received.
     answering: Option<Body>,
-    /// Requests without a whole answer, the oldest first. Whoever drives this bounds them; see [`PIPELINED`].
+    /// Requests without a complete answer, the oldest first. The driver bounds them; see
+    /// [`PIPELINED`].
     pending: VecDeque<Pending>,
-    /// Both sides went over to another protocol.
+    /// Both sides switched to another protocol.
     switched: bool,
 }
 
@@ -35,7 +36,7 @@ struct Pending {
     method: Method,
     /// It has an Upgrade field.
     upgrade: bool,
-    /// Something of the answer came, if only an interim one.
+    /// A part of the answer has arrived, perhaps only an interim one.
     begun: bool,
 }
 
@@ -45,7 +46,7 @@ impl Pending {
     }
 }
 
-/// A method, as far as it says what an answer is like.
+/// A method, as far as it changes the form of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     Head,
@@ -69,7 +70,8 @@ impl Http {
                 Err(why) => Up::Lost(format!("the client sends {why}")),
             };
         }
-        // Until the server has said whether it goes over to another protocol, nobody knows what these are.
+        // Until the server has agreed to another protocol or refused it, the meaning of these bytes
+        // is unknown.
         if self.switched || self.pending.back().is_some_and(Pending::may_switch) {
             return Up::Pass(bytes.len());
         }
@@ -134,7 +136,7 @@ impl Http {
         }
     }
 
-    /// An answer to the oldest request, or one that nobody asked for.
+    /// An answer to the oldest request, or an unsolicited one.
     fn answer(&mut self, head: &ResponseHead, bytes: &[u8]) -> Down {
         let (mut begins, mut switches) = (false, false);
         if let Some(asked) = self.pending.front_mut() {
@@ -156,7 +158,7 @@ impl Http {
         }
     }
 
-    /// Bytes of a body, behind so many of a head.
+    /// Bytes of a body, after `head` bytes of a head.
     fn passed(&mut self, body: Body, passed: Passed, head: usize, begins: bool) -> Down {
         let ends = match passed.over {
             true => usize::from(self.pending.pop_front().is_some()),
@@ -168,7 +170,8 @@ impl Http {
         Down::Pass { length: head + passed.length, begins, ends }
     }
 
-    /// The server has said all: that ends an answer without a length, and what came after an upgrade.
+    /// The server closed its side: that ends an answer without a length, and the bytes after an
+    /// upgrade.
     pub(super) fn server_ended(&mut self) -> usize {
         let open = self.switched || matches!(self.answering, Some(Body::UntilClose));
         usize::from(open && self.pending.pop_front().is_some())

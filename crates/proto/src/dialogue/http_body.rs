@@ -1,22 +1,22 @@
-//! Where the body of an HTTP/1 message ends, whoever sends it.
+//! The end of an HTTP/1 message's body, in both directions.
 
 use crate::http::{ChunkLimits, ChunkedDecoder, ResponseBody, Step};
 
-/// A body under way.
+/// A body being received.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// So many bytes are to come.
+    /// This many bytes are still to come.
     Length(u64),
     Chunked(ChunkedDecoder),
     UntilClose,
 }
 
-/// What bytes were of a body.
+/// The body bytes in a piece of input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Passed {
-    /// So many belong to it.
+    /// Bytes that belong to the body.
     pub(super) length: usize,
-    /// It ends with them.
+    /// The body ends with them.
     pub(super) over: bool,
 }
 
@@ -34,7 +34,8 @@ impl Body {
         }
     }
 
-    /// The next bytes of the connection, as many of them as belong to the body. None of some: a line is not whole yet.
+    /// The next bytes of the connection, as far as they belong to the body. Zero: a line is not
+    /// complete yet.
     pub(super) fn pass(&mut self, bytes: &[u8]) -> Result<Passed, String> {
         match self {
             Body::Length(left) => {

@@ -1,7 +1,8 @@
-//! Where requests begin and answers end, for whoever stands between a client and a server.
+//! Finds where requests begin and answers end, for a proxy between a client and a server.
 //!
-//! Nothing is copied and nothing but a login is changed. What a reader does not understand ends its knowledge, not the
-//! connection: it says so ([`Up::Lost`], [`Down::Lost`]), and from then on requests are told by who speaks ([`Turns`]).
+//! Nothing is copied and nothing but a login is changed. A reader that does not understand the
+//! bytes does not end the connection: it reports it ([`Up::Lost`], [`Down::Lost`]), and from then
+//! on requests are recognised by the change of direction ([`Turns`]).
 
 mod http;
 mod http_body;
@@ -17,46 +18,49 @@ pub use postgres::Postgres;
 
 use std::sync::Arc;
 
-/// Bytes of a statement that are looked at: enough for any expression to choose by, and little beside what waits to be sent.
+/// Bytes of a statement that are examined: enough for any expression to choose by, and little
+/// compared to the bytes that wait to be sent.
 pub const STATEMENT_SEEN: usize = 4096;
-/// Most bytes that a reader may ask for before it decides: the longest of a login, an HTTP head, or a statement as far as it is seen.
+/// Most bytes that a reader may ask for before it decides: the longest login, HTTP head, or
+/// examined part of a statement.
 pub const NEEDED: usize = 64 * 1024;
 
-/// Most that a reader keeps of a connection; see [`Dialect::kept`]. PostgreSQL's is the largest.
+/// Most items that a reader keeps for a connection; see [`Dialect::kept`]. PostgreSQL's number is
+/// the largest.
 pub const KEPT: usize = postgres::PENDING + 2 * postgres::PREPARED;
 
-/// What to do with bytes from the client.
+/// Action for bytes from the client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Up {
     /// More are needed.
     More,
-    /// So many go on, and belong to what came before them.
+    /// Forward this many bytes; they belong to the request before them.
     Pass(usize),
-    /// So many go on, and belong to no request; nor do those that pass behind them.
+    /// Forward this many bytes; they belong to no request, nor do the passed bytes after them.
     Aside(usize),
-    /// So many go on, and with the first of them a request begins.
+    /// Forward this many bytes; a request begins with the first of them.
     Request(usize, Option<Arc<str>>),
-    /// So many go no further; they are answered with this.
+    /// Do not forward this many bytes; answer them with this.
     Answer(usize, &'static [u8]),
-    /// This is not the protocol, or can no longer be read: why.
+    /// This is not the protocol, or it can no longer be read; the text gives the reason.
     Lost(String),
 }
 
-/// What to do with bytes from the server.
+/// Action for bytes from the server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Down {
     /// More are needed.
     More,
-    /// So many go on.
+    /// Forward bytes.
     Pass {
-        /// How many.
+        /// Number of bytes.
         length: usize,
-        /// With the first of them the answer begins, to the oldest request that had none.
+        /// The first of them begins the answer to the oldest request that had none.
         begins: bool,
-        /// After the last of them so many of the oldest requests are answered.
+        /// After the last of them this many of the oldest requests are answered.
         ends: usize,
     },
-    /// This is not the protocol, or can no longer be read: why.
+    /// This is not the protocol, or it can no longer be read; the text gives the reason.
     Lost(String),
 }
 
@@ -66,9 +70,9 @@ impl Down {
     }
 }
 
-/// A connection as one protocol reads it.
+/// A connection, read as one protocol.
 pub enum Dialect {
-    /// By who speaks.
+    /// Any protocol, by the change of direction.
     Turns(Turns),
     /// HTTP/1.
     Http(Box<Http>),
@@ -79,7 +83,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// HTTP/1, from the beginning of a connection, as all of these.
+    /// HTTP/1. Like all of these, from the beginning of a connection.
     pub fn http() -> Dialect {
         Dialect::Http(Box::default())
     }
@@ -94,12 +98,13 @@ impl Dialect {
         Dialect::Postgres(Box::default())
     }
 
-    /// Any protocol, from anywhere on in a connection. `asked`: the server has said nothing to the last request.
+    /// Any protocol, from any point of a connection. `asked`: the server has not answered the last
+    /// request.
     pub fn turns(asked: bool) -> Dialect {
         Dialect::Turns(Turns::behind(asked))
     }
 
-    /// Bytes from the client that have not gone on yet; at least one.
+    /// Reads bytes from the client that were not forwarded yet; at least one.
     pub fn up(&mut self, bytes: &[u8]) -> Up {
         match self {
             Dialect::Turns(turns) => turns.up(bytes.len()),
@@ -109,7 +114,8 @@ impl Dialect {
         }
     }
 
-    /// Bytes from the server that have not gone on yet; at least one. A login may be changed in place.
+    /// Reads bytes from the server that were not forwarded yet; at least one. A login may be
+    /// changed in place.
     pub fn down(&mut self, bytes: &mut [u8]) -> Down {
         match self {
             Dialect::Turns(turns) => turns.down(bytes.len()),
@@ -119,7 +125,7 @@ impl Dialect {
         }
     }
 
-    /// The server has said all. Gives how many of the oldest requests are answered with that.
+    /// The server closed its side. Returns how many of the oldest requests are answered by that.
     pub fn server_ended(&mut self) -> usize {
         match self {
             Dialect::Http(http) => http.server_ended(),
@@ -127,13 +133,14 @@ impl Dialect {
         }
     }
 
-    /// Whether it says where answers end; else an answer has ended when the next request begins.
+    /// Whether it recognises the end of an answer; otherwise an answer has ended when the next
+    /// request begins.
     pub fn knows_ends(&self) -> bool {
         !matches!(self, Dialect::Turns(_))
     }
 
-    /// Commands without answers, and prepared statements and portals, that are kept: at most [`KEPT`], but for HTTP's requests, which
-    /// [`Dialect::most`] bounds.
+    /// Number of kept items (commands without answers, prepared statements and portals): at most
+    /// [`KEPT`], except for HTTP's requests, which [`Dialect::most`] bounds.
     pub fn kept(&self) -> usize {
         match self {
             Dialect::Turns(_) => 0,
@@ -143,20 +150,21 @@ impl Dialect {
         }
     }
 
-    /// Requests that may be under way on a connection; before more the client's bytes must wait.
+    /// Most open requests of a connection; further bytes of the client must wait.
     pub fn most(&self) -> usize {
         match self {
-            // The next begins only when the server has spoken: there is one.
+            // The next request begins only when the server has answered: there is one.
             Dialect::Turns(_) => usize::MAX,
             Dialect::Http(_) => http::PIPELINED,
-            // A statement may have a companion: what prepares it, or a Sync.
+            // A statement may have a companion: the message that prepares it, or a Sync.
             Dialect::Mysql(_) => mysql::PENDING / 2,
             Dialect::Postgres(_) => postgres::PENDING / 2,
         }
     }
 }
 
-/// Any protocol whose two sides speak in turns: what a client says after the server spoke is a request.
+/// Any protocol whose two sides take turns: bytes from the client after bytes from the server are a
+/// request.
 #[derive(Debug, Default)]
 pub struct Turns {
     asked: bool,
@@ -184,7 +192,7 @@ impl Turns {
     }
 }
 
-/// A text of a statement, as far as it is looked at.
+/// The text of a statement, as far as it is examined.
 fn seen(bytes: &[u8]) -> Arc<str> {
     String::from_utf8_lossy(&bytes[..bytes.len().min(STATEMENT_SEEN)]).into()
 }

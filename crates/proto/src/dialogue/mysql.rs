@@ -1,8 +1,10 @@
-//! MySQL's protocol, as MySQL and MariaDB speak it: packets of at most 16 MB with a number each, a login, then commands.
+//! MySQL's protocol, as MySQL and MariaDB speak it: numbered packets of at most 16 MB, a login,
+//! then commands.
 //!
-//! A statement is COM_QUERY, COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE, whatever number of SQL statements it holds: one delay.
-//! Nothing else is one: not the login, not COM_PING, COM_INIT_DB, COM_STMT_PREPARE, COM_STMT_FETCH. Compression is taken out of what
-//! the server offers; TLS cannot be, for some logins need it, and ends what is known.
+//! A statement is COM_QUERY, COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE, with any number of SQL
+//! statements in it: one delay. The login, COM_PING, COM_INIT_DB, COM_STMT_PREPARE and
+//! COM_STMT_FETCH are not statements. Compression is removed from the server's offer. TLS cannot be
+//! removed, because some logins need it; when it starts, the connection can no longer be read.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,20 +17,22 @@ use super::{
     seen,
 };
 
-/// A packet of this length goes on in the next.
+/// A packet of this length continues in the next.
 const FULL: usize = 0xff_ffff;
 /// Longest first packet of a server; MySQL's are below 200 bytes.
 const GREETING: usize = 4096;
-/// Prepared statements of a connection whose text is kept; without it a rule cannot choose them.
+/// Prepared statements of a connection with a kept text; a rule cannot choose statements without
+/// it.
 const PREPARED: usize = 1024;
-/// Commands of a connection that may wait for answers: clients send a few ahead at most.
+/// Commands of a connection that may wait for answers: clients send only a few ahead.
 pub(super) const PENDING: usize = 1024;
 
 const CLIENT_COMPRESS: u32 = 1 << 5;
 const CLIENT_SSL: u32 = 1 << 11;
 pub(super) const CLIENT_DEPRECATE_EOF: u32 = 1 << 24;
 const CLIENT_ZSTD: u32 = 1 << 26;
-/// MariaDB's own capabilities stand in other four bytes; a client that has them leaves out this one of MySQL's.
+/// MariaDB's own capabilities are in four other bytes; a client that has them does not set this
+/// capability of MySQL.
 const CLIENT_MYSQL: u32 = 1;
 /// Result sets may come without the columns that the client knows already (MariaDB).
 const CACHE_METADATA: u32 = 1 << 4;
@@ -39,12 +43,12 @@ pub struct Mysql {
     phase: Phase,
     up: Packet,
     down: Packet,
-    /// What answers look like; see [`Answer`].
+    /// The form of answers; see [`Answer`].
     deprecate_eof: bool,
     cached_columns: bool,
-    /// Commands without a whole answer, the oldest first.
+    /// Commands without a complete answer, the oldest first.
     pending: VecDeque<Pending>,
-    /// The server asked for a file; what comes is its bytes, not commands.
+    /// The server asked for a file; the client sends its bytes, not commands.
     infile: bool,
     prepared: HashMap<u32, Arc<str>>,
 }
@@ -52,10 +56,10 @@ pub struct Mysql {
 #[derive(Debug)]
 struct Pending {
     answer: Answer,
-    /// Whether it was told as a request.
+    /// Whether it was reported as a request.
     statement: bool,
     begun: bool,
-    /// Of COM_STMT_PREPARE.
+    /// Text of a COM_STMT_PREPARE.
     text: Option<Arc<str>>,
 }
 
@@ -64,20 +68,20 @@ enum Phase {
     #[default]
     Greeting,
     Login,
-    /// The two agree on who the client is.
+    /// Authentication is in progress.
     Proof,
     Command,
 }
 
-/// What is left of a packet under way.
+/// The rest of a packet that is being received.
 #[derive(Debug, Default)]
 struct Packet {
     left: usize,
-    /// It was as long as packets can be: the next belongs to it.
+    /// It had the greatest length: the next packet belongs to it.
     full: bool,
 }
 
-/// A packet's head.
+/// A packet's header.
 struct Head {
     length: usize,
     number: u8,
@@ -89,7 +93,8 @@ impl Head {
         Some(Head { length: u32::from_le_bytes([a, b, c, 0]) as usize, number })
     }
 
-    /// As much of the packet's content as is needed, if it is there.
+    /// The first `needed` bytes of the packet's content (or all of a shorter one), if they have
+    /// arrived.
     fn content<'a>(&self, bytes: &'a [u8], needed: usize) -> Option<&'a [u8]> {
         let content = &bytes[4..];
         let needed = self.length.min(needed);
@@ -98,7 +103,7 @@ impl Head {
 }
 
 impl Packet {
-    /// Bytes of the packet under way, if one is.
+    /// Bytes of the current packet, if there is one.
     fn rest(&mut self, bytes: &[u8]) -> Option<usize> {
         if self.left == 0 {
             return None;
@@ -108,7 +113,7 @@ impl Packet {
         Some(pass)
     }
 
-    /// A packet begins; gives how many bytes of it are there.
+    /// Starts a packet; returns how many of its bytes have arrived.
     fn begin(&mut self, head: &Head, bytes: &[u8]) -> usize {
         self.full = head.length == FULL;
         let whole = 4 + head.length;
@@ -183,7 +188,7 @@ impl Mysql {
         let mut statement = false;
         let mut text = None;
         let answer = match code {
-            // QUIT, STMT_SEND_LONG_DATA have none.
+            // QUIT and STMT_SEND_LONG_DATA have no answer.
             0x01 | 0x18 => return Up::Aside(self.up.begin(head, bytes)),
             0x19 => {
                 self.prepared.remove(&statement_number(rest));
@@ -206,7 +211,8 @@ impl Mysql {
             0x1c => Answer::Rows,
             0x11 => Answer::Proof,
             0x12 | 0x13 | 0x1e => return Up::Lost("the client replicates".to_owned()),
-            // PING, INIT_DB, STATISTICS, STMT_RESET, SET_OPTION, RESET_CONNECTION and whatever the server does not know.
+            // PING, INIT_DB, STATISTICS, STMT_RESET, SET_OPTION, RESET_CONNECTION and commands the
+            // server does not know.
             _ => Answer::Single,
         };
         let kept = text.clone().filter(|_| !statement);
@@ -242,7 +248,7 @@ impl Mysql {
         let content = &mut bytes[4..4 + head.length];
         match content.first() {
             Some(10) => {}
-            // It does not let this client in at all.
+            // The server refuses this client.
             Some(0xff) => return Down::pass(self.down.begin(head, bytes)),
             _ => {
                 return Down::Lost(
@@ -250,13 +256,14 @@ impl Mysql {
                 );
             }
         }
-        // After the version's text, a thread's number (4), the first part of a challenge (8) and a zero.
+        // After the version's text: a thread's number (4 bytes), the first part of a challenge (8)
+        // and a zero.
         let lower = memchr::memchr(0, &content[1..]).map(|end| 1 + end + 1 + 4 + 8 + 1);
         let Some(lower) = lower.filter(|lower| lower + 2 <= content.len()) else {
             return Down::Lost("the server's greeting is too short".to_owned());
         };
         content[lower] &= !(CLIENT_COMPRESS as u8);
-        // Behind them a character set and a status.
+        // They are followed by a character set and a status.
         if let Some(byte) = content.get_mut(lower + 2 + 1 + 2 + 1) {
             *byte &= !((CLIENT_ZSTD >> 24) as u8);
         }
@@ -280,7 +287,7 @@ impl Mysql {
     fn answer(&mut self, head: &Head, bytes: &[u8]) -> Down {
         let Some(content) = head.content(bytes, Answer::SEEN) else { return Down::More };
         let Some(first) = self.pending.front_mut() else {
-            // A server that ends says so unasked.
+            // A server that shuts down sends this without a request.
             return Down::pass(self.down.begin(head, bytes));
         };
         if matches!(first.answer, Answer::Proof) {
@@ -303,7 +310,8 @@ impl Mysql {
         Down::Pass { length, begins, ends: self.ended_whole() }
     }
 
-    /// Takes away the oldest command if all of its answer has gone on; gives 1 if it was a statement.
+    /// Removes the oldest command if all of its answer was forwarded; returns 1 if it was a
+    /// statement.
     fn ended_whole(&mut self) -> usize {
         let over = matches!(self.pending.front(), Some(Pending { answer: Answer::Ended, .. }));
         if !over || self.down.left > 0 || self.down.full {

@@ -1,50 +1,51 @@
-//! Where the answer to a MySQL command ends.
+//! Finds the end of the answer to a MySQL command.
 
 /// More result sets follow (in the status of OK and EOF).
 const MORE_RESULTS: u16 = 0x0008;
 /// The rows stay with the server until they are fetched.
 const CURSOR: u16 = 0x0040;
-/// The number of an error that is none: MariaDB's progress reports.
+/// The code of an error packet that is none: MariaDB's progress reports.
 const PROGRESS: u16 = 0xffff;
 
-/// What comes next of an answer.
+/// The part of an answer that comes next.
 #[derive(Debug)]
 pub(super) enum Answer {
     /// OK, an error, a file asked for, or the number of columns.
     Result,
-    /// So many columns.
+    /// This many columns.
     Columns(u64),
-    /// The EOF behind the columns.
+    /// The EOF after the columns.
     AfterColumns,
     /// Rows (or fields) to EOF.
     Rows,
     /// The numbers of a prepared statement.
     Prepare,
-    /// So many packets.
+    /// This many packets.
     Skip(u64),
     /// One packet.
     Single,
-    /// A login anew.
+    /// Another authentication.
     Proof,
-    /// Nothing; it is whole with its last packet.
+    /// Nothing: the answer ends with the end of its last packet.
     Ended,
 }
 
-/// What a packet did to an answer.
+/// The effect of a packet on an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     On,
-    /// The client is to send a file.
+    /// The client must send a file.
     File,
     End,
     Wrong(&'static str),
 }
 
 impl Answer {
-    /// Bytes of a packet that are looked at: two numbers of nine bytes before a status, and a first byte.
+    /// Bytes of a packet that are examined: two numbers of nine bytes before a status, and a first
+    /// byte.
     pub(super) const SEEN: usize = 32;
 
-    /// The next packet of the answer: its first bytes, and its length.
+    /// Reads the next packet of the answer from its first bytes and its length.
     pub(super) fn packet(
         &mut self,
         content: &[u8],
@@ -53,7 +54,7 @@ impl Answer {
         cached_columns: bool,
     ) -> Step {
         let Some(&kind) = content.first() else {
-            // A row of no columns there is not, an empty text of COM_STATISTICS there may be.
+            // A row without columns does not exist; an empty text of COM_STATISTICS may.
             return if matches!(self, Answer::Single) {
                 Step::End
             } else {
@@ -81,7 +82,7 @@ impl Answer {
                 *self = Answer::Rows;
                 Step::On
             }
-            // A row of 16 MB and more may begin with this byte as well.
+            // A row of 16 MB and more may begin with this byte, too.
             Answer::Rows if kind == 0xfe && (length < 9 || deprecate_eof && length < 0xff_ffff) => {
                 let status = if deprecate_eof { ok_status(content) } else { eof_status(content) };
                 self.set_ended(status)
@@ -138,7 +139,8 @@ impl Answer {
     }
 }
 
-/// The status in an OK: behind the rows changed and the last number given. Without one, nothing follows.
+/// The status in an OK: after the number of changed rows and the last inserted id. Without one,
+/// nothing follows.
 fn ok_status(content: &[u8]) -> u16 {
     let status = || {
         let (_, rest) = number(&content[1..])?;
@@ -148,12 +150,12 @@ fn ok_status(content: &[u8]) -> u16 {
     status().unwrap_or(0)
 }
 
-/// The status in an EOF: behind the number of warnings.
+/// The status in an EOF: after the number of warnings.
 fn eof_status(content: &[u8]) -> u16 {
     content.get(3..5).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u16::from_le_bytes(*bytes))
 }
 
-/// A number that says itself how long it is, and what is behind it.
+/// A length-encoded number, and the bytes after it.
 fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     let width = match first {

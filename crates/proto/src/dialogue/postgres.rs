@@ -1,8 +1,10 @@
 //! PostgreSQL's protocol 3: a startup packet, then messages of a letter, a length and a content.
 //!
-//! A statement is a simple Query (one delay, whatever number of SQL statements it holds), an Execute of the extended protocol (Parse,
-//! Bind and Describe before it go on at once: the server does nothing worth waiting for until then), or a function call. Not
-//! the login, not COPY's data, not cancelling. The question whether there is TLS is answered with no, as a server without it does.
+//! A statement is a simple Query (one delay, with any number of SQL statements in it), an Execute
+//! of the extended protocol (Parse, Bind and Describe before it are forwarded at once: the server
+//! does no work worth delaying until then), or a function call. The login, COPY's data and
+//! cancelling are not statements. A client's question for TLS is answered with no, as by a server
+//! without it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -11,13 +13,15 @@ use std::{
 
 use super::{Down, STATEMENT_SEEN, Up, seen};
 
-/// Longest startup packet a server takes (MAX_STARTUP_PACKET_LENGTH).
+/// Longest startup packet that a server accepts (MAX_STARTUP_PACKET_LENGTH).
 const STARTUP: usize = 10_000;
 /// Longest message: PostgreSQL's strings end at 1 GiB.
 const MESSAGE: usize = 1 << 30;
-/// Prepared statements, and portals, of a connection whose text is kept; without it a rule cannot choose them.
+/// Prepared statements, and portals, of a connection with a kept text; a rule cannot choose
+/// statements without it.
 pub(super) const PREPARED: usize = 1024;
-/// Statements of a connection that may wait for answers; a batch of a bulk load is longer than any interactive one.
+/// Statements of a connection that may wait for answers; a batch of a bulk load is longer than any
+/// interactive one.
 pub(super) const PENDING: usize = 65_536;
 
 const CANCEL: u32 = 80_877_102;
@@ -28,27 +32,27 @@ const GSS: u32 = 80_877_104;
 #[derive(Debug, Default)]
 pub struct Postgres {
     started: bool,
-    /// Another connection's statement is to be cancelled; nothing follows.
+    /// This connection cancels another one's statement; nothing follows.
     cancels: bool,
     up_left: usize,
     down_left: usize,
-    /// What has no answer, the oldest first.
+    /// Messages without an answer, the oldest first.
     pending: VecDeque<Pending>,
-    /// Requests whose answer ends with the message under way.
+    /// Requests whose answer ends with the current message.
     ending: usize,
-    /// An error is behind, its batch's Sync is not: the server reads what comes and does nothing.
+    /// After an error and before its batch's Sync: the server reads messages and ignores them.
     skips: bool,
     statements: HashMap<Arc<str>, Arc<str>>,
     portals: HashMap<Arc<str>, Arc<str>>,
 }
 
-/// What a client's message is.
+/// Kind of a client's message.
 enum Told {
     /// A statement, with its text if it is known.
     Request(Option<Arc<str>>),
-    /// More of the statement before it: COPY's data.
+    /// More data of the statement before it (COPY).
     Data,
-    /// Nothing that is delayed or broken by itself.
+    /// A message that is not delayed or broken separately.
     Aside,
 }
 
@@ -96,7 +100,7 @@ impl Postgres {
         }
     }
 
-    /// A message begins; as much of its content as is looked at.
+    /// Reads the start of a message, with the examined part of its content.
     fn message(&mut self, kind: u8, content: &[u8]) -> Told {
         match kind {
             b'S' => {
@@ -122,7 +126,8 @@ impl Postgres {
     }
 
     fn startup(&mut self, bytes: &[u8]) -> Up {
-        // TLS at once begins with 22, and what is no startup packet has no zeros here.
+        // TLS without a question begins with 22, and bytes that are not a startup packet have no
+        // zeros here.
         match bytes {
             [0, 0, ..] | [0] => {}
             [0x16, ..] => {
@@ -145,7 +150,7 @@ impl Postgres {
         Up::Pass(rest(&mut self.up_left, bytes))
     }
 
-    /// Remembers which text a name stands for.
+    /// Records the text that a name refers to.
     fn prepare(&mut self, kind: u8, content: &[u8]) {
         let name = text(content);
         let behind = content.get(content_length(content) + 1..).unwrap_or_default();
@@ -204,7 +209,7 @@ impl Postgres {
         }
     }
 
-    /// The oldest Execute is answered, if the answer was to one.
+    /// Marks the oldest Execute as answered, if the answer was to one.
     fn executed(&mut self) -> usize {
         let is_execute = matches!(self.pending.front(), Some(Pending::Execute { .. }));
         if is_execute {
@@ -213,7 +218,8 @@ impl Postgres {
         usize::from(is_execute)
     }
 
-    /// An error ends a batch: all of it that came, and, unless its Sync came, what is still to come.
+    /// An error ends a batch: the messages that came, and, unless its Sync came, those still to
+    /// come.
     fn failed(&mut self) -> usize {
         // Its ReadyForQuery ends a simple query.
         if matches!(self.pending.front(), Some(Pending::Query { .. })) {
@@ -227,7 +233,7 @@ impl Postgres {
         before - self.pending.len()
     }
 
-    /// A query or a batch is over, with whatever of it is unanswered.
+    /// A query or a batch is over, including its unanswered messages.
     fn ready(&mut self) -> usize {
         let mut answered = 0;
         while let Some(over) = self.pending.pop_front() {
@@ -256,12 +262,12 @@ fn rest(left: &mut usize, bytes: &[u8]) -> usize {
     pass
 }
 
-/// Bytes to the zero that ends a text.
+/// Number of bytes up to the zero that ends a text.
 fn content_length(content: &[u8]) -> usize {
     memchr::memchr(0, content).unwrap_or(content.len())
 }
 
-/// A text that ends with a zero, as far as it is looked at.
+/// A text that ends with a zero, as far as it is examined.
 fn text(content: &[u8]) -> Arc<str> {
     seen(&content[..content_length(content)])
 }

@@ -1,24 +1,24 @@
-//! The readers at every cut position: what a stream means does not depend on where it was cut.
+//! The readers at every cut position: the meaning of a stream does not depend on where it was cut.
 
 use super::*;
 
-/// Who says what, in turn.
+/// Messages of both sides, in turn.
 enum Say {
     Client(Vec<u8>),
     Server(Vec<u8>),
 }
 use Say::{Client, Server};
 
-/// What a conversation was read as.
+/// Result of reading a conversation.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Heard {
     /// Requests: offset in the client's stream, and text.
     requests: Vec<(usize, Option<String>)>,
-    /// Offsets in the client's stream from which on bytes belong to no request.
+    /// Offsets in the client's stream from which bytes belong to no request.
     asides: Vec<usize>,
     /// Answers: offset in the server's stream at which each begins.
     begins: Vec<usize>,
-    /// And behind which each ends.
+    /// Offset in the server's stream at which each ends.
     ends: Vec<usize>,
     to_server: Vec<u8>,
     to_client: Vec<u8>,
@@ -29,7 +29,7 @@ fn turns() -> Dialect {
     Dialect::turns(false)
 }
 
-/// Who reads a conversation, and what it has heard of it.
+/// The reader of a conversation, and its result so far.
 struct Ear {
     dialect: Dialect,
     /// Bytes of each side that wait for more.
@@ -43,7 +43,7 @@ impl Ear {
         Ear { dialect: protocol(), up: vec![], down: vec![], heard: Heard::default() }
     }
 
-    /// In pieces of at most so many bytes.
+    /// Reads in pieces of at most `piece` bytes.
     fn hear(&mut self, say: &Say, piece: usize) {
         match say {
             Client(bytes) => bytes.chunks(piece).for_each(|bytes| {
@@ -102,7 +102,7 @@ impl Ear {
     }
 }
 
-/// Hears a conversation in which nobody stops in the middle of a word.
+/// Reads a conversation whose messages are all complete.
 fn hear(protocol: fn() -> Dialect, says: &[Say], piece: usize) -> Heard {
     let mut ear = Ear::new(protocol);
     for say in says {
@@ -113,13 +113,13 @@ fn hear(protocol: fn() -> Dialect, says: &[Say], piece: usize) -> Heard {
     ear.heard
 }
 
-/// Hears it whole and at every piece size.
+/// Reads it whole and at every piece size.
 fn everywhere(protocol: fn() -> Dialect, says: &[Say]) -> Heard {
     let whole = hear(protocol, says, usize::MAX);
     for piece in 1..200 {
         let heard = hear(protocol, says, piece);
         assert_eq!(heard.lost, whole.lost, "in pieces of {piece}");
-        // What comes in front of broken chunks in the same piece is lost with them, and passes all the same.
+        // Bytes before broken chunks in the same piece are lost with them, and pass all the same.
         if !matches!(protocol(), Dialect::Http(_)) || whole.lost.is_none() {
             assert_eq!(heard, whole, "in pieces of {piece}");
         }
@@ -323,7 +323,7 @@ fn mysql_what_cannot_be_read_is_said() {
     );
     assert!(lost(&[Client(b"GET / HTTP/1.1\r\n\r\n".to_vec())]).contains("before the server's greeting"));
     assert!(lost(&[Server(b"HTTP/1.1 400 Bad Request\r\n".to_vec())]).contains("greets as no MySQL"));
-    // What is in the next packet is not this one's version.
+    // The content of the next packet is not this packet's version.
     let empty = [packet(0, b""), vec![10]].concat();
     assert!(lost(&[Server(empty)]).contains("another version"));
     assert!(lost(&mysql(0, vec![Client(packet(0, b"\x12replica"))])).contains("replicates"));
@@ -420,7 +420,7 @@ fn postgres_after_an_error_the_rest_of_a_batch_is_over_with_it() {
     assert_eq!((heard.requests.len(), heard.ends), (3, vec![end - 6; 3]));
 }
 
-/// A server reads on to the Sync and answers nothing: what waited for it would wait for ever.
+/// A server reads up to the Sync and answers nothing: a request recorded here would wait for ever.
 #[test]
 fn postgres_what_a_server_skips_after_an_error_is_no_request() {
     let execute = message(b'E', b"\0\0\0\0\0");
@@ -480,7 +480,7 @@ fn what_is_kept_of_a_connection_is_bounded() {
     let unanswered = mysql(0, (0..2000).map(|_| query("SELECT 1")).collect());
     let all = (0..70_000).map(|n| Client([prepares(n), binds(n), message(b'E', b"\0\0\0\0\0")].concat()));
     for (protocol, most, says) in [
-        // And the command that is not answered yet.
+        // One more for the command that is not answered yet.
         (Dialect::mysql as fn() -> Dialect, 1024 + 1, server),
         (Dialect::mysql, 1024, unanswered),
         (Dialect::postgres, KEPT, postgres(all.collect())),
@@ -519,7 +519,7 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n")
 }
 
-/// Each answer begins and ends with its own bytes, though all came at once.
+/// Each answer begins and ends with its own bytes, although all arrived at once.
 #[test]
 fn http_answers_to_pipelined_requests() {
     let answers = [

@@ -1,13 +1,13 @@
-//! Accept-Encoding and Accept-Language, brought into one form for all who mean the same (RFC 9110 12.5.3,
-//! 12.5.4).
+//! Accept-Encoding and Accept-Language in one form for all clients that mean the same (RFC 9110
+//! 12.5.3, 12.5.4).
 //!
-//! Browsers write these fields in dozens of ways; a cache that keeps a variant for each has a variant for
-//! nobody.
+//! Browsers write these fields in dozens of ways; a cache with a variant for each way would rarely
+//! find one.
 
-use super::fields::Elements;
+use super::fields::{Elements, is_token, trim};
 use std::ops::Deref;
 
-/// A weight in thousandths, 0 to 1000; `None` when it is none (RFC 9110 12.4.2).
+/// A weight in thousandths, 0 to 1000; `None` if it is not a valid weight (RFC 9110 12.4.2).
 fn weight(value: &[u8]) -> Option<u16> {
     let (whole, fraction) = match value {
         [whole] => (*whole, &[][..]),
@@ -22,7 +22,7 @@ fn weight(value: &[u8]) -> Option<u16> {
     (thousandths <= 1000).then_some(thousandths)
 }
 
-/// Value and weight of one element; without `q`, or with a weight that cannot be read, 1000 and 0.
+/// Value and weight of one element; the weight is 1000 without `q`, and 0 if it cannot be read.
 fn weighted(element: &[u8]) -> Option<(&[u8], u16)> {
     let mut parts = Elements::parameters(element);
     let value = parts.next()?;
@@ -33,13 +33,57 @@ fn weighted(element: &[u8]) -> Option<(&[u8], u16)> {
     Some((value, q.unwrap_or(1000)))
 }
 
+/// Name and weight of one element of Accept-Encoding (RFC 9110 12.5.3): `coding [ ; q=weight ]` and
+/// nothing else. A coding with anything else behind it is refused: weight 0. `None`: not even the
+/// name is one.
+fn coding(element: &[u8]) -> Option<(&[u8], u16)> {
+    let mut parts = element.splitn(2, |&byte| byte == b';').map(trim);
+    let name = parts.next().filter(|name| is_token(name))?;
+    let q = match parts.next() {
+        None => 1000,
+        Some([b'q' | b'Q', b'=', q @ ..]) => weight(q).unwrap_or(0),
+        Some(_) => 0,
+    };
+    Some((name, q))
+}
+
+/// Whether an element of Content-Encoding says that the content is coded: it is in IANA's registry
+/// and is not `identity`, or is a coding that servers are known to use. Servers also write words
+/// there that no client could decode (`none`, a character set); these say nothing.
+pub fn is_coding(name: &[u8]) -> bool {
+    const CODINGS: [&str; 20] = [
+        "gzip",
+        "x-gzip",
+        "br",
+        "zstd",
+        "deflate",
+        "compress",
+        "x-compress",
+        "dcb",
+        "dcz",
+        "exi",
+        "aes128gcm",
+        "pack200-gzip",
+        "lzma",
+        "xz",
+        "x-xz",
+        "lz4",
+        "bzip2",
+        "x-bzip2",
+        "snappy",
+        "sdch",
+    ];
+    CODINGS.iter().any(|coding| name.eq_ignore_ascii_case(coding.as_bytes()))
+}
+
 /// A set of content codings a client takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Codings(u8);
 
 impl Codings {
-    /// None but the identity: what a request without Accept-Encoding is taken to ask for. RFC 9110 12.5.3
-    /// would allow any coding, but clients that do not send the field are those that decode nothing.
+    /// The identity only: the meaning given to a request without Accept-Encoding. RFC 9110 12.5.3
+    /// would allow any coding, but clients that do not send the field are those that decode
+    /// nothing.
     pub const IDENTITY: Self = Self(0);
     /// `gzip`, `x-gzip`
     pub const GZIP: Self = Self(1);
@@ -51,26 +95,25 @@ impl Codings {
     pub const DEFLATE: Self = Self(8);
     /// Not a coding: the identity is refused (`identity;q=0`, or `*;q=0` without identity).
     const NO_IDENTITY: u8 = 16;
-    /// Not a coding: one was accepted that is not named here.
-    const OTHER: u8 = 32;
     const NAMES: [(Self, &'static str); 4] =
         [(Self::BR, "br"), (Self::DEFLATE, "deflate"), (Self::GZIP, "gzip"), (Self::ZSTD, "zstd")];
 
-    /// Reads the Accept-Encoding lines of a request. Weights above 0 make no difference.
+    /// Reads the Accept-Encoding lines of a request. Weights above 0 make no difference; a coding
+    /// that is both accepted and refused is refused; codings that have no name here are not taken.
     pub fn parse<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let (mut accepted, mut refused, mut star, mut identity) = (0, 0, None, None);
-        for (name, q) in lines.into_iter().flat_map(Elements::of).filter_map(weighted) {
+        for (name, q) in lines.into_iter().flat_map(Elements::of).filter_map(coding) {
             let bit = match Self::named(name) {
                 Some(coding) => coding.0,
                 None if name == b"*" => {
-                    star = Some(q > 0);
+                    star = Some(q > 0 && star != Some(false));
                     continue;
                 }
                 None if name.eq_ignore_ascii_case(b"identity") => {
-                    identity = Some(q > 0);
+                    identity = Some(q > 0 && identity != Some(false));
                     continue;
                 }
-                None => Self::OTHER,
+                None => continue,
             };
             if q > 0 {
                 accepted |= bit;
@@ -79,10 +122,8 @@ impl Codings {
             }
         }
         let all = Self::NAMES.iter().fold(0, |set, (coding, _)| set | coding.0);
-        let mut set = accepted;
-        if star == Some(true) {
-            set |= (all | Self::OTHER) & !refused;
-        }
+        let mut set = if star == Some(true) { all } else { accepted };
+        set &= !refused;
         if identity == Some(false) || (star == Some(false) && identity.is_none()) {
             set |= Self::NO_IDENTITY;
         }
@@ -102,8 +143,8 @@ impl Codings {
         self.0 & other.0 == other.0
     }
 
-    /// Only the codings in both sets, and whether the identity is refused: for an origin known to use but
-    /// some of them.
+    /// The codings in both sets, and whether the identity is refused: for an origin known to use
+    /// only some of them.
     #[must_use]
     pub const fn only(self, those: Self) -> Self {
         Self(self.0 & (those.0 | Self::NO_IDENTITY))
@@ -114,14 +155,8 @@ impl Codings {
         self.0 & Self::NO_IDENTITY == 0
     }
 
-    /// Whether a coding was accepted that has no name here. A response in such a coding must not be kept
-    /// under a [`Codings::normalised`] key, which does not tell who accepts it.
-    pub const fn has_other(self) -> bool {
-        self.0 & Self::OTHER != 0
-    }
-
-    /// Whether a representation may be sent whose Content-Encoding has these elements. Several codings, or
-    /// one without a name here, may not.
+    /// Whether a representation with these elements of Content-Encoding may be sent. Several
+    /// codings, or one without a name here, may not.
     pub fn allows<'a>(self, mut content_encoding: impl Iterator<Item = &'a [u8]>) -> bool {
         match (content_encoding.next(), content_encoding.next()) {
             (None, _) => self.identity(),
@@ -131,8 +166,8 @@ impl Codings {
         }
     }
 
-    /// The set in one form: names in order, `,` between them, `!identity` when that is refused; codings
-    /// without a name here are left out.
+    /// The set in one form: names in order, `,` between them, `!identity` when that is refused;
+    /// codings without a name here are left out.
     pub fn normalised(self) -> Normalised {
         let mut out = Normalised { bytes: [0; NORMALISED], len: 0 };
         for (_, name) in Self::NAMES.iter().filter(|(coding, _)| self.contains(*coding)) {
@@ -140,6 +175,30 @@ impl Codings {
         }
         if !self.identity() {
             out.push("!identity");
+        }
+        out
+    }
+}
+
+impl Codings {
+    /// The set as the origin is told: every request with this set says the same.
+    ///
+    /// Where it is empty that is `identity`. A request without the field would allow any coding
+    /// (RFC 9110 12.5.3), and an origin may take it at its word; this cache would have nobody to
+    /// give the answer to.
+    pub fn field(self) -> String {
+        let mut out = String::new();
+        let names = Self::NAMES.iter().filter(|(coding, _)| self.contains(*coding)).map(|(_, name)| *name);
+        let last = match (self.identity(), self.0 & !Self::NO_IDENTITY) {
+            (false, _) => Some("identity;q=0"),
+            (true, 0) => Some("identity"),
+            (true, _) => None,
+        };
+        for name in names.chain(last) {
+            if !out.is_empty() {
+                out.push_str(", ");
+            }
+            out.push_str(name);
         }
         out
     }
@@ -174,15 +233,15 @@ impl Deref for Normalised {
     }
 }
 
-/// Languages looked at; a longer list is kept as it is, but for case and whitespace.
+/// Most languages examined; a longer list stays as it is, except for case and whitespace.
 const LANGUAGES: usize = 24;
 
-/// Writes the Accept-Language lines of a request in one form: lower-case, ordered by falling weight and
-/// then by name, without whitespace, weights without superfluous zeros. Nothing is allocated but what `out`
-/// needs to grow.
+/// Writes the Accept-Language lines of a request in one form: lower-case, ordered by falling weight
+/// and then by name, without whitespace, weights without superfluous zeros. Allocates only to grow
+/// `out`.
 ///
-/// Languages of one weight are equally welcome (RFC 9110 12.5.4: their order is no preference one can rely
-/// on).
+/// Languages of one weight are equally welcome (RFC 9110 12.5.4: clients cannot rely on their
+/// order).
 pub fn write_languages<'a>(lines: impl Iterator<Item = &'a [u8]> + Clone, out: &mut Vec<u8>) {
     let mut slots: [(u16, &[u8]); LANGUAGES] = [(0, b""); LANGUAGES];
     let elements = || lines.clone().flat_map(Elements::of).filter_map(weighted);
@@ -199,7 +258,7 @@ pub fn write_languages<'a>(lines: impl Iterator<Item = &'a [u8]> + Clone, out: &
     write_each(found.iter().map(|&(q, name)| (name, q)), out);
 }
 
-/// The languages a client likes best: those of the greatest weight above 0, as received.
+/// The client's preferred languages: those of the greatest weight above 0, as received.
 pub fn preferred_languages<'a>(
     lines: impl Iterator<Item = &'a [u8]> + Clone,
 ) -> impl Iterator<Item = &'a [u8]> {
@@ -257,7 +316,22 @@ mod tests {
             ("gzip;q=2", ""),
             ("gzip;q=", ""),
             ("gzip;q=0.1234", ""),
-            ("gzip;level=9;Q=0.5", "gzip"),
+            ("gzip;q=5", ""),
+            ("gzip;q=1.0000", ""),
+            ("gzip;q=-1", ""),
+            ("gzip;q", ""),
+            ("gzip;", ""),
+            ("gzip;level=9;Q=0.5", ""),
+            ("gzip;q=1;q=1", ""),
+            ("gzip ; Q=0.5", "gzip"),
+            ("gzip;q =1", ""),
+            ("gzip;q=1.", "gzip"),
+            ("\"gzip\"", ""),
+            ("notgzip, gzipped, gzip/1, x gzip", ""),
+            ("gzip, gzip;q=0", ""),
+            ("gzip;q=0, gzip", ""),
+            ("*, gzip;q=5", "br,deflate,zstd"),
+            ("*;q=0, *", "!identity"),
             ("*", "br,deflate,gzip,zstd"),
             ("*, br;q=0", "deflate,gzip,zstd"),
             ("br;q=0, *;q=0.1", "deflate,gzip,zstd"),
@@ -270,11 +344,25 @@ mod tests {
         ] {
             assert_eq!(codings(line), expected, "{line}");
         }
-        assert!(
-            Codings::parse([&b"sdch"[..]]).has_other() && !Codings::parse([&b"sdch;q=0, br"[..]]).has_other()
-        );
         let some = Codings::parse([&b"gzip, br, identity;q=0"[..]]).only(Codings::GZIP);
         assert_eq!(&*some.normalised(), b"gzip,!identity");
+    }
+
+    #[test]
+    fn the_origin_is_told_what_was_understood() {
+        for (line, expected) in [
+            ("", "identity"),
+            ("sdch, dcb", "identity"),
+            ("gzip;q=5", "identity"),
+            ("GZIP;q=0.1, br", "br, gzip"),
+            ("*", "br, deflate, gzip, zstd"),
+            ("gzip, identity;q=0", "gzip, identity;q=0"),
+            ("*;q=0", "identity;q=0"),
+        ] {
+            let understood = Codings::parse([line.as_bytes()]);
+            assert_eq!(understood.field(), expected, "{line}");
+            assert_eq!(Codings::parse([expected.as_bytes()]), understood, "{line}");
+        }
     }
 
     #[test]

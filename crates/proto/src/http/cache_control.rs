@@ -1,13 +1,14 @@
-//! Cache-Control and its targeted relatives (RFC 9111 5.2, RFC 5861, RFC 8246, RFC 9213, Surrogate-Control).
+//! Cache-Control and its targeted relatives (RFC 9111 5.2, RFC 5861, RFC 8246, RFC 9213,
+//! Surrogate-Control).
 //!
-//! One set of directives, three grammars: [`CacheControl::parse`] reads Cache-Control as it is found in the
-//! wild, [`CacheControl::parse_targeted`] reads CDN-Cache-Control as the structured field it is (and
-//! ignores it whole when it is not one, RFC 9213 2.1), [`CacheControl::parse_surrogate`] reads the Edge
-//! Architecture's Surrogate-Control.
+//! One set of directives, three grammars: [`CacheControl::parse`] reads Cache-Control as servers
+//! really send it, [`CacheControl::parse_targeted`] reads CDN-Cache-Control as a structured field
+//! (and ignores it whole when it is not one, RFC 9213 2.1), [`CacheControl::parse_surrogate`] reads
+//! the Edge Architecture's Surrogate-Control.
 //!
-//! What cannot be read is taken the careful way: a lifetime that is no number is 0 (RFC 9111 4.2.1), a
-//! restriction with an odd argument holds for the whole response. Of a directive that comes twice the first
-//! counts (RFC 9111 4.2.1).
+//! Unreadable values are read in the careful way: a lifetime that is not a number is 0 (RFC 9111
+//! 4.2.1), a restriction with an odd argument applies to the whole response. Of a repeated
+//! directive the first counts (RFC 9111 4.2.1).
 
 use super::fields::{Elements, is_token, trim};
 use super::structured::{Dictionary, Value};
@@ -18,7 +19,7 @@ pub const MAX_DELTA: u32 = 1 << 31;
 /// A restriction that may name fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Restriction {
-    /// Not there.
+    /// Not found.
     #[default]
     Absent,
     /// For the named fields only, see [`field_names`].
@@ -86,11 +87,11 @@ impl CacheControl {
         control
     }
 
-    /// Reads all lines of a targeted field (CDN-Cache-Control and the like); `None` when the field is to be
-    /// ignored: absent, empty, or no structured field dictionary (RFC 9213 2.1). Names may be in any case
-    /// all the same.
+    /// Reads all lines of a targeted field (CDN-Cache-Control and the like); `None` when the field
+    /// must be ignored: absent, empty, or not a structured field dictionary (RFC 9213 2.1). Names
+    /// may still be in any case.
     ///
-    /// Arguments of a wrong type are passed over: `max-age="60"` says nothing.
+    /// Arguments of a wrong type are ignored: `max-age="60"` has no effect.
     pub fn parse_targeted<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
         let mut control = Self::default();
         let mut members = 0;
@@ -105,12 +106,12 @@ impl CacheControl {
         control.present.then_some(control)
     }
 
-    /// Reads all Surrogate-Control lines for the surrogate called `device`; `None` when nothing in them is
-    /// for it.
+    /// Reads all Surrogate-Control lines for the surrogate called `device`; `None` when no
+    /// directive is for it.
     ///
-    /// A directive with a target (`max-age=60;device`) counts for that device only, and before one without
-    /// (Edge Architecture 1.0, 2.3). The second number of `max-age=60+600` is how long the page may be
-    /// served stale.
+    /// A directive with a target (`max-age=60;device`) counts for that device only, and has
+    /// precedence over one without (Edge Architecture 1.0, 2.3). The second number of
+    /// `max-age=60+600` is the time for which the page may be served stale.
     pub fn parse_surrogate<'a>(lines: impl IntoIterator<Item = &'a [u8]>, device: &[u8]) -> Option<Self> {
         let (mut ours, mut anyone) = (Self::default(), Self::default());
         for element in lines.into_iter().flat_map(Elements::of) {
@@ -219,8 +220,9 @@ impl Restriction {
     }
 }
 
-/// The field names that the `no-cache="..."` or `private="..."` directives of these lines carry
-/// (`directive` names which). Trimmed, as received; none when the directive restricts the whole response.
+/// The field names in the `no-cache="..."` or `private="..."` directives of these lines
+/// (`directive` gives the name). Trimmed, as received; none when the directive restricts the whole
+/// response.
 pub fn field_names<'a>(
     lines: impl IntoIterator<Item = &'a [u8]>,
     directive: &'static str,
@@ -237,8 +239,8 @@ pub fn field_names<'a>(
         .flat_map(Elements::of)
 }
 
-/// Digits only; numbers above [`MAX_DELTA`] are [`MAX_DELTA`]. No sign, no fraction, no whitespace (RFC
-/// 9111 1.2.2).
+/// Digits only; numbers above [`MAX_DELTA`] are [`MAX_DELTA`]. No sign, no fraction, no whitespace
+/// (RFC 9111 1.2.2).
 pub fn delta_seconds(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -260,12 +262,12 @@ fn split(element: &[u8]) -> (&[u8], Argument<'_>) {
     (trim(name), argument)
 }
 
-/// The first of several counts.
+/// Keeps the first of several values.
 fn first(slot: &mut Option<u32>, value: Option<u32>) {
     *slot = slot.or(value);
 }
 
-/// Anything but a list of field names restricts the whole response.
+/// Any argument but a list of field names restricts the whole response.
 fn restrict(before: Restriction, argument: Argument<'_>) -> Restriction {
     let now = match argument {
         Argument::Text(text) if Elements::of(text).next().is_some() && Elements::of(text).all(is_token) => {

@@ -1,15 +1,15 @@
 //! Chunked bodies (RFC 9112 7.1), in and out.
 //!
-//! The decoder is as strict as the request parser: sizes are 1 to 16 hexadecimal digits, every line ends
-//! with CRLF, extensions are skipped but bounded for the whole body (a chunk of one byte may otherwise cost
-//! a kilobyte each). It keeps no bytes: the caller's buffer holds what is not decoded yet, and data comes
-//! out as slices of it.
+//! The decoder is as strict as the request parser: sizes are 1 to 16 hexadecimal digits, every line
+//! ends with CRLF, extensions are skipped but bounded for the whole body (otherwise a chunk of one
+//! byte may cost a kilobyte). It keeps no bytes: the caller's buffer holds the undecoded bytes, and
+//! data is returned as slices of it.
 
 use super::fields::{Malformed, is_token_byte, is_value_byte, parse_fields};
 use super::reject::{Reject, RejectReason};
 use httparse::EMPTY_HEADER;
 
-/// What may surround the data of one body.
+/// Limits on the bytes around the data of one body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkLimits {
     /// Bytes of extensions, all chunks together; more is 400.
@@ -30,11 +30,11 @@ pub const MAX_TRAILERS: usize = 32;
 /// Digits of a chunk size: 64 bits.
 const MAX_DIGITS: usize = 16;
 
-/// What the next bytes of the buffer were.
+/// Meaning of the next bytes of the buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step<'b> {
-    /// Nothing can be said before there are more bytes; none are used up. The buffer must be able to hold
-    /// the longest line: extensions and trailers at their limits.
+    /// More bytes are needed; none are used up. The buffer must be able to hold the longest line:
+    /// extensions and trailers at their limits.
     Need,
     /// `used` bytes can be dropped from the buffer; `data` is the end of them.
     Data {
@@ -48,11 +48,11 @@ pub enum Step<'b> {
         /// Bytes used up; never 0.
         used: usize,
     },
-    /// The body is over; after `used` bytes the next message begins.
+    /// The body is complete; after `used` bytes the next message begins.
     End {
         /// Bytes used up.
         used: usize,
-        /// The trailer fields, without those that must not be trailers.
+        /// The trailer fields, without those forbidden in trailers.
         trailers: Vec<(String, Vec<u8>)>,
     },
 }
@@ -90,8 +90,8 @@ impl ChunkedDecoder {
         self.state == State::Over
     }
 
-    /// Decodes the start of `buf`: the first bytes not used up yet. After an error, and after
-    /// [`Step::End`], it asks for more bytes for ever.
+    /// Decodes the start of `buf`: the first bytes that are not used up yet. After an error, and
+    /// after [`Step::End`], it always asks for more bytes.
     pub fn decode<'b>(&mut self, buf: &'b [u8]) -> Result<Step<'b>, Reject> {
         let result = self.step(buf);
         if result.is_err() {
@@ -130,7 +130,7 @@ impl ChunkedDecoder {
         }
     }
 
-    /// Bytes of `1a;extension` CRLF, when it is there whole.
+    /// Length of `1a;extension` CRLF, if it is complete.
     fn size_line(&mut self, rest: &[u8]) -> Result<Option<usize>, RejectReason> {
         let digits = rest.iter().take(MAX_DIGITS + 1).take_while(|b| b.is_ascii_hexdigit()).count();
         if digits > MAX_DIGITS || (digits == 0 && !rest.is_empty()) {
@@ -176,7 +176,8 @@ impl ChunkedDecoder {
             }
             return if has_bare_line_end(rest) { Err(RejectReason::LineEnd) } else { Ok(None) };
         };
-        // Before anything else, as while the section still comes in: the reason does not depend on where it was cut.
+        // Checked first, as while the section is still incomplete: the reason does not depend on
+        // where it was cut.
         if has_bare_line_end(&rest[..end + 4]) {
             return Err(RejectReason::LineEnd);
         }
@@ -193,7 +194,7 @@ impl ChunkedDecoder {
 
 type Trailers = Vec<(String, Vec<u8>)>;
 
-/// Length of the extension before CRLF, 0 without one; `None` when the line is not there whole.
+/// Length of the extension before CRLF, 0 without one; `None` when the line is incomplete.
 ///
 /// It starts with `;`, perhaps after whitespace, and has no control character (RFC 9112 7.1.1).
 fn extension(after: &[u8]) -> Result<Option<usize>, RejectReason> {
@@ -224,8 +225,9 @@ const fn hex(digit: u8) -> u8 {
     }
 }
 
-/// Whether a field may stand in a trailer section (RFC 9110 6.5.1): none that frames, routes,
-/// authenticates, conditions or describes the content of a message whose head has been acted on already.
+/// Whether a field may be in a trailer section (RFC 9110 6.5.1): fields that frame, route,
+/// authenticate, condition or describe the content of a message may not, because its head was
+/// already processed.
 pub fn may_be_trailer(name: &str) -> bool {
     const FORBIDDEN: [&str; 45] = [
         "accept-encoding",
@@ -280,8 +282,8 @@ pub fn may_be_trailer(name: &str) -> bool {
 /// Longest line [`write_chunk_head`] writes.
 pub const CHUNK_HEAD: usize = MAX_DIGITS + 2;
 
-/// Appends the line before a chunk of `length` bytes. `length` must not be 0, which would end the body;
-/// after the bytes comes CRLF.
+/// Appends the line before a chunk of `length` bytes. `length` must not be 0, which would end the
+/// body; CRLF follows the bytes.
 pub fn write_chunk_head(length: usize, out: &mut Vec<u8>) {
     debug_assert!(length > 0, "an empty chunk ends the body");
     let digits = (usize::BITS - length.leading_zeros()).div_ceil(4).max(1);
@@ -289,8 +291,8 @@ pub fn write_chunk_head(length: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the last chunk and the trailer section. Fields that must not be trailers, or would break the
-/// section, are left out.
+/// Appends the last chunk and the trailer section. Fields forbidden in trailers, or fields that
+/// would break the section, are left out.
 pub fn write_end<'a>(trailers: impl IntoIterator<Item = (&'a str, &'a [u8])>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"0\r\n");
     for (name, value) in trailers {

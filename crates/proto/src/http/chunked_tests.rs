@@ -1,10 +1,10 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The body, and where it ends with which trailers if it does.
+/// The body, and its end with the trailers if it has ended.
 type Decoded = (Vec<u8>, Option<(usize, Trailers)>);
 
-/// Everything a decoder makes of `bytes`, given `step` more bytes at a time.
+/// The decoder's results for `bytes`, given `step` more bytes at a time.
 fn decode(bytes: &[u8], step: usize) -> Result<Decoded, RejectReason> {
     let limits = ChunkLimits { extension_bytes: 24, trailer_bytes: 64 };
     let mut decoder = ChunkedDecoder::new(limits);

@@ -1,9 +1,9 @@
 //! HTTP dates (RFC 9110 5.6.7).
 //!
-//! All three forms are read, and nothing else: Caches must treat a date they cannot read as stale, so being
-//! generous here would turn a broken Expires into a fresh page. Case does not matter, which RFC 9111 4.2
-//! asks of caches; a zone other than GMT is refused, as it asks too. One form is written, into 29 bytes on
-//! the stack.
+//! All three forms are read, and no other: caches must treat an unreadable date as stale, so a
+//! tolerant parser would turn a broken Expires into a fresh page. Case does not matter, as RFC 9111
+//! 4.2 requires of caches; a zone other than GMT is refused, as it requires, too. One form is
+//! written, into 29 bytes on the stack.
 
 use crate::Secs;
 
@@ -19,10 +19,11 @@ const LAST: Secs = 253_402_300_799;
 /// Length of a date as [`format()`] writes it.
 pub const LENGTH: usize = 29;
 
-/// Reads a date in any of the three forms. Dates before 1970 are 0, which is as stale as they are.
+/// Reads a date in any of the three forms. Dates before 1970 are 0, which is equally stale.
 ///
-/// `now` decides the century of the two-digit years of RFC 850: a date more than 50 years ahead of it is in
-/// the past. The weekday must be one, not the right one. Leap seconds count as the second after.
+/// `now` decides the century of the two-digit years of RFC 850: a date more than 50 years ahead of
+/// it is in the past. The weekday must be a weekday, but need not match. Leap seconds count as the
+/// second after.
 pub fn parse(value: &[u8], now: Secs) -> Option<Secs> {
     match value {
         [_, _, _, b',', ..] => imf_fixdate(value),
@@ -31,7 +32,8 @@ pub fn parse(value: &[u8], now: Secs) -> Option<Secs> {
     }
 }
 
-/// Writes a date as `Sun, 06 Nov 1994 08:49:37 GMT`. Years past 9999 are written as the last second of 9999.
+/// Writes a date as `Sun, 06 Nov 1994 08:49:37 GMT`. Years past 9999 are written as the last second
+/// of 9999.
 pub fn format(secs: Secs) -> [u8; LENGTH] {
     let secs = secs.min(LAST);
     let days = (secs / DAY as u64) as i64;
@@ -92,7 +94,7 @@ fn rfc850(value: &[u8], now: Secs) -> Option<Secs> {
     let this_year = civil((now.min(LAST) / DAY as u64) as i64).0;
     let year = this_year - this_year % 100 + short + 100;
     let limit = same_day_in(this_year + 50, now);
-    // The latest of the years with these digits that is not more than 50 years ahead.
+    // The latest year with these digits that is not more than 50 years ahead.
     [year, year - 100, year - 200].into_iter().find_map(|year| match instant(year, month, day, clock) {
         Some(secs) if secs > limit => None,
         other => Some(other),
@@ -147,8 +149,8 @@ fn instant(year: i64, month: i64, day: i64, clock: i64) -> Option<Secs> {
     Some(u64::try_from(secs).unwrap_or(0))
 }
 
-/// Days since 1970-01-01 of a date in the Gregorian calendar (Howard Hinnant's `days_from_civil`, years 0
-/// and up).
+/// Days since 1970-01-01 of a date in the Gregorian calendar (Howard Hinnant's `days_from_civil`,
+/// years 0 and up).
 const fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = year + 400 - (month <= 2) as i64;
     let era = year / 400;

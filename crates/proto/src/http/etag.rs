@@ -1,12 +1,14 @@
-//! Entity tags (RFC 9110 8.8.3) and the lists of them in If-Match and If-None-Match (13.1.1, 13.1.2).
+//! Entity tags (RFC 9110 8.8.3) and the lists of them in If-Match and If-None-Match (13.1.1,
+//! 13.1.2).
 
-/// An entity tag as received. A value that is no entity tag (`abc`, `w/"abc"`) is kept whole as an odd tag:
-/// it equals only the very same bytes, and it is never strong, so that nothing is combined on its word.
+/// An entity tag as received. A value that is not an entity tag (`abc`, `w/"abc"`) is kept whole as
+/// an odd tag: it equals only the same bytes, and it is never strong, so that nothing is combined
+/// because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EntityTag<'a> {
-    /// What is between the quotes; the whole value of an odd tag.
+    /// The bytes between the quotes; the whole value of an odd tag.
     pub opaque: &'a [u8],
-    /// How far it can be trusted.
+    /// The strength of the tag.
     pub kind: TagKind,
 }
 
@@ -38,12 +40,12 @@ impl<'a> EntityTag<'a> {
         Self { opaque, kind: TagKind::Weak }
     }
 
-    /// Whether both are strong and the same (RFC 9110 8.8.3.2): for ranges, If-Match and If-Range.
+    /// Whether both are strong and equal (RFC 9110 8.8.3.2): for ranges, If-Match and If-Range.
     pub fn strong_eq(&self, other: &EntityTag<'_>) -> bool {
         self.kind == TagKind::Strong && other.kind == TagKind::Strong && self.opaque == other.opaque
     }
 
-    /// Whether they are the same but perhaps for `W/`: for If-None-Match.
+    /// Whether they are equal without regard to `W/`: for If-None-Match.
     pub fn weak_eq(&self, other: &EntityTag<'_>) -> bool {
         (self.kind == TagKind::Odd) == (other.kind == TagKind::Odd) && self.opaque == other.opaque
     }
@@ -54,8 +56,8 @@ fn is_quoted(value: &[u8]) -> bool {
     matches!(value, [b'"', inner @ .., b'"'] if inner.iter().all(|&b| b > b' ' && b != b'"' && b != 0x7f))
 }
 
-/// The members of one If-Match or If-None-Match line. Commas inside a tag do not separate, and a backslash
-/// does not escape, which is why [`super::fields::Elements`] would not do.
+/// The members of one If-Match or If-None-Match line. Commas inside a tag do not separate, and a
+/// backslash does not escape, so [`super::fields::Elements`] cannot be used.
 #[derive(Clone, Copy, Debug)]
 pub struct EntityTags<'a> {
     rest: &'a [u8],
@@ -91,17 +93,17 @@ impl<'a> Iterator for EntityTags<'a> {
     }
 }
 
-/// Which comparison a list is matched with.
+/// The comparison used for a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// Of If-Match.
+    /// For If-Match.
     Strong,
-    /// Of If-None-Match.
+    /// For If-None-Match.
     Weak,
 }
 
-/// Whether `*` or one of the tags in `lines` names the representation with `stored` as its tag. `*` matches
-/// any representation that exists, with or without a tag.
+/// Whether `*` or one of the tags in `lines` matches a representation with the tag `stored`. `*`
+/// matches any existing representation, with or without a tag.
 pub fn list_matches<'a>(
     lines: impl Iterator<Item = &'a [u8]>,
     stored: Option<&EntityTag<'_>>,

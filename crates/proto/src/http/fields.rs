@@ -1,9 +1,9 @@
 //! Header fields as borrowed bytes.
 //!
-//! [`Fields`] is a view on a list that somebody else owns (the connection's slots, a stored head, an origin's
-//! header map turned into slices). It never allocates and never copies; names compare case-insensitively
-//! (RFC 9110 5.1). Lists are split here once and for all: commas inside quoted strings do not separate
-//! (RFC 9110 5.6.1), empty elements are skipped.
+//! [`Fields`] is a view of a list with another owner (the connection's slots, a stored head, an
+//! origin's header map turned into slices). It never allocates and never copies; names compare
+//! case-insensitively (RFC 9110 5.1). Lists are split only here: commas inside quoted strings do
+//! not separate (RFC 9110 5.6.1), empty elements are skipped.
 
 use httparse::Header;
 
@@ -14,7 +14,8 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Views `list`; names must be tokens and values free of CR, LF and NUL (the parsers here see to that).
+    /// Views `list`; names must be tokens and values free of CR, LF and NUL (the parsers here
+    /// ensure that).
     pub const fn new(list: &'a [Header<'a>]) -> Self {
         Self { list }
     }
@@ -39,8 +40,8 @@ impl<'a> Fields<'a> {
         self.list.iter().map(|h| (h.name, h.value))
     }
 
-    /// The comma-separated elements of all lines of `name`: trimmed, empty ones skipped, quoted strings
-    /// respected.
+    /// The comma-separated elements of all lines of `name`: trimmed, empty ones skipped, quoted
+    /// strings respected.
     pub fn elements<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a, 'n> {
         self.all(name).flat_map(Elements::of)
     }
@@ -63,9 +64,9 @@ impl<'a> Fields<'a> {
 
 /// The elements of one comma-separated value.
 ///
-/// A quote that is never closed is an ordinary character, and so is every later quote of that value: a
-/// damaged value must not swallow the directives that follow it (`x="y, no-store`). Linear in the length of
-/// the value.
+/// A quote that is never closed is an ordinary character, and so is every later quote of that
+/// value: a damaged value must not swallow the directives that follow it (`x="y, no-store`). Linear
+/// in the length of the value.
 #[derive(Clone, Copy, Debug)]
 pub struct Elements<'a> {
     rest: &'a [u8],
@@ -84,7 +85,7 @@ impl<'a> Elements<'a> {
         Self { rest: value, separator: b';', quotes: true }
     }
 
-    /// Index of the next separator outside quotes, or the length of what is left.
+    /// Index of the next separator outside quotes, or the length of the rest.
     fn next_separator(&mut self) -> usize {
         let mut at = 0;
         while at < self.rest.len() {
@@ -120,7 +121,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// Bytes up to and including the closing quote, of what follows an opening one (RFC 9110 5.6.4).
+/// Bytes up to and including the closing quote, after an opening one (RFC 9110 5.6.4).
 fn quoted_end(after_quote: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -145,8 +146,8 @@ pub const fn trim(mut value: &[u8]) -> &[u8] {
 
 /// Whether `value` is `lower` in any case, `lower` being a lower-case literal.
 ///
-/// With the length known to the compiler this is a few wide instructions; `eq_ignore_ascii_case` takes a
-/// dozen a byte.
+/// Since the compiler knows the length, this is a few wide instructions; `eq_ignore_ascii_case`
+/// takes a dozen a byte.
 #[inline(always)]
 pub(super) fn is_word<const N: usize>(value: &[u8], lower: &[u8; N]) -> bool {
     let Ok(value) = <&[u8; N]>::try_from(value) else { return false };
@@ -158,7 +159,7 @@ pub(super) fn is_word<const N: usize>(value: &[u8], lower: &[u8; N]) -> bool {
     difference == 0
 }
 
-/// Whether `byte` may stand in a token (RFC 9110 5.6.2).
+/// Whether `byte` is allowed in a token (RFC 9110 5.6.2).
 pub const fn is_token_byte(byte: u8) -> bool {
     matches!(byte, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*'
         | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
@@ -169,7 +170,7 @@ pub fn is_token(value: &[u8]) -> bool {
     !value.is_empty() && value.iter().all(|&b| is_token_byte(b))
 }
 
-/// Whether `byte` may stand in a field value: no control character but the tab (RFC 9110 5.5).
+/// Whether `byte` is allowed in a field value: no control character but the tab (RFC 9110 5.5).
 pub const fn is_value_byte(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
@@ -177,8 +178,8 @@ pub const fn is_value_byte(byte: u8) -> bool {
 /// A field section that breaks the grammar of RFC 9112 5, or has more lines than slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// No colon, an empty name, or a byte in the name that is no token byte (a space before the colon, a
-    /// fold).
+    /// No colon, an empty name, or a byte in the name that is not a token byte (a space before the
+    /// colon, a fold).
     Name,
     /// A control character in the value.
     Value,
@@ -201,11 +202,11 @@ impl std::fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Splits header bytes (`Name: value` CRLF, again and again, no status line) for [`Fields`].
+/// Splits header bytes (repeated `Name: value` CRLF, no status line) for [`Fields`].
 ///
-/// The empty line at the end may be there or not; what follows it is an error. As strict as the request
-/// parser: CRLF exactly, no folding, no space before the colon, no control characters. Slots are given by
-/// the caller.
+/// The empty line at the end is optional; bytes after it are an error. As strict as the request
+/// parser: CRLF exactly, no folding, no space before the colon, no control characters. The caller
+/// provides the slots.
 pub fn parse_fields<'h, 'b: 'h>(
     bytes: &'b [u8],
     slots: &'h mut [Header<'b>],
@@ -221,7 +222,7 @@ pub fn parse_fields<'h, 'b: 'h>(
     Ok(Fields::new(&slots[..used]))
 }
 
-/// One field line off the front, and what follows its CRLF.
+/// The first field line, and the bytes after its CRLF.
 fn field_line(bytes: &[u8]) -> Result<(Header<'_>, &[u8]), Malformed> {
     let colon = bytes.iter().position(|&b| !is_token_byte(b)).ok_or(Malformed::Name)?;
     if colon == 0 || bytes[colon] != b':' {

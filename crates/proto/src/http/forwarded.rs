@@ -1,28 +1,31 @@
-//! Who the client is, told to the origin and read from trusted proxies (RFC 7239, X-Forwarded-*).
+//! The client's identity, sent to the origin and read from trusted proxies (RFC 7239,
+//! X-Forwarded-*).
 //!
-//! What a client sends in these fields is a claim. The driver hands values in only when the connection
+//! A client can send anything in these fields. The driver passes values in only when the connection
+//! comes from a proxy the operator trusts; otherwise they are dropped and composed anew.
 //! comes from a proxy the operator trusts; otherwise they are dropped and composed anew.
 
 use super::fields::{Elements, is_token, trim};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Elements of X-Forwarded-For or Forwarded looked at, from the last one back; chains of proxies are short.
+/// Most elements of X-Forwarded-For or Forwarded examined, from the last one back; chains of
+/// proxies are short.
 pub const MAX_HOPS: usize = 64;
 
-/// What is known about the client's connection.
+/// The known facts of the client's connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop<'a> {
     /// The client's address.
     pub client: IpAddr,
     /// Scheme of the client's request: `http` or `https`.
     pub proto: &'a str,
-    /// Host as asked for, port included.
+    /// Host of the request, port included.
     pub host: Option<&'a str>,
 }
 
 impl Hop<'_> {
-    /// Writes a Forwarded value: what trusted proxies said before, and this hop.
+    /// Writes a Forwarded value: the values from trusted proxies, and this hop.
     pub fn write_forwarded<'v>(&self, before: impl IntoIterator<Item = &'v [u8]>, out: &mut String) {
         write_before(before, out);
         out.push_str("for=");
@@ -35,14 +38,15 @@ impl Hop<'_> {
         write_value(self.proto, out);
     }
 
-    /// Writes an X-Forwarded-For value: what trusted proxies said before, and this hop.
+    /// Writes an X-Forwarded-For value: the values from trusted proxies, and this hop.
     pub fn write_x_forwarded_for<'v>(&self, before: impl IntoIterator<Item = &'v [u8]>, out: &mut String) {
         write_before(before, out);
         write_address(self.client, out);
     }
 }
 
-/// Values that are visible ASCII, joined; others are dropped, since what follows must stay readable.
+/// Values that are visible ASCII, joined; others are dropped, so that the elements after them stay
+/// readable.
 fn write_before<'v>(before: impl IntoIterator<Item = &'v [u8]>, out: &mut String) {
     let plain = |v: &&[u8]| v.iter().all(|b| (b' '..=b'~').contains(b) || *b == b'\t');
     for value in before.into_iter().map(trim).filter(plain) {
@@ -53,13 +57,13 @@ fn write_before<'v>(before: impl IntoIterator<Item = &'v [u8]>, out: &mut String
     }
 }
 
-/// An address as X-Forwarded-For has it: IPv6 without brackets, IPv4-mapped ones as IPv4.
+/// An address in the form of X-Forwarded-For: IPv6 without brackets, IPv4-mapped ones as IPv4.
 fn write_address(address: IpAddr, out: &mut String) {
     // Writing to a String cannot fail.
     let _ = write!(out, "{}", address.to_canonical());
 }
 
-/// An address as Forwarded has it: IPv6 in brackets and quotes (RFC 7239 6.1).
+/// An address in the form of Forwarded: IPv6 in brackets and quotes (RFC 7239 6.1).
 fn write_node(address: IpAddr, out: &mut String) {
     let _ = match address.to_canonical() {
         IpAddr::V4(v4) => write!(out, "{v4}"),
@@ -67,7 +71,7 @@ fn write_node(address: IpAddr, out: &mut String) {
     };
 }
 
-/// A token as it is, anything else as a quoted string. Control characters are left out.
+/// A token unchanged, anything else as a quoted string. Control characters are left out.
 fn write_value(value: &str, out: &mut String) {
     if is_token(value.as_bytes()) {
         out.push_str(value);
@@ -83,9 +87,9 @@ fn write_value(value: &str, out: &mut String) {
     out.push('"');
 }
 
-/// The client's address by X-Forwarded-For: from the last entry back, the first that is no trusted proxy.
-/// `peer` is who sent the request; unless it is trusted itself, nothing of the field counts. An unreadable
-/// entry ends the search at the last trusted one.
+/// The client's address by X-Forwarded-For: from the last entry back, the first that is not a
+/// trusted proxy. `peer` is the sender of the request; unless it is trusted itself, the field is
+/// ignored. An unreadable entry ends the search at the last trusted one.
 pub fn client_by_x_forwarded_for<'a>(
     lines: impl DoubleEndedIterator<Item = &'a [u8]>,
     peer: IpAddr,
@@ -111,6 +115,44 @@ pub fn client_by_forwarded<'a>(
     client(newest_first, peer, trusted)
 }
 
+/// The addresses a request came by, the client's first and the peer's last, as far as trusted
+/// proxies vouch for them: of X-Forwarded-For where it is there, else of Forwarded.
+pub fn chain<'a>(
+    x_forwarded_for: impl DoubleEndedIterator<Item = &'a [u8]>,
+    forwarded: impl Iterator<Item = &'a [u8]>,
+    peer: IpAddr,
+    trusted: impl Fn(IpAddr) -> bool,
+) -> Vec<IpAddr> {
+    let mut entries: Vec<Option<IpAddr>> = x_forwarded_for
+        .rev()
+        .flat_map(|line| line.rsplit(|&b| b == b','))
+        .map(|entry| parse_node(trim(entry)))
+        .take(MAX_HOPS)
+        .collect();
+    if entries.is_empty() {
+        let elements = forwarded.flat_map(Elements::of);
+        entries = elements.map(|element| parameter(element, "for").and_then(parse_node)).collect();
+        entries.reverse();
+    }
+    let mut chain = vec![peer.to_canonical()];
+    for entry in entries.into_iter().take(MAX_HOPS) {
+        let (Some(address), true) = (entry, chain.last().is_some_and(|&last| trusted(last))) else { break };
+        chain.push(address.to_canonical());
+    }
+    chain.reverse();
+    chain
+}
+
+/// Writes X-Forwarded-For of such a chain.
+pub fn write_chain(chain: &[IpAddr], out: &mut String) {
+    for (at, address) in chain.iter().enumerate() {
+        if at > 0 {
+            out.push_str(", ");
+        }
+        write_address(*address, out);
+    }
+}
+
 fn client(
     entries: impl Iterator<Item = Option<IpAddr>>,
     peer: IpAddr,
@@ -126,8 +168,8 @@ fn client(
     client
 }
 
-/// The value of one parameter of a Forwarded element, without its quotes; `None` when it is not there or
-/// has escapes.
+/// The value of one parameter of a Forwarded element, without its quotes; `None` when it is absent
+/// or has escapes.
 pub fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
     Elements::parameters(element).find_map(|pair| {
         let equals = pair.iter().position(|&b| b == b'=')?;

@@ -1,4 +1,4 @@
-//! What the framing fields of a request say: body length, connection options, expectations (RFC 9112 6 and
+//! The framing fields of a request: body length, connection options, expectations (RFC 9112 6 and
 //! 9).
 
 use super::fields::{Elements, is_word};
@@ -6,8 +6,8 @@ use super::known::{Known, KnownField};
 use super::reject::RejectReason;
 use super::request::{BodyFraming, Version};
 
-/// How the body of a request is delimited (RFC 9112 6.3), refusing whatever two servers could read
-/// differently.
+/// How the body of a request is delimited (RFC 9112 6.3). Refuses everything that two servers could
+/// read differently.
 #[inline]
 pub(super) fn body_framing(version: Version, known: &Known<'_>) -> Result<BodyFraming, RejectReason> {
     match (known.content_length(), known.transfer_encoding()) {
@@ -28,8 +28,8 @@ pub(super) fn body_framing(version: Version, known: &Known<'_>) -> Result<BodyFr
     }
 }
 
-/// Digits and nothing else, below 2^64. A list of equal numbers, which RFC 9112 6.3 lets a recipient take,
-/// is refused.
+/// Digits only, below 2^64. A list of equal numbers, which RFC 9112 6.3 allows a recipient to
+/// accept, is refused.
 pub fn content_length(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
@@ -40,8 +40,8 @@ pub fn content_length(value: &[u8]) -> Option<u64> {
     })
 }
 
-/// 501 for a list of codings that exist and end with one `chunked`, 400 for everything else (RFC 9112 6.1
-/// and 6.3).
+/// 501 for a list of codings that exist and end with one `chunked`, 400 for everything else (RFC
+/// 9112 6.1 and 6.3).
 #[cold]
 fn unknown_coding(value: &[u8]) -> RejectReason {
     const CODINGS: [&[u8]; 5] = [b"gzip", b"x-gzip", b"deflate", b"compress", b"x-compress"];
@@ -58,11 +58,11 @@ fn unknown_coding(value: &[u8]) -> RejectReason {
     RejectReason::TransferEncoding
 }
 
-/// What Connection asks for (RFC 9112 9.3, RFC 9110 7.6.1).
+/// The options of Connection (RFC 9112 9.3, RFC 9110 7.6.1).
 pub(super) struct Connection {
     /// Another request may follow.
     pub(super) keep_alive: bool,
-    /// The Upgrade field is meant for us.
+    /// The Upgrade field applies to this hop.
     pub(super) upgrade: bool,
 }
 
@@ -90,8 +90,8 @@ impl Connection {
     }
 }
 
-/// Whether the client waits for `100 Continue`; any other expectation is 417. HTTP/1.0's is ignored (RFC
-/// 9110 10.1.1).
+/// Whether the client waits for `100 Continue`; any other expectation is 417. An expectation of
+/// HTTP/1.0 is ignored (RFC 9110 10.1.1).
 #[inline]
 pub(super) fn expects_continue(version: Version, known: &Known<'_>) -> Result<bool, RejectReason> {
     match known.expect() {

@@ -1,19 +1,21 @@
 //! Cache keys.
 //!
-//! A page is found by scheme, host, port, path and query, all of them, each written so that no two
-//! different tuples give the same bytes: numbers have a fixed width and texts come after their length.
-//! Percent-encoding is not decoded and dot segments stay: `/a%2fb` and `/a/b`, `/a/../b` and `/b` are
-//! different pages to an origin that wants them to be, and a cache that equates them serves one for the
-//! other (RFC 3986 6.2.2 would allow less than it seems).
+//! A page is found by scheme, host, port, path and query, each written so that no two different
+//! tuples give the same bytes: numbers have a fixed width and texts come after their length.
+//! Percent-encoding is not decoded and dot segments stay: an origin may treat `/a%2fb` and `/a/b`,
+//! `/a/../b` and `/b` as different pages, and a cache that equates them serves one for the other
+//! (RFC 3986 6.2.2 would allow less than it seems).
 //!
 //! ```text
 //! page     'P' | scheme u8 | port u16 | host length u32 | host | path and query (to the end)
+//! behind   0 | host a trusted proxy named, or nothing | (1 | field name | 2 | field value)*
 //! variant  'V' | nonce u64 | page length u32 | page | (value length u32 | value)*
 //! ```
-//! All numbers are big-endian. Path and query come last and unbounded, so that the keys of all pages below
-//! a path start with the same bytes.
+//! All numbers are big-endian. Path and query come last and unbounded, so that the keys of all pages
+//! below a path start with the same bytes. Few requests have a suffix behind them; neither a path
+//! nor a field has a byte below 3.
 
-/// The scheme a page was asked for with.
+/// The scheme of the requested URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// `http`
@@ -39,7 +41,7 @@ impl Scheme {
         }
     }
 
-    /// The scheme of that name, in any case.
+    /// The scheme with that name, in any case.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Http, Self::Https].into_iter().find(|s| s.as_str().eq_ignore_ascii_case(name))
     }
@@ -57,13 +59,13 @@ pub struct KeyParts<'a> {
     pub host: &'a str,
     /// The port; 0 stands for the scheme's default.
     pub port: u16,
-    /// Path and query as asked for.
+    /// Path and query as requested.
     pub path_and_query: &'a [u8],
 }
 
-/// Appends the key of a page. The host is lower-cased and loses one trailing dot; `port` 0 or the scheme's
-/// default are the same. `path_and_query` is what the request says after the site's query rules; for a
-/// prefix purge, its start.
+/// Appends the key of a page. The host is lower-cased and loses one trailing dot; `port` 0 and the
+/// scheme's default are the same. `path_and_query` is that of the request after the site's query
+/// rules; for a prefix purge, its start.
 pub fn write_key(out: &mut Vec<u8>, scheme: Scheme, host: &str, port: u16, path_and_query: &[u8]) {
     let host = host.strip_suffix('.').unwrap_or(host).as_bytes();
     let port = if port == scheme.default_port() { 0 } else { port };
@@ -77,9 +79,57 @@ pub fn write_key(out: &mut Vec<u8>, scheme: Scheme, host: &str, port: u16, path_
     out.extend_from_slice(path_and_query);
 }
 
-/// Appends the key of one variant of the page whose key is `primary`. `nonce` is the Vary marker's: a new
-/// marker makes all earlier variants unreachable. Values are normalised, in the order of the marker's
-/// names.
+/// Appends what is in a page's key behind path and query: the host that a trusted proxy named
+/// besides Host (an empty one is none), and the lines of the fields that the site has in its keys
+/// (names in lower case).
+pub fn write_behind<'a>(
+    out: &mut Vec<u8>,
+    forwarded_host: Option<&[u8]>,
+    lines: impl Iterator<Item = (&'a str, &'a [u8])>,
+) {
+    let start = out.len();
+    if let Some(host) = forwarded_host.filter(|host| !host.is_empty()) {
+        out.push(0);
+        out.extend(host.iter().map(u8::to_ascii_lowercase));
+    }
+    for (name, value) in lines {
+        if out.len() == start {
+            out.push(0);
+        }
+        out.push(1);
+        out.extend_from_slice(name.as_bytes());
+        out.push(2);
+        out.extend_from_slice(value);
+    }
+}
+
+/// Path and query of a key's [`KeyParts::path_and_query`], and what stands behind them.
+pub fn split_behind(path_and_query: &[u8]) -> (&[u8], Behind<'_>) {
+    let at = path_and_query.iter().position(|&byte| byte == 0).unwrap_or(path_and_query.len());
+    let (path, behind) = path_and_query.split_at(at);
+    let mut parts = behind.get(1..).unwrap_or_default().split(|&byte| byte == 1);
+    let forwarded_host = parts.next().filter(|host| !host.is_empty());
+    let lines = parts
+        .map(|line| {
+            let at = line.iter().position(|&byte| byte == 2).unwrap_or(line.len());
+            (&line[..at], line.get(at + 1..).unwrap_or_default())
+        })
+        .collect();
+    (path, Behind { forwarded_host, lines })
+}
+
+/// The suffix behind path and query in a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Behind<'a> {
+    /// The host that a trusted proxy named besides Host.
+    pub forwarded_host: Option<&'a [u8]>,
+    /// Names and values of the fields that the site has in its keys.
+    pub lines: Vec<(&'a [u8], &'a [u8])>,
+}
+
+/// Appends the key of one variant of the page whose key is `primary`. `nonce` is the Vary marker's:
+/// a new marker makes all earlier variants unreachable. Values are normalised, in the order of the
+/// marker's names.
 pub fn write_variant_key<'a>(
     out: &mut Vec<u8>,
     primary: &[u8],
@@ -92,8 +142,8 @@ pub fn write_variant_key<'a>(
     }
 }
 
-/// Appends what the keys of all variants of a page begin with. Values follow by [`push_variant_value`]: so
-/// that a hit makes its key in one buffer.
+/// Appends the common start of the keys of all variants of a page. Values follow by
+/// [`push_variant_value`], so that a hit makes its key in one buffer.
 pub fn start_variant_key(out: &mut Vec<u8>, primary: &[u8], nonce: u64) {
     out.push(VARIANT);
     out.extend_from_slice(&nonce.to_be_bytes());
@@ -101,7 +151,7 @@ pub fn start_variant_key(out: &mut Vec<u8>, primary: &[u8], nonce: u64) {
     out.extend_from_slice(primary);
 }
 
-/// Appends one value, which `write` appends.
+/// Appends one value, which `write` writes.
 pub fn push_variant_value(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     write_length(0, out);
@@ -110,7 +160,7 @@ pub fn push_variant_value(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
 }
 
-/// The parts of a page's key, or of the page a variant's key belongs to; `None` when it is neither.
+/// The parts of a page's key, or of the page of a variant's key; `None` when it is neither.
 pub fn parse_key(key: &[u8]) -> Option<KeyParts<'_>> {
     let page = match key.split_first()? {
         (&VARIANT, _) => parse_variant_key(key)?.0,
@@ -123,7 +173,7 @@ pub fn parse_key(key: &[u8]) -> Option<KeyParts<'_>> {
     (kind == PAGE).then_some(KeyParts { scheme, host, port: u16::from_be_bytes([p1, p0]), path_and_query })
 }
 
-/// Page key, nonce and the bytes of the values of a variant's key; `None` when it is none.
+/// Page key, nonce and the bytes of the values of a variant's key; `None` when it is not one.
 pub fn parse_variant_key(key: &[u8]) -> Option<(&[u8], u64, &[u8])> {
     let (kind, rest) = key.split_first()?;
     let (nonce, rest) = rest.split_first_chunk()?;
@@ -131,8 +181,8 @@ pub fn parse_variant_key(key: &[u8]) -> Option<(&[u8], u64, &[u8])> {
     (*kind == VARIANT).then_some((primary, u64::from_be_bytes(*nonce), values))
 }
 
-/// Lengths are those of request heads: far below 2^32. A longer text would be a bug; it gets a length no
-/// text has.
+/// Lengths are those of request heads: far below 2^32. A longer text would be a bug; it gets a
+/// length that no text has.
 fn write_length(length: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
 }
@@ -184,6 +234,29 @@ mod tests {
         }
         assert_eq!(key(Scheme::Https, "a", 443, "/"), key(Scheme::Https, "a", 0, "/"));
         assert!(base.starts_with(&key(Scheme::Http, "a.example", 0, "/b")));
+    }
+
+    #[test]
+    fn what_stands_behind_comes_back() {
+        type Line = (&'static str, &'static [u8]);
+        let mut empty = b"/".to_vec();
+        write_behind(&mut empty, Some(b""), std::iter::empty());
+        assert_eq!(empty, b"/");
+        for (host, lines) in [
+            (None, &[][..]),
+            (Some(&b"a.test"[..]), &[]),
+            (None, &[("x-a", &b"1"[..])]),
+            (Some(b"a.test"), &[("x-a", &b""[..]), ("x-a", b"1, 2"), ("x-b", b"\xe9")]),
+        ] {
+            let lines: &[Line] = lines;
+            let mut out = b"/a?b".to_vec();
+            write_behind(&mut out, host, lines.iter().copied());
+            let (path, behind) = split_behind(&out);
+            assert_eq!(path, b"/a?b");
+            assert_eq!(behind.forwarded_host, host);
+            let expected: Vec<_> = lines.iter().map(|(name, value)| (name.as_bytes(), *value)).collect();
+            assert_eq!(behind.lines, expected);
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The request fields a cache looks at, found in one pass.
+//! The request fields that a cache reads, found in one pass.
 //!
-//! A hit looks at a dozen fields; searching the list for each of them costs more than parsing it. [`Known`]
-//! remembers for each the place of its first line in the list (two bytes each, so that making, moving and
-//! dropping one is nothing), and whether there were more lines.
+//! A hit reads a dozen fields; searching the list for each of them costs more than parsing it.
+//! [`Known`] stores for each the place of its first line in the list (two bytes each, so that
+//! making, moving and dropping one is cheap), and whether there were more lines.
 
 use super::fields::{Fields, is_word};
 use httparse::Header;
@@ -76,18 +76,18 @@ known_fields! {
 const COUNT: usize = KnownField::ALL.len();
 const _: () = assert!(COUNT <= u32::BITS as usize, "one bit of `repeated` each");
 
-/// Where the known fields of one request are.
+/// The places of the known fields of one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
     list: &'a [Header<'a>],
     /// Place in `list` plus one; 0: absent.
     place: [u16; COUNT],
-    /// One bit per field: there was a second line of it.
+    /// One bit per field: the field was repeated.
     repeated: u32,
 }
 
 impl<'a> Known<'a> {
-    /// One pass over `fields`. Lines past the 65,535th are not looked at (no parser here yields so many).
+    /// One pass over `fields`. Lines past the 65,535th are ignored (no parser here yields so many).
     pub fn of(fields: Fields<'a>) -> Self {
         let list = fields.as_slice();
         let mut known = Self { list, place: [0; COUNT], repeated: 0 };
@@ -130,7 +130,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// The field of that name: at most two comparisons after a switch on length and first letter.
+/// The field with that name: at most two comparisons after a switch on length and first letter.
 #[inline]
 fn recognise(name: &[u8]) -> Option<KnownField> {
     use KnownField as F;

@@ -21,14 +21,14 @@ pub enum Method<'a> {
     Connect,
     /// `PATCH` (RFC 5789)
     Patch,
-    /// `PURGE`, the method caches are told to forget a page with (Squid's and Varnish's custom).
+    /// `PURGE`, the method that tells a cache to remove a page (an extension of Squid and Varnish).
     Purge,
     /// Any other token, as received.
     Other(&'a str),
 }
 
 impl<'a> Method<'a> {
-    /// Names a token.
+    /// The method of a token.
     pub fn of(token: &'a str) -> Self {
         match token {
             "GET" => Self::Get,
@@ -62,7 +62,8 @@ impl<'a> Method<'a> {
         }
     }
 
-    /// Whether the client asks for no change of state (RFC 9110 9.2.1). Unknown methods are not safe.
+    /// Whether the client requests no change of state (RFC 9110 9.2.1). Unknown methods are not
+    /// safe.
     pub const fn is_safe(&self) -> bool {
         matches!(self, Self::Get | Self::Head | Self::Options | Self::Trace)
     }

@@ -3,6 +3,7 @@
 pub mod accept;
 pub mod cache_control;
 pub mod chunked;
+pub mod cookie;
 pub mod date;
 pub mod etag;
 pub mod fields;
@@ -12,6 +13,7 @@ pub mod key;
 pub mod known;
 pub mod method;
 pub mod multipart;
+pub mod overrides;
 pub mod query;
 pub mod range;
 pub mod reject;
@@ -20,6 +22,7 @@ pub mod response;
 pub mod structured;
 pub mod target;
 pub mod trace_context;
+pub mod turns;
 
 pub use accept::Codings;
 pub use cache_control::{CacheControl, Restriction};
@@ -38,3 +41,4 @@ pub use request::{BodyFraming, HeadLimits, Parsed, RequestHead, Version, parse_r
 pub use response::{BadResponse, Cached, ResponseBody, ResponseHead, parse_response};
 pub use target::{Authority, Form, Target};
 pub use trace_context::{TRACEPARENT_LEN, TraceParent};
+pub use turns::{Answered, Turn};

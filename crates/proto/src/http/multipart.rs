@@ -1,14 +1,15 @@
 //! Bodies of type multipart/byteranges (RFC 9110 14.6).
 //!
-//! The parts' heads are composed here, the driver puts the pieces of the stored body between them:
-//! for each range [`Multipart::write_part_head`] and its bytes, at the end [`Multipart::write_end`].
+//! The parts' heads are composed here; the driver puts the pieces of the stored body between them:
+//! for each range [`Multipart::write_part_head`] and its bytes, at the end
+//! [`Multipart::write_end`].
 
 use super::range::{ByteRange, ContentRange, RangeList, write_number};
 
 /// Length of a boundary.
 pub const BOUNDARY: usize = 24;
 
-/// What the parts of one response have in common.
+/// The common data of the parts of one response.
 #[derive(Clone, Copy, Debug)]
 pub struct Multipart<'a> {
     boundary: [u8; BOUNDARY],
@@ -17,9 +18,9 @@ pub struct Multipart<'a> {
 }
 
 impl<'a> Multipart<'a> {
-    /// Parts of a representation of `total` bytes. `random` makes the boundary; it must be unpredictable to
-    /// whoever made the representation, so that its bytes cannot hold the boundary. `content_type` is the
-    /// representation's.
+    /// Parts of a representation of `total` bytes. `random` makes the boundary; the author of the
+    /// representation must not be able to predict it, so that its bytes cannot contain the
+    /// boundary. `content_type` is the representation's.
     pub fn new(random: u64, content_type: Option<&'a [u8]>, total: u64) -> Self {
         let mut boundary = *b"larder--0000000000000000";
         for (at, slot) in boundary[8..].iter_mut().enumerate() {
@@ -34,7 +35,7 @@ impl<'a> Multipart<'a> {
         out.extend_from_slice(&self.boundary);
     }
 
-    /// Writes what comes before the bytes of `range`.
+    /// Writes the bytes before those of `range`.
     pub fn write_part_head(&self, range: ByteRange, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\r\n--");
         out.extend_from_slice(&self.boundary);
@@ -47,14 +48,14 @@ impl<'a> Multipart<'a> {
         out.extend_from_slice(b"\r\n\r\n");
     }
 
-    /// Writes what comes after the bytes of the last range.
+    /// Writes the bytes after those of the last range.
     pub fn write_end(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\r\n--");
         out.extend_from_slice(&self.boundary);
         out.extend_from_slice(b"--\r\n");
     }
 
-    /// Bytes of the whole body: the Content-Length.
+    /// Length of the whole body: the Content-Length.
     pub fn body_length(&self, ranges: &RangeList) -> u64 {
         let end = "\r\n--".len() + BOUNDARY + "--\r\n".len();
         ranges.as_slice().iter().fold(end as u64, |sum, &range| {

@@ -1,17 +1,18 @@
-//! What an operator may do to the query before it becomes part of the key (and of the request to the origin).
+//! Changes that an operator may make to the query before it becomes part of the key (and of the
+//! request to the origin).
 //!
-//! Parameters are separated by `&` only and compared as they are written. A cache that also splits at `;`,
-//! or decodes names, sees other parameters than the origin does, and can be made to drop one the origin
-//! acts on (parameter cloaking).
+//! Parameters are separated by `&` only and compared as written. A cache that also splits at `;`,
+//! or decodes names, sees other parameters than the origin does, and can be made to drop one that
+//! the origin uses (parameter cloaking).
 
 use std::borrow::Cow;
 
-/// Names of parameters to drop: one name, or all that start the same.
+/// Names of parameters to drop: one name, or all names with a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// That name.
     Exact(String),
-    /// `prefix*`: every name that starts so.
+    /// `prefix*`: every name with this prefix.
     Prefix(String),
 }
 
@@ -24,7 +25,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it means `name`; names are case-sensitive.
+    /// Whether it matches `name`; names are case-sensitive.
     pub fn matches(&self, name: &str) -> bool {
         match self {
             Self::Exact(exact) => exact == name,
@@ -33,10 +34,12 @@ impl Pattern {
     }
 }
 
-/// Path and query without the parameters in `drop`, and with the rest in the order of their names if `sort`.
+/// Path and query without the parameters in `drop`, and with the rest in the order of their names
+/// if `sort`.
 ///
-/// Sorting is stable: parameters of one name keep their order, which origins care about (`a[]=1&a[]=2`).
-/// When nothing is left of the query, its `?` goes too. Borrowed when nothing changes.
+/// Sorting is stable: parameters of one name keep their order, which matters to origins
+/// (`a[]=1&a[]=2`). If no parameter is left, the `?` is removed, too. Borrowed when nothing
+/// changes.
 pub fn normalise_query<'a>(path_and_query: &'a str, drop: &[Pattern], sort: bool) -> Cow<'a, str> {
     let Some((path, query)) = path_and_query.split_once('?') else { return Cow::Borrowed(path_and_query) };
     let keep = |parameter: &&str| !drop.iter().any(|p| p.matches(name(parameter)));

@@ -1,9 +1,10 @@
 //! Byte ranges (RFC 9110 14): Range, Content-Range, If-Range.
 //!
-//! A Range field is a request to send more than asked for: `bytes=0-,0-,0-` once made servers send a file a
-//! thousand times. So at most [`MAX_RANGES`] ranges are looked at, overlapping and touching ones become
-//! one, and what is left is never longer than the representation. A field that is malformed, in another
-//! unit or too long is ignored: the answer is then the whole representation, as RFC 9110 14.2 has it.
+//! A Range field can ask for more bytes than the page has: `bytes=0-,0-,0-` once made servers send
+//! a file a thousand times. So at most [`MAX_RANGES`] ranges are accepted, overlapping and touching
+//! ones are joined, and the result is never longer than the representation. A field that is
+//! malformed, in another unit or too long is ignored: the answer is then the whole representation
+//! (RFC 9110 14.2).
 
 use super::etag::EntityTag;
 use super::fields::Elements;
@@ -22,23 +23,24 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
-    /// How many bytes; saturates for the one range that has 2^64, and where the positions contradict each other.
+    /// Length in bytes; saturates for the one range that has 2^64, and if the positions contradict
+    /// each other.
     pub const fn len(&self) -> u64 {
         self.last.saturating_sub(self.first).saturating_add(1)
     }
 
-    /// Never: a range has a byte at least.
+    /// Always false: a range has at least one byte.
     pub const fn is_empty(&self) -> bool {
         false
     }
 
-    /// Whether all of `other` is in it.
+    /// Whether it contains all of `other`.
     pub const fn contains(&self, other: &Self) -> bool {
         self.first <= other.first && other.last <= self.last
     }
 }
 
-/// One range as asked for.
+/// One range as requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeSpec {
     /// `first-last`
@@ -50,7 +52,7 @@ pub enum RangeSpec {
 }
 
 impl RangeSpec {
-    /// The bytes it names in a representation of `total` bytes; `None` when there are none.
+    /// The bytes it selects in a representation of `total` bytes; `None` when there are none.
     pub fn within(&self, total: u64) -> Option<ByteRange> {
         let end = total.checked_sub(1)?;
         let (first, last) = match *self {
@@ -83,7 +85,7 @@ fn offset(digits: &[u8]) -> Option<u64> {
     Some(digits.iter().fold(0_u64, |n, d| n.saturating_mul(10).saturating_add(u64::from(d - b'0'))))
 }
 
-/// The ranges of a Range field, one at least, in the order asked for.
+/// The ranges of a Range field, at least one, in the order requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeSet {
     specs: [RangeSpec; MAX_RANGES],
@@ -91,8 +93,8 @@ pub struct RangeSet {
 }
 
 impl RangeSet {
-    /// Reads a Range value; `None` when the field is to be ignored: another unit than `bytes`, malformed,
-    /// more than [`MAX_RANGES`].
+    /// Reads a Range value; `None` when the field must be ignored: another unit than `bytes`,
+    /// malformed, more than [`MAX_RANGES`].
     pub fn parse(value: &[u8]) -> Option<Self> {
         let equals = value.iter().position(|&b| b == b'=')?;
         if !value[..equals].eq_ignore_ascii_case(b"bytes") {
@@ -106,13 +108,14 @@ impl RangeSet {
         (set.len > 0).then_some(set)
     }
 
-    /// The ranges as asked for.
+    /// The ranges as requested.
     pub fn specs(&self) -> &[RangeSpec] {
         &self.specs[..self.len]
     }
 
-    /// What to send of a representation of `total` bytes. Overlapping and touching ranges are joined, and
-    /// the result is then in rising order; otherwise it is in the order asked for (RFC 9110 15.3.7.2).
+    /// The bytes to send of a representation of `total` bytes. Overlapping and touching ranges are
+    /// joined, and the result is then in rising order; otherwise it is in the order requested (RFC
+    /// 9110 15.3.7.2).
     pub fn satisfy(&self, total: u64) -> Satisfied {
         let mut list = RangeList { ranges: [ByteRange::default(); MAX_RANGES], len: 0 };
         for range in self.specs().iter().filter_map(|s| s.within(total)) {
@@ -128,7 +131,7 @@ impl RangeSet {
     }
 }
 
-/// What a Range field comes to.
+/// Result of a Range field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "lives on the stack of one function; boxing would allocate")]
 pub enum Satisfied {
@@ -142,7 +145,7 @@ pub enum Satisfied {
     Many(RangeList),
 }
 
-/// Parses and satisfies a Range value in one go.
+/// Parses and satisfies a Range value in one step.
 pub fn satisfy(value: &[u8], total: u64) -> Satisfied {
     RangeSet::parse(value).map_or(Satisfied::Ignored, |set| set.satisfy(total))
 }
@@ -190,7 +193,7 @@ impl RangeList {
 pub enum ContentRange {
     /// `bytes first-last/total`, or `/*` when the total is not known.
     Bytes {
-        /// What is sent.
+        /// The sent bytes.
         range: ByteRange,
         /// Length of the whole representation; greater than `range.last`.
         total: Option<u64>,
@@ -270,7 +273,8 @@ pub enum IfRange<'a> {
 }
 
 impl<'a> IfRange<'a> {
-    /// Reads a value; what is no date is taken for a tag. `now` as in [`super::date::parse`].
+    /// Reads a value; a value that is not a date is read as a tag. `now` as in
+    /// [`super::date::parse`].
     pub fn parse(value: &'a [u8], now: Secs) -> Option<Self> {
         match super::date::parse(value, now) {
             Some(date) => Some(Self::Date(date)),
@@ -278,9 +282,9 @@ impl<'a> IfRange<'a> {
         }
     }
 
-    /// Whether the ranges may be sent. Only strong validators hold: a tag without `W/`, or exactly the
-    /// stored Last-Modified that is a second or more before the stored Date (RFC 9110 8.8.2.2). Otherwise
-    /// Range is ignored.
+    /// Whether the ranges may be sent. Only strong validators hold: a tag without `W/`, or exactly
+    /// the stored Last-Modified that is a second or more before the stored Date (RFC 9110 8.8.2.2).
+    /// Otherwise Range is ignored.
     pub fn holds(
         &self,
         tag: Option<&EntityTag<'_>>,

@@ -1,8 +1,8 @@
-//! Why a request is refused.
+//! Reasons for which a request is refused.
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident $status:literal $text:literal,)*) => {
-        /// What is wrong with a request (or with the body after it), as counted and logged.
+        /// The fault of a request (or of the body after it), as counted and logged.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum RejectReason {
@@ -41,11 +41,11 @@ reasons! {
     HostMissing 400 "host_missing",
     /// More than one Host line.
     HostRepeated 400 "host_repeated",
-    /// A host that is no DNS name, address or bracketed IPv6 address with an optional port.
+    /// A host that is not a DNS name, address or bracketed IPv6 address with an optional port.
     HostInvalid 400 "host_invalid",
     /// Host contradicts the authority of an absolute-form target.
     HostMismatch 400 "host_mismatch",
-    /// A target of the wrong form for its method, or with bytes no URI has.
+    /// A target of the wrong form for its method, or with bytes not allowed in a URI.
     Target 400 "target",
     /// Content-Length is not one plain decimal number, or came twice.
     ContentLength 400 "content_length",
@@ -69,17 +69,17 @@ reasons! {
     TooManyFields 431 "too_many_fields",
     /// The trailer section has more bytes or lines than allowed.
     TrailerTooLarge 431 "trailer_too_large",
-    /// A transfer coding that exists but is not spoken here (RFC 9112 6.1).
+    /// A known transfer coding that is not supported here (RFC 9112 6.1).
     TransferCoding 501 "transfer_coding",
     /// A protocol version other than HTTP/1.0 and HTTP/1.1 (the HTTP/2 preface included).
     Version 505 "version",
 }
 
 impl RejectReason {
-    /// How many reasons there are: the length of an array of counters.
+    /// Number of reasons: the length of an array of counters.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// The place of this reason in such an array.
+    /// The index of this reason in such an array.
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -91,12 +91,13 @@ impl std::fmt::Display for RejectReason {
     }
 }
 
-/// A refusal. The connection must be closed after the answer: where the next request starts is unknown.
+/// A refusal. The connection must be closed after the answer: where the next request starts is
+/// unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reject {
     /// The status to answer with: 400, 414, 417, 431, 501 or 505.
     pub status: u16,
-    /// What to log and count.
+    /// The reason to log and count.
     pub reason: RejectReason,
 }
 

@@ -1,10 +1,10 @@
 //! Request heads: parsing and strict framing (RFC 9112 2 to 6, 11.2).
 //!
-//! Two servers that disagree where a request ends let one client answer for another. Larder therefore takes
-//! only what every server reads alike: `httparse` finds the lines, and everything it tolerates (bare LF,
-//! empty lines, repeated or contradicting framing fields) is refused here with a counted reason. The good
-//! way through is one pass over the bytes and one over the fields, without allocation; reasons are looked
-//! for only once something is wrong.
+//! If two servers disagree where a request ends, one client can answer for another. Larder
+//! therefore accepts only requests that every server reads alike: `httparse` finds the lines, and
+//! everything it tolerates (bare LF, empty lines, repeated or contradicting framing fields) is
+//! refused here with a counted reason. A good request takes one pass over the bytes and one over
+//! the fields, without allocation; reasons are determined only after a fault was found.
 
 use super::fields::Fields;
 use super::framing;
@@ -15,7 +15,7 @@ use super::target::{Authority, Form, Target};
 use httparse::{Header, Status};
 use std::mem::MaybeUninit;
 
-/// The protocol version of a message, as far as it makes a difference here.
+/// The protocol version of a message, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.0
@@ -29,7 +29,7 @@ pub enum Version {
 pub enum BodyFraming {
     /// There is no body.
     None,
-    /// That many bytes; never 0.
+    /// This many bytes; never 0.
     Length(u64),
     /// Chunks, see [`super::chunked::ChunkedDecoder`].
     Chunked,
@@ -48,9 +48,9 @@ pub struct RequestHead<'b> {
     pub version: Version,
     /// The field lines.
     pub fields: Fields<'b>,
-    /// Where the fields are that a cache looks at.
+    /// The places of the fields that a cache reads.
     pub known: Known<'b>,
-    /// Who is asked: the target's authority, or Host. `None` only in HTTP/1.0.
+    /// The requested host: the target's authority, or Host. `None` only in HTTP/1.0.
     pub host: Option<Authority<'b>>,
     /// How the body is delimited.
     pub framing: BodyFraming,
@@ -60,11 +60,11 @@ pub struct RequestHead<'b> {
     pub expect_continue: bool,
     /// The Upgrade value; only in HTTP/1.1 and with `Connection: upgrade` (RFC 9110 7.8).
     pub upgrade: Option<&'b [u8]>,
-    /// Bytes of the buffer the head takes, an empty line before it included.
+    /// Length of the head in the buffer, including an empty line before it.
     pub len: usize,
 }
 
-/// What a request head may take.
+/// Limits of a request head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLimits {
     /// Bytes of the whole head; more is 431.
@@ -81,13 +81,14 @@ impl Default for HeadLimits {
     }
 }
 
-/// What became of the bytes so far.
+/// Result of parsing the bytes received so far.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::large_enum_variant, reason = "taken apart at once; boxing would allocate on every request")]
 pub enum Parsed<'b> {
-    /// A whole head.
+    /// A complete head.
     Complete(RequestHead<'b>),
-    /// The head goes on past the buffer; ask again with more bytes. The limits hold for partial heads too.
+    /// The head continues past the buffer; call again with more bytes. The limits hold for partial
+    /// heads, too.
     Partial,
 }
 
@@ -134,7 +135,7 @@ pub fn parse_request<'h, 'b: 'h>(
     Ok(Parsed::Complete(head))
 }
 
-/// Judges what the lines say.
+/// Checks the parsed lines.
 #[inline]
 fn assemble<'b>(
     method: Method<'b>,
@@ -168,9 +169,9 @@ fn assemble<'b>(
     Ok(head)
 }
 
-/// Who is asked (RFC 9112 3.2): exactly one Host in HTTP/1.1, and not another one than the target's
-/// authority. RFC 9112 3.2.2 would let the authority win; a contradiction is refused instead, since an
-/// origin may read it the other way.
+/// The requested host (RFC 9112 3.2): exactly one Host in HTTP/1.1, equal to the target's
+/// authority. RFC 9112 3.2.2 would let the authority win; a contradiction is refused instead, since
+/// an origin may read it the other way.
 #[inline]
 fn host<'b>(
     target: &Target<'b>,
@@ -197,8 +198,8 @@ fn host<'b>(
     }
 }
 
-/// Where the request line starts: one empty line before it is tolerated (RFC 9112 2.2). `None`: not known
-/// yet.
+/// Start of the request line: one empty line before it is tolerated (RFC 9112 2.2). `None`: not
+/// known yet.
 #[inline]
 fn leading(buf: &[u8]) -> Result<Option<usize>, RejectReason> {
     match buf {
@@ -210,10 +211,11 @@ fn leading(buf: &[u8]) -> Result<Option<usize>, RejectReason> {
     }
 }
 
-/// Whether the request line, every field line and the head end with CRLF and not with LF alone, which
-/// `httparse` takes.
+/// Whether the request line, every field line and the head end with CRLF and not with LF alone,
+/// which `httparse` accepts.
 ///
-/// It refuses a CR without LF itself, so it is enough to look before each line's start for the two bytes.
+/// It refuses a CR without LF itself, so it suffices to check the two bytes before each line's
+/// start.
 #[inline]
 fn lines_end_with_crlf(bytes: &[u8], line: usize, headers: &[Header<'_>], len: usize) -> bool {
     let base = bytes.as_ptr() as usize;
@@ -224,7 +226,7 @@ fn lines_end_with_crlf(bytes: &[u8], line: usize, headers: &[Header<'_>], len: u
         && headers.iter().all(|h| ends_before(h.name.as_ptr() as usize - base))
 }
 
-/// The limits, for a head that goes on past the buffer.
+/// Checks the limits for a head that continues past the buffer.
 #[cold]
 fn partial<'b>(bytes: &[u8], limits: &HeadLimits) -> Result<Parsed<'b>, Reject> {
     let line = bytes.iter().take(limits.request_line + 3).position(|&b| b == b'\n');
@@ -237,7 +239,7 @@ fn partial<'b>(bytes: &[u8], limits: &HeadLimits) -> Result<Parsed<'b>, Reject> 
     }
 }
 
-/// What `httparse` did not like, in our words.
+/// Our reason for an error of `httparse`.
 #[cold]
 fn explain(error: httparse::Error, bytes: &[u8], limits: &HeadLimits) -> RejectReason {
     use httparse::Error as E;
@@ -261,7 +263,7 @@ fn has_bare_cr(bytes: &[u8]) -> bool {
     head.windows(2).any(|w| w[0] == b'\r' && w[1] != b'\n')
 }
 
-/// Whether the request line is well-formed but for a version not spoken here.
+/// Whether the request line is well-formed except for an unsupported version.
 fn names_a_version(bytes: &[u8]) -> bool {
     let line = bytes.split(|&b| b == b'\r').next().unwrap_or_default();
     let mut parts = line.split(|&b| b == b' ').skip(2);

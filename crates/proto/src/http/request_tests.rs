@@ -1,11 +1,12 @@
-//! One case for each way a request can be read in two ways (RFC 9112 11.2), and for each limit.
+//! One case for each way in which two servers can read a request differently (RFC 9112 11.2), and
+//! for each limit.
 
 use super::*;
 use proptest::prelude::*;
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes: 400, request_line: 64, fields: 8 };
 
-/// Parses and hands the head to `look`; `None` when it is not whole yet.
+/// Parses and passes the head to `look`; `None` when it is incomplete.
 fn parse<T>(bytes: &[u8], look: impl Fn(&RequestHead<'_>) -> T) -> Result<Option<T>, RejectReason> {
     let mut slots = slots::<16>();
     match parse_request(bytes, &mut slots, &LIMITS) {
@@ -18,7 +19,7 @@ fn parse<T>(bytes: &[u8], look: impl Fn(&RequestHead<'_>) -> T) -> Result<Option
     }
 }
 
-/// A POST with these lines after Host; what is looked at of it.
+/// A POST with these lines after Host; returns the result of `look`.
 fn with<T>(lines: &str, look: impl Fn(&RequestHead<'_>) -> T) -> Result<T, RejectReason> {
     let bytes = format!("POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
     parse(bytes.as_bytes(), look).map(|head| head.expect("a whole head"))
@@ -262,7 +263,7 @@ fn every_start_of_a_good_head_is_partial() {
 }
 
 proptest! {
-    /// Whatever is accepted consists of whole lines that a plain reader splits the same way.
+    /// Every accepted head consists of complete lines that a plain reader splits the same way.
     #[test]
     fn accepted_heads_are_read_alike(
         line in "(GET|POST|OPTIONS) (/[a-c?]{0,3}|\\*|http://a/) HTTP/1\\.[01](\r\n|\n|\r)",

@@ -1,7 +1,8 @@
-//! Heads of responses as a client reads them (RFC 9112 4 and 6.3), and what they say of caches on the way.
+//! Heads of responses as a client reads them (RFC 9112 4 and 6.3), and their information about
+//! caches on the way.
 //!
-//! For the load generator: one pass over the fields, nothing kept of them but what frames the body, whether the connection
-//! stays, and whether a cache answered.
+//! For the load generator: one pass over the fields; only the framing of the body, whether the
+//! connection stays, and whether a cache answered are kept.
 
 use std::mem::MaybeUninit;
 
@@ -23,7 +24,7 @@ pub const MAX_RESPONSE_FIELDS: usize = 128;
 pub enum ResponseBody {
     /// There is none: the answer to HEAD, 1xx, 204, 304.
     None,
-    /// After so many bytes.
+    /// After this many bytes.
     Length(u64),
     /// With the last chunk.
     Chunked,
@@ -36,13 +37,13 @@ pub enum ResponseBody {
 pub enum Cached {
     /// From its store.
     Hit,
-    /// A cache says that it asked further.
+    /// A cache reports that it forwarded the request.
     Miss,
-    /// No field tells.
+    /// No field reports it.
     Unknown,
 }
 
-/// What a head says.
+/// The facts of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseHead {
     /// The status code; below 200 another head follows.
@@ -57,14 +58,14 @@ pub struct ResponseHead {
     pub used: usize,
 }
 
-/// Why bytes are no head of a response.
+/// Why bytes are not the head of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadResponse {
     /// Not HTTP/1.
     Syntax,
     /// Longer than [`MAX_RESPONSE_HEAD`], or more lines than [`MAX_RESPONSE_FIELDS`].
     TooLarge,
-    /// Two lengths, a length beside a coding, or none that is a number: nobody knows where the body ends.
+    /// Two lengths, a length beside a coding, or an invalid length: the end of the body is unknown.
     Framing,
 }
 
@@ -80,7 +81,8 @@ impl std::fmt::Display for BadResponse {
 
 impl std::error::Error for BadResponse {}
 
-/// Reads the head at the start of `bytes`; `None` when not all of it is there. `to_head`: it answers HEAD.
+/// Reads the head at the start of `bytes`; `None` when it is incomplete. `to_head`: it answers
+/// HEAD.
 pub fn parse_response(bytes: &[u8], to_head: bool) -> Result<Option<ResponseHead>, BadResponse> {
     let mut slots = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_RESPONSE_FIELDS];
     let mut parsed = httparse::Response::new(&mut []);
@@ -92,7 +94,7 @@ pub fn parse_response(bytes: &[u8], to_head: bool) -> Result<Option<ResponseHead
         Ok(Status::Partial) | Err(httparse::Error::TooManyHeaders) => return Err(BadResponse::TooLarge),
         Err(_) => return Err(BadResponse::Syntax),
     };
-    // Three digits may still be none of a status (RFC 9110 section 15).
+    // Three digits may still not be a status (RFC 9110 section 15).
     let status = parsed.code.filter(|status| *status >= 100);
     let (Some(status), Some(minor)) = (status, parsed.version) else { return Err(BadResponse::Syntax) };
     let mut said = Said::default();
@@ -104,7 +106,7 @@ pub fn parse_response(bytes: &[u8], to_head: bool) -> Result<Option<ResponseHead
     Ok(Some(ResponseHead { status, body, keep_alive, cached: said.cached(), used }))
 }
 
-/// What the fields say, as they come by.
+/// The facts collected from the fields.
 #[derive(Default)]
 struct Said {
     length: Option<u64>,
@@ -112,7 +114,7 @@ struct Said {
     chunked: bool,
     close: bool,
     keep_alive: bool,
-    /// Of Cache-Status, X-Cache, X-Cache-Status, X-Varnish and Age, in this order.
+    /// Results from Cache-Status, X-Cache, X-Cache-Status, X-Varnish and Age, in this order.
     caches: [Option<bool>; 5],
 }
 
@@ -183,7 +185,7 @@ fn is_hit(member: &[u8]) -> bool {
     Elements::parameters(member).skip(1).any(|parameter| is_word(parameter, b"hit"))
 }
 
-/// Whether `word`, lower-case, stands in `value` in any case, letters around it excepted.
+/// Whether `word`, lower-case, occurs in `value` in any case, without letters next to it.
 fn has_word(value: &[u8], word: &[u8]) -> bool {
     value.split(|byte| !byte.is_ascii_alphabetic()).any(|part| part.eq_ignore_ascii_case(word))
 }

@@ -1,8 +1,9 @@
-//! Dictionaries of structured fields (RFC 9651 3.2 and 4.2.2), as far as targeted cache control needs them.
+//! Dictionaries of structured fields (RFC 9651 3.2 and 4.2.2), as far as targeted cache control
+//! needs them.
 //!
-//! Every value is checked against the grammar, since one malformed member voids the whole field; only
-//! integers, booleans and strings are handed on. Keys may be upper-case, unlike in the RFC: cache
-//! directives are case-insensitive.
+//! Every value is checked against the grammar, since one malformed member voids the whole field;
+//! only integers, booleans and strings are returned. Keys may be upper-case, unlike in the RFC:
+//! cache directives are case-insensitive.
 
 use super::fields::is_token_byte;
 
@@ -21,11 +22,12 @@ pub enum Value<'a> {
     Other,
 }
 
-/// The field is no dictionary.
+/// The field is not a dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotStructured;
 
-/// The members of a dictionary in one field line; parameters are checked and dropped. Ends after an error.
+/// The members of a dictionary in one field line; parameters are checked and dropped. Ends after an
+/// error.
 #[derive(Clone, Copy, Debug)]
 pub struct Dictionary<'a> {
     rest: &'a [u8],

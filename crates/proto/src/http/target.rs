@@ -1,14 +1,14 @@
 //! Request targets and authorities (RFC 9112 3.2, RFC 3986 3.2).
 //!
-//! Stricter than the URI grammar where only attackers use what it allows: a host is a DNS name (letters,
-//! digits, `-`, `_`, `.`), an IPv4 address or a bracketed IPv6 address; sub-delims, percent-encoding and
-//! userinfo are refused, since a name with `,`, `'` or `%` in it reaches nothing but the weak spots of
-//! those who read it later.
+//! Stricter than the URI grammar in parts that only attackers use: a host is a DNS name (letters,
+//! digits, `-`, `_`, `.`), an IPv4 address or a bracketed IPv6 address; sub-delims,
+//! percent-encoding and userinfo are refused, since a name with `,`, `'` or `%` in it only exploits
+//! programs that read it later.
 
 use super::method::Method;
 use super::reject::RejectReason;
 
-/// The form a request target came in.
+/// The form of a request target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `/path?query`
@@ -24,22 +24,22 @@ pub enum Form {
 /// A request target, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'b> {
-    /// The form it came in.
+    /// Its form.
     pub form: Form,
     /// `http` or `https` as received (any case), of the absolute form.
     pub scheme: Option<&'b str>,
     /// The authority as received, of the absolute and the authority form.
     pub authority: Option<&'b str>,
-    /// Path and query as received: percent-encoding kept, dot segments kept. `/` when the path is empty,
-    /// `*` for the asterisk form (and for OPTIONS with an absolute form without path, RFC 9112 3.2.4),
-    /// empty for the authority form.
+    /// Path and query as received: percent-encoding kept, dot segments kept. `/` when the path is
+    /// empty, `*` for the asterisk form (and for OPTIONS with an absolute form without path, RFC
+    /// 9112 3.2.4), empty for the authority form.
     pub path_and_query: &'b str,
 }
 
 impl<'b> Target<'b> {
-    /// Takes `raw` apart. Errors are [`RejectReason::Target`] and [`RejectReason::HostInvalid`] (400).
+    /// Parses `raw`. Errors are [`RejectReason::Target`] and [`RejectReason::HostInvalid`] (400).
     ///
-    /// `http://host?query` (empty path, query) is refused: what it stands for, `/?query`, is not a part of
+    /// `http://host?query` (empty path, query) is refused: its meaning, `/?query`, is not a part of
     /// it, and no client sends it.
     #[inline]
     pub fn parse(method: Method<'_>, raw: &'b str) -> Result<Self, RejectReason> {
@@ -85,8 +85,8 @@ impl<'b> Target<'b> {
     }
 }
 
-/// Visible ASCII without `#`. Written as one fold without early exit, which the compiler turns into vector
-/// code.
+/// Visible ASCII without `#`. Written as one fold without early exit, which the compiler turns into
+/// vector code.
 fn has_only_uri_bytes(raw: &[u8]) -> bool {
     !raw.is_empty() && raw.iter().fold(true, |ok, &b| ok & (b > b' ') & (b < 0x7f) & (b != b'#'))
 }
@@ -94,8 +94,8 @@ fn has_only_uri_bytes(raw: &[u8]) -> bool {
 /// A host with an optional port, as in Host and in absolute-form targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authority<'b> {
-    /// The host as received: any case, perhaps with a trailing dot; an IPv6 address in its brackets. Never
-    /// empty.
+    /// The host as received: any case, perhaps with a trailing dot; an IPv6 address in its
+    /// brackets. Never empty.
     pub host: &'b str,
     /// The port, when there is one (`host:` has none).
     pub port: Option<u16>,
@@ -115,8 +115,8 @@ impl<'b> Authority<'b> {
         Some(Self { host, port })
     }
 
-    /// Whether both name the same server: hosts without regard to case or a trailing dot, ports as
-    /// `default_port` when left out.
+    /// Whether both name the same server: hosts without regard to case or a trailing dot, ports
+    /// with `default_port` for an absent one.
     pub fn same(&self, other: &Authority<'_>, default_port: u16) -> bool {
         let host = |name: &'_ str| -> usize { name.strip_suffix('.').unwrap_or(name).len() };
         self.host[..host(self.host)].eq_ignore_ascii_case(&other.host[..host(other.host)])
@@ -131,8 +131,8 @@ fn address_end(value: &[u8]) -> Option<usize> {
     Some(end + 1)
 }
 
-/// Length of the name at the start: letters, digits, `-`, `_`, `.`; 1 to 255 bytes; no empty label but
-/// after a trailing dot (RFC 1035 2.3.4). What follows it is for the caller to judge.
+/// Length of the name at the start: letters, digits, `-`, `_`, `.`; 1 to 255 bytes; no empty label
+/// except after a trailing dot (RFC 1035 2.3.4). The caller checks the bytes after it.
 #[inline]
 fn name_end(value: &[u8]) -> Option<usize> {
     let (mut end, mut previous, mut empty_label) = (0, DOT, 0);
@@ -151,7 +151,7 @@ fn name_end(value: &[u8]) -> Option<usize> {
 const LABEL: u8 = 1;
 const DOT: u8 = 2;
 
-/// What each byte is in a host name; 0: nothing.
+/// The use of each byte in a host name; 0: none.
 static NAME_BYTES: [u8; 256] = {
     let mut table = [0; 256];
     let mut byte = 0_u8;

@@ -1,13 +1,13 @@
-//! `traceparent` (W3C Trace Context, level 1, section 3.2): which trace a request belongs to.
+//! `traceparent` (W3C Trace Context, level 1, section 3.2): the trace of a request.
 
-/// Whose part of a trace a request is.
+/// The position of a request in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceParent {
     /// The trace; never 0.
     pub trace: u128,
-    /// The span of whoever sent the request; never 0.
+    /// The span of the sender; never 0.
     pub span: u64,
-    /// The sender records its part.
+    /// The sender records its span.
     pub sampled: bool,
 }
 
@@ -15,8 +15,8 @@ pub struct TraceParent {
 pub const TRACEPARENT_LEN: usize = 55;
 
 impl TraceParent {
-    /// Reads a field's value; None where it is not one, and the request then counts as having none (section 3.2.2.3). What a
-    /// later version has behind the four known parts is not looked at.
+    /// Reads a field's value; `None` if it is invalid, and the request then counts as having none
+    /// (section 3.2.2.3). Parts that a later version adds after the four known ones are ignored.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let known = value.get(..TRACEPARENT_LEN)?;
         if known[2] != b'-' || known[35] != b'-' || known[52] != b'-' {
@@ -43,7 +43,7 @@ impl TraceParent {
     }
 }
 
-/// Lower-case digits only, as the document has it.
+/// Lower-case digits only, as the specification requires.
 fn hex(digits: &[u8]) -> Option<u128> {
     digits.iter().try_fold(0, |sum, &digit| {
         let value = match digit {

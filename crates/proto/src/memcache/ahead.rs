@@ -1,11 +1,11 @@
-//! A first look at pipelined commands: which key the next one is about and where it ends, for the commands that come in
-//! pipelines. Nothing is judged here; [`super::decode`] does that when the command's turn comes. It serves to fetch the memory of
-//! several keys at once.
+//! A first look at pipelined commands: the key and the end of the next command, for the commands
+//! that occur in pipelines. Nothing is checked here; [`super::decode`] does that when the command
+//! is executed. It serves to prefetch the memory of several keys at once.
 
 use super::{MAX_KEY, line};
 
-/// The key of the first command of `input`, and the bytes the whole command takes. None: it is not whole, or not one of
-/// `get`, `gets`, `set`, `mg` and `ms` in their usual form.
+/// The key of the first command of `input`, and the length of the whole command. `None`: it is
+/// incomplete, or not one of `get`, `gets`, `set`, `mg` and `ms` in their usual form.
 #[inline]
 pub fn ahead(input: &[u8]) -> Option<(&[u8], usize)> {
     let start = verb(input)?;
@@ -20,17 +20,18 @@ pub fn ahead(input: &[u8]) -> Option<(&[u8], usize)> {
     (!key.is_empty() && key.len() <= MAX_KEY && used <= input.len()).then_some((key, used))
 }
 
-/// The key of the first command of `input`, where it is one of those of [`ahead`]. The command need not be whole.
+/// The key of the first command of `input`, if it is one of those of [`ahead`]. The command may be
+/// incomplete.
 #[inline]
 pub fn first_key(input: &[u8]) -> Option<&[u8]> {
     let rest = &input[verb(input)?..];
     let end = line::blank(rest).filter(|end| (1..=MAX_KEY).contains(end))?;
     let (key, behind) = rest.split_at(end);
-    // Other control characters, a CR within the line too, are a part of the key.
+    // Other control characters, and a CR within the line, are a part of the key.
     matches!(behind, [b' ' | b'\n', ..] | [b'\r', b'\n', ..]).then_some(key)
 }
 
-/// Where the words behind the verb begin.
+/// Start of the words after the verb.
 #[inline]
 fn verb(input: &[u8]) -> Option<usize> {
     match input {
@@ -41,7 +42,7 @@ fn verb(input: &[u8]) -> Option<usize> {
     }
 }
 
-/// The bytes of the data block whose length is the `nth` word of `rest`, its end included.
+/// Length of the data block, whose length is the `nth` word of `rest`, including its end.
 #[inline]
 fn data(rest: &[u8], nth: usize) -> Option<usize> {
     let word = rest.split(|byte| *byte == b' ').nth(nth)?;

@@ -1,10 +1,11 @@
 //! Lines, words and numbers as memcached reads them.
 //!
-//! memcached splits at blanks only, and reads numbers with `strtoul` and its kin; so does this, byte for byte: a sign and
-//! white space before the digits count, and what follows white space behind them does not.
+//! memcached splits at blanks only, and reads numbers with `strtoul` and its kin. This module does
+//! the same, byte for byte: a sign and white space before the digits count, and characters after
+//! white space behind them do not.
 
-/// The first line of `input` without its end, and how many bytes it takes with it. A line ends with LF; a CR before it
-/// belongs to the end. None: the end is not there yet.
+/// The first line of `input` without its end, and its length with the end. A line ends with LF; a
+/// CR before it belongs to the end. `None`: the end has not arrived.
 #[inline]
 pub fn split(input: &[u8]) -> Option<(&[u8], usize)> {
     let end = find(b'\n', input)?;
@@ -12,7 +13,7 @@ pub fn split(input: &[u8]) -> Option<(&[u8], usize)> {
     Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
 }
 
-/// The words of a line: what stands between blanks.
+/// The words of a line, separated by blanks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Words<'a> {
     rest: &'a [u8],
@@ -25,7 +26,7 @@ impl<'a> Words<'a> {
         Self { rest: line }
     }
 
-    /// What no word was taken of yet.
+    /// The bytes of which no word was taken yet.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
@@ -54,17 +55,17 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// Where the first word ends.
+/// End of the first word.
 #[inline]
 pub(crate) fn word_end(rest: &[u8]) -> usize {
     find(b' ', rest).unwrap_or(rest.len())
 }
 
-/// So many bytes are looked at eight at a time: lines and keys end sooner than a search in vectors is set up (a line of 22 bytes:
-/// 70 instructions).
+/// This many bytes are examined eight at a time: lines and keys end sooner than the setup of a
+/// vector search (a line of 22 bytes: 70 instructions).
 const NEAR: usize = 64;
 
-/// Where `byte` is first.
+/// First position of `byte`.
 #[inline]
 pub(crate) fn find(byte: u8, input: &[u8]) -> Option<usize> {
     let near = &input[..input.len().min(NEAR)];
@@ -75,7 +76,7 @@ pub(crate) fn find(byte: u8, input: &[u8]) -> Option<usize> {
     memchr::memchr(byte, &input[NEAR..]).map(|at| NEAR + at)
 }
 
-/// Where the first blank or control character is, if that is near.
+/// Position of the first blank or control character, if it is near.
 #[inline]
 pub(crate) fn blank(input: &[u8]) -> Option<usize> {
     let near = &input[..input.len().min(4 * NEAR)];
@@ -85,13 +86,15 @@ pub(crate) fn blank(input: &[u8]) -> Option<usize> {
 /// One in each byte.
 const EACH: u64 = u64::MAX / 255;
 
-/// The highest bit of the first byte of `word` that is less than `least` (128 at the most); those behind it may be marked wrongly.
+/// The highest bit of the first byte of `word` that is less than `least` (128 at the most); later
+/// bytes may be marked wrongly.
 #[inline]
 fn below(word: u64, least: u8) -> u64 {
     word.wrapping_sub(EACH * u64::from(least)) & !word & (EACH << 7)
 }
 
-/// The first byte that `marks` marks, in words of eight bytes the first of which is the lowest, or that `is` it where there are fewer.
+/// The first byte that `marks` marks, in little-endian words of eight bytes; `is` finds it in a
+/// shorter rest.
 #[inline]
 fn first(input: &[u8], marks: impl Fn(u64) -> u64, is: impl Fn(u8) -> bool) -> Option<usize> {
     let (words, _) = input.as_chunks::<8>();
@@ -106,15 +109,15 @@ fn first(input: &[u8], marks: impl Fn(u64) -> u64, is: impl Fn(u8) -> bool) -> O
     (marked != 0).then(|| input.len() - 8 + marked.trailing_zeros() as usize / 8)
 }
 
-/// Space as C's `isspace` has it.
+/// Space as defined by C's `isspace`.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }
 
-/// Sign and digits of a number; false for one that is not there or does not fit 64 bits.
+/// Sign and digits of a number; `None` if there are none or they do not fit 64 bits.
 #[inline]
 fn magnitude(word: &[u8]) -> Option<(bool, u64)> {
-    // Nearly every number is a few digits and nothing else.
+    // Nearly every number consists of a few digits only.
     if let [b'0'..=b'9', ..] = word
         && word.len() <= 19
         && let Some(value) = word
@@ -146,8 +149,8 @@ fn slow_magnitude(word: &[u8]) -> Option<(bool, u64)> {
     Some((negative, value))
 }
 
-/// An unsigned number of 64 bits, as memcached's `safe_strtoull` reads it: a negative one wraps, and is refused where the
-/// wrapped one has its highest bit set.
+/// An unsigned number of 64 bits, as memcached's `safe_strtoull` reads it: a negative one wraps,
+/// and is refused if the wrapped number has its highest bit set.
 #[inline]
 pub fn unsigned(word: &[u8]) -> Option<u64> {
     let (negative, value) = magnitude(word)?;
@@ -206,7 +209,7 @@ pub fn decimal(mut value: u64, into: &mut Vec<u8>) {
     into.extend_from_slice(&digits[at..]);
 }
 
-/// How many digits [`decimal`] writes.
+/// The number of digits that [`decimal`] writes.
 pub fn digits(value: u64) -> usize {
     value.checked_ilog10().unwrap_or(0) as usize + 1
 }

@@ -1,19 +1,21 @@
-//! The memcached protocols: text, meta and binary. Bytes in, commands out; replies in, bytes out. No I/O.
+//! The memcached protocols: text, meta and binary. Bytes in, commands out; replies in, bytes out.
+//! No I/O.
 //!
-//! | room | what |
+//! | module | content |
 //! |---|---|
-//! | [`line`] | where a command line ends, its words, its numbers, decimal digits |
+//! | [`line`] | the end of a command line, its words, its numbers, decimal digits |
 //! | [`text`] | get, set, ... (protocol.txt, "Storage commands" to "Other commands"), one file per verb |
 //! | [`binary`] | the binary protocol, one file per family of opcodes |
 //! | [`client`] | the other side of all three: requests out, replies in |
-//! | [`sasl`] | PLAIN, by which binary clients say who they are |
+//! | [`sasl`] | PLAIN, by which binary clients authenticate |
 //! | [`meta`] | mg, ms, md, ma, me (protocol.txt, "Meta Commands"), one file per verb |
 //!
-//! [`decode`] takes the first line of what was received. Data blocks are not looked at here: a store command says how
-//! long its block is, and whoever drives the codec takes it, whole or piece by piece.
+//! [`decode`] takes the first line of the received bytes. Data blocks are not read here: a store
+//! command gives the length of its block, and the driver of the codec takes it, whole or piece by
+//! piece.
 //!
-//! What memcached 1.6.18 does with lines the document does not speak of (too many words, numbers that are none, keys too
-//! long) is done here as it does it, error texts included.
+//! Lines that the document does not define (too many words, invalid numbers, keys too long) are
+//! treated as memcached 1.6.18 treats them, error texts included.
 
 mod ahead;
 pub mod binary;
@@ -28,24 +30,25 @@ pub use ahead::{ahead, first_key};
 /// Longest key in bytes (protocol.txt, "Keys").
 pub const MAX_KEY: usize = 250;
 
-/// Received bytes without a line end that memcached bears with. More of them end the connection, unless they are the keys
-/// of a retrieval.
+/// Most received bytes without a line end. Further bytes close the connection, unless they are the
+/// keys of a retrieval.
 pub const MAX_LINE: usize = 2048;
 
-/// Blanks before a retrieval that memcached bears with in a line longer than [`MAX_LINE`].
+/// Most blanks that memcached accepts before a retrieval in a line longer than [`MAX_LINE`].
 const MAX_BLANKS: usize = 100;
 
-/// What the beginning of the received bytes is.
+/// The start of the received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decoded<'a> {
-    /// A command line, and how many bytes it takes with its end.
+    /// A command line, and its length including its end.
     Command(Command<'a>, usize),
-    /// The beginning of a retrieval with more keys than have arrived: so many bytes without the keys, which are to be taken
-    /// one by one as they arrive ([`text::Keys`]).
+    /// The beginning of a retrieval with more keys than have arrived: its length without the keys,
+    /// which are taken one by one as they arrive ([`text::Keys`]).
     Keys(text::Get<'a>, usize),
     /// The line has no end yet.
     Partial,
-    /// It has none within [`MAX_LINE`], and is nothing that may be so long: the connection ends.
+    /// The line has no end within [`MAX_LINE`], and is not allowed to be longer: the connection is
+    /// closed.
     TooLong,
 }
 
@@ -70,7 +73,7 @@ pub enum Command<'a> {
     Quit,
     /// `shutdown`.
     Shutdown(text::Shutdown),
-    /// What is for those who run the server: `stats`, `verbosity`, `lru_crawler`, `watch`, ...
+    /// Commands for operators: `stats`, `verbosity`, `lru_crawler`, `watch`, ...
     Admin(text::Admin<'a>),
     /// `mn`.
     MetaNoop,
@@ -84,32 +87,32 @@ pub enum Command<'a> {
     MetaCount(meta::Count<'a>),
     /// `me`.
     MetaDebug(meta::Debug<'a>),
-    /// Nothing that can be carried out.
+    /// A command that cannot be executed.
     Refused(Refused),
 }
 
 /// A line that is answered with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The answer, its line end included; empty when nothing is said.
+    /// The answer, its line end included; empty for no answer.
     pub answer: &'static [u8],
-    /// Bytes behind the line that belong to it and are to be thrown away.
+    /// Bytes after the line that belong to it and must be discarded.
     pub swallow: u64,
-    /// The connection ends.
+    /// The connection is closed.
     pub close: bool,
 }
 
-/// `ERROR`: no such command, or not with so many words.
+/// `ERROR`: no such command, or a wrong number of words.
 pub const ERROR: &[u8] = b"ERROR\r\n";
-/// A line that is not as it must be.
+/// A malformed line.
 pub const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
-/// A data block that does not end where it was said to.
+/// A data block without its end at the announced length.
 pub const BAD_CHUNK: &[u8] = b"CLIENT_ERROR bad data chunk\r\n";
 /// A value larger than an item may be.
 pub const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
 /// No memory for a value.
 pub const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
-/// `incr` and its like of what is no number.
+/// `incr` and its like for a value that is not a number.
 pub const NOT_NUMBER: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
 
 /// A line answered with an error, and nothing else.
@@ -117,12 +120,12 @@ pub(crate) fn refused(answer: &'static [u8]) -> Command<'static> {
     Command::Refused(Refused { answer, swallow: 0, close: false })
 }
 
-/// As [`refused`], silent where no answer is wanted.
+/// Like [`refused`], but silent if the client wants no answer.
 pub(crate) fn refused_unless(noreply: bool, answer: &'static [u8]) -> Command<'static> {
     refused(if noreply { b"" } else { answer })
 }
 
-/// The first command line of `input`, whatever protocol but binary it is in.
+/// The first command line of `input`, in any protocol but binary.
 #[inline]
 pub fn decode(input: &[u8]) -> Decoded<'_> {
     match line::split(input) {
@@ -132,7 +135,7 @@ pub fn decode(input: &[u8]) -> Decoded<'_> {
     }
 }
 
-/// A line without an end that is longer than a line may be.
+/// A line without an end that is too long.
 fn long(input: &[u8]) -> Decoded<'_> {
     let blanks = input.iter().take_while(|byte| **byte == b' ').count();
     if blanks > MAX_BLANKS {

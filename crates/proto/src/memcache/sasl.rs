@@ -3,10 +3,11 @@
 /// Its name.
 pub const PLAIN: &[u8] = b"PLAIN";
 
-/// Longest message that is looked at, in bytes: three fields of 255 characters of up to 4 bytes would be 3,062.
+/// Longest accepted message, in bytes: three fields of 255 characters of up to 4 bytes would be
+/// 3,062.
 pub const MAX_MESSAGE: usize = 4096;
 
-/// Who wants in, with what.
+/// User and password of a client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Plain<'a> {
     /// The user.
@@ -21,8 +22,8 @@ impl std::fmt::Debug for Plain<'_> {
     }
 }
 
-/// Takes `[authzid] NUL authcid NUL passwd` apart (RFC 4616 section 2). None: it is not of that form, or the client wants to
-/// act as somebody else, which nobody may.
+/// Parses `[authzid] NUL authcid NUL passwd` (RFC 4616 section 2). `None`: it has another form, or
+/// the client wants to act as another user, which is never allowed.
 pub fn plain(message: &[u8]) -> Option<Plain<'_>> {
     let mut fields = message.split(|&byte| byte == 0);
     let (acting, user, password) = (fields.next()?, fields.next()?, fields.next()?);

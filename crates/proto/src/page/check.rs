@@ -7,7 +7,8 @@ const HEADER_SEED: u64 = 0x4C52_4450_0001;
 const BLOCK: usize = 4096;
 
 fn hash(bytes: &[u8], seed: u64) -> u64 {
-    // seed_cpp: the published default secrets, only the seed changes; the format is defined by them.
+    // seed_cpp: the published default secrets, only the seed changes; the format is defined by
+    // them.
     rapidhash_v3_seeded(bytes, &RapidSecrets::seed_cpp(seed))
 }
 
@@ -32,12 +33,13 @@ pub struct BodyCheck {
 }
 
 impl BodyCheck {
-    /// Starts for the record whose bytes before the body are (or start with) `head`, as [`super::encode_head`] gave them.
+    /// Starts for the record whose bytes before the body are (or start with) `head`, as returned by
+    /// [`super::encode_head`].
     pub fn new(head: &[u8]) -> Self {
         Self { sum: stored_checksum(head), len: 0, held: 0, block: Box::new([0; BLOCK]) }
     }
 
-    /// Takes the next piece of the body.
+    /// Adds the next piece of the body.
     pub fn update(&mut self, mut bytes: &[u8]) {
         self.len += bytes.len() as u64;
         if self.held > 0 {
@@ -60,27 +62,27 @@ impl BodyCheck {
         self.held = rest.len();
     }
 
-    /// (length, checksum) of what was taken.
+    /// (length, checksum) of the bytes added.
     pub fn finish(&self) -> (u64, u64) {
         let sum = if self.held == 0 { self.sum } else { hash(&self.block[..self.held], self.sum) };
         (self.len, sum)
     }
 }
 
-/// Makes the last 24 bytes of a record while its body streams by.
+/// Makes the last 24 bytes of a record while its body passes.
 #[derive(Debug)]
 pub struct Trailer {
     check: BodyCheck,
 }
 
 impl Trailer {
-    /// Starts for the record that begins with `head`. The trailer is bound to it: the end of one record never fits the
-    /// start of another.
+    /// Starts for the record that begins with `head`. The trailer is bound to it: the end of one
+    /// record never fits the start of another.
     pub fn new(head: &[u8]) -> Self {
         Self { check: BodyCheck::new(head) }
     }
 
-    /// Takes the next piece of the body.
+    /// Adds the next piece of the body.
     pub fn update(&mut self, bytes: &[u8]) {
         self.check.update(bytes);
     }

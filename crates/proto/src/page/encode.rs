@@ -9,20 +9,23 @@ use super::{CHECKSUM_AT, Encoding, HEADER_LEN, Kind, MAGIC, MAX_HEAD_LEN, Meta, 
 pub struct Parts<'a> {
     /// Entity tag as received; empty for none.
     pub etag: &'a [u8],
-    /// Selecting request fields, lower case, with their normalised values (`None`: the request lacked the field). All that
-    /// the response's Vary names must be here: a 304 whose Vary names others does not fit the page.
+    /// Selecting request fields, lower case, with their normalised values (`None`: the request
+    /// lacked the field). All fields that the response's Vary names must be here: a 304 whose Vary
+    /// names others does not fit the page.
     pub vary: &'a [(&'a str, Option<&'a [u8]>)],
     /// Surrogate keys.
     pub tags: &'a [&'a [u8]],
     /// The key the record is stored under.
     pub key: &'a [u8],
-    /// Field lines as received that the head lacks or has rewritten, see [`crate::rules::strip::stored_head`].
+    /// Field lines as received that the head lacks or has rewritten, see
+    /// [`crate::rules::strip::stored_head`].
     pub withheld: &'a [u8],
     /// Status line and fields, without the closing empty line.
     pub head: &'a [u8],
 }
 
-/// The parts together exceed [`MAX_HEAD_LEN`] (or one exceeds its length field): the page is not stored.
+/// The parts together exceed [`MAX_HEAD_LEN`] (or one exceeds its length field): the page is not
+/// stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLarge;
 
@@ -34,7 +37,7 @@ impl std::fmt::Display for TooLarge {
 
 impl std::error::Error for TooLarge {}
 
-/// Everything before the body, checksummed.
+/// All bytes before the body, with their checksum.
 pub fn encode_head(meta: &Meta, parts: &Parts<'_>) -> Result<Vec<u8>, TooLarge> {
     let guess =
         HEADER_LEN + parts.etag.len() + parts.key.len() + parts.withheld.len() + parts.head.len() + 256;

@@ -1,8 +1,8 @@
 //! The page record: one byte format for a stored page in memory, on disk and in the remote tier.
 //!
-//! docs/page-format.md is the definition; this module reads and writes it. [`encode_head`] gives everything before the
-//! body, [`Trailer`] what follows it, [`view`] reads a record back without copying or allocating. What does not read
-//! back is [`Damaged`] and counts as a miss.
+//! docs/page-format.md is the definition; this module reads and writes it. [`encode_head`] returns
+//! all bytes before the body, [`Trailer`] the bytes after it, [`view`] reads a record without
+//! copying or allocating. A record that cannot be read is [`Damaged`] and counts as a miss.
 
 mod check;
 mod encode;
@@ -23,7 +23,7 @@ use crate::{Ms, Secs};
 pub const HEADER_LEN: usize = 128;
 /// Bytes of the trailer.
 pub const TRAILER_LEN: usize = 24;
-/// The most everything before the body may take: the store keeps it in one contiguous piece.
+/// Greatest length of the bytes before the body: the store keeps them in one contiguous piece.
 pub const MAX_HEAD_LEN: usize = 128 * 1024;
 
 pub(crate) const MAGIC: [u8; 4] = *b"LRDP";
@@ -31,13 +31,14 @@ pub(crate) const TAIL_MAGIC: [u8; 8] = *b"LRDPTAIL";
 pub(crate) const VERSION: u8 = 1;
 pub(crate) const CHECKSUM_AT: usize = 120;
 
-/// What a record stands for.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Kind {
     /// A stored response.
     #[default]
     Page,
-    /// Stands under the primary key of a resource that varies and names the fields that select a variant.
+    /// Stored under the primary key of a resource that varies; names the fields that select a
+    /// variant.
     VaryMarker,
     /// The last response was not storable: do not make requests for this key wait for each other.
     HitForMiss,
@@ -76,7 +77,8 @@ impl Encoding {
     }
 }
 
-/// Bits of [`Meta::flags`]. What the hit path must know of the response without reading its fields again.
+/// Bits of [`Meta::flags`]: facts of the response that the hit path needs without reading its
+/// fields again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PageFlags(pub u32);
 
@@ -101,10 +103,14 @@ impl PageFlags {
     pub const NEGATIVE: Self = Self(256);
     /// `no-transform`: the body must not be recoded.
     pub const NO_TRANSFORM: Self = Self(512);
-    /// A copy of a record of the remote tier: [`Meta::soft_purged_at`] is when that tier is to be asked again.
+    /// A copy of a record of the remote tier: [`Meta::soft_purged_at`] is the time at which that
+    /// tier must be asked again.
     pub const COPY: Self = Self(1024);
+    /// Content without length or chunks, kept briefly: gone when its time is over, and never
+    /// validated, as it may be but the beginning.
+    pub const UNFRAMED: Self = Self(2048);
     /// Every bit this version knows.
-    pub const ALL: Self = Self(2047);
+    pub const ALL: Self = Self(4095);
     /// Any of these forbids serving the page stale (RFC 9111 4.2.4).
     pub const NO_STALE: Self = Self(1 | 2 | 4 | 8);
 
@@ -134,7 +140,7 @@ impl PageFlags {
     }
 }
 
-/// Which bytes of the complete representation a partial page holds. `first <= last < total`.
+/// The bytes of the complete representation that a partial page holds. `first <= last < total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partial {
     /// Position of the first byte.
@@ -146,7 +152,7 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// How many bytes it holds; saturates where the positions contradict each other.
+    /// Number of bytes it holds; saturates if the positions contradict each other.
     pub fn bytes(&self) -> u64 {
         self.last.saturating_sub(self.first).saturating_add(1)
     }
@@ -157,16 +163,16 @@ impl Partial {
     }
 }
 
-/// The fixed facts of a stored page: all the hit path decides by.
+/// The fixed facts of a stored page: all the data that the hit path decides by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Meta {
-    /// What the record stands for.
+    /// Kind of the record.
     pub kind: Kind,
     /// Status code of the response.
     pub status: u16,
-    /// What its directives forbid and allow.
+    /// Restrictions and permissions from its directives.
     pub flags: PageFlags,
-    /// When the response, or the one that validated it, was received.
+    /// When the response, or the response that validated it, was received.
     pub response_time: Ms,
     /// Corrected initial age in seconds (RFC 9111 4.2.3).
     pub initial_age: u32,
@@ -184,9 +190,11 @@ pub struct Meta {
     pub encoding: Encoding,
     /// Set when the body is a part of the representation.
     pub partial: Option<Partial>,
-    /// Vary marker: part of the key of every variant below it, so that a new marker orphans the old variants.
+    /// Vary marker: part of the key of every variant below it, so that a new marker orphans the old
+    /// variants.
     pub nonce: u64,
-    /// When the page was softly purged, 0 when it was not; with [`PageFlags::COPY`] it may be a time to come. The store's stale mark has no time: set it to the current
-    /// time on the view then, and the stale windows start now.
+    /// When the page was softly purged, 0 when it was not; with [`PageFlags::COPY`] it may be in
+    /// the future. The store's stale mark has no time: set this field to the current time on the
+    /// view then, and the stale windows start now.
     pub soft_purged_at: Ms,
 }

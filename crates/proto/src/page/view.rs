@@ -12,14 +12,15 @@ use super::{
 pub enum Verify {
     /// Bounds only: the memory tier, where the writer was this process.
     Layout,
-    /// Checksums of head and body, and every sequence walked: disk and remote. Needs the whole record in one slice.
+    /// Checksums of head and body, and every sequence walked: disk and remote. Needs the whole
+    /// record in one slice.
     All,
 }
 
 /// Why a record is not used. Always a miss, never an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damaged {
-    /// Shorter than its own lengths say, or not all of it was given.
+    /// Shorter than its own lengths, or not passed as a whole.
     Short,
     /// Not a record of this version, or with kinds, flags or codings this version does not know.
     Unknown,
@@ -27,7 +28,7 @@ pub enum Damaged {
     Layout,
     /// The bytes before the body do not have their checksum.
     Head,
-    /// The body or the trailer does not fit.
+    /// The body or the trailer does not match.
     Body,
 }
 
@@ -68,8 +69,8 @@ pub struct PageView<'a> {
     pub body_len: u64,
 }
 
-/// Reads the record of `total_len` bytes that starts with `record_start`, which must hold at least everything before
-/// the body (at most [`MAX_HEAD_LEN`]). Does not allocate with [`Verify::Layout`].
+/// Reads the record of `total_len` bytes that starts with `record_start`, which must hold at least
+/// all bytes before the body (at most [`MAX_HEAD_LEN`]). Does not allocate with [`Verify::Layout`].
 #[inline]
 pub fn view<'a>(record_start: &'a [u8], total_len: u64, verify: Verify) -> Result<PageView<'a>, Damaged> {
     let header: &[u8; HEADER_LEN] = record_start.first_chunk().ok_or(Damaged::Short)?;

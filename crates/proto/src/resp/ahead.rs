@@ -1,10 +1,11 @@
-//! A first look at pipelined commands: which key the next one is about and where it ends. Nothing is judged here; the
-//! decoder does that when the command's turn comes. It serves to fetch the memory of several keys at once.
+//! A first look at pipelined commands: the key and the end of the next command. Nothing is checked
+//! here; the decoder does that when the command is executed. It serves to prefetch the memory of
+//! several keys at once.
 
 use super::short::bulk_head;
 
-/// The first argument of the first command of `input`, and the bytes the whole command takes. None: it is not whole,
-/// has no or more than eight arguments, or one of more than 999 bytes.
+/// The first argument of the first command of `input`, and the length of the whole command. `None`:
+/// it is incomplete, has no or more than eight arguments, or one of more than 999 bytes.
 #[inline]
 pub fn ahead(input: &[u8]) -> Option<(&[u8], usize)> {
     let &[b'*', count @ b'2'..=b'9', b'\r', b'\n', ref bulks @ ..] = input else { return None };
@@ -17,7 +18,7 @@ pub fn ahead(input: &[u8]) -> Option<(&[u8], usize)> {
     Some((key, input.len() - rest.len()))
 }
 
-/// The first bulk string, and what follows it.
+/// The first bulk string, and the bytes after it.
 #[inline]
 fn skip(input: &[u8]) -> Option<(&[u8], &[u8])> {
     let (head, len) = bulk_head(input)?;
@@ -32,7 +33,8 @@ mod tests {
 
     #[test]
     fn a_command_ends_where_the_decoder_ends_it() {
-        let limits = Limits { bulk: 1 << 20, command: 1 << 20, stranger: false };
+        let limits =
+            Limits { bulk: 1 << 20, command: 1 << 20, stranger: false, item: 1 << 20, room: 1 << 20 };
         let long = [&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$120\r\n"[..], &[b'x'; 120], b"\r\n"].concat();
         for command in [
             &b"*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000001\r\n"[..],

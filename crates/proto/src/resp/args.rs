@@ -1,6 +1,6 @@
-//! One command's arguments, as places in the bytes they were received in: nothing is copied.
+//! One command's arguments, as ranges of the received bytes: nothing is copied.
 
-/// Where one argument lies.
+/// Range of one argument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     pub(super) at: u32,
@@ -15,12 +15,12 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// `spans` must lie within `bytes`; those that do not read as empty.
+    /// `spans` must lie within `bytes`; others read as empty.
     pub(super) fn new(bytes: &'a [u8], spans: &'a [Span]) -> Self {
         Self { bytes, spans }
     }
 
-    /// How many there are, the command's name included.
+    /// Number of arguments, including the command's name.
     #[inline]
     #[allow(clippy::len_without_is_empty)] // there is always a name
     pub fn len(&self) -> usize {
@@ -45,7 +45,7 @@ impl<'a> Args<'a> {
         (index.min(args.len())..args.len()).map(move |i| args.get(i))
     }
 
-    /// Does the argument at `index` read `word`, whatever its case? `word` in capitals or not.
+    /// Is the argument at `index` equal to `word`, in any case? `word` may be in any case, too.
     #[inline]
     pub fn is(&self, index: usize, word: &str) -> bool {
         self.get(index).eq_ignore_ascii_case(word.as_bytes())
@@ -63,7 +63,7 @@ impl<'a> Args<'a> {
     }
 }
 
-/// A command kept beyond the batch it came in (queued by MULTI, the slow log).
+/// A command kept beyond its batch (queued by MULTI, the slow log).
 #[derive(Clone, Debug, Default)]
 pub struct Owned {
     bytes: Vec<u8>,
@@ -81,12 +81,12 @@ impl Owned {
         owned
     }
 
-    /// To be read as any command.
+    /// The command in its usual form.
     pub fn args(&self) -> Args<'_> {
         Args::new(&self.bytes, &self.spans)
     }
 
-    /// Bytes it occupies.
+    /// Its size in bytes.
     pub fn size(&self) -> usize {
         self.bytes.len() + self.spans.len() * size_of::<Span>()
     }

@@ -85,7 +85,7 @@ impl Big {
         Big(words).trimmed()
     }
 
-    /// `self` − `other`, which is not larger.
+    /// `self` − `other`, which must not be larger.
     pub(super) fn minus(&self, other: &Big) -> Big {
         let mut borrow = 0i64;
         let mut words = Vec::with_capacity(self.0.len());
@@ -102,7 +102,7 @@ impl Big {
         order.then_with(|| self.0.iter().rev().cmp(other.0.iter().rev())) != Ordering::Less
     }
 
-    /// `self` / `divisor`, below 2^68, and whether something is left.
+    /// `self` / `divisor`, below 2^68, and whether there is a remainder.
     pub(super) fn divided(&self, divisor: &Big) -> (u128, bool) {
         let (mut rest, mut quotient) = (self.clone(), 0);
         for bit in (0..68).rev() {
@@ -115,7 +115,8 @@ impl Big {
         (quotient, !rest.0.is_empty())
     }
 
-    /// The top 64 bits (zeros behind, if there are fewer), and how what is below them compares with half a unit.
+    /// The top 64 bits (with zeros after them, if there are fewer), and how the rest compares with
+    /// half a unit.
     pub(super) fn top(&self) -> (u64, Ordering) {
         let bits = self.bits();
         if bits <= 64 {

@@ -1,25 +1,27 @@
-//! Replies in, as a client of RESP2 reads them.
+//! Parses replies as a client of RESP2.
 //!
-//! Every reply says by itself what it is; nothing is remembered between two. An array is its head alone, its elements follow
-//! as replies of their own, so that no list is built and none can be too deep. A string that has not arrived says how long the
-//! whole reply is, so that nothing is looked at twice.
+//! Every reply is self-describing; no state is kept between replies. An array is returned as its
+//! head only, its elements follow as separate replies, so that no list is built and none can be
+//! nested too deeply. An incomplete string gives the length of the whole reply, so that nothing is
+//! examined twice.
 
 use super::number;
 
-/// Longest line of a reply: a status, an error, a number. Errors quote what was sent, cut short.
+/// Longest line of a reply: a status, an error, a number. Errors quote the request, cut short.
 pub const MAX_REPLY_LINE: usize = 8192;
 
-/// What the beginning of the received bytes is.
+/// The start of the received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received<'a> {
-    /// Not all of a reply: so many bytes from the start of the buffer are needed at least, more than are there.
+    /// The reply is incomplete: at least this many bytes from the start of the buffer are needed.
     Incomplete {
-        /// Bytes from the start of the buffer. Once a string's length is known, the length of its whole reply.
+        /// Bytes from the start of the buffer. Once a string's length is known, the length of its
+        /// whole reply.
         need: usize,
     },
-    /// A reply, and how many bytes it takes.
+    /// A reply, and its length.
     Reply(Got<'a>, usize),
-    /// No reply; nothing more on the connection can be trusted.
+    /// Not a reply; no further byte of the connection can be trusted.
     Broken(BadReply),
 }
 
@@ -34,24 +36,24 @@ pub enum Got<'a> {
     Integer(i64),
     /// A string of any bytes.
     Bulk(&'a [u8]),
-    /// `$-1` or `*-1`: nothing there.
+    /// `$-1` or `*-1`: null.
     Null,
-    /// So many replies follow.
+    /// This many replies follow.
     Array(usize),
 }
 
-/// Why received bytes are no reply.
+/// Why received bytes are not a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadReply {
     /// It begins with none of `+ - : $ *`.
     Kind,
     /// A line longer than [`MAX_REPLY_LINE`], or with another end than CRLF.
     Line,
-    /// A length that is no number.
+    /// An invalid length.
     Length,
     /// A string larger than allowed.
     TooLarge,
-    /// A string that does not end where it was said to.
+    /// A string without its end at the announced length.
     End,
 }
 
@@ -69,7 +71,7 @@ impl std::fmt::Display for BadReply {
 
 impl std::error::Error for BadReply {}
 
-/// The first reply in `buffer`; a string has at most `max_bulk` bytes.
+/// The first reply in `buffer`; a string may have at most `max_bulk` bytes.
 #[inline]
 pub fn receive(buffer: &[u8], max_bulk: usize) -> Received<'_> {
     read(buffer, max_bulk).unwrap_or_else(Received::Broken)

@@ -1,60 +1,82 @@
-//! Received bytes into commands: arrays of bulk strings, and inline commands (RESP specification, "Sending commands to a
-//! Redis server"). Limits and errors are Redis 7.0's (networking.c: processMultibulkBuffer, processInlineBuffer).
+//! Parses received bytes into commands: arrays of bulk strings, and inline commands (RESP
+//! specification, "Sending commands to a Redis server"). Limits and errors are those of Redis 7.0
+//! (networking.c: processMultibulkBuffer, processInlineBuffer).
 
 use super::args::{Args, Span};
-use super::{inline, number, short};
+use super::{inline, number, rest::Rest, short};
 
 /// Longest line: an inline command, or a length on its own. Redis: PROTO_INLINE_MAX_SIZE.
 pub const MAX_LINE: usize = 64 * 1024;
-/// Most arguments of a command. (Redis 7.0 takes 2^31, and 16 bytes of memory for each that is announced and comes.)
+/// Most arguments of a command. (Redis 7.0 accepts 2^31, and takes 16 bytes of memory for each
+/// argument that is announced and arrives.)
 pub const MAX_ARGS: usize = 1024 * 1024;
-/// What a client that has not authenticated may send: arguments.
+/// Most arguments from a client that has not authenticated.
 const STRANGER_ARGS: i64 = 10;
-/// What a client that has not authenticated may send: bytes in one argument.
+/// Most bytes in one argument from a client that has not authenticated.
 const STRANGER_BULK: u64 = 16 * 1024;
-/// Places kept from one command to the next.
+/// Capacity kept from one command to the next, in arguments.
 const KEPT_SPANS: usize = 1024;
-/// Unescaped bytes kept from one inline command to the next.
+/// Capacity kept from one inline command to the next, in unescaped bytes.
 const KEPT_TEXT: usize = 4096;
 
-/// What a client may send.
+/// Limits of a client's commands.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Largest argument in bytes (proto-max-bulk-len).
     pub bulk: u64,
-    /// Largest command in bytes, everything counted; at most 4 GiB. What is longer is refused like a bulk that is.
+    /// Largest command in bytes, everything counted; at most 4 GiB. A longer one is refused like a
+    /// bulk that is too long.
     pub command: u64,
-    /// Must it authenticate before anything else? Then it may send little.
+    /// Must it authenticate before anything else? Then lower limits apply.
     pub stranger: bool,
+    /// Largest argument in bytes that anything could be done with, at least 1024: one that
+    /// announces more is refused ([`Step::Refused`]).
+    pub item: u64,
+    /// Largest command in bytes that there could be room for: one whose arguments announce more is
+    /// refused.
+    pub room: u64,
 }
 
-/// What lies at the start of the received bytes.
+/// Why a command is refused before it is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooMuch {
+    /// An argument is longer than [`Limits::item`].
+    Argument,
+    /// All of it is longer than [`Limits::room`].
+    Command,
+}
+
+/// The start of the received bytes.
 #[derive(Debug)]
 pub enum Step<'a> {
-    /// A command, and how many bytes it took.
+    /// A command, and its length.
     Command {
         /// Its name and arguments.
         args: Args<'a>,
         /// Its bytes.
         used: usize,
     },
-    /// So many bytes that are no command and need no answer (an empty line, an empty array).
+    /// This many bytes that are not a command and need no answer (an empty line, an empty array).
     Skip(usize),
-    /// More bytes are needed: the command goes at least so far from its start (0: that is not known). Once its last
-    /// argument has begun, this is where the command ends.
+    /// More bytes are needed: the command has at least this length (0: unknown). Once its last
+    /// argument has begun, this is the end of the command.
     More(usize),
-    /// The client does not speak RESP: it is told this error (without the leading `-`) and closed.
+    /// The command announces more than there is room for: the rest of it must be discarded
+    /// ([`Decoder::give_up`]).
+    Refused(TooMuch),
+    /// The client does not speak RESP: it gets this error (without the leading `-`) and is closed.
     Error(Vec<u8>),
 }
 
-/// Takes commands out of received bytes. Between calls that return [`Step::More`] it keeps how far it came, so that a
-/// command arriving in many pieces is looked at once: the caller shows the same bytes again with more behind them.
+/// Parses commands from received bytes. Between calls that return [`Step::More`] it keeps its
+/// position, so that a command arriving in many pieces is examined once: the caller passes the same
+/// bytes again with more after them.
 #[derive(Debug, Default)]
 pub struct Decoder {
     spans: Vec<Span>,
     /// The words of an inline command, without quotes.
     text: Vec<u8>,
-    /// Looked at so far, from the start of the command; 0: nothing.
+    /// Bytes examined so far, from the start of the command; 0: none.
     at: usize,
     /// Arguments still to come.
     left: usize,
@@ -69,6 +91,7 @@ enum Line {
 
 enum Failed {
     More(usize),
+    Refused(TooMuch),
     Error(Vec<u8>),
 }
 
@@ -84,6 +107,7 @@ impl Decoder {
             Ok(used) if self.spans.is_empty() => Step::Skip(used),
             Ok(used) => Step::Command { args: Args::new(input, &self.spans), used },
             Err(Failed::More(hint)) => Step::More(hint),
+            Err(Failed::Refused(why)) => Step::Refused(why),
             Err(Failed::Error(text)) => {
                 self.at = 0;
                 Step::Error(text)
@@ -91,10 +115,24 @@ impl Decoder {
         }
     }
 
-    /// The command [`Decoder::step`] gave last. `input` must be the same.
+    /// The last command that [`Decoder::step`] returned. `input` must be the same.
     pub fn last<'a>(&'a self, input: &'a [u8]) -> Args<'a> {
         let bytes = if input.first() == Some(&b'*') { input } else { &self.text[..] };
         Args::new(bytes, &self.spans)
+    }
+
+    /// The command under way is not wanted: how far it was looked at, from its start, and what of
+    /// it comes from there. None: no argument of it has begun.
+    pub fn give_up(&mut self) -> Option<(usize, Rest)> {
+        let at = std::mem::take(&mut self.at);
+        let rest = Rest::new(std::mem::take(&mut self.left));
+        self.spans = Vec::new();
+        (at > 0 && rest != Rest::new(0)).then_some((at, rest))
+    }
+
+    /// Bytes that it keeps, besides what it is shown.
+    pub fn kept(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>() + self.text.capacity()
     }
 
     fn multibulk(&mut self, input: &[u8], limits: &Limits) -> Result<usize, Failed> {
@@ -139,13 +177,13 @@ impl Decoder {
         Ok(())
     }
 
-    /// Where the next argument starts, and its length.
+    /// Start of the next argument, and its length.
     #[inline]
     fn bulk(&self, input: &[u8], limits: &Limits) -> Result<(usize, usize), Failed> {
         // Nearly all arguments are shorter than 1000 bytes.
         if let Some((head, len)) = short::bulk_head(input.get(self.at..).unwrap_or_default()) {
             let start = self.at + head;
-            if len as u64 <= limits.bulk && (start + len + 2) as u64 <= limits.command {
+            if len as u64 <= limits.bulk && (start + len + 2) as u64 <= limits.command.min(limits.room) {
                 return Ok((start, len));
             }
         }
@@ -171,6 +209,12 @@ impl Decoder {
         }
         if end as u64 + len + 2 > limits.command.min(u64::from(u32::MAX)) {
             return Err(error("invalid bulk length"));
+        }
+        if len > limits.item {
+            return Err(Failed::Refused(TooMuch::Argument));
+        }
+        if end as u64 + len + 2 > limits.room {
+            return Err(Failed::Refused(TooMuch::Command));
         }
         Ok((end, len as usize))
     }
@@ -208,8 +252,8 @@ fn error(what: &str) -> Failed {
     Failed::Error([b"ERR Protocol error: ", what.as_bytes()].concat())
 }
 
-/// The number from `at` to the line's end, and where the next line starts. Like Redis, it does not look at the byte after
-/// `\r`.
+/// The number from `at` to the line's end, and the start of the next line. Like Redis, it ignores
+/// the byte after `\r`.
 fn number_line(input: &[u8], at: usize) -> Line {
     let Some(rest) = input.get(at..) else { return Line::Open };
     let window = &rest[..rest.len().min(MAX_LINE)];

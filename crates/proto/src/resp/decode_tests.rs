@@ -1,6 +1,7 @@
 use super::*;
 
-const LIMITS: Limits = Limits { bulk: 512 << 20, command: 1 << 30, stranger: false };
+const LIMITS: Limits =
+    Limits { bulk: 512 << 20, command: 1 << 30, stranger: false, item: 512 << 20, room: 1 << 30 };
 
 /// All commands in `input`, then the error, if there is one.
 fn all(input: &[u8], limits: &Limits) -> Vec<String> {
@@ -14,6 +15,10 @@ fn all(input: &[u8], limits: &Limits) -> Vec<String> {
             }
             Step::Skip(used) => at += used,
             Step::More(_) => return found,
+            Step::Refused(why) => {
+                found.push(format!("{why:?}"));
+                return found;
+            }
             Step::Error(text) => {
                 found.push(format!("-{}", text.escape_ascii()));
                 return found;
@@ -30,7 +35,7 @@ fn commands_are_taken_out_of_arrays_and_lines() {
         (b"*0\r\n*-1\r\n\r\n \r\nPING\r\nPING\n", &["PING", "PING"]),
         (b"*2\r\n$3\r\nGET\r\n$12\r\nhello\r\nworld\r\n", &["GET hello\\r\\nworld"]),
         (b"*1\r\n$0\r\n\r\n", &[""]),
-        // The two bytes behind an argument are not looked at.
+        // The two bytes after an argument are ignored.
         (b"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n", &["PING", "PING"]),
         (b"set 'a\\'b' \"x\\x41\\n\\q\" c\r\n", &["set a\\'b xA\\nq c"]),
         (b"get \"\"\r\n", &["get "]),
@@ -96,9 +101,31 @@ fn what_was_looked_at_is_not_looked_at_again() {
     let mut decoder = Decoder::default();
     let mut input = b"*3\r\n$1\r\na\r\n".to_vec();
     assert!(matches!(decoder.step(&input, &LIMITS), Step::More(_)));
-    // Would be an error now, had it not been taken already.
+    // This would be an error now, if it had not been parsed already.
     input[4] = b'!';
     input.extend_from_slice(b"$1\r\nb\r\n$1\r\nc\r\n");
     let Step::Command { args, .. } = decoder.step(&input, &LIMITS) else { panic!("it is whole") };
     assert_eq!(args.from(0).collect::<Vec<_>>(), [b"a", b"b", b"c"]);
+}
+
+#[test]
+fn what_there_is_no_room_for_is_refused_when_it_is_announced() {
+    let limits = Limits { item: 2000, room: 5000, ..LIMITS };
+    assert_eq!(all(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2001\r\n", &limits), ["Argument"]);
+    assert!(all(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2000\r\n", &limits).is_empty());
+    // No argument is too long, all of them are.
+    let long = [&b"*1000\r\n$3\r\nDEL\r\n"[..], &b"$900\r\n"[..], &[b'k'; 900], b"\r\n"].concat();
+    let mut input = long.clone();
+    for _ in 0..3 {
+        input.extend_from_slice(&long[long.len() - 908..]);
+        assert!(all(&input, &limits).is_empty());
+    }
+    input.extend_from_slice(b"$2000\r\n");
+    assert_eq!(all(&input, &limits), ["Command"]);
+    let mut decoder = Decoder::default();
+    assert!(matches!(decoder.step(&input, &limits), Step::Refused(TooMuch::Command)));
+    let (at, rest) = decoder.give_up().expect("it has begun");
+    assert_eq!((&input[at..], rest), (&b"$2000\r\n"[..], Rest::new(1000 - 5)));
+    // The decoder is as new.
+    assert!(matches!(decoder.step(b"*1\r\n$4\r\nPING\r\n", &limits), Step::Command { .. }));
 }

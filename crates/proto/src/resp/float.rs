@@ -1,11 +1,12 @@
-//! The arithmetic of INCRBYFLOAT and HINCRBYFLOAT. Redis computes in x86's `long double` (64 bits of mantissa) and prints
-//! with `%.17Lf`, which no type of Rust does: so here are that type's three operations, exactly.
+//! The arithmetic of INCRBYFLOAT and HINCRBYFLOAT. Redis computes in x86's `long double` (64 bits
+//! of mantissa) and prints with `%.17Lf`, which no type of Rust supports: so this module has the
+//! three operations of that type, exactly.
 
 use super::big::Big;
 
 /// Longest text read (Redis: MAX_LONG_DOUBLE_CHARS, with its end).
 const MAX_TEXT: usize = 5 * 1024;
-/// Largest and least exponent of ten looked at: what is beyond is infinite or zero.
+/// Largest and least exponent of ten: greater values are infinite, smaller ones zero.
 const MAX_TEN: i64 = 20_000;
 /// Values from 2 to this power on are infinite.
 const TOP: i64 = 16_384;
@@ -26,8 +27,8 @@ impl Float {
     /// Zero.
     pub const ZERO: Float = Float { negative: false, mantissa: 0, exponent: 0, infinite: false };
 
-    /// Reads what `strtold` reads to its end: decimal or hexadecimal, `inf`. `None`: anything else, and what is too large
-    /// or too small.
+    /// Parses texts that `strtold` reads completely: decimal or hexadecimal, `inf`. `None`: any
+    /// other text, and values that are too large or too small.
     pub fn parse(text: &[u8]) -> Option<Float> {
         if text.len() >= MAX_TEXT {
             return None;
@@ -47,7 +48,7 @@ impl Float {
         Some(Float { negative, ..unsigned })
     }
 
-    /// Neither infinite nor nothing.
+    /// It is a finite number.
     pub fn is_finite(&self) -> bool {
         !self.infinite
     }
@@ -129,7 +130,7 @@ fn round(value: &Big, exponent: i64, more: bool) -> Option<Float> {
 /// Digits with a point somewhere, up to an exponent or the end.
 struct Digits<'a> {
     value: Big,
-    /// Digits behind the point.
+    /// Number of digits after the point.
     behind: i64,
     rest: &'a [u8],
 }
@@ -154,7 +155,7 @@ fn digits(text: &[u8], base: u32) -> Option<Digits<'_>> {
     any.then_some(Digits { value, behind, rest: &text[end..] })
 }
 
-/// The number behind `e` or `p`, or 0 where the text ends.
+/// The number after `e` or `p`, or 0 if the text ends.
 fn exponent(rest: &[u8], letter: u8) -> Option<i64> {
     let [first, rest @ ..] = rest else { return Some(0) };
     if first.to_ascii_lowercase() != letter {
@@ -195,7 +196,7 @@ fn decimal(text: &[u8]) -> Option<Float> {
     if ten < -(MAX_TEN + MAX_TEXT as i64) {
         return None;
     }
-    // A quotient of 66 or 67 bits, and whether something is left.
+    // A quotient of 66 or 67 bits, and whether there is a remainder.
     let divisor = Big::power_of_ten(ten.unsigned_abs() as usize);
     let shift = divisor.bits() as i64 + 66 - found.value.bits() as i64;
     let (quotient, left) = if shift >= 0 {
@@ -203,12 +204,12 @@ fn decimal(text: &[u8]) -> Option<Float> {
     } else {
         found.value.divided(&divisor.shifted(shift.unsigned_abs() as usize))
     };
-    // One bit more, set where something is left, so that the rounding sees it.
+    // One more bit, set if there is a remainder, so that the rounding takes it into account.
     let quotient = Big::from(quotient << 1 | u128::from(left));
     in_range(round(&quotient, -shift - 1, false)?)
 }
 
-/// What is too small to be told from 0 is refused.
+/// Refuses values too small to be distinguished from 0.
 fn in_range(float: Float) -> Option<Float> {
     (float.mantissa == 0 || float.exponent + 63 >= BOTTOM).then_some(float)
 }

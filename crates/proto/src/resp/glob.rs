@@ -1,11 +1,13 @@
-//! Patterns as KEYS, SCAN and PSUBSCRIBE take them (Redis: stringmatchlen).
+//! Patterns of KEYS, SCAN and PSUBSCRIBE (Redis: stringmatchlen).
 
-/// Does `text` match `pattern`? `*` any bytes, `?` one byte, `[a-c]`, `[^a]`, `\` takes the next byte as it is.
+/// Does `text` match `pattern`? `*` any bytes, `?` one byte, `[a-c]`, `[^a]`, `\` takes the next
+/// byte as it is.
 ///
-/// Takes at most (length of text × length of pattern) steps: of several stars only the last is ever moved.
+/// Takes at most (length of text × length of pattern) steps: of several stars only the last is ever
+/// moved.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where the last star's rest begins, and how far into the text it reaches.
+    // Start of the pattern after the last star, and the position it matches in the text.
     let mut star: Option<(usize, usize)> = None;
     loop {
         if p < pattern.len() && pattern[p] == b'*' {
@@ -32,7 +34,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Matches one byte with what is at `p`, returns what comes next in the pattern.
+/// Matches one byte with the pattern at `p`, returns the position after it.
 fn one(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
     match pattern.get(p)? {
         b'?' => Some(p + 1),
@@ -45,8 +47,8 @@ fn one(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
     }
 }
 
-/// The class that begins at `p` (behind its bracket): is `byte` in it, and what comes behind. One that is not closed goes to
-/// the pattern's end.
+/// The class that begins at `p` (after its bracket): whether it contains `byte`, and the position
+/// after it. A class that is not closed extends to the pattern's end.
 fn class(pattern: &[u8], mut p: usize, byte: u8) -> (bool, usize) {
     let negated = pattern.get(p) == Some(&b'^');
     if negated {

@@ -3,28 +3,33 @@
 //! ```text
 //! form     1 byte    1: plain, 2: with an index
 //! count    4 bytes   fields, little endian
-//! index    form 2: 4 bytes for each field: where its entry starts, counted from the record's start; sorted by field
+//! index    form 2: 4 bytes for each field: offset of its entry in the record; sorted by field
 //! entries  for each field: length of field, length of value (LEB128 each), field, value
 //! ```
 //!
-//! Beyond [`INDEX_FROM`] fields there is an index, so that looking up a field costs the logarithm of their number. (A hash
-//! table was rejected: clients pick fields, and a table whose key they can guess makes every write slow.) Bytes that are no
-//! such record are [`Damaged`], wherever that shows: nothing read here is believed before it is checked.
+//! Beyond [`INDEX_FROM`] fields there is an index, so that looking up a field costs the logarithm
+//! of their number. (A hash table was rejected: clients choose fields, and a table whose key they
+//! can guess makes every write slow.) Bytes that are not such a record are [`Damaged`]: every
+//! length and position is checked before it is used.
+
+mod merge;
 
 use std::cmp::Ordering;
 
+pub use merge::{Change, Merged, merge};
+
 /// The flags of an entry that holds a hash.
 pub const FLAGS: u32 = 0x9d41_7e5a;
-/// More fields than this have an index.
+/// Records with more fields than this have an index.
 pub const INDEX_FROM: usize = 64;
 
 const PLAIN: u8 = 1;
 const INDEXED: u8 = 2;
 const HEAD: usize = 5;
-/// Bytes of a length at the most.
+/// Most bytes of a length.
 const MAX_LENGTH: usize = 5;
 
-/// The bytes are no hash.
+/// The bytes are not a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged;
 
@@ -43,7 +48,7 @@ impl<'a> Hash<'a> {
     /// Reads the head of a record.
     ///
     /// # Errors
-    /// It is none. (What comes later may still turn out damaged.)
+    /// The bytes are not a hash. (Later parts may still turn out damaged.)
     pub fn read(bytes: &'a [u8]) -> Result<Self, Damaged> {
         let (&form, rest) = bytes.split_first().ok_or(Damaged)?;
         let count = rest.first_chunk().map(|raw| u32::from_le_bytes(*raw) as usize).ok_or(Damaged)?;
@@ -52,7 +57,7 @@ impl<'a> Hash<'a> {
             INDEXED => true,
             _ => return Err(Damaged),
         };
-        // An entry takes two bytes at the least.
+        // An entry takes at least two bytes.
         let least = HEAD as u64 + count as u64 * if indexed { 6 } else { 2 };
         if count == 0 || least > bytes.len() as u64 {
             return Err(Damaged);
@@ -94,12 +99,14 @@ impl<'a> Hash<'a> {
     }
 
     fn indexed_pair(&self, rank: usize) -> Result<Pair<'a>, Damaged> {
+        Ok(entry(self.bytes, self.start(rank)?)?.0)
+    }
+
+    /// Where the entry of this rank starts.
+    fn start(&self, rank: usize) -> Result<usize, Damaged> {
         let raw = self.bytes.get(HEAD + 4 * rank..).and_then(|rest| rest.first_chunk()).ok_or(Damaged)?;
         let at = u32::from_le_bytes(*raw) as usize;
-        if at < self.entries() {
-            return Err(Damaged);
-        }
-        Ok(entry(self.bytes, at)?.0)
+        if at < self.entries() { Err(Damaged) } else { Ok(at) }
     }
 
     /// Where the entries start.
@@ -110,6 +117,11 @@ impl<'a> Hash<'a> {
     /// Fields and values in the order they came. Ends after the first error.
     pub fn iter(&self) -> Iter<'a> {
         Iter { bytes: self.bytes, at: self.entries(), left: self.count }
+    }
+
+    /// The same from the offset of an entry on, of which so many are left ([`Iter::place`]).
+    pub fn iter_from(&self, (at, left): (usize, usize)) -> Iter<'a> {
+        Iter { bytes: self.bytes, at, left }
     }
 
     /// All fields and values in the order they came.
@@ -127,6 +139,13 @@ pub struct Iter<'a> {
     bytes: &'a [u8],
     at: usize,
     left: usize,
+}
+
+impl Iter<'_> {
+    /// Where the next entry starts, and how many are left.
+    pub fn place(&self) -> (usize, usize) {
+        (self.at, self.left)
+    }
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -190,8 +209,8 @@ fn push_length(out: &mut Vec<u8>, mut length: usize) {
     out.push(length as u8);
 }
 
-/// Packs fields, each given once, and values in this order. `None`: there are none, or they are too much for one record
-/// (4 GiB).
+/// Packs fields, each given once, and values in this order. `None`: there are none, or they are too
+/// large for one record (4 GiB).
 pub fn pack(pairs: &[Pair<'_>]) -> Option<Vec<u8>> {
     let indexed = pairs.len() > INDEX_FROM;
     let bytes: usize = pairs.iter().map(|(field, value)| field.len() + value.len() + 2 * MAX_LENGTH).sum();

@@ -1,10 +1,10 @@
-//! Inline commands: a line of words, for people at a terminal (and `redis-cli` never). Quotes and escapes as Redis's
-//! sdssplitargs takes them.
+//! Inline commands: a line of words, for people at a terminal (`redis-cli` never sends them).
+//! Quotes and escapes as in Redis's sdssplitargs.
 
 use super::args::Span;
 
-/// Splits `line` into words: their bytes go to `text` one after another, their places to `spans`. `None`: quotes do not
-/// balance.
+/// Splits `line` into words: their bytes go to `text` one after another, their places to `spans`.
+/// `None`: quotes do not balance.
 pub(super) fn split(line: &[u8], text: &mut Vec<u8>, spans: &mut Vec<Span>) -> Option<()> {
     // Redis works on C strings.
     let line = line.split(|&b| b == 0).next().unwrap_or_default();
@@ -81,7 +81,7 @@ fn single_quoted(line: &[u8], mut at: usize, text: &mut Vec<u8>) -> Option<usize
     }
 }
 
-/// A closing quote ends the word: nothing but a space may follow.
+/// A closing quote ends the word: only a space may follow.
 fn closed(rest: &[u8]) -> bool {
     rest.first().is_none_or(|&b| is_space(b))
 }

@@ -1,8 +1,9 @@
-//! RESP2 and RESP3, the language of Redis. Bytes in, commands out; replies in, bytes out. No I/O.
+//! RESP2 and RESP3, the protocols of Redis. Bytes in, commands out; replies in, bytes out. No I/O.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `decode.rs`, `inline.rs`, `args.rs` | received bytes into commands |
+//! | `decode.rs`, `inline.rs`, `args.rs` | parsing commands |
+//! | `rest.rs` | the rest of a refused command |
 //! | `ahead.rs` | a first look at pipelined commands |
 //! | `reply.rs` | replies into bytes |
 //! | `client.rs` | received bytes into replies, for clients |
@@ -10,7 +11,7 @@
 //! | `float.rs`, `big.rs` | INCRBYFLOAT's arithmetic |
 //! | `glob.rs` | patterns |
 //! | `hash.rs` | a hash in one value |
-//! | `table/` | the commands there are |
+//! | `table/` | the table of commands |
 
 mod ahead;
 mod args;
@@ -23,10 +24,12 @@ pub mod hash;
 mod inline;
 pub mod number;
 mod reply;
+mod rest;
 mod short;
 pub mod table;
 
 pub use ahead::ahead;
 pub use args::{Args, Owned, Span};
-pub use decode::{Decoder, Limits, MAX_ARGS, MAX_LINE, Step};
+pub use decode::{Decoder, Limits, MAX_ARGS, MAX_LINE, Step, TooMuch};
 pub use reply::{Reply, Version};
+pub use rest::Rest;

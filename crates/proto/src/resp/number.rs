@@ -7,7 +7,7 @@ const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819202122232425
 4041424344454647484950515253545556575859606162636465666768697071727374757677787980818283848586878889\
 90919293949596979899";
 
-/// Room for the text of one integer.
+/// Space for the text of one integer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Text {
     bytes: [u8; I64_TEXT],
@@ -65,7 +65,8 @@ pub fn push_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(Text::default().u64(value));
 }
 
-/// A 64-bit integer in the one way Redis takes (string2ll): no `+`, no leading zeros, no spaces, no `-0`.
+/// A 64-bit integer in the only form that Redis accepts (string2ll): no `+`, no leading zeros, no
+/// spaces, no `-0`.
 #[inline]
 pub fn parse_i64(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
@@ -90,8 +91,8 @@ pub fn parse_i64(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
-/// What C's `strtoull` makes of text whose every byte it takes, for cursors: spaces before and one sign allowed;
-/// beyond 64 bits: none.
+/// The value of C's `strtoull` for a text that it reads completely, for cursors: leading spaces and
+/// one sign are allowed; `None` beyond 64 bits.
 pub fn parse_cursor(text: &[u8]) -> Option<u64> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -99,7 +100,7 @@ pub fn parse_cursor(text: &[u8]) -> Option<u64> {
         _ => (false, text),
     };
     if digits.is_empty() {
-        // strtoull takes nothing at all as 0.
+        // strtoull reads an empty text as 0.
         return (text.is_empty()).then_some(0);
     }
     let value = digits.iter().try_fold(0u64, |value, &digit| {
@@ -109,8 +110,9 @@ pub fn parse_cursor(text: &[u8]) -> Option<u64> {
     Some(if negative { value.wrapping_neg() } else { value })
 }
 
-/// A number of bytes with a unit, as Redis's configuration has it (memtoull): `k`, `m`, `g` count in steps of 1000, `kb`,
-/// `mb`, `gb` in steps of 1024, in letters of either case. None: another unit, no number, or above `i64::MAX`.
+/// A number of bytes with a unit, as in Redis's configuration (memtoull): `k`, `m`, `g` count in
+/// steps of 1000, `kb`, `mb`, `gb` in steps of 1024, in letters of either case. `None`: another
+/// unit, not a number, or above `i64::MAX`.
 pub fn parse_bytes(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?.to_ascii_lowercase();
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));

@@ -1,8 +1,9 @@
-//! Replies: values in, bytes out, in RESP2 or RESP3. No formatting machinery, for this runs for every command.
+//! Replies: values in, bytes out, in RESP2 or RESP3. No formatting machinery, because this runs for
+//! every command.
 
 use super::number;
 
-/// Which RESP a connection speaks (HELLO).
+/// The RESP version of a connection (HELLO).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     /// RESP2: the start of every connection.
@@ -26,12 +27,12 @@ impl<'a> Reply<'a> {
         Self { out, version }
     }
 
-    /// The RESP spoken.
+    /// The RESP version.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// Bytes that are replies already, or parts of one.
+    /// Appends bytes that are already encoded.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
@@ -97,13 +98,13 @@ impl<'a> Reply<'a> {
         self.bulk(text.i64(value));
     }
 
-    /// Nothing, where a string is expected.
+    /// Null, where a string is expected.
     #[inline]
     pub fn null(&mut self) {
         self.raw(if self.version == Version::V3 { b"_\r\n" } else { b"$-1\r\n" });
     }
 
-    /// Nothing, where an array is expected.
+    /// Null, where an array is expected.
     pub fn null_array(&mut self) {
         self.raw(if self.version == Version::V3 { b"_\r\n" } else { b"*-1\r\n" });
     }
@@ -127,7 +128,7 @@ impl<'a> Reply<'a> {
         self.head(if self.version == Version::V3 { b'~' } else { b'*' }, len);
     }
 
-    /// A message nobody asked for; its `len` elements follow. In RESP2 an array.
+    /// An unsolicited message; its `len` elements follow. In RESP2 an array.
     pub fn push(&mut self, len: usize) {
         self.head(if self.version == Version::V3 { b'>' } else { b'*' }, len);
     }

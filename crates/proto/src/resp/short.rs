@@ -1,8 +1,8 @@
-//! The heads of bulk strings as nearly all are: a length of at most three digits, read without a loop.
+//! Fast path for heads of bulk strings: a length of at most three digits, read without a loop.
 
-/// The head of a bulk string of at most 999 bytes that `input` begins with: how long the head is, and how long the string.
-/// None: it is another head, or there are not six bytes yet, which every whole bulk string has. What follows the `\r` is not looked
-/// at, as in Redis.
+/// The head of a bulk string of at most 999 bytes at the start of `input`: the length of the head,
+/// and the length of the string. `None`: it is another head, or fewer than six bytes have arrived,
+/// which every complete bulk string has. The byte after the `\r` is ignored, as in Redis.
 #[inline(always)]
 pub(super) fn bulk_head(input: &[u8]) -> Option<(usize, usize)> {
     let &[b'$', a, b, c, d, _] = input.first_chunk()? else { return None };
@@ -11,7 +11,7 @@ pub(super) fn bulk_head(input: &[u8]) -> Option<(usize, usize)> {
     if b == b'\r' {
         return Some((4, first));
     }
-    // Redis takes no leading zeros.
+    // Redis accepts no leading zeros.
     let two = digit(b).filter(|_| first != 0)? + 10 * first;
     if c == b'\r' {
         return Some((5, two));

@@ -13,7 +13,7 @@ pub enum Forward {
     UriMiss,
     /// Stored, but no variant fits.
     VaryMiss,
-    /// Nothing stored, no matter which of the two.
+    /// Nothing stored; the cache does not distinguish between the two above.
     Miss,
     /// A fresh page, but the client asked for the origin.
     Request,
@@ -42,7 +42,8 @@ impl Forward {
 /// One member of Cache-Status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatus<'a> {
-    /// Answered from the store without the origin. `fwd`, `fwd_status`, `stored` and `collapsed` are not written then.
+    /// Answered from the store without the origin. `fwd`, `fwd_status`, `stored` and `collapsed`
+    /// are not written then.
     pub hit: bool,
     /// Why it was forwarded.
     pub fwd: Option<Forward>,
@@ -54,12 +55,13 @@ pub struct CacheStatus<'a> {
     pub stored: bool,
     /// The request waited for another one's fetch.
     pub collapsed: bool,
-    /// A word more.
+    /// A further word.
     pub detail: Option<&'a str>,
 }
 
 impl CacheStatus<'_> {
-    /// Appends the member: `name` first (as a token where it is one, else as a string), then the parameters.
+    /// Appends the member: `name` first (as a token where it is one, else as a string), then the
+    /// parameters.
     pub fn write(&self, name: &str, out: &mut Vec<u8>) {
         write_token_or_string(name, out);
         if self.hit {
@@ -95,7 +97,8 @@ impl CacheStatus<'_> {
     }
 }
 
-/// An sf-token as it is, anything else as an sf-string; what an sf-string cannot hold becomes `?` (RFC 8941 3.3.3).
+/// An sf-token unchanged, anything else as an sf-string; characters that an sf-string cannot hold
+/// become `?` (RFC 8941 3.3.3).
 fn write_token_or_string(text: &str, out: &mut Vec<u8>) {
     let token = text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'*')
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&b));

@@ -5,20 +5,22 @@ use crate::http::etag::{Comparison, list_matches};
 use crate::http::{EntityTag, IfRange, KnownField, Method, date};
 use crate::page::Meta;
 
-/// What a client's preconditions come to.
+/// Result of a client's preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
-    /// Go on: the full answer (or the range asked for).
+    /// Send the full answer (or the requested range).
     Full,
     /// 304 Not Modified.
     NotModified,
-    /// The stored page does not fulfil If-Match or If-Unmodified-Since. These are for the origin to judge, by what it has now
-    /// (RFC 9111 4.3.2): forward the request; 412 only where that is impossible.
+    /// The stored page does not fulfil If-Match or If-Unmodified-Since. The origin must evaluate
+    /// these against its current state (RFC 9111 4.3.2): forward the request; 412 only if that is
+    /// impossible.
     Failed,
 }
 
-/// Evaluates the request's preconditions in the order of RFC 9110 13.2.2 against a page about to be served. They do not count for
-/// pages that are no 2xx (13.2.1), nor do dates that cannot be read. Allocates nothing.
+/// Evaluates the request's preconditions in the order of RFC 9110 13.2.2 against a page about to be
+/// served. They are ignored for pages that are not 2xx (13.2.1), as are dates that cannot be read.
+/// Allocates nothing.
 pub fn evaluate(req: &RequestView<'_>, meta: &Meta, etag: Option<&[u8]>) -> Precondition {
     if !(200..300).contains(&meta.status) {
         return Precondition::Full;
@@ -45,14 +47,15 @@ pub fn evaluate(req: &RequestView<'_>, meta: &Meta, etag: Option<&[u8]>) -> Prec
         return if has_it { Precondition::NotModified } else { Precondition::Full };
     }
     match known.if_modified_since().and_then(|value| read(value, meta)) {
-        // Without Last-Modified, Date stands in for it (RFC 9111 4.3.2).
+        // Without Last-Modified, Date takes its place (RFC 9111 4.3.2).
         Some(since) if meta.last_modified.unwrap_or(meta.date) <= since => Precondition::NotModified,
         _ => Precondition::Full,
     }
 }
 
-/// Whether the request's Range counts for this page: no If-Range, or one that holds (RFC 9110 13.1.5). A tag must be the same
-/// strong one, a date exactly the page's Last-Modified, and that strong (8.8.2.2).
+/// Whether the request's Range applies to this page: no If-Range, or one that holds (RFC 9110
+/// 13.1.5). A tag must be the same strong one, a date exactly the page's Last-Modified, and that
+/// strong (8.8.2.2).
 pub fn range_applies(req: &RequestView<'_>, meta: &Meta, etag: Option<&[u8]>) -> bool {
     let Some(value) = req.known.if_range() else { return true };
     if req.known.is_repeated(KnownField::IfRange) {

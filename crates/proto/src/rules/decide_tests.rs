@@ -216,7 +216,8 @@ fn rfc_5861_4_stale_if_error() {
 }
 
 proptest! {
-    /// Whatever the page and the request: fresh means younger than the lifetime; stale answers keep to what allows them.
+    /// For every page and request: fresh means younger than the lifetime; stale answers have a
+    /// permission.
     #[test]
     fn nothing_is_fresh_after_its_lifetime(
         freshness in 0..500_u32, initial_age in 0..500_u32, resident in 0..1000_u64,

@@ -1,15 +1,16 @@
-//! Which directives govern a response, and which a request.
+//! The directives that govern a response or a request.
 //!
-//! A response may speak to several kinds of caches at once. The most specific field that is for us and that can be read
-//! replaces Cache-Control and Expires altogether (RFC 9213 2.2): first the targeted fields, then Surrogate-Control.
+//! A response may have directives for several kinds of caches. The most specific readable field for
+//! this cache replaces Cache-Control and Expires altogether (RFC 9213 2.2): first the targeted
+//! fields, then Surrogate-Control.
 
 use super::{Policy, RequestView};
 use crate::http::{CacheControl, Fields, KnownField};
 
-/// Where the governing directives come from.
+/// Source of the governing directives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Cache-Control, and Expires beside it.
+    /// Cache-Control, with Expires.
     CacheControl,
     /// CDN-Cache-Control or another targeted field: Expires does not count.
     Targeted,
@@ -17,7 +18,7 @@ pub enum Source {
     Surrogate,
 }
 
-/// The directives a response is stored and reused by.
+/// The directives by which a response is stored and reused.
 pub fn governing(response: Fields<'_>, policy: &Policy) -> (CacheControl, Source) {
     for target in &policy.targets {
         if let Some(directives) = CacheControl::parse_targeted(response.all(target)) {
@@ -35,8 +36,8 @@ pub fn governing(response: Fields<'_>, policy: &Policy) -> (CacheControl, Source
     (CacheControl::parse(response.all("cache-control")), Source::CacheControl)
 }
 
-/// The request's directives as far as the operator lets them count. `Pragma: no-cache` stands for `no-cache` where there
-/// is no Cache-Control (RFC 9111 5.4).
+/// The request's directives as far as the operator allows them. `Pragma: no-cache` means `no-cache`
+/// if there is no Cache-Control (RFC 9111 5.4).
 #[inline]
 pub fn of_request(req: &RequestView<'_>, policy: &Policy) -> CacheControl {
     if !policy.honour_client_cc {
@@ -51,7 +52,7 @@ pub fn of_request(req: &RequestView<'_>, policy: &Policy) -> CacheControl {
     }
 }
 
-/// Pragma knows no directive but no-cache.
+/// The only directive of Pragma is no-cache.
 fn pragma<'a>(lines: impl Iterator<Item = &'a [u8]>) -> CacheControl {
     CacheControl { no_cache: CacheControl::parse(lines).no_cache, ..CacheControl::default() }
 }

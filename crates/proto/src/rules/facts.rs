@@ -1,4 +1,4 @@
-//! What the rules are told about a request and a response.
+//! The facts of a request and a response that the rules use.
 
 use crate::Ms;
 use crate::http::{Fields, Known, Method};

@@ -1,13 +1,13 @@
 //! Freshness lifetimes (RFC 9111 4.2).
 
-use super::age::{AgeValue, age_value, initial_age};
+use super::age::{age_value, initial_age};
 use super::directives::{Source, governing};
 use super::{Policy, ResponseFacts};
 use crate::Secs;
 use crate::http::{CacheControl, Fields, Restriction, date};
 use crate::page::{Encoding, Kind, Meta, PageFlags, Partial};
 
-/// What becomes of a storable response: the facts its page is kept by.
+/// The lifetime of a storable response: the facts stored with its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
     /// Freshness lifetime in seconds; 0: validate before each use.
@@ -24,7 +24,7 @@ pub struct Lifetime {
     pub date: Secs,
     /// Last-Modified of the response.
     pub last_modified: Option<Secs>,
-    /// For a 206: which bytes it brings.
+    /// For a 206: the bytes it contains.
     pub partial: Option<Partial>,
 }
 
@@ -54,28 +54,41 @@ impl Lifetime {
         }
     }
 
-    /// For how many seconds from its receipt the page can be of use: fresh, stale within a window or for a lost origin,
-    /// or to validate against. The store's expiry.
+    /// The lifetime of a response whose end was the end of the connection, so that nobody knows
+    /// whether it is whole: fresh for `seconds` from its receipt at most, then gone. It is not
+    /// validated either: a 304 would confirm what may be half a page.
+    #[must_use]
+    pub fn briefly(self, seconds: u32) -> Lifetime {
+        let freshness = self.freshness.min(self.initial_age.saturating_add(seconds));
+        Lifetime { freshness, swr: 0, sie: 0, flags: self.flags.with(PageFlags::UNFRAMED), ..self }
+    }
+
+    /// Number of seconds from its receipt for which the page can be of use: fresh, stale within a
+    /// window or for a lost origin, or to validate against. The store's expiry.
     pub fn useful_for(&self, policy: &Policy, has_validator: bool) -> u64 {
         let fresh = u64::from(self.freshness.saturating_sub(self.initial_age));
         let stale = self.swr.max(self.sie).max(policy.disconnected);
+        if self.flags.any(PageFlags::UNFRAMED) {
+            return fresh;
+        }
         let forbidden = stale_forbidden(self.flags, policy);
         let window = if forbidden { 0 } else { u64::from(stale) };
-        // A validator saves the body's transfer for as long again as the page was fresh, a day at least.
+        // A validator saves the transfer of the body for the same time again as the page was fresh,
+        // and at least for a day.
         let validate = if has_validator { fresh.max(86_400) } else { 0 };
         fresh + window.max(validate)
     }
 }
 
-/// Whether the page must not be served stale on anybody's word but a client's own max-stale, which does not count
-/// either (RFC 9111 4.2.4).
+/// Whether the page must never be served stale, not even with a client's own max-stale (RFC 9111
+/// 4.2.4).
 #[inline]
 pub fn stale_forbidden(flags: PageFlags, policy: &Policy) -> bool {
     let forbids = if policy.stale_against_origin { PageFlags::NO_CACHE } else { PageFlags::NO_STALE };
     flags.any(forbids)
 }
 
-/// How a lifetime came about.
+/// How a lifetime was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Operator(u32),
@@ -85,8 +98,8 @@ enum Found {
     None,
 }
 
-/// Computes the lifetime of a response by its governing directives. `None` in the second place: neither the response nor
-/// the operator gives it one, explicit or heuristic.
+/// Computes the lifetime of a response by its governing directives. `false` in the second place:
+/// neither the response nor the operator gives it one, explicit or heuristic.
 pub(super) fn lifetime(resp: &ResponseFacts<'_>, policy: &Policy) -> (Lifetime, bool) {
     let (directives, source) = governing(resp.fields, policy);
     let received = resp.response_time / 1000;
@@ -97,22 +110,21 @@ pub(super) fn lifetime(resp: &ResponseFacts<'_>, policy: &Policy) -> (Lifetime, 
     let found = find(resp, &directives, source, &dates, policy);
     let initial_age = initial_age(resp, age, date);
     let (freshness, origin_flag) = match found {
-        // The operator's ttl counts from receipt; Age stays true.
+        // The operator's ttl counts from receipt; Age stays correct.
         Found::Operator(secs) => (secs.saturating_add(initial_age), PageFlags::empty()),
         Found::Explicit(secs) => (secs, PageFlags::empty()),
         Found::Status(secs) => (secs, PageFlags::NEGATIVE),
         Found::Heuristic(secs) => (secs, PageFlags::HEURISTIC),
         Found::None => (0, PageFlags::empty()),
     };
-    let untrusted = age == AgeValue::Unknown && !matches!(found, Found::Operator(_));
     let swr = directives.stale_while_revalidate.or(policy.grace).unwrap_or(0);
     let surrogate_stale =
         (source == Source::Surrogate).then_some(directives.stale_while_revalidate).flatten();
     let sie = directives.stale_if_error.or(surrogate_stale).or(policy.keep).unwrap_or(0);
     let lifetime = Lifetime {
-        freshness: if untrusted { 0 } else { freshness },
+        freshness,
         initial_age,
-        swr: if untrusted { 0 } else { swr },
+        swr,
         sie,
         flags: flags(&directives, policy).with(origin_flag),
         date: dates.date,
@@ -166,15 +178,17 @@ fn find(
     heuristic(resp.fields, source, dates, policy).map_or(Found::None, Found::Heuristic)
 }
 
-/// Expires minus Date; 0 when it cannot be read or is given twice with different values (RFC 9111 4.2.1, 5.3).
+/// Expires minus Date; 0 if it cannot be read or is given twice with different values (RFC 9111
+/// 4.2.1, 5.3).
 fn expires(fields: Fields<'_>, dates: &Dates) -> u32 {
     single_date(fields, "expires", dates.received)
         .map_or(0, |expires| u32::try_from(expires.saturating_sub(dates.date)).unwrap_or(u32::MAX))
         .min(crate::http::cache_control::MAX_DELTA)
 }
 
-/// A guess from the time since the last modification (RFC 9111 4.2.2), or the operator's pattern. No guess against
-/// `Pragma: no-cache`, by which HTTP/1.0 origins mean it (only where no Cache-Control says otherwise, 5.4).
+/// A guess from the time since the last modification (RFC 9111 4.2.2), or the operator's pattern.
+/// No guess with `Pragma: no-cache`, by which HTTP/1.0 origins forbid it (only if no Cache-Control
+/// overrides it, 5.4).
 fn heuristic(fields: Fields<'_>, source: Source, dates: &Dates, policy: &Policy) -> Option<u32> {
     let old_no_cache = source == Source::CacheControl
         && !fields.has("cache-control")
@@ -203,7 +217,8 @@ fn flags(directives: &CacheControl, policy: &Policy) -> PageFlags {
         .with_if(PageFlags::NO_TRANSFORM, directives.no_transform)
 }
 
-/// A date field given once, or several times with one value; `None` when absent, unreadable or contradictory.
+/// A date field given once, or several times with one value; `None` when absent, unreadable or
+/// contradictory.
 fn single_date(fields: Fields<'_>, name: &str, now: Secs) -> Option<Secs> {
     let mut lines = fields.all(name);
     let first = lines.next()?;

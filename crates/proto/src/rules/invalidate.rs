@@ -6,9 +6,10 @@ use crate::http::{Fields, Method};
 /// Longer references are not resolved.
 const MAX_REFERENCE: usize = 8192;
 
-/// What the response to an unsafe request invalidates: path and query of the target itself, and of Location and
-/// Content-Location where they are of the same origin ("a cache MUST NOT trigger an invalidation" elsewhere). Empty for
-/// safe methods and for errors: only 2xx and 3xx count. Unknown methods are unsafe.
+/// The URLs invalidated by the response to an unsafe request: path and query of the target itself,
+/// and of Location and Content-Location if they have the same origin ("a cache MUST NOT trigger an
+/// invalidation" elsewhere). Empty for safe methods and for errors: only 2xx and 3xx count. Unknown
+/// methods are unsafe.
 pub fn targets(method: &Method<'_>, uri: &Uri<'_>, status: u16, fields: Fields<'_>) -> Vec<String> {
     if method.is_safe() || !(200..400).contains(&status) {
         return Vec::new();
@@ -24,8 +25,8 @@ pub fn targets(method: &Method<'_>, uri: &Uri<'_>, status: u16, fields: Fields<'
     found
 }
 
-/// Path and query of a reference resolved against `base` (RFC 3986 5), `None` when it leads to another origin or is no
-/// http(s) reference. The fragment is dropped.
+/// Path and query of a reference resolved against `base` (RFC 3986 5), `None` if it leads to
+/// another origin or is not an http(s) reference. The fragment is dropped.
 pub fn resolve(base: &Uri<'_>, reference: &[u8]) -> Option<String> {
     if reference.len() > MAX_REFERENCE || reference.iter().any(|b| b.is_ascii_control() || *b == b' ') {
         return None;
@@ -54,7 +55,8 @@ pub fn resolve(base: &Uri<'_>, reference: &[u8]) -> Option<String> {
     })
 }
 
-/// Scheme and what follows its colon; a colon after `/` or `?` belongs to a path or query (RFC 3986 4.2).
+/// Scheme and the text after its colon; a colon after `/` or `?` belongs to a path or query (RFC
+/// 3986 4.2).
 fn split_scheme(reference: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = reference.split_once(':')?;
     let valid = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -72,7 +74,7 @@ fn same_authority(base: &Uri<'_>, other: &str) -> bool {
     !other.is_empty() && bare(base.authority) == bare(other)
 }
 
-/// Path without dot segments (RFC 3986 5.2.4), query untouched; `/` where there is no path.
+/// Path without dot segments (RFC 3986 5.2.4), query unchanged; `/` if there is no path.
 fn normal_path(path_and_query: &str) -> String {
     let (path, query) = match path_and_query.find('?') {
         Some(at) => path_and_query.split_at(at),

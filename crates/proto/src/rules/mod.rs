@@ -1,8 +1,9 @@
 //! RFC 9111 (and 5861, 8246, 9211, 9213, the Surrogate-Control note) as functions.
 //!
-//! Each file is one part of the RFC and each function names its section. Nothing here reads a clock: times are arguments
-//! ([`Ms`], [`Secs`] since the epoch). A response becomes a [`Lifetime`] once, when it is stored ([`storable()`]); after
-//! that a hit is decided by [`decide()`] from the page's fixed [`Meta`](crate::page::Meta) alone.
+//! Each file is one part of the RFC and each function names its section. Nothing here reads a
+//! clock: times are arguments ([`Ms`], [`Secs`] since the epoch). A response becomes a [`Lifetime`]
+//! once, when it is stored ([`storable()`]); after that a hit is decided by [`decide()`] from the
+//! page's fixed [`Meta`](crate::page::Meta) alone.
 //!
 //! | question | answer |
 //! |----------|--------|
@@ -14,6 +15,7 @@
 //! | what does an unsafe request invalidate? | [`invalidate::targets`] |
 //! | which variant? | [`vary::names`], [`vary::normalise`] |
 //! | which fields are stored and sent on? | [`strip`] |
+//! | which fields go to the origin, in what form? | [`forward`] |
 //! | which bytes of a partial page? | [`partial`] |
 
 pub mod age;
@@ -22,6 +24,7 @@ pub mod conditional;
 pub mod decide;
 pub mod directives;
 pub mod facts;
+pub mod forward;
 pub mod freshness;
 pub mod invalidate;
 pub mod partial;
@@ -41,7 +44,7 @@ pub use decide::{
 };
 pub use facts::{RequestFacts, RequestView, ResponseFacts, Uri};
 pub use freshness::Lifetime;
-pub use policy::{Policy, RefreshPattern, StatusTtl};
+pub use policy::{Policy, RefreshPattern, StatusTtl, Unframed};
 pub use storable::{NoStore, Storable, storable, storable_post};
 pub use strip::{StoredHead, forwarded_head, stored_head};
 pub use update::{

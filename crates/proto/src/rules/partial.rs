@@ -1,10 +1,11 @@
-//! Partial pages: stored 206 responses, what they can answer, how they are completed (RFC 9111 3.3, 3.4; RFC 9110 15.3.7.3).
+//! Partial pages: stored 206 responses, the requests they can answer, and how they are completed
+//! (RFC 9111 3.3, 3.4; RFC 9110 15.3.7.3).
 
 use crate::http::{ByteRange, ContentRange, EntityTag, Fields, date};
 use crate::page::{Meta, Partial};
 
-/// The Content-Range of a 206 with one range: `bytes 0-4/10`. `None` for anything else: another unit, an unknown total,
-/// positions that contradict each other, two lines (RFC 9110 14.4).
+/// The Content-Range of a 206 with one range: `bytes 0-4/10`. `None` for anything else: another
+/// unit, an unknown total, positions that contradict each other, two lines (RFC 9110 14.4).
 pub fn content_range(response: Fields<'_>) -> Option<Partial> {
     let mut lines = response.all("content-range");
     let line = lines.next().filter(|_| lines.next().is_none())?;
@@ -16,18 +17,21 @@ pub fn content_range(response: Fields<'_>) -> Option<Partial> {
     }
 }
 
-/// Whether the stored part has all of `wanted`. Where in the stored body it is: `wanted.first - stored.first`.
+/// Whether the stored part has all of `wanted`. Its offset in the stored body:
+/// `wanted.first - stored.first`.
 pub fn covers(stored: &Partial, wanted: ByteRange) -> bool {
     stored.first <= wanted.first && wanted.last <= stored.last
 }
 
-/// The Range to ask for so that the stored part and the answer together have `wanted` (`None`: the whole representation);
-/// open-ended where it reaches the end (`bytes=5-`). `None` when nothing is missing, when the gap is not one range, or
-/// when the stored part is of no help (one that contradicts itself among them).
+/// The Range to request so that the stored part and the answer together have `wanted` (`None`: the
+/// whole representation); open-ended if it reaches the end (`bytes=5-`). `None` if nothing is
+/// missing, if the gap is not one range, or if the stored part does not help (for example because
+/// it contradicts itself).
 ///
-/// Send it with If-Range and the page's strong entity tag where it has one, so that a changed representation comes whole. What
-/// comes back decides ([`combine`]): without a strong validator a 206 is not combined, and the request is to be
-/// sent again without Range; a 200 is the whole answer anyway.
+/// Send it with If-Range and the page's strong entity tag if it has one, so that a changed
+/// representation comes whole. The answer decides ([`combine`]): without a strong validator a 206
+/// is not combined, and the request must be sent again without Range; a 200 is the whole answer
+/// anyway.
 pub fn missing(stored: &Partial, wanted: Option<ByteRange>) -> Option<String> {
     let wanted = wanted.unwrap_or(ByteRange { first: 0, last: stored.total.checked_sub(1)? });
     if !stored.coherent() || wanted.first > stored.last || wanted.last < stored.first {
@@ -43,34 +47,44 @@ pub fn missing(stored: &Partial, wanted: Option<ByteRange>) -> Option<String> {
     }
 }
 
-/// What a 206 together with the stored part comes to.
+/// Result of combining a 206 with the stored part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combined {
     /// The parts make one longer range.
     Part(Join),
     /// The parts make the whole representation: a 200 of `join.whole.total` bytes.
     Whole(Join),
-    /// They must not be combined, or do not touch, or the answer brings nothing new.
+    /// They must not be combined, or do not touch, or the answer adds nothing new.
     No,
 }
 
-/// How to put the two parts together: `before` bytes from the start of the stored body, then the answer's body, then the
-/// stored body from `after` on.
+/// How to join the two parts: `before` bytes from the start of the stored body, then the answer's
+/// body, then the stored body from `after` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Join {
-    /// What they make together.
+    /// The joined range.
     pub whole: Partial,
     /// Bytes of the stored body that come before the answer's.
     pub before: u64,
-    /// Offset in the stored body of the bytes that come after the answer's; its length when none do.
+    /// Offset in the stored body of the bytes after the answer's; its length if there are none.
     pub after: u64,
 }
 
-/// Whether a 206 answer may be combined with the stored part: both have the same strong validator (RFC 9111 3.4, RFC 9110
-/// 15.3.7.3), agree on the total length, and touch or overlap. Header fields then come from the answer, as with a 304 ([`super::merge_304`]).
-pub fn combine(meta: &Meta, etag: Option<&[u8]>, answer: Fields<'_>) -> Combined {
+/// Whether a 206 answer may be combined with the stored part: both have the same strong validator
+/// (RFC 9111 3.4, RFC 9110 15.3.7.3), agree on the total length, and touch or overlap, and nothing
+/// in the answer contradicts itself or the stored part. `held` are the fields of the stored head,
+/// `length` the bytes that the answer's framing announces. Header fields then come from both, as
+/// with a 304 ([`super::merge_304`]).
+pub fn combine(
+    meta: &Meta,
+    etag: Option<&[u8]>,
+    held: Fields<'_>,
+    answer: Fields<'_>,
+    length: Option<u64>,
+) -> Combined {
     let (Some(stored), Some(new)) = (meta.partial, content_range(answer)) else { return Combined::No };
-    if !stored.coherent() {
+    let wrong_length = length.is_some_and(|length| length != new.bytes());
+    if !stored.coherent() || wrong_length || !same_representation(held, answer) {
         return Combined::No;
     }
     let touch = new.first <= stored.last.saturating_add(1) && stored.first <= new.last.saturating_add(1);
@@ -88,7 +102,26 @@ pub fn combine(meta: &Meta, etag: Option<&[u8]>, answer: Fields<'_>) -> Combined
     if whole.bytes() == whole.total { Combined::Whole(join) } else { Combined::Part(join) }
 }
 
-/// Same strong entity tag; or, where neither has a tag, the same Last-Modified that is strong by RFC 9110 8.8.2.2.
+/// Whether the answer's fields speak of the representation that the stored part is of. A 206 to
+/// If-Range may omit fields that the client has already (RFC 9110 15.3.7); the fields it has must
+/// be the same. A multipart body cannot be joined.
+fn same_representation(held: Fields<'_>, answer: Fields<'_>) -> bool {
+    let same = |name: &str| {
+        let (mut stored, mut said) = (held.elements(name), answer.elements(name));
+        let equal = loop {
+            match (stored.next(), said.next()) {
+                (Some(stored), Some(said)) if stored.eq_ignore_ascii_case(said) => {}
+                (None, None) => break true,
+                _ => break false,
+            }
+        };
+        equal || !answer.has(name)
+    };
+    ["content-encoding", "content-type", "content-language"].iter().all(|name| same(name))
+}
+
+/// Same strong entity tag; or, if neither has a tag, the same Last-Modified that is strong by RFC
+/// 9110 8.8.2.2.
 fn same_strong_validator(meta: &Meta, etag: Option<&[u8]>, answer: Fields<'_>) -> bool {
     let stored = etag.and_then(EntityTag::parse);
     let new = answer.get("etag").and_then(EntityTag::parse);
@@ -103,7 +136,8 @@ fn same_strong_validator(meta: &Meta, etag: Option<&[u8]>, answer: Fields<'_>) -
     }
 }
 
-/// Whether the page's Last-Modified is a strong validator: its Date is at least one second later (RFC 9110 8.8.2.2).
+/// Whether the page's Last-Modified is a strong validator: its Date is at least one second later
+/// (RFC 9110 8.8.2.2).
 fn strong_date(meta: &Meta) -> bool {
     meta.last_modified.is_some_and(|modified| meta.date > modified)
 }
@@ -173,7 +207,46 @@ mod tests {
     fn combined(etag: Option<&str>, answer: &[Header<'_>]) -> Combined {
         let meta =
             Meta { partial: Some(STORED), last_modified: Some(NOW - 60), date: NOW, ..Meta::default() };
-        combine(&meta, etag.map(str::as_bytes), Fields::new(answer))
+        combine(&meta, etag.map(str::as_bytes), Fields::default(), Fields::new(answer), None)
+    }
+
+    fn tagged(meta: &Meta, answer: &[Header<'_>]) -> Combined {
+        combine(meta, Some(b"\"a\""), Fields::default(), Fields::new(answer), None)
+    }
+
+    #[test]
+    fn what_contradicts_itself_or_the_stored_part_is_not_combined() {
+        let meta = Meta { partial: Some(STORED), ..Meta::default() };
+        let held = fields(&[("Content-Encoding", "gzip"), ("Content-Type", "text/html")]);
+        for (more, length, together) in [
+            (&[][..], None, true),
+            (&[], Some(10), true),
+            (&[], Some(9), false),
+            (&[], Some(11), false),
+            (&[], Some(0), false),
+            (&[("Content-Encoding", "gzip")], Some(10), true),
+            (&[("Content-Encoding", "GZIP"), ("Content-Type", "Text/HTML")], Some(10), true),
+            (&[("Content-Encoding", "br")], Some(10), false),
+            (&[("Content-Encoding", "identity")], Some(10), false),
+            (&[("Content-Encoding", "")], Some(10), false),
+            (&[("Content-Encoding", "gzip, br")], Some(10), false),
+            (&[("Content-Encoding", "gzip"), ("Content-Encoding", "gzip")], Some(10), false),
+            (&[("Content-Type", "text/plain")], Some(10), false),
+            (&[("Content-Type", "multipart/byteranges; boundary=x")], Some(10), false),
+            (&[("Content-Language", "de")], Some(10), false),
+        ] {
+            let mut list = vec![("ETag", "\"a\""), ("Content-Range", "bytes 20-29/100")];
+            list.extend_from_slice(more);
+            let answer = fields(&list);
+            let got = combine(&meta, Some(b"\"a\""), Fields::new(&held), Fields::new(&answer), length);
+            assert_eq!(got != Combined::No, together, "{more:?} {length:?}");
+        }
+        let several = fields(&[
+            ("ETag", "\"a\""),
+            ("Content-Range", "bytes 20-29/100"),
+            ("Content-Type", "multipart/byteranges; boundary=x"),
+        ]);
+        assert_eq!(tagged(&meta, &several), Combined::No);
     }
 
     #[test]
@@ -217,7 +290,7 @@ mod tests {
         let answer = fields(&[("ETag", "\"a\""), ("Content-Range", &range)]);
         let whole = Partial { first: END - 20, last: END - 1, total: END };
         let join = Join { whole, before: 10, after: 10 };
-        assert_eq!(combine(&meta, Some(b"\"a\""), Fields::new(&answer)), Combined::Part(join));
+        assert_eq!(tagged(&meta, &answer), Combined::Part(join));
     }
 
     #[test]
@@ -232,7 +305,7 @@ mod tests {
             let meta = Meta { partial: Some(part), ..Meta::default() };
             let range = format!("bytes 0-9/{}", total.max(10));
             let answer = fields(&[("ETag", "\"a\""), ("Content-Range", &range)]);
-            assert_eq!(combine(&meta, Some(b"\"a\""), Fields::new(&answer)), Combined::No, "{part:?}");
+            assert_eq!(tagged(&meta, &answer), Combined::No, "{part:?}");
         }
     }
 
@@ -263,6 +336,6 @@ mod tests {
         let weak = Meta { partial: Some(STORED), last_modified: Some(NOW), date: NOW, ..Meta::default() };
         let now = http_date(0);
         let answer = fields(&[("Content-Range", "bytes 20-29/100"), ("Last-Modified", &now)]);
-        assert_eq!(combine(&weak, None, Fields::new(&answer)), Combined::No);
+        assert_eq!(combine(&weak, None, Fields::default(), Fields::new(&answer), None), Combined::No);
     }
 }

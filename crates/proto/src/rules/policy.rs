@@ -1,6 +1,6 @@
-//! What an operator may decide per rule. The default is the RFC.
+//! Settings that an operator may make per rule. The default is the RFC.
 
-/// A lifetime for responses that give none themselves, by status.
+/// A lifetime for responses without their own, by status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusTtl {
     /// First status it applies to.
@@ -11,8 +11,9 @@ pub struct StatusTtl {
     pub ttl: u32,
 }
 
-/// A lifetime for responses that give none themselves, as Squid's `refresh_pattern`: a part of the time since the last
-/// modification, at least `min`, at most `max` seconds; `min` where there is no Last-Modified.
+/// A lifetime for responses without their own, like Squid's `refresh_pattern`: a part of the time
+/// since the last modification, at least `min`, at most `max` seconds; `min` if there is no
+/// Last-Modified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefreshPattern {
     /// Seconds.
@@ -23,21 +24,42 @@ pub struct RefreshPattern {
     pub max: u32,
 }
 
-/// What an operator may set per rule. [`Policy::default`] is what RFC 9111 says.
+/// Treatment of a response with neither length nor chunks. Its end is the end of the connection:
+/// RFC 9112 8 counts it as complete unless the connection reports an error, and a server that dies
+/// in the middle of it ends it without one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unframed {
+    /// Stored as any other.
+    Keep,
+    /// Stored for [`Unframed::BRIEF`] at most, and fetched whole after that.
+    #[default]
+    Brief,
+    /// Not stored.
+    Pass,
+}
+
+impl Unframed {
+    /// Seconds: long enough that many who ask at once cost the origin one request, short enough
+    /// that half a page is gone before it is reported.
+    pub const BRIEF: u32 = 10;
+}
+
+/// Settings that an operator may make per rule. [`Policy::default`] is RFC 9111.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Freshness lifetime in seconds from receipt, whatever a storable response says. Not for errors (400 and up), which
-    /// keep their own lifetime or that of `status_ttl`.
+    /// Freshness lifetime in seconds from receipt, overriding that of a storable response. Not for
+    /// errors (400 and up), which keep their own lifetime or that of `status_ttl`.
     pub ttl: Option<u32>,
-    /// Lifetimes by status for responses without one of their own (the first that matches); also makes statuses
-    /// storable that are not heuristically cacheable. Default: none, errors are kept only when asked for.
+    /// Lifetimes by status for responses without their own (the first that matches); also makes
+    /// statuses storable that are not heuristically cacheable. Default: none, errors are stored
+    /// only if configured.
     pub status_ttl: Vec<StatusTtl>,
-    /// stale-while-revalidate in seconds where the response says nothing (Varnish: grace).
+    /// stale-while-revalidate in seconds if the response has none (Varnish: grace).
     pub grace: Option<u32>,
-    /// stale-if-error in seconds where the response says nothing (Varnish: keep).
+    /// stale-if-error in seconds if the response has none (Varnish: keep).
     pub keep: Option<u32>,
-    /// How long past its lifetime a page may be served when the origin cannot be reached at all and nothing forbids it
-    /// (RFC 9111 4.2.4, "disconnected"). Default: a day.
+    /// How long past its lifetime a page may be served if the origin cannot be reached at all and
+    /// nothing forbids it (RFC 9111 4.2.4, "disconnected"). Default: a day.
     pub disconnected: u32,
     /// For responses without a lifetime of their own; replaces the heuristic.
     pub refresh: Option<RefreshPattern>,
@@ -47,25 +69,30 @@ pub struct Policy {
     pub heuristic_max: u32,
     /// Store responses with Set-Cookie, and the cookie with them. Default: no.
     pub allow_set_cookie: bool,
-    /// Store what a request with Authorization got, although the response does not allow it. Default: no.
-    pub allow_authorization: bool,
-    /// Store although the response says no-store, no-cache or private. Default: no.
-    pub force_cache: bool,
-    /// Use the stale windows although must-revalidate, proxy-revalidate or s-maxage forbids it (never against no-cache).
+    /// Store the response to a request with Authorization, even if the response does not allow it.
     /// Default: no.
+    pub allow_authorization: bool,
+    /// Store a response despite its no-store, no-cache or private. Default: no.
+    pub force_cache: bool,
+    /// Use the stale windows even if must-revalidate, proxy-revalidate or s-maxage forbids it
+    /// (never against no-cache). Default: no.
     pub stale_against_origin: bool,
     /// Whether a client's Cache-Control and Pragma count. Default: yes.
     pub honour_client_cc: bool,
-    /// Targeted cache-control fields meant for us, the most specific first (RFC 9213 2.2).
+    /// Targeted cache-control fields for this cache, the most specific first (RFC 9213 2.2).
     pub targets: Vec<String>,
-    /// Whether Surrogate-Control is ours to obey and consume. Default: yes.
+    /// Whether this cache obeys and removes Surrogate-Control. Default: yes.
     pub surrogate: bool,
-    /// The device token of our Surrogate-Capability: `max-age=60;larder` is meant for us alone.
+    /// The device token of our Surrogate-Capability: `max-age=60;larder` is for this cache only.
     pub surrogate_id: String,
-    /// Remove s-maxage (and proxy-revalidate) from Cache-Control on the way to clients. Default: no.
+    /// Remove s-maxage (and proxy-revalidate) from Cache-Control on the way to clients. Default:
+    /// no.
     pub strip_s_maxage: bool,
-    /// Cookies that select a variant where the response varies on Cookie; empty: the whole Cookie field does.
+    /// Cookies that select a variant if the response varies on Cookie; empty: the whole Cookie
+    /// field does.
     pub vary_cookies: Vec<String>,
+    /// Responses whose end is the end of the connection. Default: kept briefly.
+    pub unframed: Unframed,
 }
 
 impl Default for Policy {
@@ -89,12 +116,13 @@ impl Default for Policy {
             surrogate_id: "larder".to_owned(),
             strip_s_maxage: false,
             vary_cookies: Vec::new(),
+            unframed: Unframed::default(),
         }
     }
 }
 
 impl Policy {
-    /// The lifetime the operator gives responses of `status`.
+    /// The operator's lifetime for responses of `status`.
     pub fn status_ttl(&self, status: u16) -> Option<u32> {
         self.status_ttl.iter().find(|s| (s.first..=s.last).contains(&status)).map(|s| s.ttl)
     }

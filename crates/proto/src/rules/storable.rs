@@ -4,6 +4,7 @@ use super::directives::{governing, of_request};
 use super::freshness::{self, heuristically_cacheable, is_explicit, stale_forbidden};
 use super::invalidate::resolve;
 use super::{Lifetime, Policy, RequestFacts, ResponseFacts, Uri, Vary, partial, strip, vary};
+use crate::http::accept::is_coding;
 use crate::http::framing::content_length;
 use crate::http::{CacheControl, Codings, Method, Restriction};
 use crate::page::{PageFlags, Partial};
@@ -11,9 +12,9 @@ use crate::page::{PageFlags, Partial};
 /// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storable {
-    /// Store it, and keep it by these facts.
+    /// Store it, with these facts.
     Yes(Lifetime),
-    /// Do not, and why.
+    /// Do not store it; the reason.
     No(NoStore),
 }
 
@@ -22,24 +23,27 @@ pub enum Storable {
 pub enum NoStore {
     /// Only GET is stored (and POST under conditions).
     Method,
-    /// Not a final status; or a 304, 412 or 416, which answer a condition or range that is no part of the key.
+    /// Not a final status; or a 304, 412 or 416, which answer a condition or range that is not part
+    /// of the key.
     Status,
-    /// The request said no-store.
+    /// The request has no-store.
     RequestNoStore,
-    /// The response said no-store.
+    /// The response has no-store.
     NoStore,
-    /// The response said private.
+    /// The response has private.
     Private,
     /// must-understand with a status this cache does not know.
     NotUnderstood,
     /// The request carried Authorization.
     Authorization,
-    /// The response sets a cookie, and does not keep the field to its client itself.
+    /// The response sets a cookie, and does not restrict the field to its client itself.
     SetCookie,
     /// `Vary: *`
     VaryStar,
-    /// Varies on Accept-Encoding, and came in a coding not known here.
+    /// Varies on Accept-Encoding, and came in an unknown coding.
     OddCoding,
+    /// Came in a coding that the request does not accept.
+    CodingNotAccepted,
     /// A 206 without a Content-Range that makes sense.
     ContentRange,
     /// No lifetime and no validator: it could never be used.
@@ -47,7 +51,7 @@ pub enum NoStore {
 }
 
 impl NoStore {
-    /// A word for the log and Cache-Status's detail.
+    /// A word for the log and for `detail` of Cache-Status.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Method => "method",
@@ -60,6 +64,7 @@ impl NoStore {
             Self::SetCookie => "set-cookie",
             Self::VaryStar => "vary-star",
             Self::OddCoding => "odd-coding",
+            Self::CodingNotAccepted => "coding-not-accepted",
             Self::ContentRange => "content-range",
             Self::NoFreshness => "no-freshness",
         }
@@ -75,11 +80,14 @@ pub fn storable(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>, policy: &Polic
         206 => part(req, resp).map(Some),
         _ => Ok(None),
     };
-    partial.and_then(|partial| judge(req, resp, policy, partial)).map_or_else(Storable::No, Storable::Yes)
+    let judged = partial.and_then(|partial| judge(req, resp, policy, partial));
+    judged
+        .and_then(|lifetime| accepted(req, resp).map(|()| lifetime))
+        .map_or_else(Storable::No, Storable::Yes)
 }
 
-/// Whether the response to a POST may be stored for later GETs of `uri` (RFC 9110 9.3.3): explicit freshness and a
-/// Content-Location equal to the target.
+/// Whether the response to a POST may be stored for later GETs of `uri` (RFC 9110 9.3.3): explicit
+/// freshness and a Content-Location equal to the target.
 pub fn storable_post(
     req: &RequestFacts<'_>,
     resp: &ResponseFacts<'_>,
@@ -96,7 +104,18 @@ pub fn storable_post(
     if !allowed {
         return Storable::No(NoStore::Method);
     }
-    judge(req, resp, policy, None).map_or_else(Storable::No, Storable::Yes)
+    let judged = judge(req, resp, policy, None);
+    judged
+        .and_then(|lifetime| accepted(req, resp).map(|()| lifetime))
+        .map_or_else(Storable::No, Storable::Yes)
+}
+
+/// Whether the response came in a coding that the request accepts. One that did not was not made
+/// for its Accept-Encoding, by which it would be found again.
+fn accepted(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>) -> Result<(), NoStore> {
+    let codings = Codings::parse(req.fields.all("accept-encoding"));
+    let allowed = codings.allows(resp.fields.elements("content-encoding").filter(|name| is_coding(name)));
+    if allowed { Ok(()) } else { Err(NoStore::CodingNotAccepted) }
 }
 
 /// RFC 9111 3, condition by condition.
@@ -127,7 +146,8 @@ pub(super) fn judge(
         || is_explicit(resp.fields, &directives, source)
         || heuristically_cacheable(resp.status);
     let fresh = lifetime.freshness > lifetime.initial_age;
-    // How long it may be used stale is for what once was fresh: it makes no page of one that says nothing.
+    // A stale window applies to a page that once was fresh: it does not make a response without a
+    // lifetime storable.
     let stale =
         has_freshness && !stale_forbidden(lifetime.flags, policy) && (lifetime.swr > 0 || lifetime.sie > 0);
     let usable = validator || (!lifetime.flags.any(PageFlags::NO_CACHE) && (fresh || stale));
@@ -139,8 +159,8 @@ pub(super) fn judge(
     Ok(lifetime)
 }
 
-/// no-store, must-understand and private (RFC 9111 5.2.2.3, 5.2.2.5, 5.2.2.7). `private` with field names leaves the rest
-/// of the response to be stored; [`super::strip`] drops the fields.
+/// no-store, must-understand and private (RFC 9111 5.2.2.3, 5.2.2.5, 5.2.2.7). With `private` and
+/// field names the rest of the response may be stored; [`super::strip`] drops the fields.
 fn allowed_by_directives(
     resp: &ResponseFacts<'_>,
     directives: &CacheControl,
@@ -152,7 +172,8 @@ fn allowed_by_directives(
     if policy.force_cache {
         return Ok(());
     }
-    // A cache that knows must-understand and the status disregards the no-store put beside it for those that do not.
+    // A cache that implements must-understand and the status ignores the no-store that accompanies
+    // it for other caches.
     if directives.no_store && !directives.must_understand {
         return Err(NoStore::NoStore);
     }
@@ -162,13 +183,15 @@ fn allowed_by_directives(
     Ok(())
 }
 
-/// Whether the response sets a cookie that is not kept out of the stored head by the response itself
-/// (`no-cache="set-cookie"`, `private="set-cookie"`; RFC 9111 5.2.2.4, 5.2.2.7): then the rest of it is for everyone.
+/// Whether the response sets a cookie that it does not itself keep out of the stored head
+/// (`no-cache="set-cookie"`, `private="set-cookie"`; RFC 9111 5.2.2.4, 5.2.2.7): with such a
+/// directive the rest is for everyone.
 fn sets_cookie(resp: &ResponseFacts<'_>, policy: &Policy) -> bool {
     resp.fields.has("set-cookie") && !strip::restricted(resp.fields, policy, "set-cookie")
 }
 
-/// What a request with Authorization got is stored only where the response says so (RFC 9111 3.5).
+/// The response to a request with Authorization is stored only if the response allows it (RFC 9111
+/// 3.5).
 fn authorised(req: &RequestFacts<'_>, directives: &CacheControl, policy: &Policy) -> Result<(), NoStore> {
     let allowed = directives.must_revalidate || directives.public || directives.s_maxage.is_some();
     if req.known.authorization().is_none() || allowed || policy.allow_authorization || policy.force_cache {
@@ -178,8 +201,8 @@ fn authorised(req: &RequestFacts<'_>, directives: &CacheControl, policy: &Policy
     }
 }
 
-/// Whether a variant could be found again: not with `Vary: *`, and not where Accept-Encoding selects and the response came
-/// in a coding that the normalised form of that field does not tell apart.
+/// Whether a variant could be found again: not with `Vary: *`, and not if Accept-Encoding selects
+/// and the response came in a coding that the normalised form of that field does not distinguish.
 fn selectable(resp: &ResponseFacts<'_>) -> Result<(), NoStore> {
     match vary::names(resp.fields) {
         Vary::None => Ok(()),
@@ -196,8 +219,9 @@ fn selectable(resp: &ResponseFacts<'_>) -> Result<(), NoStore> {
     }
 }
 
-/// Statuses whose caching requirements this cache implements: those of RFC 9110 15, and 421, 451 and the like, of which
-/// caches need know nothing more. 206 and 304 are handled; 1xx are never stored.
+/// Statuses whose caching requirements this cache implements: those of RFC 9110 15, and 421, 451
+/// and the like, which have no special requirements for caches. 206 and 304 are handled; 1xx are
+/// never stored.
 fn understood(status: u16) -> bool {
     matches!(
         status,
@@ -205,8 +229,8 @@ fn understood(status: u16) -> bool {
     )
 }
 
-/// A 206 is stored as the part its Content-Range names (RFC 9111 3.3): one range with a known total, as long as the
-/// body where its length is given.
+/// A 206 is stored as the part named by its Content-Range (RFC 9111 3.3): one range with a known
+/// total, of the length of the body if that is given.
 fn part(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>) -> Result<Partial, NoStore> {
     let part = partial::content_range(resp.fields).ok_or(NoStore::ContentRange)?;
     let length = resp.fields.get("content-length").map(content_length);

@@ -22,7 +22,7 @@ fn life(list: &[(&str, &str)], policy: &Policy) -> Lifetime {
     }
 }
 
-/// Freshness in seconds, with a validator there so that 0 is stored too.
+/// Freshness in seconds, with a validator present so that 0 is stored too.
 fn freshness_of(list: &[(&str, &str)]) -> u32 {
     let mut list = list.to_vec();
     list.push(("ETag", "\"x\""));
@@ -74,8 +74,8 @@ fn section_5_2_2_directives_that_forbid() {
             Some(NoStore::SetCookie),
         ),
         (&[FRESH, ("Vary", "Accept-Encoding"), ("Content-Encoding", "foo")], Some(NoStore::OddCoding)),
-        (&[FRESH, ("Vary", "Accept-Encoding"), ("Content-Encoding", "gzip")], None),
         (&[FRESH, ("Content-Encoding", "foo")], None),
+        (&[FRESH, ("Content-Encoding", "identity")], None),
         (&[], Some(NoStore::NoFreshness)),
         (&[("ETag", "\"a\"")], None),
         (&[("Cache-Control", "public")], Some(NoStore::NoFreshness)),
@@ -84,6 +84,33 @@ fn section_5_2_2_directives_that_forbid() {
     ] {
         assert_eq!(refusal(200, &[], list), expected, "{list:?}");
     }
+}
+
+/// RFC 9110 12.5.3: what a client did not ask for would be given to those who cannot read it.
+#[test]
+fn a_coding_that_was_not_accepted_is_not_stored() {
+    let vary = ("Vary", "Accept-Encoding");
+    for (accepted, coding, expected) in [
+        ("gzip", Some("gzip"), None),
+        ("gzip", Some("x-gzip"), None),
+        ("gzip, identity;q=0", Some("gzip"), None),
+        ("gzip", None, None),
+        ("gzip;q=5", Some("gzip"), Some(NoStore::CodingNotAccepted)),
+        ("gzip;q=0", Some("gzip"), Some(NoStore::CodingNotAccepted)),
+        ("\"gzip\"", Some("gzip"), Some(NoStore::CodingNotAccepted)),
+        ("br", Some("gzip"), Some(NoStore::CodingNotAccepted)),
+        ("gzip, br", Some("br, gzip"), Some(NoStore::CodingNotAccepted)),
+        ("gzip, identity;q=0", None, Some(NoStore::CodingNotAccepted)),
+    ] {
+        for varies in [true, false] {
+            let mut list = vec![FRESH];
+            list.extend(coding.map(|coding| ("Content-Encoding", coding)));
+            list.extend(varies.then_some(vary));
+            let got = refusal(200, &[("Accept-Encoding", accepted)], &list);
+            assert_eq!(got, expected, "{accepted} {coding:?} {varies}");
+        }
+    }
+    assert_eq!(refusal(200, &[], &[FRESH, ("Content-Encoding", "gzip")]), Some(NoStore::CodingNotAccepted));
 }
 
 #[test]
@@ -227,7 +254,7 @@ fn age_and_clock_skew() {
         (&[("Date", &slow), ("Cache-Control", "max-age=5")], 5, 10),
         (&[("Date", &fast), ("Cache-Control", "max-age=5")], 5, 0),
         (&[("Date", &now), ("Cache-Control", "max-age=3600"), ("Age", "7200")], 3600, 7200),
-        (&[("Date", &now), ("Cache-Control", "max-age=3600"), ("Age", "abc")], 0, 0),
+        (&[("Date", &now), ("Cache-Control", "max-age=3600"), ("Age", "abc")], 3600, 0),
         (&[("Date", &now), ("Cache-Control", "max-age=3600"), ("Age", "0,7200")], 3600, 0),
     ] {
         let mut list = list.to_vec();
@@ -235,11 +262,19 @@ fn age_and_clock_skew() {
         let got = life(&list, &Policy::default());
         assert_eq!((got.freshness, got.initial_age), (freshness, age), "{list:?}");
     }
-    let unknown = life(
-        &[("Cache-Control", "max-age=9, stale-while-revalidate=9"), ("Age", "x"), ("ETag", "\"x\"")],
-        &Policy::default(),
-    );
-    assert_eq!(unknown.swr, 0, "a page of unknown age is not served stale for its own window");
+}
+
+/// Half a page looks like a whole one where only the end of the connection tells its end.
+#[test]
+fn what_is_kept_briefly_has_no_window_and_is_gone_with_its_time() {
+    let list = [("Cache-Control", "max-age=900, stale-while-revalidate=9"), ("Age", "5"), ("ETag", "\"x\"")];
+    let policy = Policy { keep: Some(60), ..Policy::default() };
+    let (whole, brief) = (life(&list, &policy), life(&list, &policy).briefly(10));
+    assert_eq!((whole.freshness, whole.swr, whole.sie), (900, 9, 60));
+    assert_eq!((brief.freshness, brief.swr, brief.sie, brief.initial_age), (15, 0, 0, 5));
+    assert_eq!(brief.useful_for(&policy, true), 10);
+    assert!(brief.flags.any(PageFlags::UNFRAMED) && !whole.flags.any(PageFlags::UNFRAMED));
+    assert_eq!(life(&[("Cache-Control", "max-age=3")], &policy).briefly(10).freshness, 3);
 }
 
 #[test]
@@ -289,7 +324,7 @@ fn rfc_5861_windows_and_the_operators() {
         let got = life(&[("Cache-Control", cc)], &policy);
         assert_eq!((got.swr, got.sie), (swr, sie), "{cc}");
     }
-    // How long a page is used past its time makes none of one that has no time.
+    // A stale window does not make a response without a lifetime storable.
     assert_eq!(verdict(200, &[], &[], &policy), Storable::No(NoStore::NoFreshness));
 }
 
@@ -417,9 +452,9 @@ fn the_page_keeps_what_was_found() {
     let held =
         fields(&[FRESH, ("Last-Modified", &modified), ("Content-Encoding", "GZIP"), ("Content-Length", "3")]);
     let facts = response(200, &held);
-    let Storable::Yes(l) = with_request("GET", &[], |r| storable(r, &facts, &Policy::default())) else {
-        panic!("stored")
-    };
+    let accepts = [("Accept-Encoding", "gzip")];
+    let judged = with_request("GET", &accepts, |r| storable(r, &facts, &Policy::default()));
+    let Storable::Yes(l) = judged else { panic!("stored") };
     let meta = l.meta(&facts);
     assert_eq!((meta.status, meta.freshness, meta.response_time), (200, 60, NOW * 1000));
     assert_eq!((meta.last_modified, meta.date), (Some(NOW - 60), NOW));

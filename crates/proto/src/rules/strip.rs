@@ -1,12 +1,12 @@
-//! Which response fields are stored and sent on (RFC 9111 3.1, RFC 9110 7.6.1).
+//! The response fields that are stored and sent on (RFC 9111 3.1, RFC 9110 7.6.1).
 
 use super::{Policy, ResponseFacts};
 use crate::Ms;
 use crate::http::cache_control::field_names;
 use crate::http::{Elements, Fields, date};
 
-/// Whether a field of this name is about the connection or the next proxy alone (RFC 9110 7.6.1, RFC 9111 3.1), whatever
-/// Connection says.
+/// Whether a field of this name concerns only the connection or the next proxy (RFC 9110 7.6.1, RFC
+/// 9111 3.1), regardless of Connection.
 pub fn is_hop_by_hop(name: &str) -> bool {
     const NAMES: [&str; 11] = [
         "connection",
@@ -29,18 +29,19 @@ pub fn named_by_connection(fields: Fields<'_>, name: &str) -> bool {
     fields.elements("connection").any(|option| option.eq_ignore_ascii_case(name.as_bytes()))
 }
 
-/// A head ready to send, and what it keeps from clients.
+/// A head ready to send, and the lines withheld from clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredHead {
     /// Status line and field lines, without the closing empty line and without Age.
     pub head: Vec<u8>,
-    /// Lines as received that the head lacks (Surrogate-Control) or has rewritten (Cache-Control). A 304 updates these
-    /// first (RFC 9111 3.2): the page's lifetime hangs on them.
+    /// Lines as received that the head lacks (Surrogate-Control) or has rewritten (Cache-Control).
+    /// A 304 updates these first (RFC 9111 3.2), because the page's lifetime depends on them.
     pub withheld: Vec<u8>,
 }
 
-/// The head to store: without hop-by-hop fields, Age, fields that `private` or `no-cache` name (RFC 9111 5.2.2.4, .7),
-/// cookies unless the policy allows them, and with a Date (RFC 9110 6.6.1). `reason` may be empty.
+/// The head to store: without hop-by-hop fields, Age, fields named by `private` or `no-cache` (RFC
+/// 9111 5.2.2.4, .7), and cookies unless the policy allows them; with a Date (RFC 9110 6.6.1).
+/// `reason` may be empty.
 pub fn stored_head(resp: &ResponseFacts<'_>, reason: &str, policy: &Policy) -> StoredHead {
     let keep = |name: &str| {
         let cookie = !policy.allow_set_cookie && name.eq_ignore_ascii_case("set-cookie");
@@ -49,14 +50,14 @@ pub fn stored_head(resp: &ResponseFacts<'_>, reason: &str, policy: &Policy) -> S
     write_head(resp, reason, policy, keep)
 }
 
-/// The head to send to the client whose request fetched the response: as [`stored_head`], but with Age and with the fields
-/// meant for that client alone.
+/// The head to send to the client whose request fetched the response: as [`stored_head`], but with
+/// Age and with the fields meant for that client alone.
 pub fn forwarded_head(resp: &ResponseFacts<'_>, reason: &str, policy: &Policy) -> Vec<u8> {
     write_head(resp, reason, policy, |_| true).head
 }
 
-/// Whether a 304 made from a stored head carries this field: what the 200 would have said, without what describes the
-/// body (RFC 9110 15.4.5).
+/// Whether a 304 made from a stored head carries this field: the fields of the 200, without those
+/// that describe the body (RFC 9110 15.4.5).
 pub fn sent_with_304(name: &str) -> bool {
     let describes = name.len() > 8
         && name.as_bytes()[..8].eq_ignore_ascii_case(b"content-")
@@ -96,7 +97,7 @@ fn write_head(
     out
 }
 
-/// One field, Cache-Control perhaps without what is meant for shared caches only.
+/// One field; parts of Cache-Control for shared caches only may be removed.
 fn write_field(name: &str, value: &[u8], policy: &Policy, out: &mut StoredHead) {
     let shared_only = |directive: &[u8]| {
         let name = directive.split(|&b| b == b'=').next().unwrap_or_default().trim_ascii();
@@ -115,7 +116,7 @@ fn write_field(name: &str, value: &[u8], policy: &Policy, out: &mut StoredHead) 
     }
 }
 
-/// Whether `private="name"` or `no-cache="name"` keeps the field to the client it was sent to.
+/// Whether `private="name"` or `no-cache="name"` restricts the field to the client it was sent to.
 pub(super) fn restricted(fields: Fields<'_>, policy: &Policy, name: &str) -> bool {
     let targets = policy.targets.iter().map(String::as_str);
     targets.chain(["cache-control"]).any(|control| {
@@ -154,7 +155,7 @@ mod tests {
         (text(out.head), text(out.withheld))
     }
 
-    /// The stored lines but for status line and Date.
+    /// The stored lines without status line and Date.
     fn lines(list: &[(&str, &str)], policy: &Policy) -> Vec<String> {
         let (head, _) = stored(list, policy);
         let kept = head.lines().skip(1).filter(|l| !l.starts_with("Date"));

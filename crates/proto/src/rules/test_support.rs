@@ -1,4 +1,4 @@
-//! What the tests of the rules share: requests and responses in one line.
+//! Helpers for the tests of the rules: requests and responses in one line.
 
 use super::{RequestView, ResponseFacts};
 use crate::http::{Fields, Header, Known, Method, date};
@@ -16,7 +16,7 @@ pub(crate) fn http_date(offset: i64) -> String {
     String::from_utf8(date::format(NOW.saturating_add_signed(offset)).to_vec()).expect("ASCII")
 }
 
-/// Hands a request with these fields to `f`.
+/// Calls `f` with a request with these fields.
 pub(crate) fn with_request<R>(
     method: &str,
     list: &[(&str, &str)],

@@ -13,68 +13,72 @@ pub fn split_head(head: &[u8]) -> Option<(&[u8], &[u8])> {
     Some(head.split_at(end))
 }
 
-/// Hands the fields of stored lines to `f`, with as many slots as there are lines.
+/// Calls `f` with the fields of stored lines, with as many slots as there are lines.
 pub fn with_fields<R>(lines: &[u8], f: impl FnOnce(Fields<'_>) -> R) -> Result<R, Malformed> {
     let mut slots = vec![EMPTY_HEADER; lines.iter().filter(|&&b| b == b'\n').count()];
     parse_fields(lines, &mut slots).map(f)
 }
 
-/// A page after validation: put these in place of the old ones, before the same body.
+/// A page after validation: replace the old ones with these, before the same body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Freshened {
     /// New times, lifetime and flags; status, coding and partial as before.
     pub meta: Meta,
     /// New head and withheld lines.
     pub head: StoredHead,
-    /// The entity tag from now on; empty for none.
+    /// The new entity tag; empty for none.
     pub etag: Vec<u8>,
 }
 
 /// Why a page is not freshened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotFreshened {
-    /// The answer is not about this page: fetch again without conditions.
+    /// The answer is for another page: fetch again without conditions.
     OtherPage,
-    /// Updated, it may not be kept: serve it for this request, then drop it. (For [`NoStore::Authorization`] and
-    /// [`NoStore::RequestNoStore`] it is the request's fault: leave the page as it is.)
+    /// After the update it must not be stored: serve it for this request, then drop it. (For
+    /// [`NoStore::Authorization`] and [`NoStore::RequestNoStore`] the request is the cause: leave
+    /// the page unchanged.)
     NotStorable(NoStore),
     /// The stored head cannot be read: a miss.
     Malformed,
 }
 
-/// Freshens a stored page by a 304 to its validation request (RFC 9111 4.3.4). The caller sees to it that the request carried
-/// [`super::conditions`] of this very page.
+/// Freshens a stored page by a 304 to its validation request (RFC 9111 4.3.4). The caller ensures
+/// that the request carried [`super::conditions`] of this page.
 pub fn freshen(
     page: &PageView<'_>,
     req: &RequestFacts<'_>,
     not_modified: &ResponseFacts<'_>,
     policy: &Policy,
 ) -> Result<Freshened, NotFreshened> {
-    if !validates(&page.meta, page.etag, not_modified.fields) {
+    // No such page is validated; were one, it would stay for as long as its head says.
+    let unframed = page.meta.flags.any(PageFlags::UNFRAMED);
+    if unframed || !validates(&page.meta, page.etag, not_modified.fields) {
         return Err(NotFreshened::OtherPage);
     }
     renew(page, req, not_modified, policy)
 }
 
-/// What the response to a HEAD means for a stored page.
+/// Effect of the response to a HEAD on a stored page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeadUpdate {
-    /// Same representation, as far as can be told: the page is freshened.
+    /// Same representation, as far as can be determined: the page is freshened.
     Update(Box<Freshened>),
-    /// Another representation: the page is to be considered stale.
+    /// Another representation: the page must be treated as stale.
     Invalidate,
-    /// Says nothing about the page (not a 200, or no 200 stored).
+    /// No information about the page (not a 200, or no 200 stored).
     Ignore,
 }
 
-/// Freshens a stored page by the response to a HEAD (RFC 9111 4.3.5): validators and Content-Length must be those stored.
+/// Freshens a stored page by the response to a HEAD (RFC 9111 4.3.5): validators and Content-Length
+/// must equal the stored ones.
 pub fn head_update(
     page: &PageView<'_>,
     req: &RequestFacts<'_>,
     resp: &ResponseFacts<'_>,
     policy: &Policy,
 ) -> HeadUpdate {
-    if resp.status != 200 || page.meta.status != 200 {
+    if resp.status != 200 || page.meta.status != 200 || page.meta.flags.any(PageFlags::UNFRAMED) {
         return HeadUpdate::Ignore;
     }
     let received = resp.response_time / 1000;
@@ -125,7 +129,8 @@ fn renew(
     .map_err(|_| NotFreshened::Malformed)?
 }
 
-/// Whether the page was selected by all the fields the merged Vary names; if not, it has no place any more.
+/// Whether the page was selected by all the fields that the merged Vary names; if not, it can no
+/// longer be stored.
 fn same_selection(page: &PageView<'_>, merged: Fields<'_>) -> bool {
     match vary::names(merged) {
         vary::Vary::Star => false,
@@ -136,14 +141,15 @@ fn same_selection(page: &PageView<'_>, merged: Fields<'_>) -> bool {
     }
 }
 
-/// The page's field lines with the fields of a 304: each field the 304 has replaces all stored lines of that name, except
-/// those that describe the stored bytes or may not be stored (RFC 9111 3.2). What was withheld from clients is back in it, and so
-/// is the 304's Age: these are the lines to judge, [`stored_head`] makes the head of them.
+/// The page's field lines with the fields of a 304: each field of the 304 replaces all stored lines
+/// of that name, except fields that describe the stored bytes or may not be stored (RFC 9111 3.2).
+/// Lines withheld from clients are included again, and so is the 304's Age: these lines are
+/// evaluated, and [`stored_head`] makes the head from them.
 pub fn merge_304(page: &PageView<'_>, new: Fields<'_>, policy: &Policy) -> Result<Vec<u8>, Malformed> {
     let (_, head) = split_head(page.head).ok_or(Malformed::LineEnd)?;
     let mut out = Vec::with_capacity(page.head.len() + 256);
     let taken = |name: &str| updates(name, new, page.etag.is_some(), policy);
-    // Without Date in the 304 the time of receipt is its date (RFC 9110 6.6.1), not the stored one.
+    // If the 304 has no Date, the time of receipt is its date (RFC 9110 6.6.1), not the stored one.
     let replaced = |name: &str| name.eq_ignore_ascii_case("date") || (new.has(name) && taken(name));
     with_fields(page.withheld, |withheld| {
         with_fields(head, |head| {
@@ -159,8 +165,9 @@ pub fn merge_304(page: &PageView<'_>, new: Fields<'_>, policy: &Policy) -> Resul
     Ok(out)
 }
 
-/// Whether a 304's field takes the place of the stored one. Not so: what is never stored, what describes the stored
-/// bytes (length, coding, range, digests), the entity tag they are known by, and cookies unless allowed.
+/// Whether a 304's field replaces the stored one. Exceptions: fields that are never stored, fields
+/// that describe the stored bytes (length, coding, range, digests), the entity tag of those bytes,
+/// and cookies unless allowed.
 fn updates(name: &str, new: Fields<'_>, has_etag: bool, policy: &Policy) -> bool {
     const DESCRIBES: [&str; 7] = [
         "content-length",

@@ -4,7 +4,7 @@ use crate::page::{Parts, TRAILER_LEN, Verify, encode_head, view};
 use crate::rules::test_support::{NOW, fields, http_date, response, with_request};
 use crate::rules::{Storable, storable};
 
-/// What was received, stored as a page with a body of five bytes.
+/// A received response, stored as a page with a body of five bytes.
 struct Stored {
     record: Vec<u8>,
 }
@@ -13,7 +13,8 @@ impl Stored {
     fn new(list: &[(&str, &str)], policy: &Policy) -> Self {
         let held = fields(list);
         let facts = response(200, &held);
-        let Storable::Yes(life) = with_request("GET", &[], |r| storable(r, &facts, policy)) else {
+        let accepts = [("Accept-Encoding", "gzip")];
+        let Storable::Yes(life) = with_request("GET", &accepts, |r| storable(r, &facts, policy)) else {
             panic!("not storable: {list:?}")
         };
         let head = stored_head(&facts, "OK", policy);

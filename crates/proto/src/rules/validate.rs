@@ -1,4 +1,4 @@
-//! Validation requests (RFC 9111 4.3.1) and which answers they validate (4.3.4).
+//! Validation requests (RFC 9111 4.3.1) and the answers that validate (4.3.4).
 
 use crate::http::{Fields, date};
 use crate::page::Meta;
@@ -13,14 +13,15 @@ pub struct Conditions<'a> {
 }
 
 impl Conditions<'_> {
-    /// No validator: the validation request is an ordinary one.
+    /// No validator: the validation request is an ordinary request.
     pub fn is_empty(&self) -> bool {
         self.if_none_match.is_none() && self.if_modified_since.is_none()
     }
 }
 
-/// What a validation request for a stored page carries; both validators where there are both (RFC 9111 4.3.1). The client's own
-/// preconditions and Range must not be sent beside them. `fields` are those of the stored head.
+/// The conditions of a validation request for a stored page; both validators if there are both (RFC
+/// 9111 4.3.1). The client's own preconditions and Range must not be sent with them. `fields` are
+/// those of the stored head.
 pub fn conditions<'a>(etag: Option<&'a [u8]>, fields: Fields<'a>) -> Conditions<'a> {
     Conditions {
         if_none_match: etag,
@@ -30,9 +31,10 @@ pub fn conditions<'a>(etag: Option<&'a [u8]>, fields: Fields<'a>) -> Conditions<
 
 /// Whether a 304 answering [`conditions`] validates the stored page (RFC 9111 4.3.4).
 ///
-/// The request carried this page's entity tag and no other, so a 304 to it can be about no other page, whatever its
-/// own ETag field says (Apache's deflate filter is known for sending another one); that field is not taken over. Without
-/// a tag the 304 must not name a later Last-Modified than the stored one: then it contradicts itself.
+/// The request carried this page's entity tag and no other, so a 304 can only be about this page,
+/// whatever its own ETag field is (Apache's deflate filter is known for sending another one); that
+/// field is not stored. Without a tag the 304 must not have a later Last-Modified than the stored
+/// one: then it contradicts itself.
 pub fn validates(meta: &Meta, etag: Option<&[u8]>, new: Fields<'_>) -> bool {
     if etag.is_some() {
         return true;

@@ -1,45 +1,67 @@
-//! Vary: which request fields select a variant, and in what form they are compared (RFC 9111 4.1).
+//! Vary: the request fields that select a variant, and the form in which they are compared (RFC
+//! 9111 4.1).
 
 use super::{Policy, RequestView};
-use crate::http::accept::{preferred_languages, write_languages};
-use crate::http::fields::{is_token, trim};
-use crate::http::{Codings, Elements, Fields};
+use crate::http::accept::{is_coding, preferred_languages, write_languages};
+use crate::http::fields::is_token;
+use crate::http::{Codings, Elements, Fields, cookie, overrides};
 
-/// A response that names more selecting fields than this counts as `*`: it would never be found again.
+/// A response that names more selecting fields than this counts as `*`: it would never be found
+/// again.
 const MAX_NAMES: usize = 32;
 
-/// What Vary says.
+/// Meaning of Vary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vary {
-    /// Nothing: one representation for all.
+    /// No selection: one representation for all.
     None,
-    /// `*`, or what cannot be read: no two requests are alike.
+    /// `*`, or an unreadable value: no two requests are alike.
     Star,
     /// These fields select: lower case, sorted, each once.
     Names(Vec<String>),
 }
 
-/// Reads the response's Vary, all lines of it. A `*` anywhere is the whole field's meaning (RFC 9110 12.5.5).
+/// Reads all lines of the response's Vary. A `*` anywhere makes the whole field `*` (RFC 9110
+/// 12.5.5).
+///
+/// A response in a content coding varies on Accept-Encoding whether it says so or not. Fields that
+/// do not reach the origin as the client sent them select nothing ([`overrides`]): those that go on
+/// are in the key. Only the client's address does reach it, and is in no key: what varies on it is
+/// for nobody else.
 pub fn names(response: Fields<'_>) -> Vary {
     let mut names: Vec<String> = Vec::new();
     for element in response.elements("vary") {
         let name = std::str::from_utf8(element).ok().filter(|_| element != b"*" && is_token(element));
         match name {
+            Some(name) if ADDRESS.iter().any(|field| name.eq_ignore_ascii_case(field)) => return Vary::Star,
+            Some(name) if overrides::is_override(name) || !overrides::is_plain(name) => {}
             Some(name) if names.len() < MAX_NAMES => names.push(name.to_ascii_lowercase()),
             _ => return Vary::Star,
         }
+    }
+    if is_coded(response) {
+        names.push(ENCODING.to_owned());
     }
     names.sort_unstable();
     names.dedup();
     if names.is_empty() { Vary::None } else { Vary::Names(names) }
 }
 
-/// Appends the request's value of the field `name` (lower case) in the form that is compared; false, and nothing
-/// appended, when the request lacks it.
+const ENCODING: &str = "accept-encoding";
+/// Fields in which the origin is told the client's address.
+const ADDRESS: [&str; 2] = ["forwarded", "x-forwarded-for"];
+
+fn is_coded(response: Fields<'_>) -> bool {
+    response.elements("content-encoding").any(is_coding)
+}
+
+/// Appends the request's value of the field `name` (lower case) in the form used for comparison;
+/// false, and nothing appended, if the request lacks it.
 ///
-/// Forms (RFC 9111 4.1 allows what keeps the meaning): Accept-Encoding as the set of codings that matter, where a lacking
-/// field asks for none; Accept-Language in lower case, sorted by weight and name; Cookie as the policy's cookies only,
-/// where it names some; of others the lines joined and the whitespace around their commas removed.
+/// Forms (RFC 9111 4.1 allows changes that keep the meaning): Accept-Encoding as the set of
+/// relevant codings, where an absent field asks for none; Accept-Language in lower case, sorted by
+/// weight and name; Cookie as the policy's cookies only, if it names some; of other fields the
+/// joined lines without the whitespace around their commas.
 pub fn write_normalised(name: &str, req: &RequestView<'_>, policy: &Policy, out: &mut Vec<u8>) -> bool {
     let lines = req.fields.all(name);
     match name {
@@ -47,7 +69,7 @@ pub fn write_normalised(name: &str, req: &RequestView<'_>, policy: &Policy, out:
             out.extend_from_slice(&Codings::parse(lines).normalised());
             return true;
         }
-        "cookie" => return write_cookies(lines, &policy.vary_cookies, out),
+        "cookie" => return cookie::write(lines, &policy.vary_cookies, |_| false, out),
         _ if !req.fields.has(name) => return false,
         "accept-language" => write_languages(lines, out),
         _ => join(lines.flat_map(Elements::of), b",", out),
@@ -55,14 +77,15 @@ pub fn write_normalised(name: &str, req: &RequestView<'_>, policy: &Policy, out:
     true
 }
 
-/// [`write_normalised`] into a buffer of its own; `None` when the request lacks the field.
+/// [`write_normalised`] into its own buffer; `None` if the request lacks the field.
 pub fn normalise(name: &str, req: &RequestView<'_>, policy: &Policy) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     write_normalised(name, req, policy, &mut out).then_some(out)
 }
 
-/// Whether a page with this Content-Language is one of those the request likes best, so that it may answer although the
-/// Accept-Language it was stored for read differently (RFC 9111 4.1: the variant "most appropriate" may be chosen).
+/// Whether a page with this Content-Language is in one of the request's preferred languages, so
+/// that it may answer even if the Accept-Language it was stored for was different (RFC 9111 4.1:
+/// the variant "most appropriate" may be chosen).
 pub fn speaks(req: &RequestView<'_>, content_language: &[u8]) -> bool {
     let mut written = Elements::of(content_language);
     let (Some(language), None) = (written.next(), written.next()) else { return false };
@@ -76,26 +99,6 @@ fn join<'a>(parts: impl Iterator<Item = &'a [u8]>, separator: &[u8], out: &mut V
         }
         out.extend_from_slice(part);
     }
-}
-
-/// The selecting cookies in the policy's order, first occurrence of each.
-fn write_cookies<'a>(
-    lines: impl Iterator<Item = &'a [u8]> + Clone,
-    select: &[String],
-    out: &mut Vec<u8>,
-) -> bool {
-    if select.is_empty() {
-        let present = lines.clone().next().is_some();
-        join(lines, b"; ", out);
-        return present;
-    }
-    let cookies = || lines.clone().flat_map(|line| line.split(|&b| b == b';')).map(trim);
-    let named = |name: &str| {
-        cookies().find(|c| c.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'=')))
-    };
-    let start = out.len();
-    join(select.iter().filter_map(|name| named(name)), b"; ", out);
-    out.len() > start
 }
 
 #[cfg(test)]
@@ -124,6 +127,18 @@ mod tests {
         }
         for lines in [&[][..], &[""], &[" , "]] {
             assert_eq!(names_of(lines), Vary::None, "{lines:?}");
+        }
+        for lines in [&["X-Forwarded-Proto, X_Odd"][..], &["x-original-url"]] {
+            assert_eq!(names_of(lines), Vary::None, "{lines:?}: the origin does not see the client's");
+        }
+        for lines in [&["Forwarded"][..], &["Accept, X-Forwarded-For"]] {
+            assert_eq!(names_of(lines), Vary::Star, "{lines:?}: for this address alone");
+        }
+        let coded = [("Vary", "Accept"), ("Content-Encoding", "gzip")];
+        let both = Vary::Names(vec!["accept".into(), "accept-encoding".into()]);
+        assert_eq!(names(Fields::new(&fields(&coded))), both);
+        for plain in ["identity", "utf-8", "none"] {
+            assert_eq!(names(Fields::new(&fields(&[("Content-Encoding", plain)]))), Vary::None);
         }
         let expected = Vary::Names(vec!["accept".into(), "foo".into()]);
         assert_eq!(names_of(&["Foo , accept", "FOO"]), expected);
@@ -174,7 +189,7 @@ mod tests {
             (&["x=1; ab=2; lang=de"][..], Some("lang=de; ab=2")),
             (&["x=1", "lang=de"], Some("lang=de")),
             (&["xlang=de; abc=1"], None),
-            (&["lang=; lang=en"], Some("lang=")),
+            (&["lang=; lang=en"], Some("lang=; lang=en")),
             (&[], None),
         ] {
             let list: Vec<_> = cookies.iter().map(|c| ("Cookie", *c)).collect();

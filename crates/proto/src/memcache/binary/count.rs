@@ -5,19 +5,19 @@ use super::{
     header::{self, Lengths},
 };
 
-/// An expiry that says: a counter that is not there is not made.
+/// An expiry that means: do not create a missing counter.
 const NOT_MADE: u32 = u32::MAX;
 
-/// What is counted.
+/// An increment or decrement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count<'a> {
-    /// Which.
+    /// Key of the item.
     pub key: &'a [u8],
-    /// By how much.
+    /// Amount of the change.
     pub delta: u64,
     /// `decrement`.
     pub down: bool,
-    /// A missing counter is made: its value, and its expiry as sent.
+    /// A missing counter is created: its value, and its expiry as sent.
     pub initial: Option<(u64, u32)>,
     /// Only errors are answered.
     pub quiet: bool,

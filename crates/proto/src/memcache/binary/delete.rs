@@ -2,10 +2,10 @@
 
 use super::{Invalid, Parts};
 
-/// What is deleted. The response is [`super::done`] without a version, or an error.
+/// A `delete` request. The response is [`super::done`] without a version, or an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delete<'a> {
-    /// Which.
+    /// Key of the item.
     pub key: &'a [u8],
     /// Only errors are answered.
     pub quiet: bool,

@@ -2,7 +2,7 @@
 
 use super::{Invalid, Parts};
 
-/// When everything stored before is to be gone.
+/// A `flush` request: the time from which everything stored before is hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flush {
     /// As sent: 0 now, seconds from now, or a UNIX time above 30 days.

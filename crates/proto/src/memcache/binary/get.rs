@@ -5,22 +5,22 @@ use super::{
     header::{self, Lengths},
 };
 
-/// What is asked for, and how.
+/// A request of the `get` family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Get<'a> {
-    /// Which.
+    /// Key of the item.
     pub key: &'a [u8],
     /// The new expiry as sent: seconds from now, or a UNIX time above 30 days.
     pub touch: Option<u32>,
     /// The value is wanted (not so for `touch`).
     pub value: bool,
-    /// The key is given back.
+    /// The key is sent back.
     pub with_key: bool,
-    /// Nothing is said where nothing is there.
+    /// A miss is not answered.
     pub quiet: bool,
 }
 
-/// What the opcode says besides `get`.
+/// The properties of an opcode of the `get` family.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
     pub(super) touch: bool,
@@ -30,8 +30,8 @@ pub(super) struct Kind {
 }
 
 pub(super) fn decode<'a>(parts: &Parts<'a>, kind: Kind) -> Result<Get<'a>, Invalid> {
-    // Bytes behind the key of a `touch` or `gat` are read as the next command by memcached 1.6.18. Here they are an error
-    // as they are for `get`: nobody's bytes are to become somebody's command.
+    // Bytes after the key of a `touch` or `gat` are read as the next command by memcached 1.6.18.
+    // Here they are an error as for `get`: data bytes must not become a command.
     if parts.key.is_empty() || parts.value != 0 {
         return Err(Invalid);
     }
@@ -44,7 +44,7 @@ pub(super) fn decode<'a>(parts: &Parts<'a>, kind: Kind) -> Result<Get<'a>, Inval
     Ok(Get { key: parts.key, touch, value, with_key, quiet })
 }
 
-/// The response of a hit up to the value, which has `len` bytes and is to follow.
+/// The response of a hit up to the value, which has `len` bytes and must follow.
 #[inline]
 pub fn hit(into: &mut Vec<u8>, request: &Header, get: &Get<'_>, flags: u32, cas: u64, len: u32) {
     let key = if get.with_key { get.key } else { &[] };
@@ -55,7 +55,7 @@ pub fn hit(into: &mut Vec<u8>, request: &Header, get: &Get<'_>, flags: u32, cas:
     into.extend_from_slice(key);
 }
 
-/// The response of a miss: nothing for the quiet forms, the key alone for those that give it back.
+/// The response of a miss: nothing for the quiet forms, only the key for those that send it back.
 pub fn miss(into: &mut Vec<u8>, request: &Header, get: &Get<'_>) {
     if get.quiet {
         return;

@@ -1,4 +1,4 @@
-//! The 24 bytes before every request and response, and what every response has in common.
+//! The 24 bytes before every request and response, and the common parts of responses.
 
 use super::Status;
 
@@ -9,10 +9,10 @@ pub const REQUEST: u8 = 0x80;
 /// First byte of a response.
 pub const RESPONSE: u8 = 0x81;
 
-/// A request's header. Data type and vbucket are not looked at, as memcached does.
+/// A request's header. Data type and vbucket are ignored, as in memcached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What is asked, as sent.
+    /// The opcode, as sent.
     pub opcode: u8,
     /// Bytes of the key.
     pub key: u16,
@@ -20,25 +20,25 @@ pub struct Header {
     pub extras: u8,
     /// Bytes of extras, key and value together.
     pub body: u32,
-    /// Given back in the response.
+    /// Sent back in the response.
     pub opaque: u32,
-    /// The version that must be there; 0: any.
+    /// The required version of the stored item; 0: any.
     pub cas: u64,
 }
 
 impl Header {
-    /// None: these bytes do not begin a request.
+    /// `None`: these bytes do not begin a request.
     pub fn read(bytes: &[u8; HEADER]) -> Option<Header> {
         Header::of(REQUEST, bytes).map(|(header, _vbucket)| header)
     }
 
-    /// A response's header, for clients: the same fields, `cas` being the version that is there, and the status. None: these
-    /// bytes do not begin a response.
+    /// A response's header, for clients: the same fields, with `cas` as the version of the stored
+    /// item, and the status. `None`: these bytes do not begin a response.
     pub fn read_response(bytes: &[u8; HEADER]) -> Option<(Header, u16)> {
         Header::of(RESPONSE, bytes)
     }
 
-    /// The fields, and what is the vbucket of a request and the status of a response.
+    /// The fields, and the word that is the vbucket of a request and the status of a response.
     fn of(first: u8, bytes: &[u8; HEADER]) -> Option<(Header, u16)> {
         let [magic, opcode, k0, k1, extras, _type, s0, s1, rest @ ..] = *bytes;
         let [b0, b1, b2, b3, o0, o1, o2, o3, cas @ ..] = rest;
@@ -115,7 +115,7 @@ pub fn error(into: &mut Vec<u8>, request: &Header, status: Status) {
     error_saying(into, request, status, status.text());
 }
 
-/// An error with a text of its own.
+/// An error with its own text.
 pub fn error_saying(into: &mut Vec<u8>, request: &Header, status: Status, body: &str) {
     let lengths = Lengths { value: body.len() as u32, ..Lengths::default() };
     respond(into, request, status, lengths, 0);

@@ -1,11 +1,11 @@
-//! The binary protocol (memcached's `docs/protocol-binary.xml` and `protocol_binary.h`), decoded and answered as memcached
-//! 1.6.18 does. One file per family of opcodes.
+//! The binary protocol (memcached's `docs/protocol-binary.xml` and `protocol_binary.h`), decoded
+//! and answered as memcached 1.6.18 does. One file per family of opcodes.
 //!
-//! A request is a [`Header`], extras, a key and a value. [`decode`] takes all but the value: a store command and an
-//! authentication say how long theirs is, and whoever drives the codec takes it. Everything else that has a value is
-//! refused.
+//! A request is a [`Header`], extras, a key and a value. [`decode`] takes all but the value: a
+//! store command and an authentication give its length, and the driver of the codec takes it. Any
+//! other command with a value is refused.
 //!
-//! Quiet forms leave out the answer that says no more than "as expected": a miss of a get, success of the others.
+//! Quiet forms omit the answer that means "as expected": a miss of a get, success of the others.
 
 pub mod count;
 pub mod delete;
@@ -64,7 +64,7 @@ pub mod opcode {
     pub const GATKQ: u8 = 0x24;
 }
 
-/// A request but for its value.
+/// A request without its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
     /// `get`, `touch`, `gat` and their forms.
@@ -91,29 +91,30 @@ pub enum Command<'a> {
     Sasl(sasl::Sasl<'a>),
 }
 
-/// What the beginning of the received bytes is.
+/// The start of the received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoded<'a> {
-    /// A request, and how many bytes it takes up to its value.
+    /// A request, and its length up to its value.
     Command(Header, Command<'a>, usize),
-    /// More bytes are needed: so many from the start of the input at least.
+    /// More bytes are needed: at least this many from the start of the input.
     Partial(usize),
-    /// Nothing that can be carried out.
+    /// A request that cannot be executed.
     Refused(Refused),
-    /// No request begins here, and nobody can say where one does: the connection ends without a word.
+    /// No request begins here, and the start of the next one is unknown: the connection is closed
+    /// without an answer.
     Garbage,
 }
 
 /// A request answered with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Of which request.
+    /// Header of the request.
     pub header: Header,
-    /// What is said.
+    /// Status of the answer.
     pub status: Status,
-    /// Bytes from the start of the input to be thrown away; not looked at when `close`.
+    /// Bytes from the start of the input to discard; ignored if `close`.
     pub skip: u64,
-    /// The connection ends.
+    /// The connection is closed.
     pub close: bool,
 }
 
@@ -121,14 +122,14 @@ pub struct Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Invalid;
 
-/// A request taken apart, its value only measured.
+/// The parts of a request, of the value only its length.
 struct Parts<'a> {
     extras: &'a [u8],
     key: &'a [u8],
     value: u32,
 }
 
-/// The first request of `input`. `admitted`: false while only what authenticates may be asked.
+/// The first request of `input`. `admitted`: false while only authentication is allowed.
 pub fn decode(input: &[u8], admitted: bool) -> Decoded<'_> {
     let Some((head, rest)) = input.split_first_chunk::<HEADER>() else {
         return match input.first() {
@@ -156,19 +157,19 @@ pub fn decode(input: &[u8], admitted: bool) -> Decoded<'_> {
     }
 }
 
-/// A command nobody knows: its body is thrown away and the connection goes on. (memcached 1.6.18 throws away as many bytes
-/// more as extras and key have, and waits for them.)
+/// An unknown command: its body is discarded and the connection continues. (memcached 1.6.18
+/// discards as many further bytes as extras and key have, and waits for them.)
 pub fn unknown(header: Header) -> Refused {
     let skip = HEADER as u64 + u64::from(header.body);
     Refused { header, status: Status::Unknown, skip, close: false }
 }
 
-/// What may be asked before the client has said who it is.
+/// Whether an opcode is allowed before the client has authenticated.
 fn authenticates(opcode: u8) -> bool {
     matches!(opcode, opcode::SASL_LIST | opcode::SASL_AUTH | opcode::SASL_STEP | opcode::VERSION)
 }
 
-/// None: there is no such opcode.
+/// `None`: there is no such opcode.
 #[inline]
 fn command<'a>(code: u8, parts: &Parts<'a>) -> Option<Result<Command<'a>, Invalid>> {
     let get = |touch, value, with_key, quiet| {
@@ -216,7 +217,7 @@ fn command<'a>(code: u8, parts: &Parts<'a>) -> Option<Result<Command<'a>, Invali
     })
 }
 
-/// A command that is its header alone.
+/// A command that consists of its header only.
 fn bare<'a>(parts: &Parts<'_>, command: Command<'a>) -> Result<Command<'a>, Invalid> {
     let empty = parts.extras.is_empty() && parts.key.is_empty() && parts.value == 0;
     if empty { Ok(command) } else { Err(Invalid) }

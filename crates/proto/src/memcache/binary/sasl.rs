@@ -1,11 +1,13 @@
-//! `SASL list mechanisms`, `SASL authenticate`, `SASL step`: the frame. What PLAIN carries is in [`crate::memcache::sasl`].
+//! `SASL list mechanisms`, `SASL authenticate`, `SASL step`: the frame. The content of PLAIN is in
+//! [`crate::memcache::sasl`].
 
 use super::{
     Header, Invalid, Parts, Status,
     header::{self, Lengths},
 };
 
-/// Longest name of a mechanism in bytes; a longer one is told `Invalid`, and the connection goes on.
+/// Longest name of a mechanism in bytes; a longer one is answered with `Invalid`, and the
+/// connection continues.
 pub const MAX_MECHANISM: usize = 32;
 
 /// A step of an authentication. Its message follows the key.

@@ -1,8 +1,9 @@
-//! `stat`: one response per figure (its name the key, its value the value), and an empty one at the end.
+//! `stat`: one response per figure (its name the key, its value the value), and an empty one at the
+//! end.
 
 use super::{Invalid, Parts};
 
-/// Which figures; empty: the general ones.
+/// Requested statistics; empty: the general ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat<'a> {
     /// `settings`, `items`, ..., as behind `stats ` in the text protocol.

@@ -1,4 +1,4 @@
-//! What a response says of the request, with the texts of memcached 1.6.18.
+//! Status of a response, with the texts of memcached 1.6.18.
 
 /// A response's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,9 +6,9 @@
 pub enum Status {
     /// Done.
     Ok = 0x00,
-    /// The key is not there.
+    /// The key does not exist.
     NotFound = 0x01,
-    /// The key is there, or has another version.
+    /// The key exists, or has another version.
     Exists = 0x02,
     /// Larger than an item may be.
     TooLarge = 0x03,
@@ -16,11 +16,11 @@ pub enum Status {
     Invalid = 0x04,
     /// Nothing to append to.
     NotStored = 0x05,
-    /// The value there is no number.
+    /// The stored value is not a number.
     NotNumber = 0x06,
-    /// Who asks may not.
+    /// The client is not authorised.
     AuthError = 0x20,
-    /// The authentication goes on with another step.
+    /// The authentication continues with another step.
     AuthContinue = 0x21,
     /// No such command.
     Unknown = 0x81,
@@ -29,7 +29,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Every status there is.
+    /// Every status.
     const ALL: [Status; 11] = [
         Status::Ok,
         Status::NotFound,
@@ -44,12 +44,12 @@ impl Status {
         Status::NoMemory,
     ];
 
-    /// The status of this number, where it is one that memcached sends.
+    /// The status with this number, if memcached sends it.
     pub fn of(number: u16) -> Option<Status> {
         Status::ALL.into_iter().find(|status| *status as u16 == number)
     }
 
-    /// The body of the response that says so.
+    /// The body of a response with this status.
     pub fn text(self) -> &'static str {
         match self {
             Status::Ok | Status::AuthContinue => "",

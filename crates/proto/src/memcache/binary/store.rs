@@ -3,14 +3,15 @@
 use super::{Invalid, Parts};
 use crate::memcache::text::Mode;
 
-/// What is stored, and how. The response is [`super::done`] with the version, or an error.
+/// A store request. The response is [`super::done`] with the version, or an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store<'a> {
-    /// What is to be done. Where the header has a version, any mode but the last two stores only if it is the one there.
+    /// Mode of the store command. If the header has a version, any mode but the last two requires
+    /// it of the stored item.
     pub mode: Mode,
-    /// Under which key.
+    /// Key of the item.
     pub key: &'a [u8],
-    /// The client's bits; `append` and `prepend` have none.
+    /// The client's flags; `append` and `prepend` have none.
     pub flags: u32,
     /// Expiry as sent; `append` and `prepend` have none.
     pub exptime: u32,

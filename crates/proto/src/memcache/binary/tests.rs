@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// A request; `cas` and data type as a client would not usually have them, to see that they do no harm.
+/// A request; `cas` and data type have values that clients do not usually send, to see that they do
+/// no harm.
 fn request(code: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
     let body = (extras.len() + key.len() + value.len()) as u32;
     let header = Header {

@@ -1,7 +1,8 @@
-//! Requests of the binary protocol, for servers that speak nothing else: a memcached started with SASL (`-S`).
+//! Requests of the binary protocol, for servers that accept no other: a memcached started with SASL
+//! (`-S`).
 //!
-//! Every request has an opaque number that its answer gives back. The quiet forms leave out the answer that says "as
-//! expected"; a [`noop`] behind them says that all are answered.
+//! Every request has an opaque number that its answer sends back. The quiet forms omit the answer
+//! that means "as expected"; a [`noop`] after them reports that all are answered.
 
 use super::{
     super::{
@@ -12,18 +13,18 @@ use super::{
     KeyError, key,
 };
 
-/// What every request has: its number, and the version that must be there (None: any).
+/// The common fields of requests: the number, and the required version (`None`: any).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag {
-    /// Given back in the answer.
+    /// Sent back in the answer.
     pub opaque: u32,
-    /// The version that must be there, not 0.
+    /// The required version of the stored item, not 0.
     pub cas: Option<u64>,
 }
 
 /// Appends a request up to its value of `len` bytes.
 fn request(opcode: u8, extras: &[u8], key: &[u8], len: u32, tag: Tag, into: &mut Vec<u8>) {
-    // Keys are at most 250 bytes by now, words for statistics and mechanisms at most `u16::MAX`.
+    // Keys have at most 250 bytes here, words for statistics and mechanisms at most `u16::MAX`.
     let header = Header {
         opcode,
         key: key.len() as u16,
@@ -89,7 +90,7 @@ pub fn count(count: &Count<'_>, tag: Tag, into: &mut Vec<u8>) -> Result<(), KeyE
         (true, false) => opcode::DECREMENT,
         (true, true) => opcode::DECREMENTQ,
     };
-    // All ones: a counter that is not there is not made.
+    // All ones: do not create a missing counter.
     let (initial, exptime) = count.initial.unwrap_or((0, u32::MAX));
     let mut extras = [0; 20];
     extras[..8].copy_from_slice(&count.delta.to_be_bytes());
@@ -144,8 +145,8 @@ pub fn mechanisms(opaque: u32, into: &mut Vec<u8>) {
     request(opcode::SASL_LIST, &[], &[], 0, numbered(opaque), into);
 }
 
-/// `SASL authenticate` with PLAIN (RFC 4616), user and password without NUL. Answered by [`Done::Ok`](super::Done) or
-/// [`Fault::Auth`](super::Fault).
+/// `SASL authenticate` with PLAIN (RFC 4616), user and password without NUL. Answered by
+/// [`Done::Ok`](super::Done) or [`Fault::Auth`](super::Fault).
 pub fn authenticate(user: &[u8], password: &[u8], opaque: u32, into: &mut Vec<u8>) {
     let len = (1 + user.len() + 1 + password.len()) as u32;
     request(opcode::SASL_AUTH, &[], sasl::PLAIN, len, numbered(opaque), into);

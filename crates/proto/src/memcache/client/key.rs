@@ -1,7 +1,7 @@
-//! Which keys may be sent, and how.
+//! Keys that may be sent, and their form.
 //!
-//! A key that has a blank or a line end in it would be a command of its own to the server: nothing is sent of a request whose
-//! key is not right.
+//! A key with a blank or a line end in it would be a command of its own to the server: a request
+//! with an invalid key is not sent at all.
 
 use super::super::{MAX_KEY, meta::encode_base64};
 
@@ -13,9 +13,9 @@ pub const MAX_BASE64: usize = MAX_KEY / 4 * 3;
 pub enum KeyError {
     /// It has no bytes.
     Empty,
-    /// It has more bytes than this, the most it may have in this protocol.
+    /// It has more bytes than this, the limit of this protocol.
     TooLong(usize),
-    /// It has a blank or a control character, which the text protocol has no way to send.
+    /// It has a blank or a control character, which the text protocol cannot send.
     BadByte(u8),
 }
 
@@ -31,12 +31,12 @@ impl std::fmt::Display for KeyError {
 
 impl std::error::Error for KeyError {}
 
-/// Is `byte` one that ends a word or a line, or may not be in a key (protocol.txt, "Keys")?
+/// Does `byte` end a word or a line, or is it not allowed in a key (protocol.txt, "Keys")?
 fn is_bad(byte: u8) -> bool {
     (byte <= b' ') | (byte == 0x7f)
 }
 
-/// The length of a key, where it may have it.
+/// The length of a key, if it is allowed.
 fn sized(key: &[u8], most: usize) -> Result<(), KeyError> {
     match key.len() {
         0 => Err(KeyError::Empty),
@@ -48,7 +48,7 @@ fn sized(key: &[u8], most: usize) -> Result<(), KeyError> {
 /// A key for the text protocol.
 pub(super) fn text(key: &[u8]) -> Result<(), KeyError> {
     sized(key, MAX_KEY)?;
-    // All bytes are looked at, which takes fewer steps than to stop at one.
+    // All bytes are examined, which takes fewer steps than an early exit.
     if !key.iter().fold(false, |bad, byte| bad | is_bad(*byte)) {
         return Ok(());
     }
@@ -63,7 +63,8 @@ pub(super) fn binary(key: &[u8]) -> Result<(), KeyError> {
     sized(key, MAX_KEY)
 }
 
-/// Appends a key for the meta protocol: as it is, or else as base64. True: as base64, and the flag `b` must follow.
+/// Appends a key for the meta protocol: unchanged, or else as base64. True: as base64, and the flag
+/// `b` must follow.
 pub(super) fn meta(key: &[u8], into: &mut Vec<u8>) -> Result<bool, KeyError> {
     match text(key) {
         Ok(()) => into.extend_from_slice(key),

@@ -1,15 +1,16 @@
 //! Requests of the meta protocol (protocol.txt, "Meta Commands").
 //!
-//! A key with bytes that a line cannot have is sent as base64, and given back so ([`Extra::key`](super::Extra::key) takes it
-//! apart). Answers carry what was asked for as flags; `q` leaves out the answers that say "as expected" (a miss of `mg`,
-//! success of the others): a [`noop`] behind a batch of quiet requests says that all of them are answered.
+//! A key with bytes that a line cannot have is sent as base64, and sent back as base64
+//! ([`Extra::key`](super::Extra::key) decodes it). Answers carry requested data as flags; `q` omits
+//! the answers that mean "as expected" (a miss of `mg`, success of the others): a [`noop`] after a
+//! batch of quiet requests reports that all of them are answered.
 
 use super::{
     super::{line::decimal, meta::signed, text::Mode},
     KeyError, key,
 };
 
-/// What every answer can give back.
+/// Data that every answer can send back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Back {
     /// `O`: this number.
@@ -18,19 +19,19 @@ pub struct Back {
     pub key: bool,
     /// `c`: the version.
     pub cas: bool,
-    /// `q`: only what is not as expected is answered.
+    /// `q`: only unexpected results are answered.
     pub quiet: bool,
 }
 
-/// `mg`. A hit is answered by [`Reply::Value`](super::Reply) with `value`, else by [`Done::Done`](super::Done); a miss by
-/// [`Done::NotFound`](super::Done).
+/// `mg`. A hit is answered by [`Reply::Value`](super::Reply) with `value`, else by
+/// [`Done::Done`](super::Done); a miss by [`Done::NotFound`](super::Done).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Get<'a> {
-    /// Which.
+    /// Key of the item.
     pub key: &'a [u8],
     /// `v`: the value.
     pub value: bool,
-    /// `f`: the client's bits.
+    /// `f`: the client's flags.
     pub flags: bool,
     /// `t`: seconds until it expires.
     pub left: bool,
@@ -44,73 +45,74 @@ pub struct Get<'a> {
     pub unbumped: bool,
     /// `T`: the new expiry.
     pub ttl: Option<i32>,
-    /// `N`: a missing item is made, with this expiry; the answer says who won ([`Extra::won`](super::Extra::won)).
+    /// `N`: a missing item is created, with this expiry; the answer names the winner
+    /// ([`Extra::won`](super::Extra::won)).
     pub vivify: Option<i32>,
-    /// `R`: with less than so many seconds left, one client wins the right to store it anew.
+    /// `R`: if fewer seconds are left, one client wins the right to store it anew.
     pub recache: Option<i32>,
-    /// `E`: the version of an item that is made. Not in memcached 1.6.18.
+    /// `E`: the version of a created item. Not in memcached 1.6.18.
     pub version: Option<u64>,
-    /// What the answer gives back.
+    /// Request fields echoed in the answer.
     pub back: Back,
 }
 
 /// `ms`. Answered by [`Done::Done`](super::Done), `NotStored`, `Exists` or `NotFound`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Set<'a> {
-    /// Which.
+    /// Key of the item.
     pub key: &'a [u8],
     /// Bytes of the value.
     pub len: u32,
-    /// `M`: what is to be done.
+    /// `M`: the mode.
     pub mode: Mode,
-    /// `F`: the client's bits.
+    /// `F`: the client's flags.
     pub flags: u32,
     /// `T`: expiry; 0: never.
     pub ttl: i32,
-    /// `C`: the version that must be there.
+    /// `C`: required version of the stored item.
     pub compare: Option<u64>,
     /// `E`: the version it gets. Not in memcached 1.6.18.
     pub version: Option<u64>,
-    /// `I`: with `compare`, an older version than the one there stores too, marked stale.
+    /// `I`: with `compare`, an older version than that of the stored item stores too, marked stale.
     pub invalidate: bool,
-    /// `N`: append and prepend make a missing item, with this expiry. Not in memcached 1.6.18.
+    /// `N`: append and prepend create a missing item, with this expiry. Not in memcached 1.6.18.
     pub vivify: Option<i32>,
-    /// What the answer gives back.
+    /// Request fields echoed in the answer.
     pub back: Back,
 }
 
 /// `md`. Answered by [`Done::Done`](super::Done), `NotFound` or `Exists`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delete<'a> {
-    /// Which.
+    /// Key of the item.
     pub key: &'a [u8],
-    /// `C`: the version that must be there.
+    /// `C`: required version of the stored item.
     pub compare: Option<u64>,
     /// `E`: the version a marked item gets. Not in memcached 1.6.18.
     pub version: Option<u64>,
     /// `I`: the item is marked stale instead of removed.
     pub invalidate: bool,
-    /// `x`: the value and the client's bits go, the item stays. Not in memcached 1.6.18.
+    /// `x`: the value and the client's flags are removed, the item stays. Not in memcached 1.6.18.
     pub empty: bool,
     /// `T`, with `invalidate`: the new expiry.
     pub ttl: Option<i32>,
-    /// What the answer gives back.
+    /// Request fields echoed in the answer.
     pub back: Back,
 }
 
-/// `ma`. Answered by [`Reply::Value`](super::Reply) with `value`, else by [`Done::Done`](super::Done); or `NotFound`,
-/// `NotStored`, `Exists`.
+/// `ma`. Answered by [`Reply::Value`](super::Reply) with `value`, else by
+/// [`Done::Done`](super::Done); or `NotFound`, `NotStored`, `Exists`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count<'a> {
-    /// Which.
+    /// Key of the item.
     pub key: &'a [u8],
-    /// `D`: by how much.
+    /// `D`: amount of the change.
     pub delta: u64,
     /// `MD`: downwards.
     pub down: bool,
-    /// `N` and `J`: a missing counter is made, with this expiry and value.
+    /// `N` and `J`: a missing counter is created, with this expiry and value.
     pub vivify: Option<(i32, u64)>,
-    /// `C`: the version that must be there.
+    /// `C`: required version of the stored item.
     pub compare: Option<u64>,
     /// `E`: the version it gets. Not in memcached 1.6.18.
     pub version: Option<u64>,
@@ -118,11 +120,11 @@ pub struct Count<'a> {
     pub ttl: Option<i32>,
     /// `v`: the new number.
     pub value: bool,
-    /// What the answer gives back.
+    /// Request fields echoed in the answer.
     pub back: Back,
 }
 
-/// Flags on their way into a line.
+/// Flags being written to a line.
 struct Line<'v>(&'v mut Vec<u8>);
 
 impl Line<'_> {
@@ -254,13 +256,14 @@ pub fn count(count: &Count<'_>, into: &mut Vec<u8>) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// Appends an `me`, what is known of an item: answered by [`Reply::Debug`](super::Reply) or
-/// [`Done::NotFound`](super::Done).
+/// Appends an `me`, which asks for the metadata of an item: answered by
+/// [`Reply::Debug`](super::Reply) or [`Done::NotFound`](super::Done).
 pub fn debug(key: &[u8], into: &mut Vec<u8>) -> Result<(), KeyError> {
     begin(b'e', key, None, into).map(Line::end)
 }
 
-/// Appends an `mn`. Answered by [`Reply::Noop`](super::Reply) when everything before is answered.
+/// Appends an `mn`. Answered by [`Reply::Noop`](super::Reply) when all requests before it are
+/// answered.
 pub fn noop(into: &mut Vec<u8>) {
     into.extend_from_slice(b"mn\r\n");
 }

@@ -1,7 +1,7 @@
 //! Requests of the text protocol (protocol.txt, "Storage commands" to "Other commands").
 //!
-//! `noreply`: nothing comes back but an error, and an error cannot be told from another request's answer. Pipelined requests
-//! that are to be quiet are better sent as meta commands.
+//! `noreply`: only errors are answered, and an error cannot be told from another request's answer.
+//! Quiet pipelined requests are better sent as meta commands.
 
 use super::{
     super::{
@@ -33,9 +33,10 @@ fn number(value: u64, into: &mut Vec<u8>) {
     decimal(value, into);
 }
 
-/// `get`, with `cas` `gets`; with `touch`, the new expiry, `gat` and `gats`. Answered by a [`Reply::Value`](super::Reply) for
-/// each key found, in any order, and [`Reply::End`](super::Reply). At least one key; a server reads lines of any length here.
-/// On error nothing is appended.
+/// `get`, with `cas` `gets`; with `touch`, the new expiry, `gat` and `gats`. Answered by a
+/// [`Reply::Value`](super::Reply) for each key found, in any order, and
+/// [`Reply::End`](super::Reply). At least one key; a server accepts lines of any length here. On
+/// error nothing is appended.
 pub fn get<'k>(
     keys: impl IntoIterator<Item = &'k [u8]>,
     cas: bool,
@@ -69,8 +70,8 @@ pub fn get<'k>(
     checked
 }
 
-/// `set`, `add`, `replace`, `append`, `prepend` or, with a version, `cas`: the line before the value. Answered by
-/// [`Done::Stored`](super::Done), `NotStored`, `Exists` or `NotFound`.
+/// `set`, `add`, `replace`, `append`, `prepend` or, with a version, `cas`: the line before the
+/// value. Answered by [`Done::Stored`](super::Done), `NotStored`, `Exists` or `NotFound`.
 pub fn store(store: &Store<'_>, into: &mut Vec<u8>) -> Result<(), KeyError> {
     key::text(store.key)?;
     let name: &[u8] = match (store.mode, store.cas) {
@@ -101,7 +102,8 @@ pub fn delete(delete: &Delete<'_>, into: &mut Vec<u8>) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// `incr`, `decr`. Answered by [`Reply::Number`](super::Reply), [`Done::NotFound`](super::Done) or an error.
+/// `incr`, `decr`. Answered by [`Reply::Number`](super::Reply), [`Done::NotFound`](super::Done) or
+/// an error.
 pub fn count(count: &Count<'_>, into: &mut Vec<u8>) -> Result<(), KeyError> {
     key::text(count.key)?;
     verb(if count.down { b"decr" } else { b"incr" }, count.key, into);
@@ -130,14 +132,15 @@ pub fn flush(flush: &Flush, into: &mut Vec<u8>) {
     end(flush.noreply, into);
 }
 
-/// `version`. Answered by [`Reply::Version`](super::Reply). Every memcached and proxy has it, whatever else it lacks.
+/// `version`. Answered by [`Reply::Version`](super::Reply). Every memcached and every proxy
+/// supports it.
 pub fn version(into: &mut Vec<u8>) {
     into.extend_from_slice(b"version\r\n");
 }
 
-/// `stats`, with words such as `items` or `settings`. Answered by [`Reply::Stat`](super::Reply) for each and
-/// [`Reply::End`](super::Reply); `stats reset` by [`Done::Reset`](super::Done). The words are sent where no byte of them ends
-/// a line.
+/// `stats`, with words such as `items` or `settings`. Answered by [`Reply::Stat`](super::Reply) for
+/// each and [`Reply::End`](super::Reply); `stats reset` by [`Done::Reset`](super::Done). The words
+/// are refused if one of their bytes ends a line.
 pub fn stats(what: &[u8], into: &mut Vec<u8>) -> Result<(), KeyError> {
     if let Some(byte) = what.iter().find(|byte| byte.is_ascii_control()) {
         return Err(KeyError::BadByte(*byte));
@@ -163,9 +166,10 @@ pub fn quit(into: &mut Vec<u8>) {
     into.extend_from_slice(b"quit\r\n");
 }
 
-/// Says who the client is to a server started with a file of passwords (`memcached -Y`): a `set` whose value is
-/// `user password`, the value included. It must be the connection's first request; meta commands follow as well. Answered by
-/// [`Done::Stored`](super::Done) or [`Fault::Client`](super::Fault).
+/// Authenticates to a server started with a file of passwords (`memcached -Y`): a `set` with the
+/// value `user password`, the value included. It must be the connection's first request; meta
+/// commands may follow. Answered by [`Done::Stored`](super::Done) or
+/// [`Fault::Client`](super::Fault).
 pub fn authenticate(user: &[u8], password: &[u8], into: &mut Vec<u8>) {
     into.extend_from_slice(b"set auth 0 0");
     number((user.len() + 1 + password.len()) as u64, into);

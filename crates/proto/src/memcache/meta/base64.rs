@@ -1,5 +1,5 @@
-//! Base64 (RFC 4648, 4) as memcached's decoder takes it: bytes outside the alphabet are passed over, the first group with
-//! padding ends the text.
+//! Base64 (RFC 4648, 4) as memcached's decoder reads it: bytes outside the alphabet are skipped,
+//! the first group with padding ends the text.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -15,8 +15,9 @@ fn value(byte: u8) -> Option<u8> {
     })
 }
 
-/// Decodes `text` into `into` and returns what it came to. None: the text is no whole number of groups, has three or more
-/// bytes of padding, or comes to nothing or to more than `into` holds.
+/// Decodes `text` into `into` and returns the decoded bytes. `None`: the text is not a whole number
+/// of groups, has three or more bytes of padding, or decodes to nothing or to more than `into`
+/// holds.
 pub(crate) fn decode<'o>(text: &[u8], into: &'o mut [u8]) -> Option<&'o [u8]> {
     let count = text.iter().filter(|byte| value(**byte).is_some()).count();
     if count == 0 || !count.is_multiple_of(4) || count / 4 * 3 > into.len() {

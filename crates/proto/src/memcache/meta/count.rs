@@ -3,23 +3,23 @@
 use super::super::{Command, line::Words, refused};
 use super::{Echo, Key, delete, flags::Flags};
 
-/// `M` with a mode that is none.
+/// `M` with an unknown mode.
 const BAD_MODE: &[u8] = b"CLIENT_ERROR invalid mode for ma M token\r\n";
 
 /// `ma <key> <flags>*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count<'a> {
-    /// Which.
+    /// Key of the item.
     pub key: Key<'a>,
-    /// What the answer gives back.
+    /// Request fields echoed in the answer.
     pub echo: Echo<'a>,
-    /// `D`: by how much.
+    /// `D`: amount of the change.
     pub delta: u64,
     /// `M`: downwards.
     pub down: bool,
-    /// `N` and `J`: a missing counter is made, with this expiry and value.
+    /// `N` and `J`: a missing counter is created, with this expiry and value.
     pub vivify: Option<(i32, u64)>,
-    /// `C`: the version that must be there.
+    /// `C`: required version of the stored item.
     pub compare: Option<u64>,
     /// `E`: the version it gets.
     pub version: Option<u64>,

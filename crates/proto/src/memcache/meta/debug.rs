@@ -6,7 +6,7 @@ use super::{Key, signed};
 /// `me <key> <flag>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Debug<'a> {
-    /// Which.
+    /// Key of the item.
     pub key: Key<'a>,
 }
 
@@ -28,7 +28,7 @@ pub struct Metadata {
     pub idle: u64,
     /// Its version.
     pub cas: u64,
-    /// Has it been fetched?
+    /// Was it fetched?
     pub fetched: bool,
     /// Slab class.
     pub class: u64,
@@ -37,7 +37,8 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Appends the answer: `ME <key> <k>=<v>*\r\n`. The expiry is memcached's: now minus then, so negative, and -1 for none.
+    /// Appends the answer: `ME <key> <k>=<v>*\r\n`. The expiry is memcached's: now minus then, so
+    /// negative, and -1 for none.
     pub fn write(&self, key: &Key<'_>, into: &mut Vec<u8>) {
         into.extend_from_slice(b"ME ");
         key.write_text(into);

@@ -3,25 +3,25 @@
 use super::super::{BAD_FORMAT, Command, ERROR, MAX_KEY, line::Words, refused};
 use super::{Echo, Key, flags, flags::Flags};
 
-/// More flags than there may be.
+/// Too many flags.
 const TOO_MANY: &[u8] = b"CLIENT_ERROR options flags too long\r\n";
-/// A flag that is not right, whatever is wrong with it.
+/// A wrong flag, whatever the fault.
 pub(super) const BAD_FLAG: &[u8] = b"CLIENT_ERROR invalid or duplicate flag\r\n";
 
 /// `md <key> <flags>*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delete<'a> {
-    /// Which.
+    /// Key of the item.
     pub key: Key<'a>,
-    /// What the answer gives back.
+    /// Request fields echoed in the answer.
     pub echo: Echo<'a>,
-    /// `C`: the version that must be there.
+    /// `C`: required version of the stored item.
     pub compare: Option<u64>,
     /// `E`: the version a marked item gets.
     pub version: Option<u64>,
     /// `I`: the item is marked stale instead of removed.
     pub invalidate: bool,
-    /// `x`: the value and the client's bits go, the item stays.
+    /// `x`: the value and the client's flags go, the item stays.
     pub empty: bool,
     /// `T`, with `I`: the new expiry, as sent.
     pub ttl: Option<i32>,
@@ -29,7 +29,7 @@ pub struct Delete<'a> {
     pub quiet: bool,
 }
 
-/// Key and flags of a line whose every error in a flag is one.
+/// Key and flags of a line in which all errors of flags have one text.
 pub(super) fn read(mut words: Words<'_>) -> Result<Flags<'_>, &'static [u8]> {
     let key = words.next().ok_or(ERROR)?;
     if key.len() > MAX_KEY {

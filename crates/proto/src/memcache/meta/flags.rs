@@ -1,18 +1,18 @@
-//! The flags of a meta command, read once and checked as memcached's one reader for all verbs checks them.
+//! The flags of a meta command, read once and checked as memcached's common parser checks them.
 
 use super::{super::MAX_KEY, super::line, super::line::Words, Echo, Key};
 
-/// Most words of a line, the verb and the end counted.
+/// Most words of a line, including the verb and the end.
 pub(super) const MAX_WORDS: usize = 20;
 
-/// Longest opaque, its `O` counted.
+/// Longest opaque, including its `O`.
 const MAX_OPAQUE: usize = 32;
 
-/// A flag that no verb knows.
+/// An unknown flag.
 const INVALID: &[u8] = b"CLIENT_ERROR invalid flag\r\n";
 /// A flag given twice.
 const DUPLICATE: &[u8] = b"CLIENT_ERROR duplicate flag\r\n";
-/// A number that is none.
+/// An invalid number.
 const BAD_TOKEN: &[u8] = b"CLIENT_ERROR bad token in command line format\r\n";
 /// `F` without a number.
 const BAD_FLAGS: &[u8] = super::super::BAD_FORMAT;
@@ -27,7 +27,7 @@ const BAD_OPAQUE: &[u8] = b"CLIENT_ERROR opaque token too long\r\n";
 /// A key that is not base64.
 const BAD_KEY: &[u8] = b"CLIENT_ERROR error decoding key\r\n";
 
-/// What the flags of a line say.
+/// The flags of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flags<'a> {
     pub(super) key: Key<'a>,
@@ -49,7 +49,7 @@ pub(super) struct Flags<'a> {
     opaque_too_long: bool,
 }
 
-/// Which flags have been seen.
+/// The flags seen so far.
 #[derive(Default)]
 struct Seen(u128);
 
@@ -70,8 +70,8 @@ fn number<T>(value: Option<T>, error: &'static [u8]) -> Result<T, &'static [u8]>
 }
 
 impl<'a> Flags<'a> {
-    /// Reads the flags of a line. `key`: as sent, at most [`MAX_KEY`] long. The error is the answer: to the first flag that
-    /// is unknown or given twice, else to the last whose token is not right.
+    /// Reads the flags of a line. `key`: as sent, at most [`MAX_KEY`] long. The error is the
+    /// answer: to the first flag that is unknown or repeated, else to the last with a wrong token.
     #[inline]
     pub(super) fn read(key: &'a [u8], words: Words<'a>) -> Result<Self, &'static [u8]> {
         debug_assert!(key.len() <= MAX_KEY);
@@ -107,7 +107,7 @@ impl<'a> Flags<'a> {
                 _ => match flags.take(key, word) {
                     Ok(()) => {}
                     Err(INVALID) => return Err(INVALID),
-                    // `F` says nothing of its own.
+                    // `F` has no effect here.
                     Err(BAD_FLAGS) => wrong = wrong.or(Some(BAD_FLAGS)),
                     Err(error) => wrong = Some(error),
                 },
@@ -116,12 +116,12 @@ impl<'a> Flags<'a> {
         wrong.map_or(Ok(flags), Err)
     }
 
-    /// Looked at behind all other faults of a line.
+    /// Checked after all other faults of a line.
     pub(super) fn opaque(self) -> Result<Self, &'static [u8]> {
         if self.opaque_too_long { Err(BAD_OPAQUE) } else { Ok(self) }
     }
 
-    /// A flag with a token, or one that is rare.
+    /// A flag with a token, or a rare one.
     fn take(&mut self, key: &'a [u8], word: &[u8]) -> Result<(), &'static [u8]> {
         let token = &word[1..];
         match word[0] {
@@ -136,7 +136,8 @@ impl<'a> Flags<'a> {
             }
             b'T' | b'N' | b'R' => {
                 let seconds = Some(number(line::signed32(token), BAD_TOKEN)?);
-                // What an answer says of the expiry depends on where among the flags it is asked for.
+                // The expiry in an answer depends on the position at which it is requested among
+                // the flags.
                 self.echo.any = true;
                 match word[0] {
                     b'T' => self.ttl = seconds,
@@ -159,10 +160,10 @@ impl<'a> Flags<'a> {
     }
 }
 
-/// Are there more flags than a line may have? `before`: words before the flags, the verb among them.
+/// Are there more flags than allowed? `before`: words before the flags, including the verb.
 #[inline]
 pub(super) fn too_many(words: Words<'_>, before: usize) -> bool {
-    // A flag and its blank take two bytes at least.
+    // A flag and its blank take at least two bytes.
     words.rest().len() >= 2 * (MAX_WORDS - before - 1) && words.count() + before + 1 > MAX_WORDS
 }
 

@@ -3,15 +3,15 @@
 use super::super::{BAD_FORMAT, Command, ERROR, MAX_KEY, line::Words, refused};
 use super::{Echo, Key, flags, flags::Flags};
 
-/// More flags than there may be.
+/// Too many flags.
 const TOO_MANY: &[u8] = b"CLIENT_ERROR options flags are too long\r\n";
 
 /// `mg <key> <flags>*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Get<'a> {
-    /// Which.
+    /// Key of the item.
     pub key: Key<'a>,
-    /// What the answer gives back.
+    /// Request fields echoed in the answer.
     pub echo: Echo<'a>,
     /// `v`: the value is wanted.
     pub value: bool,
@@ -21,11 +21,11 @@ pub struct Get<'a> {
     pub unbumped: bool,
     /// `T`: the new expiry, as sent.
     pub ttl: Option<i32>,
-    /// `N`: a missing item is made, with this expiry.
+    /// `N`: a missing item is created, with this expiry.
     pub vivify: Option<i32>,
-    /// `R`: with less than so many seconds left, one client wins the right to store it anew.
+    /// `R`: if fewer seconds are left, one client wins the right to store it anew.
     pub recache: Option<i32>,
-    /// `E`: the version of an item that is made.
+    /// `E`: the version of a created item.
     pub version: Option<u64>,
 }
 

@@ -10,13 +10,13 @@ pub struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// A key as sent, at most [`MAX_KEY`] long; None: said to be base64, and it is not.
+    /// A key as sent, at most [`MAX_KEY`] long; `None`: it should be base64, and is not.
     pub(super) fn new(sent: &'a [u8], base64: bool) -> Option<Self> {
         let right = !base64 || base64::decode(sent, &mut [0; MAX_KEY]).is_some();
         right.then_some(Self { sent, base64 })
     }
 
-    /// The key itself. `buffer`: where a binary one is put.
+    /// The key itself. `buffer` takes a binary one.
     #[inline]
     pub fn bytes<'b>(&self, buffer: &'b mut [u8; MAX_KEY]) -> &'b [u8]
     where
@@ -30,7 +30,7 @@ impl<'a> Key<'a> {
         self.base64
     }
 
-    /// Appends it as an answer gives it back: a binary one in base64, with the flag that says so.
+    /// Appends it in the form of an answer: a binary one in base64, with its flag.
     pub fn write(&self, into: &mut Vec<u8>) {
         self.write_text(into);
         if self.base64 {

@@ -1,8 +1,11 @@
-//! The meta protocol (protocol.txt, "Meta Commands"). One file per verb; what they have in common is in `flags` and `key`.
+//! The meta protocol (protocol.txt, "Meta Commands"). One file per verb; their common parts are in
+//! `flags` and `key`.
 //!
-//! Flags are read as memcached 1.6.18 reads them: any verb takes any flag that some verb knows, and minds those it has a use
-//! for. Beyond 1.6.18, as the protocol's present document has it: `E` (the version a write gives), `x` for `md` (the value
-//! goes, the item stays), `N` with the append and prepend modes of `ms` (a missing item is made).
+//! Flags are read as memcached 1.6.18 reads them: any verb accepts any flag that some verb knows,
+//! and uses those that apply to it. Beyond 1.6.18, from the protocol's present document: `E` (the
+//! version a write gives), `x` for `md` (the value is removed, the item stays), `N` with the append
+//! and prepend modes of `ms` (a missing item is created). goes, the item stays), `N` with the
+//! append and prepend modes of `ms` (a missing item is created).
 
 mod base64;
 mod count;
@@ -27,13 +30,13 @@ use super::{Command, ERROR, line, line::Words, refused};
 pub const HD: &[u8] = b"HD";
 /// A value follows.
 pub const VA: &[u8] = b"VA ";
-/// `mg`, `me`: not there.
+/// `mg`, `me`: not found.
 pub const EN: &[u8] = b"EN";
-/// Not there.
+/// Not found.
 pub const NF: &[u8] = b"NF";
 /// Not stored.
 pub const NS: &[u8] = b"NS";
-/// Another version is there.
+/// The stored item has another version.
 pub const EX: &[u8] = b"EX";
 /// The answer to `mn`.
 pub const MN: &[u8] = b"MN\r\n";
@@ -52,7 +55,8 @@ pub(super) fn command(verb: u8, words: Words<'_>) -> Command<'_> {
     }
 }
 
-/// What an answer gives back of the request: the flags that ask for something, in the order they were sent.
+/// The request fields that an answer echoes: the flags that ask for data, in the order they were
+/// sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo<'a> {
     flags: Words<'a>,
@@ -60,9 +64,10 @@ pub struct Echo<'a> {
 }
 
 impl<'a> Echo<'a> {
-    /// Appends what the flags ask for, each after a blank: opaque and key as they came, and whatever `value` knows. `value`
-    /// appends the value of the flag it is given and says true, or says false where the flag asks for nothing. It is given
-    /// every flag but those two, in order, where any flag asks for something or changes an expiry.
+    /// Appends the data that the flags ask for, each after a blank: opaque and key as received, and
+    /// all that `value` provides. `value` appends the value of the flag it is given and returns
+    /// true, or returns false if the flag asks for nothing. It is called with every flag but those
+    /// two, in order, if any flag asks for data or changes an expiry.
     #[inline]
     pub fn write(&self, key: &Key<'a>, into: &mut Vec<u8>, value: impl FnMut(u8, &mut Vec<u8>) -> bool) {
         if self.any {

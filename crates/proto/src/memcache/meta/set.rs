@@ -4,33 +4,33 @@ use super::super::text::{self, Mode};
 use super::super::{BAD_FORMAT, Command, ERROR, MAX_KEY, Refused, line::Words, refused};
 use super::{Echo, Key, flags, flags::Flags};
 
-/// More flags than there may be.
+/// Too many flags.
 const TOO_MANY: &[u8] = b"CLIENT_ERROR options flags too long\r\n";
-/// `M` with a mode that is none.
+/// `M` with an unknown mode.
 const BAD_MODE: &[u8] = b"CLIENT_ERROR invalid mode for ms M token\r\n";
 
 /// `ms <key> <datalen> <flags>*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Set<'a> {
-    /// Which.
+    /// Key of the item.
     pub key: Key<'a>,
-    /// What the answer gives back.
+    /// Request fields echoed in the answer.
     pub echo: Echo<'a>,
-    /// `M`: what is to be done.
+    /// `M`: the mode.
     pub mode: Mode,
     /// Bytes of the data block, its line end not counted.
     pub len: u32,
-    /// `F`: the client's bits.
+    /// `F`: the client's flags.
     pub flags: u32,
     /// `T`: expiry as sent; 0: never.
     pub ttl: i32,
-    /// `C`: the version that must be there.
+    /// `C`: required version of the stored item.
     pub compare: Option<u64>,
     /// `E`: the version it gets.
     pub version: Option<u64>,
-    /// `I`: a version older than the one there stores too, marked stale.
+    /// `I`: a version older than that of the stored item stores too, marked stale.
     pub invalidate: bool,
-    /// `N`: append and prepend make a missing item, with this expiry.
+    /// `N`: append and prepend create a missing item, with this expiry.
     pub vivify: Option<i32>,
     /// `q`: success is not answered.
     pub quiet: bool,
@@ -50,7 +50,7 @@ pub(super) fn set(mut words: Words<'_>) -> Command<'_> {
     let Some(len) = text::block(len) else { return refused(BAD_FORMAT) };
     match Flags::read(key, words).and_then(|flags| with(flags, len)) {
         Ok(set) => Command::MetaSet(set),
-        // The block is known to come: it is no command.
+        // The data block follows in any case: it is not a command.
         Err(answer) => Command::Refused(Refused { answer, swallow: u64::from(len) + 2, close: false }),
     }
 }

@@ -1,10 +1,10 @@
-//! Commands for those who run the server (protocol.txt, "Slabs Reassign" to "Other commands"): told apart here, taken up by
-//! whoever has the figures.
+//! Commands for operators (protocol.txt, "Slabs Reassign" to "Other commands"): recognised here,
+//! executed by the holder of the figures.
 
 use super::super::{BAD_FORMAT, Command, ERROR, line, line::Words, refused, refused_unless};
 use super::NOREPLY;
 
-/// `shutdown` with a word that says no mode.
+/// `shutdown` with an unknown mode.
 const BAD_MODE: &[u8] = b"CLIENT_ERROR invalid shutdown mode\r\n";
 
 /// `shutdown [graceful]`.
@@ -12,20 +12,20 @@ const BAD_MODE: &[u8] = b"CLIENT_ERROR invalid shutdown mode\r\n";
 pub enum Shutdown {
     /// At once.
     Now,
-    /// After what is under way.
+    /// After the requests under way.
     Graceful,
-    /// Neither: the answer, where shutting down is allowed at all.
+    /// Neither: the answer, if `shutdown` is allowed at all.
     Unknown(&'static [u8]),
 }
 
-/// A command for those who run the server, with its words (the verb not among them).
+/// A command for operators, with its words (without the verb).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admin<'a> {
-    /// Which.
+    /// The verb.
     pub verb: Verb,
-    /// The rest of the line: words with blanks between them, a `noreply` at the end among them.
+    /// The rest of the line: words separated by blanks, including a `noreply` at the end.
     pub args: &'a [u8],
-    /// The last word is `noreply`. Each verb decides whether it minds.
+    /// The last word is `noreply`. Each verb decides whether it applies.
     pub noreply: bool,
 }
 

@@ -3,15 +3,15 @@
 use super::super::{BAD_FORMAT, Command, ERROR, MAX_KEY, line, line::Words, refused, refused_unless};
 use super::NOREPLY;
 
-/// A delta that is none.
+/// An invalid delta.
 const BAD_DELTA: &[u8] = b"CLIENT_ERROR invalid numeric delta argument\r\n";
 
 /// `incr <key> <value> [noreply]`, `decr ...`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count<'a> {
-    /// Which.
+    /// Key of the item.
     pub key: &'a [u8],
-    /// By how much.
+    /// Amount of the change.
     pub delta: u64,
     /// `decr`.
     pub down: bool,

@@ -9,7 +9,7 @@ const USAGE: &[u8] = b"CLIENT_ERROR bad command line format.  Usage: delete <key
 /// `delete <key> [0] [noreply]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delete<'a> {
-    /// Which.
+    /// Key of the item.
     pub key: &'a [u8],
     /// No answer is wanted.
     pub noreply: bool,

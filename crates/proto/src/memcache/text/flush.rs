@@ -3,13 +3,13 @@
 use super::super::{Command, ERROR, line, line::Words, refused, refused_unless};
 use super::NOREPLY;
 
-/// A delay that is none.
+/// An invalid delay.
 const BAD_EXPTIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 
 /// `flush_all [delay] [noreply]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flush {
-    /// When, as sent; 0 and less: now.
+    /// Delay, as sent; 0 and less: now.
     pub delay: i32,
     /// No answer is wanted.
     pub noreply: bool,

@@ -2,7 +2,7 @@
 
 use super::super::{BAD_FORMAT, Command, ERROR, MAX_KEY, line, line::Words, refused};
 
-/// The end of what a retrieval found.
+/// The end of the values of a retrieval.
 pub const END: &[u8] = b"END\r\n";
 
 /// `gat` with an expiry that is no number.
@@ -13,14 +13,14 @@ const BAD_EXPTIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 pub struct Get<'a> {
     /// The keys, none longer than [`MAX_KEY`].
     pub keys: Words<'a>,
-    /// `gets`, `gats`: the version is given too.
+    /// `gets`, `gats`: the version is sent, too.
     pub cas: bool,
     /// `gat`, `gats`: the new expiry, as sent.
     pub touch: Option<i32>,
 }
 
 impl<'a> Get<'a> {
-    /// The beginning of a retrieval whose keys have not all arrived, and its length up to the keys.
+    /// The beginning of a retrieval with incomplete keys, and its length up to the keys.
     pub(crate) fn begin(input: &'a [u8]) -> Option<(Get<'a>, usize)> {
         let none = Words::new(b"");
         let mut words = Words::new(input);
@@ -44,7 +44,7 @@ pub(crate) fn get(keys: Words<'_>, cas: bool) -> Command<'_> {
 pub(super) fn gat(mut words: Words<'_>, cas: bool) -> Command<'_> {
     let Some(exptime) = words.next() else { return refused(ERROR) };
     match line::signed32(exptime) {
-        // Without a key memcached finds nothing, and says so.
+        // Without a key memcached finds nothing, and answers so.
         Some(touch) if { words }.next().is_none() => {
             Command::Get(Get { keys: words, cas, touch: Some(touch) })
         }
@@ -55,7 +55,7 @@ pub(super) fn gat(mut words: Words<'_>, cas: bool) -> Command<'_> {
 
 #[inline]
 fn keys_of(keys: Words<'_>, cas: bool, touch: Option<i32>) -> Command<'_> {
-    // One key too long spoils them all: nothing is answered but the error.
+    // One key that is too long makes the whole retrieval fail: only the error is answered.
     if keys.rest().len() > MAX_KEY && keys.into_iter().any(|key| key.len() > MAX_KEY) {
         return refused(BAD_FORMAT);
     }
@@ -65,20 +65,20 @@ fn keys_of(keys: Words<'_>, cas: bool, touch: Option<i32>) -> Command<'_> {
     Command::Get(Get { keys, cas, touch })
 }
 
-/// What comes next among the keys of a retrieval that is taken up as it arrives.
+/// The next key of a retrieval that is executed as it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key<'a> {
     /// A key.
     Key(&'a [u8]),
-    /// There are no more: the line has ended.
+    /// There are no more keys: the line has ended.
     End,
     /// A key longer than [`MAX_KEY`]; the rest of the line belongs to it.
     TooLong,
-    /// It is not whole yet.
+    /// It is incomplete.
     Partial,
 }
 
-/// The keys of a retrieval, one by one, from what is there of its line.
+/// The keys of a retrieval, one by one, from the received part of its line.
 #[derive(Clone, Debug)]
 pub struct Keys<'a> {
     input: &'a [u8],
@@ -91,18 +91,18 @@ impl<'a> Keys<'a> {
         Self { input, used: 0 }
     }
 
-    /// Bytes that need not be looked at again.
+    /// Bytes that need not be examined again.
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// The next one.
+    /// The next key.
     pub fn take(&mut self) -> Key<'a> {
         while self.input.get(self.used) == Some(&b' ') {
             self.used += 1;
         }
         let rest = &self.input[self.used..];
-        // A key too long is known as such before its end: a key and the line's CR.
+        // A key that is too long is recognised before its end: a key and the line's CR.
         let window = &rest[..rest.len().min(MAX_KEY + 2)];
         match window.iter().position(|byte| matches!(byte, b' ' | b'\n')) {
             Some(end) if rest[end] == b' ' => {
@@ -129,7 +129,7 @@ impl<'a> Keys<'a> {
         if key.len() > MAX_KEY {
             return Key::TooLong;
         }
-        // The line end stays, for the next call.
+        // The line end stays in the input, for the next call.
         self.used += key.len();
         Key::Key(key)
     }

@@ -21,17 +21,17 @@ pub(crate) use store::{block, store};
 
 use super::{Command, ERROR, Refused, line::Words, refused};
 
-/// `set` and its kin did it.
+/// `set` and its kin succeeded.
 pub const STORED: &[u8] = b"STORED\r\n";
 /// The condition of an `add`, `replace`, `append` or `prepend` did not hold.
 pub const NOT_STORED: &[u8] = b"NOT_STORED\r\n";
-/// `cas`: it was changed meanwhile.
+/// `cas`: the item was changed meanwhile.
 pub const EXISTS: &[u8] = b"EXISTS\r\n";
-/// Not there.
+/// Not found.
 pub const NOT_FOUND: &[u8] = b"NOT_FOUND\r\n";
-/// `delete` did it.
+/// `delete` succeeded.
 pub const DELETED: &[u8] = b"DELETED\r\n";
-/// `touch` did it.
+/// `touch` succeeded.
 pub const TOUCHED: &[u8] = b"TOUCHED\r\n";
 /// Done.
 pub const OK: &[u8] = b"OK\r\n";
@@ -39,10 +39,10 @@ pub const OK: &[u8] = b"OK\r\n";
 /// The word that asks for no answer, at the end of a line.
 const NOREPLY: &[u8] = b"noreply";
 
-/// The most words a line is split into by memcached, the verb among them; what comes behind is one more.
+/// The most words into which memcached splits a line, including the verb; the rest is one more.
 const MAX_WORDS: usize = 23;
 
-/// So many words behind the verb at the most, as an array; None: fewer than `N`, or more than `most`.
+/// At most `most` words after the verb, as an array; `None`: fewer than `N`, or more than `most`.
 fn words<'a, const N: usize>(mut words: Words<'a>, most: usize) -> Option<[&'a [u8]; N]> {
     let mut taken = [&b""[..]; N];
     for word in &mut taken {
@@ -51,7 +51,7 @@ fn words<'a, const N: usize>(mut words: Words<'a>, most: usize) -> Option<[&'a [
     (words.count() <= most - N).then_some(taken)
 }
 
-/// A line of the text protocol. `args`: what stands behind the verb.
+/// A line of the text protocol. `args`: the words after the verb.
 pub(super) fn command<'a>(verb: &'a [u8], args: Words<'a>, line: &'a [u8]) -> Command<'a> {
     match verb {
         b"bget" => get(args, false),
@@ -74,7 +74,8 @@ pub(super) fn command<'a>(verb: &'a [u8], args: Words<'a>, line: &'a [u8]) -> Co
     }
 }
 
-/// No such verb. What looks like HTTP ends the connection, so that no page of a browser can speak to a memcached.
+/// Unknown verb. A line that looks like HTTP closes the connection, so that a page in a browser
+/// cannot send commands.
 fn unknown(line: &[u8]) -> Command<'_> {
     let words = Words::new(line);
     if words.count() <= MAX_WORDS && words.last_word().starts_with(b"HTTP/") {

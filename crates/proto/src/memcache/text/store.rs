@@ -3,42 +3,42 @@
 use super::super::{BAD_FORMAT, Command, ERROR, MAX_KEY, line, line::Words, refused, refused_unless};
 use super::NOREPLY;
 
-/// What a store command does.
+/// Modes of a store command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Whatever is there.
+    /// Store in any case.
     #[default]
     Set,
-    /// Only if nothing is there.
+    /// Store only if there is no item.
     Add,
-    /// Only if something is there.
+    /// Store only if there is an item.
     Replace,
-    /// Behind what is there.
+    /// Append to the stored value.
     Append,
-    /// Before what is there.
+    /// Prepend to the stored value.
     Prepend,
 }
 
 /// `set <key> <flags> <exptime> <bytes> [noreply]` and its kin; `cas` is a `set` with `cas`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store<'a> {
-    /// What is to be done.
+    /// Mode of the store command.
     pub mode: Mode,
-    /// Under which key.
+    /// Key of the item.
     pub key: &'a [u8],
-    /// The client's bits.
+    /// The client's flags.
     pub flags: u32,
     /// Expiry as sent: seconds from now, a UNIX time above 30 days, or negative.
     pub exptime: i32,
     /// Bytes of the data block, its line end not counted.
     pub len: u32,
-    /// `cas`: the version that must be there.
+    /// `cas`: the required version of the stored item.
     pub cas: Option<u64>,
     /// No answer is wanted.
     pub noreply: bool,
 }
 
-/// A data block's length, where it can be one.
+/// A data block's length, if it is valid.
 pub(crate) fn block(word: &[u8]) -> Option<u32> {
     line::signed32(word).filter(|len| (0..=i32::MAX - 2).contains(len)).map(|len| len as u32)
 }
@@ -54,7 +54,7 @@ pub(crate) fn store(mode: Mode, mut words: Words<'_>) -> Command<'_> {
     if last.is_some() && words.next().is_some() {
         return refused(ERROR);
     }
-    // The last word is the one that counts, even where it stands in another's place.
+    // The last word counts, even if it is in the place of another.
     fields(mode, key, [flags, exptime, len], None, last.unwrap_or(len) == NOREPLY)
 }
 
@@ -114,7 +114,7 @@ mod tests {
     fn noreply_optional_parameter_instructs_the_server_to_not_send_the_reply() {
         is("set k 0 0 1 noreply\r\n", Store { noreply: true, ..PLAIN });
         is("cas k 0 0 1 5 noreply\r\n", Store { cas: Some(5), noreply: true, ..PLAIN });
-        // Any other word there is passed over.
+        // Any other word there is ignored.
         is("set k 0 0 1 norepl\r\n", PLAIN);
         is("cas k 0 0 1 5 x\r\n", Store { cas: Some(5), ..PLAIN });
         // An error is silent too.

@@ -3,13 +3,13 @@
 use super::super::{BAD_FORMAT, Command, ERROR, MAX_KEY, line, line::Words, refused, refused_unless};
 use super::NOREPLY;
 
-/// An expiry that is none.
+/// An invalid expiry.
 const BAD_EXPTIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 
 /// `touch <key> <exptime> [noreply]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch<'a> {
-    /// Which.
+    /// Key of the item.
     pub key: &'a [u8],
     /// Expiry as sent.
     pub exptime: i32,

@@ -1,6 +1,7 @@
-//! Commands of Redis that Larder does not have, so that who sends one is told why instead of "unknown command".
+//! Commands of Redis that Larder does not have, so that a client that sends one gets the reason
+//! instead of "unknown command".
 
-/// What a command Larder does not have is about.
+/// Subject of a command that Larder does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
     /// Lists.

@@ -1,9 +1,10 @@
-//! What COMMAND and COMMAND DOCS answer.
+//! Answers of COMMAND and COMMAND DOCS.
 //!
-//! `docs.txt` holds the words: a line with a command's name at its start, then its facts indented by one space (`summary`,
-//! `since`, `group`, `complexity`, `flags`, `deprecated`, `replaced`, `history VERSION TEXT`), then its arguments indented
-//! by two spaces and two more for what is within another (`arg NAME TYPE [key=N] [flags=A,B] [since=V] [deprecated=V]
-//! [token=TEXT]`). It is read when somebody asks.
+//! `docs.txt` holds the texts: a line with a command's name at its start, then its facts indented
+//! by one space (`summary`, `since`, `group`, `complexity`, `flags`, `deprecated`, `replaced`,
+//! `history VERSION TEXT`), then its arguments indented by two spaces and two more for each level
+//! (`arg NAME TYPE [key=N] [flags=A,B] [since=V] [deprecated=V] [token=TEXT]`). It is parsed on
+//! each request.
 
 use super::{Command, category, find, flag, key, names};
 use crate::resp::Reply;
@@ -79,7 +80,7 @@ impl Words {
     }
 }
 
-/// The name and the words of `command`, as COMMAND DOCS pairs them.
+/// The name and the documentation of `command`, as COMMAND DOCS pairs them.
 pub fn write(reply: &mut Reply<'_>, command: &Command) {
     let words = Words::of(command);
     let (flags, history, arguments) = (words.facts("flags"), words.facts("history"), words.arguments());
@@ -130,7 +131,7 @@ fn write_history(reply: &mut Reply<'_>, history: &[&str]) {
     }
 }
 
-/// Words between commas as a set.
+/// Comma-separated words as a set.
 fn list(reply: &mut Reply<'_>, words: &str) {
     reply.set(words.split(',').count());
     words.split(',').for_each(|word| reply.simple(word));
@@ -152,7 +153,7 @@ fn write_arguments(reply: &mut Reply<'_>, lines: &[&str]) {
 }
 
 fn write_argument(reply: &mut Reply<'_>, line: &str, within: &[&str]) {
-    // A token may hold spaces, so it comes last.
+    // A token may contain spaces, so it comes last.
     let (line, token) = match line.split_once(" token=") {
         Some((line, token)) => (line, Some(token)),
         None => (line, None),
@@ -187,7 +188,7 @@ fn write_argument(reply: &mut Reply<'_>, line: &str, within: &[&str]) {
     }
 }
 
-/// Is there a command of this name (`get`, `config|get`)?
+/// The command with this name (`get`, `config|get`), if there is one.
 pub fn named(name: &[u8]) -> Option<&'static Command> {
     match name.iter().position(|&b| b == b'|') {
         Some(bar) => find(&name[..bar])?.subcommand(&name[bar + 1..]),

@@ -1,8 +1,9 @@
-//! The commands Larder has: what dispatch goes by, and what COMMAND tells. Entries read like Redis 7.0's own answers to
-//! COMMAND; the words of COMMAND DOCS are in `docs.txt` (see [`docs`]).
+//! The commands of Larder: used by dispatch, and shown by COMMAND. Entries equal Redis 7.0's own
+//! answers to COMMAND; the texts of COMMAND DOCS are in `docs.txt` (see [`docs`]).
 //!
-//! One line per command: name, id, arity (negative: at least so many), flags, categories, `[first last step]` of its
-//! keys, key specifications (notes, flags, index of the first, last, step), tips.
+//! One line per command: name, id, arity (negative: at least this many), flags, categories,
+//! `[first last step]` of its keys, key specifications (notes, flags, index of the first, last,
+//! step), tips.
 
 pub mod absent;
 mod connection;
@@ -17,14 +18,14 @@ mod words;
 pub use id::Id;
 pub use words::{category, flag, key, names};
 
-/// What is known of a command.
+/// The facts of a command.
 #[derive(Debug)]
 pub struct Command {
     /// Its number.
     pub id: Id,
     /// Its name in lower case; of a subcommand both names (`config|get`).
     pub name: &'static str,
-    /// How many arguments, its name (or both names) included; negative: at least so many.
+    /// Number of arguments, including its name (or both names); negative: at least this many.
     pub arity: i8,
     /// Bits of [`flag`].
     pub flags: u32,
@@ -34,9 +35,9 @@ pub struct Command {
     pub first: i8,
     /// Last key's index; negative: counted from the end.
     pub last: i8,
-    /// From one key to the next.
+    /// Step from one key to the next.
     pub step: i8,
-    /// Where keys are, in the newer way of telling.
+    /// The positions of keys, in the newer notation.
     pub keys: &'static [KeySpec],
     /// Hints for clients.
     pub tips: &'static [&'static str],
@@ -44,7 +45,7 @@ pub struct Command {
     pub subcommands: &'static [Command],
 }
 
-/// Where a command's keys are and what it does to them.
+/// The positions of a command's keys and its effect on them.
 #[derive(Debug)]
 pub struct KeySpec {
     /// For people; mostly empty.
@@ -55,7 +56,7 @@ pub struct KeySpec {
     pub begin: i8,
     /// Last key: from the first, or when negative from the end.
     pub last: i8,
-    /// From one key to the next.
+    /// Step from one key to the next.
     pub step: i8,
 }
 
@@ -119,7 +120,7 @@ const fn slots() -> [(u8, u8); SLOTS] {
     slots
 }
 
-/// Where the search for a name starts: from its length and its first and last four bytes, whatever their case.
+/// Start of the search for a name: from its length and its first and last four bytes, in any case.
 #[inline]
 const fn slot(name: &[u8]) -> usize {
     let n = name.len();
@@ -135,7 +136,7 @@ const fn slot(name: &[u8]) -> usize {
     ((word ^ n as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOTS.ilog2())) as usize
 }
 
-/// The command of this name, whatever its case.
+/// The command with this name, in any case.
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static Command> {
     let mut at = slot(name);
@@ -155,7 +156,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
 }
 
 impl Command {
-    /// The subcommand of this name, whatever its case.
+    /// The subcommand with this name, in any case.
     pub fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
         let known = |command: &&Command| {
             command.name.split_once('|').is_some_and(|(_, own)| own.as_bytes().eq_ignore_ascii_case(name))
@@ -163,14 +164,14 @@ impl Command {
         self.subcommands.iter().find(known)
     }
 
-    /// Does it take so many arguments, its name included?
+    /// Does it accept this many arguments, including its name?
     #[inline]
     pub fn takes(&self, count: usize) -> bool {
         let arity = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { count >= arity } else { count == arity }
     }
 
-    /// Has it any of these flags?
+    /// Does it have any of these flags?
     #[inline]
     pub fn has(&self, flags: u32) -> bool {
         self.flags & flags != 0

@@ -1,6 +1,6 @@
 //! The words COMMAND uses, as bits in the order Redis lists them.
 
-/// What a command is like.
+/// Properties of a command.
 pub mod flag {
     #![allow(missing_docs)] // they are their names
     pub const WRITE: u32 = 1 << 0;
@@ -51,7 +51,7 @@ pub mod flag {
     ];
 }
 
-/// Which groups of the access control lists a command is in.
+/// Groups of the access control lists.
 pub mod category {
     #![allow(missing_docs)] // they are their names
     pub const KEYSPACE: u32 = 1 << 0;
@@ -102,7 +102,7 @@ pub mod category {
     ];
 }
 
-/// What a command does to a key.
+/// Effects of a command on a key.
 pub mod key {
     #![allow(missing_docs)] // they are their names
     pub const RO: u32 = 1 << 0;

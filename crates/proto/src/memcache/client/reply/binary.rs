@@ -32,12 +32,12 @@ pub(super) fn decode(buffer: &[u8], max_value: usize) -> Result<Decoded<'_>, Bro
     Ok(Decoded::Reply(reply, need))
 }
 
-/// A reply taken apart.
+/// The parts of a reply.
 struct Parts<'a> {
     extras: &'a [u8],
     key: &'a [u8],
     value: &'a [u8],
-    /// Where the value begins.
+    /// Offset of the value.
     at: usize,
     extra: Extra<'a>,
 }
@@ -83,7 +83,7 @@ fn failed<'a>(status: u16, parts: &Parts<'a>) -> Reply<'a> {
         Some(Status::Exists) => return Reply::Done(Done::Exists, parts.extra),
         Some(Status::NotStored) => return Reply::Done(Done::NotStored, parts.extra),
         Some(Status::Invalid | Status::NotNumber) => Fault::Client,
-        // PLAIN is one message: a server that wants another step does not take it.
+        // PLAIN is one message: a server that wants another step does not support it.
         Some(Status::AuthError | Status::AuthContinue) => Fault::Auth,
         Some(Status::Unknown) => Fault::Command,
         Some(Status::TooLarge | Status::NoMemory | Status::Ok) | None => Fault::Server,

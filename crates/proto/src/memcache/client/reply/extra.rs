@@ -1,8 +1,8 @@
-//! What a reply says besides what it is.
+//! Further data of a reply.
 
 use super::super::super::{MAX_KEY, line::Words, meta::decode_base64};
 
-/// Flags of a meta reply, or what a binary reply's header says. Nothing in text replies.
+/// Flags of a meta reply, or the fields of a binary reply's header. Empty for text replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extra<'a> {
     pub(super) flags: Words<'a>,
@@ -26,22 +26,22 @@ impl<'a> Extra<'a> {
         Extra { flags: Words::new(b""), header: Some(header) }
     }
 
-    /// What stands behind the letter of a flag; None: it is not given.
+    /// The text after the letter of a flag; `None`: the flag is absent.
     pub fn flag(&self, letter: u8) -> Option<&'a [u8]> {
         { self.flags }.find(|flag| flag[0] == letter).map(|flag| &flag[1..])
     }
 
-    /// A flag's number, such as `s`, `h` and `l` have.
+    /// The number of a flag such as `s`, `h` and `l`.
     pub fn number(&self, letter: u8) -> Option<u64> {
         super::line::number(self.flag(letter)?)
     }
 
-    /// `t`: seconds until the item expires; None: it does not, or nobody asked.
+    /// `t`: seconds until the item expires; `None`: it does not, or the flag was not requested.
     pub fn left(&self) -> Option<u64> {
         self.number(b't')
     }
 
-    /// The number the request was sent with.
+    /// The opaque number of the request.
     #[inline]
     pub fn opaque(&self) -> Option<u32> {
         match self.header {
@@ -50,7 +50,7 @@ impl<'a> Extra<'a> {
         }
     }
 
-    /// The version, where it is given.
+    /// The version, if the reply has it.
     pub fn cas(&self) -> Option<u64> {
         match self.header {
             Some(header) => Some(header.cas).filter(|cas| *cas != 0),
@@ -58,13 +58,13 @@ impl<'a> Extra<'a> {
         }
     }
 
-    /// The command a binary reply is of.
+    /// The command of a binary reply.
     pub fn opcode(&self) -> Option<u8> {
         self.header.map(|header| header.opcode)
     }
 
-    /// The key a meta reply gives back. `buffer`: where one is put that comes as base64. None: there is none, or it cannot be
-    /// read.
+    /// The key that a meta reply sends back. `buffer` takes a key that comes as base64. `None`:
+    /// there is none, or it cannot be read.
     pub fn key<'b>(&self, buffer: &'b mut [u8; MAX_KEY]) -> Option<&'b [u8]>
     where
         'a: 'b,

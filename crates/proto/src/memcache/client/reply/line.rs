@@ -1,9 +1,10 @@
-//! Replies of the text and meta protocols: a line, and for some a value behind it.
+//! Replies of the text and meta protocols: a line, and for some a value after it.
 
 use super::super::super::line::{self, Words};
 use super::{Broken, Decoded, Done, Extra, Fault, Reply, Value};
 
-/// Longest line of a reply. Those of memcached stay below 2,048; a statistic can have the path of a file in it.
+/// Longest line of a reply. Those of memcached stay below 2,048; a statistic can contain the path
+/// of a file.
 pub const MAX_LINE: usize = 8192;
 
 pub(super) fn decode(buffer: &[u8], max_value: usize) -> Result<Decoded<'_>, Broken> {
@@ -21,7 +22,7 @@ pub(super) fn decode(buffer: &[u8], max_value: usize) -> Result<Decoded<'_>, Bro
     Ok(Decoded::Reply(reply, used))
 }
 
-/// A line of which nothing else follows.
+/// A line without a value.
 #[inline]
 fn plain<'a>(word: &'a [u8], mut rest: Words<'a>) -> Option<Reply<'a>> {
     let done = |done, flags| Some(Reply::Done(done, Extra::meta(flags)));
@@ -63,7 +64,7 @@ fn stat(mut words: Words<'_>) -> Result<Reply<'_>, Broken> {
     Ok(Reply::Stat { name, value: words.rest().trim_ascii() })
 }
 
-/// What a line says of the value behind it, where it is not yet known; and its length.
+/// The data of a line with a value, whose place is not yet known; and the value's length.
 type Before<'a> = (Value<'a>, u64);
 
 /// `VALUE <key> <flags> <bytes> [<cas unique>]`.
@@ -98,7 +99,7 @@ fn meta(mut words: Words<'_>) -> Result<Before<'_>, Broken> {
     Ok((value, len))
 }
 
-/// The value behind a line of `used` bytes.
+/// The value after a line of `used` bytes.
 #[inline]
 fn value<'a>(
     buffer: &[u8],
@@ -119,7 +120,7 @@ fn value<'a>(
     }
 }
 
-/// A number as a server writes it: digits and nothing else.
+/// A number as a server writes it: digits only.
 #[inline]
 pub(super) fn number(word: &[u8]) -> Option<u64> {
     word.first().filter(|byte| byte.is_ascii_digit())?;

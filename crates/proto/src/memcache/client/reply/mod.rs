@@ -1,11 +1,12 @@
-//! Replies, from what has been received.
+//! Replies, from received bytes.
 //!
-//! Every reply says by itself what it is, so nothing is remembered between two of them: which request it answers is known by
-//! the order of requests, or by the opaque number it gives back. A value is a range of what was received, never a copy; one
-//! that has not arrived says how long the whole reply is, so that the rest can be read straight to where it belongs.
+//! Every reply is self-describing, so no state is kept between replies: the order of requests, or
+//! the opaque number sent back, tells which request it answers. A value is a range of the received
+//! bytes, never a copy; an incomplete one gives the length of the whole reply, so that the rest can
+//! be read to its final place.
 //!
-//! A server may be anything that listens on a port: whatever it sends is either a reply within the limits or [`Broken`], after
-//! which nothing on the connection can be trusted and it is to be closed.
+//! The server may be any program: its bytes are either a reply within the limits or [`Broken`].
+//! After that no byte of the connection can be trusted, and it must be closed.
 
 mod binary;
 mod extra;
@@ -16,17 +17,18 @@ pub use line::MAX_LINE;
 
 use std::ops::Range;
 
-/// What the beginning of the received bytes is.
+/// The start of the received bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decoded<'a> {
-    /// Not all of a reply: so many bytes from the start of the buffer are needed at least, more than are there.
+    /// The reply is incomplete: at least this many bytes from the start of the buffer are needed.
     Incomplete {
-        /// Bytes from the start of the buffer. Once a value's length is known, the length of its whole reply.
+        /// Bytes from the start of the buffer. Once a value's length is known, the length of its
+        /// whole reply.
         need: usize,
     },
-    /// A reply, and how many bytes it takes.
+    /// A reply, and its length.
     Reply(Reply<'a>, usize),
-    /// No reply.
+    /// Not a reply.
     Broken(Broken),
 }
 
@@ -35,11 +37,12 @@ pub enum Decoded<'a> {
 pub enum Reply<'a> {
     /// A value: of a text retrieval, of `mg` and `ma` with `v`, of a binary get.
     Value(Value<'a>),
-    /// It was done, or was not for a reason that is no error.
+    /// It was done, or was not for a reason that is not an error.
     Done(Done, Extra<'a>),
-    /// `END`: no more values, or statistics, of this request. The empty statistic of the binary protocol.
+    /// `END`: no more values, or statistics, of this request. The empty statistic of the binary
+    /// protocol.
     End,
-    /// `MN`; a binary no-op's.
+    /// `MN`; the answer to a binary no-op.
     Noop(Extra<'a>),
     /// The new number of a text or binary counter.
     Number(u64, Extra<'a>),
@@ -49,45 +52,46 @@ pub enum Reply<'a> {
     Stat {
         /// Its name.
         name: &'a [u8],
-        /// What is said.
+        /// Its value.
         value: &'a [u8],
     },
-    /// `ME`: the key and what is known of it, as sent.
+    /// `ME`: the key and the item's metadata, as sent.
     Debug(&'a [u8]),
     /// The names of SASL mechanisms, between blanks.
     Mechanisms(&'a [u8]),
-    /// An error, with the server's words for it.
+    /// An error, with the server's text.
     Error(Fault, &'a [u8], Extra<'a>),
 }
 
-/// A value, and what came with it.
+/// A value, and its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value<'a> {
-    /// The key, where it is given back as it is: by a text retrieval and by binary gets that ask for it; else empty. (What `mg`
-    /// gives back is [`Extra::key`].)
+    /// The key, if it is sent back unchanged: by a text retrieval and by binary gets that ask for
+    /// it; else empty. (The key of an `mg` reply is [`Extra::key`].)
     pub key: &'a [u8],
-    /// The client's bits; 0 where `mg` did not ask for them.
+    /// The client's flags; 0 where `mg` did not ask for them.
     pub flags: u32,
-    /// The version, where it is given.
+    /// The version, if the reply has it.
     pub cas: Option<u64>,
-    /// Where in the received bytes it is.
+    /// Its range in the received bytes.
     pub at: Range<usize>,
-    /// The rest.
+    /// Further data.
     pub extra: Extra<'a>,
 }
 
-/// How a request ended that gives no value.
+/// The result of a request without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// `HD`: whatever a meta command asked for.
+    /// `HD`: success of any meta command.
     Done,
     /// `STORED`.
     Stored,
     /// `NOT_STORED`, `NS`: the condition did not hold.
     NotStored,
-    /// `EXISTS`, `EX`: another version is there. In the binary protocol also: an `add` found something.
+    /// `EXISTS`, `EX`: the stored item has another version. In the binary protocol also: an `add`
+    /// found an item.
     Exists,
-    /// `NOT_FOUND`, `NF`, and a miss, `EN`. In the binary protocol also: a `replace` found nothing.
+    /// `NOT_FOUND`, `NF`, and a miss, `EN`. In the binary protocol also: a `replace` found no item.
     NotFound,
     /// `DELETED`.
     Deleted,
@@ -99,29 +103,30 @@ pub enum Done {
     Reset,
 }
 
-/// Who is at fault.
+/// The party at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// `ERROR`, unknown command: the server has no such command. Nothing was done.
     Command,
-    /// `CLIENT_ERROR`: the request is not right, or cannot be carried out on this item.
+    /// `CLIENT_ERROR`: the request is invalid, or cannot be executed on this item.
     Client,
-    /// `SERVER_ERROR`: the server could not.
+    /// `SERVER_ERROR`: the server failed.
     Server,
-    /// The binary protocol's: user and password are not accepted, or are missing. (Text has `CLIENT_ERROR` for it.)
+    /// The binary protocol's: user and password are wrong, or are missing. (Text has `CLIENT_ERROR`
+    /// for it.)
     Auth,
 }
 
-/// Why received bytes are no reply.
+/// Why received bytes are not a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// A line that no memcached sends.
     Unknown,
     /// A line longer than [`MAX_LINE`].
     LongLine,
-    /// A value, or a binary body, larger than was allowed.
+    /// A value, or a binary body, larger than allowed.
     TooLarge,
-    /// A value that does not end where it was said to.
+    /// A value without its end at the announced length.
     BadEnd,
     /// Lengths of a binary reply that do not fit each other or the command.
     BadLengths,
@@ -141,7 +146,7 @@ impl std::fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// Takes replies off what is received on a connection.
+/// Parses replies from the received bytes of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Replies {
     max_value: usize,
@@ -149,8 +154,8 @@ pub struct Replies {
 }
 
 impl Replies {
-    /// Replies of the text and meta protocols, which mix freely. `max_value`: bytes of the largest value that is taken; a
-    /// connection buffers so much and [`MAX_LINE`] at the most.
+    /// Replies of the text and meta protocols, which mix freely. `max_value`: length of the largest
+    /// accepted value in bytes; a connection buffers at most this and [`MAX_LINE`].
     pub const fn new(max_value: usize) -> Replies {
         Replies { max_value, binary: false }
     }

@@ -1,4 +1,4 @@
-//! Any request is read by the server as it was meant, any reply of the server by the client.
+//! The server reads any request as it was meant, and the client any reply of the server.
 
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ fn back() -> impl Strategy<Value = meta::Back> {
         .prop_map(|(opaque, key, cas, quiet)| meta::Back { opaque, key, cas, quiet })
 }
 
-/// What memcached reads as a version.
+/// A version that memcached accepts.
 fn version() -> impl Strategy<Value = Option<u64>> {
     any::<Option<u64>>()
 }
@@ -92,7 +92,7 @@ proptest! {
         prop_assert_eq!((get.ttl, get.vivify, get.recache, get.version), (ttl, vivify, recache, version));
     }
 
-    /// The answer our server would send gives back what was asked for.
+    /// The answer of our server sends back the requested data.
     #[test]
     fn meta_answers(key in any_key(), back in back(), bits: u32, cas: u64, left: i64, data in prop::collection::vec(any::<u8>(), 0..300)) {
         let sent = meta::Get { key: &key, value: true, flags: true, left: true, back, ..Default::default() };
@@ -164,7 +164,8 @@ proptest! {
 
     #[test]
     fn binary_requests_and_answers(key in prop::collection::vec(any::<u8>(), 1..=250), touch: Option<u32>, with_key: bool, quiet: bool, mode in mode(), flags: u32, exptime: u32, len in 0..1u32 << 31, delta: u64, initial: Option<(u64, u32)>, opaque: u32, cas: Option<u64>) {
-        // An expiry of all ones says that no counter is made, a version of 0 that any will do.
+        // An expiry of all ones means that no counter is created, a version of 0 that any is
+        // accepted.
         let initial = initial.filter(|(_, exptime)| *exptime != u32::MAX);
         let cas = cas.filter(|cas| *cas != 0);
         let (key, tag) = (key.as_slice(), binary::Tag { opaque, cas });

@@ -1,4 +1,5 @@
-//! What the client writes is held against the reader of our own server, and what the server writes against the client's.
+//! The client's output is checked with the reader of our own server, and the server's output with
+//! the client's.
 
 mod any;
 mod replies;
@@ -6,7 +7,7 @@ mod requests;
 
 use super::{Decoded, Replies, Reply};
 
-/// The replies in `buffer`, which has whole ones only.
+/// The replies in `buffer`, which has complete ones only.
 fn all<'a>(replies: &Replies, mut buffer: &'a [u8]) -> Vec<Reply<'a>> {
     let mut read = Vec::new();
     while !buffer.is_empty() {

@@ -1,4 +1,4 @@
-//! Replies as a memcached 1.6.18 sends them, and what is none.
+//! Replies as memcached 1.6.18 sends them, and bytes that are not a reply.
 
 use super::{super::*, all};
 

@@ -1,4 +1,4 @@
-//! Requests as they lie on the wire.
+//! Requests in their wire form.
 
 use super::super::{super::text::*, *};
 

@@ -1,0 +1,311 @@
+//! From the head of a request to the head that the origin is sent.
+//!
+//! One rule: on a request whose answer may be stored or shared the origin sees exactly what the key
+//! knows. All that would say something else than scheme, host, target, method, coding and cookies
+//! of the key is dropped, or written anew from the key, or in the key itself ([`KeyField`]).
+//! Ordinary fields (User-Agent, Accept, Referer, ...) go on as they are: a site that answers by
+//! them says `Vary`.
+//!
+//! | field | with an answer for many | past the cache |
+//! |---|---|---|
+//! | of the connection ([`strip::is_hop_by_hop`], named by Connection) | dropped | dropped |
+//! | Accept-Encoding | as understood ([`Codings::field`]) | as it is |
+//! | Cookie | those that count, in the key's form ([`cookie::write`]) | as it is |
+//! | names with other characters than letters, digits and dashes | dropped, unless in the key | as it is |
+//! | those of [`overrides::TABLE`] | dropped, unless in the key | as it is |
+//! | Forwarded, X-Forwarded-For, -Proto, -Host | written anew | what trusted proxies said, and this hop |
+//! | conditions and ranges | the stored page's, or the range asked for | as they are |
+//! | Cache-Control, Pragma | as they are, where the site obeys them | as they are |
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use super::{Conditions, strip};
+use crate::http::cookie::{self, Cookie};
+use crate::http::forwarded::{self, Hop};
+use crate::http::overrides::{is_override, is_plain, same};
+use crate::http::{Codings, Fields, Scheme};
+
+/// How the answer is to be used, which decides what goes with the request.
+#[derive(Clone, Debug)]
+pub enum Mode<'a> {
+    /// Past the cache: as the client sent it. The answer is for this client alone, and is not
+    /// stored.
+    Pass,
+    /// Past the cache, with an answer that may be stored for others. Only for requests that
+    /// [`keyed`] allows.
+    PassToStore,
+    /// The whole page, for the store.
+    Whole,
+    /// The whole page, unless the stored one is still good.
+    Validate(Conditions<'a>),
+    /// The client's range.
+    Range,
+    /// The missing part of a stored one, should that still be current.
+    Complete {
+        /// The value of Range.
+        range: String,
+        /// The value of If-Range.
+        validator: Vec<u8>,
+    },
+}
+
+impl Mode<'_> {
+    fn passes(&self) -> bool {
+        matches!(self, Self::Pass | Self::PassToStore)
+    }
+
+    /// Conditions and ranges are of the client's own copy, not of ours.
+    fn keeps(&self, name: &str) -> bool {
+        match self {
+            Self::Pass | Self::PassToStore => true,
+            Self::Range => {
+                !is_condition(name) || ["range", "if-range"].iter().any(|n| name.eq_ignore_ascii_case(n))
+            }
+            Self::Whole | Self::Validate(_) | Self::Complete { .. } => !is_condition(name),
+        }
+    }
+}
+
+/// A request, and what is known of who sent it.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    /// Its fields.
+    pub fields: Fields<'a>,
+    /// The scheme in its key.
+    pub scheme: Scheme,
+    /// The host in its key, with the port where that is not the scheme's own.
+    pub host: Option<&'a str>,
+    /// The host that a trusted proxy named besides, which is in the key in lower case.
+    pub forwarded_host: Option<&'a [u8]>,
+    /// It came from a trusted proxy.
+    pub trusted: bool,
+    /// The addresses it came by ([`forwarded::chain`]); the last is who sent it.
+    pub chain: &'a [IpAddr],
+    /// The driver writes a traceparent of its own.
+    pub traced: bool,
+}
+
+/// Settings of the site for its requests.
+#[derive(Clone, Copy)]
+pub struct Site<'a> {
+    /// The only cookies that count; empty: all do.
+    pub vary_cookies: &'a [String],
+    /// Cookies that do not count.
+    pub ignored: &'a dyn Fn(&Cookie<'_>) -> bool,
+    /// Fields that are in the key.
+    pub key_fields: &'a [KeyField],
+    /// Cache-Control and Pragma of requests are obeyed.
+    pub client_cache_control: bool,
+}
+
+/// A request field that is in the keys of a site's pages, and so reaches the origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyField {
+    name: String,
+    /// It is one by which proxies speak of their clients: from others than trusted proxies it does
+    /// not count.
+    of_proxies: bool,
+}
+
+impl KeyField {
+    /// None: the field has its own place in the key, is written by this cache, or is about the
+    /// connection.
+    pub fn new(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
+        let own = is_own(&name) || is_condition(&name) || strip::is_hop_by_hop(&name);
+        let taken = own || is_rebuilt(&name) || HANDLED.contains(&name.as_str());
+        (!taken).then(|| Self { of_proxies: is_override(&name), name })
+    }
+
+    /// In lower case.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// The lines of the fields that are in the key, by the order of `key_fields`.
+pub fn key_lines<'a>(
+    fields: Fields<'a>,
+    trusted: bool,
+    key_fields: &'a [KeyField],
+) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+    let counting = key_fields.iter().filter(move |field| trusted || !field.of_proxies);
+    counting.flat_map(move |field| fields.all(&field.name).map(|value| (field.name.as_str(), value)))
+}
+
+/// A line of the head: name and value.
+pub type Line<'a> = (Cow<'a, str>, Cow<'a, [u8]>);
+
+/// The fields to send to the origin, but for those that the driver writes itself: Via, CDN-Loop and
+/// Surrogate-Capability, a traceparent, Upgrade, the framing.
+pub fn head<'a>(received: &Received<'a>, site: &Site<'a>, mode: &Mode<'a>) -> Vec<Line<'a>> {
+    let mut out: Vec<Line<'a>> = Vec::with_capacity(received.fields.len() + 8);
+    let named: Vec<&[u8]> = received.fields.elements("connection").collect();
+    for (name, value) in received.fields.iter() {
+        let listed = named.iter().any(|option| option.eq_ignore_ascii_case(name.as_bytes()));
+        let dropped = listed
+            || strip::is_hop_by_hop(name)
+            || is_own(name)
+            || is_rebuilt(name)
+            || !mode.keeps(name)
+            || (received.traced && name.eq_ignore_ascii_case("traceparent"));
+        if !dropped && goes_on(name, received, site, mode) {
+            out.push((Cow::Borrowed(name), Cow::Borrowed(value)));
+        }
+    }
+    if !mode.passes() {
+        counting_cookies(received, site, &mut out);
+        out.extend(key_lines(received.fields, received.trusted, site.key_fields).map(borrowed));
+    }
+    if !matches!(mode, Mode::Pass) {
+        let codings = Codings::parse(received.fields.all("accept-encoding"));
+        push(&mut out, "accept-encoding", codings.field().into_bytes());
+    }
+    if let Some(host) = received.host {
+        push(&mut out, "host", host.as_bytes());
+    }
+    conditions(mode, &mut out);
+    who_asks(received, mode, &mut out);
+    out
+}
+
+/// Whether the head of a request past the cache says nothing that its key does not know, so that
+/// its answer may be stored for others: no override, no odd name, no cookie, no credentials, no
+/// condition.
+pub fn keyed(fields: Fields<'_>, trusted: bool) -> bool {
+    fields.iter().all(|(name, _)| {
+        let of_proxies = is_rebuilt(name) && !trusted;
+        of_proxies
+            || (is_plain(name)
+                && !is_override(name)
+                && !is_condition(name)
+                && !name.eq_ignore_ascii_case("cookie")
+                && !name.eq_ignore_ascii_case("authorization"))
+    })
+}
+
+/// Whether a field goes on as it is.
+fn goes_on(name: &str, received: &Received<'_>, site: &Site<'_>, mode: &Mode<'_>) -> bool {
+    if mode.passes() {
+        let replaced = matches!(mode, Mode::PassToStore) && name.eq_ignore_ascii_case("accept-encoding");
+        // Names with `_` are never a trusted proxy's.
+        let claims = of_forwarding(name) && !(received.trusted && is_plain(name));
+        return !replaced && !claims && !(same(name, "connection"));
+    }
+    let cache = ["cache-control", "pragma"].iter().any(|n| name.eq_ignore_ascii_case(n));
+    is_plain(name)
+        && !is_override(name)
+        && !["accept-encoding", "cookie"].iter().any(|n| name.eq_ignore_ascii_case(n))
+        && !site.key_fields.iter().any(|field| name.eq_ignore_ascii_case(&field.name))
+        && (site.client_cache_control || !cache)
+}
+
+/// Fields that are written anew, or that the origin's driver writes, in any spelling. `Proxy` would
+/// become HTTP_PROXY in a CGI program.
+fn is_own(name: &str) -> bool {
+    const NAMES: [&str; 8] = [
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "expect",
+        "via",
+        "surrogate-capability",
+        "proxy",
+        "larder-debug",
+    ];
+    NAMES.iter().any(|own| same(name, own))
+}
+
+/// Fields by which the origin is told who asks; always written here.
+fn is_rebuilt(name: &str) -> bool {
+    ["forwarded", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"]
+        .iter()
+        .any(|own| same(name, own))
+}
+
+/// Fields by which a proxy says for whom it asks. From a client that is no trusted proxy they are
+/// an attempt.
+fn of_forwarding(name: &str) -> bool {
+    same(name, "x-real-ip") || name.get(..12).is_some_and(|start| same(start, "x-forwarded-"))
+}
+
+fn is_condition(name: &str) -> bool {
+    const NAMES: [&str; 6] =
+        ["if-none-match", "if-modified-since", "if-match", "if-unmodified-since", "if-range", "range"];
+    NAMES.iter().any(|condition| name.eq_ignore_ascii_case(condition))
+}
+
+/// Fields with a rule of their own.
+const HANDLED: [&str; 6] =
+    ["accept-encoding", "authorization", "cache-control", "cookie", "max-forwards", "pragma"];
+
+fn borrowed<'a>((name, value): (&'a str, &'a [u8])) -> Line<'a> {
+    (Cow::Borrowed(name), Cow::Borrowed(value))
+}
+
+fn push<'a>(out: &mut Vec<Line<'a>>, name: &'static str, value: impl Into<Cow<'a, [u8]>>) {
+    out.push((Cow::Borrowed(name), value.into()));
+}
+
+/// One line, byte for byte what selects where the page varies on Cookie.
+fn counting_cookies<'a>(received: &Received<'a>, site: &Site<'a>, out: &mut Vec<Line<'a>>) {
+    let mut value = Vec::new();
+    if cookie::write(received.fields.all("cookie"), site.vary_cookies, site.ignored, &mut value) {
+        push(out, "cookie", value);
+    }
+}
+
+fn conditions<'a>(mode: &Mode<'a>, out: &mut Vec<Line<'a>>) {
+    match mode {
+        Mode::Validate(conditions) => {
+            if let Some(etag) = conditions.if_none_match {
+                push(out, "if-none-match", etag);
+            }
+            if let Some(date) = conditions.if_modified_since {
+                push(out, "if-modified-since", date);
+            }
+        }
+        Mode::Complete { range, validator } => {
+            push(out, "range", range.clone().into_bytes());
+            push(out, "if-range", validator.clone());
+        }
+        Mode::Pass | Mode::PassToStore | Mode::Whole | Mode::Range => {}
+    }
+}
+
+/// X-Forwarded-For, Forwarded, X-Forwarded-Proto and X-Forwarded-Host. Scheme and hosts are those
+/// of the key.
+fn who_asks<'a>(received: &Received<'a>, mode: &Mode<'a>, out: &mut Vec<Line<'a>>) {
+    let (scheme, fields) = (received.scheme.as_str(), received.fields);
+    let named = received.forwarded_host.filter(|host| !host.is_empty()).map(<[u8]>::to_ascii_lowercase);
+    let named_host = named.as_deref().and_then(|host| std::str::from_utf8(host).ok());
+    let (mut list, mut text) = (String::new(), String::new());
+    match (received.chain, mode) {
+        ([.., peer], Mode::Pass) => {
+            let hop = Hop { client: *peer, proto: scheme, host: received.host };
+            let before = |name: &'static str| fields.all(name).filter(|_| received.trusted);
+            hop.write_x_forwarded_for(before("x-forwarded-for"), &mut list);
+            hop.write_forwarded(before("forwarded"), &mut text);
+        }
+        (chain, _) => {
+            forwarded::write_chain(chain, &mut list);
+            for (at, address) in chain.iter().enumerate() {
+                let first = (at == 0).then_some(named_host).flatten();
+                let hop = Hop { client: *address, proto: scheme, host: first.or(received.host) };
+                let before = std::mem::take(&mut text);
+                hop.write_forwarded([before.as_bytes()], &mut text);
+            }
+        }
+    }
+    push(out, "x-forwarded-for", list.into_bytes());
+    push(out, "forwarded", text.into_bytes());
+    push(out, "x-forwarded-proto", scheme.as_bytes());
+    if let Some(host) = named.or(received.host.map(|host| host.as_bytes().to_vec())) {
+        push(out, "x-forwarded-host", host);
+    }
+}
+
+#[cfg(test)]
+#[path = "forward_tests.rs"]
+mod tests;
