@@ -1,4 +1,4 @@
-//! Tells the compiler of the configuration the models in `tests/loom.rs` are built with.
+//! Declares the `loom` configuration, with which the models in `tests/loom.rs` are built.
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(loom)");

@@ -1,10 +1,12 @@
-//! Instructions of the hot verbs, for callgrind, whose counts do not depend on what else the machine does:
-//! `cargo build --release -p larder-store --example cost`, then for each VERB of get, miss, set, add, new, evict, incr, hinted
-//! `valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/cost VERB`
-//! and the total through 200,000.
-//! 100,000 entries of 16-byte keys and 100-byte values, 200,000 operations spread over them. `new` stores so many new keys while
-//! the index grows for them, `evict` the same in a store that is full, `add` half as many twice each.
-//! docs/decisions/0002-store.md has the figures.
+//! Instructions of the hot verbs, for callgrind: its counts do not depend on the load of the
+//! machine. `cargo build --release -p larder-store --example cost`, then for each VERB of get,
+//! miss, set, add, new, evict, incr, hinted `valgrind --tool=callgrind
+//! --toggle-collect='*measured*' target/release/examples/cost VERB`, and divide the total by
+//! 200,000.
+//!
+//! 100,000 entries of 16-byte keys and 100-byte values, 200,000 operations spread over them. `new`
+//! stores 200,000 new keys while the index grows for them, `evict` does the same in a full store,
+//! `add` stores half as many keys twice each. docs/decisions/0002-store.md has the figures.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use larder_store::{Hint, Namespace, Options, Put, Store};
@@ -24,8 +26,15 @@ fn keys(first: u64) -> Vec<[u8; 16]> {
     (0..OPERATIONS).map(|n| key(first + n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % ITEMS)).collect()
 }
 
-const PUT: Put<'static> =
-    Put { value: &[&[7; 100]], flags: 0, expires: None, tags: &[], version: None, stale: false };
+const PUT: Put<'static> = Put {
+    value: &[&[7; 100]],
+    flags: 0,
+    expires: None,
+    tags: &[],
+    version: None,
+    stale: false,
+    claimed: false,
+};
 
 #[inline(never)]
 fn measured_get(store: &Store, keys: &[[u8; 16]]) -> u64 {
@@ -71,7 +80,7 @@ fn main() {
         store.set(NS, &key(n), first, 1000).unwrap();
     }
     let (there, absent) = (keys(0), keys(1 << 40));
-    // The first reads of an entry change its word; what is measured is what comes after.
+    // The first reads of an entry change its word; later reads are measured.
     (0..4).for_each(|_| there.iter().for_each(|k| drop(store.get(NS, k, 1000))));
     let new: Vec<[u8; 16]> = (0..OPERATIONS).map(|n| key((1 << 41) + n)).collect();
     let sum = match verb.as_str() {

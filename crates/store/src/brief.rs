@@ -1,9 +1,11 @@
-//! Brief writes: records of up to [`BRIEF`] bytes without tags, that is, nearly all of memcached's and Redis' entries. What larger ones
-//! do in three steps (`write.rs`: look the key up to choose the queue, copy the bytes, look it up again to link) is here done
-//! in one, under the stripe's lock: one search, one copy, one link.
+//! Brief writes: records of up to [`BRIEF`] bytes without tags, that is, nearly all entries of
+//! memcached and Redis clients. Larger records take three steps (`write.rs`: look up the key to
+//! choose the queue, copy the bytes, look it up again to link). A brief write takes one, under the
+//! stripe's lock: one search, one copy, one link.
 //!
-//! The log's lock is taken within the stripe's, and nothing more: when the log needs a segment, both are given back before
-//! anything is evicted, and the write begins again with the segment in its hand.
+//! The log's lock is taken within the stripe's lock, and no other. When the log needs a segment,
+//! both locks are released before anything is evicted, and the write starts again with the new
+//! segment.
 
 use crate::hash::Hash;
 use crate::index::{Locked, Place};
@@ -16,22 +18,22 @@ use crate::types::{Counter, Ms, Namespace, PutError};
 use crate::verbs::{decimal, number};
 use crate::write::{Prior, Request};
 
-/// Most bytes of a record that is copied under a stripe's lock: what takes no longer than the search before it. Larger ones are
-/// copied with no lock held.
+/// Largest record, in bytes, that is copied under a stripe's lock: its copy takes no longer than
+/// the search before it. Larger records are copied with no lock held.
 pub(crate) const BRIEF: usize = 4096;
 
-/// Longest text of a number that is counted in one step: twenty digits, and spaces behind them.
+/// Longest text of a number that is incremented in one step: twenty digits, and trailing spaces.
 const TEXT: usize = 40;
 
-/// The entry that is there, as far as a write needs it.
+/// The facts about an existing entry that a write needs.
 #[derive(Clone, Copy)]
 struct Old {
     place: Place,
-    /// Bytes of its record.
+    /// Size of its record, in bytes.
     size: usize,
-    /// Bytes of key and value.
+    /// Size of key and value, in bytes.
     bytes: u64,
-    /// It lives and has neither tags nor pieces, so that replacing it is a matter of three numbers.
+    /// It is alive and has neither tags nor pieces, so replacing it changes three counters only.
     plain: bool,
 }
 
@@ -45,18 +47,19 @@ struct Brief<'a> {
     now: Ms,
 }
 
-/// What became of an attempt.
+/// Result of an attempt.
 enum Tried {
-    /// The version, and the index page that is missing.
+    /// The version, and the missing index page.
     Done(u64, Option<usize>),
     /// The log of this queue needs a segment.
     NeedsSegment(Kind),
-    /// The index has no room near the key's home.
+    /// The index has no free slot near the key's home.
     Crowded(Prior),
 }
 
 impl Store {
-    /// Stores a record of `size` bytes, at most [`BRIEF`], without tags. `draft` is for an entry nothing is known of.
+    /// Stores a record of `size` bytes, at most [`BRIEF`], without tags. `draft` is for an entry
+    /// without history.
     pub(crate) fn store_brief(
         &self,
         request: &Request<'_>,
@@ -85,7 +88,7 @@ impl Store {
                 Err(e) => break Err(e),
             }
         };
-        // Somebody else had opened a new segment meanwhile, or the condition no longer held.
+        // Another thread opened a new segment meanwhile, or the condition no longer holds.
         if let Some(unneeded) = fresh {
             self.segments.release(unneeded, unneeded);
         }
@@ -112,7 +115,7 @@ impl Store {
                 old = Some(Old::new(place, &record, lives));
             }
         }
-        // The ghost forgets what it is asked for.
+        // A lookup removes the fingerprint from the ghost.
         let prior = match prior {
             Some(prior) => prior,
             None => *known.get_or_insert_with(|| self.remembered(request.ns, request.hash)),
@@ -120,7 +123,7 @@ impl Store {
         Ok(self.link_brief(&mut locked, old, prior, brief, fresh))
     }
 
-    /// Writes a record and leads the slot to it.
+    /// Writes a record and points the slot to it.
     #[inline]
     fn link_brief(
         &self,
@@ -178,7 +181,7 @@ impl Store {
         Tried::Done(version, page)
     }
 
-    /// Changes a number by `f` in one step. `None`: it has what only the long way copes with.
+    /// Changes a number by `f` in one step. `None`: only the general path can handle this entry.
     pub(crate) fn count_brief(
         &self,
         ns: Namespace,

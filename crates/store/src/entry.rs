@@ -1,33 +1,35 @@
-//! What a reader holds: an entry whose bytes stay where they are.
+//! Entries as readers hold them: their bytes stay in place.
 
 use crate::hash::Hash;
 use crate::held::Held;
 use crate::index::Seen;
 use crate::item::{Record, Word};
+use crate::segment::OFFSET_BITS;
 use crate::stats::Count;
 use crate::store::Store;
 use crate::types::{EntryInfo, Ms, NAMESPACES, Namespace};
 
-/// An entry found by [`Store::get`]: pinned, so that its bytes stay where they are until this is dropped, on any thread.
-/// Holding one never blocks the eviction of others.
+/// An entry found by [`Store::get`]: pinned, so that its bytes stay where they are until this is
+/// dropped, on any thread. Holding one never blocks the eviction of others.
 #[derive(Debug)]
 pub struct Entry<'s> {
     store: &'s Store,
     held: Held<'s>,
     hash: Hash,
-    /// These two as they were when it was found, before this read left its traces.
+    /// Both as they were when the entry was found, before this read updated them.
     word: Word,
     expires: Option<Ms>,
 }
 
 impl Store {
-    /// Finds an entry, counts a hit or a miss, and notes the read. Takes no lock.
+    /// Finds an entry, counts a hit or a miss, and records the read. Takes no lock.
     #[inline]
     pub fn get<'s>(&'s self, ns: Namespace, key: &[u8], now: Ms) -> Option<Entry<'s>> {
         self.get_hashed(self.hash(ns, key).ok()?, ns, key, now)
     }
 
-    /// [`Store::get`] of a hashed key. One function with all of its parts inlined, and no copies of it elsewhere.
+    /// [`Store::get`] of a hashed key. One function with all its parts inlined, and no other copy
+    /// of it.
     pub(crate) fn get_hashed<'s>(
         &'s self,
         hash: Hash,
@@ -43,13 +45,14 @@ impl Store {
         entry
     }
 
-    /// Finds an entry without leaving any trace.
+    /// Finds an entry without changing any state or counter.
     #[inline]
     pub fn peek<'s>(&'s self, ns: Namespace, key: &[u8], now: Ms) -> Option<Entry<'s>> {
         self.peek_hashed(self.hash(ns, key).ok()?, ns, key, now)
     }
 
-    /// What `get` does beyond [`Store::peek`] when it finds an entry: the hit is counted and the read noted.
+    /// The additional effect of `get` over [`Store::peek`] when it finds an entry: counts the hit
+    /// and records the read.
     #[inline]
     pub fn bump(&self, entry: &Entry<'_>, now: Ms) {
         let record = entry.record();
@@ -57,7 +60,7 @@ impl Store {
         self.stats.add(record.ns(), Count::Hits, 1);
     }
 
-    /// What `get` does beyond [`Store::peek`] when it finds nothing.
+    /// The additional effect of `get` over [`Store::peek`] when it finds nothing.
     pub fn count_miss(&self, ns: Namespace) {
         if usize::from(ns.0) < NAMESPACES {
             self.stats.add(ns, Count::Misses, 1);
@@ -83,7 +86,7 @@ impl Store {
         self.entry(held, hash, now)
     }
 
-    /// What a reader gets of a record found, if it lives.
+    /// The reader's view of a found record, if it is alive.
     #[inline(always)]
     pub(crate) fn entry<'s>(&'s self, held: Held<'s>, hash: Hash, now: Ms) -> Option<Entry<'s>> {
         let record = held.record();
@@ -104,7 +107,8 @@ impl Entry<'_> {
         self.hash
     }
 
-    /// Is `record` what this entry was read from, wherever it lies now, and was its expiry not changed since?
+    /// Is `record` the record this entry was read from, wherever it lies now, with an unchanged
+    /// expiry?
     pub(crate) fn is_still(&self, record: &Record<'_>) -> bool {
         record.origin() == self.record().origin() && record.expires() == self.expires
     }
@@ -152,29 +156,45 @@ impl Entry<'_> {
         self.record().flags()
     }
 
-    /// When it stops being there.
+    /// Time of expiry.
     pub fn expires(&self) -> Option<Ms> {
         self.expires
     }
 
-    /// What its writer chose, or unique per write of the store; the same as long as nobody writes the entry.
+    /// The version its writer chose, or one that is unique per write of the store; it stays until
+    /// the entry is written again.
     #[inline]
     pub fn version(&self) -> u64 {
         self.record().version()
     }
 
-    /// Which write of the store made it: no other has the same, and it stays wherever the entry is moved.
+    /// Number of the write that made it: no other write has the same, and it stays when the entry
+    /// is moved.
     #[inline]
     pub fn written(&self) -> u64 {
         self.record().origin()
     }
 
-    /// When it was last read before this (or written, if never), to the second.
+    /// Can `version`, one that an entry of this key had and this one has not, be of an earlier
+    /// write? Versions that writers chose are compared by size. Of the store's own, each has its
+    /// segment in the upper part: one of another segment is of an earlier write, as there is no
+    /// later one of this key, and one of the same segment if it is smaller. A number that the store
+    /// has not given yet is not.
+    pub fn is_newer_than(&self, version: u64) -> bool {
+        if self.version() != self.written() {
+            return version < self.version();
+        }
+        let (own, other) = (self.version() >> OFFSET_BITS, version >> OFFSET_BITS);
+        version < self.version() || own != other && other < self.store.segments.next_serial()
+    }
+
+    /// Time of the last read before this one (or of the write, if it was never read), to the
+    /// second.
     pub fn last_access(&self) -> Ms {
         self.word.last_access(self.record().base())
     }
 
-    /// How often it was read lately, as evictions weigh it: 0 to 3.
+    /// How often it was read recently, as eviction counts it: 0 to 3.
     pub fn frequency(&self) -> u32 {
         self.word.frequency()
     }
@@ -190,8 +210,9 @@ impl Entry<'_> {
         self.word.stale()
     }
 
-    /// Claims the entry: true for the first caller since it was written, false for all others, and for everybody once it is
-    /// replaced or removed. Nothing but another write of the entry clears it. Takes a lock.
+    /// Claims the entry: true for the first caller since it was written, false for all others, and
+    /// for all callers once it is replaced or removed. Only another write of the entry clears the
+    /// claim. Takes a lock.
     pub fn claim(&self) -> bool {
         self.store.claim(self)
     }

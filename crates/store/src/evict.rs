@@ -1,18 +1,20 @@
-//! Room for new entries: which segment goes next, and what of it stays.
+//! Eviction: which segment is emptied next, and which of its entries stay.
 //!
-//! S3-FIFO (SOSP '23) at the granularity of entries, on logs. Entries start in the small queue. When a segment of it goes,
-//! entries that were read meanwhile are copied to the main queue, the others are dropped and remembered by the ghost; who
-//! comes back while remembered starts in the main queue. When a segment of the main queue goes, entries read since are copied
-//! to its young end with their count lowered, the others dropped.
+//! S3-FIFO (SOSP '23) at the granularity of entries, on logs. Entries start in the small queue.
+//! When a segment of it is evicted, entries that were read meanwhile are copied to the main queue;
+//! the others are dropped and remembered by the ghost. An entry stored again while remembered
+//! starts in the main queue. When a segment of the main queue is evicted, entries read since are
+//! copied to its young end with their count lowered, the others dropped.
 //!
-//! Two things are added to the published policy; docs/decisions/0002-store.md has the figures.
+//! Two rules are added to the published policy; docs/decisions/0002-store.md has the figures.
 //!
-//! - The small queue's part of the memory is not fixed at a tenth. An entry that comes back just after a queue dropped it is a
-//!   hit that queue would have had with a little more memory; each such hit moves the border its way. Where popularity drifts
-//!   the small queue grows until the whole is close to LRU, elsewhere it stays small.
-//! - Entries of like size share segments, and among the oldest segments of the classes the one that goes next has the
-//!   greatest age times size of its entries (in terms of the mean, from a half to the double): a segment of large entries is
-//!   worth fewer hits than one of small ones.
+//! - The small queue's share of the memory is not fixed at a tenth. An entry stored again just
+//!   after a queue dropped it is a hit that this queue would have had with a little more memory;
+//!   each such hit moves the border in its favour. Where popularity drifts, the small queue grows
+//!   until the whole is close to LRU; elsewhere it stays small.
+//! - Entries of similar size share segments. Among the oldest segments of the size classes, the
+//!   next victim has the greatest product of age and entry size (relative to the mean, from a half
+//!   to the double): a segment of large entries is worth fewer hits than one of small entries.
 
 use crate::hash::Hash;
 use crate::held::{self, Hold};
@@ -27,56 +29,58 @@ use crate::sync::thread_number;
 use crate::types::{Cause, Ms, Policy, PutError};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Evictions in vain after which one looks more closely, and vain attempts to find a victim after which one gives up.
+/// Failed evictions before the search becomes stricter, and failed attempts to find a victim before
+/// it ends.
 const PATIENCE: u32 = 16;
-/// Evictions tried for one segment. After each [`PATIENCE`] in vain, entries must have been read more often to stay, until
-/// none does: so this ends, and soon.
+/// Evictions tried for one segment. After each [`PATIENCE`] failures, entries must have been read
+/// more often to stay, until none stays: so the loop ends, and soon.
 const ROUNDS: u32 = PATIENCE * 5;
-/// Segments there are for each group and class before entries are sorted by size when there are several groups: open
-/// segments must stay a small part of the memory.
+/// Segments per group and class required before entries are sorted by size when there are several
+/// groups: open segments must stay a small part of the memory.
 const SORTED: usize = 64;
 
-/// Whose segments may go.
+/// Groups whose segments may be evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum From {
-    /// Those of any group, for a writer of this one.
+    /// Segments of any group, for a writer of this one.
     Any(usize),
-    /// Those of this group, which is above its ceiling with so many more bytes.
+    /// Segments of this group, which is above its ceiling with this many more bytes.
     Only(usize, u64),
 }
 
-/// What to do with the live records of a segment.
+/// Treatment of the live records of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
     /// Keep those with a higher frequency.
     Evict(u32),
-    /// The same in a group that is above its ceiling with so many more bytes; once it is not, large values stay.
+    /// The same in a group that is above its ceiling with this many more bytes; once it is below,
+    /// large values stay.
     Trim(u32, u64),
-    /// Keep all of them, elsewhere.
+    /// Keep all of them, in another segment.
     Compact,
 }
 
-/// What became of a record of a victim.
+/// Result for one record of a victim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Settled {
     Done,
-    /// It was touched just between the reservation of its new place and its move.
+    /// It was touched between the reservation of its new place and its move.
     Again,
-    /// It must be kept, and there is no room for it.
+    /// It must be kept, and there is no free space for it.
     NoRoom,
 }
 
 impl Store {
-    /// Free segments kept back for copying survivors.
+    /// Free segments reserved for copying survivors.
     fn reserve(&self) -> usize {
         1 + 2 * self.sets
     }
 
-    /// A segment for `kind` and a writer of `group`; evicts if need be. No lock may be held.
+    /// A segment for `kind` and a writer of `group`; evicts if necessary. No lock may be held.
     pub(crate) fn take_segment(&self, kind: Kind, group: usize, now: Ms) -> Result<u32, PutError> {
         self.enforce(group, 0, now)?;
         let mut idle = 0;
-        // An eviction may free next to nothing when nearly all was read lately.
+        // An eviction may free almost nothing when nearly all entries were read recently.
         for round in 0..ROUNDS {
             if let Some(segment) = self.segments.take(kind, self.reserve()) {
                 return Ok(segment);
@@ -86,7 +90,7 @@ impl Store {
                     break;
                 }
             } else if !self.evict(round / PATIENCE, From::Any(group), now) {
-                // Others are evicting, or readers hold everything.
+                // Other threads are evicting, or readers pin everything.
                 idle += 1;
                 std::thread::yield_now();
             }
@@ -97,7 +101,7 @@ impl Store {
         self.segments.take(kind, self.reserve()).ok_or(PutError::Full)
     }
 
-    /// Brings a group that would be above its ceiling with so many more bytes below it.
+    /// Brings a group below its ceiling, if it would be above it with this many more bytes.
     pub(crate) fn enforce(&self, group: usize, coming: u64, now: Ms) -> Result<(), PutError> {
         if !self.shares.limited() || !self.options.evict {
             return Ok(());
@@ -118,7 +122,8 @@ impl Store {
         if self.shares.over(group, coming) { Err(PutError::Full) } else { Ok(()) }
     }
 
-    /// May a record of so many bytes be stored in a group at all? Where nothing is evicted, its ceiling is strict.
+    /// May a record of this size be stored in a group at all? Without eviction, the ceiling is
+    /// strict.
     pub(crate) fn admit(&self, group: usize, bytes: u64) -> Result<(), PutError> {
         if !self.shares.limited() {
             return Ok(());
@@ -132,8 +137,9 @@ impl Store {
         Ok(())
     }
 
-    /// Seals segments that lie open since long, because few entries are of their class: what is in them must get its turn.
-    /// One that holds little goes on being filled: sealed, it would take the room of a full one until its turn came.
+    /// Seals segments that have been open for long because few entries are of their class, so that
+    /// their entries get their turn. A nearly empty one stays open: sealed, it would hold the place
+    /// of a full segment until its turn came.
     pub(crate) fn close_old(&self) {
         let now = self.segments.next_serial();
         let old = self.segments.count() as u64 / 4;
@@ -152,12 +158,14 @@ impl Store {
         }
     }
 
-    /// Empties one segment of all entries but those read more than `pressure` times. False if there is none to empty.
+    /// Removes all entries of one segment except those read more than `pressure` times. False if no
+    /// segment can be emptied.
     fn evict(&self, pressure: u32, from: From, now: Ms) -> bool {
         self.close_old();
         let (From::Any(group) | From::Only(group, _)) = from;
         let victim = self.victim(from).or_else(|| {
-            // A few large values can hold all of the memory by records in segments that are still open.
+            // A few large values can occupy all of the memory through records in segments that are
+            // still open.
             let worth = self.segments.size() / 8;
             self.close(self.shares.limited().then_some(group), |s, _| self.segments.alive(s) >= worth);
             self.victim(from)
@@ -180,8 +188,9 @@ impl Store {
     }
 
     fn victim(&self, from: From) -> Option<Victim> {
-        // As long as few segments are set aside, a segment that readers hold goes like any other (and is free a moment
-        // later, mostly); beyond that they are spared, so that slow readers cannot take the memory of the rest.
+        // While few segments are in limbo, a segment pinned by readers is evicted like any other
+        // (and is free a moment later, mostly). Beyond that, pinned segments are skipped, so that
+        // slow readers cannot take the memory of the rest.
         let crowded = self.segments.number(Kind::Limbo) * 8 > self.segments.count();
         let mut queues = self.queues.lock();
         let only = |group| {
@@ -201,8 +210,8 @@ impl Store {
         }
     }
 
-    /// Unlinks every record of a segment that was taken out of its queue. False if it could not: where all are to be kept
-    /// and room ran out, the rest is as it was.
+    /// Unlinks every record of a segment that was taken out of its queue. False if it could not: if
+    /// all records are to be kept and free space ran out, the rest is unchanged.
     pub(crate) fn empty(&self, segment: u32, kind: Kind, why: Why, now: Ms) -> bool {
         self.segments.unseal(segment);
         let filled = self.segments.heat(segment).filled.load(Relaxed) as usize;
@@ -213,7 +222,7 @@ impl Store {
         whole
     }
 
-    /// The queue a record goes on in and its changing word there, if it goes on.
+    /// Queue and changing word of a record that is kept; `None` if it is dropped.
     fn fate(&self, record: &Record<'_>, kind: Kind, why: Why) -> Option<(Kind, u32)> {
         let word = record.word();
         match (why, self.options.policy, kind) {
@@ -230,7 +239,7 @@ impl Store {
         }
     }
 
-    /// Moves or drops one record of a victim. False if it must be kept and there is no room.
+    /// Moves or drops one record of a victim. False if it must be kept and there is no free space.
     fn settle(&self, record: &Record<'_>, kind: Kind, why: Why, now: Ms) -> bool {
         let hash = self.hasher.key(record.ns(), record.key());
         loop {
@@ -254,7 +263,8 @@ impl Store {
         if why == Why::Compact && draft.is_some() && space.is_none() {
             return Settled::NoRoom;
         }
-        // Even a record that looks unlinked needs the lock: whoever unlinked it may still be reading it.
+        // Even a record that looks unlinked needs the lock: the thread that unlinked it may still
+        // be reading it.
         let mut locked = self.index.lock(&self.segments, hash);
         let Some(place) = locked.find_loc(record.loc()) else { return Settled::Done };
         if let Some((mut space, to, mut draft)) = space {
@@ -269,7 +279,7 @@ impl Store {
         }
         let outdated = self.outdated(record, now);
         if why == Why::Compact && !outdated {
-            // It was linked or touched only a moment ago.
+            // It was linked or touched a moment ago.
             return Settled::Again;
         }
         locked.remove(place);
@@ -286,7 +296,7 @@ impl Store {
         Settled::Done
     }
 
-    /// Accounts of a record that goes on elsewhere.
+    /// Updates the counters for a record that moves to another place.
     pub(crate) fn moved(&self, record: &Record<'_>, from: Kind, to: Kind, size: usize, segment: u32) {
         let pieces = record.pieces().len() / 4;
         if pieces != 0 && from != to {
@@ -300,8 +310,8 @@ impl Store {
         self.shares.add(record.ns(), size.wrapping_sub(record.size()));
     }
 
-    /// Space in a log of `kind` and `group` for a record of `len` bytes whose entry has `bytes`; evicts if need be. No lock
-    /// may be held.
+    /// Space in a log of `kind` and `group` for a record of `len` bytes whose entry has `bytes`;
+    /// evicts if necessary. No lock may be held.
     pub(crate) fn space(
         &self,
         kind: Kind,
@@ -313,7 +323,7 @@ impl Store {
         self.reserve_space(kind, group, len, bytes, now, || self.take_segment(kind, group, now))
     }
 
-    /// Space without evicting: from the segments kept back.
+    /// Space without evicting: from the reserved segments.
     fn survivor_space(&self, kind: Kind, group: usize, len: usize, bytes: u64, now: Ms) -> Option<Space<'_>> {
         let fresh = || self.segments.take(kind, 0).ok_or(PutError::Full);
         self.reserve_space(kind, group, len, bytes, now, fresh).ok()
@@ -334,7 +344,7 @@ impl Store {
             match log.reserve(&self.segments, len, now, &mut fresh, &mut |s| self.sealed(log, s)) {
                 Outcome::NeedsSegment => fresh = Some(segment()?),
                 Outcome::Space(space) => {
-                    // Somebody else had opened a new segment meanwhile.
+                    // Another thread opened a new segment meanwhile.
                     if let Some(unneeded) = fresh {
                         self.segments.release(unneeded, unneeded);
                     }
@@ -348,7 +358,7 @@ impl Store {
         self.queues.lock().push(log.kind, log.row, segment);
     }
 
-    /// Classes of size that entries are sorted by.
+    /// Size classes by which entries are sorted.
     pub(crate) fn classes_for(segments: usize, groups: usize, policy: Policy) -> usize {
         let few = groups > 1 && segments < SORTED * groups;
         if few || policy == Policy::Fifo { 1 } else { CLASSES }

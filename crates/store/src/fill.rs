@@ -1,8 +1,9 @@
 //! Streaming fills: an entry that is written while others already read it.
 //!
-//! The bytes go to staging first: some runs (the head), whole segments once there is much, and runs again for a short rest.
-//! `commit` copies the runs into one record and hands whole segments over to it; a value that fits one segment becomes one
-//! piece. Followers go on reading the staged bytes: staging is given back when the writer and the last follower are gone.
+//! The bytes go to staging first: some runs (the head), whole segments once there are many bytes,
+//! and runs again for a short rest. `commit` copies the runs into one record and hands whole
+//! segments over to it; a value that fits one segment becomes one piece. Followers keep reading the
+//! staged bytes: staging is freed when the writer and the last follower are gone.
 
 use crate::pin::Pin;
 use crate::progress::Progress;
@@ -15,7 +16,7 @@ use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Most bytes a fill can have in its first piece.
+/// Largest first piece of a fill, in bytes.
 pub const MAX_CONTIGUOUS: usize = 128 * 1024;
 
 #[derive(Debug)]
@@ -29,19 +30,19 @@ enum Home {
 struct Piece {
     /// Offset of its first byte in the value.
     start: u64,
-    /// Where in the mapping it lies.
+    /// Its offset in the mapping.
     at: usize,
     capacity: usize,
     home: Home,
 }
 
-/// What the writer and its followers share.
+/// State shared by the writer and its followers.
 #[derive(Debug)]
 struct Shared<'s> {
     store: &'s Store,
     pieces: RwLock<Vec<Piece>>,
     progress: Progress,
-    /// Runs whose bytes were moved on, but which followers may still be looking at.
+    /// Runs whose bytes were moved, but which followers may still read.
     left: Mutex<Vec<Run>>,
     /// Holds the segments handed over to the entry for the followers.
     anchor: Mutex<Option<Pin<'s>>>,
@@ -71,13 +72,14 @@ impl Shared<'_> {
         let Some(piece) = at.checked_sub(1).and_then(|i| pieces.get(i)) else { return &[] };
         let skip = offset - piece.start;
         let len = (piece.capacity as u64 - skip).min(written - offset);
-        // SAFETY: below `written` the writer never writes again, and the piece is not given back before `self` is dropped
-        // (or, handed over, before the anchor's pin is).
+        // SAFETY: below `written` the writer never writes again, and the piece is not freed before
+        // `self` is dropped (or, if handed over, before the anchor's pin is).
         unsafe { self.store.segments.map.bytes(piece.at + skip as usize, len as usize) }
     }
 }
 
-/// The one writer of an entry on its way. Dropped without `commit` it leaves nothing, and followers see `Aborted`.
+/// The only writer of an unfinished entry. If it is dropped without `commit` nothing is stored, and
+/// followers see `Aborted`.
 #[derive(Debug)]
 pub struct Fill<'s> {
     shared: Arc<Shared<'s>>,
@@ -92,10 +94,11 @@ pub struct Fill<'s> {
 }
 
 impl Store {
-    /// Starts an entry whose bytes come bit by bit. It is found by `get` once committed; followers read it at once.
+    /// Starts an entry whose bytes arrive piece by piece. `get` finds it once it is committed;
+    /// followers read it at once.
     ///
     /// # Errors
-    /// `TooLarge`: the key, or the length hinted at; `Full`.
+    /// `TooLarge`: the key, or the hinted length; `Full`.
     pub fn fill<'s>(
         &'s self,
         ns: Namespace,
@@ -125,7 +128,7 @@ impl Store {
             finished: false,
             now,
         };
-        // Memory for the head at once, so that a store that is full refuses before anything is fetched.
+        // Memory for the head at once, so that a full store refuses before anything is fetched.
         fill.extend()?;
         Ok(fill)
     }
@@ -139,7 +142,8 @@ impl<'s> Fill<'s> {
     /// Adds bytes; followers may read them when this returns.
     ///
     /// # Errors
-    /// `TooLarge`, `Full`: nothing more can be written or committed; what was written stays readable for followers.
+    /// `TooLarge`, `Full`: nothing more can be written or committed; followers can still read the
+    /// bytes written before.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), PutError> {
         let mut rest = bytes;
         while !rest.is_empty() && self.failed.is_none() {
@@ -190,10 +194,10 @@ impl<'s> Fill<'s> {
         let mut pieces = self.shared.pieces.write();
         let whole_before = pieces.iter().any(|p| matches!(p.home, Home::Segment(..)));
         match pieces.pop() {
-            // More than was hinted at: what looked like the end becomes part of the middle.
+            // The value is longer than hinted: its supposed end becomes part of the middle.
             Some(Piece { start, at: old, capacity: _, home: Home::Run(run) }) if whole_before => {
-                // SAFETY: both ranges are this fill's own; below `written` nobody writes any more, and nobody reads the
-                // new place yet.
+                // SAFETY: both ranges are this fill's own; below `written` nobody writes any more,
+                // and nobody reads the new place yet.
                 unsafe { segments.map.write(at, segments.map.bytes(old, (written - start) as usize)) };
                 self.shared.left.lock().push(run);
                 pieces.push(Piece { start, at, capacity, home });
@@ -203,7 +207,7 @@ impl<'s> Fill<'s> {
         Ok(())
     }
 
-    /// How many bytes the next piece should have as a run; `None`: a whole segment.
+    /// Length of the next piece as a run, in bytes; `None`: a whole segment.
     fn run_wanted(&self, written: u64) -> Option<usize> {
         let size = self.store().segments.size();
         let hint = self.options.size_hint.filter(|n| *n > written);
@@ -216,16 +220,16 @@ impl<'s> Fill<'s> {
         let whole_segments = self.shared.pieces.read().iter().any(|p| matches!(p.home, Home::Segment(..)));
         let rest = hint.map(|n| n - written);
         match rest {
-            // A short end goes into the record at last.
+            // A short end goes into the record on commit.
             Some(rest) if whole_segments && rest <= size as u64 / 4 => Some(rest as usize),
             Some(_) => None,
-            // Double, up to half a segment in all.
+            // Doubles, up to half a segment in all.
             None if !whole_segments && written <= size as u64 / 4 => Some(written as usize),
             None => None,
         }
     }
 
-    /// The largest value that surely fits one record with this key and any tags.
+    /// The largest value that fits one record with this key and any tags.
     fn one_record(&self) -> u64 {
         let overhead = crate::item::MAX_HEADER + self.key.len() + 8 * crate::MAX_TAGS + 4;
         (self.store().segments.size() - overhead) as u64
@@ -249,14 +253,15 @@ impl<'s> Fill<'s> {
         FillReader { shared: self.shared.clone() }
     }
 
-    /// Tags of the entry, in place of those set before.
+    /// Sets the entry's tags, replacing those set before.
     pub fn set_tags(&mut self, tags: &[&[u8]]) {
         let bytes = self.store().tag_bytes(self.ns, tags);
         self.too_many_tags = bytes.is_err();
         self.tags = bytes.unwrap_or_default();
     }
 
-    /// Makes the entry findable, in place of what was there. `expires` goes before the one in [`FillOptions`].
+    /// Makes the entry visible, replacing the old one. `expires` overrides the expiry in
+    /// [`FillOptions`].
     ///
     /// # Errors
     /// `TooLarge`, `Full`: nothing is stored (followers still get every byte written).
@@ -266,8 +271,9 @@ impl<'s> Fill<'s> {
         self.commit_put(put, If::Always, now)
     }
 
-    /// [`Fill::commit`] with everything a write can have: `put` says flags, expiry, version, stale and, unless there are none,
-    /// the tags; its value is ignored, as are the flags and the expiry of [`FillOptions`].
+    /// [`Fill::commit`] with all attributes of a write: `put` gives flags, expiry, version, stale
+    /// and, if it has any, the tags; its value is ignored, as are the flags and the expiry of
+    /// [`FillOptions`].
     ///
     /// # Errors
     /// As [`Store::put`]: nothing is stored (followers still get every byte written).
@@ -280,10 +286,11 @@ impl<'s> Fill<'s> {
             return Err(PutError::TooLarge);
         }
         let (key, tags) = (std::mem::take(&mut self.key), std::mem::take(&mut self.tags));
-        let Put { flags, expires, version, stale, .. } = put;
+        let word = put.word(now);
+        let Put { flags, expires, version, .. } = put;
         let ns = self.ns;
         let request =
-            Request { ns, key: &key, hash, flags, expires, tags: &tags, version, stale, condition, now };
+            Request { ns, key: &key, hash, flags, expires, tags: &tags, version, word, condition, now };
         self.commit_request(&request)
     }
 
@@ -293,7 +300,7 @@ impl<'s> Fill<'s> {
         }
         let result = self.store_entry(request);
         self.finished = true;
-        // Whether or not the entry could be kept: the bytes are whole.
+        // The bytes are complete, whether or not the entry could be stored.
         self.shared.progress.finish(true);
         result
     }
@@ -319,7 +326,8 @@ impl<'s> Fill<'s> {
         let group = store.shares.of(request.ns);
         let bytes = (size + plan.middle.len() * store.segments.size()) as u64;
         store.admit(group, bytes)?;
-        // A large value makes room below its group's ceiling before it is there: what goes is older.
+        // A large value makes room below its group's ceiling before it is linked: older entries go
+        // first.
         store.enforce(group, if plan.middle.is_empty() { 0 } else { bytes }, request.now)?;
         let mut space = store.space(prior.queue, group, size, draft.bytes(), request.now)?;
         plan.head.extend(&plan.tail);
@@ -329,13 +337,15 @@ impl<'s> Fill<'s> {
         if result.is_err() {
             self.hand_over(&plan.middle, prior.queue, false);
         } else if !plan.middle.is_empty() {
-            // Others may have done the same at once. What cannot go now goes later.
+            // Other threads may have done the same at once. Memory that cannot be freed now is
+            // freed later.
             let _ = store.enforce(group, 0, request.now);
         }
         result
     }
 
-    /// Gives whole segments to the entry (before it can be found), or takes them back when it was not stored.
+    /// Gives whole segments to the entry (before it can be found), or takes them back when it was
+    /// not stored.
     fn hand_over(&self, middle: &[u32], queue: Kind, given: bool) {
         let Some(first) = middle.first() else { return };
         *self.shared.anchor.lock() = given.then(|| self.store().segments.pins.pin(*first));
@@ -371,12 +381,13 @@ impl<'a> Plan<'a> {
     fn new(shared: &'a Shared<'_>, total: u64) -> Plan<'a> {
         let mut plan = Plan { head: Vec::new(), middle: Vec::new(), whole: Vec::new(), tail: Vec::new() };
         let size = shared.store.segments.size();
-        // What the record has room for beside the head, at the least.
+        // The least free space of the record beside the head.
         let mut room = size / 4;
         for piece in shared.pieces.read().iter().filter(|p| p.start < total) {
             let bytes = shared.chunk_at(piece.start);
             match piece.home {
-                // The last segment may be filled in part; what is short is better off in the record.
+                // The last segment may be filled in part; a short rest is better stored in the
+                // record.
                 Home::Segment(segment, _) if bytes.len() == size || bytes.len() > room => {
                     plan.middle.push(segment);
                     plan.whole.push(bytes);
@@ -395,7 +406,7 @@ impl<'a> Plan<'a> {
         plan
     }
 
-    /// Everything in the record.
+    /// Puts all bytes into the record.
     fn join(&mut self) {
         self.head.append(&mut self.whole);
         self.head.append(&mut self.tail);
@@ -410,7 +421,7 @@ pub struct FillReader<'s> {
 }
 
 impl FillReader<'_> {
-    /// Bytes there are so far.
+    /// Bytes written so far.
     pub fn written(&self) -> u64 {
         self.shared.progress.written()
     }
@@ -420,8 +431,8 @@ impl FillReader<'_> {
         self.shared.chunk_at(offset)
     }
 
-    /// Ready with `Grown` when there is more than `offset`, with `Done` or `Aborted` when `offset` is the end and nothing
-    /// more comes; otherwise wakes the context's task when that changes.
+    /// Ready with `Grown` when there is more than `offset`, with `Done` or `Aborted` when `offset`
+    /// is the end and no more comes; otherwise wakes the context's task when that changes.
     pub fn poll(&self, offset: u64, cx: &mut Context<'_>) -> Poll<FillState> {
         self.shared.progress.poll(offset, cx)
     }

@@ -1,21 +1,23 @@
-//! The ghost: fingerprints of entries dropped lately. Who comes back after the small queue dropped it goes to the main queue;
-//! who comes back just after being dropped, from either queue, says which of the two should have been larger.
+//! The ghost: fingerprints of recently dropped entries. An entry stored again after the small queue
+//! dropped it goes to the main queue; one stored again just after being dropped, from either queue,
+//! tells which of the two should have been larger.
 //!
-//! A set-associative table of cache lines: one word of cursor, fifteen of 23 bits of hash, one of queue and 8 of time. Each
-//! queue's time is measured in bytes it dropped, so that memory reaches equally far whatever the size of entries. Entries may
-//! be lost to races between threads; the worst is a second miss.
+//! A set-associative table of cache lines: one word of cursor, fifteen words of 23 bits of hash,
+//! one bit of queue and 8 bits of time. Each queue's time is measured in the bytes it dropped, so
+//! that memory reaches equally far for any size of entries. Entries may be lost to races between
+//! threads; the worst result is a second miss.
 
 use crate::hash::Hash;
 use crate::segment::Kind;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const WAYS: u64 = 15;
-/// Ticks in the time an entry is remembered. Twice as many fit the eight bits.
+/// Ticks for which an entry is remembered. The eight bits hold twice as many.
 const TICKS: u32 = 126;
 /// Ticks that count as "just after": a twentieth of the memory.
 const NEAR: u32 = TICKS / 18;
 
-/// What the ghost knows of an entry that is stored anew.
+/// The ghost's knowledge of an entry that is stored again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Memory {
     /// The queue that dropped it.
@@ -40,7 +42,7 @@ fn lines(budget: usize) -> usize {
 }
 
 impl Ghost {
-    /// Remembers what a queue dropped within the last `reach` bytes it dropped.
+    /// A ghost that remembers the entries in the last `reach` bytes that each queue dropped.
     pub(crate) fn new(budget: usize, reach: u64) -> Ghost {
         let line = |_| std::array::from_fn(|_| AtomicU32::new(0));
         Ghost {

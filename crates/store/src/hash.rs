@@ -1,9 +1,9 @@
-//! Keys to hashes, keyed by the operator's seed so that clients cannot aim at a bucket.
+//! Hashes of keys, seeded by the operator so that clients cannot aim at a bucket.
 
 use crate::types::{NAMESPACES, Namespace};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 
-/// Where a key lives: its stripe and 24-bit tag (both from the top 32 bits) and the rest for the ghost.
+/// Hash of a key: its stripe and 24-bit tag (both from the top 32 bits); the rest is for the ghost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hash(pub(crate) u64);
 
@@ -20,13 +20,13 @@ impl Hasher {
         Hasher { secrets: std::array::from_fn(secret), tags: std::array::from_fn(|n| secret(n + NAMESPACES)) }
     }
 
-    /// `ns` is valid.
+    /// Requires a valid `ns`.
     #[inline]
     pub(crate) fn key(&self, ns: Namespace, key: &[u8]) -> Hash {
         Hash(rapidhash_v3_seeded(key, &self.secrets[usize::from(ns.0)]))
     }
 
-    /// What a tag is known by inside: 64 keyed bits, so that nobody can make two tags meet on purpose.
+    /// Internal name of a tag: 64 keyed bits, so that nobody can make two tags collide on purpose.
     pub(crate) fn tag(&self, ns: Namespace, tag: &[u8]) -> u64 {
         rapidhash_v3_seeded(tag, &self.tags[usize::from(ns.0)])
     }

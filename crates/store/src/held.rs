@@ -1,8 +1,9 @@
-//! Records together with what keeps them in place: the only way other files get at one.
+//! Records together with the guard that keeps them in place: other files access records only
+//! through these types.
 //!
-//! A record may be read as long as one of these holds: a pin that was taken while a slot led to it (or while its segment was
-//! sealed, or while its log was locked with no writer in it); the lock of its stripe, while it is linked there; being the
-//! one who empties its segment.
+//! A record may be read as long as one of these holds: a pin that was taken while a slot pointed to
+//! it (or while its segment was sealed, or while its log was locked with no writer in it); the lock
+//! of its stripe, while it is linked there; or the caller is the thread that empties its segment.
 
 use crate::index::Locked;
 use crate::item::Record;
@@ -11,17 +12,18 @@ use crate::segment::{Loc, Segments};
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicU64;
 
-/// A pinned record: stays where it is until this is dropped.
+/// A pinned record: it stays in place until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held<'s> {
     record: Record<'s>,
     _pin: Pin<'s>,
-    /// The first middle piece stands for all of them.
+    /// Pin of the first middle piece, on behalf of all of them.
     _anchor: Option<Pin<'s>>,
 }
 
 impl<'s> Held<'s> {
-    /// Pins the record `slot` leads to, if it still holds `value`, and what belongs to the record.
+    /// Pins the record `slot` points to, if the slot still holds `value`, and the record's middle
+    /// pieces.
     #[inline(always)]
     pub(crate) fn by_slot(
         segments: &'s Segments,
@@ -30,11 +32,12 @@ impl<'s> Held<'s> {
         loc: Loc,
     ) -> Option<Held<'s>> {
         let pin = segments.pins.pin_if(loc.segment(), slot, value)?;
-        // SAFETY: pinned while the slot led here, so the segment is not reused before the pin is dropped, and outside this
-        // type the record is only lent for as long as the pin is there.
+        // SAFETY: pinned while the slot pointed here, so the segment is not reused before the pin
+        // is dropped, and outside this type the record is only lent while the pin exists.
         let record = unsafe { Record::at(segments, loc) };
         let anchor = match record.piece(0) {
-            // The slot still leads here after the second pin, so that the pieces were not given back before it.
+            // The slot still points here after the second pin, so the pieces were not freed before
+            // it.
             Some(first) => Some(segments.pins.pin_if(first, slot, value)?),
             None => None,
         };
@@ -44,7 +47,8 @@ impl<'s> Held<'s> {
     /// Pins a linked record under the lock of its stripe.
     pub(crate) fn by_lock(segments: &'s Segments, _locked: &Locked<'_>, loc: Loc) -> Held<'s> {
         let pin = segments.pins.pin(loc.segment());
-        // SAFETY: linked and locked now, so whoever reuses the segment will find the pin first.
+        // SAFETY: linked and locked now, so a thread that wants to reuse the segment will find the
+        // pin first.
         let record = unsafe { Record::at(segments, loc) };
         let anchor = record.piece(0).map(|first| segments.pins.pin(first));
         Held { record, _pin: pin, _anchor: anchor }
@@ -72,36 +76,37 @@ impl<'s> Held<'s> {
         let Some(piece) = record.piece((within / size) as usize) else { return &[] };
         let from = within % size;
         let len = (size - from).min(middle - within);
-        // SAFETY: the pieces belong to the record, are never written after its commit, and are not reused before the
-        // anchor's pin is dropped.
+        // SAFETY: the pieces belong to the record, are never written after its commit, and are not
+        // reused before the anchor's pin is dropped.
         unsafe { segments.map.bytes(segments.start(piece) + from as usize, len as usize) }
     }
 }
 
-/// The record a slot under this thread's lock leads to.
+/// The record that a slot under this thread's lock points to.
 pub(crate) fn locked<'a>(segments: &'a Segments, _locked: &'a Locked<'_>, loc: Loc) -> Record<'a> {
-    // SAFETY: the location came from a slot of the locked stripe: while the lock is held it stays linked, and a segment is not
-    // reused before its evictor has held the lock of every record in it.
+    // SAFETY: the location came from a slot of the locked stripe: while the lock is held it stays
+    // linked, and a segment is not reused before its evictor has held the lock of every record in
+    // it.
     unsafe { Record::at(segments, loc) }
 }
 
-/// Why a segment may be walked: for `'a` it is not reused, and no writer is left in it.
+/// Permission to walk a segment: for `'a` it is not reused, and no writer is left in it.
 #[derive(Clone, Copy)]
 pub(crate) struct Hold<'a>(PhantomData<&'a ()>);
 
 impl<'a> Hold<'a> {
-    /// It was taken out of its queue by the one who walks.
+    /// The caller took the segment out of its queue.
     pub(crate) fn victim() -> Hold<'static> {
         Hold(PhantomData)
     }
 
-    /// Pinned while sealed, or while its log was locked.
+    /// The segment was pinned while sealed, or while its log was locked.
     pub(crate) fn pinned(_pin: &'a Pin<'_>) -> Hold<'a> {
         Hold(PhantomData)
     }
 }
 
-/// Shows every record in the first `filled` bytes of a segment to `f`.
+/// Calls `f` with every record in the first `filled` bytes of a segment.
 pub(crate) fn walk(
     segments: &Segments,
     _hold: Hold<'_>,
@@ -111,8 +116,8 @@ pub(crate) fn walk(
 ) {
     let mut at = 0;
     while at < filled {
-        // SAFETY: records follow one another up to `filled`, all are whole since no writer is left, and the hold keeps the
-        // segment from being reused.
+        // SAFETY: records follow one another up to `filled`, all are complete since no writer is
+        // left, and the hold keeps the segment from being reused.
         let record = unsafe { Record::at(segments, Loc::new(segment, at)) };
         at += record.size();
         if !record.is_gap() {

@@ -1,7 +1,7 @@
-//! Hints: memory of many keys fetched at once. A read of a key that the processor's caches do not have waits for memory two
-//! times: for the index's bucket, then for the record. Someone who knows several keys (a pipeline, a multi-key get) asks for all
-//! buckets first, then for all records, and the waits overlap. A hint also keeps the hash and the slot
-//! seen, so that neither is sought twice.
+//! Hints: memory of many keys fetched at once. A read of a key that is not in the processor's
+//! caches waits for memory twice: for the index's bucket, then for the record. A caller that knows
+//! several keys (a pipeline, a multi-key get) requests all buckets first, then all records, and the
+//! waits overlap. A hint also keeps the hash and the slot found, so that neither is searched twice.
 
 use crate::entry::Entry;
 use crate::hash::Hash;
@@ -9,16 +9,17 @@ use crate::held::Held;
 use crate::store::Store;
 use crate::types::{MAX_KEY, Ms, NAMESPACES, Namespace};
 
-/// Where a key would lie, from [`Store::prefetch`]. Of use for that key and namespace only; with others nothing is found.
+/// Position of a key, from [`Store::prefetch`]. Valid for that key and namespace only; with others
+/// nothing is found.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hint {
     hash: Option<Hash>,
-    /// The index's line it would be found in; once that was looked at, the slot that has its tag.
+    /// The index line where the key would be found; after the line was read, the slot with its tag.
     slot: usize,
 }
 
 impl Store {
-    /// First step for a batch of keys: has the index's line for this one fetched. Does not wait.
+    /// First step for a batch of keys: prefetches the index line of this key. Does not wait.
     #[inline]
     pub fn prefetch(&self, ns: Namespace, key: &[u8]) -> Hint {
         let mut hint = self.hint(ns, key);
@@ -28,7 +29,8 @@ impl Store {
         hint
     }
 
-    /// Second step, when all of the batch are through the first: has the record's first lines fetched. Does not wait for them.
+    /// Second step, when all keys of the batch are through the first: prefetches the record's first
+    /// lines. Does not wait for them.
     #[inline]
     pub fn prefetch_record(&self, hint: &mut Hint) {
         if let Some(hash) = hint.hash
@@ -38,7 +40,7 @@ impl Store {
         }
     }
 
-    /// [`Store::get`] with a hint for just this key.
+    /// [`Store::get`] with a hint for this key.
     #[inline]
     pub fn get_hinted<'s>(&'s self, hint: Hint, ns: Namespace, key: &[u8], now: Ms) -> Option<Entry<'s>> {
         let hash = hint.hash?;
@@ -53,7 +55,7 @@ impl Store {
         entry
     }
 
-    /// [`Store::peek`] with a hint for just this key.
+    /// [`Store::peek`] with a hint for this key.
     #[inline]
     pub fn peek_hinted<'s>(&'s self, hint: Hint, ns: Namespace, key: &[u8], now: Ms) -> Option<Entry<'s>> {
         let hash = hint.hash?;
@@ -63,7 +65,7 @@ impl Store {
         }
     }
 
-    /// The key's record, if the slot hinted at leads to it.
+    /// The key's record, if the hinted slot points to it.
     #[inline(always)]
     fn held_at<'s>(&'s self, hint: Hint, hash: Hash, ns: Namespace, key: &[u8]) -> Option<Held<'s>> {
         self.index.find_at(&self.segments, hash, hint.slot, |slot, value, loc| {
@@ -71,7 +73,7 @@ impl Store {
         })
     }
 
-    /// A hint without anything fetched.
+    /// A hint without a prefetch.
     #[inline]
     pub fn hint(&self, ns: Namespace, key: &[u8]) -> Hint {
         let valid = usize::from(ns.0) < NAMESPACES && key.len() <= MAX_KEY;

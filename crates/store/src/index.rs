@@ -1,20 +1,22 @@
 //! The index: from a key's hash to its record, eight bytes a slot at a load of 79 to 84 %.
 //!
-//! The hash picks a stripe (its top bits) and a 24-bit tag. A stripe is a row of buckets, each a cache line of eight slots;
-//! the home bucket is `tag * buckets >> 24`, so that an entry's home follows from its slot alone, and buckets are in the
-//! order of tags. When the home is full the entry goes to a later bucket; every bucket counts the entries that were put
-//! beyond it (one bit of the count in each of its slots), and a search goes on only while the count is not zero.
+//! The hash picks a stripe (its top bits) and a 24-bit tag. A stripe is a row of buckets, each a
+//! cache line of eight slots; the home bucket is `tag * buckets >> 24`, so that an entry's home
+//! follows from its slot alone, and buckets are in the order of tags. When the home is full, the
+//! entry goes to a later bucket. Every bucket counts the entries that were put beyond it (one bit
+//! of the count in each of its slots), and a search continues only while the count is not zero.
 //!
-//! A stripe grows by a sixteenth, in place: buckets are emptied from the last to the first into the wider layout, a few
-//! with each insertion (`STEPS`). Homes only move up, so that a bucket's new home is never one that is still to be emptied. Below the
-//! cursor the old layout holds, from it on the new one.
+//! A stripe grows by a sixteenth, in place: buckets are emptied from the last to the first into the
+//! wider layout, a few with each insertion (`STEPS`). Homes only move up, so that a bucket's new
+//! home is never one that is still to be emptied. Below the cursor the old layout holds, from it on
+//! the new one.
 //!
-//! Readers take no lock. A slot is moved by writing the new place before clearing the old; a reader that finds nothing
-//! looks in the new layout too while one is being built, and starts again if the cursor moved meanwhile.
-//! Everybody who changes slots holds the stripe's lock ([`Locked`]).
+//! Readers take no lock. A slot is moved by writing the new place before clearing the old; a reader
+//! that finds nothing looks in the new layout too while one is being built, and starts again if the
+//! cursor moved meanwhile. Every thread that changes slots holds the stripe's lock ([`Locked`]).
 //!
-//! slot = overflow bit 1 | tag 24 | segment 21 | offset 18; zero but for the overflow bit: empty. (Segment 0 is always the
-//! index's first page, so that no location is zero.)
+//! slot = overflow bit 1 | tag 24 | segment 21 | offset 18; zero but for the overflow bit: empty.
+//! (Segment 0 is always the index's first page, so that no location is zero.)
 
 mod ahead;
 mod growth;
@@ -33,19 +35,20 @@ const OVERFLOW: u64 = 1 << 63;
 /// The tag in a slot.
 const TAG: u64 = SLOT & !((1 << LOC_BITS) - 1);
 const BUCKET: usize = 64;
-/// Buckets an insertion looks at before it gives up. At the load the index grows at, a run of so many full ones is eight
-/// deviations off (one of 64 is four, and was met once in 300,000 insertions), so that only an index that cannot grow for
-/// want of memory gets there.
+/// Buckets an insertion examines before it fails. At the load at which the index grows, a run of so
+/// many full buckets is eight deviations off (a run of 64 is four, and occurred once in 300,000
+/// insertions), so only an index that cannot grow for lack of memory reaches this limit.
 const REACH: usize = 256;
-/// Buckets emptied with each insertion while a stripe grows. A bit more than one would do; with more a stripe is seldom found
-/// growing, which costs readers twice the search.
+/// Buckets emptied with each insertion while a stripe grows. Slightly more than one would suffice;
+/// with more a stripe is seldom growing when it is read, which costs readers a second search.
 const STEPS: usize = 12;
-/// The cursor of a stripe that is not growing: above every bucket, so that the one layout holds for all.
+/// The cursor of a stripe that is not growing: above every bucket, so that one layout holds for
+/// all.
 const IDLE: usize = 0x7fff_ffff;
-/// Buckets a walk looks at under one lock.
+/// Buckets visited by a walk under one lock.
 const VISIT: usize = 4;
 
-/// Entries of a stripe, on a line of their own: whoever changes its slots writes it.
+/// Number of entries of a stripe, on a cache line of its own: every change of its slots writes it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Count(Mutex<usize>);
@@ -53,8 +56,9 @@ struct Count(Mutex<usize>);
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// Of each stripe: buckets (low half) and cursor (high half). Side by side, as every search reads one and only growth writes them (a bucket at a time):
-    /// 32 lines stay in the near caches where one for each stripe would not.
+    /// Of each stripe: buckets (low half) and cursor (high half). Side by side, as every search
+    /// reads one and only growth writes them (a bucket at a time): 32 lines stay in the near
+    /// caches; one line for each stripe would not.
     layouts: Box<[AtomicU64]>,
     counts: Box<[Count]>,
     stripe_bits: u32,
@@ -65,7 +69,7 @@ pub(crate) struct Index {
     installing: Mutex<usize>,
 }
 
-/// What a reader's look at one slot said.
+/// Result of a reader's look at one slot.
 pub(crate) enum Seen<R> {
     /// Another key.
     No,
@@ -77,14 +81,14 @@ pub(crate) enum Seen<R> {
 /// A slot found under the lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// Where its bucket lies.
+    /// Offset of its bucket.
     at: usize,
     slot: usize,
     distance: usize,
     loc: Loc,
 }
 
-/// An empty slot found under the lock, and how far it is from the home asked for.
+/// An empty slot found under the lock, and its distance from the requested home.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Free {
     at: usize,
@@ -138,7 +142,7 @@ fn overflow(bucket: &Bucket) -> bool {
 
 /// Adds to the count of entries put beyond `bucket`. The count never looks like zero in between.
 fn count_beyond(bucket: &Bucket, add: bool) {
-    // Mostly only the lowest bit changes.
+    // Usually only the lowest bit changes.
     let (first, last) = (bucket[0].load(Ordering::Relaxed), bucket[7].load(Ordering::Relaxed));
     if add != (first & OVERFLOW != 0) && (add || last & OVERFLOW == 0) {
         bucket[0].store(first ^ OVERFLOW, Ordering::Release);
@@ -146,7 +150,8 @@ fn count_beyond(bucket: &Bucket, add: bool) {
     }
     let flags =
         bucket.iter().enumerate().fold(0u32, |n, (i, s)| n | ((s.load(Ordering::Relaxed) >> 63) as u32) << i);
-    // A count that reached the top stays there: searches are longer than need be, never wrong.
+    // A count that reached its maximum stays there: searches are longer than necessary, never
+    // wrong.
     let new = if flags == 255 {
         255
     } else if add {
@@ -164,7 +169,7 @@ fn count_beyond(bucket: &Bucket, add: bool) {
 }
 
 impl Index {
-    /// With room for `first` segments as pages already taken.
+    /// An index whose first `first` segments are already taken as pages.
     pub(crate) fn new(segments: &Segments, first: u32) -> Index {
         let stripe_bits = if segments.size() > 1 << 18 { 8 } else { 6 };
         let local_bits = segments.size().ilog2() - BUCKET.ilog2() - stripe_bits;
@@ -190,7 +195,7 @@ impl Index {
         self.layouts.len()
     }
 
-    /// Slots there are.
+    /// Number of slots.
     pub(crate) fn slots(&self) -> usize {
         self.layouts.iter().map(|layout| 8 * unpack(layout.load(Ordering::Relaxed)).0).sum()
     }
@@ -207,7 +212,7 @@ impl Index {
         segments.start(page) + within * BUCKET
     }
 
-    /// Shows every slot with the key's tag to `f` until it says yes. Takes no lock.
+    /// Calls `f` with every slot that has the key's tag until it accepts one. Takes no lock.
     #[inline(always)]
     pub(crate) fn find<'a, R>(
         &self,
@@ -227,7 +232,8 @@ impl Index {
         self.find_moving(segments, stripe, tag, &mut f)
     }
 
-    /// [`Index::find`] of what was not found at first sight while the stripe grows, or whose slot just changed.
+    /// [`Index::find`] for a key that the first search missed while the stripe grows, or whose slot
+    /// just changed.
     #[cold]
     #[inline(never)]
     fn find_moving<'a, R>(
@@ -284,7 +290,7 @@ impl Index {
         Seen::No
     }
 
-    /// The bucket after `bucket`, which lies at `at`.
+    /// The bucket after `bucket`, whose offset is `at`.
     #[inline(always)]
     fn next(
         &self,
@@ -306,8 +312,9 @@ impl Index {
         Locked { index: self, segments, stripe, tag, count: self.counts[stripe].0.lock() }
     }
 
-    /// Makes room for stripes to grow: `segment` becomes the next page, unless somebody was quicker with page `wanted`.
-    /// `segment` is the caller's own. False if it was not needed.
+    /// Makes room for stripes to grow: `segment` becomes the next page, unless another thread
+    /// already installed page `wanted`. `segment` belongs to the caller. False if it was not
+    /// needed.
     pub(crate) fn install(&self, segments: &Segments, wanted: usize, segment: u32) -> bool {
         let mut installed = self.installing.lock();
         if *installed > wanted || *installed == self.pages.len() {
@@ -319,8 +326,8 @@ impl Index {
         true
     }
 
-    /// Calls `f` with the places of entries of `stripe` whose tag is at least `from`, a few buckets of them, holding the
-    /// lock. Returns the tag to go on with; `None` at the stripe's end.
+    /// Calls `f` with the places of entries of `stripe` whose tag is at least `from`, for a few
+    /// buckets, holding the lock. Returns the tag to continue with; `None` at the stripe's end.
     pub(crate) fn visit(
         &self,
         segments: &Segments,
@@ -332,7 +339,8 @@ impl Index {
         let mut locked = Locked { index: self, segments, stripe, tag: from, count };
         for _ in 0..VISIT {
             let (home, buckets) = locked.place();
-            // All entries of this home have tags below this one. (Where the layouts meet, a wide home is entered midway.)
+            // All entries of this home have tags below this one. (Where the layouts meet, a walk
+            // enters a wide home in the middle.)
             let end = ((home as u64 + 1) << TAG_BITS).div_ceil(buckets as u64);
             let wanted = locked.tag..end;
             for distance in 0..buckets {
@@ -367,7 +375,7 @@ impl<'a> Locked<'a> {
         self.index.bucket(self.segments, self.stripe, bucket)
     }
 
-    /// The first slot of this tag whose location `f` likes.
+    /// The first slot of this tag whose location `f` accepts.
     #[inline(always)]
     pub(crate) fn find(&self, mut f: impl FnMut(Loc) -> bool) -> Option<Place> {
         let (home, buckets) = self.place();
@@ -391,25 +399,26 @@ impl<'a> Locked<'a> {
         None
     }
 
-    /// The slot that leads to `loc`, if one does.
+    /// The slot that points to `loc`, if there is one.
     pub(crate) fn find_loc(&self, loc: Loc) -> Option<Place> {
         self.find(|l| l == loc)
     }
 
-    /// Where the slot leads.
+    /// The location the slot points to.
     #[inline]
     pub(crate) fn loc(&self, place: Place) -> Loc {
         place.loc
     }
 
-    /// Released only: whoever is about to reuse the segment that the slot led to fences before it looks for pins (`pin.rs`).
+    /// Release ordering only: a thread that is about to reuse the segment the slot pointed to
+    /// fences before it looks for pins (`pin.rs`).
     #[inline]
     fn store(&self, bucket: &Bucket, slot: usize, value: u64) {
         let slot = &bucket[slot];
         slot.store(slot.load(Ordering::Relaxed) & OVERFLOW | value, Ordering::Release);
     }
 
-    /// Leads the entry to another place.
+    /// Points the entry's slot to another place.
     pub(crate) fn replace(&mut self, place: Place, loc: Loc) {
         self.store(self.segments.map.bucket(place.at), place.slot, self.tag << LOC_BITS | loc.0);
     }
@@ -426,7 +435,7 @@ impl<'a> Locked<'a> {
         self.free_near(self.place(), REACH)
     }
 
-    /// Adds an entry, in the slot [`Locked::free`] has just found for it.
+    /// Adds an entry, in the slot that [`Locked::free`] has just found for it.
     #[inline]
     pub(crate) fn insert(&mut self, free: Free, loc: Loc) {
         self.fill(self.place(), free, self.tag << LOC_BITS | loc.0);
@@ -436,7 +445,7 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// An entry near the home that `f` likes, to be dropped when `insert` found no room.
+    /// An entry near the home that `f` accepts, to be dropped when `insert` found no free slot.
     pub(crate) fn any(&self, f: impl Fn(Loc) -> bool) -> Option<(Loc, Hash)> {
         let (home, buckets) = self.place();
         let near = (0..buckets.min(REACH)).flat_map(|d| self.bucket((home + d) % buckets));
@@ -446,7 +455,7 @@ impl<'a> Locked<'a> {
         Some((loc_of(value), Hash(short << (64 - TAG_BITS - self.index.stripe_bits))))
     }
 
-    /// The same stripe seen for another entry in it.
+    /// The same lock, for another entry of the stripe.
     pub(crate) fn aim(&mut self, hash: Hash) {
         let (stripe, tag) = self.index.split(hash);
         debug_assert_eq!(stripe, self.stripe);
@@ -478,7 +487,7 @@ impl<'a> Locked<'a> {
         self.store(self.segments.map.bucket(free.at), free.slot, value);
     }
 
-    /// [`count_beyond`] of so many buckets from `home` on.
+    /// [`count_beyond`] for a run of buckets from `home` on.
     fn count_run(&self, (home, buckets): (usize, usize), distance: usize, add: bool) {
         let mut bucket = home;
         let mut at = self.index.bucket_at(self.segments, self.stripe, bucket);

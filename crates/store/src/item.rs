@@ -1,20 +1,22 @@
-//! Records: how an entry lies in a segment.
+//! Records: the bytes of an entry in a segment.
 //!
 //! ```text
-//! 0   u32  namespace 5 | shape 4 | key length 8 | value length 15     (namespace 31: a gap of so many words)
-//! 4   u32  last access, seconds 27 | claimed 1 | stale 1 | fetched 1 | frequency 2   changes while linked
-//!     u32  E  expiry in ms on the segment's clock                        changes while linked
+//! 0   u32  namespace 5 | shape 4 | key length 8 | value length 15   (31: a gap, in words)
+//! 4   u32  last access, seconds 27 | claimed 1 | stale 1 | fetched 1 | frequency 2   changes
+//!     u32  E  expiry in ms on the segment's clock                        changes
 //!     u32  F  the client's flags
 //!     u64  V  origin, once a record has been moved (else: serial of the segment and offset)
-//!     32 B X  u16 key length, u16 tags (top bit: C is there), u32 middle pieces, u32 local length, u32 head length,
-//!             u64 whole length, u64 expiry
+//!     32 B X  u16 key length, u16 tags (top bit: C is there), u32 middle pieces,
+//!             u32 local length, u32 head length, u64 whole length, u64 expiry
 //!     u64  C  the version its writer chose (else: the origin)
 //!             then the tags (u64 each) and the middle pieces (segments, u32 each)
 //!     key, then the value's local bytes: head, tail. Middle pieces lie between them, a segment each.
 //! ```
-//! The origin says where and when an entry was written: no two writes have the same, and a flush compares it.
-//! E, F, V, X are there only when needed, so that a small entry has 8 bytes of header. Records start at multiples of four.
-//! In a store that evicts nothing every record has E: once full, it has no other place for one that gets an expiry.
+//! Fields marked `changes` change while the record is linked. The origin identifies the write that
+//! made an entry: no two writes have the same, and a flush compares it. E, F, V and X are present
+//! only when needed, so that a small entry has 8 bytes of header. Records start at multiples of
+//! four. In a store that evicts nothing every record has E: once full, it has no other place for a
+//! record that gets an expiry.
 
 mod draft;
 
@@ -46,12 +48,12 @@ const FREQUENCY: u32 = 3;
 const FETCHED: u32 = 4;
 /// In the changing word: marked stale.
 pub(crate) const STALE: u32 = 8;
-/// In the changing word: somebody has claimed it.
+/// In the changing word: claimed.
 pub(crate) const CLAIMED: u32 = 16;
 /// Bits below the seconds.
 const LOW: u32 = 5;
 
-/// Most bytes a header takes, tags and middle pieces apart.
+/// Longest header, in bytes, without tags and middle pieces.
 pub(crate) const MAX_HEADER: usize = 8 + 4 + 4 + 8 + X_SIZE + 8;
 
 /// The words of a gap of `len` bytes that a walk needs.
@@ -85,7 +87,7 @@ fn origin_at(segments: &Segments, loc: Loc) -> u64 {
     segments.serial(loc.segment()) << OFFSET_BITS | (loc.byte() >> 2) as u64
 }
 
-/// A record that stays in place and whole for `'a`.
+/// A record that stays in place and complete for `'a`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
     segments: &'a Segments,
@@ -97,11 +99,12 @@ impl<'a> Record<'a> {
     /// The record at `loc`.
     ///
     /// # Safety
-    /// A whole record starts there, and its segment is not reused before the end of `'a`: a validated pin is held, or the
-    /// lock of its stripe while it is linked, or the segment is the caller's victim.
+    /// A complete record starts there, and its segment is not reused before the end of `'a`: a
+    /// validated pin is held, or the lock of its stripe while it is linked, or the segment is the
+    /// caller's victim.
     #[inline]
     pub(crate) unsafe fn at(segments: &'a Segments, loc: Loc) -> Record<'a> {
-        // The descriptor never changes; an atomic load only because `Map::word` is the safe way to read one.
+        // The descriptor never changes; the load is atomic because `Map::word` is the safe way.
         let desc = segments.map.word(segments.at(loc)).load(Ordering::Relaxed);
         Record { segments, loc, desc }
     }
@@ -111,7 +114,7 @@ impl<'a> Record<'a> {
         self.loc
     }
 
-    /// The segments it lies in.
+    /// The segments that contain it.
     #[inline]
     pub(crate) fn segments(&self) -> &'a Segments {
         self.segments
@@ -134,8 +137,8 @@ impl<'a> Record<'a> {
 
     #[inline]
     fn bytes(&self, offset: usize, len: usize) -> &'a [u8] {
-        // SAFETY: inside the record, whose plain bytes nobody writes while it is in place (`Record::at`); the two words
-        // that change are never read this way.
+        // SAFETY: inside the record, whose plain bytes nobody writes while it is in place
+        // (`Record::at`); the two words that change are never read this way.
         unsafe { self.segments.map.bytes(self.segments.at(self.loc) + offset, len) }
     }
 
@@ -160,7 +163,7 @@ impl<'a> Record<'a> {
         prefix(self.shape()) - X_SIZE + field
     }
 
-    /// Has it the long header, with tags, pieces, a chosen version or great lengths?
+    /// Does it have the long header, with tags, pieces, a chosen version or large lengths?
     #[inline]
     pub(crate) fn is_wide(&self) -> bool {
         self.shape() & X != 0
@@ -171,7 +174,7 @@ impl<'a> Record<'a> {
         if self.is_wide() { self.u16(self.wide(0)) } else { (self.desc >> KEY_SHIFT & 255) as usize }
     }
 
-    /// Has it a version that its writer chose?
+    /// Does it have a version chosen by its writer?
     #[inline]
     fn is_chosen(&self) -> bool {
         self.is_wide() && self.u16(self.wide(2)) & CHOSEN != 0
@@ -238,7 +241,7 @@ impl<'a> Record<'a> {
         Some(((prefix(self.shape()) + entry).next_multiple_of(4), entry as u64))
     }
 
-    /// Bytes it takes in its segment.
+    /// Size in its segment, in bytes.
     #[inline]
     pub(crate) fn size(&self) -> usize {
         if self.is_gap() {
@@ -338,7 +341,7 @@ impl<'a> Record<'a> {
         (long != u64::MAX).then_some(long)
     }
 
-    /// Changes the expiry in place; false if the record has no room for this one.
+    /// Changes the expiry in place; false if the record has no field for this one.
     pub(crate) fn touch(&self, expires: Option<Ms>) -> bool {
         let Some(word) = self.expiry_word() else { return expires == self.expires() };
         let segment = self.loc.segment();
@@ -346,7 +349,7 @@ impl<'a> Record<'a> {
             word.store(NEVER, Ordering::Relaxed);
             return true;
         };
-        // In this order, and the sweep the other way round: it sees the new expiry or leaves the segment's time alone.
+        // The sweep uses the reverse order: it sees the new expiry or leaves the segment's time.
         let base = self.segments.base(segment);
         if t < base || t - base >= u64::from(FAR) {
             return expires == self.expires();
@@ -367,7 +370,7 @@ impl<'a> Record<'a> {
         if self.is_chosen() { self.u64(prefix(self.shape())) } else { self.origin() }
     }
 
-    /// Which write made it: the same wherever the record is moved.
+    /// Number of the write that made it: it stays when the record is moved.
     #[inline]
     pub(crate) fn origin(&self) -> u64 {
         if self.shape() & V == 0 {
@@ -392,13 +395,13 @@ impl<'a> Record<'a> {
         Word(self.changing().load(Ordering::Relaxed))
     }
 
-    /// Notes a read; writes only when that changes something.
+    /// Records a read; writes only if that changes something.
     #[inline]
     pub(crate) fn note_read(&self, old: Word, now: Ms) {
         let frequency = (old.frequency() + 1).min(FREQUENCY);
         let new = fresh_word(now) | old.0 & (STALE | CLAIMED) | FETCHED | frequency;
         if new != old.0 {
-            // If somebody else changes the word just now, this read leaves no trace: no harm.
+            // If another thread changes the word now, this read is not recorded: harmless.
             let _ = self.changing().compare_exchange(old.0, new, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -407,18 +410,14 @@ impl<'a> Record<'a> {
         self.changing().fetch_or(STALE, Ordering::Relaxed);
     }
 
-    /// Takes the claim back. Under the lock of its stripe.
+    /// Clears the claim. Under the lock of its stripe.
     pub(crate) fn unclaim(&self) {
         self.changing().fetch_and(!CLAIMED, Ordering::Relaxed);
     }
 
-    /// Sets the claim; true for who set it first. Under the lock of its stripe, so that no move loses it.
+    /// Sets the claim; true for the first caller. Under its stripe's lock, so no move loses it.
     pub(crate) fn claim(&self) -> bool {
         self.changing().fetch_or(CLAIMED, Ordering::AcqRel) & CLAIMED == 0
-    }
-
-    pub(crate) fn last_access(&self) -> Ms {
-        self.word().last_access(self.segments.base(self.loc.segment()))
     }
 
     pub(crate) fn base(&self) -> Ms {
@@ -485,7 +484,12 @@ impl Word {
         self.0 & CLAIMED != 0
     }
 
-    /// The 27 bits of seconds that lie nearest to `base`: right for two years either way.
+    /// When it was last accessed (`used`: then), and whether it was ever read.
+    pub(crate) fn history(self, used: Option<Ms>) -> u32 {
+        used.map_or(self.0 >> LOW << LOW, fresh_word) | self.0 & FETCHED
+    }
+
+    /// The 27 bits of seconds that lie nearest to `base`: correct for two years in both directions.
     pub(crate) fn last_access(self, base: Ms) -> Ms {
         let near = base / 1000;
         let ahead = (self.0 >> LOW).wrapping_sub(near as u32) << LOW;

@@ -1,43 +1,53 @@
-//! The store: keys, bytes, expiry, tags, within one memory budget that is always honoured. It knows no protocol, reads no
-//! clock and does no I/O: time and bytes are arguments.
+//! The store: keys, bytes, expiry, tags, within one memory budget that is always honoured. It knows
+//! no protocol, reads no clock and does no I/O: time and bytes are arguments.
 //!
 //! # The map
 //!
 //! | file | what |
 //! |---|---|
-//! | `store.rs` | what a store is made of, how it opens, how entries leave it, flush; the order of locks |
-//! | `entry.rs`, `hint.rs` | `get`, `peek`, and what a reader holds; memory of many keys fetched at once |
-//! | `verbs.rs`, `write.rs`, `brief.rs` | every verb that writes; what they share: space, bytes, link; the three in one step for small records |
+//! | `store.rs` | the store's parts, opening, removing entries, flush; the order of locks |
+//! | `entry.rs`, `hint.rs` | `get`, `peek`, and pinned entries; memory of many keys fetched at once |
+//! | `verbs.rs`, `write.rs` | every verb that writes; their common steps: space, bytes, link |
+//! | `brief.rs` | the three steps in one, for small records |
 //! | `fill.rs`, `progress.rs`, `staging.rs` | entries written while others already read them |
-//! | `queues.rs`, `evict.rs`, `ghost.rs` | which segment goes next, what of it stays |
+//! | `queues.rs`, `evict.rs`, `ghost.rs` | which segment is evicted next, and which entries stay |
 //! | `shares.rs` | floors and ceilings for groups of namespaces |
 //! | `reclaim.rs` | memory without eviction |
-//! | `sweep.rs`, `scan.rs`, `tags.rs` | memory of the expired, walks, tag lists |
+//! | `loan.rs` | memory lent to callers that keep as many bytes elsewhere |
+//! | `sweep.rs`, `scan.rs`, `tags.rs` | freeing expired memory, walks, tag lists |
 //! | `over.rs` | why a key is not found |
-//! | `observe.rs` | who hears of entries that went by themselves |
+//! | `observe.rs` | callbacks for evicted and expired entries |
 //! | `index.rs` | from hash to place, without locks for readers |
 //! | `log.rs`, `item.rs`, `segment.rs`, `map.rs` | appending, the record's bytes, the segments, the mapping |
 //! | `pin.rs`, `held.rs` | how readers keep bytes where they are |
 //!
 //! # Invariants
 //!
-//! - Everything lies within the budget: entries, index, tag lists, fills under way, tables. (On the heap, and not counted: a
-//!   few hundred bytes per fill under way; lists of at most a tag's entries while it is purged or tidied.)
-//! - A reader takes no lock and writes no line that another thread writes, but for the entry's own word when a read changes
-//!   its frequency (three times at most) or its last access (once a second).
-//! - A pinned byte never moves or changes. An evictor never waits for a reader: it sets the segment aside.
-//! - No lock is held while another's code runs, and nothing evicts while it holds one.
-//! - With `Options::shares`: evictions for others never take a group below its floor; after a write a group is at most its
-//!   ceiling and [`Store::share_slack`]. With `Options::evict` false no live entry is ever dropped.
-//! - A version is unique per write unless the writer chose it; what tells writes apart inside is the origin (`item.rs`).
+//! - All memory is within the budget: entries, index, tag lists, unfinished fills, tables. (On the
+//!   heap, and not counted: a few hundred bytes per unfinished fill; lists of at most a tag's
+//!   entries while it is purged or tidied.)
+//! - A reader takes no lock and writes no line that another thread writes, except the entry's own
+//!   word when a read changes its frequency (three times at most) or its last access (once a
+//!   second).
+//! - A pinned byte never moves or changes. An evictor never waits for a reader: it sets the segment
+//!   aside.
+//! - No lock is held while a caller's code runs, and nothing evicts while it holds one.
+//! - With `Options::shares`: evictions for others never take a group below its floor; after a write
+//!   a group is at most its ceiling and [`Store::share_slack`]. With `Options::evict` false no live
+//!   entry is ever dropped.
+//! - A version is unique per write unless the writer chose it; inside the store, the origin tells
+//!   writes apart (`item.rs`).
 //!
 //! # Proof
 //!
-//! `cargo test -p larder-store`: a plain map as the model, also with shares and without eviction (`tests/model.rs`), shares
-//! and full stores by themselves (`tests/shares.rs`, `tests/no_evict.rs`), threads with checksums (`tests/stress.rs`), a
-//! million entries within 24 bytes each (`tests/overhead.rs`), resident memory (`tests/resident.rs`). Under loom, every
-//! interleaving of pins and fills: the command heads `tests/loom.rs`; under miri: `tests/miri.rs`. Hit ratios and read costs
-//! against rivals, and instructions of the hot verbs (`examples/cost.rs`): `cargo bench -p larder-store --bench store`. Why it is so: docs/decisions/0002-store.md.
+//! `cargo test -p larder-store`: a plain map as the model, also with shares and without eviction
+//! (`tests/model.rs`), shares and full stores alone (`tests/shares.rs`, `tests/no_evict.rs`),
+//! threads with checksums (`tests/stress.rs`), a million entries within 24 bytes each
+//! (`tests/overhead.rs`), resident memory (`tests/resident.rs`). Under loom, every interleaving of
+//! pins and fills: `tests/loom.rs` gives the command; under miri: `tests/miri.rs`. Hit ratios and
+//! read costs against other caches, and instructions of the hot verbs (`examples/cost.rs`):
+//! `cargo bench -p larder-store --bench store`. The reasons for the design:
+//! docs/decisions/0002-store.md.
 
 #[cfg(not(loom))]
 mod brief;
@@ -59,6 +69,8 @@ mod hint;
 mod index;
 #[cfg(not(loom))]
 mod item;
+#[cfg(not(loom))]
+mod loan;
 #[cfg(not(loom))]
 mod log;
 #[cfg(not(loom))]
@@ -92,7 +104,7 @@ mod verbs;
 #[cfg(not(loom))]
 mod write;
 
-// What loom models.
+// The modules that loom models.
 #[doc(hidden)]
 pub mod pin;
 #[doc(hidden)]
@@ -107,9 +119,13 @@ pub use fill::{Fill, FillReader, MAX_CONTIGUOUS};
 #[cfg(not(loom))]
 pub use hint::Hint;
 #[cfg(not(loom))]
+pub use loan::Loan;
+#[cfg(not(loom))]
 pub use over::Over;
 #[cfg(not(loom))]
 pub use store::Store;
+#[cfg(not(loom))]
+pub use tags::Tagged;
 pub use types::*;
 #[cfg(not(loom))]
 pub use write::If;

@@ -1,8 +1,9 @@
-//! The logs: open segments that records are appended to, and the right to write one record.
+//! The logs: open segments to which records are appended, and the right to write one record.
 //!
-//! A writer reserves space under the log's lock, copies its bytes without any lock, links the record in the index, and
-//! only then gives the right back ([`Space`] dropped). A sealed segment is walked, compacted or evicted only when all its
-//! spaces were given back, so that every record in it is whole.
+//! A writer reserves space under the log's lock, copies its bytes without any lock, links the
+//! record in the index, and only then releases the space ([`Space`] dropped). A sealed segment is
+//! walked, compacted or evicted only when all its spaces were released, so that every record in it
+//! is complete.
 
 use crate::item::pad;
 use crate::segment::{Heat, Kind, Loc, Segments};
@@ -19,32 +20,32 @@ pub(crate) struct Log {
     open: Mutex<Open>,
 }
 
-/// The open segment and how much of it is given out.
+/// The open segment and the length already reserved in it.
 #[derive(Debug, Default)]
 pub(crate) struct Open {
     pub(crate) segment: Option<u32>,
     pub(crate) fill: usize,
-    /// Times that the segment's clock reaches.
+    /// Times within the range of the segment's clock.
     times: Range<u64>,
 }
 
-/// What became of a wish for space.
+/// Result of a reservation.
 pub(crate) enum Outcome<'s> {
     Space(Space<'s>),
     /// The open segment cannot take it: give [`Log::reserve`] a fresh one.
     NeedsSegment,
 }
 
-/// The sole right to a range of an open segment.
+/// The exclusive right to a range of an open segment.
 #[derive(Debug)]
 pub(crate) struct Space<'s> {
     heat: &'s Heat,
     loc: Loc,
-    /// Where the range starts: checked once, to lie in the mapping with all its length.
+    /// Start of the range: checked once to lie in the mapping with its whole length.
     start: *mut u8,
     len: usize,
     written: usize,
-    /// Bytes to count as linked when it is given back.
+    /// Bytes to count as linked when it is released.
     linked: usize,
 }
 
@@ -57,8 +58,9 @@ impl Log {
         self.open.lock()
     }
 
-    /// Reserves `len` bytes (a multiple of 4, at most a segment). With a `fresh` segment the open one is sealed if needed;
-    /// sealed ones go to `sealed`; an unneeded fresh one is left in place.
+    /// Reserves `len` bytes (a multiple of 4, at most a segment). With a `fresh` segment the open
+    /// one is sealed if needed; sealed segments go to `sealed`; an unneeded fresh one is left in
+    /// place.
     #[inline]
     pub(crate) fn reserve<'s>(
         &self,
@@ -91,7 +93,8 @@ impl Log {
         }
     }
 
-    /// Seals the open segment if `f`, who also learns how much of it is given out, says so, unless the log is busy just now.
+    /// Seals the open segment if `f`, which is given its reserved length, returns true; does
+    /// nothing if the log is busy.
     pub(crate) fn close_if(
         &self,
         segments: &Segments,
@@ -104,7 +107,7 @@ impl Log {
         }
     }
 
-    /// Seals the open segment, so that what is stored from now on has a later serial.
+    /// Seals the open segment, so that records stored later have a higher serial.
     pub(crate) fn close(&self, segments: &Segments, sealed: &mut dyn FnMut(u32)) {
         seal(&mut self.open.lock(), segments, sealed);
     }
@@ -130,25 +133,26 @@ impl Space<'_> {
     #[inline(always)]
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.len - self.written, "a record fits its space");
-        // SAFETY: this value has the sole right to its range, which lies in the mapping (the mapping outlives `'s`), and the bytes
-        // fit what is left of it.
+        // SAFETY: this value has the exclusive right to its range, which lies in the mapping (the
+        // mapping outlives `'s`), and the bytes fit its rest.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(self.written), bytes.len()) };
         self.written += bytes.len();
     }
 
-    /// [`Space::put`] of so few bytes that they need no call.
+    /// [`Space::put`] for a few bytes, without a call.
     #[inline(always)]
     pub(crate) fn put_word<const N: usize>(&mut self, bytes: [u8; N]) {
         self.put(&bytes);
     }
 
-    /// Gives it back, counting its record, which is linked, under the lock of the record's stripe.
+    /// Releases the space and counts its record, which is linked, under the lock of the record's
+    /// stripe.
     #[inline]
     pub(crate) fn give_back_linked(mut self) {
         self.linked = self.len;
     }
 
-    /// The range becomes a gap that walks step over.
+    /// Turns the range into a gap that walks skip.
     pub(crate) fn discard(mut self) {
         self.clear();
     }

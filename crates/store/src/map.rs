@@ -1,8 +1,9 @@
-//! The mapping all entries and the index live in. One of the few places with `unsafe`.
+//! The mapping that holds all entries and the index. One of the few places with `unsafe`.
 //!
-//! Every byte is readable and writable for as long as the [`Map`] lives, and was zero at first. What the bytes mean, and
-//! who may touch them when, is decided by the callers: plain reads and writes of a range need the right to it (see
-//! `log.rs` for writers, `pin.rs` for readers); atomic words may be used at any time.
+//! Every byte is readable and writable for as long as the [`Map`] lives, and is zero at first. The
+//! callers decide the meaning of the bytes and who may access them when: plain reads and writes of
+//! a range need the right to it (see `log.rs` for writers, `pin.rs` for readers); atomic words may
+//! be used at any time.
 
 use std::io;
 use std::ptr::NonNull;
@@ -18,9 +19,10 @@ pub(crate) struct Map {
     len: usize,
 }
 
-// SAFETY: the mapping is plain memory owned by this value; the functions that hand out access to it state their rules.
+// SAFETY: the mapping is plain memory owned by this value; the functions that hand out access to it
+// state their rules.
 unsafe impl Send for Map {}
-// SAFETY: as above; shared access goes through atomics or ranges somebody has the sole right to.
+// SAFETY: as above; shared access goes through atomics or through ranges with one owner.
 unsafe impl Sync for Map {}
 
 impl Map {
@@ -31,7 +33,8 @@ impl Map {
         // SAFETY: a new anonymous mapping at an address the kernel picks aliases nothing.
         let base =
             unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
-        // SAFETY: the range is the mapping just made; the advice changes speed only, so that a refusal is no error.
+        // SAFETY: the range is the mapping just made; the advice changes speed only, so a refusal
+        // is no error.
         let _ = unsafe { madvise(base, len, Advice::LinuxHugepage) };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Map { base, len })
@@ -61,8 +64,9 @@ impl Map {
     #[inline]
     pub(crate) fn bucket(&self, at: usize) -> &Bucket {
         debug_assert!(at.is_multiple_of(64));
-        // SAFETY: in range and aligned (the mapping is page aligned, and so are segments, whose buckets lie one behind another); while the index owns a segment, which is until the
-        // map is dropped, its words are only used as atomics.
+        // SAFETY: in range and aligned (the mapping is page aligned, and so are segments, whose
+        // buckets are contiguous); while the index owns a segment, which is until the map is
+        // dropped, its words are only used as atomics.
         unsafe { &*self.range(at, 64).cast() }
     }
 
@@ -70,15 +74,17 @@ impl Map {
     #[inline]
     pub(crate) fn word(&self, at: usize) -> &AtomicU32 {
         debug_assert!(at.is_multiple_of(4));
-        // SAFETY: in range and aligned (a `Loc` counts in fours); records keep their mutable words apart from their plain bytes (`item.rs`).
+        // SAFETY: in range and aligned (a `Loc` counts in fours); records keep their mutable words
+        // apart from their plain bytes (`item.rs`).
         unsafe { &*self.range(at, 4).cast() }
     }
 
-    /// Has the line at `at` brought near. A hint to the processor: no access, and nothing outside x86-64.
+    /// Prefetches the line at `at`. A hint to the processor: no access, and no effect outside
+    /// x86-64.
     #[inline]
     pub(crate) fn prefetch(&self, at: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: inside the mapping, and a prefetch has no effect but on the caches anyway.
+        // SAFETY: inside the mapping, and a prefetch affects the caches only.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             _mm_prefetch::<_MM_HINT_T0>(self.range(at, 1).cast());
@@ -90,7 +96,7 @@ impl Map {
     /// Bytes to read.
     ///
     /// # Safety
-    /// Until the end of `'a` nobody writes the range other than through atomics outside it.
+    /// Until the end of `'a` nobody writes the range, except through atomics outside it.
     #[inline]
     pub(crate) unsafe fn bytes<'a>(&self, at: usize, len: usize) -> &'a [u8] {
         // SAFETY: in range; the rest is the caller's promise.
@@ -100,11 +106,29 @@ impl Map {
     /// Copies `from` to `at`.
     ///
     /// # Safety
-    /// The caller has the sole right to the range: nobody else reads or writes it now.
+    /// The caller has the exclusive right to the range: nobody else reads or writes it now.
     #[inline]
     pub(crate) unsafe fn write(&self, at: usize, from: &[u8]) {
-        // SAFETY: in range; source and target do not overlap because nobody else may hold the target.
+        // SAFETY: in range; source and target do not overlap because nobody else may hold the
+        // target.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.range(at, from.len()), from.len()) }
+    }
+
+    /// Gives the pages of a range back to the system; what was in it is lost. Advice: a refusal
+    /// changes nothing.
+    ///
+    /// # Safety
+    /// As for [`Map::write`].
+    pub(crate) unsafe fn forget(&self, at: usize, len: usize) {
+        let start = self.range(at, len);
+        // SAFETY: in range; the rest is the caller's promise. Pages of private memory read as
+        // zeroes afterwards.
+        #[cfg(not(miri))]
+        unsafe {
+            let _ = rustix::mm::madvise(start.cast(), len, rustix::mm::Advice::LinuxDontNeed);
+        }
+        #[cfg(miri)]
+        let _ = start;
     }
 
     /// Zeroes a range.
@@ -119,10 +143,12 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made in `open` with this length, and nothing borrowed from it outlives it.
+        // SAFETY: the mapping was made in `open` with this length, and nothing borrowed from it
+        // outlives it.
         #[cfg(not(miri))]
         unsafe {
-            // An error would mean a wrong range, which cannot be; there is nobody to tell in a destructor.
+            // An error would mean a wrong range, which cannot happen; a destructor cannot report
+            // it.
             let _ = rustix::mm::munmap(self.base.as_ptr().cast(), self.len);
         }
         // SAFETY: allocated in `open` with this layout.

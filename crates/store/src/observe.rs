@@ -1,5 +1,5 @@
-//! Who hears of entries that went by themselves: evicted, or expired and swept. While nobody listens it costs one relaxed load
-//! for each of them.
+//! Observers of entries that the store removed by itself: evicted, or expired and swept. Without
+//! observers it costs one relaxed load for each entry.
 
 use crate::item::Record;
 use crate::store::Store;
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 type Callback = Box<dyn Fn(&Evicted<'_>) + Send + Sync>;
 
-/// Most observers: one for each protocol that tells its clients.
+/// Most observers: one for each protocol that notifies its clients.
 const OBSERVERS: usize = 4;
 
-/// The observers, and whether any of them wants to hear now.
+/// The observers, and whether any of them listens now.
 #[derive(Default)]
 pub(crate) struct Observer {
     observing: AtomicBool,
@@ -27,10 +27,10 @@ impl fmt::Debug for Observer {
 }
 
 impl Store {
-    /// Adds somebody who hears of evicted and expired entries while [`Store::observing`]. False, and nothing added, if there
-    /// are four already. No lock of the store is held when it is called. It must not write
-    /// to the store (that could evict, and so call it again), and is not called for entries that a write, a delete or a flush
-    /// removes, expired or not.
+    /// Adds a callback for evicted and expired entries while [`Store::observing`]. False, and
+    /// nothing added, if there are four already. No lock of the store is held when it is called. It
+    /// must not write to the store (that could evict, and so call it again), and is not called for
+    /// entries that a write, a delete or a flush removes, expired or not.
     pub fn observe(&self, observer: Callback) -> bool {
         let mut observer = observer;
         for place in &self.observer.callbacks {
@@ -42,7 +42,8 @@ impl Store {
         false
     }
 
-    /// Whether the observers are called from now on. Where there are several, whoever turns it off does so for all.
+    /// Whether the observers are called from now on. With several observers, turning it off applies
+    /// to all.
     pub fn observing(&self, yes: bool) {
         self.observer.observing.store(yes, Ordering::Relaxed);
     }
@@ -52,7 +53,7 @@ impl Store {
         self.observer.observing.load(Ordering::Relaxed)
     }
 
-    /// Tells of a record that was unlinked; it is still in place, and no lock is held.
+    /// Reports a record that was unlinked; it is still in place, and no lock is held.
     pub(crate) fn tell(&self, record: &Record<'_>, cause: Cause, now: Ms) {
         if !self.is_observing() {
             return;

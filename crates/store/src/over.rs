@@ -1,11 +1,12 @@
-//! Why a key is not found, for those who count it: an entry whose time is over is there until it is swept.
+//! The reason why a key is not found, for statistics: an expired entry stays in memory until it is
+//! swept.
 
 use crate::held::Held;
 use crate::index::Seen;
 use crate::store::Store;
 use crate::types::{Ms, Namespace};
 
-/// What hides an entry that is still there.
+/// Why an existing entry is hidden.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Over {
     /// It has expired.
@@ -15,7 +16,7 @@ pub enum Over {
 }
 
 impl Store {
-    /// Why [`Store::peek`] does not find `key`; `None`: it is not there at all any more, or it is there and lives.
+    /// Why [`Store::peek`] does not find `key`; `None`: there is no entry, or it is alive.
     pub fn over(&self, ns: Namespace, key: &[u8], now: Ms) -> Option<Over> {
         let hash = self.hash(ns, key).ok()?;
         let held = self.index.find(&self.segments, hash, |slot, value, loc| {

@@ -1,16 +1,18 @@
-//! Pins: how readers keep bytes where they are without writing a line that other threads write.
+//! Pins: readers keep bytes in place without writing a line that other threads write.
 //!
-//! Every thread has a row of counters, one per segment. A reader that found a slot pins the slot's segment in its own row
-//! and then looks at the slot again; an evictor first clears all slots into a segment and then looks at the counters of all
-//! rows. Of these two (write mine, read yours) pairs at least one sees the other, since the reader's are sequentially
-//! consistent and a fence stands between the evictor's: either the reader finds the slot changed and lets go, or the evictor finds the pin and sets the segment aside.
-//! `tests/loom.rs` runs this module through every interleaving.
+//! Every thread has a row of counters, one per segment. A reader that found a slot pins the slot's
+//! segment in its own row and then reads the slot again; an evictor first clears all slots into a
+//! segment and then reads the counters of all rows. Of these two (write mine, read yours) pairs at
+//! least one sees the other, since the reader's are sequentially consistent and a fence stands
+//! between the evictor's: either the reader finds the slot changed and releases the pin, or the
+//! evictor finds the pin and sets the segment aside. `tests/loom.rs` runs this module through every
+//! interleaving.
 //!
 //! A pin remembers its row, so that it may be dropped on any thread.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, thread_number};
 
-/// The slot's bits that say where (all but the overflow flag, see `index.rs`).
+/// The slot's location and tag bits (all but the overflow flag, see `index.rs`).
 pub const SLOT: u64 = !(1 << 63);
 
 const LINE: usize = 32;
@@ -43,7 +45,7 @@ impl PinTable {
         PinTable { lines: (0..rows * lines_per_row).map(line).collect(), lines_per_row, rows }
     }
 
-    /// Bytes a table takes.
+    /// Size of a table, in bytes.
     pub fn size(segments: usize, threads: usize) -> usize {
         rows(threads) * segments.div_ceil(LINE) * size_of::<Line>()
     }
@@ -77,15 +79,15 @@ impl PinTable {
     fn pin_in(&self, row: usize, segment: u32) -> Pin<'_> {
         let counter = self.counter(row, segment);
         counter.fetch_add(1, Ordering::SeqCst);
-        // On x86 the locked add is a full barrier already. Elsewhere, and in the model (which knows sequential
-        // consistency of fences only), it is spelled out.
+        // On x86 the locked add is a full barrier already. Elsewhere, and in the model (which knows
+        // sequential consistency of fences only), it is spelled out.
         #[cfg(any(loom, not(target_arch = "x86_64")))]
         fence(Ordering::SeqCst);
         Pin { counter }
     }
 
-    /// Is any reader holding `segment`? Ask after every slot into it was cleared; when the answer is no, it stays no and
-    /// whatever readers did there has happened before.
+    /// Does any reader hold `segment`? Call it after every slot into the segment was cleared: a
+    /// "no" then stays true, and all accesses of readers happened before it.
     pub fn pinned(&self, segment: u32) -> bool {
         fence(Ordering::SeqCst);
         (0..self.rows).any(|row| self.counter(row, segment).load(Ordering::SeqCst) != 0)
@@ -93,7 +95,7 @@ impl PinTable {
 }
 
 fn rows(threads: usize) -> usize {
-    // Two more: the caller's own thread and one that sweeps.
+    // Two more: the caller's own thread and a sweeping thread.
     (threads + 2).next_power_of_two().min(1024)
 }
 

@@ -1,4 +1,5 @@
-//! How far a fill is, and who wants to know. `tests/loom.rs` runs this module through every interleaving.
+//! Progress of a fill, and the tasks that wait for it. `tests/loom.rs` runs this module through
+//! every interleaving.
 
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::types::FillState;
@@ -8,12 +9,13 @@ const FILLING: u32 = 0;
 const DONE: u32 = 1;
 const ABORTED: u32 = 2;
 
-/// Written by the one writer of a fill, watched by its followers.
+/// Written by the only writer of a fill, watched by its followers.
 #[derive(Debug)]
 pub struct Progress {
     written: AtomicU64,
     state: AtomicU32,
-    /// One per waiting follower at most (a follower that polls again replaces nothing: its waker is found here).
+    /// One per waiting follower at most (a follower that polls again finds its waker here and adds
+    /// none).
     wakers: Mutex<Vec<Waker>>,
 }
 
@@ -33,25 +35,26 @@ impl Progress {
         self.written.load(Ordering::Acquire)
     }
 
-    /// `n` more bytes are in place.
+    /// Announces `n` more bytes.
     pub fn advance(&self, n: u64) {
         self.written.fetch_add(n, Ordering::Release);
         self.wake();
     }
 
-    /// Nothing more comes: all there is (`whole`), or the fill was abandoned.
+    /// Ends the fill: complete (`whole`), or abandoned.
     pub fn finish(&self, whole: bool) {
         self.state.store(if whole { DONE } else { ABORTED }, Ordering::Release);
         self.wake();
     }
 
     fn wake(&self) {
-        // A follower looks again after it has put its waker here, under this lock: it either finds the news or is woken.
+        // A follower checks again after it has put its waker here, under this lock: it either sees
+        // the change or is woken.
         let wakers = std::mem::take(&mut *self.wakers.lock());
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// What a follower that has `offset` bytes finds.
+    /// The state for a follower that has `offset` bytes.
     pub fn poll(&self, offset: u64, cx: &mut Context<'_>) -> Poll<FillState> {
         if let Some(news) = self.news(offset) {
             return Poll::Ready(news);

@@ -1,4 +1,5 @@
-//! The queues of sealed segments and what the policy has learnt: which segment goes next (`evict.rs` says why so).
+//! The queues of sealed segments and the learnt state of the policy: which segment is evicted next
+//! (`evict.rs` gives the reasons).
 
 use crate::hash::Hash;
 use crate::segment::Kind;
@@ -12,14 +13,14 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Classes of size.
 pub(crate) const CLASSES: usize = 3;
 
-/// The small queue's part of the memory, in millionths: at first, at least, at most.
+/// The small queue's share of the memory, in millionths: initial, least, most.
 const SMALL: usize = 100_000;
 const SMALL_LEAST: usize = 50_000;
 const SMALL_MOST: usize = 900_000;
-/// How many mean entries the border moves by for one near hit.
+/// Mean entries by which the border moves for one near hit.
 const STEP: usize = 32;
 
-/// Segments looked at, from the oldest on, for one that a group near its floor can spare.
+/// Segments examined, from the oldest on, for one that a group near its floor can spare.
 const LOOK: usize = 64;
 
 /// How many bytes each group may lose.
@@ -38,7 +39,8 @@ pub(crate) struct Victim {
 pub(crate) struct Queues {
     small: Box<[VecDeque<u32>]>,
     main: Box<[VecDeque<u32>]>,
-    /// For each group, middle pieces of large values whose records are in the small and in the main queue.
+    /// For each group, middle pieces of large values whose records are in the small and in the main
+    /// queue.
     chained: [[usize; 2]; GROUPS],
     /// Victims being emptied, while there are limits.
     leaving: Vec<Victim>,
@@ -49,12 +51,12 @@ pub(crate) fn row(group: usize, class: usize) -> usize {
     group * CLASSES + class
 }
 
-/// What the policy has learnt.
+/// Learnt state of the policy.
 #[derive(Debug)]
 pub(crate) struct Learnt {
-    /// The small queue's part, in millionths.
+    /// The small queue's share, in millionths.
     small: AtomicUsize,
-    /// Mean bytes of an entry stored, for each group.
+    /// Mean size of a stored entry in bytes, for each group.
     mean: [AtomicUsize; GROUPS],
 }
 
@@ -63,7 +65,8 @@ impl Learnt {
         Learnt { small: AtomicUsize::new(SMALL), mean: Default::default() }
     }
 
-    /// An entry of `bytes` is stored. Samples one in sixteen, so that writers seldom write this line.
+    /// Counts a stored entry of `bytes`. Samples one in sixteen, so that writers seldom write this
+    /// line.
     pub(crate) fn stored(&self, group: usize, hash: Hash, bytes: u64) {
         let mean = self.mean[group].load(Relaxed);
         if mean == 0 {
@@ -73,7 +76,8 @@ impl Learnt {
         }
     }
 
-    /// An entry came back just after `queue` had dropped it. (Racing threads may lose a step: no harm.)
+    /// An entry was stored again just after `queue` had dropped it. (Racing threads may lose a
+    /// step: harmless.)
     pub(crate) fn near_hit(&self, group: usize, queue: Kind, memory: usize) {
         let step = (STEP * self.mean[group].load(Relaxed)).saturating_mul(1_000_000) / memory;
         let step = step.clamp(1, 10_000);
@@ -88,7 +92,7 @@ impl Learnt {
         usize::from(bytes * 4 >= mean * 3) + usize::from(bytes * 4 >= mean * 7)
     }
 
-    /// How much its entries' size makes a segment of `bytes` with so many records older, in 256ths.
+    /// By how much its entries' size ages a segment of `bytes` with this many records, in 256ths.
     fn weight(&self, group: usize, bytes: u32, records: u32) -> u64 {
         let mean = self.mean[group].load(Relaxed).max(1) as u64;
         (u64::from(bytes / records.max(1)) * 256 / mean).clamp(128, 512)
@@ -110,7 +114,7 @@ impl Queues {
         self.queue(kind)[row].push_back(segment);
     }
 
-    /// Takes a segment out, whatever its age; its row, if it was there.
+    /// Takes a segment out, whatever its age; returns its row, if it was there.
     pub(crate) fn remove(&mut self, kind: Kind, segment: u32) -> Option<usize> {
         self.queue(kind).iter_mut().position(|queue| {
             let at = queue.iter().position(|s| *s == segment);
@@ -118,7 +122,7 @@ impl Queues {
         })
     }
 
-    /// Puts back what [`Queues::remove`] took, in its place by `age`.
+    /// Puts a segment taken by [`Queues::remove`] back in its place by `age`.
     pub(crate) fn put_back(&mut self, kind: Kind, row: usize, segment: u32, age: impl Fn(u32) -> u64) {
         let queue = &mut self.queue(kind)[row];
         let at = queue.iter().position(|s| age(*s) > age(segment)).unwrap_or(queue.len());
@@ -136,14 +140,14 @@ impl Queues {
         of.map(|v| store.segments.alive(v.segment)).sum()
     }
 
-    /// A victim was emptied.
+    /// Called when a victim was emptied.
     pub(crate) fn left(&mut self, victim: Victim) {
         if let Some(at) = self.leaving.iter().position(|v| v.segment == victim.segment) {
             self.leaving.swap_remove(at);
         }
     }
 
-    /// Takes out the segment that goes next among those of groups with something to spare.
+    /// Takes out the next victim among the segments of groups that can spare something.
     pub(crate) fn take(&mut self, store: &Store, spare: &Spare, spare_pinned: bool) -> Option<Victim> {
         let first = self.next(store, spare);
         let second = if first == Kind::Main { Kind::Small } else { Kind::Main };
@@ -156,7 +160,7 @@ impl Queues {
         taken
     }
 
-    /// Which queue gives next.
+    /// The queue that gives the next victim.
     fn next(&self, store: &Store, spare: &Spare) -> Kind {
         let groups = || (0..store.shares.groups()).filter(|g| spare[*g] != 0);
         let length = |queue: &[VecDeque<u32>]| {
@@ -176,8 +180,8 @@ impl Queues {
         }
     }
 
-    /// The segment of a queue that goes next among those nobody is writing to and whose group can spare what lives in it;
-    /// those held by readers too are left if `spare_pinned`.
+    /// The next victim of a queue among the segments without writers whose group can spare their
+    /// live bytes; segments pinned by readers are skipped if `spare_pinned`.
     fn pop(&mut self, kind: Kind, store: &Store, spare: &Spare, spare_pinned: bool) -> Option<Victim> {
         let segments = &store.segments;
         let now = segments.next_serial();

@@ -1,9 +1,11 @@
-//! Memory where nothing may be evicted (`Options::evict` is false): what has expired, was removed or replaced, and only that.
+//! Reclaiming memory without eviction (`Options::evict` is false): only expired, removed or
+//! replaced entries are freed.
 //!
-//! Segments whose time has come are looked through, then the segment with the most dead bytes is compacted. Dead bytes of less
-//! than a sixteenth in every segment are left where they are: a store of small entries can be filled to about 94 % by live
-//! ones whatever is removed and stored. The search looks at a few words of every segment, and is made by each write that finds
-//! no free segment (also by each that is refused).
+//! Segments with expired entries are swept, then the segment with the most dead bytes is compacted.
+//! Dead bytes of less than a sixteenth in every segment are left in place: a store of small entries
+//! can be filled to about 94 % by live ones in any sequence of removals and writes. The search
+//! reads a few words of every segment, and is made by each write that finds no free segment (also
+//! by each that is refused).
 
 use crate::segment::Kind;
 use crate::store::Store;
@@ -11,13 +13,13 @@ use crate::types::Ms;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Store {
-    /// Makes some memory usable again; false if there is none worth it. No lock may be held.
+    /// Frees some memory; false if none is worth the work. No lock may be held.
     pub(crate) fn reclaim(&self, now: Ms) -> bool {
         let mut freed = self.sweep_open(now);
         for segment in 0..self.segments.count() as u32 {
             self.sweep_outdated(segment, now, &mut freed);
         }
-        // What is dead in open segments counts too, and their records must not stay where they are for ever.
+        // Dead bytes in open segments count too, and their records must not stay in place for ever.
         let worth = self.segments.size() / 16;
         self.close(None, |segment, fill| fill.saturating_sub(self.segments.heat(segment).live()) >= worth);
         let compacted = self.deadest(worth).is_some_and(|(segment, kind)| self.compact(segment, kind, now));

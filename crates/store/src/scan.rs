@@ -1,4 +1,4 @@
-//! Walks over everything, a bounded slice at a time.
+//! Walks over all entries, a bounded slice at a time.
 
 use crate::held::Held;
 use crate::index::Locked;
@@ -9,9 +9,10 @@ use crate::types::{Cursor, EntryInfo, Keep, Ms, Namespace};
 const TAG_BITS: u32 = 24;
 
 impl Store {
-    /// Shows about `limit` entries of `ns` (or as many empty places) to `f`, beginning at `cursor`; returns where to go on,
-    /// `None` at the end. Entries there throughout a whole walk are shown at least once. `f` holds no lock. Entries that have
-    /// expired but were not swept yet are shown too.
+    /// Calls `f` with about `limit` entries of `ns` (or skips as many empty places), beginning at
+    /// `cursor`; returns the cursor to continue with, `None` at the end. Entries present throughout
+    /// a whole walk are shown at least once. `f` runs without a lock. Expired entries that were not
+    /// swept yet are shown too.
     pub fn scan(
         &self,
         ns: Namespace,
@@ -53,8 +54,8 @@ impl Store {
         }
     }
 
-    /// Some live key of `ns`, each about as likely as any other for a random `pick`. Costs the more the smaller the part of all
-    /// entries is that `ns` has; `None` only if there is none.
+    /// Some live key of `ns`, each about equally likely for a random `pick`. The cost rises as the
+    /// share of `ns` among all entries falls; `None` only if there is none.
     pub fn random_key(&self, ns: Namespace, pick: u64, now: Ms) -> Option<Vec<u8>> {
         if self.stats(ns).items == 0 {
             return None;
@@ -80,7 +81,7 @@ impl Store {
         None
     }
 
-    /// Marks what a pinned record has become, if it was only moved.
+    /// Marks the current copy of a pinned record that was only moved.
     fn mark_stale_moved(&self, record: &Record<'_>) {
         let locked = self.index.lock(&self.segments, self.hasher.key(record.ns(), record.key()));
         if let Some(place) = locked.find(|loc| self.record(&locked, loc).origin() == record.origin()) {

@@ -1,11 +1,11 @@
-//! Segments: equal parts of the mapping, who uses each, and the pool of free ones.
+//! Segments: equal parts of the mapping, their use, and the pool of free ones.
 //!
 //! | kind    | holds                                    | leaves when                                            |
 //! |---------|------------------------------------------|--------------------------------------------------------|
 //! | Free    | nothing                                  | somebody takes it                                      |
 //! | Index   | buckets                                  | never                                                  |
 //! | Tags    | blocks of tag lists                      | never                                                  |
-//! | Staging | bytes of fills on their way              | its last fill and the last follower are gone           |
+//! | Staging | bytes of fills on their way; or it is lent | its last fill and the last follower are gone; the loan ends |
 //! | Chain   | a middle piece of one large value        | the value is removed                                   |
 //! | Small, Main | records; open, then sealed           | evicted or compacted                                   |
 //! | Limbo   | bytes nobody finds but readers still hold | the last of these readers leaves                       |
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// What a segment is used for.
+/// Use of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -61,7 +61,7 @@ impl Loc {
     }
 }
 
-/// What readers need of a log segment; written when it is opened only.
+/// Facts of a log segment that readers need; written only when it is opened.
 #[derive(Debug, Default)]
 struct Meta {
     /// Unique per use of a segment: upper part of the versions of its records.
@@ -70,27 +70,27 @@ struct Meta {
     base: AtomicU64,
 }
 
-/// What writers change. A cache line of its own.
+/// Counters of a log segment that writers change. On a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Heat {
     /// `serial << 1 | sealed`: what a sweep's pin checks.
     pub(crate) phase: AtomicU64,
-    /// Earliest time at which something in it may expire.
+    /// Earliest time at which an entry in it may expire.
     pub(crate) expiry: AtomicU64,
-    /// Low half: bytes of linked records. High half: spaces given back. One word, so that a record that is written and
-    /// linked under one lock changes both at once.
+    /// Low half: bytes of linked records. High half: spaces released. One word, so that a record
+    /// that is written and linked under one lock changes both at once.
     progress: AtomicU64,
-    /// Segments that large values whose records are linked here own.
+    /// Segments owned by large values whose records are linked here.
     pub(crate) chained: AtomicU32,
     /// Bytes of records; valid once sealed.
     pub(crate) filled: AtomicU32,
-    /// Spaces handed out: records and gaps. Changes under the lock of its log only.
+    /// Spaces reserved: records and gaps. Changes under the lock of its log only.
     pub(crate) records: AtomicU32,
     kind: AtomicU8,
 }
 
-/// One space given back, in [`Heat`]'s progress.
+/// One released space, in [`Heat`]'s progress.
 const GIVEN_BACK: u64 = 1 << 32;
 
 impl Heat {
@@ -100,21 +100,22 @@ impl Heat {
         self.progress.load(Ordering::Relaxed) as u32 as usize
     }
 
-    /// Is a space handed out and not yet given back? Ask with its log locked, or once it is sealed: when the answer is no
-    /// it stays no, and whatever was written has happened before.
+    /// Is a reserved space not yet released? Call it with the log locked, or after sealing: a "no"
+    /// then stays true, and all writes happened before it.
     #[inline]
     pub(crate) fn busy(&self) -> bool {
         (self.progress.load(Ordering::Acquire) >> 32) as u32 != self.records.load(Ordering::Relaxed)
     }
 
-    /// Gives a space back whose record, of `bytes`, is linked just now (0: there is none, or it was counted before).
+    /// Releases a space whose record, of `bytes`, has just been linked (0: there is none, or it was
+    /// counted before).
     #[inline]
     pub(crate) fn give_back(&self, bytes: usize) {
         self.progress.fetch_add(GIVEN_BACK | bytes as u64, Ordering::Release);
     }
 }
 
-/// A segment that waits for the readers of `guard` (itself, or the first of its chain).
+/// A segment that waits for the readers of `guard` (itself, or the first segment of its chain).
 #[derive(Debug)]
 struct Waiting {
     guard: u32,
@@ -140,15 +141,15 @@ pub(crate) struct Segments {
     kinds: [AtomicU32; KINDS.len()],
 }
 
-/// Bytes of bookkeeping per segment, pins apart: tables, pool, queues, the index's directory.
+/// Bookkeeping per segment without pins, in bytes: tables, pool, queues, the index's directory.
 pub(crate) const PER_SEGMENT: usize =
     size_of::<Meta>() + size_of::<Heat>() + 4 + size_of::<Waiting>() + 6 * 4 + 4;
 
-/// Segments in limbo looked at when a free one is wanted.
+/// Segments in limbo examined when a free one is wanted.
 const REAP: usize = 64;
-/// How far before its opening a segment's clock starts, in ms: callers' clocks may differ a little.
+/// How far before its opening a segment's clock starts, in ms: callers' clocks may differ slightly.
 const SLACK: u64 = 1 << 20;
-/// How long a segment stays open at most, in ms, so that its clock reaches over every short expiry.
+/// Longest time a segment stays open, in ms, so that its clock covers every short expiry.
 const OPEN_FOR: u64 = 1 << 30;
 
 impl Segments {
@@ -179,13 +180,13 @@ impl Segments {
         self.heat.len()
     }
 
-    /// Where in the mapping a segment starts.
+    /// Offset of a segment in the mapping.
     #[inline]
     pub(crate) fn start(&self, segment: u32) -> usize {
         (segment as usize) << self.shift
     }
 
-    /// Where in the mapping a location is.
+    /// Offset of a location in the mapping.
     #[inline]
     pub(crate) fn at(&self, loc: Loc) -> usize {
         self.start(loc.segment()) + loc.byte()
@@ -215,13 +216,14 @@ impl Segments {
         self.kinds[usize::from(old) % KINDS.len()].fetch_sub(1, Ordering::Relaxed);
         self.kinds[kind as usize].fetch_add(1, Ordering::Relaxed);
         if kind == Kind::Chain {
-            // Age is memory written since. Large values write little into logs: without this a log segment full of their
-            // records would stay young, and open, while everything else is evicted.
+            // Age is counted in bytes written since. Large values write little into logs: without
+            // this a log segment full of their records would stay young, and open, while everything
+            // else is evicted.
             self.serial.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// How many segments are of a kind.
+    /// Number of segments of a kind.
     pub(crate) fn number(&self, kind: Kind) -> usize {
         self.kinds[kind as usize].load(Ordering::Relaxed) as usize
     }
@@ -246,13 +248,14 @@ impl Segments {
         Some(segment)
     }
 
-    /// Zeroes a segment that the caller took and nobody else knows yet.
+    /// Zeroes a segment that the caller took and has not published.
     pub(crate) fn zero(&self, segment: u32) {
-        // SAFETY: a segment taken from the pool is its taker's alone until it is published.
+        // SAFETY: a segment taken from the pool belongs to its taker until it is published.
         unsafe { self.map.zero(self.start(segment), self.size()) };
     }
 
-    /// Gives back a segment nobody can find any more; waits in limbo for readers that hold `guard`.
+    /// Frees a segment that nobody can find any more; it waits in limbo for readers that hold
+    /// `guard`.
     pub(crate) fn release(&self, segment: u32, guard: u32) {
         let mut pool = self.pool.lock();
         if self.pins.pinned(guard) {
@@ -264,7 +267,8 @@ impl Segments {
         }
     }
 
-    /// Frees what is in limbo and held no longer, of the `most` that were not looked at for longest.
+    /// Frees the segments in limbo that are no longer held, among the `most` that were not examined
+    /// for longest.
     fn reap(&self, pool: &mut Pool, most: usize) {
         for _ in 0..most.min(pool.limbo.len()) {
             let Some(waiting) = pool.limbo.pop_front() else { return };
@@ -277,12 +281,12 @@ impl Segments {
         }
     }
 
-    /// [`Segments::reap`] from outside.
+    /// [`Segments::reap`] for callers outside.
     pub(crate) fn reap_limbo(&self) {
         self.reap(&mut self.pool.lock(), usize::MAX);
     }
 
-    /// Starts a log segment's life: new serial, new clock, nothing in it.
+    /// Starts a new use of a log segment: new serial, new clock, no records.
     pub(crate) fn begin(&self, segment: u32, now: u64) {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         let meta = &self.meta[segment as usize];
@@ -297,21 +301,22 @@ impl Segments {
         heat.phase.store(serial << 1, Ordering::SeqCst);
     }
 
-    /// The times whose records may go to a segment just begun, as far as its clock is concerned.
+    /// The times at which records may be written to a new segment, as far as its clock is
+    /// concerned.
     pub(crate) fn clock(&self, segment: u32) -> Range<u64> {
         let base = self.base(segment);
         let first = if base == 0 { 0 } else { base + SLACK / 2 };
         first..base + OPEN_FOR
     }
 
-    /// Bytes that go when everything in a log segment goes.
+    /// Bytes freed when everything in a log segment is removed.
     pub(crate) fn alive(&self, segment: u32) -> usize {
         let heat = self.heat(segment);
         let chained = heat.chained.load(Ordering::Relaxed) as usize;
         heat.live() + chained * self.size()
     }
 
-    /// Counts a record that is linked in `segment` from now on.
+    /// Counts a record that is now linked in `segment`.
     #[inline]
     pub(crate) fn enter(&self, segment: u32, bytes: usize, pieces: usize) {
         self.heat(segment).progress.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -320,10 +325,11 @@ impl Segments {
         }
     }
 
-    /// Counts one that no longer is.
+    /// Removes a record that is no longer linked from the counters.
     #[inline]
     pub(crate) fn leave(&self, segment: u32, bytes: usize, pieces: usize) {
-        // It was counted before, under the same stripe's lock: the low half never borrows from the high one.
+        // It was counted before, under the same stripe's lock: the low half never borrows from the
+        // high one.
         self.heat(segment).progress.fetch_sub(bytes as u64, Ordering::Relaxed);
         if pieces != 0 {
             self.heat(segment).chained.fetch_sub(pieces as u32, Ordering::Relaxed);
@@ -343,13 +349,14 @@ impl Segments {
         (phase & 1 == 1).then_some(phase)
     }
 
-    /// A victim is being emptied: no new walker may start.
+    /// Marks a victim that is being emptied: no new walker may start.
     pub(crate) fn unseal(&self, segment: u32) {
         self.heat(segment).phase.fetch_and(!1, Ordering::SeqCst);
     }
 }
 
-/// Segment size for a budget: enough segments for queues to mean something, large enough for a page's head.
+/// Segment size for a budget: enough segments for the queues to work, large enough for a page's
+/// head.
 pub(crate) fn segment_shift(budget: usize) -> u32 {
     (budget / 256).max(1).ilog2().clamp(18, 20)
 }

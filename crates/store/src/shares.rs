@@ -1,15 +1,18 @@
-//! Shares: groups of namespaces that are promised memory (a floor) or may not take more than some (a ceiling).
+//! Shares: groups of namespaces with a guaranteed amount of memory (a floor) or a limit (a
+//! ceiling).
 //!
-//! Every group has logs and queues of its own, so that a segment holds records of one group only and taking memory from a
-//! group costs the others nothing. What goes next is decided as if there were no groups (`queues.rs`), among those that
-//! may lose something:
+//! Every group has its own logs and queues, so that a segment holds records of one group only and
+//! taking memory from a group costs the others nothing. The next victim is chosen as if there were
+//! no groups (`queues.rs`), among groups that may lose something:
 //!
-//! - a group above its ceiling loses its own segments, to its own writer, before that gets a new one;
-//! - no segment goes whose live bytes would take its group below its floor;
-//! - when that leaves nothing, a writer evicts from its own group, and is refused (`Full`) if there is nothing either.
+//! - a group above its ceiling loses its own segments, to its own writer, before that writer gets a
+//!   new one;
+//! - a segment is not evicted if its live bytes would take its group below its floor;
+//! - if no segment is left by these rules, a writer evicts from its own group, and is refused
+//!   (`Full`) if there is none either.
 //!
-//! Without shares there is one group, and nothing is counted here. With them, each thread counts in its own line; the sums
-//! are taken when a segment is needed.
+//! Without shares there is one group, and nothing is counted here. With them, each thread counts in
+//! its own line; the sums are taken when a segment is needed.
 
 use crate::sync::count;
 use crate::types::{MAX_SHARES, NAMESPACES, Namespace, OpenError, Share};
@@ -82,19 +85,19 @@ impl Shares {
         self.groups
     }
 
-    /// Is there any limit at all?
+    /// Does any group have a limit?
     #[inline]
     pub(crate) fn limited(&self) -> bool {
         self.groups > 1
     }
 
-    /// `ns` is valid.
+    /// Group of `ns`, which is valid.
     #[inline]
     pub(crate) fn of(&self, ns: Namespace) -> usize {
         usize::from(self.group[usize::from(ns.0)])
     }
 
-    /// Counts a record of so many bytes that was linked.
+    /// Counts a record of this many bytes that was linked.
     #[inline]
     pub(crate) fn add(&self, ns: Namespace, bytes: usize) {
         if self.limited() {
@@ -102,13 +105,13 @@ impl Shares {
         }
     }
 
-    /// Counts one that was unlinked.
+    /// Removes a record that was unlinked from the counters.
     #[inline]
     pub(crate) fn sub(&self, ns: Namespace, bytes: usize) {
         self.add(ns, bytes.wrapping_neg());
     }
 
-    /// Bytes of a group's records. (Writes under way may show in part.)
+    /// Bytes of a group's records. (Unfinished writes may be counted in part.)
     pub(crate) fn bytes(&self, group: usize) -> usize {
         let sum = self.rows.iter().fold(0u64, |sum, row| sum.wrapping_add(row.0[group].load(Relaxed)));
         usize::try_from(sum as i64).unwrap_or(0)
@@ -124,7 +127,7 @@ impl Shares {
         self.ceiling[group] as u64
     }
 
-    /// How many bytes a group may lose, of which `leaving` are on their way out already.
+    /// Bytes that a group may lose, of which `leaving` are being removed already.
     pub(crate) fn spare(&self, group: usize, leaving: usize) -> usize {
         match self.floor[group] {
             0 => usize::MAX,

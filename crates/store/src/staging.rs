@@ -1,6 +1,6 @@
-//! Where fills write before they are whole: runs of units, a sixteenth of a segment each, so that a slow fill holds little
-//! more than its own bytes. What is committed is copied to a log at its exact size; only whole segments in the middle of
-//! large values stay where they are.
+//! Staging memory of fills: runs of units, a sixteenth of a segment each, so that a slow fill holds
+//! little more than its own bytes. A committed value is copied to a log at its exact size; only
+//! whole segments in the middle of large values stay in place.
 
 use crate::segment::{Kind, Segments};
 use parking_lot::Mutex;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 /// Units of a segment.
 pub(crate) const UNITS: usize = 16;
 
-/// Adjacent units of one segment, the holder's own.
+/// Adjacent units of one segment that belong to the holder.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) segment: u32,
@@ -31,7 +31,8 @@ impl Staging {
         Staging { segments: Mutex::new(Vec::new()) }
     }
 
-    /// A run in the segments there are, and in `fresh` if one is given (which then is one of them).
+    /// A run in the staging segments, and in `fresh` if one is given (which then becomes one of
+    /// them).
     pub(crate) fn take(&self, units: usize, fresh: Option<u32>) -> Option<Run> {
         let mut segments = self.segments.lock();
         segments.extend(fresh.map(|s| (s, 0)));

@@ -1,10 +1,12 @@
-//! Counters: a row of them per thread, so that counting writes no line that others write; added up on reading.
+//! Counters: a row per thread, so that counting writes no line that others write; summed on
+//! reading.
 
 use crate::sync::count;
 use crate::types::{Ms, NAMESPACES, Namespace, NamespaceStats};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is counted. Items and bytes go up and down, possibly in different stripes, so that only sums mean something.
+/// Counted events. Items and bytes go up and down, possibly in different rows, so only sums mean
+/// something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub(crate) enum Count {
@@ -32,7 +34,7 @@ struct Row([[AtomicU64; COUNTS]; NAMESPACES]);
 #[derive(Debug)]
 pub(crate) struct Stats {
     rows: Box<[Row]>,
-    /// Per namespace: last access, relative to the eviction, of the entry evicted last.
+    /// Per namespace: last access, relative to the eviction, of the most recently evicted entry.
     evicted_age: [AtomicU64; NAMESPACES],
 }
 

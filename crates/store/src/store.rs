@@ -1,7 +1,8 @@
-//! The store itself: what it is made of, how it opens, and how entries leave it.
+//! The store itself: its parts, opening, and the removal of entries.
 //!
-//! Locks, in the order they may be taken: a stripe's, then a log's or the tag lists', then the leaves (queues, pool, staging).
-//! Nothing evicts while it holds any of them, and nothing looks for a stripe while it holds a log's or the tag lists'.
+//! Locks, in the order in which they may be taken: a stripe's, then a log's or the tag lists', then
+//! the leaves (queues, pool, staging). Nothing evicts while it holds any of them, and no stripe is
+//! looked up while a log or the tag lists are locked.
 
 use crate::ghost::Ghost;
 use crate::hash::{Hash, Hasher};
@@ -40,7 +41,7 @@ pub struct Store {
     pub(crate) shares: Shares,
     /// Sets of logs in each queue: threads take turns.
     pub(crate) sets: usize,
-    /// Classes of size that entries are sorted by.
+    /// Size classes by which entries are sorted.
     pub(crate) classes: usize,
     /// `sets` times a log for each group and class.
     pub(crate) small: Box<[Log]>,
@@ -48,23 +49,23 @@ pub struct Store {
     pub(crate) stats: Stats,
     pub(crate) tags: Tags,
     pub(crate) staging: Staging,
-    /// Per namespace: entries of an earlier serial are gone.
+    /// Per namespace: entries with a lower serial are flushed.
     flushed: [AtomicU64; NAMESPACES],
-    /// What [`NamespaceStats::flushed`] will be when all that the last flush took is swept.
+    /// The value of [`NamespaceStats::flushed`] when all entries of the last flush are swept.
     flushing: [AtomicU64; NAMESPACES],
-    /// Where the sweep goes on.
+    /// Position where the next sweep continues.
     pub(crate) swept: AtomicU64,
     pub(crate) observer: Observer,
     bookkeeping: usize,
 }
 
-/// Why an entry left.
+/// Why an entry was removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Gone {
     Replaced,
     Deleted,
     Evicted,
-    /// Its time was over, or a flush had hidden it.
+    /// It had expired, or a flush had hidden it.
     Outdated,
 }
 
@@ -84,7 +85,7 @@ impl Store {
     /// Maps the budget and opens an empty store.
     ///
     /// # Errors
-    /// A budget that does not work, or memory that the system refuses.
+    /// A budget outside the valid range, or memory that the system refuses.
     pub fn open(o: Options) -> Result<Store, OpenError> {
         if !(LEAST..=MOST).contains(&o.budget) {
             return Err(OpenError::Budget { budget: o.budget, least: LEAST, most: MOST });
@@ -92,7 +93,8 @@ impl Store {
         let shares = Shares::new(&o.shares, o.budget, o.threads)?;
         let shift = segment_shift(o.budget);
         let bookkeeping = bookkeeping(&o);
-        // A budget of 8 MiB has bookkeeping of less than 1 MiB with any number of threads up to 64; refuse more.
+        // A budget of 8 MiB has bookkeeping of less than 1 MiB with any number of threads up to 64;
+        // refuse more.
         let count = o.budget.saturating_sub(bookkeeping) >> shift;
         if count < 16 {
             return Err(OpenError::Budget {
@@ -105,7 +107,8 @@ impl Store {
         let map = Map::open(bytes).map_err(|error| OpenError::Memory { bytes, error })?;
         let segments = Segments::new(map, PinTable::new(count, o.threads), count, shift);
         let first = segments.take(Kind::Index, 0).unwrap_or_default();
-        // An open segment per queue and log: never more than about one part in 128 of the memory lies open.
+        // An open segment per queue and log: at most about one part in 128 of the memory is in open
+        // segments.
         let groups = shares.groups();
         let sets = (count / 256 / groups).clamp(1, o.threads.clamp(1, 16));
         let rows = groups * CLASSES;
@@ -134,10 +137,11 @@ impl Store {
         })
     }
 
-    /// Everything stored in `ns` before this call is gone; its memory comes back bit by bit.
+    /// Hides every entry stored in `ns` before this call; its memory is freed step by step.
     pub fn flush(&self, ns: Namespace, _now: Ms) {
         let Some(flushed) = self.flushed.get(usize::from(ns.0)) else { return };
-        // In this order: what is stored after this call lies in a segment opened after the serial was read.
+        // In this order: records stored after this call lie in a segment opened after the serial
+        // was read.
         let serial = self.segments.next_serial();
         for log in self.small.iter().chain(&self.main) {
             log.close(&self.segments, &mut |segment| self.sealed(log, segment));
@@ -155,8 +159,8 @@ impl Store {
         self.stats.read(ns)
     }
 
-    /// Entries of a namespace, without those that were flushed and not yet swept (expired ones not yet swept are counted).
-    /// Off by what is written and swept while a flush runs.
+    /// Entries of a namespace, without those that were flushed and not yet swept (expired entries
+    /// not yet swept are counted). Inexact by the entries written and swept while a flush runs.
     pub fn live(&self, ns: Namespace) -> u64 {
         let stats = self.stats(ns);
         let flushing = self.flushing.get(usize::from(ns.0)).map_or(0, |total| total.load(Ordering::Relaxed));
@@ -183,26 +187,28 @@ impl Store {
         }
     }
 
-    /// Largest value this store takes, in bytes.
+    /// Largest value that this store accepts, in bytes.
     pub fn max_value(&self) -> u64 {
-        // Half of the memory: a value must not flush everything else, and needs room beside what it replaces.
+        // Half of the memory: a value must not evict everything else, and needs space beside its
+        // predecessor.
         let half = self.segments.count() / 2 * self.segments.size();
         self.options.max_value.min(half as u64)
     }
 
-    /// By how much a group's records may exceed its ceiling, in bytes: what the segments hold that are open for it.
+    /// By how much a group's records may exceed its ceiling, in bytes: the size of its open
+    /// segments.
     pub fn share_slack(&self) -> u64 {
         (self.segments.size() * self.sets * 2 * self.classes) as u64
     }
 
-    /// Do records get room for an expiry they do not have? Where nothing is evicted: a full store has no place to move them
-    /// to when they get one.
+    /// Do records keep a field for an expiry they do not have? Without eviction they do: a full
+    /// store has no place to move a record that gets one.
     #[inline]
     pub(crate) fn roomy(&self) -> bool {
         !self.options.evict
     }
 
-    /// The hash of a key that may be stored.
+    /// The hash of a key, if the key may be stored.
     pub(crate) fn hash(&self, ns: Namespace, key: &[u8]) -> Result<Hash, PutError> {
         if usize::from(ns.0) >= NAMESPACES || key.len() > MAX_KEY {
             return Err(PutError::TooLarge);
@@ -210,12 +216,12 @@ impl Store {
         Ok(self.hasher.key(ns, key))
     }
 
-    /// The record a slot under this thread's lock leads to.
+    /// The record that a slot under this thread's lock points to.
     pub(crate) fn record<'a>(&'a self, locked: &'a Locked<'_>, loc: Loc) -> Record<'a> {
         held::locked(&self.segments, locked, loc)
     }
 
-    /// Is it over, by its expiry or a flush?
+    /// Is it hidden, by its expiry or a flush?
     #[inline]
     pub(crate) fn outdated(&self, record: &Record<'_>, now: Ms) -> bool {
         record.expired(now) || self.is_flushed(record)
@@ -227,7 +233,7 @@ impl Store {
         flushed != 0 && record.serial() < flushed
     }
 
-    /// Settles the accounts of a record that was just unlinked, under the lock of its stripe.
+    /// Updates the counters for a record that was just unlinked, under the lock of its stripe.
     pub(crate) fn retire(&self, record: &Record<'_>, why: Gone, now: Ms) {
         let ns = record.ns();
         self.stats.sub(ns, Count::Items, 1);
@@ -235,8 +241,8 @@ impl Store {
         self.retire_replaced(record, why, now);
     }
 
-    /// [`Store::retire`] where another record of the same key took its place: the number of entries stays, and the caller
-    /// counts their bytes.
+    /// [`Store::retire`] for a record replaced by another of the same key: the number of entries
+    /// stays, and the caller counts their bytes.
     pub(crate) fn retire_replaced(&self, record: &Record<'_>, why: Gone, now: Ms) {
         let ns = record.ns();
         let size = record.size();
@@ -262,7 +268,7 @@ impl Store {
             Gone::Evicted => {
                 self.stats.add(ns, Count::Evictions, 1);
                 self.stats.add(ns, Count::EvictedUnfetched, unfetched);
-                self.stats.evicted(ns, now.saturating_sub(record.last_access()));
+                self.stats.evicted(ns, now.saturating_sub(record.word().last_access(record.base())));
             }
             Gone::Outdated if self.is_flushed(record) => self.stats.add(ns, Count::Flushed, 1),
             Gone::Outdated => {

@@ -1,5 +1,6 @@
-//! Memory of what has expired, was flushed or replaced comes back without anyone touching it. Every segment knows when
-//! something in it may expire next; a sweep looks at those whose time has come, not at entries one by one.
+//! The sweep frees the memory of expired, flushed and replaced entries that nobody accesses. Every
+//! segment has the earliest time at which an entry in it may expire; a sweep reads only segments
+//! whose time has come, not single entries.
 
 use crate::evict::Why;
 use crate::held::{self, Hold};
@@ -9,12 +10,13 @@ use crate::store::{Gone, Store};
 use crate::types::{Cause, Ms};
 use std::sync::atomic::{Ordering, fence};
 
-/// A segment is looked through at most this often, in ms, however many different expiries it holds.
+/// Shortest time between two sweeps of a segment, in ms, however many different expiries it holds.
 const PAUSE: Ms = 1000;
 
 impl Store {
-    /// Returns memory of expired and flushed entries, and of segments that are mostly holes; looks through at most about
-    /// `budget` bytes of segments. Returns the bytes of the entries removed. Call it every 100 ms or so.
+    /// Frees memory of expired and flushed entries, and of segments that are mostly dead; reads at
+    /// most about `budget` bytes of segments. Returns the bytes of the removed entries. Call it
+    /// about every 100 ms.
     pub fn sweep(&self, now: Ms, budget: usize) -> usize {
         let mut removed = self.sweep_open(now);
         let count = self.segments.count();
@@ -33,7 +35,7 @@ impl Store {
         removed
     }
 
-    /// Returns the bytes looked through.
+    /// Returns the bytes read.
     fn sweep_segment(&self, segment: u32, now: Ms, removed: &mut usize) -> usize {
         let mut looked = self.sweep_outdated(segment, now, removed);
         let kind = self.segments.kind(segment);
@@ -42,7 +44,8 @@ impl Store {
         }
         let heat = self.segments.heat(segment);
         let live = heat.live();
-        // Also one that was sealed nearly empty. Copying needs room that eviction needs too.
+        // This includes a segment that was sealed nearly empty. Copying needs space that eviction
+        // needs too.
         if live * 2 <= self.segments.size() && self.segments.number(Kind::Free) >= 2 {
             looked += live;
             self.compact(segment, kind, now);
@@ -50,7 +53,7 @@ impl Store {
         looked
     }
 
-    /// Removes what is over in a sealed segment, if its time has come. Returns the bytes looked through.
+    /// Removes outdated entries of a sealed segment, if its time has come. Returns the bytes read.
     pub(crate) fn sweep_outdated(&self, segment: u32, now: Ms, removed: &mut usize) -> usize {
         let heat = self.segments.heat(segment);
         if heat.expiry.load(Ordering::Relaxed) > now {
@@ -62,14 +65,16 @@ impl Store {
             return 0;
         }
         let filled = heat.filled.load(Ordering::Relaxed) as usize;
-        // As for readers of a slot: pinned while sealed, it is not reused before the pin is dropped.
+        // As for readers of a slot: pinned while sealed, the segment is not reused before the pin
+        // is dropped.
         let Some(pin) = self.segments.pins.pin_if(segment, &heat.phase, phase) else { return 0 };
         heat.expiry.store(u64::MAX, Ordering::Relaxed);
         *removed += self.remove_outdated(Hold::pinned(&pin), segment, filled, now);
         filled
     }
 
-    /// Copies what is alive of a segment to the end of its queue. False, and nothing lost, if there is no room for it.
+    /// Copies the live records of a segment to the end of its queue. False, and nothing lost, if
+    /// there is no space for them.
     pub(crate) fn compact(&self, segment: u32, kind: Kind, now: Ms) -> bool {
         let Some(row) = self.queues.lock().remove(kind, segment) else { return false };
         let heat = self.segments.heat(segment);
@@ -83,7 +88,7 @@ impl Store {
         false
     }
 
-    /// Open segments are looked through up to where they are filled, when nobody is writing to them.
+    /// Sweeps open segments up to their filled length, when nobody is writing to them.
     pub(crate) fn sweep_open(&self, now: Ms) -> usize {
         let logs = self.small.iter().chain(&self.main);
         logs.map(|log| {
@@ -94,10 +99,10 @@ impl Store {
             if !due {
                 return 0;
             }
-            // Pinned while the log is locked, so that whoever seals and evicts it later finds the pin. What is written so far
-            // stays as it is.
+            // Pinned while the log is locked, so that a thread that seals and evicts it later finds
+            // the pin. The bytes written so far do not change.
             let (pin, fill) = (self.segments.pins.pin(segment), open.fill);
-            // From here on it is the earliest time of what is written beyond that.
+            // From here on it is the earliest time of the bytes written beyond that.
             heat.expiry.store(u64::MAX, Ordering::Relaxed);
             drop(open);
             self.remove_outdated(Hold::pinned(&pin), segment, fill, now)
@@ -113,7 +118,7 @@ impl Store {
         unlinked
     }
 
-    /// Removes what is over in a segment whose time was set to never, and sets it again.
+    /// Removes outdated entries of a segment whose time was set to never, and sets the time again.
     fn remove_outdated(&self, hold: Hold<'_>, segment: u32, filled: usize, now: Ms) -> usize {
         let expiry = &self.segments.heat(segment).expiry;
         fence(Ordering::SeqCst);
@@ -126,7 +131,7 @@ impl Store {
                 next = next.min(record.expires().unwrap_or(u64::MAX));
             }
         });
-        // Whoever touched an entry meanwhile has set its own time.
+        // A thread that touched an entry meanwhile has set its own time.
         expiry.fetch_min(next.max(now + PAUSE), Ordering::Relaxed);
         removed
     }

@@ -1,4 +1,5 @@
-//! The atomics and locks of the parts that `loom` models: std's and parking_lot's, or loom's own under `cfg(loom)`.
+//! The atomics and locks of the parts that `loom` models: std's and parking_lot's, or loom's own
+//! under `cfg(loom)`.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -27,8 +28,8 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Number of this thread, small and dense, and no other running thread's: numbers of finished threads are given out again. A
-/// word without a destructor, so that asking for it is one load.
+/// Number of this thread: small, dense and unique among running threads; numbers of finished
+/// threads are reused. A word without a destructor, so that reading it is one load.
 #[cfg(not(loom))]
 #[inline]
 pub(crate) fn thread_number() -> usize {
@@ -41,8 +42,9 @@ pub(crate) fn thread_number() -> usize {
     number
 }
 
-/// Adds to one of a thread's counters, of which there is a row for each thread number and a last one for all further threads.
-/// A row that one thread writes needs no locked instruction, which costs as much as twenty others.
+/// Adds to one of a thread's counters. There is a row for each thread number and a last one for all
+/// further threads. A row with one writer needs no locked instruction, which costs as much as
+/// twenty others.
 #[cfg(not(loom))]
 #[inline]
 pub(crate) fn count<R>(rows: &[R], counter: impl Fn(&R) -> &AtomicU64, n: u64) {
@@ -56,14 +58,14 @@ pub(crate) fn count<R>(rows: &[R], counter: impl Fn(&R) -> &AtomicU64, n: u64) {
     }
 }
 
-/// The number of threads that have none of their own: while their thread-locals are torn down.
+/// The number of threads without a number of their own: while their thread-locals are destroyed.
 #[cfg(not(loom))]
 const NOBODY: usize = usize::MAX >> 1;
 
 #[cfg(not(loom))]
 thread_local!(static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) });
 
-/// Takes a number, and gives it back when the thread ends.
+/// Takes a number, and releases it when the thread ends.
 #[cfg(not(loom))]
 #[cold]
 fn number_thread() -> usize {

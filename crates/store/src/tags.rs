@@ -1,9 +1,12 @@
-//! Tag lists: which entries carry a tag, so that purging costs what is tagged.
+//! Tag lists: the entries of each tag, so that the cost of a purge depends on the tagged entries
+//! only.
 //!
-//! A list holds the short hash of every entry listed under the tag; the index finds the entry, whose record says whether it
-//! (still) carries the tag. Lists live in blocks of a cache line, in segments of the budget. An entry that goes leaves its
-//! line in the list, which counts the dead: a list of dead only is freed at once, one that is half dead is tidied by the
-//! sweep. An entry is listed and linked in one step with the lock held, so that tidying never takes it for dead.
+//! A list holds the short hash of every entry listed under the tag; the index finds the entry,
+//! whose record says whether it (still) has the tag. Lists consist of blocks of a cache line, in
+//! segments of the budget. A removed entry leaves its line in the list, which counts dead lines: a
+//! list with only dead lines is freed at once, one that is half dead is tidied by the sweep. An
+//! entry is listed and linked in one step with the lock held, so that tidying never takes it for
+//! dead.
 
 use crate::hash::Hash;
 use crate::held::Held;
@@ -16,10 +19,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const BLOCK: usize = 64;
 const WORDS: u32 = 16;
-/// Directory slots looked at by each sweep.
+/// Directory slots examined by each sweep.
 const TIDY: usize = 256;
 
-// Words of a list's first block: hash 0 1, next list of the slot 2, more blocks 3, listed 4, dead 5, used here 6, entries.
+// Words of a list's first block: hash 0 1, next list of the slot 2, more blocks 3, listed 4, dead
+// 5, used here 6, entries.
 const NEXT: u32 = 2;
 const MORE: u32 = 3;
 const LISTED: u32 = 4;
@@ -46,7 +50,7 @@ pub(crate) struct Tags {
     lists: Mutex<Lists>,
 }
 
-/// The lists, locked, with the memory they lie in.
+/// The locked lists, with their memory.
 pub(crate) struct Listing<'a> {
     lists: MutexGuard<'a, Lists>,
     segments: &'a Segments,
@@ -76,7 +80,7 @@ impl Tags {
 
     /// Makes sure that an entry of `group` with these tags can be listed, for now.
     pub(crate) fn prepare(&self, store: &Store, group: usize, tags: &[u8], now: Ms) -> Result<(), PutError> {
-        // A new list and a further block for each tag at worst.
+        // At worst a new list and a further block for each tag.
         while self.lists.lock().free_blocks < tags.len() / 8 {
             let segment = store.take_segment(Kind::Tags, group, now)?;
             self.lock(&store.segments).add_page(segment);
@@ -84,7 +88,7 @@ impl Tags {
         Ok(())
     }
 
-    /// Entries of some tags are gone.
+    /// Counts removed entries of some tags.
     pub(crate) fn died(&self, segments: &Segments, tags: &[u8]) {
         if tags.is_empty() {
             return;
@@ -93,7 +97,7 @@ impl Tags {
         hashes(tags).for_each(|tag| listing.died(tag));
     }
 
-    /// Cleans the lists of some slots that are half dead.
+    /// Cleans the half-dead lists of some slots.
     pub(crate) fn tidy(&self, store: &Store) {
         let mut listing = self.lock(&store.segments);
         let number = listing.lists.slots.len();
@@ -168,7 +172,8 @@ impl Listing<'_> {
         (at != 0).then_some(at)
     }
 
-    /// Lists an entry under each of its tags; false, and nothing listed, if blocks are short.
+    /// Lists an entry under each of its tags; false, and nothing listed, if there are too few
+    /// blocks.
     pub(crate) fn list(&mut self, tags: &[u8], hash: Hash) -> bool {
         if self.lists.free_blocks < tags.len() / 8 {
             return false;
@@ -268,8 +273,9 @@ impl Listing<'_> {
         entries
     }
 
-    /// Takes the dead out of a list. Those listed are exactly those alive then, since entries are listed, linked and
-    /// declared dead with the lock held; one that is unlinked but not yet declared dead is kept, as dead.
+    /// Removes dead lines from a list. The listed lines are then exactly the live ones, since
+    /// entries are listed, linked and declared dead with the lock held; an entry that is unlinked
+    /// but not yet declared dead is kept, as dead.
     fn clean(&mut self, store: &Store, list: u32) {
         let tag = u64::from(self.get(list, 0)) | u64::from(self.get(list, 1)) << 32;
         let alive = self.get(list, LISTED) - self.get(list, DEAD);
@@ -277,7 +283,7 @@ impl Listing<'_> {
         entries.retain(|short| store.carries(*short, tag));
         self.drop_further(list);
         self.set(list, USED, 0);
-        // Two keys may share a short hash: the counts stay those of entries, not of hashes.
+        // Two keys may share a short hash: the counts remain those of entries, not of hashes.
         self.set(list, LISTED, alive);
         self.set(list, DEAD, 0);
         entries.into_iter().for_each(|short| self.push(list, short));
@@ -285,7 +291,7 @@ impl Listing<'_> {
 }
 
 impl Store {
-    /// Does any entry with this short hash carry the tag? Takes no lock.
+    /// Does any entry with this short hash have the tag? Takes no lock.
     fn carries(&self, short: u32, tag: u64) -> bool {
         let hash = Hash(u64::from(short) << 32);
         let found = self.index.find(&self.segments, hash, |slot, value, loc| {
@@ -295,16 +301,22 @@ impl Store {
         found.is_some()
     }
 
-    /// Removes every entry of `ns` with this tag, or (`soft`) marks it stale. Returns how many. Costs what is tagged.
+    /// Removes every entry of `ns` with this tag, or (`soft`) marks it stale. Returns how many. The
+    /// cost depends on the tagged entries only.
     pub fn purge_tag(&self, ns: Namespace, tag: &[u8], soft: bool, now: Ms) -> u64 {
-        if self.hash(ns, b"").is_err() {
-            return 0;
-        }
+        self.tagged(ns, tag).purge(usize::MAX, soft, now)
+    }
+
+    /// The entries of `ns` that carry this tag now, to be purged some at a time.
+    pub fn tagged(&self, ns: Namespace, tag: &[u8]) -> Tagged<'_> {
         let tag = self.hasher.tag(ns, tag);
+        if self.hash(ns, b"").is_err() {
+            return Tagged { store: self, ns, tag, entries: Vec::new() };
+        }
         let listing = self.tags.lock(&self.segments);
         let entries = listing.find(tag).map(|list| listing.entries(list)).unwrap_or_default();
         drop(listing);
-        entries.into_iter().map(|short| self.purge_short(ns, short, tag, soft, now)).sum()
+        Tagged { store: self, ns, tag, entries }
     }
 
     fn purge_short(&self, ns: Namespace, short: u32, tag: u64, soft: bool, now: Ms) -> u64 {
@@ -332,5 +344,29 @@ impl Store {
                 now,
             );
         }
+    }
+}
+
+/// Entries with a tag: those there when [`Store::tagged`] was called.
+#[derive(Debug)]
+pub struct Tagged<'s> {
+    store: &'s Store,
+    ns: Namespace,
+    tag: u64,
+    /// Their short hashes.
+    entries: Vec<u32>,
+}
+
+impl Tagged<'_> {
+    /// Removes about `most` of them, or (`soft`) marks them stale. Returns how many.
+    pub fn purge(&mut self, most: usize, soft: bool, now: Ms) -> u64 {
+        let from = self.entries.len().saturating_sub(most);
+        let entries = self.entries.drain(from..);
+        entries.map(|short| self.store.purge_short(self.ns, short, self.tag, soft, now)).sum()
+    }
+
+    /// All have been purged.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 }

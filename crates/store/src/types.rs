@@ -1,16 +1,18 @@
-//! What callers hand in and get back: options, values to store, errors, figures.
+//! Types of the interface: options, values to store, errors, figures.
 
+#[cfg(not(loom))]
+use crate::item::{CLAIMED, STALE, fresh_word};
 use std::fmt;
 
 /// Milliseconds on the caller's clock. The store never reads a clock itself.
 pub type Ms = u64;
 
-/// Keeps kinds of entries apart: a key in one namespace never meets the same key in another.
-/// Valid numbers are `0..=30`.
+/// Separates kinds of entries: a key in one namespace never matches the same key in another. Valid
+/// numbers are `0..=30`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Namespace(pub u8);
 
-/// How many namespaces there are (31 is used inside the store).
+/// Number of namespaces (31 is used inside the store).
 pub const NAMESPACES: usize = 31;
 
 /// Longest key in bytes (URLs are keys).
@@ -31,16 +33,18 @@ pub enum Policy {
 /// Most [`Options::shares`].
 pub const MAX_SHARES: usize = 3;
 
-/// What a group of namespaces is promised, and what it may take, in bytes of records (keys, values, headers).
+/// Guaranteed and greatest memory of a group of namespaces, in bytes of records (keys, values,
+/// headers).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share {
     /// First namespace of the group.
     pub first: Namespace,
     /// Last one, included.
     pub last: Namespace,
-    /// Evictions that other groups' writes cause never leave it less than this; 0: no promise.
+    /// Evictions for other groups' writes never leave it less than this; 0: no guarantee.
     pub floor: usize,
-    /// After a write it has at most this and what its open segments hold ([`crate::Store::share_slack`]); `usize::MAX`: no limit.
+    /// After a write it has at most this and the size of its open segments
+    /// ([`crate::Store::share_slack`]); `usize::MAX`: no limit.
     pub ceiling: usize,
 }
 
@@ -53,18 +57,20 @@ pub struct Options {
     pub max_value: u64,
     /// Choice of victims.
     pub policy: Policy,
-    /// Key of the hash: clients pick keys, so it must be unknown to them.
+    /// Key of the hash: clients choose keys, so it must be unknown to them.
     pub seed: u64,
-    /// How many threads will use the store at once (a hint: more work, but share cache lines).
+    /// Number of threads that will use the store at once (a hint: more work, but share cache
+    /// lines).
     pub threads: usize,
-    /// Groups of namespaces with a floor or a ceiling, at most [`MAX_SHARES`], no namespace in two of them.
+    /// Groups of namespaces with a floor or a ceiling, at most [`MAX_SHARES`], no namespace in two
+    /// of them.
     pub shares: Vec<Share>,
     /// May live entries be dropped to make room? If not, a full store answers [`PutError::Full`].
     pub evict: bool,
 }
 
 impl Default for Options {
-    /// 64 MiB, values of any size, two threads. The seed is 0: give one that clients do not know.
+    /// 64 MiB, values of any size, two threads. The seed is 0: set one that clients do not know.
     fn default() -> Options {
         Options {
             budget: 64 << 20,
@@ -81,14 +87,14 @@ impl Default for Options {
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The budget is outside the range that works.
+    /// The budget is outside the valid range.
     #[error("a memory budget of {budget} bytes does not work: expected {least} to {most} bytes")]
     Budget {
-        /// What was asked.
+        /// The requested budget.
         budget: usize,
-        /// Least that works.
+        /// Least valid budget.
         least: usize,
-        /// Most that works.
+        /// Greatest valid budget.
         most: usize,
     },
     /// The shares contradict each other or the budget.
@@ -97,43 +103,60 @@ pub enum OpenError {
     /// The operating system refused the memory.
     #[error("the system refused {bytes} bytes of memory: {error}")]
     Memory {
-        /// What was asked of it.
+        /// The requested bytes.
         bytes: usize,
-        /// Its answer.
+        /// Its error.
         error: std::io::Error,
     },
 }
 
-/// A value to store, in parts so that nobody has to join buffers first.
+/// A value to store, in parts so that callers need not join buffers first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Put<'a> {
     /// The value: these parts in order.
     pub value: &'a [&'a [u8]],
     /// The client's 32 opaque bits.
     pub flags: u32,
-    /// When it stops being there; `None`: never.
+    /// Time of expiry; `None`: never.
     pub expires: Option<Ms>,
     /// Surrogate keys for [`crate::Store::purge_tag`], at most [`MAX_TAGS`].
     pub tags: &'a [&'a [u8]],
-    /// The version it gets; `None`: one that no other write has.
+    /// Version of the entry; `None`: one that no other write has.
     pub version: Option<u64>,
     /// Marked stale from the start.
     pub stale: bool,
+    /// Claimed from the start: nobody can claim it any more ([`crate::Entry::claim`]).
+    pub claimed: bool,
+}
+
+#[cfg(not(loom))]
+impl Put<'_> {
+    /// The changing word of its record, as one that was never read.
+    #[inline]
+    pub(crate) fn word(&self, now: Ms) -> u32 {
+        fresh_word(now) | self.marks()
+    }
+
+    #[inline]
+    pub(crate) fn marks(&self) -> u32 {
+        (u32::from(self.stale) * STALE) | (u32::from(self.claimed) * CLAIMED)
+    }
 }
 
 /// Why nothing was stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PutError {
-    /// Value larger than the limit, key longer than [`MAX_KEY`], more than [`MAX_TAGS`] tags, or a namespace out of range.
+    /// Value larger than the limit, key longer than [`MAX_KEY`], more than [`MAX_TAGS`] tags, or a
+    /// namespace out of range.
     #[error("too large for the store")]
     TooLarge,
-    /// No memory can be had now: everything else is pinned or being filled.
+    /// No memory is available now: everything else is pinned or being filled.
     #[error("no memory left: all of it is in use by readers or fills")]
     Full,
-    /// `add`: the key is there. `cas`: there with another version.
+    /// `add`: the key exists. `cas`: it exists with another version.
     #[error("an entry is in the way")]
     Exists,
-    /// `replace`, `cas`, `append`, `prepend`, `incr`, `decr`: the key is not there.
+    /// `replace`, `cas`, `append`, `prepend`, `incr`, `decr`: the key does not exist.
     #[error("no such entry")]
     NotFound,
     /// `incr`, `decr`: the value is not a decimal number of 64 bits.
@@ -141,7 +164,7 @@ pub enum PutError {
     NotNumber,
 }
 
-/// What a counter became.
+/// Result of `incr` and `decr`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counter {
     /// The new value.
@@ -150,34 +173,34 @@ pub struct Counter {
     pub version: u64,
 }
 
-/// How a streaming fill starts.
+/// Options of a streaming fill.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FillOptions {
     /// The client's 32 opaque bits.
     pub flags: u32,
     /// Expiry, unless `commit` gives another.
     pub expires: Option<Ms>,
-    /// The whole length, where known: saves a copy and refuses what is too large at once.
+    /// The whole length, if known: saves a copy and refuses too large values at once.
     pub size_hint: Option<u64>,
-    /// The first so many bytes lie in one piece, up to [`crate::MAX_CONTIGUOUS`].
+    /// Length of the first piece, which is contiguous, in bytes, up to [`crate::MAX_CONTIGUOUS`].
     pub contiguous: usize,
 }
 
-/// What a fill's follower finds.
+/// State of a fill for a follower.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FillState {
-    /// There are bytes beyond the offset asked about.
+    /// There are bytes beyond the given offset.
     Grown,
     /// Committed, and the offset is its end.
     Done {
         /// Whole length.
         len: u64,
     },
-    /// Abandoned, and the offset is the end of what was written.
+    /// Abandoned, and the offset is the end of the written bytes.
     Aborted,
 }
 
-/// An entry as a walk sees it.
+/// An entry as shown by a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryInfo {
     /// Bytes of value.
@@ -188,17 +211,17 @@ pub struct EntryInfo {
     pub expires: Option<Ms>,
     /// Unique per write.
     pub version: u64,
-    /// When it was last read (or written, if never), to the second.
+    /// Time of the last read (or of the write, if it was never read), to the second.
     pub last_access: Ms,
-    /// Was it ever read?
+    /// Was it read since it was written?
     pub fetched: bool,
     /// Marked stale.
     pub stale: bool,
-    /// Claimed by somebody ([`crate::Entry::claim`]).
+    /// Claimed by a caller ([`crate::Entry::claim`]).
     pub claimed: bool,
 }
 
-/// What a walk does with an entry.
+/// Action that a walk's callback chooses for an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
     /// Leave it.
@@ -209,16 +232,16 @@ pub enum Keep {
     Stale,
 }
 
-/// Why an entry went that nobody removed.
+/// Why the store removed an entry by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
     /// Its memory was needed.
     Evicted,
-    /// Its time was over.
+    /// It had expired.
     Expired,
 }
 
-/// An entry that went, for an observer.
+/// A removed entry, for an observer.
 #[derive(Clone, Copy, Debug)]
 pub struct Evicted<'a> {
     /// Its namespace.
@@ -227,20 +250,20 @@ pub struct Evicted<'a> {
     pub key: &'a [u8],
     /// Length, expiry and the rest.
     pub info: EntryInfo,
-    /// Why it went.
+    /// Why it was removed.
     pub cause: Cause,
-    /// When, on the clock of the call that removed it.
+    /// Time of the removal, on the clock of the call that removed it.
     pub now: Ms,
 }
 
 impl Evicted<'_> {
-    /// Milliseconds it still had to live; `None`: forever.
+    /// Milliseconds until its expiry; `None`: it has none.
     pub fn ttl(&self) -> Option<Ms> {
         self.info.expires.map(|t| t.saturating_sub(self.now))
     }
 }
 
-/// Where a walk goes on. Survives growth of the index.
+/// Position of a walk. Stays valid when the index grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cursor(pub u64);
 
@@ -252,13 +275,13 @@ impl Cursor {
 /// Figures of one namespace since the store was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NamespaceStats {
-    /// Entries linked now (those flushed or expired but not yet swept included).
+    /// Linked entries (including flushed or expired ones that are not yet swept).
     pub items: u64,
     /// Their keys and values in bytes.
     pub bytes: u64,
-    /// `get` found.
+    /// Successful `get` calls.
     pub hits: u64,
-    /// `get` did not find.
+    /// `get` calls that found nothing.
     pub misses: u64,
     /// Entries stored, by any operation.
     pub stored: u64,
@@ -268,7 +291,7 @@ pub struct NamespaceStats {
     pub evictions: u64,
     /// Of these, never read.
     pub evicted_unfetched: u64,
-    /// How long ago the entry evicted last had been read or written, in ms.
+    /// How long ago the most recently evicted entry had been read or written, in ms.
     pub evicted_age: Ms,
     /// Entries removed because they had expired.
     pub expired: u64,
@@ -276,7 +299,7 @@ pub struct NamespaceStats {
     pub expired_unfetched: u64,
     /// Entries removed because of a flush.
     pub flushed: u64,
-    /// Bytes of records given back by removals of any kind but eviction.
+    /// Bytes of records freed by removals of any kind but eviction.
     pub reclaimed: u64,
 }
 
@@ -289,7 +312,7 @@ pub struct Totals {
     pub bookkeeping: u64,
     /// Size of a segment.
     pub segment: u64,
-    /// Segments there are (number).
+    /// Segments (number).
     pub segments: u64,
     /// Free segments (number).
     pub free: u64,
@@ -297,7 +320,7 @@ pub struct Totals {
     pub index: u64,
     /// Segments used by tag lists (number).
     pub tags: u64,
-    /// Segments lent to fills (number).
+    /// Segments used by fills (number).
     pub staging: u64,
     /// Segments owned by large values (number).
     pub chained: u64,

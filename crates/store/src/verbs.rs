@@ -1,14 +1,14 @@
-//! The verbs that change entries, as protocols know them. What they have in common is in `write.rs`.
+//! The verbs that change entries, as protocols know them. Their common parts are in `write.rs`.
 
 use crate::entry::Entry;
 use crate::hash::Hash;
-use crate::item::{Draft, Record};
+use crate::item::{Draft, Record, fresh_word};
 use crate::store::{Gone, Store};
 use crate::types::{Counter, Ms, Namespace, Put, PutError};
 use crate::write::{If, Request};
 
 impl Store {
-    /// Stores an entry, replacing what was there. Returns its version.
+    /// Stores an entry, replacing an older one. Returns its version.
     ///
     /// # Errors
     /// `TooLarge`, `Full`.
@@ -16,7 +16,7 @@ impl Store {
         self.put(ns, key, put, If::Always, now)
     }
 
-    /// Stores an entry if there is none.
+    /// Stores an entry if there is none with this key.
     ///
     /// # Errors
     /// `Exists`, `TooLarge`, `Full`.
@@ -24,7 +24,7 @@ impl Store {
         self.put(ns, key, put, If::Absent, now)
     }
 
-    /// Stores an entry if there is one.
+    /// Stores an entry if there is one with this key.
     ///
     /// # Errors
     /// `NotFound`, `TooLarge`, `Full`.
@@ -32,10 +32,10 @@ impl Store {
         self.put(ns, key, put, If::Present, now)
     }
 
-    /// Stores an entry if the one there has the version `expected`.
+    /// Stores an entry if the existing one has the version `expected`.
     ///
     /// # Errors
-    /// `NotFound`; `Exists`: another version is there; `TooLarge`, `Full`.
+    /// `NotFound`; `Exists`: the version differs; `TooLarge`, `Full`.
     pub fn cas(
         &self,
         ns: Namespace,
@@ -63,8 +63,8 @@ impl Store {
         self.modify(ns, key, now, |e| Ok(parts.iter().copied().chain(e.chunks()).collect()))
     }
 
-    /// Adds to a decimal number of 64 bits, wrapping. The text keeps its length, with spaces behind it, where the new number
-    /// is shorter (as memcached's).
+    /// Adds to a decimal number of 64 bits, wrapping. If the new number is shorter, the text keeps
+    /// its length with trailing spaces, as memcached's does.
     ///
     /// # Errors
     /// `NotFound`, `NotNumber`, `Full`.
@@ -72,7 +72,8 @@ impl Store {
         self.count(ns, key, now, |n| n.wrapping_add(delta))
     }
 
-    /// Subtracts from a decimal number of 64 bits, stopping at 0. The text keeps its length, as for [`Store::incr`].
+    /// Subtracts from a decimal number of 64 bits, stopping at 0. The text keeps its length, as for
+    /// [`Store::incr`].
     ///
     /// # Errors
     /// `NotFound`, `NotNumber`, `Full`.
@@ -80,7 +81,8 @@ impl Store {
         self.count(ns, key, now, |n| n.saturating_sub(delta))
     }
 
-    /// Stores an entry if `condition` holds: what all the verbs that store come down to. Returns its version.
+    /// Stores an entry if `condition` holds: the common form of all verbs that store. Returns its
+    /// version.
     ///
     /// # Errors
     /// `Exists`, `NotFound`: the condition does not hold; `TooLarge`, `Full`.
@@ -94,18 +96,33 @@ impl Store {
     ) -> Result<u64, PutError> {
         let hash = self.hash(ns, key)?;
         let owned;
-        let Put { value, flags, expires, version, stale, tags } = put;
+        let word = put.word(now);
+        let Put { value, flags, expires, version, tags, .. } = put;
         let tags: &[u8] = if tags.is_empty() {
             &[]
         } else {
             owned = self.tag_bytes(ns, tags)?;
             &owned
         };
-        let request = Request { ns, key, hash, flags, expires, tags, version, stale, condition, now };
+        let request = Request { ns, key, hash, flags, expires, tags, version, word, condition, now };
         self.store_parts(&request, value)
     }
 
-    /// Replaces an entry by what `change` makes of it, however often others write it meanwhile.
+    /// Replaces `entry`, if it is still the one there, by one that counts as the same: whether it
+    /// was ever read stays, and when it was last accessed unless it is `used` now. Returns the
+    /// version.
+    ///
+    /// # Errors
+    /// `Exists`, `NotFound`: another one is there, or none; `TooLarge`, `Full`.
+    pub fn put_same(&self, entry: &Entry<'_>, put: Put<'_>, used: bool, now: Ms) -> Result<u64, PutError> {
+        let tags = self.tag_bytes(entry.record().ns(), put.tags)?;
+        let Put { value, flags, expires, version, .. } = put;
+        let word = entry.record().word().history(used.then_some(now)) | put.marks();
+        let like = self.rewrite(entry, now);
+        self.store_parts(&Request { flags, expires, version, tags: &tags, word, ..like }, value)
+    }
+
+    /// Replaces an entry by the result of `change`, repeated while others write it.
     fn modify<'s>(
         &'s self,
         ns: Namespace,
@@ -123,7 +140,7 @@ impl Store {
         }
     }
 
-    /// A write that replaces `entry`, and nothing else, by a new value.
+    /// A write that replaces exactly `entry` by a new value.
     fn rewrite<'e>(&self, entry: &'e Entry<'_>, now: Ms) -> Request<'e> {
         let record = entry.record();
         Request {
@@ -134,7 +151,7 @@ impl Store {
             expires: entry.expires(),
             tags: record.tags(),
             version: None,
-            stale: false,
+            word: fresh_word(now),
             condition: If::Same(entry),
             now,
         }
@@ -159,20 +176,21 @@ impl Store {
         }
     }
 
-    /// Changes when an entry expires; it keeps its version.
+    /// Changes the expiry of an entry; it keeps its version.
     ///
     /// # Errors
-    /// `NotFound`; `TooLarge`, `Full`: no room for an expiry so far away (more than 24 days; without evictions more than
-    /// 49): the entry stays as it was.
+    /// `NotFound`; `TooLarge`, `Full`: no field for an expiry so far away (more than 24 days;
+    /// without evictions more than 49): the entry is unchanged.
     pub fn touch(&self, ns: Namespace, key: &[u8], expires: Option<Ms>, now: Ms) -> Result<(), PutError> {
         let hash = self.hash(ns, key).map_err(|_| PutError::NotFound)?;
         self.touch_if(hash, ns, key, expires, now, |_| true)
     }
 
-    /// Changes when `entry` expires, if it is still the one there, not written nor touched since it was found.
+    /// Changes the expiry of `entry`, if it is still stored and was not written or touched since it
+    /// was found.
     ///
     /// # Errors
-    /// As [`Store::touch`]; `Exists`: another one is there.
+    /// As [`Store::touch`]; `Exists`: another entry has the key.
     pub fn touch_same(&self, entry: &Entry<'_>, expires: Option<Ms>, now: Ms) -> Result<(), PutError> {
         let record = entry.record();
         self.touch_if(entry.hash(), record.ns(), record.key(), expires, now, |r| entry.is_still(r))
@@ -208,7 +226,7 @@ impl Store {
         }
     }
 
-    /// Moves a record to a place that has room for the expiry.
+    /// Moves a record to a place that has a field for the expiry.
     fn rewrite_expiry(
         &self,
         hash: Hash,
@@ -235,12 +253,12 @@ impl Store {
         Ok(())
     }
 
-    /// Removes an entry; false if it was not there.
+    /// Removes an entry; false if there was none.
     pub fn delete(&self, ns: Namespace, key: &[u8], now: Ms) -> bool {
         self.remove_if(ns, key, now, |_| true)
     }
 
-    /// Removes `entry`, if it is still the one there, not written nor touched since it was found.
+    /// Removes `entry`, if it is still stored and was not written or touched since it was found.
     pub fn delete_same(&self, entry: &Entry<'_>, now: Ms) -> bool {
         let record = entry.record();
         self.remove_if(record.ns(), record.key(), now, |r| entry.is_still(r))
@@ -251,7 +269,8 @@ impl Store {
         let held = entry.record();
         let locked = self.index.lock(&self.segments, entry.hash());
         let same = |loc| self.record(&locked, loc).origin() == held.origin();
-        // One that is gone is nobody's: its bit may have been set in another place than the one held here.
+        // A removed entry cannot be claimed: its bit may have been set in another place than the
+        // pinned one.
         locked.find(same).is_some_and(|place| self.record(&locked, locked.loc(place)).claim())
     }
 
@@ -282,7 +301,7 @@ impl Store {
         !outdated
     }
 
-    /// Marks an entry stale; false if it is not there.
+    /// Marks an entry stale; false if there is none.
     pub fn mark_stale(&self, ns: Namespace, key: &[u8], now: Ms) -> bool {
         let Ok(hash) = self.hash(ns, key) else { return false };
         let locked = self.index.lock(&self.segments, hash);
@@ -295,8 +314,8 @@ impl Store {
         live
     }
 
-    /// Marks `entry` stale where it lies, if it is still the one there, not written nor touched since it was found; whoever
-    /// claimed it has it no longer. It keeps its version. False: it is not there any more.
+    /// Marks `entry` stale in place, if it is still stored and was not written or touched since it
+    /// was found; this clears its claim. It keeps its version. False: it is not stored any more.
     pub fn mark_stale_same(&self, entry: &Entry<'_>, now: Ms) -> bool {
         let held = entry.record();
         let locked = self.index.lock(&self.segments, entry.hash());
@@ -311,7 +330,8 @@ impl Store {
     }
 }
 
-/// The value as memcached reads a counter (`safe_strtoull`): spaces, a sign, digits; then the end or a space and anything.
+/// The value as memcached reads a counter (`safe_strtoull`): spaces, a sign, digits; then the end
+/// or a space and anything.
 pub(crate) fn number(text: &[u8]) -> Option<u64> {
     let space = |b: &u8| matches!(b, b' ' | b'\t'..=b'\r');
     let text = &text[text.iter().position(|b| !space(b))?..];
@@ -323,7 +343,7 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
     }
     let add = |n: u64, b: &u8| n.checked_mul(10)?.checked_add(u64::from(b - b'0'));
     let n = text[..digits].iter().try_fold(0, add)?;
-    // strtoull wraps what has a minus; memcached refuses the result only where it looks negative.
+    // strtoull wraps negative numbers; memcached refuses the result only if it looks negative.
     let n = if negative { n.wrapping_neg() } else { n };
     (!negative || n <= i64::MAX as u64).then_some(n)
 }

@@ -1,34 +1,36 @@
-//! Storing: one way in for every verb of `verbs.rs` and for fills. Space first, bytes next, then the link under the stripe's lock, where conditions are
-//! judged; what fails them leaves a gap in its segment and nothing else.
+//! Storing: the common path of every verb of `verbs.rs` and of fills. Space first, bytes next, then
+//! the link under the stripe's lock, where conditions are checked; a write that fails its condition
+//! leaves a gap in its segment and nothing else.
 
 use crate::brief::BRIEF;
 use crate::entry::Entry;
 use crate::hash::Hash;
 use crate::held::Held;
 use crate::index::{Free, Locked, Place, Seen};
-use crate::item::{Draft, Record, STALE, fresh_word};
+use crate::item::{Draft, Record};
 use crate::log::Space;
 use crate::segment::Kind;
 use crate::stats::Count;
 use crate::store::{Gone, Store};
 use crate::types::{Cause, FillOptions, MAX_TAGS, Ms, Namespace, Policy, PutError};
 
-/// What must hold for a write to happen.
+/// Condition of a write.
 #[derive(Clone, Copy, Debug)]
 pub enum If<'e, 's> {
     /// Nothing.
     Always,
-    /// There is no entry. Else `Exists`.
+    /// There is no entry; otherwise `Exists`.
     Absent,
-    /// There is one. Else `NotFound`.
+    /// There is one; otherwise `NotFound`.
     Present,
-    /// There is one, of this version. Else `NotFound` or `Exists`.
+    /// There is one of this version; otherwise `NotFound` or `Exists`.
     Version(u64),
-    /// The entry there is still this one, not written nor touched since it was found. Else `NotFound` or `Exists`.
+    /// The stored entry is still this one, not written or touched since it was found; otherwise
+    /// `NotFound` or `Exists`.
     Same(&'e Entry<'s>),
 }
 
-/// A write, its bytes apart.
+/// A write without its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) ns: Namespace,
@@ -39,7 +41,8 @@ pub(crate) struct Request<'a> {
     /// 8 bytes each, see `Hasher::tag`.
     pub(crate) tags: &'a [u8],
     pub(crate) version: Option<u64>,
-    pub(crate) stale: bool,
+    /// The changing word, but for how often it was read.
+    pub(crate) word: u32,
     pub(crate) condition: If<'a, 'a>,
     pub(crate) now: Ms,
 }
@@ -53,7 +56,7 @@ pub(crate) struct Written<'a> {
     pub(crate) version: u64,
 }
 
-/// What is known of the entry before the write.
+/// The history of the entry before the write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prior {
     pub(crate) queue: Kind,
@@ -61,12 +64,12 @@ pub(crate) struct Prior {
 }
 
 impl Prior {
-    /// Of an entry nothing is known of.
+    /// An entry without history.
     pub(crate) const NONE: Prior = Prior { queue: Kind::Small, frequency: 0 };
 }
 
 impl If<'_, '_> {
-    /// Does it hold with this live entry, or with none?
+    /// Does the condition hold with this live entry, or with none?
     #[inline]
     pub(crate) fn judge(&self, live: Option<&Record<'_>>) -> Result<(), PutError> {
         let holds = match (live, self) {
@@ -94,14 +97,14 @@ impl<'a> Request<'a> {
             head: total as usize,
             local: total as usize,
             total,
-            word: fresh_word(self.now) | prior.frequency | if self.stale { STALE } else { 0 },
+            word: self.word | prior.frequency,
             roomy,
         }
     }
 }
 
 impl Store {
-    /// Tags as records keep them.
+    /// Tags in the form stored in records.
     pub(crate) fn tag_bytes(&self, ns: Namespace, tags: &[&[u8]]) -> Result<Vec<u8>, PutError> {
         if tags.is_empty() {
             return Ok(Vec::new());
@@ -134,7 +137,7 @@ impl Store {
         self.store_apart(request, &mut draft, prior, size, parts)
     }
 
-    /// Space, bytes and link one after the other, the bytes without any lock.
+    /// Reserves space, copies the bytes without any lock, then links.
     pub(crate) fn store_apart(
         &self,
         request: &Request<'_>,
@@ -150,7 +153,7 @@ impl Store {
         self.link(request, &Written { draft, size, version }, space)
     }
 
-    /// A value of several segments goes in as a fill does.
+    /// Stores a value of several segments as a fill does.
     fn store_large(&self, request: &Request<'_>, parts: &[&[u8]], total: u64) -> Result<u64, PutError> {
         let options = FillOptions {
             flags: request.flags,
@@ -163,15 +166,15 @@ impl Store {
         fill.commit_request(request)
     }
 
-    /// The queue a record is in (small, if its segment has just left the queues).
+    /// The queue of a record (small, if its segment has just left the queues).
     #[inline]
     pub(crate) fn queue_of(&self, record: &Record<'_>) -> Kind {
         let kind = self.segments.kind(record.loc().segment());
         if kind == Kind::Main { Kind::Main } else { Kind::Small }
     }
 
-    /// Where the entry goes: an entry of the main queue stays in it, and who was dropped lately starts in it. Refuses
-    /// early what the condition forbids.
+    /// The queue for the entry: an entry of the main queue stays in it, and a recently dropped one
+    /// starts in it. Refuses early if the condition forbids the write.
     pub(crate) fn prior(&self, request: &Request<'_>) -> Result<Prior, PutError> {
         let old = self.index.find(&self.segments, request.hash, |slot, value, loc| {
             let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else { return Seen::Changed };
@@ -195,13 +198,13 @@ impl Store {
         Ok(self.remembered(request.ns, request.hash))
     }
 
-    /// What a live record says of its entry.
+    /// The history of a live record's entry.
     #[inline(always)]
     pub(crate) fn prior_of(&self, record: &Record<'_>) -> Prior {
         Prior { queue: self.queue_of(record), frequency: record.word().frequency() }
     }
 
-    /// What the ghost knows of an entry that is not there.
+    /// The ghost's memory of an entry that is not stored.
     pub(crate) fn remembered(&self, ns: Namespace, hash: Hash) -> Prior {
         let memory = self.ghost.take(hash);
         if let Some(m) = memory.filter(|m| m.near) {
@@ -211,7 +214,7 @@ impl Store {
         Prior { queue: if again { Kind::Main } else { Kind::Small }, frequency: 0 }
     }
 
-    /// Makes a written record findable, if the condition holds.
+    /// Makes a written record visible, if the condition holds.
     pub(crate) fn link(
         &self,
         request: &Request<'_>,
@@ -239,7 +242,8 @@ impl Store {
         Ok(result?.0)
     }
 
-    /// The version, and the index page that is missing. `None`: others took the memory prepared for the tags.
+    /// The version, and the missing index page. `None`: other threads took the memory prepared for
+    /// the tags.
     #[allow(clippy::type_complexity)]
     fn try_link<'s>(
         &'s self,
@@ -263,7 +267,7 @@ impl Store {
                 Err(full) => return Some(Err(full)),
             },
         };
-        // Listed and linked in one step for whoever tidies or purges.
+        // Listed and linked in one step with respect to tidying and purging.
         let mut listing = (!draft.tags.is_empty()).then(|| self.tags.lock(&self.segments));
         if listing.as_mut().is_some_and(|l| !l.list(draft.tags, request.hash)) {
             return None;
@@ -296,8 +300,8 @@ impl Store {
         Some(Ok((*version, page)))
     }
 
-    /// When the index could not grow for lack of memory, an entry nearby makes room: one of the group's own, or of a group
-    /// that has more than its floor.
+    /// When the index could not grow for lack of memory, an entry nearby makes room: one of the own
+    /// group, or of a group that has more than its floor.
     fn make_room<'s>(
         &'s self,
         locked: &mut Locked<'_>,
@@ -335,7 +339,7 @@ impl Store {
     }
 
     pub(crate) fn grow_index(&self, page: usize, group: usize, now: Ms) {
-        // Without memory for it the index stays as it is: the next insertion asks again.
+        // Without memory for it the index stays as it is: the next insertion tries again.
         if let Ok(segment) = self.take_segment(Kind::Index, group, now)
             && !self.index.install(&self.segments, page, segment)
         {

@@ -80,7 +80,7 @@ fn append_prepend_and_counters() {
     assert_eq!(get(&s, b"n", 0).unwrap(), b"0                   ", "the text keeps its length");
 }
 
-/// What memcached 1.6.18 answers to `decr n 1`, `incr n 2` and `get n` after `set n`.
+/// The answers of memcached 1.6.18 to `decr n 1`, `incr n 2` and `get n` after `set n`.
 #[test]
 fn counters_read_and_write_as_memcached_does() {
     let s = open(16 << 20);
@@ -115,7 +115,7 @@ fn an_entry_is_claimed_once_per_write() {
     assert!(!e.claimed() && e.claim() && !e.claim());
     let again = s.get(NS, b"k", 5000).unwrap();
     assert!(again.claimed() && !again.claim() && again.info().claimed);
-    // Reads, marks, touches (in place and with a move) leave it.
+    // Reads, marks and touches (in place and with a move) keep it.
     assert!(s.mark_stale(NS, b"k", 0) && s.touch(NS, b"k", Some(99), 0).is_ok());
     assert!(s.touch(NS, b"k", None, 0).is_ok());
     assert!(s.get(NS, b"k", 0).is_some_and(|e| e.claimed() && e.stale()));
@@ -146,7 +146,7 @@ fn same_means_neither_written_nor_touched() {
     assert_eq!(write(&e, b"w"), Err(PutError::Exists), "touched");
     let e = s.peek(NS, b"k", 0).unwrap();
     assert_eq!(e.expires(), Some(60));
-    // A touch that moves the record and one that moves it back.
+    // A touch that moves the record, and one that moves it back.
     assert!(s.touch_same(&e, Some(1 << 40), 0).is_ok() && s.touch(NS, b"k", Some(60), 0).is_ok());
     let moved = s.peek(NS, b"k", 0).unwrap();
     assert_eq!(moved.version(), e.version());
@@ -179,7 +179,7 @@ fn versions_and_stale_marks_that_writers_choose() {
     let free = s.append(NS, b"k", &[b"x"], 0).unwrap();
     let e = s.get(NS, b"k", 0).unwrap();
     assert_eq!((e.version(), e.stale(), free != 7), (free, false, true));
-    // Flushes go by when it was written, not by the version it claims.
+    // A flush compares the time of the write, not the version it claims.
     s.set(NS, b"a", mine(&[b"v"], u64::MAX), 0).unwrap();
     s.flush(NS, 0);
     s.set(NS, b"b", mine(&[b"v"], 1), 0).unwrap();
@@ -187,6 +187,33 @@ fn versions_and_stale_marks_that_writers_choose() {
     let tagged = Put { tags: &[b"t"], ..mine(&[b"v"], 12) };
     assert_eq!(s.add(NS, b"t", tagged, 0), Ok(12));
     assert_eq!((s.purge_tag(NS, b"t", false, 0), s.get(NS, b"t", 0).is_none()), (1, true));
+}
+
+#[test]
+fn a_write_that_counts_as_the_same_entry() {
+    let s = open(16 << 20);
+    let first = s.set(NS, b"k", put(&[b"v"]), 1000).unwrap();
+    s.get(NS, b"k", 5000).unwrap();
+    let e = s.peek(NS, b"k", 9000).unwrap();
+    let marked = Put { stale: true, claimed: true, ..put(&[b"w"]) };
+    let second = s.put_same(&e, marked, false, 9000).unwrap();
+    assert_eq!(s.put_same(&e, marked, false, 9000), Err(PutError::Exists));
+    let e = s.peek(NS, b"k", 9000).unwrap();
+    assert_eq!((e.fetched(), e.last_access(), e.stale(), e.claimed()), (true, 5000, true, true));
+    assert!(!e.claim(), "it is claimed from the start");
+    assert!(e.is_newer_than(first) && !e.is_newer_than(second + 1) && !e.is_newer_than(u64::MAX));
+    s.put_same(&e, put(&[b"x"]), true, 20_000).unwrap();
+    let e = s.peek(NS, b"k", 20_000).unwrap();
+    assert_eq!((e.fetched(), e.last_access(), e.stale(), e.claimed()), (true, 20_000, false, false));
+    // A flush begins another segment: the versions before it are older all the same.
+    s.flush(NS, 20_000);
+    s.set(NS, b"k", put(&[b"y"]), 20_000).unwrap();
+    let e = s.peek(NS, b"k", 20_000).unwrap();
+    assert!(e.is_newer_than(first) && e.is_newer_than(second) && e.claim());
+    // Those that writers chose are numbers, no more.
+    s.set(NS, b"k", mine(&[b"z"], 50), 20_000).unwrap();
+    let e = s.peek(NS, b"k", 20_000).unwrap();
+    assert!(e.is_newer_than(49) && !e.is_newer_than(51));
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn block_on<F: Future>(f: F) -> F::Output {
     }
 }
 
-/// Everything a follower gets, and how it ends.
+/// All bytes a follower gets, and how the fill ends.
 async fn follow(reader: FillReader<'_>) -> (Vec<u8>, FillState) {
     let mut got = Vec::new();
     loop {

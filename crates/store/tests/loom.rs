@@ -1,4 +1,4 @@
-//! Every interleaving of what readers, evictors, writers of fills and their followers do to each other. Run with
+//! Every interleaving of readers, evictors, writers of fills and their followers. Run with
 //! `RUSTFLAGS="--cfg loom" cargo test -p larder-store --test loom --release`
 #![cfg(loom)]
 #![allow(missing_docs, clippy::unwrap_used)]
@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// Evicts as `Store::evict` does; true if the segment could be reused, which is what it then does.
+    /// Evicts as `Store::evict` does; true if the segment could be reused, and then reuses it.
     fn evict(&self) -> bool {
         self.slot.store(0, Ordering::Release);
         let free = !self.pins.pinned(SEGMENT);
@@ -62,7 +62,7 @@ fn a_pinned_segment_is_not_reused() {
         });
         let freed = w.evict();
         reader.join().unwrap();
-        // What was set aside is free once the reader has left.
+        // A segment set aside is free once the reader has left.
         assert!(freed || !w.pins.pinned(SEGMENT));
     });
 }
@@ -102,7 +102,7 @@ fn a_moved_entry_is_found_in_one_of_its_places() {
 
 #[test]
 fn the_evictor_of_the_new_place_and_a_reader_of_the_old() {
-    // The entry is copied elsewhere and the slot led there, then the old segment is reused.
+    // The entry is copied elsewhere and the slot points there, then the old segment is reused.
     loom::model(|| {
         let w = World::new();
         let reader = thread::spawn({
@@ -137,7 +137,7 @@ impl Wakes {
     }
 }
 
-/// A follower that is told to wait is woken afterwards, and then finds the news.
+/// A follower that is told to wait is woken afterwards, and then sees the change.
 fn follower_is_not_forgotten(end: fn(&Progress), expected: FillState) {
     loom::model(move || {
         let progress = Arc::new(Progress::default());

@@ -1,6 +1,7 @@
-//! A little of everything for an interpreter that watches every access: run with
-//! `cargo +nightly miri test -p larder-store --test miri`
-//! (needs `rustup component add miri rust-src --toolchain nightly`; about a minute). Without miri it is a quick test as well.
+//! A short mix of operations for an interpreter that watches every access. Run with
+//! `cargo +nightly miri test -p larder-store --test miri` (needs
+//! `rustup component add miri rust-src --toolchain nightly`; about a minute). Without miri it is a
+//! quick test as well.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use larder_store::*;

@@ -1,5 +1,6 @@
-//! A store that drops nothing alive: full is full, and what is over, removed or replaced can be used again. And who hears of
-//! what goes by itself where it may.
+//! A store that drops nothing alive: full is full, and memory of expired, removed or replaced
+//! entries can be used again. Also the observers of entries that the store removes by itself where
+//! it may.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use larder_store::*;
@@ -16,7 +17,7 @@ fn put(s: &Store, n: u64, len: usize, expires: Option<Ms>, now: Ms) -> Result<u6
     s.set(NS, &n.to_le_bytes(), Put { value: &[&vec![n as u8; len]], expires, ..Put::default() }, now)
 }
 
-/// Stores from `n` on until it is full; the first number that found no room.
+/// Stores from `n` on until it is full; returns the first number that did not fit.
 fn fill_up(s: &Store, mut n: u64, len: usize, expires: Option<Ms>, now: Ms) -> u64 {
     loop {
         match put(s, n, len, expires, now) {
@@ -100,7 +101,7 @@ fn large_values_and_a_strict_ceiling() {
     assert!(s.set(Namespace(9), b"k", Put::default(), 0).is_ok(), "others have room");
 }
 
-/// Many threads at the edge: whatever was stored and not removed is there.
+/// Many threads in a nearly full store: every entry stored and not removed is found.
 #[test]
 fn threads_lose_nothing() {
     let s = open(12 * MIB);
@@ -137,14 +138,15 @@ fn threads_lose_nothing() {
     assert_eq!(s.stats(NS).evictions, 0);
 }
 
-/// An expiry is changed in place, whatever the entry had before.
+/// An expiry is changed in place, with and without an earlier one.
 #[test]
 fn a_full_store_gives_and_takes_expiries() {
     const DAY: Ms = 86_400_000;
     let s = open(16 * MIB);
     let at = |n: u64| s.peek(NS, &n.to_le_bytes(), 10).unwrap();
     let touch = |n: u64, expires| s.touch(NS, &n.to_le_bytes(), expires, 10);
-    // One that says its own version and one that lasts long have the long header, with room for neither before.
+    // An entry with its own version and one with a distant expiry have the long header, with no
+    // field for either before.
     s.set(NS, &0u64.to_le_bytes(), Put { value: &[b"v"], version: Some(7), ..Put::default() }, 10).unwrap();
     put(&s, 1, 40_000, Some(4000 * DAY), 10).unwrap();
     s.set(NS, &2u64.to_le_bytes(), Put { value: &[b"12"], ..Put::default() }, 10).unwrap();
@@ -164,13 +166,14 @@ fn a_full_store_gives_and_takes_expiries() {
     }
     assert_eq!((at(0).version(), at(1).version()), (7, version));
     assert_eq!((at(2).head(), at(3).len()), (&b"13"[..], 3000));
-    // Too far for the field, and no other place: the entry stays as it was.
+    // Too far for the field, and no other place: the entry is unchanged.
     assert_eq!((touch(5, Some(4000 * DAY)), at(5).expires()), (Err(PutError::Full), Some(6000)));
     assert_eq!(touch(n, None), Err(PutError::NotFound));
     assert!(s.peek(NS, &5u64.to_le_bytes(), 6000).is_none(), "it is over when it was told to be");
 }
 
-/// Room for expiries is kept where records are moved, and an expiry that only the long header can say stays whole.
+/// Fields for expiries are kept where records are moved, and an expiry that needs the long header
+/// stays exact.
 #[test]
 fn moved_entries_have_room_for_an_expiry_too() {
     const FAR: Ms = 1 << 45;
@@ -189,7 +192,7 @@ fn moved_entries_have_room_for_an_expiry_too() {
     assert!(m > n + n / 2, "{n} {m}");
 }
 
-/// The mark needs no room; whoever had claimed the entry before has to claim it again.
+/// The mark needs no space; a claim made before must be made again.
 #[test]
 fn a_full_store_marks_what_is_there_stale() {
     let s = open(16 * MIB);

@@ -1,4 +1,5 @@
-//! A million small entries in what they take plus 24 bytes each, everything included; all found again.
+//! A million small entries in their own size plus 24 bytes each, everything included; all are found
+//! again.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use larder_store::*;
@@ -16,7 +17,7 @@ fn value(n: u32) -> [u8; 100] {
     std::array::from_fn(|i| (n >> (8 * (i % 4))) as u8 ^ i as u8)
 }
 
-/// Stores all; the budget in bytes per entry beyond key and value.
+/// Stores all; returns the budget in bytes per entry beyond key and value.
 fn fill(overhead: usize) -> Store {
     let budget = ITEMS as usize * (116 + overhead);
     let options = Options {
@@ -42,7 +43,7 @@ fn a_million_entries_cost_24_bytes_each_at_most() {
         assert_eq!(store.get(NS, &key(n), 1000).expect("all are found again").head(), value(n));
     }
     let t = store.totals();
-    // Without the segments still free: what the entries really take.
+    // Without the segments still free: the real size of the entries.
     let used = t.bookkeeping + (t.segments - t.free) * t.segment;
     let each = used as f64 / f64::from(ITEMS) - 116.0;
     println!("{each:.2} bytes of overhead per entry ({t:?})");
@@ -52,7 +53,8 @@ fn a_million_entries_cost_24_bytes_each_at_most() {
 
 #[test]
 fn an_index_that_can_grow_loses_nothing() {
-    // With this seed, entries were once dropped because the index looked for room in too few buckets.
+    // With this seed, entries were once dropped because the index examined too few buckets for a
+    // free slot.
     let options = Options {
         budget: 256 << 20,
         max_value: 1 << 20,

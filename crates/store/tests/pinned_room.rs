@@ -1,4 +1,4 @@
-//! Large values held by readers that do not move on leave room for others.
+//! Large values held by stalled readers leave memory for others.
 
 #![allow(clippy::unwrap_used)]
 

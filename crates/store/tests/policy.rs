@@ -1,5 +1,5 @@
-//! The policy beats an exact LRU that has no overhead at all, on popularity that stays and on popularity that drifts. The
-//! traces are those of the bench (`benches/store/trace.rs`) at a quarter of their size.
+//! The policy beats an exact LRU that has no overhead at all, on stable and on drifting popularity.
+//! The traces are those of the bench (`benches/store/trace.rs`) at a quarter of their size.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use larder_store::*;
@@ -30,7 +30,7 @@ fn size(id: u64) -> usize {
     (300.0 * z.exp()).clamp(16.0, 4096.0) as usize
 }
 
-/// Zipf 0.9; with `drift` every key takes another's place now and then.
+/// Zipf 0.9; with `drift` every key takes another key's place now and then.
 fn trace(drift: bool) -> Vec<u64> {
     let mut total = 0.0;
     let weights = (1..=KEYS).map(|i| (i as f64).powf(-0.9));

@@ -1,4 +1,5 @@
-//! The process grows by the budget and five percent at most, whatever is stored. Alone in its process.
+//! The process grows by the budget and five percent at most, whatever is stored. Alone in its
+//! process.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use larder_store::*;

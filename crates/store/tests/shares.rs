@@ -1,4 +1,4 @@
-//! Floors and ceilings for groups of namespaces, and what holds without any.
+//! Floors and ceilings for groups of namespaces, and behaviour without any.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use larder_store::*;
@@ -45,7 +45,7 @@ fn a_ceiling_holds_and_takes_nothing_from_others() {
     for n in 0..60_000 {
         put(&s, OBJECTS, n, 200 + n as usize % 1500).unwrap();
         assert!(bytes(&s, OBJECTS) <= most, "{} after {n}", bytes(&s, OBJECTS));
-        // Part of them is hot: even what is read all the time must go.
+        // Part of them is hot: even entries that are read all the time must be evicted.
         (n.saturating_sub(3000)..n).step_by(100).for_each(|k| drop(s.get(OBJECTS, &k.to_le_bytes(), 0)));
     }
     assert!(bytes(&s, OBJECTS) > 2 * MIB && s.stats(OBJECTS).evictions > 50_000, "{:?}", s.stats(OBJECTS));
@@ -112,10 +112,11 @@ fn a_floor_of_nearly_everything_leaves_the_rest_and_ends() {
     }
     let before = s.stats(PAGES);
     let stored = (0..20_000).filter(|n| put(&s, OBJECTS, *n, 900).is_ok()).count();
-    // What the group holds is less than its floor (index and reserve take the rest): nobody else may take any of it.
+    // The group holds less than its floor (index and reserve take the rest): no other group may
+    // take any of it.
     assert_eq!(s.stats(PAGES), before);
     assert!(stored < 20_000 || s.stats(OBJECTS).evictions > 0);
-    // Its owner goes on writing.
+    // Its owner continues to write.
     (n..n + 20_000).for_each(|n| {
         put(&s, PAGES, n, 900).unwrap();
     });
@@ -208,7 +209,7 @@ fn equals_get_equal_parts_without_any_limit() {
     assert!((rate(PAGES) - rate(OBJECTS)).abs() < 0.01, "{} {}", rate(PAGES), rate(OBJECTS));
 }
 
-/// The same with a share that limits nobody: groups compete as if they were one.
+/// The same with a share that limits no group: groups compete as if they were one.
 #[test]
 fn a_scan_does_not_wipe_out_the_hot_set_of_another() {
     for shares in [&[][..], &[share(1, 1, 0, usize::MAX)]] {
@@ -226,7 +227,7 @@ fn a_scan_does_not_wipe_out_the_hot_set_of_another() {
         for n in 0..400_000u64 {
             put(&s, OBJECTS, n, 600).unwrap();
             if n % 8 == 0 {
-                // Each is asked for once in 48,000 writes of the scan: twice the memory.
+                // Each is requested once in 48,000 writes of the scan: twice the memory.
                 let key = (n / 8).wrapping_mul(2_654_435_761) % 6000;
                 let found = s.get(PAGES, &key.to_le_bytes(), 0).is_some();
                 if !found {

@@ -1,6 +1,7 @@
-//! Threads that write, read, hold, follow and delete while everything is evicted all the time. Every value says which write
-//! it is and carries a checksum of that: a byte that moved under a reader would show. Under ThreadSanitizer (no races found):
-//! `RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu -p larder-store --test stress`
+//! Threads that write, read, hold, follow and delete while everything is evicted all the time.
+//! Every value names its write and carries a checksum of it: a byte that moved under a reader would
+//! show. Under ThreadSanitizer (no races found): `RUSTFLAGS=-Zsanitizer=thread cargo +nightly test
+//! -Zbuild-std --target x86_64-unknown-linux-gnu -p larder-store --test stress`
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use larder_store::*;
@@ -122,7 +123,7 @@ impl World {
         check(key, &bytes);
     }
 
-    /// Reads, and keeps some entries for long. Returns how many it found.
+    /// Reads, and holds some entries for long. Returns how many it found.
     fn reader(&self, seed: u64) -> u64 {
         let mut state = seed;
         let mut held: VecDeque<(u64, Entry<'_>)> = VecDeque::new();
@@ -201,7 +202,7 @@ fn run(policy: Policy, operations: usize) {
     even_accounts(&w);
 }
 
-/// With nobody left, everything can be removed and every segment comes back.
+/// When nobody is left, everything can be removed and every segment is freed.
 fn even_accounts(w: &World) {
     w.store.flush(NS, w.now());
     (1..30).for_each(|i| {
@@ -271,8 +272,8 @@ fn slow_readers_keep_their_bytes_while_all_else_is_evicted() {
     assert_eq!(store.totals().limbo, 0);
 }
 
-/// More threads than processors, so that the writer is often stopped in the middle of moving entries: readers once missed
-/// those of the first bucket moved.
+/// More threads than processors, so that the writer is often stopped in the middle of moving
+/// entries: readers once missed the entries of the first moved bucket.
 #[test]
 fn nothing_hides_while_the_index_grows() {
     let store = Store::open(Options {
@@ -297,7 +298,7 @@ fn nothing_hides_while_the_index_grows() {
                         return;
                     }
                     for _ in 0..50 {
-                        // The newest ones as often as any.
+                        // The newest keys as often as any.
                         let r = random(&mut state);
                         let back = if r.is_multiple_of(2) { r >> 1 } else { (r >> 1) % 100 };
                         let key = there.saturating_sub(1 + back % there.max(1));
@@ -343,7 +344,7 @@ fn one_claim_for_each_write() {
                 .set(Namespace(4), &n.to_le_bytes(), Put { value: &[&[1; 700]], ..Put::default() }, 0)
                 .unwrap();
             if n.is_multiple_of(500) {
-                // Not before somebody has had the last one, or it was evicted.
+                // Not before a thread has claimed the last one, or it was evicted.
                 while store.peek(NS, b"hot", 0).is_some_and(|e| !e.claimed()) {
                     std::thread::yield_now();
                 }

@@ -1,11 +1,11 @@
-//! What is compared: one `request` each, cache-aside (a miss stores the object).
+//! The caches compared: one `request` each, cache-aside (a miss stores the object).
 
 use crate::trace;
 use larder_store::{Namespace, Options, Policy, Put, Store};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// Memory of every contender.
+/// Memory budget of each cache.
 pub(crate) const BUDGET: usize = 64 << 20;
 
 pub(crate) trait Cache {
@@ -76,7 +76,8 @@ impl quick_cache::Weighter<[u8; 16], Arc<[u8]>> for Weigher {
     }
 }
 
-/// quick_cache (Clock-PRO like S3-FIFO), bounded by the bytes of keys and values: its own overhead comes on top.
+/// quick_cache (Clock-PRO like S3-FIFO), bounded by the bytes of keys and values: its own overhead
+/// comes on top.
 pub(crate) struct Quick(pub(crate) quick_cache::sync::Cache<[u8; 16], Arc<[u8]>, Weigher>);
 
 impl Quick {
@@ -101,7 +102,8 @@ pub(crate) struct Seg(segcache::Segcache);
 
 impl Seg {
     pub(crate) fn new(policy: segcache::Policy) -> Seg {
-        // 2^17 slots of 8 bytes for the ~130,000 objects that fit would overflow (it neither chains nor grows): 2^18.
+        // 2^17 slots of 8 bytes for the ~130,000 objects that fit would overflow (it neither chains
+        // nor grows): 2^18.
         let power = 18;
         let cache = segcache::Segcache::builder()
             .hash_power(power)
@@ -125,7 +127,8 @@ impl Cache for Seg {
     }
 }
 
-/// An exact LRU of key and value bytes without any overhead, as that of `larder bench compare --plan hitratio`.
+/// An exact LRU of key and value bytes without any overhead, as that of
+/// `larder bench compare --plan hitratio`.
 pub(crate) struct Lru {
     next: Vec<u32>,
     before: Vec<u32>,
@@ -169,7 +172,8 @@ impl Cache for Lru {
     }
 }
 
-/// S3-FIFO as published (small 10 %, promotion after two hits, ghost as large as main) with exact sizes and no overhead.
+/// S3-FIFO as published (small 10 %, promotion after two hits, ghost as large as main) with exact
+/// sizes and no overhead.
 #[derive(Default)]
 pub(crate) struct S3Fifo {
     frequency: HashMap<u32, u8>,

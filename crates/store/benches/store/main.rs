@@ -1,4 +1,4 @@
-//! Hit ratios on seeded traces, and what reads cost over threads.
+//! Hit ratios on seeded traces, and the cost of reads over threads.
 //!
 //! `cargo bench -p larder-store --bench store` runs both; `-- hits` or `-- reads` one of them.
 #![allow(missing_docs)]
@@ -10,7 +10,7 @@ mod trace;
 use caches::{Cache, Larder, Lru, Moka, Quick, S3Fifo, Seg};
 use larder_store::Policy;
 
-/// Part of requests, and of bytes asked for, that were hits.
+/// Share of requests, and of requested bytes, that were hits.
 fn ratios(cache: &mut dyn Cache, trace: &[u32]) -> (f64, f64) {
     let (mut hits, mut hit_bytes, mut bytes) = (0, 0, 0);
     for (i, id) in trace.iter().enumerate() {

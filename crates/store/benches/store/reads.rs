@@ -1,7 +1,8 @@
-//! What a read costs: nanoseconds of processor time, over threads.
+//! Cost of a read: nanoseconds of processor time, over threads.
 //!
-//! One million entries of 16-byte keys and 100-byte values, read at random (most reads miss the processor's caches). Threads
-//! beyond the processors there are measure nothing: they are left out.
+//! One million entries of 16-byte keys and 100-byte values, read at random (most reads miss the
+//! processor's caches). Thread counts above the number of processors are left out: they measure
+//! nothing.
 
 use crate::caches::{BYTES, Cache, Moka, Quick};
 use crate::trace;
@@ -29,7 +30,8 @@ fn open() -> Store {
     store
 }
 
-/// Nanoseconds per read with so many threads, each over its own random walk of `keys` entries.
+/// Nanoseconds per read with this number of threads, each over its own random walk of `keys`
+/// entries.
 fn time(threads: u32, keys: u32, read: &(dyn Fn(u32) -> bool + Sync)) -> f64 {
     let start = Instant::now();
     std::thread::scope(|s| {

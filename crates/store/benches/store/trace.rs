@@ -1,4 +1,5 @@
-//! The traces of `larder bench compare --plan hitratio`, number for number: the same generator, seed and sizes.
+//! The traces of `larder bench compare --plan hitratio`, number for number: the same generator,
+//! seed and sizes.
 
 /// Requests in a trace; the first quarter only warms up.
 pub(crate) const REQUESTS: usize = 4_000_000;
@@ -48,7 +49,7 @@ pub(crate) fn size(id: u32) -> usize {
     (300.0 * z.exp()).clamp(16.0, 4096.0) as usize
 }
 
-/// 16 bytes.
+/// A key of 16 bytes.
 pub(crate) fn key(id: u32) -> [u8; 16] {
     let mut key = *b"k000000000000000";
     let hex = b"0123456789abcdef";
@@ -73,7 +74,7 @@ fn pick(cdf: &[f64], u: f64, shift: u32) -> u32 {
     ((at * 2_654_435_761 + 12_345 + u64::from(shift)) % u64::from(KEYS)) as u32
 }
 
-/// Object numbers in order of request.
+/// Object numbers in the order of requests.
 pub(crate) fn trace(kind: Kind, theta: f64) -> Vec<u32> {
     let cdf = cdf(theta);
     let (mut state, mut fresh, mut shift, mut scan) = (SEED, KEYS, 0, 0);

@@ -1,4 +1,4 @@
-//! The index's memory fetched ahead of the search (see `hint.rs`).
+//! Prefetching the index's memory before the search (see `hint.rs`).
 
 use super::{BUCKET, Index, TAG, loc_of, place_in};
 use crate::hash::Hash;
@@ -7,7 +7,7 @@ use crate::segment::{LOC_BITS, Loc, Segments};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Index {
-    /// Has the home bucket of a hash brought near; where it lies.
+    /// Prefetches the home bucket of a hash; returns its offset.
     #[inline]
     pub(crate) fn prefetch(&self, segments: &Segments, hash: Hash) -> usize {
         let (stripe, tag) = self.split(hash);
@@ -18,8 +18,8 @@ impl Index {
         at
     }
 
-    /// Has two lines of the record brought near that a slot of the bucket at `at` with this tag leads to (there is seldom more
-    /// than one); where that slot lies.
+    /// Prefetches two lines of the record that a slot of the bucket at `at` with this tag points to
+    /// (there is seldom more than one such slot); returns the offset of that slot.
     #[inline]
     pub(crate) fn prefetch_record(&self, segments: &Segments, hash: Hash, at: usize) -> Option<usize> {
         let wanted = self.split(hash).1 << LOC_BITS;
@@ -32,8 +32,9 @@ impl Index {
         Some(at + slot * size_of::<u64>())
     }
 
-    /// Shows the slot at `at`, as [`Index::prefetch_record`] said, to `f` if it has the key's tag. (Pages of the index are never
-    /// given back. Where nothing was said, at 0, lies the first of them.)
+    /// Calls `f` with the slot at `at`, as returned by [`Index::prefetch_record`], if it has the
+    /// key's tag. (Pages of the index are never freed. Offset 0, the default, lies in the first of
+    /// them.)
     #[inline]
     pub(crate) fn find_at<'a, R>(
         &self,

@@ -1,18 +1,21 @@
-//! How a stripe grows: by a sixteenth, in place, a few buckets with each insertion (see `index.rs`).
+//! How a stripe grows: by a sixteenth, in place, a few buckets with each insertion (see
+//! `index.rs`).
 
 use super::{Free, IDLE, Locked, OVERFLOW, TAG_BITS, grown, home, pack, tag_of, unpack};
 use crate::pin::SLOT;
 use crate::segment::LOC_BITS;
 use std::sync::atomic::Ordering;
 
-/// Entries of one home kept without the heap: three times as many as there are slots in it. Few homes have more.
+/// Entries of one home kept without the heap: three times as many as there are slots in it. Few
+/// homes have more.
 const FEW: usize = 24;
 
-/// Homes in the wide layout that entries of one old home may have: it is up to an eighth wider than a wide one, and may begin near
-/// the end of one.
+/// Homes in the wide layout that entries of one old home may have: an old home is up to an eighth
+/// wider than a wide one, and may begin near the end of one.
 const HOMES: usize = 3;
 
-/// An entry on its way to the wide layout: the bucket it lies in, its slot there, and how far that is from its old home.
+/// An entry being moved to the wide layout: its bucket, its slot there, and the distance from its
+/// old home.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moving {
     value: u64,
@@ -22,7 +25,8 @@ struct Moving {
 }
 
 impl Locked<'_> {
-    /// Starts growing if the stripe is full enough. Returns the page that is missing for that, if one is.
+    /// Starts growing if the stripe is full enough. Returns the page that is missing for that, if
+    /// any.
     pub(crate) fn grow(&mut self) -> Option<usize> {
         let (buckets, cursor) = unpack(self.layout());
         // 84 %: 8 slots * 0.84 = 6.72.
@@ -47,7 +51,7 @@ impl Locked<'_> {
         unpack(self.layout()).1 != IDLE
     }
 
-    /// Empties so many more buckets, or what there are.
+    /// Empties this many more buckets, or all that remain.
     #[inline(never)]
     pub(super) fn migrate(&mut self, steps: usize) {
         for _ in 0..steps {
@@ -62,7 +66,8 @@ impl Locked<'_> {
     /// Moves the entries of the old home below `cursor` to the wide layout.
     fn migrate_bucket(&mut self, buckets: usize, cursor: usize) {
         let from = cursor - 1;
-        // The tags at home here, in the slots' place. (The smallest with `home(tag) >= n` is `n << TAG_BITS / buckets`, up.)
+        // The tags at home here, in the slots' place. (The smallest with `home(tag) >= n` is
+        // `n << TAG_BITS / buckets`, rounded up.)
         let first = |bucket: usize| (((bucket as u64) << TAG_BITS).div_ceil(buckets as u64)) << LOC_BITS;
         // An empty slot is zero, and no other is.
         let least = first(from).max(1);
@@ -76,7 +81,8 @@ impl Locked<'_> {
             for (slot, value) in self.segments.map.bucket(at).iter().enumerate() {
                 let value = value.load(Ordering::Relaxed);
                 flags |= value;
-                // During growth an entry of the wide layout may lie here too, but then its old home is above the cursor.
+                // During growth an entry of the wide layout may lie here too, but then its old home
+                // is above the cursor.
                 if (value & SLOT).wrapping_sub(least) < span {
                     let moving = Moving { value: value & SLOT, at, slot, distance };
                     match list.get_mut(found) {
@@ -100,8 +106,8 @@ impl Locked<'_> {
         self.publish(if from == 0 { pack(grown(buckets), IDLE) } else { pack(buckets, from) });
     }
 
-    /// Moves an entry from its old home to the wide layout. `walks` are the empty slots found last for each wide home from
-    /// `lowest` on.
+    /// Moves an entry from its old home to the wide layout. `walks` are the last empty slots found
+    /// for each wide home from `lowest` on.
     #[inline]
     fn widen(
         &self,
@@ -114,8 +120,8 @@ impl Locked<'_> {
         let wide = grown(buckets);
         let place = (home(tag_of(moving.value), wide), wide);
         let walk = &mut walks[(place.0 - lowest) % HOMES];
-        // Where the last one of this home went, the buckets before are full. Somewhere there is room: the wide layout has more
-        // slots than there are entries.
+        // Where the last entry of this home was put, the buckets before are full. There is always a
+        // free slot: the wide layout has more slots than there are entries.
         let beside = walk.and_then(|last| self.free_beside(last));
         *walk = beside.or_else(|| self.free_near(place, wide));
         debug_assert!(walk.is_some());

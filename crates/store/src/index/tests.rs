@@ -1,4 +1,4 @@
-//! The index by itself.
+//! Tests of the index alone.
 
 use super::*;
 use crate::map::Map;

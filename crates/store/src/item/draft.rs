@@ -1,4 +1,4 @@
-//! Records on their way into a segment: how large they are, and their bytes (see `item.rs` for the format).
+//! Records before they are written: their size and their bytes (see `item.rs` for the format).
 
 use super::{
     CHOSEN, E, F, FAR, KEY_SHIFT, NEVER, NS_SHIFT, SHAPE_SHIFT, SHORT_VALUE, V, X, origin_at, prefix,
@@ -15,9 +15,9 @@ pub(crate) struct Draft<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) flags: u32,
     pub(crate) expires: Option<Ms>,
-    /// Kept from an earlier place.
+    /// Origin from an earlier place.
     pub(crate) origin: Option<u64>,
-    /// The version the writer wants; `None`: its origin.
+    /// The version chosen by the writer; `None`: its origin.
     pub(crate) version: Option<u64>,
     /// Tags, 8 bytes each.
     pub(crate) tags: &'a [u8],
@@ -30,7 +30,7 @@ pub(crate) struct Draft<'a> {
     /// Bytes of the whole value.
     pub(crate) total: u64,
     pub(crate) word: u32,
-    /// With room for an expiry even if it has none, or one too far for the short form.
+    /// Keeps a field for an expiry even if the record has none, or one too far for the short form.
     pub(crate) roomy: bool,
 }
 
@@ -51,7 +51,7 @@ impl Draft<'_> {
             | (X * u32::from(wide))
     }
 
-    /// Bytes of the entry as the policy sees it.
+    /// Size of the entry as the policy counts it, in bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
         self.key.len() as u64 + self.total
@@ -63,7 +63,7 @@ impl Draft<'_> {
         self.size_as(self.shape(now))
     }
 
-    /// [`Draft::size`] for a shape known already.
+    /// [`Draft::size`] for a known shape.
     #[inline]
     pub(crate) fn size_as(&self, shape: u32) -> usize {
         let chosen = 8 * usize::from(self.version.is_some());
@@ -71,13 +71,13 @@ impl Draft<'_> {
         (prefix(shape) + fields).next_multiple_of(4)
     }
 
-    /// Writes it; `space` has [`Draft::size`] of the same `now`. Returns its version.
+    /// Writes the record; `space` has [`Draft::size`] of the same `now`. Returns its version.
     #[inline]
     pub(crate) fn write(&self, segments: &Segments, space: &mut Space<'_>, now: Ms, value: &[&[u8]]) -> u64 {
         self.write_as(self.shape(now), self.word, segments, space, value)
     }
 
-    /// [`Draft::write`] for a shape known already, with another changing word.
+    /// [`Draft::write`] for a known shape, with another changing word.
     #[inline]
     pub(crate) fn write_as(
         &self,
@@ -93,7 +93,8 @@ impl Draft<'_> {
         space.put_word(two_words(desc, word));
         if let Some(t) = self.expires {
             let earliest = &segments.heat(loc.segment()).expiry;
-            // It only ever falls while this space is not given back (a sweep of open segments waits for that too).
+            // It only ever falls while this space is held (a sweep of open segments waits for that
+            // too).
             if t < earliest.load(Ordering::Relaxed) {
                 earliest.fetch_min(t, Ordering::Relaxed);
             }
@@ -140,7 +141,7 @@ fn two_words(first: u32, second: u32) -> [u8; 8] {
     (u64::from(high) << 32 | u64::from(low)).to_ne_bytes()
 }
 
-/// E for an expiry. Where X has it whole, what E cannot say is left to that.
+/// E for an expiry. If X has the expiry, values that E cannot hold are left to X.
 fn short_expiry(t: Ms, base: Ms, wide: bool) -> u32 {
     match t.checked_sub(base) {
         Some(d) if d < Ms::from(FAR) => d as u32,
