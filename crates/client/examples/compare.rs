@@ -1,6 +1,7 @@
 //! The workload of benches/libmemcached.c with this client: `compare WORKLOAD COUNT HOST:PORT...`
 //!
-//! Prints microseconds of CPU time of this process for each operation, and the 99th percentile of the time of each call.
+//! Prints microseconds of CPU time of this process for each operation, and the 99th percentile of
+//! the time of each call.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,12 +11,17 @@ use std::time::{Duration, Instant};
 
 const KEYS: usize = 1000;
 
-/// User and system time of this process, from `/proc/self/stat` in ticks of 10 ms: exact enough over a second.
+/// User and system time of this process, from `/proc/self/stat` in ticks of 10 ms: exact enough
+/// over a second.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields = stat.rsplit_once(')').unwrap().1;
-    let ticks: u64 =
-        fields.split_ascii_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
+    let ticks: u64 = fields
+        .split_ascii_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|field| field.parse::<u64>().unwrap())
+        .sum();
     Duration::from_millis(ticks * 10)
 }
 
@@ -40,13 +46,18 @@ async fn main() {
             "get" => assert_eq!(client.get(key).await.unwrap().unwrap().value.len(), 100),
             "multi" => {
                 let from = n * 100 % KEYS;
-                let wanted: Vec<&[u8]> = keys[from..from + 100].iter().map(String::as_bytes).collect();
+                let wanted: Vec<&[u8]> =
+                    keys[from..from + 100].iter().map(String::as_bytes).collect();
                 let found = client.get_many(&wanted).await;
                 assert!(found.iter().all(|one| matches!(one, Ok(Some(_)))));
                 operations += 99;
             }
-            "set" => assert!(client.set(key, value.clone(), Store::default()).await.unwrap().is_stored()),
-            "set_buffered" => client.set_quietly(key, value.clone(), Store::default()).await.unwrap(),
+            "set" => {
+                assert!(client.set(key, value.clone(), Store::default()).await.unwrap().is_stored())
+            }
+            "set_buffered" => {
+                client.set_quietly(key, value.clone(), Store::default()).await.unwrap()
+            }
             other => panic!("no workload {other}"),
         }
         times.push(begin.elapsed());

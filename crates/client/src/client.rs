@@ -1,4 +1,4 @@
-//! The operations: which server is asked, and what its failure means.
+//! The client's operations: choosing a server for each, and handling its failure.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{
     Config, ConfigError, Error, Expiry, Health, Item, ServerView, Store, Stored,
     expiry::seconds,
     op::{Answer, Key, Keys, Mode, Op},
-    peer::{Peer, Told},
+    peer::{Peer, ReplyTo},
     router::Router,
 };
 
@@ -24,12 +24,12 @@ pub struct Client {
 pub(crate) struct Inner {
     pub(crate) config: Config,
     router: Router,
-    /// The servers, and behind them the spares.
+    /// The servers, followed by the spares.
     peers: Vec<Arc<Peer>>,
 }
 
 impl Client {
-    /// A client that learns of its servers' health by itself. Nothing is connected before it is needed.
+    /// A client with its own view of its servers' health. Connections are made when first needed.
     ///
     /// # Errors
     ///
@@ -38,7 +38,8 @@ impl Client {
         Client::sharing_health(config, &Health::new())
     }
 
-    /// As [`Client::new`], learning of failures together with all clients of the same servers that share `health`.
+    /// Like [`Client::new`], but shares knowledge of failures with all clients of the same servers
+    /// that were given the same `health`.
     ///
     /// # Errors
     ///
@@ -51,12 +52,12 @@ impl Client {
         Ok(Client { inner: Arc::new(Inner { config, router, peers }) })
     }
 
-    /// What it was made of.
+    /// The configuration the client was made with.
     pub fn config(&self) -> &Config {
         &self.inner.config
     }
 
-    /// The index of the server in [`Config::servers`] that has this key when all are well.
+    /// Index in [`Config::servers`] of the server that has this key when all servers are up.
     pub fn locate(&self, key: &[u8]) -> usize {
         self.slot(key)
     }
@@ -70,7 +71,7 @@ impl Client {
         self.read(key, |key| Op::Get { keys: Keys::one(key), cas: false }).await?.item()
     }
 
-    /// As [`Client::get`], with the item's version whatever the protocol.
+    /// Like [`Client::get`], and returns the item's version (`cas`) in every protocol.
     ///
     /// # Errors
     ///
@@ -79,7 +80,7 @@ impl Client {
         self.read(key, |key| Op::Get { keys: Keys::one(key), cas: true }).await?.item()
     }
 
-    /// The item under a key, which is to live on as `expiry` says.
+    /// The item under a key; sets its expiry to `expiry`.
     ///
     /// # Errors
     ///
@@ -89,16 +90,16 @@ impl Client {
         self.write(key, |key| Op::GetTouch { key, expiry }, Copies::Same).await?.item()
     }
 
-    /// Stores a value, whatever was there.
+    /// Stores a value, whether or not the key exists.
     ///
     /// # Errors
     ///
-    /// When no server took it.
+    /// If no server stored it.
     pub async fn set(&self, key: &[u8], value: Bytes, store: Store) -> Result<Stored, Error> {
         self.store(Mode::Set, key, value, store).await
     }
 
-    /// Stores a value where there is none.
+    /// Stores a value if the key does not exist.
     ///
     /// # Errors
     ///
@@ -107,7 +108,7 @@ impl Client {
         self.store(Mode::Add, key, value, store).await
     }
 
-    /// Stores a value where there is one.
+    /// Stores a value if the key exists.
     ///
     /// # Errors
     ///
@@ -116,7 +117,7 @@ impl Client {
         self.store(Mode::Replace, key, value, store).await
     }
 
-    /// Adds to the end of a value that is there; its flags and its expiry stay.
+    /// Appends to an existing value; its flags and expiry stay.
     ///
     /// # Errors
     ///
@@ -125,7 +126,7 @@ impl Client {
         self.store(Mode::Append, key, value, Store::default()).await
     }
 
-    /// Adds to the beginning of a value that is there; its flags and its expiry stay.
+    /// Prepends to an existing value; its flags and expiry stay.
     ///
     /// # Errors
     ///
@@ -134,17 +135,23 @@ impl Client {
         self.store(Mode::Prepend, key, value, Store::default()).await
     }
 
-    /// Stores a value over the version `cas`, as [`Client::gets`] gave it.
+    /// Stores a value if the item still has the version `cas`, which [`Client::gets`] returns.
     ///
     /// # Errors
     ///
     /// As [`Client::set`].
-    pub async fn cas(&self, key: &[u8], value: Bytes, cas: u64, store: Store) -> Result<Stored, Error> {
+    pub async fn cas(
+        &self,
+        key: &[u8],
+        value: Bytes,
+        cas: u64,
+        store: Store,
+    ) -> Result<Stored, Error> {
         self.store(Mode::Set, key, value, Store { cas: Some(cas), ..store }).await
     }
 
-    /// Takes a lease: true for the first who asks within `time`, false for the others. An `add` of `holder` under `key`; to
-    /// give it back early, delete the key.
+    /// Takes a lease: true for the first caller within `time`, false for the others. It is an `add`
+    /// of `holder` under `key`; deleting the key releases the lease early.
     ///
     /// # Errors
     ///
@@ -153,7 +160,7 @@ impl Client {
         Ok(self.add(key, holder, Store::lasting(time)).await?.is_stored())
     }
 
-    /// Deletes an item; whether there was one.
+    /// Deletes an item; true if there was one.
     ///
     /// # Errors
     ///
@@ -162,16 +169,18 @@ impl Client {
         self.write(key, |key| Op::Delete { key }, Copies::Same).await?.found()
     }
 
-    /// Adds to a number; the new one, `None` where there is none. It wraps at 2^64.
+    /// Adds to a number. Returns the new number, or `None` if the key does not exist. Wraps at
+    /// 2^64.
     ///
     /// # Errors
     ///
-    /// As [`Client::delete`]; [`Error::Refused`] when the value is no number.
+    /// As [`Client::delete`]; [`Error::Refused`] if the value is not a number.
     pub async fn incr(&self, key: &[u8], by: u64) -> Result<Option<u64>, Error> {
         self.write(key, |key| Op::Count { key, up: true, by }, Copies::Delete).await?.number()
     }
 
-    /// Takes from a number, which ends at 0; the new one, `None` where there is none.
+    /// Subtracts from a number, stopping at 0. Returns the new number, or `None` if the key does
+    /// not exist.
     ///
     /// # Errors
     ///
@@ -180,7 +189,7 @@ impl Client {
         self.write(key, |key| Op::Count { key, up: false, by }, Copies::Delete).await?.number()
     }
 
-    /// Gives an item a new expiry; whether there was one.
+    /// Sets the expiry of an item; true if there was one.
     ///
     /// # Errors
     ///
@@ -190,49 +199,51 @@ impl Client {
         self.write(key, |key| Op::Touch { key, expiry }, Copies::Same).await?.found()
     }
 
-    /// As [`Client::set`], without waiting for what becomes of it: only for room in the queue. What the server does not store
-    /// is counted ([`ServerView::errors`]).
+    /// Like [`Client::set`], without waiting for the answer: it waits only for room in the queue.
+    /// Failed stores are counted ([`ServerView::errors`]).
     ///
-    /// Where the server has meta commands it answers nothing that is as expected, but for a word at the end of each run of quiet
-    /// operations. Text's `noreply` is not used: a server answers some errors all the same, and nothing says to what.
+    /// With meta commands the server answers only failures, and one no-op at the end of each run of
+    /// quiet operations. The text protocol's `noreply` is not used: servers answer some errors
+    /// anyway, and such an answer does not say which request it belongs to.
     ///
     /// # Errors
     ///
-    /// When it was not even sent.
+    /// If it could not be sent.
     pub async fn set_quietly(&self, key: &[u8], value: Bytes, store: Store) -> Result<(), Error> {
         let op = self.store_op(Mode::Set, key, value, store)?;
         self.tell(key, op).await
     }
 
-    /// As [`Client::delete`], in the way of [`Client::set_quietly`].
+    /// Quiet form of [`Client::delete`]; see [`Client::set_quietly`].
     ///
     /// # Errors
     ///
-    /// When it was not even sent.
+    /// If it could not be sent.
     pub async fn delete_quietly(&self, key: &[u8]) -> Result<(), Error> {
         let op = Op::Delete { key: self.key(key)? };
         self.tell(key, op).await
     }
 
-    /// As [`Client::touch`], in the way of [`Client::set_quietly`].
+    /// Quiet form of [`Client::touch`]; see [`Client::set_quietly`].
     ///
     /// # Errors
     ///
-    /// When it was not even sent.
+    /// If it could not be sent.
     pub async fn touch_quietly(&self, key: &[u8], expiry: Expiry) -> Result<(), Error> {
         let op = Op::Touch { key: self.key(key)?, expiry: seconds(expiry) };
         self.tell(key, op).await
     }
 
-    /// Waits until everything asked so far has been answered or has failed, the quiet operations among it.
+    /// Waits until every operation submitted so far, quiet ones included, has been answered or has
+    /// failed.
     pub async fn settle(&self) {
         for peer in &self.inner.peers {
             peer.settle().await;
         }
     }
 
-    /// Figures of each server (`stats`, or `stats` with an argument), in the order of the servers and then the spares; a
-    /// server is asked whatever is thought of its health.
+    /// Statistics of each server (`stats`, or `stats` with an argument): the servers in order, then
+    /// the spares. Servers that are down are asked too.
     pub async fn stats(&self, of: Option<&str>) -> Vec<Result<Vec<(String, String)>, Error>> {
         if of.is_some_and(|of| of.len() > MAX_KEY || of.bytes().any(|b| b < b' ' || b == 0x7f)) {
             return self.inner.peers.iter().map(|_| Err(Error::Key)).collect();
@@ -245,13 +256,14 @@ impl Client {
         answers.into_iter().map(pairs).collect()
     }
 
-    /// Expires everything on every server, at once or in so many seconds; in the order of [`Client::stats`].
+    /// Expires everything on every server, now or after `delay` seconds. Results are in the order
+    /// of [`Client::stats`].
     pub async fn flush(&self, delay: u32) -> Vec<Result<(), Error>> {
         let answers = self.everywhere(|| Op::Flush { delay }).await;
         answers.into_iter().map(|answer| answer?.found().map(|_| ())).collect()
     }
 
-    /// What each server says it is; in the order of [`Client::stats`].
+    /// The version string of each server, in the order of [`Client::stats`].
     pub async fn version(&self) -> Vec<Result<String, Error>> {
         let answers = self.everywhere(|| Op::Version).await;
         let version = |answer: Result<Answer, Error>| match answer? {
@@ -261,7 +273,7 @@ impl Client {
         answers.into_iter().map(version).collect()
     }
 
-    /// What is known of each server; the spares are behind the servers.
+    /// State and counters of each server: the servers in order, then the spares.
     pub fn servers(&self) -> Vec<ServerView> {
         let inner = &self.inner;
         let view = |(at, peer): (usize, &Arc<Peer>)| ServerView {
@@ -272,18 +284,18 @@ impl Client {
         inner.peers.iter().enumerate().map(view).collect()
     }
 
-    /// What stands before a key that may be sent.
+    /// The configured prefix, if the key is valid with it.
     pub(crate) fn prefix_of(&self, key: &[u8]) -> Result<&[u8], Error> {
         let prefix = &self.inner.config.prefix;
         if key.is_empty() || prefix.len() + key.len() > MAX_KEY {
             return Err(Error::Key);
         }
-        // All bytes are looked at, which takes fewer steps than to stop at one.
+        // Checking all bytes without an early exit takes fewer instructions.
         let bad = key.iter().fold(false, |bad, b| bad | (*b <= b' ') | (*b == 0x7f));
         if bad { Err(Error::Key) } else { Ok(prefix) }
     }
 
-    /// The key as it goes to the server.
+    /// The key as it is sent: prefix and key.
     fn key(&self, key: &[u8]) -> Result<Key, Error> {
         let prefix = self.prefix_of(key)?;
         let mut wire = Vec::with_capacity(prefix.len() + key.len());
@@ -296,7 +308,7 @@ impl Client {
         self.inner.router.home(&self.hashed(key))
     }
 
-    /// What of a key decides where it is.
+    /// The part of a key that placement hashes: with the prefix only if the configuration says so.
     fn hashed<'k>(&self, key: &'k [u8]) -> Cow<'k, [u8]> {
         let config = &self.inner.config;
         match config.hash_prefix && !config.prefix.is_empty() {
@@ -305,7 +317,7 @@ impl Client {
         }
     }
 
-    /// The server to ask for a key. Nearly always one hash and two loads.
+    /// The server to ask for a key. Usually one hash and two loads.
     pub(crate) fn route(&self, key: &[u8]) -> Result<usize, Error> {
         let hashed = self.hashed(key);
         if let Some(server) = self.inner.router.direct(&hashed) {
@@ -317,18 +329,20 @@ impl Client {
         })
     }
 
-    /// Those that have a key, the first to be asked in front, without those that are down. As many as there are replicas; with
-    /// [`Eject::Rehash`] of the servers that are left.
+    /// The servers to ask for a key, in order, without those that are down: one for each replica;
+    /// with [`Eject::Rehash`], chosen among the servers that are up.
     pub(crate) fn candidates(&self, key: &[u8]) -> Vec<usize> {
-        self.inner.router.candidates(&self.hashed(key), |probe| self.peer(probe.server()).probe(probe))
+        self.inner
+            .router
+            .candidates(&self.hashed(key), |probe| self.peer(probe.server()).probe(probe))
     }
 
     pub(crate) fn peer(&self, at: usize) -> &Arc<Peer> {
         &self.inner.peers[at]
     }
 
-    /// Asks the first that answers. A connection that ended under way (the server was restarted, or tired of waiting) is tried
-    /// once more: reading changes nothing.
+    /// Asks the candidates in order until one answers. If the connection closes before the answer
+    /// (server restarted, idle timeout), the request is sent once more: reads are idempotent.
     async fn read(&self, key: &[u8], op: impl Fn(Key) -> Op) -> Result<Answer, Error> {
         let wire = self.key(key)?;
         if self.inner.config.replicas == 1 {
@@ -359,22 +373,33 @@ impl Client {
         Ok(Op::Store { mode, key: self.key(key)?, value, flags, expiry: seconds(expiry), cas })
     }
 
-    async fn store(&self, mode: Mode, key: &[u8], value: Bytes, store: Store) -> Result<Stored, Error> {
+    async fn store(
+        &self,
+        mode: Mode,
+        key: &[u8],
+        value: Bytes,
+        store: Store,
+    ) -> Result<Stored, Error> {
         let op = self.store_op(mode, key, value, store)?;
         let copies = match mode {
             Mode::Set if store.cas.is_none() => Copies::Same,
-            // What the condition says of one server it does not say of another.
+            // The condition depends on each server's own item.
             _ => Copies::Delete,
         };
         self.write_op(key, op, copies).await?.stored()
     }
 
-    async fn write(&self, key: &[u8], op: impl FnOnce(Key) -> Op, copies: Copies) -> Result<Answer, Error> {
+    async fn write(
+        &self,
+        key: &[u8],
+        op: impl FnOnce(Key) -> Op,
+        copies: Copies,
+    ) -> Result<Answer, Error> {
         let op = op(self.key(key)?);
         self.write_op(key, op, copies).await
     }
 
-    /// Writes to every server that has the key; the first one's answer counts.
+    /// Writes to every server that has the key and returns the first server's answer.
     async fn write_op(&self, key: &[u8], op: Op, copies: Copies) -> Result<Answer, Error> {
         if self.inner.config.replicas == 1 {
             return self.peer(self.route(key)?).ask(op).await;
@@ -388,8 +413,10 @@ impl Client {
                 Copies::Delete => op.take().or_else(|| Some(deletion.clone())),
             };
             if let Some(op) = again {
-                let (told, answer) = oneshot::channel();
-                asked.push(self.peer(at).submit(op, Told::Caller(told)).await.map(|()| answer));
+                let (reply_to, answer) = oneshot::channel();
+                asked.push(
+                    self.peer(at).submit(op, ReplyTo::Caller(reply_to)).await.map(|()| answer),
+                );
             }
         }
         let mut first: Option<Result<Answer, Error>> = None;
@@ -424,12 +451,12 @@ impl Client {
         sent
     }
 
-    /// All servers at once.
+    /// Sends an operation to every server and collects the answers.
     async fn everywhere(&self, op: impl Fn() -> Op) -> Vec<Result<Answer, Error>> {
         let mut asked = Vec::with_capacity(self.inner.peers.len());
         for peer in &self.inner.peers {
-            let (told, answer) = oneshot::channel();
-            asked.push(peer.submit(op(), Told::Caller(told)).await.map(|()| answer));
+            let (reply_to, answer) = oneshot::channel();
+            asked.push(peer.submit(op(), ReplyTo::Caller(reply_to)).await.map(|()| answer));
         }
         let mut answers = Vec::with_capacity(asked.len());
         for answer in asked {
@@ -442,11 +469,12 @@ impl Client {
     }
 }
 
-/// What the replicas behind the first get of an operation.
+/// Operation that the other replicas receive when the first gets one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copies {
-    /// The operation itself.
+    /// The same operation.
     Same,
-    /// A deletion: the operation depends on what is there, and may end differently on each.
+    /// A deletion: the operation depends on the stored item, so its result may differ between
+    /// replicas.
     Delete,
 }

@@ -1,4 +1,4 @@
-//! What a client is made of, with defaults and bounds.
+//! The client's configuration, with defaults and bounds.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -9,53 +9,56 @@ use crate::{
 
 /// Most servers of a fleet, spares included.
 pub const MAX_SERVERS: usize = 1024;
-/// Longest prefix, bytes: some of the 250 bytes of a key must be left.
+/// Longest prefix in bytes; the rest of the 250 bytes of a key must suffice for the key itself.
 pub const MAX_PREFIX: usize = 200;
 /// Most connections to one server.
 pub const MAX_CONNECTIONS: usize = 16;
 
-/// What a client is made of. `Config::new(servers)` has sane values everywhere.
+/// The client's configuration. `Config::new(servers)` sets defaults for everything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The fleet. The order is part of some distributions.
+    /// The servers of the fleet. Some distributions depend on their order.
     pub servers: Vec<Server>,
-    /// Which key is on which server.
+    /// Maps keys to servers.
     pub placement: Placement,
-    /// Makes the connections, for TLS for example; `None`: they are plain.
+    /// Makes connections, for example with TLS; `None` means plain connections.
     pub connector: Option<SharedConnector>,
-    /// How servers are spoken to.
+    /// The protocol to speak with the servers.
     pub protocol: Protocol,
-    /// Who the client says it is.
+    /// Credentials sent on each connection.
     pub auth: Option<Auth>,
-    /// Stands before every key on its way to the server.
+    /// Prepended to every key sent to a server.
     pub prefix: Vec<u8>,
-    /// Whether the prefix takes part in placement. libmemcached's default is that it does not.
+    /// Whether the prefix is hashed for placement. It is not by default, as in libmemcached.
     pub hash_prefix: bool,
-    /// Connections to each server, 1 to [`MAX_CONNECTIONS`]. One carries hundreds of thousands of small operations a second;
-    /// a second one keeps small answers from waiting behind large ones.
+    /// Connections to each server, 1 to [`MAX_CONNECTIONS`]. One carries hundreds of thousands of
+    /// small operations a second; with a second one, small answers do not wait behind large ones.
     pub connections: usize,
-    /// How long things may take.
+    /// Time limits.
     pub timeouts: Timeouts,
-    /// What a failure costs a server.
+    /// When a failing server is taken out of use, and for how long.
     pub failure: Failure,
-    /// On how many servers each item is written, 1 to the number of servers and at most
-    /// [`MAX_REPLICAS`](crate::placement::MAX_REPLICAS). Reading asks the first of them that is up, and
-    /// the next when that fails. A miss is an answer: it is not asked further, so that nothing deleted comes back.
+    /// Number of servers each item is written to: 1 to the number of servers, at most
+    /// [`MAX_REPLICAS`](crate::placement::MAX_REPLICAS). A read asks the first of them that is up,
+    /// and the next if that fails. A miss is an answer: the other replicas are not asked, so a
+    /// deleted item cannot reappear.
     pub replicas: usize,
-    /// Servers that take the place of one that is down, with its very keys, until it is back.
+    /// Servers that replace one that is down, for exactly its keys, until it is back.
     pub spares: Vec<Server>,
-    /// Largest value that is sent, bytes; the servers' `-I` (1 MiB by default) less the item's head. Larger ones are refused
-    /// before anything is sent ([`Error::TooLarge`](crate::Error::TooLarge)).
+    /// Largest value that is sent, in bytes: the servers' `-I` (1 MiB by default) minus the item
+    /// header. Larger values are rejected before sending
+    /// ([`Error::TooLarge`](crate::Error::TooLarge)).
     pub max_item: usize,
-    /// Most bytes of requests that wait for their answers on one connection; every request counts at least 1 KiB. Above it
-    /// an operation waits as long as a write may take, and then is [`Error::Busy`](crate::Error::Busy).
+    /// Limit for requests that wait for answers on one connection, in bytes; each request counts at
+    /// least 1 KiB. Above it an operation waits up to the write timeout and then fails with
+    /// [`Error::Busy`](crate::Error::Busy).
     pub queue: usize,
 }
 
-/// How servers are spoken to.
+/// The protocol to speak with the servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// The meta commands where the server has them, else text; binary with [`Auth::SaslPlain`].
+    /// Meta commands if the server supports them, else text; binary with [`Auth::SaslPlain`].
     #[default]
     Auto,
     /// The text protocol every server and proxy speaks.
@@ -66,30 +69,32 @@ pub enum Protocol {
     Binary,
 }
 
-/// Who the client says it is.
+/// Credentials of the client.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Auth {
     /// For servers started with `-Y FILE`; text and meta.
     Ascii {
-        /// Without blanks and colons.
+        /// Contains no blanks or colons.
         user: String,
-        /// Without blanks.
+        /// Contains no blanks.
         password: String,
     },
     /// For servers started with `-S`; binary.
     SaslPlain {
-        /// Without NUL.
+        /// Contains no NUL.
         user: String,
-        /// Without NUL.
+        /// Contains no NUL.
         password: String,
     },
 }
 
-/// Without the password.
+/// Omits the password.
 impl std::fmt::Debug for Auth {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Auth::Ascii { user, .. } => f.debug_struct("Ascii").field("user", user).finish_non_exhaustive(),
+            Auth::Ascii { user, .. } => {
+                f.debug_struct("Ascii").field("user", user).finish_non_exhaustive()
+            }
             Auth::SaslPlain { user, .. } => {
                 f.debug_struct("SaslPlain").field("user", user).finish_non_exhaustive()
             }
@@ -97,18 +102,22 @@ impl std::fmt::Debug for Auth {
     }
 }
 
-/// How long things may take. To the microsecond here; the runtime's timer rounds up to the next millisecond.
+/// Time limits, in microseconds at the finest; the runtime's timer rounds up to the next
+/// millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until a connection stands and has been greeted.
+    /// To connect and complete the handshake.
     pub connect: Duration,
-    /// Without a byte, while answers are awaited; a single answer may take ten times this in all.
+    /// Without receiving a byte while answers are awaited. A single answer may take ten times this
+    /// in total.
     pub read: Duration,
-    /// Without a byte taken by the server, while there are some to send; and for room in the queue.
+    /// Without the server accepting a byte while there are bytes to send; also for room in the
+    /// queue.
     pub write: Duration,
 }
 
-/// 250 ms to connect, 500 ms each to read and to write: a network that is well needs a hundredth.
+/// 250 ms to connect, 500 ms each to read and to write: a healthy network needs a hundredth of
+/// that.
 impl Default for Timeouts {
     fn default() -> Timeouts {
         Timeouts {
@@ -119,21 +128,22 @@ impl Default for Timeouts {
     }
 }
 
-/// What a failure costs a server. A failure is a connection that could not be made or broke with answers awaited, or an answer
-/// that did not come in time; it is counted once per connection, however many operations waited.
+/// Handling of failures. A failure is a connection that could not be made or broke while answers
+/// were awaited, or an answer that timed out. It counts once per connection, however many
+/// operations waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// So many failures in a row, and the server is down.
+    /// Consecutive failures after which the server is down.
     pub limit: u32,
-    /// Where the keys of a server that is down go.
+    /// Where the keys of a down server go.
     pub eject: Eject,
-    /// The first pause before a server that is down is probed; it doubles with every probe that fails. Each is shortened by
-    /// up to a quarter at random, so that many clients do not ask at once.
+    /// First pause before a down server is probed; it doubles with every failed probe. Each pause
+    /// is shortened by up to a quarter at random, so that many clients do not probe at once.
     pub retry_min: Duration,
-    /// The longest pause.
+    /// Longest pause between probes.
     pub retry_max: Duration,
-    /// A server that has been up for so long begins again with the shortest pause; one that fails earlier (that flaps) goes
-    /// on where its pauses were.
+    /// After this long up, the pauses of a server restart at `retry_min`; a server that fails
+    /// earlier (flapping) continues with its last pause.
     pub calm: Duration,
 }
 
@@ -150,19 +160,21 @@ impl Default for Failure {
     }
 }
 
-/// Where the keys of a server that is down go.
+/// Where the keys of a down server go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Eject {
-    /// Nowhere: operations on them are [`Error::Down`](crate::Error::Down) at once. Nothing stale can come back.
+    /// Nowhere: operations on them fail at once with [`Error::Down`](crate::Error::Down). No stale
+    /// item can reappear.
     #[default]
     No,
-    /// To the servers that are left, as libmemcached's `AUTO_EJECT_HOSTS`: see [`Ring::living`](crate::Ring::living). What was
-    /// stored elsewhere while the server was away is behind when it is back.
+    /// To the servers that are up, like libmemcached's `AUTO_EJECT_HOSTS`: see
+    /// [`Ring::living`](crate::Ring::living). Items stored elsewhere during the outage are stale on
+    /// the server that comes back.
     Rehash,
 }
 
 impl Config {
-    /// These servers, and defaults for everything else.
+    /// These servers, with defaults for everything else.
     pub fn new(servers: impl Into<Vec<Server>>) -> Config {
         Config {
             servers: servers.into(),
@@ -182,11 +194,11 @@ impl Config {
         }
     }
 
-    /// Whether a client can be made of it.
+    /// Checks that a client can be made with this configuration.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong.
+    /// The first invalid value.
     pub fn check(&self) -> Result<(), ConfigError> {
         let count = self.servers.len() + self.spares.len();
         if self.servers.is_empty() {
@@ -196,7 +208,9 @@ impl Config {
             return Err(ConfigError::TooManyServers(count));
         }
         let mut seen: HashSet<&Address> = HashSet::new();
-        if let Some(twice) = self.servers.iter().chain(&self.spares).find(|s| !seen.insert(&s.address)) {
+        if let Some(twice) =
+            self.servers.iter().chain(&self.spares).find(|s| !seen.insert(&s.address))
+        {
             return Err(ConfigError::Twice(twice.address.clone()));
         }
         if self.prefix.len() > MAX_PREFIX || self.prefix.iter().any(|b| *b <= b' ' || *b == 0x7f) {
@@ -208,15 +222,27 @@ impl Config {
         range("weight", "at least 1", self.servers.iter().all(|s| s.weight > 0))?;
         range("connections", "1 to 16", (1..=MAX_CONNECTIONS).contains(&self.connections))?;
         let most = self.servers.len().min(MAX_REPLICAS);
-        range("replicas", "1 to the number of servers, at most 8", (1..=most).contains(&self.replicas))?;
+        range(
+            "replicas",
+            "1 to the number of servers, at most 8",
+            (1..=most).contains(&self.replicas),
+        )?;
         range("max_item", "1 byte to 1 GiB", (1..=1 << 30).contains(&self.max_item))?;
         range("queue", "64 KiB to 4 GiB", (64 << 10..=4 << 30).contains(&self.queue))?;
         range("failure.limit", "at least 1", failure.limit > 0)?;
-        range("timeouts", "1 us to an hour", times.iter().all(|t| !t.is_zero() && *t <= second * 3600))?;
+        range(
+            "timeouts",
+            "1 us to an hour",
+            times.iter().all(|t| !t.is_zero() && *t <= second * 3600),
+        )?;
         let pauses = !failure.retry_min.is_zero()
             && failure.retry_min <= failure.retry_max
             && failure.retry_max <= second * 86400;
-        range("failure.retry_min", "above 0, at most failure.retry_max, and that at most a day", pauses)?;
+        range(
+            "failure.retry_min",
+            "above 0, at most failure.retry_max, and that at most a day",
+            pauses,
+        )?;
         self.check_auth()
     }
 
@@ -228,18 +254,27 @@ impl Config {
                 refuse("servers that take a password file speak no binary")
             }
             Some(Auth::Ascii { user, password }) => {
-                let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
-                if !plain(user) || !plain(password) || user.contains(':') || user.len() + password.len() > 250
+                let plain =
+                    |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
+                if !plain(user)
+                    || !plain(password)
+                    || user.contains(':')
+                    || user.len() + password.len() > 250
                 {
-                    return refuse("expected user and password of visible ASCII, 250 bytes together");
+                    return refuse(
+                        "expected user and password of visible ASCII, 250 bytes together",
+                    );
                 }
                 Ok(())
             }
-            Some(Auth::SaslPlain { .. }) if matches!(self.protocol, Protocol::Text | Protocol::Meta) => {
+            Some(Auth::SaslPlain { .. })
+                if matches!(self.protocol, Protocol::Text | Protocol::Meta) =>
+            {
                 refuse("SASL needs the binary protocol")
             }
             Some(Auth::SaslPlain { user, password }) => {
-                let plain = |text: &str| !text.is_empty() && text.len() <= 250 && !text.contains('\0');
+                let plain =
+                    |text: &str| !text.is_empty() && text.len() <= 250 && !text.contains('\0');
                 if !plain(user) || !plain(password) {
                     return refuse("expected user and password of 1 to 250 bytes without NUL");
                 }
@@ -296,7 +331,9 @@ mod tests {
         let ascii = Auth::Ascii { user: "larder".into(), password: "secret".into() };
         let sasl = Auth::SaslPlain { user: "larder".into(), password: "secret".into() };
         assert!(!format!("{ascii:?}{sasl:?}").contains("secret"));
-        let check = |auth: &Auth, protocol| Config { auth: Some(auth.clone()), protocol, ..config() }.check();
+        let check = |auth: &Auth, protocol| {
+            Config { auth: Some(auth.clone()), protocol, ..config() }.check()
+        };
         assert!(check(&ascii, Protocol::Auto).is_ok() && check(&sasl, Protocol::Auto).is_ok());
         assert!(check(&ascii, Protocol::Binary).is_err() && check(&sasl, Protocol::Meta).is_err());
         let blank = Auth::Ascii { user: "a b".into(), password: "x".into() };

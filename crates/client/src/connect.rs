@@ -1,14 +1,18 @@
-//! Connections of one's own making: TLS, or whatever else stands between the client and a server.
+//! Custom connections: TLS, or another transport between client and server.
 //!
-//! The client brings no TLS along: which library, which roots and which client certificate are the user's to say. A
-//! [`Connector`] makes each connection; [`dial`] is what it begins with where it wraps a plain one.
+//! The client includes no TLS: library, roots and client certificates are the user's choice. A
+//! [`Connector`] makes each connection; it may wrap a plain one made by [`dial`].
 //!
 //! ```no_run
 //! # mod tls { // stands for tokio_rustls
 //! #     use larder_client::Connection;
 //! #     pub struct TlsConnector;
 //! #     impl TlsConnector {
-//! #         pub async fn connect(&self, _: &str, plain: Box<dyn Connection>) -> std::io::Result<Box<dyn Connection>> { Ok(plain) }
+//! #         pub async fn connect(
+//! #             &self, _: &str, plain: Box<dyn Connection>,
+//! #         ) -> std::io::Result<Box<dyn Connection>> {
+//! #             Ok(plain)
+//! #         }
 //! #     }
 //! # }
 //! use larder_client::{Address, Config, Connecting, Connection, Connector, Server, dial};
@@ -27,7 +31,8 @@
 //! }
 //!
 //! # fn example(tls: tls::TlsConnector) -> Config {
-//! Config { connector: Some(Arc::new(Tls(tls)).into()), ..Config::new([Server::tcp("cache.example", 11212)]) }
+//! let servers = [Server::tcp("cache.example", 11212)];
+//! Config { connector: Some(Arc::new(Tls(tls)).into()), ..Config::new(servers) }
 //! # }
 //! ```
 
@@ -37,22 +42,24 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{Address, lane::Stream};
 
-/// A connection as it is made: dropped when it is not there in time.
-pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Connection>>> + Send + 'a>>;
+/// The future of a connection; dropped at the connect timeout.
+pub type Connecting<'a> =
+    Pin<Box<dyn Future<Output = io::Result<Box<dyn Connection>>> + Send + 'a>>;
 
-/// Bytes to a server and back. What is written is flushed behind each batch.
+/// A byte stream to a server. Writes are flushed after each batch.
 pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-/// Makes connections, probes' among them.
+/// Makes connections, including those for probes.
 pub trait Connector: Send + Sync {
-    /// A connection to this server, ready for the first request. It has [`Timeouts::connect`](crate::Timeouts) for it, the
-    /// greeting included; an error is a failure of the server ([`Error::Connect`](crate::Error::Connect) with its kind).
+    /// A connection to this server, ready for the first request. It must be made, handshake
+    /// included, within [`Timeouts::connect`](crate::Timeouts). An error counts as a failure of the
+    /// server ([`Error::Connect`](crate::Error::Connect) with its kind).
     fn connect<'a>(&'a self, address: &'a Address) -> Connecting<'a>;
 }
 
-/// A connector as [`Config`](crate::Config) has it. Equal to its clones alone.
+/// A connector in a [`Config`](crate::Config). Equal only to its clones.
 #[derive(Clone)]
 pub struct SharedConnector(Arc<dyn Connector>);
 
@@ -82,12 +89,12 @@ impl PartialEq for SharedConnector {
 
 impl Eq for SharedConnector {}
 
-/// A plain connection, as the client makes them without a connector: TCP_NODELAY is set, and of a name's addresses the first that
-/// answers is taken.
+/// A plain connection, as made without a connector: TCP_NODELAY is set; of a name's addresses, the
+/// first that accepts is used.
 ///
 /// # Errors
 ///
-/// The last address's.
+/// The error of the last address tried.
 pub async fn dial(address: &Address) -> io::Result<Box<dyn Connection>> {
     Ok(Box::new(Stream::connect(address).await?))
 }

@@ -1,17 +1,19 @@
-//! What a connection counts. Its task is the only writer: a count is a load and a store, and no line is fought for.
+//! Counters of a connection. Only its task writes them, so a count is a load and a store without
+//! contention.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
-/// Buckets of times: the first is up to 16 microseconds, each bound is the root of two times the last; all above is in the last.
+/// Buckets of the latency histogram: the first ends at 16 microseconds, each bound is the square
+/// root of two times the previous one, and the last bucket is open.
 pub(crate) const BUCKETS: usize = 40;
 
-/// Of one connection.
+/// Counters of one connection.
 #[derive(Debug)]
 pub struct Counters {
-    /// Keys asked for.
+    /// Keys requested.
     pub lookups: Count,
     /// Keys found.
     pub hits: Count,
@@ -19,11 +21,11 @@ pub struct Counters {
     pub misses: Count,
     /// Writes of every kind.
     pub writes: Count,
-    /// Answers that did not come in time.
+    /// Answers that timed out.
     pub timeouts: Count,
-    /// Connections that failed, and answers that were errors.
+    /// Failed connections, and answers that were errors.
     pub errors: Count,
-    /// Attempts to connect.
+    /// Connection attempts.
     pub connects: Count,
     pub(crate) latency: [Count; BUCKETS],
     pub(crate) latency_sum_us: Count,
@@ -46,12 +48,12 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// An answer to so many operations came after so long.
+    /// Counts an answer to `operations` operations that took `took`.
     pub fn answered(&self, took: Duration) {
         self.answered_together(1, took);
     }
 
-    /// One answer to so many operations came, so long after the first of them was asked for.
+    /// Counts one answer to several operations; `took` is measured from the first of them.
     pub(crate) fn answered_together(&self, operations: u64, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.latency[bucket(us)].add(operations);
@@ -59,32 +61,32 @@ impl Counters {
     }
 }
 
-/// A number with one writer at a time.
+/// A counter with one writer at a time.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// For the one writer.
+    /// Adds. Called by the one writer only.
     pub fn add(&self, more: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
     }
 
-    /// For everyone.
+    /// The current value. Any thread may call this.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// Where a time belongs.
+/// The bucket of a time in microseconds.
 fn bucket(us: u64) -> usize {
-    // Twice the logarithm, and one more for each of the two bounds of its power that it is above.
+    // Twice the logarithm, plus one for each of the two bounds of its power of two below it.
     let us = us.clamp(16, 1 << 40);
     let whole = 2 * (us.ilog2() as usize - 4);
     let above = usize::from(us > bound_of(whole)) + usize::from(us > bound_of(whole + 1));
     (whole + above).min(BUCKETS - 1)
 }
 
-/// Upper bound of a bucket, microseconds.
+/// Upper bound of a bucket in microseconds.
 pub(crate) fn bound_of(bucket: usize) -> u64 {
     let power = 16_u64 << (bucket / 2).min(40);
     if bucket.is_multiple_of(2) { power } else { power * 1414 / 1000 }

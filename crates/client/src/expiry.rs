@@ -1,15 +1,15 @@
-//! Expiries as servers take them: seconds from now, or a time.
+//! Conversion of expiries to the servers' form: seconds from now, or a Unix time.
 
 use std::time::SystemTime;
 
 use crate::Expiry;
 
-/// memcached reads expiries above 30 days as times since 1970.
+/// memcached reads expiries above 30 days as Unix times.
 const RELATIVE: u64 = 30 * 86400;
-/// A time that is over: the first that is not relative.
+/// An expiry in the past: the first value that is not relative.
 const PAST: u32 = 30 * 86400 + 1;
 
-/// As servers take it; 0 is for ever.
+/// The value to send; 0 means never.
 pub(crate) fn seconds(expiry: Expiry) -> u32 {
     let absolute = |at: u64| u32::try_from(at).unwrap_or(u32::MAX).clamp(PAST, i32::MAX as u32);
     match expiry {

@@ -1,16 +1,17 @@
-//! Which servers are well, for all clients that share it.
+//! Health of the servers, shared by all clients that are given the same [`Health`].
 //!
 //! | state | begins | ends |
 //! |---|---|---|
-//! | up | at first; a probe succeeded | [`Failure::limit`] failures in a row |
-//! | down | failures; a probe that failed | its pause is over and somebody asks for a key of it |
-//! | probing | exactly one asker's ticket | the probe's end, whichever way; a ticket that is dropped is a failed probe |
+//! |up | initially; a probe succeeded | [`Failure::limit`] consecutive failures |
+//! |down | failures; a failed probe | its pause has passed and a key of it is requested |
+//! |probing | one request takes the ticket | the probe ends; a dropped ticket is a failed probe |
 //!
-//! While a server is up, asking costs one load of a byte nobody writes. Pauses double from [`Failure::retry_min`] to
-//! [`Failure::retry_max`], each shortened by up to a quarter at random. A server that comes back keeps its pause until it has
-//! been up for [`Failure::calm`]: one that flaps is asked ever more seldom.
+//! While a server is up, checking it costs one load of a byte that is not written. Pauses double
+//! from [`Failure::retry_min`] to [`Failure::retry_max`], each shortened by up to a quarter at
+//! random. A server that comes back keeps its pause until it has been up for [`Failure::calm`], so
+//! a flapping server is probed less and less often.
 //!
-//! A spare is given to the lowest server that needs one; each serves one server at a time.
+//! A spare replaces the lowest server that needs one; it replaces one server at a time.
 
 use std::{
     collections::HashSet,
@@ -27,20 +28,27 @@ use std::{
 
 use crate::{Address, Failure};
 
-/// What clients of one process know together of their servers' health. Cheap to clone; all clones are the same.
+/// Health of servers as known to the clients of one process. Cheap to clone; clones share their
+/// state.
 ///
-/// Clients with the same servers and spares, in the same order, learn from each other; others are kept apart.
+/// Clients with the same servers and spares in the same order share their knowledge; others are
+/// separate.
 #[derive(Clone, Debug, Default)]
 pub struct Health(Arc<Mutex<Vec<Weak<Fleet>>>>);
 
 impl Health {
-    /// Everyone is well.
+    /// All servers are up.
     pub fn new() -> Health {
         Health::default()
     }
 
-    /// The servers, and behind them the spares, of one configuration. The first client's `failure` holds for all.
-    pub(crate) fn fleet(&self, servers: &[Address], spares: &[Address], failure: &Failure) -> Arc<Fleet> {
+    /// The servers and spares of one configuration. The first client's `failure` applies to all.
+    pub(crate) fn fleet(
+        &self,
+        servers: &[Address],
+        spares: &[Address],
+        failure: &Failure,
+    ) -> Arc<Fleet> {
         let mut fleets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         fleets.retain(|fleet| fleet.strong_count() > 0);
         let same = |fleet: &Arc<Fleet>| {
@@ -59,48 +67,49 @@ const UP: u8 = 0;
 const DOWN: u8 = 1;
 const PROBING: u8 = 2;
 
-/// One list of servers.
+/// The servers and spares of one configuration, with their health.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     addresses: Vec<Address>,
-    /// Servers that are no spares.
+    /// Number of servers, without the spares.
     count: usize,
     failure: Failure,
-    guards: Vec<Guard>,
-    /// Who serves the keys of each server: itself or a spare.
+    health: Vec<ServerHealth>,
+    /// For each server, the index of the server that serves its keys: itself or a spare.
     holders: Vec<AtomicUsize>,
-    /// Of [`Guard::until`] and the like: held while states change, never across an await.
+    /// Locked while states change ([`ServerHealth::until`] and the rest), never across an await.
     changes: Mutex<Random>,
-    /// How many changes there were: who keeps something made of the states compares.
+    /// Number of state changes so far: users who cache something derived from the states compare
+    /// it.
     epoch: AtomicU64,
-    /// Servers whose keys nobody serves, neither they nor a spare.
+    /// Number of servers whose keys are not served, neither by themselves nor by a spare.
     unserved: AtomicUsize,
     began: Instant,
 }
 
-/// One server. What everyone reads is written when states change, and no sooner.
+/// Health of one server. The fields that requests read are written only when the state changes.
 #[derive(Debug, Default)]
-struct Guard {
+struct ServerHealth {
     state: AtomicU8,
-    /// In a row.
+    /// Consecutive failures.
     failures: AtomicU32,
-    /// Microseconds since `began`: when the next probe may be.
+    /// Earliest time of the next probe, in microseconds since `began`.
     until: AtomicU64,
-    /// Microseconds.
+    /// Current pause between probes, in microseconds.
     pause: AtomicU64,
-    /// Microseconds since `began`: when it was last found well after it was down.
+    /// Last time it came up after being down, in microseconds since `began`.
     up_since: AtomicU64,
     ejections: AtomicU64,
     probes: AtomicU64,
 }
 
-/// Where a key goes.
+/// Where the keys of one slot go.
 #[derive(Debug, Default)]
 pub(crate) struct Route {
-    /// The server, if one is up.
+    /// The server that serves them, if one is up.
     pub(crate) server: Option<usize>,
-    /// Servers whose pause is over: the holder of a ticket probes, whatever becomes of the key.
-    pub(crate) probes: Vec<Ticket>,
+    /// Probes that are due: the holder of a ticket probes that server, independent of the request.
+    pub(crate) probes: Vec<ProbeTicket>,
 }
 
 impl Fleet {
@@ -109,7 +118,7 @@ impl Fleet {
         Fleet {
             count: servers.len(),
             failure,
-            guards: addresses.iter().map(|_| Guard::default()).collect(),
+            health: addresses.iter().map(|_| ServerHealth::default()).collect(),
             holders: (0..servers.len()).map(AtomicUsize::new).collect(),
             changes: Mutex::new(Random(RandomState::new().hash_one(&addresses))),
             addresses,
@@ -119,12 +128,12 @@ impl Fleet {
         }
     }
 
-    /// Whether the server's keys go to itself, as nearly always.
+    /// Whether the server serves its own keys; nearly always true.
     pub(crate) fn is_up(&self, server: usize) -> bool {
-        self.guards[server].state.load(Relaxed) == UP
+        self.health[server].state.load(Relaxed) == UP
     }
 
-    /// Who serves the keys of `slot` now, and who is to be probed.
+    /// The server that serves the keys of `slot` now, and the probes that are due.
     pub(crate) fn route(self: &Arc<Self>, slot: usize, now: Instant) -> Route {
         if self.is_up(slot) {
             return Route { server: Some(slot), probes: Vec::new() };
@@ -134,65 +143,66 @@ impl Fleet {
         if holder != slot && self.is_up(holder) {
             route.server = Some(holder);
         } else {
-            let spares = self.count..self.guards.len();
+            let spares = self.count..self.health.len();
             route.probes.extend(spares.filter_map(|spare| self.probe(spare, now)));
         }
         route
     }
 
-    /// A ticket to probe a server that is down, when it is time and nobody else has it.
-    fn probe(self: &Arc<Self>, server: usize, now: Instant) -> Option<Ticket> {
-        let guard = &self.guards[server];
-        if guard.state.load(Relaxed) != DOWN || self.micros(now) < guard.until.load(Relaxed) {
+    /// A ticket to probe a down server, if a probe is due and not already taken.
+    fn probe(self: &Arc<Self>, server: usize, now: Instant) -> Option<ProbeTicket> {
+        let health = &self.health[server];
+        if health.state.load(Relaxed) != DOWN || self.micros(now) < health.until.load(Relaxed) {
             return None;
         }
         let _changes = self.lock();
-        if guard.state.load(Relaxed) != DOWN || self.micros(now) < guard.until.load(Relaxed) {
+        if health.state.load(Relaxed) != DOWN || self.micros(now) < health.until.load(Relaxed) {
             return None;
         }
-        guard.state.store(PROBING, Relaxed);
-        guard.probes.fetch_add(1, Relaxed);
-        Some(Ticket { fleet: self.clone(), server, open: true })
+        health.state.store(PROBING, Relaxed);
+        health.probes.fetch_add(1, Relaxed);
+        Some(ProbeTicket { fleet: self.clone(), server, open: true })
     }
 
-    /// A connection failed, or no answer came in time. Of a server that is not up it says nothing new.
+    /// Counts a failed connection or a timeout. Ignored unless the server is up.
     pub(crate) fn failed(&self, server: usize, now: Instant) {
-        let guard = &self.guards[server];
+        let health = &self.health[server];
         let mut random = self.lock();
-        if guard.state.load(Relaxed) != UP {
+        if health.state.load(Relaxed) != UP {
             return;
         }
-        let failures = guard.failures.load(Relaxed).saturating_add(1);
-        guard.failures.store(failures, Relaxed);
+        let failures = health.failures.load(Relaxed).saturating_add(1);
+        health.failures.store(failures, Relaxed);
         if failures < self.failure.limit {
             return;
         }
-        let was = Duration::from_micros(guard.pause.load(Relaxed));
-        let up_since = guard.up_since.load(Relaxed);
-        let calm = was.is_zero() || self.micros(now).saturating_sub(up_since) >= micros(self.failure.calm);
+        let was = Duration::from_micros(health.pause.load(Relaxed));
+        let up_since = health.up_since.load(Relaxed);
+        let calm =
+            was.is_zero() || self.micros(now).saturating_sub(up_since) >= micros(self.failure.calm);
         let pause = if calm { self.failure.retry_min } else { self.longer(was) };
-        guard.ejections.fetch_add(1, Relaxed);
+        health.ejections.fetch_add(1, Relaxed);
         self.pause(server, pause, now, &mut random);
         self.assign();
     }
 
-    /// An answer came. Nothing is written unless a failure was counted before.
+    /// Counts an answer. Writes only if failures were counted before.
     pub(crate) fn succeeded(&self, server: usize) {
-        let failures = &self.guards[server].failures;
+        let failures = &self.health[server].failures;
         if failures.load(Relaxed) != 0 {
             failures.store(0, Relaxed);
         }
     }
 
     fn probed(&self, server: usize, well: bool, now: Instant) {
-        let guard = &self.guards[server];
+        let health = &self.health[server];
         let mut random = self.lock();
         if well {
-            guard.failures.store(0, Relaxed);
-            guard.up_since.store(self.micros(now), Relaxed);
-            guard.state.store(UP, Relaxed);
+            health.failures.store(0, Relaxed);
+            health.up_since.store(self.micros(now), Relaxed);
+            health.state.store(UP, Relaxed);
         } else {
-            let pause = self.longer(Duration::from_micros(guard.pause.load(Relaxed)));
+            let pause = self.longer(Duration::from_micros(health.pause.load(Relaxed)));
             self.pause(server, pause, now, &mut random);
         }
         self.assign();
@@ -203,56 +213,57 @@ impl Fleet {
     }
 
     fn pause(&self, server: usize, pause: Duration, now: Instant, random: &mut Random) {
-        let guard = &self.guards[server];
+        let health = &self.health[server];
         let whole = micros(pause);
         let until = self.micros(now).saturating_add(whole - random.below(whole / 4 + 1));
-        guard.pause.store(whole, Relaxed);
-        guard.until.store(until, Relaxed);
-        guard.state.store(DOWN, Relaxed);
+        health.pause.store(whole, Relaxed);
+        health.until.store(until, Relaxed);
+        health.state.store(DOWN, Relaxed);
     }
 
-    /// Gives spares to those that need one, under the lock.
+    /// Assigns spares to servers that need one. Called with the lock held.
     fn assign(&self) {
         let holder = |slot: usize| self.holders[slot].load(Relaxed);
         (0..self.count)
             .filter(|slot| self.is_up(*slot))
             .for_each(|slot| self.holders[slot].store(slot, Relaxed));
         let taken: HashSet<usize> = (0..self.count).map(holder).collect();
-        let mut free = (self.count..self.guards.len()).filter(|at| self.is_up(*at) && !taken.contains(at));
+        let mut free =
+            (self.count..self.health.len()).filter(|at| self.is_up(*at) && !taken.contains(at));
         for slot in (0..self.count).filter(|slot| !self.serves(*slot)) {
             self.holders[slot].store(free.next().unwrap_or(slot), Relaxed);
         }
         let unserved = (0..self.count).filter(|slot| !self.serves(*slot)).count();
         self.unserved.store(unserved, Relaxed);
-        // Behind the states: who sees the number sees them.
+        // Written after the states, so that readers of the new epoch see them.
         self.epoch.fetch_add(1, Release);
     }
 
-    /// Whether the server or a spare in its place is up.
+    /// Whether the server or its spare is up.
     pub(crate) fn serves(&self, slot: usize) -> bool {
         self.is_up(slot) || self.is_up(self.holders[slot].load(Relaxed))
     }
 
-    /// Servers whose keys nobody serves.
+    /// Number of servers whose keys are not served.
     pub(crate) fn unserved(&self) -> usize {
         self.unserved.load(Relaxed)
     }
 
-    /// The number of changes so far.
+    /// Number of state changes so far.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Acquire)
     }
 
-    /// For [`State`](crate::State): whether it is up, whether it is being probed, and whether a spare has its keys.
-    pub(crate) fn look(&self, server: usize) -> Look {
-        let guard = &self.guards[server];
-        let state = guard.state.load(Relaxed);
-        Look {
+    /// The figures behind [`State`](crate::State): up, probing, replaced by a spare.
+    pub(crate) fn snapshot(&self, server: usize) -> HealthSnapshot {
+        let health = &self.health[server];
+        let state = health.state.load(Relaxed);
+        HealthSnapshot {
             up: state == UP,
             probing: state == PROBING,
             replaced: server < self.count && self.holders[server].load(Relaxed) != server,
-            ejections: guard.ejections.load(Relaxed),
-            probes: guard.probes.load(Relaxed),
+            ejections: health.ejections.load(Relaxed),
+            probes: health.probes.load(Relaxed),
         }
     }
 
@@ -265,9 +276,9 @@ impl Fleet {
     }
 }
 
-/// What is shown of a server.
+/// State and counters of a server.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct HealthSnapshot {
     pub(crate) up: bool,
     pub(crate) probing: bool,
     pub(crate) replaced: bool,
@@ -275,28 +286,29 @@ pub(crate) struct Look {
     pub(crate) probes: u64,
 }
 
-/// The right, and the duty, to probe one server. Dropped without an end, it is a probe that failed.
+/// The right and the duty to probe one server. Dropping it without [`ProbeTicket::end`] counts as a
+/// failed probe.
 #[derive(Debug)]
-pub(crate) struct Ticket {
+pub(crate) struct ProbeTicket {
     fleet: Arc<Fleet>,
     server: usize,
     open: bool,
 }
 
-impl Ticket {
-    /// Whom to probe.
+impl ProbeTicket {
+    /// Index of the server to probe.
     pub(crate) fn server(&self) -> usize {
         self.server
     }
 
-    /// What came of it.
+    /// Ends the probe with its result.
     pub(crate) fn end(mut self, well: bool, now: Instant) {
         self.open = false;
         self.fleet.probed(self.server, well, now);
     }
 }
 
-impl Drop for Ticket {
+impl Drop for ProbeTicket {
     fn drop(&mut self) {
         if self.open {
             self.fleet.probed(self.server, false, Instant::now());

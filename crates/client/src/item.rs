@@ -1,19 +1,19 @@
-//! What is stored and what is asked with it.
+//! Items, and the options of storing them.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-/// An item as a server has it.
+/// An item as stored on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// The value. Small ones own their memory, or share up to 4 KiB with others of the same multi-get; those above 16 KiB are
-    /// the received bytes themselves.
+    /// The value. Small values own their memory or share up to 4 KiB with others of the same
+    /// multi-get; values above 16 KiB are slices of the receive buffer.
     pub value: Bytes,
-    /// What was stored beside it, opaque to the server.
+    /// Flags stored with the value, opaque to the server.
     pub flags: u32,
-    /// Its version, for [`Client::cas`](crate::Client::cas). `None` where the protocol does not say it: text answers `get`
-    /// without; [`Client::gets`](crate::Client::gets) asks for it.
+    /// Its version, for [`Client::cas`](crate::Client::cas). `None` if the protocol does not send
+    /// it: the text protocol's `get` does not, [`Client::gets`](crate::Client::gets) does.
     pub cas: Option<u64>,
 }
 
@@ -23,47 +23,48 @@ pub enum Expiry {
     /// Until it is evicted.
     #[default]
     Never,
-    /// So long from now; parts of a second count as a whole one.
+    /// For this long from now; fractions of a second are rounded up.
     After(Duration),
-    /// Until this time, in seconds since 1970-01-01.
+    /// Until this Unix time in seconds.
     At(u64),
-    /// It is expired as it is stored.
+    /// Expired immediately.
     Now,
 }
 
-/// What goes with a value that is stored.
+/// Options of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Store {
-    /// Opaque to the server.
+    /// Flags, opaque to the server.
     pub flags: u32,
-    /// How long it lives. `append` and `prepend` keep the item's own.
+    /// Expiry. `append` and `prepend` keep the item's own.
     pub expiry: Expiry,
-    /// Only over this version of the item.
+    /// Store only if the item has this version.
     pub cas: Option<u64>,
 }
 
 impl Store {
-    /// To live so long.
+    /// Default options with this time to live.
     pub fn lasting(time: Duration) -> Store {
         Store { expiry: Expiry::After(time), ..Store::default() }
     }
 }
 
-/// What became of a value.
+/// Result of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// It is stored.
+    /// The value is stored.
     Stored,
-    /// The condition was not met: `add` found one, `replace`, `append`, `prepend` found none.
+    /// The condition failed: the key existed for `add`, or did not for `replace`, `append`,
+    /// `prepend`.
     NotStored,
-    /// `cas`: another has stored since.
+    /// `cas`: the item was changed since.
     Exists,
-    /// `cas`: there is no such item (any more).
+    /// `cas`: the item does not exist.
     NotFound,
 }
 
 impl Stored {
-    /// Whether it is stored.
+    /// Whether the value is stored.
     pub fn is_stored(self) -> bool {
         self == Stored::Stored
     }

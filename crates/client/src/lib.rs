@@ -1,15 +1,16 @@
 //! An asynchronous client of memcached servers.
 //!
-//! Few connections and large batches: whatever is asked of a server while its connection is busy goes out in one vectored
-//! write. Keys are placed as libmemcached, spymemcached or twemproxy place them, byte for byte. A server that cannot be
-//! reached costs one timeout, then nothing, until a single probe finds it well.
+//! Few connections and large batches: requests that arrive while a connection is busy go out in one
+//! vectored write. Keys are placed exactly as libmemcached, spymemcached or twemproxy place them.
+//! An unreachable server costs one timeout and then nothing until a probe succeeds.
 //!
 //! ```no_run
 //! use larder_client::{Client, Config, Server, Store};
 //! use std::time::Duration;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = Client::new(Config::new([Server::parse("10.0.0.1:11211")?, Server::parse("10.0.0.2:11211 weight=2")?]))?;
+//! let servers = [Server::parse("10.0.0.1:11211")?, Server::parse("10.0.0.2:11211 weight=2")?];
+//! let client = Client::new(Config::new(servers))?;
 //! client.set(b"greeting", "hello".into(), Store::lasting(Duration::from_secs(60))).await?;
 //! if let Some(item) = client.get(b"greeting").await? {
 //!     assert_eq!(item.value, "hello");
@@ -21,20 +22,22 @@
 //! # }
 //! ```
 //!
-//! | room | what |
+//! | module | contents |
 //! |---|---|
-//! | [`Client`] | the operations; which server is asked, and what its failure means |
-//! | [`Config`] | what a client is made of |
-//! | [`Connector`] | connections of one's own making: TLS |
+//! | [`Client`] | the operations; choosing a server, and handling its failure |
+//! | [`Config`] | the configuration |
+//! | [`Connector`] | custom connections: TLS |
 //! | [`Server`] | a server: address, weight, name |
-//! | [`placement`] | which server has a key, as other clients place it |
-//! | [`hash`] | the hashes placement is made with, as libmemcached computes them |
-//! | [`Router`] | which server is asked, for who speaks to them in another language |
-//! | [`Health`] | which servers are well, for all clients that share it |
-//! | `peer`, `lane` | a server's connections; one connection: its queue, batches, answers in order |
+//! | [`placement`] | mapping of keys to servers, as other clients do it |
+//! | [`hash`] | the hashes of placement, as libmemcached computes them |
+//! | [`Router`] | choice of server for users of other protocols |
+//! | [`Health`] | health of the servers, shared between clients |
+//! | `peer` | a server: its connections and probes |
+//! | `lane` | one connection: its queue, batches, replies in order |
 //!
-//! Dropping a future gives its answer up, never the connection: the answer is read and dropped when it comes. Clients are
-//! made and used inside a tokio runtime with time and I/O enabled; a connection's task runs where it is first needed.
+//! Dropping a future abandons its answer, not the connection: the answer is read and dropped.
+//! Clients are made and used inside a tokio runtime with time and I/O enabled; a connection's task
+//! runs in the runtime that first needs it.
 #![forbid(unsafe_code)]
 
 mod client;

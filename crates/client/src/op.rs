@@ -1,13 +1,13 @@
-//! What is asked of a server, and what it may answer: the same for every protocol.
+//! Operations and answers, independent of the protocol.
 
 use bytes::Bytes;
 
 use crate::{Error, Item, Stored};
 
-/// A key as it goes to the server, prefix included.
+/// A key as it is sent, prefix included.
 pub(crate) type Key = Box<[u8]>;
 
-/// Which way a value is stored.
+/// Kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Set,
@@ -17,26 +17,26 @@ pub(crate) enum Mode {
     Prepend,
 }
 
-/// Several keys, one behind the other: their bytes are in one piece of memory.
+/// Several keys in one allocation.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// End offset of each key.
     ends: Vec<usize>,
 }
 
 impl Keys {
-    /// The only one.
+    /// A single key.
     pub(crate) fn one(key: Key) -> Keys {
         Keys { ends: vec![key.len()], bytes: key.into_vec() }
     }
 
-    /// None, with room for so many of so many bytes in all.
+    /// Empty, with capacity for `keys` keys of `bytes` bytes in total.
     pub(crate) fn with_room(keys: usize, bytes: usize) -> Keys {
         Keys { bytes: Vec::with_capacity(bytes), ends: Vec::with_capacity(keys) }
     }
 
-    /// Adds one, of two parts.
+    /// Appends a key made of two parts.
     pub(crate) fn push(&mut self, prefix: &[u8], key: &[u8]) {
         self.bytes.extend_from_slice(prefix);
         self.bytes.extend_from_slice(key);
@@ -47,12 +47,12 @@ impl Keys {
         self.ends.len()
     }
 
-    /// All their bytes.
+    /// Total length in bytes.
     pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// One of them; empty, which no key is, behind the last.
+    /// The key at an index; empty (which no key is) after the last.
     pub(crate) fn get(&self, at: usize) -> &[u8] {
         let from = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
         self.ends.get(at).and_then(|to| self.bytes.get(from..*to)).unwrap_or_default()
@@ -66,28 +66,28 @@ impl Keys {
 /// An operation on one server.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    /// Retrieval; with the version of each item where `cas`.
+    /// Retrieval; with each item's version if `cas`.
     Get { keys: Keys, cas: bool },
-    /// Retrieval of one key, with a new expiry.
+    /// Retrieval of one key that also sets its expiry.
     GetTouch { key: Key, expiry: u32 },
-    /// A value; with `cas`, only over that version.
+    /// Store of a value; with `cas`, only if the item has that version.
     Store { mode: Mode, key: Key, value: Bytes, flags: u32, expiry: u32, cas: Option<u64> },
     /// Deletion.
     Delete { key: Key },
     /// `incr` or `decr`.
     Count { key: Key, up: bool, by: u64 },
-    /// A new expiry.
+    /// Sets the expiry.
     Touch { key: Key, expiry: u32 },
-    /// Figures.
+    /// Statistics.
     Stats { of: Option<Box<[u8]>> },
-    /// Everything expires, at once or in so many seconds.
+    /// Expires everything, now or after `delay` seconds.
     Flush { delay: u32 },
-    /// What the server says it is.
+    /// The server's version string.
     Version,
 }
 
 impl Op {
-    /// Bytes it brings with it.
+    /// Size of its keys and value in bytes.
     pub(crate) fn size(&self) -> usize {
         match self {
             Op::Get { keys, .. } => keys.size() + 8 * keys.len(),
@@ -97,27 +97,27 @@ impl Op {
     }
 }
 
-/// What a server answered.
+/// An answer of a server.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// To retrievals: one for each key, in the order asked.
+    /// To retrievals: one for each key, in the order requested.
     Items(Vec<Option<Item>>),
     /// To stores.
     Stored(Stored),
-    /// To deletions, touches and flushes: whether there was something.
+    /// To deletions, touches and flushes: whether the item existed.
     Found(bool),
-    /// To counts: the new number, `None` where there is none.
+    /// To `incr` and `decr`: the new number, or `None` if the key does not exist.
     Number(Option<u64>),
     /// To stats.
     Pairs(Vec<(String, String)>),
     /// To version.
     Version(String),
-    /// To quiet writes, all together: how many failed.
-    Run { failed: u64 },
+    /// To a run of quiet writes: how many failed.
+    QuietRun { failed: u64 },
 }
 
 impl Answer {
-    /// The only item.
+    /// The single item.
     pub(crate) fn item(self) -> Result<Option<Item>, Error> {
         match self {
             Answer::Items(mut items) if items.len() == 1 => Ok(items.remove(0)),
@@ -147,6 +147,8 @@ impl Answer {
     }
 
     pub(crate) fn unexpected<T>(self) -> Result<T, Error> {
-        Err(Error::Protocol(format!("an answer to something else: {self:?}").chars().take(200).collect()))
+        Err(Error::Protocol(
+            format!("an answer to something else: {self:?}").chars().take(200).collect(),
+        ))
     }
 }

@@ -1,7 +1,8 @@
-//! One server: its connections, who gets in, and its probes.
+//! One server: its connections, admission to their queues, and its probes.
 //!
-//! What waits for a connection is bounded by [`Config::queue`](crate::Config::queue): every operation takes its size, and at
-//! least one unit, out of a semaphore until it is answered, and waits as long as a write may take when there is too little left.
+//! The queue of a connection is bounded by [`Config::queue`](crate::Config::queue): every operation
+//! takes permits for its size, at least one unit, from a semaphore until it is answered. If too few
+//! are free, it waits up to the write timeout.
 
 use std::{
     sync::{
@@ -25,49 +26,49 @@ use crate::{
     router::Probe,
 };
 
-/// What the queue is counted in, bytes.
+/// Unit in which the queue is measured, in bytes.
 const UNIT: usize = 1024;
 
-/// Who hears of the answer.
+/// Receiver of an answer.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum ReplyTo {
     /// The caller, if it still waits.
     Caller(oneshot::Sender<Result<Answer, Error>>),
-    /// Nobody: errors are counted.
+    /// No receiver: errors are only counted.
     Nobody,
 }
 
-impl Told {
+impl ReplyTo {
     fn is_somebody(&self) -> bool {
-        matches!(self, Told::Caller(_))
+        matches!(self, ReplyTo::Caller(_))
     }
 }
 
-/// An operation on its way.
+/// A queued operation.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) op: Op,
-    pub(crate) told: Told,
-    /// When, where somebody waits; what nobody waits for is timed from when it is sent.
+    pub(crate) reply_to: ReplyTo,
+    /// Submission time if a caller waits; operations without a caller are timed from sending.
     pub(crate) asked: Option<Instant>,
-    /// Its place in the queue, given back with the answer.
-    pub(crate) place: OwnedSemaphorePermit,
+    /// Its permit of the queue, released with the answer.
+    pub(crate) permit: OwnedSemaphorePermit,
 }
 
 #[derive(Debug)]
 pub(crate) struct Peer {
-    doors: Vec<Door>,
+    lanes: Vec<LaneHandle>,
     turn: AtomicUsize,
-    /// Operations nobody waits for.
+    /// Number of quiet operations so far.
     quiet: AtomicUsize,
     skipped: AtomicU64,
     busy: AtomicU64,
     timeouts: Timeouts,
 }
 
-/// The way to one connection.
+/// Handle of one connection.
 #[derive(Debug)]
-struct Door {
+struct LaneHandle {
     queue: Arc<Queue<Job>>,
     room: Arc<Semaphore>,
     units: u32,
@@ -76,15 +77,17 @@ struct Door {
 
 impl Peer {
     pub(crate) fn new(at: usize, address: Address, config: &Config, fleet: &Arc<Fleet>) -> Peer {
-        let units = u32::try_from(config.queue / UNIT).unwrap_or(u32::MAX).min(Semaphore::MAX_PERMITS as u32);
-        let door = |_| Door {
+        let units = u32::try_from(config.queue / UNIT)
+            .unwrap_or(u32::MAX)
+            .min(Semaphore::MAX_PERMITS as u32);
+        let handle = |_| LaneHandle {
             queue: Queue::new(),
             room: Arc::new(Semaphore::new(units as usize)),
             units,
             lane: Arc::new(Lane::new(at, address.clone(), config, fleet.clone())),
         };
         Peer {
-            doors: (0..config.connections).map(door).collect(),
+            lanes: (0..config.connections).map(handle).collect(),
             turn: AtomicUsize::new(0),
             quiet: AtomicUsize::new(0),
             skipped: AtomicU64::new(0),
@@ -93,52 +96,60 @@ impl Peer {
         }
     }
 
-    /// Asks and waits for the answer.
+    /// Submits an operation and waits for the answer.
     pub(crate) async fn ask(&self, op: Op) -> Result<Answer, Error> {
-        let (told, answer) = oneshot::channel();
-        self.submit(op, Told::Caller(told)).await?;
+        let (reply_to, answer) = oneshot::channel();
+        self.submit(op, ReplyTo::Caller(reply_to)).await?;
         answer.await.unwrap_or(Err(Error::Closed(std::io::ErrorKind::Other)))
     }
 
-    /// Asks, and does not wait for the answer: for room only. Lets others have their turn now and then; who asks for much and
-    /// waits for nothing would otherwise fill the queue, and memory, before its connection gets any of it on the same thread.
+    /// Submits an operation and waits only for room, not for the answer. Yields now and then: a
+    /// caller that never waits would otherwise fill the queue before the connection's task on the
+    /// same thread can run.
     pub(crate) async fn tell(&self, op: Op) -> Result<(), Error> {
-        self.submit(op, Told::Nobody).await?;
+        self.submit(op, ReplyTo::Nobody).await?;
         if self.quiet.fetch_add(1, Relaxed) % BATCH == BATCH - 1 {
             task::yield_now().await;
         }
         Ok(())
     }
 
-    /// Puts an operation into the queue; waits for room as long as a write may take.
-    pub(crate) async fn submit(&self, op: Op, told: Told) -> Result<(), Error> {
-        match self.submit_now(op, told) {
+    /// Enqueues an operation; waits for room up to the write timeout.
+    pub(crate) async fn submit(&self, op: Op, reply_to: ReplyTo) -> Result<(), Error> {
+        match self.submit_now(op, reply_to) {
             Ok(()) => Ok(()),
-            Err((op, told)) => self.submit_until(op, told, time::Instant::now() + self.timeouts.write).await,
+            Err((op, reply_to)) => {
+                self.submit_until(op, reply_to, time::Instant::now() + self.timeouts.write).await
+            }
         }
     }
 
-    /// Puts an operation into the queue if there is room; gives it back if not.
-    pub(crate) fn submit_now(&self, op: Op, told: Told) -> Result<(), (Op, Told)> {
-        let door = self.door();
-        match door.room.clone().try_acquire_many_owned(door.units_of(&op)) {
-            Ok(place) => {
-                let asked = told.is_somebody().then(Instant::now);
-                door.send(Job { op, told, asked, place });
+    /// Enqueues an operation if there is room; else returns it.
+    pub(crate) fn submit_now(&self, op: Op, reply_to: ReplyTo) -> Result<(), (Op, ReplyTo)> {
+        let handle = self.next_lane();
+        match handle.room.clone().try_acquire_many_owned(handle.units_of(&op)) {
+            Ok(permit) => {
+                let asked = reply_to.is_somebody().then(Instant::now);
+                handle.send(Job { op, reply_to, asked, permit });
                 Ok(())
             }
-            Err(_) => Err((op, told)),
+            Err(_) => Err((op, reply_to)),
         }
     }
 
-    /// Puts an operation into the queue; waits for room until then.
-    pub(crate) async fn submit_until(&self, op: Op, told: Told, until: time::Instant) -> Result<(), Error> {
-        let door = self.door();
-        let asked = told.is_somebody().then(Instant::now);
-        let room = door.room.clone().acquire_many_owned(door.units_of(&op));
+    /// Enqueues an operation; waits for room until the given time.
+    pub(crate) async fn submit_until(
+        &self,
+        op: Op,
+        reply_to: ReplyTo,
+        until: time::Instant,
+    ) -> Result<(), Error> {
+        let handle = self.next_lane();
+        let asked = reply_to.is_somebody().then(Instant::now);
+        let room = handle.room.clone().acquire_many_owned(handle.units_of(&op));
         match time::timeout_at(until, room).await {
-            Ok(Ok(place)) => {
-                door.send(Job { op, told, asked, place });
+            Ok(Ok(permit)) => {
+                handle.send(Job { op, reply_to, asked, permit });
                 Ok(())
             }
             _ => {
@@ -148,52 +159,53 @@ impl Peer {
         }
     }
 
-    /// Waits until all that was asked before has come to its end.
+    /// Waits until all operations submitted before have ended.
     pub(crate) async fn settle(&self) {
-        for door in &self.doors {
-            // Everything in the queue holds a part of it. It is never closed.
-            let _ = door.room.acquire_many(door.units).await;
+        for handle in &self.lanes {
+            // Every queued operation holds permits. The semaphore is never closed.
+            let _ = handle.room.acquire_many(handle.units).await;
         }
     }
 
-    /// Finds out whether the server is well, aside from all connections.
+    /// Probes the server on a connection of its own.
     pub(crate) fn probe(&self, probe: Probe) {
-        let lane = self.doors[0].lane.clone();
+        let lane = self.lanes[0].lane.clone();
         tokio::spawn(async move {
             let well = lane::probe(&lane).await;
             probe.end(well);
         });
     }
 
-    /// An operation was not sent: it is down.
+    /// Counts an operation that was not sent because the server is down.
     pub(crate) fn skipped(&self) {
         self.skipped.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counters> + Clone {
-        self.doors.iter().map(|door| &door.lane.counters)
+        self.lanes.iter().map(|handle| &handle.lane.counters)
     }
 
-    /// How many were not sent: because it was down, because too much waited.
+    /// Operations that were not sent: because the server was down, because the queue was full.
     pub(crate) fn unsent(&self) -> (u64, u64) {
         (self.skipped.load(Relaxed), self.busy.load(Relaxed))
     }
 
-    fn door(&self) -> &Door {
-        match self.doors.len() {
-            1 => &self.doors[0],
-            doors => &self.doors[self.turn.fetch_add(1, Relaxed) % doors],
+    fn next_lane(&self) -> &LaneHandle {
+        match self.lanes.len() {
+            1 => &self.lanes[0],
+            lanes => &self.lanes[self.turn.fetch_add(1, Relaxed) % lanes],
         }
     }
 }
 
-impl Door {
-    /// What is larger than the queue takes all of it, alone.
+impl LaneHandle {
+    /// Permits of an operation; one larger than the queue takes all of them.
     fn units_of(&self, op: &Op) -> u32 {
         u32::try_from(1 + op.size() / UNIT).unwrap_or(u32::MAX).min(self.units)
     }
 
-    /// To the connection's task, which is begun when there is none: at first, or when the runtime it ran on has ended.
+    /// Hands an operation to the connection's task, and starts the task if there is none: at first,
+    /// or when its runtime has ended.
     fn send(&self, job: Job) {
         if let Some(jobs) = self.queue.put(job) {
             tokio::spawn(lane::run(self.lane.clone(), jobs));
@@ -201,7 +213,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for LaneHandle {
     fn drop(&mut self) {
         self.queue.close();
     }

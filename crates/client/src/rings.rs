@@ -1,14 +1,16 @@
-//! Which servers a key is on, with all of them and with those that are left.
+//! Mapping of keys to all servers, and to the servers that are up.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{Config, ConfigError, Eject, Ring, health::Fleet};
 
-/// The ring of all servers, and with [`Eject::Rehash`] that of those that are left, made anew when one goes or comes back.
+/// The ring of all servers and, with [`Eject::Rehash`], the ring of those that are up, rebuilt on
+/// each change.
 #[derive(Debug)]
 pub(crate) struct Rings {
     all: Arc<Ring>,
-    /// Of which change it is. Held for an instant, and only while a server is away.
+    /// The ring of live servers and the epoch it was built for. Locked briefly, and only while a
+    /// server is down.
     left: Mutex<(u64, Arc<Ring>)>,
 }
 
@@ -18,12 +20,12 @@ impl Rings {
         Ok(Rings { left: Mutex::new((0, all.clone())), all })
     }
 
-    /// That of all servers.
+    /// The ring of all servers.
     pub(crate) fn all(&self) -> &Ring {
         &self.all
     }
 
-    /// That of the servers that take keys now. `None`: all do, or the keys of those that do not go nowhere else.
+    /// The ring of the servers that are up. `None`: all are, or keys of down servers are not moved.
     pub(crate) fn left(&self, config: &Config, fleet: &Fleet) -> Option<Arc<Ring>> {
         if config.failure.eject == Eject::No || fleet.unserved() == 0 {
             return None;
@@ -31,7 +33,7 @@ impl Rings {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let epoch = fleet.epoch();
         if left.0 != epoch {
-            // It could be made of all servers, so it can be made of some.
+            // A ring of all servers could be made, so one of some can.
             let ring = Ring::living(&config.placement, &config.servers, |slot| fleet.serves(slot));
             *left = (epoch, ring.map_or_else(|_| self.all.clone(), Arc::new));
         }

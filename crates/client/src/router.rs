@@ -1,18 +1,19 @@
-//! Which server is asked for a key: placement, and what is known of the servers' health.
+//! Choice of the server for a key: placement combined with the servers' health.
 //!
-//! [`Client`](crate::Client) asks one; so can who speaks to the servers of a fleet in another language than memcached's.
+//! [`Client`](crate::Client) uses it; so can users that speak other protocols to a fleet.
 
 use std::{sync::Arc, time::Instant};
 
 use crate::{
     Address, Config, ConfigError, Eject, Health, Server, ServerView,
     counters::Counters,
-    health::{Fleet, Ticket},
+    health::{Fleet, ProbeTicket},
     rings::Rings,
     view,
 };
 
-/// Knows which server has a key now, and who is to be probed. Cheap to ask while all are well: one hash and two loads.
+/// Chooses the server for a key and hands out probes. Costs one hash and two loads while all
+/// servers are up.
 #[derive(Debug)]
 pub struct Router {
     config: Config,
@@ -20,38 +21,40 @@ pub struct Router {
     fleet: Arc<Fleet>,
 }
 
-/// The right, and the duty, to find out whether one server that is down is well again. Dropped without an end, it is a probe that
-/// failed.
+/// The right and the duty to probe one down server. Dropping it without [`Probe::end`] counts as a
+/// failed probe.
 #[derive(Debug)]
-pub struct Probe(Ticket);
+pub struct Probe(ProbeTicket);
 
 impl Probe {
-    /// Whom to probe: its index among the servers and the spares behind them.
+    /// Index of the server to probe, among the servers followed by the spares.
     pub fn server(&self) -> usize {
         self.0.server()
     }
 
-    /// What came of it.
+    /// Ends the probe with its result.
     pub fn end(self, well: bool) {
         self.0.end(well, Instant::now());
     }
 }
 
 impl Router {
-    /// Of these servers, learning of failures together with all who share `health`.
+    /// A router for these servers that shares knowledge of failures through `health`.
     ///
     /// # Errors
     ///
     /// When the configuration is wrong.
     pub fn new(config: Config, health: &Health) -> Result<Router, ConfigError> {
         config.check()?;
-        let addresses =
-            |servers: &[Server]| -> Vec<Address> { servers.iter().map(|s| s.address.clone()).collect() };
-        let fleet = health.fleet(&addresses(&config.servers), &addresses(&config.spares), &config.failure);
+        let addresses = |servers: &[Server]| -> Vec<Address> {
+            servers.iter().map(|s| s.address.clone()).collect()
+        };
+        let fleet =
+            health.fleet(&addresses(&config.servers), &addresses(&config.spares), &config.failure);
         Ok(Router { rings: Rings::new(&config)?, config, fleet })
     }
 
-    /// What it was made of.
+    /// The configuration the router was made with.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -60,62 +63,66 @@ impl Router {
         &self.fleet
     }
 
-    /// The index of the server that has this key when all are well.
+    /// Index of the server that has this key when all servers are up.
     pub fn home(&self, key: &[u8]) -> usize {
         self.rings.all().locate(key)
     }
 
-    /// The server to ask for a key, if that needs no more thought: with one copy of each key, and nobody away whose key it
-    /// could be.
+    /// The server for a key in the common case: one copy of each key, and no server down that could
+    /// have this key.
     pub fn direct(&self, key: &[u8]) -> Option<usize> {
         let slot = self.home(key);
         let whole = self.config.failure.eject == Eject::No || self.fleet.unserved() == 0;
         (self.config.replicas == 1 && whole && self.fleet.is_up(slot)).then_some(slot)
     }
 
-    /// Those that have a key, the first to be asked in front, without those that are down. As many as there are replicas; with
-    /// [`Eject::Rehash`] of the servers that are left. Each probe given to `probe` is to be carried out, whatever becomes of the
-    /// key.
+    /// The servers to ask for a key, in order, without those that are down: one for each replica;
+    /// with [`Eject::Rehash`], chosen among the servers that are up. The caller carries out each
+    /// probe passed to `probe`, independent of the key.
     pub fn candidates(&self, key: &[u8], mut probe: impl FnMut(Probe)) -> Vec<usize> {
         let now = Instant::now();
         let replicas = self.config.replicas;
         let mut found = Vec::with_capacity(replicas);
-        let mut look = |slot, counts: bool| {
+        let mut add = |slot, counts: bool| {
             let route = self.fleet.route(slot, now);
             route.probes.into_iter().for_each(|ticket| probe(Probe(ticket)));
             found.extend(route.server.filter(|_| counts));
         };
         match self.rings.left(&self.config, &self.fleet) {
             Some(left) => {
-                // Whose key it is when all are well is not asked, but may be due for a probe.
-                look(self.rings.all().locate(key), false);
-                left.replicas(key, replicas).for_each(|slot| look(slot, true));
+                // The key's own server is not asked, but a probe of it may be due.
+                add(self.rings.all().locate(key), false);
+                left.replicas(key, replicas).for_each(|slot| add(slot, true));
             }
-            None => self.rings.all().replicas(key, replicas).for_each(|slot| look(slot, true)),
+            None => self.rings.all().replicas(key, replicas).for_each(|slot| add(slot, true)),
         }
         found
     }
 
-    /// Whether a server is asked at all.
+    /// Whether requests go to this server.
     pub fn is_up(&self, server: usize) -> bool {
         self.fleet.is_up(server)
     }
 
-    /// A connection to it failed, or no answer came in time: to be told once per connection.
+    /// Counts a failed connection or a timeout: once per connection.
     pub fn failed(&self, server: usize) {
         self.fleet.failed(server, Instant::now());
     }
 
-    /// It answered.
+    /// Counts an answer.
     pub fn succeeded(&self, server: usize) {
         self.fleet.succeeded(server);
     }
 
-    /// What is known of a server, with what was counted of it.
-    pub fn view<'c>(&self, server: usize, counted: impl Iterator<Item = &'c Counters> + Clone) -> ServerView {
+    /// State of a server, combined with these counters.
+    pub fn view<'c>(
+        &self,
+        server: usize,
+        counted: impl Iterator<Item = &'c Counters> + Clone,
+    ) -> ServerView {
         let (servers, spares) = (&self.config.servers, &self.config.spares);
         let address = &servers.iter().chain(spares).nth(server).unwrap_or(&servers[0]).address;
         let spare = server >= servers.len();
-        view::of(address, counted, self.fleet.look(server), spare, self.config.failure.eject)
+        view::of(address, counted, self.fleet.snapshot(server), spare, self.config.failure.eject)
     }
 }

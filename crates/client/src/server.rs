@@ -1,8 +1,8 @@
-//! A server of a fleet: where it is, and how much of the keys it takes.
+//! A server of a fleet: its address and its share of the keys.
 
 use std::path::PathBuf;
 
-/// Where a server listens.
+/// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// Host name, IPv4 or IPv6 literal (without brackets), and port.
@@ -25,22 +25,24 @@ impl std::fmt::Display for Address {
 /// A server of a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Where it listens.
+    /// Its address.
     pub address: Address,
-    /// Its share of the keys relative to the other servers', 1 and more. Distributions that know no weights pass it over.
+    /// Share of the keys relative to the other servers, at least 1. Ignored by distributions
+    /// without weights.
     pub weight: u32,
-    /// The name that places its keys, where another client places them by one (twemproxy's aliases, spymemcached's
-    /// `host/ip:port`); None: the name every distribution makes of the address.
+    /// Name used to place its keys, if other clients use one (twemproxy's aliases, spymemcached's
+    /// `host/ip:port`); `None`: the name each distribution derives from the address.
     pub name: Option<String>,
 }
 
-/// A server's port where none is given.
+/// Default port of a server.
 pub const DEFAULT_PORT: u16 = 11211;
 
-/// What is wrong with a server as written.
+/// Why the text of a server is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{what} in server {server:?}; expected HOST[:PORT], [IPV6][:PORT] or unix:PATH, then weight=N and name=NAME if wanted"
+    "{what} in server {server:?}; expected HOST[:PORT], [IPV6][:PORT] or unix:PATH, then weight=N \
+     and name=NAME if wanted"
 )]
 pub struct ServerError {
     server: String,
@@ -48,18 +50,18 @@ pub struct ServerError {
 }
 
 impl Server {
-    /// A server listening on TCP, of weight 1.
+    /// A TCP server with weight 1.
     pub fn tcp(host: impl Into<String>, port: u16) -> Server {
         Server { address: Address::Tcp(host.into(), port), weight: 1, name: None }
     }
 
-    /// A server listening on a unix socket, of weight 1.
+    /// A server on a unix socket with weight 1.
     pub fn unix(path: impl Into<PathBuf>) -> Server {
         Server { address: Address::Unix(path.into()), weight: 1, name: None }
     }
 
-    /// Reads `HOST[:PORT]`, `[IPV6][:PORT]`, `IPV6` (more than one colon) or `unix:PATH`, then `weight=N` and `name=NAME` in
-    /// any order after blanks.
+    /// Parses `HOST[:PORT]`, `[IPV6][:PORT]`, `IPV6` (more than one colon) or `unix:PATH`, followed
+    /// by `weight=N` and `name=NAME` in any order, separated by blanks.
     pub fn parse(text: &str) -> Result<Server, ServerError> {
         let fault = |what| ServerError { server: text.to_owned(), what };
         let mut words = text.split_ascii_whitespace();
@@ -86,7 +88,14 @@ fn address(text: &str) -> Result<Address, &'static str> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']').ok_or("no closing bracket")?;
-            (host, if after.is_empty() { None } else { Some(after.strip_prefix(':').ok_or("bad port")?) })
+            (
+                host,
+                if after.is_empty() {
+                    None
+                } else {
+                    Some(after.strip_prefix(':').ok_or("bad port")?)
+                },
+            )
         }
         None => match text.split_once(':') {
             Some((_, port)) if port.contains(':') => (text, None),
@@ -112,11 +121,21 @@ mod tests {
     fn servers_as_people_write_them() {
         for (text, address, weight, name) in [
             ("10.0.0.1", Address::Tcp("10.0.0.1".into(), 11211), 1, None),
-            ("cache1.example:11213 weight=2", Address::Tcp("cache1.example".into(), 11213), 2, None),
+            (
+                "cache1.example:11213 weight=2",
+                Address::Tcp("cache1.example".into(), 11213),
+                2,
+                None,
+            ),
             ("[::1]:11212", Address::Tcp("::1".into(), 11212), 1, None),
             ("[::1]", Address::Tcp("::1".into(), 11211), 1, None),
             ("fe80::1", Address::Tcp("fe80::1".into(), 11211), 1, None),
-            ("unix:/run/m.sock  name=a  weight=3", Address::Unix("/run/m.sock".into()), 3, Some("a")),
+            (
+                "unix:/run/m.sock  name=a  weight=3",
+                Address::Unix("/run/m.sock".into()),
+                3,
+                Some("a"),
+            ),
         ] {
             let name = name.map(str::to_owned);
             assert_eq!(Server::parse(text), Ok(Server { address, weight, name }), "{text}");

@@ -1,21 +1,22 @@
-//! What a client knows of its servers, for those who watch.
+//! State and counters of servers, for monitoring.
 
 use crate::{
     Address, Eject,
     counters::{BUCKETS, Count, Counters, bound_of},
-    health::Look,
+    health::HealthSnapshot,
 };
 
-/// What a server is to its clients now.
+/// Current state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is asked.
+    /// In use.
     Up,
-    /// It failed and waits for its next probe; its keys fail at once.
+    /// Failed and waiting for its next probe; operations on its keys fail at once.
     Down,
-    /// As [`State::Down`], and its keys are with others: with [`Eject::Rehash`](crate::Eject) or a spare.
+    /// Like [`State::Down`], but its keys are served by others: with
+    /// [`Eject::Rehash`](crate::Eject) or by a spare.
     Ejected,
-    /// A probe is under way.
+    /// A probe is running.
     Probing,
 }
 
@@ -31,19 +32,19 @@ impl State {
     }
 }
 
-/// One server: counters since the client was made, of this client and its clones; state and ejections are of all that share
-/// the [`Health`](crate::Health).
+/// One server. Counters are of this client and its clones since it was made; state and ejections
+/// are of all clients that share the [`Health`](crate::Health).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerView {
-    /// Where it is.
+    /// Its address.
     pub address: Address,
-    /// Its address as it is written.
+    /// Its address as text.
     pub name: String,
-    /// Whether it is one of the spares.
+    /// Whether it is a spare.
     pub spare: bool,
-    /// What it is to its clients now.
+    /// Its current state.
     pub state: State,
-    /// Keys asked for.
+    /// Keys requested.
     pub lookups: u64,
     /// Keys found.
     pub hits: u64,
@@ -51,41 +52,46 @@ pub struct ServerView {
     pub misses: u64,
     /// Writes of every kind: set, delete, incr, touch, ...
     pub writes: u64,
-    /// Times an answer did not come in time (once per connection that was given up for it).
+    /// Timeouts, counted once per connection that was closed for one.
     pub timeouts: u64,
-    /// Connections that failed or broke, timeouts aside, and answers that were errors.
+    /// Connections that failed or broke, except for timeouts, and answers that were errors.
     pub errors: u64,
-    /// Attempts to connect, probes not counted.
+    /// Connection attempts, without probes.
     pub connects: u64,
-    /// Probes begun.
+    /// Probes started.
     pub probes: u64,
-    /// Times it was found down.
+    /// Times it went down.
     pub ejections: u64,
-    /// Operations that were not sent: the server was down.
+    /// Operations not sent because the server was down.
     pub skipped: u64,
-    /// Operations that were not sent: too much was waiting.
+    /// Operations not sent because the queue was full.
     pub busy: u64,
-    /// Answers by time, from the queue to the answer: an upper bound in microseconds and how many are up to it and above the
-    /// bound before. Bounds grow by the root of two; those without a count are left out.
+    /// Latency histogram, from submission to answer: an upper bound in microseconds and the number
+    /// of answers between it and the bound before. Bounds grow by the square root of two; empty
+    /// buckets are left out.
     pub latency: Vec<(u64, u64)>,
-    /// Sum of the times, microseconds.
+    /// Sum of the latencies in microseconds.
     pub latency_sum_us: u64,
 }
 
-/// What was not sent is left at 0.
+/// Leaves the counts of operations that were not sent at 0.
 pub(crate) fn of<'c>(
     address: &Address,
     counted: impl Iterator<Item = &'c Counters> + Clone,
-    look: Look,
+    snapshot: HealthSnapshot,
     spare: bool,
     eject: Eject,
 ) -> ServerView {
-    let sum = |count: fn(&Counters) -> &Count| counted.clone().map(|counters| count(counters).get()).sum();
-    let at = |bucket: usize| -> u64 { counted.clone().map(|counters| counters.latency[bucket].get()).sum() };
-    let state = match look {
-        Look { up: true, .. } => State::Up,
-        Look { probing: true, .. } => State::Probing,
-        Look { replaced: true, .. } => State::Ejected,
+    let sum = |count: fn(&Counters) -> &Count| {
+        counted.clone().map(|counters| count(counters).get()).sum()
+    };
+    let at = |bucket: usize| -> u64 {
+        counted.clone().map(|counters| counters.latency[bucket].get()).sum()
+    };
+    let state = match snapshot {
+        HealthSnapshot { up: true, .. } => State::Up,
+        HealthSnapshot { probing: true, .. } => State::Probing,
+        HealthSnapshot { replaced: true, .. } => State::Ejected,
         _ if eject == Eject::Rehash && !spare => State::Ejected,
         _ => State::Down,
     };
@@ -101,11 +107,14 @@ pub(crate) fn of<'c>(
         timeouts: sum(|c| &c.timeouts),
         errors: sum(|c| &c.errors),
         connects: sum(|c| &c.connects),
-        probes: look.probes,
-        ejections: look.ejections,
+        probes: snapshot.probes,
+        ejections: snapshot.ejections,
         skipped: 0,
         busy: 0,
-        latency: (0..BUCKETS).map(|bucket| (bound_of(bucket), at(bucket))).filter(|(_, n)| *n > 0).collect(),
+        latency: (0..BUCKETS)
+            .map(|bucket| (bound_of(bucket), at(bucket)))
+            .filter(|(_, n)| *n > 0)
+            .collect(),
         latency_sum_us: sum(|c| &c.latency_sum_us),
     }
 }

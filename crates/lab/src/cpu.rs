@@ -1,8 +1,9 @@
-//! Processor time of servers: of all threads of a process and of its children, from `/proc`.
+//! Processor time of server processes, including all threads and children, from `/proc`.
 //!
-//! `/proc/PID/task/TID/schedstat` counts nanoseconds on a processor as the scheduler sees them; `stat` would count ticks of 10 ms.
-//! A kernel without it (CONFIG_SCHED_INFO) has `stat` alone, which is then used. What a thread or child did between the last look and its
-//! end is not seen: it is looked once a second.
+//! `/proc/PID/task/TID/schedstat` counts nanoseconds as the scheduler measures them; `stat` counts
+//! ticks of 10 ms and is used only on kernels without schedstat (CONFIG_SCHED_INFO). Time that a
+//! thread or child spends between the last refresh and its end is lost; refreshes are once a
+//! second.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,44 +11,47 @@ use std::{
     time::Duration,
 };
 
-use crate::{engine::Error, report::Cpu};
+use crate::{engine::Error, peers::threads, report::Cpu};
 
-/// Processes of one server that are followed: a prefork server has hundreds, and a mistake (process 1) has thousands.
+/// Most processes followed for one server: a prefork server has hundreds, a mistake (process 1) has
+/// thousands.
 const MOST_PROCESSES: usize = 4096;
-/// Nanoseconds of a tick of `stat`: `sysconf(_SC_CLK_TCK)` is 100 on every Linux of ours.
+/// Nanoseconds per tick of `stat`: `sysconf(_SC_CLK_TCK)` is 100 on all supported Linux systems.
 const TICK: u64 = 10_000_000;
 
-/// Watches the processes of servers.
+/// Measures the processor time of servers.
 pub(crate) struct Watch {
     servers: Vec<Server>,
 }
 
 struct Server {
     pid: u32,
-    /// Nanoseconds of each thread: at the beginning (0 where it came later), and as last seen.
+    /// Nanoseconds of each thread: at the start (0 if it started later), and as last read.
     threads: HashMap<(u32, u32), (u64, u64)>,
 }
 
 impl Watch {
-    /// Looks at these processes and their children for the first time.
+    /// Reads these processes and their children for the first time.
     pub(crate) fn new(pids: &[u32]) -> Result<Watch, Error> {
         let mut watch = Watch { servers: Vec::new() };
         for &pid in pids {
-            fs::metadata(format!("/proc/{pid}/task")).map_err(|source| Error::Process { pid, source })?;
+            fs::metadata(format!("/proc/{pid}/task"))
+                .map_err(|source| Error::Process { pid, source })?;
             watch.servers.push(Server { pid, threads: HashMap::new() });
         }
         watch.begin();
         Ok(watch)
     }
 
-    /// Counts from now on.
+    /// Starts counting.
     pub(crate) fn begin(&mut self) {
         for server in &mut self.servers {
-            server.threads = times(server.pid).into_iter().map(|(id, time)| (id, (time, time))).collect();
+            server.threads =
+                times(server.pid).into_iter().map(|(id, time)| (id, (time, time))).collect();
         }
     }
 
-    /// Counts up to now.
+    /// Updates the counts.
     pub(crate) fn refresh(&mut self) {
         for server in &mut self.servers {
             for (id, time) in times(server.pid) {
@@ -56,11 +60,13 @@ impl Watch {
         }
     }
 
-    /// What was counted.
+    /// Processor time since the start, for each server.
     pub(crate) fn spent(&self) -> Vec<Cpu> {
-        let spent =
-            |server: &Server| server.threads.values().map(|(from, to)| to.saturating_sub(*from)).sum();
-        let cpu = |server: &Server| Cpu { pid: server.pid, time: Duration::from_nanos(spent(server)) };
+        let spent = |server: &Server| {
+            server.threads.values().map(|(from, to)| to.saturating_sub(*from)).sum()
+        };
+        let cpu =
+            |server: &Server| Cpu { pid: server.pid, time: Duration::from_nanos(spent(server)) };
         self.servers.iter().map(cpu).collect()
     }
 }
@@ -74,29 +80,28 @@ fn times(pid: u32) -> Vec<((u32, u32), u64)> {
         }
         for thread in threads(pid) {
             let at = format!("/proc/{pid}/task/{thread}");
-            // A thread that has just ended has nothing to say.
+            // A thread that has just ended cannot be read.
             if let Ok(time) = time(&at) {
                 times.push(((pid, thread), time));
             }
             let children = fs::read_to_string(format!("{at}/children")).unwrap_or_default();
-            open.extend(children.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+            open.extend(
+                children.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()),
+            );
         }
     }
     times
 }
 
-fn threads(pid: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
 fn time(at: &str) -> io::Result<u64> {
     if let Ok(schedstat) = fs::read_to_string(format!("{at}/schedstat"))
-        && let Some(time) = schedstat.split_ascii_whitespace().next().and_then(|time| time.parse().ok())
+        && let Some(time) =
+            schedstat.split_ascii_whitespace().next().and_then(|time| time.parse().ok())
     {
         return Ok(time);
     }
-    // The name of a program may hold anything but ends with the last parenthesis; user and system time are fields 14 and 15.
+    // The program name may contain any byte but ends with the last parenthesis; user and system
+    // time are fields 14 and 15.
     let stat = fs::read_to_string(format!("{at}/stat"))?;
     let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
     let ticks: u64 =
@@ -131,7 +136,7 @@ mod tests {
         thread::scope(|scope| {
             let other = scope.spawn(|| {
                 burn(Duration::from_millis(60));
-                // Ends only after it was looked at.
+                // Ends only after it was measured.
                 thread::park();
             });
             burn(Duration::from_millis(60));
@@ -144,7 +149,7 @@ mod tests {
 
     #[test]
     fn children_are_counted() {
-        // A shell that stays the parent of one that works.
+        // A shell that stays the parent of a busy process.
         let mut shell = Command::new("sh")
             .args(["-c", "sh -c 'while :; do :; done' & read line; kill $!"])
             .stdin(Stdio::piped())

@@ -1,4 +1,4 @@
-//! `larder lab`: which experiment.
+//! `larder lab`: selection of the experiment.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use crate::{mediawiki, simulate};
 
-/// What `larder lab` takes.
+/// Arguments of `larder lab`.
 #[derive(Args, Debug)]
 pub struct LabArgs {
     #[command(subcommand)]
@@ -17,7 +17,7 @@ pub struct LabArgs {
 enum Experiment {
     /// Does caching help a wiki? MediaWiki, its database and caches on this machine, with a report
     Mediawiki(mediawiki::MediawikiArgs),
-    /// Traces against policies, sizes, tiers and fleets that no machine here holds
+    /// Simulate traces against policies, sizes, tiers and fleets larger than this machine
     Simulate(Box<simulate::SimulateArgs>),
 }
 

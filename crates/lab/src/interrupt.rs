@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: what was started is ended in order, what was measured is shown.
+//! Ctrl-C and SIGTERM: servers are ended in order, results so far are shown.
 
 use std::{
     process,
@@ -17,31 +17,33 @@ use tokio::{
 
 use crate::peers;
 
-static ASKED: AtomicBool = AtomicBool::new(false);
-/// Of a shell: 128 and the signal's number.
+static REQUESTED: AtomicBool = AtomicBool::new(false);
+/// Exit code of shells for SIGINT: 128 plus the signal's number.
 const INTERRUPTED: i32 = 130;
 
-/// From now on the first SIGINT, SIGTERM or SIGHUP only sets what [`asked`] says; the second ends the process, and kills what it
-/// started.
+/// From now on the first SIGINT, SIGTERM or SIGHUP only sets [`requested`]; the second kills the
+/// started servers and ends the process.
 pub(crate) fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let (ready, watched) = mpsc::channel();
-        // Without the thread the signals end the process as ever.
-        let _unwatched = thread::Builder::new().name("signals".to_owned()).spawn(move || wait(&ready));
+        // Without the thread the signals end the process as usual.
+        let _unwatched =
+            thread::Builder::new().name("signals".to_owned()).spawn(move || wait(&ready));
         let _ready = watched.recv();
     });
 }
 
-/// Whether somebody asked us to stop.
-pub(crate) fn asked() -> bool {
-    ASKED.load(Ordering::Relaxed)
+/// Whether an interruption was requested.
+pub(crate) fn requested() -> bool {
+    REQUESTED.load(Ordering::Relaxed)
 }
 
 fn wait(ready: &mpsc::Sender<()>) {
     let Ok(runtime) = Builder::new_current_thread().enable_all().build() else { return };
     runtime.block_on(async {
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+        let kinds =
+            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
         let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = kinds else { return };
         let _heard = ready.send(());
         for again in [false, true] {
@@ -54,7 +56,7 @@ fn wait(ready: &mpsc::Sender<()>) {
                 peers::end_all();
                 process::exit(INTERRUPTED);
             }
-            ASKED.store(true, Ordering::Relaxed);
+            REQUESTED.store(true, Ordering::Relaxed);
         }
     });
 }

@@ -1,9 +1,11 @@
-//! Load, slowness and experiments: `larder bench`, `larder slow` and `larder lab`.
+//! Load, slowness and experiments: `larder bench`, `larder slow` and `larder lab`, commands of the
+//! program `larder-lab`.
 //!
-//! What is asked and when is [`load`]'s; [`engine`] asks it, over real sockets, and measures; [`report`] shows what came of it.
-//! `bench` is the command line over these three, `compare` visits several servers with them in short rounds, and `peers` starts
-//! those servers from configurations that lie in the repository. `slow` is a proxy that delays and breaks; `mediawiki` and
-//! `simulate` are experiments made of all this.
+//! [`load`] makes requests and their times; [`engine`] sends them over real sockets and measures;
+//! [`report`] presents the results. `bench` is the command line of these three, `compare` visits
+//! several servers in short rounds, and `peers` starts those servers from configurations in the
+//! repository. `slow` is a proxy that delays and breaks; `mediawiki` and `simulate` are experiments
+//! built from all of these.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +20,7 @@ pub mod load;
 mod mediawiki;
 mod output;
 pub mod peers;
+mod random;
 pub mod report;
 mod simulate;
 pub mod slow;

@@ -1,4 +1,4 @@
-//! Files that results go to: opened before anything is measured, so that a measurement is not made for nothing.
+//! Result files, opened before a measurement so that it is not made in vain.
 
 use std::{
     fs::{self, File},
@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A file to be written once there is something to write. Until then what stands in it stays; one that is not written at all, and was
-/// not there before, goes again.
+/// A file to be written later. Its contents stay until then; a new file that is never written is
+/// removed.
 #[derive(Debug)]
 pub(crate) struct Output {
     option: &'static str,
@@ -17,7 +17,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Opens the file that `option` names. The error says which, and why it cannot be written.
+    /// Opens the file named by `option`. The error names both and the reason.
     pub(crate) fn open(option: &'static str, path: &Path) -> Result<Self, String> {
         let new = !path.exists();
         let file = File::options().write(true).create(true).truncate(false).open(path);
@@ -25,12 +25,12 @@ impl Output {
         Ok(Self { option, path: path.to_owned(), file, new })
     }
 
-    /// The same of what may not have been asked for.
+    /// The same for an optional file.
     pub(crate) fn maybe(option: &'static str, path: Option<&Path>) -> Result<Option<Self>, String> {
         path.map(|path| Self::open(option, path)).transpose()
     }
 
-    /// Writes the file anew. The error says which, and why it could not be written.
+    /// Replaces the contents of the file. The error names it and the reason.
     pub(crate) fn write(mut self, text: &str) -> Result<(), String> {
         self.new = false;
         self.replace(text).map_err(|error| told(self.option, &self.path, &error))
@@ -48,7 +48,7 @@ impl Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if self.new {
-            // Nobody misses an empty file, nor is harmed by one.
+            // An empty file left behind does no harm.
             let _stays = fs::remove_file(&self.path);
         }
     }

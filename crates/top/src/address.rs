@@ -1,13 +1,13 @@
-//! Where a server is, and what it is taken for.
+//! Addresses of servers, and the kind of server expected there.
 
 use std::{fmt, path::PathBuf};
 
-/// Larder's own port for its admin API.
+/// Default port of Larder's admin API.
 pub(crate) const ADMIN_PORT: u16 = 8081;
 const MEMCACHED_PORT: u16 = 11211;
 const REDIS_PORT: u16 = 6379;
 
-/// What a server speaks.
+/// The kind of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Larder,
@@ -25,10 +25,10 @@ impl Kind {
     }
 }
 
-/// What to connect to.
+/// A single place to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
-    /// A name or an address without brackets, and a port.
+    /// Host name or address without brackets, and port.
     Tcp(String, u16),
     Unix(PathBuf),
 }
@@ -43,36 +43,36 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A server as its user names it.
+/// A server as named by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// Where it may be: more than one place when no port was given; the first that answers is taken.
+    /// Candidates: more than one if no port was given; the first that answers is used.
     pub(crate) endpoints: Vec<Endpoint>,
-    /// What it must be. Otherwise it is asked.
+    /// The required kind; `None`: it is detected.
     pub(crate) kind: Option<Kind>,
-    /// Of `http://host:8081/#token=...`, as Larder prints it when it starts.
+    /// Token from `http://host:8081/#token=...`, the link Larder prints at start.
     pub(crate) token: Option<String>,
-    /// Of `redis://user:password@host`.
+    /// Login from `redis://user:password@host`.
     pub(crate) redis: Option<RedisLogin>,
 }
 
-/// What a Redis is told first.
+/// Login for a Redis server.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct RedisLogin {
-    /// None: the password of the user `default`.
+    /// `None`: the user `default`.
     pub(crate) user: Option<String>,
     pub(crate) password: String,
 }
 
 impl fmt::Debug for RedisLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the password.
+        // Omits the password.
         f.debug_struct("RedisLogin").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
 impl RedisLogin {
-    /// Reads `user:password` or `:password`, percent-encoded as in URLs (RFC 3986, 3.2.1).
+    /// Parses `user:password` or `:password`, percent-encoded as in URLs (RFC 3986, 3.2.1).
     fn parse(text: &str) -> Option<RedisLogin> {
         let (user, password) = text.split_once(':')?;
         let (user, password) = (decoded(user)?, decoded(password)?);
@@ -80,7 +80,7 @@ impl RedisLogin {
     }
 }
 
-/// Without the percent-encoding; None where that is broken.
+/// Decodes percent-encoding; `None` if it is invalid.
 fn decoded(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
@@ -96,16 +96,17 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 impl Address {
-    /// Reads `host:port`, `host`, `:port`, `unix:/path`, `/path`, and `http://`, `memcached://`, `redis://` before the first two;
-    /// `redis://:password@host`, `redis://user:password@host`.
+    /// Parses `host:port`, `host`, `:port`, `unix:/path`, `/path`, and `http://`, `memcached://`,
+    /// `redis://` before the first two; `redis://:password@host`, `redis://user:password@host`.
     ///
     /// # Errors
     ///
-    /// Says what was expected.
+    /// The expected form.
     pub(crate) fn parse(text: &str) -> Result<Address, String> {
         let expected = || {
             format!(
-                "expected an address such as \"127.0.0.1:8081\", \"http://host:8081\", \"memcached://host:11211\", \
+                "expected an address such as \"127.0.0.1:8081\", \"http://host:8081\", \
+                 \"memcached://host:11211\", \
                  \"redis://host\" or \"unix:/run/memcached.sock\", found {text:?}"
             )
         };
@@ -148,15 +149,16 @@ impl Address {
             (None, Some(Kind::Redis)) => vec![REDIS_PORT],
             (None, None) => vec![ADMIN_PORT, MEMCACHED_PORT],
         };
-        let endpoints = ports.into_iter().map(|port| Endpoint::Tcp(host.to_owned(), port)).collect();
+        let endpoints =
+            ports.into_iter().map(|port| Endpoint::Tcp(host.to_owned(), port)).collect();
         Ok(Address { endpoints, kind, token, redis })
     }
 
-    /// A Larder's admin API: what answers must be one.
+    /// Parses the address of a Larder's admin API.
     ///
     /// # Errors
     ///
-    /// As [`Address::parse`]; and other kinds of server are refused.
+    /// As [`Address::parse`]; also for other kinds of server.
     pub(crate) fn parse_admin(text: &str) -> Result<Address, String> {
         let mut address = Address::parse(text)?;
         let tcp = matches!(address.endpoints.first(), Some(Endpoint::Tcp(..)));
@@ -171,7 +173,7 @@ impl Address {
     }
 }
 
-/// Host without brackets, and the port where there is one.
+/// Host without brackets, and the port if there is one.
 fn split(text: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let (host, rest) = rest.split_once(']')?;
@@ -212,7 +214,10 @@ mod tests {
         assert_eq!(parsed("http://a.example:99/"), one("a.example:99", Some(Kind::Larder)));
         assert_eq!(parsed("http://a.example"), one("a.example:8081", Some(Kind::Larder)));
         assert_eq!(parsed("memcached://m"), one("m:11211", Some(Kind::Memcached)));
-        assert_eq!(parsed("memcached:///run/m.sock"), one("unix:/run/m.sock", Some(Kind::Memcached)));
+        assert_eq!(
+            parsed("memcached:///run/m.sock"),
+            one("unix:/run/m.sock", Some(Kind::Memcached))
+        );
         assert_eq!(parsed("redis://[::1]"), one("[::1]:6379", Some(Kind::Redis)));
         assert_eq!(parsed("unix:/run/m.sock"), one("unix:/run/m.sock", None));
         assert_eq!(parsed("/run/m.sock"), one("unix:/run/m.sock", None));
@@ -244,7 +249,9 @@ mod tests {
         assert_eq!(parsed("redis://:secret@host").0, ["host:6379"]);
         let shown = format!("{:?}", Address::parse("redis://ann:secret@host"));
         assert!(shown.contains("ann") && !shown.contains("secret"), "{shown}");
-        for text in ["redis://secret@host", "redis://:%4@host", "redis://:%+1@host", "redis://:%ff@host"] {
+        for text in
+            ["redis://secret@host", "redis://:%4@host", "redis://:%+1@host", "redis://:%ff@host"]
+        {
             assert!(Address::parse(text).is_err(), "{text}");
         }
     }

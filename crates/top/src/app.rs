@@ -1,4 +1,4 @@
-//! `larder top`: what is watched, what is shown of it, and what keys change.
+//! State of `larder top`: servers, view, and the effect of keys.
 
 use std::{process::ExitCode, time::SystemTime};
 
@@ -7,56 +7,56 @@ use tokio::sync::{mpsc, watch};
 
 use crate::{
     TopArgs, exit, once,
-    poll::{self, Look, Server},
-    rates::Watched,
+    poll::{self, PollResult, Server},
+    rates::ServerState,
     screen::{Input, Palette, Screen},
-    table::{Alarms, Column, Order, Table, columns},
+    table::{Alarms, Column, SortOrder, Table, columns},
     view,
 };
 
-/// Looks on their way to the screen; the servers' tasks wait when they are more.
-const LOOKS: usize = 64;
+/// Poll results waiting for the screen; when full, the servers' tasks wait.
+const POLL_RESULTS: usize = 64;
 
-/// What is shown.
+/// The page on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
     Table,
     Help,
-    /// One server, by its number.
+    /// Details of the server with this index.
     Drill(usize),
 }
 
-/// All that the screen depends on.
+/// The state the screen is drawn from.
 pub(crate) struct App {
-    pub(crate) servers: Vec<(String, Watched)>,
-    /// What is shown instead, while the view is frozen.
-    pub(crate) frozen: Option<Vec<(String, Watched)>>,
+    pub(crate) servers: Vec<(String, ServerState)>,
+    /// The frozen servers, shown instead of the current ones while the view is frozen.
+    pub(crate) frozen: Option<Vec<(String, ServerState)>>,
     pub(crate) palette: Palette,
     pub(crate) alarms: Alarms,
-    pub(crate) order: Order,
+    pub(crate) order: SortOrder,
     pub(crate) lifetime: bool,
     pub(crate) commands: bool,
     pub(crate) page: Page,
-    /// A server's number.
+    /// Index of the selected server.
     pub(crate) selected: usize,
-    /// Lines or rows scrolled over.
+    /// Number of lines or rows scrolled down.
     pub(crate) scroll: usize,
-    /// Seconds from look to look.
+    /// Seconds between two polls.
     pub(crate) interval: f64,
-    /// When the last look came, milliseconds since 1970.
+    /// Time of the last poll result, in milliseconds since 1970.
     pub(crate) seen_ms: u64,
-    /// The width of the screen, for the keys that go through its columns.
+    /// Width of the screen, for keys that move between columns.
     pub(crate) width: usize,
 }
 
 impl App {
     pub(crate) fn new(args: &TopArgs, names: Vec<String>, palette: Palette) -> App {
         App {
-            servers: names.into_iter().map(|name| (name, Watched::default())).collect(),
+            servers: names.into_iter().map(|name| (name, ServerState::default())).collect(),
             frozen: None,
             palette,
             alarms: args.alarm.clone(),
-            order: Order { by: args.sort, reverse: false },
+            order: SortOrder { by: args.sort, reverse: false },
             lifetime: args.lifetime,
             commands: args.commands,
             page: Page::Table,
@@ -68,8 +68,8 @@ impl App {
         }
     }
 
-    /// What is shown of the servers.
-    pub(crate) fn shown(&self) -> &[(String, Watched)] {
+    /// The servers to show.
+    pub(crate) fn shown(&self) -> &[(String, ServerState)] {
         self.frozen.as_deref().unwrap_or(&self.servers)
     }
 
@@ -77,16 +77,16 @@ impl App {
         Table::of(self.shown(), self.lifetime, self.order)
     }
 
-    /// Takes what came of a look, and what the server is called by now.
-    pub(crate) fn take(&mut self, look: Look, name: String, now_ms: u64) {
-        if let Some((known, watched)) = self.servers.get_mut(look.server) {
+    /// Records the result of a poll, and the server's current name.
+    pub(crate) fn take(&mut self, result: PollResult, name: String, now_ms: u64) {
+        if let Some((known, watched)) = self.servers.get_mut(result.server) {
             *known = name;
-            watched.take(look.seen);
+            watched.take(result.outcome);
             self.seen_ms = now_ms;
         }
     }
 
-    /// Does what a key says; false ends it all.
+    /// Handles a key; false ends the program.
     pub(crate) fn key(&mut self, key: KeyCode) -> bool {
         match (self.page, key) {
             (_, KeyCode::Char('q')) => return false,
@@ -96,7 +96,10 @@ impl App {
                 self.frozen = if self.frozen.is_some() { None } else { Some(self.servers.clone()) };
             }
             (_, KeyCode::Char('l')) => self.lifetime = !self.lifetime,
-            (Page::Drill(_), KeyCode::Esc | KeyCode::Enter | KeyCode::Backspace | KeyCode::Left) => {
+            (
+                Page::Drill(_),
+                KeyCode::Esc | KeyCode::Enter | KeyCode::Backspace | KeyCode::Left,
+            ) => {
                 self.page = Page::Table;
                 self.scroll = 0;
             }
@@ -130,10 +133,12 @@ impl App {
         };
     }
 
-    /// Sorts by the column beside; before the first and after the last one is the order in which the servers were given.
+    /// Sorts by the next column to the side; beyond the first and last is the order of the command
+    /// line.
     fn sort_beside(&mut self, right: bool) {
         let columns = columns(self.commands, self.width, self.table().instance_width());
-        let columns: Vec<Column> = columns.into_iter().filter(|column| *column != Column::Server).collect();
+        let columns: Vec<Column> =
+            columns.into_iter().filter(|column| *column != Column::Server).collect();
         let at = self.order.by.and_then(|by| columns.iter().position(|column| *column == by));
         let next = match (at, right) {
             (None, true) => Some(0),
@@ -154,7 +159,7 @@ impl App {
     }
 }
 
-/// Runs it.
+/// Runs `larder top`.
 pub(crate) async fn run(args: &TopArgs) -> ExitCode {
     let servers = poll::token(args.token_file.as_deref()).and_then(|token| {
         let servers = poll::servers(&args.servers, args.servers_file.as_deref(), token.is_some())?;
@@ -182,9 +187,10 @@ pub(crate) async fn run(args: &TopArgs) -> ExitCode {
 }
 
 async fn live(args: &TopArgs, servers: Vec<Server>, mut screen: Screen) -> std::io::Result<u8> {
-    let mut app = App::new(args, servers.iter().map(Server::name).collect(), Palette::of_environment());
+    let mut app =
+        App::new(args, servers.iter().map(Server::name).collect(), Palette::of_environment());
     let (closer, wanted) = watch::channel(None);
-    let (send, mut looks) = mpsc::channel(LOOKS);
+    let (send, mut results) = mpsc::channel(POLL_RESULTS);
     for (index, server) in servers.into_iter().enumerate() {
         tokio::spawn(poll::watch(index, server, args.interval, wanted.clone(), send.clone()));
     }
@@ -205,11 +211,11 @@ async fn live(args: &TopArgs, servers: Vec<Server>, mut screen: Screen) -> std::
                     closer.send_if_modified(|wanted| std::mem::replace(wanted, page) != page);
                 }
             },
-            Some((look, name)) = looks.recv() => app.take(look, name, now_ms()),
+            Some((result, name)) = results.recv() => app.take(result, name, now_ms()),
         }
         // Servers that answer together are drawn together.
-        while let Ok((look, name)) = looks.try_recv() {
-            app.take(look, name, now_ms());
+        while let Ok((result, name)) = results.try_recv() {
+            app.take(result, name, now_ms());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Command lines.
+//! Command line arguments.
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
@@ -10,37 +10,41 @@ use crate::{
 };
 
 const TOP_HELP: &str = "\
-Which kind of server answers is found out; http://, memcached:// and redis:// before an address say it.\n\n\
-Keys: q quit, ? help, < > sort column, r reverse, space freeze, l since start, c commands, Enter one server.\n\n\
-Exit code: 0 done; with --once 1 when a server is down and 4 when all are; 2 wrong usage; 130, 143 ended by a signal.";
+Which kind of server answers is found out; http://, memcached:// and redis:// before an address \
+say it.\n\n\
+Keys: q quit, ? help, < > sort column, r reverse, space freeze, l since start, c commands, Enter \
+one server.\n\n\
+Exit code: 0 done; with --once 1 when a server is down and 4 when all are; 2 wrong usage; 130, 143 \
+ended by a signal.";
 
 const LOG_HELP: &str = "\
 Filters are the server's work; all that are given must hold. Times are UTC.\n\n\
 Exit code: 0 done, 2 wrong usage, 3 refused, 4 server not reached at the start or no Larder.";
 
-/// `larder top`.
+/// Arguments of `larder top`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = TOP_HELP)]
 pub struct TopArgs {
-    /// Larders (by their admin address), memcached and Redis servers [default: 127.0.0.1:8081, else 127.0.0.1:11211]
+    /// Larders (by their admin address), memcached and Redis servers [default: 127.0.0.1:8081, else
+    /// 127.0.0.1:11211]
     #[arg(value_name = "ADDR", value_parser = Address::parse)]
     pub(crate) servers: Vec<Address>,
     /// Further servers, one a line; `#` begins a comment
     #[arg(long, value_name = "FILE")]
     pub(crate) servers_file: Option<PathBuf>,
-    /// Time between two looks
+    /// Time between two polls
     #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = interval)]
     pub(crate) interval: Duration,
-    /// How long a server may take to answer
+    /// Time a server has to answer
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
     pub(crate) timeout: Duration,
-    /// Rates and ratios since each server's start, not of the last interval
+    /// Rates and ratios since each server's start instead of the last interval
     #[arg(short, long)]
     pub(crate) lifetime: bool,
     /// A column for each kind of command
     #[arg(short, long)]
     pub(crate) commands: bool,
-    /// Print the table once and end: two looks an interval apart (one with --lifetime)
+    /// Print the table once and end: two polls an interval apart (one with --lifetime)
     #[arg(long)]
     pub(crate) once: bool,
     /// With --once: as JSON
@@ -49,32 +53,38 @@ pub struct TopArgs {
     /// Sort by this column: instance, usage, hit, conn, time, evict, gets, sets, read, write
     #[arg(long, value_name = "COL", value_parser = Column::from_str)]
     pub(crate) sort: Option<Column>,
-    /// What is shown as an alarm: usage and evictions from, hit ratio below, connections and response time from.
-    /// `none` switches all off
-    #[arg(long, value_name = "LIST", default_value = "usage=90,hit=50,time=100ms", value_parser = Alarms::from_str)]
+    /// Alarm thresholds: usage and evictions from, hit ratio below, connections and response time
+    /// from; `none` switches all off
+    #[arg(
+        long, value_name = "LIST", default_value = "usage=90,hit=50,time=100ms",
+        value_parser = Alarms::from_str
+    )]
     pub(crate) alarm: Alarms,
-    /// A file with the token that the Larders ask for; sent to those named with http://
+    /// File with the token for the admin APIs; sent to servers named with http://
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }
 
-/// `larder log`.
+/// Arguments of `larder log`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = LOG_HELP)]
 pub struct LogArgs {
     /// The Larder's admin address
-    #[arg(value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = Address::parse_admin)]
+    #[arg(
+        value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = Address::parse_admin
+    )]
     pub(crate) server: Address,
-    /// Requests whose URL contains this
+    /// Requests whose URL contains this text
     #[arg(long, value_name = "SUBSTR")]
     pub(crate) url: Option<String>,
-    /// Requests whose URL this regular expression finds
+    /// Requests whose URL matches this regular expression
     #[arg(long, value_name = "RE")]
     pub(crate) regex: Option<String>,
-    /// Requests answered so: `404`, `5xx`, several with commas
+    /// Requests with this status: `404`, `5xx`, several separated by commas
     #[arg(long, value_name = "STATUS")]
     pub(crate) status: Option<String>,
-    /// Requests with this result: `hit`, `miss`, `TCP_REFRESH_MODIFIED`, several with commas
+    /// Requests with this result: `hit`, `miss`, `TCP_REFRESH_MODIFIED`, several separated by
+    /// commas
     #[arg(long, value_name = "RESULT")]
     pub(crate) result: Option<String>,
     /// Requests to this site
@@ -86,39 +96,46 @@ pub struct LogArgs {
     /// Requests that took at least this long
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) slower_than: Option<Duration>,
-    /// One JSON object a line, as the server gives it
+    /// One JSON object a line, as the server sends it
     #[arg(long)]
     pub(crate) json: bool,
     /// End after this many requests
     #[arg(short = 'n', long, value_name = "COUNT")]
     pub(crate) count: Option<u64>,
-    /// A file with the token that the Larder asks for
+    /// File with the token for the admin API
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }
 
-/// `larder hist`.
+/// Arguments of `larder hist`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Keys: q quit, space freeze, < > how many seconds are shown.\n\n\
-    Exit code: 0 done, 2 wrong usage, 3 refused, 4 server not reached or no Larder; 130, 143 ended by a signal.")]
+    Exit code: 0 done, 2 wrong usage, 3 refused, 4 server not reached or no Larder; 130, 143 ended \
+    by a signal.")]
 pub struct HistArgs {
     /// The Larder's admin address
-    #[arg(value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = Address::parse_admin)]
+    #[arg(
+        value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = Address::parse_admin
+    )]
     pub(crate) server: Address,
-    /// How many of the last seconds are shown together
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=600))]
+    /// Number of seconds shown together
+    #[arg(
+        long, value_name = "SECONDS", default_value_t = 10,
+        value_parser = clap::value_parser!(u16).range(1..=600)
+    )]
     pub(crate) window: u16,
     /// Print the histogram of the next --window seconds and end
     #[arg(long)]
     pub(crate) once: bool,
-    /// A file with the token that the Larder asks for
+    /// File with the token for the admin API
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }
 
-/// A time as it is written: `500ms`, `2s`, `1m`; a number alone is seconds.
+/// Parses a duration such as `500ms`, `2s`, `1m`; a bare number is in seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let expected = || format!("expected a time such as \"500ms\", \"2s\" or \"1m\", found {text:?}");
+    let expected =
+        || format!("expected a time such as \"500ms\", \"2s\" or \"1m\", found {text:?}");
     let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit);
     let number: f64 = number.parse().map_err(|_| expected())?;
@@ -133,7 +150,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| expected())
 }
 
-/// Shorter intervals would make the looking a load; longer ones are a mistake.
+/// Shorter intervals would load the server; longer ones are typing errors.
 fn interval(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     if (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time) {

@@ -1,5 +1,5 @@
-//! Asking a server once: connect, find out what it is, take its answer. Every wait and answer has a limit; the caller sets one on
-//! the whole.
+//! Queries to a server: connect, detect its kind, read its statistics. Every wait and answer has a
+//! limit; the caller sets a time limit for the whole.
 
 use std::{path::PathBuf, time::Instant};
 
@@ -19,16 +19,16 @@ use crate::{
     text::{Text, brief, clean},
 };
 
-/// The longest answer of an admin API that is read, bytes: some thousand sites. What is longer counts as a failure.
+/// Limit for an answer of an admin API, in bytes: some thousand sites. A longer one is a failure.
 const ANSWER_BYTES: usize = 8 << 20;
-/// The same of a memcached or Redis, which say a few hundred lines.
+/// Limit for the statistics of memcached or Redis, which have a few hundred lines.
 const STATS_BYTES: u64 = 1 << 20;
-/// What comes with the body of an HTTP answer: its head, and how it is sent.
+/// Limit for the head and transfer coding of an HTTP answer.
 const HEAD_BYTES: u64 = 1 << 20;
-/// What tells servers apart stands in the first bytes.
+/// Bytes read to detect the kind of a server.
 const PROBE_BYTES: u64 = 512;
 
-/// A connection of either kind.
+/// A TCP or unix connection.
 pub(crate) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
@@ -36,8 +36,9 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 pub(crate) async fn connect(endpoint: &Endpoint) -> Result<Box<dyn Wire>, String> {
     match endpoint {
         Endpoint::Tcp(host, port) => {
-            let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| why(&error))?;
-            // The requests are single small writes; nothing is worth a failure here.
+            let stream =
+                TcpStream::connect((host.as_str(), *port)).await.map_err(|error| why(&error))?;
+            // Optional: the requests are single small writes.
             let _ = stream.set_nodelay(true);
             Ok(Box::new(stream))
         }
@@ -49,7 +50,7 @@ async fn unix(path: &PathBuf) -> Result<UnixStream, String> {
     UnixStream::connect(path).await.map_err(|error| why(&error))
 }
 
-/// An error as a few words.
+/// A short description of an error.
 fn why(error: &std::io::Error) -> String {
     use std::io::ErrorKind;
     match error.kind() {
@@ -62,15 +63,19 @@ fn why(error: &std::io::Error) -> String {
     }
 }
 
-/// Finds out what listens. `version` is a command of memcached's that changes nothing, an unknown one to Redis, and to an HTTP
-/// server a bad request; an HTTP request would be taken for an attack by Redis and logged.
+/// Detects the kind of server that listens. Sends `version`: harmless to memcached, unknown to
+/// Redis, a bad request to HTTP. (Redis would treat an HTTP request as an attack and log it.)
 pub(crate) async fn kind(endpoint: &Endpoint) -> Result<Kind, String> {
     let mut wire = connect(endpoint).await?;
     wire.write_all(b"version\r\n").await.map_err(|error| why(&error))?;
     let mut line = Vec::new();
-    BufReader::new(wire.take(PROBE_BYTES)).read_until(b'\n', &mut line).await.map_err(|error| why(&error))?;
-    kind_of(&line)
-        .ok_or_else(|| "answers neither as a Larder's admin API nor as memcached or Redis".to_owned())
+    BufReader::new(wire.take(PROBE_BYTES))
+        .read_until(b'\n', &mut line)
+        .await
+        .map_err(|error| why(&error))?;
+    kind_of(&line).ok_or_else(|| {
+        "answers neither as a Larder's admin API nor as memcached or Redis".to_owned()
+    })
 }
 
 fn kind_of(line: &[u8]) -> Option<Kind> {
@@ -86,20 +91,20 @@ fn kind_of(line: &[u8]) -> Option<Kind> {
     }
 }
 
-/// What a server may be told about who asks.
+/// Credentials that may be sent to a server.
 #[derive(Clone, Default)]
 pub(crate) struct Login {
-    /// For an admin API.
+    /// Token for an admin API.
     pub(crate) token: Option<String>,
     pub(crate) redis: Option<RedisLogin>,
 }
 
-/// Looks at a server once.
+/// Queries a server once.
 ///
 /// # Errors
 ///
-/// Says in a few words why there is nothing to see, harmless to show.
-pub(crate) async fn look(
+/// A short reason, safe to display.
+pub(crate) async fn query(
     endpoint: &Endpoint,
     kind: Kind,
     login: &Login,
@@ -112,7 +117,7 @@ pub(crate) async fn look(
             let answer = fetch(endpoint, "/api/v1/stats", token).await?;
             let mut sample = sample::from_larder(&answer, Instant::now(), started.elapsed())?;
             if details {
-                sample.details = Some(Box::new(look_closer(endpoint, token).await));
+                sample.details = Some(Box::new(fetch_details(endpoint, token).await));
             }
             Ok(sample)
         }
@@ -127,8 +132,8 @@ pub(crate) async fn look(
     }
 }
 
-/// What an older Larder cannot tell, or one without that face, is not shown.
-async fn look_closer(endpoint: &Endpoint, token: Option<&str>) -> Details {
+/// Parts that an older Larder, or one without that face, does not have stay empty.
+async fn fetch_details(endpoint: &Endpoint, token: Option<&str>) -> Details {
     async fn part<T: Default + serde::de::DeserializeOwned>(
         endpoint: &Endpoint,
         path: &str,
@@ -146,8 +151,8 @@ async fn look_closer(endpoint: &Endpoint, token: Option<&str>) -> Details {
     }
 }
 
-/// Sends a GET and gives the head and the body to come. No more than `most` bytes are read of both, and of the heads before the
-/// head (`100 Continue`), of which a server could send any number.
+/// Sends a GET and returns head and unread body. At most `most` bytes are read in total, including
+/// interim heads (`100 Continue`), which a server could send without end.
 pub(crate) async fn request(
     endpoint: &Endpoint,
     path: &str,
@@ -164,22 +169,23 @@ pub(crate) async fn request(
     if let Some(token) = token {
         request = request.header("authorization", format!("Bearer {token}"));
     }
-    let request =
-        request.body(Empty::<Bytes>::new()).map_err(|_| "the address or token has odd signs".to_owned())?;
+    let request = request
+        .body(Empty::<Bytes>::new())
+        .map_err(|_| "the address or token has odd signs".to_owned())?;
     let no_http = |error: hyper::Error| match error.is_parse() || error.is_incomplete_message() {
         true => "does not answer in HTTP".to_owned(),
         false => clean(&error.to_string()).into_owned(),
     };
     let (mut sender, connection) = http1::handshake(TokioIo::new(wire)).await.map_err(no_http)?;
-    // It ends with the connection, which ends when the answer is dropped.
+    // The task ends with the connection, which ends when the answer is dropped.
     tokio::spawn(connection);
     sender.send_request(request).await.map_err(no_http)
 }
 
-/// An admin API wants a token, or another one.
+/// Error text: the admin API requires a token, or another one.
 pub(crate) const REFUSED: &str = "refuses: give --token-file";
 
-/// What an answer that is no 200 means for who asked.
+/// Error text for a status other than 200.
 pub(crate) fn refused(status: u16) -> String {
     match status {
         401 | 403 => REFUSED.to_owned(),
@@ -197,23 +203,23 @@ async fn fetch(endpoint: &Endpoint, path: &str, token: Option<&str>) -> Result<B
     read_all(answer.into_body()).await
 }
 
-/// Reads a body, within the limit.
+/// Reads a body, up to the limit.
 pub(crate) async fn read_all(body: Incoming) -> Result<Bytes, String> {
     let body = Limited::new(body, ANSWER_BYTES).collect().await;
     body.map(|body| body.to_bytes()).map_err(|error| clean(&error.to_string()).into_owned())
 }
 
-/// Lines of at most [`STATS_BYTES`] together.
+/// Reader of lines, at most [`STATS_BYTES`] in total.
 struct Lines(BufReader<tokio::io::Take<Box<dyn Wire>>>);
 
 impl Lines {
-    async fn asked(endpoint: &Endpoint, question: &[u8]) -> Result<Lines, String> {
+    async fn open(endpoint: &Endpoint, question: &[u8]) -> Result<Lines, String> {
         let mut wire = connect(endpoint).await?;
         wire.write_all(question).await.map_err(|error| why(&error))?;
         Ok(Lines(BufReader::new(wire.take(STATS_BYTES))))
     }
 
-    /// Without its end.
+    /// The next line without its line end.
     async fn next(&mut self) -> Result<String, String> {
         let mut line = Vec::new();
         self.0.read_until(b'\n', &mut line).await.map_err(|error| why(&error))?;
@@ -227,7 +233,8 @@ impl Lines {
     }
 }
 
-/// `stats`: statistics, and then the end (memcached's protocol.txt, "General-purpose statistics").
+/// Sends `stats` and reads statistics up to the end marker (memcached's protocol.txt,
+/// "General-purpose statistics").
 async fn memcached_stats(endpoint: &Endpoint) -> Result<Vec<(Text, Text)>, String> {
     let mut question = Vec::new();
     text::stats(b"", &mut question).map_err(|error| error.to_string())?;
@@ -236,7 +243,7 @@ async fn memcached_stats(endpoint: &Endpoint) -> Result<Vec<(Text, Text)>, Strin
     let mut wire = wire.take(STATS_BYTES);
     let (mut answer, mut done, mut said) = (Vec::with_capacity(4096), 0, Vec::new());
     loop {
-        // No statistic is a value.
+        // Statistics contain no values.
         let (reply, taken) = match Replies::new(0).next(&answer[done..]) {
             Decoded::Reply(reply, taken) => (reply, taken),
             Decoded::Broken(broken) => return Err(format!("answers stats oddly: {broken}")),
@@ -263,7 +270,7 @@ fn text_of(bytes: &[u8]) -> Text {
     Text::new(&String::from_utf8_lossy(bytes))
 }
 
-/// `AUTH password` or `AUTH user password`, as an array of strings: a password may hold anything.
+/// `AUTH password` or `AUTH user password` as an array of strings: a password may contain any byte.
 fn auth(login: &RedisLogin) -> Vec<u8> {
     let words = ["AUTH"].into_iter().chain(login.user.as_deref()).chain([login.password.as_str()]);
     let mut command = format!("*{}\r\n", words.clone().count());
@@ -273,11 +280,14 @@ fn auth(login: &RedisLogin) -> Vec<u8> {
     command.into_bytes()
 }
 
-/// `INFO all`: a bulk string of lines `name:value`, with comments between.
-async fn redis_info(endpoint: &Endpoint, login: Option<&RedisLogin>) -> Result<Vec<(Text, Text)>, String> {
+/// Sends `INFO all` and reads a bulk string of lines `name:value` and comments.
+async fn redis_info(
+    endpoint: &Endpoint,
+    login: Option<&RedisLogin>,
+) -> Result<Vec<(Text, Text)>, String> {
     let mut question = login.map(auth).unwrap_or_default();
     question.extend_from_slice(b"INFO all\r\n");
-    let mut lines = Lines::asked(endpoint, &question).await?;
+    let mut lines = Lines::open(endpoint, &question).await?;
     if login.is_some() {
         let answer = lines.next().await?;
         if !answer.starts_with('+') {

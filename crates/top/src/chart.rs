@@ -1,4 +1,5 @@
-//! A histogram of times on a logarithmic axis, hits (`|`) and misses (`#`) apart, as varnishhist draws it.
+//! Latency histogram on a logarithmic axis, hits (`|`) and misses (`#`) apart, as drawn by
+//! varnishhist.
 
 use crate::{
     snapshot::Histogram,
@@ -8,12 +9,12 @@ use crate::{
 /// The axis goes from a microsecond to a hundred seconds.
 const DECADES: usize = 8;
 const MARKS: [&str; DECADES] = ["1µs", "10µs", "100µs", "1ms", "10ms", "100ms", "1s", "10s"];
-/// Buckets are at most a half power of two wide.
+/// Buckets span at most a factor of the square root of two.
 const WIDEST: f64 = std::f64::consts::SQRT_2;
-/// What is shown at least: less says nothing.
+/// Smallest chart that is drawn.
 const LEAST: (usize, usize) = (DECADES * 2, 2);
 
-/// Draws both into `width` columns and `height` lines, with the scale and the axis below.
+/// Draws both into `width` columns and `height` lines, with scale and axis below.
 pub(crate) fn draw(hit: &Histogram, miss: &Histogram, width: usize, height: usize) -> Vec<String> {
     let (width, height) = (width.max(LEAST.0), height.max(LEAST.1 + 2) - 2);
     let per_decade = width / DECADES;
@@ -36,21 +37,30 @@ pub(crate) fn draw(hit: &Histogram, miss: &Histogram, width: usize, height: usiz
     let begin = |n: usize| format!("+{}", "-".repeat(n.saturating_sub(1)));
     lines.push(begin(per_decade).repeat(DECADES));
     lines.push(
-        MARKS.map(|mark| format!("{:per_decade$}", fit(mark, per_decade))).concat().trim_end().to_owned(),
+        MARKS
+            .map(|mark| format!("{:per_decade$}", fit(mark, per_decade)))
+            .concat()
+            .trim_end()
+            .to_owned(),
     );
     lines.push(fit(
-        &format!("| {} hits  # {} misses  (one sign: {})", hit.count, miss.count, count(sign.ceil())),
+        &format!(
+            "| {} hits  # {} misses  (one sign: {})",
+            hit.count,
+            miss.count,
+            count(sign.ceil())
+        ),
         width,
     ));
     lines
 }
 
-/// Whatever is there is seen.
+/// Number of signs; at least one for any count above 0.
 fn signs(n: f64, sign: f64) -> usize {
     if n > 0.0 { (n / sign).round().max(1.0) as usize } else { 0 }
 }
 
-/// Counts by column: each bucket's is shared out among the columns that it covers.
+/// Counts by column: a bucket's count is split among the columns it covers.
 fn spread(histogram: &Histogram, per_decade: usize) -> Vec<f64> {
     let mut columns = vec![0.0; per_decade * DECADES];
     let last = columns.len() - 1;
@@ -63,7 +73,7 @@ fn spread(histogram: &Histogram, per_decade: usize) -> Vec<f64> {
         let end = (to as usize).min(last);
         for (x, column) in columns.iter_mut().enumerate().take(end + 1).skip(first) {
             let covered = (to.min((x + 1) as f64) - from.max(x as f64)) / (to - from);
-            // At the ends of the axis, everything is in one column.
+            // At the ends of the axis a bucket lies in a single column.
             let share = if first == end || !covered.is_finite() { 1.0 } else { covered.max(0.0) };
             *column += share * *n as f64;
         }
@@ -77,7 +87,8 @@ mod tests {
 
     #[test]
     fn every_request_is_in_one_column() {
-        let histogram = Histogram::of(vec![(0.0, 5), (90.0, 10), (128.0, 7), (1000.0, 1), (1e12, 2)]);
+        let histogram =
+            Histogram::of(vec![(0.0, 5), (90.0, 10), (128.0, 7), (1000.0, 1), (1e12, 2)]);
         let sum: f64 = spread(&histogram, 10).iter().sum();
         assert!((sum - 25.0).abs() < 1e-6, "{sum}");
         assert_eq!(spread(&histogram, 10)[0], 5.0);
@@ -86,7 +97,8 @@ mod tests {
 
     #[test]
     fn hits_and_misses_stand_where_their_times_are() {
-        let lines = draw(&Histogram::of(vec![(150.0, 100)]), &Histogram::of(vec![(150_000.0, 1)]), 80, 8);
+        let lines =
+            draw(&Histogram::of(vec![(150.0, 100)]), &Histogram::of(vec![(150_000.0, 1)]), 80, 8);
         assert_eq!(lines.len(), 9);
         let at = |sign| lines[..6].iter().filter_map(|line| line.find(sign)).min();
         assert_eq!(lines[5].find('#').map(|x| x / 10), Some(5), "{lines:#?}");

@@ -1,4 +1,4 @@
-//! One server in full: faces, latency, sites, why pages were not hits, what is asked for most.
+//! Page of one server: faces, latency, sites, reasons for misses, hottest keys and URLs.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use crate::{
     app::App,
     chart,
     hist::chart_line,
-    rates::{Span, State, Watched, face_between, hit_percent},
+    rates::{ServerState, Span, State, face_between, hit_percent},
     sample::{Sample, hit_percent as site_hit_percent},
     snapshot::{Counts, Histogram, Http, Snapshot},
     text::{self, count, fit},
 };
 
-/// Lines of the latency chart.
+/// Height of the latency chart in lines.
 const CHART: usize = 9;
 
 struct Page<'a> {
@@ -39,7 +39,8 @@ pub(crate) fn lines(app: &App, server: usize, width: usize) -> Vec<Line<'static>
     let mut page = Page { app, width, lines: Vec::new() };
     let Some((name, watched)) = app.shown().get(server) else { return page.lines };
     if let State::Down(why) = &watched.state {
-        page.lines.push(Line::styled(fit(&format!("{name}  DOWN: {why}"), width), app.palette.alarm()));
+        page.lines
+            .push(Line::styled(fit(&format!("{name}  DOWN: {why}"), width), app.palette.alarm()));
     }
     let Some(sample) = &watched.last else {
         page.line(&format!("{name}  not seen yet"));
@@ -60,7 +61,7 @@ pub(crate) fn lines(app: &App, server: usize, width: usize) -> Vec<Line<'static>
     page.lines
 }
 
-fn overview(page: &mut Page<'_>, name: &str, watched: &Watched, sample: &Sample) {
+fn overview(page: &mut Page<'_>, name: &str, watched: &ServerState, sample: &Sample) {
     page.line(&format!(
         "{name}  {} {} {}  up {}",
         sample.kind.name(),
@@ -103,7 +104,8 @@ fn faces(page: &mut Page<'_>, sample: &Sample, older: Option<&Sample>, span: Opt
         ));
     }
     let commands = crate::sample::COMMANDS.iter().zip(span.commands).filter(|(_, n)| *n > 0);
-    let commands: Vec<String> = commands.map(|(name, n)| format!("{name} {}", count(span.rate(n)))).collect();
+    let commands: Vec<String> =
+        commands.map(|(name, n)| format!("{name} {}", count(span.rate(n)))).collect();
     if !commands.is_empty() {
         page.line(&commands.join("  "));
     }
@@ -140,8 +142,9 @@ fn larder(page: &mut Page<'_>, sample: &Sample, snapshot: &Snapshot, older: Opti
 }
 
 fn latency(page: &mut Page<'_>, http: &Http, before: Option<&Http>) {
-    let since =
-        |now: &Histogram, old: Option<&Histogram>| old.map_or_else(|| now.clone(), |old| now.since(old));
+    let since = |now: &Histogram, old: Option<&Histogram>| {
+        old.map_or_else(|| now.clone(), |old| now.since(old))
+    };
     let hit = since(&http.latency.hit, before.map(|before| &before.latency.hit));
     let miss = since(&http.latency.miss, before.map(|before| &before.latency.miss));
     page.head("HTTP LATENCY");
@@ -154,7 +157,13 @@ fn latency(page: &mut Page<'_>, http: &Http, before: Option<&Http>) {
 
 fn quantiles(histogram: &Histogram) -> String {
     let shown = |share| shown_time(histogram.quantile(share));
-    format!("{} in all, 50% {}, 90% {}, 99% {}", histogram.count, shown(0.5), shown(0.9), shown(0.99))
+    format!(
+        "{} in all, 50% {}, 90% {}, 99% {}",
+        histogram.count,
+        shown(0.5),
+        shown(0.9),
+        shown(0.99)
+    )
 }
 
 fn shown_time(time: Option<Duration>) -> String {
@@ -247,7 +256,9 @@ fn hottest(page: &mut Page<'_>, sample: &Sample) {
             ));
         }
     }
-    for (face, keys) in [("MEMCACHED", &details.memcached_keys.keys), ("REDIS", &details.redis_keys.keys)] {
+    for (face, keys) in
+        [("MEMCACHED", &details.memcached_keys.keys), ("REDIS", &details.redis_keys.keys)]
+    {
         if !keys.is_empty() {
             page.head(&format!("    GETS HOTTEST KEYS, {face} (estimates)"));
         }

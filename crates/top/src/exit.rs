@@ -1,4 +1,4 @@
-//! Exit codes, as of the whole program.
+//! Exit codes, the same for all commands of `larder`.
 
 use std::process::ExitCode;
 
@@ -6,12 +6,12 @@ use std::process::ExitCode;
 pub(crate) const SOME_DOWN: u8 = 1;
 /// The command line is wrong.
 pub(crate) const USAGE: u8 = 2;
-/// The server refused.
+/// The server refused the request.
 pub(crate) const REFUSED: u8 = 3;
-/// The server cannot be reached, or is no Larder; of several: none.
+/// The server cannot be reached or is not a Larder; with several servers: all of them.
 pub(crate) const UNREACHABLE: u8 = 4;
 
-/// Says what is wrong with the command line.
+/// Reports an error in the command line.
 pub(crate) fn usage(command: &str, message: &str) -> ExitCode {
     eprintln!("larder {command}: {message}");
     ExitCode::from(USAGE)

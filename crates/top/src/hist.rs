@@ -1,4 +1,4 @@
-//! `larder hist`: how long requests take, live, hits and misses apart.
+//! `larder hist`: live latency histogram, hits and misses apart.
 
 use std::{
     collections::VecDeque,
@@ -23,18 +23,18 @@ use crate::{
     text::fit,
 };
 
-/// The most seconds that are kept and shown together; as `--window` takes it.
+/// Most seconds kept and shown together; also the limit of `--window`.
 const LONGEST: usize = 600;
-/// Before a lost connection is tried again.
+/// Pause before reconnecting.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The size of what `--once` prints.
+/// Columns and lines printed by `--once`.
 const PRINTED: (usize, usize) = (80, 18);
 
-/// The last seconds, the newest at the end.
+/// Histograms of the last seconds, oldest first.
 #[derive(Default)]
-struct Seconds(VecDeque<HitMiss>);
+struct RecentSeconds(VecDeque<HitMiss>);
 
-impl Seconds {
+impl RecentSeconds {
     fn push(&mut self, second: HitMiss) {
         if self.0.len() == LONGEST {
             self.0.pop_front();
@@ -62,7 +62,7 @@ async fn second(events: &mut Events) -> Result<HitMiss, String> {
     }
 }
 
-/// Runs it.
+/// Runs `larder hist`.
 pub(crate) async fn run(args: &HistArgs) -> ExitCode {
     let token = match poll::token(args.token_file.as_deref()) {
         Ok(token) => args.server.token.clone().or(token),
@@ -89,7 +89,7 @@ pub(crate) async fn run(args: &HistArgs) -> ExitCode {
 }
 
 async fn once(args: &HistArgs, mut events: Events) -> Result<u8, String> {
-    let mut seconds = Seconds::default();
+    let mut seconds = RecentSeconds::default();
     for _ in 0..args.window {
         seconds.push(second(&mut events).await?);
     }
@@ -98,7 +98,7 @@ async fn once(args: &HistArgs, mut events: Events) -> Result<u8, String> {
     text.push('\n');
     text.push_str(&quantiles(&hit, &miss));
     text.push('\n');
-    // Nobody reads any more: nothing is left to do.
+    // If standard output is closed, nothing is left to do.
     let _ = io::stdout().lock().write_all(text.as_bytes());
     Ok(0)
 }
@@ -106,13 +106,14 @@ async fn once(args: &HistArgs, mut events: Events) -> Result<u8, String> {
 /// `hits: 50% 80µs, 99% 1.20ms   misses: ...`
 fn quantiles(hit: &Histogram, miss: &Histogram) -> String {
     let one = |name: &str, histogram: &Histogram| {
-        let shown = |share| histogram.quantile(share).map_or_else(|| "-".to_owned(), crate::text::time);
+        let shown =
+            |share| histogram.quantile(share).map_or_else(|| "-".to_owned(), crate::text::time);
         format!("{name} 50% {} 90% {} 99% {}", shown(0.5), shown(0.9), shown(0.99))
     };
     format!("{}   {}", one("hits:", hit), one("misses:", miss))
 }
 
-/// What is shown.
+/// State of the screen.
 struct View {
     server: String,
     palette: Palette,
@@ -135,7 +136,9 @@ impl View {
         let (hit, miss) = &self.shown;
         let mut lines = vec![Line::styled(fit(&title, width), style)];
         lines.extend(
-            chart::draw(hit, miss, width, height.saturating_sub(3)).iter().map(|line| self.chart_line(line)),
+            chart::draw(hit, miss, width, height.saturating_sub(3))
+                .iter()
+                .map(|line| self.chart_line(line)),
         );
         lines.push(Line::raw(fit(&quantiles(hit, miss), width)));
         frame.render_widget(Paragraph::new(lines), frame.area());
@@ -146,7 +149,7 @@ impl View {
     }
 }
 
-/// A line of a chart, hits and misses in their colours.
+/// A line of a chart, with hits and misses in their colours.
 pub(crate) fn chart_line(line: &str, palette: Palette) -> Line<'static> {
     let style = |c| match c {
         '|' => palette.hit(),
@@ -156,7 +159,7 @@ pub(crate) fn chart_line(line: &str, palette: Palette) -> Line<'static> {
     Line::from(line.chars().map(|c| Span::styled(c.to_string(), style(c))).collect::<Vec<_>>())
 }
 
-/// Follows the stream, and comes again when it breaks.
+/// Follows the stream and reconnects when it breaks.
 async fn follow(
     server: crate::address::Address,
     token: Option<String>,
@@ -188,7 +191,7 @@ async fn live(args: &HistArgs, token: Option<String>, events: Events) -> Result<
     let (send, mut news) = mpsc::channel(16);
     tokio::spawn(follow(args.server.clone(), token, events, send));
     let mut screen = Screen::enter().map_err(|error| error.to_string())?;
-    let mut seconds = Seconds::default();
+    let mut seconds = RecentSeconds::default();
     let mut view = View {
         server: args.server.endpoints.first().map(ToString::to_string).unwrap_or_default(),
         palette: Palette::of_environment(),

@@ -1,12 +1,14 @@
-//! What caches do, live in a terminal: `larder top`, `larder log` and `larder hist`.
+//! Live views of caches in a terminal: `larder top`, `larder log` and `larder hist`.
 //!
-//! A *server* is a Larder (asked over its admin API), a memcached or a Redis. A task for each asks it once an interval
-//! (`poll`) and gives a `Sample`: counters since its start, under names that are the same for all kinds. Two samples of one server
-//! make `Figures`: the rates between them, or since the start (`rates`). `table` sets figures out in columns, and `view` and
-//! `once` show the same table, on a terminal and as text.
+//! A *server* is a Larder (queried over its admin API), a memcached or a Redis. One task per server
+//! queries it once an interval (`poll`) and produces a `Sample`: counters since its start, under
+//! the same names for all kinds. Two samples of a server give the rates between them, or one the
+//! rates since the start (`rates`). `table` arranges them in columns; `view` and `once` show the
+//! same table on a terminal and as text.
 //!
-//! What a server says is not trusted: names, keys and URLs come in as [`Text`](text::Text), which holds nothing that a terminal
-//! would obey; answers have a greatest length; and a server that does not answer holds up no other.
+//! Servers are not trusted: names, keys and URLs become [`Text`](text::Text), which contains no
+//! terminal control sequences; answers have a maximum length; and a server that does not answer
+//! delays no other.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +36,7 @@ use std::{future::Future, process::ExitCode, time::Duration};
 
 pub use args::{HistArgs, LogArgs, TopArgs};
 
-/// How long looking up a name may hold up the end.
+/// Longest delay of the program's end by a pending name lookup.
 const LEAVE: Duration = Duration::from_millis(100);
 
 /// `larder top`: a live table of several caches.
@@ -47,7 +49,7 @@ pub fn log(args: &LogArgs) -> ExitCode {
     block_on(log::run(args))
 }
 
-/// `larder hist`: how long requests take, live.
+/// `larder hist`: live latency histogram.
 pub fn hist(args: &HistArgs) -> ExitCode {
     block_on(hist::run(args))
 }

@@ -17,42 +17,47 @@ use crate::{
     text::{self, Text},
 };
 
-/// For connecting and the head of the answer.
+/// Time limit for connecting and the head of the answer.
 const ANSWER: Duration = Duration::from_secs(10);
-/// The pause before a lost connection is tried again; it doubles, to the longest.
+/// First pause before reconnecting; it doubles up to [`LONGEST_PAUSE`].
 const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Why it ends.
-enum End {
-    /// All that was asked for was shown, or nobody reads any more.
+/// Why `larder log` ends.
+enum EndReason {
+    /// The requested number of events was shown, or standard output is closed.
     Done,
-    /// With this exit code and message.
+    /// An error: exit code and message.
     Failed(u8, String),
 }
 
-/// Why a stream of events could not be had: an exit code and what to say.
-pub(crate) type Refusal = (u8, String);
+/// Why an event stream could not be opened: exit code and message.
+pub(crate) type ExitError = (u8, String);
 
-/// Opens a stream of events.
+/// Opens an event stream.
 pub(crate) async fn open(
     address: &crate::address::Address,
     path: &str,
     token: Option<&str>,
-) -> Result<Events, Refusal> {
+) -> Result<Events, ExitError> {
     let endpoint = address.endpoints.first().ok_or((exit::USAGE, "no address".to_owned()))?;
     let lost = |why: String| (exit::UNREACHABLE, format!("{endpoint}: {why}"));
-    let answer = timeout(ANSWER, ask::request(endpoint, path, token, "text/event-stream", u64::MAX)).await;
+    let answer =
+        timeout(ANSWER, ask::request(endpoint, path, token, "text/event-stream", u64::MAX)).await;
     let answer = answer.map_err(|_| lost(format!("no answer within {ANSWER:?}")))?.map_err(lost)?;
     match answer.status().as_u16() {
         200 => {
             let stream = answer.headers().get("content-type").and_then(|value| value.to_str().ok());
             if !stream.is_some_and(|value| value.starts_with("text/event-stream")) {
-                return Err(lost("answers without events: not a Larder's admin address".to_owned()));
+                return Err(lost(
+                    "answers without events: not a Larder's admin address".to_owned(),
+                ));
             }
             Ok(Events::of(answer.into_body()))
         }
-        status @ (401 | 403) => Err((exit::REFUSED, format!("{endpoint}: {}", ask::refused(status)))),
+        status @ (401 | 403) => {
+            Err((exit::REFUSED, format!("{endpoint}: {}", ask::refused(status))))
+        }
         400 => {
             let said = timeout(ANSWER, ask::read_all(answer.into_body())).await;
             let said = said.ok().and_then(Result::ok).unwrap_or_default();
@@ -62,7 +67,7 @@ pub(crate) async fn open(
     }
 }
 
-/// Of `{"error":{"code":"...","message":"..."}}`.
+/// The message of `{"error":{"code":"...","message":"..."}}`.
 fn message(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Answer {
@@ -78,28 +83,28 @@ fn message(body: &[u8]) -> String {
     }
 }
 
-/// Runs it.
+/// Runs `larder log`.
 pub(crate) async fn run(args: &LogArgs) -> ExitCode {
     let token = match poll::token(args.token_file.as_deref()) {
         Ok(token) => args.server.token.clone().or(token),
         Err(message) => return exit::usage("log", &message),
     };
     match follow(args, token.as_deref()).await {
-        End::Done => ExitCode::SUCCESS,
-        End::Failed(code, message) => {
+        EndReason::Done => ExitCode::SUCCESS,
+        EndReason::Failed(code, message) => {
             eprintln!("larder log: {message}");
             ExitCode::from(code)
         }
     }
 }
 
-async fn follow(args: &LogArgs, token: Option<&str>) -> End {
+async fn follow(args: &LogArgs, token: Option<&str>) -> EndReason {
     let path = path(args);
     let colours = io::stdout().is_terminal() && Palette::of_environment().colours;
     let mut left = args.count.unwrap_or(u64::MAX);
     let mut events = match open(&args.server, &path, token).await {
         Ok(events) => events,
-        Err((code, message)) => return End::Failed(code, message),
+        Err((code, message)) => return EndReason::Failed(code, message),
     };
     let mut pause = PAUSE;
     while left > 0 {
@@ -108,7 +113,7 @@ async fn follow(args: &LogArgs, token: Option<&str>) -> End {
                 pause = PAUSE;
                 match show(&event, args.json, colours) {
                     Ok(requests) => left -= requests.min(left),
-                    Err(_) => return End::Done,
+                    Err(_) => return EndReason::Done,
                 }
                 continue;
             }
@@ -123,15 +128,15 @@ async fn follow(args: &LogArgs, token: Option<&str>) -> End {
                 Err((exit::UNREACHABLE, why)) => {
                     eprintln!("larder log: {why}; again in {}", text::time(pause));
                 }
-                Err((code, message)) => return End::Failed(code, message),
+                Err((code, message)) => return EndReason::Failed(code, message),
             }
         };
         eprintln!("larder log: connected again; requests in between are not shown");
     }
-    End::Done
+    EndReason::Done
 }
 
-/// Prints an event; how many requests it was.
+/// Prints an event; returns the number of requests shown.
 fn show(event: &Event, json: bool, colours: bool) -> io::Result<u64> {
     let mut out = io::stdout().lock();
     match event.name.as_str() {
@@ -147,7 +152,10 @@ fn show(event: &Event, json: bool, colours: bool) -> io::Result<u64> {
                 Ok(1)
             }
             Err(error) => {
-                eprintln!("larder log: an event is not understood: {}", text::brief(&error.to_string()));
+                eprintln!(
+                    "larder log: an event is not understood: {}",
+                    text::brief(&error.to_string())
+                );
                 Ok(0)
             }
         },
@@ -166,7 +174,7 @@ struct Dropped {
     count: u64,
 }
 
-/// A request as the admin API tells it.
+/// A request in the admin API's event stream.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Request {
@@ -215,7 +223,7 @@ impl Request {
     }
 }
 
-/// The path with the filters.
+/// The path with the filters as query.
 fn path(args: &LogArgs) -> String {
     let slower = args.slower_than.map(|time| time.as_micros().div_ceil(1000).to_string());
     let filters = [
@@ -227,9 +235,15 @@ fn path(args: &LogArgs) -> String {
         ("method", &args.method),
         ("slower_than_ms", &slower),
     ];
-    let given = filters.into_iter().filter_map(|(name, value)| value.as_ref().map(|value| (name, value)));
-    let given: Vec<String> = given.map(|(name, value)| format!("{name}={}", escape(value))).collect();
-    if given.is_empty() { "/api/v1/log".to_owned() } else { format!("/api/v1/log?{}", given.join("&")) }
+    let given =
+        filters.into_iter().filter_map(|(name, value)| value.as_ref().map(|value| (name, value)));
+    let given: Vec<String> =
+        given.map(|(name, value)| format!("{name}={}", escape(value))).collect();
+    if given.is_empty() {
+        "/api/v1/log".to_owned()
+    } else {
+        format!("/api/v1/log?{}", given.join("&"))
+    }
 }
 
 /// Percent-encodes all but the unreserved characters (RFC 3986, 2.3).

@@ -11,42 +11,42 @@ use tokio::time::sleep;
 use crate::{
     TopArgs, exit,
     poll::Server,
-    rates::{State, Watched},
+    rates::{ServerState, State},
     sample::{COMMANDS, Counters},
-    table::{Column, Figures, Order, Rates, Row, Table, cells, columns},
+    table::{Column, Figures, Rates, Row, SortOrder, Table, cells, columns},
 };
 
-/// Wider than any table: all columns are printed.
+/// Wide enough for all columns.
 const WIDTH: usize = 1000;
 
-/// Looks at all servers at once, twice where rates are wanted, and prints.
+/// Polls all servers at once, twice if rates are wanted, and prints the table.
 pub(crate) async fn run(args: &TopArgs, servers: Vec<Server>) -> ExitCode {
     let (interval, lifetime) = (args.interval, args.lifetime);
     let tasks: Vec<_> = servers
         .into_iter()
         .map(|mut server| {
             tokio::spawn(async move {
-                let mut watched = Watched::default();
-                watched.take(server.look(false).await);
+                let mut watched = ServerState::default();
+                watched.take(server.poll(false).await);
                 if !lifetime {
                     sleep(interval).await;
-                    watched.take(server.look(false).await);
+                    watched.take(server.poll(false).await);
                 }
                 (server.name(), watched)
             })
         })
         .collect();
-    let mut seen = Vec::with_capacity(tasks.len());
+    let mut polled = Vec::with_capacity(tasks.len());
     for task in tasks {
         match task.await {
-            Ok(server) => seen.push(server),
-            // Only a panic ends a task; it has said what it was.
+            Ok(server) => polled.push(server),
+            // A task ends early only by a panic, which has printed its message.
             Err(_) => return ExitCode::from(exit::SOME_DOWN),
         }
     }
-    let table = Table::of(&seen, lifetime, Order { by: args.sort, reverse: false });
-    let text = if args.json { as_json(args, &seen, &table) } else { as_text(args, &table) };
-    // Nobody reads any more: nothing is left to do.
+    let table = Table::of(&polled, lifetime, SortOrder { by: args.sort, reverse: false });
+    let text = if args.json { as_json(args, &polled, &table) } else { as_text(args, &table) };
+    // If standard output is closed, nothing is left to do.
     let _ = io::stdout().lock().write_all(text.as_bytes());
     match table.down {
         0 => ExitCode::SUCCESS,
@@ -56,7 +56,8 @@ pub(crate) async fn run(args: &TopArgs, servers: Vec<Server>) -> ExitCode {
 }
 
 fn as_text(args: &TopArgs, table: &Table) -> String {
-    let instance = table.rows.iter().map(|row| row.instance.chars().count()).max().unwrap_or(0).max(15);
+    let instance =
+        table.rows.iter().map(|row| row.instance.chars().count()).max().unwrap_or(0).max(15);
     let columns = columns(args.commands, WIDTH, instance);
     let line = |name: &str, server: &str, values: Vec<String>| {
         let cell = |(column, value): (&Column, String)| match column {
@@ -85,12 +86,14 @@ fn as_text(args: &TopArgs, table: &Table) -> String {
     text
 }
 
-/// Numbers as they are, not rounded; what is unknown is null.
-fn as_json(args: &TopArgs, seen: &[(String, Watched)], table: &Table) -> String {
+/// Exact numbers, not rounded; unknown values are null.
+fn as_json(args: &TopArgs, polled: &[(String, ServerState)], table: &Table) -> String {
     let servers: Vec<Value> = table
         .rows
         .iter()
-        .filter_map(|row| seen.get(row.index).map(|(_, watched)| server(row, watched, args.lifetime)))
+        .filter_map(|row| {
+            polled.get(row.index).map(|(_, watched)| server(row, watched, args.lifetime))
+        })
         .collect();
     let sum = |figures: &Figures| {
         json!({
@@ -111,7 +114,7 @@ fn as_json(args: &TopArgs, seen: &[(String, Watched)], table: &Table) -> String 
     format!("{all:#}\n")
 }
 
-fn server(row: &Row, watched: &Watched, lifetime: bool) -> Value {
+fn server(row: &Row, watched: &ServerState, lifetime: bool) -> Value {
     let (state, why) = match &row.state {
         State::Up => ("up", None),
         State::Waiting => ("waiting", None),
@@ -146,7 +149,7 @@ fn server(row: &Row, watched: &Watched, lifetime: bool) -> Value {
     })
 }
 
-/// Evictions are the store's: a face has none.
+/// `evictions`: false for a face, as evictions are counted by the store.
 fn counters(counters: Counters, evictions: bool) -> Value {
     let mut value = json!({
         "gets": counters.gets,
@@ -163,7 +166,8 @@ fn counters(counters: Counters, evictions: bool) -> Value {
 
 fn rates_of(rates: &Rates) -> Value {
     let commands = COMMANDS.iter().zip(rates.commands);
-    let commands = commands.map(|(head, rate)| (head.trim_end_matches("/s").to_lowercase(), rate.into()));
+    let commands =
+        commands.map(|(head, rate)| (head.trim_end_matches("/s").to_lowercase(), rate.into()));
     json!({
         "evictions": rates.evictions,
         "gets": rates.gets,

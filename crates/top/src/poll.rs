@@ -1,4 +1,5 @@
-//! A task for each server: it looks once an interval, within its own time, so that a slow one holds up no other.
+//! One task per server: it polls once an interval with its own time limit, so that a slow server
+//! delays no other.
 
 use std::{path::Path, time::Duration};
 
@@ -13,26 +14,26 @@ use crate::{
     sample::Sample,
 };
 
-/// What came of a look at a server: which, and what was seen or why nothing was.
-pub(crate) struct Look {
+/// Result of a poll: the server's index, and its sample or an error.
+pub(crate) struct PollResult {
     pub(crate) server: usize,
-    pub(crate) seen: Result<Sample, String>,
+    pub(crate) outcome: Result<Sample, String>,
 }
 
-/// One server, and what was found out of it.
+/// A server and its detected endpoint.
 pub(crate) struct Server {
     address: Address,
-    /// Where it answered, and as what.
+    /// The endpoint that answered, and its kind.
     found: Option<(Endpoint, Kind)>,
     login: Login,
-    /// There is a token, but not for this one.
+    /// A token is configured but not sent to this server.
     withheld: bool,
     limit: Duration,
 }
 
 impl Server {
-    /// `token` is for addresses that bring none themselves and are named as Larders (`http://`): what only answers in HTTP may be
-    /// anybody's.
+    /// `token` is used only for addresses without a token of their own that are explicitly Larders
+    /// (`http://`): a detected HTTP server could be anybody's.
     pub(crate) fn new(address: Address, token: Option<String>, limit: Duration) -> Server {
         let trusted = address.kind == Some(Kind::Larder);
         let withheld = address.token.is_none() && token.is_some() && !trusted;
@@ -41,33 +42,34 @@ impl Server {
         Server { address, found: None, login, withheld, limit }
     }
 
-    /// What it is called.
+    /// Name for display.
     pub(crate) fn name(&self) -> String {
-        let endpoint = self.found.as_ref().map(|(endpoint, _)| endpoint).or(self.address.endpoints.first());
+        let endpoint =
+            self.found.as_ref().map(|(endpoint, _)| endpoint).or(self.address.endpoints.first());
         endpoint.map_or_else(String::new, ToString::to_string)
     }
 
-    /// Looks once.
-    pub(crate) async fn look(&mut self, details: bool) -> Result<Sample, String> {
+    /// Polls once.
+    pub(crate) async fn poll(&mut self, details: bool) -> Result<Sample, String> {
         let limit = self.limit;
-        let seen = match timeout(limit, self.look_untimed(details)).await {
-            Ok(seen) => seen,
+        let outcome = match timeout(limit, self.poll_untimed(details)).await {
+            Ok(outcome) => outcome,
             Err(_) => Err(format!("no answer within {limit:?}")),
         };
         // Another program may listen there by now.
-        if seen.is_err() {
+        if outcome.is_err() {
             self.found = None;
         }
-        seen
+        outcome
     }
 
-    async fn look_untimed(&mut self, details: bool) -> Result<Sample, String> {
+    async fn poll_untimed(&mut self, details: bool) -> Result<Sample, String> {
         let (endpoint, kind) = match &self.found {
             Some(found) => found.clone(),
             None => self.find().await?,
         };
-        let looked = ask::look(&endpoint, kind, &self.login, details).await;
-        let sample = looked.map_err(|why| match self.withheld && why == ask::REFUSED {
+        let answer = ask::query(&endpoint, kind, &self.login, details).await;
+        let sample = answer.map_err(|why| match self.withheld && why == ask::REFUSED {
             true => format!("refuses: name it http://{endpoint} to send it the token"),
             false => why,
         })?;
@@ -75,7 +77,7 @@ impl Server {
         Ok(sample)
     }
 
-    /// The first place where something answers.
+    /// The first endpoint that answers.
     async fn find(&self) -> Result<(Endpoint, Kind), String> {
         let mut failed = "no address".to_owned();
         for endpoint in &self.address.endpoints {
@@ -92,17 +94,17 @@ impl Server {
     }
 }
 
-/// Looks at server number `index` until nobody listens any more. `closer` says of which server more is wanted; when that
-/// becomes this one, it is looked at again at once.
+/// Polls the server with this index until the receiver is dropped. `closer` holds the server whose
+/// details are wanted; when it becomes this one, it is polled at once.
 pub(crate) async fn watch(
     index: usize,
     mut server: Server,
     every: Duration,
     mut closer: watch::Receiver<Option<usize>>,
-    looks: mpsc::Sender<(Look, String)>,
+    results: mpsc::Sender<(PollResult, String)>,
 ) {
     let mut ticks = interval(every);
-    // A look may take longer than the interval: the next one then waits for its turn.
+    // A poll may take longer than the interval; missed ticks are skipped.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tokio::select! {
@@ -117,23 +119,23 @@ pub(crate) async fn watch(
             }
         }
         let details = *closer.borrow() == Some(index);
-        let seen = server.look(details).await;
-        if looks.send((Look { server: index, seen }, server.name())).await.is_err() {
+        let outcome = server.poll(details).await;
+        if results.send((PollResult { server: index, outcome }, server.name())).await.is_err() {
             return;
         }
     }
 }
 
-/// The longest file of servers, bytes.
+/// Longest file of servers, in bytes.
 const FILE_BYTES: u64 = 1 << 20;
-/// Each server is a task with a connection of its own.
+/// Most servers: each has a task and a connection.
 const SERVERS: usize = 1000;
 
-/// Reads a file of servers, one a line.
+/// Reads a file with one server a line.
 ///
 /// # Errors
 ///
-/// Says what is wrong with it, and in which line.
+/// The error and its line.
 pub(crate) fn servers_of(path: &Path) -> Result<Vec<Address>, String> {
     let text = read(path, FILE_BYTES)?;
     let mut servers = Vec::new();
@@ -141,17 +143,19 @@ pub(crate) fn servers_of(path: &Path) -> Result<Vec<Address>, String> {
         let line = line.split(" #").next().unwrap_or_default().trim();
         if !line.is_empty() && !line.starts_with('#') {
             let address = Address::parse(line);
-            servers.push(address.map_err(|expected| format!("{}:{}: {expected}", path.display(), n + 1))?);
+            servers.push(
+                address.map_err(|expected| format!("{}:{}: {expected}", path.display(), n + 1))?,
+            );
         }
     }
     Ok(servers)
 }
 
-/// The servers that the command line and the file name, the usual ones when none is named.
+/// The servers of the command line and the file; the defaults if none is named.
 ///
 /// # Errors
 ///
-/// As [`servers_of`]; and there are too many.
+/// As [`servers_of`]; also if there are too many.
 pub(crate) fn servers(
     named: &[Address],
     file: Option<&Path>,
@@ -165,7 +169,7 @@ pub(crate) fn servers(
         if let Some(file) = file {
             return Err(format!("{} names no server", file.display()));
         }
-        // Who has a token means a Larder.
+        // A token implies a Larder.
         servers.push(Address::parse(if has_token { "http://127.0.0.1" } else { "127.0.0.1" })?);
     }
     if servers.len() > SERVERS {
@@ -178,13 +182,16 @@ pub(crate) fn servers(
 ///
 /// # Errors
 ///
-/// Says why there is none in it.
+/// Why the file has no token.
 pub(crate) fn token(file: Option<&Path>) -> Result<Option<String>, String> {
     let Some(path) = file else { return Ok(None) };
     let text = read(path, 4096)?;
     let token = text.trim();
     if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(format!("{} does not hold a token: one line of visible characters", path.display()));
+        return Err(format!(
+            "{} does not hold a token: one line of visible characters",
+            path.display()
+        ));
     }
     Ok(Some(token.to_owned()))
 }

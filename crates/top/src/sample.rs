@@ -1,4 +1,4 @@
-//! One look at one server: its counters under names that are the same for all kinds.
+//! One sample of a server: its counters under names that are the same for all kinds.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use crate::{
     text::{Text, brief},
 };
 
-/// Counted since the server's start.
+/// Counters since the server's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
-    /// Lookups: HTTP requests that looked for a page, and keys that object clients asked for.
+    /// Lookups: HTTP requests that looked up a page, and keys requested by object clients.
     pub(crate) gets: u64,
-    /// Of them, those answered from memory.
+    /// Lookups answered from memory.
     pub(crate) hits: u64,
     /// Pages and objects stored.
     pub(crate) sets: u64,
@@ -36,7 +36,7 @@ impl Counters {
         })
     }
 
-    /// What was added since an older look; nothing when a counter went back.
+    /// The increase since an older sample; `None` if a counter decreased.
     pub(crate) fn since(self, older: Counters) -> Option<Counters> {
         self.each(older, u64::checked_sub)
     }
@@ -46,10 +46,11 @@ impl Counters {
     }
 }
 
-/// The kinds of command that are told apart, as the heads of their columns.
-pub(crate) const COMMANDS: [&str; 7] = ["HTTP/s", "GET/s", "SET/s", "DEL/s", "INCR/s", "TOUCH/s", "OTHER/s"];
+/// Kinds of commands, as column heads.
+pub(crate) const COMMANDS: [&str; 7] =
+    ["HTTP/s", "GET/s", "SET/s", "DEL/s", "INCR/s", "TOUCH/s", "OTHER/s"];
 
-/// Commands by kind, as [`COMMANDS`]; counted since the server's start.
+/// Counts of commands by kind, indexed like [`COMMANDS`], since the server's start.
 pub(crate) type Commands = [u64; COMMANDS.len()];
 
 const HTTP: usize = 0;
@@ -60,13 +61,13 @@ const INCR: usize = 4;
 const TOUCH: usize = 5;
 const OTHER: usize = 6;
 
-/// The kind of a command of memcached or Redis.
+/// The kind of a memcached or Redis command.
 fn kind_of(command: &str) -> usize {
     match command.to_ascii_lowercase().as_str() {
-        "get" | "gets" | "gat" | "gats" | "mg" | "mget" | "getex" | "getrange" | "hget" | "hmget"
-        | "hgetall" => GET,
-        "set" | "add" | "replace" | "append" | "prepend" | "cas" | "ms" | "mset" | "setex" | "psetex"
-        | "setnx" | "getset" | "hset" | "hmset" | "hsetnx" => SET,
+        "get" | "gets" | "gat" | "gats" | "mg" | "mget" | "getex" | "getrange" | "hget"
+        | "hmget" | "hgetall" => GET,
+        "set" | "add" | "replace" | "append" | "prepend" | "cas" | "ms" | "mset" | "setex"
+        | "psetex" | "setnx" | "getset" | "hset" | "hmset" | "hsetnx" => SET,
         "delete" | "md" | "del" | "unlink" | "getdel" | "hdel" => DEL,
         "incr" | "decr" | "ma" | "incrby" | "decrby" | "incrbyfloat" | "hincrby" => INCR,
         "touch" | "expire" | "pexpire" | "expireat" | "pexpireat" | "persist" => TOUCH,
@@ -74,16 +75,16 @@ fn kind_of(command: &str) -> usize {
     }
 }
 
-/// One of a server's protocols.
+/// One protocol of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Face {
     pub(crate) name: &'static str,
     pub(crate) connections: u64,
-    /// Evictions are the store's and not counted here.
+    /// Evictions are counted by the store, not here.
     pub(crate) counters: Counters,
 }
 
-/// What is asked only while one server is looked at.
+/// Data fetched only while the page of one server is open.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Details {
     pub(crate) urls: HotUrls,
@@ -91,44 +92,46 @@ pub(crate) struct Details {
     pub(crate) redis_keys: HotKeys,
 }
 
-/// A look at a server.
+/// A sample of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
-    /// When its answer was complete.
+    /// Time the answer was complete.
     pub(crate) at: Instant,
-    /// From connecting to the complete answer.
+    /// Time from connecting to the complete answer.
     pub(crate) took: Duration,
     pub(crate) kind: Kind,
     pub(crate) name: Text,
     pub(crate) version: Text,
     /// Seconds since the server's start.
     pub(crate) uptime: f64,
-    /// What tells one life of the server from the next.
-    pub(crate) life: Text,
-    /// Bytes.
+    /// Identifies one run of the server process.
+    pub(crate) run_id: Text,
+    /// Memory in use, in bytes.
     pub(crate) used: u64,
-    /// Bytes it may use, where there is a limit.
+    /// Memory limit in bytes, if there is one.
     pub(crate) budget: Option<u64>,
     pub(crate) connections: u64,
     pub(crate) counters: Counters,
     pub(crate) commands: Commands,
-    /// None for a server with one protocol.
+    /// Empty for a server with one protocol.
     pub(crate) faces: Vec<Face>,
     pub(crate) snapshot: Option<Box<Snapshot>>,
     pub(crate) details: Option<Box<Details>>,
-    /// All that a memcached or Redis says, as it says it.
+    /// All statistics of a memcached or Redis, as received.
     pub(crate) lines: Vec<(Text, Text)>,
 }
 
-/// Lookups and those that were answered from memory: without a wait for an origin. A stale page counts where it was served at
-/// once; a page that the origin was asked about first (`refresh`) does not, nor one that another client's request brought.
+/// Lookups, and those answered from memory without waiting for an origin. A stale page counts as a
+/// hit if it was served at once; a page revalidated first (`refresh`) or brought by another
+/// client's request does not.
 fn lookups(results: &Counts) -> (u64, u64) {
-    let sum = |names: &[&str]| names.iter().fold(0u64, |sum, name| sum.saturating_add(of(results, name)));
+    let sum =
+        |names: &[&str]| names.iter().fold(0u64, |sum, name| sum.saturating_add(of(results, name)));
     let hits = sum(&["hit", "stale"]);
     (hits.saturating_add(sum(&["miss", "refresh", "hit_for_miss", "coalesced"])), hits)
 }
 
-/// The same of one site.
+/// Hit ratio of one site in percent.
 pub(crate) fn hit_percent(results: &Counts) -> Option<f64> {
     let (gets, hits) = lookups(results);
     (gets > 0).then(|| hits as f64 * 100.0 / gets as f64)
@@ -159,14 +162,15 @@ fn object_face(name: &'static str, face: &Objects) -> Face {
     Face { name, connections: face.connections.open, counters }
 }
 
-/// Reads a Larder's `/api/v1/stats`.
+/// Parses a Larder's `/api/v1/stats`.
 ///
 /// # Errors
 ///
-/// Says what is wrong with it.
+/// What is wrong with the answer.
 pub(crate) fn from_larder(json: &[u8], at: Instant, took: Duration) -> Result<Sample, String> {
-    let snapshot: Snapshot = serde_json::from_slice(json)
-        .map_err(|error| format!("its statistics are not understood: {}", brief(&error.to_string())))?;
+    let snapshot: Snapshot = serde_json::from_slice(json).map_err(|error| {
+        format!("its statistics are not understood: {}", brief(&error.to_string()))
+    })?;
     if snapshot.version != VERSION {
         return Err(format!("its statistics are of version {}, not {VERSION}", snapshot.version));
     }
@@ -174,8 +178,11 @@ pub(crate) fn from_larder(json: &[u8], at: Instant, took: Duration) -> Result<Sa
     let memcached = snapshot.memcached.as_ref().map(|face| object_face("memcached", face));
     let redis = snapshot.redis.as_ref().map(|face| object_face("redis", face));
     let faces: Vec<Face> = [http, memcached, redis].into_iter().flatten().collect();
-    let evictions =
-        snapshot.memory.namespaces.iter().fold(0u64, |sum, space| sum.saturating_add(space.evictions));
+    let evictions = snapshot
+        .memory
+        .namespaces
+        .iter()
+        .fold(0u64, |sum, space| sum.saturating_add(space.evictions));
     let none = Counters { evictions, ..Counters::default() };
     let mut commands = Commands::default();
     commands[HTTP] = snapshot.http.as_ref().map_or(0, |http| http.requests);
@@ -192,7 +199,7 @@ pub(crate) fn from_larder(json: &[u8], at: Instant, took: Duration) -> Result<Sa
         name: snapshot.name.clone(),
         version: snapshot.larder.clone(),
         uptime: snapshot.uptime_s,
-        life: Text::new(&format!("{}/{}", snapshot.pid, snapshot.started_ms)),
+        run_id: Text::new(&format!("{}/{}", snapshot.pid, snapshot.started_ms)),
         used: snapshot.memory.used,
         budget: Some(snapshot.memory.budget).filter(|budget| *budget > 0),
         connections: faces.iter().fold(0u64, |sum, face| sum.saturating_add(face.connections)),
@@ -205,18 +212,21 @@ pub(crate) fn from_larder(json: &[u8], at: Instant, took: Duration) -> Result<Sa
     })
 }
 
-/// Pairs of names and values that a server said, read leniently: what is no number, negative or absent counts as nothing.
-struct Said<'a>(&'a [(Text, Text)]);
+/// Statistics by name, read leniently: absent, negative and non-numeric values count as 0.
+struct Statistics<'a>(&'a [(Text, Text)]);
 
-impl Said<'_> {
+impl Statistics<'_> {
     fn text(&self, name: &str) -> &str {
-        self.0.iter().find(|(said, _)| said.as_str() == name).map_or("", |(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(statistics, _)| statistics.as_str() == name)
+            .map_or("", |(_, value)| value.as_str())
     }
 
     fn number(&self, name: &str) -> u64 {
         let text = self.text(name).trim();
         text.parse().unwrap_or_else(|_| match text.parse::<f64>() {
-            // `as` cuts fractions off and stops at the ends of the range.
+            // `as` truncates fractions and saturates.
             Ok(number) if number > 0.0 => number as u64,
             _ => 0,
         })
@@ -227,36 +237,36 @@ impl Said<'_> {
     }
 }
 
-/// Makes a sample of what a memcached answers to `stats`.
+/// Makes a sample from memcached's answer to `stats`.
 pub(crate) fn from_memcached(lines: Vec<(Text, Text)>, at: Instant, took: Duration) -> Sample {
-    let said = Said(&lines);
-    let gets = said.number("cmd_get");
+    let statistics = Statistics(&lines);
+    let gets = statistics.number("cmd_get");
     let counters = Counters {
         gets,
-        hits: said.number("get_hits").min(gets),
-        sets: said.number("cmd_set"),
-        evictions: said.number("evictions"),
-        read: said.number("bytes_read"),
-        written: said.number("bytes_written"),
+        hits: statistics.number("get_hits").min(gets),
+        sets: statistics.number("cmd_set"),
+        evictions: statistics.number("evictions"),
+        read: statistics.number("bytes_read"),
+        written: statistics.number("bytes_written"),
     };
     let mut commands = Commands::default();
     commands[GET] = counters.gets;
     commands[SET] = counters.sets;
-    commands[DEL] = said.sum(&["delete_hits", "delete_misses"]);
-    commands[INCR] = said.sum(&["incr_hits", "incr_misses", "decr_hits", "decr_misses"]);
-    commands[TOUCH] = said.number("cmd_touch");
-    commands[OTHER] = said.sum(&["cmd_flush", "cmd_meta"]);
+    commands[DEL] = statistics.sum(&["delete_hits", "delete_misses"]);
+    commands[INCR] = statistics.sum(&["incr_hits", "incr_misses", "decr_hits", "decr_misses"]);
+    commands[TOUCH] = statistics.number("cmd_touch");
+    commands[OTHER] = statistics.sum(&["cmd_flush", "cmd_meta"]);
     Sample {
         at,
         took,
         kind: Kind::Memcached,
         name: Text::default(),
-        version: Text::new(said.text("version")),
-        uptime: said.number("uptime") as f64,
-        life: Text::new(said.text("pid")),
-        used: said.number("bytes"),
-        budget: Some(said.number("limit_maxbytes")).filter(|budget| *budget > 0),
-        connections: said.number("curr_connections"),
+        version: Text::new(statistics.text("version")),
+        uptime: statistics.number("uptime") as f64,
+        run_id: Text::new(statistics.text("pid")),
+        used: statistics.number("bytes"),
+        budget: Some(statistics.number("limit_maxbytes")).filter(|budget| *budget > 0),
+        connections: statistics.number("curr_connections"),
         counters,
         commands,
         faces: Vec::new(),
@@ -266,10 +276,10 @@ pub(crate) fn from_memcached(lines: Vec<(Text, Text)>, at: Instant, took: Durati
     }
 }
 
-/// Makes a sample of what a Redis answers to `INFO all`. Redis counts lookups of keys (`keyspace_hits`, `keyspace_misses`), and
-/// stores only as commands.
+/// Makes a sample from Redis's answer to `INFO all`. Redis counts lookups of keys (`keyspace_hits`,
+/// `keyspace_misses`), but stores only as commands.
 pub(crate) fn from_redis(lines: Vec<(Text, Text)>, at: Instant, took: Duration) -> Sample {
-    let said = Said(&lines);
+    let statistics = Statistics(&lines);
     let mut commands = Commands::default();
     for (name, value) in &lines {
         let Some(command) = name.as_str().strip_prefix("cmdstat_") else { continue };
@@ -278,26 +288,26 @@ pub(crate) fn from_redis(lines: Vec<(Text, Text)>, at: Instant, took: Duration) 
         let kind = kind_of(command);
         commands[kind] = commands[kind].saturating_add(calls);
     }
-    let hits = said.number("keyspace_hits");
+    let hits = statistics.number("keyspace_hits");
     let counters = Counters {
-        gets: hits.saturating_add(said.number("keyspace_misses")),
+        gets: hits.saturating_add(statistics.number("keyspace_misses")),
         hits,
         sets: commands[SET],
-        evictions: said.number("evicted_keys"),
-        read: said.number("total_net_input_bytes"),
-        written: said.number("total_net_output_bytes"),
+        evictions: statistics.number("evicted_keys"),
+        read: statistics.number("total_net_input_bytes"),
+        written: statistics.number("total_net_output_bytes"),
     };
     Sample {
         at,
         took,
         kind: Kind::Redis,
         name: Text::default(),
-        version: Text::new(said.text("redis_version")),
-        uptime: said.number("uptime_in_seconds") as f64,
-        life: Text::new(said.text("run_id")),
-        used: said.number("used_memory"),
-        budget: Some(said.number("maxmemory")).filter(|budget| *budget > 0),
-        connections: said.number("connected_clients"),
+        version: Text::new(statistics.text("redis_version")),
+        uptime: statistics.number("uptime_in_seconds") as f64,
+        run_id: Text::new(statistics.text("run_id")),
+        used: statistics.number("used_memory"),
+        budget: Some(statistics.number("maxmemory")).filter(|budget| *budget > 0),
+        connections: statistics.number("connected_clients"),
         counters,
         commands,
         faces: Vec::new(),
@@ -325,18 +335,24 @@ mod tests {
         let (at, took) = now();
         let sample = from_memcached(
             pairs(
-                "pid 77\nuptime 100\nversion 1.6.18\ncurr_connections 9\ncmd_get 50\nget_hits 40\ncmd_set 7\n\
-                 cmd_touch 3\ndelete_hits 2\ndelete_misses 1\nincr_hits 4\ndecr_misses 5\nbytes_read 1000\n\
+                "pid 77\nuptime 100\nversion 1.6.18\ncurr_connections 9\ncmd_get 50\nget_hits \
+                 40\ncmd_set 7\n\
+                 cmd_touch 3\ndelete_hits 2\ndelete_misses 1\nincr_hits 4\ndecr_misses \
+                 5\nbytes_read 1000\n\
                  bytes_written 2000\nlimit_maxbytes 67108864\nbytes 1024\nevictions 6",
             ),
             at,
             took,
         );
-        let expected = Counters { gets: 50, hits: 40, sets: 7, evictions: 6, read: 1000, written: 2000 };
+        let expected =
+            Counters { gets: 50, hits: 40, sets: 7, evictions: 6, read: 1000, written: 2000 };
         assert_eq!(sample.counters, expected);
         assert_eq!(sample.commands, [0, 50, 7, 3, 9, 3, 0]);
         assert_eq!((sample.used, sample.budget, sample.connections), (1024, Some(67_108_864), 9));
-        assert_eq!((sample.life.as_str(), sample.version.as_str(), sample.uptime), ("77", "1.6.18", 100.0));
+        assert_eq!(
+            (sample.run_id.as_str(), sample.version.as_str(), sample.uptime),
+            ("77", "1.6.18", 100.0)
+        );
     }
 
     #[test]
@@ -344,8 +360,10 @@ mod tests {
         let (at, took) = now();
         let sample = from_memcached(
             pairs(
-                "uptime -5\ncmd_get 18446744073709551615\nget_hits 99999999999999999999\ncmd_set many\n\
-                 bytes 12.75\nlimit_maxbytes 0\nevictions NaN\ndelete_hits 18446744073709551615\ndelete_misses 2\n\
+                "uptime -5\ncmd_get 18446744073709551615\nget_hits 99999999999999999999\ncmd_set \
+                 many\n\
+                 bytes 12.75\nlimit_maxbytes 0\nevictions NaN\ndelete_hits \
+                 18446744073709551615\ndelete_misses 2\n\
                  bytes_read  7 \nversion \x1b[31m1",
             ),
             at,
@@ -364,9 +382,12 @@ mod tests {
         let (at, took) = now();
         let sample = from_redis(
             pairs(
-                "redis_version 7.0.15\nrun_id abc\nuptime_in_seconds 60\nconnected_clients 3\nused_memory 100\n\
-                 maxmemory 0\nkeyspace_hits 8\nkeyspace_misses 2\nevicted_keys 1\ntotal_net_input_bytes 10\n\
-                 total_net_output_bytes 20\ncmdstat_get calls=9,usec=1\ncmdstat_setex calls=4,usec=1\ncmdstat_x odd",
+                "redis_version 7.0.15\nrun_id abc\nuptime_in_seconds 60\nconnected_clients \
+                 3\nused_memory 100\n\
+                 maxmemory 0\nkeyspace_hits 8\nkeyspace_misses 2\nevicted_keys \
+                 1\ntotal_net_input_bytes 10\n\
+                 total_net_output_bytes 20\ncmdstat_get calls=9,usec=1\ncmdstat_setex \
+                 calls=4,usec=1\ncmdstat_x odd",
             ),
             at,
             took,
@@ -387,16 +408,18 @@ mod tests {
               "commands":{"get":7,"set":4,"incr":1}},
             "redis":null}"#;
         let sample = from_larder(json.as_bytes(), at, took).expect("a sample");
-        let expected = Counters { gets: 17, hits: 12, sets: 7, evictions: 5, read: 11, written: 102 };
+        let expected =
+            Counters { gets: 17, hits: 12, sets: 7, evictions: 5, read: 11, written: 102 };
         assert_eq!(sample.counters, expected);
         assert_eq!(sample.commands, [12, 7, 4, 0, 1, 0, 0]);
-        assert_eq!((sample.connections, sample.faces.len(), sample.life.as_str()), (3, 2, "4/5"));
+        assert_eq!((sample.connections, sample.faces.len(), sample.run_id.as_str()), (3, 2, "4/5"));
     }
 
     #[test]
     fn what_is_no_statistics_is_refused() {
         let (at, took) = now();
-        for json in ["", "{}", "[]", r#"{"version":2}"#, r#"{"version":1,"http":{"requests":-1}}"#] {
+        for json in ["", "{}", "[]", r#"{"version":2}"#, r#"{"version":1,"http":{"requests":-1}}"#]
+        {
             assert!(from_larder(json.as_bytes(), at, took).is_err(), "{json}");
         }
     }

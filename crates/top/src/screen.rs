@@ -1,4 +1,4 @@
-//! The terminal: taken over, and given back whatever happens.
+//! The terminal: entered and always restored.
 
 use std::{
     io::{self, IsTerminal, Stdout, stdout},
@@ -26,25 +26,25 @@ use tokio::{
     sync::mpsc,
 };
 
-/// Keys typed ahead; the thread that reads them waits when they are that many.
+/// Keys read ahead; the reading thread waits when there are that many.
 const KEYS_AHEAD: usize = 64;
-/// How often the thread that reads keys looks whether it is still wanted.
+/// Interval at which the reading thread checks whether to end.
 const KEY_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Set by the panic hook: the terminal is given back, nothing may be drawn any more.
+/// Set by the panic hook: the terminal is restored and nothing may be drawn any more.
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
-/// What to do next.
+/// The next input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
     Key(KeyCode),
-    /// The terminal has another size.
+    /// The terminal was resized.
     Resize,
     /// End with this exit code.
     End(u8),
 }
 
-/// The terminal while it is ours. Dropped, it is as it was before.
+/// The terminal in full-screen mode. Restored when dropped.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     keys: mpsc::Receiver<Event>,
@@ -52,7 +52,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal over. Must be called in a tokio runtime.
+    /// Enters full-screen mode. Must be called in a tokio runtime.
     ///
     /// # Errors
     ///
@@ -72,12 +72,13 @@ impl Screen {
             .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
         let terminal = terminal.inspect_err(|_| restore())?;
         let (send, keys) = mpsc::channel(KEYS_AHEAD);
-        let reader = std::thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&send));
+        let reader =
+            std::thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&send));
         reader.map(drop).inspect_err(|_| restore())?;
         Ok(Screen { terminal, keys, signals })
     }
 
-    /// Shows what `view` draws.
+    /// Draws a frame with `view`.
     ///
     /// # Errors
     ///
@@ -89,7 +90,7 @@ impl Screen {
         self.terminal.draw(view).map(drop)
     }
 
-    /// Waits for a key, a new size or a signal. May be dropped while it waits.
+    /// Waits for a key, a resize or a signal. May be dropped while it waits.
     pub(crate) async fn next(&mut self) -> Input {
         let [(interrupt, a), (terminate, b), (hangup, c)] = &mut self.signals;
         loop {
@@ -100,7 +101,7 @@ impl Screen {
                 event = self.keys.recv() => event,
             };
             match event {
-                // The reader ends when the terminal is gone.
+                // The reading thread ends when the terminal is gone.
                 None => return Input::End(*c),
                 Some(Event::Resize(..)) => return Input::Resize,
                 Some(Event::Key(key)) if key.kind != KeyEventKind::Release => {
@@ -117,8 +118,8 @@ impl Screen {
         }
     }
 
-    /// Draws everything anew, after a new size or when others wrote over it. (`Terminal::clear` would ask the terminal where its
-    /// cursor is and wait for the answer, which the thread that reads keys could take.)
+    /// Redraws everything, after a resize or when others wrote to the terminal. (`Terminal::clear`
+    /// would query the cursor position, and the thread that reads keys could take the answer.)
     ///
     /// # Errors
     ///
@@ -152,13 +153,13 @@ fn read_keys(send: &mpsc::Sender<Event>) {
     }
 }
 
-/// Gives the terminal back. What fails here fails because it is gone.
+/// Restores the terminal. Errors are ignored: they mean it is gone.
 fn restore() {
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 
-/// A panic's message is for a terminal that shows it.
+/// Restores the terminal before a panic's message is printed.
 fn restore_on_panic() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -172,14 +173,14 @@ fn restore_on_panic() {
     });
 }
 
-/// How things look: in colours, or without them (NO_COLOR, see no-color.org).
+/// Styles, with or without colours (NO_COLOR, see no-color.org).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Palette {
     pub(crate) colours: bool,
 }
 
 impl Palette {
-    /// As the environment wants it.
+    /// The palette selected by the environment.
     pub(crate) fn of_environment() -> Palette {
         Palette { colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) }
     }
@@ -233,18 +234,20 @@ mod tests {
 
     use super::*;
 
-    /// Set for the process in which [`a_panic_gives_the_terminal_back`] wants a panic.
+    /// Set for the process in which [`a_panic_gives_the_terminal_back`] causes a panic.
     const PANIC: &str = "LARDER_TEST_PANIC_IN_A_TERMINAL";
 
-    /// Does nothing but in the process that the other test starts.
+    /// Does nothing except in the process that the other test starts.
     #[test]
     fn panics_in_a_terminal_when_told() {
         if std::env::var_os(PANIC).is_some() {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
             runtime.block_on(async {
                 let mut screen = Screen::enter().expect("a terminal");
-                // In a task, as the looks at servers are: the view goes on, and must not draw any more.
+                // In a task, as polls are: the view continues and must not draw any more.
                 let ended = tokio::spawn(async { panic!("the reason") }).await;
                 assert!(ended.is_err() && screen.draw(|_| ()).is_err());
             });
@@ -271,7 +274,8 @@ mod tests {
         }
         assert!(child.wait().expect("its end").success(), "{shown}");
         assert_eq!(modes(), before);
-        let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("no {text:?} in {shown:?}"));
+        let at =
+            |text: &str| shown.find(text).unwrap_or_else(|| panic!("no {text:?} in {shown:?}"));
         let (taken, given) = (at("\x1b[?1049h"), at("\x1b[?1049l"));
         assert!(
             taken < given && given < at("the reason"),

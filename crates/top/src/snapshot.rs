@@ -1,6 +1,6 @@
-//! What a Larder answers at `/api/v1/stats`, as far as it is shown here. Numbers are counted since the Larder's start.
+//! The part of a Larder's `/api/v1/stats` that is shown here. Counts are since the Larder's start.
 //!
-//! What is missing counts as nothing, and what is unknown is passed over, so that Larders of other versions can be watched.
+//! Missing values count as 0 and unknown ones are ignored, so that other versions can be watched.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::text::Text;
 
-/// The version of the answer that is understood.
+/// The supported version of the answer.
 pub(crate) const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -47,7 +47,7 @@ pub(crate) struct Namespace {
 /// Counts by name: `{"hit":3}`.
 pub(crate) type Counts = BTreeMap<Text, u64>;
 
-/// The count under a name, nothing when it is absent.
+/// The count under a name, 0 if absent.
 pub(crate) fn of(counts: &Counts, name: &str) -> u64 {
     counts.get(name).copied().unwrap_or(0)
 }
@@ -131,22 +131,24 @@ pub(crate) struct RemoteServer {
     pub(crate) errors: u64,
 }
 
-/// How long things took.
+/// Latency histogram.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Histogram {
     pub(crate) count: u64,
-    /// Upper bound in microseconds, and how many lay below it and above the one before. In ascending order.
+    /// Upper bound in microseconds, and the count between it and the bound before. In ascending
+    /// order.
     pub(crate) buckets: Vec<(f64, u64)>,
 }
 
 impl Histogram {
-    /// What came between an older look and this one; all of it when the older one is of another life.
+    /// The increase since an older histogram; everything if the older one is of another run.
     pub(crate) fn since(&self, older: &Histogram) -> Histogram {
         if older.count > self.count {
             return self.clone();
         }
-        let before = |upper: f64| older.buckets.iter().find(|(at, _)| *at == upper).map_or(0, |(_, n)| *n);
+        let before =
+            |upper: f64| older.buckets.iter().find(|(at, _)| *at == upper).map_or(0, |(_, n)| *n);
         let left = self.buckets.iter().map(|(upper, n)| (*upper, n.saturating_sub(before(*upper))));
         Histogram::of(left.filter(|(_, n)| *n > 0).collect())
     }
@@ -155,7 +157,7 @@ impl Histogram {
         Histogram { count: buckets.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n)), buckets }
     }
 
-    /// Adds another's.
+    /// Adds another histogram.
     pub(crate) fn add(&mut self, other: &Histogram) {
         for (upper, n) in &other.buckets {
             match self.buckets.binary_search_by(|(at, _)| at.total_cmp(upper)) {
@@ -166,7 +168,7 @@ impl Histogram {
         self.count = self.count.saturating_add(other.count);
     }
 
-    /// The time that this share (0 to 1) stayed below, to a bucket.
+    /// Upper bound of the bucket that contains this quantile (0 to 1).
     pub(crate) fn quantile(&self, share: f64) -> Option<Duration> {
         let all = self.buckets.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
         let mut left = (all as f64 * share).ceil().max(1.0) as u64;
@@ -180,7 +182,7 @@ impl Histogram {
     }
 }
 
-/// The answer of `/api/v1/top`: estimates from samples.
+/// Answer of `/api/v1/top`: estimates from samples.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct HotUrls {
@@ -196,7 +198,7 @@ pub(crate) struct HotUrl {
     pub(crate) mean_us: f64,
 }
 
-/// The answer of `/api/v1/keys`.
+/// Answer of `/api/v1/keys`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct HotKeys {
@@ -242,7 +244,10 @@ mod tests {
     fn quantiles_are_upper_bounds() {
         let histogram = Histogram::of(vec![(10.0, 90), (100.0, 9), (1000.0, 1)]);
         let us = |share| histogram.quantile(share).map(|time| time.as_micros());
-        assert_eq!([us(0.5), us(0.9), us(0.99), us(1.0)], [Some(10), Some(10), Some(100), Some(1000)]);
+        assert_eq!(
+            [us(0.5), us(0.9), us(0.99), us(1.0)],
+            [Some(10), Some(10), Some(100), Some(1000)]
+        );
         assert_eq!(Histogram::default().quantile(0.5), None);
     }
 }

@@ -6,19 +6,20 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-/// The longest event, bytes. What sends a longer one is not understood.
+/// Longest event in bytes; a longer one is an error.
 const EVENT_BYTES: usize = 4 << 20;
-/// A server sends something at least every 15 s, a comment if nothing else; one that is silent for longer is gone.
+/// A server sends something at least every 15 s, if only a comment; after this silence the
+/// connection is considered dead.
 const SILENCE: Duration = Duration::from_secs(45);
 
-/// One event.
+/// An event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) name: String,
     pub(crate) data: String,
 }
 
-/// Events of a stream, as they come.
+/// Reader of an event stream.
 pub(crate) struct Events {
     body: Incoming,
     parser: Parser,
@@ -29,14 +30,15 @@ impl Events {
         Events { body, parser: Parser::default() }
     }
 
-    /// The next one; `Err` says why there is none any more. May be dropped while it waits.
+    /// The next event; `Err` says why the stream ended. May be dropped while it waits.
     pub(crate) async fn next(&mut self) -> Result<Event, String> {
         loop {
             if let Some(event) = self.parser.next() {
                 return Ok(event);
             }
-            let frame =
-                timeout(SILENCE, self.body.frame()).await.map_err(|_| format!("silent for {SILENCE:?}"))?;
+            let frame = timeout(SILENCE, self.body.frame())
+                .await
+                .map_err(|_| format!("silent for {SILENCE:?}"))?;
             match frame {
                 None => return Err("the server ended the stream".to_owned()),
                 Some(Err(_)) => return Err("the connection broke".to_owned()),
@@ -50,14 +52,14 @@ impl Events {
     }
 }
 
-/// Bytes to events.
+/// Parser of bytes to events.
 #[derive(Default)]
 struct Parser {
     waiting: Vec<u8>,
     event: Event,
-    /// A line end that was a CR may be followed by an LF that belongs to it.
+    /// Bytes consumed. A line that ended with CR may be followed by an LF that belongs to it.
     done: usize,
-    /// So far there is no line's end: what comes in small pieces is not looked at again and again.
+    /// Offset up to which no line end was found, so that small pieces are not searched again.
     searched: usize,
 }
 
@@ -82,7 +84,8 @@ impl Parser {
             let end = searched + end;
             self.searched = 0;
             let line = &rest[..end];
-            let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned();
+            let line =
+                String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned();
             self.done += end + 1;
             if line.is_empty() {
                 let mut event = std::mem::take(&mut self.event);
@@ -99,7 +102,7 @@ impl Parser {
                     self.event.data.push_str(value);
                     self.event.data.push('\n');
                 }
-                // Comments, and what is for those who come again with the last event's name.
+                // Comments, and fields for reconnecting clients.
                 _ => {}
             }
         }
@@ -124,7 +127,8 @@ mod tests {
 
     #[test]
     fn events_are_read_however_they_are_cut() {
-        let stream = b": hello\n\nevent: request\ndata: {\"a\":1}\n\nevent:dropped\r\ndata:x\r\ndata: y\r\n\r\ndata\n\nid: 3\n\n";
+        let stream = b": hello\n\nevent: request\ndata: \
+            {\"a\":1}\n\nevent:dropped\r\ndata:x\r\ndata: y\r\n\r\ndata\n\nid: 3\n\n";
         let expected = [("request", "{\"a\":1}"), ("dropped", "x\ny"), ("", "")]
             .map(|(name, data)| (name.to_owned(), data.to_owned()));
         assert_eq!(parse(&[stream]), expected);

@@ -1,15 +1,15 @@
-//! What is known of all servers as a table: columns, order, alarms, averages and totals. It knows nothing of terminals.
+//! Table of all servers: columns, order, alarms, averages and totals. Independent of terminals.
 
 use std::{cmp::Ordering, str::FromStr, time::Duration};
 
 use crate::{
     args::duration,
-    rates::{Span, State, Watched, hit_percent},
+    rates::{ServerState, Span, State, hit_percent},
     sample::{COMMANDS, Counters},
     text,
 };
 
-/// A column, and what can be sorted by.
+/// A column, also a sort key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
     Instance,
@@ -24,15 +24,18 @@ pub(crate) enum Column {
     Write,
     /// One of [`COMMANDS`].
     Command(usize),
-    /// What answers: kind, name, version.
+    /// Kind, name and version of the server.
     Server,
 }
 
 use Column::{Command, Conn, Evict, Gets, Hit, Instance, Read, Server, Sets, Time, Usage, Write};
 
-/// The table's columns, and in which order they give way on a narrow terminal: the last first.
-const COLUMNS: [Column; 11] = [Instance, Usage, Hit, Conn, Time, Evict, Gets, Sets, Read, Write, Server];
-const KEEP: [Column; 11] = [Instance, Hit, Gets, Usage, Time, Conn, Sets, Evict, Write, Read, Server];
+/// The table's columns, and the order in which they are dropped on a narrow terminal: the last
+/// first.
+const COLUMNS: [Column; 11] =
+    [Instance, Usage, Hit, Conn, Time, Evict, Gets, Sets, Read, Write, Server];
+const KEEP: [Column; 11] =
+    [Instance, Hit, Gets, Usage, Time, Conn, Sets, Evict, Write, Read, Server];
 
 impl Column {
     pub(crate) fn head(self) -> &'static str {
@@ -52,7 +55,7 @@ impl Column {
         }
     }
 
-    /// Columns on the screen; the first and the last take what they need.
+    /// Width on the screen; the first and the last column take what they need.
     pub(crate) fn width(self) -> usize {
         match self {
             Instance => 15,
@@ -83,7 +86,7 @@ impl FromStr for Column {
     }
 }
 
-/// The columns that fit into `width`, with `instance` columns for the first.
+/// The columns that fit into `width`, with `instance` characters for the first.
 pub(crate) fn columns(commands: bool, width: usize, instance: usize) -> Vec<Column> {
     let mut columns: Vec<Column> = if commands {
         let kinds = (0..COMMANDS.len()).map(Command);
@@ -107,16 +110,16 @@ pub(crate) fn columns(commands: bool, width: usize, instance: usize) -> Vec<Colu
     columns
 }
 
-/// When a number is alarming.
+/// Alarm thresholds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Alarms {
-    /// Percent and more.
+    /// Percent or more.
     usage: Option<f64>,
     /// Less than this percentage.
     hit: Option<f64>,
     connections: Option<f64>,
     time: Option<Duration>,
-    /// A second and more.
+    /// Per second or more.
     evictions: Option<f64>,
 }
 
@@ -125,10 +128,15 @@ impl FromStr for Alarms {
 
     fn from_str(text: &str) -> Result<Alarms, String> {
         let mut alarms = Alarms::default();
-        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty() && *item != "none") {
+        for item in
+            text.split(',').map(str::trim).filter(|item| !item.is_empty() && *item != "none")
+        {
             let (name, value) = item.split_once('=').unwrap_or((item, ""));
             let expected = || {
-                format!("expected such as \"usage=90,hit=50,conn=1000,time=100ms,evict=1\", found {item:?}")
+                format!(
+                    "expected such as \"usage=90,hit=50,conn=1000,time=100ms,evict=1\", found \
+                     {item:?}"
+                )
             };
             let number = || {
                 let number: Option<f64> = value.trim_end_matches('%').parse().ok();
@@ -147,23 +155,23 @@ impl FromStr for Alarms {
     }
 }
 
-/// A number of a row, and how it is shown.
+/// A cell: text and style.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Cell {
     pub(crate) text: String,
     pub(crate) alarm: bool,
 }
 
-/// What a row shows. None is shown as a dash.
+/// Figures of a row. `None` is shown as a dash.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Figures {
-    /// Bytes.
+    /// In bytes.
     pub(crate) used: f64,
     pub(crate) budget: Option<f64>,
     pub(crate) hit_percent: Option<f64>,
     pub(crate) connections: f64,
     pub(crate) time: Option<Duration>,
-    /// Of all the following: a second.
+    /// Rates per second.
     pub(crate) rates: Option<Rates>,
 }
 
@@ -211,7 +219,7 @@ impl Rates {
 }
 
 impl Figures {
-    fn of(watched: &Watched, lifetime: bool) -> Option<Figures> {
+    fn of(watched: &ServerState, lifetime: bool) -> Option<Figures> {
         let sample = watched.up()?;
         let span = watched.span(lifetime);
         Some(Figures {
@@ -228,7 +236,7 @@ impl Figures {
         self.budget.map(|budget| self.used * 100.0 / budget)
     }
 
-    /// What is sorted by; what is unknown is less than everything.
+    /// The sort key; unknown values sort lowest.
     fn value(&self, column: Column) -> f64 {
         let rates = self.rates;
         let rate = |f: fn(Rates) -> f64| rates.map(f);
@@ -255,7 +263,8 @@ impl Figures {
         };
         let rates = self.rates;
         let shown = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        let rate = |f: fn(Rates) -> f64, show: fn(f64) -> String| shown(rates.map(|rates| show(f(rates))));
+        let rate =
+            |f: fn(Rates) -> f64, show: fn(f64) -> String| shown(rates.map(|rates| show(f(rates))));
         let (text, alarm) = match column {
             Instance | Server => (String::new(), false),
             Usage => match self.usage_percent() {
@@ -266,7 +275,10 @@ impl Figures {
                 let low = alarms.hit.zip(self.hit_percent).is_some_and(|(limit, hit)| hit < limit);
                 (shown(self.hit_percent.map(|hit| format!("{hit:.1}"))), low)
             }
-            Conn => (text::count(self.connections), at_least(Some(self.connections), alarms.connections)),
+            Conn => (
+                text::count(self.connections),
+                at_least(Some(self.connections), alarms.connections),
+            ),
             Time => {
                 let slow = alarms.time.zip(self.time).is_some_and(|(limit, time)| time >= limit);
                 (shown(self.time.map(text::time)), slow)
@@ -285,10 +297,10 @@ impl Figures {
     }
 }
 
-/// One server.
+/// A server.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// Which, in the order in which they were given.
+    /// Index in the order of the command line.
     pub(crate) index: usize,
     pub(crate) instance: String,
     /// `larder wiki1 0.1.0`.
@@ -297,27 +309,28 @@ pub(crate) struct Row {
     pub(crate) figures: Option<Figures>,
 }
 
-/// All servers, in order.
+/// All servers, in sort order.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) rows: Vec<Row>,
-    /// Of the servers that are up: the mean of what their rows show.
+    /// Mean of the rows of servers that are up.
     pub(crate) average: Figures,
-    /// Their sum; usage and hit ratio are those of all of them taken together.
+    /// Sum of the servers that are up; usage and hit ratio are computed from the sums.
     pub(crate) total: Figures,
     pub(crate) down: usize,
 }
 
-/// By which column, and whether backwards.
+/// Sort column and direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Order {
-    /// None: as the servers were given.
+pub(crate) struct SortOrder {
+    /// `None`: the order of the command line.
     pub(crate) by: Option<Column>,
     pub(crate) reverse: bool,
 }
 
-impl Order {
-    /// Numbers begin with the greatest, names with A; `reverse` turns it round. Servers that are down come last.
+impl SortOrder {
+    /// Numbers sort descending, names ascending; `reverse` inverts that. Servers that are down come
+    /// last.
     fn compare(self, a: &Row, b: &Row) -> Ordering {
         let order = match (self.by, &a.figures, &b.figures) {
             (None, ..) => a.index.cmp(&b.index),
@@ -333,8 +346,8 @@ impl Order {
 }
 
 impl Table {
-    /// Sets out what is known of `servers` (what each is called, and what was seen of it).
-    pub(crate) fn of(servers: &[(String, Watched)], lifetime: bool, order: Order) -> Table {
+    /// Builds the table from names and states of the servers.
+    pub(crate) fn of(servers: &[(String, ServerState)], lifetime: bool, order: SortOrder) -> Table {
         let mut rows: Vec<Row> = servers
             .iter()
             .enumerate()
@@ -355,7 +368,7 @@ impl Table {
         Table { rows, average, total, down }
     }
 
-    /// The longest name, and no less than its column's least width.
+    /// Length of the longest name, at least the column's minimum width.
     pub(crate) fn instance_width(&self) -> usize {
         let longest = self.rows.iter().map(|row| row.instance.chars().count()).max().unwrap_or(0);
         longest.clamp(Instance.width(), 40)
@@ -367,7 +380,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (n > 0).then(|| sum / f64::from(n))
 }
 
-fn summary(servers: &[(String, Watched)], rows: &[Row], lifetime: bool) -> (Figures, Figures) {
+fn summary(servers: &[(String, ServerState)], rows: &[Row], lifetime: bool) -> (Figures, Figures) {
     let up: Vec<&Figures> = rows.iter().filter_map(|row| row.figures.as_ref()).collect();
     let rates: Vec<Rates> = up.iter().filter_map(|figures| figures.rates).collect();
     let all = (!rates.is_empty())
@@ -375,7 +388,7 @@ fn summary(servers: &[(String, Watched)], rows: &[Row], lifetime: bool) -> (Figu
     let counted = servers.iter().filter(|(_, watched)| watched.up().is_some());
     let counted = counted.filter_map(|(_, watched)| watched.span(lifetime));
     let counted = counted.fold(Counters::default(), |sum, span| sum.plus(span.counters));
-    // A server without a limit has no share of it: it would make the others' look fuller.
+    // Servers without a limit are left out: they would make the others look fuller.
     let limited = || up.iter().filter(|figures| figures.budget.is_some());
     let unlimited = limited().next().is_none();
     let used = |f: &&Figures| f.used;
@@ -401,7 +414,7 @@ fn summary(servers: &[(String, Watched)], rows: &[Row], lifetime: bool) -> (Figu
     (average, total)
 }
 
-/// What stands at the left of a table without servers' own figures.
+/// Cells of a row.
 pub(crate) fn cells(figures: &Figures, columns: &[Column], alarms: &Alarms) -> Vec<Cell> {
     columns.iter().map(|column| figures.cell(*column, alarms)).collect()
 }
@@ -411,18 +424,18 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::rates::tests::look;
+    use crate::rates::tests::sample_at;
 
-    fn watched(looks: &[(u64, u64, u64)]) -> Watched {
+    fn watched(results: &[(u64, u64, u64)]) -> ServerState {
         let start = Instant::now();
-        let mut watched = Watched::default();
-        for (seconds, gets, hits) in looks {
-            watched.take(Ok(look(start, *seconds, "1", *gets, *hits)));
+        let mut watched = ServerState::default();
+        for (seconds, gets, hits) in results {
+            watched.take(Ok(sample_at(start, *seconds, "1", *gets, *hits)));
         }
         watched
     }
 
-    fn three() -> Vec<(String, Watched)> {
+    fn three() -> Vec<(String, ServerState)> {
         let mut down = watched(&[(0, 0, 0)]);
         down.take(Err("refused".to_owned()));
         vec![
@@ -432,15 +445,15 @@ mod tests {
         ]
     }
 
-    fn names(order: Order) -> Vec<String> {
+    fn names(order: SortOrder) -> Vec<String> {
         Table::of(&three(), false, order).rows.into_iter().map(|row| row.instance).collect()
     }
 
     #[test]
     fn rows_are_sorted() {
-        let by = |column, reverse| Order { by: Some(column), reverse };
-        assert_eq!(names(Order::default()), ["b:1", "c:1", "a:1"]);
-        assert_eq!(names(Order { by: None, reverse: true }), ["a:1", "c:1", "b:1"]);
+        let by = |column, reverse| SortOrder { by: Some(column), reverse };
+        assert_eq!(names(SortOrder::default()), ["b:1", "c:1", "a:1"]);
+        assert_eq!(names(SortOrder { by: None, reverse: true }), ["a:1", "c:1", "b:1"]);
         assert_eq!(names(by(Gets, false)), ["a:1", "b:1", "c:1"]);
         assert_eq!(names(by(Gets, true)), ["b:1", "a:1", "c:1"], "what is down stays last");
         assert_eq!(names(by(Instance, false)), ["a:1", "b:1", "c:1"]);
@@ -449,7 +462,7 @@ mod tests {
 
     #[test]
     fn totals_are_sums_and_averages_means_of_what_is_up() {
-        let table = Table::of(&three(), false, Order::default());
+        let table = Table::of(&three(), false, SortOrder::default());
         let shown = |figures: &Figures| {
             cells(figures, &[Usage, Hit, Gets], &Alarms::default())
                 .into_iter()
@@ -465,7 +478,8 @@ mod tests {
 
     #[test]
     fn nothing_up_is_no_table_of_zeros() {
-        let table = Table::of(&[("a".to_owned(), Watched::default())], false, Order::default());
+        let table =
+            Table::of(&[("a".to_owned(), ServerState::default())], false, SortOrder::default());
         assert_eq!(table.total.cell(Gets, &Alarms::default()).text, "-");
         assert_eq!(table.average.cell(Hit, &Alarms::default()).text, "-");
     }
@@ -473,7 +487,7 @@ mod tests {
     #[test]
     fn alarms_are_read_and_sound() {
         let alarms: Alarms = "usage=50,hit=60%,time=2ms,evict=0.5,conn=10".parse().expect("alarms");
-        let table = Table::of(&three(), false, Order::default());
+        let table = Table::of(&three(), false, SortOrder::default());
         let sounds = |row: usize, column| {
             let figures = table.rows[row].figures.as_ref();
             figures.is_some_and(|figures| figures.cell(column, &alarms).alarm)

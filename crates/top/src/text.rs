@@ -1,14 +1,14 @@
-//! Text from servers, made harmless for a terminal; and numbers, made short.
+//! Text from servers made safe for a terminal, and numbers in short form.
 
 use std::{borrow::Cow, fmt::Write as _, time::Duration};
 
 use serde::{Deserialize, Deserializer};
 use unicode_width::UnicodeWidthChar;
 
-/// The longest text kept from a server, in characters; what follows is cut off. A longer URL says no more on a screen.
+/// Longest text kept from a server, in characters; the rest is cut off.
 const TEXT_CHARS: usize = 2048;
 
-/// Text that a server gave, in which nothing is left that a terminal would obey.
+/// Text from a server without anything a terminal interprets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Text(String);
 
@@ -19,7 +19,7 @@ impl std::borrow::Borrow<str> for Text {
 }
 
 impl Text {
-    /// Cleans and cuts.
+    /// Cleans and truncates.
     pub(crate) fn new(text: &str) -> Text {
         let cut = text.char_indices().nth(TEXT_CHARS).map_or(text, |(at, _)| &text[..at]);
         Text(clean(cut).into_owned())
@@ -36,15 +36,16 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// Whether a terminal could take the character for more than a sign to show: controls (C0, DEL, C1: an escape sequence can begin
-/// with U+009B as well as with ESC), and what turns the direction of text or hides in it.
+/// Whether a terminal could interpret the character: controls (C0, DEL, C1: an escape sequence can
+/// begin with U+009B as well as with ESC), and characters that are invisible or change the
+/// direction of text.
 fn is_dangerous(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
         || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Writes what a terminal could obey as an escape: `\x1b`, `\u202e`.
+/// Replaces characters a terminal could interpret by escapes: `\x1b`, `\u202e`.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if !text.contains(is_dangerous) {
         return Cow::Borrowed(text);
@@ -65,16 +66,16 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The longest message of a server's that is told, in characters.
+/// Longest message of a server that is shown, in characters.
 const BRIEF_CHARS: usize = 200;
 
-/// A message of a server's, harmless and not longer than a few lines.
+/// A message of a server, cleaned and truncated to a few lines.
 pub(crate) fn brief(message: &str) -> String {
     clean(&fit(message, BRIEF_CHARS)).into_owned()
 }
 
-/// The same inside JSON text, where only an escape of JSON's own keeps the meaning. Controls below U+0020 cannot stand in
-/// strings of valid JSON; line ends and tabs between its tokens become blanks.
+/// Cleans JSON text, using JSON's own escapes. Controls below U+0020 cannot occur in strings of
+/// valid JSON; line ends and tabs between tokens become blanks.
 pub(crate) fn clean_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -91,7 +92,7 @@ pub(crate) fn clean_json(json: &str) -> String {
     out
 }
 
-/// At most `width` columns of it; what is cut off is marked.
+/// Truncates to `width` columns and marks the cut.
 pub(crate) fn fit(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut used = 0;
@@ -114,12 +115,12 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     out
 }
 
-/// A number in at most five signs: `0`, `0.42`, `17.3`, `998`, `1.23K`, `12.3M`.
+/// A number in at most five characters: `0`, `0.42`, `17.3`, `998`, `1.23K`, `12.3M`.
 pub(crate) fn count(number: f64) -> String {
     scaled(number, 1000.0, &["", "K", "M", "G", "T", "P"])
 }
 
-/// Bytes in at most five signs, in steps of 1024: `812`, `1.50K`, `64.0M`.
+/// Bytes in at most five characters, in steps of 1024: `812`, `1.50K`, `64.0M`.
 pub(crate) fn bytes(number: f64) -> String {
     scaled(number, 1024.0, &["", "K", "M", "G", "T", "P"])
 }
@@ -144,7 +145,7 @@ fn scaled(number: f64, step: f64, units: &[&str]) -> String {
     format!("{number:.digits$}{}", units[unit])
 }
 
-/// A time in at most six signs: `80µs`, `0.25ms`, `12.3ms`, `1.50s`.
+/// A duration in at most six characters: `80µs`, `0.25ms`, `12.3ms`, `1.50s`.
 pub(crate) fn time(time: Duration) -> String {
     let us = time.as_secs_f64() * 1e6;
     match us {
@@ -158,7 +159,7 @@ pub(crate) fn time(time: Duration) -> String {
     }
 }
 
-/// A share of a hundred in at most five signs: `0.0%`, `98.7%`, `100%`.
+/// A percentage in at most five characters: `0.0%`, `98.7%`, `100%`.
 pub(crate) fn percent(share: f64) -> String {
     match share {
         share if share >= 999.5 => ">999%".to_owned(),
@@ -167,7 +168,7 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// How long something has run: `42s`, `3m05s`, `2h14m`, `12d3h`.
+/// A run time: `42s`, `3m05s`, `2h14m`, `12d3h`.
 pub(crate) fn uptime(seconds: u64) -> String {
     match seconds {
         0..=59 => format!("{seconds}s"),
@@ -177,7 +178,7 @@ pub(crate) fn uptime(seconds: u64) -> String {
     }
 }
 
-/// The time of day (UTC) of a moment in milliseconds since 1970: `14:03:07.042`.
+/// The time of day (UTC) of a time in milliseconds since 1970: `14:03:07.042`.
 pub(crate) fn clock(ms: u64) -> String {
     let s = ms / 1000;
     format!("{:02}:{:02}:{:02}.{:03}", s / 3600 % 24, s / 60 % 60, s % 60, ms % 1000)
@@ -189,7 +190,8 @@ mod tests {
 
     #[test]
     fn nothing_a_terminal_obeys_is_left() {
-        let sent = "/a\x1b]0;owned\x07\x1b[2J\u{9b}31m\r\n\t\u{7f}\u{202e}gpj.exe\u{200b}\u{e0041}é漢";
+        let sent =
+            "/a\x1b]0;owned\x07\x1b[2J\u{9b}31m\r\n\t\u{7f}\u{202e}gpj.exe\u{200b}\u{e0041}é漢";
         let shown = Text::new(sent);
         assert_eq!(
             shown.as_str(),
@@ -230,12 +232,16 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let shown = [0.0, 0.421, 3.0, 17.25, 998.0, 999.7, 1234.0, 12_345.0, 999_600.0, 1e7].map(count);
-        assert_eq!(shown, ["0", "0.42", "3", "17.2", "998", "1.00K", "1.23K", "12.3K", "1.00M", "10.0M"]);
+        let shown =
+            [0.0, 0.421, 3.0, 17.25, 998.0, 999.7, 1234.0, 12_345.0, 999_600.0, 1e7].map(count);
+        assert_eq!(
+            shown,
+            ["0", "0.42", "3", "17.2", "998", "1.00K", "1.23K", "12.3K", "1.00M", "10.0M"]
+        );
         let shown = [512.0, 1536.0, 67_108_864.0, 1023.0 * 1024.0].map(bytes);
         assert_eq!(shown, ["512", "1.50K", "64.0M", "1.00M"]);
-        let shown =
-            [80u64, 250, 12_345, 123_456, 1_500_000, 60_000_000].map(|us| time(Duration::from_micros(us)));
+        let shown = [80u64, 250, 12_345, 123_456, 1_500_000, 60_000_000]
+            .map(|us| time(Duration::from_micros(us)));
         assert_eq!(shown, ["80µs", "0.25ms", "12.3ms", "123ms", "1.50s", "60.0s"]);
         assert_eq!([0.0, 98.74, 99.96, 999.6].map(percent), ["0.0%", "98.7%", "100%", ">999%"]);
         assert_eq!([42, 185, 8040, 1_047_600].map(uptime), ["42s", "3m05s", "2h14m", "12d3h"]);

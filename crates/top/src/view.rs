@@ -35,7 +35,7 @@ const HELP: &[&str] = &[
     "  SETS/s  pages and objects stored   READ/s WRITE/s  bytes in and out",
 ];
 
-/// Draws whatever is to be seen.
+/// Draws the current page.
 pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
     let (width, height) = (usize::from(frame.area().width), usize::from(frame.area().height));
     let lines = match app.page {
@@ -67,7 +67,8 @@ fn title(app: &App, table: &Table, width: usize) -> Line<'static> {
     }
     let clock = text::clock(app.seen_ms);
     let clock = clock.split('.').next().unwrap_or_default();
-    let rates = if app.lifetime { "since start".to_owned() } else { format!("every {}s", app.interval) };
+    let rates =
+        if app.lifetime { "since start".to_owned() } else { format!("every {}s", app.interval) };
     title.push_str(&format!("  {clock} UTC  {rates}"));
     if app.frozen.is_some() {
         title.push_str("  FROZEN");
@@ -78,7 +79,10 @@ fn title(app: &App, table: &Table, width: usize) -> Line<'static> {
     if app.order.reverse {
         title.push_str(" reversed");
     }
-    Line::styled(fit(&title, width), if table.down > 0 { app.palette.alarm() } else { app.palette.head() })
+    Line::styled(
+        fit(&title, width),
+        if table.down > 0 { app.palette.alarm() } else { app.palette.head() },
+    )
 }
 
 fn table(app: &App, width: usize, height: usize) -> Vec<Line<'static>> {
@@ -87,7 +91,7 @@ fn table(app: &App, width: usize, height: usize) -> Vec<Line<'static>> {
     let columns = columns(app.commands, width, instance);
     let layout = Layout { app, columns, instance, width };
     let mut lines = vec![title(app, &table, width), layout.head()];
-    // Title, head, two sums and the keys stay where they are.
+    // Title, head, two summary rows and the key line do not scroll.
     let room = height.saturating_sub(5).max(1);
     let selected = table.rows.iter().position(|row| row.index == app.selected).unwrap_or(0);
     let first = (selected + 1).saturating_sub(room);
@@ -190,20 +194,22 @@ mod tests {
     use ratatui::{Terminal, backend::TestBackend, crossterm::event::KeyCode};
 
     use super::*;
-    use crate::{TopArgs, rates::tests::look, screen::Palette};
+    use crate::{TopArgs, rates::tests::sample_at, screen::Palette};
 
     fn app(words: &[&str]) -> App {
         use clap::FromArgMatches;
         let command = TopArgs::augment_args(clap::Command::new("top"));
-        let matches = command.try_get_matches_from([&["top"], words].concat()).expect("a command line");
+        let matches =
+            command.try_get_matches_from([&["top"], words].concat()).expect("a command line");
         let args = TopArgs::from_arg_matches(&matches).expect("a command line");
-        let names = ["127.0.0.1:8081", "127.0.0.1:11211", "10.0.0.3:11211"].map(str::to_owned).to_vec();
+        let names =
+            ["127.0.0.1:8081", "127.0.0.1:11211", "10.0.0.3:11211"].map(str::to_owned).to_vec();
         let mut app = App::new(&args, names, Palette { colours: false });
         let start = Instant::now();
-        app.servers[0].1.take(Ok(look(start, 0, "1", 0, 0)));
-        app.servers[0].1.take(Ok(look(start, 2, "1", 200, 50)));
-        app.servers[1].1.take(Ok(look(start, 0, "1", 0, 0)));
-        app.servers[1].1.take(Ok(look(start, 2, "1", 600, 600)));
+        app.servers[0].1.take(Ok(sample_at(start, 0, "1", 0, 0)));
+        app.servers[0].1.take(Ok(sample_at(start, 2, "1", 200, 50)));
+        app.servers[1].1.take(Ok(sample_at(start, 0, "1", 0, 0)));
+        app.servers[1].1.take(Ok(sample_at(start, 2, "1", 600, 600)));
         app.servers[2].1.take(Err("connection refused".to_owned()));
         app
     }
@@ -220,10 +226,19 @@ mod tests {
     fn eighty_columns_show_all_of_it() {
         let lines = screen(&app(&[]), 80, 24);
         assert!(lines[0].starts_with("larder top  2 up, 1 DOWN"), "{lines:#?}");
-        assert_eq!(lines[1], "INSTANCE        USAGE HIT %  CONN   TIME EVICT/s GETS/s SETS/s READ/s WRITE/s");
-        assert_eq!(lines[2], "127.0.0.1:8081  20.0%  25.0     0 1.00ms       0    100      0      0       0");
+        assert_eq!(
+            lines[1],
+            "INSTANCE        USAGE HIT %  CONN   TIME EVICT/s GETS/s SETS/s READ/s WRITE/s"
+        );
+        assert_eq!(
+            lines[2],
+            "127.0.0.1:8081  20.0%  25.0     0 1.00ms       0    100      0      0       0"
+        );
         assert_eq!(lines[4], "10.0.0.3:11211  DOWN: connection refused");
-        assert_eq!(lines[6], "TOTAL           40.0%  81.2     0      -       0    400      0      0       0");
+        assert_eq!(
+            lines[6],
+            "TOTAL           40.0%  81.2     0      -       0    400      0      0       0"
+        );
         assert!(lines[23].starts_with("q quit  ? help"));
     }
 
@@ -267,12 +282,12 @@ mod tests {
     #[test]
     fn sorting_goes_round() {
         let mut app = app(&[]);
-        let mut seen = Vec::new();
+        let mut columns = Vec::new();
         for _ in 0..11 {
-            seen.push(app.order.by);
+            columns.push(app.order.by);
             app.key(KeyCode::Right);
         }
-        assert_eq!((app.order.by, seen.iter().flatten().count()), (None, 10));
+        assert_eq!((app.order.by, columns.iter().flatten().count()), (None, 10));
         app.key(KeyCode::Left);
         assert_eq!(app.order.by, Some(Column::Write));
     }

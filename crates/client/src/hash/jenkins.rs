@@ -1,6 +1,6 @@
 //! Bob Jenkins's hashes: one-at-a-time (1997) and lookup3 (2006), both in the public domain.
 
-/// One-at-a-time. As in libmemcached on x86, a byte above 127 counts as a negative number.
+/// One-at-a-time. As in libmemcached on x86, bytes above 127 are sign-extended.
 pub(super) fn one_at_a_time(key: &[u8]) -> u32 {
     let mut hash = 0u32;
     for byte in key {
@@ -20,7 +20,7 @@ const INITIAL: u32 = 13;
 pub(super) fn lookup3(key: &[u8]) -> u32 {
     let start = 0xdead_beef_u32.wrapping_add(key.len() as u32).wrapping_add(INITIAL);
     let mut state = [start; 3];
-    // The last block, which may be a full one, is mixed differently.
+    // The last block, even a full one, is mixed differently.
     let blocks = key.len().saturating_sub(1) / 12;
     let (head, tail) = key.split_at(blocks * 12);
     for block in head.chunks_exact(12) {
@@ -34,7 +34,7 @@ pub(super) fn lookup3(key: &[u8]) -> u32 {
     state[2]
 }
 
-/// Adds up to 12 bytes, least significant first, what is missing counting as 0.
+/// Adds up to 12 bytes in little-endian order; missing bytes are 0.
 fn add(state: &mut [u32; 3], block: &[u8]) {
     let mut bytes = [0; 12];
     bytes[..block.len()].copy_from_slice(block);

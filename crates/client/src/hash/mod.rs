@@ -1,8 +1,9 @@
-//! The hashes keys are placed with, bit for bit as libmemcached and twemproxy compute them.
+//! The hashes that place keys, bit for bit as libmemcached and twemproxy compute them.
 //!
-//! What libmemcached computes is not always what a hash's name promises: its `fnv1a_64` works in 32 bits, its `crc` keeps 15
-//! of them, its murmur hashes are seeded with the key's length, and some take a byte above 127 for a negative number. All of
-//! that decides where a key is, so all of that is here; `tests/libmemcached.rs` compares every one with the real library.
+//! libmemcached's hashes differ from their names: its `fnv1a_64` works in 32 bits, its `crc` keeps
+//! 15 bits, its murmur hashes are seeded with the key's length, and some sign-extend bytes above
+//! 127. All of that decides where a key is, so all of it is reproduced; `tests/libmemcached.rs`
+//! compares every hash with the real library.
 
 mod jenkins;
 mod murmur;
@@ -17,34 +18,35 @@ pub enum Hash {
     /// Bob Jenkins's one-at-a-time: libmemcached's default.
     #[default]
     OneAtATime,
-    /// The first four bytes of MD5, least significant first: what ketama is used with nearly everywhere.
+    /// The first four bytes of MD5, little-endian: the usual hash for ketama.
     Md5,
     /// Bits 16 to 30 of CRC-32.
     Crc,
-    /// All of CRC-32 (twemproxy's `crc32a`; libmemcached has none).
+    /// CRC-32 in full (twemproxy's `crc32a`; libmemcached has none).
     Crc32,
-    /// CRC-16 with polynomial 0x1021 and what overflows it (twemproxy's `crc16`; libmemcached has none).
+    /// CRC-16 with polynomial 0x1021, including its overflow bits (twemproxy's `crc16`;
+    /// libmemcached has none).
     Crc16,
-    /// FNV-1 with 64 bits, the lower half.
+    /// The lower half of 64-bit FNV-1.
     Fnv1_64,
-    /// FNV-1a with the lower halves of the constants for 64 bits: twemproxy's default.
+    /// FNV-1a with the lower halves of the 64-bit constants: twemproxy's default.
     Fnv1a_64,
-    /// FNV-1 with 32 bits.
+    /// 32-bit FNV-1.
     Fnv1_32,
-    /// FNV-1a with 32 bits.
+    /// 32-bit FNV-1a.
     Fnv1a_32,
-    /// Paul Hsieh's SuperFastHash. Many builds of libmemcached leave it out, Debian's among them.
+    /// Paul Hsieh's SuperFastHash. Many builds of libmemcached omit it, including Debian's.
     Hsieh,
     /// MurmurHash2.
     Murmur,
-    /// MurmurHash3, x86, 32 bits.
+    /// MurmurHash3, x86, 32-bit.
     Murmur3,
     /// Bob Jenkins's lookup3.
     Jenkins,
 }
 
 impl Hash {
-    /// Every hash, with the name libmemcached (`--HASH=`) or twemproxy (`hash:`) has for it, in lower case.
+    /// Every hash with its name in libmemcached (`--HASH=`) or twemproxy (`hash:`), in lower case.
     pub const ALL: [(Hash, &str); 13] = [
         (Hash::OneAtATime, "one_at_a_time"),
         (Hash::Md5, "md5"),
@@ -66,7 +68,8 @@ impl Hash {
         Hash::ALL.iter().find(|(hash, _)| *hash == self).map_or("", |(_, name)| name)
     }
 
-    /// The hash of this name; `default` and `crc32` are taken too, for [`Hash::OneAtATime`] and [`Hash::Crc`].
+    /// The hash of this name; `default` and `crc32` also name [`Hash::OneAtATime`] and
+    /// [`Hash::Crc`].
     pub fn named(name: &str) -> Option<Hash> {
         match name {
             "default" => Some(Hash::OneAtATime),
@@ -75,7 +78,7 @@ impl Hash {
         }
     }
 
-    /// The hash of a key. Allocates nothing.
+    /// The hash of a key. Does not allocate.
     pub fn of(self, key: &[u8]) -> u32 {
         match self {
             Hash::OneAtATime => jenkins::one_at_a_time(key),
@@ -100,13 +103,13 @@ pub(crate) fn md5(bytes: &[u8]) -> [u8; 16] {
     Md5::digest(bytes).into()
 }
 
-/// One of the four numbers in an MD5 sum, 0 to 3, least significant byte first.
+/// One of the four 32-bit numbers in an MD5 sum (`part` 0 to 3), little-endian.
 pub(crate) fn md5_part(sum: &[u8; 16], part: usize) -> u32 {
     let (numbers, _) = sum.as_chunks::<4>();
     numbers.get(part).map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
-/// MurmurHash3 with seed 0 of parts taken as one, as pymemcache computes it.
+/// MurmurHash3 with seed 0 over concatenated parts, as pymemcache computes it.
 pub(crate) fn murmur3(parts: &[&[u8]]) -> u32 {
     murmur::murmur3(parts, 0)
 }
@@ -117,10 +120,16 @@ pub(crate) use simple::{fnv1a_wide, mix};
 mod tests {
     use super::*;
 
-    /// Values a libmemcached 1.1.4 (Debian 12) gave; Hsieh's by its author's description.
+    /// Values computed by libmemcached 1.1.4 (Debian 12); Hsieh's from its author's description.
     #[test]
     fn values_of_libmemcached() {
-        let keys = [&b"a"[..], b"abc", b"hello world 12345", b"\xc3\xa9t\xc3\xa9-key", b"0123456789abcdef"];
+        let keys = [
+            &b"a"[..],
+            b"abc",
+            b"hello world 12345",
+            b"\xc3\xa9t\xc3\xa9-key",
+            b"0123456789abcdef",
+        ];
         for (hash, values) in [
             (Hash::OneAtATime, [0xca2e_9442, 0xed13_1f5b, 0x9809_be05, 0x1a73_c8c6, 0xf022_02c7]),
             (Hash::Md5, [0xb975_c10c, 0x9850_0190, 0x64ad_1746, 0x7083_0c18, 0x8daf_3240]),

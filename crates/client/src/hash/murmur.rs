@@ -1,6 +1,6 @@
 //! Austin Appleby's MurmurHash2 and MurmurHash3 (x86, 32 bits), both in the public domain.
 
-/// What libmemcached seeds both with.
+/// The seed libmemcached uses for both.
 pub(super) fn seed(key: &[u8]) -> u32 {
     0xdead_beef_u32.wrapping_mul(key.len() as u32)
 }
@@ -22,7 +22,7 @@ pub(super) fn murmur2(key: &[u8]) -> u32 {
     hash ^ (hash >> 15)
 }
 
-/// MurmurHash3 for x86 with 32 bits, of parts taken as one.
+/// MurmurHash3 for x86, 32-bit, over concatenated parts.
 pub(super) fn murmur3(parts: &[&[u8]], seed: u32) -> u32 {
     let scramble = |k: u32| k.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);
     let (mut hash, mut len) = (seed, 0u32);
@@ -44,7 +44,7 @@ pub(super) fn murmur3(parts: &[&[u8]], seed: u32) -> u32 {
     hash ^ (hash >> 16)
 }
 
-/// Up to three bytes, least significant first.
+/// Up to three bytes, little-endian.
 fn rest(tail: &[u8]) -> u32 {
     tail.iter().rev().fold(0, |rest, byte| rest << 8 | u32::from(*byte))
 }

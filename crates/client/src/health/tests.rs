@@ -1,4 +1,4 @@
-//! Every wait here is an argument: no test reads how long anything took.
+//! Times are arguments: no test depends on how long anything took.
 
 use super::*;
 
@@ -19,9 +19,9 @@ fn fleet(limit: u32, spares: &[&str]) -> (Arc<Fleet>, Instant) {
     (fleet, began)
 }
 
-/// When the next probe of server 0 is allowed, as pause in milliseconds from `from`.
+/// Time until the next probe of server 0 is allowed, in milliseconds after `from`.
 fn pause(fleet: &Arc<Fleet>, from: Instant) -> u64 {
-    fleet.guards[0].until.load(Relaxed).saturating_sub(fleet.micros(from)) / 1000
+    fleet.health[0].until.load(Relaxed).saturating_sub(fleet.micros(from)) / 1000
 }
 
 fn ms(n: u64) -> Duration {
@@ -40,16 +40,23 @@ fn a_server_is_down_at_the_limit_and_answers_between_reset_the_count() {
     fleet.failed(0, now);
     assert!(!fleet.is_up(0) && fleet.is_up(1));
     assert!(fleet.route(0, now).server.is_none());
-    assert_eq!(fleet.look(0).ejections, 1);
+    assert_eq!(fleet.snapshot(0).ejections, 1);
     fleet.failed(0, now);
-    assert_eq!(fleet.look(0).ejections, 1, "operations under way when it went down say nothing new");
+    assert_eq!(
+        fleet.snapshot(0).ejections,
+        1,
+        "operations under way when it went down say nothing new"
+    );
 }
 
 #[test]
 fn exactly_one_probes_and_only_when_the_pause_is_over() {
     let (fleet, now) = fleet(1, &[]);
     fleet.failed(0, now);
-    assert!(fleet.route(0, now + ms(74)).probes.is_empty(), "pauses are shortened by a quarter at most");
+    assert!(
+        fleet.route(0, now + ms(74)).probes.is_empty(),
+        "pauses are shortened by a quarter at most"
+    );
     let mut route = fleet.route(0, now + ms(100));
     assert!(route.server.is_none(), "whoever has the ticket does not wait for the probe");
     assert_eq!(route.probes.len(), 1);
@@ -57,7 +64,7 @@ fn exactly_one_probes_and_only_when_the_pause_is_over() {
         let others = fleet.route(0, now + ms(500));
         assert!(others.probes.is_empty() && others.server.is_none());
     }
-    assert_eq!(fleet.look(0).probes, 1);
+    assert_eq!(fleet.snapshot(0).probes, 1);
     route.probes.remove(0).end(true, now + ms(101));
     assert_eq!(fleet.route(0, now + ms(101)).server, Some(0));
 }
@@ -102,7 +109,7 @@ fn a_ticket_that_is_dropped_is_a_failed_probe() {
     let (fleet, now) = fleet(1, &[]);
     fleet.failed(0, now);
     drop(fleet.route(0, now + ms(100)).probes);
-    assert!(!fleet.is_up(0) && !fleet.look(0).probing);
+    assert!(!fleet.is_up(0) && !fleet.snapshot(0).probing);
     let later = now + Duration::from_secs(3600);
     assert_eq!(fleet.route(0, later).probes.len(), 1);
 }
@@ -116,14 +123,14 @@ fn a_spare_takes_the_place_of_one_server_and_gives_it_back() {
     assert_eq!(fleet.route(0, now).server, Some(4));
     fleet.failed(2, now);
     assert_eq!(fleet.route(2, now).server, None, "no third spare");
-    // The first spare fails too: no other is free, and its own probe comes in time.
+    // The first spare fails too: no other spare is free, and its own probe is due later.
     fleet.failed(3, now);
     let route = fleet.route(1, now);
     assert_eq!(route.server, None);
     let later = now + ms(100);
-    let probed: Vec<usize> = fleet.route(1, later).probes.iter().map(Ticket::server).collect();
+    let probed: Vec<usize> = fleet.route(1, later).probes.iter().map(ProbeTicket::server).collect();
     assert_eq!(probed, [1, 3]);
-    // Server 0 is back: the spare it had goes to the lowest that needs one.
+    // Server 0 is back: its spare goes to the lowest server that needs one.
     fleet.route(0, later).probes.into_iter().for_each(|ticket| ticket.end(true, later));
     assert_eq!(fleet.route(0, later).server, Some(0));
     assert_eq!(fleet.route(1, later).server, Some(4));

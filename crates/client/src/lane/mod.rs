@@ -1,31 +1,31 @@
-//! One connection to one server: made when it is first needed, greeted, used until it breaks, made anew.
+//! One connection to one server: made when first needed, used until it breaks, then made again.
 //!
-//! | room | what |
+//! | module | contents |
 //! |---|---|
-//! | `queue` | operations on their way to the connection |
-//! | `stream` | TCP, a unix socket, or a connector's; which address of a name |
-//! | `greet` | who we are, and what the server speaks |
-//! | `link` | requests out in batches, replies in order |
-//! | `run` | writes nobody waits for |
-//! | `wire` | operations as requests, replies as answers |
-//! | `out` | the bytes of a batch |
+//! | `queue` | operations waiting for the connection |
+//! | `stream` | TCP, unix socket, or a connector's stream; choice among a name's addresses |
+//! | `handshake` | handshake: authentication, detection of the dialect |
+//! | `pipeline` | requests out in batches, replies in order |
+//! | `quiet` | runs of quiet writes |
+//! | `wire` | encoding of operations, decoding of replies |
+//! | `send` | send buffer of a batch |
 //!
-//! | the connection ends because | who is told | the server's health |
+//! | the connection ends because | requests that fail | effect on health |
 //! |---|---|---|
-//! | it could not be made, or no greeting came in time | everyone in the queue | a failure |
-//! | an answer did not come in time, or the server takes nothing | everyone who was sent | a failure |
-//! | what came was no answer | everyone who was sent | a failure |
-//! | it broke while answers were awaited, before the first | everyone who was sent | a failure |
-//! | it broke while answers were awaited, behind others | everyone who was sent | nothing: making the next one tells |
-//! | a store was refused in a way that may leave the value to be taken for requests | everyone behind it | nothing |
-//! | it broke while nobody waited | nobody: the next operation makes a new one | nothing |
-//! | all clients are gone and all is answered | - | nothing |
+//! | it could not be made, or the handshake timed out | all in the queue | a failure |
+//! | a read or write timeout passed | all that were sent | a failure |
+//! | a reply did not match its request | all that were sent | a failure |
+//! | it broke while replies were awaited, before the first reply | all that were sent | a failure |
+//! | it broke while replies were awaited, after one | all that were sent | none: reconnecting decides |
+//! | a rejected store may leave its value to be parsed as requests | all after it | none |
+//! | it broke while no reply was awaited | none: the next operation reconnects | none |
+//! | all clients are dropped and all is answered | - | none |
 
-mod greet;
-mod link;
-mod out;
+mod handshake;
+mod pipeline;
 mod queue;
-mod run;
+mod quiet;
+mod send;
 mod stream;
 mod wire;
 
@@ -45,21 +45,21 @@ use crate::{
     counters::Counters,
     health::Fleet,
     op::{Answer, Op},
-    peer::{Job, Told},
+    peer::{Job, ReplyTo},
 };
-pub(crate) use link::BATCH;
-use link::{End, Link};
+pub(crate) use pipeline::BATCH;
+use pipeline::{EndReason, Pipeline};
 pub(crate) use queue::{Jobs, Queue};
 pub(crate) use stream::Stream;
 
-/// Largest value that is taken from a server: other clients may store larger ones than this one may. A connection buffers so
-/// much at the most.
+/// Largest value accepted from a server: other clients may store larger values than this one may.
+/// It bounds the receive buffer of a connection.
 const MAX_VALUE: usize = 128 << 20;
 
-/// What a connection's task, its door and its probes share.
+/// State shared by a connection's task, its handle and its probes.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// The server's index.
+    /// Index of the server.
     at: usize,
     address: Address,
     connector: Option<SharedConnector>,
@@ -70,7 +70,7 @@ pub(crate) struct Lane {
     max_value: usize,
     fleet: Arc<Fleet>,
     pub(crate) counters: Counters,
-    /// The server ends connections that ask for meta commands (some proxies do): it is asked no more.
+    /// The server closes connections that use meta commands (some proxies do), so text is used.
     text_only: AtomicBool,
 }
 
@@ -94,50 +94,51 @@ impl Lane {
         }
     }
 
-    /// A connection failed: once for all who waited for it.
+    /// Counts a failed connection: once, however many requests waited.
     fn failed(&self, error: &Error) {
         match error {
             Error::Timeout => self.counters.timeouts.add(1),
             _ => self.counters.errors.add(1),
         }
-        // What hung up on meta commands may be another server when it is back.
+        // Another server may answer at this address later: meta commands are tried again.
         self.text_only.store(false, Relaxed);
         self.fleet.failed(self.at, Instant::now());
     }
 
-    /// Tells who asked, and counts.
-    fn finish(&self, told: Told, answer: Result<Answer, Error>) {
-        match told {
-            // Who has stopped waiting is not told.
-            Told::Caller(caller) => drop(caller.send(answer)),
-            Told::Nobody => {}
+    /// Delivers an answer and updates the counters.
+    fn finish(&self, reply_to: ReplyTo, answer: Result<Answer, Error>) {
+        match reply_to {
+            // The caller may have stopped waiting.
+            ReplyTo::Caller(caller) => drop(caller.send(answer)),
+            ReplyTo::Nobody => {}
         }
     }
 }
 
-/// The connection's task: ends with the last client.
+/// The connection's task; ends when all clients are dropped.
 pub(crate) async fn run(lane: Arc<Lane>, mut jobs: Jobs<Job>) {
     while jobs.wait().await {
         lane.counters.connects.add(1);
-        let greeted = match connect(&lane).await {
-            Ok(greeted) => greeted,
+        let ready = match connect(&lane).await {
+            Ok(ready) => ready,
             Err(error) => {
                 lane.failed(&error);
                 refuse(&lane, &mut jobs, &error);
                 continue;
             }
         };
-        let mut link = Link::new(&lane, greeted);
-        match std::future::poll_fn(|cx| link.poll(cx, &mut jobs)).await {
-            End::Gone => return,
-            End::Idle => {}
-            End::Failed(error) => {
-                // A server that was well may have been restarted, or have ended what it took for an idle connection.
+        let mut pipeline = Pipeline::new(&lane, ready);
+        match std::future::poll_fn(|cx| pipeline.poll(cx, &mut jobs)).await {
+            EndReason::Gone => return,
+            EndReason::Idle => {}
+            EndReason::Failed(error) => {
+                // A healthy server may have been restarted, or have closed what it took for an idle
+                // connection.
                 match error {
-                    Error::Closed(_) if link.proven() => lane.counters.errors.add(1),
+                    Error::Closed(_) if pipeline.proven() => lane.counters.errors.add(1),
                     _ => lane.failed(&error),
                 }
-                link.fail(&error);
+                pipeline.fail(&error);
                 if !lane.fleet.is_up(lane.at) {
                     refuse(&lane, &mut jobs, &Error::Down);
                 }
@@ -146,30 +147,30 @@ pub(crate) async fn run(lane: Arc<Lane>, mut jobs: Jobs<Job>) {
     }
 }
 
-/// Nobody in the queue waits for a server that is down.
+/// Fails all queued operations of a down server.
 fn refuse(lane: &Lane, jobs: &mut Jobs<Job>, error: &Error) {
     while let Some(job) = jobs.take() {
-        lane.finish(job.told, Err(error.clone()));
+        lane.finish(job.reply_to, Err(error.clone()));
     }
 }
 
-async fn connect(lane: &Lane) -> Result<greet::Greeted, Error> {
-    match time::timeout(lane.timeouts.connect, greet::connect(lane, false)).await {
-        Ok(greeted) => greeted,
+async fn connect(lane: &Lane) -> Result<handshake::ReadyConnection, Error> {
+    match time::timeout(lane.timeouts.connect, handshake::connect(lane, false)).await {
+        Ok(ready) => ready,
         Err(_) => Err(Error::Timeout),
     }
 }
 
-/// Whether the server takes a connection and answers on it.
+/// Whether the server accepts a connection and answers on it.
 pub(crate) async fn probe(lane: &Lane) -> bool {
-    matches!(time::timeout(lane.timeouts.connect, greet::connect(lane, true)).await, Ok(Ok(_)))
+    matches!(time::timeout(lane.timeouts.connect, handshake::connect(lane, true)).await, Ok(Ok(_)))
 }
 
 fn closed(error: &io::Error) -> Error {
     Error::Closed(error.kind())
 }
 
-/// What an operation counts as.
+/// How an operation is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Read,
@@ -187,7 +188,7 @@ fn kind(op: &Op) -> Kind {
 }
 
 impl Lane {
-    /// Remembers that the server knows text alone.
+    /// Records that the server supports only the text protocol.
     fn only_text(&self) {
         self.text_only.store(true, Relaxed);
     }

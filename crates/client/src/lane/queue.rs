@@ -1,7 +1,8 @@
-//! Operations on their way from those who ask to a connection's task.
+//! Queue of operations from callers to a connection's task.
 //!
-//! All that has gathered changes hands at once. Nothing is limited here: whoever puts an operation in holds a place for it
-//! (`peer`). A task that ends, with its runtime or for another reason, drops what is left; the next operation begins another.
+//! The task takes everything queued at once. The queue itself has no limit: each operation holds a
+//! permit of the `peer` semaphore. A task that ends, for example with its runtime, drops the queued
+//! operations; the next operation starts a new task.
 
 use std::{
     collections::VecDeque,
@@ -9,21 +10,21 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-/// Memory for more operations than this is given back once they are taken.
+/// Capacity above which the buffer is released once emptied.
 const KEPT: usize = 1024;
 
-/// Where operations wait. Locked for moments, never across an await.
+/// Queued operations. The lock is held briefly, never across an await.
 #[derive(Debug)]
 pub(crate) struct Queue<T>(Mutex<State<T>>);
 
 #[derive(Debug)]
 struct State<T> {
     jobs: VecDeque<T>,
-    /// Of the task, while it waits.
+    /// Waker of the task, while it waits.
     waker: Option<Waker>,
-    /// There is a task.
+    /// A task is running.
     served: bool,
-    /// Nothing more comes.
+    /// No more operations will come.
     closed: bool,
 }
 
@@ -40,7 +41,7 @@ impl<T> Queue<T> {
         Arc::new(Queue(Mutex::new(state)))
     }
 
-    /// Puts one in. `Some`: nobody takes what comes; a task is to be begun with this.
+    /// Enqueues an operation. `Some`: no task is running; the caller starts one with this.
     pub(crate) fn put(self: &Arc<Self>, job: T) -> Option<Jobs<T>> {
         let mut state = self.lock();
         state.jobs.push_back(job);
@@ -53,7 +54,7 @@ impl<T> Queue<T> {
         (!served).then(|| Jobs { queue: self.clone(), taken: VecDeque::new() })
     }
 
-    /// Nothing more is put in: the task ends when it has taken all.
+    /// Closes the queue: the task ends when it has taken everything.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -70,8 +71,8 @@ impl<T> Queue<T> {
 }
 
 impl<T> Jobs<T> {
-    /// Whether there is something to take; false: nothing, and nothing comes any more. While it is pending the task is woken by
-    /// the next that is put in.
+    /// Ready with true if there is an operation to take, with false if the queue is closed and
+    /// empty. While pending, the next enqueued operation wakes the task.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if !self.taken.is_empty() {
             return Poll::Ready(true);
@@ -90,12 +91,12 @@ impl<T> Jobs<T> {
         }
     }
 
-    /// Waits for something to take; false: nothing comes any more.
+    /// Waits for an operation; false: the queue is closed and empty.
     pub(crate) async fn wait(&mut self) -> bool {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// Takes the first that is there.
+    /// Takes the first operation.
     pub(crate) fn take(&mut self) -> Option<T> {
         if self.taken.is_empty() {
             if self.taken.capacity() > KEPT {
@@ -113,7 +114,7 @@ impl<T> Drop for Jobs<T> {
         state.served = false;
         let left = (std::mem::take(&mut state.jobs), state.waker.take());
         drop(state);
-        // Whoever waits for them is told by their end: outside the lock.
+        // Dropping an operation notifies its caller: outside the lock.
         drop(left);
     }
 }
@@ -138,7 +139,7 @@ mod tests {
             all
         });
         for n in 3000..3010 {
-            // The task waits, and is woken by each.
+            // The task waits, and each operation wakes it.
             tokio::task::yield_now().await;
             assert!(queue.put(n).is_none());
         }

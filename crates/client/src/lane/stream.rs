@@ -1,4 +1,4 @@
-//! A connection's stream: TCP, a unix socket, or what a connector of the user's made.
+//! Stream of a connection: TCP, a unix socket, or a user's connector.
 
 use std::{
     io,
@@ -19,8 +19,8 @@ use crate::{Address, Connection, SharedConnector};
 
 /// Most addresses of one name that are tried.
 const ADDRESSES: usize = 8;
-/// How long an address is tried alone before the next is tried beside it (RFC 8305, "Connection Attempt Delay": 100 ms is the
-/// recommended minimum, for the open internet; a cache is near).
+/// Time an address is tried alone before the next is tried in parallel (RFC 8305, "Connection
+/// Attempt Delay": at least 100 ms is recommended for the open internet; a cache is near).
 const HEAD_START: Duration = Duration::from_millis(50);
 
 pub(crate) enum Stream {
@@ -40,8 +40,11 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// By the connector, where there is one.
-    pub(super) async fn by(connector: Option<&SharedConnector>, address: &Address) -> io::Result<Stream> {
+    /// Connects, with the connector if there is one.
+    pub(super) async fn by(
+        connector: Option<&SharedConnector>,
+        address: &Address,
+    ) -> io::Result<Stream> {
         match connector {
             None => Stream::connect(address).await,
             Some(connector) => Ok(Stream::Other(connector.connect(address).await?)),
@@ -63,8 +66,8 @@ impl Stream {
     }
 }
 
-/// The first of a name's addresses that takes the connection (RFC 8305): families by turns, each with a head start over the
-/// next, which a failure cuts short.
+/// The first of a name's addresses that accepts the connection (RFC 8305): address families
+/// alternate, each address has a head start over the next, which a failure cuts short.
 async fn race(addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
     let mut next = by_turns(addresses.collect()).into_iter();
     let mut tries = JoinSet::new();
@@ -107,7 +110,11 @@ fn by_turns(all: Vec<SocketAddr>) -> Vec<SocketAddr> {
 }
 
 impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
             Stream::Unix(stream) => Pin::new(stream).poll_read(cx, into),
@@ -117,7 +124,11 @@ impl AsyncRead for Stream {
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
@@ -180,17 +191,22 @@ mod tests {
     async fn an_address_that_refuses_costs_only_the_next_try() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let good = listener.local_addr().unwrap();
-        // Closed again at the end of its line.
-        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        // Closed again at the end of the statement.
+        let closed =
+            tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         let stream = race([closed, good].into_iter()).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), good);
-        assert_eq!(race([closed].into_iter()).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(
+            race([closed].into_iter()).await.unwrap_err().kind(),
+            io::ErrorKind::ConnectionRefused
+        );
         assert!(race(std::iter::empty()).await.is_err());
     }
 
     #[tokio::test]
     async fn an_address_that_is_silent_costs_a_head_start() {
-        // A listener whose queue is full: the kernel answers nobody. On IPv6 where the machine has it.
+        // A listener whose backlog is full: the kernel does not answer. On IPv6 if the machine has
+        // it.
         let silent = match tokio::net::TcpSocket::new_v6() {
             Ok(socket) if socket.bind("[::1]:0".parse().unwrap()).is_ok() => socket,
             _ => {

@@ -1,7 +1,8 @@
-//! Operations as requests, and replies as answers, in each protocol.
+//! Encoding of operations and decoding of replies, in each protocol.
 //!
-//! One key is asked for by `mg` where the server has it: its answer is the shortest. Several keys are asked for by one `get`,
-//! which every server takes with the least work on both sides. Quiet requests are those the server answers only if they fail.
+//! One key is requested with `mg` if the server supports it: its answer is shortest. Several keys
+//! are requested with one `get`, which every server handles with the least work on both sides.
+//! Quiet requests are answered only if they fail.
 
 use bytes::Bytes;
 use larder_proto::memcache::{
@@ -10,20 +11,21 @@ use larder_proto::memcache::{
     text as txt,
 };
 
-use super::out::Out;
+use super::send::SendBuffer;
 use crate::{
     Error, Item, Stored,
     op::{Answer, Keys, Mode, Op},
 };
 
-/// Most figures of one answer to `stats`; more are none of a memcached.
+/// Most entries accepted in one answer to `stats`; memcached has fewer.
 const FIGURES: usize = 100_000;
-/// Most bytes of one answer to `stats`.
+/// Most bytes accepted in one answer to `stats`.
 const FIGURES_BYTES: usize = 16 << 20;
-/// Most bytes of the values of one answer to several keys, where the client's own limit for a value times the keys is not more.
+/// Limit for the values of one multi-key answer, in bytes, unless the client's value limit times
+/// the number of keys is lower.
 const ANSWER_BYTES: usize = 128 << 20;
 
-/// What a connection speaks.
+/// Protocol spoken on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     Text,
@@ -31,10 +33,11 @@ pub(super) enum Dialect {
     Binary,
 }
 
-/// What a request waits for.
+/// The replies a request still needs.
 #[derive(Debug)]
-pub(super) enum Want {
-    /// A value for each key that is found, and the end. The key a value has says which it is; servers keep the order.
+pub(super) enum ReplyState {
+    /// A value for each key found, then an end marker. The key in a reply tells which one it is;
+    /// servers keep the order.
     Until {
         keys: Keys,
         items: Vec<Option<Item>>,
@@ -59,27 +62,27 @@ pub(super) enum Want {
         bytes: usize,
     },
     Version,
-    /// The no-op behind `count` quiet requests; those that failed say so before it.
-    Run {
+    /// The no-op after `count` quiet requests; failures are answered before it.
+    QuietRun {
         count: u64,
         failed: u64,
     },
 }
 
-/// What a reply was to a request.
+/// How a reply continues a request.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// A value, for this item: it is put there by who has the bytes.
+    /// A value for the item of this index; the caller has the bytes and puts it there.
     Value(usize, Found),
-    /// More replies belong to it.
+    /// More replies belong to the request.
     More,
-    /// The last.
+    /// The last reply.
     End(Result<Answer, Error>),
-    /// It does not belong to the request: nothing on the connection can be trusted.
-    Astray(String),
+    /// It does not match the request: the connection cannot be used further.
+    Mismatch(String),
 }
 
-/// What there is of an item beside its bytes.
+/// Metadata of a found item.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) flags: u32,
@@ -102,22 +105,25 @@ fn signed(expiry: u32) -> i32 {
     i32::try_from(expiry).unwrap_or(i32::MAX)
 }
 
-/// Puts the request into what is to be sent. On error nothing is. `quiet`: of meta writes, see [`Want::Run`]; the others are
-/// answered all the same. `max_item`: bytes of the largest value this client stores.
+/// Appends the request to the send buffer; nothing on error. `quiet`: for meta writes, see
+/// [`ReplyState::QuietRun`]; other requests are answered anyway. `max_item`: largest value this
+/// client stores, in bytes.
 pub(super) fn encode(
     dialect: Dialect,
     quiet: bool,
     op: Op,
     max_item: usize,
-    out: &mut Out,
-) -> Result<Want, KeyError> {
+    out: &mut SendBuffer,
+) -> Result<ReplyState, KeyError> {
     let back = meta::Back { quiet, ..meta::Back::default() };
     match op {
         Op::Get { keys, cas } => {
             let room = ANSWER_BYTES.max(max_item.saturating_mul(keys.len()));
             get(dialect, keys, cas, None, room, out)
         }
-        Op::GetTouch { key, expiry } => get(dialect, Keys::one(key), false, Some(expiry), usize::MAX, out),
+        Op::GetTouch { key, expiry } => {
+            get(dialect, Keys::one(key), false, Some(expiry), usize::MAX, out)
+        }
         Op::Store { mode, key, value, flags, expiry, cas } => {
             let store = txt::Store {
                 mode: self::mode(mode),
@@ -129,20 +135,23 @@ pub(super) fn encode(
                 noreply: false,
             };
             put(dialect, back, &store, value, out)?;
-            Ok(Want::Stored { mode, cas: cas.is_some() })
+            Ok(ReplyState::Stored { mode, cas: cas.is_some() })
         }
         Op::Delete { key } => {
             match dialect {
-                Dialect::Text => text::delete(&txt::Delete { key: &key, noreply: false }, out.head())?,
-                Dialect::Meta => {
-                    meta::delete(&meta::Delete { key: &key, back, ..Default::default() }, out.head())?
+                Dialect::Text => {
+                    text::delete(&txt::Delete { key: &key, noreply: false }, out.head())?
                 }
+                Dialect::Meta => meta::delete(
+                    &meta::Delete { key: &key, back, ..Default::default() },
+                    out.head(),
+                )?,
                 Dialect::Binary => {
                     let delete = bin::delete::Delete { key: &key, quiet: false };
                     binary::delete(&delete, binary::Tag::default(), out.head())?;
                 }
             }
-            Ok(Want::Found)
+            Ok(ReplyState::Found)
         }
         Op::Count { key, up, by } => count(dialect, &key, !up, by, out),
         Op::Touch { key, expiry } => touch(dialect, back, &key, expiry, out),
@@ -152,23 +161,27 @@ pub(super) fn encode(
                 Dialect::Binary => binary::stats(&of, 0, out.head())?,
                 _ => text::stats(&of, out.head())?,
             }
-            Ok(Want::Pairs { pairs: Vec::new(), bytes: 0 })
+            Ok(ReplyState::Pairs { pairs: Vec::new(), bytes: 0 })
         }
         Op::Flush { delay } => {
             match dialect {
                 Dialect::Binary => {
-                    binary::flush(&bin::flush::Flush { exptime: delay, quiet: false }, 0, out.head());
+                    binary::flush(
+                        &bin::flush::Flush { exptime: delay, quiet: false },
+                        0,
+                        out.head(),
+                    );
                 }
                 _ => text::flush(&txt::Flush { delay: signed(delay), noreply: false }, out.head()),
             }
-            Ok(Want::Found)
+            Ok(ReplyState::Found)
         }
         Op::Version => {
             match dialect {
                 Dialect::Binary => binary::version(0, out.head()),
                 _ => text::version(out.head()),
             }
-            Ok(Want::Version)
+            Ok(ReplyState::Version)
         }
     }
 }
@@ -179,19 +192,20 @@ fn get(
     cas: bool,
     touch: Option<u32>,
     room: usize,
-    out: &mut Out,
-) -> Result<Want, KeyError> {
+    out: &mut SendBuffer,
+) -> Result<ReplyState, KeyError> {
     let items = vec![None; keys.len()];
     match dialect {
         Dialect::Meta if keys.len() == 1 => {
-            let mut get = meta::Get { key: keys.get(0), value: true, flags: true, ..Default::default() };
+            let mut get =
+                meta::Get { key: keys.get(0), value: true, flags: true, ..Default::default() };
             get.ttl = touch.map(signed);
             get.back.cas = cas;
             meta::get(&get, out.head())?;
         }
         Dialect::Text | Dialect::Meta => {
             text::get(keys.iter(), cas, touch.map(signed), out.head())?;
-            return Ok(Want::Until { keys, items, from: 0, room });
+            return Ok(ReplyState::Until { keys, items, from: 0, room });
         }
         Dialect::Binary => {
             for key in keys.iter() {
@@ -200,7 +214,7 @@ fn get(
             }
         }
     }
-    Ok(Want::Each { left: items.len(), items, error: None })
+    Ok(ReplyState::Each { left: items.len(), items, error: None })
 }
 
 fn put(
@@ -208,14 +222,22 @@ fn put(
     back: meta::Back,
     store: &txt::Store<'_>,
     value: Bytes,
-    out: &mut Out,
+    out: &mut SendBuffer,
 ) -> Result<(), KeyError> {
     let &txt::Store { mode, key, flags, exptime, len, cas, .. } = store;
     match dialect {
         Dialect::Text => text::store(store, out.head())?,
         Dialect::Meta => {
-            let set =
-                meta::Set { key, len, mode, flags, ttl: exptime, compare: cas, back, ..Default::default() };
+            let set = meta::Set {
+                key,
+                len,
+                mode,
+                flags,
+                ttl: exptime,
+                compare: cas,
+                back,
+                ..Default::default()
+            };
             meta::set(&set, out.head())?;
         }
         Dialect::Binary => {
@@ -231,9 +253,17 @@ fn put(
     Ok(())
 }
 
-fn count(dialect: Dialect, key: &[u8], down: bool, by: u64, out: &mut Out) -> Result<Want, KeyError> {
+fn count(
+    dialect: Dialect,
+    key: &[u8],
+    down: bool,
+    by: u64,
+    out: &mut SendBuffer,
+) -> Result<ReplyState, KeyError> {
     match dialect {
-        Dialect::Text => text::count(&txt::Count { key, delta: by, down, noreply: false }, out.head())?,
+        Dialect::Text => {
+            text::count(&txt::Count { key, delta: by, down, noreply: false }, out.head())?
+        }
         Dialect::Meta => {
             meta::count(
                 &meta::Count { key, delta: by, down, value: true, ..Default::default() },
@@ -245,7 +275,7 @@ fn count(dialect: Dialect, key: &[u8], down: bool, by: u64, out: &mut Out) -> Re
             binary::count(&count, binary::Tag::default(), out.head())?;
         }
     }
-    Ok(Want::Number)
+    Ok(ReplyState::Number)
 }
 
 fn touch(
@@ -253,8 +283,8 @@ fn touch(
     back: meta::Back,
     key: &[u8],
     expiry: u32,
-    out: &mut Out,
-) -> Result<Want, KeyError> {
+    out: &mut SendBuffer,
+) -> Result<ReplyState, KeyError> {
     match dialect {
         Dialect::Text => {
             text::touch(&txt::Touch { key, exptime: signed(expiry), noreply: false }, out.head())?;
@@ -264,122 +294,139 @@ fn touch(
             meta::get(&touch, out.head())?;
         }
         Dialect::Binary => {
-            let get = bin::get::Get { key, touch: Some(expiry), value: false, with_key: false, quiet: false };
+            let get = bin::get::Get {
+                key,
+                touch: Some(expiry),
+                value: false,
+                with_key: false,
+                quiet: false,
+            };
             binary::get(&get, binary::Tag::default(), out.head())?;
         }
     }
-    Ok(Want::Found)
+    Ok(ReplyState::Found)
 }
 
-/// The server's words for an error, at most so many characters of them.
+/// Most characters kept of a server's error message.
 const WORDS: usize = 200;
 
 pub(super) fn words(bytes: &[u8]) -> String {
-    // A control character could do something to the terminal it is shown on.
+    // Control characters could affect the terminal that shows the message.
     let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
     String::from_utf8_lossy(bytes).chars().take(WORDS).map(shown).collect()
 }
 
-pub(super) fn fault(fault: Fault, said: &[u8]) -> Error {
-    let said = words(said);
+pub(super) fn fault(fault: Fault, reply_text: &[u8]) -> Error {
+    let reply_text = words(reply_text);
     match fault {
-        Fault::Server => Error::Server(said),
-        Fault::Auth => Error::Auth(said),
-        // What `-Y` says to whoever has not said who it is.
-        Fault::Client if said.contains("unauthenticated") => Error::Auth(said),
-        Fault::Client => Error::Refused(said),
-        Fault::Command if said.is_empty() => Error::Refused("no such command".to_owned()),
-        Fault::Command => Error::Refused(said),
+        Fault::Server => Error::Server(reply_text),
+        Fault::Auth => Error::Auth(reply_text),
+        // Reply of a server started with `-Y` to a client without credentials.
+        Fault::Client if reply_text.contains("unauthenticated") => Error::Auth(reply_text),
+        Fault::Client => Error::Refused(reply_text),
+        Fault::Command if reply_text.is_empty() => Error::Refused("no such command".to_owned()),
+        Fault::Command => Error::Refused(reply_text),
     }
 }
 
-impl Want {
-    /// Takes one reply, of which `buffer` is the bytes.
+impl ReplyState {
+    /// Handles one reply, whose bytes are in `buffer`.
     pub(super) fn take(&mut self, reply: Reply<'_>, buffer: &[u8]) -> Step {
         match (self, reply) {
-            (Want::Each { left, error, .. }, Reply::Error(by, said, _)) => {
+            (ReplyState::Each { left, error, .. }, Reply::Error(by, reply_text, _)) => {
                 *left -= 1;
-                let error = error.get_or_insert_with(|| fault(by, said));
+                let error = error.get_or_insert_with(|| fault(by, reply_text));
                 if *left == 0 { Step::End(Err(error.clone())) } else { Step::More }
             }
-            (Want::Run { failed, .. }, Reply::Error(by, said, _)) => match fault(by, said) {
-                // It may take a value for requests from here on.
-                refused @ Error::Refused(_) => Step::End(Err(refused)),
-                _ => {
-                    *failed += 1;
-                    Step::More
+            (ReplyState::QuietRun { failed, .. }, Reply::Error(by, reply_text, _)) => {
+                match fault(by, reply_text) {
+                    // The server may parse a value as requests from here on.
+                    refused @ Error::Refused(_) => Step::End(Err(refused)),
+                    _ => {
+                        *failed += 1;
+                        Step::More
+                    }
                 }
-            },
-            (Want::Run { .. }, Reply::Done(..)) => Step::More,
-            (Want::Run { failed, .. }, Reply::Noop(_)) => Step::End(Ok(Answer::Run { failed: *failed })),
-            (_, Reply::Error(by, said, _)) => Step::End(Err(fault(by, said))),
-            (Want::Until { keys, items, from, room }, Reply::Value(value)) => {
+            }
+            (ReplyState::QuietRun { .. }, Reply::Done(..)) => Step::More,
+            (ReplyState::QuietRun { failed, .. }, Reply::Noop(_)) => {
+                Step::End(Ok(Answer::QuietRun { failed: *failed }))
+            }
+            (_, Reply::Error(by, reply_text, _)) => Step::End(Err(fault(by, reply_text))),
+            (ReplyState::Until { keys, items, from, room }, Reply::Value(value)) => {
                 let matches = |at: &usize| items[*at].is_none() && keys.get(*at) == value.key;
-                let Some(at) = (*from..keys.len()).find(matches).or_else(|| (0..*from).find(matches)) else {
-                    return Step::Astray("a value of a key that was not asked for".to_owned());
+                let Some(at) =
+                    (*from..keys.len()).find(matches).or_else(|| (0..*from).find(matches))
+                else {
+                    return Step::Mismatch("a value of a key that was not asked for".to_owned());
                 };
                 let Some(left) = room.checked_sub(value.at.len()) else {
-                    return Step::Astray("an answer of too many bytes".to_owned());
+                    return Step::Mismatch("an answer of too many bytes".to_owned());
                 };
                 (*from, *room) = (at + 1, left);
                 Step::Value(at, Found { flags: value.flags, cas: value.cas, at: value.at })
             }
-            (Want::Until { items, .. }, Reply::End) => Step::End(Ok(Answer::Items(std::mem::take(items)))),
-            (Want::Each { items, left, .. }, Reply::Value(value)) => {
+            (ReplyState::Until { items, .. }, Reply::End) => {
+                Step::End(Ok(Answer::Items(std::mem::take(items))))
+            }
+            (ReplyState::Each { items, left, .. }, Reply::Value(value)) => {
                 let at = items.len() - *left;
                 let cas = value.cas.or_else(|| value.extra.cas());
                 Step::Value(at, Found { flags: value.flags, cas, at: value.at })
             }
-            (want @ Want::Each { .. }, Reply::Done(Done::NotFound, _)) => want.passed(),
-            (Want::Stored { mode, cas }, Reply::Done(done, _)) => stored(*mode, *cas, done),
-            (Want::Found, Reply::Done(done, _)) => match done {
-                Done::Done | Done::Deleted | Done::Touched | Done::Ok => Step::End(Ok(Answer::Found(true))),
-                Done::NotFound => Step::End(Ok(Answer::Found(false))),
-                other => Step::Astray(format!("{other:?}")),
-            },
-            (Want::Number, Reply::Number(number, _)) => Step::End(Ok(Answer::Number(Some(number)))),
-            (Want::Number, Reply::Done(Done::NotFound, _)) => Step::End(Ok(Answer::Number(None))),
-            (Want::Number, Reply::Value(value)) => {
-                let digits = buffer.get(value.at).and_then(|digits| std::str::from_utf8(digits).ok());
-                match digits.and_then(|digits| digits.trim_ascii_end().parse().ok()) {
-                    Some(number) => Step::End(Ok(Answer::Number(Some(number)))),
-                    None => Step::Astray("a counter that is no number".to_owned()),
+            (want @ ReplyState::Each { .. }, Reply::Done(Done::NotFound, _)) => want.passed(),
+            (ReplyState::Stored { mode, cas }, Reply::Done(done, _)) => stored(*mode, *cas, done),
+            (ReplyState::Found, Reply::Done(done, _)) => match done {
+                Done::Done | Done::Deleted | Done::Touched | Done::Ok => {
+                    Step::End(Ok(Answer::Found(true)))
                 }
+                Done::NotFound => Step::End(Ok(Answer::Found(false))),
+                other => Step::Mismatch(format!("{other:?}")),
+            },
+            (ReplyState::Number, Reply::Number(number, _)) => {
+                Step::End(Ok(Answer::Number(Some(number))))
             }
-            (Want::Pairs { pairs, bytes }, Reply::Stat { name, value }) => {
+            (ReplyState::Number, Reply::Done(Done::NotFound, _)) => {
+                Step::End(Ok(Answer::Number(None)))
+            }
+            (ReplyState::Number, Reply::Value(value)) => counter(buffer.get(value.at)),
+            (ReplyState::Pairs { pairs, bytes }, Reply::Stat { name, value }) => {
                 *bytes += name.len() + value.len();
                 if pairs.len() == FIGURES || *bytes > FIGURES_BYTES {
-                    return Step::Astray("too many figures".to_owned());
+                    return Step::Mismatch("too many figures".to_owned());
                 }
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 pairs.push((text(name), text(value)));
                 Step::More
             }
-            (Want::Pairs { pairs, .. }, Reply::End | Reply::Done(Done::Reset | Done::Ok, _)) => {
-                Step::End(Ok(Answer::Pairs(std::mem::take(pairs))))
+            (
+                ReplyState::Pairs { pairs, .. },
+                Reply::End | Reply::Done(Done::Reset | Done::Ok, _),
+            ) => Step::End(Ok(Answer::Pairs(std::mem::take(pairs)))),
+            (ReplyState::Version, Reply::Version(version)) => {
+                Step::End(Ok(Answer::Version(words(version))))
             }
-            (Want::Version, Reply::Version(version)) => Step::End(Ok(Answer::Version(words(version)))),
-            (_, other) => Step::Astray(words(format!("{other:?}").as_bytes())),
+            (_, other) => Step::Mismatch(words(format!("{other:?}").as_bytes())),
         }
     }
 
-    /// How many values may still come, the next among them.
+    /// How many values may still come, including the next.
     pub(super) fn open(&self) -> usize {
         match self {
-            Want::Until { items, from, .. } => items.len() - *from + 1,
+            ReplyState::Until { items, from, .. } => items.len() - *from + 1,
             _ => 1,
         }
     }
 
-    /// The item a [`Step::Value`] was for.
+    /// Sets the item that a [`Step::Value`] announced.
     pub(super) fn put(&mut self, at: usize, item: Item) -> Step {
         match self {
-            Want::Until { items, .. } => {
+            ReplyState::Until { items, .. } => {
                 items[at] = Some(item);
                 Step::More
             }
             want => {
-                if let Want::Each { items, .. } = want {
+                if let ReplyState::Each { items, .. } = want {
                     items[at] = Some(item);
                 }
                 want.passed()
@@ -388,7 +435,7 @@ impl Want {
     }
 
     fn passed(&mut self) -> Step {
-        let Want::Each { items, left, error } = self else { return Step::More };
+        let ReplyState::Each { items, left, error } = self else { return Step::More };
         *left -= 1;
         match (*left, error.take()) {
             (0, None) => Step::End(Ok(Answer::Items(std::mem::take(items)))),
@@ -401,15 +448,24 @@ impl Want {
     }
 }
 
+/// The number in the value of a counter.
+fn counter(digits: Option<&[u8]>) -> Step {
+    let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+    match digits.and_then(|digits| digits.trim_ascii_end().parse().ok()) {
+        Some(number) => Step::End(Ok(Answer::Number(Some(number)))),
+        None => Step::Mismatch("a counter that is no number".to_owned()),
+    }
+}
+
 fn stored(mode: Mode, cas: bool, done: Done) -> Step {
     let stored = match done {
         Done::Done | Done::Stored => Stored::Stored,
         Done::NotStored => Stored::NotStored,
         Done::Exists if cas => Stored::Exists,
         Done::NotFound if cas => Stored::NotFound,
-        // The binary protocol says why.
+        // The binary protocol gives the reason.
         Done::Exists | Done::NotFound if mode != Mode::Set => Stored::NotStored,
-        other => return Step::Astray(format!("{other:?}")),
+        other => return Step::Mismatch(format!("{other:?}")),
     };
     Step::End(Ok(Answer::Stored(stored)))
 }

@@ -1,15 +1,16 @@
 //! Jump hash (Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014).
 //!
-//! The paper's hash knows slots by number and none that are away. A key whose slot's server is away is drawn again with
-//! another key made of it, so that the keys of the others stay where they are.
+//! The paper's hash numbers its slots and knows no absent ones. A key whose server is absent is
+//! drawn again with a key derived from it, so that the other keys stay where they are.
 
 use crate::hash::{fnv1a_wide, mix};
 
-/// Draws before the next server alive in the list is taken: with half of all away, one key in 4 billion gets there.
+/// Draws before falling back to the next live server in the list; with half of the servers absent,
+/// one key in 4 billion gets there.
 const DRAWS: u64 = 32;
 
-/// The paper's algorithm starts with a key of 64 bits: `mix(fnv1a64(key))`, both as for rendezvous; the n-th draw after a
-/// server that is away with `mix` of that plus n.
+/// The paper's algorithm takes a 64-bit key: `mix(fnv1a64(key))`, both as for rendezvous; the n-th
+/// draw after an absent server uses `mix` of that plus n.
 #[derive(Clone, Debug)]
 pub(super) struct Jump {
     slots: Vec<u16>,
@@ -17,7 +18,7 @@ pub(super) struct Jump {
 }
 
 impl Jump {
-    /// `slots`: the server of each; `alive`: those that take keys, in order.
+    /// `slots`: the server of each slot; `alive`: the live servers, in order.
     pub(super) fn new(slots: Vec<u16>, alive: Vec<u16>) -> Jump {
         Jump { slots, alive }
     }
@@ -26,9 +27,10 @@ impl Jump {
         self.next(key, &[])
     }
 
-    /// The server of `key` but for those `taken`. Not all may be taken.
+    /// The server of `key` that is not in `taken`. At least one server must not be taken.
     pub(super) fn next(&self, key: &[u8], taken: &[u16]) -> u16 {
-        let usable = |server: &u16| self.alive.binary_search(server).is_ok() && !taken.contains(server);
+        let usable =
+            |server: &u16| self.alive.binary_search(server).is_ok() && !taken.contains(server);
         let first = mix(fnv1a_wide(key));
         let key = |draw| if draw == 0 { first } else { mix(first.wrapping_add(draw)) };
         let drawn = (0..DRAWS).map(|draw| self.slots[jump(key(draw), self.slots.len())]);

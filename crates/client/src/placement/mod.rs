@@ -1,12 +1,12 @@
-//! Which server has a key, so that every client of a fleet agrees.
+//! Mapping of keys to servers, in agreement with the other clients of a fleet.
 //!
-//! A key on another server than the one other programs ask is a miss for all of them, and worse than a miss after a
-//! deletion. So the distributions people run are made here point for point, rounding included, and held against the
-//! programs themselves: `tests/placement/` compares key by key.
+//! A key on another server than other programs ask is a miss for all of them, and after a deletion
+//! it is stale data. So the common distributions are reproduced point for point, including
+//! rounding, and compared key by key with the programs themselves in `tests/placement/`.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `mod` | what can be chosen, the ring, looking up |
+//! | `mod` | options, the ring, lookup |
 //! | `ketama` | the points of the continuums |
 //! | `rendezvous` | highest random weight |
 //! | `jump` | Lamping's and Veach's jump hash |
@@ -26,40 +26,43 @@ use crate::{Server, hash::Hash};
 /// Most servers of a ring.
 pub const MAX_SERVERS: usize = 1024;
 
-/// Largest sum of weights of the distributions that make a slot of every unit of weight ([`Distribution::ModulaTwemproxy`],
-/// [`Distribution::Jump`]).
+/// Largest sum of weights for distributions with one slot per unit of weight
+/// ([`Distribution::ModulaTwemproxy`], [`Distribution::Jump`]).
 pub const MAX_SLOTS: usize = 65_536;
 
-/// How keys are spread over servers.
+/// How keys are distributed over servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Distribution {
-    /// The hash modulo the number of servers, in their order: libmemcached's default. Weights do not count.
+    /// Hash modulo the number of servers, in list order: libmemcached's default. Ignores weights.
     #[default]
     Modula,
-    /// twemproxy's `distribution: modula`: a slot for every unit of weight. The order in the list does not count, as twemproxy
-    /// sorts its servers.
+    /// twemproxy's `distribution: modula`: one slot per unit of weight. Independent of the list
+    /// order, as twemproxy sorts its servers.
     ModulaTwemproxy,
-    /// libmemcached's `consistent` and `ketama`: 100 points to a server, made by the same hash as the key's. As there, a
-    /// weight above 1 makes it [`Distribution::KetamaWeighted`].
+    /// libmemcached's `consistent` and `ketama`: 100 points per server, made with the key hash. As
+    /// there, a weight above 1 selects [`Distribution::KetamaWeighted`].
     Ketama,
-    /// libmemcached's weighted ketama: about 160 points to a server, by its share of the weights, four of each MD5 sum.
+    /// libmemcached's weighted ketama: about 160 points per server by its share of the weights,
+    /// four from each MD5 sum.
     KetamaWeighted,
-    /// spymemcached's `KetamaNodeLocator`: weighted, points named `ip:port-i`. Where spymemcached was given host names, it
-    /// names points `host/ip:port-i`: give the servers such names ([`Server::name`](crate::Server)).
+    /// spymemcached's `KetamaNodeLocator`: weighted, points named `ip:port-i`. If spymemcached was
+    /// given host names, its points are named `host/ip:port-i`: give the servers such names
+    /// ([`Server::name`](crate::Server)).
     KetamaSpy,
-    /// libmemcached's `MEMCACHED_DISTRIBUTION_CONSISTENT_KETAMA_SPY`, weighted: points named `/host:port-i`, which no
-    /// spymemcached of today does.
+    /// libmemcached's `MEMCACHED_DISTRIBUTION_CONSISTENT_KETAMA_SPY`, weighted: points named
+    /// `/host:port-i`, as current versions of spymemcached do not.
     KetamaSpyLibmemcached,
-    /// twemproxy's `distribution: ketama`: weighted, points named by a server's alias, or `host:port` (`host` for port
-    /// 11211).
+    /// twemproxy's `distribution: ketama`: weighted, points named by a server's alias, or by
+    /// `host:port` (`host` for port 11211).
     KetamaTwemproxy,
-    /// Highest random weight (Thaler and Ravishankar 1998), by weights (Schindelhauer and Schomaker 2005). Every
-    /// lookup looks at every server. `hash` does not count.
+    /// Highest random weight (Thaler and Ravishankar 1998), weighted (Schindelhauer and Schomaker
+    /// 2005). Every lookup evaluates every server. Ignores `hash`.
     Rendezvous,
-    /// pymemcache's `HashClient`: highest MurmurHash3 of `host:port-key`. Weights and `hash` do not count.
+    /// pymemcache's `HashClient`: highest MurmurHash3 of `host:port-key`. Ignores weights and
+    /// `hash`.
     RendezvousPymemcache,
-    /// Lamping's and Veach's jump hash (2014) over a slot for every unit of weight. For fleets that grow at the end of the
-    /// list only. `hash` does not count.
+    /// Jump hash (Lamping and Veach 2014) with one slot per unit of weight. For fleets that only
+    /// grow at the end of the list. Ignores `hash`.
     Jump,
 }
 
@@ -85,41 +88,45 @@ impl Distribution {
 
     /// The distribution of this name.
     pub fn named(name: &str) -> Option<Distribution> {
-        Distribution::ALL.iter().find(|(_, known)| *known == name).map(|(distribution, _)| *distribution)
+        Distribution::ALL
+            .iter()
+            .find(|(_, known)| *known == name)
+            .map(|(distribution, _)| *distribution)
     }
 }
 
-/// Which server has which key. By default what a libmemcached has that nobody configured.
+/// Rule that maps keys to servers. The default is libmemcached's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Placement {
-    /// How keys are spread.
+    /// The distribution.
     pub distribution: Distribution,
-    /// What of a key decides.
+    /// The hash of keys.
     pub hash: Hash,
-    /// Only what stands between the first of these bytes and the next second one is hashed, where there is something, as
-    /// twemproxy's `hash_tag`: keys that belong together stay together.
+    /// Hash only the text between the first occurrence of the first byte and the next occurrence of
+    /// the second, if any, like twemproxy's `hash_tag`: related keys get the same server.
     pub hash_tag: Option<[u8; 2]>,
 }
 
 impl Placement {
-    /// A distribution and a hash, no tag.
+    /// A distribution and a hash, without a tag.
     pub fn new(distribution: Distribution, hash: Hash) -> Placement {
         Placement { distribution, hash, hash_tag: None }
     }
 
-    /// libmemcached's `MEMCACHED_BEHAVIOR_KETAMA`: with its default hash, though its documents say MD5.
+    /// libmemcached's `MEMCACHED_BEHAVIOR_KETAMA`: with its default hash, though its documentation
+    /// says MD5.
     pub fn ketama() -> Placement {
         Placement::new(Distribution::Ketama, Hash::default())
     }
 
-    /// libmemcached's `MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED`, which is what PHP's `OPT_LIBKETAMA_COMPATIBLE` and pylibmc's
-    /// `ketama_weighted` set.
+    /// libmemcached's `MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED`, which PHP's `OPT_LIBKETAMA_COMPATIBLE`
+    /// and pylibmc's `ketama_weighted` set.
     pub fn ketama_weighted() -> Placement {
         Placement::new(Distribution::KetamaWeighted, Hash::Md5)
     }
 }
 
-/// Why no ring can be made.
+/// Why a ring cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
     /// There is no server.
@@ -128,12 +135,13 @@ pub enum PlacementError {
     /// There are more than [`MAX_SERVERS`].
     #[error("at most {MAX_SERVERS} servers, found {0}")]
     TooManyServers(usize),
-    /// The weights come to more than [`MAX_SLOTS`].
+    /// The weights sum to more than [`MAX_SLOTS`].
     #[error("with this distribution the weights may come to {MAX_SLOTS}, found {0}")]
     TooMuchWeight(u64),
 }
 
-/// Servers and the keys they have. It is made anew whenever a server leaves or comes back; looking up allocates nothing.
+/// Mapping of keys to a set of servers. Rebuilt whenever a server leaves or comes back; lookups do
+/// not allocate.
 #[derive(Clone, Debug)]
 pub struct Ring {
     hash: Hash,
@@ -143,11 +151,11 @@ pub struct Ring {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    /// One server: every distribution is the same.
+    /// A single server: every distribution is the same.
     One(u16),
-    /// The hash modulo the number of slots says which.
+    /// Server by hash modulo the number of slots.
     Slots(Vec<u16>),
-    /// The first point not below the hash says which, the first of all behind the last.
+    /// First point at or above the hash, wrapping around.
     Continuum(ketama::Continuum),
     Rendezvous(rendezvous::Rendezvous),
     Pymemcache(rendezvous::Pymemcache),
@@ -155,17 +163,19 @@ enum Kind {
 }
 
 impl Ring {
-    /// The ring of all of `servers`.
+    /// The ring of all `servers`.
     pub fn new(placement: &Placement, servers: &[Server]) -> Result<Ring, PlacementError> {
         Ring::living(placement, servers, |_| true)
     }
 
-    /// The ring of those of `servers` that are `alive`: what libmemcached makes of a continuum when it ejects a server
-    /// (`MEMCACHED_BEHAVIOR_AUTO_EJECT_HOSTS`). Indices are those in `servers`. Where none is alive, it is the ring of all.
+    /// The ring of the `servers` that are `alive`, as libmemcached builds it when it ejects a
+    /// server (`MEMCACHED_BEHAVIOR_AUTO_EJECT_HOSTS`). Indices are those in `servers`. If none is
+    /// alive, it is the ring of all.
     ///
-    /// With modula nearly every key moves when a server leaves, as it does when one is taken from the configuration
-    /// (libmemcached itself ejects from continuums only). With the others only the keys of the server that left do, with
-    /// weighted ketama a few more where the weights differ: shares are rounded anew.
+    /// With modula nearly every key moves when a server leaves, as when it is removed from the
+    /// configuration (libmemcached itself ejects from continuums only). With the others only the
+    /// keys of that server move; with weighted ketama and different weights a few more, as shares
+    /// are rounded again.
     pub fn living(
         placement: &Placement,
         servers: &[Server],
@@ -185,7 +195,8 @@ impl Ring {
         if members.is_empty() {
             members = chosen(&|_| true);
         }
-        let slotted = matches!(placement.distribution, Distribution::ModulaTwemproxy | Distribution::Jump);
+        let slotted =
+            matches!(placement.distribution, Distribution::ModulaTwemproxy | Distribution::Jump);
         let weight = servers.iter().map(|server| u64::from(server.weight)).sum();
         if slotted && weight > MAX_SLOTS as u64 {
             return Err(PlacementError::TooMuchWeight(weight));
@@ -194,7 +205,7 @@ impl Ring {
         Ok(Ring { hash: placement.hash, hash_tag: placement.hash_tag, kind })
     }
 
-    /// The server that has `key`: its index in the list the ring was made of.
+    /// Index of the server that has `key`, in the list the ring was made of.
     pub fn locate(&self, key: &[u8]) -> usize {
         let key = self.tagged(key);
         let index = match &self.kind {
@@ -208,14 +219,15 @@ impl Ring {
         usize::from(index)
     }
 
-    /// Up to `count` different servers for `key`, at most [`MAX_REPLICAS`]; the first is [`Ring::locate`]'s. What follows is
-    /// the next on the continuum, in the list or by rank: who would have the key if those before were not there.
-    /// (libmemcached's `NUMBER_OF_REPLICAS` takes the next in the list with every distribution.)
+    /// Up to `count` different servers for `key`, at most [`MAX_REPLICAS`]; the first is
+    /// [`Ring::locate`]'s. The others follow on the continuum, in the list or by rank: each would
+    /// have the key if those before were absent. (libmemcached's `NUMBER_OF_REPLICAS` always takes
+    /// the next in the list.)
     pub fn replicas<'a>(&'a self, key: &'a [u8], count: usize) -> Replicas<'a> {
         Replicas::new(self, self.tagged(key), count)
     }
 
-    /// What of a key is hashed.
+    /// The part of a key that is hashed.
     fn tagged<'a>(&self, key: &'a [u8]) -> &'a [u8] {
         let Some([open, close]) = self.hash_tag else { return key };
         let Some(start) = key.iter().position(|byte| *byte == open) else { return key };
@@ -227,7 +239,7 @@ impl Ring {
     }
 }
 
-/// A server that takes part, and its index in the whole list.
+/// A server of the ring, and its index in the whole list.
 #[derive(Clone, Copy)]
 struct Member<'a> {
     index: u16,
@@ -239,15 +251,16 @@ fn kind(placement: &Placement, servers: &[Server], members: &[Member<'_>]) -> Ki
         return Kind::One(only.index);
     }
     let slots = |members: &[Member<'_>]| -> Vec<u16> {
-        let each =
-            |member: &Member<'_>| std::iter::repeat_n(member.index, member.server.weight.max(1) as usize);
+        let each = |member: &Member<'_>| {
+            std::iter::repeat_n(member.index, member.server.weight.max(1) as usize)
+        };
         members.iter().flat_map(each).collect()
     };
     match placement.distribution {
         Distribution::Modula => Kind::Slots(members.iter().map(|member| member.index).collect()),
         Distribution::ModulaTwemproxy => {
             let mut members = members.to_vec();
-            // Shorter names first, then by bytes: its order of strings.
+            // twemproxy's order of strings: shorter names first, then by bytes.
             members.sort_by_cached_key(|member| {
                 let name = ketama::twemproxy(member);
                 (name.len(), name)
@@ -264,13 +277,20 @@ fn kind(placement: &Placement, servers: &[Server], members: &[Member<'_>]) -> Ki
         Distribution::KetamaSpyLibmemcached => {
             Kind::Continuum(ketama::weighted(members, &ketama::spymemcached_by_libmemcached))
         }
-        Distribution::KetamaTwemproxy => Kind::Continuum(ketama::weighted(members, &ketama::twemproxy)),
+        Distribution::KetamaTwemproxy => {
+            Kind::Continuum(ketama::weighted(members, &ketama::twemproxy))
+        }
         Distribution::Rendezvous => Kind::Rendezvous(rendezvous::Rendezvous::new(members)),
-        Distribution::RendezvousPymemcache => Kind::Pymemcache(rendezvous::Pymemcache::new(members)),
+        Distribution::RendezvousPymemcache => {
+            Kind::Pymemcache(rendezvous::Pymemcache::new(members))
+        }
         Distribution::Jump => {
             let all = |at| Member { index: at as u16, server: &servers[at] };
             let all: Vec<Member<'_>> = (0..servers.len()).map(all).collect();
-            Kind::Jump(jump::Jump::new(slots(&all), members.iter().map(|member| member.index).collect()))
+            Kind::Jump(jump::Jump::new(
+                slots(&all),
+                members.iter().map(|member| member.index).collect(),
+            ))
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Highest random weight: every server draws a number for a key, and the best has it. A server that leaves takes only its own
-//! keys with it, whatever the weights.
+//! Highest random weight: every server draws a number for a key, and the best draw has it. A server
+//! that leaves moves only its own keys, whatever the weights.
 
 use super::Member;
 use crate::{
@@ -7,16 +7,16 @@ use crate::{
     hash::{self, fnv1a_wide, mix},
 };
 
-/// Servers by their names alone: their order does not count.
+/// Servers by name; their order does not matter.
 ///
-/// A server's number for a key is `mix(fnv1a64(key) ^ mix(fnv1a64(name)))`, where `name` is the one it was given or its
-/// address as written (`host:port`, `[v6]:port`, `unix:path`), `fnv1a64` is FNV-1a with 64 bits and `mix` splitmix64's
-/// finalizer with its increment. The upper 53 bits and a half, taken as a fraction `u`, make the draw `-ln(u) / weight`; the
-/// lowest has the key.
+/// A server's number for a key is `mix(fnv1a64(key) ^ mix(fnv1a64(name)))`. `name` is the given one
+/// or the address as written (`host:port`, `[v6]:port`, `unix:path`), `fnv1a64` is 64-bit FNV-1a
+/// and `mix` splitmix64's finalizer with its increment. The upper 53 bits plus a half, read as a
+/// fraction `u`, give the draw `-ln(u) / weight`; the lowest draw has the key.
 #[derive(Clone, Debug)]
 pub(super) struct Rendezvous {
     servers: Vec<Candidate>,
-    /// All weights are the same: the highest number is the lowest draw.
+    /// All weights are equal: the highest number is the lowest draw.
     equal: bool,
 }
 
@@ -30,7 +30,8 @@ struct Candidate {
 impl Rendezvous {
     pub(super) fn new(members: &[Member<'_>]) -> Rendezvous {
         let servers = members.iter().map(|member| {
-            let name = member.server.name.clone().unwrap_or_else(|| member.server.address.to_string());
+            let name =
+                member.server.name.clone().unwrap_or_else(|| member.server.address.to_string());
             let weight = f64::from(member.server.weight.max(1));
             Candidate { index: member.index, seed: mix(fnv1a_wide(name.as_bytes())), weight }
         });
@@ -39,7 +40,7 @@ impl Rendezvous {
         Rendezvous { servers, equal }
     }
 
-    /// The best for `key` that is not among `taken`. Not all may be taken.
+    /// The best server for `key` that is not in `taken`. At least one server must not be taken.
     pub(super) fn best(&self, key: &[u8], taken: &[u16]) -> u16 {
         let key = fnv1a_wide(key);
         let left = self.servers.iter().filter(|server| !taken.contains(&server.index));
@@ -62,8 +63,8 @@ fn draw(number: u64, weight: f64) -> f64 {
     -fraction.ln() / weight
 }
 
-/// pymemcache's `RendezvousHash`: the highest MurmurHash3 (seed 0) of `node-key` has it, the greater name where two are the
-/// same. A node is `host:port` or a unix socket's path.
+/// pymemcache's `RendezvousHash`: the highest MurmurHash3 (seed 0) of `node-key`, and the greater
+/// name on a tie. A node is `host:port` or a unix socket's path.
 #[derive(Clone, Debug)]
 pub(super) struct Pymemcache {
     servers: Vec<(u16, String)>,
@@ -79,10 +80,11 @@ impl Pymemcache {
         Pymemcache { servers: members.iter().map(|member| (member.index, name(member))).collect() }
     }
 
-    /// The best for `key` that is not among `taken`. Not all may be taken.
+    /// The best server for `key` that is not in `taken`. At least one server must not be taken.
     pub(super) fn best(&self, key: &[u8], taken: &[u16]) -> u16 {
         let left = self.servers.iter().filter(|(index, _)| !taken.contains(index));
-        let best = left.max_by_key(|(_, name)| (hash::murmur3(&[name.as_bytes(), b"-", key]), name));
+        let best =
+            left.max_by_key(|(_, name)| (hash::murmur3(&[name.as_bytes(), b"-", key]), name));
         best.map_or(0, |(index, _)| *index)
     }
 

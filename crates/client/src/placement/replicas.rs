@@ -2,7 +2,7 @@
 
 use super::{Kind, Ring};
 
-/// Most servers a key has copies on.
+/// Most servers for one key.
 pub const MAX_REPLICAS: usize = 8;
 
 /// The servers of a key, best first. See [`Ring::replicas`].
@@ -10,10 +10,10 @@ pub const MAX_REPLICAS: usize = 8;
 pub struct Replicas<'a> {
     ring: &'a Ring,
     key: &'a [u8],
-    /// Where to look next, and how much further, in rings that are walked.
+    /// Next position, and how many remain, in rings that are walked.
     at: usize,
     left: usize,
-    /// How many there may be.
+    /// Limit of servers to return.
     count: usize,
     taken: [u16; MAX_REPLICAS],
     len: usize,
@@ -23,8 +23,12 @@ impl<'a> Replicas<'a> {
     pub(super) fn new(ring: &'a Ring, key: &'a [u8], count: usize) -> Replicas<'a> {
         let (at, left, servers) = match &ring.kind {
             Kind::One(_) => (0, 1, 1),
-            Kind::Slots(slots) => (ring.hash.of(key) as usize % slots.len(), slots.len(), MAX_REPLICAS),
-            Kind::Continuum(points) => (points.point(ring.hash.of(key)), points.len(), MAX_REPLICAS),
+            Kind::Slots(slots) => {
+                (ring.hash.of(key) as usize % slots.len(), slots.len(), MAX_REPLICAS)
+            }
+            Kind::Continuum(points) => {
+                (points.point(ring.hash.of(key)), points.len(), MAX_REPLICAS)
+            }
             Kind::Rendezvous(servers) => (0, 0, servers.len()),
             Kind::Pymemcache(servers) => (0, 0, servers.len()),
             Kind::Jump(jump) => (0, 0, jump.len()),
@@ -33,7 +37,7 @@ impl<'a> Replicas<'a> {
         Replicas { ring, key, at, left, count, taken: [0; MAX_REPLICAS], len: 0 }
     }
 
-    /// The next server of a ring of `size` places that was not given yet.
+    /// The next server, in a ring of `size` positions, that was not returned yet.
     fn walk(&mut self, size: usize, owner: impl Fn(usize) -> u16) -> Option<u16> {
         while self.left > 0 {
             let index = owner(self.at);

@@ -1,4 +1,4 @@
-//! What holds of every distribution; agreement with other programs is in `tests/`.
+//! Properties of every distribution; agreement with other programs is tested in `tests/`.
 
 use super::*;
 
@@ -41,7 +41,8 @@ fn weights_count_where_they_are_said_to() {
     for (distribution, name) in Distribution::ALL {
         let ring = Ring::new(&placement(distribution), &fleet(&[1, 1, 6])).expect("a ring");
         let share = shares(&ring, 3)[2];
-        let counts = !matches!(distribution, Distribution::Modula | Distribution::RendezvousPymemcache);
+        let counts =
+            !matches!(distribution, Distribution::Modula | Distribution::RendezvousPymemcache);
         assert_eq!((0.65..0.85).contains(&share), counts, "{name}: {share}");
         assert!(counts || (0.3..0.37).contains(&share), "{name}: {share}");
     }
@@ -69,7 +70,8 @@ fn only_the_keys_of_a_server_that_leaves_move() {
 fn keys_of_a_server_that_leaves_are_spread_over_the_others() {
     let servers = fleet(&[1; 6]);
     for (distribution, name) in Distribution::ALL {
-        let living = Ring::living(&placement(distribution), &servers, |at| at != 2).expect("a ring");
+        let living =
+            Ring::living(&placement(distribution), &servers, |at| at != 2).expect("a ring");
         let shares = shares(&living, 6);
         assert_eq!(shares[2], 0.0);
         assert!(
@@ -86,7 +88,10 @@ fn where_none_is_alive_all_are_asked() {
         let placement = placement(distribution);
         let all = Ring::new(&placement, &servers).expect("a ring");
         let none = Ring::living(&placement, &servers, |_| false).expect("a ring");
-        assert!(keys().all(|key| all.locate(key.as_bytes()) == none.locate(key.as_bytes())), "{name}");
+        assert!(
+            keys().all(|key| all.locate(key.as_bytes()) == none.locate(key.as_bytes())),
+            "{name}"
+        );
     }
 }
 
@@ -109,14 +114,17 @@ fn replicas_are_different_servers_and_begin_with_the_keys_own() {
 #[test]
 fn the_second_replica_is_who_has_the_key_when_the_first_is_gone() {
     let servers = fleet(&[1; 5]);
-    for distribution in
-        [Distribution::KetamaWeighted, Distribution::Ketama, Distribution::Rendezvous, Distribution::Jump]
-    {
+    for distribution in [
+        Distribution::KetamaWeighted,
+        Distribution::Ketama,
+        Distribution::Rendezvous,
+        Distribution::Jump,
+    ] {
         let ring = Ring::new(&placement(distribution), &servers).expect("a ring");
         for key in keys().take(500) {
             let two: Vec<usize> = ring.replicas(key.as_bytes(), 2).collect();
-            let without =
-                Ring::living(&placement(distribution), &servers, |at| at != two[0]).expect("a ring");
+            let without = Ring::living(&placement(distribution), &servers, |at| at != two[0])
+                .expect("a ring");
             assert_eq!(without.locate(key.as_bytes()), two[1], "{}", distribution.name());
         }
     }
@@ -138,11 +146,17 @@ fn bounds() {
     let modula = Placement::default();
     assert_eq!(Ring::new(&modula, &[]).err(), Some(PlacementError::NoServer));
     let many = fleet(&[1; MAX_SERVERS + 1]);
-    assert_eq!(Ring::new(&modula, &many).err(), Some(PlacementError::TooManyServers(MAX_SERVERS + 1)));
+    assert_eq!(
+        Ring::new(&modula, &many).err(),
+        Some(PlacementError::TooManyServers(MAX_SERVERS + 1))
+    );
     assert!(Ring::new(&modula, &many[1..]).is_ok());
     let heavy = fleet(&[MAX_SLOTS as u32, 1]);
     let jump = placement(Distribution::Jump);
-    assert_eq!(Ring::new(&jump, &heavy).err(), Some(PlacementError::TooMuchWeight(MAX_SLOTS as u64 + 1)));
+    assert_eq!(
+        Ring::new(&jump, &heavy).err(),
+        Some(PlacementError::TooMuchWeight(MAX_SLOTS as u64 + 1))
+    );
     assert!(Ring::new(&Placement::ketama_weighted(), &heavy).is_ok());
 }
 
@@ -160,17 +174,25 @@ fn a_tag_keeps_keys_together() {
             assert_eq!(ring.locate(around.as_bytes()), owner, "{around}");
         }
         for untagged in [format!("{{}}{key}"), format!("{{{key}"), format!("{key}}}{{")] {
-            assert_eq!(ring.locate(untagged.as_bytes()), plain.locate(untagged.as_bytes()), "{untagged}");
+            assert_eq!(
+                ring.locate(untagged.as_bytes()),
+                plain.locate(untagged.as_bytes()),
+                "{untagged}"
+            );
         }
     }
 }
 
-/// Computed with the C++ of the paper.
+/// Computed with the C++ code of the paper.
 #[test]
 fn jump_as_in_the_paper() {
-    for (key, slots, slot) in
-        [(1u64, 1usize, 0usize), (42, 57, 43), (0xdead_10cc, 1, 0), (0xdead_10cc, 666, 361), (256, 1024, 520)]
-    {
+    for (key, slots, slot) in [
+        (1u64, 1usize, 0usize),
+        (42, 57, 43),
+        (0xdead_10cc, 1, 0),
+        (0xdead_10cc, 666, 361),
+        (256, 1024, 520),
+    ] {
         assert_eq!(jump::jump(key, slots), slot, "{key} {slots}");
     }
 }

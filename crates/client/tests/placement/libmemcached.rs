@@ -45,9 +45,15 @@ fn program() -> &'static Path {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/placement/libmemcached.c");
         let program = directory("libmemcached").join("libmemcached");
         let mut cc = Command::new("cc");
-        cc.args(["-O1", "-Wall", "-o"]).arg(&program).arg(source).args(["-lmemcached", "-lhashkit"]);
+        cc.args(["-O1", "-Wall", "-o"])
+            .arg(&program)
+            .arg(source)
+            .args(["-lmemcached", "-lhashkit"]);
         let status = cc.status().expect("cc; scripts/test-deps.sh installs what tests need");
-        assert!(status.success(), "{cc:?}: libmemcached-dev is needed; scripts/test-deps.sh installs it");
+        assert!(
+            status.success(),
+            "{cc:?}: libmemcached-dev is needed; scripts/test-deps.sh installs it"
+        );
         program
     })
 }
@@ -63,7 +69,13 @@ fn hashes_are_those_of_libmemcached() {
         let theirs = ask("value", number, &[], &keys);
         assert_eq!(theirs.len(), keys.len());
         for (key, value) in keys.iter().zip(theirs) {
-            assert_eq!(hash.of(key), value, "{} of {:?}", hash.name(), key.escape_ascii().to_string());
+            assert_eq!(
+                hash.of(key),
+                value,
+                "{} of {:?}",
+                hash.name(),
+                key.escape_ascii().to_string()
+            );
         }
     }
 }
@@ -82,7 +94,8 @@ fn every_hash_and_distribution_places_keys_as_libmemcached_does() {
     }
 }
 
-/// Behaviours set by themselves bring hashes of their own, which are not those their documents name.
+/// Behaviours set by themselves bring hashes of their own, which are not those their documents
+/// name.
 #[test]
 fn behaviours_are_the_placements_they_are_said_to_be() {
     let keys = keys(10_000, 6);
@@ -96,7 +109,8 @@ fn behaviours_are_the_placements_they_are_said_to_be() {
     }
 }
 
-/// Shares are computed in single precision, where some weights come out a point lower than they would.
+/// Shares are computed in single precision, where some weights come out a point lower than they
+/// would.
 #[test]
 fn weights_are_rounded_as_libmemcached_rounds_them() {
     let keys = keys(1_000, 3);
@@ -131,7 +145,8 @@ fn an_ejected_server_leaves_the_ring_libmemcached_makes_then() {
             let theirs = run(&mut command, input(&servers, &keys));
             assert!(theirs.iter().all(|index| ![2, 5].contains(index)), "they were ejected");
             let placement = Placement::new(distribution, Hash::Md5);
-            let ring = Ring::living(&placement, &servers, |at| ![2, 5].contains(&at)).expect("a ring");
+            let ring =
+                Ring::living(&placement, &servers, |at| ![2, 5].contains(&at)).expect("a ring");
             same(&ring, &placement, &servers, &keys, &theirs);
         }
     }

@@ -1,4 +1,5 @@
-//! Placement held against the programs it must agree with, key by key. `scripts/test-deps.sh` installs them.
+//! Placement held against the programs it must agree with, key by key. `scripts/test-deps.sh`
+//! installs them.
 
 mod libmemcached;
 mod peer;

@@ -42,7 +42,8 @@ pub(crate) fn keys(count: usize, seed: u64) -> Vec<Vec<u8>> {
     (0..count).map(&mut key).collect()
 }
 
-/// `count` servers on TCP, every third on the default port, some by name, some by IPv6, with weights up to `weight`.
+/// `count` servers on TCP, every third on the default port, some by name, some by IPv6, with
+/// weights up to `weight`.
 pub(crate) fn fleet(count: usize, weight: u64, seed: u64) -> Vec<Server> {
     let mut random = Random(seed);
     let mut server = |at: usize| {
@@ -91,11 +92,10 @@ pub(crate) fn input(servers: &[Server], keys: &[Vec<u8>]) -> Vec<u8> {
 
 /// Runs `command` with `input` and returns its lines, each a number.
 pub(crate) fn run(command: &mut Command, input: Vec<u8>) -> Vec<u32> {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap_or_else(|e| panic!("{command:?}: {e}; scripts/test-deps.sh installs what tests need"));
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap_or_else(|e| {
+            panic!("{command:?}: {e}; scripts/test-deps.sh installs what tests need")
+        });
     let mut stdin = child.stdin.take().expect("it was piped");
     // It answers while it reads: both at once, or both wait.
     let writer = std::thread::spawn(move || stdin.write_all(&input));
@@ -122,10 +122,17 @@ pub(crate) fn agree(placement: &Placement, servers: &[Server], keys: &[Vec<u8>],
 
 /// As [`agree`], of a ring made before.
 #[track_caller]
-pub(crate) fn same(ring: &Ring, placement: &Placement, servers: &[Server], keys: &[Vec<u8>], theirs: &[u32]) {
+pub(crate) fn same(
+    ring: &Ring,
+    placement: &Placement,
+    servers: &[Server],
+    keys: &[Vec<u8>],
+    theirs: &[u32],
+) {
     assert_eq!(theirs.len(), keys.len());
     let wrong = keys.iter().zip(theirs).filter(|(key, index)| ring.locate(key) != **index as usize);
-    let wrong: Vec<_> = wrong.map(|(key, index)| (key.escape_ascii().to_string(), *index)).collect();
+    let wrong: Vec<_> =
+        wrong.map(|(key, index)| (key.escape_ascii().to_string(), *index)).collect();
     let some = &wrong[..wrong.len().min(3)];
     assert!(
         wrong.is_empty(),

@@ -51,7 +51,8 @@ fn answer(stream: impl Read + Write, index: usize) {
     let mut stream = BufReader::new(stream);
     let mut line = Vec::new();
     while stream.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-        let key = line.strip_prefix(b"get ").and_then(|key| key.strip_suffix(b"\r\n")).expect("a get");
+        let key =
+            line.strip_prefix(b"get ").and_then(|key| key.strip_suffix(b"\r\n")).expect("a get");
         let key = key.trim_ascii_end();
         let (value, mut reply) = (index.to_string(), b"VALUE ".to_vec());
         reply.extend_from_slice(key);
@@ -89,7 +90,8 @@ fn backends(directory: &Path, random: &mut Random) -> Vec<Server> {
             });
             Address::Unix(path)
         } else {
-            let host = format!("127.{}.{}.{}", 1 + random.below(250), std::process::id() % 251, 1 + index);
+            let host =
+                format!("127.{}.{}.{}", 1 + random.below(250), std::process::id() % 251, 1 + index);
             let port = if index.is_multiple_of(2) { 11211 } else { 0 };
             let listener = TcpListener::bind((host.as_str(), port)).expect("a free port");
             let port = listener.local_addr().expect("its address").port();
@@ -115,8 +117,13 @@ impl Pools<'_> {
         let socket = self.directory.join(format!("pool{}.sock", self.count));
         let _ = std::fs::remove_file(&socket);
         let text = &mut self.text;
-        writeln!(text, "pool{}:\n  listen: {} 0600\n{settings}  servers:", self.count, socket.display())
-            .expect("to a string");
+        writeln!(
+            text,
+            "pool{}:\n  listen: {} 0600\n{settings}  servers:",
+            self.count,
+            socket.display()
+        )
+        .expect("to a string");
         for server in self.servers {
             let address = match &server.address {
                 Address::Tcp(host, port) => format!("{host}:{port}"),
@@ -132,11 +139,22 @@ impl Pools<'_> {
     fn start(&self) -> Proxy {
         let file = self.directory.join("nutcracker.yml");
         std::fs::write(&file, &self.text).expect("a file");
-        let statistics = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
+        let statistics =
+            TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
         let mut command = Command::new("/usr/sbin/nutcracker");
-        command.arg("-c").arg(&file).args(["-a", "127.0.0.1", "-s", &statistics.port().to_string()]);
-        command.arg("-o").arg(self.directory.join("log")).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().expect("nutcracker; scripts/test-deps.sh installs what tests need");
+        command.arg("-c").arg(&file).args([
+            "-a",
+            "127.0.0.1",
+            "-s",
+            &statistics.port().to_string(),
+        ]);
+        command
+            .arg("-o")
+            .arg(self.directory.join("log"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child =
+            command.spawn().expect("nutcracker; scripts/test-deps.sh installs what tests need");
         Proxy(child)
     }
 }
@@ -169,9 +187,9 @@ fn ask(socket: &Path, keys: &[Vec<u8>]) -> Vec<u32> {
             }
             let value = String::from_utf8_lossy(&reply[1]);
             let owner = value.trim_end().parse();
-            owners.push(
-                owner.unwrap_or_else(|_| panic!("{:?}: {:?}", key.escape_ascii(), reply[0].escape_ascii())),
-            );
+            owners.push(owner.unwrap_or_else(|_| {
+                panic!("{:?}: {:?}", key.escape_ascii(), reply[0].escape_ascii())
+            }));
         }
     }
     owners
@@ -181,7 +199,8 @@ fn ask(socket: &Path, keys: &[Vec<u8>]) -> Vec<u32> {
 fn keys_are_placed_as_twemproxy_places_them() {
     let directory = directory("twemproxy");
     let servers = backends(&directory, &mut Random(1));
-    let mut pools = Pools { directory: &directory, servers: &servers, text: String::new(), count: 0 };
+    let mut pools =
+        Pools { directory: &directory, servers: &servers, text: String::new(), count: 0 };
     let mut asked = Vec::new();
     for (hash, name) in HASHES {
         for (distribution, called) in
@@ -192,7 +211,10 @@ fn keys_are_placed_as_twemproxy_places_them() {
         }
     }
     let tagged = Placement { hash_tag: Some(*b"{}"), ..asked[0].0 };
-    asked.push((tagged, pools.add("  hash: one_at_a_time\n  distribution: ketama\n  hash_tag: \"{}\"\n")));
+    asked.push((
+        tagged,
+        pools.add("  hash: one_at_a_time\n  distribution: ketama\n  hash_tag: \"{}\"\n"),
+    ));
     let _proxy = pools.start();
     let mut keys = keys(10_000, 2);
     for (at, key) in keys.iter_mut().enumerate().step_by(7) {

@@ -1,4 +1,4 @@
-//! `--fill`: every key is written once before the run.
+//! `--fill`: writes every key once before the run.
 
 use std::time::Duration;
 
@@ -8,13 +8,17 @@ use crate::{
     report::Run,
 };
 
-/// Requests under way on each connection while filling: enough to keep a server busy.
+/// Pipelining depth while filling: enough to keep a server busy.
 const DEPTH: usize = 16;
 
-/// Writes every key of `load` once, with the size that gets will find.
+/// Writes every key of `load` once, with the size that gets expect.
 pub(super) fn fill(plan: &Plan, load: &Load) -> Result<Run, Error> {
-    let once =
-        load.clone().popularity(Popularity::Once).mix(Mix::only(Verb::Set)).multi(1).think(Think::None);
+    let once = load
+        .clone()
+        .popularity(Popularity::Once)
+        .mix(Mix::only(Verb::Set))
+        .multi(1)
+        .think(Think::None);
     let plan = Plan {
         depth: if plan.reconnect { 1 } else { plan.depth.max(DEPTH) },
         pace: Pace::Closed,

@@ -1,10 +1,10 @@
-//! Limits: what must hold of a run, such as `p99<5ms`.
+//! Limits that a run must meet, such as `p99<5ms`.
 
 use std::{fmt, str::FromStr};
 
 use crate::report::Run;
 
-/// One figure of a run and its bound.
+/// A figure of a run and its bound.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Limit {
     text: String,
@@ -15,21 +15,21 @@ pub(super) struct Limit {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Figure {
-    /// Of the latency, 0 to 1; nanoseconds.
+    /// Quantile of the latency, 0 to 1; the figure is in nanoseconds.
     Quantile(f64),
-    /// Of the latency; nanoseconds.
+    /// Maximum latency in nanoseconds.
     Max,
     Mean,
-    /// Right answers a second.
+    /// Correct answers per second.
     Rate,
     Answers,
     Errors,
     Wrong,
-    /// Percent of what could be found.
+    /// Hits in percent of lookups.
     Hits,
-    /// The server's processor time for each request; nanoseconds.
+    /// Processor time of the server per request, in nanoseconds.
     Cpu,
-    /// Ours.
+    /// Processor time of this process per request, in nanoseconds.
     OwnCpu,
 }
 
@@ -42,7 +42,8 @@ enum Order {
     Equal,
 }
 
-const EXPECTED: &str = "expected a figure (p50, p99.9, max, mean, rate, answers, errors, wrong, hits, cpu, own-cpu), one of < <= > >= =, \
+const EXPECTED: &str = "expected a figure (p50, p99.9, max, mean, rate, answers, errors, wrong, \
+    hits, cpu, own-cpu), one of < <= > >= =, \
     and a bound, such as p99<5ms, rate>10000, errors=0, hits>=90%, cpu<8us";
 
 impl FromStr for Limit {
@@ -59,7 +60,8 @@ impl FromStr for Limit {
             (">", Order::Above),
             ("=", Order::Equal),
         ];
-        let (sign, order) = orders.into_iter().find(|(sign, _)| rest.starts_with(sign)).ok_or(EXPECTED)?;
+        let (sign, order) =
+            orders.into_iter().find(|(sign, _)| rest.starts_with(sign)).ok_or(EXPECTED)?;
         let figure = Figure::parse(name.trim()).ok_or(EXPECTED)?;
         let bound = figure.bound(rest[sign.len()..].trim()).ok_or(EXPECTED)?;
         Ok(Limit { text: text.to_owned(), figure, order, bound })
@@ -86,11 +88,15 @@ impl Figure {
     }
 
     fn is_time(self) -> bool {
-        matches!(self, Figure::Quantile(_) | Figure::Max | Figure::Mean | Figure::Cpu | Figure::OwnCpu)
+        matches!(
+            self,
+            Figure::Quantile(_) | Figure::Max | Figure::Mean | Figure::Cpu | Figure::OwnCpu
+        )
     }
 
     fn bound(self, text: &str) -> Option<f64> {
-        let at = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
+        let at =
+            text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
         let number: f64 = text[..at].replace('_', "").parse().ok()?;
         let factor = match (text[at..].trim(), self) {
             ("ns", figure) if figure.is_time() => 1.0,
@@ -106,12 +112,14 @@ impl Figure {
         Some(number * factor)
     }
 
-    /// None: the run says nothing of it.
+    /// `None`: the run has no such figure.
     fn of(self, run: &Run) -> Option<f64> {
         let latency = (!run.latency.is_empty()).then_some(&run.latency);
-        let each = |nanos: u128| (run.asked > 0).then(|| nanos as f64 / run.asked as f64);
+        let each = |nanos: u128| (run.requests > 0).then(|| nanos as f64 / run.requests as f64);
         match self {
-            Figure::Quantile(quantile) => latency.map(|latency| latency.value_at_quantile(quantile) as f64),
+            Figure::Quantile(quantile) => {
+                latency.map(|latency| latency.value_at_quantile(quantile) as f64)
+            }
             Figure::Max => latency.map(|latency| latency.max() as f64),
             Figure::Mean => latency.map(|latency| latency.mean()),
             Figure::Rate => {
@@ -132,14 +140,16 @@ impl Figure {
 }
 
 impl Limit {
-    /// Whether the server's processor time is needed.
+    /// Whether the limit needs the server's processor time.
     pub(super) fn needs_server(&self) -> bool {
         self.figure == Figure::Cpu
     }
 
-    /// What was measured instead, where it does not hold. What was not measured does not hold.
+    /// The measured value if the limit is missed. A figure that was not measured counts as missed.
     pub(super) fn missed(&self, run: &Run) -> Option<String> {
-        let Some(found) = self.figure.of(run) else { return Some("nothing was measured".to_owned()) };
+        let Some(found) = self.figure.of(run) else {
+            return Some("nothing was measured".to_owned());
+        };
         let holds = match self.order {
             Order::Below => found < self.bound,
             Order::AtMost => found <= self.bound,
@@ -179,7 +189,8 @@ mod tests {
     use super::*;
     use crate::report::Cpu;
 
-    /// 1000 answers of 1 to 1000 us in two seconds, 900 of them hits; 3 errors; 10 ms of the server's time.
+    /// 1000 answers of 1 to 1000 us in two seconds, 900 of them hits; 3 errors; 10 ms of server
+    /// time.
     fn run() -> Run {
         let mut latency = Histogram::new_with_bounds(1, 1_000_000_000, 3).expect("bounds");
         for micros in 1..=1000 {
@@ -189,7 +200,7 @@ mod tests {
             name: String::new(),
             how: Vec::new(),
             took: Duration::from_secs(2),
-            asked: 1003,
+            requests: 1003,
             answers: 1000,
             hits: 900,
             misses: 100,
@@ -236,8 +247,14 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_does_not_hold() {
-        let nothing =
-            Run { asked: 0, answers: 0, hits: 0, misses: 0, latency: crate::engine::histogram(), ..run() };
+        let nothing = Run {
+            requests: 0,
+            answers: 0,
+            hits: 0,
+            misses: 0,
+            latency: crate::engine::histogram(),
+            ..run()
+        };
         for text in ["p99<5ms", "hits>=0%", "cpu<1s"] {
             assert!(text.parse::<Limit>().expect(text).missed(&nothing).is_some(), "{text}");
         }

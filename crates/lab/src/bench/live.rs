@@ -1,10 +1,10 @@
-//! The live line: one a second, on a terminal.
+//! The live line: updated once a second, on a terminal.
 
 use std::io::{self, IsTerminal, Write};
 
 use crate::report::{Second, show};
 
-/// Writes over its own line on standard error, where that is a terminal.
+/// Overwrites its own line on standard error, if that is a terminal.
 pub(super) struct Live {
     shown: bool,
     used: bool,
@@ -15,7 +15,7 @@ impl Live {
         Live { shown: !quiet && io::stderr().is_terminal(), used: false }
     }
 
-    /// A second is over.
+    /// Shows the figures of a completed second.
     pub(super) fn second(&mut self, number: u64, second: &Second) {
         if !self.shown {
             return;
@@ -35,14 +35,14 @@ impl Live {
         self.write(&format!("\r\x1b[K{line}"));
     }
 
-    /// The line goes, so that the report stands alone.
+    /// Removes the line before the report is printed.
     pub(super) fn end(&mut self) {
         if self.used {
             self.write("\r\x1b[K");
         }
     }
 
-    /// A terminal that is gone is no reason to end a run.
+    /// A closed terminal does not end a run.
     fn write(&self, text: &str) {
         let mut to = io::stderr().lock();
         let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());

@@ -1,4 +1,4 @@
-//! `larder bench`: the command line over load, engine and report.
+//! `larder bench`: the command line over `load`, `engine` and `report`.
 
 mod args;
 mod fill;
@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 
 use crate::{compare, peers::command};
 
-/// What `larder bench` takes.
+/// Arguments of `larder bench`.
 #[derive(Args, Debug)]
 pub struct BenchArgs {
     #[command(subcommand)]
@@ -24,15 +24,15 @@ pub struct BenchArgs {
 enum What {
     /// Load an HTTP server or cache
     Http(args::HttpArgs),
-    /// Load a memcached, or what speaks its text and meta commands
+    /// Load memcached, or a server of its text and meta commands
     Memcached(args::MemcachedArgs),
-    /// Load a Redis, or what speaks RESP2
+    /// Load Redis, or a server of RESP2
     Redis(args::RedisArgs),
-    /// Several servers in short interleaved rounds: ratios with their spread
+    /// Compare several servers in short interleaved rounds: ratios with their spread
     Compare(compare::CompareArgs),
-    /// Serve canned pages: the floor of what a server costs, and an origin to put caches before
+    /// Serve canned pages: the least a server can cost, and an origin for caches
     Origin(command::OriginArgs),
-    /// Start servers as compare does, to look at them or to load them by hand
+    /// Start servers as compare does, to inspect them or to load them by hand
     Peer(command::PeerArgs),
 }
 

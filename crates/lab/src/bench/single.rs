@@ -1,4 +1,4 @@
-//! One server, one run.
+//! One run against one server.
 
 use std::{
     io::{self, Write},
@@ -22,12 +22,12 @@ use crate::{
     report::{self, Run, show},
 };
 
-/// A run where neither time nor count is given.
+/// Length of a run if neither time nor count is given.
 const DURATION: Duration = Duration::from_secs(10);
-/// How soon an interruption is seen.
+/// Interval at which interruptions are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A run, made ready.
+/// A prepared run.
 struct Job<'a> {
     command: &'static str,
     common: &'a Common,
@@ -53,27 +53,38 @@ pub(super) fn memcached(args: &MemcachedArgs) -> ExitCode {
 }
 
 pub(super) fn redis(args: &RedisArgs) -> ExitCode {
-    run("bench redis", objects("bench redis", &args.address, 6379, Protocol::Redis, args.fill, &args.common))
+    run(
+        "bench redis",
+        objects("bench redis", &args.address, 6379, Protocol::Redis, args.fill, &args.common),
+    )
 }
 
 fn http_job(args: &HttpArgs) -> Result<Job<'_>, String> {
     let urls = args.urls.iter().map(|url| Url::parse(url)).collect::<Result<Vec<_>, _>>()?;
     let Some(first) = urls.first() else { return Err("expected an URL".to_owned()) };
     if args.connect.is_none() && urls.iter().any(|url| url.host != first.host) {
-        return Err("the URLs name several servers; --connect says where to go for all of them".to_owned());
+        return Err(
+            "the URLs name several servers; --connect says where to go for all of them".to_owned()
+        );
     }
-    let fields = args.header.iter().map(|field| checked_field(field)).collect::<Result<Vec<_>, _>>()?;
+    let fields =
+        args.header.iter().map(|field| checked_field(field)).collect::<Result<Vec<_>, _>>()?;
     let mut load = args.common.load.clone();
     if urls.len() > 1 {
-        if !load.key.is_empty() || load.pattern.is_some() || load.keys_file.is_some() || load.trace.is_some()
+        if !load.key.is_empty()
+            || load.pattern.is_some()
+            || load.keys_file.is_some()
+            || load.trace.is_some()
         {
             return Err(
-                "several URLs and --key, --pattern, --keys-file or --trace exclude each other".to_owned()
+                "several URLs and --key, --pattern, --keys-file or --trace exclude each other"
+                    .to_owned(),
             );
         }
         let named = |url: &Url| format!("http://{}{}", url.host, url.target);
         let alike = args.host.is_some() || urls.iter().all(|url| url.host == first.host);
-        load.key = urls.iter().map(|url| if alike { url.target.clone() } else { named(url) }).collect();
+        load.key =
+            urls.iter().map(|url| if alike { url.target.clone() } else { named(url) }).collect();
     }
     let host = args.host.clone().unwrap_or_else(|| first.host.clone());
     let address = target::address(args.connect.as_deref().unwrap_or(&first.host), 80)?;
@@ -95,8 +106,11 @@ fn objects<'a>(
     let address = target::address(to, port)?;
     let load = common.load.validate()?;
     if fill && common.load.trace.is_some() {
-        return Err("--fill writes the keys of a list or pattern; a trace writes by itself what it recorded"
-            .to_owned());
+        return Err(
+            "--fill writes the keys of a list or pattern; a trace writes by itself what it \
+            recorded"
+                .to_owned(),
+        );
     }
     let writes = match &common.load.mix {
         Some(mix) => Mix::parse(mix)?.share(Verb::Set) > 0.0,
@@ -121,7 +135,9 @@ fn checked_field(field: &str) -> Result<String, String> {
     }
     match name.to_ascii_lowercase().as_str() {
         "host" => Err("--header Host: give --host instead".to_owned()),
-        "content-length" | "transfer-encoding" => Err(format!("--header {name}: set by what is sent")),
+        "content-length" | "transfer-encoding" => {
+            Err(format!("--header {name}: set by what is sent"))
+        }
         _ => Ok(format!("{name}: {}", value.trim())),
     }
 }
@@ -134,7 +150,12 @@ fn check(wanted: Option<CheckName>, writes: bool) -> Check {
     }
 }
 
-fn plan(common: &Common, address: Address, protocol: Protocol, load: &Load) -> Result<Plan, String> {
+fn plan(
+    common: &Common,
+    address: Address,
+    protocol: Protocol,
+    load: &Load,
+) -> Result<Plan, String> {
     let pace = match (common.rate, common.speed) {
         (Some(rate), _) => {
             let arrivals = match common.arrivals {
@@ -145,7 +166,8 @@ fn plan(common: &Common, address: Address, protocol: Protocol, load: &Load) -> R
         }
         (None, Some(_)) if !load.is_timed() => {
             return Err(
-                "--speed: this trace has no times; give a --rate, or none for a closed loop".to_owned()
+                "--speed: this trace has no times; give a --rate, or none for a closed loop"
+                    .to_owned(),
             );
         }
         (None, Some(speed)) => Pace::Recorded { speed },
@@ -163,7 +185,10 @@ fn plan(common: &Common, address: Address, protocol: Protocol, load: &Load) -> R
         depth: common.depth,
         threads: common.threads,
         pace,
-        until: Until { time: common.duration.or((!ends).then_some(DURATION)), requests: common.requests },
+        until: Until {
+            time: common.duration.or((!ends).then_some(DURATION)),
+            requests: common.requests,
+        },
         warm_up: common.warm_up,
         ramp_up: common.ramp_up,
         timeout: common.timeout,
@@ -198,15 +223,15 @@ fn run(command: &str, job: Result<Job<'_>, String>) -> ExitCode {
     }
 }
 
-/// Ctrl-C ends the run. The thread ends with the process.
+/// Ends the run at Ctrl-C. The thread ends with the process.
 fn forward(stop: Stop) {
     let watching = thread::Builder::new().name("stop".to_owned()).spawn(move || {
-        while !interrupt::asked() {
+        while !interrupt::requested() {
             thread::sleep(LOOK);
         }
         stop.set();
     });
-    // Without it the first Ctrl-C does nothing and the second ends the process.
+    // Without the thread the first Ctrl-C does nothing and the second ends the process.
     drop(watching);
 }
 
@@ -217,10 +242,13 @@ fn carry_out(job: &Job<'_>, files: Files) -> Result<ExitCode, Error> {
         say_filled(job, &filled);
     }
     let mut live = Live::new(job.common.quiet);
-    let run =
-        engine::run(plan, &|thread| load.source(thread, plan.threads, plan.seed), &mut |number, second| {
+    let run = engine::run(
+        plan,
+        &|thread| load.source(thread, plan.threads, plan.seed),
+        &mut |number, second| {
             live.second(number, second);
-        });
+        },
+    );
     live.end();
     let mut run = run?;
     run.name.clone_from(&job.name);
@@ -237,7 +265,7 @@ fn carry_out(job: &Job<'_>, files: Files) -> Result<ExitCode, Error> {
             eprintln!("larder {}: limit {limit} missed: {found}", job.command);
         }
     }
-    // What was measured says more than where it could not be written.
+    // The result of the run takes precedence over an error in writing it.
     Ok(match shown {
         _ if missed => ExitCode::from(exit::MISSED),
         Ok(()) => ExitCode::SUCCESS,
@@ -255,20 +283,20 @@ fn say_filled(job: &Job<'_>, filled: &Run) {
 }
 
 fn say_troubles(command: &str, load: &Load) {
-    let Some(troubles) = load.troubles() else { return };
-    if troubles.malformed() > 0 {
-        let lines = show::count(troubles.malformed());
+    let Some(skipped) = load.skipped() else { return };
+    if skipped.malformed() > 0 {
+        let lines = show::count(skipped.malformed());
         eprintln!(
             "larder {command}: {lines} lines of the trace could not be read: {}",
-            troubles.examples().join("; ")
+            skipped.examples().join("; ")
         );
     }
-    if let Some(broken) = troubles.broken() {
+    if let Some(broken) = skipped.broken() {
         eprintln!("larder {command}: the trace ended early: {broken}");
     }
 }
 
-/// Where reports go, beside standard output.
+/// Files for reports, besides standard output.
 struct Files {
     json: Option<Output>,
     html: Option<Output>,
@@ -284,12 +312,12 @@ impl Files {
     }
 }
 
-/// Whether standard output has the JSON, in place of the text.
+/// Whether standard output receives the JSON instead of the text.
 fn is_json_shown(common: &Common) -> bool {
     common.json.as_deref() == Some(Path::new("-"))
 }
 
-/// Both files are written, where one can be.
+/// Tries both files even if one fails.
 fn show_run(common: &Common, run: &Run, files: Files) -> Result<(), String> {
     let to_stdout = is_json_shown(common);
     if !common.quiet && !to_stdout {
@@ -304,7 +332,7 @@ fn show_run(common: &Common, run: &Run, files: Files) -> Result<(), String> {
     json.and(html)
 }
 
-/// A reader that has seen enough is no error.
+/// A closed pipe is not an error.
 fn print(text: &str) {
     let _ = io::stdout().lock().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! Where the load goes: addresses and URLs as they are typed.
+//! Target of the load: addresses and URLs.
 
 use std::{
     net::{SocketAddr, TcpStream, ToSocketAddrs},
@@ -8,23 +8,25 @@ use std::{
 
 use crate::engine::Address;
 
-/// How long one of several addresses of a name has to take a connection before the next is tried.
+/// Time for one address of a name to accept a connection before the next is tried.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An URL's parts.
+/// Parts of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Url {
-    /// With the port, where one is given: as `Host` has it.
+    /// With the port if one is given, as in `Host`.
     pub(super) host: String,
     /// Path and query.
     pub(super) target: String,
 }
 
 impl Url {
-    /// Reads `http://host[:port][/path][?query]`.
+    /// Parses `http://host[:port][/path][?query]`.
     pub(super) fn parse(text: &str) -> Result<Url, String> {
         if text.starts_with("https://") {
-            return Err(format!("{text:?}: TLS is not spoken here; give the server's plain HTTP address"));
+            return Err(format!(
+                "{text:?}: TLS is not spoken here; give the server's plain HTTP address"
+            ));
         }
         let rest = text.strip_prefix("http://").unwrap_or(text);
         let wrong = || format!("{text:?}: expected an URL such as \"http://127.0.0.1:8080/page\"");
@@ -45,7 +47,7 @@ impl Url {
     }
 }
 
-/// Finds the address of `HOST:PORT`, `HOST` (with this port) or `unix:PATH`.
+/// Resolves `HOST:PORT`, `HOST` (with this default port) or `unix:PATH`.
 pub(super) fn address(text: &str, port: u16) -> Result<Address, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return Ok(Address::Unix(PathBuf::from(path)));
@@ -59,9 +61,11 @@ pub(super) fn address(text: &str, port: u16) -> Result<Address, String> {
     let named = if has_port(text) { text.to_owned() } else { format!("{text}:{port}") };
     let found: Vec<SocketAddr> = named
         .to_socket_addrs()
-        .map_err(|error| format!("{text:?} is no address: {error}. Expected HOST:PORT or unix:PATH"))?
+        .map_err(|error| {
+            format!("{text:?} is no address: {error}. Expected HOST:PORT or unix:PATH")
+        })?
         .collect();
-    // `localhost` may be ::1 first, while the server listens on 127.0.0.1 alone.
+    // `localhost` may resolve to ::1 first, while the server listens only on 127.0.0.1.
     let answers = |address: &&SocketAddr| TcpStream::connect_timeout(address, PATIENCE).is_ok();
     let chosen = if found.len() > 1 { found.iter().find(answers) } else { None };
     chosen
@@ -90,9 +94,14 @@ mod tests {
             let url = Url::parse(text).expect(text);
             assert_eq!((url.host.as_str(), url.target.as_str()), (host, target), "{text}");
         }
-        for text in
-            ["https://example.org/", "http:///path", "ftp://example.org", "http://a b/", "http://u@h/", ""]
-        {
+        for text in [
+            "https://example.org/",
+            "http:///path",
+            "ftp://example.org",
+            "http://a b/",
+            "http://u@h/",
+            "",
+        ] {
             assert!(Url::parse(text).is_err(), "{text}");
         }
     }

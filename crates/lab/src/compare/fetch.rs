@@ -1,4 +1,5 @@
-//! One page, fetched and looked at: whether a server serves what it should, and out of its memory, before it is measured.
+//! Fetches single pages to check that a server serves the right bytes from its memory before it is
+//! measured.
 
 use std::{
     io::{Read, Write},
@@ -12,18 +13,19 @@ use crate::{
     peers::{Origin, pages},
 };
 
-/// A cache that does not keep a page after so many requests does not keep it.
+/// Requests after which a page that is still not cached counts as not cacheable.
 const TRIES: usize = 60;
-/// So many hits in a row, and the page is in memory. Some caches move a page there by steps.
+/// Consecutive hits after which a page counts as cached in memory; some caches move a page there in
+/// steps.
 const HITS: usize = 5;
-/// Between tries: a cache may still be writing what it got.
+/// Pause between tries, as a cache may still be storing the page.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Nothing local takes this long.
+/// Far above the time of any local request.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// More than any head.
+/// Above the size of any head, in bytes.
 const HEAD: usize = 16 << 10;
 
-/// Asks until the page comes from memory. The error is what is wrong with the server.
+/// Requests pages until they come from memory. The error says what is wrong with the server.
 pub(crate) fn warm(
     address: SocketAddr,
     size: usize,
@@ -33,18 +35,18 @@ pub(crate) fn warm(
     let mut hits = 0;
     let mut trouble = String::new();
     for _ in 0..TRIES {
-        let before = origin.map_or(0, Origin::asked);
+        let before = origin.map_or(0, Origin::pages_sent);
         match page(address, size, number) {
-            Ok(()) if origin.map_or(0, Origin::asked) == before => hits += 1,
+            Ok(()) if origin.map_or(0, Origin::pages_sent) == before => hits += 1,
             Ok(()) => (hits, trouble) = (0, "the origin is asked each time".to_owned()),
-            // Only a server that is still starting may refuse.
+            // Refusals are tolerated only from a server that is still starting.
             Err(Fault::Refused(why)) => (hits, trouble) = (0, why),
             Err(Fault::Wrong(why)) => return Err(why),
         }
         if hits >= HITS {
             return Ok(());
         }
-        if interrupt::asked() {
+        if interrupt::requested() {
             return Err("interrupted".to_owned());
         }
         if hits == 0 {
@@ -57,16 +59,17 @@ pub(crate) fn warm(
 /// What is wrong with an answer.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// It may come right.
+    /// Possibly temporary.
     Refused(String),
-    /// It served something else.
+    /// Wrong content.
     Wrong(String),
 }
 
 /// Fetches a page and compares every byte.
 pub(crate) fn page(address: SocketAddr, size: usize, number: u32) -> Result<(), Fault> {
     let target = pages::target(size, number);
-    let answer = get(address, &target, size).map_err(|error| Fault::Refused(format!("{target}: {error}")))?;
+    let answer = get(address, &target, size)
+        .map_err(|error| Fault::Refused(format!("{target}: {error}")))?;
     let mut fields = [httparse::EMPTY_HEADER; 64];
     let mut response = httparse::Response::new(&mut fields);
     let head = match response.parse(&answer) {
@@ -78,7 +81,8 @@ pub(crate) fn page(address: SocketAddr, size: usize, number: u32) -> Result<(), 
         Some(status @ 500..) => return Err(Fault::Refused(format!("{target}: status {status}"))),
         status => return Err(Fault::Wrong(format!("{target}: status {}", status.unwrap_or(0)))),
     }
-    let length = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case("content-length"));
+    let length =
+        response.headers.iter().find(|field| field.name.eq_ignore_ascii_case("content-length"));
     if length.is_none_or(|length| length.value != size.to_string().as_bytes()) {
         return Err(Fault::Wrong(format!("{target}: expected Content-Length: {size}")));
     }
@@ -95,7 +99,7 @@ fn get(address: SocketAddr, target: &str, size: usize) -> std::io::Result<Vec<u8
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::with_capacity(size + HEAD);
     let mut piece = [0; 64 << 10];
-    // Not to the end of the connection: the floor keeps it open. What comes too much is seen by the comparison.
+    // Not until the connection closes: the floor keeps it open. Excess bytes fail the comparison.
     while !complete(&answer, size) && answer.len() < size + HEAD {
         match stream.read(&mut piece)? {
             0 => break,
@@ -118,7 +122,7 @@ mod tests {
     fn the_floor_serves_what_it_should() {
         let origin = Origin::start().unwrap();
         warm(origin.address(), 30_000, 1, None).unwrap();
-        // It counts as an origin that is asked each time, which no cache may be.
+        // It behaves like an origin that is asked each time, as no cache may.
         let error = warm(origin.address(), 1000, 1, Some(&origin)).unwrap_err();
         assert_eq!(error, "/1000/1 is never a hit: the origin is asked each time");
     }

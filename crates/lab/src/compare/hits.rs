@@ -1,27 +1,34 @@
-//! Hits of caches that are too small for what is asked, over traces made from a seed.
+//! Hit ratios of caches smaller than the data, over synthetic traces.
 
 use super::{
-    aside::{BATCH, Cache},
-    ground::Stage,
+    cache_aside::{BATCH, Cache},
     objects::{self, Language},
     plan::Hits,
     result::{Comparison, Grid, GridRow},
-    rounds::Contender,
+    rounds::Candidate,
+    servers::Environment,
 };
 use crate::{
     interrupt,
-    load::{Ask, Source},
+    load::{Operation, Source},
     peers::{Error, Role},
     simulate::exact,
 };
 
-/// The first part of a trace only fills the cache.
+/// Share of a trace that only fills the cache.
 const WARM: f64 = 0.25;
 
-pub(crate) fn compare(plan: &Hits, stage: &Stage, comparison: &mut Comparison) -> Result<(), Error> {
+pub(crate) fn compare(
+    plan: &Hits,
+    environment: &Environment,
+    comparison: &mut Comparison,
+) -> Result<(), Error> {
     comparison.how = vec![
         ("memory".to_owned(), format!("{} MiB", plan.memory >> 20)),
-        ("requests".to_owned(), format!("{}, of which the first quarter is not counted", plan.requests)),
+        (
+            "requests".to_owned(),
+            format!("{}, of which the first quarter is not counted", plan.requests),
+        ),
         ("values".to_owned(), "lognormal: median 300 B, 16 B to 4 KiB".to_owned()),
     ];
     let mut grid = Grid {
@@ -31,35 +38,52 @@ pub(crate) fn compare(plan: &Hits, stage: &Stage, comparison: &mut Comparison) -
         less: false,
         digits: 3,
     };
-    let done = all(plan, stage, comparison, &mut grid);
+    let done = all(plan, environment, comparison, &mut grid);
     comparison.grids.push(grid);
     done
 }
 
-fn all(plan: &Hits, stage: &Stage, comparison: &mut Comparison, grid: &mut Grid) -> Result<(), Error> {
+fn all(
+    plan: &Hits,
+    environment: &Environment,
+    comparison: &mut Comparison,
+    grid: &mut Grid,
+) -> Result<(), Error> {
     let fault = |fault| Error::Template { file: "hitratio.toml", fault };
     for (at, trace) in plan.traces.iter().enumerate() {
         for name in &plan.servers {
             let versions = comparison.versions.len();
-            let started =
-                stage.start(std::slice::from_ref(name), Role::Objects, (&[], 0), plan.memory, comparison)?;
+            let started = environment.start(
+                std::slice::from_ref(name),
+                Role::Objects,
+                (&[], 0),
+                plan.memory,
+                comparison,
+            )?;
             if at > 0 {
                 comparison.versions.truncate(versions);
             }
             let Some(server) = started.servers.first() else { continue };
             let language = if name.starts_with("redis") { Language::Redis } else { Language::Meta };
-            let contender = objects::contender(server, language);
+            let candidate = objects::candidate(server, language);
             let mut source = exact::source(trace, plan.keys, plan.requests).map_err(fault)?;
-            match share(&contender, language, &mut *source, plan.requests) {
-                Ok(share) => set(grid, (&contender.title, contender.ours, true), at, share),
-                Err(wrong) => comparison.left_out.push(format!("{} at {trace}: {wrong}", contender.title)),
+            match share(&candidate, language, &mut *source, plan.requests) {
+                Ok(share) => set(grid, (&candidate.title, candidate.ours, true), at, share),
+                Err(wrong) => {
+                    comparison.left_out.push(format!("{} at {trace}: {wrong}", candidate.title))
+                }
             }
-            if interrupt::asked() {
+            if interrupt::requested() {
                 return Err(Error::Interrupted);
             }
         }
         let lru = exact::lru(trace, plan.keys, plan.requests, WARM, plan.memory).map_err(fault)?;
-        set(grid, ("exact LRU of as many bytes, without overhead (computed)", false, false), at, lru);
+        set(
+            grid,
+            ("exact LRU of as many bytes, without overhead (computed)", false, false),
+            at,
+            lru,
+        );
     }
     Ok(())
 }
@@ -73,26 +97,26 @@ fn set(grid: &mut Grid, (title, ours, rival): (&str, bool, bool), at: usize, val
     grid.rows[row].values[at] = Some(value);
 }
 
-/// Sends a trace through a cache; the share of hits after the warm-up.
+/// Replays a trace against a cache; returns the hit ratio after the warm-up.
 fn share(
-    contender: &Contender,
+    candidate: &Candidate,
     language: Language,
     source: &mut dyn Source,
     requests: u64,
 ) -> Result<f64, String> {
-    let mut cache = Cache::connect(contender.address, language)?;
+    let mut cache = Cache::connect(candidate.address, language)?;
     let warm = (requests as f64 * WARM) as u64;
     let (mut done, mut hits, mut counted) = (0, 0, 0);
-    let mut asks = vec![Ask::default(); BATCH];
+    let mut operations = vec![Operation::default(); BATCH];
     loop {
         let mut filled = 0;
-        while filled < BATCH && source.next(&mut asks[filled]) {
+        while filled < BATCH && source.next(&mut operations[filled]) {
             filled += 1;
         }
-        if filled == 0 || interrupt::asked() {
+        if filled == 0 || interrupt::requested() {
             break;
         }
-        for found in cache.ask(&asks[..filled])? {
+        for found in cache.fetch(&operations[..filled])? {
             if done >= warm {
                 counted += 1;
                 hits += u64::from(found);

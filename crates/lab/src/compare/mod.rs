@@ -1,12 +1,12 @@
-//! `larder bench compare`: several servers, visited in short interleaved rounds; the median of ratios with its spread.
+//! `larder bench compare`: visits several servers in short interleaved rounds; reports medians of
+//! ratios with their spread.
 //!
-//! What is compared is a [`plan`], a file in TOML; its servers are started by `peers`. A kind of plan is a file here: `pages`,
-//! `objects`, `memory`, `hits`.
+//! A comparison is described by a [`plan`], a TOML file; `peers` starts its servers. Each kind of
+//! plan is a module: `pages`, `objects`, `memory`, `hits`.
 
-mod aside;
+mod cache_aside;
+mod external;
 mod fetch;
-mod given;
-mod ground;
 mod hits;
 mod machine;
 mod memory;
@@ -16,6 +16,7 @@ mod plan;
 mod processors;
 mod result;
 mod rounds;
+mod servers;
 mod show;
 mod spread;
 
@@ -29,48 +30,49 @@ use crate::{
     output::Output,
     peers::{self, Error, PEERS, Role},
 };
-use ground::Stage;
 use plan::Plan;
 use processors::Cpus;
 use result::Comparison;
+use servers::Environment;
 
-/// A shell's code for a program that SIGINT ended.
+/// Exit code of a program ended by SIGINT, as reported by shells.
 const INTERRUPTED: u8 = 130;
 
-/// What `larder bench compare` takes.
+/// Arguments of `larder bench compare`.
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// What is compared: http, objects, memory, hitratio, or a file like those in bench/
+    /// Plan: http, objects, memory, hitratio, or a file like those in bench/
     #[arg(long, value_name = "PLAN", default_value = "http")]
     plan: PathBuf,
-    /// These servers of the plan alone
+    /// Only these servers of the plan
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
-    /// How often each server is visited
+    /// Number of rounds; each server is visited once a round
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// How long a visit is
+    /// Length of a visit
     #[arg(long, value_name = "TIME", value_parser = duration)]
     slice: Option<Duration>,
-    /// Bytes of pages, of items' values where memory is compared
+    /// Sizes of pages in bytes; of values where memory is compared
     #[arg(long, value_delimiter = ',', value_name = "BYTES")]
     sizes: Vec<usize>,
-    /// Keys, items, or requests of a trace, instead of the plan's
+    /// Number of keys, items or trace requests, instead of the plan's
     #[arg(long, value_name = "N")]
     items: Option<u64>,
-    /// A server that runs already: NAME=ADDR[,pid=N][,speaks=text|meta|redis]; pages must come from `larder bench origin`
-    #[arg(long = "server", value_name = "SERVER", value_parser = given::parse)]
-    servers: Vec<ground::Given>,
-    /// The program that is started as Larder [default: this one]
+    /// A running server: NAME=ADDR[,pid=N][,speaks=text|meta|redis]; pages must come from `larder
+    /// bench origin`
+    #[arg(long = "server", value_name = "SERVER", value_parser = external::parse)]
+    servers: Vec<servers::ExternalServer>,
+    /// The program to start as Larder [default: the one beside this program, else on the PATH]
     #[arg(long, value_name = "PATH")]
     larder: Option<PathBuf>,
-    /// Write everything, each round too
+    /// Write the results with every round as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a page
+    /// Write the results as an HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write tables for a document
+    /// Write the tables as Markdown
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }
@@ -87,19 +89,23 @@ pub(crate) fn run(args: &CompareArgs) -> ExitCode {
     };
     let larder = match peers::larder_program(args.larder.as_deref()) {
         Ok(larder) => larder,
+        Err(error @ Error::NoLarder) => {
+            eprintln!("larder bench compare: {error}");
+            return ExitCode::from(exit::UNREACHABLE);
+        }
         Err(error) => return exit::usage("bench compare", &error.to_string()),
     };
     let files = match Files::open(args) {
         Ok(files) => files,
         Err(message) => return exit::usage("bench compare", &message),
     };
-    let stage = Stage { larder, given: args.servers.clone(), cpus: Cpus::here() };
+    let environment = Environment { larder, external: args.servers.clone(), cpus: Cpus::here() };
     let mut comparison = Comparison::new(plan.title());
     let done = match &plan {
-        Plan::Pages(plan) => pages::compare(plan, &stage, &mut comparison),
-        Plan::Objects(plan) => objects::compare(plan, &stage, &mut comparison),
-        Plan::Memory(plan) => memory::compare(plan, &stage, &mut comparison),
-        Plan::Hits(plan) => hits::compare(plan, &stage, &mut comparison),
+        Plan::Pages(plan) => pages::compare(plan, &environment, &mut comparison),
+        Plan::Objects(plan) => objects::compare(plan, &environment, &mut comparison),
+        Plan::Memory(plan) => memory::compare(plan, &environment, &mut comparison),
+        Plan::Hits(plan) => hits::compare(plan, &environment, &mut comparison),
     };
     match done {
         Ok(()) => {}
@@ -109,7 +115,7 @@ pub(crate) fn run(args: &CompareArgs) -> ExitCode {
             return ExitCode::from(exit::UNREACHABLE);
         }
     }
-    comparison.interrupted |= interrupt::asked();
+    comparison.interrupted |= interrupt::requested();
     print!("{}", show::text(&comparison));
     let written = files.write(&comparison);
     if let Err(message) = &written {
@@ -118,7 +124,7 @@ pub(crate) fn run(args: &CompareArgs) -> ExitCode {
     code(&comparison, written.is_ok())
 }
 
-/// The plan with what the command line changes.
+/// The plan with the changes of the command line.
 fn planned(args: &CompareArgs) -> Result<Plan, String> {
     let mut plan = Plan::read(&args.plan)?;
     if !args.only.is_empty() {
@@ -126,11 +132,15 @@ fn planned(args: &CompareArgs) -> Result<Plan, String> {
         if let Some(unknown) = args.only.iter().find(|name| peers::find(name, role).is_none()) {
             let names: Vec<&str> =
                 PEERS.iter().filter(|peer| peer.role == role).map(|peer| peer.name).collect();
-            return Err(format!("--only {unknown}: there is no such server; there are {}", names.join(", ")));
+            return Err(format!(
+                "--only {unknown}: there is no such server; there are {}",
+                names.join(", ")
+            ));
         }
-        // In the order of the plan, and what is not in it after that.
+        // Servers of the plan in its order, then the others.
         let planned = plan.servers_mut();
-        let more: Vec<String> = args.only.iter().filter(|name| !planned.contains(name)).cloned().collect();
+        let more: Vec<String> =
+            args.only.iter().filter(|name| !planned.contains(name)).cloned().collect();
         planned.retain(|name| args.only.contains(name));
         planned.extend(more);
     }
@@ -147,7 +157,7 @@ fn planned(args: &CompareArgs) -> Result<Plan, String> {
     Ok(plan)
 }
 
-/// Where reports go, beside standard output.
+/// Files for reports, besides standard output.
 struct Files {
     json: Option<Output>,
     html: Option<Output>,
@@ -163,7 +173,7 @@ impl Files {
         })
     }
 
-    /// All that can be are written; the error is the first of those that cannot.
+    /// Writes every file it can; returns the first error.
     fn write(self, comparison: &Comparison) -> Result<(), String> {
         let json = serde_json::to_string_pretty(comparison).map_err(|error| error.to_string());
         let json = self.json.map_or(Ok(()), |file| file.write(&json?));
@@ -173,7 +183,7 @@ impl Files {
     }
 }
 
-/// What was measured says more than where it could not be written.
+/// The result of the comparison takes precedence over an error in writing it.
 fn code(comparison: &Comparison, written: bool) -> ExitCode {
     let rows = || comparison.tables.iter().flat_map(|table| &table.rows);
     if comparison.interrupted {

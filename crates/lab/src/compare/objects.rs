@@ -1,14 +1,14 @@
-//! Objects: gets and sets, over memcached's commands and Redis's.
+//! Comparison of gets and sets of objects, over memcached's and Redis's protocols.
 
 use std::sync::Arc;
 
 use larder_proto::units;
 
 use super::{
-    ground::{Server, Stage},
     plan::{ObjectRow, Objects},
     result::{Comparison, Measure},
-    rounds::{self, Contender, Task},
+    rounds::{self, Candidate, Task},
+    servers::{Environment, Server},
 };
 use crate::{
     engine::{Address, Check, Plan, Protocol},
@@ -17,12 +17,12 @@ use crate::{
     peers::{Error, Role},
 };
 
-/// Gaps between the keys of one size of value and the next, so that a key has one value.
+/// Distance between the key ranges of different value sizes, so that a key has one value.
 const APART: u64 = 1 << 32;
-/// Sets under way while a server is filled.
+/// Pipelining depth while a server is filled.
 const FILL_DEPTH: usize = 32;
 
-/// A way to speak to a server of objects.
+/// Protocol of an object server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Language {
     Text,
@@ -51,7 +51,7 @@ impl Language {
         [Self::Text, Self::Meta, Self::Redis].into_iter().find(|language| language.name() == name)
     }
 
-    /// What its figures are compared with.
+    /// The row that its ratios refer to.
     fn base(self) -> &'static str {
         match self {
             Self::Text => "memcached:text",
@@ -61,7 +61,7 @@ impl Language {
     }
 }
 
-/// The languages of a server.
+/// Protocols of a server.
 pub(crate) fn languages(server: &Server) -> Vec<Language> {
     if let Some(speaks) = &server.speaks {
         return Language::parse(speaks).into_iter().collect();
@@ -73,7 +73,7 @@ pub(crate) fn languages(server: &Server) -> Vec<Language> {
     }
 }
 
-pub(crate) fn contender(server: &Server, language: Language) -> Contender {
+pub(crate) fn candidate(server: &Server, language: Language) -> Candidate {
     let redis = server.redis.filter(|_| language == Language::Redis);
     let spoken = match language {
         Language::Text => ", text",
@@ -81,7 +81,7 @@ pub(crate) fn contender(server: &Server, language: Language) -> Contender {
         Language::Redis if server.ours => ", Redis's protocol",
         Language::Redis => "",
     };
-    Contender {
+    Candidate {
         name: format!("{}:{}", server.name, language.name()),
         title: format!("{}{spoken}", server.title),
         base: Some(language.base().to_owned()),
@@ -94,32 +94,38 @@ pub(crate) fn contender(server: &Server, language: Language) -> Contender {
     }
 }
 
-pub(crate) fn compare(plan: &Objects, stage: &Stage, comparison: &mut Comparison) -> Result<(), Error> {
-    let started = stage.start(&plan.servers, Role::Objects, (&[], 0), plan.memory, comparison)?;
+pub(crate) fn compare(
+    plan: &Objects,
+    environment: &Environment,
+    comparison: &mut Comparison,
+) -> Result<(), Error> {
+    let started =
+        environment.start(&plan.servers, Role::Objects, (&[], 0), plan.memory, comparison)?;
     comparison.how = vec![
         ("connections".to_owned(), plan.connections.to_string()),
         ("popularity".to_owned(), plan.popularity.clone()),
         ("rounds".to_owned(), format!("{} of {} ms each", plan.rounds, plan.slice.as_millis())),
-        ("processors".to_owned(), stage.pinned()),
+        ("processors".to_owned(), environment.pinned()),
     ];
-    let mut contenders = Vec::new();
+    let mut candidates = Vec::new();
     for server in &started.servers {
         for language in languages(server) {
-            contenders.push(contender(server, language));
+            candidates.push(candidate(server, language));
         }
     }
-    for contender in &mut contenders {
-        contender.wrong = fill_all(plan, contender).err();
-        if interrupt::asked() {
+    for candidate in &mut candidates {
+        candidate.wrong = fill_all(plan, candidate).err();
+        if interrupt::requested() {
             return Err(Error::Interrupted);
         }
     }
     for row in &plan.rows {
-        if interrupt::asked() {
+        if interrupt::requested() {
             return Err(Error::Interrupted);
         }
-        let task = task(plan, row).map_err(|fault| Error::Template { file: "objects.toml", fault })?;
-        comparison.tables.push(rounds::measure(&task, &contenders).finish());
+        let task =
+            task(plan, row).map_err(|fault| Error::Template { file: "objects.toml", fault })?;
+        comparison.tables.push(rounds::measure(&task, &candidates).finish());
     }
     Ok(())
 }
@@ -168,27 +174,27 @@ fn title(row: &ObjectRow) -> String {
     format!("{what} {size}, {how}")
 }
 
-/// Keys of 16 bytes, others for each size of value.
+/// Keys of 16 bytes, different for each value size.
 pub(crate) fn keys(value: usize, count: u64) -> Result<Keys, String> {
     let first = value as u64 % 1000 * APART;
     Keys::pattern("k{:015}", first..first + count)
 }
 
-fn fill_all(plan: &Objects, contender: &Contender) -> Result<(), String> {
+fn fill_all(plan: &Objects, candidate: &Candidate) -> Result<(), String> {
     let mut filled = Vec::new();
     for row in &plan.rows {
         let what = (row.value, row.keys);
         if !filled.contains(&what) {
-            fill(contender, keys(row.value, row.keys)?, Sizes::fixed(row.value), plan.connections)?;
+            fill(candidate, keys(row.value, row.keys)?, Sizes::fixed(row.value), plan.connections)?;
             filled.push(what);
         }
     }
     Ok(())
 }
 
-/// Sets every key once, and gets every key once: all must be there, with the right bytes.
+/// Sets every key once and then gets every key once: all must be found with the right bytes.
 pub(crate) fn fill(
-    contender: &Contender,
+    candidate: &Candidate,
     keys: Keys,
     sizes: Sizes,
     connections: usize,
@@ -200,12 +206,15 @@ pub(crate) fn fill(
         depth: FILL_DEPTH,
         check: Check::Bytes,
         lengths: load.lengths(true),
-        ..Plan::new(Address::Tcp(contender.address), contender.protocol.clone())
+        ..Plan::new(Address::Tcp(candidate.address), candidate.protocol.clone())
     };
     rounds::run(&plan, &load.clone().mix(Mix::only(Verb::Set)), 1)?;
     let run = rounds::run(&plan, &load, 1)?;
     if run.misses > 0 || run.answers != count {
-        return Err(format!("it keeps {} of {count} items that fit its memory", run.answers - run.misses));
+        return Err(format!(
+            "it keeps {} of {count} items that fit its memory",
+            run.answers - run.misses
+        ));
     }
     Ok(())
 }

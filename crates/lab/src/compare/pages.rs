@@ -1,48 +1,62 @@
-//! Pages over HTTP, all of them hits.
+//! Comparison of pages over HTTP, all of them hits.
 
 use std::sync::Arc;
 
 use super::{
     fetch,
-    ground::{Stage, Started},
     plan::Pages,
     result::{Comparison, Measure},
-    rounds::{self, Contender, Task},
+    rounds::{self, Candidate, Task},
+    servers::{Environment, RunningServers},
 };
 use crate::{
-    engine::{Known, Protocol},
+    engine::{KnownPages, Protocol},
     interrupt,
     load::{Keys, Load},
     peers::{Error, Role, pages},
 };
 
-/// From here the generator's time counts too; see [`Measure::Total`].
+/// Page size from which the generator's time is included; see [`Measure::Total`].
 const LARGE: usize = 64 << 10;
 
-pub(crate) fn compare(plan: &Pages, stage: &Stage, comparison: &mut Comparison) -> Result<(), Error> {
-    let started =
-        stage.start(&plan.servers, Role::Pages, (&plan.sizes, plan.pages), plan.memory, comparison)?;
+pub(crate) fn compare(
+    plan: &Pages,
+    environment: &Environment,
+    comparison: &mut Comparison,
+) -> Result<(), Error> {
+    let started = environment.start(
+        &plan.servers,
+        Role::Pages,
+        (&plan.sizes, plan.pages),
+        plan.memory,
+        comparison,
+    )?;
     comparison.how = vec![
         ("connections".to_owned(), plan.connections.to_string()),
         ("rounds".to_owned(), format!("{} of {} ms each", plan.rounds, plan.slice.as_millis())),
-        ("processors".to_owned(), stage.pinned()),
+        ("processors".to_owned(), environment.pinned()),
     ];
     let base = base(&plan.base, &started);
     for size in &plan.sizes {
-        let contenders: Vec<Contender> =
-            started.servers.iter().map(|server| contender(server, base.clone(), *size, plan.pages)).collect();
-        if interrupt::asked() {
+        let candidates: Vec<Candidate> = started
+            .servers
+            .iter()
+            .map(|server| candidate(server, base.clone(), *size, plan.pages))
+            .collect();
+        if interrupt::requested() {
             return Err(Error::Interrupted);
         }
         let targets = (0..plan.pages).map(|number| pages::target(*size, number));
-        let keys = Keys::list(targets).map_err(|fault| Error::Template { file: "http.toml", fault })?;
+        let keys =
+            Keys::list(targets).map_err(|fault| Error::Template { file: "http.toml", fault })?;
         let task = Task {
             title: format!("{} B", thousands(*size)),
             unit: "request",
             measure: if *size < LARGE { Measure::Cpu } else { Measure::Total },
             load: Load::of(keys),
-            known: Arc::new(Known::of(
-                (0..plan.pages).map(|number| (pages::target(*size, number), pages::body(*size, number))),
+            known: Arc::new(KnownPages::of(
+                (0..plan.pages)
+                    .map(|number| (pages::target(*size, number), pages::body(*size, number))),
             )),
             connections: plan.connections,
             depth: 1,
@@ -52,11 +66,11 @@ pub(crate) fn compare(plan: &Pages, stage: &Stage, comparison: &mut Comparison) 
             rounds: plan.rounds,
             slice: plan.slice,
         };
-        let mut table = rounds::measure(&task, &contenders);
-        for (row, contender) in table.rows.iter_mut().zip(&contenders) {
+        let mut table = rounds::measure(&task, &candidates);
+        for (row, candidate) in table.rows.iter_mut().zip(&candidates) {
             if row.wrong.is_none() {
-                // Still right after the load?
-                row.wrong = check(contender, *size, plan.pages).err();
+                // Checked again after the load.
+                row.wrong = check(candidate, *size, plan.pages).err();
             }
         }
         comparison.tables.push(table.finish());
@@ -64,16 +78,23 @@ pub(crate) fn compare(plan: &Pages, stage: &Stage, comparison: &mut Comparison) 
     Ok(())
 }
 
-/// The plan's base, or the first there is.
-fn base(wanted: &str, started: &Started) -> Option<String> {
-    let found = started.servers.iter().find(|server| server.name == wanted).or(started.servers.first());
+/// The plan's base if it runs, else the first server.
+fn base(wanted: &str, started: &RunningServers) -> Option<String> {
+    let found =
+        started.servers.iter().find(|server| server.name == wanted).or(started.servers.first());
     found.map(|server| server.name.clone())
 }
 
-fn contender(server: &super::ground::Server, base: Option<String>, size: usize, pages: u32) -> Contender {
+fn candidate(
+    server: &super::servers::Server,
+    base: Option<String>,
+    size: usize,
+    pages: u32,
+) -> Candidate {
     let origin = server.origin.as_deref();
-    let wrong = (0..pages).find_map(|number| fetch::warm(server.address, size, number, origin).err());
-    Contender {
+    let wrong =
+        (0..pages).find_map(|number| fetch::warm(server.address, size, number, origin).err());
+    Candidate {
         name: server.name.clone(),
         title: server.title.clone(),
         base,
@@ -86,10 +107,12 @@ fn contender(server: &super::ground::Server, base: Option<String>, size: usize, 
     }
 }
 
-fn check(contender: &Contender, size: usize, pages: u32) -> Result<(), String> {
-    (0..pages).try_for_each(|number| fetch::page(contender.address, size, number)).map_err(
+fn check(candidate: &Candidate, size: usize, pages: u32) -> Result<(), String> {
+    (0..pages).try_for_each(|number| fetch::page(candidate.address, size, number)).map_err(
         |fault| match fault {
-            fetch::Fault::Refused(why) | fetch::Fault::Wrong(why) => format!("after the rounds: {why}"),
+            fetch::Fault::Refused(why) | fetch::Fault::Wrong(why) => {
+                format!("after the rounds: {why}")
+            }
         },
     )
 }
@@ -97,8 +120,12 @@ fn check(contender: &Contender, size: usize, pages: u32) -> Result<(), String> {
 /// `26,510`.
 pub(crate) fn thousands(number: usize) -> String {
     let digits = number.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .filter_map(|group| std::str::from_utf8(group).ok())
+        .collect();
     groups.join(",")
 }
 

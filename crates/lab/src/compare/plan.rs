@@ -1,11 +1,11 @@
-//! What is compared: a file in TOML, of `bench/` in the repository or of one's own.
+//! Plan of a comparison: a TOML file, from `bench/` in the repository or the user's own.
 
 use std::{fs, path::Path, time::Duration};
 
 use larder_proto::units;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-/// Plans that need no file.
+/// Built-in plans: name and text.
 pub(crate) const BUILT_IN: &[(&str, &str)] = &[
     ("http", include_str!("../../../../bench/http.toml")),
     ("objects", include_str!("../../../../bench/objects.toml")),
@@ -13,7 +13,7 @@ pub(crate) const BUILT_IN: &[(&str, &str)] = &[
     ("hitratio", include_str!("../../../../bench/hitratio.toml")),
 ];
 
-/// A comparison, as its file says.
+/// A comparison as described by its file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum Plan {
@@ -21,9 +21,9 @@ pub(crate) enum Plan {
     Pages(Pages),
     /// Objects: gets and sets.
     Objects(Objects),
-    /// Bytes an item takes.
+    /// Memory per item.
     Memory(Memory),
-    /// Hits of a cache that is too small, over traces.
+    /// Hit ratios of caches smaller than the data, over traces.
     Hits(Hits),
 }
 
@@ -33,18 +33,18 @@ pub(crate) enum Plan {
 pub(crate) struct Pages {
     pub(crate) title: String,
     pub(crate) servers: Vec<String>,
-    /// The server that ratios are to.
+    /// The server that ratios refer to.
     pub(crate) base: String,
     pub(crate) connections: usize,
-    /// Bytes of the pages; each is a table.
+    /// Page sizes in bytes; each makes a table.
     pub(crate) sizes: Vec<usize>,
-    /// Pages of each size.
+    /// Number of pages of each size.
     pub(crate) pages: u32,
     pub(crate) rounds: usize,
-    /// How long a server is visited in a round.
+    /// Length of a visit.
     #[serde(deserialize_with = "duration")]
     pub(crate) slice: Duration,
-    /// What each cache may keep.
+    /// Cache size of each server.
     #[serde(deserialize_with = "size")]
     pub(crate) memory: u64,
 }
@@ -56,37 +56,37 @@ pub(crate) struct Objects {
     pub(crate) title: String,
     pub(crate) servers: Vec<String>,
     pub(crate) connections: usize,
-    /// Which keys are asked for, as `larder bench --popularity` takes it.
+    /// Key popularity, as in `larder bench --popularity`.
     pub(crate) popularity: String,
     #[serde(rename = "row")]
     pub(crate) rows: Vec<ObjectRow>,
     pub(crate) rounds: usize,
-    /// How long a server is visited in a round.
+    /// Length of a visit.
     #[serde(deserialize_with = "duration")]
     pub(crate) slice: Duration,
-    /// What each cache may keep.
+    /// Cache size of each server.
     #[serde(deserialize_with = "size")]
     pub(crate) memory: u64,
 }
 
-/// One task with objects.
+/// One workload of objects.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ObjectRow {
-    /// Shares of operations, as `larder bench --mix` takes them.
+    /// Shares of operations, as in `larder bench --mix`.
     pub(crate) mix: String,
-    /// Bytes of a value.
+    /// Value size in bytes.
     pub(crate) value: usize,
-    /// Keys there are.
+    /// Number of keys.
     pub(crate) keys: u64,
-    /// Requests under way on a connection.
+    /// Pipelining depth.
     pub(crate) depth: usize,
-    /// Keys of one get.
+    /// Keys per get.
     #[serde(default = "one")]
     pub(crate) keys_per_get: usize,
 }
 
-/// Bytes an item takes.
+/// Memory per item.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Memory {
@@ -96,7 +96,7 @@ pub(crate) struct Memory {
     pub(crate) values: Vec<usize>,
 }
 
-/// Hits of a cache that is too small.
+/// Hit ratios of caches smaller than the data.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Hits {
@@ -106,7 +106,7 @@ pub(crate) struct Hits {
     pub(crate) memory: u64,
     pub(crate) keys: u32,
     pub(crate) requests: u64,
-    /// Made traces, as `larder lab simulate --trace` takes them.
+    /// Synthetic traces, as in `larder lab simulate --trace`.
     pub(crate) traces: Vec<String>,
 }
 
@@ -125,7 +125,7 @@ fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
 }
 
 impl Plan {
-    /// A built-in plan by its name, or one from a file.
+    /// A built-in plan by name, or a plan from a file.
     pub(crate) fn read(name: &Path) -> Result<Self, String> {
         let built_in = BUILT_IN.iter().find(|(built_in, _)| name.as_os_str() == *built_in);
         let text = match built_in {
@@ -138,7 +138,7 @@ impl Plan {
         toml_edit::de::from_str(&text).map_err(|error| format!("{}: {error}", name.display()))
     }
 
-    /// Servers, as the plan names them.
+    /// Server names of the plan.
     pub(crate) fn servers_mut(&mut self) -> &mut Vec<String> {
         match self {
             Self::Pages(plan) => &mut plan.servers,
@@ -157,7 +157,7 @@ impl Plan {
         }
     }
 
-    /// Other sizes than the plan's. The error: this kind has none.
+    /// Replaces the plan's sizes. Error: this kind of plan has none.
     pub(crate) fn set_sizes(&mut self, sizes: &[usize]) -> Result<(), String> {
         match self {
             Self::Pages(plan) => plan.sizes = sizes.to_vec(),
@@ -169,7 +169,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Fewer or more keys, items or requests than the plan's.
+    /// Replaces the number of keys, items or requests.
     pub(crate) fn set_items(&mut self, items: u64) {
         match self {
             Self::Pages(_) => {}
@@ -179,7 +179,7 @@ impl Plan {
         }
     }
 
-    /// Rounds and length of a visit. `None`: this kind has none.
+    /// Number of rounds and length of a visit. `None`: this kind of plan has none.
     pub(crate) fn pace_mut(&mut self) -> Option<(&mut usize, &mut Duration)> {
         match self {
             Self::Pages(plan) => Some((&mut plan.rounds, &mut plan.slice)),

@@ -1,78 +1,79 @@
-//! What came of a comparison, ready to be shown.
+//! Results of a comparison.
 
 use serde::Serialize;
 
 use super::{machine::Machine, spread::Spread};
 
-/// A whole comparison.
+/// A complete comparison.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Comparison {
     pub(crate) title: String,
     pub(crate) date: String,
     pub(crate) machine: Machine,
-    /// Servers and their versions, as they told them.
+    /// Servers and the versions they report.
     pub(crate) versions: Vec<(String, String)>,
-    /// How it was measured, as pairs.
+    /// Description of the method, as name and value.
     pub(crate) how: Vec<(String, String)>,
-    /// Servers that are not in the tables, each with its reason.
+    /// Servers missing from the tables, with the reason.
     pub(crate) left_out: Vec<String>,
     pub(crate) tables: Vec<Table>,
     pub(crate) grids: Vec<Grid>,
-    /// Some server that is installed did not start.
+    /// An installed server failed to start.
     pub(crate) broken: bool,
     pub(crate) interrupted: bool,
 }
 
-/// Servers beside each other at one task.
+/// Results of all servers for one workload.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Table {
-    /// The task: `1,000 B`, `get 100 B, depth 16`.
+    /// The workload: `1,000 B`, `get 100 B, depth 16`.
     pub(crate) title: String,
-    /// What one of it is: request, operation, key.
+    /// Unit of the figures: request, operation, key.
     pub(crate) unit: String,
     pub(crate) measure: Measure,
     pub(crate) rows: Vec<Row>,
 }
 
-/// What servers are ranked by.
+/// The figure servers are ranked by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Measure {
-    /// The server's processor time.
+    /// Processor time of the server.
     Cpu,
-    /// The server's and the generator's together: over loopback the generator's acknowledgements do a part of the sending.
+    /// Processor time of server and generator: over loopback the generator's acknowledgements do
+    /// part of the sending.
     Total,
 }
 
-/// A server at one task.
+/// Result of one server for one workload.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     /// `nginx-static`, `memcached:text`.
     pub(crate) name: String,
     pub(crate) title: String,
-    /// The row its ratio is to.
+    /// The row its ratio refers to.
     pub(crate) base: Option<String>,
     /// Whether it is Larder.
     pub(crate) ours: bool,
-    /// Why it is not ranked: what it answered wrongly.
+    /// Why it is not ranked: a wrong answer.
     pub(crate) wrong: Option<String>,
     pub(crate) figures: Option<Figures>,
-    /// Of Larder: rows that took less.
-    pub(crate) behind: Vec<Behind>,
+    /// For Larder: rows with a lower measure.
+    pub(crate) behind: Vec<Deficit>,
     pub(crate) rounds: Vec<Round>,
 }
 
 /// One visit to a server.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Round {
-    /// What was done, in the table's unit.
+    /// Number of units processed.
     pub(crate) done: u64,
     pub(crate) seconds: f64,
-    /// Of the server, microseconds for each.
+    /// Server time per unit in microseconds.
     pub(crate) cpu: f64,
-    /// Server and generator, microseconds for each.
+    /// Server and generator time per unit in microseconds.
     pub(crate) total: f64,
-    /// Microseconds.
+    /// Median latency in microseconds.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
 }
@@ -80,46 +81,46 @@ pub(crate) struct Round {
 /// Figures over all rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Figures {
-    /// Microseconds for each.
+    /// Microseconds per unit.
     pub(crate) cpu: Spread,
-    /// Microseconds for each.
+    /// Microseconds per unit.
     pub(crate) total: Spread,
     pub(crate) per_second: Spread,
-    /// Microseconds.
+    /// In microseconds.
     pub(crate) p50: Spread,
-    /// Microseconds.
+    /// In microseconds.
     pub(crate) p99: Spread,
-    /// Of the measure, to the base of the same round.
+    /// Ratio of the measure to that of the base in the same round.
     pub(crate) ratio: Option<Spread>,
 }
 
-/// A row that Larder is behind.
+/// A row that is ahead of Larder.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Behind {
+pub(crate) struct Deficit {
     pub(crate) row: String,
     pub(crate) title: String,
-    /// Larder's measure to that row's, of the same round.
+    /// Ratio of Larder's measure to that row's in the same round.
     pub(crate) ratio: Spread,
 }
 
-/// Single figures, one measurement each: servers down, cases across.
+/// Single measurements without rounds: one row per server, one column per case.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Grid {
     pub(crate) title: String,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<GridRow>,
-    /// Whether less is better.
+    /// Whether lower is better.
     pub(crate) less: bool,
-    /// Digits after the point.
+    /// Decimal places.
     pub(crate) digits: usize,
 }
 
-/// A server in a grid.
+/// Row of a grid.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct GridRow {
     pub(crate) title: String,
     pub(crate) ours: bool,
-    /// Whether it is a server that others are measured against; computed rows (exact LRU) are not.
+    /// Whether it is a rival server; computed rows (exact LRU) are not.
     pub(crate) rival: bool,
     pub(crate) values: Vec<Option<f64>>,
 }
@@ -134,11 +135,12 @@ impl Round {
 }
 
 impl Table {
-    /// Makes figures, ratios and ranks of the rounds.
+    /// Computes figures, ratios and ranks from the rounds.
     pub(crate) fn finish(mut self) -> Self {
         let measure = self.measure;
         let figures: Vec<Option<Figures>> = self.rows.iter().map(|row| self.figures(row)).collect();
-        let behind: Vec<Vec<Behind>> = self.rows.iter().map(|row| self.behind(row, measure)).collect();
+        let behind: Vec<Vec<Deficit>> =
+            self.rows.iter().map(|row| self.behind(row, measure)).collect();
         for ((row, figures), behind) in self.rows.iter_mut().zip(figures).zip(behind) {
             (row.figures, row.behind) = (figures, behind);
         }
@@ -165,59 +167,71 @@ impl Table {
         self.rows.iter().find(|row| row.name == name && row.wrong.is_none())
     }
 
-    /// Rows of others, with the same base, that took less. The base itself is a rival only if it is no floor.
-    fn behind(&self, row: &Row, measure: Measure) -> Vec<Behind> {
+    /// Rows of other servers with the same base and a lower measure. The base itself counts unless
+    /// it is a floor.
+    fn behind(&self, row: &Row, measure: Measure) -> Vec<Deficit> {
         if !row.ours || row.wrong.is_some() {
             return Vec::new();
         }
-        let rivals =
-            self.rows.iter().filter(|other| !other.ours && other.wrong.is_none() && other.name != "floor");
+        let rivals = self
+            .rows
+            .iter()
+            .filter(|other| !other.ours && other.wrong.is_none() && other.name != "floor");
         let rivals = rivals.filter(|other| other.base == row.base);
         let all = rivals.filter_map(|other| {
             let ratio = ratio(row, other, measure)?;
-            Some(Behind { row: other.name.clone(), title: other.title.clone(), ratio })
+            Some(Deficit { row: other.name.clone(), title: other.title.clone(), ratio })
         });
         all.filter(|behind| behind.ratio.median > 1.0).collect()
     }
 }
 
-/// Of the rounds that both have.
+/// Over the rounds that both rows have.
 fn ratio(row: &Row, to: &Row, measure: Measure) -> Option<Spread> {
     let pairs = row.rounds.iter().zip(&to.rounds);
     Spread::of(pairs.map(|(row, to)| row.measure(measure) / to.measure(measure)))
 }
 
 impl Comparison {
-    /// Every place where Larder is behind, in words.
+    /// Every case in which Larder is behind, as text.
     pub(crate) fn behind(&self) -> Vec<String> {
-        let rows = self.tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)));
+        let rows =
+            self.tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)));
         let tables = rows.filter(|(_, row)| !row.behind.is_empty()).map(|(table, row)| {
-            let each =
-                row.behind.iter().map(|behind| format!("{} times {}", behind.ratio.ratio(), behind.title));
+            let each = row
+                .behind
+                .iter()
+                .map(|behind| format!("{} times {}", behind.ratio.ratio(), behind.title));
             format!("{}: {} took {}", table.title, row.title, each.collect::<Vec<_>>().join("; "))
         });
         let grids = self.grids.iter().flat_map(|grid| {
             let ours = grid.rows.iter().filter(|row| row.ours);
-            ours.flat_map(move |row| (0..grid.columns.len()).filter_map(move |at| grid.behind(row, at)))
+            ours.flat_map(move |row| {
+                (0..grid.columns.len()).filter_map(move |at| grid.behind(row, at))
+            })
         });
         tables.chain(grids).collect()
     }
 }
 
 impl Grid {
-    /// In words, where the best rival is better than this row.
+    /// Text if the best rival is better than this row.
     fn behind(&self, row: &GridRow, column: usize) -> Option<String> {
         let value = row.values.get(column).copied()??;
         let rivals = self.rows.iter().filter(|other| other.rival && !other.ours);
         let found = rivals.filter_map(|other| Some((other, other.values.get(column).copied()??)));
         let better = |other: f64| if self.less { other < value } else { other > value };
-        let (rival, best) = found.filter(|(_, other)| better(*other)).min_by(|(_, a), (_, b)| {
-            let order = a.total_cmp(b);
-            if self.less { order } else { order.reverse() }
-        })?;
+        let (rival, best) =
+            found.filter(|(_, other)| better(*other)).min_by(|(_, a), (_, b)| {
+                let order = a.total_cmp(b);
+                if self.less { order } else { order.reverse() }
+            })?;
         let digits = self.digits;
         let (title, column) = (&self.title, &self.columns[column]);
-        Some(format!("{title}, {column}: {} {value:.digits$}, {} {best:.digits$}", row.title, rival.title))
+        Some(format!(
+            "{title}, {column}: {} {value:.digits$}, {} {best:.digits$}",
+            row.title, rival.title
+        ))
     }
 }
 
@@ -226,8 +240,14 @@ mod tests {
     use super::*;
 
     fn row(name: &str, base: Option<&str>, cpu: &[f64]) -> Row {
-        let round =
-            |cpu: &f64| Round { done: 10, seconds: 0.5, cpu: *cpu, total: cpu + 1.0, p50: 5.0, p99: 9.0 };
+        let round = |cpu: &f64| Round {
+            done: 10,
+            seconds: 0.5,
+            cpu: *cpu,
+            total: cpu + 1.0,
+            p50: 5.0,
+            p99: 9.0,
+        };
         Row {
             name: name.to_owned(),
             title: name.to_uppercase(),
@@ -241,12 +261,13 @@ mod tests {
     }
 
     fn table(rows: Vec<Row>) -> Table {
-        Table { title: "1,000 B".into(), unit: "request".into(), measure: Measure::Cpu, rows }.finish()
+        Table { title: "1,000 B".into(), unit: "request".into(), measure: Measure::Cpu, rows }
+            .finish()
     }
 
     #[test]
     fn ratios_are_made_round_by_round() {
-        // Both double from round to round, as on a machine whose speed wanders: the ratio does not.
+        // Both double from round to round, as on a machine of varying speed: the ratio stays.
         let table = table(vec![
             row("floor", Some("floor"), &[1.0, 2.0, 4.0]),
             row("larder", Some("floor"), &[1.5, 3.0, 6.0]),
@@ -265,7 +286,8 @@ mod tests {
             row("slow", Some("floor"), &[4.0, 4.0]),
         ];
         let table = table(rows);
-        let behind: Vec<&str> = table.rows[1].behind.iter().map(|behind| behind.row.as_str()).collect();
+        let behind: Vec<&str> =
+            table.rows[1].behind.iter().map(|behind| behind.row.as_str()).collect();
         assert_eq!(behind, ["quick"]);
         assert_eq!(table.rows[1].behind[0].ratio.median, 1.25);
     }
@@ -293,8 +315,13 @@ mod tests {
             grid_row("ideal", false, false, 0.9),
             grid_row("Larder", true, true, 0.4),
         ];
-        let mut grid =
-            Grid { title: "hits".into(), columns: vec!["zipf".into()], rows, less: false, digits: 2 };
+        let mut grid = Grid {
+            title: "hits".into(),
+            columns: vec!["zipf".into()],
+            rows,
+            less: false,
+            digits: 2,
+        };
         assert_eq!(grid.behind(&grid.rows[2], 0).unwrap(), "hits, zipf: Larder 0.40, a 0.50");
         grid.less = true;
         assert_eq!(grid.behind(&grid.rows[2], 0), None);

@@ -1,5 +1,6 @@
-//! Servers visited in turn, for a fraction of a second each, in another order each round. What wanders (the speed of a shared machine
-//! does, by 40 % within a third of a second) is then in all figures of a round alike, and not in their ratios.
+//! Visits servers in turn, for a fraction of a second each, in a new order each round. Slow
+//! variations (the speed of a shared machine varies by 40 % within a third of a second) then affect
+//! all figures of a round alike and cancel in their ratios.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -12,48 +13,50 @@ use rand::{SeedableRng, rngs::SmallRng, seq::SliceRandom};
 
 use super::result::{Measure, Round, Row, Table};
 use crate::{
-    engine::{self, Address, Check, Known, Plan, Protocol, Until},
+    engine::{self, Address, Check, KnownPages, Plan, Protocol, Until},
     interrupt,
     load::Load,
     peers::Origin,
     report::Run,
 };
 
-/// Rounds before those that count: connections, caches and branch predictors find their shape.
+/// Uncounted first rounds, in which connections, caches and branch predictors warm up.
 const UNCOUNTED: usize = 2;
-/// On a busy machine the generator may not get the processor in all of a visit. So often in a row it is the server that says nothing.
+/// Consecutive visits without an answer after which a server counts as silent: on a busy machine
+/// the generator may miss a whole visit.
 const SILENT: usize = 20;
-/// In the counted rounds so many of the large pages are one that is compared: over 60 connections each of them in turn, and a
-/// hundredth of what summing or comparing all would cost the generator. A prime, so that it is not the same connection each time.
-const LOOKED_AT: u32 = 61;
-/// An answer that takes longer is an error. A saturated server on one processor answers within tens of milliseconds.
+/// One in this many large pages is compared in the counted rounds: over 60 connections that is each
+/// in turn, at a hundredth of the cost of comparing all. A prime, so that the connection differs
+/// each time.
+const SAMPLED: u32 = 61;
+/// Timeout of an answer. A saturated server on one processor answers within tens of milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server in a table.
 #[derive(Clone, Debug)]
-pub(crate) struct Contender {
+pub(crate) struct Candidate {
     pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) base: Option<String>,
     pub(crate) ours: bool,
     pub(crate) address: SocketAddr,
     pub(crate) protocol: Protocol,
-    /// Its processes; what they start is found by the engine.
+    /// Its processes; the engine finds their children.
     pub(crate) pids: Vec<u32>,
-    /// Where it gets its pages, and nobody else: is not to be asked while it is visited, everything is a hit.
+    /// Its own origin, which must not be asked during a visit as everything is a hit.
     pub(crate) origin: Option<Arc<Origin>>,
-    /// It was found wrong before any round.
+    /// Why it was found wrong before the rounds.
     pub(crate) wrong: Option<String>,
 }
 
-impl Contender {
-    /// Pages that its origin has sent so far.
-    fn asked(&self) -> u64 {
-        self.origin.as_deref().map_or(0, Origin::asked)
+impl Candidate {
+    /// Number of pages its origin has sent.
+    fn pages_sent(&self) -> u64 {
+        self.origin.as_deref().map_or(0, Origin::pages_sent)
     }
 }
 
-/// One table's task.
+/// Workload of one table.
 pub(crate) struct Task {
     pub(crate) title: String,
     pub(crate) unit: &'static str,
@@ -61,42 +64,43 @@ pub(crate) struct Task {
     pub(crate) load: Load,
     pub(crate) connections: usize,
     pub(crate) depth: usize,
-    /// Of the unit, in one request.
+    /// Units per request.
     pub(crate) per_request: u64,
-    /// What the origin serves: what the answers are compared with.
-    pub(crate) known: Arc<Known>,
-    /// In the counted rounds not all pages are compared: with a megabyte each it would cost the generator a good part of what it counts.
+    /// The origin's pages, to compare answers with.
+    pub(crate) known: Arc<KnownPages>,
+    /// Compare only a sample of the pages in counted rounds: comparing every megabyte would distort
+    /// the generator's cost.
     pub(crate) large: bool,
-    /// Every get must find its key.
+    /// Every get must hit.
     pub(crate) must_hit: bool,
     pub(crate) rounds: usize,
     pub(crate) slice: Duration,
 }
 
-/// Measures. An interruption ends it early, with the rounds there are.
-pub(crate) fn measure(task: &Task, contenders: &[Contender]) -> Table {
-    let mut rows: Vec<Row> = contenders.iter().map(row).collect();
-    let mut order: Vec<usize> = (0..contenders.len()).collect();
-    // Another order for each round, the same in each run.
+/// Measures all rounds. An interruption ends it early with the rounds completed so far.
+pub(crate) fn measure(task: &Task, candidates: &[Candidate]) -> Table {
+    let mut rows: Vec<Row> = candidates.iter().map(row).collect();
+    let mut order: Vec<usize> = (0..candidates.len()).collect();
+    // A different order each round, the same in each run.
     let mut random = SmallRng::seed_from_u64(task.rounds as u64);
     for round in 0..task.rounds + UNCOUNTED {
         order.shuffle(&mut random);
         progress(&task.title, round, task.rounds + UNCOUNTED);
         let before: Vec<usize> = rows.iter().map(|row| row.rounds.len()).collect();
         for &at in &order {
-            if rows[at].wrong.is_some() || interrupt::asked() {
+            if rows[at].wrong.is_some() || interrupt::requested() {
                 continue;
             }
-            match visit_again(task, &contenders[at], round as u64) {
+            match visit_again(task, &candidates[at], round as u64) {
                 Ok(figures) if round >= UNCOUNTED => rows[at].rounds.push(figures),
                 Ok(_) => {}
-                // Ended in the middle, it is not at fault.
-                Err(_) if interrupt::asked() => {}
+                // A visit cut off by an interruption is not the server's fault.
+                Err(_) if interrupt::requested() => {}
                 Err(wrong) => rows[at].wrong = Some(wrong),
             }
         }
-        if interrupt::asked() {
-            // A round that not all servers were in has no ratios.
+        if interrupt::requested() {
+            // A round without all servers has no ratios.
             rows.iter_mut().zip(before).for_each(|(row, rounds)| row.rounds.truncate(rounds));
             break;
         }
@@ -105,52 +109,56 @@ pub(crate) fn measure(task: &Task, contenders: &[Contender]) -> Table {
     Table { title: task.title.clone(), unit: task.unit.to_owned(), measure: task.measure, rows }
 }
 
-fn row(contender: &Contender) -> Row {
+fn row(candidate: &Candidate) -> Row {
     Row {
-        name: contender.name.clone(),
-        title: contender.title.clone(),
-        base: contender.base.clone(),
-        ours: contender.ours,
-        wrong: contender.wrong.clone(),
+        name: candidate.name.clone(),
+        title: candidate.title.clone(),
+        base: candidate.base.clone(),
+        ours: candidate.ours,
+        wrong: candidate.wrong.clone(),
         figures: None,
         behind: Vec::new(),
         rounds: Vec::new(),
     }
 }
 
-/// A visit in which something was answered.
-fn visit_again(task: &Task, contender: &Contender, round: u64) -> Result<Round, String> {
+/// Repeats a visit until there is an answer.
+fn visit_again(task: &Task, candidate: &Candidate, round: u64) -> Result<Round, String> {
     for _ in 0..SILENT {
-        if let Some(round) = visit(task, contender, round)? {
+        if let Some(round) = visit(task, candidate, round)? {
             return Ok(round);
         }
-        if interrupt::asked() {
+        if interrupt::requested() {
             return Err("interrupted".to_owned());
         }
     }
     Err(format!("it answered nothing in {SILENT} visits"))
 }
 
-/// One visit; `None`: there was no answer. The error is what the server did wrong.
-fn visit(task: &Task, contender: &Contender, round: u64) -> Result<Option<Round>, String> {
+/// One visit; `None` without any answer. The error says what the server did wrong.
+fn visit(task: &Task, candidate: &Candidate, round: u64) -> Result<Option<Round>, String> {
     let plan = Plan {
         connections: task.connections,
         depth: task.depth,
         until: Until { time: Some(task.slice), requests: None },
         timeout: TIMEOUT,
-        check: if task.large && round >= UNCOUNTED as u64 { Check::Every(LOOKED_AT) } else { Check::Bytes },
+        check: if task.large && round >= UNCOUNTED as u64 {
+            Check::Every(SAMPLED)
+        } else {
+            Check::Bytes
+        },
         lengths: task.load.lengths(true),
         known: Arc::clone(&task.known),
         seed: round,
-        server_pids: contender.pids.clone(),
-        ..Plan::new(Address::Tcp(contender.address), contender.protocol.clone())
+        server_pids: candidate.pids.clone(),
+        ..Plan::new(Address::Tcp(candidate.address), candidate.protocol.clone())
     };
-    let asked = contender.asked();
+    let sent = candidate.pages_sent();
     // Another part of the stream each round, the same for all servers of a round.
     let run = run(&plan, &task.load, round)?;
-    let asked = contender.asked() - asked;
-    if asked > 0 {
-        return Err(format!("it asked the origin {asked} times: not every answer was a hit"));
+    let sent = candidate.pages_sent() - sent;
+    if sent > 0 {
+        return Err(format!("it asked the origin {sent} times: not every answer was a hit"));
     }
     if task.must_hit && run.misses > 0 {
         return Err(format!("{} keys were not found", run.misses));
@@ -158,7 +166,7 @@ fn visit(task: &Task, contender: &Contender, round: u64) -> Result<Option<Round>
     Ok((run.answers > 0).then(|| figures(&run, task.per_request)))
 }
 
-/// Runs a plan to its end; the error is what was answered wrongly, or not at all.
+/// Runs a plan to its end; the error says what was wrong or missing.
 pub(crate) fn run(plan: &Plan, load: &Load, seed: u64) -> Result<Run, String> {
     let source = |thread| load.source(thread, plan.threads, seed);
     let run = engine::run(plan, &source, &mut |_, _| {}).map_err(|error| error.to_string())?;
@@ -190,7 +198,7 @@ fn figures(run: &Run, per_request: u64) -> Round {
     }
 }
 
-/// One line that is written over, for whoever watches.
+/// Progress line on standard error, overwritten each time.
 fn progress(title: &str, round: usize, rounds: usize) {
     if io::stderr().is_terminal() {
         eprint!("\r\x1b[K{title}: round {} of {rounds}", round + 1);
@@ -221,7 +229,7 @@ mod tests {
             connections: 3,
             depth: 1,
             per_request: 1,
-            known: Arc::new(Known::of([(target, page)])),
+            known: Arc::new(KnownPages::of([(target, page)])),
             large: false,
             must_hit: false,
             rounds: 2,
@@ -229,9 +237,9 @@ mod tests {
         }
     }
 
-    /// A server of pages, and where it gets them.
-    fn contender(server: &Origin, origin: Option<Arc<Origin>>) -> Contender {
-        Contender {
+    /// A page server and its origin.
+    fn candidate(server: &Origin, origin: Option<Arc<Origin>>) -> Candidate {
+        Candidate {
             name: server.address().to_string(),
             title: String::new(),
             base: None,
@@ -247,20 +255,21 @@ mod tests {
     #[test]
     fn who_asks_its_origin_is_told_from_others() {
         let [server, quiet, asked] = [(); 3].map(|()| Arc::new(Origin::start().unwrap()));
-        // The second is its own origin.
-        let contenders = [contender(&server, Some(quiet)), contender(&asked, Some(Arc::clone(&asked)))];
+        // The second server is its own origin.
+        let candidates =
+            [candidate(&server, Some(quiet)), candidate(&asked, Some(Arc::clone(&asked)))];
         let done = AtomicBool::new(false);
         let table = std::thread::scope(|scope| {
-            // Its origin is asked without end, in the visits of the other as well.
+            // Its origin is requested all the time, also during the visits of the other.
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     super::super::fetch::page(asked.address(), 100, 0).unwrap();
                 }
             });
-            while asked.asked() == 0 {
+            while asked.pages_sent() == 0 {
                 std::thread::yield_now();
             }
-            let table = measure(&task(1000, pages::body(1000, 0)), &contenders);
+            let table = measure(&task(1000, pages::body(1000, 0)), &candidates);
             done.store(true, Ordering::Relaxed);
             table
         });
@@ -275,7 +284,7 @@ mod tests {
         for large in [false, true] {
             let mut other = pages::body(1000, 0);
             other[999] ^= 1;
-            let table = measure(&Task { large, ..task(1000, other) }, &[contender(&server, None)]);
+            let table = measure(&Task { large, ..task(1000, other) }, &[candidate(&server, None)]);
             let wrong = table.rows[0].wrong.as_deref().unwrap();
             assert!(wrong.ends_with("had other bytes than they should have"), "{wrong}");
         }

@@ -1,4 +1,4 @@
-//! A comparison as text, as Markdown for docs/performance.md, and as a page.
+//! Presentation of a comparison as text, Markdown and HTML.
 
 use std::fmt::Write;
 
@@ -12,16 +12,20 @@ use crate::report::{
 const COLUMNS: [&str; 7] =
     ["server", "CPU µs", "both µs", "of base (quartiles)", "a second", "p50 µs", "p99 µs"];
 
-/// For a terminal.
+/// Text for a terminal.
 pub(crate) fn text(comparison: &Comparison) -> String {
-    let mut out = format!("{}, {}\n{}\n", comparison.title, comparison.date, comparison.machine.line());
+    let mut out =
+        format!("{}, {}\n{}\n", comparison.title, comparison.date, comparison.machine.line());
     let _ = writeln!(out, "{}", versions(comparison));
     for (name, value) in &comparison.how {
         let _ = writeln!(out, "{name}: {value}");
     }
     for table in &comparison.tables {
         let _ = writeln!(out, "\n{}", caption(table));
-        out.push_str(&columns(&COLUMNS, &table.rows.iter().map(|row| cells(table, row)).collect::<Vec<_>>()));
+        out.push_str(&columns(
+            &COLUMNS,
+            &table.rows.iter().map(|row| cells(table, row)).collect::<Vec<_>>(),
+        ));
     }
     for grid in &comparison.grids {
         let _ = writeln!(out, "\n{}", grid.title);
@@ -34,9 +38,10 @@ pub(crate) fn text(comparison: &Comparison) -> String {
     out
 }
 
-/// For docs/performance.md.
+/// Markdown for docs/performance.md.
 pub(crate) fn markdown(comparison: &Comparison) -> String {
-    let how: Vec<String> = comparison.how.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    let how: Vec<String> =
+        comparison.how.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     let mut out = format!("## {}\n\n", comparison.title);
     let _ = writeln!(
         out,
@@ -49,13 +54,17 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     if !comparison.tables.is_empty() {
         let _ = writeln!(
             out,
-            "Times the base's processor time for the same, median (quartiles); in brackets microseconds.\n"
+            "Times the base's processor time for the same, median (quartiles); in brackets \
+             microseconds.\n"
         );
         out.push_str(&summary(comparison));
     }
     for table in &comparison.tables {
         let _ = writeln!(out, "\n### {}\n", caption(table));
-        out.push_str(&pipes(&COLUMNS, &table.rows.iter().map(|row| cells(table, row)).collect::<Vec<_>>()));
+        out.push_str(&pipes(
+            &COLUMNS,
+            &table.rows.iter().map(|row| cells(table, row)).collect::<Vec<_>>(),
+        ));
     }
     for grid in &comparison.grids {
         let _ = writeln!(out, "\n### {}\n", grid.title);
@@ -68,10 +77,15 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     out
 }
 
-/// A page of its own.
+/// An HTML page.
 pub(crate) fn page(comparison: &Comparison) -> String {
     let mut page = html::Page::new(&comparison.title);
-    page.remark(&format!("{}. {}. {}.", comparison.date, comparison.machine.line(), versions(comparison)));
+    page.remark(&format!(
+        "{}. {}. {}.",
+        comparison.date,
+        comparison.machine.line(),
+        versions(comparison)
+    ));
     page.facts(comparison.how.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     for line in notes(comparison) {
         page.paragraph(&line);
@@ -83,8 +97,11 @@ pub(crate) fn page(comparison: &Comparison) -> String {
         if !ranked.is_empty() {
             let titles = ranked.iter().map(|(row, _)| row.title.clone());
             let axis = Axis::new(&format!("processor time for each {}", table.unit), Unit::Seconds);
-            let values = ranked.iter().map(|(_, figures)| figures.measure(table.measure).median / 1e6);
-            page.bars(&Bars::new(&table.title, axis, titles).with(measure_name(table.measure), values));
+            let values =
+                ranked.iter().map(|(_, figures)| figures.measure(table.measure).median / 1e6);
+            page.bars(
+                &Bars::new(&table.title, axis, titles).with(measure_name(table.measure), values),
+            );
         }
         let mut shown = html::Table::new(&caption(table), COLUMNS).words(&[0]);
         for row in &table.rows {
@@ -137,7 +154,8 @@ fn caption(table: &Table) -> String {
         .max()
         .unwrap_or(0);
     format!(
-        "{}: per {}, in {} processor time (medians; a ratio is the median of each round's own), n = {rounds}",
+        "{}: per {}, in {} processor time (medians; a ratio is the median of each round's own), n \
+         = {rounds}",
         table.title,
         table.unit,
         measure_name(table.measure)
@@ -151,7 +169,8 @@ fn versions(comparison: &Comparison) -> String {
 }
 
 fn cells(table: &Table, row: &Row) -> Vec<String> {
-    let title = if row.behind.is_empty() { row.title.clone() } else { format!("{} (behind)", row.title) };
+    let title =
+        if row.behind.is_empty() { row.title.clone() } else { format!("{} (behind)", row.title) };
     let Some(figures) = &row.figures else {
         let reason = row.wrong.clone().unwrap_or_else(|| "not measured".to_owned());
         return vec![title, format!("not ranked: {reason}")];
@@ -162,7 +181,8 @@ fn cells(table: &Table, row: &Row) -> Vec<String> {
         Some(ratio) => ratio.ratio(),
         None => "-".to_owned(),
     };
-    let marked = |measure, text: String| if table.measure == measure { text } else { format!("({text})") };
+    let marked =
+        |measure, text: String| if table.measure == measure { text } else { format!("({text})") };
     vec![
         title,
         marked(Measure::Cpu, format!("{:.2}", figures.cpu.median)),
@@ -174,15 +194,17 @@ fn cells(table: &Table, row: &Row) -> Vec<String> {
     ]
 }
 
-/// What every reader is to know: who is behind, who is not there, who was wrong.
+/// Notes for every reader: cases where Larder is behind, servers left out, wrong answers.
 pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
     if comparison.interrupted {
         notes.push("Interrupted: tables have the rounds that were whole.".to_owned());
     }
     let behind = comparison.behind();
-    let ours =
-        comparison.tables.iter().any(|table| table.rows.iter().any(|row| row.ours && row.figures.is_some()));
+    let ours = comparison
+        .tables
+        .iter()
+        .any(|table| table.rows.iter().any(|row| row.ours && row.figures.is_some()));
     let ours = ours || comparison.grids.iter().any(|grid| grid.rows.iter().any(|row| row.ours));
     if behind.is_empty() && ours {
         notes.push("Larder is behind no other server in these tables.".to_owned());
@@ -192,13 +214,15 @@ pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
     for table in &comparison.tables {
         let wrong = table.rows.iter().filter_map(|row| Some((row, row.wrong.as_ref()?)));
         notes.extend(
-            wrong.map(|(row, wrong)| format!("Not ranked: {} at {}: {wrong}.", row.title, table.title)),
+            wrong.map(|(row, wrong)| {
+                format!("Not ranked: {} at {}: {wrong}.", row.title, table.title)
+            }),
         );
     }
     notes
 }
 
-/// All tables in one: whichever is more goes down, tasks or servers.
+/// All tables in one; the longer of workloads and servers becomes the rows.
 fn summary(comparison: &Comparison) -> String {
     let tables = &comparison.tables;
     let Some(first) = tables.first() else { return String::new() };
@@ -217,18 +241,25 @@ fn summary(comparison: &Comparison) -> String {
     };
     let servers = 0..first.rows.len();
     if tables.len() > servers.len() {
-        let head: Vec<String> =
-            [String::new()].into_iter().chain(first.rows.iter().map(|row| row.title.clone())).collect();
+        let head: Vec<String> = [String::new()]
+            .into_iter()
+            .chain(first.rows.iter().map(|row| row.title.clone()))
+            .collect();
         let rows: Vec<Vec<String>> = tables
             .iter()
             .map(|table| {
-                [table.title.clone()].into_iter().chain(servers.clone().map(|at| cell(table, at))).collect()
+                [table.title.clone()]
+                    .into_iter()
+                    .chain(servers.clone().map(|at| cell(table, at)))
+                    .collect()
             })
             .collect();
         pipes(&head, &rows)
     } else {
-        let head: Vec<String> =
-            [String::new()].into_iter().chain(tables.iter().map(|table| table.title.clone())).collect();
+        let head: Vec<String> = [String::new()]
+            .into_iter()
+            .chain(tables.iter().map(|table| table.title.clone()))
+            .collect();
         let rows: Vec<Vec<String>> = servers
             .map(|at| {
                 [first.rows[at].title.clone()]
@@ -247,8 +278,9 @@ fn grid_head(grid: &Grid) -> Vec<String> {
 
 fn grid_rows(grid: &Grid) -> Vec<Vec<String>> {
     let digits = grid.digits;
-    let value =
-        |value: &Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"));
+    let value = |value: &Option<f64>| {
+        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+    };
     grid.rows
         .iter()
         .map(|row| [row.title.clone()].into_iter().chain(row.values.iter().map(value)).collect())
@@ -267,7 +299,7 @@ fn pipes<H: AsRef<str>>(head: &[H], rows: &[Vec<String>]) -> String {
     out
 }
 
-/// Aligned for a terminal: words left, figures right. A short row (not ranked) is a sentence.
+/// Aligned text: words left, figures right. A short row (not ranked) is a sentence.
 fn columns<H: AsRef<str>>(head: &[H], rows: &[Vec<String>]) -> String {
     let whole = || rows.iter().filter(|row| row.len() == head.len());
     let width = |at: usize| {

@@ -1,4 +1,4 @@
-//! A figure of many rounds: its middle, and how far the rounds lie apart.
+//! Median and quartiles of a figure over many rounds.
 
 use serde::Serialize;
 
@@ -8,12 +8,12 @@ pub(crate) struct Spread {
     pub(crate) median: f64,
     pub(crate) q1: f64,
     pub(crate) q3: f64,
-    /// Rounds it is made of.
+    /// Number of rounds.
     pub(crate) n: usize,
 }
 
 impl Spread {
-    /// `None` of no rounds at all.
+    /// `None` without any value.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         sorted.sort_by(f64::total_cmp);

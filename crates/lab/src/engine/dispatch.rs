@@ -1,15 +1,15 @@
-//! Open loop: requests that are due find a connection, or wait for one.
+//! Open loop: assigns requests that are due to connections.
 
 use super::{
-    conn::State,
+    connection::State,
     pacer::Pacer,
     tally::Fault,
     worker::{QUEUE, Worker, nanos},
 };
-use crate::load::Ask;
+use crate::load::Operation;
 
 impl Worker<'_> {
-    /// Gives what is due to connections with room.
+    /// Assigns due requests to free connections.
     pub(super) fn dispatch(&mut self) {
         match self.pacer {
             Pacer::Recorded { speed } => self.replay(speed),
@@ -20,22 +20,23 @@ impl Worker<'_> {
         }
     }
 
-    /// When something will be due; None: that is not ours to wait for.
+    /// Time of the next due request; `None` if the loop does not have to wake for it.
     pub(super) fn next_due(&self) -> Option<u64> {
-        let due = match (&self.pacer, &self.desk.staged) {
+        let due = match (&self.pacer, &self.context.staged) {
             (Pacer::Recorded { speed }, Some(staged)) => due(staged, *speed),
             (pacer, _) => pacer.due()?,
         };
-        // What is due already waits for a connection, which is an event of its own.
-        (due > self.desk.now && self.budget != Some(0)).then_some(due.min(self.end))
+        // Requests already due wait for a connection, which is an event of its own.
+        (due > self.context.now && self.budget != Some(0)).then_some(due.min(self.end))
     }
 
-    /// Whether something has become due (of a trace: is taken out of it) that no connection has.
+    /// Whether a due request (in a trace: one taken out of it) is not yet assigned.
     pub(super) fn is_any_due(&self) -> bool {
-        !self.queue.is_empty() || self.desk.staged.is_some()
+        !self.queue.is_empty() || self.context.staged.is_some()
     }
 
-    /// The run is over because connections were given up: what has become due and would have been theirs is lost.
+    /// At the end of a run whose connections were given up, counts the requests that they would
+    /// have sent as lost.
     pub(super) fn count_unsent(&mut self) {
         if self.given_up == 0 {
             return;
@@ -45,17 +46,19 @@ impl Worker<'_> {
         }
         let lost = usize::try_from(self.given_up).unwrap_or(usize::MAX);
         for due in self.queue.drain(..).take(lost) {
-            if due >= self.desk.counted_from {
-                self.desk.tally.fault(Fault::NotSent);
+            if due >= self.context.counted_from {
+                self.context.tally.fault(Fault::NotSent);
             }
         }
     }
 
-    /// Everything that has become due stands in line, where the line has an end.
+    /// Queues every request that has become due, up to the queue's limit.
     fn enqueue(&mut self) {
-        while let Some(due) = self.pacer.due().filter(|due| *due <= self.desk.now && *due < self.end) {
-            let counted = due >= self.desk.counted_from;
-            if self.budget == Some(0) || self.desk.dry {
+        while let Some(due) =
+            self.pacer.due().filter(|due| *due <= self.context.now && *due < self.end)
+        {
+            let counted = due >= self.context.counted_from;
+            if self.budget == Some(0) || self.context.dry {
                 break;
             }
             self.pacer.advance();
@@ -65,43 +68,45 @@ impl Worker<'_> {
             if self.queue.len() < QUEUE {
                 self.queue.push_back(due);
             } else if counted {
-                self.desk.tally.fault(Fault::QueueFull);
+                self.context.tally.fault(Fault::QueueFull);
             }
         }
     }
 
     fn serve_queue(&mut self) {
-        let timeout = nanos(self.desk.plan.timeout);
+        let timeout = nanos(self.context.plan.timeout);
         while let Some(&due) = self.queue.front() {
-            if due + timeout < self.desk.now {
+            if due + timeout < self.context.now {
                 self.queue.pop_front();
-                if due >= self.desk.counted_from {
-                    self.desk.tally.fault(Fault::NotSent);
+                if due >= self.context.counted_from {
+                    self.context.tally.fault(Fault::NotSent);
                 }
                 continue;
             }
             let Some(number) = self.take_free() else { break };
             self.queue.pop_front();
             if !self.assign(number, due) {
-                // The source has no more: what is due has nothing to ask.
+                // The source is exhausted: due requests have no content.
                 self.queue.clear();
             }
         }
         self.flush_dirty();
     }
 
-    /// A trace asks at its own times. None of it is taken before its time but the next request, so that nothing piles up here:
-    /// what is late is still in the trace.
+    /// Replays a trace at its own times. Only the next request is taken out early, so that nothing
+    /// accumulates here: late requests are still in the trace.
     fn replay(&mut self, speed: f64) {
-        let timeout = nanos(self.desk.plan.timeout);
+        let timeout = nanos(self.context.plan.timeout);
         while self.stage() {
-            let Some(due) = self.due_staged(speed).filter(|due| *due <= self.desk.now) else { break };
-            let late = due + timeout < self.desk.now;
+            let Some(due) = self.due_staged(speed).filter(|due| *due <= self.context.now) else {
+                break;
+            };
+            let late = due + timeout < self.context.now;
             let number = if late { None } else { self.take_free() };
             if !late && number.is_none() {
                 break;
             }
-            let counted = due >= self.desk.counted_from;
+            let counted = due >= self.context.counted_from;
             if counted {
                 self.budget = self.budget.map(|budget| budget - 1);
             }
@@ -112,7 +117,7 @@ impl Worker<'_> {
                 None => {
                     self.unstage();
                     if counted {
-                        self.desk.tally.fault(Fault::NotSent);
+                        self.context.tally.fault(Fault::NotSent);
                     }
                 }
             }
@@ -120,47 +125,50 @@ impl Worker<'_> {
         self.flush_dirty();
     }
 
-    /// What is late in a trace, where nobody will ask it any more.
+    /// Counts the overdue requests of a trace that nobody will send any more.
     fn enqueue_recorded(&mut self, speed: f64) {
         while self.queue.len() < QUEUE && self.stage() {
-            let Some(due) = self.due_staged(speed).filter(|due| *due <= self.desk.now) else { break };
+            let Some(due) = self.due_staged(speed).filter(|due| *due <= self.context.now) else {
+                break;
+            };
             self.unstage();
-            if due >= self.desk.counted_from {
+            if due >= self.context.counted_from {
                 self.budget = self.budget.map(|budget| budget - 1);
             }
             self.queue.push_back(due);
         }
     }
 
-    /// Takes the next request out of the trace, where none is taken yet. False: there are no more that may be asked.
+    /// Takes the next request out of the trace unless one is staged. False: the run may make no
+    /// more.
     fn stage(&mut self) -> bool {
         if self.budget == Some(0) {
             self.unstage();
             return false;
         }
-        if self.desk.staged.is_none() {
-            let mut ask = std::mem::take(&mut self.desk.spare);
-            if !self.desk.next(&mut ask) {
-                self.desk.spare = ask;
+        if self.context.staged.is_none() {
+            let mut operation = std::mem::take(&mut self.context.spare);
+            if !self.context.next(&mut operation) {
+                self.context.spare = operation;
                 return false;
             }
-            self.desk.staged = Some(ask);
+            self.context.staged = Some(operation);
         }
         true
     }
 
-    /// What was taken is not asked.
+    /// Drops the staged request.
     fn unstage(&mut self) {
-        if let Some(staged) = self.desk.staged.take() {
-            self.desk.spare = staged;
+        if let Some(staged) = self.context.staged.take() {
+            self.context.spare = staged;
         }
     }
 
-    /// When the request that was taken is due. None: never, for that is behind the end of the run.
+    /// Due time of the staged request. `None`: it is due after the end of the run.
     fn due_staged(&mut self, speed: f64) -> Option<u64> {
-        let due = due(self.desk.staged.as_ref()?, speed);
+        let due = due(self.context.staged.as_ref()?, speed);
         if due >= self.end {
-            self.desk.dry = true;
+            self.context.dry = true;
             self.unstage();
             return None;
         }
@@ -169,7 +177,7 @@ impl Worker<'_> {
 
     fn assign(&mut self, number: usize, due: u64) -> bool {
         let asked = self.load(number, due);
-        if matches!(self.conns[number].state, State::Open(_)) {
+        if matches!(self.connections[number].state, State::Open(_)) {
             self.dirty.push(number);
             self.offer(number);
         } else if asked {
@@ -178,19 +186,19 @@ impl Worker<'_> {
         asked
     }
 
-    /// One write for all that a connection was given.
+    /// One write for all requests assigned to a connection.
     fn flush_dirty(&mut self) {
         while let Some(number) = self.dirty.pop() {
             self.flush(number);
         }
     }
 
-    /// A connection stands in line for requests: in front, where nothing is under way on it.
+    /// Lists a connection as free: in front if it has no pending requests.
     pub(super) fn offer(&mut self, number: usize) {
-        let conn = &mut self.conns[number];
-        let line = usize::from(conn.under_way() > 0);
-        if conn.has_room() && !conn.offered[line] {
-            conn.offered[line] = true;
+        let connection = &mut self.connections[number];
+        let line = usize::from(connection.under_way() > 0);
+        if connection.has_room() && !connection.offered[line] {
+            connection.offered[line] = true;
             self.free[line].push_back(number);
         }
     }
@@ -198,14 +206,14 @@ impl Worker<'_> {
     fn take_free(&mut self) -> Option<usize> {
         for line in 0..2 {
             while let Some(number) = self.free[line].pop_front() {
-                let conn = &mut self.conns[number];
-                conn.offered[line] = false;
-                let usable = match conn.state {
+                let connection = &mut self.connections[number];
+                connection.offered[line] = false;
+                let usable = match connection.state {
                     State::Open(_) => true,
-                    State::Rest => self.desk.plan.reconnect,
+                    State::Rest => self.context.plan.reconnect,
                     _ => false,
                 };
-                if usable && conn.has_room() {
+                if usable && connection.has_room() {
                     return Some(number);
                 }
             }
@@ -214,7 +222,7 @@ impl Worker<'_> {
     }
 }
 
-/// When a recorded request is due.
-fn due(ask: &Ask, speed: f64) -> u64 {
-    (nanos(ask.at.unwrap_or_default()) as f64 / speed) as u64
+/// Due time of a recorded request.
+fn due(operation: &Operation, speed: f64) -> u64 {
+    (nanos(operation.at.unwrap_or_default()) as f64 / speed) as u64
 }

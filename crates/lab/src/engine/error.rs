@@ -1,45 +1,48 @@
-//! Why a run could not be made.
+//! Errors that prevent a run.
 
 use std::io;
 
-/// Why a run could not be made. What fails while it runs is counted in its result instead.
+/// Why a run could not be made. Failures during a run are counted in its result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The first connection of all failed.
-    #[error("cannot connect to {address}: {source}. Is the server running, and is the address its own?")]
+    /// The very first connection failed.
+    #[error(
+        "cannot connect to {address}: {source}. Is the server running, and is the address its own?"
+    )]
     Unreachable {
-        /// Where.
+        /// The server's address.
         address: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The plan cannot be carried out.
+    /// The plan is invalid.
     #[error("{0}")]
     Plan(String),
-    /// More connections than this process may open files.
+    /// More connections than files this process may open.
     #[error(
-        "{wanted} connections need as many open files, and this process may have {most}: raise the limit (`ulimit -n`)"
+        "{wanted} connections need as many open files, and this process may have {most}: raise the \
+         limit (`ulimit -n`)"
     )]
     Files {
-        /// Files for all connections.
+        /// Files needed for all connections.
         wanted: u64,
-        /// What is allowed.
+        /// Files allowed.
         most: u64,
     },
-    /// A server's process whose processor time is to be read.
+    /// A server process whose processor time cannot be read.
     #[error("cannot read the processor time of process {pid}: {source}")]
     Process {
-        /// Which.
+        /// Its process id.
         pid: u32,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The system refused what an event loop is made of.
+    /// The system refused a resource of the event loop.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// Action that failed.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }

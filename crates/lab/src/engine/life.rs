@@ -1,50 +1,51 @@
-//! The life of a connection: it is made, asks as much as it may, ends or fails, and is made anew.
+//! Life cycle of a connection: connecting, sending requests, ending or failing, reconnecting.
 
 use std::{io, time::Duration};
 
 use super::{
-    conn::{Next, State},
+    connection::{NextStep, State},
     pacer::spread,
     tally::Fault,
     worker::Worker,
 };
 
-/// Pause before the second attempt to connect; it doubles with each that fails.
+/// Pause before the second attempt to connect, in nanoseconds; it doubles with each failure.
 const PAUSE: u64 = 10_000_000;
-/// Longest pause between two attempts.
+/// Longest pause between two attempts, in nanoseconds.
 const LONGEST_PAUSE: u64 = 1_000_000_000;
-/// Attempts in a row that may fail where no time ends the run: ten seconds or more. Tests have no such patience.
+/// Consecutive failed attempts allowed if no time limit ends the run: ten seconds or more. Fewer in
+/// tests.
 const ATTEMPTS: u32 = if cfg!(test) { 5 } else { 16 };
-/// Keys in a row that cannot be sent, before others get their turn.
+/// Consecutive invalid keys before others get their turn.
 const BAD_KEYS: usize = 64;
-/// Pause of a connection to come whose request cannot be sent at all, in nanoseconds.
-const UNSAID_PAUSE: u64 = 100_000;
+/// Pause of a new connection whose request cannot be encoded, in nanoseconds.
+const UNENCODABLE_PAUSE: u64 = 100_000;
 
 impl Worker<'_> {
-    /// What follows from what happened on a connection.
-    pub(super) fn after(&mut self, number: usize, next: Next) {
-        let conn = &mut self.conns[number];
+    /// Reacts to an event on a connection.
+    pub(super) fn after(&mut self, number: usize, next: NextStep) {
+        let connection = &mut self.connections[number];
         match next {
-            Next::Stay | Next::Again => {
-                if next == Next::Again {
+            NextStep::Stay | NextStep::Again => {
+                if next == NextStep::Again {
                     self.again.push(number);
                 }
                 self.go_on(number);
             }
-            Next::Ended => {
-                conn.close();
+            NextStep::Ended => {
+                connection.close();
                 if self.is_spent(number) {
-                    self.conns[number].state = State::Done;
-                } else if !self.conns[number].served {
+                    self.connections[number].state = State::Done;
+                } else if !self.connections[number].served {
                     self.retry(number);
-                } else if self.conns[number].thinking == 0 || !self.desk.plan.reconnect {
+                } else if self.connections[number].thinking == 0 || !self.context.plan.reconnect {
                     self.dial(number);
                 }
             }
-            Next::Failed(fault) => {
-                conn.fail(&fault, &mut self.desk);
+            NextStep::Failed(fault) => {
+                connection.fail(&fault, &mut self.context);
                 if self.is_spent(number) {
-                    self.conns[number].state = State::Done;
+                    self.connections[number].state = State::Done;
                 } else {
                     self.retry(number);
                 }
@@ -52,18 +53,18 @@ impl Worker<'_> {
         }
     }
 
-    /// It has asked all that it was to ask, and has its answers.
+    /// Whether it has made all its requests and received the answers.
     pub(super) fn is_spent(&self, number: usize) -> bool {
-        let conn = &self.conns[number];
-        conn.left == Some(0) && conn.under_way() == 0
+        let connection = &self.connections[number];
+        connection.left == Some(0) && connection.under_way() == 0
     }
 
-    /// An open connection may have room for more.
+    /// Gives a connected connection more requests if it has room.
     pub(super) fn go_on(&mut self, number: usize) {
         if self.is_spent(number) {
-            self.conns[number].close();
-            self.conns[number].state = State::Done;
-        } else if self.desk.open {
+            self.connections[number].close();
+            self.connections[number].state = State::Done;
+        } else if self.context.open {
             self.offer(number);
         } else {
             self.fill(number);
@@ -71,28 +72,30 @@ impl Worker<'_> {
     }
 
     pub(super) fn dial(&mut self, number: usize) {
-        if !matches!(self.conns[number].state, State::Rest) {
+        if !matches!(self.connections[number].state, State::Rest) {
             return;
         }
-        let idle = self.conns[number].under_way() == 0;
-        if idle && self.desk.open && self.desk.plan.reconnect {
-            // A request first: its time begins with that of its connection. There may be one in line though no more become due.
+        let idle = self.connections[number].under_way() == 0;
+        if idle && self.context.open && self.context.plan.reconnect {
+            // A request first: its time includes connecting. One may be queued even if no more
+            // become due.
             return self.offer(number);
         }
         if idle && self.no_more() && !self.is_any_due() {
             return;
         }
-        if idle && self.desk.plan.reconnect {
-            let made = self.load(number, self.desk.now);
-            if self.conns[number].under_way() == 0 {
+        if idle && self.context.plan.reconnect {
+            let made = self.load(number, self.context.now);
+            if self.connections[number].under_way() == 0 {
                 if made {
-                    // It could not be said. The next one, but not at once: others want their turn.
-                    self.desk.dial_at(number, self.desk.now + UNSAID_PAUSE);
+                    // It could not be encoded. The next one is tried later, so that other
+                    // connections get their turn.
+                    self.context.dial_at(number, self.context.now + UNENCODABLE_PAUSE);
                 }
                 return;
             }
         }
-        match self.conns[number].dial(&mut self.desk) {
+        match self.connections[number].dial(&mut self.context) {
             Ok(true) => self.connected(number),
             Ok(false) => {}
             Err(error) => self.not_connected(number, &error),
@@ -100,7 +103,7 @@ impl Worker<'_> {
     }
 
     pub(super) fn connected(&mut self, number: usize) {
-        match self.conns[number].connected(&mut self.desk) {
+        match self.connections[number].connected(&mut self.context) {
             Ok(()) => {
                 self.ever_connected = true;
                 self.go_on(number);
@@ -111,41 +114,41 @@ impl Worker<'_> {
     }
 
     pub(super) fn not_connected(&mut self, number: usize, error: &io::Error) {
-        let conn = &mut self.conns[number];
-        if self.thread == 0 && number == 0 && !self.ever_connected && conn.failures == 0 {
+        let connection = &mut self.connections[number];
+        if self.thread == 0 && number == 0 && !self.ever_connected && connection.failures == 0 {
             self.fatal = Some(io::Error::new(error.kind(), error.to_string()));
             return;
         }
         let why = Fault::words(error);
-        if conn.under_way() > 0 {
-            conn.fail(&Fault::NoConnection(why), &mut self.desk);
+        if connection.under_way() > 0 {
+            connection.fail(&Fault::NoConnection(why), &mut self.context);
         } else {
-            conn.close();
-            self.desk.not_connected(why);
+            connection.close();
+            self.context.not_connected(why);
         }
         self.retry(number);
     }
 
-    /// Tries again after a pause, or gives up where nothing else would end the run.
+    /// Tries again after a pause, or gives up if nothing else would end the run.
     pub(super) fn retry(&mut self, number: usize) {
-        let conn = &mut self.conns[number];
-        conn.failures += 1;
-        if conn.failures >= ATTEMPTS && self.desk.plan.until.time.is_none() {
-            conn.state = State::Done;
-            if conn.left != Some(0) {
+        let connection = &mut self.connections[number];
+        connection.failures += 1;
+        if connection.failures >= ATTEMPTS && self.context.plan.until.time.is_none() {
+            connection.state = State::Done;
+            if connection.left != Some(0) {
                 self.users -= 1;
-                self.given_up = self.given_up.saturating_add(conn.left.unwrap_or(u64::MAX));
+                self.given_up = self.given_up.saturating_add(connection.left.unwrap_or(u64::MAX));
             }
             return;
         }
-        let pause = (PAUSE << (conn.failures - 1).min(7)).min(LONGEST_PAUSE);
-        let at = self.desk.now + pause + spread(&mut self.random, pause / 8);
-        self.desk.dial_at(number, at);
+        let pause = (PAUSE << (connection.failures - 1).min(7)).min(LONGEST_PAUSE);
+        let at = self.context.now + pause + spread(&mut self.random, pause / 8);
+        self.context.dial_at(number, at);
     }
 
     pub(super) fn flush(&mut self, number: usize) {
-        let next = self.conns[number].flush(&mut self.desk);
-        if next != Next::Stay {
+        let next = self.connections[number].flush(&mut self.context);
+        if next != NextStep::Stay {
             self.after(number, next);
         }
     }
@@ -153,31 +156,31 @@ impl Worker<'_> {
     /// Closed loop: as many requests as there is room for, in one write.
     pub(super) fn fill(&mut self, number: usize) {
         let mut bad = 0;
-        while self.conns[number].has_room() && !self.no_more() {
-            let before = self.conns[number].under_way();
-            if !self.load(number, self.desk.now) {
+        while self.connections[number].has_room() && !self.no_more() {
+            let before = self.connections[number].under_way();
+            if !self.load(number, self.context.now) {
                 break;
             }
-            bad += usize::from(self.conns[number].under_way() == before);
+            bad += usize::from(self.connections[number].under_way() == before);
             if bad == BAD_KEYS {
-                self.conns[number].thinking += 1;
-                self.desk.wake_after(number, Duration::from_millis(1));
+                self.connections[number].thinking += 1;
+                self.context.wake_after(number, Duration::from_millis(1));
                 break;
             }
         }
         self.flush(number);
     }
 
-    /// One request; the budgets go down by it.
+    /// Makes one request and decrements the budgets.
     pub(super) fn load(&mut self, number: usize, due: u64) -> bool {
-        let conn = &mut self.conns[number];
-        if !conn.load(due, &mut self.desk) {
+        let connection = &mut self.connections[number];
+        if !connection.load(due, &mut self.context) {
             return false;
         }
-        if conn.left == Some(0) {
+        if connection.left == Some(0) {
             self.users -= 1;
         }
-        if due >= self.desk.counted_from && !self.desk.open {
+        if due >= self.context.counted_from && !self.context.open {
             self.budget = self.budget.map(|budget| budget - 1);
         }
         true

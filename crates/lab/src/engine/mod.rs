@@ -1,34 +1,36 @@
-//! Asks: connections, protocols, clocks. One event loop a thread, no allocation a request.
+//! The load generator: connections, protocols, time. One event loop per thread; no allocation per
+//! request.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `plan`, `error` | a run as it is to be, and why it cannot be |
-//! | `worker`, `life` | a thread: its event loop; connections that begin, fail, end |
-//! | `dispatch`, `pacer` | open loop: when requests are due, and which connection takes them |
-//! | `conn`, `socket` | a connection: what is under way on it, bytes in both directions |
-//! | `talk/` | protocols: requests into bytes, bytes into what came of them |
-//! | `desk` | what the connections of a thread share |
-//! | `tally`, `pages` | what is counted; what pages were when first seen |
-//! | `gather` | threads' counts into one result |
+//! | `plan`, `error` | description of a run, and errors that prevent it |
+//! | `worker`, `life` | a thread: its event loop; life cycle of connections |
+//! | `dispatch`, `pacer` | open loop: due times of requests, and their assignment to connections |
+//! | `connection`, `socket` | a connection: pending requests, bytes in both directions |
+//! | `codec/` | protocols: encoding of requests, decoding and checking of answers |
+//! | `context` | state shared by the connections of a thread |
+//! | `tally`, `pages` | counters; expected contents of pages |
+//! | `collect` | combination of the threads' counts |
 //!
-//! The system calls of a request in a closed loop are one `recv`, one `send` and its share of an `epoll_wait`; a batch of
-//! pipelined requests has one `send`. The clock is read once for each `recv`.
+//! A request in a closed loop costs one `recv`, one `send` and its share of an `epoll_wait`; a
+//! batch of pipelined requests costs one `send`. The clock is read once per `recv`.
 //!
-//! A request is counted by the time it was due (closed loop: sent), not by that of its answer; so in the end every counted
-//! request is exactly one of right, wrong or failed, whatever the server did. When the time is over nothing more becomes due, and
-//! what is under way is waited for; of a run that is stopped, only a second, and what is then still under way is not counted.
+//! A request is counted at its due time (closed loop: send time), not at the time of its answer; in
+//! the end every counted request is exactly one of right, wrong or failed. When the time is over
+//! nothing more becomes due and pending requests are awaited; in a run that is stopped for one
+//! second only, and requests still pending then are not counted.
 
-mod conn;
-mod desk;
+mod codec;
+mod collect;
+mod connection;
+mod context;
 mod dispatch;
 mod error;
-mod gather;
 mod life;
 mod pacer;
 mod pages;
 mod plan;
 mod socket;
-mod talk;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -41,7 +43,7 @@ use std::{
 };
 
 pub use error::Error;
-pub use pages::Known;
+pub use pages::KnownPages;
 pub use plan::{Address, Check, Plan, Protocol, Stop, Until};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -50,26 +52,26 @@ use crate::{
     load::{Pace, Source},
     report::{Run, Second},
 };
-use gather::Gather;
-use pages::Pages;
+use collect::Collector;
+use pages::SeenPages;
 #[cfg(test)]
 pub(crate) use tally::histogram;
-use worker::{Report, Setup};
+use worker::{Report, ThreadSetup};
 
-/// Reports on their way from one thread to the gathering one, each with its histograms; a thread whose report finds no place
-/// tells of two seconds at once.
+/// Capacity of the channel of reports, each with its histograms; a thread that finds it full
+/// combines two seconds in one report.
 const REPORTS: usize = 4;
-/// Requests under way on one connection.
+/// Largest pipelining depth.
 const MOST_DEPTH: usize = 65_536;
-/// Threads.
+/// Most threads.
 const MOST_THREADS: usize = 1024;
-/// Files beside the connections: event loops, standard streams, what the program has open anyhow.
+/// Files needed besides the connections: event loops, standard streams, others already open.
 const OTHER_FILES: u64 = 64;
-/// Processes of a server are looked for so often, so that little is missed of those that come and go.
+/// Interval at which a server's processes are listed, short enough to see most short-lived ones.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// Carries out `plan`, with requests of `source`, which makes one source for each thread. `on_second` is told of every second
-/// that is counted, when it is over.
+/// Carries out `plan` with requests of `source`, which makes one source per thread. `on_second` is
+/// called for every counted second when it is complete.
 pub fn run(
     plan: &Plan,
     source: &dyn Fn(usize) -> Box<dyn Source>,
@@ -77,47 +79,57 @@ pub fn run(
 ) -> Result<Run, Error> {
     check(plan)?;
     allow_files(plan.connections as u64 + plan.threads as u64 + OTHER_FILES)?;
-    let pages = Pages::new();
+    let pages = SeenPages::new();
     let sources: Vec<_> = (0..plan.threads).map(source).collect();
     let mut watch = Watch::new(&plan.server_pids)?;
     let start = Instant::now();
-    let mut gather = Gather::new(plan.threads, plan.pace != Pace::Closed);
+    let mut collector = Collector::new(plan.threads, plan.pace != Pace::Closed);
     let ended = thread::scope(|scope| {
-        let (tell, told) = sync_channel(plan.threads * REPORTS);
+        let (sender, receiver) = sync_channel(plan.threads * REPORTS);
         let threads: Vec<_> = sources
             .into_iter()
             .enumerate()
             .map(|(thread, source)| {
-                let setup = Setup { plan, thread, start, pages: &pages, source, tell: tell.clone() };
+                let setup = ThreadSetup {
+                    plan,
+                    thread,
+                    start,
+                    pages: &pages,
+                    source,
+                    reports: sender.clone(),
+                };
                 scope.spawn(move || worker::run(setup))
             })
             .collect();
-        drop(tell);
-        listen(plan, &told, start, &mut watch, &mut gather, on_second);
+        drop(sender);
+        listen(plan, &receiver, start, &mut watch, &mut collector, on_second);
         let mut threads = threads.into_iter();
-        threads.try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        threads.try_for_each(|thread| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     });
     ended?;
-    let mut run = gather.finish(plan, watch.spent());
+    let mut run = collector.finish(plan, watch.spent());
     if pages.unchecked() > 0 {
-        run.how.push(("pages not compared, being too many".to_owned(), pages.unchecked().to_string()));
+        run.how
+            .push(("pages not compared, being too many".to_owned(), pages.unchecked().to_string()));
     }
     Ok(run)
 }
 
-/// Takes in what the threads tell until all have ended, and looks at the server's processes.
+/// Collects reports until all threads have ended, and refreshes the server's processor times.
 fn listen(
     plan: &Plan,
-    told: &Receiver<Report>,
+    receiver: &Receiver<Report>,
     start: Instant,
     watch: &mut Watch,
-    gather: &mut Gather,
+    collector: &mut Collector,
     on_second: &mut dyn FnMut(u64, &Second),
 ) {
     let mut next = start + plan.warm_up;
     let mut counted = false;
     loop {
-        let report = told.recv_timeout(next.saturating_duration_since(Instant::now()));
+        let report = receiver.recv_timeout(next.saturating_duration_since(Instant::now()));
         if Instant::now() >= next {
             if counted {
                 watch.refresh()
@@ -128,7 +140,7 @@ fn listen(
             next += REFRESH;
         }
         match report {
-            Ok(report) => gather.take(report, on_second),
+            Ok(report) => collector.take(report, on_second),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -162,7 +174,7 @@ fn check(plan: &Plan) -> Result<(), Error> {
     Err(Error::Plan(wrong.to_owned()))
 }
 
-/// Raises the limit of open files as far as this process may.
+/// Raises the limit of open files as far as permitted.
 fn allow_files(wanted: u64) -> Result<(), Error> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
@@ -171,7 +183,9 @@ fn allow_files(wanted: u64) -> Result<(), Error> {
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     match limit.maximum {
         Some(most) if most < wanted => Err(Error::Files { wanted, most }),
-        _ => setrlimit(Resource::Nofile, raised)
-            .map_err(|error| Error::System { what: "raise the limit of open files", source: error.into() }),
+        _ => setrlimit(Resource::Nofile, raised).map_err(|error| Error::System {
+            what: "raise the limit of open files",
+            source: error.into(),
+        }),
     }
 }

@@ -1,4 +1,4 @@
-//! A run, as it is to be.
+//! Description of a run.
 
 use std::{
     fmt,
@@ -11,15 +11,15 @@ use std::{
     time::Duration,
 };
 
-use super::Known;
+use super::KnownPages;
 use crate::load::{Lengths, Pace};
 
-/// Where a server is.
+/// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// TCP.
     Tcp(SocketAddr),
-    /// A socket in the file system.
+    /// Path of a unix socket.
     Unix(PathBuf),
 }
 
@@ -32,14 +32,15 @@ impl fmt::Display for Address {
     }
 }
 
-/// What is spoken.
+/// Protocol of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// HTTP/1.1 with keep-alive. No redirect is followed.
+    /// HTTP/1.1 with keep-alive. Redirects are not followed.
     Http {
-        /// `Host` of every request whose key is a path; one that is a whole URL (`http://host/path`) names its own.
+        /// `Host` of requests whose key is a path; a key that is a URL (`http://host/path`)
+        /// contains its own host.
         host: String,
-        /// Further field lines of every request, as `Name: value`.
+        /// Additional field lines of every request, as `Name: value`.
         fields: Vec<String>,
     },
     /// memcached's text commands.
@@ -61,89 +62,93 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Ends a run from outside: no more is asked, what is under way is waited for, and what was measured is reported.
+/// Stops a run from outside: no more requests are made, pending ones are awaited, and the result is
+/// reported.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Ends the run, or runs, that have it in their plan.
+    /// Stops all runs whose plans contain it.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was called.
+    /// Whether it was set.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// When a run ends; whatever comes first. A source with nothing more ends it as well.
+/// When a run ends; the first condition counts. An exhausted source also ends it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Until {
-    /// After this time, the warm-up not counted.
+    /// After this time, excluding the warm-up.
     pub time: Option<Duration>,
-    /// After so many requests of the whole run, those of the warm-up not counted.
+    /// After this many requests in total, excluding the warm-up.
     pub requests: Option<u64>,
 }
 
-/// What an answer must hold to be right.
+/// Conditions for a correct answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
-    /// Well-formed is enough.
+    /// Well-formed.
     #[default]
     Framing,
-    /// And of HTTP, its status is 200.
+    /// Well-formed, and for HTTP status 200.
     Ok,
-    /// A value is what `load` makes of its key and length; a page is what [`Plan::known`] says, or the same each time it is asked for.
+    /// A value must be what `load` makes of its key and length; a page what [`Plan::known`] says,
+    /// or else the same each time.
     Bytes,
-    /// As `Bytes`; but of the pages only each thread's first and then every so many are looked at, 1 or more; of the others it is
-    /// enough that their status is 200.
+    /// Like `Bytes`, but only each thread's first page and then one in this many (at least 1) is
+    /// compared; the others only need status 200.
     Every(u32),
 }
 
-/// A run, as it is to be.
+/// Description of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where.
+    /// The server's address.
     pub address: Address,
-    /// In which language.
+    /// The protocol.
     pub protocol: Protocol,
     /// Connections of the whole run.
     pub connections: usize,
-    /// Requests under way on one connection.
+    /// Most pending requests per connection.
     pub depth: usize,
-    /// Threads; each has its share of connections and rate.
+    /// Threads; connections and rate are divided among them.
     pub threads: usize,
-    /// When requests are due.
+    /// When requests are made.
     pub pace: Pace,
-    /// When it ends.
+    /// When the run ends.
     pub until: Until,
-    /// Requests that are due (closed loop: sent) within this time from the start are not counted, whenever they are answered.
+    /// Requests due (closed loop: sent) within this time from the start are not counted, whenever
+    /// they are answered.
     pub warm_up: Duration,
-    /// Connections start spread over this time.
+    /// Time over which the start of connections is spread.
     pub ramp_up: Duration,
-    /// An answer that takes longer is an error, and its connection is made anew.
+    /// Timeout of an answer; the request counts as an error and its connection is replaced.
     pub timeout: Duration,
-    /// What an answer must hold.
+    /// Conditions for a correct answer.
     pub check: Check,
-    /// How long the values are that gets find, where bytes are checked.
+    /// Lengths of the values that gets return, if bytes are checked.
     pub lengths: Lengths,
-    /// Pages that are known beforehand, where bytes are checked: they come with status 200 and these bytes.
-    pub known: Arc<Known>,
-    /// Each connection asks so many times and is done: a virtual user's loops.
+    /// Pages known beforehand, if bytes are checked: they must come with status 200 and these
+    /// bytes.
+    pub known: Arc<KnownPages>,
+    /// Requests per connection, after which it is done: the loops of a virtual user.
     pub per_connection: Option<u64>,
-    /// A new connection for each request; latency counts from its beginning.
+    /// A new connection for each request; connecting is part of the latency.
     pub reconnect: bool,
-    /// What is drawn (Poisson gaps) is drawn from this.
+    /// Seed of random choices (Poisson gaps).
     pub seed: u64,
-    /// Ends the run from outside.
+    /// Stops the run from outside.
     pub stop: Stop,
     /// Server processes whose processor time is read (with all their threads and children).
     pub server_pids: Vec<u32>,
 }
 
 impl Plan {
-    /// One connection, one request at a time, until it is stopped; a starting point for plans.
+    /// One connection, one request at a time, until stopped; a starting point for plans.
     pub fn new(address: Address, protocol: Protocol) -> Plan {
         Plan {
             address,

@@ -1,4 +1,4 @@
-//! Sockets that never wait.
+//! Non-blocking sockets.
 
 use std::{io, os::fd::AsFd};
 
@@ -11,11 +11,11 @@ use socket2::{Domain, SockAddr, Socket as Raw, Type};
 
 use super::Address;
 
-/// A stream to a server, of a kind that gives back control at once.
+/// A non-blocking stream to a server.
 pub(super) struct Socket(Raw);
 
 impl Socket {
-    /// Begins to connect. True: it is connected already.
+    /// Starts connecting. True: already connected.
     pub(super) fn dial(address: &Address) -> io::Result<(Socket, bool)> {
         let (domain, to) = match address {
             Address::Tcp(to) => (Domain::for_address(*to), SockAddr::from(*to)),
@@ -34,12 +34,12 @@ impl Socket {
         Ok((Socket(raw), connected))
     }
 
-    /// How connecting ended.
+    /// The result of connecting.
     pub(super) fn connected(&self) -> io::Result<()> {
         self.0.take_error()?.map_or(Ok(()), Err)
     }
 
-    /// `Ok(None)`: nothing is there now.
+    /// `Ok(None)`: nothing to read now.
     pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match recv(&self.0, &mut *buffer, RecvFlags::empty()) {
@@ -51,7 +51,7 @@ impl Socket {
         }
     }
 
-    /// `Ok(None)`: no more can be sent now.
+    /// `Ok(None)`: the socket accepts no more now.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         loop {
             match send(&self.0, bytes, SendFlags::NOSIGNAL) {
@@ -63,11 +63,17 @@ impl Socket {
         }
     }
 
-    /// Has `poll` tell what comes, under this number; and, where `sending`, when more can be sent.
+    /// Registers with `poll` for reading under this number and, if `sending`, for writing.
     ///
-    /// Edge-triggered, so that nothing is told twice. Room for sending is told only where it was lacking: a unix socket would tell
-    /// of it with every answer.
-    pub(super) fn watch(&self, poll: impl AsFd, number: usize, sending: bool, first: bool) -> io::Result<()> {
+    /// Edge-triggered, so that each event is reported once. Writability is requested only after a
+    /// short write: a unix socket would report it with every answer.
+    pub(super) fn watch(
+        &self,
+        poll: impl AsFd,
+        number: usize,
+        sending: bool,
+        first: bool,
+    ) -> io::Result<()> {
         let mut what = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         what.set(epoll::EventFlags::OUT, sending);
         let data = epoll::EventData::new_u64(number as u64);

@@ -1,14 +1,14 @@
-//! What a thread counts, a second at a time.
+//! Counters of a thread, one second at a time.
 
 use std::{collections::BTreeMap, fmt, io};
 
 use hdrhistogram::Histogram;
 
-/// Longest time a histogram holds; longer ones count as this.
+/// Longest time of the histogram, in nanoseconds; longer ones are counted as this.
 const LONGEST: u64 = 3_600_000_000_000;
-/// Three digits: half a part in a thousand, at any size.
+/// Three significant digits: an error of at most half a thousandth.
 const DIGITS: u8 = 3;
-/// Different texts of errors that are kept apart, and how long each may be; the rest is counted together.
+/// Most distinct error texts, and their length; further ones are counted together.
 const MOST_TEXTS: usize = 32;
 /// See `MOST_TEXTS`.
 const LONGEST_TEXT: usize = 80;
@@ -20,38 +20,38 @@ pub(super) enum Fault {
     Connect(String),
     /// A request was lost because its connection could not be made.
     NoConnection(String),
-    /// No answer in time.
+    /// The answer timed out.
     Timeout,
-    /// The server ended the connection before the answer's end.
+    /// The server closed the connection before the end of the answer.
     Closed,
     /// The connection broke.
     Broke(String),
-    /// Another request's fault took the connection away.
+    /// Lost with its connection because of another request's failure.
     Lost,
-    /// What came is no answer.
+    /// The answer is malformed.
     Malformed(String),
-    /// Bytes came that nothing was asked for; no request was lost.
+    /// Unrequested bytes arrived; no request was lost.
     Unasked,
     /// An HTTP status of 400 or more.
     Status(u16),
-    /// An error of memcached or Redis, in its words.
-    Said(String),
+    /// An error of memcached or Redis, with its text.
+    ServerError(String),
     /// Open loop: too many requests were due at once.
     QueueFull,
-    /// Open loop: it was due, and no connection was free in all the time an answer may take.
+    /// Open loop: it was due, and no connection was free until the answer's timeout.
     NotSent,
-    /// The protocol has no way to send such a key.
+    /// The protocol cannot send this key.
     BadKey,
 }
 
 impl Fault {
-    /// An error in the server's words, cut to a sensible length.
+    /// An error with the server's text, truncated.
     pub(super) fn said(text: &[u8]) -> Fault {
         let text = String::from_utf8_lossy(&text[..text.len().min(LONGEST_TEXT)]);
-        Fault::Said(text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect())
+        Fault::ServerError(text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect())
     }
 
-    /// What the system says of a connection, in words that do not depend on where.
+    /// The text of a system error, without addresses.
     pub(super) fn words(error: &io::Error) -> String {
         match error.kind() {
             io::ErrorKind::ConnectionRefused => "refused".to_owned(),
@@ -75,7 +75,7 @@ impl fmt::Display for Fault {
             Fault::Malformed(why) => write!(f, "malformed: {why}"),
             Fault::Unasked => f.write_str("unasked bytes"),
             Fault::Status(status) => write!(f, "status {status}"),
-            Fault::Said(text) => write!(f, "answered: {text}"),
+            Fault::ServerError(text) => write!(f, "answered: {text}"),
             Fault::QueueFull => f.write_str("queue full"),
             Fault::NotSent => f.write_str("not sent in time"),
             Fault::BadKey => f.write_str("key cannot be sent"),
@@ -83,9 +83,9 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What was counted.
+/// Counters and histograms.
 pub(super) struct Tally {
-    pub(super) asked: u64,
+    pub(super) requests: u64,
     pub(super) answers: u64,
     pub(super) hits: u64,
     pub(super) misses: u64,
@@ -100,15 +100,15 @@ pub(super) struct Tally {
 /// An empty histogram of nanoseconds.
 pub(crate) fn histogram() -> Histogram<u64> {
     let made = Histogram::new_with_bounds(1, LONGEST, DIGITS);
-    // Both bounds are constants within what the crate takes.
+    // Both bounds are constants within the crate's limits.
     made.unwrap_or_else(|_| unreachable!("bounds of a histogram"))
 }
 
 impl Tally {
-    /// Nothing yet. `open`: of an open loop, where the service time is another than the latency.
+    /// Empty. `open`: for an open loop, where the service time differs from the latency.
     pub(super) fn new(open: bool) -> Tally {
         Tally {
-            asked: 0,
+            requests: 0,
             answers: 0,
             hits: 0,
             misses: 0,
@@ -121,21 +121,21 @@ impl Tally {
         }
     }
 
-    /// Counts a request that failed, or a failure to connect.
+    /// Counts a failed request, or a failure to connect.
     #[cold]
     pub(super) fn fault(&mut self, fault: Fault) {
         if !matches!(fault, Fault::Connect(_) | Fault::Unasked) {
-            self.asked += 1;
+            self.requests += 1;
         }
         self.note(fault, 1);
     }
 
-    /// So many failures of a kind, as far as kinds are kept apart.
+    /// Adds failures of one kind; kinds beyond the limit are counted together.
     fn note(&mut self, fault: Fault, count: u64) {
         let fault = if self.errors.len() < MOST_TEXTS || self.errors.contains_key(&fault) {
             fault
         } else {
-            Fault::Said("other errors".to_owned())
+            Fault::ServerError("other errors".to_owned())
         };
         *self.errors.entry(fault).or_default() += count;
     }
@@ -145,9 +145,9 @@ impl Tally {
         self.wrong + self.errors.values().sum::<u64>()
     }
 
-    /// Takes in what another has counted.
+    /// Adds another tally.
     pub(super) fn add(&mut self, other: &Tally) {
-        self.asked += other.asked;
+        self.requests += other.requests;
         self.answers += other.answers;
         self.hits += other.hits;
         self.misses += other.misses;
@@ -157,7 +157,7 @@ impl Tally {
         for (fault, count) in &other.errors {
             self.note(fault.clone(), *count);
         }
-        // Same bounds everywhere, so that nothing can be out of them.
+        // All histograms have the same bounds, so that no value is out of range.
         let _ = self.latency.add(&other.latency);
         if let (Some(mine), Some(other)) = (&mut self.service, &other.service) {
             let _ = mine.add(other);

@@ -18,117 +18,119 @@ use rustix::{
 
 use super::{
     Error, Plan,
-    conn::{Conn, Next, State},
-    desk::{Chore, Desk, SCRATCH},
+    codec::Codec,
+    connection::{Connection, NextStep, State},
+    context::{SCRATCH, ThreadContext, TimerAction},
     pacer::Pacer,
-    pages::Pages,
-    talk::Speech,
+    pages::SeenPages,
     tally::{Fault, Tally},
 };
-use crate::load::{Ask, Source};
+use crate::load::{Operation, Source};
 
-/// Events taken at once.
+/// Most events taken at once.
 const EVENTS: usize = 256;
-/// Requests of an open loop that wait in one thread for a free connection; more are counted as lost. At the highest rates a
-/// second's worth: a server that far behind will not catch up.
+/// Most requests of an open loop that wait in one thread for a free connection; more are counted as
+/// lost. That is a second's worth at the highest rates: a server that far behind will not catch up.
 pub(super) const QUEUE: usize = 1 << 20;
-/// Longest time between two looks at answers that are overdue, and at whether the run is to stop.
-const LOOK: u64 = 20_000_000;
+/// Longest interval between checks for overdue answers and for a stop, in nanoseconds.
+const CHECK_INTERVAL: u64 = 20_000_000;
 const SECOND: u64 = 1_000_000_000;
-/// A run that is stopped waits for the answers under way, but not longer: a slow server would hold whoever pressed Ctrl-C.
+/// Longest wait for pending requests of a stopped run: a slow server must not delay Ctrl-C.
 const STOPPING: u64 = SECOND;
 
-/// What a thread tells while it runs.
+/// A thread's report of a second.
 pub(super) struct Report {
     pub(super) thread: usize,
-    /// Since the warm-up.
+    /// Number of the second since the warm-up.
     pub(super) second: u64,
     pub(super) tally: Tally,
-    /// With the last report of a thread.
-    pub(super) end: Option<End>,
+    /// Present in the last report of a thread.
+    pub(super) end: Option<FinalReport>,
 }
 
-/// What a thread tells in the end.
+/// A thread's final report.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct End {
-    /// When the last answer came, since the start.
+pub(super) struct FinalReport {
+    /// Time of the last answer since the start.
     pub(super) last_answer: u64,
     /// Processor time of the thread while it counted.
     pub(super) cpu: Duration,
-    /// The time in which it counted.
+    /// Length of the counted time.
     pub(super) counted: Duration,
 }
 
-/// What a thread begins with.
-pub(super) struct Setup<'a> {
+/// Parameters of a thread.
+pub(super) struct ThreadSetup<'a> {
     pub(super) plan: &'a Plan,
     pub(super) thread: usize,
     pub(super) start: Instant,
-    pub(super) pages: &'a Pages,
+    pub(super) pages: &'a SeenPages,
     pub(super) source: Box<dyn Source>,
-    pub(super) tell: SyncSender<Report>,
+    pub(super) reports: SyncSender<Report>,
 }
 
-/// Carries out one thread's share.
-pub(super) fn run(setup: Setup<'_>) -> Result<(), Error> {
+/// Carries out one thread's share of a run.
+pub(super) fn run(setup: ThreadSetup<'_>) -> Result<(), Error> {
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)
         .map_err(|error| Error::System { what: "make an event loop", source: error.into() })?;
-    // Times are kept to microseconds. Without this the system may be 50 us late; with an old one it is, and no more.
+    // Times are exact to microseconds. The default timer slack is 50 us; where it cannot be
+    // changed, that is the error.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));
     Worker::new(setup, &poll).run()
 }
 
 /// One thread of a run.
 pub(super) struct Worker<'a> {
-    pub(super) desk: Desk<'a>,
-    pub(super) conns: Vec<Conn>,
+    pub(super) context: ThreadContext<'a>,
+    pub(super) connections: Vec<Connection>,
     pub(super) thread: usize,
     pub(super) pacer: Pacer,
-    /// Times at which requests were due that no connection was free for.
+    /// Due times of requests that wait for a free connection.
     pub(super) queue: VecDeque<u64>,
-    /// Connections with room for another request (open loop): those with nothing under way, and others.
+    /// Connections with room for another request (open loop): those without pending requests, and
+    /// others.
     pub(super) free: [VecDeque<usize>; 2],
-    /// Connections with something to send (open loop).
+    /// Connections with bytes to send (open loop).
     pub(super) dirty: Vec<usize>,
     /// Connections with more to read.
     pub(super) again: Vec<usize>,
-    /// Connections that may still ask.
+    /// Connections that may still make requests.
     pub(super) users: usize,
-    /// Requests that connections might still have asked when they were given up.
+    /// Requests that given up connections could still have made.
     pub(super) given_up: u64,
-    /// Requests that may still be asked, of this thread's share.
+    /// Requests that may still be made, of this thread's share.
     pub(super) budget: Option<u64>,
     pub(super) end: u64,
-    /// When it was seen that the run is to stop.
+    /// Time at which the stop was noticed.
     stopped: Option<u64>,
-    next_look: u64,
+    next_check: u64,
     second: u64,
     cpu_before: Option<(Duration, u64)>,
-    tell: SyncSender<Report>,
+    reports: SyncSender<Report>,
     pub(super) random: SmallRng,
     pub(super) fatal: Option<io::Error>,
     pub(super) ever_connected: bool,
 }
 
 impl<'a> Worker<'a> {
-    fn new(setup: Setup<'a>, poll: &'a OwnedFd) -> Worker<'a> {
+    fn new(setup: ThreadSetup<'a>, poll: &'a OwnedFd) -> Worker<'a> {
         let (plan, thread) = (setup.plan, setup.thread);
         let pacer = Pacer::new(plan, thread);
-        let speech = Speech::new(plan, setup.pages);
+        let codec = Codec::new(plan, setup.pages);
         let share = |whole: u64| {
             let threads = plan.threads as u64;
             whole / threads + u64::from((thread as u64) < whole % threads)
         };
-        let connections = share(plan.connections as u64) as usize;
-        let conns = (0..connections)
-            .map(|n| Conn::new(n, plan.depth, plan.per_connection, speech.answers()))
+        let users = share(plan.connections as u64) as usize;
+        let connections = (0..users)
+            .map(|n| Connection::new(n, plan.depth, plan.per_connection, codec.answers()))
             .collect();
         let counted_from = nanos(plan.warm_up);
-        let desk = Desk {
+        let context = ThreadContext {
             plan,
             address: &plan.address,
             poll: poll.as_fd(),
-            speech,
+            codec,
             start: setup.start,
             now: 0,
             counted_from,
@@ -137,31 +139,31 @@ impl<'a> Worker<'a> {
             under_way: 0,
             tally: Tally::new(pacer.is_open()),
             scratch: vec![0; SCRATCH].into_boxed_slice(),
-            chores: BinaryHeap::new(),
+            actions: BinaryHeap::new(),
             last_answer: 0,
             source: setup.source,
             staged: None,
-            spare: Ask::default(),
+            spare: Operation::default(),
             dry: false,
         };
         Worker {
-            desk,
-            conns,
+            context,
+            connections,
             thread,
             pacer,
             queue: VecDeque::new(),
             free: [VecDeque::new(), VecDeque::new()],
             dirty: Vec::new(),
             again: Vec::new(),
-            users: connections,
+            users,
             given_up: 0,
             budget: plan.until.requests.map(share),
             end: plan.until.time.map_or(u64::MAX, |time| counted_from.saturating_add(nanos(time))),
             stopped: None,
-            next_look: 0,
+            next_check: 0,
             second: 0,
             cpu_before: None,
-            tell: setup.tell,
+            reports: setup.reports,
             random: SmallRng::seed_from_u64(plan.seed.wrapping_add(thread as u64)),
             fatal: None,
             ever_connected: false,
@@ -173,111 +175,127 @@ impl<'a> Worker<'a> {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS);
         let mut turn: Vec<usize> = Vec::new();
         while self.fatal.is_none() {
-            self.chores();
+            self.actions();
             self.look();
-            if self.desk.open {
+            if self.context.open {
                 self.dispatch();
             }
             if self.is_finished() {
                 break;
             }
             events.clear();
-            match epoll::wait(self.desk.poll, spare_capacity(&mut events), Some(&self.wait_time())) {
+            match epoll::wait(
+                self.context.poll,
+                spare_capacity(&mut events),
+                Some(&self.wait_time()),
+            ) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => {
                     return Err(Error::System { what: "wait for events", source: error.into() });
                 }
             }
-            self.desk.tick();
+            self.context.tick();
             std::mem::swap(&mut turn, &mut self.again);
             for event in &events {
                 let (flags, number) = (event.flags, event.data.u64() as usize);
                 self.event(number, flags);
             }
             for number in turn.drain(..) {
-                // To the very end of what is there: an end that came meanwhile has been told already.
+                // Reads to the end of the data: a close that arrived meanwhile has been reported
+                // already.
                 self.event(number, epoll::EventFlags::IN | epoll::EventFlags::RDHUP);
             }
         }
         self.finish()
     }
 
-    /// Connections begin, spread over the ramp-up; those of all threads take turns.
+    /// Starts connections spread over the ramp-up; threads alternate.
     fn begin(&mut self) {
-        let plan = self.desk.plan;
+        let plan = self.context.plan;
         let ramp = u128::from(nanos(plan.ramp_up));
-        for number in 0..self.conns.len() {
+        for number in 0..self.connections.len() {
             let place = (number * plan.threads + self.thread) as u128;
             let at = ramp * place / plan.connections.max(1) as u128;
-            self.desk.dial_at(number, at as u64);
+            self.context.dial_at(number, at as u64);
         }
-        self.desk.tick();
+        self.context.tick();
     }
 
     fn finish(mut self) -> Result<(), Error> {
         if let Some(source) = self.fatal.take() {
-            self.desk.plan.stop.set();
-            return Err(Error::Unreachable { address: self.desk.address.to_string(), source });
+            self.context.plan.stop.set();
+            return Err(Error::Unreachable { address: self.context.address.to_string(), source });
         }
         if self.stopped.is_none() {
             self.count_unsent();
         }
-        let now = self.desk.now;
+        let now = self.context.now;
         let (cpu, counted) = match self.cpu_before {
             Some((before, from)) => (cpu_time().saturating_sub(before), now - from),
             None => (Duration::ZERO, 0),
         };
-        let end = End { last_answer: self.desk.last_answer, cpu, counted: Duration::from_nanos(counted) };
-        let report =
-            Report { thread: self.thread, second: self.second, tally: self.desk.tally, end: Some(end) };
-        // Whoever no longer listens has no use for it.
-        let _ = self.tell.send(report);
+        let end = FinalReport {
+            last_answer: self.context.last_answer,
+            cpu,
+            counted: Duration::from_nanos(counted),
+        };
+        let report = Report {
+            thread: self.thread,
+            second: self.second,
+            tally: self.context.tally,
+            end: Some(end),
+        };
+        // The receiver may be gone.
+        let _ = self.reports.send(report);
         Ok(())
     }
 
     pub(super) fn no_more(&self) -> bool {
-        self.desk.now >= self.end || self.budget == Some(0) || self.desk.dry || self.users == 0
+        self.context.now >= self.end
+            || self.budget == Some(0)
+            || self.context.dry
+            || self.users == 0
     }
 
     fn is_finished(&self) -> bool {
-        if self.stopped.is_some_and(|at| self.desk.now > at + STOPPING) {
+        if self.stopped.is_some_and(|at| self.context.now > at + STOPPING) {
             return true;
         }
-        self.no_more() && self.desk.under_way == 0 && (self.users == 0 || !self.is_any_due())
+        self.no_more() && self.context.under_way == 0 && (self.users == 0 || !self.is_any_due())
     }
 
     fn wait_time(&mut self) -> Timespec {
         if !self.again.is_empty() {
             return Timespec { tv_sec: 0, tv_nsec: 0 };
         }
-        let mut until = self.next_look;
-        if let Some(chore) = self.desk.chores.peek() {
-            until = until.min(chore.0.0);
+        let mut until = self.next_check;
+        if let Some(action) = self.context.actions.peek() {
+            until = until.min(action.0.0);
         }
-        if self.desk.open {
-            // Work since the last look at the clock must not make us late.
-            self.desk.tick();
+        if self.context.open {
+            // Work since the clock was read must not make the wait too long.
+            self.context.tick();
             until = until.min(self.next_due().unwrap_or(u64::MAX));
         }
-        let wait = until.saturating_sub(self.desk.now);
+        let wait = until.saturating_sub(self.context.now);
         Timespec { tv_sec: (wait / SECOND) as i64, tv_nsec: (wait % SECOND) as i64 }
     }
 
-    fn chores(&mut self) {
-        while let Some(chore) = self.desk.chores.peek() {
-            let (at, number, chore) = chore.0;
-            if at > self.desk.now {
+    fn actions(&mut self) {
+        while let Some(action) = self.context.actions.peek() {
+            let (at, number, action) = action.0;
+            if at > self.context.now {
                 break;
             }
-            self.desk.chores.pop();
-            match chore {
-                Chore::Dial => self.dial(number),
-                Chore::Ask => {
-                    let conn = &mut self.conns[number];
-                    conn.thinking -= 1;
-                    match conn.state {
+            self.context.actions.pop();
+            match action {
+                TimerAction::Dial => self.dial(number),
+                TimerAction::Operation => {
+                    let connection = &mut self.connections[number];
+                    connection.thinking -= 1;
+                    match connection.state {
                         State::Open(_) => self.fill(number),
-                        State::Rest if self.desk.plan.reconnect => self.dial(number),
+                        State::Rest if self.context.plan.reconnect => self.dial(number),
                         _ => {}
                     }
                 }
@@ -285,34 +303,35 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// From time to time: seconds, overdue answers, an end from outside.
+    /// Periodic work: seconds, overdue answers, stop.
     fn look(&mut self) {
-        let now = self.desk.now;
-        if now < self.next_look {
+        let now = self.context.now;
+        if now < self.next_check {
             return;
         }
-        let timeout = nanos(self.desk.plan.timeout);
-        self.next_look = now + LOOK.min(timeout / 8).max(SECOND / 1000);
-        if now < self.desk.counted_from {
-            self.next_look = self.next_look.min(self.desk.counted_from);
+        let timeout = nanos(self.context.plan.timeout);
+        self.next_check = now + CHECK_INTERVAL.min(timeout / 8).max(SECOND / 1000);
+        if now < self.context.counted_from {
+            self.next_check = self.next_check.min(self.context.counted_from);
         } else if self.cpu_before.is_none() {
             self.cpu_before = Some((cpu_time(), now));
         }
-        if self.desk.plan.stop.is_set() {
+        if self.context.plan.stop.is_set() {
             self.stopped.get_or_insert(now);
             self.end = self.end.min(now);
         }
         self.tell_second();
-        let second = self.desk.counted_from.saturating_add((self.second + 1).saturating_mul(SECOND));
-        self.next_look = self.next_look.min(second).max(now + 1);
-        for number in 0..self.conns.len() {
-            let conn = &self.conns[number];
-            match conn.state {
+        let second =
+            self.context.counted_from.saturating_add((self.second + 1).saturating_mul(SECOND));
+        self.next_check = self.next_check.min(second).max(now + 1);
+        for number in 0..self.connections.len() {
+            let connection = &self.connections[number];
+            match connection.state {
                 State::Connecting(_, since) if since + timeout < now => {
                     self.not_connected(number, &io::Error::from(io::ErrorKind::TimedOut));
                 }
-                State::Open(_) if conn.oldest().is_some_and(|sent| sent + timeout < now) => {
-                    self.after(number, Next::Failed(Fault::Timeout));
+                State::Open(_) if connection.oldest().is_some_and(|sent| sent + timeout < now) => {
+                    self.after(number, NextStep::Failed(Fault::Timeout));
                 }
                 _ => {}
             }
@@ -320,35 +339,37 @@ impl<'a> Worker<'a> {
     }
 
     fn tell_second(&mut self) {
-        let Some(counted) = self.desk.now.checked_sub(self.desk.counted_from) else { return };
+        let Some(counted) = self.context.now.checked_sub(self.context.counted_from) else { return };
         let second = counted / SECOND;
         if second == self.second {
             return;
         }
-        let fresh = Tally::new(self.desk.open);
-        let tally = std::mem::replace(&mut self.desk.tally, fresh);
+        let fresh = Tally::new(self.context.open);
+        let tally = std::mem::replace(&mut self.context.tally, fresh);
         let report = Report { thread: self.thread, second: self.second, tally, end: None };
-        match self.tell.try_send(report) {
+        match self.reports.try_send(report) {
             Ok(()) | Err(TrySendError::Disconnected(_)) => self.second = second,
-            // Told together with the next second.
-            Err(TrySendError::Full(report)) => self.desk.tally = report.tally,
+            // Reported together with the next second.
+            Err(TrySendError::Full(report)) => self.context.tally = report.tally,
         }
     }
 
     fn event(&mut self, number: usize, flags: epoll::EventFlags) {
-        let conn = &mut self.conns[number];
-        match conn.state {
+        let connection = &mut self.connections[number];
+        match connection.state {
             State::Connecting(..) => self.connected(number),
             State::Open(_) => {
                 if flags.contains(epoll::EventFlags::OUT) {
-                    let next = conn.flush(&mut self.desk);
-                    if next != Next::Stay {
+                    let next = connection.flush(&mut self.context);
+                    if next != NextStep::Stay {
                         return self.after(number, next);
                     }
                 }
-                let endings = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+                let endings =
+                    epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                 if flags.intersects(endings | epoll::EventFlags::IN) {
-                    let next = self.conns[number].read(&mut self.desk, flags.intersects(endings));
+                    let next =
+                        self.connections[number].read(&mut self.context, flags.intersects(endings));
                     self.after(number, next);
                 }
             }

@@ -1,4 +1,4 @@
-//! The load, as it is typed; and checked.
+//! Command line arguments of a load, and their validation.
 
 use std::{
     io,
@@ -10,7 +10,7 @@ use larder_proto::units;
 
 use super::{
     Keys, Load, Mix, Popularity, Sizes, Think,
-    keys::Names,
+    keys::NameList,
     plan::MULTI,
     trace::{
         Format, Trace,
@@ -20,19 +20,25 @@ use super::{
 
 const KEYS: &str = "Keys";
 const VALUES: &str = "Operations and values";
-/// How many keys a pattern makes where nothing else is said.
+/// Number of keys of a pattern by default.
 const COUNT: u64 = 100_000;
 
-/// What is asked for. Flattened into the command line of every load.
+/// Arguments that describe a load, flattened into several commands.
 #[derive(Args, Clone, Debug, Default)]
 pub struct LoadArgs {
     /// A key, or for HTTP a target such as /page?id=1; may be given several times
-    #[arg(long, value_name = "KEY", help_heading = KEYS, conflicts_with_all = ["keys_file", "pattern", "trace"])]
+    #[arg(
+        long, value_name = "KEY", help_heading = KEYS,
+        conflicts_with_all = ["keys_file", "pattern", "trace"]
+    )]
     pub key: Vec<String>,
     /// A file with one key or target per line, held in memory; may be zstd-compressed
-    #[arg(long, value_name = "FILE", help_heading = KEYS, conflicts_with_all = ["pattern", "trace"])]
+    #[arg(
+        long, value_name = "FILE", help_heading = KEYS, conflicts_with_all = ["pattern", "trace"]
+    )]
     pub keys_file: Option<PathBuf>,
-    /// Keys with a number in them: {}, or {:08} for at least eight digits [default: key-{:08} for objects]
+    /// Keys with a number in them: {}, or {:08} for at least eight digits [default: key-{:08} for
+    /// objects]
     #[arg(long, value_name = "PATTERN", help_heading = KEYS, conflicts_with = "trace")]
     pub pattern: Option<String>,
     /// Numbers of the pattern: how many, or FIRST-LAST [default: 100000]
@@ -41,46 +47,51 @@ pub struct LoadArgs {
     /// A recorded trace, streamed; may be zstd-compressed
     #[arg(long, value_name = "FILE", help_heading = KEYS)]
     pub trace: Option<PathBuf>,
-    /// Its format: squid, common, json, twitter, msr, csv, csv:TIME,KEY,SIZE (columns), keys [default: by its first lines]
+    /// Its format: squid, common, json, twitter, msr, csv, csv:TIME,KEY,SIZE (columns), keys
+    /// [default: by its first lines]
     #[arg(long, value_name = "FORMAT", help_heading = KEYS, requires = "trace")]
     pub trace_format: Option<String>,
     /// Begin the trace again when it ends
     #[arg(long = "loop", help_heading = KEYS, requires = "trace")]
     pub repeat: bool,
-    /// Which keys: zipf:0.99, uniform, hot=1%:90% (1 % of the keys get 90 % of the requests), sequential, once [default: uniform]
+    /// Choice of keys: zipf:0.99, uniform, hot=1%:90% (1 % of the keys get 90 % of the requests),
+    /// sequential, once [default: uniform]
     #[arg(long, value_name = "HOW", help_heading = KEYS, conflicts_with = "trace")]
     pub popularity: Option<String>,
-    /// Seed of all random choices: the same seed asks the same [default: 1]
+    /// Seed of all random choices: the same seed gives the same requests [default: 1]
     #[arg(long, value_name = "N", help_heading = KEYS)]
     pub seed: Option<u64>,
-    /// Operations and their shares: get=90,set=10 (also delete, head) [default: get=1, or the trace's own]
+    /// Operations and their shares: get=90,set=10 (also delete, head) [default: get=1, or the
+    /// trace's own]
     #[arg(long, value_name = "SHARES", help_heading = VALUES)]
     pub mix: Option<String>,
-    /// Size of values: 100, 1k-10k, lognormal:4k:1.2 or pareto:4k:1.5 (median, shape), 100:60,1k:30,10k:10 [default: 100, or the trace's own]
+    /// Size of values: 100, 1k-10k, lognormal:4k:1.2 or pareto:4k:1.5 (median, shape),
+    /// 100:60,1k:30,10k:10 [default: 100, or the trace's own]
     #[arg(long, value_name = "SIZE", help_heading = VALUES)]
     pub size: Option<String>,
     /// Wait after an answer: 10ms, 1ms-20ms, exp:10ms [default: none]
     #[arg(long, value_name = "TIME", help_heading = VALUES)]
     pub think: Option<String>,
-    /// Keys of one get [default: 1]
+    /// Keys per get [default: 1]
     #[arg(long, value_name = "N", help_heading = VALUES, conflicts_with = "trace")]
     pub multi: Option<usize>,
-    /// How long written values live: 1h [default: for ever, or as the trace has it]
+    /// Time to live of written values: 1h [default: no limit, or the trace's own]
     #[arg(long, value_name = "TIME", help_heading = VALUES)]
     pub ttl: Option<String>,
 }
 
 impl LoadArgs {
-    /// Checks what was typed, for keys of objects. Reads key files, opens traces; says what is wrong and what was expected.
+    /// Validates the arguments for keys of objects. Reads key files and opens traces; errors say
+    /// what was expected.
     pub fn validate(&self) -> Result<Load, String> {
         self.checked(false, || Keys::pattern("key-{:08}", self.range()?))
     }
 
-    /// Checks what was typed, for targets of HTTP; `path` is asked for where nothing else is said.
+    /// Validates the arguments for HTTP targets; `path` is the default target.
     pub fn validate_http(&self, path: &str) -> Result<Load, String> {
         let check = |key: &[u8]| match key {
             [b'/', ..] => Ok(()),
-            // A whole URL names its own host.
+            // A URL contains its own host.
             _ if key.starts_with(b"http://") => Ok(()),
             _ => Err(format!("{:?}: a target begins with /", String::from_utf8_lossy(key))),
         };
@@ -90,9 +101,17 @@ impl LoadArgs {
         self.checked(true, || Keys::list([path]))
     }
 
-    fn checked(&self, targets: bool, fallback: impl Fn() -> Result<Keys, String>) -> Result<Load, String> {
-        if self.keys.is_some() && (self.trace.is_some() || self.keys_file.is_some() || !self.key.is_empty()) {
-            return Err("--keys numbers a --pattern; a list, a file and a trace have their own".to_owned());
+    fn checked(
+        &self,
+        targets: bool,
+        fallback: impl Fn() -> Result<Keys, String>,
+    ) -> Result<Load, String> {
+        if self.keys.is_some()
+            && (self.trace.is_some() || self.keys_file.is_some() || !self.key.is_empty())
+        {
+            return Err(
+                "--keys numbers a --pattern; a list, a file and a trace have their own".to_owned()
+            );
         }
         let mut load = match &self.trace {
             Some(path) => {
@@ -124,9 +143,15 @@ impl LoadArgs {
         Ok(load.seed(self.seed.unwrap_or(1)))
     }
 
-    fn named(&self, targets: bool, fallback: impl Fn() -> Result<Keys, String>) -> Result<Keys, String> {
+    fn named(
+        &self,
+        targets: bool,
+        fallback: impl Fn() -> Result<Keys, String>,
+    ) -> Result<Keys, String> {
         match (&self.keys_file, &self.pattern) {
-            _ if !self.key.is_empty() => Keys::list(&self.key).map_err(|why| format!("--key: {why}")),
+            _ if !self.key.is_empty() => {
+                Keys::list(&self.key).map_err(|why| format!("--key: {why}"))
+            }
             (Some(path), _) => read(path, targets),
             (None, Some(pattern)) => Keys::pattern(pattern, self.range()?),
             (None, None) if targets && self.keys.is_some() => {
@@ -138,12 +163,17 @@ impl LoadArgs {
 
     fn range(&self) -> Result<std::ops::Range<u64>, String> {
         let Some(text) = &self.keys else { return Ok(0..COUNT) };
-        let wrong =
-            || format!("--keys {text:?}: expected how many, such as 100000, or FIRST-LAST, such as 1-100");
+        let wrong = || {
+            format!(
+                "--keys {text:?}: expected how many, such as 100000, or FIRST-LAST, such as 1-100"
+            )
+        };
         let number = |text: &str| text.trim().replace('_', "").parse::<u64>().map_err(|_| wrong());
         let range = match text.split_once('-') {
             None => 0..number(text)?,
-            Some((first, last)) => number(first)?..number(last)?.checked_add(1).ok_or_else(wrong)?,
+            Some((first, last)) => {
+                number(first)?..number(last)?.checked_add(1).ok_or_else(wrong)?
+            }
         };
         if range.is_empty() { Err(wrong()) } else { Ok(range) }
     }
@@ -158,15 +188,17 @@ fn seconds(text: &str) -> Result<u32, String> {
     u32::try_from(time.as_secs()).map_err(|_| wrong())
 }
 
-/// All lines of a file; empty ones are left out.
+/// All lines of a file except empty ones.
 fn read(path: &Path, targets: bool) -> Result<Keys, String> {
     let named = |why: String| format!("--keys-file {}: {why}", path.display());
     let unread = |error: io::Error| named(error.to_string());
     let mut lines = Lines::open(path).map_err(unread)?;
-    let mut names = Names::default();
+    let mut names = NameList::default();
     while let Some(line) = lines.next(|_| true).map_err(unread)? {
         let (number, key) = match line {
-            Line::TooLong(number) => return Err(named(format!("line {number} is longer than 64 KiB"))),
+            Line::TooLong(number) => {
+                return Err(named(format!("line {number} is longer than 64 KiB")));
+            }
             Line::Text(number, text) => (number, text.trim_ascii_end()),
         };
         if targets && !key.is_empty() && key[0] != b'/' {

@@ -1,25 +1,27 @@
-//! Names of keys: a list, or a pattern with a number in it.
+//! Sets of keys: a list, or a pattern with a number in it.
 
 use std::{ops::Range, sync::Arc};
 
-/// Most bytes of names held in memory: a list is meant to be chosen from at random, and what is longer is a trace and streamed.
+/// Most bytes of key names held in memory: keys of a list are chosen at random; longer lists are
+/// traces, which are streamed.
 pub(crate) const LIST_BYTES: usize = 1 << 30;
-/// Most digits a pattern pads to; longer keys no memcached takes.
+/// Most digits a pattern pads to; memcached accepts no longer keys.
 const WIDTH: usize = 200;
 
-/// What may stand in a key of every protocol: no spaces, no control characters (they would end a memcached key or an HTTP target).
+/// Whether a key is valid in every protocol: no spaces or control characters, which would end a
+/// memcached key or an HTTP target.
 pub(crate) fn is_key(key: &[u8]) -> bool {
     !key.is_empty() && key.iter().all(|byte| *byte > b' ' && *byte != 0x7f)
 }
 
-/// Many names in one block of memory.
+/// Many names in one allocation.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct NameList {
     text: Vec<u8>,
     ends: Vec<u32>,
 }
 
-impl Names {
+impl NameList {
     pub(crate) fn push(&mut self, name: &[u8]) -> Result<(), String> {
         if !is_key(name) {
             return Err(format!(
@@ -28,7 +30,10 @@ impl Names {
             ));
         }
         if self.text.len() + name.len() > LIST_BYTES {
-            return Err(format!("more than {} MiB of keys; give them as a trace", LIST_BYTES >> 20));
+            return Err(format!(
+                "more than {} MiB of keys; give them as a trace",
+                LIST_BYTES >> 20
+            ));
         }
         self.text.extend_from_slice(name);
         self.ends.push(u32::try_from(self.text.len()).map_err(|_| "too many keys".to_owned())?);
@@ -43,32 +48,33 @@ impl Names {
 
 /// A set of keys, numbered from 0.
 #[derive(Clone, Debug)]
-pub struct Keys(Form);
+pub struct Keys(KeySet);
 
 #[derive(Clone, Debug)]
-enum Form {
-    List(Arc<Names>),
+enum KeySet {
+    List(Arc<NameList>),
     Pattern { before: Box<[u8]>, after: Box<[u8]>, width: usize, range: Range<u64> },
 }
 
 impl Keys {
-    /// These keys, and no others. Fails on a key with spaces or control characters, and on none at all.
+    /// Exactly these keys. Error: a key with spaces or control characters, or no key at all.
     pub fn list<K: AsRef<[u8]>>(keys: impl IntoIterator<Item = K>) -> Result<Keys, String> {
-        let mut names = Names::default();
+        let mut names = NameList::default();
         for key in keys {
             names.push(key.as_ref())?;
         }
         Keys::named(names)
     }
 
-    pub(crate) fn named(names: Names) -> Result<Keys, String> {
+    pub(crate) fn named(names: NameList) -> Result<Keys, String> {
         if names.ends.is_empty() {
             return Err("there is no key in the list".to_owned());
         }
-        Ok(Keys(Form::List(Arc::new(names))))
+        Ok(Keys(KeySet::List(Arc::new(names))))
     }
 
-    /// Keys made of a pattern: `{}` is a number of `range`, `{:08}` the same with at least eight digits.
+    /// Keys made from a pattern: `{}` is a number in `range`, `{:08}` the same with at least eight
+    /// digits.
     pub fn pattern(pattern: &str, range: Range<u64>) -> Result<Keys, String> {
         let wrong = |why: &str| Err(format!("pattern {pattern:?}: {why}"));
         let Some((before, rest)) = pattern.split_once('{') else {
@@ -91,23 +97,23 @@ impl Keys {
             return wrong("spaces and control characters cannot be in a key");
         }
         let (before, after) = (before.as_bytes().into(), after.as_bytes().into());
-        Ok(Keys(Form::Pattern { before, after, width, range }))
+        Ok(Keys(KeySet::Pattern { before, after, width, range }))
     }
 
-    /// How many there are; never 0.
+    /// Number of keys, at least 1.
     pub fn count(&self) -> u64 {
         match &self.0 {
-            Form::List(names) => names.ends.len() as u64,
-            Form::Pattern { range, .. } => range.end - range.start,
+            KeySet::List(names) => names.ends.len() as u64,
+            KeySet::Pattern { range, .. } => range.end - range.start,
         }
     }
 
-    /// Writes the key of a number below `count` into `out`, in place of what was there.
+    /// Replaces the contents of `out` by the key with this number, which is below `count`.
     pub fn write(&self, number: u64, out: &mut Vec<u8>) {
         out.clear();
         match &self.0 {
-            Form::List(names) => out.extend_from_slice(names.get(number as usize)),
-            Form::Pattern { before, after, width, range } => {
+            KeySet::List(names) => out.extend_from_slice(names.get(number as usize)),
+            KeySet::Pattern { before, after, width, range } => {
                 out.extend_from_slice(before);
                 decimal(range.start + number, *width, out);
                 out.extend_from_slice(after);
@@ -115,13 +121,13 @@ impl Keys {
         }
     }
 
-    /// For the head of a report.
+    /// Description for a report.
     pub(crate) fn describe(&self) -> String {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match &self.0 {
-            Form::List(names) if names.ends.len() == 1 => text(names.get(0)),
-            Form::List(names) => format!("a list of {}", names.ends.len()),
-            Form::Pattern { before, after, width, range } => {
+            KeySet::List(names) if names.ends.len() == 1 => text(names.get(0)),
+            KeySet::List(names) => format!("a list of {}", names.ends.len()),
+            KeySet::Pattern { before, after, width, range } => {
                 let number = if *width > 1 { format!("{{:0{width}}}") } else { "{}".to_owned() };
                 let (first, last) = (range.start, range.end - 1);
                 format!("{}{number}{}, {first} to {last}", text(before), text(after))
@@ -156,7 +162,10 @@ mod tests {
 
     #[test]
     fn patterns_number_their_keys() {
-        assert_eq!(all(&Keys::pattern("/page/{}", 0..3).unwrap()), ["/page/0", "/page/1", "/page/2"]);
+        assert_eq!(
+            all(&Keys::pattern("/page/{}", 0..3).unwrap()),
+            ["/page/0", "/page/1", "/page/2"]
+        );
         assert_eq!(all(&Keys::pattern("{:04}.html", 9..11).unwrap()), ["0009.html", "0010.html"]);
         assert_eq!(all(&Keys::pattern("k{:02}", 99..101).unwrap()), ["k99", "k100"]);
     }

@@ -1,21 +1,21 @@
-//! How long the values are that a read is to find.
+//! Expected lengths of values that are read.
 
 use super::Sizes;
 
-/// What is known of the lengths of values that are read.
+/// Knowledge about the lengths of values that are read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Lengths {
-    /// Nothing: they were written as a trace recorded it, line by line.
+    /// None: they were written with the sizes of a trace.
     #[default]
     Any,
-    /// Another run may have written them, with sizes of its own; none of them is empty.
+    /// They may be from another run with other sizes; none is empty.
     NotEmpty,
-    /// Each key has its own.
+    /// Each key has a known size.
     Known(Sizes),
 }
 
 impl Lengths {
-    /// Whether `key`'s value may have so many bytes.
+    /// Whether the value of `key` may have this length.
     #[inline]
     pub(crate) fn allow(&self, key: &[u8], length: usize) -> bool {
         match self {

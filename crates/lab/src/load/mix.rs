@@ -1,4 +1,4 @@
-//! Which operations, in which shares.
+//! Shares of operations.
 
 use rand::{Rng, rngs::SmallRng};
 
@@ -9,18 +9,19 @@ use super::{Verb, parse};
 pub struct Mix(Vec<(Verb, f64)>);
 
 impl Mix {
-    /// One operation and no other.
+    /// A single operation.
     pub fn only(verb: Verb) -> Mix {
         Mix(vec![(verb, 1.0)])
     }
 
-    /// Reads `get=90,set=10`: any numbers, as shares of their sum.
+    /// Parses `get=90,set=10`: any numbers, normalised by their sum.
     pub fn parse(text: &str) -> Result<Mix, String> {
         let wrong = |why: &str| format!("mix {text:?}: {why}");
         let mut shares: Vec<(Verb, f64)> = Vec::new();
         for part in text.split(',') {
-            let (name, share) =
-                part.split_once('=').ok_or_else(|| wrong("expected shares such as get=90,set=10"))?;
+            let (name, share) = part
+                .split_once('=')
+                .ok_or_else(|| wrong("expected shares such as get=90,set=10"))?;
             let verb = match name.trim() {
                 "get" => Verb::Get,
                 "set" | "put" => Verb::Set,
@@ -28,7 +29,8 @@ impl Mix {
                 "head" => Verb::Head,
                 _ => return Err(wrong("expected get, set, delete or head")),
             };
-            let share = parse::number(share).ok_or_else(|| wrong("a share is a number, 0 or more"))?;
+            let share =
+                parse::number(share).ok_or_else(|| wrong("a share is a number, 0 or more"))?;
             if shares.iter().any(|(other, _)| *other == verb) {
                 return Err(wrong("an operation has one share"));
             }
@@ -41,7 +43,7 @@ impl Mix {
         Ok(Mix(shares.into_iter().map(|(verb, share)| (verb, share / sum)).collect()))
     }
 
-    /// The share of an operation, 0 to 1.
+    /// Share of an operation, 0 to 1.
     pub fn share(&self, verb: Verb) -> f64 {
         self.0.iter().find(|(other, _)| *other == verb).map_or(0.0, |(_, share)| *share)
     }
@@ -57,7 +59,7 @@ impl Mix {
             }
             left -= share;
         }
-        // Rounding left a crumb: the last that has a share at all.
+        // Rounding error: the last operation with a share.
         self.0.iter().rev().find(|(_, share)| *share > 0.0).map_or(Verb::Get, |(verb, _)| *verb)
     }
 
@@ -83,7 +85,9 @@ mod tests {
         for _ in 0..draws {
             counts[mix.pick(&mut rng) as usize] += 1;
         }
-        for (verb, share) in [(Verb::Get, 0.9), (Verb::Set, 0.09), (Verb::Delete, 0.01), (Verb::Head, 0.0)] {
+        for (verb, share) in
+            [(Verb::Get, 0.9), (Verb::Set, 0.09), (Verb::Delete, 0.01), (Verb::Head, 0.0)]
+        {
             let found = f64::from(counts[verb as usize]) / f64::from(draws);
             // Four standard deviations of a binomial share.
             let limit = 4.0 * (share * (1.0 - share) / f64::from(draws)).sqrt();

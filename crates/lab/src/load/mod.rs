@@ -1,8 +1,8 @@
-//! What is asked, and when: requests, one after the other, from a seed. Knows no socket and reads no clock.
+//! Generation of requests and their times, from a seed. Knows no socket and reads no clock.
 //!
-//! A [`Load`] is what all threads of a run share (the keys, the shares, the trace); each thread takes a [`Source`] from it, which
-//! shares nothing that changes, so that threads do not wait for each other and the same seed gives the same requests. [`LoadArgs`]
-//! is its form on a command line.
+//! A [`Load`] is shared by all threads of a run (keys, shares, trace); each thread takes a
+//! [`Source`] from it, which shares no mutable state, so that threads do not wait for each other
+//! and the same seed gives the same requests. [`LoadArgs`] is its command line form.
 
 use std::time::Duration;
 
@@ -10,13 +10,12 @@ mod args;
 mod keys;
 mod length;
 mod mix;
-mod mixed;
 mod pace;
 mod parse;
 mod plan;
 mod popularity;
-mod seed;
 mod size;
+mod synthetic;
 #[cfg(test)]
 mod tests;
 mod think;
@@ -35,27 +34,27 @@ pub use size::Sizes;
 pub use think::Think;
 pub use verb::Verb;
 
-/// One request to come. The buffers are used again for the next.
+/// A request to make. Its buffers are reused.
 #[derive(Clone, Debug, Default)]
-pub struct Ask {
-    /// What is wanted.
+pub struct Operation {
+    /// The kind of operation.
     pub verb: Verb,
     /// A key, or for HTTP the target (`/path?query`).
     pub key: Vec<u8>,
-    /// More keys of the same get, for protocols that take several. A key may be there twice.
+    /// Additional keys of the same get, for protocols that take several. A key may occur twice.
     pub more: Vec<Vec<u8>>,
-    /// Bytes of the key's value: what a write carries, what a read is to find.
+    /// Length of the value: written by a set, expected by a get.
     pub size: usize,
-    /// Seconds a written value lives; 0: for ever.
+    /// Time to live of a written value in seconds; 0: no limit.
     pub ttl: u32,
-    /// How long to wait after the answer, before this connection asks again.
+    /// Think time after the answer, before this connection's next request.
     pub think: Duration,
-    /// When a recorded trace asked this, since its beginning.
+    /// Time of the request in a recorded trace, since its beginning.
     pub at: Option<Duration>,
 }
 
-/// Makes requests. Each thread of a run has one of its own, with a seed of its own.
+/// Generates requests. Each thread of a run has its own, with its own seed.
 pub trait Source: Send {
-    /// The next request, into `ask`. False: there are no more.
-    fn next(&mut self, ask: &mut Ask) -> bool;
+    /// Writes the next request into `operation`. False: there are no more.
+    fn next(&mut self, operation: &mut Operation) -> bool;
 }

@@ -1,17 +1,18 @@
-//! When requests are due.
+//! Times of requests.
 
 use std::fmt;
 
-/// When requests are due.
+/// Times of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Closed loop: a connection asks again when it has its answer.
+    /// Closed loop: a connection makes its next request after its answer.
     Closed,
-    /// Open loop: requests are due at a fixed rate whatever the server does; latency counts from when a request was due.
+    /// Open loop: requests are due at a fixed rate whatever the server does; latency counts from
+    /// the due time.
     Open {
-        /// Requests a second, of the whole run.
+        /// Requests per second in the whole run.
         rate: f64,
-        /// How they are spread over time.
+        /// Distribution of due times.
         arrivals: Arrivals,
     },
     /// Open loop at the times of a recorded trace, this many times faster.
@@ -21,12 +22,12 @@ pub enum Pace {
     },
 }
 
-/// How requests at a fixed rate are spread over time.
+/// Distribution of due times at a fixed rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
-    /// All gaps alike.
+    /// Equal gaps.
     Even,
-    /// As of many independent clients: exponential gaps.
+    /// Exponential gaps, as of many independent clients.
     Poisson,
 }
 
@@ -35,7 +36,9 @@ impl fmt::Display for Pace {
         match self {
             Pace::Closed => f.write_str("closed loop"),
             Pace::Open { rate, arrivals: Arrivals::Even } => write!(f, "{rate}/s, even gaps"),
-            Pace::Open { rate, arrivals: Arrivals::Poisson } => write!(f, "{rate}/s, Poisson arrivals"),
+            Pace::Open { rate, arrivals: Arrivals::Poisson } => {
+                write!(f, "{rate}/s, Poisson arrivals")
+            }
             Pace::Recorded { speed } => write!(f, "as recorded, {speed} times as fast"),
         }
     }

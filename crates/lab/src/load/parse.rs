@@ -1,11 +1,11 @@
-//! Numbers as they are typed.
+//! Parsing of numbers.
 
-/// A number that is not negative, and no infinity.
+/// A finite number that is not negative.
 pub(crate) fn number(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
-/// A share of a whole: `1%` or `0.01`; neither nothing nor more than all.
+/// A share such as `1%` or `0.01`: above 0 and at most 1.
 pub(crate) fn share(text: &str) -> Option<f64> {
     let share = match text.trim().strip_suffix('%') {
         Some(percent) => number(percent)? / 100.0,

@@ -1,23 +1,24 @@
-//! A load, checked: what sources are made of.
+//! A validated load, from which sources are made.
 
 use std::sync::Arc;
 
 use super::{
     Keys, Lengths, Mix, Popularity, Sizes, Source, Think, Verb,
-    mixed::{Mixed, Recipe},
-    popularity::Picker,
-    trace::{Replay, Trace, Troubles},
+    popularity::KeyChooser,
+    synthetic::{SyntheticSource, SyntheticSpec},
+    trace::{Replay, SkippedLines, Trace},
 };
 
-/// Most keys of one get: memcached's line of commands and Redis's arrays take this many without a limit of theirs in the way.
+/// Most keys per get: accepted by memcached's command line and Redis's arrays without reaching a
+/// limit of theirs.
 pub(crate) const MULTI: usize = 1000;
-/// Bytes of a value where nothing else is said.
+/// Default length of a value in bytes.
 const SIZE: usize = 100;
 
-/// A load: everything but where it goes and when. Threads take their [`Source`]s from it.
+/// A load without target and times. Threads take their [`Source`]s from it.
 #[derive(Clone, Debug)]
 pub struct Load {
-    what: What,
+    what: Kind,
     mix: Option<Mix>,
     sizes: Option<Sizes>,
     think: Think,
@@ -27,83 +28,83 @@ pub struct Load {
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum Kind {
     Made { keys: Keys, popularity: Popularity },
     Recorded(Arc<Trace>),
 }
 
 impl Load {
-    /// Gets of these keys, each as often as any other.
+    /// Gets of these keys with equal probability.
     pub fn of(keys: Keys) -> Load {
-        let what = What::Made { keys, popularity: Popularity::Uniform };
+        let what = Kind::Made { keys, popularity: Popularity::Uniform };
         Load { what, mix: None, sizes: None, think: Think::None, multi: 1, ttl: None, seed: 1 }
     }
 
-    /// The requests of a recorded trace, in its order.
+    /// The requests of a recorded trace, in order.
     pub fn recorded(trace: Trace) -> Load {
-        let what = What::Recorded(Arc::new(trace));
+        let what = Kind::Recorded(Arc::new(trace));
         Load { what, mix: None, sizes: None, think: Think::None, multi: 1, ttl: None, seed: 1 }
     }
 
-    /// Which keys are asked for. A trace has its own order, and keeps it.
+    /// Sets the popularity of keys. A trace keeps its own order.
     #[must_use]
     pub fn popularity(mut self, wanted: Popularity) -> Load {
-        if let What::Made { popularity, .. } = &mut self.what {
+        if let Kind::Made { popularity, .. } = &mut self.what {
             *popularity = wanted;
         }
         self
     }
 
-    /// Which operations, in which shares; for a trace, instead of those it recorded.
+    /// Sets the shares of operations; replaces those of a trace.
     #[must_use]
     pub fn mix(self, mix: Mix) -> Load {
         Load { mix: Some(mix), ..self }
     }
 
-    /// How long values are; for a trace, instead of what it recorded.
+    /// Sets the sizes of values; replaces those of a trace.
     #[must_use]
     pub fn sizes(self, sizes: Sizes) -> Load {
         Load { sizes: Some(sizes), ..self }
     }
 
-    /// How long a connection waits before its next request.
+    /// Sets the think time.
     #[must_use]
     pub fn think(self, think: Think) -> Load {
         Load { think, ..self }
     }
 
-    /// Keys of one get, 1 to 1000. A trace is replayed key by key.
+    /// Sets the keys per get, 1 to 1000. A trace is replayed key by key.
     #[must_use]
     pub fn multi(self, multi: usize) -> Load {
         Load { multi: multi.clamp(1, MULTI), ..self }
     }
 
-    /// Seconds a written value lives; 0: for ever; for a trace, instead of what it recorded.
+    /// Sets the time to live of written values in seconds, 0: no limit; replaces those of a trace.
     #[must_use]
     pub fn ttl(self, ttl: u32) -> Load {
         Load { ttl: Some(ttl), ..self }
     }
 
-    /// Another seed, another stream; the same, the same.
+    /// Sets the seed: the same seed gives the same stream.
     #[must_use]
     pub fn seed(self, seed: u64) -> Load {
         Load { seed, ..self }
     }
 
-    /// What the run's other random choices may be seeded from.
+    /// The seed, for other random choices of a run.
     pub fn seed_used(&self) -> u64 {
         self.seed
     }
 
-    /// The requests of thread `thread` of `threads`. `seed` is the run's: sources of one run are given the same.
+    /// Requests of thread `thread` of `threads`. `seed` is the same for all sources of a run.
     pub fn source(&self, thread: usize, threads: usize, seed: u64) -> Box<dyn Source> {
         let (thread, threads) = (thread as u64, threads.max(1) as u64);
         match &self.what {
-            What::Made { keys, popularity } => {
-                let picker = Picker::new(*popularity, keys.count(), thread, threads, seed);
-                Box::new(Mixed::new(keys.clone(), self.recipe(), picker, thread, seed))
+            Kind::Made { keys, popularity } => {
+                let chooser = KeyChooser::new(*popularity, keys.count(), thread, threads, seed);
+                Box::new(SyntheticSource::new(keys.clone(), self.recipe(), chooser, thread, seed))
             }
-            What::Recorded(trace) => {
+            Kind::Recorded(trace) => {
                 let overrides = super::trace::Overrides {
                     mix: self.mix.clone(),
                     sizes: self.sizes.clone(),
@@ -115,13 +116,13 @@ impl Load {
         }
     }
 
-    /// How long the values are that its gets find. `filled`: they were all written before, as this load writes.
+    /// Lengths of the values that gets return. `filled`: all were written by this load before.
     pub fn lengths(&self, filled: bool) -> Lengths {
         match (&self.what, &self.sizes) {
             (_, Some(sizes)) => Lengths::Known(sizes.clone()),
-            (What::Recorded(_), None) => Lengths::Any,
-            (What::Made { .. }, None) if filled => Lengths::Known(self.sizes_used()),
-            (What::Made { .. }, None) => Lengths::NotEmpty,
+            (Kind::Recorded(_), None) => Lengths::Any,
+            (Kind::Made { .. }, None) if filled => Lengths::Known(self.sizes_used()),
+            (Kind::Made { .. }, None) => Lengths::NotEmpty,
         }
     }
 
@@ -129,8 +130,8 @@ impl Load {
         self.sizes.clone().unwrap_or_else(|| Sizes::fixed(SIZE))
     }
 
-    fn recipe(&self) -> Recipe {
-        Recipe {
+    fn recipe(&self) -> SyntheticSpec {
+        SyntheticSpec {
             mix: self.mix.clone().unwrap_or_else(|| Mix::only(Verb::Get)),
             sizes: self.sizes_used(),
             think: self.think,
@@ -139,30 +140,30 @@ impl Load {
         }
     }
 
-    /// What a trace held that was no request, so far.
-    pub fn troubles(&self) -> Option<&Troubles> {
+    /// Lines of the trace so far that were not requests.
+    pub fn skipped(&self) -> Option<&SkippedLines> {
         match &self.what {
-            What::Made { .. } => None,
-            What::Recorded(trace) => Some(trace.troubles()),
+            Kind::Made { .. } => None,
+            Kind::Recorded(trace) => Some(trace.skipped()),
         }
     }
 
-    /// Whether requests have times of their own, so that they can be paced as recorded.
+    /// Whether requests have times, so that they can be replayed as recorded.
     pub fn is_timed(&self) -> bool {
-        matches!(&self.what, What::Recorded(trace) if trace.is_timed())
+        matches!(&self.what, Kind::Recorded(trace) if trace.is_timed())
     }
 
-    /// How it was, for the head of a report.
+    /// Description for the head of a report.
     pub fn describe(&self) -> Vec<(String, String)> {
         let mut all: Vec<(&str, String)> = Vec::new();
         match &self.what {
-            What::Made { keys, popularity } => {
+            Kind::Made { keys, popularity } => {
                 all.push(("keys", keys.describe()));
                 if keys.count() > 1 {
                     all.push(("popularity", popularity.describe()));
                 }
             }
-            What::Recorded(trace) => all.push(("trace", trace.describe())),
+            Kind::Recorded(trace) => all.push(("trace", trace.describe())),
         }
         all.extend(self.mix.as_ref().map(|mix| ("operations", mix.describe())));
         all.extend(self.sizes.as_ref().map(|sizes| ("value size", sizes.describe())));

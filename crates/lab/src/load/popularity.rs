@@ -1,38 +1,41 @@
-//! Which key is asked for: Zipf, uniform, a hot set, in order, each once.
+//! Choice of keys: Zipf, uniform, a hot set, in order, each once.
 
 use rand::{Rng, rngs::SmallRng};
 use rand_distr::{Distribution, Zipf};
 
 use super::parse;
 
-/// Which of many keys is asked for.
+/// Distribution of requests over keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Popularity {
-    /// The key of rank r is asked for in proportion to r to the power -s. Which key has which rank is scattered over all keys.
+    /// A key of rank r is chosen in proportion to r^-s. Ranks are scattered over all keys.
     Zipf {
         /// The exponent: 0 is uniform; the web is near 0.8, objects behind it near 1.
         s: f64,
     },
-    /// Each key as often as any other.
+    /// Equal probability.
     Uniform,
-    /// A part of the keys gets a part of the requests, evenly within it and without it.
+    /// Some keys get a given share of the requests; uniform within and outside of them.
     Hot {
         /// Share of the keys, between 0 and 1.
         keys: f64,
         /// Share of the requests, between 0 and 1.
         requests: f64,
     },
-    /// In order, again and again. Thread t of T asks for the keys t, t + T, ...
+    /// In order, repeatedly. Thread t of T takes the keys t, t + T, ...
     Sequential,
-    /// In order, each once, and then the run is over. Shared out as `Sequential`.
+    /// In order, each once, then the run ends. Divided among threads like `Sequential`.
     Once,
 }
 
 impl Popularity {
-    /// Reads `zipf:0.99`, `uniform`, `hot=1%:90%`, `sequential`, `once`.
+    /// Parses `zipf:0.99`, `uniform`, `hot=1%:90%`, `sequential`, `once`.
     pub fn parse(text: &str) -> Result<Popularity, String> {
-        let wrong =
-            || format!("popularity {text:?}: expected zipf:0.99, uniform, hot=1%:90%, sequential or once");
+        let wrong = || {
+            format!(
+                "popularity {text:?}: expected zipf:0.99, uniform, hot=1%:90%, sequential or once"
+            )
+        };
         match text {
             "uniform" => return Ok(Popularity::Uniform),
             "sequential" => return Ok(Popularity::Sequential),
@@ -44,7 +47,8 @@ impl Popularity {
             let s = parse::number(s).ok_or_else(wrong)?;
             return Ok(Popularity::Zipf { s });
         }
-        let shares = text.strip_prefix("hot=").or_else(|| text.strip_prefix("hot:")).ok_or_else(wrong)?;
+        let shares =
+            text.strip_prefix("hot=").or_else(|| text.strip_prefix("hot:")).ok_or_else(wrong)?;
         let (keys, requests) = shares.split_once(':').ok_or_else(wrong)?;
         let keys = parse::share(keys).ok_or_else(wrong)?;
         let requests = parse::share(requests).ok_or_else(wrong)?;
@@ -64,16 +68,16 @@ impl Popularity {
     }
 }
 
-/// Chooses for one thread.
+/// Chooses keys for one thread.
 #[derive(Debug)]
-pub(crate) struct Picker {
+pub(crate) struct KeyChooser {
     count: u64,
-    scatter: Scatter,
-    way: Way,
+    permutation: Permutation,
+    choice: Choice,
 }
 
 #[derive(Debug)]
-enum Way {
+enum Choice {
     Zipf(Zipf<f64>),
     Uniform,
     Hot { hot: u64, share: f64 },
@@ -81,51 +85,60 @@ enum Way {
     Once { next: u64, step: u64 },
 }
 
-impl Picker {
-    /// For thread `thread` of `threads`, over `count` keys. `seed` is the run's: all threads agree which keys are popular.
-    pub(crate) fn new(popularity: Popularity, count: u64, thread: u64, threads: u64, seed: u64) -> Picker {
+impl KeyChooser {
+    /// For thread `thread` of `threads`, over `count` keys. `seed` is the run's, so that all
+    /// threads agree on the popular keys.
+    pub(crate) fn new(
+        popularity: Popularity,
+        count: u64,
+        thread: u64,
+        threads: u64,
+        seed: u64,
+    ) -> KeyChooser {
         let (next, step) = (thread, threads.max(1));
-        let way = match popularity {
-            Popularity::Zipf { s } => Zipf::new(count as f64, s).map_or(Way::Uniform, Way::Zipf),
-            Popularity::Uniform => Way::Uniform,
+        let choice = match popularity {
+            Popularity::Zipf { s } => {
+                Zipf::new(count as f64, s).map_or(Choice::Uniform, Choice::Zipf)
+            }
+            Popularity::Uniform => Choice::Uniform,
             Popularity::Hot { keys, requests } => {
                 let hot = ((count as f64 * keys).round() as u64).clamp(1, count);
-                Way::Hot { hot, share: if hot == count { 1.0 } else { requests } }
+                Choice::Hot { hot, share: if hot == count { 1.0 } else { requests } }
             }
-            Popularity::Sequential => Way::Sequential { next: next % count, step: step % count },
-            Popularity::Once => Way::Once { next, step },
+            Popularity::Sequential => Choice::Sequential { next: next % count, step: step % count },
+            Popularity::Once => Choice::Once { next, step },
         };
-        Picker { count, scatter: Scatter::new(count, seed), way }
+        KeyChooser { count, permutation: Permutation::new(count, seed), choice }
     }
 
-    /// The number of the next key; none when each was asked for.
+    /// The number of the next key; `None` when every key was chosen once.
     pub(crate) fn pick(&mut self, rng: &mut SmallRng) -> Option<u64> {
-        let rank = match &mut self.way {
-            Way::Uniform => return Some(rng.random_range(0..self.count)),
-            Way::Zipf(zipf) => (zipf.sample(rng) as u64).clamp(1, self.count) - 1,
-            Way::Hot { hot, share } if rng.random::<f64>() < *share => rng.random_range(0..*hot),
-            Way::Hot { hot, .. } => rng.random_range(*hot..self.count),
-            Way::Sequential { next, step } => {
+        let rank = match &mut self.choice {
+            Choice::Uniform => return Some(rng.random_range(0..self.count)),
+            Choice::Zipf(zipf) => (zipf.sample(rng) as u64).clamp(1, self.count) - 1,
+            Choice::Hot { hot, share } if rng.random::<f64>() < *share => rng.random_range(0..*hot),
+            Choice::Hot { hot, .. } => rng.random_range(*hot..self.count),
+            Choice::Sequential { next, step } => {
                 let number = *next;
                 *next = (number + *step) % self.count;
                 return Some(number);
             }
-            Way::Once { next, step } => {
+            Choice::Once { next, step } => {
                 let number = Some(*next).filter(|number| *number < self.count)?;
                 *next += *step;
                 return Some(number);
             }
         };
-        Some(self.scatter.place(rank))
+        Some(self.permutation.place(rank))
     }
 }
 
-/// Places ranks among keys, so that popular keys are no neighbours: a bijection of the numbers below `count`.
+/// Permutation of the numbers below `count` that separates popular keys.
 ///
-/// Each step is a bijection of the numbers of so many bits (a shifted xor, a product with an odd number); what falls outside
-/// goes through again until it is inside, which takes less than two rounds on average.
+/// Each step is a bijection of the numbers of a given bit width (shifted xor, product with an odd
+/// number); results outside the range pass through again, on average fewer than two rounds.
 #[derive(Clone, Copy, Debug)]
-struct Scatter {
+struct Permutation {
     count: u64,
     mask: u64,
     shift: u32,
@@ -133,12 +146,12 @@ struct Scatter {
     add: u64,
 }
 
-impl Scatter {
-    fn new(count: u64, seed: u64) -> Scatter {
+impl Permutation {
+    fn new(count: u64, seed: u64) -> Permutation {
         let bits = (64 - count.saturating_sub(1).leading_zeros()).max(1);
         let mask = u64::MAX >> (64 - bits);
-        let seed = super::seed::mixed(seed, 0x5ca7);
-        Scatter { count, mask, shift: bits.div_ceil(2), factor: seed | 1, add: seed >> 32 }
+        let seed = crate::random::derived(seed, 0x5ca7);
+        Permutation { count, mask, shift: bits.div_ceil(2), factor: seed | 1, add: seed >> 32 }
     }
 
     fn place(&self, rank: u64) -> u64 {
@@ -163,21 +176,25 @@ mod tests {
 
     fn counts(popularity: Popularity, count: u64, draws: u64) -> Vec<u64> {
         let mut rng = SmallRng::seed_from_u64(7);
-        let mut picker = Picker::new(popularity, count, 0, 1, 7);
+        let mut chooser = KeyChooser::new(popularity, count, 0, 1, 7);
         let mut counts = vec![0; count as usize];
         for _ in 0..draws {
-            counts[picker.pick(&mut rng).unwrap() as usize] += 1;
+            counts[chooser.pick(&mut rng).unwrap() as usize] += 1;
         }
         counts
     }
 
-    /// Pearson's statistic of counts against the probabilities they should have.
+    /// Pearson's statistic of counts against expected probabilities.
     fn chi_square(counts: &[u64], probabilities: &[f64]) -> f64 {
         let draws = counts.iter().sum::<u64>() as f64;
-        counts.iter().zip(probabilities).map(|(n, p)| (*n as f64 - draws * p).powi(2) / (draws * p)).sum()
+        counts
+            .iter()
+            .zip(probabilities)
+            .map(|(n, p)| (*n as f64 - draws * p).powi(2) / (draws * p))
+            .sum()
     }
 
-    /// About 99.99 % of right samples are below it (Wilson and Hilferty's approximation).
+    /// About the 99.99 % quantile (Wilson and Hilferty's approximation).
     fn limit(freedom: usize) -> f64 {
         let k = freedom as f64;
         k * (1.0 - 2.0 / (9.0 * k) + 3.719 * (2.0 / (9.0 * k)).sqrt()).powi(3)
@@ -193,8 +210,9 @@ mod tests {
     fn zipf_has_the_frequencies_of_zipf() {
         for s in [0.0, 0.7, 0.99, 1.0, 1.3] {
             let found = counts(Popularity::Zipf { s }, 100, 200_000);
-            let scatter = Scatter::new(100, 7);
-            let by_rank: Vec<u64> = (0..100).map(|rank| found[scatter.place(rank) as usize]).collect();
+            let permutation = Permutation::new(100, 7);
+            let by_rank: Vec<u64> =
+                (0..100).map(|rank| found[permutation.place(rank) as usize]).collect();
             let right = chi_square(&by_rank, &zipf(100, s));
             assert!(right < limit(99), "s = {s}: {right}");
             let other = chi_square(&by_rank, &zipf(100, s + 0.05));
@@ -222,9 +240,10 @@ mod tests {
     #[test]
     fn popular_keys_are_scattered_and_agree_between_threads() {
         for count in [1, 2, 3, 100, 1000, 1025, 65_536] {
-            let scatter = Scatter::new(count, 42);
-            let mut places: Vec<u64> = (0..count).map(|rank| scatter.place(rank)).collect();
-            let moved = places.iter().enumerate().filter(|(rank, place)| *rank as u64 != **place).count();
+            let permutation = Permutation::new(count, 42);
+            let mut places: Vec<u64> = (0..count).map(|rank| permutation.place(rank)).collect();
+            let moved =
+                places.iter().enumerate().filter(|(rank, place)| *rank as u64 != **place).count();
             assert!(count < 100 || moved as u64 > count * 9 / 10, "{count}: {moved} moved");
             places.sort_unstable();
             assert_eq!(places, (0..count).collect::<Vec<_>>(), "{count}: not each place once");
@@ -237,8 +256,8 @@ mod tests {
             let mut rng = SmallRng::seed_from_u64(1);
             let mut found = Vec::new();
             for thread in 0..threads {
-                let mut picker = Picker::new(Popularity::Once, count, thread, threads, 1);
-                while let Some(number) = picker.pick(&mut rng) {
+                let mut chooser = KeyChooser::new(Popularity::Once, count, thread, threads, 1);
+                while let Some(number) = chooser.pick(&mut rng) {
                     found.push(number);
                 }
             }
@@ -246,8 +265,8 @@ mod tests {
             assert_eq!(found, (0..count).collect::<Vec<_>>(), "{threads} threads, {count} keys");
         }
         let mut rng = SmallRng::seed_from_u64(1);
-        let mut picker = Picker::new(Popularity::Sequential, 5, 1, 2, 1);
-        let numbers: Vec<u64> = (0..6).filter_map(|_| picker.pick(&mut rng)).collect();
+        let mut chooser = KeyChooser::new(Popularity::Sequential, 5, 1, 2, 1);
+        let numbers: Vec<u64> = (0..6).filter_map(|_| chooser.pick(&mut rng)).collect();
         assert_eq!(numbers, [1, 3, 0, 2, 4, 1]);
     }
 

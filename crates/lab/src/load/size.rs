@@ -1,4 +1,4 @@
-//! How long values are. A key has one length whoever asks and however often: the draw is seeded by the key.
+//! Lengths of values. A key always has the same length: the draw is seeded by the key.
 
 use larder_proto::units;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
@@ -6,71 +6,78 @@ use rand_distr::{Distribution, LogNormal, Pareto};
 
 use super::{parse, value};
 
-/// Longest value of any distribution: what Larder's objects may be by default.
+/// Longest value of any distribution: the default limit of Larder's objects.
 pub(crate) const LONGEST: usize = 64 << 20;
 
-/// How long values are.
+/// Distribution of the lengths of values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sizes {
     typed: String,
-    way: Way,
+    distribution: SizeDistribution,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Way {
+enum SizeDistribution {
     Fixed(usize),
     Uniform(usize, usize),
     LogNormal(LogNormal<f64>, usize),
     Pareto(Pareto<f64>, usize),
-    /// Sizes with the sum of the shares up to and with each; the last is 1.
+    /// Sizes with cumulative shares; the last is 1.
     Weighted(Vec<(usize, f64)>),
 }
 
 impl Sizes {
-    /// All alike.
+    /// One size.
     pub fn fixed(size: usize) -> Sizes {
-        Sizes { typed: format!("{size} B"), way: Way::Fixed(size) }
+        Sizes { typed: format!("{size} B"), distribution: SizeDistribution::Fixed(size) }
     }
 
-    /// Reads `100`, `1k-10k`, `lognormal:MEDIAN:SIGMA[:MAX]`, `pareto:MEDIAN:ALPHA[:MAX]`, `100:60,1k:30,10k:10`.
+    /// Parses `100`, `1k-10k`, `lognormal:MEDIAN:SIGMA[:MAX]`, `pareto:MEDIAN:ALPHA[:MAX]`,
+    /// `100:60,1k:30,10k:10`.
     pub fn parse(text: &str) -> Result<Sizes, String> {
         let wrong = || {
             format!(
-                "size {text:?}: expected 100, 1k-10k, lognormal:4k:1.2, pareto:4k:1.5 (median and shape, then the longest \
+                "size {text:?}: expected 100, 1k-10k, lognormal:4k:1.2, pareto:4k:1.5 (median and \
+                 shape, then the longest \
                  if it is not 64MiB), or 100:60,1k:30,10k:10"
             )
         };
-        let way = if let Some(rest) = text.strip_prefix("lognormal:") {
+        let distribution = if let Some(rest) = text.strip_prefix("lognormal:") {
             let (median, sigma, longest) = shaped(rest).ok_or_else(wrong)?;
-            Way::LogNormal(LogNormal::new(median.ln(), sigma).map_err(|_| wrong())?, longest)
+            SizeDistribution::LogNormal(
+                LogNormal::new(median.ln(), sigma).map_err(|_| wrong())?,
+                longest,
+            )
         } else if let Some(rest) = text.strip_prefix("pareto:") {
             let (median, alpha, longest) = shaped(rest).ok_or_else(wrong)?;
-            // The median of Pareto's distribution is its least value times the alpha-th root of two.
+            // The median of a Pareto distribution is its minimum times the alpha-th root of two.
             let least = median / 2f64.powf(alpha.recip());
-            Way::Pareto(Pareto::new(least, alpha).map_err(|_| wrong())?, longest)
+            SizeDistribution::Pareto(Pareto::new(least, alpha).map_err(|_| wrong())?, longest)
         } else if text.contains(':') {
-            Way::Weighted(weighted(text).ok_or_else(wrong)?)
+            SizeDistribution::Weighted(weighted(text).ok_or_else(wrong)?)
         } else if let Some((least, most)) = text.split_once('-') {
             let (least, most) = (bytes(least).ok_or_else(wrong)?, bytes(most).ok_or_else(wrong)?);
             if least > most {
                 return Err(format!("size {text:?}: {least} is more than {most}"));
             }
-            Way::Uniform(least, most)
+            SizeDistribution::Uniform(least, most)
         } else {
-            Way::Fixed(bytes(text).ok_or_else(wrong)?)
+            SizeDistribution::Fixed(bytes(text).ok_or_else(wrong)?)
         };
-        Ok(Sizes { typed: text.to_owned(), way })
+        Ok(Sizes { typed: text.to_owned(), distribution })
     }
 
-    /// The length of this key's value, in bytes.
+    /// Length of this key's value in bytes.
     pub fn of(&self, key: &[u8]) -> usize {
         let rng = || SmallRng::seed_from_u64(value::hash(key));
-        match &self.way {
-            Way::Fixed(size) => *size,
-            Way::Uniform(least, most) => rng().random_range(*least..=*most),
-            Way::LogNormal(sizes, longest) => whole(sizes.sample(&mut rng()), *longest),
-            Way::Pareto(sizes, longest) => whole(sizes.sample(&mut rng()), *longest),
-            Way::Weighted(sizes) => {
+        match &self.distribution {
+            SizeDistribution::Fixed(size) => *size,
+            SizeDistribution::Uniform(least, most) => rng().random_range(*least..=*most),
+            SizeDistribution::LogNormal(sizes, longest) => {
+                whole(sizes.sample(&mut rng()), *longest)
+            }
+            SizeDistribution::Pareto(sizes, longest) => whole(sizes.sample(&mut rng()), *longest),
+            SizeDistribution::Weighted(sizes) => {
                 let drawn = rng().random::<f64>();
                 let found = sizes.iter().find(|(_, below)| drawn < *below).or(sizes.last());
                 found.map_or(0, |(size, _)| *size)
@@ -92,7 +99,7 @@ fn bytes(text: &str) -> Option<usize> {
     Some(size).filter(|size| *size <= LONGEST)
 }
 
-/// `MEDIAN:SHAPE[:MAX]`.
+/// Parses `MEDIAN:SHAPE[:MAX]`.
 fn shaped(text: &str) -> Option<(f64, f64, usize)> {
     let mut parts = text.split(':');
     let median = bytes(parts.next()?).filter(|median| *median > 0)?;
@@ -121,7 +128,8 @@ mod tests {
 
     fn drawn(text: &str) -> Vec<usize> {
         let sizes = Sizes::parse(text).unwrap();
-        let mut all: Vec<usize> = (0..20_000).map(|n| sizes.of(format!("key-{n}").as_bytes())).collect();
+        let mut all: Vec<usize> =
+            (0..20_000).map(|n| sizes.of(format!("key-{n}").as_bytes())).collect();
         all.sort_unstable();
         all
     }
@@ -159,8 +167,9 @@ mod tests {
     fn lognormal_has_its_median_and_spread() {
         let all = drawn("lognormal:4k:1.2");
         assert_share(share_below(&all, 4096.0), 0.5);
-        // One sigma to each side holds 68.27 %.
-        let inside = share_below(&all, 4096.0 * 1.2f64.exp()) - share_below(&all, 4096.0 * (-1.2f64).exp());
+        // One sigma to each side contains 68.27 %.
+        let inside =
+            share_below(&all, 4096.0 * 1.2f64.exp()) - share_below(&all, 4096.0 * (-1.2f64).exp());
         assert_share(inside, 0.6827);
     }
 
@@ -179,15 +188,27 @@ mod tests {
     fn weights_are_shares() {
         let all = drawn("100:60,1k:30,10k:10");
         for (size, share) in [(100, 0.6), (1024, 0.3), (10_240, 0.1)] {
-            assert_share(all.iter().filter(|found| **found == size).count() as f64 / 20_000.0, share);
+            assert_share(
+                all.iter().filter(|found| **found == size).count() as f64 / 20_000.0,
+                share,
+            );
         }
     }
 
     #[test]
     fn what_is_no_size_is_refused() {
-        for text in
-            ["", "x", "-5", "10k-1k", "lognormal:0:1", "lognormal:1k", "pareto:1k:0", "1k:x", "1k:0", "1TiB"]
-        {
+        for text in [
+            "",
+            "x",
+            "-5",
+            "10k-1k",
+            "lognormal:0:1",
+            "lognormal:1k",
+            "pareto:1k:0",
+            "1k:x",
+            "1k:0",
+            "1TiB",
+        ] {
             assert!(Sizes::parse(text).is_err(), "{text}");
         }
         assert_eq!(Sizes::parse("0").unwrap().of(b"k"), 0);

@@ -1,4 +1,4 @@
-//! The load as a whole: streams from a seed, shares of threads, what is typed.
+//! Tests of whole loads: streams from a seed, division among threads, arguments.
 
 use std::collections::HashMap;
 
@@ -24,15 +24,16 @@ fn load(text: &str) -> Load {
 /// The first requests of a thread, as text.
 fn stream(load: &Load, thread: usize, threads: usize, seed: u64, count: usize) -> Vec<String> {
     let mut source = load.source(thread, threads, seed);
-    let mut ask = Ask::default();
+    let mut operation = Operation::default();
     let mut all = Vec::new();
-    while all.len() < count && source.next(&mut ask) {
-        all.push(format!("{ask:?}"));
+    while all.len() < count && source.next(&mut operation) {
+        all.push(format!("{operation:?}"));
     }
     all
 }
 
-const MIXED: &str = "--pattern k{:05} --keys 1000 --popularity zipf:0.9 --mix get=80,set=15,delete=5 --size 1k-2k --think exp:1ms --multi 3";
+const MIXED: &str = "--pattern k{:05} --keys 1000 --popularity zipf:0.9 --mix \
+    get=80,set=15,delete=5 --size 1k-2k --think exp:1ms --multi 3";
 
 #[test]
 fn the_same_seed_asks_the_same() {
@@ -48,29 +49,34 @@ fn threads_agree_on_sizes_and_on_what_is_popular() {
     let mut counts: Vec<HashMap<Vec<u8>, u32>> = Vec::new();
     let mut sizes: HashMap<Vec<u8>, usize> = HashMap::new();
     for thread in 0..2 {
-        let (mut source, mut ask, mut count) = (load.source(thread, 2, 4), Ask::default(), HashMap::new());
+        let (mut source, mut operation, mut count) =
+            (load.source(thread, 2, 4), Operation::default(), HashMap::new());
         for _ in 0..20_000 {
-            assert!(source.next(&mut ask));
-            *count.entry(ask.key.clone()).or_insert(0) += 1;
-            assert_eq!(*sizes.entry(ask.key.clone()).or_insert(ask.size), ask.size);
+            assert!(source.next(&mut operation));
+            *count.entry(operation.key.clone()).or_insert(0) += 1;
+            assert_eq!(
+                *sizes.entry(operation.key.clone()).or_insert(operation.size),
+                operation.size
+            );
         }
         counts.push(count);
     }
-    let top = |count: &HashMap<Vec<u8>, u32>| count.iter().max_by_key(|(_, n)| **n).unwrap().0.clone();
+    let top =
+        |count: &HashMap<Vec<u8>, u32>| count.iter().max_by_key(|(_, n)| **n).unwrap().0.clone();
     assert_eq!(top(&counts[0]), top(&counts[1]));
 }
 
 #[test]
 fn several_keys_come_with_gets_alone_and_their_buffers_stay() {
     let load = load("--pattern k{} --keys 50 --mix get=1,set=1 --multi 4");
-    let (mut source, mut ask) = (load.source(0, 1, 1), Ask::default());
+    let (mut source, mut operation) = (load.source(0, 1, 1), Operation::default());
     let mut addresses = std::collections::HashSet::new();
     for n in 0..1000 {
-        assert!(source.next(&mut ask));
-        assert_eq!(ask.more.len(), if ask.verb == Verb::Get { 3 } else { 0 });
-        assert!(ask.more.iter().all(|key| key.starts_with(b"k")));
+        assert!(source.next(&mut operation));
+        assert_eq!(operation.more.len(), if operation.verb == Verb::Get { 3 } else { 0 });
+        assert!(operation.more.iter().all(|key| key.starts_with(b"k")));
         if n >= 10 {
-            addresses.extend(ask.more.iter().map(|key| key.as_ptr()));
+            addresses.extend(operation.more.iter().map(|key| key.as_ptr()));
         }
     }
     assert!(addresses.len() <= 3, "{} buffers for three keys", addresses.len());
@@ -81,12 +87,12 @@ fn each_key_once_and_then_no_more() {
     let load = load("--pattern k{} --keys 5-24 --popularity once --mix set=1");
     let mut keys = Vec::new();
     for thread in 0..3 {
-        let (mut source, mut ask) = (load.source(thread, 3, 1), Ask::default());
-        while source.next(&mut ask) {
-            assert_eq!(ask.verb, Verb::Set);
-            keys.push(String::from_utf8(ask.key.clone()).unwrap());
+        let (mut source, mut operation) = (load.source(thread, 3, 1), Operation::default());
+        while source.next(&mut operation) {
+            assert_eq!(operation.verb, Verb::Set);
+            keys.push(String::from_utf8(operation.key.clone()).unwrap());
         }
-        assert!(!source.next(&mut ask), "begins again");
+        assert!(!source.next(&mut operation), "begins again");
     }
     keys.sort_by_key(|key| key[1..].parse::<u32>().unwrap());
     assert_eq!(keys, (5..25).map(|n| format!("k{n}")).collect::<Vec<_>>());
@@ -113,7 +119,9 @@ fn the_command_line_says_what_is_wrong() {
         let error = args(text).validate().unwrap_err();
         assert!(error.contains(part), "{text}: {error}");
     }
-    for text in ["--key a --pattern k{}", "--loop", "--trace x --multi 2", "--keys-file a --trace b"] {
+    for text in
+        ["--key a --pattern k{}", "--loop", "--trace x --multi 2", "--keys-file a --trace b"]
+    {
         let typed = ["load"].into_iter().chain(text.split_whitespace());
         assert!(Line::try_parse_from(typed).is_err(), "{text}");
     }
@@ -121,9 +129,9 @@ fn the_command_line_says_what_is_wrong() {
 
 #[test]
 fn http_asks_for_its_path_where_nothing_else_is_said() {
-    let mut ask = Ask::default();
-    assert!(args("").validate_http("/start").unwrap().source(0, 1, 1).next(&mut ask));
-    assert_eq!(ask.key, b"/start");
+    let mut operation = Operation::default();
+    assert!(args("").validate_http("/start").unwrap().source(0, 1, 1).next(&mut operation));
+    assert_eq!(operation.key, b"/start");
     assert!(args("--key a").validate_http("/").unwrap_err().contains("begins with /"));
     assert!(args("--pattern a{}").validate_http("/").unwrap_err().contains("begins with /"));
     assert!(args("--keys 5").validate_http("/").unwrap_err().contains("--pattern"));
@@ -164,7 +172,7 @@ fn what_was_typed_is_described() {
 }
 
 proptest! {
-    /// Whatever is typed is read or refused; nothing panics.
+    /// Any text is parsed or rejected without a panic.
     #[test]
     fn nothing_typed_panics(text in "[a-z0-9:,%=.{}-]{0,24}") {
         let _ = Popularity::parse(&text);
@@ -190,10 +198,10 @@ proptest! {
             Popularity::Sequential,
         ] {
             let load = Load::of(Keys::pattern("{}", 0..count).unwrap()).popularity(popularity);
-            let (mut source, mut ask) = (load.source(threads - 1, threads, seed), Ask::default());
+            let (mut source, mut operation) = (load.source(threads - 1, threads, seed), Operation::default());
             for _ in 0..200 {
-                prop_assert!(source.next(&mut ask));
-                let number: u64 = std::str::from_utf8(&ask.key).unwrap().parse().unwrap();
+                prop_assert!(source.next(&mut operation));
+                let number: u64 = std::str::from_utf8(&operation.key).unwrap().parse().unwrap();
                 prop_assert!(number < count);
             }
         }

@@ -1,4 +1,4 @@
-//! How long a connection waits between an answer and its next request.
+//! Think time: the pause between an answer and the connection's next request.
 
 use std::time::Duration;
 
@@ -6,32 +6,35 @@ use larder_proto::units;
 use rand::{Rng, rngs::SmallRng};
 use rand_distr::{Distribution, Exp1};
 
-/// Longest wait drawn from an exponential distribution: one draw in 10^17 is longer than 40 times the mean.
+/// Longest time drawn from an exponential distribution: one draw in 10^17 exceeds 40 times the
+/// mean.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// How long a connection waits between an answer and its next request.
+/// Distribution of think times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Think {
-    /// Not at all.
+    /// No pause.
     #[default]
     None,
-    /// Always as long.
+    /// A fixed time.
     Fixed(Duration),
-    /// Anything between the two alike.
+    /// Uniform between the two.
     Uniform(Duration, Duration),
-    /// Exponential with this mean, as of people who do not know of each other.
+    /// Exponential with this mean, as of independent users.
     Exponential(Duration),
 }
 
 impl Think {
-    /// Reads `10ms`, `1ms-20ms`, `exp:10ms`.
+    /// Parses `10ms`, `1ms-20ms`, `exp:10ms`.
     pub fn parse(text: &str) -> Result<Think, String> {
         let wrong = || format!("think time {text:?}: expected 10ms, 1ms-20ms or exp:10ms");
         let read = |text: &str| units::duration(text).map_err(|_| wrong());
         if let Some(mean) = text.strip_prefix("exp:") {
             return Ok(Think::Exponential(read(mean)?));
         }
-        let Some((least, most)) = text.split_once('-') else { return Ok(Think::Fixed(read(text)?)) };
+        let Some((least, most)) = text.split_once('-') else {
+            return Ok(Think::Fixed(read(text)?));
+        };
         let (least, most) = (read(least)?, read(most)?);
         if least > most { Err(wrong()) } else { Ok(Think::Uniform(least, most)) }
     }
@@ -82,7 +85,8 @@ mod tests {
         assert!((mean(&uniform) - 0.011).abs() < 0.0002, "{}", mean(&uniform));
         let exponential = seconds("exp:10ms");
         assert!((mean(&exponential) - 0.010).abs() < 0.0002, "{}", mean(&exponential));
-        // The deviation of an exponential distribution is its mean; a share of e^-1 is above it.
+        // The standard deviation of an exponential distribution equals its mean; a share of e^-1 is
+        // above it.
         let above = exponential.iter().filter(|time| **time > 0.010).count() as f64 / 50_000.0;
         assert!((above - (-1f64).exp()).abs() < 0.01, "{above}");
     }

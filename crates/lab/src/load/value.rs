@@ -1,28 +1,29 @@
-//! The bytes of a value: made from its key and length, so that a value with a wrong byte, one cut short and one that belongs to
-//! another key are all seen for what they are, without keeping what was written.
+//! The bytes of a value, computed from its key and length, so that values with a wrong byte,
+//! truncated values and values of another key are detected without storing what was written.
 //!
-//! Words come of one 64-bit multiplication each (as in wyrand), so that making and checking cost the generator little beside
-//! the system calls that move the same bytes. Every word depends on its place alone: a value can be checked from any offset on.
+//! Each word takes one 64-bit multiplication (as in wyrand), so that generating and checking are
+//! cheap compared to the system calls that move the bytes. A word depends only on its position: a
+//! value can be checked from any offset.
 
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 
-/// Fixed for ever: values that one run wrote are checked by the next.
+/// Never change these: values written by one run are checked by later ones.
 const SECRETS: RapidSecrets = RapidSecrets::seed(0x6c61_7264_6572);
-/// Odd, with its bits well spread (wyrand's).
+/// Odd, with well distributed bits (wyrand's).
 const STEP: u64 = 0x2d35_8dcc_aa6c_78a5;
 /// See `STEP`.
 const TWIST: u64 = 0x8bb8_4b93_962e_acc9;
-/// Bytes of a word.
+/// Bytes in a word.
 const WORD: usize = 8;
-/// Words compared before the comparison looks whether they were right.
+/// Words compared before the result is tested.
 const STRIDE: usize = 8;
 
-/// A number that is the key's own, the same in every run.
+/// A hash of the key, the same in every run.
 pub(crate) fn hash(key: &[u8]) -> u64 {
     rapidhash_v3_seeded(key, &SECRETS)
 }
 
-/// What the words of a value begin from.
+/// The seed of a value's words.
 fn origin(key: &[u8], size: usize) -> u64 {
     mixed(hash(key) ^ (size as u64).wrapping_mul(TWIST))
 }
@@ -36,7 +37,7 @@ fn word(origin: u64, index: u64) -> u64 {
     mixed(origin.wrapping_add(index.wrapping_mul(STEP)))
 }
 
-/// Appends the value of `key` that is `size` bytes long.
+/// Appends the value of `key` with length `size`.
 pub fn fill(key: &[u8], size: usize, out: &mut Vec<u8>) {
     let (origin, start) = (origin(key, size), out.len());
     out.resize(start + size, 0);
@@ -51,14 +52,14 @@ pub fn fill(key: &[u8], size: usize, out: &mut Vec<u8>) {
     rest.copy_from_slice(&last[..rest.len()]);
 }
 
-/// Whether these are the bytes of `key`'s value of this length.
+/// Whether these bytes are the value of `key` with this length.
 pub fn matches(key: &[u8], bytes: &[u8]) -> bool {
     let mut matcher = Matcher::new(key, bytes.len());
     matcher.push(bytes);
     matcher.finish()
 }
 
-/// Checks a value that comes in pieces.
+/// Checks a value that arrives in pieces.
 #[derive(Clone, Copy, Debug)]
 pub struct Matcher {
     origin: u64,
@@ -68,12 +69,12 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// Expects `key`'s value, `size` bytes long.
+    /// Expects the value of `key` with length `size`.
     pub fn new(key: &[u8], size: usize) -> Matcher {
         Matcher { origin: origin(key, size), at: 0, size, right: true }
     }
 
-    /// Takes the next piece; false as soon as something is wrong.
+    /// Checks the next piece; false from the first wrong byte on.
     pub fn push(&mut self, bytes: &[u8]) -> bool {
         if self.right {
             self.right = bytes.len() <= self.size - self.at && self.compare(bytes);
@@ -82,13 +83,13 @@ impl Matcher {
         self.right
     }
 
-    /// Whether the whole value came, and was right.
+    /// Whether the whole value arrived and was correct.
     pub fn finish(&self) -> bool {
         self.right && self.at == self.size
     }
 
     fn compare(&self, bytes: &[u8]) -> bool {
-        // To the next whole word, then in strides, in words, and what is left of the last.
+        // First to a word boundary, then strides, words, and the rest.
         let head = bytes.len().min((WORD - self.at % WORD) % WORD);
         let (head, body) = bytes.split_at(head);
         let mut at = self.at + head.len();
@@ -119,7 +120,7 @@ impl Matcher {
         self.compare_part(at, words.remainder())
     }
 
-    /// Compares bytes that are within one word.
+    /// Compares bytes within one word.
     fn compare_part(&self, from: usize, bytes: &[u8]) -> bool {
         let expected = word(self.origin, (from / WORD) as u64).to_le_bytes();
         expected[from % WORD..][..bytes.len()] == *bytes
@@ -154,7 +155,7 @@ mod tests {
         assert!(matches(b"key", &out[5..]));
     }
 
-    /// Written down so that what an older build stored is still right.
+    /// Fixed values, so that data stored by older builds stay valid.
     #[test]
     fn never_changes() {
         assert_eq!(value(b"key", 8), [212, 234, 106, 129, 211, 13, 113, 41]);

@@ -1,6 +1,6 @@
-//! What a request wants.
+//! Kinds of operations.
 
-/// What a request wants. HTTP: `Get` is GET, `Set` PUT, `Delete` DELETE, `Head` HEAD.
+/// Kind of an operation. In HTTP `Get` is GET, `Set` PUT, `Delete` DELETE, `Head` HEAD.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// Read.
@@ -8,14 +8,14 @@ pub enum Verb {
     Get,
     /// Write.
     Set,
-    /// Take out.
+    /// Delete.
     Delete,
-    /// The head of an answer alone.
+    /// Only the head of the answer.
     Head,
 }
 
 impl Verb {
-    /// As it is typed and shown.
+    /// Name for command line and display.
     pub fn name(self) -> &'static str {
         match self {
             Verb::Get => "get",

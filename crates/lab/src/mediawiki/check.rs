@@ -1,4 +1,4 @@
-//! Whether the articles that arrive are the articles.
+//! Comparison of received articles with the originals.
 
 use std::{
     net::SocketAddr,
@@ -17,34 +17,34 @@ use super::{
 };
 use crate::interrupt;
 
-/// Begins the article in MediaWiki's page, with its title.
+/// Marks the start of the article in MediaWiki's page, at its title.
 const BEGIN: &[u8] = b"id=\"firstHeading\"";
-/// Ends it: what follows has times and numbers of the request that rendered it.
+/// Marks its end: the text after it contains times and numbers of the rendering request.
 const END: &[u8] = b"<!-- \nNewPP limit report";
-/// Faults that are told apart; of more, the number says enough.
-const TOLD: usize = 3;
+/// Faults described in the report; further ones are only counted.
+const DESCRIBED: usize = 3;
 
-/// Every article as the wiki rendered it first, before any cache.
+/// Every article as first rendered by the wiki, without a cache.
 #[derive(Debug)]
-pub(super) struct Originals(Vec<Vec<u8>>);
+pub(super) struct OriginalArticles(Vec<Vec<u8>>);
 
-/// What a round of asking for articles found.
+/// Result of comparing articles.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Round {
-    /// Articles that were right.
+    /// Number of correct articles.
     pub(super) right: usize,
-    /// What was wrong with the first few others.
+    /// Descriptions of the first faults.
     pub(super) faults: Vec<String>,
 }
 
-/// The part of a page that is the article.
+/// The article in a page.
 fn article(page: &[u8]) -> Option<&[u8]> {
     let begin = memchr::memmem::find(page, BEGIN)?;
     let length = memchr::memmem::find(&page[begin..], END)?;
     Some(&page[begin..begin + length])
 }
 
-/// Asks for each of these articles once, so many at a time; gives the articles' bytes, in order.
+/// Fetches each article once, `users` at a time; returns the articles' bytes in order.
 fn ask(addr: SocketAddr, articles: &[&Article], users: usize) -> Vec<Result<Vec<u8>, String>> {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(vec![Err("not asked".to_owned()); articles.len()]);
@@ -65,7 +65,7 @@ fn ask(addr: SocketAddr, articles: &[&Article], users: usize) -> Vec<Result<Vec<
 }
 
 fn one(addr: SocketAddr, path: &str) -> Result<Vec<u8>, String> {
-    if interrupt::asked() {
+    if interrupt::requested() {
         return Err(format!("{path}: interrupted"));
     }
     let answer = fetch::get(addr, HOST, path, Duration::from_secs(LONGEST_PAGE));
@@ -77,25 +77,39 @@ fn one(addr: SocketAddr, path: &str) -> Result<Vec<u8>, String> {
     Ok(article.to_vec())
 }
 
-impl Originals {
+impl OriginalArticles {
     /// Renders every article once.
-    pub(super) fn take(addr: SocketAddr, articles: &[Article], users: usize) -> Result<Originals, String> {
+    pub(super) fn take(
+        addr: SocketAddr,
+        articles: &[Article],
+        users: usize,
+    ) -> Result<OriginalArticles, String> {
         let all: Vec<_> = articles.iter().collect();
-        let originals: Vec<Vec<u8>> = ask(addr, &all, users).into_iter().collect::<Result<_, _>>()?;
-        Ok(Originals(originals))
+        let originals: Vec<Vec<u8>> =
+            ask(addr, &all, users).into_iter().collect::<Result<_, _>>()?;
+        Ok(OriginalArticles(originals))
     }
 
-    /// Asks for every `step`th article and compares.
-    pub(super) fn compare(&self, addr: SocketAddr, articles: &[Article], users: usize, step: usize) -> Round {
+    /// Fetches and compares every `step`th article.
+    pub(super) fn compare(
+        &self,
+        addr: SocketAddr,
+        articles: &[Article],
+        users: usize,
+        step: usize,
+    ) -> Round {
         let wanted: Vec<_> = articles.iter().step_by(step.max(1)).collect();
         let originals = self.0.iter().step_by(step.max(1));
         let mut round = Round::default();
-        for ((got, original), wanted) in ask(addr, &wanted, users).into_iter().zip(originals).zip(&wanted) {
+        for ((got, original), wanted) in
+            ask(addr, &wanted, users).into_iter().zip(originals).zip(&wanted)
+        {
             match got {
                 Ok(article) if article == *original => round.right += 1,
-                Ok(_) => {
-                    round.fault(format!("{}: not the article that the wiki rendered first", wanted.path))
-                }
+                Ok(_) => round.fault(format!(
+                    "{}: not the article that the wiki rendered first",
+                    wanted.path
+                )),
                 Err(fault) => round.fault(fault),
             }
         }
@@ -105,7 +119,7 @@ impl Originals {
 
 impl Round {
     fn fault(&mut self, what: String) {
-        if self.faults.len() < TOLD {
+        if self.faults.len() < DESCRIBED {
             self.faults.push(what);
         }
     }
@@ -119,7 +133,8 @@ mod tests {
     fn the_article_is_what_does_not_change_from_render_to_render() {
         let page = |request: &str| {
             format!(
-                "<script>{request}</script><h1 id=\"firstHeading\">T</h1>text<!-- \nNewPP limit report\n{request}"
+                "<script>{request}</script><h1 id=\"firstHeading\">T</h1>text<!-- \nNewPP limit \
+                 report\n{request}"
             )
         };
         let (first, second) = (page("1"), page("2"));

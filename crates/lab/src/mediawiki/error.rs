@@ -1,31 +1,34 @@
-//! What can go wrong with an experiment, and who can help.
+//! Errors of an experiment.
 
 use std::{io, path::Path};
 
 use crate::{engine, peers, slow};
 
-/// What can go wrong with an experiment.
+/// Errors of an experiment.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// The command line.
+    /// Wrong command line.
     #[error("{0}")]
     Usage(String),
-    /// Debian's packages.
-    #[error("not installed: {}\n  apt-get install --no-install-recommends {}", .what.join(", "), .packages.join(" "))]
+    /// Packages that are not installed.
+    #[error(
+        "not installed: {}\n  apt-get install --no-install-recommends {}", .what.join(", "),
+        .packages.join(" ")
+    )]
     Missing { what: Vec<&'static str>, packages: Vec<&'static str> },
-    /// A server.
+    /// A server failed.
     #[error(transparent)]
     Server(#[from] peers::Error),
-    /// The load.
+    /// The load failed.
     #[error(transparent)]
     Load(#[from] engine::Error),
-    /// The slow proxy.
+    /// The slow proxy failed.
     #[error(transparent)]
     Slow(#[from] slow::Error),
-    /// Files of our own.
+    /// A file could not be read or written.
     #[error("{path}: {why}")]
     File { path: String, why: io::Error },
-    /// Whatever says enough by itself.
+    /// Any other error, as text.
     #[error("{0}")]
     Other(String),
 }

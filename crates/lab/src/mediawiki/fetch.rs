@@ -1,5 +1,5 @@
-//! One page, asked for on a connection of its own: to warm caches, to compare articles, to ask servers for their figures. What is
-//! measured is asked by the engine, not by this.
+//! Fetches a page on a new connection: to warm caches, compare articles, or query servers. The
+//! measured requests are made by the engine.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -9,13 +9,13 @@ use std::{
 
 use crate::interrupt;
 
-/// Header fields of an answer, at most.
+/// Most header fields of an answer.
 const FIELDS: usize = 64;
-/// A page of an article is far smaller.
+/// Limit for an answer; an article is far smaller.
 const LONGEST: u64 = 64 << 20;
 
-/// How soon an interruption is seen.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which interruptions are checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// An answer.
 #[derive(Debug)]
@@ -24,25 +24,30 @@ pub(super) struct Answer {
     pub(super) body: Vec<u8>,
 }
 
-/// Asks `addr` for `target`.
-pub(super) fn get(addr: SocketAddr, host: &str, target: &str, patience: Duration) -> io::Result<Answer> {
+/// Requests `target` from `addr`.
+pub(super) fn get(
+    addr: SocketAddr,
+    host: &str,
+    target: &str,
+    patience: Duration,
+) -> io::Result<Answer> {
     let mut stream = TcpStream::connect_timeout(&addr, patience)?;
-    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_read_timeout(Some(CHECK_INTERVAL))?;
     stream.set_write_timeout(Some(patience))?;
     write!(stream, "GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
     parse(&whole(stream, patience)?)
 }
 
-/// All bytes until the other end closes; an interruption is seen meanwhile.
+/// Reads until the other end closes; stops at an interruption.
 fn whole(stream: TcpStream, patience: Duration) -> io::Result<Vec<u8>> {
     let began = Instant::now();
     let (mut stream, mut bytes) = (stream.take(LONGEST), Vec::new());
     loop {
         match stream.read_to_end(&mut bytes) {
             Ok(_) => return Ok(bytes),
-            // What has come is kept.
+            // Bytes received so far are kept.
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
-            Err(_) if interrupt::asked() => return Err(io::ErrorKind::Interrupted.into()),
+            Err(_) if interrupt::requested() => return Err(io::ErrorKind::Interrupted.into()),
             Err(_) if began.elapsed() >= patience => return Err(io::ErrorKind::TimedOut.into()),
             Err(_) => {}
         }
@@ -57,13 +62,17 @@ fn parse(bytes: &[u8]) -> io::Result<Answer> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS];
     let mut head = httparse::Response::new(&mut fields);
     let parsed = head.parse(bytes).map_err(|e| wrong(&format!("a broken head: {e}")))?;
-    let httparse::Status::Complete(length) = parsed else { return Err(wrong("the head is cut off")) };
+    let httparse::Status::Complete(length) = parsed else {
+        return Err(wrong("the head is cut off"));
+    };
     let field = |name: &str| {
         let found = head.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
         std::str::from_utf8(found.value).ok()
     };
     let rest = &bytes[length..];
-    let body = if field("Transfer-Encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
+    let body = if field("Transfer-Encoding")
+        .is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"))
+    {
         unchunk(rest)?
     } else {
         match field("Content-Length").map(str::parse::<usize>) {
@@ -99,7 +108,8 @@ mod tests {
 
     #[test]
     fn chunks_are_joined_and_a_cut_body_is_an_error() {
-        let whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+        let whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: \
+            chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
         let answer = parse(whole).unwrap();
         assert_eq!((answer.status, answer.body.as_slice()), (200, b"abcde".as_slice()));
         assert!(parse(&whole[..whole.len() - 10]).is_err());

@@ -1,5 +1,5 @@
-//! The load plan of the reference: so many users, each asks for so many articles, drawn at random, one after the other; users
-//! begin spread over a short time.
+//! The load plan of the reference: each of `n` users requests a number of random articles in
+//! sequence; the start of users is spread over a short time.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     engine::{Address, Check, Plan, Protocol, Stop},
-    load::{Ask, Source, Verb},
+    load::{Operation, Source, Verb},
 };
 
 /// Random articles without end.
@@ -28,15 +28,15 @@ impl Articles {
 }
 
 impl Source for Articles {
-    fn next(&mut self, ask: &mut Ask) -> bool {
+    fn next(&mut self, operation: &mut Operation) -> bool {
         let at = self.random.random_range(0..self.paths.len());
-        ask.verb = Verb::Get;
-        ask.key.clone_from(&self.paths[at]);
+        operation.verb = Verb::Get;
+        operation.key.clone_from(&self.paths[at]);
         true
     }
 }
 
-/// One engine thread asks for all users: they are few, and wait most of the time.
+/// One engine thread serves all users: they are few and mostly waiting.
 pub(super) fn plan(
     addr: SocketAddr,
     users: u32,
@@ -64,14 +64,19 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_articles_again_and_all_of_them() {
-        let articles: Vec<_> = (0..9).map(|n| Article { path: format!("/wiki/{n}"), length: 1 }).collect();
+        let articles: Vec<_> =
+            (0..9).map(|n| Article { path: format!("/wiki/{n}"), length: 1 }).collect();
         let draw = |seed| {
             let mut source = Articles::new(&articles, seed);
-            let mut ask = Ask::default();
-            (0..200).map(|_| source.next(&mut ask).then(|| ask.key.clone()).unwrap()).collect::<Vec<_>>()
+            let mut operation = Operation::default();
+            (0..200)
+                .map(|_| source.next(&mut operation).then(|| operation.key.clone()).unwrap())
+                .collect::<Vec<_>>()
         };
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));
-        assert!(articles.iter().all(|article| draw(7).contains(&article.path.clone().into_bytes())));
+        assert!(
+            articles.iter().all(|article| draw(7).contains(&article.path.clone().into_bytes()))
+        );
     }
 }

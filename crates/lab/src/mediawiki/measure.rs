@@ -1,5 +1,5 @@
-//! One row: its caches started empty, warmed where it is said, the load, and the proof that what was measured is what the row's
-//! title says.
+//! Measures one row: starts its caches, warms them if the row says so, runs the load, and verifies
+//! that the measurement matches the row's title.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -13,10 +13,10 @@ use super::{
     args::MediawikiArgs,
     caches::Caches,
     error::Error,
-    house::House,
     load,
     rows::{Database, Figures, Objects, Pages, Row},
     sample::{Sampler, Series},
+    setup::Setup,
 };
 use crate::{
     engine::{self, Stop},
@@ -26,65 +26,65 @@ use crate::{
     report::Run,
 };
 
-/// Between two looks whether somebody asked us to stop.
-const LOOK: Duration = Duration::from_millis(50);
-/// Of what its statements alone must take with a slow database, an answer must have taken at least this: some statements run
-/// after the answer has been sent.
+/// Interval at which interruptions are checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Least time of an answer with a slow database, as a share of the delays of its statements: some
+/// statements run after the answer.
 const SLOW_AT_LEAST: f64 = 0.5;
 
-/// What came of a row.
+/// Result of a row.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) row: Row,
     pub(super) users: u32,
     pub(super) figures: Figures,
-    /// Pages that came from a page cache, by what their heads say.
+    /// Answers from a page cache, according to their heads.
     pub(super) page_hits: u64,
-    /// Statements that reached the database, for each answer.
+    /// Statements per answer that reached the database.
     pub(super) statements: f64,
-    /// Processor time for each answer: of the wiki (web server and PHP), the database, each cache.
+    /// Processor time per answer of the wiki (web server and PHP), the database, and each cache.
     pub(super) cpu: Vec<Cost>,
-    /// Articles compared with the originals, and equal.
+    /// Articles that equalled the originals.
     pub(super) compared: usize,
-    /// Why the row is not what it says; none: it is valid.
+    /// Why the row is invalid; empty if it is valid.
     pub(super) faults: Vec<String>,
-    /// When it began, seconds since the experiment did.
+    /// Start of the row in seconds since the start of the experiment.
     pub(super) began: f64,
     pub(super) series: Vec<Series>,
 }
 
-/// Processor time for one answer.
+/// Processor time per answer.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Cost {
     pub(super) of: &'static str,
     pub(super) milliseconds: f64,
 }
 
-/// Makes a row.
-pub(super) fn measure(house: &House, args: &MediawikiArgs, row: &Row) -> Result<Outcome, Error> {
+/// Measures a row.
+pub(super) fn measure(setup: &Setup, args: &MediawikiArgs, row: &Row) -> Result<Outcome, Error> {
     let users = row.users(args);
     let loops = row.requests(args).div_ceil(u64::from(users));
-    let caches = Caches::start(&house.programs, house.dir(), row, house.web.addr())?;
-    let front = caches.front.unwrap_or(house.web.addr());
-    let articles = &house.wiki.articles;
+    let caches = Caches::start(&setup.programs, setup.dir(), row, setup.web.addr())?;
+    let front = caches.front.unwrap_or(setup.web.addr());
+    let articles = &setup.wiki.articles;
     let mut faults = Vec::new();
     if row.warm {
-        house.tell(row, "warming");
-        house.wiki.route(&house.database_for(Database::Tcp), caches.objects)?;
-        let warming = house.originals.compare(front, articles, users as usize, 1);
+        setup.tell(row, "warming");
+        setup.wiki.route(&setup.database_for(Database::Tcp), caches.objects)?;
+        let warming = setup.originals.compare(front, articles, users as usize, 1);
         faults.extend(warming.faults.into_iter().map(|fault| format!("while warming: {fault}")));
         go_on()?;
     }
-    house.wiki.route(&house.database_for(row.database), caches.objects)?;
-    house.tell(row, &format!("{} requests of {users} users", loops * u64::from(users)));
+    setup.wiki.route(&setup.database_for(row.database), caches.objects)?;
+    setup.tell(row, &format!("{} requests of {users} users", loops * u64::from(users)));
 
-    let began = house.began.elapsed().as_secs_f64();
-    let pids = pids(house, &caches);
-    let statements = house.database.statements()?;
+    let began = setup.began.elapsed().as_secs_f64();
+    let pids = pids(setup, &caches);
+    let statements = setup.database.statements()?;
     let sampler = Sampler::begin(&caches.watched);
-    let run = ask(house, args, row, front, loops, pids.iter().map(|(_, pid)| *pid).collect())?;
+    let run = ask(setup, args, row, front, loops, pids.iter().map(|(_, pid)| *pid).collect())?;
     let series = sampler.end();
-    let statements = house.database.statements()?.saturating_sub(statements);
+    let statements = setup.database.statements()?.saturating_sub(statements);
 
     let answers = run.answers.max(1) as f64;
     let mut outcome = Outcome {
@@ -102,20 +102,20 @@ pub(super) fn measure(house: &House, args: &MediawikiArgs, row: &Row) -> Result<
     outcome.verify_run(&run, loops * u64::from(users));
     outcome.verify_database(args.delay);
     outcome.verify_caches();
-    // Each article takes a slow database as long as in the row: a few are enough there.
+    // With a slow database each article takes as long here as in the row: a few are enough.
     let slow = row.database == Database::Slow && row.pages == Pages::None;
     let step = if slow { articles.len().div_ceil(users as usize) } else { 1 };
-    let round = house.originals.compare(front, articles, users as usize, step);
+    let round = setup.originals.compare(front, articles, users as usize, step);
     go_on()?;
     outcome.compared = round.right;
     outcome.faults.extend(round.faults);
-    house.tell(row, &outcome.in_short());
+    setup.tell(row, &outcome.in_short());
     Ok(outcome)
 }
 
-/// Loads until all users are done, or somebody asks us to stop.
+/// Runs the load until all users are done, or an interruption.
 fn ask(
-    house: &House,
+    setup: &Setup,
     args: &MediawikiArgs,
     row: &Row,
     front: std::net::SocketAddr,
@@ -125,7 +125,7 @@ fn ask(
     let stop = Stop::default();
     let plan = load::plan(front, row.users(args), loops, args.ramp_up, stop.clone(), pids);
     let done = AtomicBool::new(false);
-    let articles = &house.wiki.articles;
+    let articles = &setup.wiki.articles;
     let source = |thread: usize| {
         let seed = args.seed.wrapping_mul(0x9e37_79b9).wrapping_add(thread as u64);
         Box::new(load::Articles::new(articles, seed)) as Box<dyn Source>
@@ -133,10 +133,10 @@ fn ask(
     let run = thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                if interrupt::asked() {
+                if interrupt::requested() {
                     stop.set();
                 }
-                thread::sleep(LOOK);
+                thread::sleep(CHECK_INTERVAL);
             }
         });
         let run = engine::run(&plan, &source, &mut |_, _| {});
@@ -147,20 +147,21 @@ fn ask(
     Ok(run?)
 }
 
-/// Fails when somebody asked us to stop.
+/// Fails after an interruption.
 fn go_on() -> Result<(), Error> {
-    if interrupt::asked() { Err(peers::Error::Interrupted.into()) } else { Ok(()) }
+    if interrupt::requested() { Err(peers::Error::Interrupted.into()) } else { Ok(()) }
 }
 
-fn pids(house: &House, caches: &Caches) -> Vec<(&'static str, u32)> {
-    let wiki = house.web.pids().into_iter().map(|pid| ("wiki", pid));
-    wiki.chain([("database", house.database.pid())]).chain(caches.pids()).collect()
+fn pids(setup: &Setup, caches: &Caches) -> Vec<(&'static str, u32)> {
+    let wiki = setup.web.pids().into_iter().map(|pid| ("wiki", pid));
+    wiki.chain([("database", setup.database.pid())]).chain(caches.pids()).collect()
 }
 
 fn costs(run: &Run, pids: &[(&'static str, u32)]) -> Vec<Cost> {
     let mut costs: Vec<Cost> = Vec::new();
     for (name, pid) in pids {
-        let taken: Duration = run.servers.iter().filter(|cpu| cpu.pid == *pid).map(|cpu| cpu.time).sum();
+        let taken: Duration =
+            run.servers.iter().filter(|cpu| cpu.pid == *pid).map(|cpu| cpu.time).sum();
         let each = taken.as_secs_f64() * 1e3 / run.answers.max(1) as f64;
         match costs.iter_mut().find(|cost| cost.of == *name) {
             Some(cost) => cost.milliseconds += each,
@@ -186,7 +187,7 @@ fn figures(run: &Run) -> Figures {
 }
 
 impl Outcome {
-    /// Whether it is what its title says.
+    /// Whether the measurement matches the row's title.
     pub(super) fn is_valid(&self) -> bool {
         self.faults.is_empty()
     }
@@ -207,20 +208,20 @@ impl Outcome {
         self.faults.push(what);
     }
 
-    /// Every request was answered with 200 and whole.
-    fn verify_run(&mut self, run: &Run, asked: u64) {
+    /// Checks that every request was answered completely with status 200.
+    fn verify_run(&mut self, run: &Run, requests: u64) {
         for (what, times) in &run.errors {
             self.fault(format!("{times} requests failed: {what}"));
         }
         if run.wrong > 0 {
             self.fault(format!("{} answers had wrong bytes", run.wrong));
         }
-        if run.answers != asked && run.errors.is_empty() {
-            self.fault(format!("{} answers to {asked} requests", run.answers));
+        if run.answers != requests && run.errors.is_empty() {
+            self.fault(format!("{} answers to {requests} requests", run.answers));
         }
     }
 
-    /// The database was asked, or was not, and was slow where it should be.
+    /// Checks whether the database was queried as expected, and was slow if it should be.
     fn verify_database(&mut self, delay: Duration) {
         if self.row.pages != Pages::None {
             if self.row.warm && self.statements > 0.0 {
@@ -245,7 +246,7 @@ impl Outcome {
         }
     }
 
-    /// Hits where hits should be, by what the answers say and by what the caches count.
+    /// Checks hits as reported by answers and by the caches' counters.
     fn verify_caches(&mut self) {
         let n = self.figures.n;
         match (self.row.pages, self.row.warm) {
@@ -256,22 +257,30 @@ impl Outcome {
             (_, true) if self.page_hits < n => {
                 self.fault(format!("{} hits in {n} answers of a warm page cache", self.page_hits))
             }
-            (_, false) if self.page_hits == n => self.fault("only hits in a cold page cache".to_owned()),
+            (_, false) if self.page_hits == n => {
+                self.fault("only hits in a cold page cache".to_owned())
+            }
             (_, false) if self.page_hits == 0 => self.fault("no hits in a page cache".to_owned()),
             _ => {}
         }
         for series in self.series.clone() {
-            let (hits, misses) = (series.gained(|sample| sample.hits), series.gained(|sample| sample.misses));
+            let (hits, misses) =
+                (series.gained(|sample| sample.hits), series.gained(|sample| sample.misses));
             let pages = !matches!(series.server, "memcached" | "Larder, objects");
             if series.samples.len() < 2 {
                 self.fault(format!("{} gave no figures", series.server));
             } else if pages && hits < self.page_hits {
-                self.fault(format!("{} counts {hits} hits, its answers {}", series.server, self.page_hits));
+                self.fault(format!(
+                    "{} counts {hits} hits, its answers {}",
+                    series.server, self.page_hits
+                ));
             } else if !pages && self.row.pages == Pages::None {
                 self.verify_objects(&series, hits, misses);
             }
         }
-        if self.row.objects != Objects::None && self.series.iter().all(|series| series.samples.is_empty()) {
+        if self.row.objects != Objects::None
+            && self.series.iter().all(|series| series.samples.is_empty())
+        {
             self.fault("no figures of the object cache".to_owned());
         }
     }

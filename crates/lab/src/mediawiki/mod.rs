@@ -1,8 +1,10 @@
-//! `larder lab mediawiki`: does caching help a wiki? The experiment of the reference documents, made again on one machine.
+//! `larder lab mediawiki`: measures what caching does for a wiki; repeats the experiment of the
+//! reference documents on one machine.
 //!
-//! [`house`] is what stays the same through all rows: MariaDB with a slow proxy before it, MediaWiki with generated articles, and
-//! what serves it. For each of [`rows`], [`measure`] starts the caches, warms them where it is said, loads, and proves that the row is what
-//! its title says. [`sample`] looks at the caches each second meanwhile. [`show`] writes the report.
+//! [`setup`] is common to all rows: MariaDB behind a slow proxy, MediaWiki with generated articles,
+//! and its web server. For each of [`rows`], [`measure`] starts the caches, warms them if the row
+//! says so, runs the load, and verifies the result. [`sample`] polls the caches' counters every
+//! second. [`show`] writes the report.
 
 mod args;
 mod caches;
@@ -10,12 +12,12 @@ mod check;
 mod database;
 mod error;
 mod fetch;
-mod house;
 mod load;
 mod measure;
 mod programs;
 mod rows;
 mod sample;
+mod setup;
 mod show;
 mod versions;
 mod web;
@@ -27,10 +29,10 @@ pub(crate) use args::MediawikiArgs;
 
 use self::{
     error::Error,
-    house::House,
     measure::Outcome,
     programs::Programs,
     rows::{Objects, Pages, Row},
+    setup::Setup,
 };
 use crate::{
     exit::{MISSED, UNREACHABLE, USAGE},
@@ -38,12 +40,12 @@ use crate::{
     peers::{self, Scratch},
 };
 
-/// A server that does not answer after this time will not. MariaDB on a slow disk takes the longest.
+/// Time limit for the start of a server. MariaDB on a slow disk takes longest.
 const STARTING: Duration = Duration::from_secs(60);
-/// Of a shell: 128 and the number of SIGINT.
+/// Exit code of shells for SIGINT: 128 plus the signal's number.
 const INTERRUPTED: u8 = 130;
 
-/// The command.
+/// Runs the command.
 pub(crate) fn run(args: &MediawikiArgs) -> ExitCode {
     if args.rows == ["list"] {
         print!("{}", rows::list());
@@ -53,8 +55,9 @@ pub(crate) fn run(args: &MediawikiArgs) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(MISSED),
         Err(error) => {
-            // Whatever failed was ended by it.
-            let error = if interrupt::asked() { peers::Error::Interrupted.into() } else { error };
+            // An interruption also makes other steps fail.
+            let error =
+                if interrupt::requested() { peers::Error::Interrupted.into() } else { error };
             eprintln!("larder lab mediawiki: {error}");
             ExitCode::from(match error {
                 Error::Usage(_) => USAGE,
@@ -65,7 +68,7 @@ pub(crate) fn run(args: &MediawikiArgs) -> ExitCode {
     }
 }
 
-/// Whether every row is valid.
+/// Runs all rows; whether every row is valid.
 fn experiment(args: &MediawikiArgs) -> Result<bool, Error> {
     let rows = rows::chosen(&args.rows)?;
     let needs = |wanted: &dyn Fn(&Row) -> bool| rows.iter().any(wanted);
@@ -90,16 +93,16 @@ fn make(
     users: u32,
 ) -> Result<bool, Error> {
     let versions = versions::of(&programs);
-    let house = House::build(args, programs, scratch, users)?;
+    let setup = Setup::build(args, programs, scratch, users)?;
     let mut outcomes: Vec<Outcome> = Vec::new();
     for row in rows {
-        if interrupt::asked() {
+        if interrupt::requested() {
             return Err(peers::Error::Interrupted.into());
         }
-        outcomes.push(measure::measure(&house, args, row)?);
+        outcomes.push(measure::measure(&setup, args, row)?);
     }
-    let mut how = show::how(args, &house.wiki.articles, &versions);
-    how.push(("took".to_owned(), format!("{:.0} s", house.began.elapsed().as_secs_f64())));
+    let mut how = show::how(args, &setup.wiki.articles, &versions);
+    how.push(("took".to_owned(), format!("{:.0} s", setup.began.elapsed().as_secs_f64())));
     let valid = outcomes.iter().all(Outcome::is_valid);
     let report = show::Report { outcomes: &outcomes, how };
     show::write(&report, &args.report)?;

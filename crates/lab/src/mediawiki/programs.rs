@@ -1,15 +1,15 @@
-//! What must be installed, and where it is.
+//! Required programs and their locations.
 
 use std::path::{Path, PathBuf};
 
 use super::{args::Php, error::Error};
 use crate::peers;
 
-/// Where Debian keeps servers; an ordinary user's search path lacks these.
+/// Directories of servers on Debian, missing from an ordinary user's PATH.
 const MORE_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
-/// Where Debian's package has MediaWiki, unless `MW_INSTALL_PATH` says otherwise.
+/// MediaWiki's directory in Debian's package, unless `MW_INSTALL_PATH` is set.
 const MEDIAWIKI: &str = "/usr/share/mediawiki";
-/// PHP's modules that MediaWiki, its database and its object cache need, and their packages.
+/// PHP modules needed by MediaWiki, its database and its object cache, with their packages.
 const MODULES: [(&str, &str); 5] = [
     ("mbstring", "php-mbstring"),
     ("intl", "php-intl"),
@@ -18,12 +18,12 @@ const MODULES: [(&str, &str); 5] = [
     ("memcached", "php-memcached"),
 ];
 
-/// Where everything is that an experiment starts.
+/// Paths of all programs of an experiment.
 #[derive(Clone, Debug)]
 pub(super) struct Programs {
     pub(super) mediawiki: PathBuf,
     pub(super) php: PathBuf,
-    /// Empty path where PHP's own server serves.
+    /// Empty with PHP's own server.
     pub(super) php_fpm: PathBuf,
     pub(super) nginx: PathBuf,
     pub(super) mariadbd: PathBuf,
@@ -34,7 +34,7 @@ pub(super) struct Programs {
     pub(super) larder: PathBuf,
 }
 
-/// Finds things, and remembers what it did not find.
+/// Search for programs that collects the missing ones.
 struct Search {
     what: Vec<&'static str>,
     packages: Vec<&'static str>,
@@ -52,15 +52,23 @@ impl Search {
         self.first(name, package, |file| file == name)
     }
 
-    /// The first program in the search path whose name fits.
-    fn first(&mut self, what: &'static str, package: &'static str, fits: impl Fn(&str) -> bool) -> PathBuf {
+    /// The first program on the PATH whose name fits.
+    fn first(
+        &mut self,
+        what: &'static str,
+        package: &'static str,
+        fits: impl Fn(&str) -> bool,
+    ) -> PathBuf {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let directories = std::env::split_paths(&path).chain(MORE_DIRECTORIES.iter().map(PathBuf::from));
+        let directories =
+            std::env::split_paths(&path).chain(MORE_DIRECTORIES.iter().map(PathBuf::from));
         for directory in directories {
             let Ok(entries) = std::fs::read_dir(&directory) else { continue };
-            let mut found: Vec<_> =
-                entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(&fits)).collect();
-            // Of several versions the newest.
+            let mut found: Vec<_> = entries
+                .flatten()
+                .filter(|entry| entry.file_name().to_str().is_some_and(&fits))
+                .collect();
+            // The newest of several versions.
             found.sort_by_key(std::fs::DirEntry::file_name);
             if let Some(entry) = found.pop() {
                 return entry.path();
@@ -72,7 +80,8 @@ impl Search {
 }
 
 impl Programs {
-    /// Finds everything, or says all that is missing at once. Which of the caches are needed depends on the rows.
+    /// Finds all programs, or reports all missing ones together. The caches needed depend on the
+    /// rows.
     pub(super) fn find(php: Php, memcached: bool, squid: bool) -> Result<Programs, Error> {
         let mut search = Search { what: Vec::new(), packages: Vec::new() };
         let mediawiki =
@@ -94,7 +103,7 @@ impl Programs {
             install_db: search.program("mariadb-install-db", "mariadb-server"),
             memcached: optional(&mut search, memcached, "memcached", "memcached"),
             squid: optional(&mut search, squid, "squid", "squid"),
-            larder: std::env::current_exe().map_err(peers::Error::ours("this program itself"))?,
+            larder: peers::larder_program(None)?,
         };
         search.modules(&programs.php);
         if search.what.is_empty() {
@@ -109,7 +118,8 @@ impl Search {
         if php.as_os_str().is_empty() {
             return MODULES.iter().for_each(|(module, package)| self.miss(module, package));
         }
-        let printed = std::process::Command::new(php).arg("-m").output().map(|output| output.stdout);
+        let printed =
+            std::process::Command::new(php).arg("-m").output().map(|output| output.stdout);
         let printed = String::from_utf8_lossy(&printed.unwrap_or_default()).into_owned();
         for (module, package) in MODULES {
             if !printed.lines().any(|line| line.trim() == module) {

@@ -1,38 +1,38 @@
-//! The rows of the experiment: those of the reference, the same ones with Larder in the place of memcached and of Squid, and
-//! those that only Larder can have.
+//! Rows of the experiment: those of the reference, the same with Larder instead of memcached and
+//! Squid, and rows possible only with Larder.
 
 use super::{args::MediawikiArgs, error::Error};
 
-/// How MediaWiki reaches its database.
+/// MediaWiki's connection to its database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Database {
-    /// Over TCP, as if it were on another machine.
+    /// TCP, as if on another machine.
     Tcp,
-    /// Over a socket of this machine's file system.
+    /// A unix socket.
     Socket,
-    /// Over TCP, through a proxy that delays each statement.
+    /// TCP through a proxy that delays each statement.
     Slow,
 }
 
-/// Where MediaWiki keeps objects: parser output, messages and the like.
+/// MediaWiki's object cache: parser output, messages and the like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Objects {
-    /// Nowhere.
+    /// None.
     None,
     Memcached,
     Larder,
 }
 
-/// What stands before the wiki and keeps pages.
+/// The page cache in front of the wiki.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pages {
-    /// Nothing.
+    /// None.
     None,
     Squid,
     Larder,
 }
 
-/// Figures of a row, as the reference gives them: milliseconds, requests and KB a second.
+/// Figures of a row as in the reference: milliseconds, requests and KB per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Figures {
     pub(super) n: u64,
@@ -48,28 +48,29 @@ pub(super) struct Figures {
 /// One row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Row {
-    /// For `--rows` and file names.
+    /// Name for `--rows` and file names.
     pub(super) id: &'static str,
-    /// As the report has it.
+    /// Title in the report.
     pub(super) title: &'static str,
     pub(super) database: Database,
     pub(super) objects: Objects,
     pub(super) pages: Pages,
-    /// Every article has been asked for once, with the fast database, before the row begins.
+    /// Every article is requested once, with the fast database, before the row begins.
     pub(super) warm: bool,
-    /// Requests with `--scale 1`, so that all rows together take a quarter of an hour on two processors.
+    /// Requests with `--scale 1`, chosen so that all rows take a quarter of an hour on two
+    /// processors.
     pub(super) usual: u64,
-    /// What the reference measured in this row, or in the one whose place this takes.
+    /// The reference's figures for this row, or for the row it replaces.
     pub(super) reference: Option<Figures>,
 }
 
 impl Row {
-    /// Users at once: the reference had 10 for the wiki itself, 5 for the page cache.
+    /// Concurrent users: the reference had 10 for the wiki itself, 5 for the page cache.
     pub(super) fn users(&self, args: &MediawikiArgs) -> u32 {
         args.threads.unwrap_or(if self.pages == Pages::None { 10 } else { 5 })
     }
 
-    /// Requests: at least one of each user.
+    /// Number of requests: at least one per user.
     pub(super) fn requests(&self, args: &MediawikiArgs) -> u64 {
         let users = u64::from(self.users(args));
         match args.loops {
@@ -78,13 +79,13 @@ impl Row {
         }
     }
 
-    /// Whether the row that this name has is without any cache.
+    /// Whether this row has no cache.
     pub(super) fn is_plain(&self) -> bool {
         self.objects == Objects::None && self.pages == Pages::None
     }
 }
 
-/// The table of the reference.
+/// Figures of the reference.
 mod reference {
     use super::Figures;
 
@@ -104,17 +105,20 @@ mod reference {
 
     type Line = Option<Figures>;
     pub(super) const NONE: Line = line(3200, 1095., 911., 1290., 228., 117_264., 8.32, 531.26);
-    pub(super) const NONE_SLOW: Line = line(510, 23424., 15789., 42209., 1955., 265_339., 0.43, 27.16);
+    pub(super) const NONE_SLOW: Line =
+        line(510, 23424., 15789., 42209., 1955., 265_339., 0.43, 27.16);
     pub(super) const NONE_LOCAL: Line = line(1000, 662., 505., 703., 227., 37747., 6.97, 454.94);
     pub(super) const COLD: Line = line(3200, 1103., 901., 1276., 223., 134_099., 8.01, 524.72);
     pub(super) const WARM: Line = line(3200, 1034., 1020., 1309., 225., 12551., 9.05, 620.67);
-    pub(super) const COLD_SLOW: Line = line(529, 18902., 11369., 33231., 809., 273_524., 0.53, 37.34);
-    pub(super) const WARM_SLOW: Line = line(310, 23168., 12103., 55453., 2004., 280_388., 0.43, 26.60);
+    pub(super) const COLD_SLOW: Line =
+        line(529, 18902., 11369., 33231., 809., 273_524., 0.53, 37.34);
+    pub(super) const WARM_SLOW: Line =
+        line(310, 23168., 12103., 55453., 2004., 280_388., 0.43, 26.60);
     pub(super) const PAGES: Line = line(1000, 31., 19., 74., 2., 327., 113.97, 11071.80);
     pub(super) const PAGES_SLOW: Line = line(1000, 29., 17., 65., 2., 650., 121.41, 10854.36);
 }
 
-/// Usual numbers of requests: renders, renders with a slow database, and pages from a page cache.
+/// Usual numbers of requests: renders, renders with a slow database, pages from a page cache.
 const RENDERS: u64 = 600;
 const SLOW: u64 = 100;
 const CACHED: u64 = 100_000;
@@ -159,13 +163,13 @@ pub(super) const ROWS: [Row; 19] = [
     row("larder-both-warm-slow", "Larder for both, warm, slow DB", Slow, Objects::Larder, Pages::Larder, true, CACHED, None),
 ];
 
-/// What `--rows list` says: a line for each row, its name and what it is.
+/// Output of `--rows list`: name and description of each row.
 pub(super) fn list() -> String {
     let wide = ROWS.iter().map(|row| row.id.len()).max().unwrap_or(0);
     ROWS.iter().map(|row| format!("{:wide$}  {}\n", row.id, row.title)).collect()
 }
 
-/// The rows that are wanted, in the order of the report.
+/// The selected rows in the order of the report.
 pub(super) fn chosen(names: &[String]) -> Result<Vec<Row>, Error> {
     if let Some(unknown) = names.iter().find(|name| ROWS.iter().all(|row| row.id != **name)) {
         let all: Vec<_> = ROWS.iter().map(|row| row.id).collect();
@@ -174,7 +178,10 @@ pub(super) fn chosen(names: &[String]) -> Result<Vec<Row>, Error> {
             all.join(", ")
         )));
     }
-    Ok(ROWS.into_iter().filter(|row| names.is_empty() || names.iter().any(|name| name == row.id)).collect())
+    Ok(ROWS
+        .into_iter()
+        .filter(|row| names.is_empty() || names.iter().any(|name| name == row.id))
+        .collect())
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! Which versions were measured.
+//! Versions of the measured programs.
 
 use std::{collections::BTreeMap, path::Path, process::Command};
 
 use super::programs::Programs;
 
-/// Names and versions, as the programs say them.
+/// Names and versions as reported by the programs.
 pub(super) fn of(programs: &Programs) -> BTreeMap<&'static str, String> {
-    let asked: [(&str, &Path, &str); 7] = [
+    let programs_asked: [(&str, &Path, &str); 7] = [
         ("PHP", &programs.php, "--version"),
         ("MariaDB", &programs.mariadbd, "--version"),
         ("nginx", &programs.nginx, "-v"),
@@ -15,19 +15,21 @@ pub(super) fn of(programs: &Programs) -> BTreeMap<&'static str, String> {
         ("Larder", &programs.larder, "--version"),
         ("Linux", Path::new("uname"), "-r"),
     ];
-    let mut versions: BTreeMap<_, _> =
-        asked.into_iter().filter_map(|(name, program, flag)| Some((name, version(program, flag)?))).collect();
+    let mut versions: BTreeMap<_, _> = programs_asked
+        .into_iter()
+        .filter_map(|(name, program, flag)| Some((name, version(program, flag)?)))
+        .collect();
     versions.extend(mediawiki(&programs.mediawiki).map(|version| ("MediaWiki", version)));
     versions
 }
 
-/// The first number with a dot in what a program says of itself.
+/// The first number with a dot in a program's version output.
 fn version(program: &Path, flag: &str) -> Option<String> {
     if program.as_os_str().is_empty() {
         return None;
     }
     let output = Command::new(program).arg(flag).output().ok()?;
-    // nginx says it on standard error.
+    // nginx prints it on standard error.
     let text = [output.stdout, output.stderr].concat();
     first(&String::from_utf8_lossy(&text))
 }

@@ -1,21 +1,22 @@
-//! What serves the wiki.
+//! Web server of the wiki.
 //!
-//! nginx with php-fpm is how wikis are run today, and the fair choice: the workers are there before the first request, as many
-//! as there are users and two more (for what checks the answers), so that no request waits for a worker and a slow database
-//! is seen as it is; all share one cache of compiled code, and nginx keeps the users' connections. PHP's own server with as many
-//! workers needs one package less; it closes each connection after its answer.
+//! nginx with php-fpm is the usual setup and the fair choice: workers are started before the first
+//! request, two more than users (for requests that check answers), so that no request waits for a
+//! worker and a slow database shows as it is; all share one opcode cache, and nginx keeps the
+//! users' connections. PHP's own server needs one package less, but closes each connection after
+//! its answer.
 
 use std::{net::SocketAddr, os::unix::net::UnixStream, path::Path, process::Command};
 
 use super::{STARTING, args::Php, error::Error, programs::Programs, wiki::Wiki};
 use crate::peers::{self, Process};
 
-/// Besides the users.
+/// Workers in addition to one per user.
 const SPARE_WORKERS: u32 = 2;
-/// Of nginx and PHP: no page takes so long, however slow the database. Seconds.
+/// Time limit of nginx and PHP in seconds, longer than any page takes with a slow database.
 pub(super) const LONGEST_PAGE: u64 = 900;
 
-/// A served wiki.
+/// A running web server of the wiki.
 #[derive(Debug)]
 pub(super) struct Web {
     addr: SocketAddr,
@@ -23,7 +24,7 @@ pub(super) struct Web {
 }
 
 impl Web {
-    /// Serves the wiki for so many users at once.
+    /// Starts the server for this many concurrent users.
     pub(super) fn start(
         programs: &Programs,
         dir: &Path,
@@ -48,7 +49,7 @@ impl Web {
         self.addr
     }
 
-    /// Processes whose time is MediaWiki's.
+    /// Processes whose time counts as MediaWiki's.
     pub(super) fn pids(&self) -> Vec<u32> {
         self.processes.iter().map(Process::pid).collect()
     }
@@ -72,8 +73,10 @@ fn fpm(
     let user = if root { "user = root\ngroup = root\n" } else { "" };
     let config = format!(
         "[global]\nerror_log = {dir}/php-fpm-error.log\ndaemonize = no\n\
-         [wiki]\n{user}listen = {socket}\npm = static\npm.max_children = {workers}\nclear_env = no\n\
-         php_admin_value[output_buffering] = 0\nphp_admin_value[max_execution_time] = {LONGEST_PAGE}\n",
+         [wiki]\n{user}listen = {socket}\npm = static\npm.max_children = {workers}\nclear_env = \
+         no\n\
+         php_admin_value[output_buffering] = 0\nphp_admin_value[max_execution_time] = \
+         {LONGEST_PAGE}\n",
         dir = dir.display(),
         socket = socket.display(),
     );
@@ -84,7 +87,8 @@ fn fpm(
     fpm.wait_until(addr, STARTING, || UnixStream::connect(&socket).is_ok())?;
 
     let config = format!(
-        "{user}daemon off;\npid {dir}/nginx.pid;\nerror_log {dir}/nginx-error.log;\nworker_processes 1;\n\
+        "{user}daemon off;\npid {dir}/nginx.pid;\nerror_log \
+         {dir}/nginx-error.log;\nworker_processes 1;\n\
          events {{ worker_connections 1024; }}\nhttp {{\naccess_log off;\n{temporary}\
          server {{ listen {addr}; location / {{\nfastcgi_pass unix:{socket};\n{parameters}\
          fastcgi_read_timeout {LONGEST_PAGE}s;\nfastcgi_buffers 64 16k;\n}} }} }}\n",
@@ -100,13 +104,13 @@ fn fpm(
     Ok(vec![fpm, Process::spawn("nginx", command, &dir.join("nginx.log"), None)?])
 }
 
-/// nginx's own places for these are root's.
+/// nginx's default directories for these belong to root.
 fn temporary(dir: &Path) -> String {
     let kinds = ["client_body", "fastcgi", "proxy", "uwsgi", "scgi"];
     kinds.map(|kind| format!("{kind}_temp_path {}/nginx-{kind};\n", dir.display())).concat()
 }
 
-/// Every request is for an article, so every request is index.php's.
+/// Every request is for an article, so index.php handles all of them.
 fn parameters(mediawiki: &Path) -> String {
     let script = mediawiki.join("index.php").display().to_string();
     let parameters = [
@@ -136,7 +140,9 @@ fn cli(
     workers: u32,
 ) -> Result<Vec<Process>, Error> {
     let mut command = Command::new(&programs.php);
-    command.args(["-d", "opcache.enable_cli=1", "-d", "output_buffering=0", "-S"]).arg(addr.to_string());
+    command
+        .args(["-d", "opcache.enable_cli=1", "-d", "output_buffering=0", "-S"])
+        .arg(addr.to_string());
     command.arg("-t").arg(&programs.mediawiki).arg(dir.join("router.php"));
     command.envs(wiki.environment()).env("PHP_CLI_SERVER_WORKERS", workers.to_string());
     Ok(vec![Process::spawn("PHP's own server", command, &dir.join("php.log"), None)?])

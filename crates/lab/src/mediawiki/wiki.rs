@@ -1,4 +1,4 @@
-//! MediaWiki: made, filled with articles, and told by which way to reach its database and its objects.
+//! Installation of MediaWiki, its articles, and its connections to database and object cache.
 
 use std::{
     net::SocketAddr,
@@ -9,15 +9,16 @@ use std::{
 use super::{args::MediawikiArgs, database::MariaDb, error::Error, programs::Programs};
 use crate::peers::Process;
 
-/// The name under which readers know the wiki.
+/// Host name of the wiki.
 pub(super) const HOST: &str = "wiki.test";
-/// Lengths of articles, bytes of wikitext: lognormal with this median and this standard deviation of the logarithm. The mean is
-/// then about 9 kB, as in Wikipedias of a few hundred thousand articles; cut off by articles.php at 600 bytes and 80 kB.
+/// Length of articles in bytes of wikitext: lognormal with this median and this standard deviation
+/// of the logarithm. The mean is about 9 kB, as in Wikipedias of a few hundred thousand articles;
+/// articles.php limits it to 600 bytes and 80 kB.
 pub(super) const MEDIAN: f64 = 6000.0;
 /// See [`MEDIAN`].
 pub(super) const SIGMA: f64 = 0.9;
 
-/// The pieces that the tests of MediaWiki use, too.
+/// Files shared with the MediaWiki tests.
 const SETTINGS: &str = include_str!("wiki/LocalSettings.php");
 const ARTICLES: &str = include_str!("wiki/articles.php");
 const ROUTER: &str = include_str!("wiki/router.php");
@@ -25,13 +26,13 @@ const ROUTER: &str = include_str!("wiki/router.php");
 /// An article.
 #[derive(Clone, Debug)]
 pub(super) struct Article {
-    /// As in links: the target of a request.
+    /// Target of a request, as in links.
     pub(super) path: String,
     /// Bytes of wikitext.
     pub(super) length: usize,
 }
 
-/// A wiki that is installed and filled.
+/// An installed wiki with articles.
 #[derive(Debug)]
 pub(super) struct Wiki {
     dir: PathBuf,
@@ -46,8 +47,11 @@ impl Wiki {
         database: &MariaDb,
         args: &MediawikiArgs,
     ) -> Result<Wiki, Error> {
-        let mut wiki =
-            Wiki { dir: dir.to_owned(), mediawiki: programs.mediawiki.clone(), articles: Vec::new() };
+        let mut wiki = Wiki {
+            dir: dir.to_owned(),
+            mediawiki: programs.mediawiki.clone(),
+            articles: Vec::new(),
+        };
         for (name, text) in
             [("LocalSettings.php", SETTINGS), ("articles.php", ARTICLES), ("router.php", ROUTER)]
         {
@@ -56,14 +60,14 @@ impl Wiki {
         std::fs::create_dir_all(dir.join("cache")).map_err(|e| Error::file(dir, e))?;
         let local = format!("localhost:{}", database.socket().display());
 
-        // The installer writes a LocalSettings.php of its own, and refuses to run when it finds one.
+        // The installer writes its own LocalSettings.php, and refuses to run if there is one.
         let own = dir.join("installer");
         std::fs::create_dir_all(&own).map_err(|e| Error::file(&own, e))?;
         let mut install = wiki.php(programs);
         install.env("MW_CONFIG_FILE", own.join("none.php")).arg(wiki.script("install.php"));
         install.args(["--dbtype", "mysql", "--dbname", "wiki", "--dbserver", &local]);
         install.args([
-            // As root: it makes no user then, and its way of naming one by a socket fails.
+            // As root: it then creates no user, which fails over a socket.
             "--dbuser",
             "root",
             "--dbpass",
@@ -74,8 +78,14 @@ impl Wiki {
             "",
         ]);
         install.args(["--scriptpath", "", "--server", "http://wiki.test", "--skins", "Vector"]);
-        install.arg("--confpath").arg(&own).args(["--pass", "larder-lab-pass", "Larder lab wiki", "Admin"]);
-        Process::spawn("MediaWiki's installer", install, &dir.join("install.log"), None)?.finish()?;
+        install.arg("--confpath").arg(&own).args([
+            "--pass",
+            "larder-lab-pass",
+            "Larder lab wiki",
+            "Admin",
+        ]);
+        Process::spawn("MediaWiki's installer", install, &dir.join("install.log"), None)?
+            .finish()?;
 
         wiki.route(&local, None)?;
         wiki.fill(programs, args)?;
@@ -83,7 +93,7 @@ impl Wiki {
     }
 
     fn fill(&mut self, programs: &Programs, args: &MediawikiArgs) -> Result<(), Error> {
-        // The log of this one is the dump.
+        // The log of this step is the dump.
         let (dump, paths) = (self.dir.join("dump.xml"), self.dir.join("paths.txt"));
         let mut generate = self.php(programs);
         // PHP's generator takes 31 bits.
@@ -94,15 +104,20 @@ impl Wiki {
         Process::spawn("articles.php", generate, &dump, None)?.finish()?;
         let mut import = self.php(programs);
         import.arg(self.script("importDump.php")).args(["--report", "1000"]).arg(&dump);
-        Process::spawn("MediaWiki's importer", import, &self.dir.join("import.log"), None)?.finish()?;
+        Process::spawn("MediaWiki's importer", import, &self.dir.join("import.log"), None)?
+            .finish()?;
         let mut jobs = self.php(programs);
         jobs.arg(self.script("runJobs.php"));
-        Process::spawn("MediaWiki's job runner", jobs, &self.dir.join("jobs.log"), None)?.finish()?;
+        Process::spawn("MediaWiki's job runner", jobs, &self.dir.join("jobs.log"), None)?
+            .finish()?;
 
         let text = std::fs::read_to_string(&paths).map_err(|e| Error::file(&paths, e))?;
         self.articles = text.lines().filter_map(article).collect();
         if self.articles.len() != args.articles as usize {
-            return Err(Error::Other(format!("articles.php named {} articles", self.articles.len())));
+            return Err(Error::Other(format!(
+                "articles.php named {} articles",
+                self.articles.len()
+            )));
         }
         Ok(())
     }
@@ -117,14 +132,14 @@ impl Wiki {
         Ok(path)
     }
 
-    /// PHP with what the settings read from the environment.
+    /// PHP with the environment of the settings.
     fn php(&self, programs: &Programs) -> Command {
         let mut php = Command::new(&programs.php);
         php.envs(self.environment());
         php
     }
 
-    /// What the settings read.
+    /// Environment read by the settings.
     pub(super) fn environment(&self) -> Vec<(&'static str, PathBuf)> {
         vec![
             ("MW_INSTALL_PATH", self.mediawiki.clone()),
@@ -136,20 +151,20 @@ impl Wiki {
         ]
     }
 
-    /// From the next request on MediaWiki reaches its database and its objects there. One file is read with each request, so
-    /// that the processes that run, and what they have compiled, stay the same through all rows.
+    /// Switches database and object cache from the next request on. Each request reads one file, so
+    /// that processes and compiled code stay the same through all rows.
     pub(super) fn route(&self, database: &str, objects: Option<SocketAddr>) -> Result<(), Error> {
         let mut text = format!("database={database}\n");
         if let Some(objects) = objects {
             text.push_str(&format!("objects={objects}\n"));
         }
-        // By a rename, so that no request reads half of it.
+        // Renamed, so that no request reads an incomplete file.
         let new = self.write("route.ini.new", &text)?;
         std::fs::rename(&new, self.dir.join("route.ini")).map_err(|e| Error::file(&new, e))
     }
 }
 
-/// `/wiki/Title`, a tab, and the length.
+/// Parses `/wiki/Title`, a tab, and the length.
 fn article(line: &str) -> Option<Article> {
     let (path, length) = line.split_once('\t')?;
     Some(Article { path: path.to_owned(), length: length.parse().ok()? })

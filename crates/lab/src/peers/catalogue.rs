@@ -1,6 +1,7 @@
-//! Which servers there are to compare with, and how each is started.
+//! Catalogue of the servers to compare with, and how each is started.
 
 use std::{
+    env,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
@@ -14,11 +15,12 @@ use super::{
     template::{Template, Values},
 };
 
-/// A server that takes longer to listen has a reason that its output tells. Traffic Server clears its store first.
+/// Time limit for a server to listen; a slower one has a reason that its output tells. Traffic
+/// Server clears its store first.
 const START: Duration = Duration::from_secs(30);
-/// Up to here nginx copies; see nginx-static.conf.
+/// Largest page that nginx copies; see nginx-static.conf.
 const SMALL: usize = 16 << 10;
-/// Up to here an answer fits one segment of the loopback device.
+/// Largest answer that fits one segment of the loopback device.
 const MIDDLE: usize = 60_000;
 
 macro_rules! template {
@@ -27,24 +29,24 @@ macro_rules! template {
     };
 }
 
-/// What a server stands on: given to each that is started.
+/// Settings common to all servers of a comparison.
 #[derive(Clone, Debug)]
-pub struct Ground {
-    /// Where caches get their pages.
+pub struct PeerConfig {
+    /// Origin of the caches.
     pub origin: SocketAddr,
-    /// Where servers of files find theirs.
+    /// Directory of the pages for file servers.
     pub docroot: PathBuf,
-    /// Sizes of the pages, which are the first part of their paths.
+    /// Page sizes, which are the first part of the paths.
     pub sizes: Vec<usize>,
-    /// What a cache may keep, in MiB.
+    /// Size of each cache in MiB.
     pub memory: usize,
-    /// Our own program.
+    /// The program to start as Larder.
     pub larder: PathBuf,
-    /// The processor servers run on.
+    /// Processor that servers run on.
     pub cpu: Option<usize>,
 }
 
-/// What a server is asked for.
+/// Kind of content a server serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Pages over HTTP.
@@ -56,39 +58,39 @@ pub enum Role {
 /// A server that can be started.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
-    /// As command lines and plans name it.
+    /// Name on command lines and in plans.
     pub name: &'static str,
-    /// As tables name it.
+    /// Name in tables.
     pub title: &'static str,
-    /// What it is asked for.
+    /// Kind of content.
     pub role: Role,
-    /// Its program and the Debian package that has it; `None`: our own.
+    /// Its program and Debian package; `None`: one of our programs.
     program: Option<(&'static str, &'static str)>,
-    /// The argument that makes the program tell its version.
+    /// The argument that prints the program's version.
     version: &'static str,
-    command: fn(&Place) -> Result<Command, Error>,
+    command: fn(&LaunchContext) -> Result<Command, Error>,
 }
 
-/// A server that runs. Dropping it ends it.
+/// A running server. Dropping it ends it.
 #[derive(Debug)]
 pub struct Running {
-    /// Which one.
+    /// The catalogue entry.
     pub peer: Peer,
-    /// The version it said it has.
+    /// The version it reported.
     pub version: Option<String>,
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
-    /// Where it speaks Redis's protocol, if it speaks another at `address`.
+    /// Its address for Redis's protocol, if it has another protocol at `address`.
     pub redis: Option<SocketAddr>,
     /// Its processes.
     pub process: Process,
-    // After the process: it is removed when nobody writes to it any more.
+    // Dropped after the process: removed when no process writes to it any more.
     _scratch: Scratch,
 }
 
-/// What a command is made of.
-struct Place<'a> {
-    ground: &'a Ground,
+/// Parameters for the command line of one server.
+struct LaunchContext<'a> {
+    config: &'a PeerConfig,
     scratch: &'a Scratch,
     program: PathBuf,
     address: SocketAddr,
@@ -203,78 +205,80 @@ pub const PEERS: &[Peer] = &[
     },
 ];
 
-/// The server of that name; for objects `larder` is `larder-objects`.
+/// The server of this name; for objects `larder` means `larder-objects`.
 pub fn find(name: &str, role: Role) -> Option<&'static Peer> {
     let same = |peer: &&Peer| {
-        peer.role == role && (peer.name == name || (name == "larder" && peer.name == "larder-objects"))
+        peer.role == role
+            && (peer.name == name || (name == "larder" && peer.name == "larder-objects"))
     };
     PEERS.iter().find(same)
 }
 
 impl Peer {
-    /// Starts it and waits until it listens.
+    /// Starts the server and waits until it listens.
     ///
     /// # Errors
-    /// [`Error::NotInstalled`], or why it does not run, with what it said.
-    pub fn start(&self, ground: &Ground) -> Result<Running, Error> {
+    /// [`Error::NotInstalled`], or why it does not run, with its output.
+    pub fn start(&self, config: &PeerConfig) -> Result<Running, Error> {
         let program = match self.program {
             Some((program, package)) => program::find(program, package)?,
-            None => ground.larder.clone(),
+            None => config.larder.clone(),
         };
         let scratch = Scratch::new(self.name)?;
         let (address, redis) = (free_port()?, free_port()?);
         let version = program::version(&program, self.version);
-        let command = (self.command)(&Place { ground, scratch: &scratch, program, address, redis })?;
+        let command =
+            (self.command)(&LaunchContext { config, scratch: &scratch, program, address, redis })?;
         let log = scratch.path().join("output");
-        let mut process = Process::spawn(self.name, command, &log, ground.cpu)?;
+        let mut process = Process::spawn(self.name, command, &log, config.cpu)?;
         process.wait_port(address, START)?;
         let redis = (self.name == "larder-objects").then_some(redis);
         if let Some(redis) = redis {
             process.wait_port(redis, START)?;
         }
-        if let Some(cpu) = ground.cpu {
+        if let Some(cpu) = config.cpu {
             process.pin(cpu);
         }
         Ok(Running { peer: *self, version, address, redis, process, _scratch: scratch })
     }
 
-    /// The Debian package that has it; `None`: it is our own.
+    /// Its Debian package; `None`: one of our programs.
     pub fn package(&self) -> Option<&'static str> {
         self.program.map(|(_, package)| package)
     }
 }
 
-impl Place<'_> {
-    /// What all configurations may ask for.
+impl LaunchContext<'_> {
+    /// The values available to all configurations.
     fn values(&self) -> Result<Values, Error> {
-        let ground = self.ground;
+        let config = self.config;
         let sizes = |from: usize, to: usize| {
-            let within = ground.sizes.iter().filter(|size| (from..to).contains(*size));
+            let within = config.sizes.iter().filter(|size| (from..to).contains(*size));
             within.map(usize::to_string).collect()
         };
         Ok(Values::default()
             .with("dir", self.dir().display())
-            .with("docroot", ground.docroot.display())
+            .with("docroot", config.docroot.display())
             .with("listen", self.address)
             .with("host", self.address.ip())
             .with("port", self.address.port())
             .with("redis", self.redis)
-            .with("origin", ground.origin)
-            .with("origin_host", ground.origin.ip())
-            .with("origin_port", ground.origin.port())
-            .with("memory", ground.memory)
-            .with("memory_bytes", ground.memory << 20)
+            .with("origin", config.origin)
+            .with("origin_host", config.origin.ip())
+            .with("origin_port", config.origin.port())
+            .with("memory", config.memory)
+            .with("memory_bytes", config.memory << 20)
             .with("user", user())
             .with_list("small", sizes(0, SMALL))
             .with_list("middle", sizes(SMALL, MIDDLE)))
     }
 
-    /// Where its files are. Nobody else writes there; most servers stay who they are.
+    /// Directory of its files. Other users cannot write there; most servers keep their user.
     fn dir(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// A filled-in configuration in that directory.
+    /// Writes a filled-in configuration to that directory.
     fn file(&self, template: Template, name: &str, values: &Values) -> Result<PathBuf, Error> {
         self.scratch.write(name, template.fill(values)?)
     }
@@ -286,106 +290,108 @@ impl Place<'_> {
     }
 }
 
-/// Who we are, for programs that insist on being told whom to become.
+/// Name of the current user, for programs that require a user to switch to.
 fn user() -> String {
     let user = User::from_uid(geteuid());
     user.ok().flatten().map_or_else(|| "root".to_owned(), |user| user.name)
 }
 
-fn floor(place: &Place) -> Result<Command, Error> {
-    let mut command = place.command();
-    command.args(["bench", "origin", "--listen", &place.address.to_string()]);
+fn floor(launch: &LaunchContext) -> Result<Command, Error> {
+    let own = env::current_exe().map_err(Error::ours("this program's own path"))?;
+    let mut command = Command::new(own);
+    command.current_dir(launch.dir());
+    command.args(["bench", "origin", "--listen", &launch.address.to_string()]);
     Ok(command)
 }
 
-fn larder_pages(place: &Place) -> Result<Command, Error> {
-    larder(place, template!("larder-http.toml"))
+fn larder_pages(launch: &LaunchContext) -> Result<Command, Error> {
+    larder(launch, template!("larder-http.toml"))
 }
 
-fn larder_objects(place: &Place) -> Result<Command, Error> {
-    larder(place, template!("larder-objects.toml"))
+fn larder_objects(launch: &LaunchContext) -> Result<Command, Error> {
+    larder(launch, template!("larder-objects.toml"))
 }
 
-fn larder(place: &Place, template: Template) -> Result<Command, Error> {
-    let file = place.file(template, "larder.toml", &place.values()?)?;
-    let mut command = place.command();
+fn larder(launch: &LaunchContext, template: Template) -> Result<Command, Error> {
+    let file = launch.file(template, "larder.toml", &launch.values()?)?;
+    let mut command = launch.command();
     command.args(["serve", "--config"]).arg(file);
     Ok(command)
 }
 
-fn nginx_static(place: &Place) -> Result<Command, Error> {
-    nginx(place, template!("nginx-static.conf"))
+fn nginx_static(launch: &LaunchContext) -> Result<Command, Error> {
+    nginx(launch, template!("nginx-static.conf"))
 }
 
-fn nginx_cache(place: &Place) -> Result<Command, Error> {
-    nginx(place, template!("nginx-cache.conf"))
+fn nginx_cache(launch: &LaunchContext) -> Result<Command, Error> {
+    nginx(launch, template!("nginx-cache.conf"))
 }
 
-fn nginx(place: &Place, template: Template) -> Result<Command, Error> {
-    let file = place.file(template, "nginx.conf", &place.values()?)?;
-    let mut command = place.command();
-    // As root, its workers become nobody; what they write to it gives them itself.
-    place.scratch.show()?;
-    // -e: Debian's nginx would open its own error log before it reads the configuration.
-    command.args(["-e", "stderr", "-p"]).arg(place.dir()).arg("-c").arg(file);
+fn nginx(launch: &LaunchContext, template: Template) -> Result<Command, Error> {
+    let file = launch.file(template, "nginx.conf", &launch.values()?)?;
+    let mut command = launch.command();
+    // As root, its workers become nobody; nginx itself gives them what they write to.
+    launch.scratch.show()?;
+    // -e: Debian's nginx would open its default error log before reading the configuration.
+    command.args(["-e", "stderr", "-p"]).arg(launch.dir()).arg("-c").arg(file);
     Ok(command)
 }
 
-fn lighttpd(place: &Place) -> Result<Command, Error> {
-    let file = place.file(template!("lighttpd.conf"), "lighttpd.conf", &place.values()?)?;
-    let mut command = place.command();
+fn lighttpd(launch: &LaunchContext) -> Result<Command, Error> {
+    let file = launch.file(template!("lighttpd.conf"), "lighttpd.conf", &launch.values()?)?;
+    let mut command = launch.command();
     command.args(["-D", "-f"]).arg(file);
     Ok(command)
 }
 
-fn haproxy(place: &Place) -> Result<Command, Error> {
-    let file = place.file(template!("haproxy.cfg"), "haproxy.cfg", &place.values()?)?;
-    let mut command = place.command();
+fn haproxy(launch: &LaunchContext) -> Result<Command, Error> {
+    let file = launch.file(template!("haproxy.cfg"), "haproxy.cfg", &launch.values()?)?;
+    let mut command = launch.command();
     // -db: in the foreground.
     command.args(["-db", "-f"]).arg(file);
     Ok(command)
 }
 
-fn varnish(place: &Place) -> Result<Command, Error> {
-    let values = place.values()?;
-    place.file(template!("varnish.vcl"), "varnish.vcl", &values)?;
-    let mut command = place.command();
+fn varnish(launch: &LaunchContext) -> Result<Command, Error> {
+    let values = launch.values()?;
+    launch.file(template!("varnish.vcl"), "varnish.vcl", &values)?;
+    let mut command = launch.command();
     command.args(template!("varnish.conf").arguments(&values)?);
     Ok(command)
 }
 
-fn traffic_server(place: &Place) -> Result<Command, Error> {
-    let values = place.values()?;
+fn traffic_server(launch: &LaunchContext) -> Result<Command, Error> {
+    let values = launch.values()?;
     for dir in ["etc", "run", "log", "cache", "var"] {
-        place.scratch.dir(dir)?;
+        launch.scratch.dir(dir)?;
     }
-    place.file(template!("trafficserver-records.config"), "etc/records.config", &values)?;
-    place.file(template!("trafficserver-storage.config"), "etc/storage.config", &values)?;
-    place.file(template!("trafficserver-remap.config"), "etc/remap.config", &values)?;
-    place.file(template!("trafficserver-ip_allow.yaml"), "etc/ip_allow.yaml", &values)?;
-    place.scratch.write("etc/plugin.config", "")?;
-    let root = place.file(template!("trafficserver-runroot.yaml"), "runroot.yaml", &values)?;
-    let mut command = place.command();
+    launch.file(template!("trafficserver-records.config"), "etc/records.config", &values)?;
+    launch.file(template!("trafficserver-storage.config"), "etc/storage.config", &values)?;
+    launch.file(template!("trafficserver-remap.config"), "etc/remap.config", &values)?;
+    launch.file(template!("trafficserver-ip_allow.yaml"), "etc/ip_allow.yaml", &values)?;
+    launch.scratch.write("etc/plugin.config", "")?;
+    let root = launch.file(template!("trafficserver-runroot.yaml"), "runroot.yaml", &values)?;
+    let mut command = launch.command();
     command.arg(format!("--run-root={}", root.display()));
     Ok(command)
 }
 
-fn squid(place: &Place) -> Result<Command, Error> {
+fn squid(launch: &LaunchContext) -> Result<Command, Error> {
     use std::os::unix::process::CommandExt;
-    // Squid without its watcher refuses to be root. Debian's package makes `proxy`.
+    // Squid without its watcher refuses to run as root. Debian's package creates `proxy`.
     let user = ["proxy", "nobody"].iter().find_map(|name| User::from_name(name).ok().flatten());
     let user = user.filter(|_| geteuid().is_root());
     let own = match &user {
-        Some(user) => place.scratch.dir_of("own", user)?,
-        None => place.scratch.dir("own")?,
+        Some(user) => launch.scratch.dir_of("own", user)?,
+        None => launch.scratch.dir("own")?,
     };
-    place.scratch.show()?;
-    let values = place.values()?.with("dir", own.display());
-    let file = place.file(template!("squid.conf"), "squid.conf", &values)?;
-    let mut command = place.command();
-    // In the foreground, one process, complaints to its output.
-    // -n: its shared memory is named after the service, and others may run.
-    let service = format!("larder{}", place.address.port());
+    launch.scratch.show()?;
+    let values = launch.values()?.with("dir", own.display());
+    let file = launch.file(template!("squid.conf"), "squid.conf", &values)?;
+    let mut command = launch.command();
+    // In the foreground, one process, errors to its output.
+    // -n: shared memory is named after the service, and other instances may run.
+    let service = format!("larder{}", launch.address.port());
     command.args(["-N", "-d1", "-n", &service, "-f"]).arg(file);
     if let Some(user) = user {
         command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
@@ -393,24 +399,24 @@ fn squid(place: &Place) -> Result<Command, Error> {
     Ok(command)
 }
 
-fn memcached(place: &Place) -> Result<Command, Error> {
-    let mut command = place.command();
-    command.args(template!("memcached.conf").arguments(&place.values()?)?);
+fn memcached(launch: &LaunchContext) -> Result<Command, Error> {
+    let mut command = launch.command();
+    command.args(template!("memcached.conf").arguments(&launch.values()?)?);
     Ok(command)
 }
 
-fn redis_lru(place: &Place) -> Result<Command, Error> {
-    redis(place, "allkeys-lru")
+fn redis_lru(launch: &LaunchContext) -> Result<Command, Error> {
+    redis(launch, "allkeys-lru")
 }
 
-fn redis_lfu(place: &Place) -> Result<Command, Error> {
-    redis(place, "allkeys-lfu")
+fn redis_lfu(launch: &LaunchContext) -> Result<Command, Error> {
+    redis(launch, "allkeys-lfu")
 }
 
-fn redis(place: &Place, policy: &str) -> Result<Command, Error> {
-    let values = place.values()?.with("policy", policy);
-    let file = place.file(template!("redis.conf"), "redis.conf", &values)?;
-    let mut command = place.command();
+fn redis(launch: &LaunchContext, policy: &str) -> Result<Command, Error> {
+    let values = launch.values()?.with("policy", policy);
+    let file = launch.file(template!("redis.conf"), "redis.conf", &values)?;
+    let mut command = launch.command();
     command.arg(file);
     Ok(command)
 }

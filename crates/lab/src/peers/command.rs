@@ -1,4 +1,5 @@
-//! `larder bench origin` and `larder bench peer`: the servers of a comparison by themselves, to look at or to load by hand.
+//! `larder bench origin` and `larder bench peer`: the servers of a comparison on their own, to
+//! inspect or to load by hand.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -10,13 +11,15 @@ use std::{
 
 use clap::Args;
 
-use super::{Error, Ground, Origin, PEERS, Peer, Running, Scratch, docroot, floor, larder_program};
+use super::{
+    Error, Origin, PEERS, Peer, PeerConfig, Running, Scratch, docroot, floor, larder_program,
+};
 use crate::{exit, interrupt};
 
-/// How soon an interruption is seen.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which interruptions are checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What `larder bench origin` takes.
+/// Arguments of `larder bench origin`.
 #[derive(Args, Debug)]
 pub(crate) struct OriginArgs {
     /// Where to listen; port 0 takes a free one
@@ -28,13 +31,16 @@ pub(crate) struct OriginArgs {
 pub(crate) fn origin(args: &OriginArgs) -> ExitCode {
     let listener = match TcpListener::bind(args.listen) {
         Ok(listener) => listener,
-        Err(error) => return exit::usage("bench origin", &format!("--listen {}: {error}", args.listen)),
+        Err(error) => {
+            return exit::usage("bench origin", &format!("--listen {}: {error}", args.listen));
+        }
     };
     let address = listener.local_addr().unwrap_or(args.listen);
     println!(
-        "pages at http://{address}/SIZE/NUMBER, for instance http://{address}/26510/0; how many were sent: http://{address}/asked"
+        "pages at http://{address}/SIZE/NUMBER, for instance http://{address}/26510/0; how many \
+         were sent: http://{address}/asked"
     );
-    match floor::serve(listener, &floor::Told::default()) {
+    match floor::serve(listener, &floor::FloorState::default()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("larder bench origin: {error}");
@@ -43,19 +49,19 @@ pub(crate) fn origin(args: &OriginArgs) -> ExitCode {
     }
 }
 
-/// What `larder bench peer` takes.
+/// Arguments of `larder bench peer`.
 #[derive(Args, Debug)]
 pub(crate) struct PeerArgs {
-    /// Which servers, as `larder bench compare --only` names them
+    /// Servers, as named by `larder bench compare --only`
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// Sizes of pages that servers of files have
+    /// Sizes of the pages of file servers
     #[arg(long, value_delimiter = ',', default_value = "1000,26510,100000,1000000")]
     sizes: Vec<usize>,
     /// Memory of each cache, in MiB
     #[arg(long, default_value_t = 512)]
     memory: usize,
-    /// The program that is started as Larder [default: this one]
+    /// The program to start as Larder [default: the one beside this program, else on the PATH]
     #[arg(long, value_name = "PATH")]
     larder: Option<PathBuf>,
 }
@@ -87,7 +93,7 @@ fn run(peers: &[&Peer], args: &PeerArgs) -> Result<(), Error> {
     let origin = Origin::start()?;
     let scratch = Scratch::new("docroot")?;
     scratch.show()?;
-    let ground = Ground {
+    let config = PeerConfig {
         origin: origin.address(),
         docroot: docroot(&scratch, &args.sizes, 1)?,
         sizes: args.sizes.clone(),
@@ -98,14 +104,14 @@ fn run(peers: &[&Peer], args: &PeerArgs) -> Result<(), Error> {
     println!("origin           {} (its /asked says how often it was asked)", origin.address());
     let mut running = Vec::new();
     for peer in peers {
-        let started = peer.start(&ground)?;
+        let started = peer.start(&config)?;
         println!("{}", line(&started));
         running.push(started);
     }
     println!("pages are at /SIZE/0 for the sizes {:?}; Ctrl-C ends all", args.sizes);
-    while !interrupt::asked() {
+    while !interrupt::requested() {
         running.iter_mut().try_for_each(|running| running.process.alive())?;
-        sleep(LOOK);
+        sleep(POLL_INTERVAL);
     }
     running.iter().for_each(|running| running.process.ask_to_end());
     Ok(())
@@ -113,7 +119,8 @@ fn run(peers: &[&Peer], args: &PeerArgs) -> Result<(), Error> {
 
 fn line(running: &Running) -> String {
     let version = running.version.as_deref().unwrap_or("of unknown version");
-    let redis = running.redis.map(|redis| format!(", Redis's protocol at {redis}")).unwrap_or_default();
+    let redis =
+        running.redis.map(|redis| format!(", Redis's protocol at {redis}")).unwrap_or_default();
     format!(
         "{:16} {}{redis} ({version}; processes {:?}, {} threads)",
         running.peer.name,

@@ -1,71 +1,80 @@
-//! What goes wrong around other people's servers, and whose fault it is.
+//! Errors with external servers, and who is at fault.
 
 use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
 
-/// Why a server is not there.
+/// Why a server is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The program is not on this machine.
+    /// The program is not installed.
     #[error("{program} is not installed: `apt-get install {package}` brings it")]
     NotInstalled {
-        /// What was looked for.
+        /// Name of the program.
         program: String,
-        /// The Debian package that has it.
+        /// Its Debian package.
         package: &'static str,
     },
-    /// It could not be started at all.
+    /// Larder is not installed.
+    #[error(
+        "larder is neither beside larder-lab nor on the PATH: `cargo install --path crates/larder` \
+         brings it"
+    )]
+    NoLarder,
+    /// The process could not be started.
     #[error("{name} cannot be started: {source}")]
     Spawn {
-        /// Which server.
+        /// Name of the server.
         name: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It ended before it answered.
+    /// The process ended before it answered.
     #[error("{name} ended at its start ({status}); it said:\n{said}")]
     Ended {
-        /// Which server.
+        /// Name of the server.
         name: String,
-        /// How it ended.
+        /// Exit status.
         status: String,
         /// The end of its output.
         said: String,
     },
-    /// It runs, and does not answer.
-    #[error("{name} does not answer on {address} after {}; it said:\n{said}", crate::peers::seconds(*.waited))]
+    /// The process runs but does not answer.
+    #[error(
+        "{name} does not answer on {address} after {}; it said:\n{said}",
+        crate::peers::seconds(*.waited)
+    )]
     Silent {
-        /// Which server.
+        /// Name of the server.
         name: String,
-        /// Where it should answer.
+        /// The expected address.
         address: SocketAddr,
-        /// How long it was given.
+        /// Time waited.
         waited: Duration,
         /// The end of its output.
         said: String,
     },
-    /// A file or socket of our own.
+    /// A local file or socket failed.
     #[error("{what}: {source}")]
     Ours {
-        /// What was tried.
+        /// Action that failed.
         what: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A configuration in `bench/peers` asks for what is not given.
+    /// A configuration in `bench/peers` uses an unknown value.
     #[error("bench/peers/{file}: {fault}")]
     Template {
-        /// Which one.
+        /// File name.
         file: &'static str,
-        /// What is wrong with it.
+        /// The error.
         fault: String,
     },
-    /// Somebody asked us to stop (SIGINT, SIGTERM).
+    /// Interrupted by SIGINT or SIGTERM.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl Error {
-    /// For `map_err`: something of our own failed.
+    /// For `map_err`: a local action failed.
     pub fn ours(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Ours { what, source }

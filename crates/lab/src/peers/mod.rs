@@ -1,11 +1,11 @@
-//! Servers to measure and to experiment with: started from configurations in the repository, on free ports, in a directory of
-//! their own, and ended with the value that holds them.
+//! Servers for measurements and experiments: started from configurations in the repository, on free
+//! ports, in their own directories, and ended when dropped.
 
 mod catalogue;
+mod cleanup;
 pub(crate) mod command;
 mod error;
 pub(crate) mod floor;
-mod living;
 mod origin;
 pub(crate) mod pages;
 mod process;
@@ -23,19 +23,20 @@ use std::{
 
 use socket2::{Domain, Socket, Type};
 
-pub use catalogue::{Ground, PEERS, Peer, Role, Running, find};
+pub use catalogue::{PEERS, Peer, PeerConfig, Role, Running, find};
+pub(crate) use cleanup::end_all;
 pub use error::Error;
-pub(crate) use living::end_all;
 pub use origin::Origin;
 pub use process::Process;
 pub use scratch::Scratch;
-pub(crate) use tree::only;
+pub(crate) use tree::{only, threads};
 
-/// A port of 127.0.0.1 that is free now. Somebody else may take it before its server does; the server then says so.
-/// Nobody listens on it for a moment even: a server forked meanwhile would hold the listener until it is exec'd.
+/// A free port of 127.0.0.1. Another process may take it before the server does; the server then
+/// fails. The port is never listened on here: a server forked meanwhile would inherit the listener
+/// until its exec.
 ///
 /// # Errors
-/// [`Error::Ours`] when there is none.
+/// [`Error::Ours`] if there is none.
 pub fn free_port() -> Result<SocketAddr, Error> {
     let bound = || {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
@@ -45,22 +46,29 @@ pub fn free_port() -> Result<SocketAddr, Error> {
     bound().map_err(Error::ours("a free port of 127.0.0.1"))
 }
 
-/// The program to start as Larder: the one given, or this one.
+/// The program to start as Larder: `given`, else the one beside this program, else the one on the
+/// PATH.
 ///
 /// # Errors
-/// [`Error::Ours`] when the system does not tell which program this is.
+/// [`Error::NoLarder`] when there is none, [`Error::Ours`] when `given` cannot be read.
 pub fn larder_program(given: Option<&Path>) -> Result<PathBuf, Error> {
     match given {
-        // Servers are started in directories of their own.
+        // Servers are started in other directories.
         Some(path) => path.canonicalize().map_err(Error::path(path)),
-        None => env::current_exe().map_err(Error::ours("this program's own path")),
+        None => {
+            let beside = env::current_exe().ok().map(|own| own.with_file_name("larder"));
+            beside
+                .filter(|path| path.is_file())
+                .or_else(|| program::on_path("larder"))
+                .ok_or(Error::NoLarder)
+        }
     }
 }
 
-/// Canned pages as files, for servers of files: `pages` of each size. Returns the directory.
+/// Writes `pages` canned pages of each size as files. Returns the directory.
 ///
 /// # Errors
-/// [`Error::Ours`] when they cannot be written.
+/// [`Error::Ours`] if they cannot be written.
 pub fn docroot(scratch: &Scratch, sizes: &[usize], pages: u32) -> Result<PathBuf, Error> {
     for size in sizes {
         for number in 0..pages {

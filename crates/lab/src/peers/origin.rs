@@ -1,4 +1,4 @@
-//! The floor as a thread of our own: an origin for caches, which says how often it was asked.
+//! The floor as a thread: an origin for caches that counts its requests.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
@@ -8,52 +8,52 @@ use std::{
 
 use super::{
     Error,
-    floor::{self, Told},
+    floor::{self, FloorState},
 };
 
-/// An origin of [canned pages](super::pages) on a free port of 127.0.0.1, until it is dropped.
+/// An origin of [canned pages](super::pages) on a free port of 127.0.0.1, running until dropped.
 #[derive(Debug)]
 pub struct Origin {
     address: SocketAddr,
-    told: Arc<Told>,
+    state: Arc<FloorState>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Origin {
-    /// Starts one.
+    /// Starts an origin.
     ///
     /// # Errors
-    /// [`Error::Ours`] when there is no port or thread.
+    /// [`Error::Ours`] without a port or thread.
     pub fn start() -> Result<Self, Error> {
-        let listener =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::ours("a port for the origin"))?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .map_err(Error::ours("a port for the origin"))?;
         let address = listener.local_addr().map_err(Error::ours("the origin's port"))?;
-        let told = Arc::new(Told::default());
-        let heard = told.clone();
+        let state = Arc::new(FloorState::default());
+        let heard = state.clone();
         let thread = thread::Builder::new().name("origin".to_owned()).spawn(move || {
             if let Err(error) = floor::serve(listener, &heard) {
                 eprintln!("larder: the origin on {address} ended: {error}");
             }
         });
         let thread = thread.map_err(Error::ours("a thread for the origin"))?;
-        Ok(Self { address, told, thread: Some(thread) })
+        Ok(Self { address, state, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Pages it has sent so far.
-    pub fn asked(&self) -> u64 {
-        self.told.asked.load(Ordering::Relaxed)
+    /// Number of pages sent so far.
+    pub fn pages_sent(&self) -> u64 {
+        self.state.pages_sent.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Origin {
     fn drop(&mut self) {
-        self.told.stop.store(1, Ordering::Relaxed);
-        // Wakes it. If even this fails, the thread ends with the process.
+        self.state.stop.store(1, Ordering::Relaxed);
+        // Wakes the thread. If this fails, the thread ends with the process.
         let woken = TcpStream::connect(self.address).is_ok();
         if let (true, Some(thread)) = (woken, self.thread.take()) {
             let _ended = thread.join();
@@ -71,7 +71,7 @@ mod tests {
         let mut stream = TcpStream::connect(origin.address()).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = Vec::new();
-        // Closing with bytes unread resets the connection.
+        // Closing with unread bytes resets the connection.
         let _reset = stream.read_to_end(&mut answer);
         answer
     }
@@ -86,10 +86,10 @@ mod tests {
             assert!(text.contains(&format!("\r\nContent-Length: {size}\r\n")), "{text:.200}");
             assert!(answer.ends_with(&[b"\r\n\r\n", &pages::body(size, 5)[..]].concat()), "{size}");
         }
-        assert_eq!(origin.asked(), 6);
+        assert_eq!(origin.pages_sent(), 6);
         assert!(ask(&origin, "GET /asked HTTP/1.0\r\n\r\n").ends_with(b"\r\n\r\n6"));
         assert!(ask(&origin, "GET /nothing HTTP/1.0\r\n\r\n").starts_with(b"HTTP/1.1 404 "));
-        assert_eq!(origin.asked(), 6);
+        assert_eq!(origin.pages_sent(), 6);
     }
 
     #[test]
@@ -97,8 +97,8 @@ mod tests {
         let origin = Origin::start().unwrap();
         let mut stream = TcpStream::connect(origin.address()).unwrap();
         stream.set_nodelay(true).unwrap();
-        let requests =
-            "GET /20000/1 HTTP/1.1\r\nHost: x\r\n\r\nGET /10/2 HTTP/1.1\r\n\r\nGET /30/3 HTTP/1.0\r\n\r\n";
+        let requests = "GET /20000/1 HTTP/1.1\r\nHost: x\r\n\r\nGET /10/2 HTTP/1.1\r\n\r\nGET \
+            /30/3 HTTP/1.0\r\n\r\n";
         for piece in requests.as_bytes().chunks(7) {
             stream.write_all(piece).unwrap();
         }
@@ -106,7 +106,9 @@ mod tests {
         stream.read_to_end(&mut answer).unwrap();
         let expected: Vec<u8> = [(20_000, 1), (10, 2), (30, 3)]
             .into_iter()
-            .flat_map(|(size, number)| [pages::head(size, number), pages::body(size, number)].concat())
+            .flat_map(|(size, number)| {
+                [pages::head(size, number), pages::body(size, number)].concat()
+            })
             .collect();
         assert_eq!(answer.len(), expected.len());
         assert!(answer.ends_with(&pages::body(30, 3)));

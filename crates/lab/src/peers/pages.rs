@@ -1,11 +1,13 @@
-//! Canned pages, named by size and number: `/1000/0` is always the same thousand bytes, in whatever process makes it. So an
-//! origin, a directory of files and whoever compares what a cache sends agree without having talked.
+//! Canned pages by size and number: `/1000/0` is the same thousand bytes in every process. So an
+//! origin, a directory of files and a comparison of answers agree without communication.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use larder_proto::http::date;
 
-/// Larger ones are not made: it is a bench for caches of pages.
+use crate::random::Random;
+
+/// Largest page.
 const LARGEST: usize = 64 << 20;
 
 /// The target of a page.
@@ -13,26 +15,26 @@ pub(crate) fn target(size: usize, number: u32) -> String {
     format!("/{size}/{number}")
 }
 
-/// Size and number of the page at a target. `None`: no such page.
+/// Size and number of the page at a target. `None`: there is no such page.
 pub(crate) fn parse(target: &[u8]) -> Option<(usize, u32)> {
     let (size, number) = std::str::from_utf8(target).ok()?.strip_prefix('/')?.split_once('/')?;
     let size = size.parse().ok().filter(|size| *size <= LARGEST)?;
     Some((size, number.parse().ok()?))
 }
 
-/// A page's bytes: letters that no compression and no coincidence makes equal to another page's.
+/// A page's bytes: letters that are not compressible and differ from every other page.
 pub(crate) fn body(size: usize, number: u32) -> Vec<u8> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut state = (size as u64) << 32 | u64::from(number);
+    let mut random = Random::new((size as u64) << 32 | u64::from(number));
     let mut body = Vec::with_capacity(size + 8);
     while body.len() < size {
-        body.extend(split_mix(&mut state).to_le_bytes().map(|byte| LETTERS[usize::from(byte & 63)]));
+        body.extend(random.number().to_le_bytes().map(|byte| LETTERS[usize::from(byte & 63)]));
     }
     body.truncate(size);
     body
 }
 
-/// The head of a page's answer. Fresh for a day: no cache asks again while it is measured.
+/// The head of a page's answer. Fresh for a day: caches do not revalidate while they are measured.
 pub(crate) fn head(size: usize, number: u32) -> Vec<u8> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let date = date::format(now);
@@ -43,15 +45,6 @@ pub(crate) fn head(size: usize, number: u32) -> Vec<u8> {
         String::from_utf8_lossy(&date)
     )
     .into_bytes()
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): good enough bytes from a counter, and the same for ever, which no crate promises.
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]
@@ -65,14 +58,16 @@ mod tests {
         assert_ne!(body(1000, 3), body(1000, 4));
         assert_ne!(body(1001, 3)[..1000], body(1000, 3));
         assert!(body(0, 0).is_empty());
-        // Written down, since servers of other builds are compared with it.
+        // Fixed, since servers of other builds are compared with it.
         assert_eq!(body(20, 0), b"n53tmjxsRkSbhdhSfQQW");
     }
 
     #[test]
     fn targets_name_pages() {
         assert_eq!(parse(target(1000, 7).as_bytes()), Some((1000, 7)));
-        for other in ["", "/", "/1000", "/1000/", "1000/7", "/x/1", "/1000/7/", "/999999999999/1", "/-1/0"] {
+        for other in
+            ["", "/", "/1000", "/1000/", "1000/7", "/x/1", "/1000/7/", "/999999999999/1", "/-1/0"]
+        {
             assert_eq!(parse(other.as_bytes()), None, "{other}");
         }
     }

@@ -1,4 +1,4 @@
-//! Programs of this machine: where they are, and which version.
+//! Installed programs: paths and versions.
 
 use std::{
     env,
@@ -8,23 +8,25 @@ use std::{
 
 use super::Error;
 
-/// Where servers are on Debian; the path of an ordinary user lacks it.
+/// Directories of servers on Debian, missing from an ordinary user's PATH.
 const SERVERS: [&str; 2] = ["/usr/local/sbin", "/usr/sbin"];
 
-/// Where a program is.
+/// Path of a program.
 ///
 /// # Errors
-/// [`Error::NotInstalled`], with the Debian package that brings it.
+/// [`Error::NotInstalled`], with its Debian package.
 pub fn find(program: &str, package: &'static str) -> Result<PathBuf, Error> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let places = env::split_paths(&path).chain(SERVERS.map(PathBuf::from));
-    let mut candidates = places.map(|place| place.join(program));
-    candidates
-        .find(|file| file.is_file())
-        .ok_or_else(|| Error::NotInstalled { program: program.to_owned(), package })
+    on_path(program).ok_or_else(|| Error::NotInstalled { program: program.to_owned(), package })
 }
 
-/// The version a program says it has, asked with `argument`. `None`: it names none.
+/// The first file of this name on the PATH, or in Debian's directories of servers.
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let directories = env::split_paths(&path).chain(SERVERS.map(PathBuf::from));
+    directories.map(|directory| directory.join(program)).find(|file| file.is_file())
+}
+
+/// The version printed by a program when run with `argument`. `None`: it prints none.
 pub fn version(program: &Path, argument: &str) -> Option<String> {
     let output = Command::new(program).arg(argument).output().ok()?;
     let said = [output.stdout, output.stderr].concat();

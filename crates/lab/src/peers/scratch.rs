@@ -1,4 +1,4 @@
-//! A directory for one server or one run, gone when it is dropped.
+//! Temporary directory of a server or run, removed when dropped.
 
 use std::{
     env,
@@ -12,18 +12,18 @@ use std::{
 use nix::unistd::{User, geteuid};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 
-use super::{Error, living};
+use super::{Error, cleanup};
 
-/// Memory as a file system: what a cache keeps on "disk" is then not measured through a disk.
+/// File system in memory, so that a cache's "disk" does not depend on a disk.
 const MEMORY: &str = "/dev/shm";
-/// Containers often have 64 MB there, which is too little for caches of pages.
+/// Least free space there: containers often have 64 MB, too little for caches of pages.
 const ROOM: u64 = 1 << 30;
-/// Of directories: for us alone, and for all to read.
+/// Directory modes: private, and readable by all.
 const PRIVATE: u32 = 0o700;
 /// See `PRIVATE`.
 const READABLE: u32 = 0o755;
 
-/// A directory of our own, into which nobody else looks or writes. Removed when dropped.
+/// A directory private to this user. Removed when dropped.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
@@ -31,42 +31,42 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes one; `name` is in its path.
+    /// Creates a directory; `name` is part of its path.
     ///
     /// # Errors
-    /// [`Error::Ours`] when it cannot be made.
+    /// [`Error::Ours`] if it cannot be created.
     pub fn new(name: &str) -> Result<Self, Error> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = parent().join(format!("larder-{name}-{}-{count}", process::id()));
         DirBuilder::new().mode(PRIVATE).create(&path).map_err(Error::path(&path))?;
-        living::directory(&path);
+        cleanup::directory(&path);
         Ok(Self { path, kept: false })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// From now on it is not removed.
+    /// Keeps it from being removed.
     pub fn keep(&mut self) {
         self.kept = true;
-        living::forget_directory(&self.path);
+        cleanup::forget_directory(&self.path);
     }
 
-    /// Lets other users read it, where we are root: servers may then become somebody else. Those of others stay who they are.
+    /// Makes it readable by other users if run as root, as servers may then switch users.
     ///
     /// # Errors
-    /// [`Error::Ours`] when its mode cannot be changed.
+    /// [`Error::Ours`] if its mode cannot be changed.
     pub fn show(&self) -> Result<(), Error> {
         if geteuid().is_root() { mode(&self.path, READABLE) } else { Ok(()) }
     }
 
-    /// A directory in it, of our own.
+    /// Creates a subdirectory, owned by the current user.
     ///
     /// # Errors
-    /// [`Error::Ours`] when it cannot be made.
+    /// [`Error::Ours`] if it cannot be created.
     pub fn dir(&self, name: &str) -> Result<PathBuf, Error> {
         let path = self.path.join(name);
         fs::create_dir_all(&path).map_err(Error::path(&path))?;
@@ -74,21 +74,27 @@ impl Scratch {
         Ok(path)
     }
 
-    /// A directory in it that is this user's, and all that a server which becomes this user may write to.
+    /// Creates a subdirectory owned by `user`, the only place a server running as that user may
+    /// write to.
     ///
     /// # Errors
-    /// [`Error::Ours`] when it cannot be made or given away, which only root may.
+    /// [`Error::Ours`] if it cannot be created, or its owner not changed (only root may).
     pub fn dir_of(&self, name: &str, user: &User) -> Result<PathBuf, Error> {
         let path = self.dir(name)?;
-        chown(&path, Some(user.uid.as_raw()), Some(user.gid.as_raw())).map_err(Error::path(&path))?;
+        chown(&path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))
+            .map_err(Error::path(&path))?;
         Ok(path)
     }
 
-    /// Writes a file in it, for all who may look into it. `name` may have directories in it.
+    /// Writes a file in it, readable by all who may enter it. `name` may contain directories.
     ///
     /// # Errors
-    /// [`Error::Ours`] when it cannot be written.
-    pub fn write(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result<PathBuf, Error> {
+    /// [`Error::Ours`] if it cannot be written.
+    pub fn write(
+        &self,
+        name: impl AsRef<Path>,
+        content: impl AsRef<[u8]>,
+    ) -> Result<PathBuf, Error> {
         let path = self.path.join(name);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(Error::path(parent))?;
@@ -104,22 +110,23 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if !self.kept {
-            // What cannot be removed stays in a directory for temporary things.
+            // A directory that cannot be removed stays among temporary files.
             let _stays = fs::remove_dir_all(&self.path);
-            living::forget_directory(&self.path);
+            cleanup::forget_directory(&self.path);
         }
     }
 }
 
 fn parent() -> PathBuf {
-    // Varnish runs what it compiled there.
+    // Varnish executes code it compiled there.
     let fit = statvfs(MEMORY).is_ok_and(|fs| {
-        fs.f_bavail.saturating_mul(fs.f_frsize) >= ROOM && !fs.f_flag.contains(StatVfsMountFlags::NOEXEC)
+        fs.f_bavail.saturating_mul(fs.f_frsize) >= ROOM
+            && !fs.f_flag.contains(StatVfsMountFlags::NOEXEC)
     });
     if env::var_os("TMPDIR").is_none() && fit { PathBuf::from(MEMORY) } else { env::temp_dir() }
 }
 
-/// Whatever the umask of whoever starts us.
+/// Sets the mode independent of the umask.
 fn mode(path: &Path, mode: u32) -> Result<(), Error> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(Error::path(path))
 }
@@ -146,6 +153,9 @@ mod tests {
         assert_eq!(mode(scratch.path()), if geteuid().is_root() { 0o755 } else { 0o700 });
         let file = scratch.write("a/b/file", "x").unwrap();
         assert_eq!((mode(&scratch.dir("c").unwrap()), mode(&file)), (0o755, 0o644));
-        assert_eq!((mode(&scratch.path().join("a")), mode(&scratch.path().join("a/b"))), (0o755, 0o755));
+        assert_eq!(
+            (mode(&scratch.path().join("a")), mode(&scratch.path().join("a/b"))),
+            (0o755, 0o755)
+        );
     }
 }

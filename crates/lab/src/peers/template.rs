@@ -1,19 +1,19 @@
-//! Configurations of `bench/peers` with places to fill: `@name@`, and lines between `#@ each list` and `#@ end` once for every
-//! member of the list, which is `@it@` there.
+//! Templates in `bench/peers`: `@name@` is replaced by a value, and lines between `#@ each list`
+//! and `#@ end` are repeated for every member of the list, which is `@it@` there.
 
 use std::collections::BTreeMap;
 
 use super::Error;
 
-/// A configuration as it lies in the repository.
+/// A configuration template in the repository.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Template {
-    /// Its name in `bench/peers`.
+    /// File name in `bench/peers`.
     pub(crate) file: &'static str,
     pub(crate) text: &'static str,
 }
 
-/// What is filled in.
+/// Values for a template.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
     single: BTreeMap<&'static str, String>,
@@ -33,7 +33,7 @@ impl Values {
 }
 
 impl Template {
-    /// The configuration with everything filled in.
+    /// The configuration with all values filled in.
     pub(crate) fn fill(&self, values: &Values) -> Result<String, Error> {
         let mut filled = String::new();
         let mut lines = self.text.lines();
@@ -42,8 +42,10 @@ impl Template {
                 self.line(line, values, None, &mut filled)?;
                 continue;
             };
-            let members = values.lists.get(list).ok_or_else(|| self.fault(format!("no list `{list}`")))?;
-            let block: Vec<&str> = lines.by_ref().take_while(|line| line.trim() != "#@ end").collect();
+            let members =
+                values.lists.get(list).ok_or_else(|| self.fault(format!("no list `{list}`")))?;
+            let block: Vec<&str> =
+                lines.by_ref().take_while(|line| line.trim() != "#@ end").collect();
             for member in members {
                 for line in &block {
                     self.line(line, values, Some(member), &mut filled)?;
@@ -53,10 +55,12 @@ impl Template {
         Ok(filled)
     }
 
-    /// For programs that take options and no file: every line one option with its value, `#` begins a comment.
+    /// For programs with options and no file: every line is one option with its value, `#` begins a
+    /// comment.
     pub(crate) fn arguments(&self, values: &Values) -> Result<Vec<String>, Error> {
         let filled = self.fill(values)?;
-        let lines = filled.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let lines =
+            filled.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let split = |line: &str| match line.split_once(' ') {
             Some((option, value)) => vec![option.to_owned(), value.trim().to_owned()],
             None => vec![line.to_owned()],
@@ -64,12 +68,18 @@ impl Template {
         Ok(lines.flat_map(split).collect())
     }
 
-    fn line(&self, line: &str, values: &Values, it: Option<&String>, into: &mut String) -> Result<(), Error> {
+    fn line(
+        &self,
+        line: &str,
+        values: &Values,
+        it: Option<&String>,
+        into: &mut String,
+    ) -> Result<(), Error> {
         let mut rest = line;
         while let Some((before, name, after)) = place(rest) {
             let value = if name == "it" { it } else { values.single.get(name) };
-            let value =
-                value.ok_or_else(|| self.fault(format!("nothing is given for @{name}@ in `{line}`")))?;
+            let value = value
+                .ok_or_else(|| self.fault(format!("nothing is given for @{name}@ in `{line}`")))?;
             into.push_str(before);
             into.push_str(value);
             rest = after;
@@ -84,7 +94,7 @@ impl Template {
     }
 }
 
-/// The first `@name@` of a line: what is before it, its name, what is after it.
+/// Splits a line at its first `@name@`: text before, name, text after.
 fn place(line: &str) -> Option<(&str, &str, &str)> {
     let (start, _) = line.match_indices('@').find(|(at, _)| name(&line[at + 1..]).is_some())?;
     let name = name(&line[start + 1..])?;
@@ -93,7 +103,8 @@ fn place(line: &str) -> Option<(&str, &str, &str)> {
 
 fn name(text: &str) -> Option<&str> {
     let (name, _) = text.split_once('@')?;
-    let word = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let word =
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     word.then_some(name)
 }
 
@@ -111,7 +122,8 @@ mod tests {
             .with("port", 80)
             .with("dir", "/d")
             .with_list("small", vec!["1".into(), "2".into()]);
-        let text = "listen @port@ @dir@/@port@; mail a@b.c\n#@ each small\n at /@it@ { @dir@ }\n#@ end\nend";
+        let text = "listen @port@ @dir@/@port@; mail a@b.c\n#@ each small\n at /@it@ { @dir@ }\n#@ \
+            end\nend";
         let filled = template(text).fill(&values).unwrap();
         assert_eq!(filled, "listen 80 /d/80; mail a@b.c\n at /1 { /d }\n at /2 { /d }\nend\n");
     }
@@ -119,7 +131,10 @@ mod tests {
     #[test]
     fn what_is_not_given_is_named_with_its_file() {
         let error = template("x @port@").fill(&Values::default()).unwrap_err();
-        assert_eq!(error.to_string(), "bench/peers/it.conf: nothing is given for @port@ in `x @port@`");
+        assert_eq!(
+            error.to_string(),
+            "bench/peers/it.conf: nothing is given for @port@ in `x @port@`"
+        );
         let error = template("#@ each small\n#@ end").fill(&Values::default()).unwrap_err();
         assert_eq!(error.to_string(), "bench/peers/it.conf: no list `small`");
     }

@@ -1,4 +1,4 @@
-//! Processes as /proc shows them: a server is its first process and whatever that started.
+//! Process trees from /proc: a server is its first process and all descendants.
 
 use std::fs;
 
@@ -7,14 +7,14 @@ use rustix::{
     thread::{CpuSet, sched_setaffinity},
 };
 
-/// One process, told from a later one of the same number by when it started.
+/// A process, identified by its id and start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ProcessIdentity {
     pub(crate) pid: u32,
     started: u64,
 }
 
-impl Seen {
+impl ProcessIdentity {
     /// Whether it still runs. A zombie does not.
     pub(crate) fn alive(self) -> bool {
         stat(self.pid).is_some_and(|now| now.started == self.started && now.state != 'Z')
@@ -23,7 +23,7 @@ impl Seen {
     /// Signals it, if it is still the same process.
     pub(crate) fn signal(self, signal: Signal) {
         if let (true, Some(pid)) = (self.alive(), pid(self.pid)) {
-            // It may have ended between the look and the signal.
+            // It may have ended since.
             let _gone = kill_process(pid, signal);
         }
     }
@@ -35,7 +35,8 @@ struct Stat {
     state: char,
 }
 
-/// The fields of /proc/PID/stat (proc(5)) that matter here. The name before them may hold anything, so count from its end.
+/// The fields of /proc/PID/stat (proc(5)) used here. The program name may contain any byte, so
+/// fields are counted from its end.
 fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let text = String::from_utf8_lossy(&text).into_owned();
@@ -47,36 +48,36 @@ fn stat(pid: u32) -> Option<Stat> {
     })
 }
 
-/// A process and all below it, the given one first.
-pub(crate) fn tree(root: u32) -> Vec<Seen> {
+/// A process and its descendants, the given one first.
+pub(crate) fn tree(root: u32) -> Vec<ProcessIdentity> {
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let all: Vec<(u32, Stat)> = numbers
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter_map(|pid| Some((pid, stat(pid)?)))
         .collect();
-    let mut found: Vec<Seen> = Vec::new();
+    let mut found: Vec<ProcessIdentity> = Vec::new();
     let mut open = vec![root];
     while let Some(next) = open.pop() {
         if let Some((pid, stat)) = all.iter().find(|(pid, _)| *pid == next) {
-            found.push(Seen { pid: *pid, started: stat.started });
+            found.push(ProcessIdentity { pid: *pid, started: stat.started });
             open.extend(all.iter().filter(|(_, stat)| stat.parent == next).map(|(pid, _)| *pid));
         }
     }
     found
 }
 
-/// The threads of one process.
+/// The threads of a process.
 pub(crate) fn threads(pid: u32) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     tasks.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Keeps every thread of a process tree on one processor. Returns how many there are.
+/// Pins every thread of a process tree to one processor. Returns their number.
 pub(crate) fn pin(root: u32, cpu: usize) -> usize {
     let set = only(cpu);
     let tree = tree(root);
     let threads = tree.iter().flat_map(|seen| threads(seen.pid));
-    // A thread that ended meanwhile needs no place.
+    // A thread that ended meanwhile is not counted.
     threads.filter(|thread| sched_setaffinity(pid(*thread), &set).is_ok()).count()
 }
 
@@ -87,7 +88,7 @@ pub(crate) fn only(cpu: usize) -> CpuSet {
     set
 }
 
-/// Resident bytes of a process tree, as the kernel counts them: anonymous, file and shared pages.
+/// Resident memory of a process tree in bytes: anonymous, file and shared pages.
 pub(crate) fn resident(root: u32) -> u64 {
     tree(root).iter().map(|seen| resident_of(seen.pid).unwrap_or(0)).sum()
 }
@@ -116,7 +117,7 @@ mod tests {
             .process_group_of_its_own()
             .spawn()
             .unwrap();
-        // The line says that the grandchild is there.
+        // The line shows that the grandchild runs.
         let mut line = [0];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
         let found = tree(child.id());

@@ -1,4 +1,5 @@
-//! A run as JSON. The schema is documented in docs/bench.md; names carry their units, and none is ever given another meaning.
+//! A run as JSON. The schema is documented in docs/bench.md; names contain units and never change
+//! their meaning.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,12 +8,12 @@ use serde::{Serialize, Serializer};
 
 use super::{Run, machine::machine, percentiles, show};
 
-/// Changes when a name goes or means something else; new names come without it.
+/// Changes if a name is removed or changes its meaning; new names do not change it.
 const SCHEMA: &str = "larder-bench-1";
 
-/// What came of a run, as one JSON object.
+/// A run as one JSON object.
 pub fn json(run: &Run) -> String {
-    // Fails only for maps whose keys are no strings, and there is none.
+    // Serialisation fails only for maps with other keys than strings; there are none.
     serde_json::to_string(&Document::new(run)).unwrap_or_default()
 }
 
@@ -30,7 +31,7 @@ struct Document<'a> {
     answers_per_second: f64,
     hits: u64,
     misses: u64,
-    /// Null where nothing is known of hits.
+    /// Null if hits are unknown.
     hit_ratio: Option<f64>,
     errors_total: u64,
     errors: &'a BTreeMap<String, u64>,
@@ -40,7 +41,7 @@ struct Document<'a> {
     received_bytes_per_second: f64,
     sent_bytes_per_second: f64,
     latency: Distribution,
-    /// Null in a closed loop, where it is the latency.
+    /// Null in a closed loop, where it equals the latency.
     service: Option<Distribution>,
     seconds: Vec<Second>,
     servers: Vec<Server>,
@@ -62,7 +63,7 @@ struct Distribution {
     p99_99_ns: u64,
     max_ns: u64,
     percentiles: Vec<Percentile>,
-    /// `[nanoseconds, count]` of each bucket that is not empty.
+    /// `[nanoseconds, count]` of each non-empty bucket.
     buckets: Vec<(u64, u64)>,
 }
 
@@ -101,7 +102,9 @@ struct Own {
 impl<'a> Document<'a> {
     fn new(run: &'a Run) -> Document<'a> {
         let known = run.hits + run.misses;
-        let per_request = |time: Duration| (run.asked > 0).then(|| time.as_nanos() as f64 / run.asked as f64);
+        let per_request = |time: Duration| {
+            (run.requests > 0).then(|| time.as_nanos() as f64 / run.requests as f64)
+        };
         let server = |cpu: &super::Cpu| Server {
             pid: cpu.pid,
             cpu_seconds: cpu.time.as_secs_f64(),
@@ -122,7 +125,7 @@ impl<'a> Document<'a> {
             how: run.how.clone(),
             machine: machine(),
             took_seconds: run.took.as_secs_f64(),
-            requests: run.asked,
+            requests: run.requests,
             answers: run.answers,
             answers_per_second: show::per_second(run.answers, run.took),
             hits: run.hits,
@@ -151,7 +154,8 @@ impl<'a> Document<'a> {
 impl Distribution {
     fn new(histogram: &Histogram<u64>) -> Distribution {
         let at = |share| histogram.value_at_quantile(share);
-        let percentile = |(share, value_ns, count)| Percentile { percentile: share * 100.0, value_ns, count };
+        let percentile =
+            |(share, value_ns, count)| Percentile { percentile: share * 100.0, value_ns, count };
         let bucket = |step: hdrhistogram::iterators::IterationValue<u64>| {
             (step.value_iterated_to(), step.count_since_last_iteration())
         };
@@ -174,7 +178,7 @@ impl Distribution {
     }
 }
 
-/// Pairs as an object that keeps their order.
+/// Serialises pairs as an object in their order.
 fn in_order<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
 }

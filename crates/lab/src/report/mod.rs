@@ -1,11 +1,11 @@
-//! What came of a run, and how it is shown: text, JSON, HTML with plots.
+//! Results of a run, and their presentation as text, JSON, and HTML with plots.
 //!
-//! A [`Run`] is shown whole by [`text()`], [`json()`] and [`html()`]. Experiments with other things to tell build pages of their own from
-//! [`html::Page`], [`html::Table`] and [`plot`].
+//! [`text()`], [`json()`] and [`html()`] present a [`Run`]. Experiments with other results build
+//! pages from [`html::Page`], [`html::Table`] and [`plot`].
 
 pub mod html;
 mod json;
-mod machine;
+pub(crate) mod machine;
 mod percentiles;
 pub mod plot;
 mod run;
@@ -19,7 +19,7 @@ pub use machine::machine;
 pub use run::{Cpu, Run, Second};
 pub use text::text;
 
-/// What came of a run, as a page of its own.
+/// A run as an HTML page.
 pub fn html(run: &Run) -> String {
     html::page(run).html()
 }

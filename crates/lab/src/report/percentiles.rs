@@ -1,4 +1,4 @@
-//! Which percentiles are shown, everywhere.
+//! Percentiles shown in all reports.
 
 use hdrhistogram::Histogram;
 
@@ -13,10 +13,11 @@ pub(crate) const SHOWN: [(&str, f64); 7] = [
     ("p99.99", 0.9999),
 ];
 
-/// Steps per halving of the distance to 100 %: a smooth line, and some hundred points for a million answers.
+/// Steps per halving of the distance to 100 %: a smooth line with some hundred points per million
+/// answers.
 const STEPS: u32 = 5;
 
-/// The whole distribution: share of the answers, nanoseconds, and how many were at least as fast.
+/// The whole distribution: share of answers, nanoseconds, and number of answers at least as fast.
 pub(crate) fn curve(histogram: &Histogram<u64>) -> Vec<(f64, u64, u64)> {
     let mut counted = 0;
     let point = |step: hdrhistogram::iterators::IterationValue<u64>| {

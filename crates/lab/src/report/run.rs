@@ -1,45 +1,50 @@
-//! What came of a run.
+//! Results of a run.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use hdrhistogram::Histogram;
 
-/// What came of a run.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What was measured, in a word or two.
+    /// Short name of what was measured.
     pub name: String,
-    /// How, as pairs for the head of a report: address, connections, rate, ...
+    /// Description as name and value for the head of a report: address, connections, rate, ...
     pub how: Vec<(String, String)>,
-    /// From the end of the warm-up to the last answer, or to the end of the run where that came later.
+    /// Time from the end of the warm-up to the last answer or the end of the run, whichever is
+    /// later.
     pub took: Duration,
-    /// Requests counted: right answers, wrong ones and errors together (but for failures to connect, which are no request's).
-    pub asked: u64,
+    /// Counted requests: right answers, wrong answers and errors (without failures to connect,
+    /// which belong to no request).
+    pub requests: u64,
     /// Right answers.
     pub answers: u64,
-    /// Of these: found, and not found (a get of an object; HTTP: by `Cache-Status`, `X-Cache`, or neither).
+    /// Answers that were hits (a get of an object; HTTP: by `Cache-Status`, `X-Cache`, or neither).
     pub hits: u64,
-    /// See `hits`.
+    /// Answers that were misses; see `hits`.
     pub misses: u64,
     /// Bytes received, framing included.
     pub received: u64,
     /// Bytes sent.
     pub sent: u64,
-    /// Failures by what they were (`connect`, `timeout`, `closed`, `status 503`, ...). Their time is in no percentile.
+    /// Failures by kind (`connect`, `timeout`, `closed`, `status 503`, ...). Their time is in no
+    /// percentile.
     pub errors: BTreeMap<String, u64>,
-    /// Answers with other bytes than they should have.
+    /// Answers with wrong bytes.
     pub wrong: u64,
-    /// Nanoseconds from when a request was due (open loop) or sent (closed loop) to its last byte.
+    /// Nanoseconds from the due time (open loop) or send time (closed loop) of a request to the
+    /// last byte of its answer.
     pub latency: Histogram<u64>,
-    /// Nanoseconds from when it was sent, in an open loop.
+    /// Nanoseconds from the send time, in an open loop.
     pub service: Option<Histogram<u64>>,
-    /// Second by second.
+    /// Figures of each second.
     pub seconds: Vec<Second>,
     /// Processor time of the server's processes.
     pub servers: Vec<Cpu>,
-    /// Processor time of our own threads.
+    /// Processor time of this program's threads.
     pub own_cpu: Duration,
-    /// The share of its time that the busiest of our threads was on a processor. Near 1, the figures are ours and not the server's.
+    /// Share of time that the busiest thread of this program was on a processor. Near 1, the
+    /// figures show this program's limit, not the server's.
     pub busiest: f64,
 }
 
@@ -52,19 +57,19 @@ pub struct Second {
     pub errors: u64,
     /// Bytes received.
     pub received: u64,
-    /// Latency, nanoseconds.
+    /// Median latency in nanoseconds.
     pub p50: u64,
-    /// Latency, nanoseconds.
+    /// 99th percentile of the latency in nanoseconds.
     pub p99: u64,
-    /// Latency, nanoseconds.
+    /// Maximum latency in nanoseconds.
     pub max: u64,
 }
 
-/// Processor time of a server's process while the run was counted.
+/// Processor time of a server process during the counted time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpu {
-    /// The process.
+    /// Process id.
     pub pid: u32,
-    /// What all its threads took.
+    /// Time of all its threads.
     pub time: Duration,
 }

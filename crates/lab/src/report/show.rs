@@ -1,4 +1,4 @@
-//! Figures as people read them: three or four digits and a unit.
+//! Formatting of figures: three or four digits and a unit.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ pub fn time_ns(nanoseconds: f64) -> String {
     }
 }
 
-/// A time, as [`time_ns`].
+/// A time, formatted like [`time_ns`].
 pub fn time(time: Duration) -> String {
     time_ns(time.as_nanos() as f64)
 }
 
-/// A whole number with its thousands apart: `1,234,567`.
+/// A whole number with thousands separators: `1,234,567`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -29,13 +29,13 @@ pub fn count(number: u64) -> String {
     out
 }
 
-/// So many in a second, without unit: `123,456`, `12.3`.
+/// A rate per second without unit: `123,456`, `12.3`.
 pub fn rate(number: u64, time: Duration) -> String {
     let rate = per_second(number, time);
     if rate >= 100.0 { count(rate.round() as u64) } else { three(rate) }
 }
 
-/// So many in a second.
+/// A rate per second.
 pub fn per_second(number: u64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { number as f64 / time.as_secs_f64() }
 }
@@ -49,17 +49,21 @@ pub fn bytes(bytes: f64) -> String {
     }
 }
 
-/// A share of a whole: `98.76 %`, `0.0031 %`; `-` of nothing.
+/// A share: `98.76 %`, `0.0031 %`; `-` if `whole` is 0.
 pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".to_owned();
     }
     let percent = part as f64 / whole as f64 * 100.0;
-    // Few are not none.
-    if percent > 0.0 && percent < 0.01 { format!("{percent:.4} %") } else { format!("{percent:.2} %") }
+    // A small share is not shown as 0.
+    if percent > 0.0 && percent < 0.01 {
+        format!("{percent:.4} %")
+    } else {
+        format!("{percent:.2} %")
+    }
 }
 
-/// Three digits, or all before the point.
+/// Three digits, or all before the decimal point.
 fn three(number: f64) -> String {
     let places = match number {
         _ if number >= 99.95 => 0,

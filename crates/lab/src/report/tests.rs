@@ -1,4 +1,4 @@
-//! A run as text, JSON and page: every figure the run's, and nothing from elsewhere.
+//! A run as text, JSON and HTML: figures match the run, no external resources.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::*;
 
-/// A run of a minute, with everything in it that there can be.
+/// A run of a minute that contains every kind of result.
 fn run() -> Run {
     let mut latency = Histogram::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
     let mut service = latency.clone();
     for n in 0u64..60_000 {
-        // Lognormal enough: a bulk, a tail and a stall.
+        // Roughly lognormal: a bulk, a tail and a stall.
         let value = 80_000 + (n * 7919 % 1000) * 60 + if n % 500 == 0 { n * 40 } else { 0 };
         latency.record(value + if n > 59_900 { 30_000_000 } else { 0 }).unwrap();
         service.record(value).unwrap();
@@ -32,7 +32,7 @@ fn run() -> Run {
             ("connections".into(), "64".into()),
         ],
         took: Duration::from_secs(60),
-        asked: 60_015,
+        requests: 60_015,
         answers: 60_000,
         hits: 54_000,
         misses: 6_000,
@@ -54,7 +54,7 @@ fn empty() -> Run {
         name: "nothing".to_owned(),
         how: Vec::new(),
         took: Duration::ZERO,
-        asked: 0,
+        requests: 0,
         answers: 0,
         hits: 0,
         misses: 0,
@@ -110,7 +110,7 @@ fn the_sums_of_the_json_are_the_runs() {
     let sum = |list: &Value, name: &str| -> u64 {
         list.as_array().unwrap().iter().map(|item| item[name].as_u64().unwrap()).sum()
     };
-    assert_eq!(value["requests"], run.asked);
+    assert_eq!(value["requests"], run.requests);
     assert_eq!(
         sum(&value["seconds"], "answers"),
         run.seconds.iter().map(|second| second.answers).sum::<u64>()
@@ -119,12 +119,16 @@ fn the_sums_of_the_json_are_the_runs() {
     assert_eq!((value["errors_total"].as_u64(), errors), (Some(12), 12));
     let total = value["answers"].as_u64().unwrap() + value["wrong"].as_u64().unwrap() + errors;
     assert_eq!(value["requests"], total);
-    for (name, histogram) in [("latency", &run.latency), ("service", run.service.as_ref().unwrap())] {
+    for (name, histogram) in [("latency", &run.latency), ("service", run.service.as_ref().unwrap())]
+    {
         let buckets = value[name]["buckets"].as_array().unwrap();
         let counted: u64 = buckets.iter().map(|bucket| bucket[1].as_u64().unwrap()).sum();
         assert_eq!(counted, run.answers);
-        assert_eq!(value[name]["percentiles"].as_array().unwrap().last().unwrap()["count"], run.answers);
-        // The buckets are the whole histogram: who reads them has every percentile.
+        assert_eq!(
+            value[name]["percentiles"].as_array().unwrap().last().unwrap()["count"],
+            run.answers
+        );
+        // The buckets are the whole histogram: every percentile can be computed from them.
         let mut again = Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).unwrap();
         for bucket in buckets {
             again.record_n(bucket[0].as_u64().unwrap(), bucket[1].as_u64().unwrap()).unwrap();
@@ -140,11 +144,12 @@ fn the_sums_of_the_json_are_the_runs() {
     assert!(nothing["own"]["cpu_ns_per_request"].is_null());
 }
 
-/// docs/bench.md is the contract: a name that is not in it does not exist.
+/// docs/bench.md is the contract: every name must be documented there.
 #[test]
 fn every_name_of_the_json_is_documented() {
     let documented =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bench.md")).unwrap();
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bench.md"))
+            .unwrap();
     fn names(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(members) => members.iter().for_each(|(name, value)| {
@@ -174,7 +179,7 @@ fn the_page_is_well_formed_and_needs_nothing_from_elsewhere() {
         html::well_formed(&page).unwrap_or_else(|why| panic!("{why}"));
         let own = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
         for (at, _) in own.match_indices("://") {
-            // An address may be named, as the address asked; it may not be fetched.
+            // An address may be shown as the target of the run, but not loaded.
             assert!(own[..at].ends_with("<td>http"), "{}", &own[at.saturating_sub(60)..at + 20]);
         }
         for fetched in ["src=", "href=", "url(", "@import", "<script", "<link", "onload"] {
@@ -183,7 +188,10 @@ fn the_page_is_well_formed_and_needs_nothing_from_elsewhere() {
         assert!(page.contains("prefers-color-scheme:dark"));
         assert!(!page.contains("<http>") && !page.contains("b=<2>"), "text is not escaped");
         let tables = page.matches("<table>").count();
-        assert!(tables >= 4 && page.matches("<caption>").count() == tables, "a table without a caption");
+        assert!(
+            tables >= 4 && page.matches("<caption>").count() == tables,
+            "a table without a caption"
+        );
     }
 }
 

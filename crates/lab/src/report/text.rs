@@ -1,4 +1,4 @@
-//! A run for the terminal.
+//! A run as text for a terminal.
 
 use std::fmt::{self, Write};
 
@@ -6,13 +6,13 @@ use hdrhistogram::Histogram;
 
 use super::{Run, percentiles::SHOWN, show};
 
-/// From this share of its time on a processor, a thread of ours has none left, and the figures are ours.
+/// Share of time on a processor from which a thread of this program counts as saturated.
 const FULL: f64 = 0.90;
 
-/// What came of a run, for the terminal.
+/// A run as text for a terminal.
 pub fn text(run: &Run) -> String {
     let mut out = String::new();
-    // Writing into a string does not fail.
+    // Writing to a string does not fail.
     let _ = write(run, &mut out);
     out
 }
@@ -56,7 +56,10 @@ fn write_latency(run: &Run, out: &mut String) -> fmt::Result {
         writeln!(out)?;
     }
     if run.service.is_some() {
-        writeln!(out, "Latency counts from when a request was due, service time from when it was sent.")?;
+        writeln!(
+            out,
+            "Latency counts from when a request was due, service time from when it was sent."
+        )?;
     }
     Ok(())
 }
@@ -72,8 +75,11 @@ fn write_outcomes(run: &Run, out: &mut String) -> fmt::Result {
             show::count(run.hits + run.misses)
         )?;
     }
-    let kinds: Vec<String> =
-        run.errors.iter().map(|(kind, number)| format!("{} {kind}", show::count(*number))).collect();
+    let kinds: Vec<String> = run
+        .errors
+        .iter()
+        .map(|(kind, number)| format!("{} {kind}", show::count(*number)))
+        .collect();
     let errors = if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") };
     writeln!(out, "errors     {errors}")?;
     writeln!(out, "wrong      {}", show::count(run.wrong))
@@ -86,26 +92,30 @@ fn write_processors(run: &Run, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// Who, time per request, share of one core.
+/// Process, time per request, share of one core.
 pub(crate) fn processors(run: &Run) -> Vec<(String, String, String)> {
     let row = |name: String, time: std::time::Duration| {
-        let per_request = match run.asked {
+        let per_request = match run.requests {
             0 => "-".to_owned(),
-            asked => show::time_ns(time.as_nanos() as f64 / asked as f64),
+            requests => show::time_ns(time.as_nanos() as f64 / requests as f64),
         };
-        let share = if run.took.is_zero() { 0.0 } else { time.as_secs_f64() / run.took.as_secs_f64() };
+        let share =
+            if run.took.is_zero() { 0.0 } else { time.as_secs_f64() / run.took.as_secs_f64() };
         (name, per_request, format!("{:.0} %", share * 100.0))
     };
-    let servers = run.servers.iter().map(|cpu| row(format!("server, process {}", cpu.pid), cpu.time));
+    let servers =
+        run.servers.iter().map(|cpu| row(format!("server, process {}", cpu.pid), cpu.time));
     servers.chain([row("load generator".to_owned(), run.own_cpu)]).collect()
 }
 
 /// Latency, and in an open loop service time.
 pub(crate) fn histograms(run: &Run) -> impl Iterator<Item = (&'static str, &Histogram<u64>)> {
-    [("latency", &run.latency)].into_iter().chain(run.service.iter().map(|service| ("service", service)))
+    [("latency", &run.latency)]
+        .into_iter()
+        .chain(run.service.iter().map(|service| ("service", service)))
 }
 
-/// The percentiles shown, greatest, mean and standard deviation.
+/// The percentiles, maximum, mean and standard deviation.
 pub(crate) fn figures(histogram: &Histogram<u64>) -> Vec<String> {
     if histogram.is_empty() {
         return vec!["-".to_owned(); SHOWN.len() + 3];
@@ -115,18 +125,22 @@ pub(crate) fn figures(histogram: &Histogram<u64>) -> Vec<String> {
     percentiles.chain(rest).map(show::time_ns).collect()
 }
 
-/// What must not be overlooked.
+/// Warnings about the validity of the results.
 pub(crate) fn warnings(run: &Run) -> Vec<String> {
     let mut all = Vec::new();
     if run.wrong > 0 {
-        all.push(format!("{} answers had other bytes than they should have.", show::count(run.wrong)));
+        all.push(format!(
+            "{} answers had other bytes than they should have.",
+            show::count(run.wrong)
+        ));
     }
     if run.answers == 0 {
         all.push("There was no right answer.".to_owned());
     }
     if run.busiest >= FULL {
         all.push(format!(
-            "The load generator was at its limit (its busiest thread {:.0} % on a processor): the rate is its own, not the server's. \
+            "The load generator was at its limit (its busiest thread {:.0} % on a processor): the \
+             rate is its own, not the server's. \
              Give it more threads, or a machine of its own.",
             run.busiest * 100.0
         ));

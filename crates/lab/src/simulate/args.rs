@@ -1,4 +1,4 @@
-//! What is asked for, by flags.
+//! Command line arguments of `larder lab simulate`.
 
 use std::{num::NonZero, path::PathBuf};
 
@@ -8,68 +8,74 @@ use larder_proto::units;
 use super::policy::Kind;
 use super::scenario;
 use super::topology::Topology;
-use super::trace::{Gather, Spec, Synthetic, Values};
+use super::trace::{LoadOptions, Spec, Synthetic, Values};
 
-/// Most sizes of one run: a curve of more points shows nothing more.
+/// Most sizes of one run: more points do not improve a curve.
 const MAX_SIZES: usize = 64;
-/// Largest simulated cache, bytes: numbers with fractions are exact up to here.
+/// Largest simulated cache in bytes: floating-point numbers are exact up to here.
 pub(super) const MAX_SIZE: u64 = 1 << 50;
-/// Most keys of a made trace: the sums of their shares take 2 GiB.
+/// Most keys of a synthetic trace: the cumulative shares take 2 GiB.
 const MAX_KEYS: u32 = 1 << 28;
-/// Least and most requests a second of the trace's time, which is kept in milliseconds and for 136 years at the most.
+/// Least and most requests per second of trace time, which is kept in milliseconds for at most 136
+/// years.
 const RATES: std::ops::RangeInclusive<f64> = 0.001..=1e9;
-/// Most simulations at once: more than machines have processors.
+/// Most simulations in parallel: more than machines have processors.
 const MAX_THREADS: usize = 256;
 
-/// What `larder lab simulate` takes.
+/// Arguments of `larder lab simulate`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SimulateArgs {
-    /// Take trace, policies, sizes and an arrangement of Larders and servers from a file (docs/lab.md)
+    /// Read trace, policies, sizes and a topology of Larders and servers from a file (docs/lab.md)
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
-    /// zipf:SKEW, uniform, scan:SKEW, onehit:SKEW, drift:SKEW (made from the seed), or the path of a recorded trace
+    /// zipf:SKEW, uniform, scan:SKEW, onehit:SKEW, drift:SKEW (synthetic), or the path of a
+    /// recorded trace
     #[arg(long, default_value = "zipf:0.9")]
     pub(super) trace: String,
-    /// Format of a recorded trace: squid, common, json, twitter, msr, csv:TIME,KEY,SIZE, keys; none: found out
+    /// Format of a recorded trace: squid, common, json, twitter, msr, csv:TIME,KEY,SIZE, keys
+    /// [default: detected]
     #[arg(long)]
     pub(super) trace_format: Option<String>,
-    /// Requests: of a made trace so many, of a recorded one at most so many (10M: ten million)
+    /// Requests of a synthetic trace, or most requests of a recorded one (10M: ten million)
     #[arg(long, value_parser = count)]
     pub(super) requests: Option<u64>,
-    /// Keys of a made trace
+    /// Keys of a synthetic trace
     #[arg(long, default_value = "1M", value_parser = count)]
     pub(super) keys: u64,
-    /// Bytes of a made trace's values: a size for all, or `lognormal` (median 300, 16 to 4096)
+    /// Sizes of a synthetic trace's values: a size for all, or `lognormal` (median 300, 16 to 4096)
     #[arg(long, default_value = "lognormal")]
     pub(super) value: String,
-    /// Share of a made trace's requests that write, 0 to 1
+    /// Share of writes in a synthetic trace, 0 to 1
     #[arg(long, default_value_t = 0.0)]
     pub(super) writes: f64,
-    /// How long objects live where the trace does not say; 0s: for ever
+    /// Time to live if the trace has none; 0s: no limit
     #[arg(long, default_value = "0s")]
     pub(super) ttl: String,
-    /// Requests a second where the trace has no times
+    /// Requests per second if the trace has no times
     #[arg(long, default_value_t = 10_000.0)]
     pub(super) rate: f64,
-    /// Bytes counted on top of every object's key and value
+    /// Bytes added to the key and value of every object
     #[arg(long, default_value = "0")]
     pub(super) overhead: String,
-    /// Policies, with commas: fifo, clock, sieve, lru, lfu, s3fifo, tinylfu, arc, gdsf, belady, larder, memcached, redis-lru, redis-lfu
+    /// Policies, separated by commas: fifo, clock, sieve, lru, lfu, s3fifo, tinylfu, arc, gdsf,
+    /// belady, larder, memcached, redis-lru, redis-lfu
     #[arg(long, value_delimiter = ',', default_value = "lru,s3fifo,larder")]
     pub(super) policies: Vec<String>,
-    /// Cache sizes, with commas (64MiB,1GiB), or a row of them: 64MiB..4GiB*16 is sixteen, evenly spread by factors
+    /// Cache sizes, separated by commas (64MiB,1GiB), or ranges: 64MiB..4GiB*16 is sixteen in
+    /// geometric steps
     #[arg(long, value_delimiter = ',', default_value = "16MiB,64MiB,256MiB")]
     pub(super) sizes: Vec<String>,
-    /// Share of requests that only warm the caches up, 0 to less than 1
+    /// Share of requests that only warm the caches, 0 to less than 1
     #[arg(long, default_value_t = 0.0)]
     pub(super) warm: f64,
-    /// Share of keys to simulate, above 0, at most 1: caches shrink with it, figures are scaled up
+    /// Share of keys to simulate, above 0, at most 1: caches shrink and figures are scaled
+    /// accordingly
     #[arg(long, default_value_t = 1.0)]
     pub(super) sample: f64,
-    /// Everything made or drawn comes from this number
+    /// Seed of all random choices
     #[arg(long, default_value_t = 11)]
     pub(super) seed: u64,
-    /// Simulations at once; none: as many as there are processors
+    /// Simulations in parallel [default: the number of processors]
     #[arg(long)]
     threads: Option<usize>,
     /// Write the figures as JSON
@@ -80,12 +86,12 @@ pub(crate) struct SimulateArgs {
     html: Option<PathBuf>,
 }
 
-/// What is asked for, understood.
+/// Validated arguments.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Input {
     pub(crate) name: String,
     pub(crate) spec: Spec,
-    pub(crate) gather: Gather,
+    pub(crate) options: LoadOptions,
     pub(crate) policies: Vec<Kind>,
     pub(crate) sizes: Vec<u64>,
     pub(crate) topology: Option<Topology>,
@@ -96,16 +102,18 @@ pub(crate) struct Asked {
 }
 
 impl SimulateArgs {
-    pub(crate) fn asked(&self) -> Result<Asked, String> {
+    pub(crate) fn input(&self) -> Result<Input, String> {
         match &self.scenario {
-            None => self.understood(),
+            None => self.parsed(),
             Some(path) => scenario::read(path, self),
         }
     }
 
-    /// What the flags say.
-    pub(super) fn understood(&self) -> Result<Asked, String> {
-        let ttl = units::duration(&self.ttl).map_err(|expected| format!("--ttl takes {expected}"))?.as_secs();
+    /// The arguments given by flags.
+    pub(super) fn parsed(&self) -> Result<Input, String> {
+        let ttl = units::duration(&self.ttl)
+            .map_err(|expected| format!("--ttl takes {expected}"))?
+            .as_secs();
         let ttl = u32::try_from(ttl).map_err(|_| "--ttl is longer than a century".to_owned())?;
         let overhead = bytes("--overhead", &self.overhead)?;
         let base = Synthetic {
@@ -124,7 +132,7 @@ impl SimulateArgs {
             seed: self.seed,
             ..Synthetic::default()
         };
-        let gather = Gather {
+        let options = LoadOptions {
             sample: within("--sample", self.sample, |share| share > 0.0 && share <= 1.0)?,
             salt: self.seed,
             warm: within("--warm", self.warm, |share| (0.0..1.0).contains(&share))?,
@@ -144,10 +152,10 @@ impl SimulateArgs {
         if !(1..=MAX_THREADS).contains(&threads) {
             return Err(format!("--threads takes 1 to {MAX_THREADS}, found {threads}"));
         }
-        Ok(Asked {
+        Ok(Input {
             name: self.trace.clone(),
             spec: Spec::parse(&self.trace, self.trace_format.as_deref(), base)?,
-            gather,
+            options,
             policies,
             sizes: sizes(&self.sizes)?,
             topology: None,
@@ -164,15 +172,21 @@ fn processors() -> usize {
 }
 
 fn within(name: &str, value: f64, holds: impl Fn(f64) -> bool) -> Result<f64, String> {
-    if holds(value) { Ok(value) } else { Err(format!("{name} {value} is out of its range, see --help")) }
+    if holds(value) {
+        Ok(value)
+    } else {
+        Err(format!("{name} {value} is out of its range, see --help"))
+    }
 }
 
 fn bytes(name: &str, text: &str) -> Result<u32, String> {
-    let size = units::size(text).map_err(|expected| format!("{name} takes {expected}, not {text:?}"))?;
-    u32::try_from(size).map_err(|_| format!("{name} {text} is too large: less than 4GiB is expected"))
+    let size =
+        units::size(text).map_err(|expected| format!("{name} takes {expected}, not {text:?}"))?;
+    u32::try_from(size)
+        .map_err(|_| format!("{name} {text} is too large: less than 4GiB is expected"))
 }
 
-/// `10M`, `500k`, `1G`: in steps of a thousand, as these are no bytes.
+/// Parses `10M`, `500k`, `1G`: in steps of a thousand, as these are not bytes.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     let (number, factor) = match text.char_indices().last() {
         Some((at, 'k')) => (&text[..at], 1_000),
@@ -181,13 +195,16 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
         _ => (text, 1),
     };
     let number = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    number.filter(|number| *number > 0).ok_or_else(|| "a number such as 500k or 10M is expected".to_owned())
+    number
+        .filter(|number| *number > 0)
+        .ok_or_else(|| "a number such as 500k or 10M is expected".to_owned())
 }
 
-/// Reads cache sizes and rows of them, and sorts them.
+/// Parses cache sizes and ranges of them, and sorts them.
 pub(crate) fn sizes(texts: &[String]) -> Result<Vec<u64>, String> {
     let one = |text: &str| {
-        let size = units::size(text).map_err(|expected| format!("--sizes takes {expected}, not {text:?}"))?;
+        let size = units::size(text)
+            .map_err(|expected| format!("--sizes takes {expected}, not {text:?}"))?;
         if (1..=MAX_SIZE).contains(&size) {
             Ok(size)
         } else {
@@ -201,9 +218,13 @@ pub(crate) fn sizes(texts: &[String]) -> Result<Vec<u64>, String> {
             continue;
         };
         let (high, number) = rest.split_once('*').unwrap_or((rest, "8"));
-        let number: usize = number.parse().ok().filter(|n| (2..=MAX_SIZES).contains(n)).ok_or_else(|| {
-            format!("--sizes {text}: behind the * stands how many, 2 to {MAX_SIZES}, as in 64MiB..4GiB*16")
-        })?;
+        let number: usize =
+            number.parse().ok().filter(|n| (2..=MAX_SIZES).contains(n)).ok_or_else(|| {
+                format!(
+                    "--sizes {text}: behind the * stands how many, 2 to {MAX_SIZES}, as in \
+                64MiB..4GiB*16"
+                )
+            })?;
         let (low, high) = (one(low)? as f64, one(high)? as f64);
         let step = (high / low).ln() / (number - 1) as f64;
         all.extend((0..number).map(|at| (low * (step * at as f64).exp()).round() as u64));

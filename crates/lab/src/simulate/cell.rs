@@ -1,4 +1,4 @@
-//! One policy at one size over a trace.
+//! Simulation of one policy with one size over a trace.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -7,18 +7,18 @@ use super::trace::Trace;
 use crate::load::Verb;
 use crate::simulate::request::Request;
 
-/// What came of it. Of all requests of the trace behind its warm-up; with a sample, estimates.
+/// Result, over all requests after the warm-up; estimates if the trace is sampled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Outcome {
-    /// Share of reads that found their object, 0 to 1.
+    /// Hit ratio by objects, 0 to 1.
     pub(crate) objects: f64,
-    /// The same, each read counted by its bytes.
+    /// Hit ratio by bytes, 0 to 1.
     pub(crate) bytes: f64,
-    /// 95 of 100 samples are at most so far from the whole trace's `objects`, as far as which keys are sampled decides; 0 without sampling.
+    /// 95 % confidence interval of `objects` due to the choice of sampled keys; 0 without sampling.
     pub(crate) error: f64,
-    /// Reads that did not: requests to the origin.
+    /// Misses: requests to the origin.
     pub(crate) origin_requests: f64,
-    /// Bytes that the origin sent for them.
+    /// Bytes sent by the origin.
     pub(crate) origin_bytes: f64,
     /// Objects in the cache at the end.
     pub(crate) items: f64,
@@ -26,7 +26,7 @@ pub(crate) struct Outcome {
     pub(crate) stored: f64,
 }
 
-/// Runs it.
+/// Runs the simulation.
 pub(crate) fn run(trace: &Trace, kind: Kind, size: u64, seed: u64) -> Result<Outcome, String> {
     let scaled = (size as f64 * trace.sample).round() as u64;
     let mut cache = Expiring::new(kind.open(scaled, trace.hashes.len(), seed)?, trace);
@@ -42,8 +42,8 @@ pub(crate) fn run(trace: &Trace, kind: Kind, size: u64, seed: u64) -> Result<Out
             }
         }
     }
-    let reads = (trace.asked.reads - trace.warm.reads).max(1) as f64;
-    let bytes = (trace.asked.bytes - trace.warm.bytes).max(1) as f64;
+    let reads = (trace.total.reads - trace.warm.reads).max(1) as f64;
+    let bytes = (trace.total.bytes - trace.warm.bytes).max(1) as f64;
     let (requests, missed) = (misses as f64 / trace.sample, missed as f64 / trace.sample);
     Ok(Outcome {
         objects: (1.0 - requests / reads).clamp(0.0, 1.0),
@@ -56,13 +56,14 @@ pub(crate) fn run(trace: &Trace, kind: Kind, size: u64, seed: u64) -> Result<Out
     })
 }
 
-/// Standard deviation of the number of misses that a sample of keys gives (Horvitz and Thompson's estimate of it).
+/// Standard deviation of the number of misses given a sample of keys (Horvitz and Thompson's
+/// estimator).
 fn deviation(by_key: &[u32], sample: f64) -> f64 {
     let squares: f64 = by_key.iter().map(|misses| f64::from(*misses).powi(2)).sum();
     (squares * (1.0 - sample)).sqrt() / sample
 }
 
-/// A cache whose objects expire at their time, whatever the policy knows of that.
+/// A cache whose objects expire, whether or not the policy knows about expiry.
 pub(crate) struct Expiring {
     pub(crate) policy: Box<dyn Policy>,
     due: BinaryHeap<Reverse<(u64, u32)>>,
@@ -76,7 +77,7 @@ impl Expiring {
         Expiring { policy, due: BinaryHeap::new(), expires }
     }
 
-    /// One request: a read that misses stores what it brought. False: a read that missed.
+    /// One request: a miss stores the object. False: a miss.
     pub(crate) fn step(&mut self, request: &Request) -> bool {
         match request.verb() {
             Verb::Get | Verb::Head => {
@@ -114,7 +115,7 @@ impl Expiring {
                 return;
             }
             self.due.pop();
-            // Unless it was stored anew.
+            // Unless it was stored again.
             if self.expires[id as usize] == at {
                 self.policy.remove(id);
             }
@@ -125,22 +126,29 @@ impl Expiring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::trace::{Asked, Gather, Spec, Synthetic, Values, read};
+    use crate::simulate::trace::{LoadOptions, ReadTotals, Spec, Synthetic, Values, read};
 
     fn spec() -> Spec {
         let values = Values::Fixed(100);
-        Spec::Synthetic(Synthetic { keys: 100_000, requests: 300_000, values, ..Synthetic::default() })
+        Spec::Synthetic(Synthetic {
+            keys: 100_000,
+            requests: 300_000,
+            values,
+            ..Synthetic::default()
+        })
     }
 
-    /// Of sixteen samples nearly all are as near to the whole trace as they say, and all within twice that.
+    /// Of sixteen samples nearly all are within their confidence interval, and all within twice
+    /// that.
     #[test]
     fn samples_are_as_near_as_they_say() {
         let size = 2 << 20;
         for kind in [Kind::Lru, Kind::S3Fifo] {
-            let whole = run(&read(&spec(), &Gather::default()).unwrap(), kind, size, 1).unwrap();
+            let whole =
+                run(&read(&spec(), &LoadOptions::default()).unwrap(), kind, size, 1).unwrap();
             assert!(whole.error == 0.0 && (0.2..0.9).contains(&whole.objects), "{whole:?}");
             let off = |salt| {
-                let how = Gather { sample: 0.1, salt, ..Gather::default() };
+                let how = LoadOptions { sample: 0.1, salt, ..LoadOptions::default() };
                 let part = run(&read(&spec(), &how).unwrap(), kind, size, 1).unwrap();
                 assert!(part.error > 0.0 && part.error < 0.02, "{part:?}");
                 (part.objects - whole.objects).abs() / part.error
@@ -153,13 +161,13 @@ mod tests {
 
     #[test]
     fn what_expired_is_a_miss_for_every_policy() {
-        let ask = |at| Request::new(at, 0, 100, 10, Verb::Get);
+        let request = |at| Request::new(at, 0, 100, 10, Verb::Get);
         let trace = Trace {
-            requests: [0, 9_999, 10_000, 19_999].map(ask).to_vec(),
+            requests: [0, 9_999, 10_000, 19_999].map(request).to_vec(),
             hashes: vec![1],
             sample: 1.0,
-            asked: Asked { reads: 4, bytes: 400 },
-            warm: Asked::default(),
+            total: ReadTotals { reads: 4, bytes: 400 },
+            warm: ReadTotals::default(),
             warm_requests: 0,
             expires: true,
         };
@@ -167,7 +175,7 @@ mod tests {
         crate::simulate::request::look_ahead(&mut trace.requests, 1);
         for (kind, name) in Kind::ALL {
             let outcome = run(&trace, kind, 8 << 20, 1).unwrap();
-            // Belady does not store what is never read again.
+            // Belady does not store objects that are never read again.
             assert_eq!((outcome.objects, outcome.origin_requests), (0.5, 2.0), "{name}");
         }
     }
@@ -175,12 +183,12 @@ mod tests {
     #[test]
     fn writes_and_deletions_are_no_reads() {
         use Verb::*;
-        let ask = |(at, verb)| Request::new(at, 0, 100, 0, verb);
-        let requests = [(0, Set), (1, Get), (2, Delete), (3, Get), (4, Get)].map(ask).to_vec();
-        let asked = Asked { reads: 3, bytes: 300 };
-        let (hashes, warm) = (vec![1], Asked::default());
+        let request = |(at, verb)| Request::new(at, 0, 100, 0, verb);
+        let requests = [(0, Set), (1, Get), (2, Delete), (3, Get), (4, Get)].map(request).to_vec();
+        let total = ReadTotals { reads: 3, bytes: 300 };
+        let (hashes, warm) = (vec![1], ReadTotals::default());
         let mut trace =
-            Trace { requests, hashes, sample: 1.0, asked, warm, warm_requests: 0, expires: false };
+            Trace { requests, hashes, sample: 1.0, total, warm, warm_requests: 0, expires: false };
         crate::simulate::request::look_ahead(&mut trace.requests, 1);
         for (kind, name) in Kind::ALL {
             assert_eq!(run(&trace, kind, 8 << 20, 1).unwrap().origin_requests, 1.0, "{name}");

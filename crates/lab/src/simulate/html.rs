@@ -1,6 +1,6 @@
-//! What came of it, as a page with plots.
+//! Results as an HTML page with plots.
 
-use super::args::Asked;
+use super::args::Input;
 use super::cell::Outcome;
 use super::grid::Row;
 use super::show::{head, show_bytes};
@@ -12,13 +12,13 @@ use crate::report::{
 };
 
 /// The page.
-pub(crate) fn page(asked: &Asked, trace: &Trace, rows: &[Row], flow: Option<&Flow>) -> String {
-    let mut page = Page::new(&format!("Simulation: {}", asked.name));
-    page.paragraph(head(asked, trace).trim_end());
+pub(crate) fn page(input: &Input, trace: &Trace, rows: &[Row], flow: Option<&Flow>) -> String {
+    let mut page = Page::new(&format!("Simulation: {}", input.name));
+    page.paragraph(head(input, trace).trim_end());
     if !rows.is_empty() {
         page.heading("Policies and sizes");
-        compared(&mut page, asked, rows, "objects found, of 100 reads", |outcome| outcome.objects);
-        compared(&mut page, asked, rows, "bytes found, of 100 read", |outcome| outcome.bytes);
+        compared(&mut page, input, rows, "objects found, of 100 reads", |outcome| outcome.objects);
+        compared(&mut page, input, rows, "bytes found, of 100 read", |outcome| outcome.bytes);
     }
     if let Some(flow) = flow {
         page.heading("Larders and fleet");
@@ -27,25 +27,27 @@ pub(crate) fn page(asked: &Asked, trace: &Trace, rows: &[Row], flow: Option<&Flo
     page.html()
 }
 
-fn compared(page: &mut Page, asked: &Asked, rows: &[Row], title: &str, of: fn(&Outcome) -> f64) {
-    if asked.sizes.len() > 1 {
+fn compared(page: &mut Page, input: &Input, rows: &[Row], title: &str, of: fn(&Outcome) -> f64) {
+    if input.sizes.len() > 1 {
         let x = Axis::new("cache size", Unit::Bytes).scale(Scale::Log);
         let line = |lines: Lines, row: &Row| {
-            let points = row.outcomes.iter().zip(&asked.sizes);
-            let points =
-                points.filter_map(|(outcome, size)| Some((*size as f64, of(outcome.as_ref().ok()?))));
+            let points = row.outcomes.iter().zip(&input.sizes);
+            let points = points
+                .filter_map(|(outcome, size)| Some((*size as f64, of(outcome.as_ref().ok()?))));
             lines.with(Series::new(row.policy.name(), points))
         };
         page.plot(&rows.iter().fold(Lines::new(title, x, Axis::new("found", Unit::Share)), line));
     }
-    let sizes = asked.sizes.iter().map(|size| show_bytes(*size as f64));
+    let sizes = input.sizes.iter().map(|size| show_bytes(*size as f64));
     let mut table = Table::new(title, std::iter::once("policy".to_owned()).chain(sizes));
     for row in rows {
         let cell = |outcome: &Result<Outcome, String>| match outcome {
             Ok(outcome) => format!("{:.2}", of(outcome) * 100.0),
             Err(_) => "-".to_owned(),
         };
-        table.row(std::iter::once(row.policy.name().to_owned()).chain(row.outcomes.iter().map(cell)));
+        table.row(
+            std::iter::once(row.policy.name().to_owned()).chain(row.outcomes.iter().map(cell)),
+        );
     }
     page.table(&table);
 }
@@ -58,7 +60,8 @@ fn flowed(page: &mut Page, flow: &Flow) {
         let new = Lines::new(title, Axis::new("time", Unit::Seconds), y);
         lines.iter().fold(new, |all, (name, of)| {
             let points = flow.windows.iter().enumerate().map(|(number, window)| {
-                let scale = if share { window.requests.max(1.0) } else { flow.interval as f64 / 1000.0 };
+                let scale =
+                    if share { window.requests.max(1.0) } else { flow.interval as f64 / 1000.0 };
                 ((number as u64 * flow.interval) as f64 / 1000.0, of(window) / scale)
             });
             all.with(Series::new(name, points))
@@ -98,12 +101,18 @@ fn flowed(page: &mut Page, flow: &Flow) {
     );
     for peak in &flow.peaks {
         let at = format!("{:.1}", peak.at as f64 / 1000.0);
-        events.row([peak.what.clone(), at, format!("{:.1}", peak.before), format!("{:.1}", peak.after)]);
+        events.row([
+            peak.what.clone(),
+            at,
+            format!("{:.1}", peak.before),
+            format!("{:.1}", peak.after),
+        ]);
     }
     if !events.is_empty() {
         page.table(&events);
     }
-    let mut servers = Table::new("servers", ["server", "gets", "found", "stored", "bytes", "items"]);
+    let mut servers =
+        Table::new("servers", ["server", "gets", "found", "stored", "bytes", "items"]);
     for server in &flow.servers {
         let number = |figure: f64| format!("{figure:.0}");
         servers.row([

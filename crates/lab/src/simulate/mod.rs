@@ -1,15 +1,16 @@
-//! `larder lab simulate`: traces against policies and sizes, and whole fleets, in the trace's time; no clock is read.
+//! `larder lab simulate`: traces against policies and sizes, and whole fleets, in simulated time;
+//! no clock is read.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `args`, `scenario` | what is asked for: flags, or a file |
-//! | `trace/` | where requests come from; sampling |
-//! | `request`, `random` | one request; numbers from a seed |
-//! | `policy/` | who is kept and who goes |
-//! | `cell`, `grid` | one policy at one size; all of them |
-//! | `exact` | made traces and an exact LRU, for comparisons with real servers |
+//! | `args`, `scenario` | input: flags, or a file |
+//! | `trace/` | sources of requests; sampling |
+//! | `request`, `random` | a request; random numbers from a seed |
+//! | `policy/` | eviction policies |
+//! | `cell`, `grid` | one policy with one size; all of them |
+//! | `exact` | synthetic traces and an exact LRU, for comparisons with real servers |
 //! | `topology/` | Larders, a fleet of servers, an origin |
-//! | `show`, `html` | text and JSON; a page with plots |
+//! | `show`, `html` | text and JSON; an HTML page with plots |
 
 mod args;
 mod cell;
@@ -17,7 +18,6 @@ pub(crate) mod exact;
 mod grid;
 mod html;
 mod policy;
-mod random;
 mod request;
 mod scenario;
 mod show;
@@ -26,14 +26,14 @@ mod trace;
 
 use std::{io::Write, process::ExitCode};
 
-use self::args::Asked;
+use self::args::Input;
 pub(crate) use self::args::SimulateArgs;
 
-/// Runs it: 0 when it was shown, 2 when what is asked for makes no sense.
+/// Runs the command: exit code 0, or 2 for invalid input.
 pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
-    match args.asked().and_then(|asked| asked.done()) {
+    match args.input().and_then(|input| input.done()) {
         Ok(text) => {
-            // A reader that has seen enough is no error.
+            // A closed pipe is not an error.
             let _ = std::io::stdout().lock().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
@@ -41,10 +41,10 @@ pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
     }
 }
 
-impl Asked {
-    /// Simulates and writes what was asked for; the text for the terminal.
+impl Input {
+    /// Simulates and writes the result files; returns the text for the terminal.
     fn done(&self) -> Result<String, String> {
-        let trace = trace::read(&self.spec, &self.gather)?;
+        let trace = trace::read(&self.spec, &self.options)?;
         let rows = grid::run(&trace, &self.policies, &self.sizes, self.threads, self.seed);
         let flow = self.topology.as_ref().map(|plan| topology::run(plan, &trace)).transpose()?;
         if let Some(path) = &self.json {
@@ -58,5 +58,6 @@ impl Asked {
 }
 
 fn write(path: &std::path::Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|error| format!("{} cannot be written: {error}", path.display()))
+    std::fs::write(path, text)
+        .map_err(|error| format!("{} cannot be written: {error}", path.display()))
 }

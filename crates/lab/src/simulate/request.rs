@@ -1,26 +1,28 @@
-//! One request of a trace as simulations see it: keys are numbers, time is the trace's.
+//! A request of a simulated trace: keys are numbers, times are the trace's.
 
 use crate::load::Verb;
 
-/// No request for the same object comes before it is written anew or deleted.
+/// The object is not read again before it is overwritten or deleted.
 pub(crate) const NEVER: u32 = u32::MAX;
 
-/// Longest time to live that is told apart from for ever, seconds (34 years): two bits of the field are the verb's.
+/// Longest time to live in seconds (34 years); longer ones are unlimited, as two bits of the field
+/// hold the verb.
 pub(crate) const MAX_TTL: u32 = (1 << 30) - 1;
 
-/// Longest trace, milliseconds (136 years): seconds of it are kept in 32 bits, and times added to it do not overflow.
+/// Longest trace in milliseconds (136 years): seconds are kept in 32 bits, and sums do not
+/// overflow.
 pub(crate) const MAX_TIME: u64 = u32::MAX as u64 * 1000;
 
-/// 24 bytes: traces of many millions of these lie in memory.
+/// 24 bytes, as a trace has many millions of them in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// Milliseconds since the trace's beginning.
+    /// Milliseconds since the start of the trace.
     pub(crate) at: u64,
-    /// Number of the object: 0 and up, without gaps.
+    /// Number of the object, from 0 without gaps.
     pub(crate) id: u32,
     /// Bytes of key and value.
     pub(crate) size: u32,
-    /// Index of the next read of this object that a stored copy could serve; [`NEVER`]: none.
+    /// Index of the next read of this object that a stored copy could serve, or [`NEVER`].
     pub(crate) next: u32,
     ttl_verb: u32,
 }
@@ -35,13 +37,13 @@ impl Request {
         Request { at, id, size, next: NEVER, ttl_verb: ttl.min(MAX_TTL) << 2 | verb }
     }
 
-    /// Seconds that what is stored lives; 0: for ever.
+    /// Time to live in seconds; 0: no limit.
     #[inline]
     pub(crate) fn ttl(&self) -> u32 {
         self.ttl_verb >> 2
     }
 
-    /// Milliseconds of the trace at which what is stored now stops being there; `u64::MAX`: never.
+    /// Expiry in milliseconds of trace time; `u64::MAX`: never.
     #[inline]
     pub(crate) fn expires(&self) -> u64 {
         match self.ttl() {
@@ -60,7 +62,7 @@ impl Request {
     }
 }
 
-/// Tells every request when its object is read next: one walk from the end.
+/// Sets the next read of every request, walking from the end.
 pub(crate) fn look_ahead(requests: &mut [Request], ids: usize) {
     let mut next = vec![NEVER; ids];
     for (at, request) in requests.iter_mut().enumerate().rev() {
@@ -99,7 +101,9 @@ mod tests {
         use Verb::*;
         let of = |(id, verb)| Request::new(0, id, 1, 0, verb);
         let mut trace: Vec<Request> =
-            [(0, Get), (1, Get), (0, Get), (0, Set), (0, Get), (1, Delete), (1, Get)].map(of).to_vec();
+            [(0, Get), (1, Get), (0, Get), (0, Set), (0, Get), (1, Delete), (1, Get)]
+                .map(of)
+                .to_vec();
         look_ahead(&mut trace, 2);
         let next: Vec<u32> = trace.iter().map(|request| request.next).collect();
         assert_eq!(next, [2, NEVER, NEVER, 4, NEVER, NEVER, NEVER]);

@@ -1,5 +1,5 @@
-//! What is asked for, by a file: a trace, policies and sizes to compare, an arrangement of Larders and servers, and what befalls
-//! them. What is not said has the flags' values, and what `[remote]` has by default.
+//! Input from a file: a trace, policies and sizes to compare, a topology of Larders and servers,
+//! and events. Missing values are taken from the flags, and from the defaults of `[remote]`.
 
 use std::{fs::File as OpenFile, io::Read, path::Path};
 
@@ -7,15 +7,15 @@ use larder_client::{Distribution, Placement, Server, hash::Hash};
 use larder_proto::units;
 use serde::Deserialize;
 
-use super::args::{Asked, MAX_SIZE, SimulateArgs, count};
+use super::args::{Input, MAX_SIZE, SimulateArgs, count};
 use super::policy::Kind;
 use super::request::MAX_TIME;
-use super::topology::{Event, Fleet, Spread, Topology, What};
+use super::topology::{Event, EventKind, Fleet, Spread, Topology};
 
-/// Longest file, bytes: one event a second for a day is less.
+/// Longest file in bytes; one event per second for a day is less.
 const MAX_FILE: u64 = 8 << 20;
 
-/// What `failure_limit` of `[remote]` takes.
+/// Range of `failure_limit` of `[remote]`.
 const FAILURES: std::ops::RangeInclusive<u32> = 1..=1000;
 
 #[derive(Debug, Deserialize)]
@@ -103,8 +103,8 @@ struct EventTable {
     purge: Option<f64>,
 }
 
-/// Reads a file; `flags` are what it does not say.
-pub(crate) fn read(path: &Path, flags: &SimulateArgs) -> Result<Asked, String> {
+/// Reads a file; `flags` provide missing values.
+pub(crate) fn read(path: &Path, flags: &SimulateArgs) -> Result<Input, String> {
     let named = |why: String| format!("scenario {}: {why}", path.display());
     let unread = |error: std::io::Error| named(format!("cannot be read: {error}"));
     let mut text = String::new();
@@ -116,7 +116,7 @@ pub(crate) fn read(path: &Path, flags: &SimulateArgs) -> Result<Asked, String> {
     understand(&text, flags).map_err(named)
 }
 
-fn understand(text: &str, flags: &SimulateArgs) -> Result<Asked, String> {
+fn understand(text: &str, flags: &SimulateArgs) -> Result<Input, String> {
     let file: File =
         toml_edit::de::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
     let mut flags = flags.clone();
@@ -126,20 +126,20 @@ fn understand(text: &str, flags: &SimulateArgs) -> Result<Asked, String> {
         flags.policies = compare.policies.unwrap_or(flags.policies);
         flags.sizes = compare.sizes.unwrap_or(flags.sizes);
     }
-    let mut asked = flags.understood()?;
-    asked.name = file.name.unwrap_or(asked.name);
+    let mut input = flags.parsed()?;
+    input.name = file.name.unwrap_or(input.name);
     if let Some(topology) = file.topology {
         let events: Result<Vec<Event>, String> = file.event.iter().map(EventTable::event).collect();
-        let topology = topology.topology(events?, asked.seed)?;
+        let topology = topology.topology(events?, input.seed)?;
         topology.check()?;
-        asked.topology = Some(topology);
+        input.topology = Some(topology);
     } else if !file.event.is_empty() {
         return Err("events need a [topology] that they befall".to_owned());
     }
-    if !compared && asked.topology.is_some() {
-        (asked.policies, asked.sizes) = (Vec::new(), Vec::new());
+    if !compared && input.topology.is_some() {
+        (input.policies, input.sizes) = (Vec::new(), Vec::new());
     }
-    Ok(asked)
+    Ok(input)
 }
 
 impl Number {
@@ -158,7 +158,8 @@ impl TraceTable {
         flags.trace_format = self.format.or(flags.trace_format.take());
         flags.requests =
             self.requests.map(|number| number.number("requests")).transpose()?.or(flags.requests);
-        flags.keys = self.keys.map(|number| number.number("keys")).transpose()?.unwrap_or(flags.keys);
+        flags.keys =
+            self.keys.map(|number| number.number("keys")).transpose()?.unwrap_or(flags.keys);
         flags.value = self.value.unwrap_or_else(|| flags.value.clone());
         flags.writes = self.writes.unwrap_or(flags.writes);
         flags.ttl = self.ttl.unwrap_or_else(|| flags.ttl.clone());
@@ -172,7 +173,8 @@ impl TraceTable {
 }
 
 fn size(name: &str, text: &str) -> Result<u64, String> {
-    let size = units::size(text).map_err(|expected| format!("{name} = {text:?}: {expected} is expected"))?;
+    let size = units::size(text)
+        .map_err(|expected| format!("{name} = {text:?}: {expected} is expected"))?;
     if (1..=MAX_SIZE).contains(&size) {
         Ok(size)
     } else {
@@ -180,11 +182,11 @@ fn size(name: &str, text: &str) -> Result<u64, String> {
     }
 }
 
-/// Milliseconds.
+/// A time in milliseconds.
 fn time(name: &str, text: Option<&str>, default: &str) -> Result<u64, String> {
     let text = text.unwrap_or(default);
-    let time =
-        units::duration(text).map_err(|expected| format!("{name} = {text:?}: {expected} is expected"))?;
+    let time = units::duration(text)
+        .map_err(|expected| format!("{name} = {text:?}: {expected} is expected"))?;
     let milliseconds = u64::try_from(time.as_millis()).ok().filter(|time| *time <= MAX_TIME);
     milliseconds.ok_or_else(|| format!("{name} = {text:?} is longer than a century"))
 }
@@ -249,15 +251,17 @@ impl FleetTable {
 impl EventTable {
     fn event(&self) -> Result<Event, String> {
         let what = [
-            self.down.map(What::Down),
-            self.up.map(|server| What::Up { server, empty: self.empty }),
-            self.restart.map(What::Restart),
-            self.purge.map(What::Purge),
+            self.down.map(EventKind::Down),
+            self.up.map(|server| EventKind::Up { server, empty: self.empty }),
+            self.restart.map(EventKind::Restart),
+            self.purge.map(EventKind::Purge),
         ];
         let mut what = what.into_iter().flatten();
         let (Some(first), None) = (what.next(), what.next()) else {
             let at = &self.at;
-            return Err(format!("the event at {at:?} has to say one of down, up, restart and purge"));
+            return Err(format!(
+                "the event at {at:?} has to say one of down, up, restart and purge"
+            ));
         };
         Ok(Event { at: time("at", Some(&self.at), "")?, what: first })
     }

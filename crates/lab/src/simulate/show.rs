@@ -1,20 +1,21 @@
-//! What came of it, for terminals and programs.
+//! Results as text and JSON.
 
 use std::fmt::Write;
 
 use larder_proto::units::show_size;
 use serde_json::{Value, json};
 
-use super::args::Asked;
+use super::args::Input;
 use super::grid::Row;
 use super::topology::{Flow, Window};
 use super::trace::Trace;
 
-/// Tables: hit ratio by objects, then by bytes; where pages came from, and what befell the origin.
-pub(crate) fn text(asked: &Asked, trace: &Trace, rows: &[Row], flow: Option<&Flow>) -> String {
-    let mut out = head(asked, trace);
+/// Tables: hit ratio by objects, then by bytes; sources of pages, and the effect of events on the
+/// origin.
+pub(crate) fn text(input: &Input, trace: &Trace, rows: &[Row], flow: Option<&Flow>) -> String {
+    let mut out = head(input, trace);
     if !rows.is_empty() {
-        compared(&mut out, asked, rows);
+        compared(&mut out, input, rows);
     }
     if let Some(flow) = flow {
         flowed(&mut out, flow);
@@ -22,14 +23,21 @@ pub(crate) fn text(asked: &Asked, trace: &Trace, rows: &[Row], flow: Option<&Flo
     out
 }
 
-fn compared(out: &mut String, asked: &Asked, rows: &[Row]) {
-    let error = rows.iter().flat_map(|row| &row.outcomes).flatten().map(|o| o.error).fold(0.0, f64::max);
-    let within = if error > 0.0 { format!(" (sampled: within {:.2})", error * 100.0) } else { String::new() };
-    table(out, &format!("objects found, of 100 reads{within}"), asked, rows, |outcome| outcome.objects);
-    table(out, "bytes found, of 100 read", asked, rows, |outcome| outcome.bytes);
+fn compared(out: &mut String, input: &Input, rows: &[Row]) {
+    let error =
+        rows.iter().flat_map(|row| &row.outcomes).flatten().map(|o| o.error).fold(0.0, f64::max);
+    let within = if error > 0.0 {
+        format!(" (sampled: within {:.2})", error * 100.0)
+    } else {
+        String::new()
+    };
+    table(out, &format!("objects found, of 100 reads{within}"), input, rows, |outcome| {
+        outcome.objects
+    });
+    table(out, "bytes found, of 100 read", input, rows, |outcome| outcome.bytes);
     let faults = rows
         .iter()
-        .flat_map(|row| row.outcomes.iter().zip(&asked.sizes).map(move |(o, size)| (row, o, size)));
+        .flat_map(|row| row.outcomes.iter().zip(&input.sizes).map(move |(o, size)| (row, o, size)));
     for (row, outcome, size) in faults {
         if let Err(why) = outcome {
             let _ = writeln!(out, "{} at {}: {why}", row.policy.name(), show_size(*size));
@@ -66,7 +74,11 @@ fn flowed(out: &mut String, flow: &Flow) {
     }
     for server in &flow.servers {
         let part = server.gets / gets.max(1.0) * 100.0;
-        let _ = writeln!(out, "{:<34} {:>14.0} {part:>8.2} {:>12.0}", server.name, server.gets, server.items);
+        let _ = writeln!(
+            out,
+            "{:<34} {:>14.0} {part:>8.2} {:>12.0}",
+            server.name, server.gets, server.items
+        );
     }
     let most = flow.windows.iter().map(|window| flow.rate(window)).fold(0.0, f64::max);
     let _ = writeln!(
@@ -104,13 +116,13 @@ fn flow_json(flow: &Flow) -> Value {
     })
 }
 
-pub(super) fn head(asked: &Asked, trace: &Trace) -> String {
+pub(super) fn head(input: &Input, trace: &Trace) -> String {
     let seconds = trace.requests.last().map_or(0, |request| request.at) / 1000;
     let mut out = format!(
         "{}: {} reads of {}, {} objects, {seconds} s of its time",
-        asked.name,
-        trace.asked.reads,
-        show_bytes(trace.asked.bytes as f64),
+        input.name,
+        trace.total.reads,
+        show_bytes(trace.total.bytes as f64),
         (trace.hashes.len() as f64 / trace.sample).round(),
     );
     if trace.sample < 1.0 {
@@ -126,12 +138,12 @@ pub(super) fn head(asked: &Asked, trace: &Trace) -> String {
 fn table(
     out: &mut String,
     title: &str,
-    asked: &Asked,
+    input: &Input,
     rows: &[Row],
     of: impl Fn(&super::cell::Outcome) -> f64,
 ) {
     let _ = write!(out, "{title}\n{:<11}", "");
-    asked.sizes.iter().for_each(|size| {
+    input.sizes.iter().for_each(|size| {
         let _ = write!(out, " {:>10}", show_bytes(*size as f64));
     });
     out.push('\n');
@@ -148,7 +160,7 @@ fn table(
     out.push('\n');
 }
 
-/// With at most one digit behind the point.
+/// With at most one decimal.
 pub(crate) fn show_bytes(bytes: f64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let (mut value, mut unit) = (bytes, 0);
@@ -159,8 +171,8 @@ pub(crate) fn show_bytes(bytes: f64) -> String {
     format!("{value:.digits$} {}", units[unit])
 }
 
-/// Everything, for programs.
-pub(crate) fn json(asked: &Asked, trace: &Trace, rows: &[Row], flow: Option<&Flow>) -> String {
+/// All results as JSON.
+pub(crate) fn json(input: &Input, trace: &Trace, rows: &[Row], flow: Option<&Flow>) -> String {
     let cell = |(outcome, size): (&Result<super::cell::Outcome, String>, &u64)| match outcome {
         Ok(outcome) => json!({
             "size": size,
@@ -175,18 +187,18 @@ pub(crate) fn json(asked: &Asked, trace: &Trace, rows: &[Row], flow: Option<&Flo
         Err(why) => json!({"size": size, "failed": why}),
     };
     let row = |row: &Row| {
-        let cells: Vec<Value> = row.outcomes.iter().zip(&asked.sizes).map(cell).collect();
+        let cells: Vec<Value> = row.outcomes.iter().zip(&input.sizes).map(cell).collect();
         json!({"policy": row.policy.name(), "cells": cells})
     };
     let rows: Vec<Value> = rows.iter().map(row).collect();
     let value = json!({
-        "trace": asked.name,
-        "reads": trace.asked.reads,
-        "bytes": trace.asked.bytes,
+        "trace": input.name,
+        "reads": trace.total.reads,
+        "bytes": trace.total.bytes,
         "warm_reads": trace.warm.reads,
         "objects": (trace.hashes.len() as f64 / trace.sample).round(),
         "sample": trace.sample,
-        "seed": asked.seed,
+        "seed": input.seed,
         "policies": rows,
         "topology": flow.map(flow_json),
     });

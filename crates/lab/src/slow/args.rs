@@ -1,4 +1,4 @@
-//! The command line of `larder slow`.
+//! Command line arguments of `larder slow`.
 
 use std::{
     io::Write,
@@ -14,81 +14,93 @@ use larder_proto::units;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
-    Config, Direction, Handle, Per, Protocol, Request, Rule, Script, Spread, Stall, What, When, proxy,
-    record, script,
+    Conditions, Config, Direction, Faults, Handle, Per, Protocol, Request, Rule, Script, Spread,
+    Stall, proxy, record, script,
 };
 use crate::{engine::Address, exit};
 
-/// What `larder slow` takes.
+/// Arguments of `larder slow`.
 #[derive(Args, Debug)]
 pub struct SlowArgs {
-    /// Where to listen: 127.0.0.1:3307, or unix:PATH
+    /// Address to listen on: 127.0.0.1:3307, or unix:PATH
     #[arg(long, value_name = "ADDR", value_parser = listen)]
     listen: Address,
     /// The server: HOST:PORT, or unix:PATH
     #[arg(long, value_name = "ADDR", value_parser = server)]
     to: Address,
-    /// How requests are told
+    /// How requests are recognised
     #[arg(long, value_enum, default_value_t)]
     protocol: Protocol,
-    /// To what the options below apply [default: bytes for tcp, request for the others]
+    /// Scope of the options below [default: bytes for tcp, request for the others]
     #[arg(long, value_enum)]
     per: Option<TypedPer>,
-    /// Which way [default: requests are held on their way to the server, the rest befalls what goes to the client]
+    /// Direction [default: delays of requests apply towards the server, everything else towards the
+    /// client]
     #[arg(long, value_enum)]
     direction: Option<TypedDirection>,
-    /// Later by this: 300ms
+    /// Additional delay: 300ms
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     delay: Option<Duration>,
-    /// The delay is more or less by up to this
+    /// Random variation of the delay, up to this much in either direction
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     jitter: Option<Duration>,
-    /// The jitter is the standard deviation of a normal distribution
+    /// Use a normal distribution with the jitter as standard deviation
     #[arg(long, requires = "jitter")]
     normal: bool,
-    /// Bytes a second of each connection (with --per request: of each answer): 1MB/s
+    /// Bytes per second of each connection (with --per request: of each answer): 1MB/s
     #[arg(long, value_name = "SIZE", value_parser = script::rate)]
     rate: Option<u64>,
-    /// Bytes a second of all together
+    /// Bytes per second of all connections together
     #[arg(long, value_name = "SIZE", value_parser = script::rate)]
     shared_rate: Option<u64>,
-    /// Nothing passes for this time, or forever
+    /// Stop passing bytes for this time, or forever
     #[arg(long, value_name = "TIME", value_parser = script::stall)]
     stall: Option<Stall>,
-    /// From this byte on
-    #[arg(long, value_name = "SIZE", value_parser = units::size, requires = "stall", conflicts_with = "stall_at")]
+    /// Stall from this byte on
+    #[arg(
+        long, value_name = "SIZE", value_parser = units::size, requires = "stall",
+        conflicts_with = "stall_at"
+    )]
     stall_after: Option<u64>,
-    /// From this time after the start on, for all connections
+    /// Stall all connections from this time after the start
     #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "stall")]
     stall_at: Option<Duration>,
-    /// Break the connection with a TCP reset after so many bytes
-    #[arg(long, value_name = "AFTER", value_parser = units::size, num_args = 0..=1, default_missing_value = "0")]
+    /// Break the connection with a TCP reset after this many bytes
+    #[arg(
+        long, value_name = "AFTER", value_parser = units::size, num_args = 0..=1,
+        default_missing_value = "0"
+    )]
     reset: Option<u64>,
-    /// End it cleanly after so many bytes
-    #[arg(long, value_name = "AFTER", value_parser = units::size, num_args = 0..=1, default_missing_value = "0")]
+    /// Close the connection cleanly after this many bytes
+    #[arg(
+        long, value_name = "AFTER", value_parser = units::size, num_args = 0..=1,
+        default_missing_value = "0"
+    )]
     truncate: Option<u64>,
     /// Change a bit of each byte with this probability
     #[arg(long, value_name = "SHARE")]
     corrupt: Option<f64>,
-    /// Change a bit of the byte here
+    /// Change a bit of the byte at this offset
     #[arg(long, value_name = "OFFSET", value_parser = units::size)]
     corrupt_at: Option<u64>,
     /// Reset connections as soon as they are accepted
     #[arg(long)]
     refuse: bool,
-    /// All this befalls only such a share of connections or requests: 0.1
+    /// Apply the faults only to this share of connections or requests: 0.1
     #[arg(long, value_name = "SHARE")]
     probability: Option<f64>,
-    /// Only statements in which this regular expression is found (mysql, postgres; http: method and target)
+    /// Only statements that match this regular expression (mysql, postgres; http: method and
+    /// target)
     #[arg(long, value_name = "REGEX")]
     statement: Option<regex::Regex>,
     /// Faults in TOML, see docs/slow.md; read again on SIGHUP
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
-    /// Where chance begins; the same seed gives the same faults [default: the script's, or 0]
+    /// Seed of random choices; the same seed gives the same faults [default: the script's, or 0]
     #[arg(long)]
     seed: Option<u64>,
-    /// Print a line for each request on standard output: when it came, connection and number, how long it was held and took, and its text
+    /// Print a line for each request on standard output: start, connection and number, delay,
+    /// duration, text
     #[arg(long)]
     log: bool,
 }
@@ -120,21 +132,25 @@ fn server(text: &str) -> Result<Address, String> {
     if text.starts_with("unix:") {
         return listen(text);
     }
-    let mut found =
-        text.to_socket_addrs().map_err(|error| format!("{error}; expected HOST:PORT, or unix:PATH"))?;
+    let mut found = text
+        .to_socket_addrs()
+        .map_err(|error| format!("{error}; expected HOST:PORT, or unix:PATH"))?;
     found.next().map(Address::Tcp).ok_or_else(|| "has no address".to_owned())
 }
 
 impl SlowArgs {
-    /// The rules that the options make.
+    /// The rules of the options.
     fn rules(&self) -> Vec<Rule> {
-        let when =
-            When { probability: self.probability, statement: self.statement.clone(), ..When::default() };
+        let when = Conditions {
+            probability: self.probability,
+            statement: self.statement.clone(),
+            ..Conditions::default()
+        };
         let (stall, at_a_time) = match self.stall_at {
             Some(_) => (None, self.stall),
             None => (self.stall, None),
         };
-        let what = What {
+        let what = Faults {
             delay: self.delay.unwrap_or_default(),
             jitter: self.jitter.unwrap_or_default(),
             spread: if self.normal { Spread::Normal } else { Spread::Uniform },
@@ -164,8 +180,8 @@ impl SlowArgs {
                 Stall::For(time) => Some(after + time),
                 Stall::ToEnd => None,
             };
-            let when = When { after: Some(after), until, ..When::default() };
-            let what = What { stall: Some(Stall::ToEnd), ..What::default() };
+            let when = Conditions { after: Some(after), until, ..Conditions::default() };
+            let what = Faults { stall: Some(Stall::ToEnd), ..Faults::default() };
             rules.push(Rule { per: Some(Per::Bytes), direction, when, what });
         }
         rules
@@ -190,7 +206,8 @@ impl SlowArgs {
 }
 
 fn read(path: &Path) -> Result<Script, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     Script::parse(&text).map_err(|why| format!("{}: {why}", path.display()))
 }
 
@@ -218,7 +235,7 @@ pub(crate) fn run(args: &SlowArgs) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Ends all connections, and gives the last count.
+/// Ends all connections and returns the final totals.
 fn finish(handle: Handle) -> record::Totals {
     let totals = handle.totals();
     drop(handle);
@@ -229,11 +246,11 @@ fn finish(handle: Handle) -> record::Totals {
 fn raise_descriptors() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // Without it there are fewer connections.
+    // If it fails, fewer connections are possible.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// Until a signal ends it.
+/// Runs until a signal.
 fn serve(args: &SlowArgs, handle: &Handle) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -261,7 +278,7 @@ fn serve(args: &SlowArgs, handle: &Handle) -> std::io::Result<()> {
 fn print(lines: &Receiver<Request>) {
     let mut out = std::io::stdout().lock();
     while let Ok(request) = lines.recv() {
-        // Whoever read it has left: what is asked for cannot be done, but the proxy is still of use.
+        // If the reader is gone, logging ends but the proxy stays useful.
         if writeln!(out, "{request}").and_then(|()| out.flush()).is_err() {
             return;
         }

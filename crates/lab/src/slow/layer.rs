@@ -1,4 +1,5 @@
-//! What a rule does to the bytes of one way: rate, stall, reset, truncation, corruption. Knows positions and times, no socket.
+//! Effect of a rule on the bytes of one direction: rate, stall, reset, truncation, corruption.
+//! Knows positions and times, no socket.
 
 use std::{
     cell::Cell,
@@ -10,82 +11,84 @@ use rand::{Rng, rngs::SmallRng};
 
 use super::rule::{Rule, Stall};
 
-/// Pieces in which bytes pass at a rate: this much time's worth, so that the rate is steady and others get their turn.
+/// Length of a piece at a limited rate, in seconds of that rate: so the rate is steady and others
+/// get their turn.
 const SLICE: f64 = 0.01;
-/// So much time's worth of bytes may pass at once where the way was idle or the thread woke up late; without it each late wake would
-/// lower the rate.
+/// Most time's worth of bytes that may pass at once after an idle period or a late wakeup; without
+/// it each late wakeup would lower the rate.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
-/// A rate, of one connection or of all that share it.
+/// A rate limit of one connection, or shared by several.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RateLimit {
     bytes_a_second: u64,
-    /// When what was let through before has passed.
+    /// Time at which all bytes let through have passed.
     free: Cell<Option<Instant>>,
 }
 
-impl Pace {
-    pub(super) fn new(bytes_a_second: u64) -> Rc<Pace> {
-        Rc::new(Pace { bytes_a_second, free: Cell::new(None) })
+impl RateLimit {
+    pub(super) fn new(bytes_a_second: u64) -> Rc<RateLimit> {
+        Rc::new(RateLimit { bytes_a_second, free: Cell::new(None) })
     }
 
     fn slice(&self) -> usize {
         ((self.bytes_a_second as f64 * SLICE) as usize).max(1)
     }
 
-    /// When these bytes have passed, if they begin now.
+    /// Time at which these bytes have passed if they start now.
     fn passes(&self, bytes: usize, now: Instant) -> Instant {
-        let begin = self.free.get().map_or(now, |free| free.max(now.checked_sub(CATCH_UP).unwrap_or(now)));
+        let begin =
+            self.free.get().map_or(now, |free| free.max(now.checked_sub(CATCH_UP).unwrap_or(now)));
         let end = begin + Duration::from_secs_f64(bytes as f64 / self.bytes_a_second as f64);
         self.free.set(Some(end));
         end
     }
 }
 
-/// How a connection breaks.
+/// How a connection is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Break {
     Reset,
     Truncate,
 }
 
-/// What must happen before the next byte.
+/// Action before the next byte.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// So many may pass as they are.
+    /// This many bytes may pass unchanged.
     Pass(usize),
     /// The next byte is changed by these bits.
     Flip(u8),
-    /// Nothing passes until then; without a time, until a side leaves.
+    /// Nothing passes until this time; `None`: until a side leaves.
     Hold(Option<Instant>),
     Break(Break),
 }
 
-/// A rule at work on one way of a connection, or of a request.
+/// A rule applied to one direction of a connection or request.
 #[derive(Debug)]
 pub(super) struct Layer {
-    /// When it is at work at all, for a rule that looks at the time when bytes pass.
+    /// Time window in which it applies, for a rule that checks the time when bytes pass.
     from: Option<Instant>,
     to: Option<Instant>,
     passed: u64,
     stall: Option<(u64, Stall)>,
-    /// Where a stall without a length ends.
+    /// End of a stall without a length.
     stall_end: Option<Instant>,
     broken: Option<(u64, Break)>,
     corrupt_at: Option<u64>,
     corrupt: Option<(f64, u64)>,
-    dice: SmallRng,
-    paces: Vec<Rc<Pace>>,
+    rng: SmallRng,
+    paces: Vec<Rc<RateLimit>>,
 }
 
 impl Layer {
-    /// `start` is the proxy's; a rule that is `live` looks at the time when bytes pass.
+    /// `start` is the proxy's; a `live` rule checks the time when bytes pass.
     pub(super) fn new(
         rule: &Rule,
         live: bool,
         start: Instant,
-        shared: Option<Rc<Pace>>,
-        dice: SmallRng,
+        shared: Option<Rc<RateLimit>>,
+        rng: SmallRng,
     ) -> Layer {
         let (when, what) = (&rule.when, &rule.what);
         let to = when.until.map(|until| start + until);
@@ -103,20 +106,22 @@ impl Layer {
             broken,
             corrupt_at: what.corrupt_at,
             corrupt: None,
-            dice,
-            paces: what.rate.map(Pace::new).into_iter().chain(shared).collect(),
+            rng,
+            paces: what.rate.map(RateLimit::new).into_iter().chain(shared).collect(),
         };
-        layer.corrupt = what.corrupt.filter(|share| *share > 0.0).map(|share| (share, layer.gap(share)));
+        layer.corrupt =
+            what.corrupt.filter(|share| *share > 0.0).map(|share| (share, layer.gap(share)));
         layer
     }
 
-    /// Bytes to the next that is changed, of which each is with this probability.
+    /// Number of bytes until the next one to change, where each is changed with probability
+    /// `share`.
     fn gap(&mut self, share: f64) -> u64 {
         if share >= 1.0 {
             return 0;
         }
         // The inverse of the geometric distribution; at least the smallest number above 0.
-        let u = 1.0 - self.dice.random::<f64>();
+        let u = 1.0 - self.rng.random::<f64>();
         (u.ln() / (1.0 - share).ln()) as u64
     }
 
@@ -124,7 +129,7 @@ impl Layer {
         self.from.is_some_and(|from| now < from) || self.to.is_some_and(|to| now >= to)
     }
 
-    /// What must happen at this place.
+    /// The action at this position.
     pub(super) fn next(&mut self, now: Instant) -> Next {
         if self.idle(now) {
             return Next::Pass(usize::MAX);
@@ -151,17 +156,19 @@ impl Layer {
         {
             return Next::Break(how);
         }
-        let scripted =
-            self.corrupt_at.filter(|place| *place >= self.passed).is_some_and(|place| at(place, self.passed));
+        let scripted = self
+            .corrupt_at
+            .filter(|place| *place >= self.passed)
+            .is_some_and(|place| at(place, self.passed));
         let by_chance = self.corrupt.is_some_and(|(_, place)| at(place, self.passed));
         if scripted || by_chance {
-            return Next::Flip(1 << self.dice.random_range(0..8));
+            return Next::Flip(1 << self.rng.random_range(0..8));
         }
         let slice = self.paces.iter().map(|pace| pace.slice()).min().unwrap_or(usize::MAX);
         Next::Pass(usize::try_from(most).unwrap_or(usize::MAX).min(slice))
     }
 
-    /// When these bytes may pass.
+    /// Time at which these bytes may pass.
     pub(super) fn paced(&self, bytes: usize, now: Instant) -> Option<Instant> {
         if self.idle(now) {
             return None;
@@ -169,7 +176,7 @@ impl Layer {
         self.paces.iter().map(|pace| pace.passes(bytes, now)).max()
     }
 
-    /// So many have passed.
+    /// Records that this many bytes have passed.
     pub(super) fn passed(&mut self, bytes: usize, now: Instant) {
         if self.idle(now) {
             return;
@@ -187,14 +194,14 @@ impl Layer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slow::rule::{Way, What, When, dice};
+    use crate::slow::rule::{Conditions, Faults, Way, rng};
 
-    fn layer(when: When, what: What, start: Instant) -> Layer {
+    fn layer(when: Conditions, what: Faults, start: Instant) -> Layer {
         let rule = Rule { per: None, direction: None, when, what };
-        Layer::new(&rule, true, start, None, dice(1, 0, 1, 0, Way::Down))
+        Layer::new(&rule, true, start, None, rng(1, 0, 1, 0, Way::Down))
     }
 
-    /// Passes all it may until something happens.
+    /// Passes bytes until something happens.
     fn run(layer: &mut Layer, now: Instant, bytes: usize) -> Vec<(u64, Next)> {
         let mut happened = Vec::new();
         let mut left = bytes;
@@ -222,14 +229,14 @@ mod tests {
     fn things_happen_at_their_places() {
         let now = Instant::now();
         let second = Duration::from_secs(1);
-        let what = What {
+        let what = Faults {
             stall: Some(Stall::For(second)),
             stall_after: 10,
             reset: Some(100),
             corrupt_at: Some(50),
-            ..What::default()
+            ..Faults::default()
         };
-        let happened = run(&mut layer(When::default(), what, now), now, 1000);
+        let happened = run(&mut layer(Conditions::default(), what, now), now, 1000);
         assert!(matches!(
             happened[..],
             [(10, Next::Hold(Some(end))), (50, Next::Flip(mask)), (100, Next::Break(Break::Reset))]
@@ -241,8 +248,8 @@ mod tests {
     fn what_is_nearer_breaks_first() {
         let now = Instant::now();
         for (reset, truncate, how) in [(5, 9, Break::Reset), (9, 5, Break::Truncate)] {
-            let what = What { reset: Some(reset), truncate: Some(truncate), ..What::default() };
-            let happened = run(&mut layer(When::default(), what, now), now, 1000);
+            let what = Faults { reset: Some(reset), truncate: Some(truncate), ..Faults::default() };
+            let happened = run(&mut layer(Conditions::default(), what, now), now, 1000);
             assert_eq!(happened, [(5, Next::Break(how))]);
         }
     }
@@ -251,26 +258,26 @@ mod tests {
     fn the_share_of_corrupted_bytes_is_the_stated_one_and_the_seed_repeats_it() {
         let now = Instant::now();
         let flips = || {
-            let what = What { corrupt: Some(0.01), ..What::default() };
-            run(&mut layer(When::default(), what, now), now, 100_000)
+            let what = Faults { corrupt: Some(0.01), ..Faults::default() };
+            run(&mut layer(Conditions::default(), what, now), now, 100_000)
         };
         assert_eq!(flips(), flips());
         // The standard deviation is 31.
         assert!((850..1150).contains(&flips().len()), "{}", flips().len());
-        let all = What { corrupt: Some(1.0), ..What::default() };
-        assert_eq!(run(&mut layer(When::default(), all, now), now, 50).len(), 50);
+        let all = Faults { corrupt: Some(1.0), ..Faults::default() };
+        assert_eq!(run(&mut layer(Conditions::default(), all, now), now, 50).len(), 50);
     }
 
     #[test]
     fn nothing_happens_outside_its_time() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let when = When {
+        let when = Conditions {
             after: Some(Duration::from_secs(5)),
             until: Some(Duration::from_secs(7)),
-            ..When::default()
+            ..Conditions::default()
         };
-        let what = What { stall: Some(Stall::ToEnd), ..What::default() };
+        let what = Faults { stall: Some(Stall::ToEnd), ..Faults::default() };
         let mut layer = layer(when, what, start);
         assert_eq!(run(&mut layer, at(4), 1000), []);
         assert_eq!(run(&mut layer, at(6), 1000), [(0, Next::Hold(Some(at(7))))]);
@@ -280,8 +287,8 @@ mod tests {
     #[test]
     fn a_rate_spreads_bytes_over_time() {
         let now = Instant::now();
-        let what = What { rate: Some(1000), ..What::default() };
-        let mut layer = layer(When::default(), what, now);
+        let what = Faults { rate: Some(1000), ..Faults::default() };
+        let mut layer = layer(Conditions::default(), what, now);
         assert_eq!(layer.next(now), Next::Pass(10));
         assert_eq!(layer.paced(10, now), Some(now + Duration::from_millis(10)));
         assert_eq!(layer.paced(10, now), Some(now + Duration::from_millis(20)));

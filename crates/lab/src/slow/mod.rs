@@ -1,8 +1,9 @@
 //! `larder slow`: a proxy that delays, limits and breaks what goes through it.
 //!
-//! [`rule`] says when what is done, [`script`] reads it from TOML, `plan` makes of it what befalls one connection or request, and
-//! `layer` what befalls its bytes. `larder_proto::dialogue` finds requests and answers in what passes; `conn` puts it together, `proxy` runs it on
-//! one thread. `timer` makes waits end in time.
+//! [`rule`] defines rules, [`script`] reads them from TOML, `plan` selects the rules of one
+//! connection or request, and `layer` applies them to bytes. `larder_proto::dialogue` finds
+//! requests and answers in the stream; `connection` combines these, `proxy` runs them on one
+//! thread. `timer` makes waits precise.
 //!
 //! Within the same process:
 //!
@@ -15,17 +16,17 @@
 //! ```
 
 mod args;
-mod asked;
-mod conn;
+mod connection;
 mod layer;
+mod pending;
 mod plan;
 mod proxy;
 mod queue;
 mod record;
+mod report;
 pub mod rule;
 pub mod script;
 mod stream;
-mod tell;
 mod timer;
 
 use larder_proto::dialogue::Dialect;
@@ -36,32 +37,32 @@ pub use args::SlowArgs;
 pub(crate) use args::run;
 pub use proxy::{Error, Handle, start};
 pub use record::{Request, Totals};
-pub use rule::{Direction, Per, Rule, Spread, Stall, What, When};
+pub use rule::{Conditions, Direction, Faults, Per, Rule, Spread, Stall};
 pub use script::Script;
 
-/// How requests are told.
+/// How requests are recognised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Protocol {
-    /// By who speaks: what a client says after the server spoke.
+    /// By turns: bytes of the client after bytes of the server.
     #[default]
     Tcp,
-    /// HTTP/1 requests, pipelined ones too.
+    /// HTTP/1 requests, including pipelined ones.
     Http,
-    /// Statements.
+    /// Statements of MySQL.
     Mysql,
-    /// Statements.
+    /// Statements of PostgreSQL.
     Postgres,
-    /// By who speaks: a batch is one.
+    /// By turns: a batch is one request.
     Memcached,
-    /// By who speaks: a batch is one.
+    /// By turns: a batch is one request.
     Redis,
 }
 
 impl Protocol {
-    /// Who reads a connection of it.
+    /// The parser of its connections.
     fn dialect(self) -> Dialect {
         match self {
-            // Their clients speak in turns; a pipelined batch is one request.
+            // These clients take turns; a pipelined batch is one request.
             Protocol::Tcp | Protocol::Memcached | Protocol::Redis => Dialect::turns(false),
             Protocol::Http => Dialect::http(),
             Protocol::Mysql => Dialect::mysql(),
@@ -70,28 +71,36 @@ impl Protocol {
     }
 }
 
-/// A proxy to be.
+/// Configuration of a proxy.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where to listen; port 0 takes any.
+    /// Address to listen on; port 0 selects a free one.
     pub listen: Address,
     /// The server.
     pub to: Address,
-    /// What is spoken. Default: anything.
+    /// Protocol. Default: any.
     pub protocol: Protocol,
-    /// Where chance begins.
+    /// Seed of random choices.
     pub seed: u64,
-    /// What is done. Default: nothing.
+    /// Rules. Default: none.
     pub rules: Vec<Rule>,
-    /// Finished requests to keep for [`Handle::requests`], the latest. Default: none.
+    /// Number of finished requests kept for [`Handle::requests`]. Default: none.
     pub keep: usize,
-    /// Who is told what goes wrong. Default: nobody.
+    /// Receiver of error messages. Default: none.
     pub tell: Option<fn(&str)>,
 }
 
 impl Config {
-    /// A proxy that does nothing yet.
+    /// A proxy without rules.
     pub fn new(listen: Address, to: Address) -> Config {
-        Config { listen, to, protocol: Protocol::Tcp, seed: 0, rules: Vec::new(), keep: 0, tell: None }
+        Config {
+            listen,
+            to,
+            protocol: Protocol::Tcp,
+            seed: 0,
+            rules: Vec::new(),
+            keep: 0,
+            tell: None,
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What the rules come to for one connection, or one request.
+//! Selection of the rules for one connection or request.
 
 use std::{
     cell::RefCell,
@@ -10,20 +10,20 @@ use rand::rngs::SmallRng;
 use tokio::sync::watch;
 
 use super::{
-    layer::{Layer, Pace},
-    rule::{Per, Rule, Way, dice},
+    layer::{Layer, RateLimit},
+    rule::{Per, Rule, Way, rng},
 };
 
-/// All rules at work.
+/// The rules in force.
 pub(super) struct Plan {
     seed: u64,
     start: Instant,
     rules: Vec<Rule>,
-    /// Rates that everything under a rule shares.
-    shared: Vec<Option<Rc<Pace>>>,
+    /// Rate limits shared by everything under a rule.
+    shared: Vec<Option<Rc<RateLimit>>>,
 }
 
-/// The rules that are in force, as whoever runs the proxy sets them.
+/// The current rules, as set by the proxy's owner.
 pub(super) struct Plans {
     seed: u64,
     start: Instant,
@@ -33,12 +33,17 @@ pub(super) struct Plans {
 }
 
 impl Plans {
-    pub(super) fn new(seed: u64, start: Instant, per: Per, mut orders: watch::Receiver<Vec<Rule>>) -> Plans {
+    pub(super) fn new(
+        seed: u64,
+        start: Instant,
+        per: Per,
+        mut orders: watch::Receiver<Vec<Rule>>,
+    ) -> Plans {
         let plan = Plan::new(seed, start, &orders.borrow_and_update(), per);
         Plans { seed, start, per, orders: RefCell::new(orders), plan: RefCell::new(Rc::new(plan)) }
     }
 
-    /// What is set is in force at once: the next request falls under it.
+    /// The rules in force now: changes apply to the next request.
     pub(super) fn now(&self) -> Rc<Plan> {
         let mut orders = self.orders.borrow_mut();
         if orders.has_changed().unwrap_or(false) {
@@ -49,39 +54,39 @@ impl Plans {
     }
 }
 
-/// What befalls a connection when it is opened.
-pub(super) struct Opening {
+/// Rules applied when a connection opens.
+pub(super) struct ConnectionFaults {
     pub(super) refused: bool,
     pub(super) hold: Duration,
 }
 
-/// A rule that delays every byte of one way.
-pub(super) struct Line {
+/// A rule that delays every byte of one direction.
+pub(super) struct ByteDelay {
     rule: Rule,
-    dice: SmallRng,
+    rng: SmallRng,
 }
 
-impl Line {
+impl ByteDelay {
     /// The delay of bytes that are there now.
     pub(super) fn delay(&mut self, elapsed: Duration) -> Duration {
-        if self.rule.now(elapsed) { self.rule.drawn(&mut self.dice) } else { Duration::ZERO }
+        if self.rule.now(elapsed) { self.rule.drawn(&mut self.rng) } else { Duration::ZERO }
     }
 }
 
-/// What befalls a request and its answer.
+/// Rules applied to a request and its answer.
 #[derive(Default)]
-pub(super) struct Fate {
+pub(super) struct RequestFaults {
     pub(super) hold: Duration,
     pub(super) hold_answer: Duration,
     pub(super) up: Vec<Layer>,
     pub(super) down: Vec<Layer>,
 }
 
-/// The draws for choosing have numbers of their own, apart from those for what is done.
+/// Random streams for choosing rules are separate from those for applying them.
 const CHOICE: usize = 1 << 32;
 
 impl Plan {
-    /// `per` is what rules apply to that do not say it.
+    /// `per` is the default scope of rules.
     pub(super) fn new(seed: u64, start: Instant, rules: &[Rule], per: Per) -> Plan {
         let settled = |rule: &Rule| {
             let of_requests = rule.when.request.is_some() || rule.when.statement.is_some();
@@ -89,84 +94,96 @@ impl Plan {
             Rule { per: Some(per), ..rule.clone() }
         };
         let rules: Vec<Rule> = rules.iter().map(settled).collect();
-        let shared = rules.iter().map(|rule| rule.what.shared_rate.map(Pace::new)).collect();
+        let shared = rules.iter().map(|rule| rule.what.shared_rate.map(RateLimit::new)).collect();
         Plan { seed, start, rules, shared }
     }
 
-    fn dice(&self, rule: usize, connection: u64, request: u64, way: Way) -> SmallRng {
-        dice(self.seed, rule, connection, request, way)
+    fn rng(&self, rule: usize, connection: u64, request: u64, way: Way) -> SmallRng {
+        rng(self.seed, rule, connection, request, way)
     }
 
-    /// Rules that apply to a connection as a whole, chosen once for all that is asked of it.
+    /// Rules for a connection as a whole, chosen once.
     fn of_connection(&self, connection: u64) -> impl Iterator<Item = (usize, &Rule)> {
         self.rules.iter().enumerate().filter(move |(n, rule)| {
             let refusal = rule.what.refuse;
             let per_request = rule.per == Some(Per::Request) && !refusal;
-            !per_request && rule.of_connection(connection, &mut self.dice(n | CHOICE, connection, 0, Way::Up))
+            !per_request
+                && rule.of_connection(connection, &mut self.rng(n | CHOICE, connection, 0, Way::Up))
         })
     }
 
-    pub(super) fn opening(&self, connection: u64) -> Opening {
+    pub(super) fn opening(&self, connection: u64) -> ConnectionFaults {
         let elapsed = self.start.elapsed();
-        let mut opening = Opening { refused: false, hold: Duration::ZERO };
+        let mut opening = ConnectionFaults { refused: false, hold: Duration::ZERO };
         for (n, rule) in self.of_connection(connection).filter(|(_, rule)| rule.now(elapsed)) {
             opening.refused |= rule.what.refuse;
             if rule.per == Some(Per::Connection) {
-                opening.hold += rule.drawn(&mut self.dice(n, connection, 0, Way::Up));
+                opening.hold += rule.drawn(&mut self.rng(n, connection, 0, Way::Up));
             }
         }
         opening
     }
 
-    /// What befalls a whole way of a connection.
-    pub(super) fn way(&self, connection: u64, way: Way) -> (Vec<Line>, Vec<Layer>) {
+    /// Rules for a whole direction of a connection.
+    pub(super) fn way(&self, connection: u64, way: Way) -> (Vec<ByteDelay>, Vec<Layer>) {
         let elapsed = self.start.elapsed();
         let (mut lines, mut layers) = (Vec::new(), Vec::new());
         for (n, rule) in self.of_connection(connection) {
-            let dice = || self.dice(n, connection, 0, way);
+            let rng = || self.rng(n, connection, 0, way);
             let live = rule.per == Some(Per::Bytes);
             if live && rule.delays(way) {
-                lines.push(Line { rule: rule.clone(), dice: dice() });
+                lines.push(ByteDelay { rule: rule.clone(), rng: rng() });
             }
             if rule.per != Some(Per::Request) && rule.shapes(way) && (live || rule.now(elapsed)) {
-                layers.push(Layer::new(rule, live, self.start, self.shared[n].clone(), dice()));
+                layers.push(Layer::new(rule, live, self.start, self.shared[n].clone(), rng()));
             }
         }
         (lines, layers)
     }
 
-    pub(super) fn request(&self, connection: u64, request: u64, text: Option<&str>) -> Fate {
+    pub(super) fn request(
+        &self,
+        connection: u64,
+        request: u64,
+        text: Option<&str>,
+    ) -> RequestFaults {
         let elapsed = self.start.elapsed();
-        let mut fate = Fate::default();
+        let mut faults = RequestFaults::default();
         for (n, rule) in self.rules.iter().enumerate() {
-            let choice = || self.dice(n | CHOICE, connection, request, Way::Up);
+            let choice = || self.rng(n | CHOICE, connection, request, Way::Up);
             let applies = rule.per == Some(Per::Request)
                 && rule.now(elapsed)
                 && rule.of_request(connection, request, text, &mut choice());
             if !applies {
                 continue;
             }
-            let dice = |way| self.dice(n, connection, request, way);
+            let rng = |way| self.rng(n, connection, request, way);
             if rule.delays(Way::Up) {
-                fate.hold += rule.drawn(&mut dice(Way::Up));
+                faults.hold += rule.drawn(&mut rng(Way::Up));
             }
             if rule.delays(Way::Down) {
-                fate.hold_answer += rule.drawn(&mut dice(Way::Down));
+                faults.hold_answer += rule.drawn(&mut rng(Way::Down));
             }
-            for (way, layers) in [(Way::Up, &mut fate.up), (Way::Down, &mut fate.down)] {
+            for (way, layers) in [(Way::Up, &mut faults.up), (Way::Down, &mut faults.down)] {
                 if rule.shapes(way) {
-                    layers.push(Layer::new(rule, false, self.start, self.shared[n].clone(), dice(way)));
+                    layers.push(Layer::new(
+                        rule,
+                        false,
+                        self.start,
+                        self.shared[n].clone(),
+                        rng(way),
+                    ));
                 }
             }
         }
-        fate
+        faults
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slow::rule::{What, When};
+    use crate::slow::rule::{Conditions, Faults};
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
@@ -192,7 +209,10 @@ mod tests {
         assert_eq!(requests.opening(1).hold, ms(0));
         assert!(requests.way(1, Way::Down).0.is_empty());
         let connections = plan(&[per(Per::Connection)]);
-        assert_eq!((connections.opening(1).hold, connections.request(1, 1, None).hold), (ms(5), ms(0)));
+        assert_eq!(
+            (connections.opening(1).hold, connections.request(1, 1, None).hold),
+            (ms(5), ms(0))
+        );
         let bytes = plan(&[per(Per::Bytes)]);
         assert_eq!((bytes.opening(1).hold, bytes.request(1, 1, None).hold), (ms(0), ms(0)));
         assert_eq!((bytes.way(1, Way::Down).0.len(), bytes.way(1, Way::Up).0.len()), (1, 0));
@@ -200,8 +220,8 @@ mod tests {
 
     #[test]
     fn a_rule_that_names_statements_is_one_of_requests() {
-        let when = When { request: Some(2), ..When::default() };
-        let what = What { reset: Some(0), ..What::default() };
+        let when = Conditions { request: Some(2), ..Conditions::default() };
+        let what = Faults { reset: Some(0), ..Faults::default() };
         let plan = plan(&[Rule { per: None, direction: None, when, what }]);
         let broken = |n| plan.request(1, n, None).down.len();
         assert_eq!([broken(1), broken(2), broken(3)], [0, 1, 0]);
@@ -210,10 +230,14 @@ mod tests {
 
     #[test]
     fn refusing_is_a_matter_of_connections_whatever_the_protocol() {
-        let when = When { every: Some(3), ..When::default() };
-        let what = What { refuse: true, ..What::default() };
-        let plan =
-            Plan::new(3, Instant::now(), &[Rule { per: None, direction: None, when, what }], Per::Request);
+        let when = Conditions { every: Some(3), ..Conditions::default() };
+        let what = Faults { refuse: true, ..Faults::default() };
+        let plan = Plan::new(
+            3,
+            Instant::now(),
+            &[Rule { per: None, direction: None, when, what }],
+            Per::Request,
+        );
         assert_eq!(
             (1..=6).map(|n| plan.opening(n).refused).collect::<Vec<_>>(),
             [false, false, true, false, false, true]

@@ -16,63 +16,63 @@ use tokio::{sync::Semaphore, sync::watch, task::LocalSet};
 
 use super::{
     Config, Protocol,
-    conn::{self, Shared},
+    connection::{self, Shared},
     plan::Plans,
-    record::{Book, Counters, Kept, Request, Totals},
+    record::{Counters, RecentRequests, Request, RequestLog, Totals},
+    report::Reporter,
     rule::{Per, Rule},
     stream::Listener,
-    tell::Teller,
     timer::Timer,
 };
 use crate::engine::Address;
 
-/// Most connections at a time; more wait in the kernel until others end.
+/// Most connections; more wait in the kernel until others end.
 const CONNECTIONS: usize = 16_384;
-/// How long no connection is accepted when the process has no descriptors left.
+/// Pause of accepting when the process has no descriptors left.
 const BREATH: Duration = Duration::from_millis(100);
 
 /// Why a proxy does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address is taken, or not ours.
+    /// The address is in use or not local.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Which.
+        /// The address.
         address: Address,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The system gives no thread, timer or event loop.
+    /// The system refused a thread, timer or event loop.
     #[error("the system refuses what the proxy needs: {0}")]
     System(#[from] io::Error),
 }
 
-/// A proxy that runs; dropped, it ends with all its connections.
+/// A running proxy; dropping it ends it with all its connections.
 pub struct Handle {
     address: Address,
     counters: Arc<Counters>,
-    kept: Arc<Kept>,
+    recent: Arc<RecentRequests>,
     rules: Option<watch::Sender<Vec<Rule>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Handle {
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// What went through it so far.
+    /// Totals so far.
     pub fn totals(&self) -> Totals {
         self.counters.totals()
     }
 
-    /// The last requests that are over, as many as the configuration keeps.
+    /// The last finished requests, as many as the configuration keeps.
     pub fn requests(&self) -> Vec<Request> {
-        self.kept.all()
+        self.recent.all()
     }
 
-    /// Other rules from now on, for new connections and new requests; what is under way goes on as it began.
+    /// Replaces the rules for new connections and new requests; pending ones keep theirs.
     pub fn set(&self, rules: Vec<Rule>) {
         if let Some(orders) = &self.rules {
             orders.send_replace(rules);
@@ -84,28 +84,33 @@ impl Drop for Handle {
     fn drop(&mut self) {
         self.rules = None;
         if let Some(thread) = self.thread.take() {
-            // If it panicked, the message was shown.
+            // A panic has already been printed.
             let _ = thread.join();
         }
     }
 }
 
-/// Starts a proxy on a thread of its own; it listens when this returns.
+/// Starts a proxy on its own thread; it listens when this returns.
 pub fn start(config: Config) -> Result<Handle, Error> {
     start_logged(config, None)
 }
 
-pub(super) fn start_logged(config: Config, log: Option<SyncSender<Request>>) -> Result<Handle, Error> {
+pub(super) fn start_logged(
+    config: Config,
+    log: Option<SyncSender<Request>>,
+) -> Result<Handle, Error> {
     let counters = Arc::new(Counters::default());
-    let kept = Arc::new(Kept::new(config.keep));
-    let book = Book::new(counters.clone(), kept.clone(), log);
+    let recent = Arc::new(RecentRequests::new(config.keep));
+    let request_log = RequestLog::new(counters.clone(), recent.clone(), log);
     let (rules, orders) = watch::channel(config.rules.clone());
     let (ready, told) = channel();
     let thread = std::thread::Builder::new()
         .name("slow".to_owned())
-        .spawn(move || run_thread(&config, book, orders, ready))?;
+        .spawn(move || run_thread(&config, request_log, orders, ready))?;
     match told.recv() {
-        Ok(Ok(address)) => Ok(Handle { address, counters, kept, rules: Some(rules), thread: Some(thread) }),
+        Ok(Ok(address)) => {
+            Ok(Handle { address, counters, recent, rules: Some(rules), thread: Some(thread) })
+        }
         Ok(Err(error)) => Err(error),
         Err(_) => Err(Error::System(io::Error::other("its thread ended at once"))),
     }
@@ -113,7 +118,7 @@ pub(super) fn start_logged(config: Config, log: Option<SyncSender<Request>>) -> 
 
 fn run_thread(
     config: &Config,
-    book: Book,
+    request_log: RequestLog,
     orders: watch::Receiver<Vec<Rule>>,
     ready: Sender<Result<Address, Error>>,
 ) {
@@ -122,9 +127,9 @@ fn run_thread(
         Err(error) => return drop(ready.send(Err(error.into()))),
     };
     LocalSet::new().block_on(&runtime, async {
-        let begun = begin(config, book, orders.clone());
+        let begun = begin(config, request_log, orders.clone());
         match begun {
-            // Whoever started it has gone if nobody hears.
+            // The receiver is gone only if the starter is.
             Err(error) => drop(ready.send(Err(error))),
             Ok((listener, shared, address)) => {
                 drop(ready.send(Ok(address)));
@@ -137,7 +142,7 @@ fn run_thread(
 
 fn begin(
     config: &Config,
-    book: Book,
+    request_log: RequestLog,
     orders: watch::Receiver<Vec<Rule>>,
 ) -> Result<(Listener, Rc<Shared>, Address), Error> {
     let cannot = |source| Error::Listen { address: config.listen.clone(), source };
@@ -151,8 +156,8 @@ fn begin(
         plans: Plans::new(config.seed, start, per, orders),
         to: config.to.clone(),
         protocol: config.protocol,
-        book,
-        teller: Teller::new(config.tell),
+        request_log,
+        teller: Reporter::new(config.tell),
     });
     Ok((listener, shared, address))
 }
@@ -180,28 +185,28 @@ async fn accept(listener: &Listener, shared: Rc<Shared>, mut orders: watch::Rece
                 continue;
             }
         };
-        let counters = shared.book.counters.clone();
+        let counters = shared.request_log.counters.clone();
         let number = counters.connections.fetch_add(1, Relaxed) + 1;
-        let open = Guard::new(counters);
+        let open = OpenConnection::new(counters);
         let shared = shared.clone();
         tokio::task::spawn_local(async move {
-            conn::serve(shared, client, peer, number).await;
+            connection::serve(shared, client, peer, number).await;
             drop((open, place));
         });
     }
 }
 
-/// Counts a connection as open.
-struct Guard(Arc<Counters>);
+/// Counts a connection as open while it exists.
+struct OpenConnection(Arc<Counters>);
 
-impl Guard {
-    fn new(counters: Arc<Counters>) -> Guard {
+impl OpenConnection {
+    fn new(counters: Arc<Counters>) -> OpenConnection {
         counters.open.fetch_add(1, Relaxed);
-        Guard(counters)
+        OpenConnection(counters)
     }
 }
 
-impl Drop for Guard {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Bytes of one way of a connection that are on their way.
+//! Queue of bytes of one direction of a connection.
 
 use std::{cell::RefCell, collections::VecDeque, time::Instant};
 
@@ -7,50 +7,50 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::layer::Layer;
 
-/// Bytes of one way that may be on their way. A delay of 300 ms lets 13 MB/s through; then the sender waits.
+/// Capacity in bytes. With a delay of 300 ms this passes 13 MB/s; beyond that the sender waits.
 const QUEUE: usize = 4 << 20;
 
-/// Bytes that go on together.
-pub(super) struct Parcel {
+/// Bytes that are forwarded together.
+pub(super) struct Chunk {
     pub(super) bytes: Bytes,
-    /// Not before.
+    /// Earliest time to forward them.
     pub(super) due: Instant,
-    /// When they came, if they are delayed.
+    /// Arrival time, if they are delayed.
     pub(super) since: Option<Instant>,
-    pub(super) whose: Whose,
-    /// So many of the oldest requests are answered with these.
+    pub(super) owner: Owner,
+    /// Number of the oldest requests whose answers end with these bytes.
     pub(super) ends: usize,
     pub(super) last: bool,
 }
 
-/// To which request bytes belong.
-pub(super) enum Whose {
-    /// That of the bytes before them.
+/// The request that bytes belong to.
+pub(super) enum Owner {
+    /// The same as the bytes before them.
     Before,
     /// None.
     Nobody,
-    /// With them this one begins, or its answer.
+    /// A request or answer that begins with these bytes.
     Begins(Begin),
 }
 
-/// A request or an answer begins.
+/// A request or an answer that begins.
 pub(super) struct Begin {
     pub(super) number: u64,
     pub(super) layers: Vec<Layer>,
 }
 
-impl Parcel {
-    /// Bytes that nothing befalls.
-    pub(super) fn plain(bytes: Bytes, due: Instant) -> Parcel {
-        Parcel { bytes, due, since: None, whose: Whose::Before, ends: 0, last: false }
+impl Chunk {
+    /// Bytes without a delay.
+    pub(super) fn plain(bytes: Bytes, due: Instant) -> Chunk {
+        Chunk { bytes, due, since: None, owner: Owner::Before, ends: 0, last: false }
     }
 }
 
 pub(super) struct Queue {
-    parcels: RefCell<VecDeque<Parcel>>,
+    parcels: RefCell<VecDeque<Chunk>>,
     room: Semaphore,
     there: Notify,
-    /// The reader has seen the end, and says so here to who waits for it.
+    /// Notified when the reader has seen the end of the stream.
     pub(super) ended: Notify,
 }
 
@@ -60,28 +60,28 @@ impl Queue {
         Queue { parcels: RefCell::default(), room, there: Notify::new(), ended: Notify::new() }
     }
 
-    /// Waits for room.
-    pub(super) async fn push(&self, parcel: Parcel) {
-        let needed = u32::try_from(parcel.bytes.len().min(QUEUE)).unwrap_or(u32::MAX);
+    /// Waits for room and enqueues.
+    pub(super) async fn push(&self, chunk: Chunk) {
+        let needed = u32::try_from(chunk.bytes.len().min(QUEUE)).unwrap_or(u32::MAX);
         // The semaphore is never closed.
         if let Ok(room) = self.room.acquire_many(needed).await {
             room.forget();
         }
-        self.parcels.borrow_mut().push_back(parcel);
+        self.parcels.borrow_mut().push_back(chunk);
         self.there.notify_one();
     }
 
-    /// Waits for a parcel. What it takes up is given back by [`Queue::gone`].
-    pub(super) async fn pop(&self) -> Parcel {
+    /// Waits for a chunk. Its room is released by [`Queue::gone`].
+    pub(super) async fn pop(&self) -> Chunk {
         loop {
-            if let Some(parcel) = self.parcels.borrow_mut().pop_front() {
-                return parcel;
+            if let Some(chunk) = self.parcels.borrow_mut().pop_front() {
+                return chunk;
             }
             self.there.notified().await;
         }
     }
 
-    /// So many bytes of a parcel have gone on.
+    /// Releases the room of forwarded bytes.
     pub(super) fn gone(&self, bytes: usize) {
         self.room.add_permits(bytes.min(QUEUE));
     }

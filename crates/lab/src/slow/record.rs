@@ -1,4 +1,4 @@
-//! What went through, and what was done to it.
+//! Records and totals of requests.
 
 use std::{
     collections::VecDeque,
@@ -11,32 +11,38 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Lines of the log that may wait for whoever reads it: what comes beyond is counted, not waited for.
+/// Most log lines waiting for their reader; further ones are dropped and counted.
 const LINES: usize = 65_536;
-/// Characters of a statement that a line of the log shows.
+/// Most characters of a statement in a log line.
 const SHOWN: usize = 200;
 
-/// A request, as it was.
+/// A finished request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Its connection; the first is 1.
+    /// Number of the connection, from 1.
     pub connection: u64,
-    /// Its place in the connection; the first is 1.
+    /// Number within the connection, from 1.
     pub number: u64,
-    /// The statement, or the method and target; as much of it as was looked at.
+    /// The statement, or method and target, as far as parsed.
     pub text: Option<Arc<str>>,
-    /// When its first byte came, from the start of the proxy.
+    /// Arrival of its first byte since the start of the proxy.
     pub at: Duration,
-    /// How long it, and then its answer, was held by a delay, as measured.
+    /// Measured delay of the request and its answer.
     pub held: Duration,
-    /// From its first byte to the last of its answer given to the client; `None`: it was never answered whole.
+    /// Time from its first byte to the last byte of its answer at the client; `None`: it was never
+    /// answered completely.
     pub took: Option<Duration>,
 }
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Request { connection, number, text, at, held, took } = self;
-        write!(f, "{:.6} {connection}.{number} held {:.3} ms ", at.as_secs_f64(), held.as_secs_f64() * 1e3)?;
+        write!(
+            f,
+            "{:.6} {connection}.{number} held {:.3} ms ",
+            at.as_secs_f64(),
+            held.as_secs_f64() * 1e3
+        )?;
         match took {
             Some(took) => write!(f, "took {:.3} ms", took.as_secs_f64() * 1e3)?,
             None => write!(f, "not answered")?,
@@ -58,7 +64,7 @@ macro_rules! totals {
             $(pub(super) $name: AtomicU64,)*
         }
 
-        /// What went through a proxy since its start.
+        /// Totals of a proxy since its start.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Totals {
             $($(#[doc = $doc])+ pub $name: u64,)*
@@ -75,37 +81,37 @@ macro_rules! totals {
 totals! {
     /// Connections accepted.
     connections,
-    /// Of these, open now.
+    /// Connections open now.
     open,
-    /// Reset at once, as a rule said.
+    /// Connections reset at once by a rule.
     refused,
-    /// Ended because the server could not be reached.
+    /// Connections ended because the server could not be reached.
     unreachable,
-    /// Requests, as far as the protocol tells them.
+    /// Requests, as far as the protocol shows them.
     requests,
-    /// Bytes given to the server.
+    /// Bytes sent to the server.
     to_server,
-    /// Bytes given to clients.
+    /// Bytes sent to clients.
     to_client,
-    /// Waits of requests, answers, bytes or connections that delays made.
+    /// Delays of requests, answers, bytes or connections.
     delays,
-    /// How long they were together, nanoseconds.
+    /// Sum of the delays in nanoseconds.
     delayed,
-    /// How much later than they should they ended, together, nanoseconds.
+    /// Sum of the lateness of delays in nanoseconds.
     late,
-    /// And the worst of them, nanoseconds.
+    /// Largest lateness in nanoseconds.
     latest,
     /// Stalls.
     stalls,
-    /// Resets in the middle.
+    /// Resets during a connection.
     resets,
-    /// Ways cut short.
+    /// Truncated directions.
     truncated,
     /// Bytes changed.
     corrupted,
-    /// Connections of which the protocol could not be read (any more).
+    /// Connections whose protocol could not be parsed (any more).
     lost,
-    /// Lines of the log that nobody read in time.
+    /// Log lines dropped because the reader was too slow.
     unlogged,
 }
 
@@ -114,7 +120,7 @@ impl Counters {
         counter.fetch_add(count, Relaxed);
     }
 
-    /// A wait that a delay made is over.
+    /// Counts a completed delay.
     pub(super) fn held(&self, begin: Instant, due: Instant, end: Instant) {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Counters::add(&self.delays, 1);
@@ -127,15 +133,21 @@ impl Counters {
 
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Totals { connections, open, refused, unreachable, requests, to_server, to_client, .. } = self;
+        let Totals {
+            connections, open, refused, unreachable, requests, to_server, to_client, ..
+        } = self;
         let Totals { delays, stalls, resets, truncated, corrupted, lost, unlogged, .. } = self;
         let ms = |nanos: u64| nanos as f64 / 1e6;
         let mean = |nanos: u64| ms(nanos) / (*delays).max(1) as f64;
         writeln!(
             f,
-            "connections {connections}, open {open}, refused {refused}, server unreachable {unreachable}"
+            "connections {connections}, open {open}, refused {refused}, server unreachable \
+             {unreachable}"
         )?;
-        writeln!(f, "requests {requests}, bytes to the server {to_server}, to clients {to_client}")?;
+        writeln!(
+            f,
+            "requests {requests}, bytes to the server {to_server}, to clients {to_client}"
+        )?;
         writeln!(
             f,
             "delays {delays}, mean {:.3} ms, late by {:.3} ms in the mean and {:.3} ms at most",
@@ -143,7 +155,10 @@ impl fmt::Display for Totals {
             mean(self.late),
             ms(self.latest)
         )?;
-        write!(f, "stalls {stalls}, resets {resets}, truncated {truncated}, bytes corrupted {corrupted}")?;
+        write!(
+            f,
+            "stalls {stalls}, resets {resets}, truncated {truncated}, bytes corrupted {corrupted}"
+        )?;
         if *lost > 0 {
             write!(f, "\nprotocol not read to the end on {lost} connections")?;
         }
@@ -154,22 +169,22 @@ impl fmt::Display for Totals {
     }
 }
 
-/// The last requests, for whoever runs the proxy in its own process.
-pub(super) struct Kept {
+/// The last requests, for [`Handle::requests`](super::Handle::requests).
+pub(super) struct RecentRequests {
     most: usize,
     requests: Mutex<VecDeque<Request>>,
 }
 
-/// Where requests go when they are over.
-pub(super) struct Book {
+/// Destination of finished requests.
+pub(super) struct RequestLog {
     pub(super) counters: Arc<Counters>,
-    pub(super) kept: Arc<Kept>,
+    pub(super) recent: Arc<RecentRequests>,
     log: Option<SyncSender<Request>>,
 }
 
-impl Kept {
-    pub(super) fn new(most: usize) -> Kept {
-        Kept { most, requests: Mutex::default() }
+impl RecentRequests {
+    pub(super) fn new(most: usize) -> RecentRequests {
+        RecentRequests { most, requests: Mutex::default() }
     }
 
     pub(super) fn all(&self) -> Vec<Request> {
@@ -187,9 +202,13 @@ impl Kept {
     }
 }
 
-impl Book {
-    pub(super) fn new(counters: Arc<Counters>, kept: Arc<Kept>, log: Option<SyncSender<Request>>) -> Book {
-        Book { counters, kept, log }
+impl RequestLog {
+    pub(super) fn new(
+        counters: Arc<Counters>,
+        recent: Arc<RecentRequests>,
+        log: Option<SyncSender<Request>>,
+    ) -> RequestLog {
+        RequestLog { counters, recent, log }
     }
 
     pub(super) fn over(&self, request: Request) {
@@ -198,11 +217,11 @@ impl Book {
         {
             Counters::add(&self.counters.unlogged, 1);
         }
-        self.kept.keep(request);
+        self.recent.keep(request);
     }
 }
 
-/// A log: requests in at one end, out at the other.
+/// A channel for the log.
 pub(super) fn log() -> (SyncSender<Request>, Receiver<Request>) {
     sync_channel(LINES)
 }

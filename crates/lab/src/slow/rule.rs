@@ -1,31 +1,33 @@
-//! Faults: when, and what.
+//! Rules: conditions and faults.
 //!
-//! Every choice is made by a random generator of its own, whose seed is the proxy's seed, the rule's place, the connection's
-//! number and the request's number in it. So what befalls the third request of the tenth connection depends on nothing that
-//! happened elsewhere or how fast: the same seed gives the same faults.
+//! Every choice has its own random generator, seeded by the proxy's seed, the rule's index, the
+//! connection's number and the request's number. So the faults of the third request of the tenth
+//! connection do not depend on other connections or timing: the same seed gives the same faults.
 
 use std::time::Duration;
 
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use regex::Regex;
 
-/// Most that a normal jitter departs from the mean, in standard deviations; a tail without end is no limit.
+use crate::random::Random;
+
+/// Largest deviation of a normal jitter in standard deviations.
 const JITTER_SIGMAS: f64 = 4.0;
 
-/// To what a rule applies.
+/// Scope of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Per {
-    /// To the way as a whole: every byte is later by the delay, as on a long line; the rest as for a connection. `after` and
-    /// `until` look at the time when bytes pass.
+    /// The whole direction: every byte is delayed, as on a long line; the rest as for a connection.
+    /// `after` and `until` are checked when bytes pass.
     Bytes,
-    /// To a connection, when it is opened: the delay is once, before the server is reached.
+    /// A connection when it is opened: one delay, before the server is connected.
     Connection,
-    /// To each request, and its answer; offsets count from its first byte.
+    /// Each request and its answer; offsets count from its first byte.
     Request,
 }
 
-/// Which way.
+/// Direction of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
@@ -33,7 +35,7 @@ pub enum Direction {
     ToServer,
     /// From the server to the client.
     ToClient,
-    /// Both ways, each by itself.
+    /// Both, independently.
     Both,
 }
 
@@ -41,107 +43,110 @@ impl Direction {
     fn covers(self, way: Way) -> bool {
         matches!(
             (self, way),
-            (Direction::Both, _) | (Direction::ToServer, Way::Up) | (Direction::ToClient, Way::Down)
+            (Direction::Both, _)
+                | (Direction::ToServer, Way::Up)
+                | (Direction::ToClient, Way::Down)
         )
     }
 }
 
-/// One of the two ways of a connection.
+/// Direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Up,
     Down,
 }
 
-/// When a rule applies: all of it must hold.
+/// Conditions of a rule: all must hold.
 #[derive(Clone, Debug, Default)]
-pub struct When {
-    /// To this connection alone; the first is 1.
+pub struct Conditions {
+    /// Only this connection; the first is 1.
     pub connection: Option<u64>,
-    /// To this request of a connection alone; the first is 1.
+    /// Only this request of a connection; the first is 1.
     pub request: Option<u64>,
-    /// To every n-th: connection, or request of its connection, as the rule is for one or the other.
+    /// Only every n-th connection or request of its connection, by the rule's scope.
     pub every: Option<u64>,
-    /// To this share of them.
+    /// Only this share of them.
     pub probability: Option<f64>,
-    /// From this time after the start.
+    /// Only from this time after the start.
     pub after: Option<Duration>,
-    /// To this time after the start.
+    /// Only until this time after the start.
     pub until: Option<Duration>,
-    /// To statements in which this is found.
+    /// Only statements that match.
     pub statement: Option<Regex>,
 }
 
-/// How long bytes are kept back in their middle.
+/// Length of a stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stall {
-    /// So long.
+    /// A fixed time.
     For(Duration),
-    /// To the end of the rule's time; without one, until a side leaves.
+    /// Until the end of the rule's time; without one, until a side leaves.
     ToEnd,
 }
 
-/// How jitter is spread.
+/// Distribution of the jitter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// Evenly, from the delay less the jitter to the delay and the jitter.
+    /// Uniform, from delay minus jitter to delay plus jitter.
     #[default]
     Uniform,
-    /// Normal: the jitter is the standard deviation, cut at four of them.
+    /// Normal: the jitter is the standard deviation, limited to four of them.
     Normal,
 }
 
-/// What a rule does; each part by itself.
+/// Faults of a rule, independent of each other.
 #[derive(Clone, Debug, Default)]
-pub struct What {
-    /// Later by this.
+pub struct Faults {
+    /// Delay.
     pub delay: Duration,
-    /// And by this more or less.
+    /// Random variation of the delay.
     pub jitter: Duration,
-    /// How the jitter is spread.
+    /// Distribution of the jitter.
     pub spread: Spread,
-    /// Bytes a second, of each connection (or request).
+    /// Bytes per second of each connection (or request).
     pub rate: Option<u64>,
-    /// Bytes a second, of all that the rule applies to.
+    /// Bytes per second of everything the rule applies to.
     pub shared_rate: Option<u64>,
-    /// Nothing passes for a time.
+    /// A time in which nothing passes.
     pub stall: Option<Stall>,
-    /// From this byte.
+    /// Offset of the stall.
     pub stall_after: u64,
-    /// After so many bytes the connection is broken by a TCP reset.
+    /// Number of bytes after which the connection is reset.
     pub reset: Option<u64>,
-    /// After so many bytes the way ends as if all were said.
+    /// Number of bytes after which the direction ends cleanly.
     pub truncate: Option<u64>,
-    /// Each byte is another with this probability.
+    /// Probability that a byte is changed.
     pub corrupt: Option<f64>,
-    /// The byte here is another.
+    /// Offset of a byte to change.
     pub corrupt_at: Option<u64>,
-    /// A connection is reset as soon as it is accepted.
+    /// Reset connections as soon as they are accepted.
     pub refuse: bool,
 }
 
-/// When, and what.
+/// A rule.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// To what it applies. Default: to each request where the protocol is known, else to bytes.
+    /// Scope. Default: each request if the protocol is known, else bytes.
     pub per: Option<Per>,
-    /// Which way. Default: a request is held on its way to the server, everything else befalls what goes to the client.
+    /// Direction. Default: delays of requests towards the server, everything else towards the
+    /// client.
     pub direction: Option<Direction>,
-    /// When it applies.
-    pub when: When,
-    /// What it does.
-    pub what: What,
+    /// Conditions.
+    pub when: Conditions,
+    /// Faults.
+    pub what: Faults,
 }
 
 impl Rule {
-    /// Each statement (or whatever the protocol's requests are) later by `delay`.
+    /// A rule that delays each request (statement) by `delay`.
     pub fn delay(delay: Duration) -> Rule {
         Rule {
             per: Some(Per::Request),
             direction: None,
-            when: When::default(),
-            what: What { delay, ..What::default() },
+            when: Conditions::default(),
+            what: Faults { delay, ..Faults::default() },
         }
     }
 
@@ -154,7 +159,7 @@ impl Rule {
             && self.direction.unwrap_or(by_default).covers(way)
     }
 
-    /// Whether it does anything to the bytes of this way but delay them.
+    /// Whether it does more to the bytes of this direction than delay them.
     pub(super) fn shapes(&self, way: Way) -> bool {
         let what = &self.what;
         let any = what.rate.is_some()
@@ -167,46 +172,53 @@ impl Rule {
         any && self.direction.unwrap_or(Direction::ToClient).covers(way)
     }
 
-    /// Whether it is time.
+    /// Whether its time window includes `elapsed`.
     pub(super) fn now(&self, elapsed: Duration) -> bool {
         self.when.after.is_none_or(|after| elapsed >= after)
             && self.when.until.is_none_or(|until| elapsed < until)
     }
 
-    /// Whether it applies to this connection, the time apart.
-    pub(super) fn of_connection(&self, connection: u64, dice: &mut SmallRng) -> bool {
+    /// Whether it applies to this connection, apart from the time.
+    pub(super) fn of_connection(&self, connection: u64, rng: &mut SmallRng) -> bool {
         let when = &self.when;
         when.connection.is_none_or(|number| number == connection)
             && when.every.is_none_or(|every| connection.is_multiple_of(every))
-            && when.probability.is_none_or(|probability| dice.random_bool(probability.clamp(0.0, 1.0)))
+            && when
+                .probability
+                .is_none_or(|probability| rng.random_bool(probability.clamp(0.0, 1.0)))
     }
 
-    /// Whether it applies to this request, the time apart.
+    /// Whether it applies to this request, apart from the time.
     pub(super) fn of_request(
         &self,
         connection: u64,
         request: u64,
         text: Option<&str>,
-        dice: &mut SmallRng,
+        rng: &mut SmallRng,
     ) -> bool {
         let when = &self.when;
         when.connection.is_none_or(|number| number == connection)
             && when.request.is_none_or(|number| number == request)
             && when.every.is_none_or(|every| request.is_multiple_of(every))
-            && when.statement.as_ref().is_none_or(|found| text.is_some_and(|text| found.is_match(text)))
-            && when.probability.is_none_or(|probability| dice.random_bool(probability.clamp(0.0, 1.0)))
+            && when
+                .statement
+                .as_ref()
+                .is_none_or(|found| text.is_some_and(|text| found.is_match(text)))
+            && when
+                .probability
+                .is_none_or(|probability| rng.random_bool(probability.clamp(0.0, 1.0)))
     }
 
-    /// The delay, with its jitter.
-    pub(super) fn drawn(&self, dice: &mut SmallRng) -> Duration {
-        let What { delay, jitter, spread, .. } = self.what;
+    /// The delay with its jitter.
+    pub(super) fn drawn(&self, rng: &mut SmallRng) -> Duration {
+        let Faults { delay, jitter, spread, .. } = self.what;
         if jitter.is_zero() {
             return delay;
         }
         let off = match spread {
-            Spread::Uniform => dice.random_range(-1.0..=1.0),
+            Spread::Uniform => rng.random_range(-1.0..=1.0),
             Spread::Normal => {
-                let off: f64 = dice.sample(rand_distr::StandardNormal);
+                let off: f64 = rng.sample(rand_distr::StandardNormal);
                 off.clamp(-JITTER_SIGMAS, JITTER_SIGMAS)
             }
         };
@@ -215,15 +227,12 @@ impl Rule {
     }
 }
 
-/// The dice of one choice; see the head of this file.
-pub(super) fn dice(seed: u64, rule: usize, connection: u64, request: u64, way: Way) -> SmallRng {
+/// The random generator of one choice; see the head of this file.
+pub(super) fn rng(seed: u64, rule: usize, connection: u64, request: u64, way: Way) -> SmallRng {
     let mut state = seed;
     for part in [rule as u64, connection, request, way as u64] {
-        // splitmix64 (Steele, Lea, Flood 2014), so that neighbouring numbers have unlike seeds.
-        state = state.wrapping_add(part).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        state = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        state = (state ^ state >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        state ^= state >> 31;
+        // Similar numbers get unrelated seeds.
+        state = Random::new(state.wrapping_add(part)).number();
     }
     SmallRng::seed_from_u64(state)
 }
@@ -239,7 +248,7 @@ mod tests {
     fn jittered(spread: Spread) -> Vec<Duration> {
         let mut rule = Rule::delay(ms(300));
         (rule.what.jitter, rule.what.spread) = (ms(50), spread);
-        (1..=2000).map(|request| rule.drawn(&mut dice(7, 0, 1, request, Way::Up))).collect()
+        (1..=2000).map(|request| rule.drawn(&mut rng(7, 0, 1, request, Way::Up))).collect()
     }
 
     fn mean(times: &[Duration]) -> f64 {
@@ -260,8 +269,8 @@ mod tests {
     fn normal_jitter_has_its_deviation_and_its_end() {
         let drawn = jittered(Spread::Normal);
         let centre = mean(&drawn);
-        let variance =
-            drawn.iter().map(|time| (time.as_secs_f64() - centre).powi(2)).sum::<f64>() / drawn.len() as f64;
+        let variance = drawn.iter().map(|time| (time.as_secs_f64() - centre).powi(2)).sum::<f64>()
+            / drawn.len() as f64;
         assert!(
             (centre - 0.3).abs() < 0.005 && (variance.sqrt() - 0.05).abs() < 0.004,
             "{centre} {variance}"
@@ -274,7 +283,9 @@ mod tests {
         let mut rule = Rule::delay(ms(1));
         rule.when.probability = Some(0.3);
         let hits = |seed| -> Vec<u64> {
-            (1..=1000).filter(|n| rule.of_request(5, *n, None, &mut dice(seed, 0, 5, *n, Way::Up))).collect()
+            (1..=1000)
+                .filter(|n| rule.of_request(5, *n, None, &mut rng(seed, 0, 5, *n, Way::Up)))
+                .collect()
         };
         assert_eq!(hits(1), hits(1));
         assert_ne!(hits(1), hits(2));
@@ -284,13 +295,20 @@ mod tests {
     #[test]
     fn numbers_and_statements_choose() {
         let mut rule = Rule::delay(ms(1));
-        let mut die = dice(0, 0, 0, 0, Way::Up);
+        let mut die = rng(0, 0, 0, 0, Way::Up);
         rule.when.every = Some(3);
-        assert_eq!((1..10).filter(|n| rule.of_connection(*n, &mut die)).collect::<Vec<_>>(), [3, 6, 9]);
-        rule.when = When { statement: Regex::new("^SELECT").ok(), ..When::default() };
+        assert_eq!(
+            (1..10).filter(|n| rule.of_connection(*n, &mut die)).collect::<Vec<_>>(),
+            [3, 6, 9]
+        );
+        rule.when = Conditions { statement: Regex::new("^SELECT").ok(), ..Conditions::default() };
         assert!(rule.of_request(1, 1, Some("SELECT 1"), &mut die));
-        assert!(!rule.of_request(1, 1, Some("UPDATE a"), &mut die) && !rule.of_request(1, 1, None, &mut die));
-        rule.when = When { after: Some(ms(10)), until: Some(ms(20)), ..When::default() };
+        assert!(
+            !rule.of_request(1, 1, Some("UPDATE a"), &mut die)
+                && !rule.of_request(1, 1, None, &mut die)
+        );
+        rule.when =
+            Conditions { after: Some(ms(10)), until: Some(ms(20)), ..Conditions::default() };
         assert_eq!([9, 10, 19, 20].map(|at| rule.now(ms(at))), [false, true, true, false]);
     }
 

@@ -1,4 +1,4 @@
-//! Faults written in TOML; see docs/slow.md.
+//! Rules in TOML; see docs/slow.md.
 
 use std::time::Duration;
 
@@ -6,29 +6,31 @@ use larder_proto::units;
 use regex::Regex;
 use serde::Deserialize;
 
-use super::rule::{Direction, Per, Rule, Spread, Stall, What, When};
+use super::rule::{Conditions, Direction, Faults, Per, Rule, Spread, Stall};
 
-/// Most rules of a script: each is looked at for every request.
+/// Most rules of a script: each is checked for every request.
 const RULES: usize = 1000;
 
-/// A script of faults.
+/// A script of rules.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// Where chance begins.
+    /// Seed of random choices.
     pub seed: Option<u64>,
-    /// In their order.
+    /// Rules in order.
     pub rules: Vec<Rule>,
 }
 
 impl Script {
-    /// Reads it; what is wrong is said with its line.
+    /// Parses a script; errors contain the line.
     pub fn parse(text: &str) -> Result<Script, String> {
-        let file: File =
-            toml_edit::de::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+        let file: File = toml_edit::de::from_str(text)
+            .map_err(|error| error.to_string().trim_end().to_owned())?;
         if file.rule.len() > RULES {
             return Err(format!("{} rules; {RULES} are the most", file.rule.len()));
         }
-        let rule = |(n, typed): (usize, Typed)| typed.rule().map_err(|why| format!("rule {}: {why}", n + 1));
+        let rule = |(n, typed): (usize, RuleTable)| {
+            typed.rule().map_err(|why| format!("rule {}: {why}", n + 1))
+        };
         let rules = file.rule.into_iter().enumerate().map(rule).collect::<Result<_, _>>()?;
         Ok(Script { seed: file.seed, rules })
     }
@@ -39,12 +41,12 @@ impl Script {
 struct File {
     seed: Option<u64>,
     #[serde(default)]
-    rule: Vec<Typed>,
+    rule: Vec<RuleTable>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Typed {
+struct RuleTable {
     connection: Option<u64>,
     request: Option<u64>,
     every: Option<u64>,
@@ -70,13 +72,13 @@ struct Typed {
     refuse: bool,
 }
 
-impl Typed {
+impl RuleTable {
     fn rule(self) -> Result<Rule, String> {
         let statement = self.statement.as_deref().map(Regex::new).transpose();
         let rule = Rule {
             per: self.per,
             direction: self.direction,
-            when: When {
+            when: Conditions {
                 connection: self.connection,
                 request: self.request,
                 every: self.every,
@@ -85,7 +87,7 @@ impl Typed {
                 until: self.until.map(|time| time.0),
                 statement: statement.map_err(|error| format!("statement: {error}"))?,
             },
-            what: What {
+            what: Faults {
                 delay: self.delay.map(|time| time.0).unwrap_or_default(),
                 jitter: self.jitter.map(|time| time.0).unwrap_or_default(),
                 spread: self.spread,
@@ -105,17 +107,21 @@ impl Typed {
     }
 }
 
-/// What no rule can mean.
+/// Rejects contradictory rules.
 pub(super) fn check(rule: &Rule) -> Result<(), String> {
     let (when, what) = (&rule.when, &rule.what);
     let share = |name: &str, value: Option<f64>| match value {
-        Some(value) if !(0.0..=1.0).contains(&value) => Err(format!("{name} {value}: expected 0 to 1")),
+        Some(value) if !(0.0..=1.0).contains(&value) => {
+            Err(format!("{name} {value}: expected 0 to 1"))
+        }
         _ => Ok(()),
     };
     share("probability", when.probability)?;
     share("corrupt", what.corrupt)?;
     if what.rate == Some(0) || what.shared_rate == Some(0) {
-        return Err("rate 0: expected bytes a second; `stall = \"forever\"` lets nothing pass".to_owned());
+        return Err(
+            "rate 0: expected bytes a second; `stall = \"forever\"` lets nothing pass".to_owned()
+        );
     }
     if [when.every, when.connection, when.request].contains(&Some(0)) {
         return Err("counting begins with 1, not 0".to_owned());
@@ -125,12 +131,14 @@ pub(super) fn check(rule: &Rule) -> Result<(), String> {
     }
     let of_requests = when.request.is_some() || when.statement.is_some();
     if of_requests && !matches!(rule.per, None | Some(Per::Request)) {
-        return Err("`request` and `statement` choose requests: expected `per = \"request\"`".to_owned());
+        return Err(
+            "`request` and `statement` choose requests: expected `per = \"request\"`".to_owned()
+        );
     }
     Ok(())
 }
 
-/// `2s`, or `forever`: to the end of the rule's time, if it has one.
+/// Parses `2s`, or `forever`: until the end of the rule's time, if it has one.
 pub(super) fn stall(text: &str) -> Result<Stall, String> {
     match text {
         "forever" => Ok(Stall::ToEnd),
@@ -141,10 +149,12 @@ pub(super) fn stall(text: &str) -> Result<Stall, String> {
     }
 }
 
-/// Bytes a second: `1MB/s`, `64KiB`.
+/// Parses bytes per second: `1MB/s`, `64KiB`.
 pub(super) fn rate(text: &str) -> Result<u64, String> {
     match units::size(text.strip_suffix("/s").unwrap_or(text)) {
-        Ok(0) | Err(_) => Err("expected bytes a second such as \"1MB/s\" or \"64KiB/s\"".to_owned()),
+        Ok(0) | Err(_) => {
+            Err("expected bytes a second such as \"1MB/s\" or \"64KiB/s\"".to_owned())
+        }
         Ok(rate) => Ok(rate),
     }
 }
@@ -173,7 +183,8 @@ impl<'de> Deserialize<'de> for Size {
         match Written::deserialize(from)? {
             Written::Number(number) => Ok(Size(number)),
             Written::Text(text) => {
-                let wrong = |expected| serde::de::Error::custom(format!("{text:?}: expected {expected}"));
+                let wrong =
+                    |expected| serde::de::Error::custom(format!("{text:?}: expected {expected}"));
                 units::size(text.strip_suffix("/s").unwrap_or(&text)).map(Size).map_err(wrong)
             }
         }
@@ -220,10 +231,19 @@ mod tests {
         let Rule { per, direction, when, what } = &script.rules[0];
         assert_eq!((per, direction), (&Some(Per::Connection), &Some(Direction::Both)));
         assert_eq!((when.connection, when.every, when.probability), (Some(3), Some(2), Some(0.5)));
-        assert_eq!((when.after, when.until), (Some(Duration::from_secs(10)), Some(Duration::from_secs(60))));
-        assert_eq!((what.delay.as_millis(), what.jitter.as_millis(), what.spread), (300, 50, Spread::Normal));
+        assert_eq!(
+            (when.after, when.until),
+            (Some(Duration::from_secs(10)), Some(Duration::from_secs(60)))
+        );
+        assert_eq!(
+            (what.delay.as_millis(), what.jitter.as_millis(), what.spread),
+            (300, 50, Spread::Normal)
+        );
         assert_eq!((what.rate, what.shared_rate), (Some(1_000_000), Some(65_536)));
-        assert_eq!((what.stall, what.stall_after), (Some(Stall::For(Duration::from_secs(2))), 10_240));
+        assert_eq!(
+            (what.stall, what.stall_after),
+            (Some(Stall::For(Duration::from_secs(2))), 10_240)
+        );
         assert_eq!(
             (what.reset, what.truncate, what.corrupt, what.corrupt_at),
             (Some(7), Some(1024), Some(0.001), Some(12))

@@ -1,4 +1,4 @@
-//! TCP and unix sockets behind one face.
+//! TCP and unix sockets behind one type.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::engine::Address;
 
-/// Connections that the kernel may hold until they are accepted: a burst of thousands must not be refused.
+/// Backlog of the kernel: a burst of thousands of connections must not be refused.
 const BACKLOG: u32 = 4096;
 
 pub(super) enum Listener {
@@ -24,12 +24,12 @@ pub(super) enum Listener {
     Unix(UnixListener, Socket),
 }
 
-/// A socket file of ours, taken away at the end.
+/// A socket file, removed at the end.
 pub(super) struct Socket(PathBuf);
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // It may have been taken away already.
+        // It may have been removed already.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -60,7 +60,7 @@ impl Listener {
         }
     }
 
-    /// A connection, and who it is.
+    /// A connection, and the name of its peer.
     pub(super) async fn accept(&self) -> io::Result<(Stream, String)> {
         match self {
             Listener::Tcp(listener) => {
@@ -76,17 +76,17 @@ impl Listener {
     }
 }
 
-/// A socket that nobody listens on stays in the file system when its server was killed.
+/// Removes the socket file of a server that was killed.
 fn remove_left_over(path: &Path) {
     if std::os::unix::net::UnixStream::connect(path)
         .is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
     {
-        // If it cannot be removed, bind says why.
+        // If it cannot be removed, bind reports the error.
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// A connection. Both ways work on it at the same time, so everything takes `&self`.
+/// A connection. Both directions use it at the same time, so everything takes `&self`.
 pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
@@ -104,7 +104,8 @@ impl Stream {
         }
     }
 
-    /// Reads once, at most `most` bytes, behind what the buffer holds; 0 at the end. Memory is taken when there is something to read.
+    /// Reads once, at most `most` bytes, appending to the buffer; 0 at the end. Memory is allocated
+    /// when there is something to read.
     pub(super) async fn read(&self, into: &mut BytesMut, most: usize) -> io::Result<usize> {
         use bytes::BufMut;
         loop {
@@ -145,12 +146,13 @@ impl Stream {
         }
     }
 
-    /// Whether the peer has said all, though not all of it be read. Waits until there is something to know.
+    /// Whether the peer has finished sending, even if not all is read. Waits until the state is
+    /// known.
     pub(super) async fn has_said_all(&self) -> io::Result<bool> {
         Ok(self.ready(Interest::READABLE).await?.is_read_closed())
     }
 
-    /// No more bytes from us.
+    /// Shuts down the sending direction.
     pub(super) fn end_writing(&self) {
         // The peer may have left before.
         let _ = match self {
@@ -159,7 +161,7 @@ impl Stream {
         };
     }
 
-    /// Makes closing a reset. A unix socket knows none: its peer reads the end, or fails to write.
+    /// Makes closing a reset. Unix sockets have none: the peer sees the end, or fails to write.
     pub(super) fn reset_at_close(&self) {
         if let Stream::Tcp(stream) = self {
             // The peer may have left before.

@@ -1,9 +1,10 @@
-//! Waits that end when they should.
+//! Precise waits.
 //!
-//! The timers of tokio count milliseconds and round up, so that a wait of 300 ms takes 301. Here all waits of a proxy lie in
-//! one heap, and one `timerfd(2)` is set to the earliest: the kernel rounds neither it nor its slack (`prctl(2)`,
-//! `PR_SET_TIMERSLACK` does not reach timer descriptors). What is left is how long the thread takes to wake up;
-//! [`super::Totals::late`] says how long that was.
+//! tokio's timers count milliseconds and round up, so that a wait of 300 ms takes 301. Here all
+//! waits of a proxy are in one heap, and one `timerfd(2)` is set to the earliest: the kernel does
+//! not round it, and timer slack (`prctl(2)`, `PR_SET_TIMERSLACK`) does not apply to timer
+//! descriptors. The remaining error is the wakeup latency of the thread, reported in
+//! [`super::Totals::late`].
 
 use std::{
     cell::{Cell, RefCell},
@@ -19,7 +20,8 @@ use std::{
 };
 
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
 };
 use tokio::io::unix::AsyncFd;
 
@@ -29,7 +31,7 @@ pub(super) struct Timer(Rc<Waits>);
 
 struct Waits {
     fd: AsyncFd<OwnedFd>,
-    /// Ends of waits; one whose waker is gone was given up.
+    /// Ends of waits; a wait without a waker was cancelled.
     ends: RefCell<BinaryHeap<Reverse<(Instant, u64)>>>,
     wakers: RefCell<HashMap<u64, Waker>>,
     armed: Cell<Option<Instant>>,
@@ -37,11 +39,18 @@ struct Waits {
 }
 
 impl Timer {
-    /// Within a runtime; [`Timer::run`] must run beside those who wait.
+    /// Must be called in a runtime; [`Timer::run`] must run beside the waiters.
     pub(super) fn new() -> io::Result<Timer> {
-        let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-        // What could be unsound is a descriptor that is closed while it is registered; an OwnedFd is closed by nobody else.
-        #[expect(deprecated, reason = "its successor is an unsafe function, and this crate has none")]
+        let fd = timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
+        )?;
+        // Unsound only if the descriptor is closed while registered; an OwnedFd is not closed
+        // elsewhere.
+        #[expect(
+            deprecated,
+            reason = "its successor is an unsafe function, and this crate has none"
+        )]
         let fd = AsyncFd::new(fd)?;
         Ok(Timer(Rc::new(Waits {
             fd,
@@ -52,7 +61,7 @@ impl Timer {
         })))
     }
 
-    /// Wakes whoever waited long enough. Never returns unless the descriptor fails.
+    /// Wakes waits that are over. Returns only if the descriptor fails.
     pub(super) async fn run(self) -> io::Result<()> {
         loop {
             let mut ready = self.0.fd.readable().await?;
@@ -65,7 +74,7 @@ impl Timer {
         }
     }
 
-    /// Waits until then.
+    /// Waits until `end`.
     pub(super) fn until(&self, end: Instant) -> Wait {
         Wait { waits: self.0.clone(), end, number: None }
     }
@@ -99,7 +108,7 @@ impl Waits {
             tv_nsec: left.subsec_nanos().into(),
         };
         let spec = Itimerspec { it_interval: zero, it_value: value };
-        // A descriptor and a time that are right cannot fail.
+        // Cannot fail with a valid descriptor and time.
         if timerfd_settime(self.fd.get_ref(), TimerfdTimerFlags::empty(), &spec).is_ok() {
             self.armed.set(Some(end));
         }

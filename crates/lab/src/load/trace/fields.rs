@@ -1,14 +1,14 @@
-//! Numbers and times as traces write them.
+//! Parsing of numbers and times in traces.
 
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// A whole number.
+/// Parses a whole number.
 pub(super) fn whole(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()
 }
 
-/// Seconds with any fraction, as nanoseconds.
+/// Parses seconds with a fraction, as nanoseconds.
 pub(super) fn seconds(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii();
     let (seconds, fraction) = match memchr::memchr(b'.', text) {
@@ -24,16 +24,18 @@ pub(super) fn seconds(text: &[u8]) -> Option<u64> {
     whole(seconds)?.checked_mul(SECOND)?.checked_add(nanoseconds)
 }
 
-const MONTHS: [&[u8]; 12] =
-    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+const MONTHS: [&[u8]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
 
-/// `10/Oct/2000:13:55:36 -0700`, as nanoseconds since 1970.
+/// Parses `10/Oct/2000:13:55:36 -0700`, as nanoseconds since 1970.
 pub(super) fn common_time(text: &[u8]) -> Option<u64> {
     let [date, hour, minute, rest] = split(text, b':')?;
     let [day, month, year] = split(date, b'/')?;
     let [second, zone] = split(rest, b' ')?;
     let month = MONTHS.iter().position(|name| *name == month)? as u64 + 1;
-    let utc = moment(whole(year)?, month, whole(day)?, [whole(hour)?, whole(minute)?, whole(second)?])?;
+    let utc =
+        moment(whole(year)?, month, whole(day)?, [whole(hour)?, whole(minute)?, whole(second)?])?;
     let (sign, digits) = zone.split_first().filter(|(_, digits)| digits.len() == 4)?;
     let ahead = (whole(&digits[..2])? * 60 + whole(&digits[2..])?) * 60 * SECOND;
     match sign {
@@ -43,14 +45,18 @@ pub(super) fn common_time(text: &[u8]) -> Option<u64> {
     }
 }
 
-/// `2000-10-10T20:55:36.007Z`, as nanoseconds since 1970.
+/// Parses `2000-10-10T20:55:36.007Z`, as nanoseconds since 1970.
 pub(super) fn json_time(text: &[u8]) -> Option<u64> {
     let [date, time] = split(text.strip_suffix(b"Z")?, b'T')?;
     let [year, month, day] = split(date, b'-')?;
     let [hour, minute, second] = split(time, b':')?;
     let (second, fraction) = second.split_at_checked(2)?;
-    let whole_second =
-        moment(whole(year)?, whole(month)?, whole(day)?, [whole(hour)?, whole(minute)?, whole(second)?])?;
+    let whole_second = moment(
+        whole(year)?,
+        whole(month)?,
+        whole(day)?,
+        [whole(hour)?, whole(minute)?, whole(second)?],
+    )?;
     let fraction = if fraction.is_empty() { 0 } else { seconds(&[b"0", fraction].concat())? };
     Some(whole_second + fraction)
 }
@@ -64,16 +70,17 @@ fn split<const N: usize>(text: &[u8], at: u8) -> Option<[&[u8]; N]> {
     Some(parts)
 }
 
-/// Nanoseconds since 1970 of a moment in UTC.
+/// Nanoseconds since 1970 of a time in UTC.
 fn moment(year: u64, month: u64, day: u64, [hour, minute, second]: [u64; 3]) -> Option<u64> {
     let sane = (1970..2500).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
     if !sane || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    // Years are counted from March on, so that the leap day is the last of one ("days from civil").
+    // Years start in March, so that the leap day is the last day of a year ("days from civil").
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let (era, of_era) = (year / 400, year % 400);
-    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * month + 2) / 5 + day - 1;
+    let days =
+        era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * month + 2) / 5 + day - 1;
     Some((((days - 719_468) * 24 + hour) * 60 + minute) * 60 * SECOND + second * SECOND)
 }
 
@@ -107,9 +114,13 @@ mod tests {
         ] {
             assert_eq!(common_time(text.as_bytes()), None, "{text}");
         }
-        for text in
-            ["", "2000-10-10 20:55:36Z", "2000-10-10T20:55:36", "2000-13-10T20:55:36Z", "2000-10-10T20:55:3"]
-        {
+        for text in [
+            "",
+            "2000-10-10 20:55:36Z",
+            "2000-10-10T20:55:36",
+            "2000-13-10T20:55:36Z",
+            "2000-10-10T20:55:3",
+        ] {
             assert_eq!(json_time(text.as_bytes()), None, "{text}");
         }
     }

@@ -1,4 +1,4 @@
-//! The formats of traces: one line, one request.
+//! Formats of traces: one request per line.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::fields;
 use crate::load::Verb;
 
-/// How a trace is written.
+/// Format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Squid's native access log, and Larder's in that format.
@@ -20,43 +20,44 @@ pub enum Format {
     Twitter,
     /// MSR Cambridge's block traces: timestamp, host, disk, type, offset, size, response time.
     Msr,
-    /// Comma-separated, with the numbers of the columns from 1: time, key, size (libCacheSim's order is 1, 2, 3).
+    /// Comma-separated, with the numbers of the columns from 1: time, key, size (libCacheSim's
+    /// order is 1, 2, 3).
     Csv {
-        /// Seconds.
+        /// Column of the time, in seconds.
         time: usize,
-        /// The key, any text.
+        /// Column of the key, any text.
         key: usize,
-        /// Bytes.
+        /// Column of the size in bytes.
         size: usize,
     },
-    /// A key on each line.
+    /// One key per line.
     Keys,
 }
 
-/// What a line was read to be. Its key's buffer is used again.
+/// A parsed line. The key's buffer is reused.
 #[derive(Debug, Default)]
-pub(crate) struct Entry {
+pub(crate) struct TraceRecord {
     pub(crate) verb: Verb,
     pub(crate) key: Vec<u8>,
     pub(crate) size: Option<usize>,
     pub(crate) ttl: u32,
-    /// Nanoseconds, since whenever the trace counts from.
+    /// Nanoseconds since the trace's own origin.
     pub(crate) time: Option<u64>,
 }
 
-/// What became of a line.
+/// Result of parsing a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// A request, now in the entry.
+pub(crate) enum LineResult {
+    /// A request, stored in the record.
     Request,
-    /// Nothing to ask: an empty line, a heading, a method that is not replayed.
+    /// No request: an empty line, a heading, a method that is not replayed.
     Passed,
     /// Not in this format; what was expected.
     Malformed(&'static str),
 }
 
 impl Format {
-    /// All, in the order in which they are tried on a trace of which nothing is said: the strictest first.
+    /// All formats in the order of detection: the strictest first.
     pub(crate) const KNOWN: &[Format] = &[
         Format::Json,
         Format::Squid,
@@ -67,18 +68,22 @@ impl Format {
         Format::Keys,
     ];
 
-    /// Reads `squid`, `common`, `combined`, `json`, `twitter`, `msr`, `csv`, `csv:TIME,KEY,SIZE`, `keys`.
+    /// Parses `squid`, `common`, `combined`, `json`, `twitter`, `msr`, `csv`, `csv:TIME,KEY,SIZE`,
+    /// `keys`.
     pub fn parse(text: &str) -> Result<Format, String> {
         let wrong = || {
             format!(
-                "trace format {text:?}: expected squid, common, json, twitter, msr, csv, csv:1,2,3 (columns of time, key, size) or keys"
+                "trace format {text:?}: expected squid, common, json, twitter, msr, csv, csv:1,2,3 \
+                 (columns of time, key, size) or keys"
             )
         };
         if let Some(columns) = text.strip_prefix("csv:") {
             let columns: Vec<usize> =
                 columns.split(',').map_while(|column| column.trim().parse().ok()).collect();
             return match columns[..] {
-                [time, key, size] if time > 0 && key > 0 && size > 0 => Ok(Format::Csv { time, key, size }),
+                [time, key, size] if time > 0 && key > 0 && size > 0 => {
+                    Ok(Format::Csv { time, key, size })
+                }
                 _ => Err(wrong()),
             };
         }
@@ -86,7 +91,7 @@ impl Format {
         Format::KNOWN.iter().find(|format| format.name() == text).copied().ok_or_else(wrong)
     }
 
-    /// As it is typed and shown.
+    /// Name for command line and display.
     pub fn name(&self) -> &'static str {
         match self {
             Format::Squid => "squid",
@@ -99,27 +104,29 @@ impl Format {
         }
     }
 
-    /// Reads line `number` into `entry`, which then holds nothing of what it held.
-    pub(crate) fn read(&self, line: &[u8], number: u64, entry: &mut Entry) -> Found {
+    /// Parses line `number` into `record`, replacing its contents.
+    pub(crate) fn read(&self, line: &[u8], number: u64, record: &mut TraceRecord) -> LineResult {
         if line.trim_ascii().is_empty() {
-            return Found::Passed;
+            return LineResult::Passed;
         }
-        let Entry { verb, key, size, ttl, time } = entry;
+        let TraceRecord { verb, key, size, ttl, time } = record;
         key.clear();
         (*verb, *size, *ttl, *time) = (Verb::Get, None, 0, None);
         let found = match self {
-            Format::Squid => squid(line, entry),
-            Format::Common => common(line, entry),
-            Format::Json => json(line, entry),
-            Format::Twitter => twitter(line, entry),
-            Format::Msr => msr(line, entry),
-            Format::Csv { time, key, size } => csv(line, [*time, *key, *size], entry),
-            Format::Keys => keys(line, entry),
+            Format::Squid => squid(line, record),
+            Format::Common => common(line, record),
+            Format::Json => json(line, record),
+            Format::Twitter => twitter(line, record),
+            Format::Msr => msr(line, record),
+            Format::Csv { time, key, size } => csv(line, [*time, *key, *size], record),
+            Format::Keys => keys(line, record),
         };
         let separated = matches!(self, Format::Twitter | Format::Msr | Format::Csv { .. });
         match found {
-            // Names of columns, or a comment.
-            Found::Malformed(_) if separated && (number == 1 || line.starts_with(b"#")) => Found::Passed,
+            // Column names, or a comment.
+            LineResult::Malformed(_) if separated && (number == 1 || line.starts_with(b"#")) => {
+                LineResult::Passed
+            }
             found => found,
         }
     }
@@ -136,9 +143,10 @@ fn method(name: &[u8]) -> Option<Verb> {
 }
 
 /// `time elapsed client result/status bytes method URL user hierarchy/peer type`.
-fn squid(line: &[u8], entry: &mut Entry) -> Found {
-    const EXPECTED: Found =
-        Found::Malformed("expected time, elapsed, client, result/status, bytes, method, URL, ...");
+fn squid(line: &[u8], record: &mut TraceRecord) -> LineResult {
+    const EXPECTED: LineResult = LineResult::Malformed(
+        "expected time, elapsed, client, result/status, bytes, method, URL, ...",
+    );
     let mut parts = line.split(u8::is_ascii_whitespace).filter(|part| !part.is_empty());
     let mut next = || parts.next().unwrap_or_default();
     let (time, elapsed, _client, result, bytes, name, url) =
@@ -151,18 +159,20 @@ fn squid(line: &[u8], entry: &mut Entry) -> Found {
     if url.is_empty() || !result.contains(&b'/') {
         return EXPECTED;
     }
-    let Some(verb) = method(name).filter(|_| !url.starts_with(b"error:") && !result.starts_with(b"UDP_"))
+    let Some(verb) =
+        method(name).filter(|_| !url.starts_with(b"error:") && !result.starts_with(b"UDP_"))
     else {
-        return Found::Passed;
+        return LineResult::Passed;
     };
-    (entry.verb, entry.time, entry.size) = (verb, Some(time), usize::try_from(bytes).ok());
-    entry.key.extend_from_slice(url);
-    Found::Request
+    (record.verb, record.time, record.size) = (verb, Some(time), usize::try_from(bytes).ok());
+    record.key.extend_from_slice(url);
+    LineResult::Request
 }
 
 /// `host ident user [time] "method target version" status bytes ...`.
-fn common(line: &[u8], entry: &mut Entry) -> Found {
-    const EXPECTED: Found = Found::Malformed("expected host ident user [time] \"request\" status bytes ...");
+fn common(line: &[u8], record: &mut TraceRecord) -> LineResult {
+    const EXPECTED: LineResult =
+        LineResult::Malformed("expected host ident user [time] \"request\" status bytes ...");
     let Some(opened) = memchr::memmem::find(line, b" [") else { return EXPECTED };
     let line = &line[opened + 2..];
     let Some(closed) = memchr::memmem::find(line, b"] \"") else { return EXPECTED };
@@ -174,13 +184,17 @@ fn common(line: &[u8], entry: &mut Entry) -> Found {
     let (Some(status), Some(bytes)) = (rest.next(), rest.next()) else { return EXPECTED };
     let bytes = if bytes == b"-" { Some(0) } else { fields::whole(bytes) };
     let (Some(_), Some(bytes)) = (fields::whole(status), bytes) else { return EXPECTED };
-    // What is in the quotes is what a client sent: not a request of ours is no damage.
+    // The quoted part is what a client sent: an invalid request in it is no error of the trace.
     let mut parts = request.split(|byte| *byte == b' ');
-    let (Some(name), Some(target)) = (parts.next(), parts.next()) else { return Found::Passed };
-    let Some(verb) = method(name).filter(|_| !target.starts_with(b"error:")) else { return Found::Passed };
-    unescape(target, &mut entry.key);
-    (entry.verb, entry.time, entry.size) = (verb, Some(time), usize::try_from(bytes).ok());
-    Found::Request
+    let (Some(name), Some(target)) = (parts.next(), parts.next()) else {
+        return LineResult::Passed;
+    };
+    let Some(verb) = method(name).filter(|_| !target.starts_with(b"error:")) else {
+        return LineResult::Passed;
+    };
+    unescape(target, &mut record.key);
+    (record.verb, record.time, record.size) = (verb, Some(time), usize::try_from(bytes).ok());
+    LineResult::Request
 }
 
 fn closing_quote(text: &[u8]) -> Option<usize> {
@@ -192,7 +206,7 @@ fn closing_quote(text: &[u8]) -> Option<usize> {
     })
 }
 
-/// Takes back the escapes `\"`, `\\` and `\xhh`.
+/// Reverts the escapes `\"`, `\\` and `\xhh`.
 fn unescape(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
     while let Some(at) = memchr::memchr(b'\\', rest) {
@@ -226,85 +240,100 @@ struct JsonLine<'a> {
     body_bytes: u64,
 }
 
-fn json(line: &[u8], entry: &mut Entry) -> Found {
-    const EXPECTED: Found = Found::Malformed("expected an object with time, method, url and body_bytes");
+fn json(line: &[u8], record: &mut TraceRecord) -> LineResult {
+    const EXPECTED: LineResult =
+        LineResult::Malformed("expected an object with time, method, url and body_bytes");
     let Ok(line) = serde_json::from_slice::<JsonLine<'_>>(line) else { return EXPECTED };
     let Some(time) = fields::json_time(line.time.as_bytes()) else { return EXPECTED };
-    let Some(verb) = method(line.method.as_bytes()).filter(|_| !line.url.starts_with("error:")) else {
-        return Found::Passed;
+    let Some(verb) = method(line.method.as_bytes()).filter(|_| !line.url.starts_with("error:"))
+    else {
+        return LineResult::Passed;
     };
-    (entry.verb, entry.time, entry.size) = (verb, Some(time), usize::try_from(line.body_bytes).ok());
-    entry.key.extend_from_slice(line.url.as_bytes());
-    Found::Request
+    (record.verb, record.time, record.size) =
+        (verb, Some(time), usize::try_from(line.body_bytes).ok());
+    record.key.extend_from_slice(line.url.as_bytes());
+    LineResult::Request
 }
 
 /// `timestamp,key,key size,value size,client id,operation,TTL`.
-fn twitter(line: &[u8], entry: &mut Entry) -> Found {
-    const EXPECTED: Found =
-        Found::Malformed("expected timestamp,key,key size,value size,client id,operation,TTL");
-    let Some([time, key, key_size, size, _client, operation, ttl]) = columns(line) else { return EXPECTED };
+fn twitter(line: &[u8], record: &mut TraceRecord) -> LineResult {
+    const EXPECTED: LineResult =
+        LineResult::Malformed("expected timestamp,key,key size,value size,client id,operation,TTL");
+    let Some([time, key, key_size, size, _client, operation, ttl]) = columns(line) else {
+        return EXPECTED;
+    };
     let (Some(time), Some(_), Some(size), Some(ttl)) =
         (fields::seconds(time), fields::whole(key_size), fields::whole(size), fields::whole(ttl))
     else {
         return EXPECTED;
     };
-    entry.verb = match operation {
+    record.verb = match operation {
         b"get" | b"gets" => Verb::Get,
-        b"set" | b"add" | b"replace" | b"cas" | b"append" | b"prepend" | b"incr" | b"decr" => Verb::Set,
+        b"set" | b"add" | b"replace" | b"cas" | b"append" | b"prepend" | b"incr" | b"decr" => {
+            Verb::Set
+        }
         b"delete" => Verb::Delete,
         _ => return EXPECTED,
     };
-    (entry.time, entry.size, entry.ttl) =
+    (record.time, record.size, record.ttl) =
         (Some(time), usize::try_from(size).ok(), u32::try_from(ttl).unwrap_or(0));
-    entry.key.extend_from_slice(key);
-    Found::Request
+    record.key.extend_from_slice(key);
+    LineResult::Request
 }
 
-/// `timestamp,host,disk,type,offset,size,response time`; times in units of 100 ns. The key is `host.disk.offset`.
-fn msr(line: &[u8], entry: &mut Entry) -> Found {
-    const EXPECTED: Found =
-        Found::Malformed("expected timestamp,host,disk,Read or Write,offset,size,response time");
-    let Some([time, host, disk, kind, offset, size, _took]) = columns(line) else { return EXPECTED };
+/// `timestamp,host,disk,type,offset,size,response time`; times in units of 100 ns. The key is
+/// `host.disk.offset`.
+fn msr(line: &[u8], record: &mut TraceRecord) -> LineResult {
+    const EXPECTED: LineResult = LineResult::Malformed(
+        "expected timestamp,host,disk,Read or Write,offset,size,response time",
+    );
+    let Some([time, host, disk, kind, offset, size, _took]) = columns(line) else {
+        return EXPECTED;
+    };
     let time = fields::whole(time).and_then(|time| time.checked_mul(100));
     let (Some(time), Some(_), Some(_), Some(size)) =
         (time, fields::whole(disk), fields::whole(offset), fields::whole(size))
     else {
         return EXPECTED;
     };
-    entry.verb = match kind {
+    record.verb = match kind {
         b"Read" => Verb::Get,
         b"Write" => Verb::Set,
         _ => return EXPECTED,
     };
-    (entry.time, entry.size) = (Some(time), usize::try_from(size).ok());
+    (record.time, record.size) = (Some(time), usize::try_from(size).ok());
     for part in [host, b".", disk, b".", offset] {
-        entry.key.extend_from_slice(part);
+        record.key.extend_from_slice(part);
     }
-    Found::Request
+    LineResult::Request
 }
 
-fn csv(line: &[u8], [time, key, size]: [usize; 3], entry: &mut Entry) -> Found {
-    const EXPECTED: Found = Found::Malformed("expected columns with time in seconds, key, and size in bytes");
-    let column = |number: usize| line.split(|byte| *byte == b',').nth(number - 1).map(<[u8]>::trim_ascii);
+fn csv(line: &[u8], [time, key, size]: [usize; 3], record: &mut TraceRecord) -> LineResult {
+    const EXPECTED: LineResult =
+        LineResult::Malformed("expected columns with time in seconds, key, and size in bytes");
+    let column =
+        |number: usize| line.split(|byte| *byte == b',').nth(number - 1).map(<[u8]>::trim_ascii);
     let (Some(time), Some(key), Some(size)) = (column(time), column(key), column(size)) else {
         return EXPECTED;
     };
-    let (Some(time), Some(size)) = (fields::seconds(time), fields::whole(size)) else { return EXPECTED };
-    (entry.time, entry.size) = (Some(time), usize::try_from(size).ok());
-    entry.key.extend_from_slice(key);
-    Found::Request
+    let (Some(time), Some(size)) = (fields::seconds(time), fields::whole(size)) else {
+        return EXPECTED;
+    };
+    (record.time, record.size) = (Some(time), usize::try_from(size).ok());
+    record.key.extend_from_slice(key);
+    LineResult::Request
 }
 
-fn keys(line: &[u8], entry: &mut Entry) -> Found {
+fn keys(line: &[u8], record: &mut TraceRecord) -> LineResult {
     let key = line.trim_ascii();
     if key.contains(&b' ') || key.contains(&b',') {
-        return Found::Malformed("expected a key, without spaces and commas");
+        return LineResult::Malformed("expected a key, without spaces and commas");
     }
-    entry.key.extend_from_slice(key);
-    Found::Request
+    record.key.extend_from_slice(key);
+    LineResult::Request
 }
 
-/// Exactly so many columns.
+/// Splits a line into exactly `N` columns.
 fn columns<const N: usize>(line: &[u8]) -> Option<[&[u8]; N]> {
     let mut parts = line.split(|byte| *byte == b',');
     let mut all = [&line[..0]; N];

@@ -1,4 +1,4 @@
-//! Lines of a file, one at a time, whatever its length and whether it is compressed.
+//! Reads lines of a file one at a time, of any length, compressed or not.
 
 use std::{
     fs::File,
@@ -6,26 +6,26 @@ use std::{
     path::Path,
 };
 
-/// Longest line: longer than any URL that servers take. What is longer is passed over and is malformed.
+/// Longest line: longer than any URL servers accept. Longer lines are skipped as malformed.
 const LINE_BYTES: usize = 64 << 10;
-/// Read at once: system calls cost little beside the parsing.
+/// Read size: system calls then cost little compared to parsing.
 const BUFFER: usize = 256 << 10;
-/// What zstd-compressed data begin with.
+/// First bytes of zstd data.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Reads lines.
+/// Reader of lines.
 pub(crate) struct Lines {
     reader: Box<dyn BufRead + Send>,
     line: Vec<u8>,
     number: u64,
 }
 
-/// A line.
+/// A line, or its absence.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
-    /// Its number from 1, and what is in it, without its end.
+    /// Its number, from 1, and its text without the line end.
     Text(u64, &'a [u8]),
-    /// Its number; it is longer than 64 KiB.
+    /// The number of a line longer than 64 KiB.
     TooLong(u64),
 }
 
@@ -38,7 +38,7 @@ impl Lines {
         Lines { reader, line: Vec::new(), number: 0 }
     }
 
-    /// The next line for which `wanted`, given its number, is true; the others are passed over without a copy.
+    /// The next line whose number `wanted` accepts; others are skipped without a copy.
     pub(crate) fn next(&mut self, wanted: impl Fn(u64) -> bool) -> io::Result<Option<Line<'_>>> {
         loop {
             let keep = wanted(self.number + 1);
@@ -47,12 +47,16 @@ impl Lines {
             if keep {
                 let number = self.number;
                 let text = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
-                return Ok(Some(if whole { Line::Text(number, text) } else { Line::TooLong(number) }));
+                return Ok(Some(if whole {
+                    Line::Text(number, text)
+                } else {
+                    Line::TooLong(number)
+                }));
             }
         }
     }
 
-    /// Goes on to the next line; false where it is too long, none at the end.
+    /// Reads the next line; false if it is too long, `None` at the end.
     fn advance(&mut self, keep: bool) -> io::Result<Option<bool>> {
         self.line.clear();
         let (mut whole, mut any) = (true, false);
@@ -81,7 +85,7 @@ impl Lines {
     }
 }
 
-/// What is in a file, decompressed where it begins as zstd does.
+/// The contents of a file, decompressed if it is a zstd file.
 pub(crate) fn decompressed(file: File) -> io::Result<Box<dyn BufRead + Send>> {
     let mut reader = BufReader::with_capacity(BUFFER, file);
     if reader.fill_buf()?.starts_with(&ZSTD) {
@@ -91,7 +95,7 @@ pub(crate) fn decompressed(file: File) -> io::Result<Box<dyn BufRead + Send>> {
     Ok(Box::new(reader))
 }
 
-/// Says of a compressed file that breaks off that it does, and not just that something ended.
+/// Adds to the error of a truncated compressed file that it is truncated.
 struct AtEnd<R>(R);
 
 impl<R: Read> Read for AtEnd<R> {
@@ -105,7 +109,7 @@ mod tests {
     use super::*;
 
     fn all(text: &'static [u8], wanted: impl Fn(u64) -> bool) -> Vec<String> {
-        // Three bytes at a time, so that lines come in pieces.
+        // Three bytes at a time, so that lines are split.
         let mut lines = Lines::new(Box::new(BufReader::with_capacity(3, text)));
         let mut found = Vec::new();
         while let Some(line) = lines.next(&wanted).unwrap() {

@@ -1,17 +1,18 @@
-//! Recorded traces, replayed in their order.
+//! Replay of recorded traces, in order.
 //!
-//! A trace is streamed, never held: each thread reads the whole file for itself and asks what is on its own lines, thread t of T on
-//! the lines t + 1, t + T + 1, ... So no thread waits for another, and what a thread asks depends on the trace alone; the price
-//! is that the file is read (and decompressed) once by each thread. Set aside: one reader that hands out lines (a queue and a wakeup
-//! between it and every request), and parts of the file by offset (impossible in a compressed file, and the order would be gone).
+//! Traces are streamed: each thread reads the whole file and uses only its own lines, thread t of T
+//! the lines t + 1, t + T + 1, ... So threads do not wait for each other, and a thread's requests
+//! depend on the trace alone; the price is that each thread reads (and decompresses) the file.
+//! Rejected: one reader that distributes lines (a queue and a wakeup per request), and parts of the
+//! file by offset (impossible in a compressed file, and it loses the order).
 
 mod fields;
 mod format;
 pub(crate) mod lines;
 mod replay;
+mod skipped;
 #[cfg(test)]
 mod tests;
-mod troubles;
 
 use std::{
     io,
@@ -19,12 +20,12 @@ use std::{
 };
 
 pub use format::Format;
-use format::{Entry, Found};
+use format::{LineResult, TraceRecord};
 use lines::{Line, Lines};
 pub(crate) use replay::{Overrides, Replay};
-pub use troubles::Troubles;
+pub use skipped::SkippedLines;
 
-/// Lines read to find out what a trace is: enough to get over a heading and some damage.
+/// Lines read to detect the format: enough to get past a heading and some damaged lines.
 const PROBED_LINES: u64 = 100;
 
 /// A file of recorded requests.
@@ -34,18 +35,19 @@ pub struct Trace {
     format: Format,
     targets: bool,
     repeat: bool,
-    /// The time of its first request, in nanoseconds since whenever the trace counts from.
+    /// Time of the first request, in nanoseconds since the trace's own origin.
     origin: Option<u64>,
-    troubles: Troubles,
+    skipped: SkippedLines,
 }
 
 impl Trace {
-    /// Opens a trace and looks at its first lines. Without a format it is the one that its first good line is in.
+    /// Opens a trace and reads its first lines. Without `format` it is detected from the first
+    /// valid line.
     pub fn open(path: &Path, format: Option<Format>) -> Result<Trace, String> {
         let named = |why: String| format!("trace {}: {why}", path.display());
         let unread = |error: io::Error| named(format!("cannot be read: {error}"));
         let mut lines = Lines::open(path).map_err(unread)?;
-        let mut entry = Entry::default();
+        let mut record = TraceRecord::default();
         while let Some(line) = lines.next(|_| true).map_err(unread)? {
             let Line::Text(number, text) = line else { continue };
             if number > PROBED_LINES {
@@ -53,25 +55,37 @@ impl Trace {
             }
             let candidates = format.as_ref().map_or(Format::KNOWN, std::slice::from_ref);
             for format in candidates {
-                if format.read(text, number, &mut entry) == Found::Request {
-                    let (format, origin) = (*format, entry.time);
-                    let (path, troubles) = (path.to_owned(), Troubles::default());
-                    return Ok(Trace { path, format, targets: false, repeat: false, origin, troubles });
+                if format.read(text, number, &mut record) == LineResult::Request {
+                    let (format, origin) = (*format, record.time);
+                    let (path, skipped) = (path.to_owned(), SkippedLines::default());
+                    return Ok(Trace {
+                        path,
+                        format,
+                        targets: false,
+                        repeat: false,
+                        origin,
+                        skipped,
+                    });
                 }
             }
         }
-        let what =
-            format.map_or("any format known".to_owned(), |format| format!("the format {}", format.name()));
-        Err(named(format!("no request in {what} in its first {PROBED_LINES} lines (see --trace-format)")))
+        let what = format.map_or("any format known".to_owned(), |format| {
+            format!("the format {}", format.name())
+        });
+        Err(named(format!(
+            "no request in {what} in its first {PROBED_LINES} lines (see --trace-format)"
+        )))
     }
 
-    /// Whether keys are to be HTTP targets: of a URL, what follows the host; other keys get a `/` before them.
+    /// Whether keys become HTTP targets: of a URL the part after the host; other keys are prefixed
+    /// with `/`.
     #[must_use]
     pub fn targets(self, targets: bool) -> Trace {
         Trace { targets, ..self }
     }
 
-    /// Whether to begin again at the end. The file is then read (and decompressed) anew by each thread, from the page cache if it fits there.
+    /// Whether to start again at the end. Each thread then reads (and decompresses) the file again,
+    /// from the page cache if it fits.
     #[must_use]
     pub fn repeated(self, repeat: bool) -> Trace {
         Trace { repeat, ..self }
@@ -82,9 +96,9 @@ impl Trace {
         self.origin.is_some()
     }
 
-    /// What was in it that is no request, as far as it was read.
-    pub fn troubles(&self) -> &Troubles {
-        &self.troubles
+    /// Lines that were not requests, as far as it was read.
+    pub fn skipped(&self) -> &SkippedLines {
+        &self.skipped
     }
 
     pub(crate) fn describe(&self) -> String {

@@ -1,4 +1,4 @@
-//! One thread's share of a trace.
+//! Replay of one thread's lines of a trace.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,15 +6,18 @@ use rand::{SeedableRng, rngs::SmallRng};
 
 use super::{
     Trace,
-    format::{Entry, Found},
+    format::{LineResult, TraceRecord},
     lines::{Line, Lines},
 };
-use crate::load::{Ask, Mix, Sizes, Source, Think, keys, seed};
+use crate::{
+    load::{Mix, Operation, Sizes, Source, Think, keys},
+    random,
+};
 
-/// Bytes of a value of which neither the trace nor the command line says anything.
+/// Length of a value in bytes if neither the trace nor the command line gives one.
 const SIZE: usize = 100;
 
-/// What is taken instead of the trace's own.
+/// Values that replace the trace's own.
 #[derive(Clone, Debug)]
 pub(crate) struct Overrides {
     pub(crate) mix: Option<Mix>,
@@ -30,13 +33,13 @@ pub(crate) struct Replay {
     thread: u64,
     threads: u64,
     rng: SmallRng,
-    entry: Entry,
+    record: TraceRecord,
     lines: Option<Lines>,
-    /// How often the end was reached.
+    /// Number of times the end was reached.
     round: u64,
-    /// Whether this round held a request: a round without any is the last.
+    /// Whether this round had a request: a round without any is the last.
     asked: bool,
-    /// When this round began, and when its last request was, since the beginning of all.
+    /// Start of this round and time of its last request, since the start of the first round.
     began: Duration,
     last: Duration,
 }
@@ -49,15 +52,15 @@ impl Replay {
         threads: u64,
         seed: u64,
     ) -> Replay {
-        let rng = SmallRng::seed_from_u64(seed::mixed(seed, thread));
-        let (zero, entry) = (Duration::ZERO, Entry::default());
+        let rng = SmallRng::seed_from_u64(random::derived(seed, thread));
+        let (zero, record) = (Duration::ZERO, TraceRecord::default());
         let mut replay = Replay {
             trace,
             overrides,
             thread,
             threads,
             rng,
-            entry,
+            record,
             lines: None,
             round: 0,
             asked: false,
@@ -72,10 +75,10 @@ impl Replay {
         self.asked = false;
         self.began = self.last;
         let lines = Lines::open(&self.trace.path);
-        lines.map_err(|error| self.trace.troubles.set_broken(error.to_string())).ok()
+        lines.map_err(|error| self.trace.skipped.set_broken(error.to_string())).ok()
     }
 
-    /// Reads on to the next request of ours. False at the end.
+    /// Reads up to the next request of this thread. False at the end.
     fn advance(&mut self) -> bool {
         let (thread, threads) = (self.thread, self.threads);
         loop {
@@ -83,7 +86,7 @@ impl Replay {
             let line = match lines.next(|number| (number - 1) % threads == thread) {
                 Ok(line) => line,
                 Err(error) => {
-                    self.trace.troubles.set_broken(error.to_string());
+                    self.trace.skipped.set_broken(error.to_string());
                     None
                 }
             };
@@ -97,65 +100,70 @@ impl Replay {
                     self.lines = None;
                     return false;
                 }
-                Some(Line::TooLong(number)) => (number, Found::Malformed("longer than 64 KiB")),
+                Some(Line::TooLong(number)) => {
+                    (number, LineResult::Malformed("longer than 64 KiB"))
+                }
                 Some(Line::Text(number, text)) => {
-                    (number, self.trace.format.read(text, number, &mut self.entry))
+                    (number, self.trace.format.read(text, number, &mut self.record))
                 }
             };
-            let troubles = (self.round == 0).then_some(&self.trace.troubles);
-            match (found, troubles) {
-                (Found::Request, _) if keys::is_key(&self.entry.key) => return true,
-                (Found::Request, Some(troubles)) => {
-                    troubles.add_malformed(number, "no key, or spaces or control characters in it");
+            let skipped = (self.round == 0).then_some(&self.trace.skipped);
+            match (found, skipped) {
+                (LineResult::Request, _) if keys::is_key(&self.record.key) => return true,
+                (LineResult::Request, Some(skipped)) => {
+                    skipped.add_malformed(number, "no key, or spaces or control characters in it");
                 }
-                (Found::Malformed(why), Some(troubles)) => troubles.add_malformed(number, why),
-                (Found::Passed, Some(troubles)) => troubles.add_passed(),
+                (LineResult::Malformed(why), Some(skipped)) => skipped.add_malformed(number, why),
+                (LineResult::Passed, Some(skipped)) => skipped.add_passed(),
                 _ => {}
             }
         }
     }
 
-    /// Since the beginning of all. Logs are written as answers end, not quite in the order of their times; ours never goes back.
+    /// Time since the start of the first round. Logs are written when answers end, not strictly in
+    /// the order of their times; these times never decrease.
     fn time(&mut self) -> Option<Duration> {
-        let since = self.entry.time?.saturating_sub(self.trace.origin?);
+        let since = self.record.time?.saturating_sub(self.trace.origin?);
         self.last = self.last.max(self.began + Duration::from_nanos(since));
         Some(self.last)
     }
 }
 
 impl Source for Replay {
-    fn next(&mut self, ask: &mut Ask) -> bool {
+    fn next(&mut self, operation: &mut Operation) -> bool {
         if !self.advance() {
             return false;
         }
         self.asked = true;
-        ask.at = self.time();
-        ask.key.clear();
+        operation.at = self.time();
+        operation.key.clear();
         if self.trace.targets {
-            push_target(&self.entry.key, &mut ask.key);
+            push_target(&self.record.key, &mut operation.key);
         } else {
-            ask.key.extend_from_slice(&self.entry.key);
+            operation.key.extend_from_slice(&self.record.key);
         }
-        ask.more.clear();
-        ask.verb = match &self.overrides.mix {
+        operation.more.clear();
+        operation.verb = match &self.overrides.mix {
             Some(mix) => mix.pick(&mut self.rng),
-            None => self.entry.verb,
+            None => self.record.verb,
         };
-        ask.size = match &self.overrides.sizes {
-            Some(sizes) => sizes.of(&ask.key),
-            None => self.entry.size.unwrap_or(SIZE),
+        operation.size = match &self.overrides.sizes {
+            Some(sizes) => sizes.of(&operation.key),
+            None => self.record.size.unwrap_or(SIZE),
         };
-        ask.ttl = self.overrides.ttl.unwrap_or(self.entry.ttl);
-        ask.think = self.overrides.think.draw(&mut self.rng);
+        operation.ttl = self.overrides.ttl.unwrap_or(self.record.ttl);
+        operation.think = self.overrides.think.draw(&mut self.rng);
         true
     }
 }
 
-/// Of a URL what follows the host; anything else with a `/` before it.
+/// Appends the part of a URL after the host, or any other key prefixed with `/`.
 fn push_target(key: &[u8], out: &mut Vec<u8>) {
     let rest = key.strip_prefix(b"http://").or_else(|| key.strip_prefix(b"https://"));
     let rest = match rest {
-        Some(rest) => &rest[rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len())..],
+        Some(rest) => {
+            &rest[rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len())..]
+        }
         None => key,
     };
     if !rest.starts_with(b"/") {

@@ -1,4 +1,4 @@
-//! Traces from small files: every format, damage, threads, time, again and again.
+//! Traces from small files: formats, damage, threads, times, repetition.
 
 use std::{
     fs,
@@ -8,15 +8,16 @@ use std::{
 };
 
 use super::*;
-use crate::load::{Ask, Load, Mix, Sizes, Verb};
+use crate::load::{Load, Mix, Operation, Sizes, Verb};
 
-/// A file that is gone at the end of the test.
+/// A file that is removed at the end of the test.
 struct File(PathBuf);
 
 impl File {
     fn new(bytes: &[u8]) -> File {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("larder-trace-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("larder-trace-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
         fs::write(&path, bytes).unwrap();
         File(path)
@@ -33,26 +34,35 @@ impl Drop for File {
     }
 }
 
-fn ask_all(load: &Load, thread: usize, threads: usize, most: usize) -> Vec<Ask> {
-    let (mut source, mut ask, mut all) = (load.source(thread, threads, 1), Ask::default(), Vec::new());
-    while all.len() < most && source.next(&mut ask) {
-        all.push(ask.clone());
+fn ask_all(load: &Load, thread: usize, threads: usize, most: usize) -> Vec<Operation> {
+    let (mut source, mut operation, mut all) =
+        (load.source(thread, threads, 1), Operation::default(), Vec::new());
+    while all.len() < most && source.next(&mut operation) {
+        all.push(operation.clone());
     }
     all
 }
 
 /// `verb key size ttl @milliseconds` of each.
 fn shown(load: &Load) -> Vec<String> {
-    let show = |ask: &Ask| {
-        let at = ask.at.map_or("-".to_owned(), |at| at.as_millis().to_string());
-        format!("{} {} {} {} @{at}", ask.verb.name(), String::from_utf8_lossy(&ask.key), ask.size, ask.ttl)
+    let show = |operation: &Operation| {
+        let at = operation.at.map_or("-".to_owned(), |at| at.as_millis().to_string());
+        format!(
+            "{} {} {} {} @{at}",
+            operation.verb.name(),
+            String::from_utf8_lossy(&operation.key),
+            operation.size,
+            operation.ttl
+        )
     };
     ask_all(load, 0, 1, 1000).iter().map(show).collect()
 }
 
 const SQUID: &[u8] = b"\
-971211336.007    180 127.0.0.1 TCP_MISS/200 2626 GET http://www.example.com/apache_pb.gif?a=b frank HIER_DIRECT/10.1.2.3 text/html
-971211336.507      1 127.0.0.1 TCP_MEM_HIT/200 900 HEAD http://www.example.com/ - HIER_NONE/- text/html
+971211336.007    180 127.0.0.1 TCP_MISS/200 2626 GET http://www.example.com/apache_pb.gif?a=b \
+frank HIER_DIRECT/10.1.2.3 text/html
+971211336.507      1 127.0.0.1 TCP_MEM_HIT/200 900 HEAD http://www.example.com/ - HIER_NONE/- \
+text/html
 971211336.307     90 127.0.0.1 TCP_TUNNEL/200 900 CONNECT www.example.com:443 - HIER_NONE/- -
 971211336.407      0 2001:db8::1 NONE/000 0 GET error:invalid-request - HIER_NONE/- -
 971211337.007      2 127.0.0.1 TCP_MISS/201 300 PUT http://www.example.com - HIER_DIRECT/10.1.2.3 -
@@ -71,8 +81,8 @@ fn squids_access_log() {
             "set http://www.example.com 300 0 @1000",
         ]
     );
-    let troubles = load.troubles().unwrap();
-    assert_eq!((troubles.malformed(), troubles.passed_over()), (0, 2));
+    let skipped = load.skipped().unwrap();
+    assert_eq!((skipped.malformed(), skipped.passed_over()), (0, 2));
     let keys = shown(&Load::recorded(file.trace().targets(true)));
     assert_eq!(keys[0], "get /apache_pb.gif?a=b 2626 0 @0");
     assert_eq!(keys[2], "set / 300 0 @1000");
@@ -81,8 +91,10 @@ fn squids_access_log() {
 #[test]
 fn common_and_combined_logs() {
     let file = File::new(
-        b"127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] \"GET /apache_pb.gif?a=b HTTP/1.0\" 200 2326 \"http://a/\" \"M [en] (W)\"\n\
-          2001:db8::1 - - [10/Oct/2000:20:55:38 +0000] \"DELETE /quo\\\"te\\x41\\\\ HTTP/1.1\" 204 -\n\
+        b"127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] \"GET /apache_pb.gif?a=b HTTP/1.0\" 200 \
+         2326 \"http://a/\" \"M [en] (W)\"\n\
+          2001:db8::1 - - [10/Oct/2000:20:55:38 +0000] \"DELETE /quo\\\"te\\x41\\\\ HTTP/1.1\" 204 \
+          -\n\
           127.0.0.1 - - [10/Oct/2000:20:55:38 +0000] \"POST /form HTTP/1.1\" 200 5\n\
           127.0.0.1 - - [10/Oct/2000:20:55:38 +0000] \"\\x16\\x03\" 400 5\n\
           127.0.0.1 - - [10/Oct/2000:20:55:38 +0000] \"GET /never ends 400 5\n",
@@ -90,9 +102,9 @@ fn common_and_combined_logs() {
     assert_eq!(file.trace().format, Format::Common);
     let load = Load::recorded(file.trace());
     assert_eq!(shown(&load), ["get /apache_pb.gif?a=b 2326 0 @0", "delete /quo\"teA\\ 0 0 @2000"]);
-    let troubles = load.troubles().unwrap();
-    assert_eq!((troubles.malformed(), troubles.passed_over()), (1, 2));
-    assert!(troubles.examples()[0].starts_with("line 5: expected"), "{troubles}");
+    let skipped = load.skipped().unwrap();
+    assert_eq!((skipped.malformed(), skipped.passed_over()), (1, 2));
+    assert!(skipped.examples()[0].starts_with("line 5: expected"), "{skipped}");
 }
 
 #[test]
@@ -106,7 +118,7 @@ fn larders_json_log() {
     assert_eq!(file.trace().format, Format::Json);
     let load = Load::recorded(file.trace().targets(true));
     assert_eq!(shown(&load), ["get /a?b 2326 0 @0", "get /\"\u{e4} 0 0 @100"]);
-    assert_eq!(load.troubles().unwrap().malformed(), 1);
+    assert_eq!(load.skipped().unwrap().malformed(), 1);
 }
 
 #[test]
@@ -125,7 +137,7 @@ fn twitters_cache_traces() {
         ]
     );
     assert_eq!(
-        load.troubles().unwrap().examples(),
+        load.skipped().unwrap().examples(),
         ["line 4: expected timestamp,key,key size,value size,client id,operation,TTL"]
     );
 }
@@ -149,7 +161,7 @@ fn libcachesims_csv_with_and_without_names() {
         assert_eq!(file.trace().format, Format::Csv { time: 1, key: 2, size: 3 });
         let load = Load::recorded(file.trace());
         assert_eq!(shown(&load), ["get 17 4096 0 @0", "get 18 512 0 @1500"], "{heading}");
-        assert_eq!(load.troubles().unwrap().malformed(), 0);
+        assert_eq!(load.skipped().unwrap().malformed(), 0);
     }
     let file = File::new(b"a,4096,5\nb,512,6\n");
     let trace = Trace::open(&file.0, Some(Format::parse("csv:3,1,2").unwrap())).unwrap();
@@ -165,7 +177,8 @@ fn plain_keys_with_sizes_and_operations_from_the_command_line() {
         shown(&Load::recorded(file.trace())),
         ["get one 100 0 @-", "get two 100 0 @-", "get three 100 0 @-"]
     );
-    let load = Load::recorded(file.trace()).mix(Mix::only(Verb::Set)).sizes(Sizes::fixed(7)).ttl(60);
+    let load =
+        Load::recorded(file.trace()).mix(Mix::only(Verb::Set)).sizes(Sizes::fixed(7)).ttl(60);
     assert_eq!(shown(&load)[0], "set one 7 60 @-");
 }
 
@@ -184,7 +197,11 @@ fn a_compressed_trace_that_breaks_off_is_said_to() {
     let load = Load::recorded(file.trace());
     let asked = ask_all(&load, 0, 1, usize::MAX).len();
     assert!(asked > 0 && asked < 200_000, "{asked}");
-    assert!(load.troubles().unwrap().broken().unwrap().contains("zstd"), "{}", load.troubles().unwrap());
+    assert!(
+        load.skipped().unwrap().broken().unwrap().contains("zstd"),
+        "{}",
+        load.skipped().unwrap()
+    );
 }
 
 #[test]
@@ -196,8 +213,9 @@ fn threads_ask_every_line_once_and_each_its_own_in_order() {
         let mut all = Vec::new();
         for thread in 0..threads {
             let keys = ask_all(&load, thread, threads, usize::MAX).into_iter();
-            let numbers: Vec<usize> =
-                keys.map(|ask| String::from_utf8(ask.key).unwrap().parse().unwrap()).collect();
+            let numbers: Vec<usize> = keys
+                .map(|operation| String::from_utf8(operation.key).unwrap().parse().unwrap())
+                .collect();
             assert!(numbers.is_sorted());
             assert!(numbers.iter().all(|number| number % threads == thread));
             all.extend(numbers);
@@ -215,9 +233,10 @@ fn malformed_lines_are_counted_once_whoever_reads_them() {
         for thread in 0..threads {
             ask_all(&load, thread, threads, 10);
         }
-        let troubles = load.troubles().unwrap();
-        assert_eq!(troubles.malformed(), 4, "{threads} threads: {troubles}");
-        let lines: Vec<String> = troubles.examples().iter().map(|text| text[..6].to_owned()).collect();
+        let skipped = load.skipped().unwrap();
+        assert_eq!(skipped.malformed(), 4, "{threads} threads: {skipped}");
+        let lines: Vec<String> =
+            skipped.examples().iter().map(|text| text[..6].to_owned()).collect();
         assert_eq!(lines, ["line 2", "line 3", "line 5", "line 6"]);
     }
 }
@@ -226,10 +245,12 @@ fn malformed_lines_are_counted_once_whoever_reads_them() {
 fn again_and_again_time_goes_on() {
     let file = File::new(b"10,a,1\n12,b,1\n11,c,1\n");
     let load = Load::recorded(file.trace().repeated(true));
-    let seconds: Vec<u64> =
-        ask_all(&load, 0, 1, 7).iter().map(|ask| ask.at.unwrap_or(Duration::MAX).as_secs()).collect();
+    let seconds: Vec<u64> = ask_all(&load, 0, 1, 7)
+        .iter()
+        .map(|operation| operation.at.unwrap_or(Duration::MAX).as_secs())
+        .collect();
     assert_eq!(seconds, [0, 2, 2, 2, 4, 4, 4]);
-    // A thread without a line of its own ends, instead of reading for ever.
+    // A thread without lines of its own ends instead of reading forever.
     assert_eq!(ask_all(&load, 3, 4, 7).len(), 0);
 }
 
@@ -249,7 +270,7 @@ mod properties {
     use super::*;
 
     proptest! {
-        /// No line, however damaged, panics, and none becomes a key with a space in it.
+        /// No damaged line panics, or yields a key with a space.
         #[test]
         fn broken_lines_never_panic(
             line in prop_oneof![
@@ -260,9 +281,9 @@ mod properties {
             ],
             number in 1u64..3,
         ) {
-            let mut entry = Entry::default();
+            let mut record = TraceRecord::default();
             for format in Format::KNOWN {
-                let _ = format.read(line.as_bytes(), number, &mut entry);
+                let _ = format.read(line.as_bytes(), number, &mut record);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! All figures, for programs.
+//! The report as JSON, with all figures.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,8 @@ pub(super) fn of(report: &Report<'_>) -> String {
     let how: serde_json::Map<String, Value> =
         report.how.iter().map(|(name, value)| (name.clone(), Value::from(value.clone()))).collect();
     let rows: Vec<_> = report.outcomes.iter().map(|outcome| row(report, outcome)).collect();
-    let value = json!({"version": 1, "how": how, "rows": rows, "lessons": lessons::of(report.outcomes)});
+    let value =
+        json!({"version": 1, "how": how, "rows": rows, "lessons": lessons::of(report.outcomes)});
     format!("{value:#}\n")
 }
 

@@ -1,5 +1,5 @@
-//! What the figures teach, in sentences that are made from them: none is there without its rows, and each says what was measured,
-//! whichever way it came out.
+//! Conclusions as sentences generated from the figures; each requires its rows and states the
+//! result either way.
 
 use super::number;
 use crate::mediawiki::{
@@ -7,10 +7,10 @@ use crate::mediawiki::{
     rows::{Database, Objects, Pages},
 };
 
-/// Means closer than this are called equal: two runs of one row differ by as much.
+/// Means closer than this count as equal: two runs of one row differ by as much.
 const EQUAL: f64 = 0.07;
 
-/// Sentences, most telling first.
+/// The sentences, most important first.
 pub(super) fn of(outcomes: &[Outcome]) -> Vec<String> {
     let valid = Valid(outcomes);
     let mut said = Vec::new();
@@ -24,11 +24,15 @@ pub(super) fn of(outcomes: &[Outcome]) -> Vec<String> {
     said
 }
 
-/// Rows that are not valid teach nothing.
+/// The valid rows.
 struct Valid<'a>(&'a [Outcome]);
 
 fn ms(value: f64) -> String {
-    if value >= 1000.0 { format!("{} s", number(value / 1000.0)) } else { format!("{} ms", number(value)) }
+    if value >= 1000.0 {
+        format!("{} s", number(value / 1000.0))
+    } else {
+        format!("{} ms", number(value))
+    }
 }
 
 /// "3.1 times faster", "12 % slower", "as fast".
@@ -51,7 +55,7 @@ impl Valid<'_> {
         self.row(if database == Database::Slow { "none-slow" } else { "none" })
     }
 
-    /// Each warm page cache against none.
+    /// Each warm page cache compared with none.
     fn page_caches(&self) -> Vec<String> {
         let warm = self.0.iter().filter(|outcome| {
             outcome.row.warm
@@ -62,7 +66,8 @@ impl Valid<'_> {
         let sentence = |outcome: &Outcome| {
             let plain = self.plain(outcome.row.database)?;
             Some(format!(
-                "{}: {} in the mean where no cache takes {}: {}; {} times as many requests a second, and {} statements of the \
+                "{}: {} in the mean where no cache takes {}: {}; {} times as many requests a \
+                 second, and {} statements of the \
                  database for each answer in the place of {}.",
                 outcome.row.title,
                 ms(outcome.figures.mean),
@@ -76,7 +81,7 @@ impl Valid<'_> {
         warm.filter_map(sentence).collect()
     }
 
-    /// What the slow database costs, with and without caches.
+    /// Cost of the slow database, with and without caches.
     fn slowness(&self) -> Vec<String> {
         let pairs = [
             ("none", "without any cache"),
@@ -104,18 +109,24 @@ impl Valid<'_> {
         }
     }
 
-    /// What an object cache saves.
+    /// Effect of an object cache.
     fn object_caches(&self) -> Vec<String> {
         let with = self.0.iter().filter(|outcome| {
-            outcome.row.objects != Objects::None && outcome.row.pages == Pages::None && outcome.is_valid()
+            outcome.row.objects != Objects::None
+                && outcome.row.pages == Pages::None
+                && outcome.is_valid()
         });
         let sentence = |outcome: &Outcome| {
             let plain = self.plain(outcome.row.database)?;
             let saved = (1.0 - outcome.figures.mean / plain.figures.mean) * 100.0;
-            let saves =
-                if saved >= 0.0 { format!("saves {saved:.0} %") } else { format!("adds {:.0} %", -saved) };
+            let saves = if saved >= 0.0 {
+                format!("saves {saved:.0} %")
+            } else {
+                format!("adds {:.0} %", -saved)
+            };
             Some(format!(
-                "{} {saves} of the mean time ({} to {}) and asks the database {} times for each answer, not {}.",
+                "{} {saves} of the mean time ({} to {}) and asks the database {} times for each \
+                 answer, not {}.",
                 outcome.row.title,
                 ms(plain.figures.mean),
                 ms(outcome.figures.mean),
@@ -137,7 +148,8 @@ impl Valid<'_> {
         let sentence = |outcome: &Outcome| {
             let n = outcome.figures.n;
             format!(
-                "{}: of {n} requests to empty caches {} caused a render or waited for one, {} came from memory; the mean was {}, the longest {}.",
+                "{}: of {n} requests to empty caches {} caused a render or waited for one, {} came \
+                 from memory; the mean was {}, the longest {}.",
                 outcome.row.title,
                 n - outcome.page_hits,
                 outcome.page_hits,
@@ -148,7 +160,7 @@ impl Valid<'_> {
         cold.map(sentence).collect()
     }
 
-    /// Larder in the place of Debian's server, row by row.
+    /// Larder compared with Debian's server, row by row.
     fn side_by_side(&self) -> Vec<String> {
         let places = [
             ("larder-objects-cold", "memcached-cold"),
@@ -169,7 +181,8 @@ impl Valid<'_> {
             };
             let name = if other.row.pages == Pages::Squid { "Squid" } else { "memcached" };
             Some(format!(
-                "{} against {}: {} in the mean ({} and {}); processor time of the cache for each answer: {:.0} and {:.0} microseconds.",
+                "{} against {}: {} in the mean ({} and {}); processor time of the cache for each \
+                 answer: {:.0} and {:.0} microseconds.",
                 larder.row.title,
                 other.row.title,
                 against(larder.figures.mean, other.figures.mean),
@@ -196,7 +209,9 @@ impl Valid<'_> {
 fn invalid(outcomes: &[Outcome]) -> Vec<String> {
     let wrong = outcomes.iter().filter(|outcome| !outcome.is_valid());
     wrong
-        .map(|outcome| format!("{} is not valid: {}.", outcome.row.title, outcome.faults.join("; ")))
+        .map(|outcome| {
+            format!("{} is not valid: {}.", outcome.row.title, outcome.faults.join("; "))
+        })
         .collect()
 }
 
@@ -234,7 +249,10 @@ mod tests {
     #[test]
     fn sentences_say_what_was_measured_whichever_way_it_came_out() {
         let better = of(&[outcome("none", 100.0), outcome("memcached-warm", 75.0)]);
-        assert!(better.iter().any(|said| said.contains("saves 25 % of the mean time")), "{better:?}");
+        assert!(
+            better.iter().any(|said| said.contains("saves 25 % of the mean time")),
+            "{better:?}"
+        );
         let worse = of(&[outcome("none", 100.0), outcome("memcached-warm", 125.0)]);
         assert!(worse.iter().any(|said| said.contains("adds 25 % of the mean time")), "{worse:?}");
         let pages = of(&[outcome("none", 100.0), outcome("squid-warm", 4.0)]);
@@ -245,7 +263,10 @@ mod tests {
     fn a_row_that_is_not_valid_teaches_nothing_but_that() {
         let mut wrong = outcome("memcached-warm", 75.0);
         wrong.faults.push("nothing was there".to_owned());
-        assert_eq!(of(&[outcome("none", 100.0), wrong]), ["memcached warm is not valid: nothing was there."]);
+        assert_eq!(
+            of(&[outcome("none", 100.0), wrong]),
+            ["memcached warm is not valid: nothing was there."]
+        );
         assert_eq!(of(&[]), Vec::<String>::new());
     }
 

@@ -1,4 +1,4 @@
-//! The report: one HTML file with tables and plots, the tables again as Markdown, all figures as JSON.
+//! The report: one HTML file with tables and plots, the tables as Markdown, all figures as JSON.
 
 mod json;
 mod lessons;
@@ -16,10 +16,10 @@ use super::{
     wiki::{Article, MEDIAN, SIGMA},
 };
 
-/// What a report is made of.
+/// Contents of a report.
 pub(super) struct Report<'a> {
     pub(super) outcomes: &'a [Outcome],
-    /// How it was made, as pairs.
+    /// Description of the setup, as name and value.
     pub(super) how: Vec<(String, String)>,
 }
 
@@ -38,13 +38,14 @@ pub(super) fn write(report: &Report<'_>, dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The table of the report, and what it teaches, for a terminal.
+/// Table and conclusions as text for a terminal.
 pub(super) fn summary(report: &Report<'_>) -> String {
-    let lessons: Vec<_> = lessons::of(report.outcomes).iter().map(|lesson| format!("- {lesson}")).collect();
+    let lessons: Vec<_> =
+        lessons::of(report.outcomes).iter().map(|lesson| format!("- {lesson}")).collect();
     format!("{}\n{}", table::ours(report.outcomes).markdown(), lessons.join("\n"))
 }
 
-/// Pairs that say what was done with what.
+/// Description of the setup.
 pub(super) fn how(
     args: &MediawikiArgs,
     articles: &[Article],
@@ -61,7 +62,8 @@ pub(super) fn how(
         (
             "articles".to_owned(),
             format!(
-                "{}, generated (seed {}); wikitext lognormal with median {MEDIAN} and sigma {SIGMA}; drawn: shortest {} B, median {} B, \
+                "{}, generated (seed {}); wikitext lognormal with median {MEDIAN} and sigma \
+                 {SIGMA}; drawn: shortest {} B, median {} B, \
                  mean {mean} B, p90 {} B, longest {} B",
                 lengths.len(),
                 args.seed,
@@ -75,13 +77,15 @@ pub(super) fn how(
         (
             "slow DB".to_owned(),
             format!(
-                "{} more for each statement, through `larder slow`, where connections do not wait for each other",
+                "{} more for each statement, through `larder slow`, where connections do not wait \
+                 for each other",
                 larder_proto::units::show_duration(args.delay)
             ),
         ),
         (
             "DB".to_owned(),
-            "over TCP on the same machine; \"local DB\" is the same one by its unix socket".to_owned(),
+            "over TCP on the same machine; \"local DB\" is the same one by its unix socket"
+                .to_owned(),
         ),
         (
             "users".to_owned(),
@@ -91,25 +95,31 @@ pub(super) fn how(
             ),
         ),
         ("cold".to_owned(), "every cache is started anew for each row".to_owned()),
-        ("warm".to_owned(), "every article has been asked for once, with the fast database".to_owned()),
-        ("machine".to_owned(), format!("one machine for everything, the load too; {cpus} processors")),
+        (
+            "warm".to_owned(),
+            "every article has been asked for once, with the fast database".to_owned(),
+        ),
+        (
+            "machine".to_owned(),
+            format!("one machine for everything, the load too; {cpus} processors"),
+        ),
     ];
     how.extend(versions.iter().map(|(name, version)| ((*name).to_owned(), version.clone())));
     how
 }
 
-/// The row without any cache whose database is as fast.
+/// The row without a cache and with the same kind of database.
 fn plain<'a>(outcomes: &'a [Outcome], row: &Row) -> Option<&'a Outcome> {
     outcomes.iter().find(|other| other.row.is_plain() && other.row.database == row.database)
 }
 
-/// How many times faster in the mean than without any cache, here.
+/// Factor by which the mean is faster than without a cache.
 fn speed_up(outcomes: &[Outcome], outcome: &Outcome) -> Option<f64> {
     let plain = plain(outcomes, &outcome.row).filter(|plain| plain.row.id != outcome.row.id)?;
     Some(plain.figures.mean / outcome.figures.mean)
 }
 
-/// The same in the reference.
+/// The same factor in the reference.
 fn reference_speed_up(row: &Row) -> Option<f64> {
     let plain = super::rows::ROWS.iter().find(|other| {
         other.is_plain()
@@ -120,7 +130,7 @@ fn reference_speed_up(row: &Row) -> Option<f64> {
     Some(plain.reference?.mean / row.reference?.mean)
 }
 
-/// A number with as many digits as say something.
+/// A number with a sensible number of digits.
 fn number(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 => format!("{value:.0}"),
@@ -135,8 +145,9 @@ mod tests {
 
     #[test]
     fn the_reference_is_compared_with_its_own_row_without_a_cache() {
-        let of =
-            |id: &str| reference_speed_up(super::super::rows::ROWS.iter().find(|row| row.id == id).unwrap());
+        let of = |id: &str| {
+            reference_speed_up(super::super::rows::ROWS.iter().find(|row| row.id == id).unwrap())
+        };
         assert_eq!(of("none"), None);
         assert_eq!(number(of("squid-warm").unwrap()), "35.3");
         assert_eq!(number(of("larder-pages-warm-slow").unwrap()), "808");

@@ -1,19 +1,22 @@
-//! The report as a page, and as Markdown.
+//! The report as HTML and as Markdown.
 
 use super::{Report, lessons, plots, table};
-// The braces leave the function of that name where it is.
+// The braces import the module without the function of that name.
 use crate::report::html::{self};
 
-/// What the tables need said with them.
-const NOTE: &str = "Times are milliseconds; KB/s counts whole answers. Statements: how many reached the database for each answer. CPU ms: processor time of \
-                    wiki, database and caches together for each answer. A row is valid when every answer was 200 and whole, articles equal what the wiki rendered \
-                    first, hits and misses are where they should be by the answers' heads and by the caches' own counts, and the database was asked, or slow, as the \
+/// Explanation of the tables.
+const NOTE: &str = "Times are milliseconds; KB/s counts whole answers. Statements: how many \
+    reached the database for each answer. CPU ms: processor time of \
+                    wiki, database and caches together for each answer. A row is valid when every \
+                    answer was 200 and whole, articles equal what the wiki rendered \
+                    first, hits and misses are where they should be by the answers' heads and by \
+                    the caches' own counts, and the database was asked, or slow, as the \
                     title says.";
 
 const TITLE: &str = "MediaWiki with and without caches";
 const BY: &str = "Made by `larder lab mediawiki`.";
 
-/// As one HTML file that needs nothing from elsewhere.
+/// One HTML file without external resources.
 pub(super) fn html(report: &Report<'_>) -> String {
     let mut page = html::Page::new(TITLE);
     page.remark(BY).heading("What it teaches").list(lessons::of(report.outcomes));
@@ -31,7 +34,7 @@ pub(super) fn html(report: &Report<'_>) -> String {
     page.html()
 }
 
-/// As Markdown: what fits there.
+/// Markdown, without the plots.
 pub(super) fn markdown(report: &Report<'_>) -> String {
     let mut text = format!("# {TITLE}\n\n{BY}\n\n");
     for (name, value) in &report.how {
@@ -47,7 +50,7 @@ pub(super) fn markdown(report: &Report<'_>) -> String {
     text
 }
 
-/// Tables with their titles and what must be said with them.
+/// Tables with titles and explanations.
 fn sections(report: &Report<'_>) -> [(&'static str, &'static str, table::Table); 4] {
     let outcomes = report.outcomes;
     [
@@ -58,5 +61,7 @@ fn sections(report: &Report<'_>) -> [(&'static str, &'static str, table::Table);
     ]
 }
 
-const REFERENCE: &str = "The experiment of the reference documents, on machines of its time, with databases and caches on machines of their own.";
-const RATIOS: &str = "How many times faster in the mean than without any cache and with the same database: what can be compared between machines.";
+const REFERENCE: &str = "The experiment of the reference documents, on machines of its time, with \
+    databases and caches on machines of their own.";
+const RATIOS: &str = "How many times faster in the mean than without any cache and with the same \
+    database: what can be compared between machines.";

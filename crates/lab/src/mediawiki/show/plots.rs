@@ -1,22 +1,23 @@
-//! The plots of each server, as the reference drew them: hits and misses, items, traffic, connections, requests a second.
+//! Plots of each server as in the reference: hits and misses, items, traffic, connections, requests
+//! per second.
 
 use crate::{
     mediawiki::{measure::Outcome, sample::Sample},
     report::plot::{Axis, Bars, Lines, Scale, Series, Unit},
 };
 
-/// Between two rows of a plot, seconds: so much that the gap is seen.
+/// Gap between two rows of a plot, in seconds, wide enough to be visible.
 const GAP: f64 = 2.0;
 
-/// What the plots of one server show.
+/// Plots of one server.
 pub(super) struct Server {
     pub(super) name: &'static str,
-    /// When its rows begin in its plots.
+    /// Start times of its rows in the plots.
     pub(super) legend: String,
     pub(super) plots: Vec<Lines>,
 }
 
-/// All servers that were watched, in the order of their rows.
+/// All sampled servers, in the order of their rows.
 pub(super) fn servers(outcomes: &[Outcome]) -> Vec<Server> {
     let mut names: Vec<&'static str> = Vec::new();
     for series in outcomes.iter().flat_map(|outcome| &outcome.series) {
@@ -27,14 +28,14 @@ pub(super) fn servers(outcomes: &[Outcome]) -> Vec<Server> {
     names.into_iter().map(|name| Rows::of(name, outcomes).show()).collect()
 }
 
-/// The rows of one server, one after the other.
+/// The rows of one server in sequence.
 struct Rows<'a> {
     name: &'static str,
-    /// Where a row begins in the plots, its title, and what was seen.
+    /// Start of a row in the plots, its title, its samples.
     rows: Vec<(f64, &'static str, &'a [Sample])>,
 }
 
-/// What a plot takes from two looks, one after the other.
+/// The plotted value of two consecutive samples.
 type Value = fn(&Sample, &Sample) -> f64;
 
 fn rate(of: impl Fn(&Sample) -> u64, before: &Sample, now: &Sample) -> f64 {
@@ -46,7 +47,9 @@ impl<'a> Rows<'a> {
         let mut rows = Vec::new();
         let mut begins = 0.0;
         for outcome in outcomes {
-            let Some(series) = outcome.series.iter().find(|series| series.server == name) else { continue };
+            let Some(series) = outcome.series.iter().find(|series| series.server == name) else {
+                continue;
+            };
             rows.push((begins, outcome.row.title, series.samples.as_slice()));
             begins += series.samples.last().map_or(0.0, |last| last.at) + GAP;
         }
@@ -56,7 +59,9 @@ impl<'a> Rows<'a> {
     fn line(&self, name: &str, value: Value) -> Series {
         let mut points = Vec::new();
         for (begins, _, samples) in &self.rows {
-            points.extend(samples.windows(2).map(|pair| (begins + pair[1].at, value(&pair[0], &pair[1]))));
+            points.extend(
+                samples.windows(2).map(|pair| (begins + pair[1].at, value(&pair[0], &pair[1]))),
+            );
             points.push((points.last().map_or(*begins, |(x, _)| x + GAP / 2.0), f64::NAN));
         }
         Series::new(name, points)
@@ -89,7 +94,12 @@ impl<'a> Rows<'a> {
                     ("received", |before, now| rate(|sample| sample.received, before, now)),
                 ],
             ),
-            plot("connections", "open", Unit::Number, &[("connections", |_, now| now.connections as f64)]),
+            plot(
+                "connections",
+                "open",
+                Unit::Number,
+                &[("connections", |_, now| now.connections as f64)],
+            ),
             plot(
                 "requests",
                 "a second",
@@ -103,7 +113,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Mean and 90th percentile of each row, seconds.
+/// Mean and 90th percentile of each row in seconds.
 pub(super) fn overview(outcomes: &[Outcome]) -> Bars {
     let axis = Axis::new("time of an answer", Unit::Seconds).scale(Scale::Log);
     let bars = Bars::new(

@@ -1,4 +1,4 @@
-//! The tables: ours, and the reference's beside it.
+//! Tables of measured figures, and those of the reference.
 
 use super::{number, reference_speed_up, speed_up};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     report::html,
 };
 
-/// In the last column of a row that is not what its title says.
+/// Last column of an invalid row.
 const INVALID: &str = "NO";
 
 /// A table, for HTML and for Markdown.
@@ -15,7 +15,7 @@ pub(super) struct Table {
     pub(super) rows: Vec<Vec<String>>,
 }
 
-/// As the reference's, and what it did not have.
+/// Table of the reference's columns, and further ones.
 pub(super) fn ours(outcomes: &[Outcome]) -> Table {
     let head = vec![
         "test",
@@ -34,8 +34,11 @@ pub(super) fn ours(outcomes: &[Outcome]) -> Table {
         "valid",
     ];
     let rows = outcomes.iter().map(|outcome| {
-        let mut cells =
-            vec![outcome.row.title.to_owned(), outcome.figures.n.to_string(), outcome.users.to_string()];
+        let mut cells = vec![
+            outcome.row.title.to_owned(),
+            outcome.figures.n.to_string(),
+            outcome.users.to_string(),
+        ];
         cells.extend(times(&outcome.figures));
         let n = outcome.figures.n.max(1) as f64;
         cells.push(format!("{:.1} %", outcome.page_hits as f64 * 100.0 / n));
@@ -47,7 +50,7 @@ pub(super) fn ours(outcomes: &[Outcome]) -> Table {
     Table { head, rows: rows.collect() }
 }
 
-/// What the reference measured, for the rows we made.
+/// Figures of the reference for the measured rows.
 pub(super) fn reference(outcomes: &[Outcome]) -> Table {
     let head = vec!["test", "n", "mean", "median", "p90", "min", "max", "req/s", "KB/s"];
     let mut rows: Vec<Vec<String>> = Vec::new();
@@ -66,7 +69,7 @@ fn times(figures: &Figures) -> Vec<String> {
     [mean, median, p90, min, max, per_second, kb_per_second].map(number).into()
 }
 
-/// What can be compared between machines: times faster than no cache, with the same database.
+/// Figures comparable between machines: speed-up over no cache with the same database.
 pub(super) fn ratios(outcomes: &[Outcome]) -> Table {
     let head = vec![
         "test",
@@ -82,16 +85,18 @@ pub(super) fn ratios(outcomes: &[Outcome]) -> Table {
             outcome.row.title.to_owned(),
             or_none(speed_up(outcomes, outcome).map(number)),
             or_none(reference_speed_up(&outcome.row).map(number)),
-            or_none(plain.map(|plain| number(outcome.figures.per_second / plain.figures.per_second))),
             or_none(
-                plain.map(|plain| format!("{:.1} %", (1.0 - outcome.statements / plain.statements) * 100.0)),
+                plain.map(|plain| number(outcome.figures.per_second / plain.figures.per_second)),
             ),
+            or_none(plain.map(|plain| {
+                format!("{:.1} %", (1.0 - outcome.statements / plain.statements) * 100.0)
+            })),
         ]
     });
     Table { head, rows: rows.collect() }
 }
 
-/// Processor time for each answer, by who took it.
+/// Processor time per answer by process.
 pub(super) fn costs(outcomes: &[Outcome]) -> Table {
     let parts = ["wiki", "database", "memcached", "Squid", "Larder"];
     let mut head = vec!["test"];
@@ -108,7 +113,7 @@ pub(super) fn costs(outcomes: &[Outcome]) -> Table {
 }
 
 impl Table {
-    /// For a page; a row that is not valid stands out.
+    /// HTML; invalid rows are highlighted.
     pub(super) fn html(&self) -> html::Table {
         let mut table = html::Table::new("", self.head.iter().copied());
         for row in &self.rows {
@@ -121,7 +126,7 @@ impl Table {
         table
     }
 
-    /// As Markdown, numbers to the right.
+    /// Markdown, numbers right-aligned.
     pub(super) fn markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let mut text = line(self.head.iter().map(|cell| (*cell).to_owned()).collect());

@@ -1,4 +1,4 @@
-//! One connection: requests in, canned answers out.
+//! One connection of the floor: reads requests, sends canned answers.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -13,12 +13,13 @@ use rustix::{
     net::{SendFlags, send},
 };
 
-use super::shelf::{Answer, Shelf};
+use super::answers::{Answer, AnswerCache};
 
-/// A request head; a longer one closes the connection. Generators send a hundred bytes, proxies some hundreds.
+/// Limit for a request head; a longer one closes the connection. Generators send a hundred bytes,
+/// proxies some hundreds.
 const HEAD: usize = 8 << 10;
 
-/// Whether a connection stays.
+/// Whether a connection stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Stay,
@@ -26,27 +27,32 @@ pub(super) enum Turn {
 }
 
 #[derive(Debug)]
-pub(super) struct Conn {
+pub(super) struct Connection {
     stream: TcpStream,
     read: Box<[u8; HEAD]>,
     filled: usize,
-    /// The answer under way, and how much of it is sent.
+    /// The answer being sent, and how much of it is sent.
     answer: Option<Rc<Answer>>,
     sent: u64,
-    /// The socket may have more than was read.
+    /// The socket may have more data.
     more: bool,
-    /// The client speaks HTTP/1.0: it waits for the end of the connection.
+    /// The client speaks HTTP/1.0 and waits for the end of the connection.
     last: bool,
 }
 
-impl Conn {
+impl Connection {
     pub(super) fn new(stream: TcpStream) -> Self {
         let read = Box::new([0; HEAD]);
         Self { stream, read, filled: 0, answer: None, sent: 0, more: false, last: false }
     }
 
-    /// What can be done now: the answer under way, the requests that are here, what the socket has.
-    pub(super) fn turn(&mut self, readable: bool, shelf: &mut Shelf, asked: &AtomicU64) -> Turn {
+    /// Does as much as possible now: continue the answer, handle received requests, read.
+    pub(super) fn turn(
+        &mut self,
+        readable: bool,
+        answers: &mut AnswerCache,
+        pages_sent: &AtomicU64,
+    ) -> Turn {
         self.more |= readable;
         loop {
             match self.push() {
@@ -56,7 +62,9 @@ impl Conn {
                 Err(_gone) => return Turn::Close,
             }
             if let Some(end) = memmem::find(&self.read[..self.filled], b"\r\n\r\n") {
-                let Some(answer) = self.request(end, shelf, asked) else { return Turn::Close };
+                let Some(answer) = self.request(end, answers, pages_sent) else {
+                    return Turn::Close;
+                };
                 (self.answer, self.sent) = (Some(answer), 0);
                 self.read.copy_within(end + 4..self.filled, 0);
                 self.filled -= end + 4;
@@ -69,14 +77,19 @@ impl Conn {
     }
 
     /// The answer to the request whose head ends at `end`. Counts pages.
-    fn request(&mut self, end: usize, shelf: &mut Shelf, asked: &AtomicU64) -> Option<Rc<Answer>> {
+    fn request(
+        &mut self,
+        end: usize,
+        answers: &mut AnswerCache,
+        pages_sent: &AtomicU64,
+    ) -> Option<Rc<Answer>> {
         let line = &self.read[..memchr(b'\r', &self.read[..end + 1])?];
         let rest = line.strip_prefix(b"GET ")?;
         let space = memchr(b' ', rest)?;
         self.last = rest.ends_with(b"/1.0");
-        let answer = shelf.find(&rest[..space], asked.load(Ordering::Relaxed));
+        let answer = answers.find(&rest[..space], pages_sent.load(Ordering::Relaxed));
         if answer.page {
-            asked.fetch_add(1, Ordering::Relaxed);
+            pages_sent.fetch_add(1, Ordering::Relaxed);
         }
         Some(answer)
     }
@@ -88,7 +101,7 @@ impl Conn {
             Ok(0) => Turn::Close,
             Ok(read) => {
                 self.filled += read;
-                // Less than was asked for: there is no more, and the next edge will say when there is.
+                // A short read: there is no more, and the next edge will announce more.
                 self.more = read == all;
                 Turn::Stay
             }
@@ -101,16 +114,17 @@ impl Conn {
         }
     }
 
-    /// Sends what it can. True: nothing is left to send.
+    /// Sends as much as possible. True: nothing is left to send.
     fn push(&mut self) -> io::Result<bool> {
         while let Some(answer) = &self.answer {
             let head = answer.bytes.len() as u64;
             let total = head + answer.file.as_ref().map_or(0, |(_, length)| *length);
             let sent = if self.sent < head {
                 let bytes = &answer.bytes[self.sent as usize..];
-                // MORE: the head leaves together with the beginning of the body.
+                // MORE: the head leaves together with the start of the body.
                 if answer.file.is_some() {
-                    send(&self.stream, bytes, SendFlags::MORE | SendFlags::NOSIGNAL).map_err(io::Error::from)
+                    send(&self.stream, bytes, SendFlags::MORE | SendFlags::NOSIGNAL)
+                        .map_err(io::Error::from)
                 } else {
                     self.stream.write(bytes)
                 }

@@ -1,10 +1,10 @@
-//! A server that does nothing but send canned answers: what HTTP costs on this machine when nobody thinks. As a peer it is the
-//! floor under all others; as an origin it is never in anybody's way.
+//! A minimal server of canned answers: the cost of HTTP itself on this machine. As a peer it is the
+//! floor under all other servers; as an origin it is never the bottleneck.
 //!
-//! It serves [`pages`](super::pages), and at `/asked` says how many pages it has sent.
+//! It serves [`pages`](super::pages), and at `/pages_sent` the number of pages sent.
 
+mod answers;
 mod conn;
-mod shelf;
 
 use std::{
     io,
@@ -20,49 +20,57 @@ use rustix::{
 };
 use socket2::SockRef;
 
-use conn::{Conn, Turn};
-use shelf::Shelf;
+use answers::AnswerCache;
+use conn::{Connection, Turn};
 
-/// Connections at once; further ones are closed. A bench has hundreds.
+/// Most connections; further ones are closed. A bench has hundreds.
 const CONNECTIONS: usize = 4096;
-/// Events taken in one look.
+/// Most events taken at once.
 const EVENTS: usize = 256;
-/// What is in flight on a connection stays in the processor's cache: at 1 MB half the cost of the kernel's own 4 MB.
+/// Send buffer small enough to stay in the processor's cache: at 1 MB half the cost of the kernel's
+/// default of 4 MB.
 const SEND_BUFFER: usize = 256 << 10;
-/// The listener among the connections' numbers.
+/// The listener's number among those of connections.
 const LISTENER: u64 = u64::MAX;
 
-/// What a running floor tells, and hears.
+/// Counter and stop flag shared with a running floor.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
-    /// Pages sent.
-    pub(crate) asked: AtomicU64,
-    /// 1: stop. Looked at after each event, so whoever sets it connects once.
+pub(crate) struct FloorState {
+    /// Number of pages sent.
+    pub(crate) pages_sent: AtomicU64,
+    /// 1: stop. Checked after each event, so setting it is followed by a connection.
     pub(crate) stop: AtomicU64,
 }
 
 struct Floor<'a> {
     listener: TcpListener,
     epoll: OwnedFd,
-    conns: Vec<Option<Conn>>,
+    conns: Vec<Option<Connection>>,
     free: Vec<usize>,
-    shelf: Shelf,
-    told: &'a Told,
+    answers: AnswerCache,
+    state: &'a FloorState,
 }
 
-/// Serves until told to stop. One thread, edge-triggered.
-pub(crate) fn serve(listener: TcpListener, told: &Told) -> io::Result<()> {
+/// Serves until stopped. One thread, edge-triggered.
+pub(crate) fn serve(listener: TcpListener, state: &FloorState) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let floor = Floor { listener, epoll, conns: Vec::new(), free: Vec::new(), shelf: Shelf::default(), told };
+    let floor = Floor {
+        listener,
+        epoll,
+        conns: Vec::new(),
+        free: Vec::new(),
+        answers: AnswerCache::default(),
+        state,
+    };
     floor.run()
 }
 
 impl Floor<'_> {
     fn run(mut self) -> io::Result<()> {
         let mut events = [const { MaybeUninit::uninit() }; EVENTS];
-        while self.told.stop.load(Ordering::Relaxed) == 0 {
+        while self.state.stop.load(Ordering::Relaxed) == 0 {
             let (ready, _) = match epoll::wait(&self.epoll, &mut events[..], None) {
                 Err(Errno::INTR) => continue,
                 ready => ready?,
@@ -79,7 +87,7 @@ impl Floor<'_> {
         Ok(())
     }
 
-    /// Lets in whoever waits. Anything that fails is the client's loss: it will see its connection closed.
+    /// Accepts waiting clients. On an error the client sees its connection closed.
     fn accept(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {
             let number = self.free.pop().unwrap_or(self.conns.len());
@@ -91,20 +99,23 @@ impl Floor<'_> {
                 .and_then(|()| stream.set_nodelay(true))
                 .and_then(|()| SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER));
             let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-            let added = epoll::add(&self.epoll, &stream, EventData::new_u64(number as u64), interest);
+            let added =
+                epoll::add(&self.epoll, &stream, EventData::new_u64(number as u64), interest);
             if set.is_err() || added.is_err() {
                 self.free.push(number);
                 continue;
             }
             self.conns.resize_with(self.conns.len().max(number + 1), || None);
-            self.conns[number] = Some(Conn::new(stream));
+            self.conns[number] = Some(Connection::new(stream));
         }
     }
 
     fn turn(&mut self, number: usize, flags: EventFlags) {
         let Some(Some(conn)) = self.conns.get_mut(number) else { return };
         let gone = flags.intersects(EventFlags::ERR | EventFlags::HUP | EventFlags::RDHUP);
-        if gone || conn.turn(flags.contains(EventFlags::IN), &mut self.shelf, &self.told.asked) == Turn::Close
+        if gone
+            || conn.turn(flags.contains(EventFlags::IN), &mut self.answers, &self.state.pages_sent)
+                == Turn::Close
         {
             self.conns[number] = None;
             self.free.push(number);

@@ -1,5 +1,5 @@
-//! Self-contained pages: headings, paragraphs, tables and figures, light and dark, without script and without anything from elsewhere.
-//! Everything that is given as text is escaped here.
+//! Self-contained HTML pages: headings, paragraphs, tables and figures, in light and dark colours,
+//! without scripts and external resources. All text is escaped here.
 
 mod page;
 mod run;
@@ -16,7 +16,8 @@ pub use table::Table;
 #[cfg(test)]
 pub(crate) use xml::well_formed;
 
-/// Text for HTML and SVG, also within quotes. Control characters, which neither may hold, become spaces.
+/// Escapes text for HTML and SVG, also within quotes. Control characters, which neither allows,
+/// become spaces.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

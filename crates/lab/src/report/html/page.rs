@@ -1,9 +1,9 @@
-//! The builder of pages.
+//! Builder of pages.
 
 use super::{Table, escaped, style};
 use crate::report::plot::{Bars, Lines};
 
-/// A page under construction: what is added stands in the order in which it was.
+/// A page under construction; parts appear in the order they are added.
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,
@@ -11,49 +11,51 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page with its title as its heading.
+    /// A page with a title.
     pub fn new(title: &str) -> Page {
         Page { title: title.to_owned(), body: String::new() }
     }
 
-    /// A heading of a part.
+    /// Adds a heading of a section.
     pub fn heading(&mut self, text: &str) -> &mut Page {
         self.add(&format!("<h2>{}</h2>\n", escaped(text)))
     }
 
-    /// A heading within a part.
+    /// Adds a heading of a subsection.
     pub fn subheading(&mut self, text: &str) -> &mut Page {
         self.add(&format!("<h3>{}</h3>\n", escaped(text)))
     }
 
-    /// A paragraph. What stands between backquotes is code.
+    /// Adds a paragraph. Text between backquotes is code.
     pub fn paragraph(&mut self, text: &str) -> &mut Page {
         self.add(&format!("<p>{}</p>\n", with_code(text)))
     }
 
-    /// A paragraph of lesser weight: a remark, a source.
+    /// Adds a less prominent paragraph, for example a remark or source.
     pub fn remark(&mut self, text: &str) -> &mut Page {
         self.add(&format!("<p class=\"soft\">{}</p>\n", with_code(text)))
     }
 
-    /// A paragraph that must not be overlooked: a limit missed, wrong answers.
+    /// Adds a warning, for example a missed limit or wrong answers.
     pub fn warning(&mut self, text: &str) -> &mut Page {
         self.add(&format!("<p class=\"bad\">{}</p>\n", with_code(text)))
     }
 
-    /// Points, one below the other.
+    /// Adds a list.
     pub fn list<T: AsRef<str>>(&mut self, items: impl IntoIterator<Item = T>) -> &mut Page {
-        let items: String =
-            items.into_iter().map(|item| format!("<li>{}</li>\n", with_code(item.as_ref()))).collect();
+        let items: String = items
+            .into_iter()
+            .map(|item| format!("<li>{}</li>\n", with_code(item.as_ref())))
+            .collect();
         self.add(&format!("<ul>{items}</ul>\n"))
     }
 
-    /// Text as it is: a configuration, a command.
+    /// Adds preformatted text: a configuration, a command.
     pub fn verbatim(&mut self, text: &str) -> &mut Page {
         self.add(&format!("<pre>{}</pre>\n", escaped(text)))
     }
 
-    /// The few figures that say most, large: what, and how much with its unit.
+    /// Adds key figures in large type: name, and value with unit.
     pub fn facts<N: AsRef<str>, V: AsRef<str>>(
         &mut self,
         facts: impl IntoIterator<Item = (N, V)>,
@@ -69,12 +71,12 @@ impl Page {
         self.add("</dl>\n")
     }
 
-    /// A table.
+    /// Adds a table.
     pub fn table(&mut self, table: &Table) -> &mut Page {
         self.add(&table.html())
     }
 
-    /// A table of names and values, such as the options of a run.
+    /// Adds a table of names and values, such as the options of a run.
     pub fn pairs<N: AsRef<str>, V: AsRef<str>>(
         &mut self,
         caption: &str,
@@ -87,24 +89,24 @@ impl Page {
         self.table(&table)
     }
 
-    /// A plot of lines, with its title above it.
+    /// Adds a plot of lines with its title.
     pub fn plot(&mut self, plot: &Lines) -> &mut Page {
         self.figure(plot.title(), &plot.svg())
     }
 
-    /// A plot of bars, with its title above it.
+    /// Adds a plot of bars with its title.
     pub fn bars(&mut self, plot: &Bars) -> &mut Page {
         self.figure(plot.title(), &plot.svg())
     }
 
-    /// What is added by `inside` is folded away behind a line of text.
+    /// Adds what `inside` adds, collapsed behind a line of text.
     pub fn folded(&mut self, summary: &str, inside: impl FnOnce(&mut Page)) -> &mut Page {
         self.add(&format!("<details><summary>{}</summary>\n", escaped(summary)));
         inside(self);
         self.add("</details>\n")
     }
 
-    /// The whole document.
+    /// The complete document.
     pub fn html(&self) -> String {
         let title = escaped(&self.title);
         format!(
@@ -116,7 +118,7 @@ impl Page {
         )
     }
 
-    /// A drawing from `report::plot`, which is markup already.
+    /// Adds a drawing from `report::plot`, which is already markup.
     fn figure(&mut self, title: &str, svg: &str) -> &mut Page {
         self.add(&format!("<figure><figcaption>{}</figcaption>{svg}</figure>\n", escaped(title)))
     }
@@ -127,7 +129,7 @@ impl Page {
     }
 }
 
-/// Escaped, with code between backquotes.
+/// Escapes text and marks code between backquotes.
 fn with_code(text: &str) -> String {
     let mut out = String::new();
     let mut parts = text.split('`').peekable();
@@ -136,7 +138,7 @@ fn with_code(text: &str) -> String {
         let part = escaped(part);
         match (code, parts.peek().is_some()) {
             (true, true) => out.push_str(&format!("<code>{part}</code>")),
-            // A backquote that nothing closes is a backquote.
+            // An unpaired backquote stays a backquote.
             (true, false) => out.push_str(&format!("`{part}")),
             (false, _) => out.push_str(&part),
         }

@@ -11,9 +11,9 @@ use crate::report::{
     show, text,
 };
 
-/// Rows of the table of seconds; a longer run's are in its JSON.
+/// Most rows in the table of seconds; the JSON contains all.
 const ROWS: usize = 600;
-/// Where the greatest is so many times the least, latency is drawn by powers of ten.
+/// Ratio of maximum to minimum from which latency has a logarithmic axis.
 const WIDE: f64 = 30.0;
 /// Nanoseconds in a second.
 const SECOND: f64 = 1e9;
@@ -51,7 +51,9 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
         facts.push(("hits", show::share(run.hits, run.hits + run.misses)));
     }
     facts.push(("errors", show::count(run.errors.values().sum())));
-    if let Some((_, per_request, _)) = text::processors(run).first().filter(|_| !run.servers.is_empty()) {
+    if let Some((_, per_request, _)) =
+        text::processors(run).first().filter(|_| !run.servers.is_empty())
+    {
         facts.push(("server's processor time per request", per_request.clone()));
     }
     facts
@@ -65,19 +67,23 @@ fn latency(run: &Run, page: &mut Page) {
     }
     if run.service.is_some() {
         page.paragraph(
-            "Latency counts from when a request was due, whatever the server did meanwhile; service time from when it was sent.",
+            "Latency counts from when a request was due, whatever the server did meanwhile; \
+             service time from when it was sent.",
         );
     }
     let least = text::histograms(run).map(|(_, all)| all.min()).min().unwrap_or(0).max(1) as f64;
     let most = text::histograms(run).map(|(_, all)| all.max()).max().unwrap_or(0) as f64;
     let scale = if most / least > WIDE { Scale::Log } else { Scale::Linear };
-    let x = Axis::new("this share of answers was as fast or faster", Unit::Share).scale(Scale::Percentile);
-    let mut plot = Lines::new("Latency by percentile", x, Axis::new("latency", Unit::Seconds).scale(scale));
+    let x = Axis::new("this share of answers was as fast or faster", Unit::Share)
+        .scale(Scale::Percentile);
+    let mut plot =
+        Lines::new("Latency by percentile", x, Axis::new("latency", Unit::Seconds).scale(scale));
     for (name, histogram) in text::histograms(run) {
         plot = plot.with(Series::new(named(name), points(histogram)));
     }
     page.plot(&plot);
-    let names = ["", "p50", "p75", "p90", "p95", "p99", "p99.9", "p99.99", "max", "mean", "deviation"];
+    let names =
+        ["", "p50", "p75", "p90", "p95", "p99", "p99.9", "p99.99", "max", "mean", "deviation"];
     debug_assert_eq!(names.len(), SHOWN.len() + 4);
     let mut table = Table::new("Percentiles of latency", names);
     for (name, histogram) in text::histograms(run) {
@@ -90,7 +96,8 @@ fn named(name: &str) -> &str {
     if name == "service" { "service time" } else { name }
 }
 
-/// The curve up to the slowest answer, which stands at half an answer before 100 %: there the axis has no end.
+/// The curve up to the slowest answer, drawn half an answer before 100 %, where the axis is
+/// infinite.
 fn points(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     let last = 1.0 - 0.5 / histogram.len().max(1) as f64;
     let point = |(share, value, _): (f64, u64, u64)| (share.min(last), value as f64 / SECOND);
@@ -103,35 +110,53 @@ fn over_time(run: &Run, page: &mut Page) {
     }
     page.heading("Over time");
     let line = |name: &str, value: &dyn Fn(&crate::report::Second) -> f64| {
-        Series::new(name, run.seconds.iter().enumerate().map(|(n, second)| (n as f64, value(second))))
+        Series::new(
+            name,
+            run.seconds.iter().enumerate().map(|(n, second)| (n as f64, value(second))),
+        )
     };
     let time = || Axis::new("seconds since the end of the warm-up", Unit::Number);
-    // A second without an answer has no latency; that is a gap, and no 0.
+    // A second without an answer has no latency: a gap, not 0.
     let timed = |second: &crate::report::Second, value: u64| match second.answers {
         0 => f64::NAN,
         _ => value as f64 / SECOND,
     };
     let greatest = run.seconds.iter().map(|second| second.max).max().unwrap_or(0);
-    let least =
-        run.seconds.iter().filter(|second| second.answers > 0).map(|second| second.p50).min().unwrap_or(1);
-    let scale = if greatest as f64 / least.max(1) as f64 > WIDE { Scale::Log } else { Scale::Linear };
+    let least = run
+        .seconds
+        .iter()
+        .filter(|second| second.answers > 0)
+        .map(|second| second.p50)
+        .min()
+        .unwrap_or(1);
+    let scale =
+        if greatest as f64 / least.max(1) as f64 > WIDE { Scale::Log } else { Scale::Linear };
     let answers = Axis::new("right answers per second", Unit::Number);
     page.plot(
-        &Lines::new("Throughput", time(), answers).with(line("answers", &|second| second.answers as f64)),
+        &Lines::new("Throughput", time(), answers)
+            .with(line("answers", &|second| second.answers as f64)),
     );
     page.plot(
-        &Lines::new("Latency, second by second", time(), Axis::new("latency", Unit::Seconds).scale(scale))
-            .with(line("p50", &|second| timed(second, second.p50)))
-            .with(line("p99", &|second| timed(second, second.p99)))
-            .with(line("max", &|second| timed(second, second.max))),
+        &Lines::new(
+            "Latency, second by second",
+            time(),
+            Axis::new("latency", Unit::Seconds).scale(scale),
+        )
+        .with(line("p50", &|second| timed(second, second.p50)))
+        .with(line("p99", &|second| timed(second, second.p99)))
+        .with(line("max", &|second| timed(second, second.max))),
     );
     let received = Axis::new("bytes received per second", Unit::Bytes);
     page.plot(
-        &Lines::new("Traffic", time(), received).with(line("received", &|second| second.received as f64)),
+        &Lines::new("Traffic", time(), received)
+            .with(line("received", &|second| second.received as f64)),
     );
     if run.seconds.iter().any(|second| second.errors > 0) {
         let errors = Axis::new("errors and wrong answers per second", Unit::Number);
-        page.plot(&Lines::new("Errors", time(), errors).with(line("errors", &|second| second.errors as f64)));
+        page.plot(
+            &Lines::new("Errors", time(), errors)
+                .with(line("errors", &|second| second.errors as f64)),
+        );
     }
     if run.seconds.len() <= ROWS {
         page.folded("Second by second, as a table", |page| {
@@ -144,8 +169,9 @@ fn seconds(run: &Run) -> Table {
     let columns = ["second", "answers", "errors", "received", "p50", "p99", "max"];
     let mut table = Table::new("Seconds since the end of the warm-up", columns);
     for (n, second) in run.seconds.iter().enumerate() {
-        let time =
-            |value: u64| if second.answers == 0 { "-".to_owned() } else { show::time_ns(value as f64) };
+        let time = |value: u64| {
+            if second.answers == 0 { "-".to_owned() } else { show::time_ns(value as f64) }
+        };
         table.row([
             n.to_string(),
             show::count(second.answers),
@@ -163,7 +189,7 @@ fn outcomes(run: &Run, page: &mut Page) {
     page.heading("Outcomes");
     let mut table = Table::new("What became of the requests", ["outcome", "requests", "share"]);
     let mut row = |name: &str, number: u64| {
-        table.row([name.to_owned(), show::count(number), show::share(number, run.asked)]);
+        table.row([name.to_owned(), show::count(number), show::share(number, run.requests)]);
     };
     row("answered as they should be", run.answers);
     if run.hits + run.misses > 0 {

@@ -1,8 +1,8 @@
-//! Tables that also those can use who hear them.
+//! Tables, also accessible to screen readers.
 
 use super::escaped;
 
-/// A table: a caption, headings of columns, and rows whose first cell is their heading.
+/// A table with a caption, column headings, and rows whose first cell is their heading.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     caption: String,
@@ -12,27 +12,31 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table without rows yet. All columns but the first hold numbers, aligned to the right, unless `words` says otherwise.
+    /// An empty table. All columns but the first are right-aligned numbers unless changed by
+    /// `words`.
     pub fn new<C: Into<String>>(caption: &str, columns: impl IntoIterator<Item = C>) -> Table {
         let columns = columns.into_iter().map(Into::into).collect();
         Table { caption: caption.to_owned(), columns, ..Table::default() }
     }
 
-    /// These columns, counted from 0, hold words, aligned to the left.
+    /// Makes these columns, counted from 0, left-aligned text.
     #[must_use]
     pub fn words(mut self, columns: &[usize]) -> Table {
         self.words.extend_from_slice(columns);
         self
     }
 
-    /// One row more.
+    /// Adds a row.
     pub fn row<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = C>) -> &mut Table {
         self.rows.push((cells.into_iter().map(Into::into).collect(), false));
         self
     }
 
-    /// One row more, that stands out.
-    pub fn marked_row<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = C>) -> &mut Table {
+    /// Adds a highlighted row.
+    pub fn marked_row<C: Into<String>>(
+        &mut self,
+        cells: impl IntoIterator<Item = C>,
+    ) -> &mut Table {
         self.rows.push((cells.into_iter().map(Into::into).collect(), true));
         self
     }
@@ -43,8 +47,9 @@ impl Table {
     }
 
     pub(super) fn html(&self) -> String {
-        let class =
-            |column: usize| if column == 0 || self.words.contains(&column) { "" } else { " class=\"n\"" };
+        let class = |column: usize| {
+            if column == 0 || self.words.contains(&column) { "" } else { " class=\"n\"" }
+        };
         let mut out = String::from("<div class=\"wide\"><table>");
         if !self.caption.is_empty() {
             out.push_str(&format!("<caption>{}</caption>", escaped(&self.caption)));

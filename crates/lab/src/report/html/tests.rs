@@ -1,4 +1,4 @@
-//! Pages: whatever is put in, what comes out is well-formed and says it.
+//! Pages are well-formed and contain their text, whatever it is.
 
 use proptest::prelude::*;
 

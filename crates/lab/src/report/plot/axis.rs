@@ -1,23 +1,23 @@
-//! Axes: where values stand on them, and what is written beside them.
+//! Axes: positions of values, and tick labels.
 
 use std::ops::Range;
 
 use crate::report::show;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-/// How values are spread over an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// Evenly, from 0 where values are near it.
+    /// Linear, from 0 if values are near it.
     #[default]
     Linear,
-    /// By powers of ten. What is not above 0 is left out.
+    /// Logarithmic. Values not above 0 are left out.
     Log,
-    /// Shares below 1 (0.99 for the 99th percentile), each further nine as wide as the one before.
+    /// Shares below 1 (0.99 for the 99th percentile), with equal space for each further nine.
     Percentile,
 }
 
-/// What values are.
+/// Unit of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
     /// Numbers: 1,500 is `1.5 k`.
@@ -41,24 +41,25 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis that says what it shows, with the unit where the numbers alone do not say it: `requests per second`.
+    /// An axis with a label, which includes the unit where tick labels do not: `requests per
+    /// second`.
     pub fn new(label: &str, unit: Unit) -> Axis {
         Axis { label: label.to_owned(), unit, scale: Scale::Linear, from_zero: true }
     }
 
-    /// Other than evenly spread.
+    /// Changes the scale.
     #[must_use]
     pub fn scale(self, scale: Scale) -> Axis {
         Axis { scale, ..self }
     }
 
-    /// Only where values are, not from 0.
+    /// Starts at the lowest value instead of 0.
     #[must_use]
     pub fn not_from_zero(self) -> Axis {
         Axis { from_zero: false, ..self }
     }
 
-    /// Where a value stands, or none where it cannot.
+    /// Position of a value, or `None` if it has none.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let at = match self.scale {
             Scale::Linear => value,
@@ -68,7 +69,7 @@ impl Axis {
         at.is_finite().then_some(at)
     }
 
-    /// The ends of an axis that holds these values, in places, and its ticks with what is written at them.
+    /// The ends of an axis for these values, as positions, and its ticks with labels.
     pub(super) fn span(&self, values: impl Iterator<Item = f64>) -> Span {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for at in values.filter_map(|value| self.place(value)) {
@@ -84,14 +85,14 @@ impl Axis {
         }
     }
 
-    /// As `span`, but a linear axis ends where its values end.
+    /// Like `span`, but a linear axis ends at its last value.
     pub(super) fn tight(&self, values: impl Iterator<Item = f64>) -> Span {
         let all: Vec<f64> = values.collect();
         let mut span = self.span(all.iter().copied());
-        let ends = all
-            .iter()
-            .copied()
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| (low.min(at), high.max(at)));
+        let ends =
+            all.iter().copied().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| {
+                (low.min(at), high.max(at))
+            });
         if self.scale == Scale::Linear && ends.0 < ends.1 {
             (span.low, span.high) = (if self.from_zero { ends.0.min(0.0) } else { ends.0 }, ends.1);
             let slack = (span.high - span.low) * 1e-9;
@@ -104,14 +105,14 @@ impl Axis {
         let low = if self.from_zero { low.min(0.0) } else { low };
         let high = if high > low { high } else { low + if low == 0.0 { 1.0 } else { low.abs() } };
         let step = self.step((high - low) / TICKS);
-        // A little beyond the last value is enough for an axis of time; values get a whole step.
+        // An axis of time ends shortly after its last value; values get a whole step.
         let (first, last) = ((low / step).floor(), (high / step).ceil());
         let ticks = (0..=(last - first) as u32).map(|n| (first + f64::from(n)) * step);
         let unit = |at| (at, self.unit.show(at, step));
         Span { low: first * step, high: last * step, ticks: ticks.map(unit).collect() }
     }
 
-    /// The next of 1, 2, 5, 10, ...; of bytes the next power of two.
+    /// The next of 1, 2, 5, 10, ...; for bytes the next power of two.
     fn step(&self, least: f64) -> f64 {
         if self.unit == Unit::Bytes && least > 1.0 {
             return 2f64.powf(least.log2().ceil());
@@ -133,10 +134,11 @@ impl Axis {
             let at = first + f64::from(n) * every;
             let value = 10f64.powf(at);
             ticks.push((at, self.unit.show(value, value)));
-            // Few decades leave room for what is between them.
+            // With few decades there is room for ticks between them.
             if last - first <= 2.0 && at < last {
                 ticks.extend(
-                    [2.0f64, 5.0].map(|times| (at + times.log10(), self.unit.show(value * times, value))),
+                    [2.0f64, 5.0]
+                        .map(|times| (at + times.log10(), self.unit.show(value * times, value))),
                 );
             }
         }
@@ -162,12 +164,12 @@ impl Axis {
     }
 }
 
-/// Ticks of an axis, about.
+/// Approximate number of ticks.
 const TICKS: f64 = 6.0;
 /// Most decades with a tick each.
 const DECADES: f64 = 8.0;
 
-/// What an axis covers, in places.
+/// Range of an axis, as positions.
 #[derive(Debug, PartialEq)]
 pub(super) struct Span {
     pub(super) low: f64,
@@ -184,7 +186,7 @@ impl Ranged for Span {
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        // Between ticks there is nothing.
+        // No ticks between the main ones.
         if hint.weight().allow_light_points() {
             Vec::new()
         } else {
@@ -199,12 +201,15 @@ impl Ranged for Span {
 
 impl ValueFormatter<f64> for Span {
     fn format_ext(&self, at: &f64) -> String {
-        self.ticks.iter().find(|(place, _)| place == at).map_or(String::new(), |(_, label)| label.clone())
+        self.ticks
+            .iter()
+            .find(|(place, _)| place == at)
+            .map_or(String::new(), |(_, label)| label.clone())
     }
 }
 
 impl Unit {
-    /// A value by itself, with three digits.
+    /// A single value with three digits.
     pub(super) fn precise(self, value: f64) -> String {
         let step = if value == 0.0 { 1.0 } else { 10f64.powf(value.abs().log10().floor() - 2.0) };
         match self {
@@ -218,9 +223,14 @@ impl Unit {
     pub(super) fn show(self, value: f64, step: f64) -> String {
         let table: &[(f64, &str)] = match self {
             Unit::Number => &[(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")],
-            Unit::Seconds => {
-                &[(3600.0, " h"), (60.0, " min"), (1.0, " s"), (1e-3, " ms"), (1e-6, " µs"), (1e-9, " ns")]
-            }
+            Unit::Seconds => &[
+                (3600.0, " h"),
+                (60.0, " min"),
+                (1.0, " s"),
+                (1e-3, " ms"),
+                (1e-6, " µs"),
+                (1e-9, " ns"),
+            ],
             Unit::Bytes => &[
                 (KIBI * KIBI * KIBI * KIBI, " TiB"),
                 (KIBI * KIBI * KIBI, " GiB"),
@@ -233,14 +243,20 @@ impl Unit {
         if value == 0.0 {
             return "0".to_owned();
         }
-        // Minutes and hours only where they come out whole.
+        // Minutes and hours only if whole.
         let fits = |factor: f64| {
             let size = value.abs() * 1.000_001;
             size >= factor
-                && (self != Unit::Seconds || factor <= 1.0 || (size >= 2.0 * factor && whole(step / factor)))
+                && (self != Unit::Seconds
+                    || factor <= 1.0
+                    || (size >= 2.0 * factor && whole(step / factor)))
         };
-        let (factor, name) =
-            table.iter().find(|(factor, _)| fits(*factor)).or(table.last()).copied().unwrap_or((1.0, ""));
+        let (factor, name) = table
+            .iter()
+            .find(|(factor, _)| fits(*factor))
+            .or(table.last())
+            .copied()
+            .unwrap_or((1.0, ""));
         format!("{}{name}", decimals(value / factor, step / factor))
     }
 }
@@ -251,7 +267,7 @@ fn whole(number: f64) -> bool {
     (number - number.round()).abs() < 1e-6 && number > 0.5
 }
 
-/// With as many decimals as it takes to tell `step` from none, at most four.
+/// With as many decimals as `step` needs, at most four.
 fn decimals(value: f64, step: f64) -> String {
     let places = (0..4).find(|places| whole(step * 10f64.powi(*places))).unwrap_or(4) as usize;
     let text = format!("{value:.places$}");
@@ -295,10 +311,16 @@ mod tests {
     #[test]
     fn decades_and_percentiles() {
         let log = Axis::new("", Unit::Seconds).scale(Scale::Log);
-        assert_eq!(labels(&log, &[0.00003, 0.5]), ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s"]);
+        assert_eq!(
+            labels(&log, &[0.00003, 0.5]),
+            ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s"]
+        );
         assert_eq!(labels(&log, &[0.003, 0.0]), ["1 ms", "2 ms", "5 ms", "10 ms"]);
         let percentile = Axis::new("", Unit::Share).scale(Scale::Percentile);
-        assert_eq!(labels(&percentile, &[0.5, 0.9995]), ["0 %", "50 %", "75 %", "90 %", "99 %", "99.9 %"]);
+        assert_eq!(
+            labels(&percentile, &[0.5, 0.9995]),
+            ["0 %", "50 %", "75 %", "90 %", "99 %", "99.9 %"]
+        );
         assert_eq!(percentile.place(1.0), None);
         assert_eq!(log.place(0.0), None);
     }

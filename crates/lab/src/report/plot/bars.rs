@@ -1,4 +1,5 @@
-//! Bars: one value for each of several things, for one or several series. They lie, so that the names of the things are read easily.
+//! Bar charts: one value for each item, in one or several series. Bars are horizontal, so that
+//! names are readable.
 
 use plotters::{
     prelude::*,
@@ -7,18 +8,18 @@ use plotters::{
 
 use super::{
     axis::{Axis, Scale},
-    canvas::{self, Area, Drawn, LINE, Legend, WIDTH, fine},
+    canvas::{self, Area, DrawResult, LINE, Legend, WIDTH, fine},
     theme,
 };
 
-/// Height of a bar.
+/// Height of a bar in pixels.
 const BAR: u32 = 16;
-/// Between the bars of one thing and those of the next.
+/// Distance between the bars of two items.
 const GAP: u32 = 12;
-/// Most of the width that names take.
+/// Most width of names.
 const NAMES: u32 = 300;
 
-/// Bars beside names.
+/// A bar chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
     title: String,
@@ -28,33 +29,42 @@ pub struct Bars {
 }
 
 impl Bars {
-    /// Things without values yet.
-    pub fn new<T: Into<String>>(title: &str, axis: Axis, things: impl IntoIterator<Item = T>) -> Bars {
+    /// A chart of items without values.
+    pub fn new<T: Into<String>>(
+        title: &str,
+        axis: Axis,
+        things: impl IntoIterator<Item = T>,
+    ) -> Bars {
         let things = things.into_iter().map(Into::into).collect();
-        // Bars have lengths; only a linear axis gives these a meaning.
-        Bars { title: title.to_owned(), axis: axis.scale(Scale::Linear), things, series: Vec::new() }
+        // The length of a bar is only meaningful on a linear axis.
+        Bars {
+            title: title.to_owned(),
+            axis: axis.scale(Scale::Linear),
+            things,
+            series: Vec::new(),
+        }
     }
 
-    /// A value for each thing, in their order; NaN where there is none.
+    /// Adds a series with a value for each item, in order; NaN for a missing value.
     #[must_use]
     pub fn with(mut self, name: &str, values: impl IntoIterator<Item = f64>) -> Bars {
         self.series.push((name.to_owned(), values.into_iter().collect()));
         self
     }
 
-    /// What it shows.
+    /// Its title.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// For a page: colours and title are the page's.
+    /// SVG for a page, which provides colours and title.
     pub fn svg(&self) -> String {
-        theme::dressed(&self.draw(false), &self.title, false)
+        theme::themed(&self.draw(false), &self.title, false)
     }
 
-    /// For a file of its own.
+    /// SVG as a file of its own.
     pub fn standalone(&self) -> String {
-        theme::dressed(&self.draw(true), &self.title, true)
+        theme::themed(&self.draw(true), &self.title, true)
     }
 
     fn draw(&self, titled: bool) -> String {
@@ -63,7 +73,7 @@ impl Bars {
         let title = if titled { LINE } else { 0 };
         let each = BAR * self.series.len() as u32 + GAP;
         let body = each * self.things.len() as u32;
-        canvas::drawn(title + legend.height() + LINE + body + GAP, |area| {
+        canvas::render(title + legend.height() + LINE + body + GAP, |area| {
             let left = || canvas::text(HPos::Left, VPos::Center);
             let (title_area, rest) = area.split_vertically(fine(title));
             if titled {
@@ -77,14 +87,16 @@ impl Bars {
         })
     }
 
-    fn draw_bars(&self, area: &Area<'_>, each: u32) -> Drawn {
+    fn draw_bars(&self, area: &Area<'_>, each: u32) -> DrawResult {
         let values = || self.series.iter().flat_map(|(_, values)| values.iter().copied());
         let span = self.axis.span(values());
-        let names = self.things.iter().map(|name| canvas::width(name)).max().unwrap_or(0).min(NAMES) + 12;
-        // Room for the number behind the longest bar.
+        let names =
+            self.things.iter().map(|name| canvas::width(name)).max().unwrap_or(0).min(NAMES) + 12;
+        // Room for the number after the longest bar.
         let field = f64::from(WIDTH - names - 90);
         let at = |value: f64| {
-            fine(names) + ((value - span.low) / (span.high - span.low) * field * f64::from(fine(1))) as i32
+            fine(names)
+                + ((value - span.low) / (span.high - span.low) * field * f64::from(fine(1))) as i32
         };
         let zero = at(0.0_f64.clamp(span.low, span.high));
         for (n, thing) in self.things.iter().enumerate() {
@@ -96,7 +108,9 @@ impl Bars {
                 canvas::text(HPos::Right, VPos::Center),
             ))?;
             for (place, (_, values)) in self.series.iter().enumerate() {
-                let Some(value) = values.get(n).copied().filter(|value| value.is_finite()) else { continue };
+                let Some(value) = values.get(n).copied().filter(|value| value.is_finite()) else {
+                    continue;
+                };
                 let from = top + BAR * place as u32;
                 let (left, right) = (zero.min(at(value)), zero.max(at(value)).max(zero + fine(1)));
                 let bar = [(left, fine(from) + fine(1)), (right, fine(from + BAR) - fine(1))];
@@ -111,7 +125,7 @@ impl Bars {
     }
 }
 
-/// So that it fits beside the bars.
+/// A name shortened to fit beside the bars.
 fn shortened(name: &str) -> String {
     if canvas::width(name) <= NAMES {
         return name.to_owned();

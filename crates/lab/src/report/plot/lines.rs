@@ -1,4 +1,4 @@
-//! Lines: one value over another, for several series.
+//! Line charts: one value over another, for several series.
 
 use plotters::{
     prelude::*,
@@ -7,16 +7,17 @@ use plotters::{
 
 use super::{
     axis::Axis,
-    canvas::{self, Area, Drawn, LINE, Legend, fine},
+    canvas::{self, Area, DrawResult, LINE, Legend, fine},
     theme,
 };
 
-/// Height of the field in which lines are drawn.
+/// Height of the drawing area.
 const FIELD: u32 = 240;
-/// Most points drawn of a series: two for each pixel would not be told apart. Of more, each stretch keeps its least and greatest.
+/// Most points drawn per series, two per pixel. With more, each stretch keeps its minimum and
+/// maximum.
 const POINTS: usize = 1600;
 
-/// One line.
+/// A series of points.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     name: String,
@@ -24,12 +25,12 @@ pub struct Series {
 }
 
 impl Series {
-    /// Points in the order of their first number. A second number that is NaN is a gap.
+    /// Points in the order of x. NaN as y is a gap.
     pub fn new(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
         Series { name: name.to_owned(), points: points.into_iter().collect() }
     }
 
-    /// So many points that each can be seen.
+    /// The points reduced to a visible number.
     fn thinned(&self) -> Vec<(f64, f64)> {
         if self.points.len() <= POINTS {
             return self.points.clone();
@@ -48,7 +49,7 @@ impl Series {
     }
 }
 
-/// Lines over a common axis.
+/// A line chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lines {
     title: String,
@@ -59,37 +60,37 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// No lines yet.
+    /// An empty chart.
     pub fn new(title: &str, x: Axis, y: Axis) -> Lines {
         Lines { title: title.to_owned(), x, y, series: Vec::new(), fixed_y: None }
     }
 
-    /// One line more. Up to eight have colours of their own.
+    /// Adds a series. Up to eight have distinct colours.
     #[must_use]
     pub fn with(mut self, series: Series) -> Lines {
         self.series.push(series);
         self
     }
 
-    /// The second axis covers these two at least, so that several plots can be compared.
+    /// Extends the y axis to at least this range, so that several plots can be compared.
     #[must_use]
     pub fn at_least(self, low: f64, high: f64) -> Lines {
         Lines { fixed_y: Some((low, high)), ..self }
     }
 
-    /// What it shows.
+    /// Its title.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// For a page: colours and title are the page's.
+    /// SVG for a page, which provides colours and title.
     pub fn svg(&self) -> String {
-        theme::dressed(&self.draw(false), &self.title, false)
+        theme::themed(&self.draw(false), &self.title, false)
     }
 
-    /// For a file of its own.
+    /// SVG as a file of its own.
     pub fn standalone(&self) -> String {
-        theme::dressed(&self.draw(true), &self.title, true)
+        theme::themed(&self.draw(true), &self.title, true)
     }
 
     fn draw(&self, titled: bool) -> String {
@@ -97,7 +98,7 @@ impl Lines {
         let legend = Legend::new(&names);
         let title = if titled { LINE } else { 0 };
         let head = title + legend.height() + LINE;
-        canvas::drawn(head + FIELD + 2 * LINE + 10, |area| {
+        canvas::render(head + FIELD + 2 * LINE + 10, |area| {
             let left = || canvas::text(HPos::Left, VPos::Center);
             let (title_area, rest) = area.split_vertically(fine(title));
             if titled {
@@ -111,9 +112,10 @@ impl Lines {
         })
     }
 
-    fn draw_field(&self, area: &Area<'_>) -> Drawn {
+    fn draw_field(&self, area: &Area<'_>) -> DrawResult {
         let points = || self.series.iter().flat_map(|series| series.points.iter());
-        let shown = || points().filter(|(x, y)| self.x.place(*x).is_some() && self.y.place(*y).is_some());
+        let shown =
+            || points().filter(|(x, y)| self.x.place(*x).is_some() && self.y.place(*y).is_some());
         let fixed = self.fixed_y.into_iter().flat_map(|(low, high)| [low, high]);
         let x = self.x.tight(shown().map(|(x, _)| *x));
         let y = self.y.span(shown().map(|(_, y)| *y).chain(fixed));
@@ -150,7 +152,7 @@ impl Lines {
     }
 }
 
-/// Of grid and axes.
+/// Width of grid and axes.
 const FINE_LINE: u32 = canvas::FINE;
-/// Of series.
+/// Width of series.
 const THICK_LINE: u32 = 2 * canvas::FINE;

@@ -1,8 +1,9 @@
-//! Plots as SVG: lines and bars, in colours of the page they stand on, light or dark.
+//! Plots as SVG: lines and bars, in the colours of their page, light or dark.
 //!
-//! plotters draws; what it draws in our marker colours is given classes afterwards ([`theme`]), because colours inside an SVG cannot
-//! follow the reader's scheme. A plot in a page has its title from the page (`html::Page::plot`); alone, it carries title and colours
-//! within ([`Lines::standalone`], [`Bars::standalone`]).
+//! plotters draws with marker colours, which [`theme`] replaces by classes, as colours inside an
+//! SVG cannot follow the reader's preference. A plot in a page gets its title from the page
+//! (`html::Page::plot`); a plot of its own contains title and colours ([`Lines::standalone`],
+//! [`Bars::standalone`]).
 
 mod axis;
 mod bars;

@@ -1,4 +1,4 @@
-//! Plots as they come out.
+//! Tests of finished plots.
 
 use super::*;
 use crate::report::html::well_formed;
@@ -10,7 +10,10 @@ fn lines() -> Lines {
         Axis::new("latency", Unit::Seconds),
     )
     .with(Series::new("p50", (0..50).map(|n| (f64::from(n), 0.001))))
-    .with(Series::new("p99 \"x\"", (0..50).map(|n| (f64::from(n), if n == 20 { f64::NAN } else { 0.002 }))))
+    .with(Series::new(
+        "p99 \"x\"",
+        (0..50).map(|n| (f64::from(n), if n == 20 { f64::NAN } else { 0.002 })),
+    ))
 }
 
 #[test]
@@ -28,11 +31,11 @@ fn no_marker_is_left_and_the_document_is_well_formed() {
 
 #[test]
 fn a_gap_is_a_gap() {
-    let drawn = lines().svg();
+    let render = lines().svg();
     let of = |class: &str| {
-        drawn.lines().filter(|line| line.starts_with("<polyline") && line.contains(class)).count()
+        render.lines().filter(|line| line.starts_with("<polyline") && line.contains(class)).count()
     };
-    assert_eq!((of("class=\"l1\""), of("class=\"l2\"")), (1, 2), "{drawn}");
+    assert_eq!((of("class=\"l1\""), of("class=\"l2\"")), (1, 2), "{render}");
 }
 
 #[test]
@@ -44,7 +47,10 @@ fn many_points_keep_their_extremes() {
     let peak = svg.lines().find(|line| line.contains("class=\"l1\"")).unwrap();
     let heights: Vec<i32> =
         peak.split_whitespace().filter_map(|pair| pair.split_once(',')?.1.parse().ok()).collect();
-    assert!(heights.iter().max().unwrap() - heights.iter().min().unwrap() > 500, "the peak is gone");
+    assert!(
+        heights.iter().max().unwrap() - heights.iter().min().unwrap() > 500,
+        "the peak is gone"
+    );
 }
 
 #[test]

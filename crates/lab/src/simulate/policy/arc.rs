@@ -1,5 +1,6 @@
-//! ARC (Megiddo and Modha, FAST '03), counted in bytes: what was used once and what was used more often share the room, and
-//! ghosts of both say which of them deserves more. With objects of one size it is theirs, step by step.
+//! ARC (Megiddo and Modha, FAST '03), counted in bytes: objects used once and objects used more
+//! often share the space, and ghosts of both adapt their shares. With objects of one size it equals
+//! the published algorithm, step by step.
 
 use super::Policy;
 use super::list::{Nodes, Queue};
@@ -13,12 +14,12 @@ const OFTEN_GHOST: u8 = 4;
 #[derive(Debug)]
 pub(super) struct Arc {
     nodes: Nodes,
-    /// Their T1, T2, B1 and B2.
+    /// T1, T2, B1 and B2 of the paper.
     once: Queue,
     often: Queue,
     once_ghost: Queue,
     often_ghost: Queue,
-    /// Their p: bytes that `once` should have.
+    /// p of the paper: target size of `once` in bytes.
     target: f64,
     capacity: u64,
 }
@@ -36,7 +37,7 @@ impl Arc {
         }
     }
 
-    /// Their REPLACE.
+    /// REPLACE of the paper.
     fn make_room(&mut self, size: u32, was_often: bool) {
         while self.used() + u64::from(size) > self.capacity && self.items() > 0 {
             let once = self.once.bytes as f64;
@@ -53,11 +54,13 @@ impl Arc {
         }
     }
 
-    /// Case IV of the paper: what is in none of the lists.
+    /// Case IV of the paper: an object in none of the lists.
     fn forget(&mut self, size: u32) {
         let size = u64::from(size);
         while self.once.bytes + self.once_ghost.bytes + size > self.capacity {
-            if self.nodes.pop(&mut self.once_ghost).is_none() && self.nodes.pop(&mut self.once).is_none() {
+            if self.nodes.pop(&mut self.once_ghost).is_none()
+                && self.nodes.pop(&mut self.once).is_none()
+            {
                 break;
             }
         }
@@ -81,43 +84,43 @@ impl Arc {
 }
 
 impl Policy for Arc {
-    fn get(&mut self, ask: &Request) -> bool {
-        match self.nodes.place(ask.id) {
+    fn get(&mut self, request: &Request) -> bool {
+        match self.nodes.place(request.id) {
             ONCE => {
-                let size = self.nodes.take(&mut self.once, ask.id);
-                self.nodes.push(&mut self.often, ask.id, size);
+                let size = self.nodes.take(&mut self.once, request.id);
+                self.nodes.push(&mut self.often, request.id, size);
                 true
             }
             OFTEN => {
-                self.nodes.advance(&mut self.often, ask.id);
+                self.nodes.advance(&mut self.often, request.id);
                 true
             }
             _ => false,
         }
     }
 
-    fn set(&mut self, ask: &Request) {
-        if u64::from(ask.size) > self.capacity {
-            return self.remove(ask.id);
+    fn set(&mut self, request: &Request) {
+        if u64::from(request.size) > self.capacity {
+            return self.remove(request.id);
         }
-        match self.nodes.place(ask.id) {
+        match self.nodes.place(request.id) {
             ONCE | OFTEN => {
-                self.get(ask);
-                self.nodes.resize(&mut self.often, ask.id, ask.size);
+                self.get(request);
+                self.nodes.resize(&mut self.often, request.id, request.size);
                 self.make_room(0, false);
             }
             ghost @ (ONCE_GHOST | OFTEN_GHOST) => {
                 let was_often = ghost == OFTEN_GHOST;
-                self.learn(ask.size, was_often);
+                self.learn(request.size, was_often);
                 let queue = if was_often { &mut self.often_ghost } else { &mut self.once_ghost };
-                self.nodes.take(queue, ask.id);
-                self.make_room(ask.size, was_often);
-                self.nodes.push(&mut self.often, ask.id, ask.size);
+                self.nodes.take(queue, request.id);
+                self.make_room(request.size, was_often);
+                self.nodes.push(&mut self.often, request.id, request.size);
             }
             _ => {
-                self.forget(ask.size);
-                self.make_room(ask.size, false);
-                self.nodes.push(&mut self.once, ask.id, ask.size);
+                self.forget(request.size);
+                self.make_room(request.size, false);
+                self.nodes.push(&mut self.once, request.id, request.size);
             }
         }
     }

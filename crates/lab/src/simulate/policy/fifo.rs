@@ -1,17 +1,18 @@
-//! Three that keep objects in the order they came: FIFO, CLOCK (second chance) and SIEVE.
+//! Policies in order of arrival: FIFO, CLOCK (second chance) and SIEVE.
 
 use super::Policy;
 use super::list::{NONE, Nodes, Queue};
 use crate::simulate::request::Request;
 
-/// Which of the three.
+/// The variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Chance {
+pub(super) enum Variant {
     /// First in, first out.
     None,
-    /// CLOCK: who was read since it came or was looked at last goes to the front once more.
+    /// CLOCK: an object read since it arrived or was last examined moves to the front again.
     Second,
-    /// SIEVE (Zhang et al., NSDI '24): the same, but it stays where it is, and a hand walks over the queue.
+    /// SIEVE (Zhang et al., NSDI '24): as CLOCK, but objects stay in place and a hand moves over
+    /// the queue.
     Sieve,
 }
 
@@ -20,13 +21,13 @@ pub(super) struct Fifo {
     nodes: Nodes,
     queue: Queue,
     capacity: u64,
-    chance: Chance,
-    /// SIEVE: who is looked at next; [`NONE`]: the back.
+    chance: Variant,
+    /// SIEVE: the next object to examine; [`NONE`]: the back.
     hand: u32,
 }
 
 impl Fifo {
-    pub(super) fn new(chance: Chance, capacity: u64, ids: usize) -> Fifo {
+    pub(super) fn new(chance: Variant, capacity: u64, ids: usize) -> Fifo {
         Fifo { nodes: Nodes::new(ids), queue: Queue::new(1), capacity, chance, hand: NONE }
     }
 
@@ -42,15 +43,15 @@ impl Fifo {
 
     fn victim(&mut self) -> u32 {
         match self.chance {
-            Chance::None => self.queue.back(),
-            Chance::Second => loop {
+            Variant::None => self.queue.back(),
+            Variant::Second => loop {
                 let back = self.queue.back();
                 if back == NONE || std::mem::take(&mut self.nodes.of(back).mark) == 0 {
                     return back;
                 }
                 self.nodes.advance(&mut self.queue, back);
             },
-            Chance::Sieve => loop {
+            Variant::Sieve => loop {
                 let at = if self.hand == NONE { self.queue.back() } else { self.hand };
                 if at == NONE || std::mem::take(&mut self.nodes.of(at).mark) == 0 {
                     self.hand = at;
@@ -70,23 +71,23 @@ impl Fifo {
 }
 
 impl Policy for Fifo {
-    fn get(&mut self, ask: &Request) -> bool {
-        let node = self.nodes.of(ask.id);
+    fn get(&mut self, request: &Request) -> bool {
+        let node = self.nodes.of(request.id);
         node.mark = 1;
         node.place != 0
     }
 
-    fn set(&mut self, ask: &Request) {
-        if u64::from(ask.size) > self.capacity {
-            return self.remove(ask.id);
+    fn set(&mut self, request: &Request) {
+        if u64::from(request.size) > self.capacity {
+            return self.remove(request.id);
         }
-        if self.nodes.place(ask.id) == 0 {
-            self.make_room(ask.size);
-            self.nodes.push(&mut self.queue, ask.id, ask.size);
-            self.nodes.of(ask.id).mark = 0;
+        if self.nodes.place(request.id) == 0 {
+            self.make_room(request.size);
+            self.nodes.push(&mut self.queue, request.id, request.size);
+            self.nodes.of(request.id).mark = 0;
         } else {
-            self.nodes.of(ask.id).mark = 1;
-            self.nodes.resize(&mut self.queue, ask.id, ask.size);
+            self.nodes.of(request.id).mark = 1;
+            self.nodes.resize(&mut self.queue, request.id, request.size);
             self.make_room(0);
         }
     }

@@ -1,12 +1,13 @@
-//! Objects by a number, the least on top; any of them may change its number or leave.
+//! Indexed heap: objects by a number, the lowest on top; numbers can change and objects can be
+//! removed.
 
 const ABSENT: u32 = u32::MAX;
 
-/// 16 bytes for each stored object and 4 for each of the trace.
+/// 16 bytes for each stored object and 4 for each object of the trace.
 #[derive(Debug)]
 pub(super) struct Heap {
     entries: Vec<(u64, u32)>,
-    /// Where in `entries` each object is.
+    /// Index in `entries` of each object.
     places: Vec<u32>,
 }
 
@@ -23,12 +24,12 @@ impl Heap {
         self.entries.len()
     }
 
-    /// The least number and its object; of equal ones the object with the lower number.
+    /// The lowest number and its object; among equal numbers the lower object.
     pub(super) fn least(&self) -> Option<(u64, u32)> {
         self.entries.first().copied()
     }
 
-    /// Puts an object in, or changes its number.
+    /// Inserts an object, or changes its number.
     pub(super) fn put(&mut self, id: u32, number: u64) {
         let at = match self.places[id as usize] {
             ABSENT => {
@@ -43,7 +44,7 @@ impl Heap {
         self.settle(at);
     }
 
-    /// Takes an object out, if it is in.
+    /// Removes an object if present.
     pub(super) fn take(&mut self, id: u32) {
         let at = std::mem::replace(&mut self.places[id as usize], ABSENT);
         if at == ABSENT {
@@ -55,7 +56,7 @@ impl Heap {
         }
     }
 
-    /// Moves an entry to where it belongs.
+    /// Restores the heap order at an entry.
     fn settle(&mut self, mut at: usize) {
         let entry = self.entries[at];
         while at > 0 && entry < self.entries[(at - 1) / 2] {

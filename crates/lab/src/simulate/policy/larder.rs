@@ -1,24 +1,24 @@
-//! Larder's own: the very store that ships, with a budget of the simulated size, its sweep every 100 ms of the trace's time as
-//! in the server. Everything it needs lies within the budget, so of all policies here this one (and the models of memcached and
-//! Redis) pays for its bookkeeping.
+//! Larder's own store with a budget of the simulated size, swept every 100 ms of trace time as in
+//! the server. All its memory is within the budget, so of the policies here only this one (and the
+//! models of memcached and Redis) pays for its bookkeeping.
 
 use larder_store::{Namespace, OpenError, Options, Put, Store};
 
 use super::Policy;
 use crate::simulate::request::Request;
 
-/// Where memcached's face keeps its items.
+/// Namespace of memcached's items.
 const OBJECTS: Namespace = Namespace(1);
-/// The server's largest value.
+/// The server's limit for values.
 const MAX_VALUE: u64 = 1 << 30;
-/// Milliseconds between two sweeps, and bytes looked through in each, as in the server.
+/// Milliseconds between two sweeps, and bytes examined in each, as in the server.
 const SWEEP: (u64, usize) = (100, 16 << 20);
-/// Bytes of a key; an object of less has a value of none.
+/// Length of a key; a smaller object has an empty value.
 const KEY: usize = 16;
-/// The store's clock does not begin at 0.
+/// The store's clock must not start at 0.
 const BEGIN: u64 = 1000;
 
-/// Values are made of this.
+/// Source of values' bytes.
 static BLOCK: [u8; 1 << 16] = [b'x'; 1 << 16];
 
 #[derive(Debug)]
@@ -30,20 +30,21 @@ pub(super) struct Larder {
 impl Larder {
     pub(super) fn new(budget: u64, seed: u64) -> Result<Larder, OpenError> {
         let budget = usize::try_from(budget).unwrap_or(usize::MAX);
-        let options = Options { budget, max_value: MAX_VALUE, seed, threads: 1, ..Options::default() };
+        let options =
+            Options { budget, max_value: MAX_VALUE, seed, threads: 1, ..Options::default() };
         Ok(Larder { store: Store::open(options)?, swept: 0 })
     }
 
-    fn now(&mut self, ask: &Request) -> u64 {
-        if ask.at >= self.swept + SWEEP.0 {
-            self.swept = ask.at;
-            self.store.sweep(ask.at + BEGIN, SWEEP.1);
+    fn now(&mut self, request: &Request) -> u64 {
+        if request.at >= self.swept + SWEEP.0 {
+            self.swept = request.at;
+            self.store.sweep(request.at + BEGIN, SWEEP.1);
         }
-        ask.at + BEGIN
+        request.at + BEGIN
     }
 }
 
-/// Keys differ in their last bytes, as keys do.
+/// Keys differ in their last bytes, as is common.
 fn key(id: u32) -> [u8; KEY] {
     let mut key = *b"k000000000000000";
     let hex = b"0123456789abcdef";
@@ -52,19 +53,19 @@ fn key(id: u32) -> [u8; KEY] {
 }
 
 impl Policy for Larder {
-    fn get(&mut self, ask: &Request) -> bool {
-        let now = self.now(ask);
-        self.store.get(OBJECTS, &key(ask.id), now).is_some()
+    fn get(&mut self, request: &Request) -> bool {
+        let now = self.now(request);
+        self.store.get(OBJECTS, &key(request.id), now).is_some()
     }
 
-    fn set(&mut self, ask: &Request) {
-        let now = self.now(ask);
-        let mut left = (ask.size as usize).saturating_sub(KEY);
-        let expires = Some(ask.expires()).filter(|at| *at != u64::MAX).map(|at| at + BEGIN);
+    fn set(&mut self, request: &Request) {
+        let now = self.now(request);
+        let mut left = (request.size as usize).saturating_sub(KEY);
+        let expires = Some(request.expires()).filter(|at| *at != u64::MAX).map(|at| at + BEGIN);
         let put = |value: &[&[u8]]| {
-            // What does not fit is not stored: the next read is a miss.
+            // A value that does not fit is not stored: the next read is a miss.
             let put = Put { value, expires, ..Put::default() };
-            let _ = self.store.set(OBJECTS, &key(ask.id), put, now);
+            let _ = self.store.set(OBJECTS, &key(request.id), put, now);
         };
         if left <= BLOCK.len() {
             return put(&[&BLOCK[..left]]);

@@ -1,5 +1,6 @@
-//! LFU, plain: who was used least often since it came goes, of equals who was used longest ago. Counts are of stored objects
-//! only, do not age, and end at 65,535. (Redis's LFU, with ageing, is [`super::redis`].)
+//! Plain LFU: evicts the object used least often since it was stored, among equals the least
+//! recently used. Counts exist for stored objects only, do not age, and saturate at 65,535.
+//! (Redis's LFU with ageing is [`super::redis`].)
 
 use super::Policy;
 use super::list::{Nodes, Queue};
@@ -8,9 +9,9 @@ use crate::simulate::request::Request;
 #[derive(Debug)]
 pub(super) struct Lfu {
     nodes: Nodes,
-    /// By count; objects of a count by recency.
+    /// A queue for each count, by recency.
     queues: Vec<Queue>,
-    /// No object has a lower count.
+    /// Lower bound of all counts.
     least: usize,
     used: u64,
     items: u64,
@@ -19,7 +20,14 @@ pub(super) struct Lfu {
 
 impl Lfu {
     pub(super) fn new(capacity: u64, ids: usize) -> Lfu {
-        Lfu { nodes: Nodes::new(ids), queues: vec![Queue::new(1)], least: 0, used: 0, items: 0, capacity }
+        Lfu {
+            nodes: Nodes::new(ids),
+            queues: vec![Queue::new(1)],
+            least: 0,
+            used: 0,
+            items: 0,
+            capacity,
+        }
     }
 
     fn make_room(&mut self, size: u32) {
@@ -46,22 +54,26 @@ impl Lfu {
 }
 
 impl Policy for Lfu {
-    fn get(&mut self, ask: &Request) -> bool {
-        let node = *self.nodes.of(ask.id);
+    fn get(&mut self, request: &Request) -> bool {
+        let node = *self.nodes.of(request.id);
         let found = node.place != 0;
         if found {
-            self.remove(ask.id);
-            self.put(ask.id, node.size, node.count.saturating_add(1));
+            self.remove(request.id);
+            self.put(request.id, node.size, node.count.saturating_add(1));
         }
         found
     }
 
-    fn set(&mut self, ask: &Request) {
-        let node = *self.nodes.of(ask.id);
-        self.remove(ask.id);
-        if u64::from(ask.size) <= self.capacity {
-            self.make_room(ask.size);
-            self.put(ask.id, ask.size, if node.place == 0 { 0 } else { node.count.saturating_add(1) });
+    fn set(&mut self, request: &Request) {
+        let node = *self.nodes.of(request.id);
+        self.remove(request.id);
+        if u64::from(request.size) <= self.capacity {
+            self.make_room(request.size);
+            self.put(
+                request.id,
+                request.size,
+                if node.place == 0 { 0 } else { node.count.saturating_add(1) },
+            );
         }
     }
 

@@ -1,9 +1,10 @@
-//! Queues of objects, linked through one table: an object is in one queue at a time, and moves without allocation.
+//! Linked queues of objects in one table: an object is in one queue at a time and moves without
+//! allocation.
 
 /// No object.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What is known of an object: 16 bytes for each object of a trace, stored or not.
+/// Entry of an object: 16 bytes for each object of a trace, stored or not.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     /// Towards the front.
@@ -12,20 +13,20 @@ pub(super) struct Node {
     behind: u32,
     /// Bytes.
     pub(super) size: u32,
-    /// Which queue it is in, as its policy numbers them; 0: in none.
+    /// The queue it is in, as numbered by its policy; 0: none.
     pub(super) place: u8,
-    /// The policy's own.
+    /// For use by the policy.
     pub(super) mark: u8,
-    /// The policy's own.
+    /// For use by the policy.
     pub(super) count: u16,
 }
 
 const EMPTY: Node = Node { before: NONE, behind: NONE, size: 0, place: 0, mark: 0, count: 0 };
 
-/// Both ends of a queue, and what is in it.
+/// Ends and size of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
-    /// The number its objects have as their `place`.
+    /// The number of this queue, in the `place` of its objects.
     place: u8,
     front: u32,
     back: u32,
@@ -38,7 +39,7 @@ impl Queue {
         Queue { place, front: NONE, back: NONE, bytes: 0, items: 0 }
     }
 
-    /// The object at the back; [`NONE`]: it is empty.
+    /// The object at the back; [`NONE`] if empty.
     pub(super) fn back(&self) -> u32 {
         self.back
     }
@@ -48,7 +49,7 @@ impl Queue {
     }
 }
 
-/// All objects.
+/// The table of all objects.
 #[derive(Debug)]
 pub(super) struct Nodes(Vec<Node>);
 
@@ -85,7 +86,7 @@ impl Nodes {
         queue.items += 1;
     }
 
-    /// Takes an object out of its queue; returns its bytes.
+    /// Removes an object from its queue; returns its size.
     pub(super) fn take(&mut self, queue: &mut Queue, id: u32) -> u32 {
         let node = self.of(id);
         node.place = 0;
@@ -103,7 +104,7 @@ impl Nodes {
         size
     }
 
-    /// Takes the object at the back, if there is one.
+    /// Removes the object at the back, if there is one.
     pub(super) fn pop(&mut self, queue: &mut Queue) -> Option<u32> {
         let back = queue.back;
         if back == NONE {
@@ -120,7 +121,7 @@ impl Nodes {
         }
     }
 
-    /// Gives an object of this queue another size.
+    /// Changes the size of an object in this queue.
     pub(super) fn resize(&mut self, queue: &mut Queue, id: u32, size: u32) {
         let node = self.of(id);
         queue.bytes = queue.bytes - u64::from(node.size) + u64::from(size);

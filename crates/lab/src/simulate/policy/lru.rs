@@ -1,4 +1,4 @@
-//! LRU: who was used longest ago goes.
+//! LRU: evicts the least recently used object.
 
 use super::Policy;
 use super::list::{Nodes, Queue};
@@ -17,26 +17,26 @@ impl Lru {
     }
 
     fn make_room(&mut self, size: u32) {
-        while self.queue.bytes + u64::from(size) > self.capacity && self.nodes.pop(&mut self.queue).is_some()
-        {
-        }
+        while self.queue.bytes + u64::from(size) > self.capacity
+            && self.nodes.pop(&mut self.queue).is_some()
+        {}
     }
 }
 
 impl Policy for Lru {
-    fn get(&mut self, ask: &Request) -> bool {
-        let found = self.nodes.place(ask.id) != 0;
+    fn get(&mut self, request: &Request) -> bool {
+        let found = self.nodes.place(request.id) != 0;
         if found {
-            self.nodes.advance(&mut self.queue, ask.id);
+            self.nodes.advance(&mut self.queue, request.id);
         }
         found
     }
 
-    fn set(&mut self, ask: &Request) {
-        self.remove(ask.id);
-        if u64::from(ask.size) <= self.capacity {
-            self.make_room(ask.size);
-            self.nodes.push(&mut self.queue, ask.id, ask.size);
+    fn set(&mut self, request: &Request) {
+        self.remove(request.id);
+        if u64::from(request.size) <= self.capacity {
+            self.make_room(request.size);
+            self.nodes.push(&mut self.queue, request.id, request.size);
         }
     }
 

@@ -1,14 +1,15 @@
-//! memcached 1.6 as it comes: slab classes, and in each a segmented LRU (HOT, WARM, COLD).
+//! memcached 1.6 with default settings: slab classes, each with a segmented LRU (HOT, WARM, COLD).
 //!
-//! A class gets pages of 1 MiB while there are any, and keeps them: moving pages between classes takes memcached tens of seconds
-//! a page and is left out, so a trace whose sizes drift is better off with the real one. The threads that move items between
-//! segments behind the answers are taken to keep up.
+//! A class gets pages of 1 MiB while there are any, and keeps them: moving pages between classes
+//! takes memcached tens of seconds a page and is not modelled, so memcached itself does better on
+//! traces whose sizes drift. The background threads that move items between segments are assumed to
+//! keep up.
 
 use super::Policy;
 use super::list::{Nodes, Queue};
 use crate::simulate::request::Request;
 
-/// `sizeof(item)`, the version, the key's and the value's ends.
+/// `sizeof(item)`, the version, and the terminators of key and value.
 const HEAD: u32 = 48 + 8 + 1 + 2;
 const PAGE: u64 = 1 << 20;
 /// Smallest chunk: `sizeof(item)` and `-n 48`.
@@ -18,7 +19,7 @@ const FACTOR: f64 = 1.25;
 const LAST_CHUNK: u32 = 512 << 10;
 /// `-I`.
 const MOST: u32 = 1 << 20;
-/// Of a class's bytes, and of the age of COLD's oldest.
+/// Share of a class's bytes in percent, and limit of the age relative to COLD's oldest item.
 const HOT: (u64, f64) = (20, 0.2);
 const WARM: (u64, f64) = (40, 2.0);
 
@@ -48,7 +49,7 @@ impl Class {
 #[derive(Debug)]
 pub(super) struct Memcached {
     nodes: Nodes,
-    /// Second of the trace of each object's last use or move, as memcached's `time`.
+    /// Time of each object's last use or move in seconds, as memcached's `time`.
     times: Vec<u32>,
     classes: Vec<Class>,
     pages: u64,
@@ -86,7 +87,8 @@ impl Memcached {
         self.classes.partition_point(|class| class.chunk < total).min(self.classes.len() - 1)
     }
 
-    /// Finds a free chunk in a class: a page of its own or of the pool, or the oldest of COLD goes.
+    /// Finds a free chunk in a class: in its pages or the page pool, or by evicting COLD's oldest
+    /// item.
     fn make_room(&mut self, at: usize, chunks: u64, now: u32) -> bool {
         loop {
             let class = &mut self.classes[at];
@@ -95,7 +97,7 @@ impl Memcached {
                 class.chunks += chunks;
                 return true;
             }
-            // Every class may have one page, whatever the limit says.
+            // Every class may have one page, whatever the limit.
             if self.pages > 0 || class.pages == 0 {
                 self.pages = self.pages.saturating_sub(1);
                 class.pages += 1;
@@ -109,8 +111,9 @@ impl Memcached {
         loop {
             self.juggle(at, now);
             let class = &mut self.classes[at];
-            let queue =
-                [&mut class.cold, &mut class.warm, &mut class.hot].into_iter().find(|q| !q.is_empty());
+            let queue = [&mut class.cold, &mut class.warm, &mut class.hot]
+                .into_iter()
+                .find(|q| !q.is_empty());
             let Some(id) = queue.map(|queue| queue.back()) else { return false };
             if self.nodes.place(id) == IN_COLD && self.nodes.of(id).mark & ACTIVE != 0 {
                 self.go(at, id, IN_WARM, now);
@@ -121,13 +124,14 @@ impl Memcached {
         }
     }
 
-    /// What the LRU maintainer does: HOT and WARM give up what is beyond their share, or old.
+    /// The LRU maintainer: HOT and WARM give up items beyond their share, or too old.
     fn juggle(&mut self, at: usize, now: u32) {
         let class = &self.classes[at];
         let total = class.bytes();
-        let oldest = if class.cold.is_empty() { 0 } else { now - self.times[class.cold.back() as usize] };
+        let oldest =
+            if class.cold.is_empty() { 0 } else { now - self.times[class.cold.back() as usize] };
         for (place, (share, age)) in [(IN_HOT, HOT), (IN_WARM, WARM)] {
-            // Once round at the most.
+            // At most one pass.
             for _ in 0..=self.queue(at, place).items {
                 let queue = self.queue(at, place);
                 let (over, back) = (queue.bytes > total * share / 100, queue.back());
@@ -154,7 +158,7 @@ impl Memcached {
         }
     }
 
-    /// Moves an active item to another segment's head.
+    /// Moves an active item to the head of another segment.
     fn go(&mut self, at: usize, id: u32, place: u8, now: u32) {
         self.times[id as usize] = now;
         self.nodes.of(id).mark &= !ACTIVE;
@@ -176,8 +180,8 @@ impl Memcached {
     }
 }
 
-fn second(ask: &Request) -> u32 {
-    (ask.at / 1000) as u32
+fn second(request: &Request) -> u32 {
+    (request.at / 1000) as u32
 }
 
 fn chunks_of(total: u32) -> u64 {
@@ -185,38 +189,38 @@ fn chunks_of(total: u32) -> u64 {
 }
 
 impl Policy for Memcached {
-    fn get(&mut self, ask: &Request) -> bool {
-        let node = *self.nodes.of(ask.id);
+    fn get(&mut self, request: &Request) -> bool {
+        let node = *self.nodes.of(request.id);
         if node.place == 0 {
             return false;
         }
-        self.times[ask.id as usize] = second(ask);
+        self.times[request.id as usize] = second(request);
         let mark = if node.mark & FETCHED == 0 { FETCHED } else { FETCHED | ACTIVE };
-        self.nodes.of(ask.id).mark = mark;
+        self.nodes.of(request.id).mark = mark;
         if mark & ACTIVE != 0 && node.place == IN_COLD {
             let at = self.class_of(node.size);
-            self.go(at, ask.id, IN_WARM, second(ask));
+            self.go(at, request.id, IN_WARM, second(request));
         }
         true
     }
 
-    fn set(&mut self, ask: &Request) {
-        self.remove(ask.id);
-        let total = ask.size.saturating_add(HEAD);
+    fn set(&mut self, request: &Request) {
+        self.remove(request.id);
+        let total = request.size.saturating_add(HEAD);
         if total > MOST {
             return;
         }
         let at = self.class_of(total);
-        if !self.make_room(at, chunks_of(total), second(ask)) {
+        if !self.make_room(at, chunks_of(total), second(request)) {
             return;
         }
-        self.times[ask.id as usize] = second(ask);
-        self.nodes.of(ask.id).mark = 0;
+        self.times[request.id as usize] = second(request);
+        self.nodes.of(request.id).mark = 0;
         let mut hot = self.classes[at].hot;
-        self.nodes.push(&mut hot, ask.id, total);
+        self.nodes.push(&mut hot, request.id, total);
         self.classes[at].hot = hot;
         self.items += 1;
-        self.used += u64::from(ask.size);
+        self.used += u64::from(request.size);
     }
 
     fn remove(&mut self, id: u32) {

@@ -1,15 +1,15 @@
-//! Who is kept and who goes: each policy in a file of its own, exact, by bytes.
+//! Eviction policies: each in its own file, exact, by bytes.
 //!
-//! | name | what | file |
+//! | name | policy | file |
 //! |---|---|---|
 //! | `fifo`, `clock`, `sieve` | by age; with a second chance; with SIEVE's hand | `fifo` |
 //! | `lru`, `lfu` | by last use; by number of uses, without ageing | `lru`, `lfu` |
 //! | `s3fifo`, `tinylfu`, `arc` | as published | `s3fifo`, `tinylfu`, `arc` |
-//! | `gdsf`, `belady` | by uses and size; by what comes | `ranked` |
-//! | `larder` | the store that ships | `larder` |
+//! | `gdsf`, `belady` | by uses and size; by the next use | `ranked` |
+//! | `larder` | Larder's own store | `larder` |
 //! | `memcached`, `redis-lru`, `redis-lfu` | models, checked against the real programs | `memcached`, `redis` |
 //!
-//! All but the last two rows count bytes of keys and values and nothing else.
+//! All but the last two rows count only the bytes of keys and values.
 
 mod arc;
 mod fifo;
@@ -30,23 +30,24 @@ use super::request::Request;
 
 /// A cache of a fixed number of bytes.
 pub(crate) trait Policy {
-    /// Looks for an object as a client's read does.
-    fn get(&mut self, ask: &Request) -> bool;
-    /// Stores an object, or does not if the policy thinks so.
-    fn set(&mut self, ask: &Request);
-    /// Takes an object out.
+    /// Looks up an object, as a client's read does.
+    fn get(&mut self, request: &Request) -> bool;
+    /// Stores an object, unless the policy rejects it.
+    fn set(&mut self, request: &Request);
+    /// Removes an object.
     fn remove(&mut self, id: u32);
-    /// Bytes of keys and values.
+    /// Bytes of keys and values stored.
     fn used(&self) -> u64;
-    /// Objects.
+    /// Number of objects stored.
     fn items(&self) -> u64;
-    /// Does it know what has expired? If not, it is told by [`Policy::remove`] when that is so.
+    /// Whether the policy handles expiry itself. If not, expired objects are removed with
+    /// [`Policy::remove`].
     fn expires_by_itself(&self) -> bool {
         false
     }
 }
 
-/// Which one.
+/// A policy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Fifo,
@@ -97,11 +98,16 @@ impl Kind {
     }
 
     /// An empty cache of `capacity` bytes for objects 0 to `ids` - 1.
-    pub(crate) fn open(self, capacity: u64, ids: usize, seed: u64) -> Result<Box<dyn Policy>, String> {
+    pub(crate) fn open(
+        self,
+        capacity: u64,
+        ids: usize,
+        seed: u64,
+    ) -> Result<Box<dyn Policy>, String> {
         Ok(match self {
-            Kind::Fifo => Box::new(fifo::Fifo::new(fifo::Chance::None, capacity, ids)),
-            Kind::Clock => Box::new(fifo::Fifo::new(fifo::Chance::Second, capacity, ids)),
-            Kind::Sieve => Box::new(fifo::Fifo::new(fifo::Chance::Sieve, capacity, ids)),
+            Kind::Fifo => Box::new(fifo::Fifo::new(fifo::Variant::None, capacity, ids)),
+            Kind::Clock => Box::new(fifo::Fifo::new(fifo::Variant::Second, capacity, ids)),
+            Kind::Sieve => Box::new(fifo::Fifo::new(fifo::Variant::Sieve, capacity, ids)),
             Kind::Lru => Box::new(lru::Lru::new(capacity, ids)),
             Kind::Lfu => Box::new(lfu::Lfu::new(capacity, ids)),
             Kind::S3Fifo => Box::new(s3fifo::S3Fifo::new(capacity, ids)),
@@ -109,7 +115,9 @@ impl Kind {
             Kind::Arc => Box::new(arc::Arc::new(capacity, ids)),
             Kind::Gdsf => Box::new(ranked::Gdsf::new(capacity, ids)),
             Kind::Belady => Box::new(ranked::Belady::new(capacity, ids)),
-            Kind::Larder => Box::new(larder::Larder::new(capacity, seed).map_err(|error| error.to_string())?),
+            Kind::Larder => {
+                Box::new(larder::Larder::new(capacity, seed).map_err(|error| error.to_string())?)
+            }
             Kind::Memcached => Box::new(memcached::Memcached::new(capacity, ids)),
             Kind::RedisLru => Box::new(redis::Redis::new(false, capacity, ids, seed)),
             Kind::RedisLfu => Box::new(redis::Redis::new(true, capacity, ids, seed)),

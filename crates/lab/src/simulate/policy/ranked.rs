@@ -1,10 +1,10 @@
-//! Two that keep objects by a number: GDSF and Belady's MIN.
+//! Policies that rank objects by a number: GDSF and Belady's MIN.
 
 use super::Policy;
 use super::heap::Heap;
 use crate::simulate::request::Request;
 
-/// Sizes of stored objects, and their sum.
+/// Stored objects with their sizes, and the total.
 #[derive(Debug)]
 struct Stored {
     heap: Heap,
@@ -34,8 +34,9 @@ impl Stored {
     }
 }
 
-/// Greedy-Dual-Size-Frequency (Cherkasova 1998) as Squid has it (Dilley, Arlitt and Perret 1999), all objects of one cost: the least
-/// of `age + uses / bytes` goes, and its number becomes the age. What comes is always stored. Small objects are worth more than large ones, so it is good at objects and bad at bytes.
+/// Greedy-Dual-Size-Frequency (Cherkasova 1998) as in Squid (Dilley, Arlitt and Perret 1999), with
+/// equal cost for all objects: evicts the lowest `age + uses / bytes`, which becomes the new age.
+/// New objects are always stored. It favours small objects: good by objects, bad by bytes.
 #[derive(Debug)]
 pub(super) struct Gdsf {
     stored: Stored,
@@ -48,36 +49,37 @@ impl Gdsf {
         Gdsf { stored: Stored::new(capacity, ids), uses: vec![0; ids], age: 0.0 }
     }
 
-    /// Bits of positive floating-point numbers are in the numbers' order.
+    /// The bits of positive floating-point numbers sort like the numbers.
     fn number(&self, id: u32, size: u32) -> u64 {
         (self.age + f64::from(self.uses[id as usize]) / f64::from(size.max(1))).to_bits()
     }
 }
 
 impl Policy for Gdsf {
-    fn get(&mut self, ask: &Request) -> bool {
-        let found = self.stored.heap.has(ask.id);
+    fn get(&mut self, request: &Request) -> bool {
+        let found = self.stored.heap.has(request.id);
         if found {
-            self.uses[ask.id as usize] += 1;
-            let number = self.number(ask.id, self.stored.sizes[ask.id as usize]);
-            self.stored.heap.put(ask.id, number);
+            self.uses[request.id as usize] += 1;
+            let number = self.number(request.id, self.stored.sizes[request.id as usize]);
+            self.stored.heap.put(request.id, number);
         }
         found
     }
 
-    fn set(&mut self, ask: &Request) {
-        let uses = if self.stored.heap.has(ask.id) { self.uses[ask.id as usize] } else { 0 };
-        self.stored.take(ask.id);
-        if u64::from(ask.size) > self.stored.capacity {
+    fn set(&mut self, request: &Request) {
+        let uses =
+            if self.stored.heap.has(request.id) { self.uses[request.id as usize] } else { 0 };
+        self.stored.take(request.id);
+        if u64::from(request.size) > self.stored.capacity {
             return;
         }
-        while self.stored.full_for(ask.size) {
+        while self.stored.full_for(request.size) {
             let Some((number, victim)) = self.stored.heap.least() else { return };
             self.age = f64::from_bits(number);
             self.stored.take(victim);
         }
-        self.uses[ask.id as usize] = uses + 1;
-        self.stored.put(ask.id, ask.size, self.number(ask.id, ask.size));
+        self.uses[request.id as usize] = uses + 1;
+        self.stored.put(request.id, request.size, self.number(request.id, request.size));
     }
 
     fn remove(&mut self, id: u32) {
@@ -93,9 +95,9 @@ impl Policy for Gdsf {
     }
 }
 
-/// Belady's MIN, which knows what comes: who is read again last goes, and what is read again later than all others is not
-/// stored at all. With objects of one size that do not expire no policy hits more. With sizes it is an approximation by
-/// objects, which another policy may beat.
+/// Belady's MIN, which knows the future: evicts the object read again last, and does not store an
+/// object read again later than all others. With objects of one size that do not expire, no policy
+/// has more hits. With different sizes it is an approximation that another policy may beat.
 #[derive(Debug)]
 pub(super) struct Belady(Stored);
 
@@ -105,33 +107,33 @@ impl Belady {
     }
 }
 
-/// The later, the less: the least goes first.
-fn remoteness(ask: &Request) -> u64 {
-    u64::from(u32::MAX - ask.next)
+/// Lower for later reads: the lowest is evicted first.
+fn remoteness(request: &Request) -> u64 {
+    u64::from(u32::MAX - request.next)
 }
 
 impl Policy for Belady {
-    fn get(&mut self, ask: &Request) -> bool {
-        let found = self.0.heap.has(ask.id);
+    fn get(&mut self, request: &Request) -> bool {
+        let found = self.0.heap.has(request.id);
         if found {
-            self.0.heap.put(ask.id, remoteness(ask));
+            self.0.heap.put(request.id, remoteness(request));
         }
         found
     }
 
-    fn set(&mut self, ask: &Request) {
-        self.0.take(ask.id);
-        let mine = remoteness(ask);
-        if mine == 0 || u64::from(ask.size) > self.0.capacity {
+    fn set(&mut self, request: &Request) {
+        self.0.take(request.id);
+        let mine = remoteness(request);
+        if mine == 0 || u64::from(request.size) > self.0.capacity {
             return;
         }
-        while self.0.full_for(ask.size) {
+        while self.0.full_for(request.size) {
             match self.0.heap.least() {
                 Some((number, victim)) if number < mine => self.0.take(victim),
                 _ => return,
             }
         }
-        self.0.put(ask.id, ask.size, mine);
+        self.0.put(request.id, request.size, mine);
     }
 
     fn remove(&mut self, id: u32) {

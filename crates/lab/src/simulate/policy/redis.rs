@@ -1,21 +1,22 @@
-//! Redis 7 with `maxmemory`: `allkeys-lru` and `allkeys-lfu`, by samples of five keys and a pool of sixteen.
+//! Redis 7 with `maxmemory`: `allkeys-lru` and `allkeys-lfu`, with samples of five keys and a pool
+//! of sixteen.
 //!
-//! Memory is counted as a 64-bit Redis with jemalloc counts it: the table, an entry, the key's and the value's string. Idle
-//! times have a second's resolution as there. The samples are of other keys than the real one's, so the hit ratio agrees, and
-//! which objects are kept does not.
+//! Memory is counted as in a 64-bit Redis with jemalloc: the table, an entry, the strings of key
+//! and value. Idle times have a resolution of a second. Samples differ from the real ones, so hit
+//! ratios agree but the set of kept objects does not.
 
 use super::Policy;
-use crate::simulate::{random::Random, request::Request};
+use crate::{random::Random, simulate::request::Request};
 
 const SAMPLES: usize = 5;
 const POOL: usize = 16;
-/// `lfu-log-factor` and `lfu-decay-time` (milliseconds).
+/// `lfu-log-factor`, and `lfu-decay-time` in milliseconds.
 const LOG_FACTOR: f64 = 10.0;
 const DECAY: u64 = 60_000;
 const FIRST_COUNT: u8 = 5;
-/// Bytes of keys where the trace's sizes are of both.
+/// Length of a key, where the trace's sizes include keys.
 const KEY: u64 = 16;
-/// What an empty server counts.
+/// Memory of an empty server.
 const BASE: u64 = 900 << 10;
 const ABSENT: u32 = u32::MAX;
 
@@ -24,7 +25,7 @@ struct Entry {
     /// Index in `keys`.
     at: u32,
     size: u32,
-    /// Millisecond of the last use, in whole seconds (LRU) or whole minutes (LFU).
+    /// Time of the last use in milliseconds, rounded to seconds (LRU) or minutes (LFU).
     time: u64,
     count: u8,
 }
@@ -32,9 +33,9 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Redis {
     entries: Vec<Entry>,
-    /// Stored objects in no order: samples are taken from here.
+    /// Stored objects in no order, for sampling.
     keys: Vec<u32>,
-    /// Candidates with the score they had when they were sampled, the best last.
+    /// Candidates with their score when sampled, the best last.
     pool: Vec<(u64, u32)>,
     random: Random,
     capacity: u64,
@@ -58,7 +59,7 @@ impl Redis {
         }
     }
 
-    /// All that counts against `maxmemory`.
+    /// Memory that counts against `maxmemory`.
     fn memory(&self) -> u64 {
         BASE + self.memory + 8 * (self.keys.len() as u64).next_power_of_two()
     }
@@ -115,13 +116,13 @@ impl Redis {
     }
 }
 
-/// The counter loses one for every minute without use.
+/// The counter decreases by one for every minute without use.
 fn decayed(entry: &Entry, now: u64) -> u8 {
     let minutes = (now / DECAY * DECAY).saturating_sub(entry.time) / DECAY;
     entry.count.saturating_sub(u8::try_from(minutes).unwrap_or(u8::MAX))
 }
 
-/// jemalloc's size classes: sixteen apart, from 128 on four to each doubling.
+/// Size classes of jemalloc: in steps of sixteen, from 128 on four per doubling.
 fn allocated(bytes: u64) -> u64 {
     if bytes <= 128 {
         return bytes.next_multiple_of(16).max(16);
@@ -129,7 +130,7 @@ fn allocated(bytes: u64) -> u64 {
     bytes.next_multiple_of((bytes - 1).next_power_of_two() / 8)
 }
 
-/// A table entry, the key's string, the value's (up to 44 bytes within its object, else beside it).
+/// A table entry, the key's string, the value's string (up to 44 bytes within its object).
 fn cost(size: u32) -> u64 {
     let value = u64::from(size).saturating_sub(KEY);
     let head = |bytes: u64| if bytes < 1 << 8 { 3 } else { 5 };
@@ -141,29 +142,30 @@ fn cost(size: u32) -> u64 {
 }
 
 impl Policy for Redis {
-    fn get(&mut self, ask: &Request) -> bool {
-        let found = self.entries[ask.id as usize].at != ABSENT;
+    fn get(&mut self, request: &Request) -> bool {
+        let found = self.entries[request.id as usize].at != ABSENT;
         if found {
-            self.touch(ask.id, ask.at);
+            self.touch(request.id, request.at);
         }
         found
     }
 
-    fn set(&mut self, ask: &Request) {
-        // Room is made before a command, for what is there and not for what it brings.
-        self.make_room(ask.at);
-        let old = self.entries[ask.id as usize];
-        self.remove(ask.id);
-        let time = if self.lfu { ask.at / DECAY * DECAY } else { ask.at / 1000 * 1000 };
-        let entry = Entry { at: self.keys.len() as u32, size: ask.size, time, count: FIRST_COUNT };
-        self.entries[ask.id as usize] = entry;
+    fn set(&mut self, request: &Request) {
+        // Redis frees memory before a command, for the current use without the new value.
+        self.make_room(request.at);
+        let old = self.entries[request.id as usize];
+        self.remove(request.id);
+        let time = if self.lfu { request.at / DECAY * DECAY } else { request.at / 1000 * 1000 };
+        let entry =
+            Entry { at: self.keys.len() as u32, size: request.size, time, count: FIRST_COUNT };
+        self.entries[request.id as usize] = entry;
         if old.at != ABSENT {
-            self.entries[ask.id as usize].count = old.count;
-            self.touch(ask.id, ask.at);
+            self.entries[request.id as usize].count = old.count;
+            self.touch(request.id, request.at);
         }
-        self.keys.push(ask.id);
-        self.used += u64::from(ask.size);
-        self.memory += cost(ask.size);
+        self.keys.push(request.id);
+        self.used += u64::from(request.size);
+        self.memory += cost(request.size);
     }
 
     fn remove(&mut self, id: u32) {

@@ -1,5 +1,6 @@
-//! S3-FIFO as published (Yang et al., SOSP '23): a small queue of a tenth, a main queue, a ghost as large as main, all counted in
-//! bytes. From small to main goes who was read twice; main gives as many further rounds as there were reads, three at most.
+//! S3-FIFO as published (Yang et al., SOSP '23): a small queue of a tenth, a main queue, a ghost
+//! queue as large as main, all counted in bytes. Objects read twice move from small to main; in
+//! main an object gets a further round per read, at most three.
 
 use super::Policy;
 use super::list::{Nodes, Queue};
@@ -21,7 +22,13 @@ pub(super) struct S3Fifo {
 impl S3Fifo {
     pub(super) fn new(capacity: u64, ids: usize) -> S3Fifo {
         let nodes = Nodes::new(ids);
-        S3Fifo { nodes, small: Queue::new(SMALL), main: Queue::new(MAIN), ghost: Queue::new(GHOST), capacity }
+        S3Fifo {
+            nodes,
+            small: Queue::new(SMALL),
+            main: Queue::new(MAIN),
+            ghost: Queue::new(GHOST),
+            capacity,
+        }
     }
 
     fn make_room(&mut self, size: u32) {
@@ -60,8 +67,8 @@ impl S3Fifo {
 }
 
 impl Policy for S3Fifo {
-    fn get(&mut self, ask: &Request) -> bool {
-        let node = self.nodes.of(ask.id);
+    fn get(&mut self, request: &Request) -> bool {
+        let node = self.nodes.of(request.id);
         let found = matches!(node.place, SMALL | MAIN);
         if found {
             node.count = (node.count + 1).min(3);
@@ -69,24 +76,24 @@ impl Policy for S3Fifo {
         found
     }
 
-    fn set(&mut self, ask: &Request) {
-        if u64::from(ask.size) > self.capacity {
-            return self.remove(ask.id);
+    fn set(&mut self, request: &Request) {
+        if u64::from(request.size) > self.capacity {
+            return self.remove(request.id);
         }
-        let place = self.nodes.place(ask.id);
+        let place = self.nodes.place(request.id);
         if matches!(place, SMALL | MAIN) {
-            self.get(ask);
+            self.get(request);
             let queue = if place == SMALL { &mut self.small } else { &mut self.main };
-            self.nodes.resize(queue, ask.id, ask.size);
+            self.nodes.resize(queue, request.id, request.size);
             return self.make_room(0);
         }
         if place == GHOST {
-            self.nodes.take(&mut self.ghost, ask.id);
+            self.nodes.take(&mut self.ghost, request.id);
         }
-        self.make_room(ask.size);
+        self.make_room(request.size);
         let queue = if place == GHOST { &mut self.main } else { &mut self.small };
-        self.nodes.push(queue, ask.id, ask.size);
-        self.nodes.of(ask.id).count = 0;
+        self.nodes.push(queue, request.id, request.size);
+        self.nodes.of(request.id).count = 0;
     }
 
     fn remove(&mut self, id: u32) {

@@ -1,4 +1,4 @@
-//! Each policy against a naive model of itself, and what holds for all of them.
+//! Each policy compared with a naive model, and properties of all of them.
 
 use super::Kind;
 use crate::load::Verb;
@@ -6,7 +6,7 @@ use crate::simulate::request::{Request, look_ahead};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-/// Reads of `(object, bytes)`; which of them hit.
+/// Reads `(object, bytes)`; returns which of them hit.
 fn hits(kind: Kind, capacity: u64, reads: &[(u32, u32)]) -> Vec<bool> {
     let mut trace: Vec<Request> =
         reads.iter().map(|(id, size)| Request::new(0, *id, *size, 0, Verb::Get)).collect();
@@ -27,7 +27,7 @@ fn total(hits: &[bool]) -> usize {
     hits.iter().filter(|hit| **hit).count()
 }
 
-/// A row of objects, the next victim first, each with bytes and a mark.
+/// Objects in a row, the next victim first, each with bytes and a mark.
 #[derive(Default)]
 struct Row(VecDeque<(u32, u32, u32)>);
 
@@ -41,7 +41,8 @@ impl Row {
     }
 }
 
-/// What is common to models of one row: `hit` changes the row on a hit, `victim` says who goes (and may change the row).
+/// Common to models of one row: `hit` changes the row on a hit, `victim` selects the object to
+/// evict (and may change the row).
 fn row(
     capacity: u64,
     reads: &[(u32, u32)],
@@ -91,7 +92,8 @@ fn model(kind: Kind, capacity: u64, reads: &[(u32, u32)]) -> Vec<bool> {
                     }
                     if row.0[hand].2 == 0 {
                         let at = hand;
-                        // What comes next lies behind the newest, and the hand begins again.
+                        // Objects stored next are placed after the newest, and the hand starts
+                        // again.
                         hand = if at + 1 == row.0.len() { 0 } else { at };
                         return at;
                     }
@@ -115,13 +117,14 @@ fn model(kind: Kind, capacity: u64, reads: &[(u32, u32)]) -> Vec<bool> {
     }
 }
 
-/// As the paper's algorithm 1 reads.
+/// Algorithm 1 of the paper.
 fn s3fifo(capacity: u64, reads: &[(u32, u32)]) -> Vec<bool> {
     let [mut small, mut main, mut ghost] = [Row::default(), Row::default(), Row::default()];
     let mut all = Vec::new();
     for (id, size) in reads.iter().copied() {
-        let found =
-            [&mut small, &mut main].into_iter().find_map(|row| row.find(id).map(|at| &mut row.0[at].2));
+        let found = [&mut small, &mut main]
+            .into_iter()
+            .find_map(|row| row.find(id).map(|at| &mut row.0[at].2));
         all.push(found.is_some());
         if let Some(count) = found {
             *count = (*count + 1).min(3);
@@ -155,7 +158,7 @@ fn s3fifo(capacity: u64, reads: &[(u32, u32)]) -> Vec<bool> {
     all
 }
 
-/// ARC for objects of one byte, as the paper's figure 4 reads; lists with the LRU end first.
+/// ARC for objects of one byte, as in figure 4 of the paper; lists have the LRU end first.
 fn arc(c: usize, reads: &[(u32, u32)]) -> Vec<bool> {
     let [mut t1, mut t2, mut b1, mut b2] = [const { VecDeque::<u32>::new() }; 4];
     let mut p = 0.0f64;
@@ -214,7 +217,8 @@ fn arc(c: usize, reads: &[(u32, u32)]) -> Vec<bool> {
     all
 }
 
-/// The most hits any choice of victims (or of storing nothing) gives, by trying all of them. Objects of one byte.
+/// The most hits of any sequence of victims (or of not storing), by exhaustive search. Objects of
+/// one byte.
 fn best(capacity: usize, reads: &[u32]) -> usize {
     let mut states = std::collections::HashMap::from([(0u32, 0usize)]);
     for id in reads {
@@ -246,10 +250,12 @@ fn best(capacity: usize, reads: &[u32]) -> usize {
 fn reads(sizes: std::ops::Range<u32>) -> impl Strategy<Value = Vec<(u32, u32)>> {
     let ids = prop::collection::vec(prop_oneof![0u32..6, 0u32..40], 1..400);
     let sizes = prop::collection::vec(sizes, 40);
-    (ids, sizes).prop_map(|(ids, sizes)| ids.into_iter().map(|id| (id, sizes[id as usize])).collect())
+    (ids, sizes)
+        .prop_map(|(ids, sizes)| ids.into_iter().map(|id| (id, sizes[id as usize])).collect())
 }
 
-const MODELLED: [Kind; 6] = [Kind::Fifo, Kind::Lru, Kind::Clock, Kind::Sieve, Kind::Lfu, Kind::S3Fifo];
+const MODELLED: [Kind; 6] =
+    [Kind::Fifo, Kind::Lru, Kind::Clock, Kind::Sieve, Kind::Lfu, Kind::S3Fifo];
 const BY_BYTES: [Kind; 10] = [
     Kind::Fifo,
     Kind::Clock,
@@ -276,7 +282,7 @@ proptest! {
         prop_assert_eq!(hits(Kind::Arc, capacity, &reads), arc(capacity as usize, &reads));
     }
 
-    /// `hits` looks at the budget after every request; here objects are also written anew and removed.
+    /// `hits` checks the budget after every request; here objects are also overwritten and removed.
     #[test]
     fn no_policy_is_ever_over_its_budget(
         steps in prop::collection::vec((0u32..40, 1u32..30, 0u8..8), 1..400),
@@ -293,7 +299,8 @@ proptest! {
                     _ => cache.set(&request),
                 }
                 prop_assert!(cache.used() <= capacity, "{}", kind.name());
-                prop_assert!(what != 0 || !cache.get(&request), "{} finds what was removed", kind.name());
+                prop_assert!(what != 0 || !cache.get(&request), "{} finds what was \
+                    removed", kind.name());
             }
             (0..40).for_each(|id| cache.remove(id));
             prop_assert_eq!((cache.used(), cache.items()), (0, 0), "{}", kind.name());
@@ -314,7 +321,8 @@ proptest! {
         prop_assert_eq!(total(&hits(Kind::Belady, capacity as u64, &reads)), best(capacity, &ids));
     }
 
-    /// LRU is a stack algorithm: what a cache has, a larger one has too. So is what it hits.
+    /// LRU is a stack algorithm: a larger cache contains everything a smaller one does, and has all
+    /// its hits.
     #[test]
     fn a_larger_lru_hits_whatever_a_smaller_one_does(reads in reads(1..2), capacity in 1u64..30) {
         let (small, large) = (hits(Kind::Lru, capacity, &reads), hits(Kind::Lru, capacity + 1, &reads));
@@ -331,7 +339,8 @@ fn beladys_anomaly() {
     assert_eq!((misses(Kind::Lru, 3), misses(Kind::Lru, 4)), (10, 8));
 }
 
-/// The page references of Silberschatz's "Operating System Concepts": FIFO 15 faults, LRU 12, OPT 9 with three frames.
+/// The page references of Silberschatz's "Operating System Concepts": FIFO 15 faults, LRU 12, OPT 9
+/// with three frames.
 #[test]
 fn the_textbooks_sequence() {
     let reads = [7, 0, 1, 2, 0, 3, 0, 4, 2, 3, 0, 3, 2, 1, 2, 0, 1, 7, 0, 1].map(|id| (id, 1));
@@ -340,7 +349,8 @@ fn the_textbooks_sequence() {
     assert!(misses(Kind::Belady) <= 9, "not storing what is read again last saves a miss or more");
 }
 
-/// The figure of SIEVE's paper: A B C D E F G in, of which A, B and G were read; H comes and C goes.
+/// The figure of SIEVE's paper: A B C D E F G in, of which A, B and G were read; H comes and C
+/// goes.
 #[test]
 fn sieves_hand_passes_who_was_read_and_leaves_it_where_it_is() {
     let reads = [0, 1, 2, 3, 4, 5, 6, 0, 1, 6, 7].map(|id| (id, 1));
@@ -348,7 +358,10 @@ fn sieves_hand_passes_who_was_read_and_leaves_it_where_it_is() {
         let all: Vec<(u32, u32)> = reads.iter().copied().chain([(id, 1)]).collect();
         hits(Kind::Sieve, 7, &all).last().copied().unwrap()
     };
-    assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(after), [true, true, false, true, true, true, true, true]);
+    assert_eq!(
+        [0, 1, 2, 3, 4, 5, 6, 7].map(after),
+        [true, true, false, true, true, true, true, true]
+    );
 }
 
 #[test]
@@ -366,8 +379,10 @@ fn frequent_objects_survive_a_scan_where_they_should() {
 
 #[test]
 fn size_matters_to_gdsf_alone() {
-    // Five small objects, then a large one as long as all of them, then one more: who makes room for it?
-    let come: Vec<(u32, u32)> = [(1, 10), (2, 10), (3, 10), (4, 10), (5, 10), (0, 50), (6, 10)].to_vec();
+    // Five small objects, then a large one of their total size, then one more: which are evicted
+    // for it?
+    let come: Vec<(u32, u32)> =
+        [(1, 10), (2, 10), (3, 10), (4, 10), (5, 10), (0, 50), (6, 10)].to_vec();
     let reads: Vec<(u32, u32)> = come.iter().copied().chain(come[..5].iter().copied()).collect();
     assert_eq!(total(&hits(Kind::Gdsf, 100, &reads)), 5, "the large one went");
     for kind in [Kind::Lfu, Kind::Lru, Kind::Fifo] {

@@ -1,9 +1,10 @@
-//! W-TinyLFU (Einziger, Friedman, Manes 2017) as in Caffeine: a window of one part in a hundred, and a segmented LRU that is
-//! four fifths protected, which the window's leavers enter only if they were asked for more often than the one that would go.
+//! W-TinyLFU (Einziger, Friedman, Manes 2017) as in Caffeine: a window of one percent, and a
+//! segmented LRU, four fifths protected, which objects leaving the window enter only if they were
+//! requested more often than the next victim.
 //!
-//! Frequencies are counted for every object up to 15 and halved after ten times as many requests as objects fit. Caffeine does
-//! that in a sketch of four bits a counter, whose collisions err upwards; here each object has its own. The window's size does
-//! not adapt, and no candidate is let in by chance.
+//! Frequencies are counted for every object up to 15 and halved after ten times as many requests as
+//! objects fit. Caffeine uses a sketch of 4-bit counters, whose collisions overestimate; here each
+//! object has its own counter. The window does not adapt, and no candidate is admitted at random.
 
 use super::Policy;
 use super::list::{NONE, Nodes, Queue};
@@ -14,7 +15,7 @@ const PROBATION: u8 = 2;
 const PROTECTED: u8 = 3;
 
 const MOST: u8 = 15;
-/// Requests between two halvings, for each object that fits.
+/// Requests between two halvings, per object that fits.
 const SAMPLE: u64 = 10;
 
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(super) struct TinyLfu {
     nodes: Nodes,
     frequency: Vec<u8>,
     counted: u64,
-    /// Most objects that were there at once.
+    /// Most objects stored at the same time so far.
     fits: u64,
     window: Queue,
     probation: Queue,
@@ -44,7 +45,7 @@ impl TinyLfu {
         }
     }
 
-    /// Bytes of the window.
+    /// Size of the window in bytes.
     fn window_share(&self) -> u64 {
         (self.capacity / 100).max(1)
     }
@@ -75,7 +76,7 @@ impl TinyLfu {
         }
     }
 
-    /// What leaves the window meets what would leave the rest.
+    /// Compares the object that leaves the window with the next victim of the main part.
     fn settle(&mut self) {
         while self.window.bytes > self.window_share() {
             let Some(candidate) = self.nodes.pop(&mut self.window) else { return };
@@ -101,8 +102,11 @@ impl TinyLfu {
             return false;
         }
         while self.probation.bytes + self.protected.bytes + u64::from(size) > room {
-            let victim =
-                if self.probation.is_empty() { self.protected.back() } else { self.probation.back() };
+            let victim = if self.probation.is_empty() {
+                self.protected.back()
+            } else {
+                self.probation.back()
+            };
             if self.frequency[candidate as usize] <= self.frequency[victim as usize] {
                 return false;
             }
@@ -113,30 +117,30 @@ impl TinyLfu {
 }
 
 impl Policy for TinyLfu {
-    fn get(&mut self, ask: &Request) -> bool {
-        let found = self.nodes.place(ask.id) != 0;
+    fn get(&mut self, request: &Request) -> bool {
+        let found = self.nodes.place(request.id) != 0;
         if found {
-            self.count(ask.id);
-            self.touch(ask.id);
+            self.count(request.id);
+            self.touch(request.id);
         }
         found
     }
 
-    fn set(&mut self, ask: &Request) {
-        if u64::from(ask.size) > self.capacity {
-            return self.remove(ask.id);
+    fn set(&mut self, request: &Request) {
+        if u64::from(request.size) > self.capacity {
+            return self.remove(request.id);
         }
-        self.count(ask.id);
-        if self.nodes.place(ask.id) == 0 {
-            self.nodes.push(&mut self.window, ask.id, ask.size);
+        self.count(request.id);
+        if self.nodes.place(request.id) == 0 {
+            self.nodes.push(&mut self.window, request.id, request.size);
         } else {
-            self.touch(ask.id);
-            let queue = match self.nodes.place(ask.id) {
+            self.touch(request.id);
+            let queue = match self.nodes.place(request.id) {
                 WINDOW => &mut self.window,
                 PROBATION => &mut self.probation,
                 _ => &mut self.protected,
             };
-            self.nodes.resize(queue, ask.id, ask.size);
+            self.nodes.resize(queue, request.id, request.size);
         }
         self.settle();
         self.fits = self.fits.max(self.items());

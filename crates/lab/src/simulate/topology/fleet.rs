@@ -1,4 +1,4 @@
-//! Servers as they are, and as each Larder sees them; where pages lie.
+//! Servers of a fleet: their actual state, each Larder's view of it, and the placement of pages.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -6,22 +6,22 @@ use larder_client::{Ring, placement::PlacementError};
 
 use super::node::{Node, Page};
 use super::plan::Fleet;
-use crate::simulate::{random::mix, request::Request};
+use crate::{random::mix, simulate::request::Request};
 
-/// Rings kept: as many sets of living servers as a run is likely to see again.
+/// Most cached rings: as many sets of live servers as a run is likely to see again.
 const MAX_RINGS: usize = 64;
 const UNKNOWN: u16 = u16::MAX;
 
-/// What the fleet says.
+/// Result of asking the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Page(Page),
     Nothing,
-    /// The server does not answer, or is known not to.
+    /// The server does not answer, or is known to be down.
     Failed,
 }
 
-/// A server as it is.
+/// Actual state of a server.
 pub(super) struct Server {
     pub(super) node: Node,
     pub(super) up: bool,
@@ -31,7 +31,7 @@ pub(super) struct Server {
     pub(super) bytes: u64,
 }
 
-/// A server as a Larder sees it.
+/// A Larder's view of a server.
 #[derive(Clone, Copy, Debug, Default)]
 struct Health {
     down: bool,
@@ -40,7 +40,7 @@ struct Health {
     until: u64,
 }
 
-/// The servers that are alive for somebody, and who has which object among them (found out when asked first).
+/// A set of live servers, and the owner of each object among them (computed on demand).
 struct Owners {
     ring: Ring,
     of: Vec<u16>,
@@ -79,32 +79,32 @@ impl<'a> Servers<'a> {
         self.plan
     }
 
-    /// Looks for a page.
-    pub(super) fn get(&mut self, larder: usize, ask: &Request) -> Answer {
-        let Some(at) = self.reach(larder, ask) else { return Answer::Failed };
+    /// Reads a page.
+    pub(super) fn get(&mut self, larder: usize, request: &Request) -> Answer {
+        let Some(at) = self.reach(larder, request) else { return Answer::Failed };
         let server = &mut self.all[at];
         server.gets += 1;
-        match server.node.get(ask) {
+        match server.node.get(request) {
             Some(page) => {
                 server.hits += 1;
-                server.bytes += u64::from(ask.size);
+                server.bytes += u64::from(request.size);
                 Answer::Page(page)
             }
             None => Answer::Nothing,
         }
     }
 
-    /// Stores a page. False: it did not arrive.
-    pub(super) fn set(&mut self, larder: usize, ask: &Request, page: Page) -> bool {
-        let Some(at) = self.reach(larder, ask) else { return false };
+    /// Stores a page. False: it could not be sent.
+    pub(super) fn set(&mut self, larder: usize, request: &Request, page: Page) -> bool {
+        let Some(at) = self.reach(larder, request) else { return false };
         let server = &mut self.all[at];
         server.sets += 1;
-        server.bytes += u64::from(ask.size);
-        server.node.set(ask, page);
+        server.bytes += u64::from(request.size);
+        server.node.set(request, page);
         true
     }
 
-    /// Is the page's server there, as far as this Larder knows?
+    /// Whether the page's server is up in this Larder's view.
     pub(super) fn well(&mut self, larder: usize, id: u32) -> bool {
         let at = self.owner(larder, id);
         !self.views[larder][at].down && self.all[at].up
@@ -115,9 +115,9 @@ impl<'a> Servers<'a> {
     }
 
     /// The server of a page, if it answers.
-    fn reach(&mut self, larder: usize, ask: &Request) -> Option<usize> {
-        self.probe(larder, ask.at);
-        let at = self.owner(larder, ask.id);
+    fn reach(&mut self, larder: usize, request: &Request) -> Option<usize> {
+        self.probe(larder, request.at);
+        let at = self.owner(larder, request.id);
         let health = &mut self.views[larder][at];
         if health.down {
             return None;
@@ -130,12 +130,12 @@ impl<'a> Servers<'a> {
         if health.failures >= self.plan.failure_limit {
             health.down = true;
             health.pause = self.plan.retry_min;
-            health.until = ask.at + health.pause;
+            health.until = request.at + health.pause;
         }
         None
     }
 
-    /// Servers whose pause is over are tried again; the pauses double.
+    /// Probes servers whose pause is over; pauses double.
     fn probe(&mut self, larder: usize, now: u64) {
         for (health, server) in self.views[larder].iter_mut().zip(&self.all) {
             if !health.down || now < health.until {
@@ -152,7 +152,8 @@ impl<'a> Servers<'a> {
 
     fn owner(&mut self, larder: usize, id: u32) -> usize {
         let eject = self.plan.eject;
-        let alive: Vec<bool> = self.views[larder].iter().map(|health| !(eject && health.down)).collect();
+        let alive: Vec<bool> =
+            self.views[larder].iter().map(|health| !(eject && health.down)).collect();
         if self.rings.len() > MAX_RINGS {
             self.rings.clear();
         }
@@ -170,7 +171,7 @@ impl<'a> Servers<'a> {
     }
 }
 
-/// As pages are named in the fleet; of other bits of the key's hash than there.
+/// Names of pages as in the fleet, from other bits of the key's hash.
 fn name(hash: u64) -> String {
     format!("larder:p:{hash:016x}{:016x}", mix(hash))
 }

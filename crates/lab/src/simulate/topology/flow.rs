@@ -1,27 +1,27 @@
-//! What is counted, over time.
+//! Counters over time.
 
 use std::ops::AddAssign;
 
-/// One interval. With a sample, scaled up.
+/// Counters of one interval; scaled up if the trace is sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Window {
-    /// What clients asked for.
+    /// Requests of clients.
     pub(crate) requests: f64,
     /// Answered from a Larder's own memory.
     pub(crate) local: f64,
-    /// Of those: by a copy whose time was over, as the fleet did not answer.
+    /// Of these, answered by an expired copy because the fleet did not answer.
     pub(crate) prolonged: f64,
     /// Answered from the fleet.
     pub(crate) remote: f64,
-    /// Waited for what somebody else had asked of the origin.
+    /// Waited for another request's answer from the origin.
     pub(crate) waited: f64,
-    /// Asked of the origin.
+    /// Requests to the origin.
     pub(crate) origin: f64,
-    /// The fleet did not answer.
+    /// Requests the fleet did not answer.
     pub(crate) failed: f64,
-    /// Bytes to clients.
+    /// Bytes sent to clients.
     pub(crate) to_clients: f64,
-    /// Bytes from the fleet to Larders, and the other way.
+    /// Bytes from the fleet to Larders, and in the other direction.
     pub(crate) from_fleet: f64,
     pub(crate) to_fleet: f64,
     /// Bytes from the origin.
@@ -45,7 +45,7 @@ impl AddAssign for Window {
 }
 
 impl Window {
-    /// All of it so many times.
+    /// Multiplies all counters.
     pub(super) fn scale(&mut self, times: f64) {
         let all = [
             &mut self.requests,
@@ -64,7 +64,7 @@ impl Window {
     }
 }
 
-/// What a server did.
+/// Load of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Load {
     pub(crate) name: String,
@@ -75,20 +75,20 @@ pub(crate) struct Load {
     pub(crate) items: f64,
 }
 
-/// A whole run.
+/// Counters of a whole run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Flow {
-    /// Milliseconds of each window.
+    /// Length of a window in milliseconds.
     pub(crate) interval: u64,
     pub(crate) windows: Vec<Window>,
     pub(crate) total: Window,
     pub(crate) servers: Vec<Load>,
-    /// Each event with the requests a second that the origin saw before it (ten windows at most), and the most that it saw in a
-    /// window from then to the next event.
+    /// For each event, the origin's requests per second before it (at most ten windows), and the
+    /// maximum in a window between it and the next event.
     pub(crate) peaks: Vec<Peak>,
 }
 
-/// What an event did to the origin, requests a second.
+/// Effect of an event on the origin, in requests per second.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Peak {
     pub(crate) at: u64,
@@ -97,11 +97,11 @@ pub(crate) struct Peak {
     pub(crate) after: f64,
 }
 
-/// Windows before an event that are looked at.
+/// Windows before an event that are averaged.
 const BEFORE: usize = 10;
 
 impl Flow {
-    /// The window of a moment.
+    /// The window of a time.
     pub(super) fn at(&mut self, now: u64) -> &mut Window {
         let at = (now / self.interval) as usize;
         if at >= self.windows.len() {
@@ -110,12 +110,12 @@ impl Flow {
         &mut self.windows[at]
     }
 
-    /// Requests a second of the origin in a window.
+    /// The origin's requests per second in a window.
     pub(crate) fn rate(&self, window: &Window) -> f64 {
         window.origin * 1000.0 / self.interval as f64
     }
 
-    /// What events did, once all is counted.
+    /// Computes the effect of events, after all requests are counted.
     pub(super) fn find_peaks(&mut self, events: &[(u64, String)]) {
         for (number, (at, what)) in events.iter().enumerate() {
             let first = ((at / self.interval) as usize).min(self.windows.len());
@@ -123,7 +123,8 @@ impl Flow {
             let end = next.map_or(self.windows.len(), |next| (next / self.interval) as usize);
             let end = end.clamp(first, self.windows.len()).max((first + 1).min(self.windows.len()));
             let before = &self.windows[first.saturating_sub(BEFORE)..first];
-            let mean = before.iter().map(|w| self.rate(w)).sum::<f64>() / before.len().max(1) as f64;
+            let mean =
+                before.iter().map(|w| self.rate(w)).sum::<f64>() / before.len().max(1) as f64;
             let after = self.windows[first..end].iter().map(|w| self.rate(w)).fold(0.0, f64::max);
             self.peaks.push(Peak { at: *at, what: what.clone(), before: mean, after });
         }

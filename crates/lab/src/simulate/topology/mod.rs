@@ -1,19 +1,21 @@
-//! Larders that share a fleet of memcached servers, before one origin, through failures and purges.
+//! Simulation of Larders that share a fleet of memcached servers in front of one origin, with
+//! failures and purges.
 //!
-//! A request meets the tiers as it does in the program (`docs/remote.md`): the Larder's own memory, the fleet, the origin; copies
-//! of the fleet's pages are used for `local_copy`, and longer while the fleet does not answer; one Larder renders and
-//! the others wait, where leases are on. Which server has a page says the client's own placement.
+//! A request passes the tiers as in the program (`docs/remote.md`): the Larder's own memory, the
+//! fleet, the origin; copies of the fleet's pages are used for `local_copy`, and longer while the
+//! fleet does not answer; with leases, one Larder renders and the others wait. Pages are placed by
+//! the client's own placement.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `plan` | what is simulated |
-//! | `fleet` | servers as they are, and as one Larder sees them |
-//! | `node` | a cache that knows how old its pages are |
-//! | `run` | the walk of each request; landings, events |
-//! | `flow` | what is counted, over time |
+//! | `fleet` | state of the servers, and each Larder's view of it |
+//! | `node` | a cache that knows the age of its pages |
+//! | `run` | handling of each request; completed fetches, events |
+//! | `flow` | counters over time |
 //!
-//! Not in it: how long the fleet takes to answer (a server that is away costs its failures, and those are counted), stale windows
-//! (a page that is over is a miss), `min_freshness`, pages larger than one item (they are not shared).
+//! Not modelled: response times of the fleet (failures of a down server are counted), stale windows
+//! (an expired page is a miss), `min_freshness`, pages larger than one item (they are not shared).
 
 mod fleet;
 mod flow;
@@ -24,5 +26,5 @@ mod run;
 mod tests;
 
 pub(crate) use self::flow::{Flow, Load, Peak, Window};
-pub(crate) use self::plan::{Event, Fleet, Spread, Topology, What};
+pub(crate) use self::plan::{Event, EventKind, Fleet, Spread, Topology};
 pub(crate) use self::run::run;

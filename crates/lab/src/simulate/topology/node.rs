@@ -1,19 +1,19 @@
-//! A cache that knows how old its pages are: a Larder's memory, or a server's.
+//! A cache that knows the age of its pages: a Larder's memory, or a server's.
 
 use crate::simulate::{policy::Policy, request::Request};
 
-/// Never asked of the fleet again: a page that the Larder rendered itself.
+/// For a page the Larder rendered itself: the fleet is not asked again.
 pub(super) const OWN: u64 = u64::MAX;
 
 pub(super) struct Node {
     cache: Box<dyn Policy>,
-    /// When the origin made the page, for each object.
+    /// Time the origin rendered the page, for each object.
     rendered: Vec<u64>,
-    /// Until when a copy is used; [`OWN`]: while it is fresh. Empty for servers.
+    /// Time until which a copy is used; [`OWN`]: while it is fresh. Empty for servers.
     good_until: Vec<u64>,
 }
 
-/// A page as a node has it.
+/// A page in a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) rendered: u64,
@@ -29,18 +29,20 @@ impl Node {
         Node { cache, rendered: vec![0; ids], good_until: vec![0; ids] }
     }
 
-    /// What lies there, as a client's read finds it.
-    pub(super) fn get(&mut self, ask: &Request) -> Option<Page> {
-        let id = ask.id as usize;
-        let page =
-            Page { rendered: self.rendered[id], good_until: self.good_until.get(id).copied().unwrap_or(OWN) };
-        self.cache.get(ask).then_some(page)
+    /// Reads a page.
+    pub(super) fn get(&mut self, request: &Request) -> Option<Page> {
+        let id = request.id as usize;
+        let page = Page {
+            rendered: self.rendered[id],
+            good_until: self.good_until.get(id).copied().unwrap_or(OWN),
+        };
+        self.cache.get(request).then_some(page)
     }
 
-    pub(super) fn set(&mut self, ask: &Request, page: Page) {
-        self.cache.set(ask);
-        self.rendered[ask.id as usize] = page.rendered;
-        self.prolong(ask.id, page.good_until);
+    pub(super) fn set(&mut self, request: &Request, page: Page) {
+        self.cache.set(request);
+        self.rendered[request.id as usize] = page.rendered;
+        self.prolong(request.id, page.good_until);
     }
 
     pub(super) fn prolong(&mut self, id: u32, until: u64) {
@@ -53,7 +55,7 @@ impl Node {
         self.cache.remove(id);
     }
 
-    /// Another cache in its place, empty.
+    /// Replaces the cache by an empty one.
     pub(super) fn restart(&mut self, cache: Box<dyn Policy>) {
         self.cache = cache;
     }

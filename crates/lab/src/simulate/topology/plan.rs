@@ -1,84 +1,84 @@
-//! What is simulated: Larders, servers, what befalls them.
+//! Parameters of a simulation: Larders, servers, events.
 
 use larder_client::{Placement, Ring, Server};
 
 use crate::simulate::policy::Kind;
 
-/// Most Larders: each has 24 bytes for every object of the trace.
+/// Most Larders: each takes 24 bytes for every object of the trace.
 pub(crate) const MAX_LARDERS: usize = 256;
 
-/// How clients are spread over Larders.
+/// Distribution of clients over Larders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spread {
-    /// One after the other.
+    /// In turn.
     RoundRobin,
-    /// By key: each page is asked of one Larder only.
+    /// By key: each page is requested from one Larder only.
     Hash,
-    /// As the dice fall.
+    /// At random.
     Random,
 }
 
-/// A whole arrangement. Times are milliseconds, sizes bytes.
+/// A topology. Times are in milliseconds, sizes in bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Topology {
     pub(crate) larders: usize,
     pub(crate) spread: Spread,
-    /// Of each Larder.
+    /// Memory of each Larder.
     pub(crate) memory: u64,
     pub(crate) policy: Kind,
-    /// The origin's time for a page: for so long others wait for it.
+    /// Time the origin takes for a page, for which other requests wait.
     pub(crate) render: u64,
-    /// None: each Larder is alone before the origin.
+    /// `None`: Larders do not share pages.
     pub(crate) fleet: Option<Fleet>,
     pub(crate) events: Vec<Event>,
-    /// What is counted is counted for each of these.
+    /// Length of a window of the counters.
     pub(crate) interval: u64,
     pub(crate) seed: u64,
 }
 
-/// The servers that Larders share.
+/// A fleet of servers shared by Larders.
 #[derive(Clone, Debug)]
 pub(crate) struct Fleet {
     pub(crate) servers: Vec<Server>,
     pub(crate) placement: Placement,
-    /// Of each server.
+    /// Memory of each server.
     pub(crate) memory: u64,
     pub(crate) policy: Kind,
-    /// Longer pages are not shared.
+    /// Larger pages are not shared.
     pub(crate) item_size: u32,
     pub(crate) local_copy: u64,
-    /// Does one Larder render while the others wait?
+    /// Whether one Larder renders while the others wait.
     pub(crate) lease: bool,
-    /// Do the keys of a server that is down go to the others?
+    /// Whether the keys of a down server go to the other servers.
     pub(crate) eject: bool,
-    /// Failures in a row until a server is down.
+    /// Consecutive failures after which a server is down.
     pub(crate) failure_limit: u32,
     pub(crate) retry_min: u64,
     pub(crate) retry_max: u64,
 }
 
-/// Something that happens.
+/// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Event {
-    /// Milliseconds of the trace.
+    /// Time in milliseconds of the trace.
     pub(crate) at: u64,
-    pub(crate) what: What,
+    pub(crate) what: EventKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum What {
-    /// A server refuses, or cannot be reached.
+pub(crate) enum EventKind {
+    /// A server becomes unreachable.
     Down(usize),
-    /// It is back: empty, or with all it had.
+    /// A server comes back, empty or with its contents.
     Up { server: usize, empty: bool },
-    /// A Larder begins anew, empty.
+    /// A Larder restarts with an empty cache.
     Restart(usize),
-    /// This share of all pages is purged everywhere.
+    /// A share of all pages is purged everywhere.
     Purge(f64),
 }
 
 impl Topology {
-    /// Makes sure that it can be run.
+    /// Checks that the topology can be simulated.
     pub(crate) fn check(&self) -> Result<(), String> {
         if !(1..=MAX_LARDERS).contains(&self.larders) {
             return Err(format!("larders: 1 to {MAX_LARDERS}, found {}", self.larders));
@@ -88,23 +88,26 @@ impl Topology {
         }
         let servers = self.fleet.as_ref().map_or(0, |fleet| fleet.servers.len());
         if let Some(fleet) = &self.fleet {
-            Ring::new(&fleet.placement, &fleet.servers).map_err(|error| format!("servers: {error}"))?;
+            Ring::new(&fleet.placement, &fleet.servers)
+                .map_err(|error| format!("servers: {error}"))?;
         }
         for event in &self.events {
             match event.what {
-                What::Down(server) | What::Up { server, .. } if server >= servers => {
+                EventKind::Down(server) | EventKind::Up { server, .. } if server >= servers => {
                     return Err(format!(
                         "an event is of server {server}, and there are {servers} (the first is 0)"
                     ));
                 }
-                What::Restart(larder) if larder >= self.larders => {
+                EventKind::Restart(larder) if larder >= self.larders => {
                     return Err(format!(
                         "an event is of Larder {larder}, and there are {} (the first is 0)",
                         self.larders
                     ));
                 }
-                What::Purge(share) if !(0.0..=1.0).contains(&share) => {
-                    return Err(format!("purge = {share}: a share of all pages, 0 to 1, is expected"));
+                EventKind::Purge(share) if !(0.0..=1.0).contains(&share) => {
+                    return Err(format!(
+                        "purge = {share}: a share of all pages, 0 to 1, is expected"
+                    ));
                 }
                 _ => {}
             }
@@ -112,13 +115,13 @@ impl Topology {
         Ok(())
     }
 
-    pub(super) fn describe(&self, what: What) -> String {
+    pub(super) fn describe(&self, what: EventKind) -> String {
         match what {
-            What::Down(server) => format!("server {server} away"),
-            What::Up { server, empty: true } => format!("server {server} back, empty"),
-            What::Up { server, empty: false } => format!("server {server} back"),
-            What::Restart(larder) => format!("Larder {larder} restarted"),
-            What::Purge(share) => format!("{:.0} % of pages purged", share * 100.0),
+            EventKind::Down(server) => format!("server {server} away"),
+            EventKind::Up { server, empty: true } => format!("server {server} back, empty"),
+            EventKind::Up { server, empty: false } => format!("server {server} back"),
+            EventKind::Restart(larder) => format!("Larder {larder} restarted"),
+            EventKind::Purge(share) => format!("{:.0} % of pages purged", share * 100.0),
         }
     }
 }

@@ -1,34 +1,35 @@
-//! What a trace is made of or read from, as typed.
+//! Specification of a trace on the command line.
 
 use std::path::PathBuf;
 
 use crate::load::trace::Format;
 
-/// How popular keys are.
+/// Popularity of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// By rank, and that stays.
+    /// Zipf, constant.
     Zipf,
-    /// All alike.
+    /// Equal for all keys.
     Uniform,
-    /// Zipf; after every 100,000 requests 50,000 of keys that are asked for once, in a row.
+    /// Zipf; every 100,000 requests are followed by 50,000 consecutive requests of keys requested
+    /// once.
     Scan,
-    /// Zipf; every second request is of a key that is asked for once.
+    /// Zipf; every second request is of a key requested once.
     OneHit,
-    /// Zipf; after every 250,000 requests popularity moves on by a sixteenth of the keys.
+    /// Zipf; after every 250,000 requests popularity moves by a sixteenth of the keys.
     Drift,
 }
 
-/// How large values are.
+/// Sizes of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Values {
     /// Lognormal by key: median 300 bytes, sigma 1, from 16 bytes to 4 KiB.
     Lognormal,
-    /// All alike.
+    /// One size.
     Fixed(u32),
 }
 
-/// A trace made from a seed.
+/// A synthetic trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Synthetic {
     pub(crate) shape: Shape,
@@ -37,11 +38,11 @@ pub(crate) struct Synthetic {
     pub(crate) keys: u32,
     pub(crate) requests: u64,
     pub(crate) values: Values,
-    /// Seconds that what is stored lives; 0: for ever.
+    /// Time to live in seconds; 0: no limit.
     pub(crate) ttl: u32,
-    /// Share of requests that write.
+    /// Share of writes.
     pub(crate) writes: f64,
-    /// Requests a second of the trace's time.
+    /// Requests per second of trace time.
     pub(crate) rate: f64,
     pub(crate) seed: u64,
 }
@@ -63,18 +64,20 @@ impl Default for Synthetic {
     }
 }
 
-/// Where requests come from.
+/// Source of a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Spec {
     Synthetic(Synthetic),
-    /// A recorded trace: the file, and its format, if stated.
+    /// A recorded trace: file, and format if given.
     File(PathBuf, Option<Format>),
 }
 
 impl Spec {
-    /// Reads `zipf:0.9`, `uniform`, `scan:0.9`, `onehit:0.9`, `drift:0.9` or a path; what else a made trace has is in `base`.
+    /// Parses `zipf:0.9`, `uniform`, `scan:0.9`, `onehit:0.9`, `drift:0.9` or a path; the other
+    /// parameters of a synthetic trace are in `base`.
     pub(crate) fn parse(text: &str, format: Option<&str>, base: Synthetic) -> Result<Spec, String> {
-        let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let (name, rest) =
+            text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
         let shape = match name {
             "zipf" => Shape::Zipf,
             "uniform" => Shape::Uniform,
@@ -86,9 +89,14 @@ impl Spec {
         let skew = match rest {
             None => base.skew,
             Some(skew) => {
-                skew.parse().ok().filter(|skew: &f64| (0.0..=5.0).contains(skew)).ok_or_else(|| {
-                    format!("the skew of trace {text:?} has to be a number from 0 to 5, as in {name}:0.9")
-                })?
+                skew.parse().ok().filter(|skew: &f64| (0.0..=5.0).contains(skew)).ok_or_else(
+                    || {
+                        format!(
+                            "the skew of trace {text:?} has to be a number from 0 to 5, as in \
+                        {name}:0.9"
+                        )
+                    },
+                )?
             }
         };
         Ok(Spec::Synthetic(Synthetic { shape, skew, ..base }))
@@ -104,7 +112,10 @@ mod tests {
         let of = |text| Spec::parse(text, Some("twitter"), Synthetic::default());
         let drift = Synthetic { shape: Shape::Drift, skew: 1.1, ..Synthetic::default() };
         assert_eq!(of("drift:1.1"), Ok(Spec::Synthetic(drift)));
-        assert!(matches!(of("uniform"), Ok(Spec::Synthetic(Synthetic { shape: Shape::Uniform, .. }))));
+        assert!(matches!(
+            of("uniform"),
+            Ok(Spec::Synthetic(Synthetic { shape: Shape::Uniform, .. }))
+        ));
         assert_eq!(of("a/b:c.csv"), Ok(Spec::File("a/b:c.csv".into(), Some(Format::Twitter))));
         assert!(of("zipf:many").is_err_and(|error| error.contains("zipf:0.9")));
     }

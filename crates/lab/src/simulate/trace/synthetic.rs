@@ -1,29 +1,29 @@
-//! Traces made from a seed, also for `larder bench compare --plan hitratio`. The store's own benchmark has the same generator, number
-//! for number (crates/store/benches/store/trace.rs), so that all figures speak of the same requests. Writes and times to live come
-//! on top.
+//! Synthetic traces from a seed, also for `larder bench compare --plan hitratio`. The store's
+//! benchmark has the same generator, number for number (crates/store/benches/store/trace.rs), so
+//! that all figures refer to the same requests. Writes and times to live are additions.
 
 use std::time::Duration;
 
 use super::spec::{Shape, Synthetic, Values};
-use crate::load::{Ask, Source, Verb};
-use crate::simulate::random::{Random, mix, unit};
+use crate::load::{Operation, Source, Verb};
+use crate::random::{Random, mix, unit};
 
-/// Requests between two scans, where in that the scan begins, and how long it is.
+/// Requests between two scans, start of the scan within them, and its length.
 const SCAN: (u64, u64, u64) = (150_000, 100_000, 50_000);
 /// Requests between two drifts; each moves popularity by a sixteenth of all keys.
 const DRIFT: u64 = 250_000;
-/// Where the binary search for a number begins.
+/// Entries of the guide table for the binary search.
 const GUIDE: usize = 1 << 16;
 
 pub(super) struct Generator {
     spec: Synthetic,
     cdf: Vec<f64>,
-    /// For each 65,536th of the range: the first rank that may be meant.
+    /// For each 65,536th of the range, the first possible rank.
     guide: Vec<u32>,
     random: Random,
-    /// What is not in the original has its own numbers, so that the keys stay the same.
+    /// Random numbers for additions to the original, so that keys stay the same.
     extra: Random,
-    made: u64,
+    produced: u64,
     fresh: u32,
     shift: u64,
     scan: u64,
@@ -49,7 +49,7 @@ impl Generator {
             cdf,
             guide,
             spec,
-            made: 0,
+            produced: 0,
             shift: 0,
             scan: 0,
         }
@@ -71,7 +71,7 @@ impl Generator {
     }
 
     fn key(&mut self) -> u32 {
-        let (at, u) = (self.made, self.random.unit());
+        let (at, u) = (self.produced, self.random.unit());
         match self.spec.shape {
             Shape::Scan => {
                 if at % SCAN.0 == SCAN.1 {
@@ -96,37 +96,38 @@ fn scrambled(number: u64) -> u64 {
     Random::new(number.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(77)).number()
 }
 
-/// Bytes of a key's value: the same whenever it is asked for.
+/// Size of a key's value, always the same.
 fn value(values: Values, id: u32) -> usize {
     match values {
         Values::Fixed(bytes) => bytes as usize,
         Values::Lognormal => {
             let first = scrambled(u64::from(id));
             let second = scrambled(first ^ 0x5bd1_e995);
-            let z = (-2.0 * (unit(first) + 1e-18).ln()).sqrt() * (std::f64::consts::TAU * unit(second)).cos();
+            let z = (-2.0 * (unit(first) + 1e-18).ln()).sqrt()
+                * (std::f64::consts::TAU * unit(second)).cos();
             (300.0 * z.exp()).clamp(16.0, 4096.0) as usize
         }
     }
 }
 
 impl Source for Generator {
-    fn next(&mut self, ask: &mut Ask) -> bool {
-        if self.made == self.spec.requests {
+    fn next(&mut self, operation: &mut Operation) -> bool {
+        if self.produced == self.spec.requests {
             return false;
         }
         let id = self.key();
-        ask.key.clear();
-        ask.key.extend_from_slice(b"k0000000");
+        operation.key.clear();
+        operation.key.extend_from_slice(b"k0000000");
         let hex = b"0123456789abcdef";
-        ask.key.extend((0..8).map(|at| hex[(id >> (28 - 4 * at)) as usize & 15]));
-        ask.size = value(self.spec.values, id);
-        ask.ttl = self.spec.ttl;
-        ask.verb = Verb::Get;
+        operation.key.extend((0..8).map(|at| hex[(id >> (28 - 4 * at)) as usize & 15]));
+        operation.size = value(self.spec.values, id);
+        operation.ttl = self.spec.ttl;
+        operation.verb = Verb::Get;
         if self.spec.writes > 0.0 && self.extra.unit() < self.spec.writes {
-            ask.verb = Verb::Set;
+            operation.verb = Verb::Set;
         }
-        ask.at = Some(Duration::from_secs_f64(self.made as f64 / self.spec.rate));
-        self.made += 1;
+        operation.at = Some(Duration::from_secs_f64(self.produced as f64 / self.spec.rate));
+        self.produced += 1;
         true
     }
 }
@@ -137,9 +138,9 @@ mod tests {
 
     fn first(shape: Shape, requests: u64) -> Vec<(String, usize)> {
         let mut source = Generator::new(Synthetic { shape, requests, ..Synthetic::default() });
-        let (mut ask, mut all) = (Ask::default(), Vec::new());
-        while source.next(&mut ask) {
-            all.push((String::from_utf8_lossy(&ask.key).into_owned(), ask.size));
+        let (mut operation, mut all) = (Operation::default(), Vec::new());
+        while source.next(&mut operation) {
+            all.push((String::from_utf8_lossy(&operation.key).into_owned(), operation.size));
         }
         all
     }
@@ -150,8 +151,10 @@ mod tests {
         assert_eq!(scan.len(), 150_001);
         assert_eq!(scan[100_000].0, format!("k0000000{:08x}", 1_000_000));
         assert_eq!(scan[149_999].0, format!("k0000000{:08x}", 1_049_999));
-        let new =
-            first(Shape::OneHit, 20_000).iter().filter(|(key, _)| key.as_str() >= "k0000000000f4240").count();
+        let new = first(Shape::OneHit, 20_000)
+            .iter()
+            .filter(|(key, _)| key.as_str() >= "k0000000000f4240")
+            .count();
         assert!((9_700..10_300).contains(&new), "{new}");
     }
 

@@ -1,4 +1,4 @@
-//! The answers, ready to send.
+//! Prepared answers.
 
 use std::{io::Write, rc::Rc};
 
@@ -10,40 +10,44 @@ use rustix::{
 
 use crate::peers::pages;
 
-/// Up to here one copy of head and body costs less than `sendfile`, which saves the copy of the body and costs a call.
+/// Up to this size one copy of head and body costs less than `sendfile`, which saves the copy of
+/// the body but costs a call.
 const COPIED: usize = 16 << 10;
-/// Of all answers together. Further pages are refused: this is no test of memory.
+/// Memory limit of all answers together; further pages are refused.
 const ROOM: usize = 1 << 30;
 
 /// One answer.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// What is sent by copying: head and body, or the head alone.
+    /// Bytes sent by copying: head and body, or only the head.
     pub(super) bytes: Vec<u8>,
-    /// What follows, from a file in memory, and its length.
+    /// The body in a memory file, and its length.
     pub(super) file: Option<(OwnedFd, u64)>,
-    /// Whether it is a page, which is counted.
+    /// Whether it is a page and counted.
     pub(super) page: bool,
 }
 
-/// All answers given so far.
+/// All answers prepared so far.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct AnswerCache {
     answers: RapidHashMap<Vec<u8>, Rc<Answer>>,
     held: usize,
 }
 
-impl Shelf {
+impl AnswerCache {
     /// The answer for a target.
-    pub(super) fn find(&mut self, target: &[u8], asked: u64) -> Rc<Answer> {
+    pub(super) fn find(&mut self, target: &[u8], pages_sent: u64) -> Rc<Answer> {
         if let Some(answer) = self.answers.get(target) {
             return answer.clone();
         }
         if target == b"/asked" {
-            return Rc::new(plain("200 OK", &asked.to_string()));
+            return Rc::new(plain("200 OK", &pages_sent.to_string()));
         }
         let Some((size, number)) = pages::parse(target) else {
-            return Rc::new(plain("404 Not Found", "there are pages at /SIZE/NUMBER, and /asked\n"));
+            return Rc::new(plain(
+                "404 Not Found",
+                "there are pages at /SIZE/NUMBER, and /asked\n",
+            ));
         };
         let answer = page(size, number).filter(|_| self.held + size <= ROOM);
         let Some(answer) = answer.map(Rc::new) else {
@@ -55,7 +59,7 @@ impl Shelf {
     }
 }
 
-/// `None`: the system gives no file in memory.
+/// `None`: the system provides no memory file.
 fn page(size: usize, number: u32) -> Option<Answer> {
     let mut bytes = pages::head(size, number);
     let body = pages::body(size, number);
@@ -70,6 +74,7 @@ fn page(size: usize, number: u32) -> Option<Answer> {
 
 fn plain(status: &str, text: &str) -> Answer {
     let length = text.len();
-    let head = format!("HTTP/1.1 {status}\r\nCache-Control: no-store\r\nContent-Length: {length}\r\n\r\n");
+    let head =
+        format!("HTTP/1.1 {status}\r\nCache-Control: no-store\r\nContent-Length: {length}\r\n\r\n");
     Answer { bytes: [head.as_bytes(), text.as_bytes()].concat(), file: None, page: false }
 }

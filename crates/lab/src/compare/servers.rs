@@ -1,15 +1,15 @@
-//! The servers of a comparison, started and found out about; those that are not to be had are left out by name.
+//! Starts the servers of a comparison; servers that are not available are listed as left out.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use rustix::thread::sched_setaffinity;
 
 use super::{machine, processors::Cpus, result::Comparison};
-use crate::peers::{self, Error, Ground, Origin, Peer, Role, Running, Scratch};
+use crate::peers::{self, Error, Origin, Peer, PeerConfig, Role, Running, Scratch};
 
-/// A server that somebody else runs: `--server NAME=ADDR,pid=N`.
+/// A server started by the user: `--server NAME=ADDR,pid=N`.
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
+pub(crate) struct ExternalServer {
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
     pub(crate) pid: Option<u32>,
@@ -17,48 +17,49 @@ pub(crate) struct Given {
     pub(crate) speaks: String,
 }
 
-/// What comparisons of one command have in common.
+/// Settings shared by the comparisons of one command.
 #[derive(Debug)]
-pub(crate) struct Stage {
+pub(crate) struct Environment {
     pub(crate) larder: PathBuf,
-    pub(crate) given: Vec<Given>,
-    /// Where servers and generator run. `None`: there is one processor.
+    pub(crate) external: Vec<ExternalServer>,
+    /// Processors of servers and generator. `None`: there is only one processor.
     pub(crate) cpus: Option<Cpus>,
 }
 
-/// Servers that run, and what they stand on.
+/// Running servers, and the resources they use.
 #[derive(Debug)]
-pub(crate) struct Started {
+pub(crate) struct RunningServers {
     pub(crate) servers: Vec<Server>,
-    // Ended before the directory is removed.
+    // Declared first: ended before the directory is removed.
     running: Vec<Running>,
     _docroot: Scratch,
 }
 
-/// A server that runs.
+/// A running server.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) ours: bool,
-    /// Where it gets what it has not: an origin of its own, so that whoever asked is known. `None`: somebody else's.
+    /// Its own origin, so that requests of this server are counted apart. `None`: the server is
+    /// external.
     pub(crate) origin: Option<Arc<Origin>>,
     pub(crate) address: SocketAddr,
     pub(crate) redis: Option<SocketAddr>,
     pub(crate) pids: Vec<u32>,
-    /// What a server of somebody else's speaks.
+    /// Protocol of an external server.
     pub(crate) speaks: Option<String>,
 }
 
-impl Drop for Started {
+impl Drop for RunningServers {
     fn drop(&mut self) {
-        // All at once, not one after the other's end.
+        // Asked all at once: waiting for each in turn takes longer.
         self.running.iter().for_each(|running| running.process.ask_to_end());
     }
 }
 
-impl Stage {
-    /// Starts the named servers. Who is not there is noted in the comparison.
+impl Environment {
+    /// Starts the named servers. Unavailable ones are noted in the comparison.
     pub(crate) fn start(
         &self,
         names: &[String],
@@ -66,16 +67,18 @@ impl Stage {
         (sizes, pages): (&[usize], u32),
         memory: u64,
         comparison: &mut Comparison,
-    ) -> Result<Started, Error> {
+    ) -> Result<RunningServers, Error> {
         let docroot = Scratch::new("docroot")?;
-        // Whoever serves files may not be who we are.
+        // Servers of files may run as another user.
         docroot.show()?;
         let files = peers::docroot(&docroot, sizes, pages)?;
-        let mut started = Started { servers: Vec::new(), running: Vec::new(), _docroot: docroot };
+        let mut started =
+            RunningServers { servers: Vec::new(), running: Vec::new(), _docroot: docroot };
         for peer in names.iter().filter_map(|name| peers::find(name, role)) {
-            // Before the generator gets its processor: origins may run anywhere, they are idle while anything is measured.
+            // Before the generator is pinned: origins may run anywhere, they are idle while
+            // anything is measured.
             let origin = Origin::start()?;
-            let ground = Ground {
+            let config = PeerConfig {
                 origin: origin.address(),
                 docroot: files.clone(),
                 sizes: sizes.to_vec(),
@@ -83,7 +86,7 @@ impl Stage {
                 larder: self.larder.clone(),
                 cpu: self.cpus.map(|cpus| cpus.servers),
             };
-            match peer.start(&ground) {
+            match peer.start(&config) {
                 Ok(running) => started.add(running, origin, comparison),
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(error) => {
@@ -92,15 +95,15 @@ impl Stage {
                 }
             }
         }
-        started.servers.extend(self.given.iter().map(Server::given));
+        started.servers.extend(self.external.iter().map(Server::external));
         if let Some(cpus) = self.cpus {
-            // Where the system refuses, the generator runs anywhere: more noise, the same figures.
+            // If the system refuses, the generator runs anywhere: more noise, the same figures.
             let _unpinned = sched_setaffinity(None, &peers::only(cpus.generator));
         }
         Ok(started)
     }
 
-    /// For the head of a report.
+    /// Description for the head of a report.
     pub(crate) fn pinned(&self) -> String {
         match self.cpus {
             Some(cpus) => cpus.to_string(),
@@ -109,7 +112,7 @@ impl Stage {
     }
 }
 
-impl Started {
+impl RunningServers {
     fn add(&mut self, running: Running, origin: Origin, comparison: &mut Comparison) {
         let Peer { name, title, .. } = running.peer;
         let ours = name.starts_with("larder");
@@ -130,29 +133,29 @@ impl Started {
         self.running.push(running);
     }
 
-    /// The first server's name in tables; empty: none was started.
+    /// Name of the first server for table titles; empty if none was started.
     pub(crate) fn title(&self) -> String {
         self.servers.first().map_or_else(String::new, |server| server.title.clone())
     }
 
-    /// Resident bytes of all servers that we started.
+    /// Resident memory of all servers that were started, in bytes.
     pub(crate) fn resident(&self) -> u64 {
         self.running.iter().map(|running| running.process.resident()).sum()
     }
 }
 
 impl Server {
-    fn given(given: &Given) -> Self {
+    fn external(external: &ExternalServer) -> Self {
         Self {
-            name: given.name.clone(),
-            title: given.name.clone(),
+            name: external.name.clone(),
+            title: external.name.clone(),
             ours: false,
-            // Its origin is somebody else's, so nothing is known of hits.
+            // The origin of an external server is unknown, so its hits are not counted.
             origin: None,
-            address: given.address,
+            address: external.address,
             redis: None,
-            pids: given.pid.into_iter().collect(),
-            speaks: Some(given.speaks.clone()),
+            pids: external.pid.into_iter().collect(),
+            speaks: Some(external.speaks.clone()),
         }
     }
 }
@@ -161,7 +164,7 @@ impl Comparison {
     fn leave_out(&mut self, title: &str, error: &Error) {
         let reason = error.to_string();
         self.broken |= !matches!(error, Error::NotInstalled { .. });
-        // The rest is the program's own output, which was shown.
+        // The other lines are the program's own output, already shown.
         let reason = reason.lines().next().unwrap_or_default();
         let line = format!("{title}: {reason}");
         if !self.left_out.contains(&line) {

@@ -1,28 +1,28 @@
-//! What the threads tell becomes the result of the run.
+//! Combines the threads' reports into the result of a run.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     Plan,
     tally::Tally,
-    worker::{End, Report},
+    worker::{FinalReport, Report},
 };
 use crate::report::{Cpu, Run, Second};
 
-/// Collects what the threads tell.
-pub(super) struct Gather {
+/// Collector of the threads' reports.
+pub(super) struct Collector {
     total: Tally,
     seconds: Vec<Second>,
     pending: BTreeMap<u64, Tally>,
-    /// For each thread the first second that it may still tell of.
+    /// For each thread, the first second it may still report.
     reached: Vec<u64>,
-    ends: Vec<End>,
+    ends: Vec<FinalReport>,
     open: bool,
 }
 
-impl Gather {
-    pub(super) fn new(threads: usize, open: bool) -> Gather {
-        Gather {
+impl Collector {
+    pub(super) fn new(threads: usize, open: bool) -> Collector {
+        Collector {
             total: Tally::new(open),
             seconds: Vec::new(),
             pending: BTreeMap::new(),
@@ -32,7 +32,7 @@ impl Gather {
         }
     }
 
-    /// Takes in a report, and tells of the seconds that are complete with it.
+    /// Adds a report, and announces the seconds that are complete with it.
     pub(super) fn take(&mut self, report: Report, on_second: &mut dyn FnMut(u64, &Second)) {
         let Report { thread, second, tally, end } = report;
         self.total.add(&tally);
@@ -43,26 +43,27 @@ impl Gather {
         let last = self.pending.keys().next_back().map_or(0, |last| last + 1);
         while (self.seconds.len() as u64) < complete.min(last) {
             let number = self.seconds.len() as u64;
-            let second = self.pending.remove(&number).map(|tally| shown(&tally)).unwrap_or_default();
+            let second =
+                self.pending.remove(&number).map(|tally| shown(&tally)).unwrap_or_default();
             on_second(number, &second);
             self.seconds.push(second);
         }
     }
 
-    /// All threads have ended.
+    /// Called when all threads have ended.
     pub(super) fn finish(self, plan: &Plan, servers: Vec<Cpu>) -> Run {
         let last = self.ends.iter().map(|end| end.last_answer).max().unwrap_or(0);
         let counted = self.ends.iter().map(|end| end.counted).max().unwrap_or_default();
-        // A server that falls silent has had the rest of the time, too.
+        // A server that falls silent is measured over the rest of the time, too.
         let asked_for = counted.min(plan.until.time.unwrap_or(Duration::MAX));
         let took = Duration::from_nanos(last).saturating_sub(plan.warm_up).max(asked_for);
-        let busy = |end: &End| end.cpu.as_secs_f64() / end.counted.as_secs_f64().max(1e-9);
+        let busy = |end: &FinalReport| end.cpu.as_secs_f64() / end.counted.as_secs_f64().max(1e-9);
         let total = self.total;
         Run {
             name: String::new(),
             how: how(plan),
             took,
-            asked: total.asked,
+            requests: total.requests,
             answers: total.answers,
             hits: total.hits,
             misses: total.misses,

@@ -1,4 +1,4 @@
-//! One connection: two ways, each a reader that decides and a writer that waits.
+//! One connection: for each direction a reader that applies rules and a writer that waits.
 
 use std::{
     cell::{Cell, RefCell},
@@ -12,62 +12,63 @@ use larder_proto::dialogue::{Dialect, Down, NEEDED, Up};
 
 use super::{
     Protocol,
-    asked::{Asked, Open},
     layer::{Break, Layer, Next},
-    plan::{Line, Plans},
-    queue::{Begin, Parcel, Queue, Whose},
-    record::{Book, Counters, Request},
+    pending::{PendingRequest, PendingRequests},
+    plan::{ByteDelay, Plans},
+    queue::{Begin, Chunk, Owner, Queue},
+    record::{Counters, Request, RequestLog},
+    report::Reporter,
     rule::Way,
     stream::Stream,
-    tell::Teller,
     timer::Timer,
 };
 use crate::engine::Address;
 
-/// Most bytes that are read at once, so that other connections get their turn.
+/// Most bytes read at once, so that other connections get their turn.
 const READ: usize = 64 * 1024;
-/// How long the server may take to accept.
+/// Time limit for connecting to the server.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How often who stands still for ever looks whether the other side has left, where its bytes are not read any more.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval at which an endless stall checks whether the other side has left, whose bytes are not
+/// read.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What all connections of a proxy share.
+/// State shared by all connections of a proxy.
 pub(super) struct Shared {
     pub(super) timer: Timer,
     pub(super) start: Instant,
     pub(super) plans: Plans,
     pub(super) to: Address,
     pub(super) protocol: Protocol,
-    pub(super) book: Book,
-    pub(super) teller: Teller,
+    pub(super) request_log: RequestLog,
+    pub(super) teller: Reporter,
 }
 
-/// Why a connection ended before both sides had said all.
-enum End {
-    /// A rule broke it.
+/// Why a connection ended early.
+enum EndReason {
+    /// A rule reset it.
     Reset,
-    /// A side broke it, or left while nothing could pass.
+    /// A side reset it, or left during a stall.
     Left,
 }
 
-struct Conn {
+struct Connection {
     shared: Rc<Shared>,
     number: u64,
     peer: String,
     client: Stream,
     server: Stream,
     dialect: RefCell<Dialect>,
-    asked: Asked,
+    pending: PendingRequests,
     requests: Cell<u64>,
-    /// When bytes last went to the client.
+    /// Time of the last bytes sent to the client.
     answered_at: Cell<Option<Instant>>,
     up: Queue,
     down: Queue,
 }
 
-/// A connection's life.
+/// Serves a connection until its end.
 pub(super) async fn serve(shared: Rc<Shared>, client: Stream, peer: String, number: u64) {
-    let counters = shared.book.counters.clone();
+    let counters = shared.request_log.counters.clone();
     let plan = shared.plans.now();
     let opening = plan.opening(number);
     if opening.refused {
@@ -95,13 +96,13 @@ pub(super) async fn serve(shared: Rc<Shared>, client: Stream, peer: String, numb
         }
     };
     let dialect = RefCell::new(shared.protocol.dialect());
-    let conn = Conn {
+    let connection = Connection {
         dialect,
         number,
         peer,
         client,
         server,
-        asked: Asked::default(),
+        pending: PendingRequests::default(),
         requests: Cell::new(0),
         answered_at: Cell::new(None),
         up: Queue::new(),
@@ -110,35 +111,35 @@ pub(super) async fn serve(shared: Rc<Shared>, client: Stream, peer: String, numb
     };
     let (up, down) = (plan.way(number, Way::Up), plan.way(number, Way::Down));
     let ended = tokio::try_join!(
-        conn.read_client(up.0),
-        conn.write(Way::Up, up.1),
-        conn.read_server(down.0),
-        conn.write(Way::Down, down.1),
+        connection.read_client(up.0),
+        connection.write(Way::Up, up.1),
+        connection.read_server(down.0),
+        connection.write(Way::Down, down.1),
     );
     if let Err(end) = ended {
-        if matches!(end, End::Reset) {
+        if matches!(end, EndReason::Reset) {
             Counters::add(&counters.resets, 1);
         }
-        conn.client.reset_at_close();
-        conn.server.reset_at_close();
+        connection.client.reset_at_close();
+        connection.server.reset_at_close();
     }
 }
 
 async fn hold(shared: &Shared, begin: Instant, time: Duration) {
     let due = begin + time;
     shared.timer.until(due).await;
-    shared.book.counters.held(begin, due, Instant::now());
+    shared.request_log.counters.held(begin, due, Instant::now());
 }
 
-/// When bytes of one way may go on.
+/// Computes when bytes of one direction may pass.
 struct Schedule {
-    lines: Vec<Line>,
+    lines: Vec<ByteDelay>,
     last: Instant,
 }
 
 impl Schedule {
-    /// For bytes that came now, and are held by this besides. Requests on one connection are held one after the other, as a
-    /// server that works on them would.
+    /// For bytes that arrived now with an additional delay. Delays of requests on one connection
+    /// add up, as in a server that processes them in sequence.
     fn due(&mut self, start: Instant, now: Instant, hold: Duration) -> (Instant, Option<Instant>) {
         let late: Duration = self.lines.iter_mut().map(|line| line.delay(now - start)).sum();
         self.last = self.last.max(now + late) + hold;
@@ -146,32 +147,32 @@ impl Schedule {
     }
 }
 
-impl Conn {
-    fn schedule(&self, lines: Vec<Line>) -> Schedule {
+impl Connection {
+    fn schedule(&self, lines: Vec<ByteDelay>) -> Schedule {
         Schedule { lines, last: self.shared.start }
     }
 
-    async fn read_client(&self, lines: Vec<Line>) -> Result<(), End> {
+    async fn read_client(&self, lines: Vec<ByteDelay>) -> Result<(), EndReason> {
         let mut schedule = self.schedule(lines);
         let mut buffer = BytesMut::new();
         loop {
-            let read = self.client.read(&mut buffer, READ).await.map_err(|_| End::Left)?;
+            let read = self.client.read(&mut buffer, READ).await.map_err(|_| EndReason::Left)?;
             let now = Instant::now();
             while !buffer.is_empty() {
                 self.room().await;
                 let decided = self.dialect.borrow_mut().up(&buffer);
-                let (length, hold, whose) = match decided {
+                let (length, hold, owner) = match decided {
                     Up::More if read > 0 && buffer.len() < NEEDED + READ => break,
-                    Up::More => (buffer.len(), Duration::ZERO, Whose::Before),
-                    Up::Pass(length) => (length, Duration::ZERO, Whose::Before),
-                    Up::Aside(length) => (length, Duration::ZERO, Whose::Nobody),
+                    Up::More => (buffer.len(), Duration::ZERO, Owner::Before),
+                    Up::Pass(length) => (length, Duration::ZERO, Owner::Before),
+                    Up::Aside(length) => (length, Duration::ZERO, Owner::Nobody),
                     Up::Request(length, text) => {
                         let (hold, begins) = self.request(text, now);
-                        (length, hold, Whose::Begins(begins))
+                        (length, hold, Owner::Begins(begins))
                     }
                     Up::Answer(length, answer) => {
                         drop(buffer.split_to(length));
-                        self.down.push(Parcel::plain(Bytes::from_static(answer), now)).await;
+                        self.down.push(Chunk::plain(Bytes::from_static(answer), now)).await;
                         continue;
                     }
                     Up::Lost(why) => {
@@ -181,7 +182,7 @@ impl Conn {
                 };
                 let (due, since) = schedule.due(self.shared.start, now, hold);
                 let bytes = buffer.split_to(length).freeze();
-                self.up.push(Parcel { due, since, whose, ..Parcel::plain(bytes, now) }).await;
+                self.up.push(Chunk { due, since, owner, ..Chunk::plain(bytes, now) }).await;
             }
             if read == 0 {
                 return self.end(&self.up, &mut schedule, 0).await;
@@ -189,11 +190,11 @@ impl Conn {
         }
     }
 
-    async fn read_server(&self, lines: Vec<Line>) -> Result<(), End> {
+    async fn read_server(&self, lines: Vec<ByteDelay>) -> Result<(), EndReason> {
         let mut schedule = self.schedule(lines);
         let mut buffer = BytesMut::new();
         loop {
-            let read = self.server.read(&mut buffer, READ).await.map_err(|_| End::Left)?;
+            let read = self.server.read(&mut buffer, READ).await.map_err(|_| EndReason::Left)?;
             let now = Instant::now();
             while !buffer.is_empty() {
                 let decided = self.dialect.borrow_mut().down(&mut buffer);
@@ -206,37 +207,43 @@ impl Conn {
                         continue;
                     }
                 };
-                let begun = if begins { self.asked.answer_begins() } else { None };
-                let (hold, whose) = match begun {
-                    Some((hold, begins)) => (hold, Whose::Begins(begins)),
-                    None => (Duration::ZERO, Whose::Before),
+                let begun = if begins { self.pending.answer_begins() } else { None };
+                let (hold, owner) = match begun {
+                    Some((hold, begins)) => (hold, Owner::Begins(begins)),
+                    None => (Duration::ZERO, Owner::Before),
                 };
-                self.asked.answers_end(ends);
+                self.pending.answers_end(ends);
                 let (due, since) = schedule.due(self.shared.start, now, hold);
                 let bytes = buffer.split_to(length).freeze();
-                self.down.push(Parcel { due, since, whose, ends, ..Parcel::plain(bytes, now) }).await;
+                self.down.push(Chunk { due, since, owner, ends, ..Chunk::plain(bytes, now) }).await;
             }
             if read == 0 {
                 let ends = self.dialect.borrow_mut().server_ended();
-                self.asked.answers_end(ends);
+                self.pending.answers_end(ends);
                 return self.end(&self.down, &mut schedule, ends).await;
             }
         }
     }
 
-    /// Waits while as many requests are under way as may be; meanwhile the client's bytes stay with it.
+    /// Waits while the number of pending requests is at its limit; meanwhile the client's bytes are
+    /// not read.
     async fn room(&self) {
-        while self.asked.len() >= self.dialect.borrow().most() {
-            self.asked.fewer().await;
+        while self.pending.len() >= self.dialect.borrow().most() {
+            self.pending.fewer().await;
         }
     }
 
-    /// This side has said all, which ends so many answers.
-    async fn end(&self, queue: &Queue, schedule: &mut Schedule, ends: usize) -> Result<(), End> {
+    /// This side has finished sending, which ends this many answers.
+    async fn end(
+        &self,
+        queue: &Queue,
+        schedule: &mut Schedule,
+        ends: usize,
+    ) -> Result<(), EndReason> {
         queue.ended.notify_one();
         let now = Instant::now();
         let (due, _) = schedule.due(self.shared.start, now, Duration::ZERO);
-        queue.push(Parcel { due, ends, last: true, ..Parcel::plain(Bytes::new(), now) }).await;
+        queue.push(Chunk { due, ends, last: true, ..Chunk::plain(Bytes::new(), now) }).await;
         Ok(())
     }
 
@@ -247,103 +254,110 @@ impl Conn {
         }
         let number = self.requests.get() + 1;
         self.requests.set(number);
-        Counters::add(&self.shared.book.counters.requests, 1);
+        Counters::add(&self.shared.request_log.counters.requests, 1);
         let plan = self.shared.plans.now();
-        let mut fate = plan.request(self.number, number, text.as_deref());
-        let (hold, layers) = (fate.hold, std::mem::take(&mut fate.up));
-        self.asked.push(number, text, came, fate);
+        let mut faults = plan.request(self.number, number, text.as_deref());
+        let (hold, layers) = (faults.hold, std::mem::take(&mut faults.up));
+        self.pending.push(number, text, came, faults);
         (hold, Begin { number, layers })
     }
 
-    /// Where answers do not say where they end, those that have begun ended with the last byte.
+    /// For protocols without explicit ends: answers that have begun ended with the last byte.
     fn settle(&self) {
-        while let Some(open) = self.asked.pop_begun() {
+        while let Some(open) = self.pending.pop_begun() {
             let took = self.answered_at.get().map(|at| at.saturating_duration_since(open.came));
             self.over(open, took);
         }
     }
 
-    fn over(&self, open: Open, took: Option<Duration>) {
-        let Open { number, text, came, held, .. } = open;
+    fn over(&self, open: PendingRequest, took: Option<Duration>) {
+        let PendingRequest { number, text, came, held, .. } = open;
         let at = came - self.shared.start;
-        self.shared.book.over(Request { connection: self.number, number, text, at, held, took });
+        self.shared.request_log.over(Request {
+            connection: self.number,
+            number,
+            text,
+            at,
+            held,
+            took,
+        });
     }
 
-    /// The protocol cannot be read any more.
+    /// The protocol cannot be parsed any more.
     fn lost(&self, why: &str) {
-        Counters::add(&self.shared.book.counters.lost, 1);
+        Counters::add(&self.shared.request_log.counters.lost, 1);
         let (number, peer) = (self.number, &self.peer);
         self.shared.teller.say(&format!(
             "connection {number} ({peer}): {why}; requests are told by turns of speech from here on"
         ));
-        *self.dialect.borrow_mut() = Dialect::turns(self.asked.waits());
-        self.asked.look();
+        *self.dialect.borrow_mut() = Dialect::turns(self.pending.waits());
+        self.pending.look();
     }
 
-    async fn write(&self, way: Way, mut whole: Vec<Layer>) -> Result<(), End> {
+    async fn write(&self, way: Way, mut whole: Vec<Layer>) -> Result<(), EndReason> {
         let (queue, to) = match way {
             Way::Up => (&self.up, &self.server),
             Way::Down => (&self.down, &self.client),
         };
         let mut request: Vec<Layer> = Vec::new();
         loop {
-            let parcel = queue.pop().await;
-            self.wait(&parcel).await;
-            match parcel.whose {
-                Whose::Before => {}
-                Whose::Nobody => request.clear(),
-                Whose::Begins(begins) => request = begins.layers,
+            let chunk = queue.pop().await;
+            self.wait(&chunk).await;
+            match chunk.owner {
+                Owner::Before => {}
+                Owner::Nobody => request.clear(),
+                Owner::Begins(begins) => request = begins.layers,
             }
-            if parcel.last {
-                self.answered(parcel.ends, true);
+            if chunk.last {
+                self.answered(chunk.ends, true);
                 to.end_writing();
                 return Ok(());
             }
-            let room = parcel.bytes.len();
+            let room = chunk.bytes.len();
             let mut layers: Vec<&mut Layer> = whole.iter_mut().chain(&mut request).collect();
-            let passed = self.pass(way, to, parcel.bytes, &mut layers).await?;
+            let passed = self.pass(way, to, chunk.bytes, &mut layers).await?;
             queue.gone(room);
             if let Err(how) = passed {
-                self.answered(parcel.ends, false);
+                self.answered(chunk.ends, false);
                 return self.cut(how, queue, to).await;
             }
-            self.answered(parcel.ends, true);
-            if parcel.ends > 0 {
+            self.answered(chunk.ends, true);
+            if chunk.ends > 0 {
                 request.clear();
             }
         }
     }
 
-    async fn wait(&self, parcel: &Parcel) {
-        if parcel.due > Instant::now() {
-            self.shared.timer.until(parcel.due).await;
+    async fn wait(&self, chunk: &Chunk) {
+        if chunk.due > Instant::now() {
+            self.shared.timer.until(chunk.due).await;
         }
-        let Some(since) = parcel.since else { return };
+        let Some(since) = chunk.since else { return };
         let now = Instant::now();
-        self.shared.book.counters.held(since, parcel.due, now);
-        if let Whose::Begins(begins) = &parcel.whose {
-            self.asked.held(begins.number, now - since);
+        self.shared.request_log.counters.held(since, chunk.due, now);
+        if let Owner::Begins(begins) = &chunk.owner {
+            self.pending.held(begins.number, now - since);
         }
     }
 
-    /// So many of the oldest answers are over; `whole`: the client has them.
+    /// The oldest answers are complete; `whole`: the client has received them.
     fn answered(&self, ends: usize, whole: bool) {
         for _ in 0..ends {
-            let Some(open) = self.asked.pop() else { return };
+            let Some(open) = self.pending.pop() else { return };
             let took = whole.then(|| open.came.elapsed());
             self.over(open, took);
         }
     }
 
-    /// Writes as the layers let it. The inner error: a layer breaks the way.
+    /// Writes as the layers permit. The inner error: a layer breaks the connection.
     async fn pass(
         &self,
         way: Way,
         to: &Stream,
         mut bytes: Bytes,
         layers: &mut [&mut Layer],
-    ) -> Result<Result<(), Break>, End> {
-        let counters = &self.shared.book.counters;
+    ) -> Result<Result<(), Break>, EndReason> {
+        let counters = &self.shared.request_log.counters;
         let written = if way == Way::Up { &counters.to_server } else { &counters.to_client };
         'pieces: while !bytes.is_empty() {
             let now = Instant::now();
@@ -367,7 +381,7 @@ impl Conn {
             if let Some(due) = layers.iter().filter_map(|layer| layer.paced(most, now)).max() {
                 self.shared.timer.until(due).await;
             }
-            to.write_all(&piece).await.map_err(|_| End::Left)?;
+            to.write_all(&piece).await.map_err(|_| EndReason::Left)?;
             Counters::add(written, most as u64);
             layers.iter_mut().for_each(|layer| layer.passed(most, now));
             if way == Way::Down {
@@ -377,12 +391,12 @@ impl Conn {
         Ok(Ok(()))
     }
 
-    async fn stall(&self, way: Way, end: Option<Instant>) -> Result<(), End> {
-        Counters::add(&self.shared.book.counters.stalls, 1);
+    async fn stall(&self, way: Way, end: Option<Instant>) -> Result<(), EndReason> {
+        Counters::add(&self.shared.request_log.counters.stalls, 1);
         match end {
             Some(end) => self.shared.timer.until(end).await,
             None => {
-                // Who the bytes are for tells by leaving that the stall is over.
+                // The receiver ends the stall by leaving.
                 let (to, other) = match way {
                     Way::Up => (&self.server, &self.down),
                     Way::Down => (&self.client, &self.up),
@@ -391,44 +405,44 @@ impl Conn {
                     () = other.ended.notified() => {}
                     left = self.left(to) => left?,
                 }
-                return Err(End::Left);
+                return Err(EndReason::Left);
             }
         }
         Ok(())
     }
 
-    /// Returns when this side has said all, though its bytes be not read.
-    async fn left(&self, side: &Stream) -> Result<(), End> {
-        while !side.has_said_all().await.map_err(|_| End::Left)? {
-            self.shared.timer.until(Instant::now() + LOOK).await;
+    /// Returns when this side has finished sending, although its bytes are not read.
+    async fn left(&self, side: &Stream) -> Result<(), EndReason> {
+        while !side.has_said_all().await.map_err(|_| EndReason::Left)? {
+            self.shared.timer.until(Instant::now() + CHECK_INTERVAL).await;
         }
         Ok(())
     }
 
-    /// A way is cut short: what still comes on it goes nowhere.
-    async fn cut(&self, how: Break, queue: &Queue, to: &Stream) -> Result<(), End> {
+    /// Truncates a direction: further bytes are discarded.
+    async fn cut(&self, how: Break, queue: &Queue, to: &Stream) -> Result<(), EndReason> {
         if how == Break::Reset {
-            return Err(End::Reset);
+            return Err(EndReason::Reset);
         }
-        Counters::add(&self.shared.book.counters.truncated, 1);
+        Counters::add(&self.shared.request_log.counters.truncated, 1);
         to.end_writing();
         loop {
-            let parcel = queue.pop().await;
-            self.answered(parcel.ends, false);
-            if parcel.last {
+            let chunk = queue.pop().await;
+            self.answered(chunk.ends, false);
+            if chunk.last {
                 return Ok(());
             }
-            queue.gone(parcel.bytes.len());
+            queue.gone(chunk.bytes.len());
         }
     }
 }
 
-impl Drop for Conn {
+impl Drop for Connection {
     fn drop(&mut self) {
         if !self.dialect.borrow().knows_ends() {
             self.settle();
         }
-        while let Some(open) = self.asked.pop() {
+        while let Some(open) = self.pending.pop() {
             self.over(open, None);
         }
     }

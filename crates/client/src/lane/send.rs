@@ -1,7 +1,7 @@
-//! What is to be sent: one batch of requests, written with as few calls as the socket takes it with.
+//! Send buffer: one batch of requests, written with as few system calls as possible.
 //!
-//! Heads stand together in one buffer. Small values are copied behind their heads, which costs less than a place in a vectored
-//! write; large ones are sent from where they are.
+//! Request heads are contiguous in one buffer. Small values are copied after their heads, which is
+//! cheaper than an entry of a vectored write; large values are sent from where they are.
 
 use std::io::IoSlice;
 
@@ -9,18 +9,18 @@ use bytes::Bytes;
 
 /// Values up to this size are copied.
 const SMALL: usize = 2048;
-/// Most pieces of one write. Of a batch with more the rest follows in the next.
+/// Most slices in one vectored write; the rest of a batch follows in the next.
 const PIECES: usize = 128;
-/// A buffer of heads that has grown above this is given back when it is empty.
+/// Capacity above which the empty head buffer is released.
 const KEPT: usize = 256 << 10;
 
 #[derive(Debug, Default)]
-pub(super) struct Out {
+pub(super) struct SendBuffer {
     heads: Vec<u8>,
     parts: Vec<Part>,
-    /// Parts that are sent.
+    /// Number of parts that are sent.
     done: usize,
-    /// Of the next part: bytes that are sent.
+    /// Bytes sent of the next part.
     within: usize,
     /// End of the heads that are in `parts`.
     closed: usize,
@@ -32,13 +32,13 @@ enum Part {
     Value(Bytes),
 }
 
-impl Out {
-    /// Where heads are written.
+impl SendBuffer {
+    /// The buffer for heads.
     pub(super) fn head(&mut self) -> &mut Vec<u8> {
         &mut self.heads
     }
 
-    /// A value, behind what was written last.
+    /// Appends a value.
     pub(super) fn value(&mut self, value: Bytes) {
         if value.len() <= SMALL {
             self.heads.extend_from_slice(&value);
@@ -48,7 +48,7 @@ impl Out {
         }
     }
 
-    /// Whether all is sent.
+    /// Whether everything is sent.
     pub(super) fn is_empty(&self) -> bool {
         self.done == self.parts.len() && self.closed == self.heads.len()
     }
@@ -60,7 +60,7 @@ impl Out {
         }
     }
 
-    /// Calls `write` with the next pieces; gives what it says.
+    /// Calls `write` with the next slices and returns its result.
     pub(super) fn pieces<T>(&mut self, write: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
         self.close();
         let mut slices = [IoSlice::new(&[]); PIECES];
@@ -76,7 +76,7 @@ impl Out {
         write(&slices[..count])
     }
 
-    /// So many bytes were sent.
+    /// Records that this many bytes were sent.
     pub(super) fn sent(&mut self, mut bytes: usize) {
         while bytes > 0 && self.done < self.parts.len() {
             let len = match &self.parts[self.done] {
@@ -108,8 +108,9 @@ impl Out {
 mod tests {
     use super::*;
 
-    /// Sends it in steps of `step` bytes; gives all bytes and the number of pieces of the first write.
-    fn drain(mut out: Out, step: usize) -> (Vec<u8>, usize) {
+    /// Sends in steps of `step` bytes; returns all bytes and the number of slices of the first
+    /// write.
+    fn drain(mut out: SendBuffer, step: usize) -> (Vec<u8>, usize) {
         let mut all = Vec::new();
         let mut first = None;
         while !out.is_empty() {
@@ -124,8 +125,8 @@ mod tests {
         (all, first.unwrap_or(0))
     }
 
-    fn batch() -> (Out, Vec<u8>) {
-        let mut out = Out::default();
+    fn batch() -> (SendBuffer, Vec<u8>) {
+        let mut out = SendBuffer::default();
         let mut whole = Vec::new();
         for (n, size) in [10, 5000, 0, 3000, SMALL, SMALL + 1].into_iter().enumerate() {
             let value = vec![b'a' + n as u8; size];

@@ -1,4 +1,4 @@
-//! Everything that stays the same through all rows: the database, the slow proxy before it, the wiki and what serves it.
+//! The setup common to all rows: database, slow proxy, wiki, web server.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     args::MediawikiArgs,
-    check::Originals,
+    check::OriginalArticles,
     database::MariaDb,
     error::Error,
     programs::Programs,
@@ -18,27 +18,27 @@ use super::{
 };
 use crate::{engine::Address, peers::Scratch, slow};
 
-/// The wiki with all that stands behind it.
-pub(super) struct House {
-    // In the order in which they are to end: what asks before what is asked.
+/// The wiki and everything behind it.
+pub(super) struct Setup {
+    // In the order of ending: clients before servers.
     pub(super) web: Web,
     pub(super) wiki: Wiki,
     slow: slow::Handle,
     pub(super) database: MariaDb,
-    pub(super) originals: Originals,
+    pub(super) originals: OriginalArticles,
     pub(super) programs: Programs,
     pub(super) began: Instant,
     dir: PathBuf,
 }
 
-impl House {
-    /// Builds it in this directory, telling what it does.
+impl Setup {
+    /// Builds the setup in this directory and reports progress.
     pub(super) fn build(
         args: &MediawikiArgs,
         programs: Programs,
         scratch: &Scratch,
         users: u32,
-    ) -> Result<House, Error> {
+    ) -> Result<Setup, Error> {
         let began = Instant::now();
         let dir = scratch.path();
         let tell = |what: &str| eprintln!("{:6.1} s  {what}", began.elapsed().as_secs_f64());
@@ -49,16 +49,17 @@ impl House {
         let wiki = Wiki::install(&programs, dir, &database, args)?;
         let web = Web::start(&programs, dir, &wiki, args.php, users)?;
         tell(&format!("rendering every article once, with {}", args.php.name()));
-        let originals = Originals::take(web.addr(), &wiki.articles, 2).map_err(Error::Other)?;
-        Ok(House { web, wiki, slow, database, originals, programs, began, dir: dir.to_owned() })
+        let originals =
+            OriginalArticles::take(web.addr(), &wiki.articles, 2).map_err(Error::Other)?;
+        Ok(Setup { web, wiki, slow, database, originals, programs, began, dir: dir.to_owned() })
     }
 
-    /// Where files go.
+    /// Directory for files.
     pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// How MediaWiki is told to reach its database.
+    /// MediaWiki's setting for its database server.
     pub(super) fn database_for(&self, way: Database) -> String {
         match way {
             Database::Tcp => self.database.addr().to_string(),
@@ -70,13 +71,13 @@ impl House {
         }
     }
 
-    /// A line of progress.
+    /// Prints a line of progress.
     pub(super) fn tell(&self, row: &Row, what: &str) {
         eprintln!("{:6.1} s  {:26} {what}", self.began.elapsed().as_secs_f64(), row.id);
     }
 }
 
-/// Each statement later by this, whichever connection it comes on.
+/// A proxy that delays each statement, on every connection.
 fn proxy(database: &MariaDb, delay: Duration) -> slow::Config {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     slow::Config {

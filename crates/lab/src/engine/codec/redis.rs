@@ -5,40 +5,44 @@ use larder_proto::resp::{
     number,
 };
 
-use super::{MAX_VALUE, Outcome, Speech, Step};
+use super::{Codec, MAX_VALUE, Outcome, Step};
 use crate::{
     engine::tally::Fault,
-    load::{Ask, Verb, value},
+    load::{Operation, Verb, value},
 };
 
 /// Appends a command.
-pub(super) fn write(ask: &Ask, out: &mut Vec<u8>) -> bool {
-    match ask.verb {
-        Verb::Get | Verb::Head if ask.more.is_empty() => {
+pub(super) fn write(operation: &Operation, out: &mut Vec<u8>) -> bool {
+    match operation.verb {
+        Verb::Get | Verb::Head if operation.more.is_empty() => {
             out.extend_from_slice(b"*2\r\n$3\r\nGET\r\n");
-            bulk(&ask.key, out);
+            bulk(&operation.key, out);
         }
         Verb::Get | Verb::Head => {
-            head(b'*', 2 + ask.more.len(), out);
+            head(b'*', 2 + operation.more.len(), out);
             out.extend_from_slice(b"$4\r\nMGET\r\n");
-            bulk(&ask.key, out);
-            for key in &ask.more {
+            bulk(&operation.key, out);
+            for key in &operation.more {
                 bulk(key, out);
             }
         }
         Verb::Delete => {
             out.extend_from_slice(b"*2\r\n$3\r\nDEL\r\n");
-            bulk(&ask.key, out);
+            bulk(&operation.key, out);
         }
         Verb::Set => {
-            out.extend_from_slice(if ask.ttl == 0 { b"*3\r\n$3\r\nSET\r\n" } else { b"*5\r\n$3\r\nSET\r\n" });
-            bulk(&ask.key, out);
-            head(b'$', ask.size, out);
-            value::fill(&ask.key, ask.size, out);
+            out.extend_from_slice(if operation.ttl == 0 {
+                b"*3\r\n$3\r\nSET\r\n"
+            } else {
+                b"*5\r\n$3\r\nSET\r\n"
+            });
+            bulk(&operation.key, out);
+            head(b'$', operation.size, out);
+            value::fill(&operation.key, operation.size, out);
             out.extend_from_slice(b"\r\n");
-            if ask.ttl != 0 {
+            if operation.ttl != 0 {
                 out.extend_from_slice(b"$2\r\nEX\r\n");
-                bulk(number::Text::default().u64(u64::from(ask.ttl)), out);
+                bulk(number::Text::default().u64(u64::from(operation.ttl)), out);
             }
         }
     }
@@ -57,17 +61,17 @@ fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Where in an answer a connection is.
+/// Decoder of the answers on a connection.
 #[derive(Default)]
 pub(in crate::engine) struct Redis {
-    /// Within the answer to an MGET: keys that have been told of.
-    told: Option<usize>,
+    /// Within the answer to an MGET: number of keys answered.
+    answered_keys: Option<usize>,
     outcome: Outcome,
 }
 
 impl Redis {
     #[inline]
-    pub(super) fn take(&mut self, ask: &Ask, bytes: &[u8], speech: &Speech<'_>) -> Step {
+    pub(super) fn take(&mut self, operation: &Operation, bytes: &[u8], codec: &Codec<'_>) -> Step {
         let mut at = 0;
         loop {
             match receive(&bytes[at..], MAX_VALUE) {
@@ -76,10 +80,10 @@ impl Redis {
                 Received::Broken(broken) => return Step::Broken(broken.to_string()),
                 Received::Reply(got, used) => {
                     at += used;
-                    match self.reply(ask, got, speech) {
+                    match self.reply(operation, got, codec) {
                         Some(false) => {}
                         Some(true) => {
-                            self.told = None;
+                            self.answered_keys = None;
                             return Step::Over {
                                 used: at,
                                 outcome: std::mem::take(&mut self.outcome),
@@ -93,19 +97,21 @@ impl Redis {
         }
     }
 
-    /// True: the request is answered. None: that is no answer to it.
+    /// True: the request is complete. `None`: the reply does not belong to it.
     #[inline]
-    fn reply(&mut self, ask: &Ask, got: Got<'_>, speech: &Speech<'_>) -> Option<bool> {
-        match (ask.verb, got) {
+    fn reply(&mut self, operation: &Operation, got: Got<'_>, codec: &Codec<'_>) -> Option<bool> {
+        match (operation.verb, got) {
             (_, Got::Error(text)) => {
                 self.outcome.fault = Some(Fault::said(text));
-                self.told.is_none().then_some(true)
+                self.answered_keys.is_none().then_some(true)
             }
-            (Verb::Get | Verb::Head, Got::Bulk(_) | Got::Null) => self.value(ask, got, speech),
+            (Verb::Get | Verb::Head, Got::Bulk(_) | Got::Null) => self.value(operation, got, codec),
             (Verb::Get | Verb::Head, Got::Array(count)) => {
-                let expected = !ask.more.is_empty() && self.told.is_none() && count == ask.more.len() + 1;
+                let expected = !operation.more.is_empty()
+                    && self.answered_keys.is_none()
+                    && count == operation.more.len() + 1;
                 expected.then(|| {
-                    self.told = Some(0);
+                    self.answered_keys = Some(0);
                     false
                 })
             }
@@ -115,19 +121,22 @@ impl Redis {
     }
 
     #[inline]
-    fn value(&mut self, ask: &Ask, got: Got<'_>, speech: &Speech<'_>) -> Option<bool> {
-        let place = match self.told {
-            None if !ask.more.is_empty() => return None,
-            told => told.unwrap_or(0),
+    fn value(&mut self, operation: &Operation, got: Got<'_>, codec: &Codec<'_>) -> Option<bool> {
+        let place = match self.answered_keys {
+            None if !operation.more.is_empty() => return None,
+            answered_keys => answered_keys.unwrap_or(0),
         };
-        let key = if place == 0 { &ask.key } else { ask.more.get(place - 1)? };
+        let key = if place == 0 { &operation.key } else { operation.more.get(place - 1)? };
         if let Got::Bulk(bytes) = got {
             self.outcome.hits += 1;
-            self.outcome.wrong |= !speech.is_value(key, bytes);
+            self.outcome.wrong |= !codec.is_value(key, bytes);
         } else {
             self.outcome.misses += 1;
         }
-        self.told = self.told.map(|told| told + 1);
-        Some(self.told.is_none_or(|told| told == ask.more.len() + 1))
+        self.answered_keys = self.answered_keys.map(|answered_keys| answered_keys + 1);
+        Some(
+            self.answered_keys
+                .is_none_or(|answered_keys| answered_keys == operation.more.len() + 1),
+        )
     }
 }

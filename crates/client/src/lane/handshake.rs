@@ -1,4 +1,4 @@
-//! The first bytes of a connection: who we are, and what the server speaks.
+//! Handshake of a connection: authentication, and detection of the server's dialect.
 
 use bytes::{Buf, BytesMut};
 use larder_proto::memcache::client::{Decoded, Done, Replies, Reply, binary, meta, text};
@@ -12,20 +12,20 @@ use super::{
 };
 use crate::{Auth, Error, Protocol};
 
-/// Longest greeting, bytes: a few lines.
+/// Limit for the handshake's replies, in bytes: a few lines.
 const GREETING: usize = 64 << 10;
 
-/// A connection that may be used.
+/// A connection after its handshake.
 #[derive(Debug)]
-pub(super) struct Greeted {
+pub(super) struct ReadyConnection {
     pub(super) stream: Stream,
     pub(super) dialect: Dialect,
-    /// What was received behind the greeting.
+    /// Bytes received after the handshake.
     pub(super) buffer: BytesMut,
 }
 
-/// What a greeting was answered with.
-enum Said {
+/// A reply during the handshake.
+enum HandshakeReply {
     Noop,
     Version(String),
     Fine,
@@ -33,10 +33,11 @@ enum Said {
     Other,
 }
 
-/// Connects and greets; with `ask`, the server must have answered something.
-pub(super) async fn connect(lane: &Lane, ask: bool) -> Result<Greeted, Error> {
+/// Connects and performs the handshake. With `ask`, at least one reply must have come from the
+/// server.
+pub(super) async fn connect(lane: &Lane, ask: bool) -> Result<ReadyConnection, Error> {
     match once(lane, ask).await {
-        // Some proxies end the connection at a command they do not know.
+        // Some proxies close the connection at an unknown command.
         Err(Error::Closed(_)) if asks_for_meta(lane) => {
             lane.only_text();
             once(lane, ask).await
@@ -49,21 +50,25 @@ fn asks_for_meta(lane: &Lane) -> bool {
     lane.protocol == Protocol::Auto && !lane.text_only.load(Relaxed)
 }
 
-async fn once(lane: &Lane, ask: bool) -> Result<Greeted, Error> {
+async fn once(lane: &Lane, ask: bool) -> Result<ReadyConnection, Error> {
     let stream = Stream::by(lane.connector.as_ref(), &lane.address).await;
     let stream = stream.map_err(|error| Error::Connect(error.kind()))?;
     let binary = lane.protocol == Protocol::Binary;
     let replies = if binary { Replies::binary(GREETING) } else { Replies::new(GREETING) };
-    let mut talk = Talk { stream, replies, buffer: BytesMut::new() };
-    talk.authenticate(lane).await?;
+    let mut handshake = Handshake { stream, replies, buffer: BytesMut::new() };
+    handshake.authenticate(lane).await?;
     let dialect = match lane.protocol {
         Protocol::Binary => Dialect::Binary,
         Protocol::Text => Dialect::Text,
         Protocol::Meta => Dialect::Meta,
         Protocol::Auto if !asks_for_meta(lane) => Dialect::Text,
         Protocol::Auto => {
-            let dialect = talk.speaks().await?;
-            return Ok(Greeted { stream: talk.stream, dialect, buffer: talk.buffer });
+            let dialect = handshake.speaks().await?;
+            return Ok(ReadyConnection {
+                stream: handshake.stream,
+                dialect,
+                buffer: handshake.buffer,
+            });
         }
     };
     if ask {
@@ -73,21 +78,21 @@ async fn once(lane: &Lane, ask: bool) -> Result<Greeted, Error> {
         } else {
             text::version(&mut request)
         }
-        talk.send(&request).await?;
-        if let Said::Error(error) = talk.hear().await? {
+        handshake.send(&request).await?;
+        if let HandshakeReply::Error(error) = handshake.receive().await? {
             return Err(error);
         }
     }
-    Ok(Greeted { stream: talk.stream, dialect, buffer: talk.buffer })
+    Ok(ReadyConnection { stream: handshake.stream, dialect, buffer: handshake.buffer })
 }
 
-struct Talk {
+struct Handshake {
     stream: Stream,
     replies: Replies,
     buffer: BytesMut,
 }
 
-impl Talk {
+impl Handshake {
     async fn authenticate(&mut self, lane: &Lane) -> Result<(), Error> {
         let mut request = Vec::new();
         match &lane.auth {
@@ -100,28 +105,35 @@ impl Talk {
             }
         }
         self.send(&request).await?;
-        match self.hear().await? {
-            Said::Fine => Ok(()),
-            Said::Error(Error::Auth(said) | Error::Refused(said)) => Err(Error::Auth(said)),
-            Said::Error(error) => Err(error),
-            _ => Err(Error::Auth("the server does not answer as one that asks for a password".to_owned())),
+        match self.receive().await? {
+            HandshakeReply::Fine => Ok(()),
+            HandshakeReply::Error(Error::Auth(reply_text) | Error::Refused(reply_text)) => {
+                Err(Error::Auth(reply_text))
+            }
+            HandshakeReply::Error(error) => Err(error),
+            _ => Err(Error::Auth(
+                "the server does not answer as one that asks for a password".to_owned(),
+            )),
         }
     }
 
-    /// Whether it has the meta commands as they are since memcached 1.6.10; before, they looked otherwise.
+    /// The dialect: meta if the server has the meta commands in the form of memcached 1.6.10 and
+    /// later.
     async fn speaks(&mut self) -> Result<Dialect, Error> {
         let mut request = Vec::new();
         meta::noop(&mut request);
         text::version(&mut request);
         self.send(&request).await?;
-        let noop = self.hear().await?;
-        if let Said::Error(error @ Error::Auth(_)) = noop {
+        let noop = self.receive().await?;
+        if let HandshakeReply::Error(error @ Error::Auth(_)) = noop {
             return Err(error);
         }
-        let version = self.hear().await?;
+        let version = self.receive().await?;
         Ok(match (noop, version) {
-            (Said::Noop, Said::Version(version)) if is_early(&version) => Dialect::Text,
-            (Said::Noop, _) => Dialect::Meta,
+            (HandshakeReply::Noop, HandshakeReply::Version(version)) if is_early(&version) => {
+                Dialect::Text
+            }
+            (HandshakeReply::Noop, _) => Dialect::Meta,
             _ => Dialect::Text,
         })
     }
@@ -131,17 +143,20 @@ impl Talk {
         self.stream.flush().await.map_err(|error| closed(&error))
     }
 
-    async fn hear(&mut self) -> Result<Said, Error> {
+    async fn receive(&mut self) -> Result<HandshakeReply, Error> {
         loop {
-            let (said, used) = match self.replies.next(&self.buffer) {
-                Decoded::Reply(reply, used) => (said(reply), used),
+            let (reply, used) = match self.replies.next(&self.buffer) {
+                Decoded::Reply(reply, used) => (classify(reply), used),
                 Decoded::Broken(why) => return Err(Error::Protocol(why.to_string())),
                 Decoded::Incomplete { .. } => {
                     if self.buffer.len() > GREETING {
                         return Err(Error::Protocol("a greeting without an end".to_owned()));
                     }
-                    let read =
-                        self.stream.read_buf(&mut self.buffer).await.map_err(|error| closed(&error))?;
+                    let read = self
+                        .stream
+                        .read_buf(&mut self.buffer)
+                        .await
+                        .map_err(|error| closed(&error))?;
                     if read == 0 {
                         return Err(Error::Closed(io::ErrorKind::UnexpectedEof));
                     }
@@ -149,22 +164,22 @@ impl Talk {
                 }
             };
             self.buffer.advance(used);
-            return Ok(said);
+            return Ok(reply);
         }
     }
 }
 
-fn said(reply: Reply<'_>) -> Said {
+fn classify(reply: Reply<'_>) -> HandshakeReply {
     match reply {
-        Reply::Noop(_) => Said::Noop,
-        Reply::Version(version) => Said::Version(words(version)),
-        Reply::Done(Done::Stored | Done::Ok | Done::Done, _) => Said::Fine,
-        Reply::Error(by, said, _) => Said::Error(fault(by, said)),
-        _ => Said::Other,
+        Reply::Noop(_) => HandshakeReply::Noop,
+        Reply::Version(version) => HandshakeReply::Version(words(version)),
+        Reply::Done(Done::Stored | Done::Ok | Done::Done, _) => HandshakeReply::Fine,
+        Reply::Error(by, reply_text, _) => HandshakeReply::Error(fault(by, reply_text)),
+        _ => HandshakeReply::Other,
     }
 }
 
-/// Whether a version is one of memcached's before 1.6.10.
+/// Whether this is a version of memcached before 1.6.10.
 fn is_early(version: &str) -> bool {
     let mut parts = version.split('.').map(|part| {
         let digits = part.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
@@ -172,7 +187,7 @@ fn is_early(version: &str) -> bool {
     });
     let mut part = || parts.next().unwrap_or(0);
     let number = (part(), part(), part());
-    // 0.x is none of memcached's (Larder's own begins there).
+    // memcached has no versions 0.x; Larder does.
     number.0 == 1 && number < (1, 6, 10)
 }
 

@@ -1,8 +1,9 @@
-//! Requests out in batches, replies in, in order: the inner loop of a connection.
+//! The loop of a connection: requests go out in batches, replies come back in order.
 //!
-//! One `poll` does three things until none of them moves: it takes what is in the queue (only when the last batch is sent, so
-//! that what gathers meanwhile is the next batch), writes it, and reads. It reads while it writes: a server whose answers
-//! nobody takes would take no requests. A reply whose caller has gone is read like any other.
+//! One `poll` repeats three steps until none makes progress: it takes operations from the queue
+//! (only when the last batch is sent, so that operations that gather meanwhile form the next
+//! batch), writes, and reads. It reads while it writes: a server whose replies are not read stops
+//! reading requests. A reply whose caller is gone is read and dropped.
 
 use std::{
     collections::VecDeque,
@@ -18,99 +19,104 @@ use tokio::{io::AsyncWrite, sync::OwnedSemaphorePermit, time::Sleep};
 
 use super::{
     Jobs, Kind, Lane, closed,
-    greet::Greeted,
+    handshake::ReadyConnection,
     kind,
-    out::Out,
-    run::Run,
+    quiet::QuietRun,
+    send::SendBuffer,
     stream::Stream,
-    wire::{Dialect, Found, Step, Want, encode},
+    wire::{Dialect, Found, ReplyState, Step, encode},
 };
 use crate::{
     Error, Item,
     op::{Answer, Op},
-    peer::{Job, Told},
+    peer::{Job, ReplyTo},
 };
 
-/// Most operations of a batch. What more there is goes with the next.
+/// Most operations in a batch. More go into the next one.
 pub(crate) const BATCH: usize = 256;
-/// Room for a read. A value that is larger says so, and gets a buffer of its size.
+/// Capacity reserved for a read. A larger value gets a buffer of its announced size.
 const READ: usize = 16 << 10;
-/// Values up to this size get memory of their own: none keeps a whole read buffer from being used again.
+/// Values up to this size are copied out, so that they do not keep a whole read buffer in use.
 const OWN: usize = 16 << 10;
 /// Values up to this size share memory with others of the same answer,
 const TOGETHER: usize = 512;
-/// in pieces of at most this size: who keeps one of them keeps so much.
+/// in chunks of at most this size, which is also the most that one retained value keeps allocated.
 const PIECE: usize = 4096;
-/// A single answer may take so many times what a server may be silent.
+/// Total time allowed for a single answer, in multiples of the read timeout.
 const SLOW: u32 = 10;
 
-/// Why a connection is no more.
+/// Why a connection ended.
 #[derive(Debug)]
-pub(super) enum End {
-    /// All clients are gone.
+pub(super) enum EndReason {
+    /// All clients are dropped.
     Gone,
-    /// The server ended it, and nobody waited.
+    /// The server closed it while no request was pending.
     Idle,
-    /// It failed; who waits is to be told.
+    /// It failed; pending requests get this error.
     Failed(Error),
 }
 
-/// Who waits for a reply.
-struct Waiting {
-    want: Want,
-    told: Told,
+/// A request that waits for its reply.
+struct PendingReply {
+    want: ReplyState,
+    reply_to: ReplyTo,
     kind: Kind,
     asked: Instant,
     sent: Instant,
-    /// Its place in the queue.
-    _place: OwnedSemaphorePermit,
+    /// Its permit of the queue, released with the answer.
+    _permit: OwnedSemaphorePermit,
 }
 
-pub(super) struct Link<'a> {
+pub(super) struct Pipeline<'a> {
     lane: &'a Lane,
     stream: Stream,
     dialect: Dialect,
     replies: Replies,
     buffer: BytesMut,
-    /// Memory for small values of the answer to several keys that is being read.
+    /// Chunk that the small values of the current multi-key answer share.
     piece: BytesMut,
-    /// Bytes a reply needs that is not whole.
+    /// Bytes the incomplete reply needs before it can be parsed.
     need: usize,
-    out: Out,
-    waiting: VecDeque<Waiting>,
-    run: Option<Run>,
-    /// All clients are gone; what was asked is still answered.
+    out: SendBuffer,
+    waiting: VecDeque<PendingReply>,
+    run: Option<QuietRun>,
+    /// All clients are dropped; pending requests are still answered.
     gone: bool,
-    /// Since when the server is silent while somebody waits.
+    /// Time of the last byte received, or since a reply is awaited.
     heard: Instant,
-    /// Since when the server takes nothing while there is something to send.
+    /// Time of the last byte written, or since there is something to write.
     wrote: Instant,
-    /// Of `waiting`, the last so many: whose requests are being sent. 0 when all is sent.
+    /// How many of the last entries of `waiting` have requests not yet fully sent; 0 when all are
+    /// sent.
     unsent: usize,
-    /// What is being sent did not go out at once.
+    /// The batch being sent did not go out in one write.
     stalled: bool,
-    /// The stream may have something that it has not passed on.
+    /// The stream may hold bytes it has not passed on.
     unflushed: bool,
-    /// The server has answered on this connection.
+    /// The server has replied on this connection.
     proven: bool,
     sleep: Pin<Box<Sleep>>,
-    /// Until when it sleeps.
+    /// The time `sleep` is set to.
     armed: Option<Instant>,
 }
 
-impl<'a> Link<'a> {
-    pub(super) fn new(lane: &'a Lane, greeted: Greeted) -> Link<'a> {
+impl<'a> Pipeline<'a> {
+    pub(super) fn new(lane: &'a Lane, ready: ReadyConnection) -> Pipeline<'a> {
         let now = Instant::now();
-        let binary = greeted.dialect == Dialect::Binary;
-        Link {
+        let binary = ready.dialect == Dialect::Binary;
+        Pipeline {
             lane,
-            stream: greeted.stream,
-            dialect: greeted.dialect,
-            replies: if binary { Replies::binary(lane.max_value) } else { Replies::new(lane.max_value) },
-            buffer: greeted.buffer,
+            stream: ready.stream,
+            dialect: ready.dialect,
+            replies: if binary {
+                Replies::binary(lane.max_value)
+            } else {
+                Replies::new(lane.max_value)
+            },
+            buffer: ready.buffer,
             piece: BytesMut::new(),
             need: 0,
-            out: Out::default(),
+            out: SendBuffer::default(),
             waiting: VecDeque::new(),
             run: None,
             gone: false,
@@ -125,11 +131,11 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Puts an operation into the batch.
+    /// Adds an operation to the batch.
     fn accept(&mut self, job: Job, now: Instant) {
-        let Job { op, told, asked, place } = job;
-        // Who does not wait any more before it is sent is not asked for.
-        if matches!(&told, Told::Caller(caller) if caller.is_closed()) {
+        let Job { op, reply_to, asked, permit } = job;
+        // An operation whose caller has left is not sent.
+        if matches!(&reply_to, ReplyTo::Caller(caller) if caller.is_closed()) {
             return;
         }
         if self.waiting.is_empty() {
@@ -139,14 +145,17 @@ impl<'a> Link<'a> {
             self.wrote = now;
         }
         let (kind, keys, asked) = (kind(&op), keys(&op), asked.unwrap_or(now));
-        let quiet = self.dialect == Dialect::Meta && kind == Kind::Write && matches!(told, Told::Nobody);
+        let quiet = self.dialect == Dialect::Meta
+            && kind == Kind::Write
+            && matches!(reply_to, ReplyTo::Nobody);
         if !quiet {
             self.end_run(now);
         }
         let size = op.size();
-        // The client has checked the key; the codec checks more in some protocols. Nothing is appended then.
+        // The client has checked the key; in some protocols the codec checks more. On error nothing
+        // is appended.
         let Ok(want) = encode(self.dialect, quiet, op, self.lane.max_item, &mut self.out) else {
-            return self.lane.finish(told, Err(Error::Key));
+            return self.lane.finish(reply_to, Err(Error::Key));
         };
         match kind {
             Kind::Read => self.lane.counters.lookups.add(keys),
@@ -154,13 +163,13 @@ impl<'a> Link<'a> {
             Kind::Other => {}
         }
         if quiet {
-            self.extend_run(Run { count: 1, bytes: size, asked, place }, now);
+            self.extend_run(QuietRun { count: 1, bytes: size, asked, permit }, now);
         } else {
-            self.wait(Waiting { want, told, kind, asked, sent: now, _place: place });
+            self.wait(PendingReply { want, reply_to, kind, asked, sent: now, _permit: permit });
         }
     }
 
-    fn extend_run(&mut self, one: Run, now: Instant) {
+    fn extend_run(&mut self, one: QuietRun, now: Instant) {
         let run = one.behind(self.run.take());
         let full = run.is_full();
         self.run = Some(run);
@@ -169,37 +178,44 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Puts a no-op behind the quiet operations so far.
+    /// Adds a no-op after the quiet operations so far.
     fn end_run(&mut self, now: Instant) {
-        let Some(Run { count, asked, place, .. }) = self.run.take() else { return };
+        let Some(QuietRun { count, asked, permit, .. }) = self.run.take() else { return };
         meta::noop(self.out.head());
-        let want = Want::Run { count, failed: 0 };
-        self.wait(Waiting { want, told: Told::Nobody, kind: Kind::Write, asked, sent: now, _place: place });
+        let want = ReplyState::QuietRun { count, failed: 0 };
+        self.wait(PendingReply {
+            want,
+            reply_to: ReplyTo::Nobody,
+            kind: Kind::Write,
+            asked,
+            sent: now,
+            _permit: permit,
+        });
     }
 
-    fn wait(&mut self, waiting: Waiting) {
+    fn wait(&mut self, waiting: PendingReply) {
         self.waiting.push_back(waiting);
         self.unsent += 1;
     }
 
-    /// Whether the server has answered on this connection.
+    /// Whether the server has replied on this connection.
     pub(super) fn proven(&self) -> bool {
         self.proven
     }
 
-    /// Tells everyone who was sent.
+    /// Fails all pending requests.
     pub(super) fn fail(&mut self, error: &Error) {
         for waiting in self.waiting.drain(..) {
-            self.lane.finish(waiting.told, Err(error.clone()));
+            self.lane.finish(waiting.reply_to, Err(error.clone()));
         }
     }
 
-    /// Until the connection ends.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, jobs: &mut Jobs<Job>) -> Poll<End> {
+    /// Runs until the connection ends.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, jobs: &mut Jobs<Job>) -> Poll<EndReason> {
         loop {
             let taken = self.take(cx, jobs);
             if self.gone && self.waiting.is_empty() {
-                return Poll::Ready(End::Gone);
+                return Poll::Ready(EndReason::Gone);
             }
             let moved = match (self.write(cx), self.read(cx)) {
                 (Err(end), _) | (_, Err(end)) => return Poll::Ready(end),
@@ -210,7 +226,7 @@ impl<'a> Link<'a> {
             }
         }
         match self.late(cx) {
-            true => Poll::Ready(End::Failed(Error::Timeout)),
+            true => Poll::Ready(EndReason::Failed(Error::Timeout)),
             false => Poll::Pending,
         }
     }
@@ -227,19 +243,21 @@ impl<'a> Link<'a> {
             }
             Poll::Ready(true) => {
                 let now = Instant::now();
-                std::iter::from_fn(|| jobs.take()).take(BATCH).for_each(|job| self.accept(job, now));
+                std::iter::from_fn(|| jobs.take())
+                    .take(BATCH)
+                    .for_each(|job| self.accept(job, now));
                 self.end_run(now);
                 true
             }
         }
     }
 
-    /// Whether there is something the server's side has not taken yet.
+    /// Whether there are bytes the socket has not accepted yet.
     fn is_sending(&self) -> bool {
         self.unflushed || !self.out.is_empty()
     }
 
-    fn write(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<bool, EndReason> {
         let mut moved = false;
         while !self.out.is_empty() {
             let stream = Pin::new(&mut self.stream);
@@ -272,15 +290,15 @@ impl<'a> Link<'a> {
         Ok(moved)
     }
 
-    /// What the server said before it closed may explain it: a last read tells.
-    fn unwritable(&mut self, cx: &mut Context<'_>, error: &io::Error) -> End {
+    /// A last read: the server may have sent an explanation before it closed.
+    fn unwritable(&mut self, cx: &mut Context<'_>, error: &io::Error) -> EndReason {
         match self.read(cx) {
             Err(end) => end,
             Ok(_) => self.broken(error),
         }
     }
 
-    /// The server has all of the batch: from now on it may be late with its answers.
+    /// The batch is sent: the read timeout starts.
     fn all_sent(&mut self) {
         if std::mem::take(&mut self.stalled) {
             let now = Instant::now();
@@ -290,7 +308,7 @@ impl<'a> Link<'a> {
         self.unsent = 0;
     }
 
-    fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, EndReason> {
         let mut moved = false;
         loop {
             let room = self.need.saturating_sub(self.buffer.len()).max(READ);
@@ -310,14 +328,15 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// One read into the free end of the buffer.
+    /// One read into the spare capacity of the buffer.
     fn receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let stream = std::pin::pin!(tokio::io::AsyncReadExt::read_buf(&mut self.stream, &mut self.buffer));
+        let stream =
+            std::pin::pin!(tokio::io::AsyncReadExt::read_buf(&mut self.stream, &mut self.buffer));
         stream.poll(cx)
     }
 
-    /// All whole replies of the buffer.
-    fn replies(&mut self, now: Instant) -> Result<(), End> {
+    /// Handles all complete replies in the buffer.
+    fn replies(&mut self, now: Instant) -> Result<(), EndReason> {
         self.need = 0;
         let mut answered = false;
         while !self.buffer.is_empty() {
@@ -326,12 +345,15 @@ impl<'a> Link<'a> {
                     self.need = need;
                     break;
                 }
-                Decoded::Broken(why) => return Err(End::Failed(Error::Protocol(why.to_string()))),
+                Decoded::Broken(why) => {
+                    return Err(EndReason::Failed(Error::Protocol(why.to_string())));
+                }
                 Decoded::Reply(reply, used) => match self.waiting.front_mut() {
                     Some(waiting) => (waiting.want.take(reply, &self.buffer), used),
                     None => {
-                        let said = super::wire::words(format!("{reply:?} to nothing").as_bytes());
-                        return Err(End::Failed(Error::Protocol(said)));
+                        let reply_text =
+                            super::wire::words(format!("{reply:?} to nothing").as_bytes());
+                        return Err(EndReason::Failed(Error::Protocol(reply_text)));
                     }
                 },
             };
@@ -339,7 +361,9 @@ impl<'a> Link<'a> {
                 Step::Value(at, found) => {
                     let open = self.waiting.front().map_or(1, |waiting| waiting.want.open());
                     let item = cut(&mut self.buffer, used, found, &mut self.piece, open);
-                    self.waiting.front_mut().map_or(Step::More, |waiting| waiting.want.put(at, item))
+                    self.waiting
+                        .front_mut()
+                        .map_or(Step::More, |waiting| waiting.want.put(at, item))
                 }
                 step => {
                     self.buffer.advance(used);
@@ -356,7 +380,7 @@ impl<'a> Link<'a> {
                         return Err(self.broken(&io::ErrorKind::ConnectionAborted.into()));
                     }
                 }
-                Step::Astray(why) => return Err(End::Failed(Error::Protocol(why))),
+                Step::Mismatch(why) => return Err(EndReason::Failed(Error::Protocol(why))),
                 Step::More | Step::Value(..) => {}
             }
         }
@@ -366,16 +390,17 @@ impl<'a> Link<'a> {
         Ok(())
     }
 
-    /// The first in the line has its answer. Whether the connection is to end for it: a server that does not understand a
-    /// store may take the value for requests, and would answer those too.
+    /// Finishes the first pending request. Returns whether the connection must end: a server that
+    /// did not understand a store may parse its value as requests and answer those.
     fn answered(&mut self, answer: Result<Answer, Error>, now: Instant) -> bool {
         let Some(waiting) = self.waiting.pop_front() else { return false };
         self.unsent = self.unsent.min(self.waiting.len());
         let counters = &self.lane.counters;
-        let operations = if let Want::Run { count, .. } = waiting.want { count } else { 1 };
+        let operations =
+            if let ReplyState::QuietRun { count, .. } = waiting.want { count } else { 1 };
         counters.answered_together(operations, now.saturating_duration_since(waiting.asked));
         match &answer {
-            Ok(Answer::Run { failed }) => counters.errors.add(*failed),
+            Ok(Answer::QuietRun { failed }) => counters.errors.add(*failed),
             Ok(Answer::Items(items)) if waiting.kind == Kind::Read => {
                 let hits = items.iter().filter(|item| item.is_some()).count() as u64;
                 counters.hits.add(hits);
@@ -384,32 +409,35 @@ impl<'a> Link<'a> {
             Ok(_) => {}
             Err(_) => counters.errors.add(1),
         }
-        let stores = matches!(waiting.want, Want::Stored { .. } | Want::Run { .. });
+        let stores =
+            matches!(waiting.want, ReplyState::Stored { .. } | ReplyState::QuietRun { .. });
         let astray = stores && matches!(answer, Err(Error::Refused(_)));
-        self.lane.finish(waiting.told, answer);
+        self.lane.finish(waiting.reply_to, answer);
         astray && self.dialect != Dialect::Binary
     }
 
-    fn broken(&self, error: &io::Error) -> End {
-        if self.waiting.is_empty() { End::Idle } else { End::Failed(closed(error)) }
+    fn broken(&self, error: &io::Error) -> EndReason {
+        if self.waiting.is_empty() { EndReason::Idle } else { EndReason::Failed(closed(error)) }
     }
 
-    /// Whether the server is silent for too long; if not, this task is woken when it would be.
+    /// Whether a timeout has passed; if not, sets the timer for it.
     fn late(&mut self, cx: &mut Context<'_>) -> bool {
         let timeouts = &self.lane.timeouts;
         let read = self.waiting.front().map(|waiting| match self.waiting.len() <= self.unsent {
-            // It cannot be answered before it is sent.
+            // A request that is not fully sent cannot be answered.
             true => waiting.sent + timeouts.write * SLOW,
-            false => (self.heard.max(waiting.sent) + timeouts.read).min(waiting.sent + timeouts.read * SLOW),
+            false => (self.heard.max(waiting.sent) + timeouts.read)
+                .min(waiting.sent + timeouts.read * SLOW),
         });
         let write = self.is_sending().then(|| self.wrote + timeouts.write);
         let Some(until) = read.into_iter().chain(write).min() else { return false };
-        // The timer is not asked while a server that never stops to talk takes all of this task's turn.
+        // Not only by the timer: it does not fire while a server that never pauses keeps this task
+        // busy.
         if self.heard >= until {
             return true;
         }
         loop {
-            // Answers move the end away all the time: the timer is left where it is until it rings.
+            // Replies postpone the deadline all the time: the timer is reset only when it fires.
             if self.armed.is_none_or(|armed| until < armed) {
                 self.sleep.as_mut().reset(until.into());
                 self.armed = Some(until);
@@ -432,9 +460,15 @@ fn keys(op: &Op) -> u64 {
     }
 }
 
-/// Takes a reply with its value out of the buffer. `open`: how many values of its answer may still come, this among them;
-/// `piece`: what such small ones share.
-fn cut(buffer: &mut BytesMut, used: usize, found: Found, piece: &mut BytesMut, open: usize) -> Item {
+/// Takes a reply's value out of the buffer. `open`: how many values the answer may still have, this
+/// one included; `piece`: the chunk small values share.
+fn cut(
+    buffer: &mut BytesMut,
+    used: usize,
+    found: Found,
+    piece: &mut BytesMut,
+    open: usize,
+) -> Item {
     let Found { flags, cas, at } = found;
     let len = at.len();
     if len > OWN {
@@ -443,7 +477,7 @@ fn cut(buffer: &mut BytesMut, used: usize, found: Found, piece: &mut BytesMut, o
     let bytes = buffer.get(at).unwrap_or_default();
     let value = if len <= TOGETHER && (open > 1 || piece.capacity() >= len) {
         if piece.capacity() < len {
-            // As much as all that follow take, when they are as large.
+            // Capacity for the values still to come, if they are as large as this one.
             *piece = BytesMut::with_capacity(len.saturating_mul(open).min(PIECE));
         }
         piece.extend_from_slice(bytes);

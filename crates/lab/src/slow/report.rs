@@ -1,22 +1,22 @@
-//! What the operator is told while the proxy runs.
+//! Messages for the operator while the proxy runs.
 
 use std::{
     cell::Cell,
     time::{Duration, Instant},
 };
 
-/// Most complaints in a second: a server that is away makes one for each connection.
+/// Most messages per second: a server that is down causes one per connection.
 const A_SECOND: u32 = 10;
 
-pub(super) struct Teller {
+pub(super) struct Reporter {
     to: Option<fn(&str)>,
     since: Cell<Instant>,
     said: Cell<u32>,
 }
 
-impl Teller {
-    pub(super) fn new(to: Option<fn(&str)>) -> Teller {
-        Teller { to, since: Cell::new(Instant::now()), said: Cell::new(0) }
+impl Reporter {
+    pub(super) fn new(to: Option<fn(&str)>) -> Reporter {
+        Reporter { to, since: Cell::new(Instant::now()), said: Cell::new(0) }
     }
 
     pub(super) fn say(&self, what: &str) {

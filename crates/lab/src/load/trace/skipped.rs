@@ -1,4 +1,4 @@
-//! What is wrong with a trace, counted by all threads that read it.
+//! Lines of a trace that are not replayed, counted by all threads that read it.
 
 use std::{
     fmt,
@@ -8,36 +8,37 @@ use std::{
     },
 };
 
-/// Messages kept: enough to see what kind of damage it is.
+/// Most messages kept: enough to recognise the kind of damage.
 const KEPT: usize = 5;
 
-/// What a trace held that was not replayed.
+/// Lines of a trace that were not replayed.
 #[derive(Debug, Default)]
-pub struct Troubles {
+pub struct SkippedLines {
     malformed: AtomicU64,
     passed: AtomicU64,
     first: Mutex<Vec<(u64, String)>>,
     broken: Mutex<Option<String>>,
 }
 
-impl Troubles {
-    /// Lines that are not in the trace's format.
+impl SkippedLines {
+    /// Number of lines that are not in the trace's format.
     pub fn malformed(&self) -> u64 {
         self.malformed.load(Ordering::Relaxed)
     }
 
-    /// Lines that are well-formed and hold nothing to ask: other methods (POST, CONNECT), what the logging server refused as no request.
+    /// Number of well-formed lines without a request to replay: other methods (POST, CONNECT),
+    /// requests the logging server rejected.
     pub fn passed_over(&self) -> u64 {
         self.passed.load(Ordering::Relaxed)
     }
 
-    /// What is wrong with some of the malformed lines, with their numbers.
+    /// Errors of some malformed lines, with line numbers.
     pub fn examples(&self) -> Vec<String> {
         let first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         first.iter().map(|(number, why)| format!("line {number}: {why}")).collect()
     }
 
-    /// Why reading ended before the end.
+    /// Why reading stopped before the end.
     pub fn broken(&self) -> Option<String> {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -61,8 +62,8 @@ impl Troubles {
     }
 }
 
-impl fmt::Display for Troubles {
-    /// Some lines for the operator; empty when there is nothing to say.
+impl fmt::Display for SkippedLines {
+    /// Some lines for the operator; empty if there is nothing to report.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(why) = self.broken() {
             writeln!(out, "trace: reading ended early: {why}")?;
@@ -74,7 +75,11 @@ impl fmt::Display for Troubles {
             }
         }
         if self.passed_over() > 0 {
-            writeln!(out, "trace: {} lines passed over (methods that are not replayed)", self.passed_over())?;
+            writeln!(
+                out,
+                "trace: {} lines passed over (methods that are not replayed)",
+                self.passed_over()
+            )?;
         }
         Ok(())
     }

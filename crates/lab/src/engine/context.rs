@@ -1,4 +1,4 @@
-//! What all connections of a thread share: time, counters, the source of requests.
+//! State shared by the connections of a thread: time, counters, the source of requests.
 
 use std::{
     cmp::Reverse,
@@ -9,67 +9,67 @@ use std::{
 
 use super::{
     Address, Plan,
-    talk::{Outcome, Speech},
+    codec::{Codec, Outcome},
     tally::{Fault, Tally},
 };
-use crate::load::{Ask, Source};
+use crate::load::{Operation, Source};
 
-/// Bytes one read can take: several answers, or a good part of a large one, and still within a core's cache.
+/// Read size: several answers, or a good part of a large one, within a core's cache.
 pub(super) const SCRATCH: usize = 64 << 10;
 
-/// What is to be done at a time.
+/// Action due at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Chore {
-    /// A connection begins, or tries again.
+pub(super) enum TimerAction {
+    /// Connect, or try again.
     Dial,
-    /// A pause between two requests is over.
-    Ask,
+    /// Make a request after a think time.
+    Operation,
 }
 
-/// What all connections of a thread share. Times are nanoseconds since the start of the run.
-pub(super) struct Desk<'a> {
+/// State shared by the connections of a thread. Times are nanoseconds since the start of the run.
+pub(super) struct ThreadContext<'a> {
     pub(super) plan: &'a Plan,
     pub(super) address: &'a Address,
     pub(super) poll: BorrowedFd<'a>,
-    pub(super) speech: Speech<'a>,
+    pub(super) codec: Codec<'a>,
     pub(super) start: Instant,
-    /// As of the last bytes that came, or the last wait.
+    /// Time of the last read or wait.
     pub(super) now: u64,
     pub(super) counted_from: u64,
     pub(super) depth: usize,
     pub(super) open: bool,
-    /// Requests under way on all connections.
+    /// Pending requests on all connections.
     pub(super) under_way: usize,
     pub(super) tally: Tally,
     pub(super) scratch: Box<[u8]>,
-    /// Times to come, each with its connection. At most one for each request and connection.
-    pub(super) chores: BinaryHeap<Reverse<(u64, usize, Chore)>>,
+    /// Actions by time, with their connection. At most one per request and connection.
+    pub(super) actions: BinaryHeap<Reverse<(u64, usize, TimerAction)>>,
     pub(super) last_answer: u64,
     pub(super) source: Box<dyn Source>,
-    /// A request that was taken from the source before its time.
-    pub(super) staged: Option<Ask>,
-    /// Buffers of a request between two uses of `staged`.
-    pub(super) spare: Ask,
-    /// The source has no more.
+    /// A request taken from the source before it is due.
+    pub(super) staged: Option<Operation>,
+    /// Buffers of a request, while `staged` is not in use.
+    pub(super) spare: Operation,
+    /// The source is exhausted.
     pub(super) dry: bool,
 }
 
-impl Desk<'_> {
-    /// Looks at the clock.
+impl ThreadContext<'_> {
+    /// Reads the clock.
     #[inline]
     pub(super) fn tick(&mut self) {
         self.now = self.start.elapsed().as_nanos() as u64;
     }
 
-    /// The next request.
+    /// Takes the next request from the source.
     #[inline]
-    pub(super) fn next(&mut self, ask: &mut Ask) -> bool {
+    pub(super) fn next(&mut self, operation: &mut Operation) -> bool {
         if let Some(mut staged) = self.staged.take() {
-            std::mem::swap(ask, &mut staged);
+            std::mem::swap(operation, &mut staged);
             self.spare = staged;
             return true;
         }
-        self.dry = self.dry || !self.source.next(ask);
+        self.dry = self.dry || !self.source.next(operation);
         !self.dry
     }
 
@@ -100,7 +100,7 @@ impl Desk<'_> {
             return self.tally.fault(fault);
         }
         let tally = &mut self.tally;
-        tally.asked += 1;
+        tally.requests += 1;
         if outcome.wrong {
             tally.wrong += 1;
             return;
@@ -121,12 +121,12 @@ impl Desk<'_> {
         }
     }
 
-    pub(super) fn wake_after(&mut self, conn: usize, pause: Duration) {
+    pub(super) fn wake_after(&mut self, connection: usize, pause: Duration) {
         let at = self.now + u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX / 4);
-        self.chores.push(Reverse((at, conn, Chore::Ask)));
+        self.actions.push(Reverse((at, connection, TimerAction::Operation)));
     }
 
-    pub(super) fn dial_at(&mut self, conn: usize, at: u64) {
-        self.chores.push(Reverse((at, conn, Chore::Dial)));
+    pub(super) fn dial_at(&mut self, connection: usize, at: u64) {
+        self.actions.push(Reverse((at, connection, TimerAction::Dial)));
     }
 }
