@@ -104,6 +104,9 @@ counters! {
         send_timeouts,
         /// Answers that could not be completed because the origin broke off.
         truncated,
+        /// Answers of origins with neither length nor chunks: their end was the end of the
+        /// connection.
+        unframed,
         /// Fetches that failed before a response head.
         origin_failures,
         /// Pages stored.

@@ -26,11 +26,11 @@ use crate::{
     admin::{self, Admin, AdminView},
     clock::Clock,
     counters::Counters,
-    http,
     measure::{Parts, Registry},
     memcache,
     net::{conns::Ground, listen::Address},
-    redis, remote,
+    object::room::Room,
+    redis, remote, request,
     settings::Settings,
     trace::Tracing,
     worker::{self, Order, Start, StartFace, StartHttp},
@@ -131,7 +131,7 @@ impl fmt::Display for FaceName {
 /// What the workers of each face share; None: the face is not there.
 #[derive(Default)]
 struct Faces {
-    http: Option<(Arc<http::worker::Shared>, Vec<Arc<Counters>>)>,
+    http: Option<(Arc<request::pages::Shared>, Vec<Arc<Counters>>)>,
     memcached: Option<Arc<memcache::Shared>>,
     redis: Option<Arc<redis::Shared>>,
 }
@@ -364,23 +364,23 @@ impl Faces {
         let http = || {
             let watch = settings.admin.is_some();
             let counters = (0..workers).map(|_| Arc::new(Counters::new(watch))).collect();
-            let shared = http::worker::Shared::new([random(), random()], logger.clone(), tracing, remote);
+            let shared = request::pages::Shared::new([random(), random()], logger.clone(), tracing, remote);
             if settings.admin.is_some() {
-                let _ = shared.tail.set(Arc::default());
+                let _ = shared.live.set(Arc::default());
             }
             (shared, counters)
         };
-        let now = clock.now();
+        let (now, room) = (clock.now(), Room::new(store, clock));
         Faces {
             http: (!settings.http.listen.is_empty()).then(http),
             memcached: settings
                 .memcached
                 .as_ref()
-                .map(|settings| memcache::Shared::new(settings.clone(), store, now, workers)),
+                .map(|settings| memcache::Shared::new(settings.clone(), store, &room, now, workers)),
             redis: settings
                 .redis
                 .as_ref()
-                .map(|settings| redis::Shared::new(settings.clone(), store, clock, workers)),
+                .map(|settings| redis::Shared::new(settings.clone(), store, &room, clock, workers)),
         }
     }
 }

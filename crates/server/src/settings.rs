@@ -14,7 +14,7 @@ use std::{
 
 pub use larder_proto::http::query::Pattern;
 pub use larder_proto::resp::number::parse_bytes as redis_bytes;
-pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl};
+pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl, Unframed, forward::KeyField};
 
 use crate::net::shelf::FILES;
 
@@ -26,8 +26,10 @@ mod rules;
 mod tracing;
 
 pub use admin::{AdminSettings, ReadAccess};
-pub use objects::{Listen, MemcachedSettings, RedisSettings, Share, Users, WireProtocol};
-pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret, cookies};
+pub use objects::{
+    DEFAULT_REQUESTS_PER_EVENT, Listen, MemcachedSettings, RedisSettings, Share, Users, WireProtocol,
+};
+pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
 pub use rules::{AnyField, CacheAction, Matcher, RequestView, Rule, RuleAction, RulePolicy};
 pub use tracing::TracingSettings;

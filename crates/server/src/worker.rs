@@ -24,6 +24,7 @@ use crate::{
     object::face::{Doors, Face},
     redis,
     remote::Remote,
+    request,
     settings::Settings,
 };
 
@@ -56,7 +57,7 @@ pub(crate) struct Start {
 
 /// What the HTTP side of a worker is started with.
 pub(crate) struct StartHttp {
-    pub(crate) shared: Arc<http::worker::Shared>,
+    pub(crate) shared: Arc<request::pages::Shared>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) listeners: Vec<Listener>,
 }
@@ -145,10 +146,11 @@ impl Faces {
         let StartHttp { shared, counters, listeners } = start;
         let open = |tier| Remote::open(tier, number, store, conns.clock, shared.nonce());
         let remote = shared.remote.clone().map(open).transpose().map_err(io::Error::other)?;
-        let worker = http::worker::Worker::new(shared, conns.clone(), store, counters, settings, remote);
+        let pages = request::pages::Pages::new(shared, store, conns.clock, counters, settings, remote);
         if number == 0 {
-            http::purge::others::start(&worker).map_err(io::Error::other)?;
+            request::journal::start(&pages).map_err(io::Error::other)?;
         }
+        let worker = http::worker::Worker::new(pages, conns.clone());
         for listener in listeners {
             let (door, worker) = (Door::open(listener, &conns.reactor)?, worker.clone());
             self.accepting.push(spawn_local(async move {
@@ -192,7 +194,7 @@ impl Faces {
 
     fn reload(&self, settings: Arc<Settings>) {
         if let Some(http) = &self.http {
-            http.reload(settings);
+            http.pages.reload(settings);
         }
         if let Some(memcached) = &self.memcached {
             memcached.reload();

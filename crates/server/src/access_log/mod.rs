@@ -9,6 +9,7 @@
 //! that has several workers and buffers its log.
 
 mod format;
+pub(crate) mod live;
 mod record;
 #[cfg(test)]
 mod tests;

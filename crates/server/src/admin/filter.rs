@@ -4,12 +4,14 @@ use axum::http::Uri;
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 
-use super::{
-    answer::Refused,
-    measured::params,
-    tail::{Line, outcome_word},
+use super::{answer::Refused, measured::params};
+use crate::{
+    access_log::{
+        ResultCode,
+        live::{LiveLine, outcome_word},
+    },
+    measure::counted::Outcome,
 };
-use crate::{access_log::ResultCode, measure::counted::Outcome};
 
 /// Bytes a compiled regular expression may take. What it costs grows with them and with the URL, for each watcher and each
 /// request, on the one thread there is: this is a few hundred states, several times what a person writes.
@@ -73,7 +75,7 @@ impl Filter {
     }
 
     /// Whether this request is one of them.
-    pub(super) fn wants(&self, line: &Line) -> bool {
+    pub(super) fn wants(&self, line: &LiveLine) -> bool {
         let result =
             |word: &String| word == line.result || word.eq_ignore_ascii_case(outcome_word(line.outcome));
         line.elapsed_us >= self.slower_than_us
@@ -127,7 +129,7 @@ mod tests {
     use super::*;
 
     fn wants(query: &str) -> bool {
-        let line = Line {
+        let line = LiveLine {
             time_ms: 0,
             elapsed_us: 250_000,
             client: [127, 0, 0, 1].into(),

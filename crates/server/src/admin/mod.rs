@@ -15,7 +15,6 @@
 //! | `web` | the dashboard |
 
 mod answer;
-pub(crate) mod ban;
 mod events;
 mod filter;
 mod guard;
@@ -30,7 +29,7 @@ mod place;
 mod plain;
 mod purges;
 mod routes;
-pub(crate) mod tail;
+mod tail;
 mod thread;
 mod walk;
 mod web;
@@ -52,9 +51,8 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 
 use crate::{
     clock::{Clock, Ms},
-    http,
     measure::{History, Registry},
-    memcache, redis,
+    memcache, redis, request,
     settings::{AdminSettings, Secret, Settings},
     worker::Order,
 };
@@ -72,7 +70,7 @@ pub(crate) struct Start {
     pub(crate) clock: Clock,
     pub(crate) store: &'static Store,
     pub(crate) registry: Arc<Registry>,
-    pub(crate) http: Option<Arc<http::worker::Shared>>,
+    pub(crate) http: Option<Arc<request::pages::Shared>>,
     pub(crate) memcached: Option<Arc<memcache::Shared>>,
     pub(crate) redis: Option<Arc<redis::Shared>>,
     /// To each worker.
@@ -89,12 +87,14 @@ pub(crate) struct App {
     store: &'static Store,
     registry: Arc<Registry>,
     history: History,
-    http: Option<Arc<http::worker::Shared>>,
+    http: Option<Arc<request::pages::Shared>>,
     memcached: Option<Arc<memcache::Shared>>,
     redis: Option<Arc<redis::Shared>>,
     orders: Vec<mpsc::Sender<Order>>,
     draining: AtomicBool,
     stop: Notify,
+    /// None: HTTP is not served.
+    tail: Option<Arc<tail::Tail>>,
     watchers: live::Watchers,
     /// For walks over the store.
     turns: walk::Turns,
@@ -126,7 +126,7 @@ impl App {
     /// Starts what runs besides the requests; called once, on the thread's runtime.
     fn start_tasks(self: &Arc<App>) {
         tokio::spawn(live::tick(self.clone()));
-        if let Some(tail) = self.http.as_ref().and_then(|http| http.tail.get()) {
+        if let Some(tail) = &self.tail {
             for feed in tail.take_feeds() {
                 tokio::spawn(tail::pass_on(self.clone(), tail.clone(), feed));
             }
@@ -159,7 +159,10 @@ impl Admin {
         let addresses =
             start.listeners.iter().map(std::net::TcpListener::local_addr).collect::<Result<_, _>>()?;
         start.registry.set_name(admin.name.clone());
+        let live = start.http.as_ref().and_then(|http| http.live.get());
+        let tail = live.map(|live| tail::Tail::new(live.clone()));
         let app = Arc::new(App {
+            tail,
             settings: RwLock::new(start.settings),
             admin: RwLock::new(Arc::new(admin)),
             random,

@@ -20,12 +20,12 @@ use super::{
     measured::params,
     pages,
     place::Place,
-    purges::http,
+    purges::{http, writer},
     thread::Peer,
     walk::Bookmark,
 };
 use crate::{
-    http::purge::{Done, Purger, keys},
+    request::purge::{Done, Purger, keys},
     settings::HostPattern,
 };
 
@@ -100,7 +100,7 @@ pub(super) async fn add(
     if headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/x-www-form-urlencoded") {
         headers.remove(header::CONTENT_TYPE);
     }
-    pages::publish(&app, &place, &headers, None, &[], &body).await?;
+    pages::publish(&app, &place, &headers, None, &[], &body)?;
     Ok(answer::json(&json!({"added": format!("/{path}"), "size": body.len()})))
 }
 
@@ -114,13 +114,7 @@ pub(super) async fn reset(
     enabled(&app)?;
     let place = place(&app, &host_of(&request), request.uri(), &escaped(&path))?;
     let shared = http(&app)?;
-    let purger = Purger {
-        store: app.store,
-        flights: &shared.flights,
-        now: app.now(),
-        soft: false,
-        fleet: shared.remote.as_deref(),
-    };
+    let purger = Purger::new(writer(&app, shared), shared.remote.as_deref(), false);
     let found = purger.page(&keys(&place.host, place.port, &place.path, b""));
     let by = format!("{} API", peer.ip().to_canonical());
     shared.purges.note(Done::new(app.now(), "reset", &format!("/{path}"), false, u64::from(found), by));

@@ -31,7 +31,7 @@ use super::{
     place::Place,
     walk,
 };
-use crate::{clock::Ms, http::lookup::PAGES};
+use crate::{clock::Ms, page::lookup::PAGES};
 
 /// Variants of a page that are shown.
 const VARIANTS: usize = 100;
@@ -200,14 +200,6 @@ fn encoding(encoding: Encoding) -> &'static str {
 /// What selects a variant.
 pub(super) fn vary(page: &PageView<'_>) -> Vary {
     page.vary.map(|(name, value)| (name.to_owned(), value.map(text))).collect()
-}
-
-/// The value of a field in a stored head.
-pub(super) fn field<'h>(head: &'h [u8], name: &str) -> Option<&'h [u8]> {
-    head.split(|byte| *byte == b'\n').skip(1).find_map(|line| {
-        let colon = line.iter().position(|byte| *byte == b':')?;
-        line[..colon].eq_ignore_ascii_case(name.as_bytes()).then(|| line[colon + 1..].trim_ascii())
-    })
 }
 
 /// Bytes that should be text, for people.

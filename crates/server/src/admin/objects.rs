@@ -20,7 +20,8 @@ use super::{
     place::{Place, site_name, url_of},
     walk::{self, Bookmark},
 };
-use crate::{clock::Ms, http::lookup::PAGES, settings::Settings};
+use crate::page::head;
+use crate::{clock::Ms, page::lookup::PAGES, settings::Settings};
 
 /// Objects in one answer, about.
 const MOST: usize = 1000;
@@ -60,6 +61,9 @@ pub(super) struct Row {
     url: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     forwarded_host: Option<String>,
+    /// Lines of the site's `key_fields` that are in its key.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    key_fields: Vec<String>,
     site: String,
     status: u16,
     content_type: Option<String>,
@@ -138,13 +142,14 @@ fn row(
     if !wanted.is(&page, &freshness) {
         return None;
     }
-    let (url, forwarded_host) = url_of(&parts);
+    let (url, forwarded_host, key_fields) = url_of(&parts);
     Some(Row {
         url,
         forwarded_host,
+        key_fields,
         site: site_name(settings, parts.host).to_owned(),
         status: page.meta.status,
-        content_type: object::field(page.head, "content-type").map(object::text),
+        content_type: head::field(page.head, "content-type").map(object::text),
         size: page.body_len,
         age_s: freshness.age,
         ttl_s: freshness.ttl,

@@ -14,31 +14,28 @@ use axum::{
 };
 use larder_proto::{
     http::{CacheControl, Fields, Header, date, key},
-    page::{Meta, PageFlags, Parts, Trailer, Verify, encode_head, view},
+    page::{Meta, PageFlags, Verify, view},
     rules::{Lifetime, ResponseFacts, strip},
 };
-use larder_store::{EntryInfo, MAX_TAGS, Put, PutError};
+use larder_store::{EntryInfo, MAX_TAGS, PutError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{
-    App,
-    answer::{self, Refused},
-    ban,
-    measured::params,
-    object,
-    place::{Place, site_name, url_of},
-    purges::{http, whole},
-    thread::Peer,
-    walk::{self, Bookmark},
-};
+use crate::page::head;
 use crate::{
-    clock::Ms,
-    http::{
-        compose,
-        lookup::PAGES,
-        purge::{Done, site_tag},
+    admin::{
+        App,
+        answer::{self, Refused},
+        measured::params,
+        object,
+        place::{Place, site_name, url_of},
+        purges::{http, whole, writer},
+        thread::Peer,
+        walk::{self, Bookmark},
     },
+    clock::Ms,
+    page::{ban, lookup::PAGES, writer::PageDraft},
+    request::purge::Done,
     settings::RequestView,
 };
 
@@ -50,10 +47,6 @@ pub(super) const UPLOADS: usize = 4;
 const FOREVER: u32 = i32::MAX as u32;
 /// Longest tag, as of one that an origin sends.
 const TAG: usize = 1024;
-/// How often a page is put again when what was being fetched meanwhile took its place.
-const AGAIN: usize = 3;
-/// For what is being fetched to notice that it is not to be kept.
-const SETTLE: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// Fields of the request that become the page's: what describes a representation, and nothing of the publisher's own.
 const KEPT: [header::HeaderName; 16] = [
@@ -91,7 +84,7 @@ pub(super) async fn put(State(app): State<Arc<App>>, request: Request) -> Result
     let tags = tags(asked.tags.as_deref().unwrap_or_default())?;
     let (parts, body) = request.into_parts();
     let body = upload(&app, body).await?;
-    let replaced = publish(&app, &place, &parts.headers, ttl, &tags, &body).await?;
+    let replaced = publish(&app, &place, &parts.headers, ttl, &tags, &body)?;
     Ok(if replaced { StatusCode::NO_CONTENT } else { StatusCode::CREATED }.into_response())
 }
 
@@ -122,7 +115,7 @@ fn tags(text: &str) -> Result<Vec<&[u8]>, Refused> {
 }
 
 /// Stores a page under its URL; whether one was there that was published before.
-pub(super) async fn publish(
+pub(super) fn publish(
     app: &App,
     place: &Place,
     headers: &HeaderMap,
@@ -131,110 +124,65 @@ pub(super) async fn publish(
     body: &[u8],
 ) -> Result<bool, Refused> {
     let shared = http(app)?;
-    let (key, now) = (place.key(), app.now());
-    let page = Page::new(place, headers, ttl, tags, body, now)?;
-    let before = app.store.peek(PAGES, &key, now).is_some_and(|entry| entry.flags() == PUBLISHED);
-    // What is on its way for this URL is delivered and not kept.
-    let under_way = shared.flights.purge(|primary| primary == key, false);
-    let mut version = page.store(app, place, &key, tags, body)?;
-    for _ in 0..AGAIN {
-        if under_way == 0 {
-            break;
-        }
-        // A fetch that was just being kept when it was marked takes itself out again, and this page may have gone with it.
-        tokio::time::sleep(SETTLE).await;
-        if app.store.peek(PAGES, &key, app.now()).is_some_and(|entry| entry.version() == version) {
-            break;
-        }
-        version = page.store(app, place, &key, tags, body)?;
-    }
-    Ok(before)
+    let draft = draft(place, headers, ttl, tags, body, app.now())?;
+    writer(app, shared).publish(&draft, body).map_err(|error| match error {
+        PutError::TooLarge => Refused::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            "the store does not take so large a page",
+        ),
+        _ => Refused::new(StatusCode::INSUFFICIENT_STORAGE, "full", "the store has no room for it now"),
+    })
 }
 
-/// A page made from what was sent.
-struct Page {
-    record: Vec<u8>,
-    expires: Option<Ms>,
-}
-
-impl Page {
-    fn new(
-        place: &Place,
-        headers: &HeaderMap,
-        ttl: Option<u32>,
-        tags: &[&[u8]],
-        body: &[u8],
-        now: Ms,
-    ) -> Result<Page, Refused> {
-        let plain = place.path.split_once('?').map_or(place.path.as_str(), |(plain, _)| plain);
-        let any = |_: &str, _: &mut dyn FnMut(&[u8]) -> bool| false;
-        let policy = place.site.policy(&RequestView { method: "GET", path: plain, any: &any });
-        if policy.pass {
-            let message = "the site's rules pass requests for this URL: a page there would never be served";
-            return Err(Refused::new(StatusCode::CONFLICT, "passed", message));
-        }
-        let lines = lines(headers, plain, body, now)?;
-        let list: Vec<Header<'_>> =
-            lines.iter().map(|(name, value)| Header { name, value: value.as_slice() }).collect();
-        let fields = Fields::new(&list);
-        let control = CacheControl::parse(fields.all("cache-control"));
-        let limit = ttl.or(control.s_maxage).or(control.max_age).filter(|seconds| *seconds > 0);
-        let facts = ResponseFacts { status: 200, fields, request_time: now, response_time: now };
-        let lifetime = Lifetime {
-            freshness: limit.unwrap_or(FOREVER).min(FOREVER),
-            initial_age: 0,
-            swr: 0,
-            sie: 0,
-            // A browser's reload is no reason to ask the origin for what it does not have.
-            flags: PageFlags::IMMUTABLE,
-            date: now / 1000,
-            last_modified: fields.get("last-modified").and_then(|value| date::parse(value, now / 1000)),
-            partial: None,
-        };
-        let stored = strip::stored_head(&facts, "OK", &policy.cache);
-        let mut head = stored.head;
-        compose::number_line(&mut head, "Content-Length", body.len() as u64);
-        let meta = Meta { flags: PageFlags::IMMUTABLE.with(PageFlags::HAS_LENGTH), ..lifetime.meta(&facts) };
-        let key = place.key();
-        let parts = Parts {
-            etag: fields.get("etag").unwrap_or_default(),
-            vary: &[],
-            tags,
-            key: &key,
-            withheld: &stored.withheld,
-            head: &head,
-        };
-        let record = encode_head(&meta, &parts)
-            .map_err(|error| Refused::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", error.to_string()))?;
-        Ok(Page { record, expires: limit.map(|seconds| now + 1000 * u64::from(seconds)) })
+/// The page made from what was sent.
+fn draft(
+    place: &Place,
+    headers: &HeaderMap,
+    ttl: Option<u32>,
+    tags: &[&[u8]],
+    body: &[u8],
+    now: Ms,
+) -> Result<PageDraft, Refused> {
+    let plain = place.path.split_once('?').map_or(place.path.as_str(), |(plain, _)| plain);
+    let any = |_: &str, _: &mut dyn FnMut(&[u8]) -> bool| false;
+    let policy = place.site.policy(&RequestView { method: "GET", path: plain, any: &any });
+    if policy.pass {
+        let message = "the site's rules pass requests for this URL: a page there would never be served";
+        return Err(Refused::new(StatusCode::CONFLICT, "passed", message));
     }
-
-    /// Its version in the store.
-    fn store(
-        &self,
-        app: &App,
-        place: &Place,
-        key: &[u8],
-        tags: &[&[u8]],
-        body: &[u8],
-    ) -> Result<u64, Refused> {
-        let mut trailer = Trailer::new(&self.record);
-        trailer.update(body);
-        let trailer = trailer.finish();
-        let tags: Vec<Vec<u8>> = tags.iter().map(|tag| site_tag(&place.site.name, tag)).collect();
-        let tags: Vec<&[u8]> = tags.iter().map(Vec::as_slice).collect();
-        let value: [&[u8]; 3] = [&self.record, body, &trailer];
-        let put =
-            Put { value: &value, flags: PUBLISHED, expires: self.expires, tags: &tags, ..Put::default() };
-        app.store.set(PAGES, key, put, app.now()).map_err(|error| match error {
-            PutError::TooLarge => Refused::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "too_large",
-                "the store does not take so large a page",
-            ),
-            _ => Refused::new(StatusCode::INSUFFICIENT_STORAGE, "full", "the store has no room for it now"),
-        })
-    }
+    let lines = lines(headers, plain, body, now)?;
+    let list: Vec<Header<'_>> =
+        lines.iter().map(|(name, value)| Header { name, value: value.as_slice() }).collect();
+    let fields = Fields::new(&list);
+    let control = CacheControl::parse(fields.all("cache-control"));
+    let limit = ttl.or(control.s_maxage).or(control.max_age).filter(|seconds| *seconds > 0);
+    let facts = ResponseFacts { status: 200, fields, request_time: now, response_time: now };
+    let lifetime = Lifetime {
+        freshness: limit.unwrap_or(FOREVER).min(FOREVER),
+        initial_age: 0,
+        swr: 0,
+        sie: 0,
+        // A browser's reload is no reason to ask the origin for what it does not have.
+        flags: PageFlags::IMMUTABLE,
+        date: now / 1000,
+        last_modified: fields.get("last-modified").and_then(|value| date::parse(value, now / 1000)),
+        partial: None,
+    };
+    let stored = strip::stored_head(&facts, "OK", &policy.cache);
+    Ok(PageDraft {
+        key: place.key(),
+        meta: Meta { flags: PageFlags::IMMUTABLE, ..lifetime.meta(&facts) },
+        head: stored.head,
+        withheld: stored.withheld,
+        etag: fields.get("etag").map(<[u8]>::to_vec),
+        vary: Vec::new(),
+        tags: tags.iter().map(|tag| Box::from(*tag)).collect(),
+        site: place.site.name.clone(),
+        length: Some(body.len() as u64),
+        expires: limit.map(|seconds| now + 1000 * u64::from(seconds)),
+        flags: PUBLISHED,
+    })
 }
 
 /// The page's fields: those sent, and what every page should have.
@@ -309,7 +257,7 @@ pub(super) async fn published(
         Some(json!({
             "url": url_of(&parts).0,
             "site": site_name(&settings, parts.host),
-            "content_type": object::field(page.head, "content-type").map(object::text),
+            "content_type": head::field(page.head, "content-type").map(object::text),
             "size": page.body_len,
             "etag": page.etag.map(object::text),
             "tags": page.tags.map(object::text).collect::<Vec<_>>(),

@@ -64,13 +64,15 @@ impl Place {
     }
 }
 
-/// The URL that a key stands for, and the host that a trusted proxy named besides, where one did.
-pub(super) fn url_of(key: &KeyParts<'_>) -> (String, Option<String>) {
-    let mut parts = key.path_and_query.splitn(2, |byte| *byte == 0);
-    let path = String::from_utf8_lossy(parts.next().unwrap_or_default());
-    let forwarded = parts.next().map(|host| String::from_utf8_lossy(host).into_owned());
+/// The URL that a key stands for, and what else is in it: the host that a trusted proxy named
+/// besides, where one did, and the lines of the site's `key_fields`.
+pub(super) fn url_of(key: &KeyParts<'_>) -> (String, Option<String>, Vec<String>) {
+    let (path, behind) = key::split_behind(key.path_and_query);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let lines = behind.lines.iter().map(|(name, value)| format!("{}: {}", text(name), text(value)));
     let port = if key.port == 0 { String::new() } else { format!(":{}", key.port) };
-    (format!("{}://{}{port}{path}", key.scheme.as_str(), key.host), forwarded)
+    let url = format!("{}://{}{port}{}", key.scheme.as_str(), key.host, text(path));
+    (url, behind.forwarded_host.map(text), lines.collect())
 }
 
 /// The name of the site that a host belongs to.

@@ -13,16 +13,18 @@ use larder_proto::http::key;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{
-    App,
-    answer::{self, Refused},
-    ban::Ban,
-    place::Place,
-    thread::Peer,
-};
-use crate::http::{
-    purge::{Done, Purger, keys},
-    worker::Shared,
+use crate::{
+    admin::{
+        App,
+        answer::{self, Refused},
+        place::Place,
+        thread::Peer,
+    },
+    page::{ban::Ban, writer::PageWriter},
+    request::{
+        pages::Shared,
+        purge::{Done, Purger, keys},
+    },
 };
 
 /// Bytes of an order.
@@ -62,6 +64,11 @@ pub(super) fn http(app: &App) -> Result<&Arc<Shared>, Refused> {
     app.http.as_ref().ok_or_else(|| Refused::absent("no_face", "HTTP is not served here: there are no pages"))
 }
 
+/// Writes and purges pages for the API.
+pub(super) fn writer<'a>(app: &App, shared: &'a Shared) -> PageWriter<'a> {
+    PageWriter { store: app.store, flights: &shared.flights, clock: app.clock }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Order {
@@ -85,13 +92,7 @@ pub(super) async fn purge(
         serde_json::from_slice(&bytes).map_err(|error| Refused::bad("bad_json", error.to_string()))?;
     let shared = http(&app)?;
     let soft = order.soft;
-    let purger = Purger {
-        store: app.store,
-        flights: &shared.flights,
-        now: app.now(),
-        soft,
-        fleet: shared.remote.as_deref(),
-    };
+    let purger = Purger::new(writer(&app, shared), shared.remote.as_deref(), soft);
     let (kind, what, purged) = match &order {
         Order { url: Some(url), prefix: None, tags: None, ban: None, host: None, .. } => {
             let place = Place::of(&app, url)?;
@@ -108,14 +109,13 @@ pub(super) async fn purge(
             ("prefix", url.clone(), purged)
         }
         Order { tags: Some(tags), url: None, prefix: None, ban: None, host, .. } => {
-            ("tags", tags.join(" "), by_tags(&app, &purger, tags, host.as_deref())?)
+            ("tags", tags.join(" "), by_tags(&app, &purger, tags, host.as_deref()).await?)
         }
         Order { ban: Some(text), url: None, prefix: None, tags: None, host: None, .. } => {
             let ban = Ban::parse(text).map_err(|wrong| Refused::bad("bad_ban", wrong.to_string()))?;
             let _turn = app.turns.take().await?;
             // What is stored while the walk runs was asked for after it began, or marked when it did.
-            let now = app.now();
-            let purger = Purger { now, ..purger };
+            let purger = Purger::new(writer(&app, shared), shared.remote.as_deref(), soft);
             ("ban", text.clone(), purger.ban(text, &ban).await)
         }
         _ => {
@@ -135,19 +135,28 @@ pub(super) async fn purge(
 }
 
 /// Of the host's site; without a host, of every site.
-fn by_tags(app: &App, purger: &Purger<'_>, tags: &[String], host: Option<&str>) -> Result<u64, Refused> {
+async fn by_tags(
+    app: &App,
+    purger: &Purger<'_>,
+    tags: &[String],
+    host: Option<&str>,
+) -> Result<u64, Refused> {
     if tags.is_empty() || tags.len() > TAGS || tags.iter().any(String::is_empty) {
         return Err(Refused::bad("bad_order", format!("tags are 1 to {TAGS}, none of them empty")));
     }
     let tags: Vec<Vec<u8>> = tags.iter().map(|tag| tag.clone().into_bytes()).collect();
     let settings = app.settings();
     let Some(host) = host else {
-        return Ok(settings.sites.iter().map(|site| purger.tags(&site.name, &tags)).sum());
+        let mut purged = 0;
+        for site in &settings.sites {
+            purged += purger.tags(&site.name, &tags).await;
+        }
+        return Ok(purged);
     };
     let site = settings
         .site_for(host)
         .ok_or_else(|| Refused::absent("no_site", format!("no site of this server has the host {host:?}")))?;
-    Ok(purger.tags(&site.name, &tags))
+    Ok(purger.tags(&site.name, &tags).await)
 }
 
 /// The latest purges, newest first.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{App, answer::Refused};
-use crate::http::lookup::PAGES;
+use crate::page::lookup::PAGES;
 
 /// Entries visited between two looks at other requests.
 const STEP: usize = 256;

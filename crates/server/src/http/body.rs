@@ -10,14 +10,14 @@ use larder_proto::http::{
 };
 use tokio::sync::mpsc;
 
-use super::{
-    asked::Asked,
-    socket::{Ended, Socket},
+use crate::{
+    clock::Ms,
+    http::exchange::Exchange,
+    net::socket::{Ended, Socket},
+    origin::BodyFrame,
+    request::pages::Pages,
+    wire::h1,
 };
-use crate::{clock::Ms, http::worker::Worker, origin::BodyFrame};
-
-/// Pieces of a request body that may wait for the origin.
-pub(crate) const FRAMES: usize = 4;
 
 /// Why a request body did not arrive whole.
 pub(crate) enum BodyError {
@@ -36,7 +36,7 @@ pub(crate) struct Incoming<'c> {
     socket: &'c Socket,
     buf: &'c mut Vec<u8>,
     at: &'c mut usize,
-    worker: Rc<Worker>,
+    pages: Rc<Pages>,
     /// Milliseconds without progress.
     patience: Ms,
     /// Bytes of body allowed.
@@ -48,18 +48,18 @@ pub(crate) struct Incoming<'c> {
 impl<'c> Incoming<'c> {
     /// The body that follows the head of `asked`.
     pub(crate) fn new(
-        asked: &Asked<'_, '_>,
+        exchange: &Exchange<'_, '_>,
         socket: &'c Socket,
         buf: &'c mut Vec<u8>,
         at: &'c mut usize,
         expect: bool,
     ) -> Incoming<'c> {
-        let limits = &asked.config.settings.http.limits;
+        let limits = &exchange.request.config.settings.http.limits;
         Incoming {
             socket,
             buf,
             at,
-            worker: asked.worker.clone(),
+            pages: exchange.request.pages.clone(),
             patience: limits.body_timeout.as_millis() as Ms,
             limit: limits.request_body,
             expect,
@@ -151,15 +151,14 @@ impl<'c> Incoming<'c> {
         self.buf.drain(..*self.at);
         *self.at = 0;
         if std::mem::take(&mut self.expect) {
-            // A client that waits reads its socket: these 25 bytes fit.
-            let _ = self.socket.stream.try_write(b"HTTP/1.1 100 Continue\r\n\r\n");
+            let _ = self.socket.stream.try_write(h1::CONTINUE);
         }
-        self.socket.watch.until(self.worker.clock.now() + self.patience);
+        self.socket.watch.until(self.pages.clock.now() + self.patience);
         let got = self.socket.read_shared(self.buf).await.map_err(BodyError::Ended)?;
         if got == 0 {
             return Err(BodyError::Ended(Ended::Closed));
         }
-        self.worker.counters.bytes_in.add(got as u64);
+        self.pages.counters.bytes_in.add(got as u64);
         self.socket.watch.busy();
         Ok(())
     }

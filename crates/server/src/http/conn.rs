@@ -3,23 +3,24 @@
 //! Whatever can be answered from memory is answered at once and collected; one write sends a whole batch of pipelined
 //! answers. A request that has to wait for the origin first sends what was collected, then is seen through alone.
 
-use std::{cell::Cell, net::SocketAddr, rc::Rc};
+use std::{net::SocketAddr, rc::Rc};
 
 use larder_proto::http::{HeadLimits, Parsed, Reject, parse_request, slots};
 
-use super::{
-    asked::{Asked, Noted},
-    flow::{self, Now},
-    log,
-    out::Out,
-    refuse,
-    socket::{Ended, Socket, Watch},
-    stream::Stream,
-};
+use crate::{clock::Ms, http::worker::Worker, measure::counted::Timing};
 use crate::{
-    clock::Ms,
-    http::worker::{Config, Worker},
-    measure::counted::Timing,
+    http::{
+        exchange::Exchange,
+        flow::{self, Now},
+        log,
+        refuse::{self, Answered},
+    },
+    net::{
+        out::Out,
+        socket::{Ended, Socket, Watch},
+        stream::Stream,
+    },
+    request::{Request, pages::Config},
 };
 
 /// Field lines a request head may have at the most, whatever the settings say.
@@ -77,7 +78,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, stream: Stream, peer: SocketAddr, 
 /// Answers a connection that is one too many, and sees that the answer is not lost to what the client sent meanwhile.
 pub(crate) async fn refuse(worker: &Rc<Worker>, stream: Stream, watch: Rc<Watch>) {
     let mut answer = Vec::new();
-    refuse::compose(&mut answer, worker.clock.now(), 503, "too many connections", false, false);
+    refuse::compose(&mut answer, worker.pages.clock.now(), 503, "too many connections", Answered::UNREAD);
     let _ = stream.try_write(&answer);
     linger(worker, &mut Socket { stream, watch }).await;
 }
@@ -86,7 +87,7 @@ pub(crate) async fn refuse(worker: &Rc<Worker>, stream: Stream, watch: Rc<Watch>
 async fn linger(worker: &Worker, socket: &mut Socket) {
     socket.finish().await;
     socket.watch.forgive();
-    socket.watch.until(worker.clock.now() + LINGER.1);
+    socket.watch.until(worker.pages.clock.now() + LINGER.1);
     let mut left = LINGER.0;
     let mut scrap = worker.conns.take_buffer();
     while left > 0 {
@@ -121,7 +122,8 @@ impl Conn {
                 }
                 Turn::Later(head) => {
                     self.flush().await?;
-                    self.later(head).await?
+                    // Boxed: what a wait needs is no part of a connection at rest.
+                    Box::pin(self.later(head)).await?
                 }
                 Turn::Close => false,
             };
@@ -139,27 +141,17 @@ impl Conn {
         let raw: Box<[u8]> = self.buf[self.at..self.at + len].into();
         self.at += len;
         self.now = 0;
-        let (worker, config, peer) = (self.worker.clone(), self.worker.config(), self.peer);
+        let (worker, config, peer) = (self.worker.clone(), self.worker.pages.config(), self.peer);
         let mut slots = slots::<SLOTS>();
         let Ok(Parsed::Complete(head)) = parse_request(&raw, &mut slots, &head_limits(&config)) else {
             return Ok(false);
         };
-        let since = worker.clock.micros();
-        let asked = Asked {
-            worker: &worker,
-            config: &config,
-            peer,
-            head: &head,
-            raw: &raw,
-            since,
-            begun: Cell::new(false),
-            noted: Noted::default(),
-            trace: worker.trace_of(&head),
-            debug: Cell::new(None),
-        };
-        let ended = flow::later(self, &asked).await;
-        log::abandoned(&asked);
-        if let Some(timed) = asked.timed().filter(|_| ended.is_ok()) {
+        let since = worker.pages.clock.micros();
+        let request = Request::new(&worker.pages, &config, peer, &head, &raw, since);
+        let exchange = Exchange::new(request, &worker);
+        let ended = flow::later(self, &exchange).await;
+        log::abandoned(&exchange);
+        if let Some(timed) = exchange.request.timed().filter(|_| ended.is_ok()) {
             self.timing.push(timed);
         }
         ended
@@ -170,30 +162,20 @@ impl Conn {
         if self.at == self.buf.len() {
             return Turn::NeedMore;
         }
-        let config = self.worker.config();
+        let config = self.worker.pages.config();
         let mut slots = slots::<SLOTS>();
         let unread = &self.buf[self.at..];
         match parse_request(unread, &mut slots, &head_limits(&config)) {
             Ok(Parsed::Partial) => Turn::NeedMore,
             Ok(Parsed::Complete(head)) => {
                 let (worker, raw) = (&self.worker, &unread[..head.len]);
-                let since = worker.clock.micros();
-                self.now = worker.clock.at(since);
-                let asked = Asked {
-                    worker,
-                    config: &config,
-                    peer: self.peer,
-                    head: &head,
-                    raw,
-                    since,
-                    begun: Cell::new(false),
-                    noted: Noted::default(),
-                    trace: worker.trace_of(&head),
-                    debug: Cell::new(None),
-                };
-                match flow::now(&asked, &mut self.out) {
+                let since = worker.pages.clock.micros();
+                self.now = worker.pages.clock.at(since);
+                let request = Request::new(&worker.pages, &config, self.peer, &head, raw, since);
+                let exchange = Exchange::new(request, worker);
+                match flow::now(&exchange, &mut self.out) {
                     Now::Answered { keep } => {
-                        if let Some(timed) = asked.timed() {
+                        if let Some(timed) = exchange.request.timed() {
                             self.timing.push(timed);
                         }
                         self.at += head.len;
@@ -211,44 +193,43 @@ impl Conn {
 
     /// Answers a request that cannot be understood. Where the next one starts is unknown: the connection ends.
     pub(crate) fn reject(&mut self, reject: Reject) {
-        self.worker.counters.reject(reject.reason);
+        self.worker.pages.counters.reject(reject.reason);
         let before = self.out.pending();
         refuse::compose(
             self.out.scratch(),
-            self.worker.clock.now(),
+            self.worker.pages.clock.now(),
             reject.status,
             reject.reason.as_str(),
-            false,
-            false,
+            Answered::UNREAD,
         );
         log::unread(&self.worker, self.peer, reject.status, self.out.pending() - before);
     }
 
     /// Answers collected at the most before they are sent.
     fn pipeline(&self) -> usize {
-        self.worker.config().settings.http.limits.pipeline
+        self.worker.pages.config().settings.http.limits.pipeline
     }
 
     /// Sends what was collected.
     pub(crate) async fn flush(&mut self) -> Result<(), Ended> {
         if !self.out.is_empty() {
-            let patience = self.worker.config().settings.http.limits.send_timeout.as_millis() as Ms;
+            let patience = self.worker.pages.config().settings.http.limits.send_timeout.as_millis() as Ms;
             self.worker.send(&self.socket, &mut self.out, patience).await?;
         }
         if !self.timing.is_empty() {
-            let now = self.worker.clock.micros();
-            self.now = self.worker.clock.at(now);
-            self.timing.settle(&self.worker.config().counted, now);
+            let now = self.worker.pages.clock.micros();
+            self.now = self.worker.pages.clock.at(now);
+            self.timing.settle(&self.worker.pages.config().counted, now);
         }
         Ok(())
     }
 
     /// Waits for more bytes. False: there will be no further request.
     async fn more(&mut self) -> Result<bool, Ended> {
-        let config = self.worker.config();
+        let config = self.worker.pages.config();
         let limits = &config.settings.http.limits;
         let now = match std::mem::take(&mut self.now) {
-            0 => self.worker.clock.now(),
+            0 => self.worker.pages.clock.now(),
             now => now,
         };
         let read = if self.at == self.buf.len() {
@@ -265,7 +246,7 @@ impl Conn {
         match read {
             Ok(0) => Ok(false),
             Ok(n) => {
-                self.worker.counters.bytes_in.add(n as u64);
+                self.worker.pages.counters.bytes_in.add(n as u64);
                 Ok(true)
             }
             Err(Ended::Drained) => Ok(false),
@@ -278,15 +259,14 @@ impl Conn {
     fn timed_out(&mut self) -> bool {
         self.socket.watch.forgive();
         if self.at < self.buf.len() {
-            self.worker.counters.header_timeouts.one();
+            self.worker.pages.counters.header_timeouts.one();
             let before = self.out.pending();
             refuse::compose(
                 self.out.scratch(),
-                self.worker.clock.now(),
+                self.worker.pages.clock.now(),
                 408,
                 "the request head took too long",
-                false,
-                false,
+                Answered::UNREAD,
             );
             log::unread(&self.worker, self.peer, 408, self.out.pending() - before);
         }

@@ -6,25 +6,28 @@
 //! is not ours to pass on or to keep.
 
 use larder_proto::{
-    http::{Method, key::parse_key},
+    http::{
+        Method,
+        key::{self, parse_key},
+    },
     page::{Meta, PageFlags, Verify, view},
     rules::{Decision, Forward, RevalidateWhy, StaleWhy, Unusable, current_age, decide},
 };
 
-use super::{
-    asked::Asked,
-    flow::Route,
-    lookup::{Found, Held, Looked},
-};
 use crate::{clock::Ms, settings::RequestView};
+use crate::{
+    page::lookup::{Found, Held, Looked},
+    request::{Request, route::Route},
+    wire::h1::HeadWriter,
+};
 
 /// The longest text of a member: keys of clients' making are cut there.
 const TEXT: usize = 1024;
 
 /// Writes down what a lookup found, if the client asked for it and may know. Only the first time: what follows (the wait for
 /// somebody else's fetch, a second look) is not why it was no hit.
-pub(crate) fn note(asked: &Asked<'_, '_>, route: &Route<'_>, looked: &Looked, now: Ms) {
-    begin(asked, route, |members| {
+pub(crate) fn note(request: &Request<'_, '_>, route: &Route<'_>, looked: &Looked, now: Ms) {
+    begin(request, route, |members| {
         let variant = looked.variant.is_some();
         match &looked.found {
             Found::Nothing => {
@@ -37,24 +40,26 @@ pub(crate) fn note(asked: &Asked<'_, '_>, route: &Route<'_>, looked: &Looked, no
                 "why",
                 "the last response was not to be stored, so requests do not wait for each other",
             ),
-            Found::Page(held) => page(members, asked, route, held, now),
+            Found::Page(held) => page(members, request, route, held, now),
         };
         members.flag("varies", variant);
     });
 }
 
 /// The same for a request that goes past the cache.
-pub(crate) fn passed(asked: &Asked<'_, '_>, route: &Route<'_>, why: Forward) {
-    begin(asked, route, |members| {
-        let cookies = || asked.head.known.cookie().is_some();
+pub(crate) fn passed(request: &Request<'_, '_>, route: &Route<'_>, why: Forward) {
+    begin(request, route, |members| {
+        let cookies = || request.head.known.cookie().is_some();
         let why = match why {
             Forward::Method => "the method is not one that is answered from the store",
             Forward::Request => {
                 "the request has a condition on the origin's state (If-Match, If-Unmodified-Since)"
             }
             _ if route.policy.pass => "a rule says pass",
-            _ if asked.upgrade().is_some() => "the request asks for another protocol",
-            _ if cookies() && asked.head.fields.all("cookie").any(|line| route.policy.bypassed_by(line)) => {
+            _ if request.upgrade().is_some() => "the request asks for another protocol",
+            _ if cookies()
+                && request.head.fields.all("cookie").any(|line| route.policy.bypassed_by(line)) =>
+            {
                 "a cookie of the request is one of bypass_cookies"
             }
             _ => "the request has a body, or hides fields by Connection",
@@ -64,51 +69,56 @@ pub(crate) fn passed(asked: &Asked<'_, '_>, route: &Route<'_>, why: Forward) {
 }
 
 /// Which tier the answer came from in the end, where the lookup did not say so already.
-pub(crate) fn tier(asked: &Asked<'_, '_>, tier: &str) {
-    let Some(mut members) = asked.debug.take().map(Members) else { return };
+pub(crate) fn tier(request: &Request<'_, '_>, tier: &str) {
+    let Some(mut members) = request.debug.take().map(Members) else { return };
     if !members.0.windows(7).any(|bytes| bytes == b", tier=") {
         members.token("tier", tier);
     }
-    asked.debug.set(Some(members.0));
+    request.debug.set(Some(members.0));
 }
 
-/// The line of the answer: empty where there is none to give. The answer has begun then, and the note is used up.
-pub(crate) fn line(asked: &Asked<'_, '_>, out: &mut Vec<u8>) {
-    if let Some(text) = asked.debug.take() {
-        out.extend_from_slice(b"Larder-Debug: ");
-        out.extend_from_slice(&text);
-        out.extend_from_slice(b"\r\n");
+/// Writes the line of the answer, where there is one. The answer has begun then, and the note is used up.
+pub(crate) fn line(request: &Request<'_, '_>, head: &mut HeadWriter<'_>) {
+    if let Some(text) = request.debug.take() {
+        head.line("Larder-Debug", &text);
     }
 }
 
-fn begin(asked: &Asked<'_, '_>, route: &Route<'_>, more: impl FnOnce(&mut Members)) {
-    let before = asked.debug.take();
-    let allowed = || route.site.debug.allows(asked.client(), asked.head.known.authorization());
+fn begin(request: &Request<'_, '_>, route: &Route<'_>, more: impl FnOnce(&mut Members)) {
+    let before = request.debug.take();
+    let allowed = || route.site.debug.allows(request.client(), request.head.known.authorization());
     if before.is_some() || !allowed() {
-        asked.debug.set(before);
+        request.debug.set(before);
         return;
     }
     let mut members = Members(Vec::with_capacity(256));
     members.text("site", &route.site.name).text("key", &url(&route.key));
-    if let Some(forwarded) = asked.forwarded_host() {
+    let parts = parse_key(&route.key);
+    let behind = parts.map(|parts| key::split_behind(parts.path_and_query).1).unwrap_or_default();
+    if let Some(forwarded) = behind.forwarded_host {
         members.bytes("forwarded-host", forwarded);
     }
-    rules(&mut members, asked, route);
+    if !behind.lines.is_empty() {
+        let lines: Vec<Vec<u8>> =
+            behind.lines.iter().map(|(name, value)| [name, &b": "[..], value].concat()).collect();
+        members.bytes("key-fields", &lines.join(&b", "[..]));
+    }
+    rules(&mut members, request, route);
     more(&mut members);
-    asked.debug.set(Some(members.0));
+    request.debug.set(Some(members.0));
 }
 
 /// A page's key as a URL.
 fn url(key: &[u8]) -> String {
     let Some(parts) = parse_key(key) else { return String::new() };
-    let path = parts.path_and_query.split(|&b| b == 0).next().unwrap_or_default();
+    let (path, _) = key::split_behind(parts.path_and_query);
     let port = if parts.port == 0 { String::new() } else { format!(":{}", parts.port) };
     format!("{}://{}{port}{}", parts.scheme.as_str(), parts.host, String::from_utf8_lossy(path))
 }
 
 /// Which of the site's rules matched, counted from 1 as they stand, those of the preset behind.
-fn rules(members: &mut Members, asked: &Asked<'_, '_>, route: &Route<'_>) {
-    let head = asked.head;
+fn rules(members: &mut Members, request: &Request<'_, '_>, route: &Route<'_>) {
+    let head = request.head;
     let target = head.target.path_and_query;
     let path = target.split_once('?').map_or(target, |(path, _)| path);
     let any = |name: &str, test: &mut dyn FnMut(&[u8]) -> bool| head.fields.all(name).any(test);
@@ -127,13 +137,13 @@ fn rules(members: &mut Members, asked: &Asked<'_, '_>, route: &Route<'_>) {
 
 fn page<'m>(
     members: &'m mut Members,
-    asked: &Asked<'_, '_>,
+    request: &Request<'_, '_>,
     route: &Route<'_>,
     held: &Held,
     now: Ms,
 ) -> &'m mut Members {
     let meta = &held.meta;
-    let (decision, why) = verdict(&decide(&asked.view(), meta, &route.policy.cache, now));
+    let (decision, why) = verdict(&decide(&request.view(), meta, &route.policy.cache, now));
     members.token("found", if meta.partial.is_some() { "part" } else { "page" });
     if let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) {
         let names: Vec<String> = page.vary.map(|(name, _)| name.to_owned()).collect();

@@ -2,26 +2,25 @@
 
 use larder_proto::{
     http::{
-        Method, Version,
+        Method,
         multipart::Multipart,
         range::{ByteRange, ContentRange, RangeList, Satisfied, satisfy},
     },
     page::{Meta, PageFlags, PageView, Verify, view},
-    rules::{CacheStatus, Forward, Precondition, current_age, evaluate, range_applies, split_head, strip},
+    rules::{CacheStatus, Forward, Precondition, current_age, evaluate, range_applies, strip},
 };
 
-use super::{
-    answer::has_body,
-    asked::Asked,
-    compose::{self, Told},
-    lookup::Held,
-    out::Out,
-    refuse,
-};
+use crate::page::head::field;
 use crate::{
     access_log::{Hierarchy, ResultCode},
     clock::Ms,
     measure::counted::Outcome,
+};
+use crate::{
+    http::exchange::Exchange,
+    net::out::Out,
+    page::{answer::has_body, lookup::Held},
+    wire::{h1::HeadWriter, meta, meta::ResponseMeta},
 };
 
 /// How a stored page is served.
@@ -90,7 +89,7 @@ impl Served {
         }
     }
 
-    fn told(self) -> Told<'static> {
+    fn meta(self) -> ResponseMeta<'static> {
         let mut cache_status = CacheStatus { ttl: Some(self.ttl), ..CacheStatus::default() };
         match self.how {
             How::Fresh | How::Stale => cache_status.hit = true,
@@ -100,7 +99,7 @@ impl Served {
                 (cache_status.fwd, cache_status.detail) = (Some(Forward::Stale), Some("origin-failed"));
             }
         }
-        Told { hit: true, found: true, age: Some(self.age), cache_status }
+        ResponseMeta { hit: true, found: true, age: Some(self.age), cache_status }
     }
 }
 
@@ -164,23 +163,23 @@ enum Part {
 /// Composes the answer from a stored page. Gives the page back when the stored part of it is not enough.
 #[allow(clippy::result_large_err)] // the page is moved, not made: a box would be an allocation on every hit
 pub(crate) fn entry(
-    asked: &Asked<'_, '_>,
+    exchange: &Exchange<'_, '_>,
     out: &mut Out,
     held: Held,
     served: &Served,
 ) -> Result<Delivered, Held> {
     let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return Err(held) };
-    let Some(part) = part(asked, &page, &held.meta) else { return Err(held) };
+    let Some(part) = part(exchange, &page, &held.meta) else { return Err(held) };
     let before = out.pending();
-    let keep = asked.keep();
-    let scratch = out.scratch();
-    let spans = compose_page(asked, scratch, &page, &held.meta, served, &part, keep);
+    let keep = exchange.keep();
+    let head = HeadWriter(out.scratch());
+    let spans = compose_page(exchange, head, &page, &held.meta, served, &part, keep);
     let status = spans.status;
-    let content_type = asked.worker.shows().then(|| content_type(page.head)).flatten();
+    let content_type = exchange.worker.shows().then(|| content_type(page.head)).flatten();
     let (body_at, first) = (page.body_at as u64, held.meta.partial.map_or(0, |part| part.first));
     let head_bytes = out.pending() - before;
-    if !asked.is_head() {
-        send_spans(asked, out, held, spans, (body_at, first));
+    if !exchange.request.is_head() {
+        send_spans(exchange, out, held, spans, (body_at, first));
     }
     let bytes = out.pending() - before;
     Ok(Delivered {
@@ -191,17 +190,17 @@ pub(crate) fn entry(
         result: served.result(status),
         hierarchy: Hierarchy::None,
         content_type,
-        cache_status: logged_status(asked, &served.told().cache_status),
+        cache_status: logged_status(exchange, &served.meta().cache_status),
     })
 }
 
 /// Cache-Status as the log writes it; nothing is composed when nothing is logged.
-pub(super) fn logged_status(asked: &Asked<'_, '_>, status: &CacheStatus<'_>) -> Option<Vec<u8>> {
-    if !asked.worker.shows() {
+pub(super) fn logged_status(exchange: &Exchange<'_, '_>, status: &CacheStatus<'_>) -> Option<Vec<u8>> {
+    if !exchange.worker.shows() {
         return None;
     }
     let mut out = Vec::with_capacity(48);
-    status.write(asked.config.settings.http.via.as_deref().unwrap_or("larder"), &mut out);
+    status.write(exchange.request.config.settings.http.via.as_deref().unwrap_or("larder"), &mut out);
     Some(out)
 }
 
@@ -219,13 +218,19 @@ enum Body {
 }
 
 /// The body begins at `body_at` of the record, with the byte `first` of the representation.
-fn send_spans(asked: &Asked<'_, '_>, out: &mut Out, held: Held, spans: Spans, (body_at, first): (u64, u64)) {
+fn send_spans(
+    exchange: &Exchange<'_, '_>,
+    out: &mut Out,
+    held: Held,
+    spans: Spans,
+    (body_at, first): (u64, u64),
+) {
     let at = |position: u64| body_at + (position - first);
     match spans.body {
         Body::None => {}
         Body::One(range) => {
             let (from, to) = (at(range.first), at(range.last) + 1);
-            match asked.worker.shelf.find(&held.entry, body_at, to - from) {
+            match exchange.worker.shelf.find(&held.entry, body_at, to - from) {
                 Some(copy) => out.copied(copy, from, to),
                 None => out.stored(held.entry, from, to),
             }
@@ -242,11 +247,11 @@ fn send_spans(asked: &Asked<'_, '_>, out: &mut Out, held: Held, spans: Spans, (b
 }
 
 /// Which part the request's conditions and ranges select; None when the stored part lacks some of it.
-fn part(asked: &Asked<'_, '_>, page: &PageView<'_>, meta: &Meta) -> Option<Part> {
-    let known = &asked.head.known;
+fn part(exchange: &Exchange<'_, '_>, page: &PageView<'_>, meta: &Meta) -> Option<Part> {
+    let known = &exchange.request.head.known;
     let conditional = known.if_none_match().is_some() || known.if_modified_since().is_some();
     if conditional {
-        match evaluate(&asked.view(), meta, page.etag) {
+        match evaluate(&exchange.request.view(), meta, page.etag) {
             Precondition::Full => {}
             Precondition::NotModified => return Some(Part::NotModified),
             // Not for a cache to say (RFC 9111 section 4.3.2); such requests are passed.
@@ -255,7 +260,7 @@ fn part(asked: &Asked<'_, '_>, page: &PageView<'_>, meta: &Meta) -> Option<Part>
     }
     let total = meta.partial.map_or(page.body_len, |part| part.total);
     let part = match known.range() {
-        Some(range) if asked.head.method == Method::Get && ranges_apply(asked, page, meta) => {
+        Some(range) if exchange.request.head.method == Method::Get && ranges_apply(exchange, page, meta) => {
             match satisfy(range, total) {
                 Satisfied::Ignored => Part::Whole,
                 Satisfied::Unsatisfiable => Part::Unsatisfiable,
@@ -278,13 +283,13 @@ fn part(asked: &Asked<'_, '_>, page: &PageView<'_>, meta: &Meta) -> Option<Part>
 }
 
 /// Ranges are for 200 responses, under the client's If-Range (RFC 9110 sections 13.1.5 and 14.2).
-fn ranges_apply(asked: &Asked<'_, '_>, page: &PageView<'_>, meta: &Meta) -> bool {
-    (meta.status == 200 || meta.partial.is_some()) && range_applies(&asked.view(), meta, page.etag)
+fn ranges_apply(exchange: &Exchange<'_, '_>, page: &PageView<'_>, meta: &Meta) -> bool {
+    (meta.status == 200 || meta.partial.is_some()) && range_applies(&exchange.request.view(), meta, page.etag)
 }
 
 fn compose_page(
-    asked: &Asked<'_, '_>,
-    out: &mut Vec<u8>,
+    exchange: &Exchange<'_, '_>,
+    mut head: HeadWriter<'_>,
     page: &PageView<'_>,
     meta: &Meta,
     served: &Served,
@@ -295,92 +300,78 @@ fn compose_page(
     let whole = ByteRange { first: 0, last: page.body_len.saturating_sub(1) };
     let (status, body) = match part {
         Part::Whole => {
-            out.extend_from_slice(page.head);
+            head.stored(page.head);
             if !meta.flags.any(PageFlags::HAS_LENGTH) && has_body(false, meta.status) {
-                compose::number_line(out, "Content-Length", page.body_len);
+                head.number("Content-Length", page.body_len);
             }
             (meta.status, if page.body_len > 0 { Body::One(whole) } else { Body::None })
         }
         Part::NotModified => {
-            changed_head(out, page.head, 304, |name| !strip::sent_with_304(name));
+            head.stored_as(304, page.head, |name| !strip::sent_with_304(name));
             (304, Body::None)
         }
         Part::Unsatisfiable => {
-            changed_head(out, page.head, 416, |name| !strip::sent_with_304(name));
-            content_range(out, &ContentRange::Unsatisfied { total });
-            out.extend_from_slice(b"Content-Length: 0\r\n");
+            head.stored_as(416, page.head, |name| !strip::sent_with_304(name));
+            content_range(&mut head, &ContentRange::Unsatisfied { total });
+            head.number("Content-Length", 0);
             (416, Body::None)
         }
         Part::One(range) => {
-            changed_head(out, page.head, 206, is_length_or_range);
-            content_range(out, &ContentRange::Bytes { range: *range, total: Some(total) });
-            compose::number_line(out, "Content-Length", range.len());
+            head.stored_as(206, page.head, is_length_or_range);
+            content_range(&mut head, &ContentRange::Bytes { range: *range, total: Some(total) });
+            head.number("Content-Length", range.len());
             (206, Body::One(*range))
         }
-        Part::Many(list) => (206, multipart(asked, out, page, list, total)),
+        Part::Many(list) => (206, multipart(exchange, &mut head, page, list, total)),
     };
-    let http = &asked.config.settings.http;
+    let http = &exchange.request.config.settings.http;
     match served.how {
-        How::Fresh | How::Stale => asked.config.hit_lines.write(out, http, served.age, served.ttl),
+        How::Fresh | How::Stale => {
+            exchange.request.config.hit_lines.write(&mut head, http, served.age, served.ttl);
+        }
         How::Fleet => {
-            compose::told_lines(out, http, &served.told());
-            if let Some(line) = asked.worker.remote.as_ref().and_then(|r| r.settings().announce.as_ref()) {
-                out.extend_from_slice(line.as_bytes());
-                out.extend_from_slice(b"\r\n");
+            meta::meta_lines(&mut head, http, &served.meta());
+            let remote = exchange.request.pages.remote.as_ref();
+            if let Some(line) = remote.and_then(|remote| remote.settings().announce.as_ref()) {
+                head.ready(line);
             }
         }
-        How::Validated(_) | How::OnError => compose::told_lines(out, http, &served.told()),
+        How::Validated(_) | How::OnError => meta::meta_lines(&mut head, http, &served.meta()),
     }
-    super::debug::tier(asked, served.tier());
-    end_head(asked, out, keep);
+    super::debug::tier(&exchange.request, served.tier());
+    end_head(exchange, head, keep);
     Spans { status, body }
 }
 
 fn multipart(
-    asked: &Asked<'_, '_>,
-    out: &mut Vec<u8>,
+    exchange: &Exchange<'_, '_>,
+    head: &mut HeadWriter<'_>,
     page: &PageView<'_>,
     list: &RangeList,
     total: u64,
 ) -> Body {
     let content_type = content_type(page.head);
-    let multipart = Multipart::new(asked.worker.nonce(), content_type.as_deref(), total);
+    let multipart = Multipart::new(exchange.request.pages.nonce(), content_type.as_deref(), total);
     let mut parts = Vec::with_capacity(list.as_slice().len());
     let mut length = 0;
     for range in list.as_slice() {
-        let mut head = Vec::with_capacity(128);
-        multipart.write_part_head(*range, &mut head);
-        length += head.len() as u64 + range.len();
-        parts.push((head, *range));
+        let mut part = Vec::with_capacity(128);
+        multipart.write_part_head(*range, &mut part);
+        length += part.len() as u64 + range.len();
+        parts.push((part, *range));
     }
     let mut end = Vec::new();
     multipart.write_end(&mut end);
-    changed_head(out, page.head, 206, |name| {
+    head.stored_as(206, page.head, |name| {
         is_length_or_range(name) || name.eq_ignore_ascii_case("content-type")
     });
-    out.extend_from_slice(b"Content-Type: ");
-    multipart.write_content_type(out);
-    out.extend_from_slice(b"\r\n");
-    compose::number_line(out, "Content-Length", length + end.len() as u64);
+    head.line_with("Content-Type", |out| multipart.write_content_type(out));
+    head.number("Content-Length", length + end.len() as u64);
     Body::Many(parts, end)
 }
 
-fn content_range(out: &mut Vec<u8>, value: &ContentRange) {
-    out.extend_from_slice(b"Content-Range: ");
-    value.write(out);
-    out.extend_from_slice(b"\r\n");
-}
-
-/// The stored head under another status, without some of its fields.
-pub(super) fn changed_head(out: &mut Vec<u8>, head: &[u8], status: u16, without: impl Fn(&str) -> bool) {
-    compose::status_line(out, status, refuse::phrase(status).as_bytes());
-    let Some((_, lines)) = split_head(head) else { return };
-    for line in lines.split_inclusive(|&b| b == b'\n') {
-        let name = line.split(|&b| b == b':').next().unwrap_or_default();
-        if !std::str::from_utf8(name).is_ok_and(&without) {
-            out.extend_from_slice(line);
-        }
-    }
+fn content_range(head: &mut HeadWriter<'_>, value: &ContentRange) {
+    head.line_with("Content-Range", |out| value.write(out));
 }
 
 fn is_length_or_range(name: &str) -> bool {
@@ -388,20 +379,12 @@ fn is_length_or_range(name: &str) -> bool {
 }
 
 pub(super) fn content_type(head: &[u8]) -> Option<Vec<u8>> {
-    let (_, lines) = split_head(head)?;
-    lines
-        .split(|&b| b == b'\n')
-        .find(|line| line.get(..13).is_some_and(|start| start.eq_ignore_ascii_case(b"content-type:")))
-        .map(|line| line[13..].trim_ascii().to_vec())
+    field(head, "content-type").map(<[u8]>::to_vec)
 }
 
 /// Connection, what `Larder-Debug` asked for, and the empty line.
-pub(super) fn end_head(asked: &Asked<'_, '_>, out: &mut Vec<u8>, keep: bool) {
-    if !keep {
-        out.extend_from_slice(b"Connection: close\r\n");
-    } else if asked.head.version == Version::Http10 {
-        out.extend_from_slice(b"Connection: keep-alive\r\n");
-    }
-    super::debug::line(asked, out);
-    out.extend_from_slice(b"\r\n");
+pub(super) fn end_head(exchange: &Exchange<'_, '_>, mut head: HeadWriter<'_>, keep: bool) {
+    head.connection(exchange.request.head.version, keep);
+    super::debug::line(&exchange.request, &mut head);
+    head.end();
 }

@@ -11,61 +11,46 @@
 //! [`now`] takes a request as far as it goes without waiting: hits and stale hits end there. [`later`] sees the others
 //! through. Both go through the same steps.
 
-use std::{borrow::Cow, sync::Arc};
+use std::ops::ControlFlow;
 
 use larder_proto::{
-    http::{BodyFraming, Method, key, query},
+    http::{BodyFraming, Method},
     page::PageFlags,
     rules::{Decision, Forward, RevalidateWhy, StaleWhy, Unusable, decide, only_if_cached, stale_on_error},
 };
 
-use super::{
-    asked::Asked,
-    body::{BodyError, Incoming},
-    conn::Conn,
-    debug,
-    deliver::{self, Delivered, Served},
-    fetch::{self, Failure, News, Passing, Plan, Waiting},
-    log::finish,
-    lookup::{Found, Held, Looked, look},
-    out::Out,
-    purge, refuse,
-    reply::{self, Done},
-    socket::{Ended, Socket},
-    tunnel,
-};
+use crate::{access_log::ResultCode, clock::Ms, measure::counted::Outcome, origin::RequestBody};
 use crate::{
-    access_log::ResultCode,
-    clock::Ms,
-    measure::counted::Outcome,
-    settings::{RequestView as RuleView, RulePolicy, Site},
+    fetch::{self, FetchResult, Plan},
+    http::{
+        body::{BodyError, Incoming},
+        conn::Conn,
+        debug,
+        deliver::{self, Delivered, Served},
+        exchange::Exchange,
+        log::finish,
+        purge, refuse,
+        reply::{self, Done},
+        tunnel,
+    },
+    net::{
+        out::Out,
+        socket::{Ended, Socket},
+    },
+    page::{
+        flight::{Again, Failure},
+        lookup::{Found, Held, Looked, look},
+    },
+    request::{
+        Request,
+        route::{Refusal, Route, Way, route},
+    },
 };
 
 /// Request bodies up to this many bytes are read before the origin is asked.
 const SMALL_BODY: u64 = 64 * 1024;
 /// How often a request may find that what it waited for is not for it, before it asks for itself.
 const ROUNDS: usize = 3;
-
-/// Where a request goes.
-pub(crate) struct Route<'a> {
-    pub(crate) site: &'a Arc<Site>,
-    pub(crate) policy: Cow<'a, Arc<RulePolicy>>,
-    /// Path and query, as looked up and as sent to the origin.
-    pub(crate) path: Cow<'a, str>,
-    pub(crate) key: Vec<u8>,
-    pub(crate) way: Way,
-}
-
-/// Which steps a request takes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    Lookup,
-    Pass(Forward),
-    Purge,
-}
-
-/// A request that is answered by us: status and reason.
-pub(crate) struct Refusal(pub(crate) u16, pub(crate) &'static str);
 
 const NOTHING_STORED: Refusal = Refusal(504, "nothing stored answers this request");
 
@@ -78,109 +63,54 @@ pub(crate) enum Now {
 }
 
 /// Answers what can be answered at once.
-pub(crate) fn now(asked: &Asked<'_, '_>, out: &mut Out) -> Now {
-    let route = match route(asked) {
+pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
+    let route = match route(&exchange.request) {
         Ok(route) => route,
-        Err(_) if purge::request::is_journal(asked) => return Now::Later,
-        Err(_) if asked.head.framing != BodyFraming::None => return Now::Later,
-        Err(refusal) => return Now::Answered { keep: answer_refusal(asked, out, &refusal) },
+        Err(_) if purge::is_journal(&exchange.request) => return Now::Later,
+        Err(_) if exchange.request.head.framing != BodyFraming::None => return Now::Later,
+        Err(refusal) => return Now::Answered { keep: answer_refusal(exchange, out, &refusal) },
     };
     if route.way != Way::Lookup {
         return Now::Later;
     }
-    let now = asked.worker.clock.at(asked.since);
-    let looked = look(asked.worker.store, &route.key, &asked.view(), &route.policy, now);
-    if asked.head.known.larder_debug().is_some() {
-        debug::note(asked, &route, &looked, now);
+    let now = exchange.request.pages.clock.at(exchange.request.since);
+    let looked = look(exchange.request.pages.store, &route.key, &exchange.request.view(), &route.policy, now);
+    if exchange.request.head.known.larder_debug().is_some() {
+        debug::note(&exchange.request, &route, &looked, now);
     }
-    match step(asked, &route, looked, now) {
-        Step::Serve(held, served) => match deliver::entry(asked, out, held, &served) {
+    match step(&exchange.request, &route, looked, now) {
+        Step::Serve(held, served) => match deliver::entry(exchange, out, held, &served) {
             Ok(delivered) => {
                 if served.refresh {
-                    fetch::refresh(asked, &route);
+                    fetch::refresh(&exchange.request, &route);
                 }
-                Now::Answered { keep: finish(asked, &delivered) }
+                Now::Answered { keep: finish(exchange, &delivered) }
             }
             Err(_) => Now::Later,
         },
-        Step::Refuse(refusal) => Now::Answered { keep: answer_refusal(asked, out, &refusal) },
+        Step::Refuse(refusal) => Now::Answered { keep: answer_refusal(exchange, out, &refusal) },
         Step::Fetch(_) => Now::Later,
     }
 }
 
 /// Sees a request through that has to wait. True: the connection goes on.
-pub(crate) async fn later(conn: &mut Conn, asked: &Asked<'_, '_>) -> Result<bool, Ended> {
+pub(crate) async fn later(conn: &mut Conn, exchange: &Exchange<'_, '_>) -> Result<bool, Ended> {
     conn.socket.watch.busy();
-    if purge::request::is_journal(asked) {
-        return Ok(purge::request::hear(conn, asked));
+    if purge::is_journal(&exchange.request) {
+        return Ok(purge::hear(&mut conn.out, exchange));
     }
-    let route = match route(asked) {
+    let route = match route(&exchange.request) {
         Ok(route) => route,
         Err(refusal) => {
-            answer_refusal(asked, &mut conn.out, &refusal);
+            answer_refusal(exchange, &mut conn.out, &refusal);
             return Ok(false);
         }
     };
     match route.way {
-        Way::Lookup => cached(conn, asked, &route).await,
-        Way::Pass(why) => pass(conn, asked, &route, why).await,
-        Way::Purge => purge::request::serve(conn, asked, &route).await,
+        Way::Lookup => cached(conn, exchange, &route).await,
+        Way::Pass(why) => pass(conn, exchange, &route, why).await,
+        Way::Purge => Ok(purge::serve(&mut conn.out, exchange, &route).await),
     }
-}
-
-/// receive, route: whose page is it, under what key, by which rules.
-fn route<'a>(asked: &Asked<'a, '_>) -> Result<Route<'a>, Refusal> {
-    let head = asked.head;
-    if matches!(head.method, Method::Connect | Method::Trace) {
-        return Err(Refusal(405, "this method is not served here"));
-    }
-    if head.method == Method::Options && asked.max_forwards() == Some(0) {
-        return Err(Refusal(200, "this cache answers for itself: the request was not to be passed on"));
-    }
-    if asked.loops() {
-        return Err(Refusal(508, "the request came back to where it was sent from"));
-    }
-    let host = head.host.as_ref().map_or("", |authority| authority.host);
-    let Some((site, place)) = asked.config.site_for(host) else {
-        return Err(Refusal(421, "no site of this name is served here"));
-    };
-    asked.noted.site.set(place);
-    let target = head.target.path_and_query;
-    let path = target.split_once('?').map_or(target, |(path, _)| path);
-    let fields = head.fields;
-    let any = |name: &str, test: &mut dyn FnMut(&[u8]) -> bool| fields.all(name).any(test);
-    // A purge means the page that a GET would get.
-    let method = if head.method == Method::Purge { "GET" } else { head.method.as_str() };
-    let policy = site.policy(&RuleView { method, path, any: &any });
-    let path = query::normalise_query(target, &policy.drop_query, policy.sort_query);
-    let mut key = Vec::with_capacity(64 + path.len());
-    let port = head.host.as_ref().and_then(|authority| authority.port).unwrap_or(0);
-    key::write_key(&mut key, asked.scheme(), host, port, path.as_bytes());
-    asked.write_forwarded_host(&mut key);
-    let way = way(asked, &policy);
-    Ok(Route { site, policy, path, key, way })
-}
-
-fn way(asked: &Asked<'_, '_>, policy: &RulePolicy) -> Way {
-    let head = asked.head;
-    match head.method {
-        Method::Purge => return Way::Purge,
-        Method::Get | Method::Head => {}
-        _ => return Way::Pass(Forward::Method),
-    }
-    // A condition on the origin's state is not for a cache to judge (RFC 9111 section 4.3.2).
-    if head.known.if_match().is_some() || head.known.if_unmodified_since().is_some() {
-        return Way::Pass(Forward::Request);
-    }
-    let cookies =
-        || head.known.cookie().is_some() && head.fields.all("cookie").any(|line| policy.bypassed_by(line));
-    // A GET with a body: what the origin makes of the body is in no key.
-    let special =
-        head.framing != BodyFraming::None || asked.upgrade().is_some() || asked.connection_hides_fields();
-    if policy.pass || special || cookies() {
-        return Way::Pass(Forward::Bypass);
-    }
-    Way::Lookup
 }
 
 /// The step after the lookup.
@@ -193,15 +123,15 @@ enum Step {
     Refuse(Refusal),
 }
 
-fn step(asked: &Asked<'_, '_>, route: &Route<'_>, looked: Looked, now: Ms) -> Step {
+fn step(request: &Request<'_, '_>, route: &Route<'_>, looked: Looked, now: Ms) -> Step {
     let Looked { found, variant } = looked;
     let plan = |why, held| Plan::new(why, held, variant.clone());
     let nothing = |why, solo| {
-        if only_if_cached(&asked.view(), &route.policy.cache) {
+        if only_if_cached(&request.view(), &route.policy.cache) {
             return Step::Refuse(NOTHING_STORED);
         }
         let mut plan = plan(why, None);
-        let no_store = asked.no_store(&route.policy);
+        let no_store = request.no_store(&route.policy);
         (plan.solo, plan.store) = (solo || no_store, !no_store);
         Step::Fetch(plan)
     };
@@ -210,11 +140,11 @@ fn step(asked: &Asked<'_, '_>, route: &Route<'_>, looked: Looked, now: Ms) -> St
         Found::Nothing => return nothing(Forward::UriMiss, false),
         Found::VaryMiss => return nothing(Forward::VaryMiss, false),
         Found::HitForMiss => {
-            asked.noted.miss.set(Some(Outcome::HitForMiss));
+            request.stats.miss.set(Some(Outcome::HitForMiss));
             return nothing(Forward::UriMiss, true);
         }
     };
-    match decide(&asked.view(), &held.meta, &route.policy.cache, now) {
+    match decide(&request.view(), &held.meta, &route.policy.cache, now) {
         Decision::Fresh { age, ttl } => Step::Serve(held, Served::fresh(age, ttl)),
         Decision::Stale { age, ttl, why } => {
             Step::Serve(held, Served::stale(age, ttl, why == StaleWhy::SwrRefresh))
@@ -234,165 +164,173 @@ fn forward(why: RevalidateWhy) -> Forward {
     }
 }
 
-/// miss, fetch, deliver: looks, asks the origin or joins who does, and looks again where that says so.
-async fn cached(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>) -> Result<bool, Ended> {
-    let mut again = Again::Anew;
-    let mut fleet = true;
-    let mut alone = false;
-    for round in 0.. {
-        // What the fleet gave does not do for this request: it is not asked for the same again.
-        fleet &= !matches!(again, Again::Shared);
-        let now = asked.now();
-        let looked = look(asked.worker.store, &route.key, &asked.view(), &route.policy, now);
-        if asked.head.known.larder_debug().is_some() {
-            debug::note(asked, route, &looked, now);
+/// miss, fetch, deliver: looks, asks the origin or joins a fetch, and looks again where the result says so.
+async fn cached(conn: &mut Conn, exchange: &Exchange<'_, '_>, route: &Route<'_>) -> Result<bool, Ended> {
+    let request = &exchange.request;
+    let mut lookups = Lookups::default();
+    loop {
+        let now = request.now();
+        let looked = look(request.pages.store, &route.key, &request.view(), &route.policy, now);
+        if request.head.known.larder_debug().is_some() {
+            debug::note(request, route, &looked, now);
         }
         let variant = looked.variant.clone();
-        let (held, served) = match (step(asked, route, looked, now), again) {
-            (Step::Serve(held, served), Again::Anew) => (held, served),
-            (Step::Serve(held, served), Again::Shared) => (held, served.shared()),
-            (Step::Serve(held, _) | Step::Fetch(Plan { held: Some(held), .. }), Again::Validated(why)) => {
+        let (held, served) = match (step(request, route, looked, now), lookups.confirmed.take()) {
+            (Step::Serve(held, _) | Step::Fetch(Plan { held: Some(held), .. }), Some(why)) => {
                 let served = Served::validated(&held.meta, now, why);
                 (held, served)
             }
-            (Step::Refuse(refusal), _) => return Ok(answer_refusal(asked, &mut conn.out, &refusal)),
-            (Step::Fetch(mut plan), _) => {
-                plan.fleet &= fleet;
-                match ask(conn, asked, route, plan, round, &mut alone).await? {
-                    Asking::Done(keep) => return Ok(keep),
-                    Asking::Again(found) => again = found,
-                }
-                continue;
+            (Step::Serve(held, served), None) => {
+                let served = if std::mem::take(&mut lookups.copied) { served.shared() } else { served };
+                (held, served)
             }
+            (Step::Refuse(refusal), _) => return Ok(answer_refusal(exchange, &mut conn.out, &refusal)),
+            (Step::Fetch(plan), _) => match ask(conn, exchange, route, lookups.limit(plan)).await? {
+                ControlFlow::Break(keep) => return Ok(keep),
+                ControlFlow::Continue((why, again)) => {
+                    lookups.again(why, again);
+                    continue;
+                }
+            },
         };
-        let held = match deliver::entry(asked, &mut conn.out, held, &served) {
+        let held = match deliver::entry(exchange, &mut conn.out, held, &served) {
             Ok(delivered) => {
                 if served.refresh {
-                    fetch::refresh(asked, route);
+                    fetch::refresh(request, route);
                 }
-                return Ok(finish(asked, &delivered));
+                return Ok(finish(exchange, &delivered));
             }
-            Err(_) if only_if_cached(&asked.view(), &route.policy.cache) => {
-                return Ok(answer_refusal(asked, &mut conn.out, &NOTHING_STORED));
+            Err(_) if only_if_cached(&request.view(), &route.policy.cache) => {
+                return Ok(answer_refusal(exchange, &mut conn.out, &NOTHING_STORED));
             }
             Err(held) => held,
         };
         let plan = Plan::new(Forward::Partial, Some(held), variant);
-        match ask(conn, asked, route, plan, round, &mut alone).await? {
-            Asking::Done(keep) => return Ok(keep),
-            Asking::Again(found) => again = found,
+        match ask(conn, exchange, route, lookups.limit(plan)).await? {
+            ControlFlow::Break(keep) => return Ok(keep),
+            ControlFlow::Continue((why, again)) => lookups.again(why, again),
         }
     }
-    Ok(false)
 }
 
-/// What asking the origin came to.
-enum Asking {
-    /// The request is answered; whether the connection goes on.
-    Done(bool),
-    /// Look again.
-    Again(Again),
+/// The lookups of one request so far.
+#[derive(Default)]
+struct Lookups {
+    /// Fetches so far.
+    fetches: usize,
+    /// The origin confirmed the stored page just now: why it was asked.
+    confirmed: Option<Forward>,
+    /// The page came from the fleet just now.
+    copied: bool,
+    /// The fleet has answered. If its page does not answer this request, it is not asked again.
+    no_fleet: bool,
+    /// What other requests fetch is not for this one.
+    alone: bool,
 }
 
-/// What is known of the page there when the store is looked into again.
-#[derive(Clone, Copy)]
-enum Again {
-    /// Nothing.
-    Anew,
-    /// The origin confirmed it, whatever its age says: why it was asked.
-    Validated(Forward),
-    /// It came from the fleet just now.
-    Shared,
+impl Lookups {
+    /// The plan of the next fetch: alone where waiting was of no use, past the store where storing was of no use.
+    fn limit(&mut self, mut plan: Plan) -> Plan {
+        plan.fleet &= !self.no_fleet;
+        plan.solo |= self.alone || self.fetches >= ROUNDS;
+        if self.fetches > ROUNDS {
+            // What the store has does not answer this request, and what the origin says of it does not help: the answer
+            // is this client's alone.
+            plan = Plan { solo: true, store: false, ..Plan::new(plan.why, None, None) };
+        }
+        self.fetches += 1;
+        plan
+    }
+
+    /// A fetch for this reason says that the store has to be asked again.
+    fn again(&mut self, why: Forward, again: Again) {
+        self.copied = again == Again::Remote;
+        match again {
+            Again::Changed => {}
+            Again::Remote => self.no_fleet = true,
+            Again::Validated => self.confirmed = Some(why),
+            Again::Alone => self.alone = true,
+        }
+    }
 }
 
-/// fetch: once for all who wait, or alone when waiting was of no use.
+/// fetch: once for all who wait, or alone. Whether the connection goes on, or why the store has to be asked again.
 async fn ask(
     conn: &mut Conn,
-    asked: &Asked<'_, '_>,
+    exchange: &Exchange<'_, '_>,
     route: &Route<'_>,
-    mut plan: Plan,
-    round: usize,
-    alone: &mut bool,
-) -> Result<Asking, Ended> {
-    plan.solo |= *alone || round >= ROUNDS;
-    if round > ROUNDS {
-        // What the store has does not answer this request, and what the origin says of it does not help: the answer
-        // is this client's alone.
-        plan = Plan { solo: true, store: false, ..Plan::new(plan.why, None, None) };
-    }
+    plan: Plan,
+) -> Result<ControlFlow<bool, (Forward, Again)>, Ended> {
     let why = plan.why;
-    asked.noted.forwarded(why);
-    match fetch::fetch(conn, asked, route, plan).await? {
-        News::Reply(reply) => match reply::send(&conn.socket, &mut conn.out, asked, *reply).await? {
-            Done::Answered { keep } => Ok(Asking::Done(keep)),
-            Done::Tunnel(..) => Ok(Asking::Done(false)),
-        },
-        News::LookAgain => Ok(Asking::Again(Again::Anew)),
-        News::Shared => Ok(Asking::Again(Again::Shared)),
-        News::Validated => Ok(Asking::Again(Again::Validated(why))),
-        News::Alone => {
-            *alone = true;
-            Ok(Asking::Again(Again::Anew))
+    exchange.request.stats.forwarded(why);
+    let (send, interim) = fetch::interim();
+    let fetch = fetch::fetch(&exchange.request, route, plan, send);
+    let keep = match exchange.wait(&conn.socket, &mut conn.out, fetch, interim).await? {
+        FetchResult::LookAgain(again) => return Ok(ControlFlow::Continue((why, again))),
+        FetchResult::Failed(failure) => failed(conn, exchange, route, &failure),
+        FetchResult::Response(reply) => {
+            let done = reply::send(&conn.socket, &mut conn.out, exchange, *reply).await?;
+            matches!(done, Done::Answered { keep: true })
         }
-        News::Failed(failure) => Ok(Asking::Done(failed(conn, asked, route, &failure))),
-    }
+    };
+    Ok(ControlFlow::Break(keep))
 }
 
 /// The origin failed: the stored page if that is allowed, else the error.
-fn failed(conn: &mut Conn, asked: &Asked<'_, '_>, route: &Route<'_>, failure: &Failure) -> bool {
-    let now = asked.now();
-    let looked = look(asked.worker.store, &route.key, &asked.view(), &route.policy, now);
-    let Found::Page(held) = looked.found else { return failure_page(asked, &mut conn.out, failure) };
-    if stale_on_error(&held.meta, &route.policy.cache, &asked.view(), now, failure.cause) {
+fn failed(conn: &mut Conn, exchange: &Exchange<'_, '_>, route: &Route<'_>, failure: &Failure) -> bool {
+    let now = exchange.request.now();
+    let looked = look(exchange.request.pages.store, &route.key, &exchange.request.view(), &route.policy, now);
+    let Found::Page(held) = looked.found else { return failure_page(exchange, &mut conn.out, failure) };
+    if stale_on_error(&held.meta, &route.policy.cache, &exchange.request.view(), now, failure.cause) {
         let served = Served::on_error(&held.meta, now);
-        if let Ok(delivered) = deliver::entry(asked, &mut conn.out, held, &served) {
-            return finish(asked, &delivered);
+        if let Ok(delivered) = deliver::entry(exchange, &mut conn.out, held, &served) {
+            return finish(exchange, &delivered);
         }
     } else if held.meta.flags.any(PageFlags::NO_STALE) {
         // A page that must not be served stale, and an origin that cannot be asked: 504 (RFC 9111 section 5.2.2.2).
         let failure = Failure { status: 504, ..*failure };
-        return failure_page(asked, &mut conn.out, &failure);
+        return failure_page(exchange, &mut conn.out, &failure);
     }
-    failure_page(asked, &mut conn.out, failure)
+    failure_page(exchange, &mut conn.out, failure)
 }
 
 /// pass: past the cache. The request's body goes up while the answer comes down.
 async fn pass(
     conn: &mut Conn,
-    asked: &Asked<'_, '_>,
+    exchange: &Exchange<'_, '_>,
     route: &Route<'_>,
     why: Forward,
 ) -> Result<bool, Ended> {
-    asked.worker.counters.passes.one();
-    asked.noted.forwarded(why);
-    asked.noted.miss.set(Some(Outcome::Pass));
-    if asked.head.known.larder_debug().is_some() {
-        debug::passed(asked, route, why);
+    exchange.request.pages.counters.passes.one();
+    exchange.request.stats.forwarded(why);
+    exchange.request.stats.miss.set(Some(Outcome::Pass));
+    if exchange.request.head.known.larder_debug().is_some() {
+        debug::passed(&exchange.request, route, why);
     }
     let Conn { socket, buf, at, out, .. } = conn;
     // A small body is taken whole before the origin is asked: a client that sends it byte by byte holds no connection
     // to the origin meanwhile.
-    let mut expect = asked.head.expect_continue;
-    if let BodyFraming::Length(length @ ..=SMALL_BODY) = asked.head.framing {
-        let mut incoming = Incoming::new(asked, socket, buf, at, expect);
+    let mut expect = exchange.request.head.expect_continue;
+    if let BodyFraming::Length(length @ ..=SMALL_BODY) = exchange.request.head.framing {
+        let mut incoming = Incoming::new(exchange, socket, buf, at, expect);
         if let Err(failed) = incoming.have(length as usize).await {
-            return body_failed(asked, socket, out, failed);
+            return body_failed(exchange, socket, out, failed);
         }
         expect = false;
     }
-    let Passing { waiting, frames } = fetch::pass(asked, route)?;
+    let (body, frames) = fetch::body(exchange.request.head.framing);
     let Some(frames) = frames else {
-        return match passed(socket, out, asked, route, why, waiting).await? {
+        return match passed(socket, out, exchange, route, why, body).await? {
             Done::Answered { keep } => Ok(keep),
             Done::Tunnel(upgraded, delivered) => {
-                tunnel::run(asked, socket, &buf[*at..], upgraded, delivered).await
+                tunnel::run(exchange, socket, &buf[*at..], upgraded, delivered).await
             }
         };
     };
-    let mut incoming = Incoming::new(asked, socket, buf, at, expect);
+    let mut incoming = Incoming::new(exchange, socket, buf, at, expect);
     let failed = {
-        let pump = incoming.pump(asked.head.framing, frames);
-        let answer = passed(socket, out, asked, route, why, waiting);
+        let pump = incoming.pump(exchange.request.head.framing, frames);
+        let answer = passed(socket, out, exchange, route, why, body);
         tokio::pin!(pump, answer);
         tokio::select! {
             biased;
@@ -406,37 +344,37 @@ async fn pass(
             keep = &mut answer => return keep.map(|_| false),
         }
     };
-    body_failed(asked, socket, out, failed)
+    body_failed(exchange, socket, out, failed)
 }
 
 /// Answers a request whose body did not arrive. Nothing was sent yet: an answer that has begun ends the wait first.
 fn body_failed(
-    asked: &Asked<'_, '_>,
+    exchange: &Exchange<'_, '_>,
     socket: &Socket,
     out: &mut Out,
     failed: BodyError,
 ) -> Result<bool, Ended> {
     let (status, why) = match failed {
         BodyError::Ended(Ended::TimedOut) => {
-            asked.worker.counters.body_timeouts.one();
+            exchange.request.pages.counters.body_timeouts.one();
             socket.watch.forgive();
             (408, "the request body stopped coming")
         }
         BodyError::Ended(ended) => return Err(ended),
         BodyError::Reject(reject) => {
-            asked.worker.counters.reject(reject.reason);
+            exchange.request.pages.counters.reject(reject.reason);
             (reject.status, reject.reason.as_str())
         }
         BodyError::TooLarge => {
-            asked.worker.counters.rejected.one();
+            exchange.request.pages.counters.rejected.one();
             (413, "the request body is larger than allowed")
         }
         BodyError::Unwanted => return Ok(false),
     };
-    if asked.begun.get() {
+    if exchange.started.get() {
         return Err(Ended::Closed);
     }
-    answer_refusal(asked, out, &Refusal(status, why));
+    answer_refusal(exchange, out, &Refusal(status, why));
     Ok(false)
 }
 
@@ -444,41 +382,50 @@ fn body_failed(
 async fn passed(
     socket: &Socket,
     out: &mut Out,
-    asked: &Asked<'_, '_>,
+    exchange: &Exchange<'_, '_>,
     route: &Route<'_>,
     why: Forward,
-    waiting: Waiting,
+    body: RequestBody,
 ) -> Result<Done, Ended> {
-    match fetch::wait(socket, out, asked, waiting).await? {
-        News::Reply(mut reply) => {
+    let (send, interim) = fetch::interim();
+    let fetch = fetch::pass(&exchange.request, route, body, send);
+    match exchange.wait(socket, out, fetch, interim).await? {
+        FetchResult::Response(mut reply) => {
             (reply.why, reply.conditions) = (why, false);
-            fetch::invalidate(asked, route, &reply);
-            reply::send(socket, out, asked, *reply).await
+            fetch::invalidate(&exchange.request, route, &reply);
+            reply::send(socket, out, exchange, *reply).await
         }
-        News::Failed(failure) => Ok(Done::Answered { keep: failure_page(asked, out, &failure) }),
-        News::LookAgain | News::Shared | News::Validated | News::Alone => Ok(Done::Answered { keep: false }),
+        FetchResult::Failed(failure) => Ok(Done::Answered { keep: failure_page(exchange, out, &failure) }),
+        FetchResult::LookAgain(_) => Ok(Done::Answered { keep: false }),
     }
 }
 
 /// The page that says that the origin failed.
-fn failure_page(asked: &Asked<'_, '_>, out: &mut Out, failure: &Failure) -> bool {
-    asked.noted.miss.set(Some(Outcome::Error));
-    let keep = asked.keep();
+fn failure_page(exchange: &Exchange<'_, '_>, out: &mut Out, failure: &Failure) -> bool {
+    exchange.request.stats.miss.set(Some(Outcome::Error));
+    let keep = exchange.keep();
     let before = out.pending();
-    refuse::compose(out.scratch(), asked.now(), failure.status, failure.why, keep, asked.is_head());
+    refuse::compose(
+        out.scratch(),
+        exchange.request.now(),
+        failure.status,
+        failure.why,
+        exchange.answered(keep),
+    );
     let mut delivered = Delivered::own(failure.status, out.pending() - before);
     (delivered.result, delivered.keep) = (ResultCode::TcpMiss, keep);
-    finish(asked, &delivered)
+    finish(exchange, &delivered)
 }
 
 /// Says no. A body that follows is not read: the connection ends then.
-fn answer_refusal(asked: &Asked<'_, '_>, out: &mut Out, refusal: &Refusal) -> bool {
+fn answer_refusal(exchange: &Exchange<'_, '_>, out: &mut Out, refusal: &Refusal) -> bool {
     // What follows a CONNECT is not HTTP.
-    let keep =
-        asked.keep() && asked.head.framing == BodyFraming::None && asked.head.method != Method::Connect;
+    let keep = exchange.keep()
+        && exchange.request.head.framing == BodyFraming::None
+        && exchange.request.head.method != Method::Connect;
     let before = out.pending();
-    refuse::compose(out.scratch(), asked.now(), refusal.0, refusal.1, keep, asked.is_head());
+    refuse::compose(out.scratch(), exchange.request.now(), refusal.0, refusal.1, exchange.answered(keep));
     let mut delivered = Delivered::own(refusal.0, out.pending() - before);
     delivered.keep = keep;
-    finish(asked, &delivered)
+    finish(exchange, &delivered)
 }

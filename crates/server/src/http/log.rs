@@ -4,10 +4,9 @@ use std::{net::SocketAddr, sync::Arc};
 
 use larder_proto::http::Version;
 
-use super::{asked::Asked, deliver::Delivered};
+use super::{deliver::Delivered, exchange::Exchange};
 use crate::{
-    access_log::{Hierarchy, Record, ResultCode, WorkerLog},
-    admin::tail::Feed,
+    access_log::{Hierarchy, Record, ResultCode, WorkerLog, live::LiveFeed},
     clock::Clock,
     http::worker::Worker,
     measure::{
@@ -18,68 +17,68 @@ use crate::{
 };
 
 /// The last step: counts the request and tells of it wherever it is asked for. Returns whether the connection goes on.
-pub(crate) fn finish(asked: &Asked<'_, '_>, delivered: &Delivered) -> bool {
-    let (worker, noted) = (asked.worker, &asked.noted);
-    let outcome = delivered.outcome(noted.miss.get());
-    noted.outcome.set(Some(outcome));
-    asked.config.counted.at(noted.site.get()).count(outcome, delivered.status, delivered.bytes);
-    if let Some(why) = noted.why.get() {
-        worker.counters.forwards.one(why);
+pub(crate) fn finish(exchange: &Exchange<'_, '_>, delivered: &Delivered) -> bool {
+    let (worker, stats) = (exchange.worker, &exchange.request.stats);
+    let outcome = delivered.outcome(stats.miss.get());
+    stats.outcome.set(Some(outcome));
+    exchange.request.config.counted.at(stats.site.get()).count(outcome, delivered.status, delivered.bytes);
+    if let Some(why) = stats.forward_reason.get() {
+        worker.pages.counters.forwards.one(why);
     }
-    if let Some((hot, weight)) = worker.counters.watched.due(outcome == Outcome::Hit) {
-        watch(asked, delivered, outcome, hot, weight);
+    if let Some((hot, weight)) = worker.pages.counters.watched.due(outcome == Outcome::Hit) {
+        watch(exchange, delivered, outcome, hot, weight);
     }
     if let Some(log) = &worker.log {
-        record(log, asked, delivered);
+        record(log, exchange, delivered);
     }
     if let Some(feed) = worker.feed.as_ref().filter(|feed| feed.watched()) {
-        show(feed, asked, delivered, outcome);
+        show(feed, exchange, delivered, outcome);
     }
-    if let (Some(tracer), Some(traced)) = (&worker.tracer, &asked.trace) {
-        trace(tracer, traced, asked, delivered);
+    if let (Some(tracer), Some(traced)) = (&worker.pages.tracer, &exchange.request.trace) {
+        trace(tracer, traced, exchange, delivered);
     }
     delivered.keep
 }
 
 /// Counts a request whose client left before it was answered.
-pub(crate) fn abandoned(asked: &Asked<'_, '_>) {
-    let noted = &asked.noted;
-    if noted.outcome.get().is_some() {
+pub(crate) fn abandoned(exchange: &Exchange<'_, '_>) {
+    let stats = &exchange.request.stats;
+    if stats.outcome.get().is_some() {
         return;
     }
-    noted.outcome.set(Some(Outcome::Aborted));
-    asked.config.counted.at(noted.site.get()).count(Outcome::Aborted, 0, 0);
-    if let Some(why) = noted.why.get() {
-        asked.worker.counters.forwards.one(why);
+    stats.outcome.set(Some(Outcome::Aborted));
+    exchange.request.config.counted.at(stats.site.get()).count(Outcome::Aborted, 0, 0);
+    if let Some(why) = stats.forward_reason.get() {
+        exchange.request.pages.counters.forwards.one(why);
     }
 }
 
 /// Counts and writes down a request that could not be read.
 pub(crate) fn unread(worker: &Worker, peer: SocketAddr, status: u16, bytes: u64) {
-    worker.config().counted.at(0).count(Outcome::Rejected, status, bytes);
+    worker.pages.config().counted.at(0).count(Outcome::Rejected, status, bytes);
     if let Some(log) = &worker.log {
-        refused(log, worker.clock, peer, status, bytes);
+        refused(log, worker.pages.clock, peer, status, bytes);
     }
 }
 
 /// Writes a request down.
-fn record(log: &WorkerLog, asked: &Asked<'_, '_>, delivered: &Delivered) {
-    log.record(&of(asked, delivered, &url(asked)));
+fn record(log: &WorkerLog, exchange: &Exchange<'_, '_>, delivered: &Delivered) {
+    log.record(&of(exchange, delivered, &url(exchange)));
 }
 
 /// Shows a request to those who watch.
 #[cold]
-fn show(feed: &Feed, asked: &Asked<'_, '_>, delivered: &Delivered, outcome: Outcome) {
-    feed.tell(&of(asked, delivered, &url(asked)), outcome);
+fn show(feed: &LiveFeed, exchange: &Exchange<'_, '_>, delivered: &Delivered, outcome: Outcome) {
+    feed.tell(&of(exchange, delivered, &url(exchange)), outcome);
 }
 
-fn of<'r>(asked: &'r Asked<'_, '_>, delivered: &'r Delivered, url: &'r str) -> Record<'r> {
-    let head = asked.head;
-    let ended = asked.worker.clock.micros();
+fn of<'r>(exchange: &'r Exchange<'_, '_>, delivered: &'r Delivered, url: &'r str) -> Record<'r> {
+    let head = exchange.request.head;
+    let ended = exchange.request.pages.clock.micros();
     Record {
-        time: asked.worker.clock.at(ended),
-        elapsed_us: ended - asked.since,
-        client: asked.client(),
+        time: exchange.request.pages.clock.at(ended),
+        elapsed_us: ended - exchange.request.since,
+        client: exchange.request.client(),
         method: head.method.as_str(),
         url,
         http_version: if head.version == Version::Http10 { "HTTP/1.0" } else { "HTTP/1.1" },
@@ -97,24 +96,25 @@ fn of<'r>(asked: &'r Asked<'_, '_>, delivered: &'r Delivered, url: &'r str) -> R
 }
 
 /// As the client meant it.
-fn url(asked: &Asked<'_, '_>) -> String {
-    let host = asked.head.known.host().and_then(|host| std::str::from_utf8(host).ok()).unwrap_or("-");
-    format!("{}://{host}{}", asked.scheme().as_str(), asked.head.target.path_and_query)
+fn url(exchange: &Exchange<'_, '_>) -> String {
+    let host =
+        exchange.request.head.known.host().and_then(|host| std::str::from_utf8(host).ok()).unwrap_or("-");
+    format!("{}://{host}{}", exchange.request.scheme().as_str(), exchange.request.head.target.path_and_query)
 }
 
 /// Looks at a request for the hottest URLs, for `weight` of its kind. What reached no site has no page.
 #[cold]
-fn watch(asked: &Asked<'_, '_>, delivered: &Delivered, outcome: Outcome, hot: &Hot, weight: u64) {
+fn watch(exchange: &Exchange<'_, '_>, delivered: &Delivered, outcome: Outcome, hot: &Hot, weight: u64) {
     let became = match outcome {
         Outcome::Hit | Outcome::Stale => Became::Hit,
         Outcome::Pass | Outcome::Tunnel => Became::Pass,
         Outcome::Purge | Outcome::Denied | Outcome::Refused => return,
         _ => Became::Miss,
     };
-    let host = asked.head.host.as_ref().map_or("", |authority| authority.host);
-    let site = asked.config.settings.site_for(host).map_or("", |site| site.name.as_str());
-    let micros = asked.worker.clock.micros().saturating_sub(asked.since);
-    let url = url(asked);
+    let host = exchange.request.head.host.as_ref().map_or("", |authority| authority.host);
+    let site = exchange.request.config.settings.site_for(host).map_or("", |site| site.name.as_str());
+    let micros = exchange.request.pages.clock.micros().saturating_sub(exchange.request.since);
+    let url = url(exchange);
     hot.see(&Seen { url: &url, site, became, bytes: delivered.bytes, micros }, weight);
 }
 
@@ -141,20 +141,20 @@ fn refused(log: &WorkerLog, clock: Clock, peer: SocketAddr, status: u16, bytes: 
 }
 
 /// Hands over what is to be told of a request that is recorded: its span, and that of its fetch if it made one.
-fn trace(tracer: &Tracer, traced: &Traced, asked: &Asked<'_, '_>, delivered: &Delivered) {
-    let head = asked.head;
-    let clock = asked.worker.clock;
+fn trace(tracer: &Tracer, traced: &Traced, exchange: &Exchange<'_, '_>, delivered: &Delivered) {
+    let head = exchange.request.head;
+    let clock = exchange.request.pages.clock;
     let (path, query) = match head.target.path_and_query.split_once('?') {
         Some((path, query)) => (path, Some(cut(query.as_bytes()))),
         None => (head.target.path_and_query, None),
     };
     let request = Arc::new(Told {
         method: head.method.as_str().to_owned(),
-        scheme: asked.scheme().as_str(),
-        host: asked.host().unwrap_or_default(),
+        scheme: exchange.request.scheme().as_str(),
+        host: exchange.request.host().unwrap_or_default(),
         path: cut(path.as_bytes()),
         query,
-        client: asked.client(),
+        client: exchange.request.client(),
         agent: head.known.user_agent().map(cut),
     });
     let (sent, came) = traced.fetched.get();
@@ -163,7 +163,7 @@ fn trace(tracer: &Tracer, traced: &Traced, asked: &Asked<'_, '_>, delivered: &De
         trace: traced.trace,
         id: traced.span,
         parent: traced.parent,
-        start_us: clock.wall_micros(asked.since),
+        start_us: clock.wall_micros(exchange.request.since),
         end_us: clock.wall_micros(clock.micros()),
         request,
         status: delivered.status,

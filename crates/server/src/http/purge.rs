@@ -1,245 +1,161 @@
-//! Purging: one page, all under a prefix, all with a tag, all that an expression means; for good, or softly (stale from
-//! now on, served while a fresh one is fetched).
+//! The PURGE method.
 //!
-//! What is here needs no request: the PURGE method (`request`) and the admin API both end here. Whatever is being fetched
-//! when a purge begins is delivered to those who wait and not kept, so that nothing from before a purge outlives it.
+//! | request | purges |
+//! |---|---|
+//! | `PURGE /path` | the page of this URL, all its variants |
+//! | `PURGE /path` with `Larder-Purge: prefix` | every page of this host whose path and query start so |
+//! | `PURGE /` with `Larder-Purge: tag` and `Surrogate-Key: a b` | every page of the site with one of these tags |
+//!
+//! `Larder-Soft-Purge: 1` makes it soft. Who may is in `[[site]] purge`; by default nobody.
 
-mod history;
-pub(crate) mod others;
-pub(crate) mod request;
+use larder_proto::http::key;
 
-use std::time::Duration;
-
-use larder_proto::{
-    http::key::{self, KeyParts},
-    page::{Kind, PageView, Parts, Trailer, Verify, encode_head, view},
-};
-use larder_store::{Cursor, EntryInfo, Keep, Put, Store};
-
-pub(crate) use self::history::{Done, History};
-use super::{flight::Flights, lookup::PAGES};
 use crate::{
-    admin::ban::Ban,
-    clock::Ms,
-    remote::{self, Begun, Journalled, journal::What},
+    access_log::ResultCode,
+    http::{deliver::Delivered, exchange::Exchange, log::finish, refuse::Answered},
+    net::out::Out,
+    remote,
+    request::{Request, purge::Done, route::Route},
+    wire::h1::OwnAnswer,
 };
 
-/// Entries visited between two looks at other tasks.
-const SCAN_STEP: usize = 1024;
-
-/// What a purge is carried out on, and how.
-#[derive(Clone, Copy)]
-pub(crate) struct Purger<'f> {
-    pub(crate) store: &'static Store,
-    pub(crate) flights: &'f Flights,
-    pub(crate) now: Ms,
-    /// Stale from now on instead of gone.
-    pub(crate) soft: bool,
-    /// The fleet, from which nothing is to come back. It has no softly purged pages: there they are gone.
-    pub(crate) fleet: Option<&'f remote::Shared>,
+enum What {
+    Url,
+    Prefix,
+    Tags(Vec<Vec<u8>>),
 }
 
-/// The keys of a page: the same page may have been asked for by http and by https (RFC 9110 section 4.2.2 tells them
-/// apart, whoever edits a page means both), each at its own default port. `behind` ends each key.
-pub(crate) fn keys(host: &str, port: Option<u16>, path: &str, behind: &[u8]) -> Vec<Vec<u8>> {
-    let mut out = Vec::new();
-    for scheme in [key::Scheme::Http, key::Scheme::Https] {
-        for in_key in [port.unwrap_or(0), 0] {
-            let mut key = Vec::new();
-            key::write_key(&mut key, scheme, host, in_key, path.as_bytes());
-            key.extend_from_slice(behind);
-            // Another port is another site; 80 and 443 are how the default ones are written.
-            let default = in_key != 0 || [None, Some(80), Some(443)].contains(&port);
-            if default && !out.contains(&key) {
-                out.push(key);
-            }
+impl What {
+    /// As the history has it.
+    fn kind(&self) -> &'static str {
+        match self {
+            What::Url => "url",
+            What::Prefix => "prefix",
+            What::Tags(_) => "tags",
         }
-    }
-    out
-}
-
-/// Tags are a site's own: who may purge one site must not reach into another.
-pub(crate) fn site_tag(site: &str, tag: &[u8]) -> Vec<u8> {
-    [site.as_bytes(), b"\0", tag].concat()
-}
-
-/// What times of pages are kept in.
-const MOMENT: Duration = Duration::from_millis(1);
-
-/// It was carried out here.
-fn done(begun: Option<Begun<'_>>) {
-    if let Some(begun) = begun {
-        begun.done();
     }
 }
 
-impl Purger<'_> {
-    /// One page with all its variants; whether it was there.
-    pub(crate) fn page(&self, keys: &[Vec<u8>]) -> bool {
-        let begun = self.begin(|| What::Keys(keys.to_vec()));
-        if let Some(fleet) = self.fleet {
-            fleet.purge_behind(keys);
-        }
-        let found = self.own_page(keys);
-        done(begun);
-        found
-    }
+/// Whether a peer tells us of purges: that is of no site.
+pub(crate) fn is_journal(request: &Request<'_, '_>) -> bool {
+    request.head.method == larder_proto::http::Method::Purge
+        && request.head.fields.get("larder-purge").is_some_and(|value| value == b"journal")
+        && request.pages.remote.is_some()
+}
 
-    /// Notes a purge, so that nothing from before is taken from the fleet, and others are told. Before anything is taken out here.
-    fn begin(&self, what: impl FnOnce() -> What) -> Option<Begun<'_>> {
-        self.fleet.map(|fleet| fleet.begin(what(), self.soft, self.now))
-    }
+/// Takes what a peer tells.
+pub(crate) fn hear(out: &mut Out, exchange: &Exchange<'_, '_>) -> bool {
+    let status = exchange.request.pages.shared.remote.as_ref().map_or(403, |shared| {
+        let fields = &exchange.request.head.fields;
+        let journal = fields.get("larder-journal");
+        remote::peers::hear(
+            shared,
+            exchange.request.head.known.authorization(),
+            journal,
+            exchange.request.now(),
+        )
+    });
+    let (result, body) = match status {
+        204 => (ResultCode::TcpPurge, ""),
+        400 => (ResultCode::TcpPurge, "this is no journal of purges"),
+        _ => (ResultCode::TcpDenied, "purges are not taken from here"),
+    };
+    answer(out, exchange, status, result, body)
+}
 
-    /// The same, and waits for the fleet.
-    pub(crate) async fn page_everywhere(&self, keys: &[Vec<u8>]) -> bool {
-        let Some(fleet) = self.fleet else { return self.own_page(keys) };
-        // Noted first: what is taken from the fleet from now on is newer. What is on its way is found among the flights.
-        let begun = self.begin(|| What::Keys(keys.to_vec()));
-        let own = self.own_page(keys);
-        done(begun);
-        let shared = fleet.purge_keys(keys);
-        shared.await | own
+/// Answers a PURGE request.
+pub(crate) async fn serve(out: &mut Out, exchange: &Exchange<'_, '_>, route: &Route<'_>) -> bool {
+    // Of a request through a trusted proxy, the client counts: else the proxy would let everybody in.
+    let allowed =
+        route.site.purge.allows(exchange.request.client(), exchange.request.head.known.authorization());
+    if !allowed {
+        return answer(out, exchange, 403, ResultCode::TcpDenied, "purging is not allowed from here");
     }
-
-    /// Ends once what is received from now on counts as received after a soft purge (times are kept in milliseconds), and those who
-    /// share the fleet can read of the purge there, or had their time. None: nobody can.
-    pub(crate) async fn settled(&self) -> Option<Journalled> {
-        if self.soft {
-            tokio::time::sleep(MOMENT).await;
+    let soft = exchange.request.head.fields.get("larder-soft-purge").is_some_and(|value| value != b"0");
+    let Some(what) = what(exchange) else {
+        let why = "Larder-Purge is url, prefix or tag, and tag needs a Surrogate-Key";
+        return answer(out, exchange, 400, ResultCode::TcpPurge, why);
+    };
+    let purger = exchange.request.pages.purger(soft);
+    let purged = match &what {
+        What::Url => {
+            u64::from(purger.page_everywhere(&exchange.request.page_keys(&route.policy, &route.path)).await)
         }
-        match self.fleet {
-            Some(fleet) => fleet.journalled().await,
-            None => None,
-        }
-    }
-
-    fn own_page(&self, keys: &[Vec<u8>]) -> bool {
-        let mut found = false;
-        for key in keys {
-            found |= self.key(key);
-        }
-        found
-    }
-
-    fn key(&self, primary: &[u8]) -> bool {
-        let (store, now) = (self.store, self.now);
-        self.flights.purge(|key| key == primary, self.soft);
-        if !self.soft {
-            return store.delete(PAGES, primary, now);
-        }
-        let Some(entry) = store.peek(PAGES, primary, now) else { return false };
-        let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else { return false };
-        if page.meta.kind != Kind::VaryMarker {
-            return store.mark_stale(PAGES, primary, now);
-        }
-        // The marker speaks for its variants: what is older than this is stale, what came within this millisecond too.
-        // See `settled`.
-        let mut meta = page.meta;
-        meta.soft_purged_at = now + 1;
-        let vary: Vec<(&str, Option<&[u8]>)> = page.vary.collect();
-        let Ok(record) = encode_head(&meta, &Parts { vary: &vary, key: primary, ..Parts::default() }) else {
-            return false;
-        };
-        let trailer = Trailer::new(&record).finish();
-        let put = Put { value: &[&record, &trailer], ..Put::default() };
-        store.set(PAGES, primary, put, now).is_ok()
-    }
-
-    /// Every page of this host and port whose path and query start so, by http and by https. Walks the store in steps.
-    pub(crate) async fn prefix(&self, wanted: KeyParts<'_>) -> u64 {
-        let meant = |key: &[u8]| {
-            key::parse_key(key).is_some_and(|parts| {
-                (parts.host, parts.port) == (wanted.host, wanted.port)
-                    && parts.path_and_query.starts_with(wanted.path_and_query)
-            })
-        };
-        let begun = self.begin(|| What::prefix(&wanted));
-        self.flights.purge(meant, self.soft);
-        let (mut pages, mut variants) = (0, 0);
-        self.walk(|key, info| {
-            if !meant(key) || (self.soft && info.stale) {
-                return false;
+        What::Prefix => match key::parse_key(&route.key) {
+            Some(mut wanted) => {
+                // All pages below, whatever else is in their keys.
+                wanted.path_and_query = key::split_behind(wanted.path_and_query).0;
+                purger.prefix(wanted).await
             }
-            // A page with variants is one page, however many they are.
-            match key::parse_variant_key(key) {
-                None => {
-                    pages += 1;
-                    self.forget_in_fleet(key);
-                }
-                Some(_) => variants += 1,
-            }
-            true
-        })
-        .await;
-        done(begun);
-        if pages > 0 { pages } else { variants }
-    }
-
-    /// Every page of the site with one of these tags.
-    pub(crate) fn tags(&self, site: &str, tags: &[Vec<u8>]) -> u64 {
-        tags.iter().map(|tag| self.tag(&site_tag(site, tag))).sum()
-    }
-
-    fn tag(&self, tag: &[u8]) -> u64 {
-        let begun = self.begin(|| What::Tag(tag.to_vec()));
-        self.flights.purge_tag(tag, self.soft);
-        let purged = self.store.purge_tag(PAGES, tag, self.soft, self.now);
-        done(begun);
-        purged
-    }
-
-    /// Every stored response that an expression means; see [`Purger::matching`].
-    pub(crate) async fn ban(&self, text: &str, ban: &Ban) -> u64 {
-        let begun = self.begin(|| What::Ban(text.to_owned()));
-        let purged = self.matching(|key| ban.may(key), |key, _, page| ban.means(key, page, self.now)).await;
-        done(begun);
-        purged
-    }
-
-    /// Every stored response that `matches` means; a page counts once for each of its variants. `may` says of a key
-    /// whether anything under it could be meant: what is being fetched under such a key is not kept, as nobody knows yet
-    /// what it will be. Walks the store in steps.
-    pub(crate) async fn matching(
-        &self,
-        may: impl Fn(&KeyParts<'_>) -> bool,
-        matches: impl Fn(&KeyParts<'_>, &EntryInfo, &PageView<'_>) -> bool,
-    ) -> u64 {
-        self.flights.purge(|key| key::parse_key(key).is_some_and(|parts| may(&parts)), self.soft);
-        let mut purged = 0;
-        self.walk(|key, info| {
-            let Some(parts) = key::parse_key(key).filter(|parts| may(parts)) else { return false };
-            let Some(entry) = self.store.peek(PAGES, key, self.now) else { return false };
-            let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else { return false };
-            let meant =
-                page.meta.kind == Kind::Page && !(self.soft && info.stale) && matches(&parts, info, &page);
-            purged += u64::from(meant);
-            if meant {
-                self.forget_in_fleet(key);
-            }
-            meant
-        })
-        .await;
-        purged
-    }
-
-    /// The page of this key, or of this variant's key.
-    fn forget_in_fleet(&self, key: &[u8]) {
-        if let Some(fleet) = self.fleet {
-            let primary = key::parse_variant_key(key).map_or(key, |(primary, ..)| primary);
-            fleet.purge_behind(&[primary.to_vec()]);
+            None => 0,
+        },
+        What::Tags(tags) => purger.tags(&route.site.name, tags).await,
+    };
+    let journal = purger.settled().await;
+    note(exchange, &what, soft, purged);
+    let status = if purged == 0 { 404 } else { 200 };
+    let body = match journal {
+        None => format!("{{\"purged\":{purged}}}"),
+        Some(journal) => {
+            let (written, of) = (journal.written, journal.of);
+            format!("{{\"purged\":{purged},\"journal\":{{\"written\":{written},\"of\":{of}}}}}")
         }
-    }
+    };
+    answer(out, exchange, status, ResultCode::TcpPurge, &body)
+}
 
-    /// Takes out what `meant` says, or marks it; looks at other tasks between steps.
-    async fn walk(&self, mut meant: impl FnMut(&[u8], &EntryInfo) -> bool) {
-        let mut cursor = Some(Cursor::START);
-        while let Some(at) = cursor {
-            cursor = self.store.scan(PAGES, at, SCAN_STEP, &mut |key, info| match meant(key, info) {
-                false => Keep::Keep,
-                true if self.soft => Keep::Stale,
-                true => Keep::Delete,
-            });
-            tokio::task::yield_now().await;
+fn what(exchange: &Exchange<'_, '_>) -> Option<What> {
+    match exchange.request.head.fields.get("larder-purge") {
+        None => Some(What::Url),
+        Some(value) if value.eq_ignore_ascii_case(b"url") => Some(What::Url),
+        Some(value) if value.eq_ignore_ascii_case(b"prefix") => Some(What::Prefix),
+        Some(value) if value.eq_ignore_ascii_case(b"tag") => {
+            let tags: Vec<Vec<u8>> = exchange
+                .request
+                .head
+                .fields
+                .all("surrogate-key")
+                .flat_map(|value| value.split(|b| matches!(b, b' ' | b'\t' | b',')))
+                .filter(|tag| !tag.is_empty())
+                .map(<[u8]>::to_vec)
+                .collect();
+            (!tags.is_empty()).then_some(What::Tags(tags))
         }
+        Some(_) => None,
     }
+}
+
+fn answer(out: &mut Out, exchange: &Exchange<'_, '_>, status: u16, result: ResultCode, body: &str) -> bool {
+    let keep = exchange.keep() && exchange.request.head.framing == larder_proto::http::BodyFraming::None;
+    let content_type = if body.starts_with('{') { "application/json" } else { "text/plain" };
+    let before = out.pending();
+    let Answered { version, head_only, .. } = exchange.answered(keep);
+    let now = exchange.request.now();
+    let body = format!("{body}\n");
+    OwnAnswer { status, now, content_type, body: &body, version, keep, head_only }.write(out.scratch());
+    let mut delivered = Delivered::own(status, out.pending() - before);
+    (delivered.result, delivered.keep) = (result, keep);
+    delivered.content_type = Some(content_type.as_bytes().to_vec());
+    finish(exchange, &delivered)
+}
+
+/// Writes the purge into the history.
+fn note(exchange: &Exchange<'_, '_>, what: &What, soft: bool, purged: u64) {
+    let target = match what {
+        What::Tags(tags) => String::from_utf8_lossy(&tags.join(&b" "[..])).into_owned(),
+        _ => format!(
+            "http://{}{}",
+            exchange.request.host().unwrap_or_default(),
+            exchange.request.head.target.path_and_query
+        ),
+    };
+    let by = format!("{} PURGE", exchange.request.client());
+    exchange.request.pages.shared.purges.note(Done::new(
+        exchange.request.now(),
+        what.kind(),
+        &target,
+        soft,
+        purged,
+        by,
+    ));
 }

@@ -1,37 +1,33 @@
-//! Answers that Larder gives by itself: errors and refusals, as plain small pages.
+//! Errors and refusals, as plain small pages.
 
-use std::io::Write;
-
-use larder_proto::http::date;
+use larder_proto::http::Version;
 
 use crate::clock::Ms;
+use crate::{page::head::phrase, wire::h1::OwnAnswer};
 
-/// The reason phrase of a status (RFC 9110 section 15); empty when it has none.
-pub(crate) fn phrase(status: u16) -> &'static str {
-    if status == 413 {
-        // As RFC 9110 names it; the library still has the older phrase.
-        return "Content Too Large";
-    }
-    http::StatusCode::from_u16(status).ok().and_then(|s| s.canonical_reason()).unwrap_or("")
+/// A request as far as the answer to it depends on it.
+#[derive(Clone, Copy)]
+pub(crate) struct Answered {
+    pub(crate) version: Version,
+    /// Another request may follow.
+    pub(crate) keep: bool,
+    /// It was a HEAD.
+    pub(crate) head_only: bool,
 }
 
-/// Appends a whole answer made at `now`. `why` is our own text: plain ASCII, nothing a client sent. `head_only`: the request was HEAD.
-pub(crate) fn compose(out: &mut Vec<u8>, now: Ms, status: u16, why: &str, keep: bool, head_only: bool) {
+impl Answered {
+    /// A request that was not understood, or came too late: the connection ends.
+    pub(crate) const UNREAD: Self = Self { version: Version::Http11, keep: false, head_only: false };
+}
+
+/// Appends a whole answer made at `now`. `why` is our own text: plain ASCII, nothing a client sent.
+pub(crate) fn compose(out: &mut Vec<u8>, now: Ms, status: u16, why: &str, to: Answered) {
     let phrase = phrase(status);
-    let date = date::format(now / 1000);
-    let date = std::str::from_utf8(&date).unwrap_or_default();
     let body = format!(
-        "<!doctype html><meta charset=utf-8><title>{status} {phrase}</title><h1>{status} {phrase}</h1><p>{why}.</p>\n"
+        "<!doctype html><meta charset=utf-8><title>{status} {phrase}</title><h1>{status} {phrase}</h1>\
+         <p>{why}.</p>\n"
     );
-    let connection = if keep { "" } else { "Connection: close\r\n" };
-    // Writing to a Vec cannot fail.
-    let _ = write!(
-        out,
-        "HTTP/1.1 {status} {phrase}\r\nDate: {date}\r\nServer: larder\r\nContent-Type: text/html; charset=utf-8\r\n\
-         Cache-Control: no-store\r\nContent-Length: {}\r\n{connection}\r\n",
-        body.len()
-    );
-    if !head_only {
-        out.extend_from_slice(body.as_bytes());
-    }
+    let Answered { version, keep, head_only } = to;
+    let content_type = "text/html; charset=utf-8";
+    OwnAnswer { status, now, content_type, body: &body, version, keep, head_only }.write(out);
 }

@@ -80,6 +80,7 @@ impl Registry {
                 send: sum(|counters| &counters.send_timeouts),
             },
             truncated: sum(|counters| &counters.truncated),
+            unframed: sum(|counters| &counters.unframed),
             sites: sites.into_iter().map(|(name, sums)| site(&name, sums)).collect(),
             origins: origins(&self.origin_counters()),
         })
@@ -240,6 +241,7 @@ fn origins(all: &[(Box<str>, Arc<OriginCounters>)]) -> Vec<Origin> {
         origin.requests += value(&counters.requests);
         origin.connections_open += value(&counters.open);
         origin.connections_idle += value(&counters.idle);
+        origin.unasked += value(&counters.unasked);
         origin.ttfb.0.add(&counters.ttfb);
         for index in 0..OriginError::REASONS {
             *origin.failures.entry(OriginError::reason_at(index)).or_default() += counters.failed(index);

@@ -12,7 +12,7 @@ use crate::{
     access_log::Logger,
     clock::{Clock, Ms},
     counters::Counters,
-    http, memcache, redis,
+    memcache, redis, request,
     settings::Settings,
 };
 
@@ -24,7 +24,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Clock,
     pub(crate) store: &'static Store,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) http: Option<(Arc<http::worker::Shared>, Vec<Arc<Counters>>)>,
+    pub(crate) http: Option<(Arc<request::pages::Shared>, Vec<Arc<Counters>>)>,
     pub(crate) memcached: Option<Arc<memcache::Shared>>,
     pub(crate) redis: Option<Arc<redis::Shared>>,
     pub(crate) logger: Option<Arc<Logger>>,

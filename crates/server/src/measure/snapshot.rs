@@ -202,6 +202,8 @@ pub struct Http {
     pub timeouts: Timeouts,
     /// Answers that broke off because the origin did.
     pub truncated: u64,
+    /// Answers of origins with neither length nor chunks.
+    pub unframed: u64,
     /// By site, in the order of the configuration.
     pub sites: Vec<Site>,
     /// By origin.
@@ -238,6 +240,8 @@ pub struct Origin {
     pub connections_open: u64,
     /// Of these, idle.
     pub connections_idle: u64,
+    /// Connections closed because the origin sent bytes that nobody had asked for.
+    pub unasked: u64,
     /// From the request to the head of its response: waiting for a connection, connecting and the origin's own time.
     pub ttfb: Hist,
 }

@@ -41,14 +41,18 @@ pub(crate) enum Step {
     Used(usize),
     /// The request would be whole at so many bytes.
     More(usize),
+    /// The same, and what is missing is the value.
+    Block(usize),
     /// So many bytes are to be thrown away, those not yet there included.
     Skip(u64),
     /// So many bytes are used up; the value of a store, longer than is kept, begins behind them.
     Value(usize, Value),
     /// So many bytes are used up; a long answer goes on with [`Walk::step`].
     Walk(usize, Walk),
-    /// The connection ends.
-    Close,
+    /// The client ends the connection.
+    Quit,
+    /// What the client sent ends the connection.
+    Fail,
 }
 
 /// A value to be taken as it arrives, and how its end is to be answered: with [`Value::stored`].
@@ -100,7 +104,7 @@ impl Binary {
         let (header, command, used) = match binary::decode(input, self.admitted) {
             Decoded::Command(header, command, used) => (header, command, used),
             Decoded::Partial(whole) => return Step::More(whole),
-            Decoded::Garbage => return Step::Close,
+            Decoded::Garbage => return Step::Fail,
             Decoded::Refused(refused) => return refuse(&refused, out),
         };
         let request = Request { face, client, header, now };
@@ -117,7 +121,7 @@ impl Binary {
                 if !quiet {
                     binary::done(out.scratch(), &header, 0);
                 }
-                return Step::Close;
+                return Step::Quit;
             }
             Command::SaslList if face.settings().sasl.is_some() => {
                 binary::text(out.scratch(), &header, PLAIN);
@@ -141,7 +145,7 @@ impl Binary {
         let Some(users) = &settings.sasl else { return refuse(&binary::unknown(*header), out) };
         // A message too long is not waited for: it is none.
         let message = if len > MAX_MESSAGE { Some(&[][..]) } else { input.get(used..used + len) };
-        let Some(message) = message else { return Step::More(used + len) };
+        let Some(message) = message else { return Step::Block(used + len) };
         let step = if len > MAX_MESSAGE && sasl.mechanism == PLAIN {
             auth::Step::Failed
         } else {
@@ -172,7 +176,7 @@ impl Binary {
 
 fn refuse(refused: &binary::Refused, out: &mut Out) -> Step {
     binary::error(out.scratch(), &refused.header, refused.status);
-    if refused.close { Step::Close } else { Step::Skip(refused.skip) }
+    if refused.close { Step::Fail } else { Step::Skip(refused.skip) }
 }
 
 /// The version told of an item; 0 where versions are not kept.
@@ -271,7 +275,7 @@ impl Request<'_> {
             return Step::Used(whole);
         }
         if whole <= WINDOW {
-            return Step::More(whole);
+            return Step::Block(whole);
         }
         let value = Value {
             header: self.header,

@@ -20,9 +20,10 @@ use super::{
 };
 use crate::{clock::Ms, net::out::Out, object::HIGH_WATER};
 
-/// Items looked at in one look into the store, and at the most in one step.
+/// Items looked at in one look into the store, and at the most in one step: about a millisecond of
+/// them.
 const LOOK: usize = 128;
-const STEP: usize = 4096;
+const STEP: usize = 2048;
 /// Bytes `stats cachedump` sends at the most, as in memcached.
 const CACHEDUMP_BYTES: u64 = 2 * 1024 * 1024;
 /// Width of a column of `stats sizes` in bytes, as in memcached.

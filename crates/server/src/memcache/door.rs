@@ -7,7 +7,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Face, Session, Shared, echo};
+use super::{Face, Session, Shared, echo, session::phase};
 use crate::{
     clock::Ms,
     object::{self, Client, End, face::Event},
@@ -38,19 +38,23 @@ impl object::Face for Face {
             }
             Event::Paused(now) => self.pause(now),
             Event::Resumed(now) => self.resume(now),
-            Event::Ended(End::Idle) => self.counters.idle_kicks.one(),
+            Event::Ended(End::Idle | End::Late) => self.counters.idle_kicks.one(),
             Event::Ended(_) => {}
         }
     }
 
     fn left(&self, client: &Client, end: End, now: Ms) {
-        let reason = match end {
-            End::Closed => "normal",
-            End::Idle => "idle_timeout",
-            End::Stalled => "error",
-            End::Drained => "shutdown",
+        let reason = match (end, client.phase.load(Relaxed)) {
+            // Told when it asked for it.
+            (_, phase::SHUTDOWN) => None,
+            (End::Closed, phase::FAILED) | (End::Broken | End::Stalled, _) => Some("error"),
+            (End::Closed, _) => Some("normal"),
+            (End::Idle | End::Late, _) => Some("idle_timeout"),
+            (End::Drained, _) => Some("shutdown"),
         };
-        self.stats.saw_end(client, reason, now);
+        if let Some(reason) = reason {
+            self.stats.saw_end(client, reason, now);
+        }
         if self.shared.echoes.load(Relaxed) {
             echo::print(&format!("<{} connection closed.\n", client.id));
         }

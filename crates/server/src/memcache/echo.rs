@@ -28,7 +28,8 @@ pub(super) fn print(lines: &str) {
 #[cold]
 #[inline(never)]
 pub(super) fn turn(session: &mut Session, input: &[u8], now: Ms, out: &mut Out) -> Turn {
-    let (id, known, ready) = (session.client.id, session.is_known(), matches!(session.state, State::Ready));
+    let (id, known, ready) =
+        (session.client.id, session.is_known(), matches!(session.state, State::Ready | State::Block));
     let before = out.scratch().len();
     let turn = session.step(input, now, out);
     let mut lines = String::new();

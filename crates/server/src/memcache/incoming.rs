@@ -3,10 +3,7 @@
 //!
 //! A shorter value is not met here: it is taken whole from the received bytes, in one copy.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 use larder_proto::memcache::BAD_CHUNK;
 use larder_store::{Fill, FillOptions, PutError};
@@ -16,51 +13,20 @@ use super::{
     ops::{self, Stored, Write},
     text,
 };
-use crate::{clock::Ms, net::out::Out};
+use crate::{
+    clock::Ms,
+    net::out::Out,
+    object::{
+        Client,
+        room::{Held, Place},
+    },
+};
 
 /// What is behind a block in the text protocols.
 const END: &[u8] = b"\r\n";
 
-/// Of the face's memory, one part in so many may be taken by values on their way, by the lengths announced. Who announces
-/// values and does not send them must not push out what others have stored, nor keep them from storing. A value beyond it is
-/// refused as when there is no memory.
-const PART: u64 = 2;
-
-/// What the values on their way have announced, over all workers.
-#[derive(Debug)]
-pub(super) struct Arriving {
-    bytes: AtomicU64,
-    limit: u64,
-}
-
-impl Arriving {
-    /// `memory`: bytes the face may take.
-    pub(super) fn new(memory: u64) -> Arc<Self> {
-        Arc::new(Self { bytes: AtomicU64::new(0), limit: memory / PART })
-    }
-}
-
-/// A value's place among those on their way; given back when dropped.
-#[derive(Debug)]
-struct Place {
-    among: Arc<Arriving>,
-    len: u64,
-}
-
-impl Place {
-    /// None: there is none. A value that is alone on its way has one, so that every length the store takes can come.
-    fn take(among: &Arc<Arriving>, len: u64) -> Option<Self> {
-        let more = |taken: u64| (taken == 0 || taken + len <= among.limit).then_some(taken + len);
-        among.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        Some(Self { among: among.clone(), len })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.among.bytes.fetch_sub(self.len, Ordering::Relaxed);
-    }
-}
+/// Its memory is counted in steps of so many bytes.
+const STEP: u64 = 64 * 1024;
 
 /// The command a value belongs to, and how it is answered.
 #[derive(Debug)]
@@ -126,7 +92,10 @@ pub(super) struct Incoming {
     end: &'static [u8],
     /// Something else came there.
     broken: bool,
-    _place: Place,
+    /// Bytes that have come.
+    come: u64,
+    /// The store's memory they take.
+    held: Held,
 }
 
 /// Why the store took no more.
@@ -140,21 +109,31 @@ fn why(error: PutError) -> Stored {
 impl Incoming {
     /// Begins to take a value. An error: it cannot be taken, that has been answered, and so many bytes are to be thrown
     /// away.
-    pub(super) fn begin(face: &Face, answer: Answer, now: Ms, out: &mut Out) -> Result<Self, u64> {
+    pub(super) fn begin(
+        face: &Face,
+        client: &Arc<Client>,
+        answer: Answer,
+        now: Ms,
+        out: &mut Out,
+    ) -> Result<Self, u64> {
         let (write, len) = answer.write();
         let begin = || {
             if !ops::fits(face, write.key, write.flags, len) {
                 return Err(Stored::TooLarge);
             }
-            let place = Place::take(&face.shared.arriving, len).ok_or(Stored::NoMemory)?;
+            // One that fits a segment gets its memory at once, any other as it comes.
+            let mut held = Held::new(client, Place::Store);
+            if !held.resize(if len <= face.segment { len } else { STEP }) {
+                return Err(Stored::NoMemory);
+            }
             let options = FillOptions { flags: write.flags, size_hint: Some(len), ..FillOptions::default() };
             let fill = face.store.fill(OBJECTS, write.key, options, now).map_err(why)?;
-            Ok((fill, place))
+            Ok((fill, held))
         };
         let end = answer.end();
         match begin() {
-            Ok((fill, place)) => {
-                Ok(Self { answer, fill: Ok(fill), left: len, end, broken: false, _place: place })
+            Ok((fill, held)) => {
+                Ok(Self { answer, fill: Ok(fill), left: len, end, broken: false, come: 0, held })
             }
             Err(stored) => {
                 ops::refuse(face, &write, stored, len, now);
@@ -168,11 +147,19 @@ impl Incoming {
     pub(super) fn take(&mut self, input: &[u8]) -> (usize, bool) {
         let value = self.left.min(input.len() as u64) as usize;
         self.left -= value as u64;
+        self.come += value as u64;
         // What the store does not take any more is thrown away, so that the next command is found.
-        if let Ok(fill) = &mut self.fill
-            && let Err(error) = fill.write(&input[..value])
-        {
-            self.fill = Err(why(error));
+        if let Ok(fill) = &mut self.fill {
+            let written =
+                if self.come <= self.held.bytes() || self.held.resize(self.come.next_multiple_of(STEP)) {
+                    fill.write(&input[..value]).map_err(why)
+                } else {
+                    Err(Stored::NoMemory)
+                };
+            if let Err(stored) = written {
+                self.fill = Err(stored);
+                self.held.resize(0);
+            }
         }
         let mut used = value;
         if self.left == 0 {

@@ -255,7 +255,7 @@ pub(super) fn set(
         return Turn::Used(whole);
     }
     if whole <= WINDOW {
-        return Turn::More(whole);
+        return session.await_block(whole);
     }
     let kept = Set::new(&write, &input[..used], len);
     session.take_value(used, Answer::Meta(kept), now, out)
@@ -271,6 +271,7 @@ fn answer_set(face: &Face, set: &meta::Set<'_>, write: &Write<'_>, stored: Store
         Stored::TooLarge | Stored::NoMemory => {
             // In every mode: what is there must not be taken for what was sent.
             if write.mode != Mode::Set {
+                face.looks_up(write.key, now);
                 face.store.delete(OBJECTS, write.key, now);
             }
             let error = if stored == Stored::TooLarge { TOO_LARGE } else { NO_MEMORY };
@@ -338,7 +339,11 @@ pub(super) fn delete(face: &Face, delete: &Delete<'_>, now: Ms, out: &mut Out) {
         Deleted::Deleted if delete.quiet => return,
         Deleted::Deleted => HD,
         Deleted::NotFound => NF,
-        Deleted::Exists => EX,
+        Deleted::Exists => {
+            // Unlike the binary protocol's.
+            face.counters.delete_misses.one();
+            EX
+        }
     };
     reply(code, &delete.echo, &delete.key, out, |_, _| false);
 }
@@ -415,6 +420,7 @@ pub(super) fn debug(face: &Face, debug: &Debug<'_>, now: Ms, out: &mut Out) {
     face.counters.cmd_meta.one();
     let mut buffer = [0; MAX_KEY];
     let key = debug.key.bytes(&mut buffer);
+    face.looks_up(key, now);
     let Some(entry) = face.store.peek(OBJECTS, key, now) else {
         return out.scratch().extend_from_slice(b"EN\r\n");
     };

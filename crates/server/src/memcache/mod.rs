@@ -46,9 +46,9 @@ pub(crate) use session::Session;
 use crate::{
     clock::Ms,
     object::ahead::Ahead,
-    object::{self, Client, Clients, Limits},
+    object::{self, COMMANDS, Client, Clients, Limits, room::Room},
     server::StopHandle,
-    settings::MemcachedSettings,
+    settings::{DEFAULT_REQUESTS_PER_EVENT, MemcachedSettings},
 };
 
 /// The namespace of memcached's items in the store.
@@ -65,12 +65,10 @@ pub(crate) struct Shared {
     reloads: AtomicU64,
     /// Commands are printed (`-vv`, `verbosity 2`).
     pub(crate) echoes: AtomicBool,
-    pub(crate) clients: Clients,
+    pub(crate) clients: Arc<Clients>,
     pub(crate) waiting: door::Waiting,
     /// When everything stored before is to be gone (`flush_all <delay>`); 0: no such time.
     flush_at: AtomicU64,
-    /// What values on their way may take of the memory.
-    arriving: Arc<incoming::Arriving>,
     /// When the process started.
     pub(crate) started: Ms,
     /// What each worker counted.
@@ -85,20 +83,20 @@ impl Shared {
     pub(crate) fn new(
         settings: MemcachedSettings,
         store: &'static Store,
+        room: &Arc<Room>,
         now: Ms,
         workers: usize,
     ) -> Arc<Shared> {
         let stats = stats::FaceStats::new(&settings, store, workers);
-        let memory = store.totals().budget.min(settings.share.ceiling.unwrap_or(u64::MAX));
+        let clients = Clients::numbered_from(room, stats::sockets(&settings, workers));
         Arc::new(Shared {
             store,
             echoes: AtomicBool::new(settings.verbosity > 1),
             settings: RwLock::new(Arc::new(settings)),
             reloads: AtomicU64::new(0),
-            clients: Clients::default(),
+            clients,
             waiting: door::Waiting::default(),
             flush_at: AtomicU64::new(0),
-            arriving: incoming::Arriving::new(memory),
             started: now,
             counters: (0..workers).map(|_| Arc::default()).collect(),
             stats,
@@ -150,10 +148,14 @@ impl object::Shared for Shared {
             connections: settings.connections,
             connections_fast: settings.connections_fast,
             idle: settings.idle_timeout.as_millis() as Ms,
+            receive: settings.receive_timeout.as_millis() as Ms,
             send: settings.send_timeout.as_millis() as Ms,
             // memcached too receives nothing while answers wait.
             gather: 0,
-            commands: settings.requests_per_event,
+            commands: match settings.requests_per_event {
+                DEFAULT_REQUESTS_PER_EVENT => COMMANDS,
+                commands => commands,
+            },
             backlog: settings.backlog,
         }
     }
@@ -179,6 +181,8 @@ pub(crate) struct Face {
     pub(crate) cas: Cell<bool>,
     /// `settings.item_size`, where every store command looks.
     pub(crate) item_size: Cell<u64>,
+    /// Bytes of one of the store's segments.
+    segment: u64,
 }
 
 impl Face {
@@ -190,6 +194,7 @@ impl Face {
             counters: shared.counters.get(worker).cloned().unwrap_or_default(),
             stats: shared.stats.worker(worker),
             ahead: RefCell::default(),
+            segment: shared.store.totals().segment,
             reloads: Cell::new(shared.reloads.load(Ordering::Acquire)),
             cas: Cell::new(settings.cas),
             item_size: Cell::new(settings.item_size),

@@ -5,11 +5,13 @@
 //! still there ([`If::Same`]), again until that holds: no lock is held meanwhile.
 
 mod count;
+mod mark;
 
 use larder_store::{Entry, Fill, Hint, If, Put, PutError};
 
 pub(crate) use count::{Count, Counted, count};
 pub(crate) use larder_proto::memcache::text::Mode;
+pub(crate) use mark::{Mark, mark};
 
 use super::{
     Face, OBJECTS,
@@ -154,6 +156,7 @@ pub(crate) fn get_and_touch(
 /// `touch`: false if it is not there.
 pub(crate) fn touch(face: &Face, key: &[u8], expires: Option<Ms>, now: Ms) -> Result<bool, NoMemory> {
     face.counters.cmd_touch.one();
+    face.looks_up(key, now);
     // A touch is a use of the item, as in memcached. It may move the entry, so that comes after.
     if let Some(entry) = face.store.peek(OBJECTS, key, now) {
         face.store.bump(&entry, now);
@@ -186,13 +189,21 @@ pub(crate) fn store(face: &Face, write: &Write<'_>, value: &[&[u8]], now: Ms) ->
     if !fits(face, write.key, write.flags, len) {
         return refuse(face, write, Stored::TooLarge, len, now);
     }
+    if face.stats.is_watched() {
+        return told(face, write, len, now, || store_value(face, write, value, len, now));
+    }
+    store_value(face, write, value, len, now)
+}
+
+#[inline]
+fn store_value(face: &Face, write: &Write<'_>, value: &[&[u8]], len: u64, now: Ms) -> Stored {
     let stored = match write.mode {
         Mode::Append | Mode::Prepend => join(face, write, value, now),
         Mode::Set | Mode::Add | Mode::Replace => {
             let mut old = None;
             match condition(face, write, &mut old, now) {
-                Ok((condition, stale)) => {
-                    let put = Put { value, stale, ..put(write) };
+                Ok((condition, put)) => {
+                    let put = Put { value, ..put };
                     outcome(write, face.store.put(OBJECTS, write.key, put, condition, now))
                 }
                 Err(stored) => stored,
@@ -218,15 +229,28 @@ pub(crate) fn commit(face: &Face, write: &Write<'_>, fill: Fill<'static>, len: u
         }
         return store(face, write, &parts, now);
     }
-    let mut old = None;
-    let stored = match condition(face, write, &mut old, now) {
-        Ok((condition, stale)) => {
-            let put = Put { stale, ..put(write) };
-            outcome(write, fill.commit_put(put, condition, now))
-        }
-        Err(stored) => stored,
+    let commit = || {
+        let mut old = None;
+        let stored = match condition(face, write, &mut old, now) {
+            Ok((condition, put)) => outcome(write, fill.commit_put(put, condition, now)),
+            Err(stored) => stored,
+        };
+        settle(face, write, stored, len, now)
     };
-    settle(face, write, stored, len, now)
+    if face.stats.is_watched() { told(face, write, len, now, commit) } else { commit() }
+}
+
+/// The same where somebody watches: the look-up that comes first, and what became of the write, are
+/// told.
+#[cold]
+fn told(face: &Face, write: &Write<'_>, len: u64, now: Ms, store: impl FnOnce() -> Stored) -> Stored {
+    face.looks_up(write.key, now);
+    let stored = store();
+    // Those refused have been told of.
+    if !matches!(stored, Stored::TooLarge | Stored::NoMemory) {
+        see(face, write, stored, len, now);
+    }
+    stored
 }
 
 /// Refuses a value that was not looked at: it is too large, or there is no memory. What it was to replace must not be
@@ -236,11 +260,14 @@ pub(crate) fn refuse(face: &Face, write: &Write<'_>, stored: Stored, len: u64, n
         Stored::TooLarge => face.counters.store_too_large.one(),
         _ => face.counters.store_no_memory.one(),
     }
+    if face.stats.is_watched() {
+        see(face, write, stored, len, now);
+    }
     // Nobody is to read what a `set` was to replace. A `cas` would have replaced one version only.
     if write.mode == Mode::Set && write.compare.is_none() {
+        face.looks_up(write.key, now);
         face.store.delete(OBJECTS, write.key, now);
     }
-    see(face, write, stored, len, now);
     stored
 }
 
@@ -248,32 +275,50 @@ fn put<'a>(write: &Write<'_>) -> Put<'a> {
     Put { flags: write.flags, expires: write.expires, version: write.version, ..Put::default() }
 }
 
-/// What must hold in the store for this write, and whether it is then stale. An error: it does not hold.
+/// What must hold in the store for this write, and what is then stored, but for the value. An
+/// error: it does not hold.
 #[inline]
 fn condition<'e>(
     face: &Face,
     write: &Write<'_>,
     old: &'e mut Option<Entry<'static>>,
     now: Ms,
-) -> Result<(If<'e, 'static>, bool), Stored> {
-    let expected = match (write.mode, write.compare) {
-        (Mode::Add, _) => return Ok((If::Absent, false)),
-        (Mode::Replace, None) => return Ok((If::Present, false)),
-        (_, None) => return Ok((If::Always, false)),
-        (_, Some(expected)) if face.cas.get() && !write.invalidate => {
-            return Ok((If::Version(expected), false));
-        }
-        (_, Some(expected)) => expected,
+) -> Result<(If<'e, 'static>, Put<'static>), Stored> {
+    let condition = match (write.mode, write.compare) {
+        (Mode::Add, _) => If::Absent,
+        (Mode::Replace, None) => If::Present,
+        (_, None) => If::Always,
+        (_, Some(expected)) if face.cas.get() && !write.invalidate => If::Version(expected),
+        (_, Some(expected)) => return compared(face, write, expected, old, now),
     };
+    Ok((condition, put(write)))
+}
+
+/// The same for a write that an older version than the one there lets through, or where versions
+/// are not kept.
+fn compared<'e>(
+    face: &Face,
+    write: &Write<'_>,
+    expected: u64,
+    old: &'e mut Option<Entry<'static>>,
+    now: Ms,
+) -> Result<(If<'e, 'static>, Put<'static>), Stored> {
     *old = face.store.peek(OBJECTS, write.key, now);
     let Some(entry) = old else { return Err(Stored::NotFound) };
-    match entry.version() {
-        // Without versions, none is ever the right one.
-        _ if !face.cas.get() => Err(Stored::Exists),
-        version if version == expected => Ok((If::Version(expected), false)),
-        version if (1..version).contains(&expected) => Ok((If::Same(entry), true)),
-        _ => Err(Stored::Exists),
+    // Without versions, none is ever the right one.
+    if !face.cas.get() || expected == 0 {
+        return Err(Stored::Exists);
     }
+    if entry.version() == expected {
+        return Ok((If::Version(expected), put(write)));
+    }
+    if !entry.is_newer_than(expected) {
+        return Err(Stored::Exists);
+    }
+    // As stale as what it replaces, for no longer; and whoever was told to store it anew still is
+    // the one.
+    let stale = Put { stale: true, claimed: entry.claimed(), expires: entry.expires(), ..put(write) };
+    Ok((If::Same(entry), stale))
 }
 
 #[inline]
@@ -288,6 +333,10 @@ fn outcome(write: &Write<'_>, result: Result<u64, PutError>) -> Stored {
         Err(PutError::Full) => Stored::NoMemory,
     }
 }
+
+/// Bytes of the longest value that `append` and `prepend` make: all of it is copied in one go,
+/// which takes some milliseconds.
+const JOINED: u64 = 16 << 20;
 
 /// `append`, `prepend`: flags and expiry stay. A value that would become too large is not stored; what is there stays.
 fn join(face: &Face, write: &Write<'_>, value: &[&[u8]], now: Ms) -> Stored {
@@ -304,7 +353,8 @@ fn join(face: &Face, write: &Write<'_>, value: &[&[u8]], now: Ms) -> Stored {
         if write.compare.is_some_and(|expected| expected != 0 && !matches(face, &entry, expected)) {
             return Stored::Exists;
         }
-        if !fits(face, write.key, entry.flags(), entry.len() + added) {
+        let len = entry.len() + added;
+        if len > JOINED || !fits(face, write.key, entry.flags(), len) {
             return Stored::NotStored;
         }
         let (old, new) = (entry.chunks(), value.iter().copied());
@@ -341,13 +391,12 @@ fn settle(face: &Face, write: &Write<'_>, stored: Stored, len: u64, now: Ms) -> 
             _ => {}
         }
     }
-    see(face, write, stored, len, now);
     stored
 }
 
-/// Lets those who watch know.
-#[inline]
-fn see(face: &Face, write: &Write<'_>, stored: Stored, size: u64, now: Ms) {
+/// Lets those who watch know of a write of `sent` bytes.
+#[cold]
+fn see(face: &Face, write: &Write<'_>, stored: Stored, sent: u64, now: Ms) {
     let status = match stored {
         Stored::Stored(_) => "stored",
         Stored::NotStored => "not_stored",
@@ -357,18 +406,26 @@ fn see(face: &Face, write: &Write<'_>, stored: Stored, size: u64, now: Ms) {
         Stored::NoMemory => "no_memory",
     };
     let command = match write.mode {
-        Mode::Set if write.compare.is_some() => "cas",
+        Mode::Set | Mode::Replace if write.compare.is_some() => "cas",
         Mode::Set => "set",
         Mode::Add => "add",
         Mode::Replace => "replace",
         Mode::Append => "append",
         Mode::Prepend => "prepend",
     };
-    face.stats.saw_store(&Seen { key: write.key, status, command, expires: write.expires, size }, now);
+    // What lies there now: a value may have been joined to it, an older one has kept its expiry.
+    let entry = matches!(stored, Stored::Stored(_)).then(|| face.store.peek(OBJECTS, write.key, now));
+    let (expires, size) = match (stored, entry.flatten()) {
+        (Stored::TooLarge | Stored::NoMemory, _) => (None, 0),
+        (_, Some(entry)) => (entry.expires(), entry.len()),
+        (_, None) => (write.expires, sent),
+    };
+    face.stats.saw_store(&Seen { key: write.key, status, command, expires, size, sent }, now);
 }
 
 /// `delete`, if `compare` is the version there.
 pub(crate) fn delete(face: &Face, key: &[u8], compare: Option<u64>, now: Ms) -> Deleted {
+    face.looks_up(key, now);
     let mut size = None;
     let deleted = loop {
         let Some(entry) = face.store.peek(OBJECTS, key, now) else { break Deleted::NotFound };
@@ -387,72 +444,6 @@ pub(crate) fn delete(face: &Face, key: &[u8], compare: Option<u64>, now: Ms) -> 
     }
     face.stats.saw_delete(key, "delete", size.filter(|_| deleted == Deleted::Deleted), now);
     deleted
-}
-
-/// How an item is marked stale instead of deleted (meta's `md` with `I`), or emptied (with `x`).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Mark {
-    /// The version that must be there.
-    pub(crate) compare: Option<u64>,
-    /// The version it gets, instead of a new one.
-    pub(crate) version: Option<u64>,
-    /// The new expiry.
-    pub(crate) expires: Option<Option<Ms>>,
-    pub(crate) stale: bool,
-    /// The value and the client's bits go.
-    pub(crate) empty: bool,
-}
-
-/// Writes the item anew under a new version, with its mark. It can be won again.
-///
-/// # Errors
-/// It is stale, if that was asked for, and expires when it did before.
-pub(crate) fn mark(face: &Face, key: &[u8], mark: &Mark, now: Ms) -> Result<Deleted, NoMemory> {
-    loop {
-        let Some(entry) = face.store.peek(OBJECTS, key, now) else {
-            face.counters.delete_misses.one();
-            return Ok(Deleted::NotFound);
-        };
-        if mark.compare.is_some_and(|expected| !matches(face, &entry, expected)) {
-            return Ok(Deleted::Exists);
-        }
-        let parts: Vec<&[u8]> = if mark.empty { Vec::new() } else { entry.chunks().collect() };
-        let flags = if mark.empty { 0 } else { entry.flags() };
-        let expires = mark.expires.unwrap_or_else(|| entry.expires());
-        let stale = mark.stale || entry.stale();
-        let put = Put { value: &parts, flags, expires, stale, version: mark.version, ..Put::default() };
-        match face.store.put(OBJECTS, key, put, If::Same(&entry), now) {
-            Ok(_) => {
-                // It stays an item that was read.
-                if let Some(marked) = face.store.peek(OBJECTS, key, now).filter(|_| entry.fetched()) {
-                    face.store.bump(&marked, now);
-                }
-                return Ok(Deleted::Deleted);
-            }
-            Err(PutError::Exists | PutError::NotFound) => {}
-            // No memory for a marked copy: then the mark goes where the item lies.
-            Err(_) if !mark.empty => match mark_in_place(face, &entry, mark, now) {
-                Err(PutError::Exists | PutError::NotFound) => {}
-                Err(_) => return Err(NoMemory),
-                Ok(()) => return Ok(Deleted::Deleted),
-            },
-            // No memory even for an empty one: then it is gone, which nobody can take for what it held.
-            Err(_) if face.store.delete_same(&entry, now) => return Ok(Deleted::Deleted),
-            Err(_) => {}
-        }
-    }
-}
-
-/// Marks the item stale without memory for a copy: it keeps its version.
-fn mark_in_place(face: &Face, entry: &Entry<'_>, mark: &Mark, now: Ms) -> Result<(), PutError> {
-    if !face.store.mark_stale_same(entry, now) {
-        return Err(PutError::Exists);
-    }
-    match mark.expires.map(|expires| face.store.touch_same(entry, expires, now)) {
-        // Written or touched just after: that write is the later one.
-        None | Some(Ok(()) | Err(PutError::Exists | PutError::NotFound)) => Ok(()),
-        Some(full) => full,
-    }
 }
 
 /// `flush_all`, `exptime` as sent: 0 and less now. It replaces what was planned before.

@@ -6,6 +6,7 @@
 //! | state | until | what |
 //! |---|---|---|
 //! | `Keys` | the line's end | the keys of a retrieval, taken one by one |
+//! | `Block` | more bytes | a command whose value has not come: it is taken up again |
 //! | `Value` | the block's end | a value on its way into the store ([`Incoming`]) |
 //! | `Skip` | so many bytes | bytes that belong to a refused command |
 //! | `SkipLine` | a line's end | the rest of a line that cannot be a command |
@@ -55,11 +56,38 @@ enum Voice {
 pub(super) enum State {
     Ready,
     Keys(text::Keys),
+    Block,
     Value(Box<Incoming>),
     Skip(u64),
     SkipLine,
     Walk(Box<Walk>),
     Deaf,
+}
+
+/// [`Client::phase`] of this face's clients: what `stats conns` calls their state, and why they
+/// were closed.
+pub(super) mod phase {
+    pub(in crate::memcache) const READY: u8 = 0;
+    /// A value is awaited.
+    pub(in crate::memcache) const VALUE: u8 = 1;
+    /// What belongs to a refused command is thrown away.
+    pub(in crate::memcache) const SKIP: u8 = 2;
+    pub(in crate::memcache) const WATCH: u8 = 3;
+    /// Closed because of what the client sent.
+    pub(in crate::memcache) const FAILED: u8 = 4;
+    /// Closed because the client asked for the end of the server.
+    pub(in crate::memcache) const SHUTDOWN: u8 = 5;
+}
+
+impl State {
+    fn phase(&self) -> u8 {
+        match self {
+            State::Ready | State::Keys(_) | State::SkipLine | State::Walk(_) => phase::READY,
+            State::Block | State::Value(_) => phase::VALUE,
+            State::Skip(_) => phase::SKIP,
+            State::Deaf => phase::WATCH,
+        }
+    }
 }
 
 /// One client's conversation.
@@ -121,7 +149,7 @@ impl Session {
         let counters = &self.face.counters;
         match auth::text_login(users, input) {
             auth::Login::More(whole) => Turn::More(whole),
-            auth::Login::Close => Turn::Close,
+            auth::Login::Close => self.fail(),
             auth::Login::In(used, answer) => {
                 counters.auth_cmds.one();
                 out.scratch().extend_from_slice(answer);
@@ -144,14 +172,38 @@ impl Session {
         match binary.turn(&self.face, &self.client, input, now, out) {
             Step::Used(used) => Turn::Used(used),
             Step::More(whole) => Turn::More(whole),
+            Step::Block(whole) => self.await_block(whole),
             Step::Skip(bytes) => self.skip(0, bytes, input.len()),
             Step::Value(used, value) => self.take_value(used, Answer::Binary(value), now, out),
             Step::Walk(used, walk) => {
                 self.state = State::Walk(Box::new(walk));
                 Turn::Flush(used)
             }
-            Step::Close => Turn::Close,
+            Step::Quit => Turn::Close,
+            Step::Fail => self.fail(),
         }
+    }
+
+    /// Changes the state where `stats conns` tells it; between `Ready` and states that it does not
+    /// tell of, nothing is to be told.
+    pub(super) fn enter(&mut self, state: State) {
+        self.client.phase.store(state.phase(), Relaxed);
+        self.state = state;
+    }
+
+    /// The value of the first command of the input is not all there: both would be at `whole`
+    /// bytes.
+    #[cold]
+    pub(super) fn await_block(&mut self, whole: usize) -> Turn {
+        self.enter(State::Block);
+        Turn::More(whole)
+    }
+
+    /// Closes the connection for what the client sent.
+    #[cold]
+    pub(super) fn fail(&self) -> Turn {
+        self.client.phase.store(phase::FAILED, Relaxed);
+        Turn::Close
     }
 
     /// `used` bytes are used up; `bytes` behind them are to be thrown away, of those received and those to come. There are
@@ -159,7 +211,7 @@ impl Session {
     pub(super) fn skip(&mut self, used: usize, bytes: u64, len: usize) -> Turn {
         let there = bytes.min((len - used) as u64);
         if bytes > there {
-            self.state = State::Skip(bytes - there);
+            self.enter(State::Skip(bytes - there));
         }
         Turn::Used(used + there as usize)
     }
@@ -167,17 +219,17 @@ impl Session {
     /// `used` bytes are used up; the value of a command, longer than is waited for, begins behind them. A value that cannot
     /// be taken is answered now.
     pub(super) fn take_value(&mut self, used: usize, answer: Answer, now: Ms, out: &mut Out) -> Turn {
-        self.state = match Incoming::begin(&self.face, answer, now, out) {
+        self.enter(match Incoming::begin(&self.face, &self.client, answer, now, out) {
             Ok(incoming) => State::Value(Box::new(incoming)),
             Err(bytes) => State::Skip(bytes),
-        };
+        });
         Turn::Used(used)
     }
 
     /// Goes on with what did not fit one turn.
     fn go_on(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
         match &mut self.state {
-            State::Ready => Turn::Used(0),
+            State::Ready | State::Block => Turn::Used(0),
             State::Walk(walk) => {
                 if walk.step(&self.face, now, out) {
                     self.state = State::Ready;
@@ -193,6 +245,7 @@ impl Session {
             State::Value(incoming) => {
                 let (used, done) = incoming.take(input);
                 if done && let State::Value(incoming) = std::mem::replace(&mut self.state, State::Ready) {
+                    self.enter(State::Ready);
                     incoming.end(&self.face, now, out);
                 }
                 Turn::Used(used)
@@ -201,7 +254,7 @@ impl Session {
                 let there = (*bytes).min(input.len() as u64);
                 *bytes -= there;
                 if *bytes == 0 {
-                    self.state = State::Ready;
+                    self.enter(State::Ready);
                 }
                 Turn::Used(there as usize)
             }
@@ -236,7 +289,10 @@ impl Session {
         if !matches!(self.state, State::Ready) {
             // What was looked at ahead may have been a part of a value.
             self.face.ahead.borrow_mut().clear();
-            return self.go_on(input, now, out);
+            if !matches!(self.state, State::Block) {
+                return self.go_on(input, now, out);
+            }
+            self.enter(State::Ready);
         }
         let Some(first) = input.first() else { return Turn::More(0) };
         match self.voice {
@@ -270,6 +326,10 @@ impl crate::object::Session for Session {
         self.first.fetch_record(self.face.store);
     }
 
+    fn yielded(&mut self) {
+        self.face.counters.conn_yields.one();
+    }
+
     fn received(&mut self) {
         self.face.ahead.borrow_mut().clear();
     }
@@ -279,6 +339,10 @@ impl crate::object::Session for Session {
         counters.bytes_read.add(batch.received);
         counters.bytes_written.add(batch.written);
         self.face.stats.latency.record(batch.micros);
+    }
+
+    fn awaits(&self) -> bool {
+        matches!(self.state, State::Value(_) | State::Skip(_) | State::SkipLine | State::Keys(_))
     }
 }
 

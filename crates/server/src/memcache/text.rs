@@ -11,6 +11,8 @@ use larder_proto::memcache::{
     },
 };
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use larder_store::Hint;
 
 use super::{
@@ -18,7 +20,7 @@ use super::{
     incoming::Answer,
     meta,
     ops::{self, Counted, Deleted, Mode, NoMemory, Stored, Write},
-    session::{Session, State},
+    session::{Session, State, phase},
     stats::admin::{self, Then},
 };
 use crate::{
@@ -84,7 +86,7 @@ fn command(session: &mut Session, hint: Option<Hint>, input: &[u8], now: Ms, out
             Turn::Used(used)
         }
         Decoded::Partial => Turn::More(0),
-        Decoded::TooLong => Turn::Close,
+        Decoded::TooLong => session.fail(),
     }
 }
 
@@ -265,7 +267,7 @@ impl Session {
             return Turn::Used(whole);
         }
         if whole <= WINDOW {
-            return Turn::More(whole);
+            return self.await_block(whole);
         }
         let len = u64::from(len);
         let store = Store { mode, key: key.into(), flags, expires, compare: cas, len, noreply };
@@ -281,7 +283,7 @@ impl Session {
             Command::Flush(flush) => flush_all(face, flush, now, out),
             Command::Version => out.scratch().extend_from_slice(VERSION),
             Command::Quit => return Turn::Close,
-            Command::Shutdown(mode) => return self.shutdown(mode, used, out),
+            Command::Shutdown(mode) => return self.shutdown(mode, used, now, out),
             Command::Admin(admin) => return self.admin(&admin, used, now, out),
             Command::MetaNoop => {
                 out.scratch().extend_from_slice(codec::MN);
@@ -302,15 +304,18 @@ impl Session {
 
     fn refuse(&mut self, refused: &Refused, used: usize, input: &[u8], out: &mut Out) -> Turn {
         out.scratch().extend_from_slice(refused.answer);
-        if refused.close { Turn::Close } else { self.skip(used, refused.swallow, input.len()) }
+        if refused.close { self.fail() } else { self.skip(used, refused.swallow, input.len()) }
     }
 
-    fn shutdown(&mut self, mode: Shutdown, used: usize, out: &mut Out) -> Turn {
+    fn shutdown(&mut self, mode: Shutdown, used: usize, now: Ms, out: &mut Out) -> Turn {
         let answer = match mode {
             _ if !self.may_stop || !self.face.settings().shutdown => NO_SHUTDOWN,
             Shutdown::Unknown(answer) => answer,
             // Both end as a signal does: what was received is answered first.
             Shutdown::Now | Shutdown::Graceful => {
+                self.client.phase.store(phase::SHUTDOWN, Relaxed);
+                // Before watchers are closed as well.
+                self.face.stats.saw_end(&self.client, "shutdown", now);
                 self.face.shared.stop.ask();
                 return Turn::Close;
             }
@@ -327,7 +332,7 @@ impl Session {
                 Turn::Flush(used)
             }
             Then::Watch => {
-                self.state = State::Deaf;
+                self.enter(State::Deaf);
                 Turn::Used(used)
             }
         }

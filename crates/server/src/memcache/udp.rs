@@ -8,7 +8,13 @@
 //! UDP senders can lie about who they are. An answer is limited ([`MAX_ANSWER`]) to what one item of memcached's usual
 //! largest size takes, and UDP is off unless configured.
 
-use std::{io, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use larder_proto::memcache::binary::{self, Header, Status};
 use tokio::net::UdpSocket;
@@ -53,7 +59,8 @@ pub(crate) async fn serve(face: Rc<Face>, socket: UdpSocket, clock: Clock) {
         };
         let Some((id, commands)) = request(&received[..len]) else { continue };
         let begun = clock.micros();
-        let client = face.shared.clients.enter(Peer::Tcp(from), local.clone(), clock.at(begun));
+        face.stats.datagram.store(clock.at(begun), Relaxed);
+        let client = face.shared.clients.enter(Peer::Udp(from), local.clone(), clock.at(begun));
         let mut session = face.session(client.clone()).of_datagram();
         converse(&mut session, commands, clock.at(begun), &mut out, &mut answer);
         // Whom the answer cannot be sent to has it lost, as with any datagram.
@@ -91,7 +98,7 @@ fn converse(
         }
         match turn {
             Turn::Used(used) => rest = &rest[used..],
-            Turn::Flush(used) => {
+            Turn::Flush(used) | Turn::Again(used) => {
                 rest = &rest[used..];
                 gather(out, answer);
             }
@@ -170,6 +177,10 @@ mod tests {
         fn fetch(&mut self, _input: &[u8]) {}
 
         fn fetch_record(&mut self) {}
+
+        fn awaits(&self) -> bool {
+            false
+        }
 
         fn received(&mut self) {}
 

@@ -234,8 +234,10 @@ pub(crate) struct Store<'a> {
     /// Which command: `set`, `add`, ...
     pub(crate) command: &'static str,
     pub(crate) expires: Option<Ms>,
-    /// Bytes of value.
+    /// Bytes of the item's value.
     pub(crate) size: u64,
+    /// Bytes sent.
+    pub(crate) sent: u64,
 }
 
 /// An item dropped to make room, as watchers see it.
@@ -320,6 +322,7 @@ impl Eyes {
 fn whence(client: &Client, line: &mut Vec<u8>) {
     let _ = match client.peer {
         Peer::Tcp(addr) => write!(line, "rip={} rport={} transport=tcp", addr.ip(), addr.port()),
+        Peer::Udp(addr) => write!(line, "rip={} rport={} transport=udp", addr.ip(), addr.port()),
         Peer::Unix => write!(line, "rip=unix rport=0 transport=local"),
     };
 }
@@ -366,8 +369,14 @@ mod tests {
         assert_eq!(eyes.watch(&watcher, kinds, 10_000), Watching::Begun);
         eyes.fetched(25, b"a:b", Found::Hit(3), NOW);
         eyes.fetched(25, b"n", Found::Expired, NOW);
-        let store =
-            Store { key: b"n", status: "stored", command: "set", expires: Some(NOW + 100_000), size: 1 };
+        let store = Store {
+            key: b"n",
+            status: "stored",
+            command: "set",
+            expires: Some(NOW + 100_000),
+            size: 1,
+            sent: 1,
+        };
         eyes.stored(26, store, NOW);
         eyes.deleted(26, b"n", "delete", 1, NOW);
         let item = Dropped { key: b"old", fetched: true, expires: None, last_access: NOW - 7999, size: 70 };

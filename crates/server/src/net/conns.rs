@@ -61,8 +61,6 @@ pub(crate) struct Conns {
     pub(crate) ground: Arc<Ground>,
     pub(crate) clock: Clock,
     pub(crate) draining: Cell<bool>,
-    /// Bytes gathered for clients that send more before they take their answers (`object::conn`).
-    pub(crate) gathered: Cell<u64>,
     /// Tells their sockets' readiness.
     pub(crate) reactor: Rc<Reactor>,
     watches: RefCell<HashMap<u64, Rc<Watch>>>,
@@ -81,7 +79,6 @@ impl Conns {
             reactor: Reactor::new(ground.clock)?,
             ground,
             draining: Cell::new(false),
-            gathered: Cell::new(0),
             watches: RefCell::default(),
             next_watch: Cell::new(0),
             buffers: RefCell::default(),

@@ -102,6 +102,11 @@ impl Out {
         self.scratch.len() as u64
     }
 
+    /// The memory that composed bytes have, whatever they are.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.scratch.capacity() as u64
+    }
+
     /// Bytes of the store, and of copies, that cannot be evicted until this is sent.
     pub(crate) fn pinned(&self) -> u64 {
         let copies: u64 = self.copies.iter().map(|copy| copy.len()).sum();

@@ -3,7 +3,7 @@
 //! The runtime's own registrations cost each request several atomic operations, a lock and two visits to its scheduler. Here what
 //! happened is noted in plain cells, as nobody but this thread looks at them; a task that waits is woken, and who is registered
 //! as [`Readable`] is called instead, at no task's cost. Those that received something then are answered in a
-//! [`Round`]. (Measured: docs/performance.md, "Rounds".)
+//! [`Round`]. (Measured: docs/notebook/rounds.md.)
 
 use std::{
     cell::{Cell, RefCell},

@@ -2,7 +2,7 @@
 //!
 //! Receiving from some that are ready before any of them is answered lets the memory that their answers need be fetched for all at once. From
 //! more than a few it costs more than it gains: what was received leaves the near caches, and clients wait where they could have
-//! taken their answers. (Docs/performance.md, "Rounds".)
+//! taken their answers. (Measured: docs/notebook/rounds.md.)
 
 use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 

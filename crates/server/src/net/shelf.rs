@@ -4,7 +4,7 @@
 //! would take from each other. A file is written once and never again: over loopback the receiver reads what was sent by
 //! reference from the same pages, long after it was acknowledged. The store writes over its segments, so it cannot be sent from
 //! directly. Who finds an entry has asked the store: what lies here answers for nothing but bytes.
-//! (What it saves: docs/performance.md, "Large bodies".)
+//! (What it saves: docs/notebook/http-hits.md, "Large bodies".)
 
 use std::{
     cell::{Cell, RefCell},

@@ -146,8 +146,9 @@ impl Watch {
     }
 }
 
-/// Bytes a client has to take within its patience to be given more of it: a byte a minute is no progress.
-const PROGRESS: u64 = 16 * 1024;
+/// Bytes a client has to take, or to send of a command of an object face, within its patience to be
+/// given more of it: a byte a minute is no progress.
+pub(crate) const PROGRESS: u64 = 16 * 1024;
 
 /// Milliseconds without progress after which a client counts as stalled: what it holds of the store is counted then.
 const STALLED_AFTER: Ms = 2000;

@@ -1,6 +1,6 @@
 //! Memory fetched ahead. A batch of pipelined commands names its keys before any of them is taken up: the index and the
 //! records of several are fetched at once, so that the waits for memory overlap instead of adding up. (A million items of 100 B,
-//! 16 gets in a batch: see docs/performance.md.)
+//! 16 gets in a batch: see docs/notebook/objects.md.)
 
 use larder_store::{Hint, Namespace, Store};
 

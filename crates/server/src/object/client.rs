@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     task::Waker,
 };
@@ -13,6 +13,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::{Notify, futures::Notified};
 
+use super::room::{Account, Place, Room};
 use crate::clock::Ms;
 
 /// Where a client comes from.
@@ -20,6 +21,8 @@ use crate::clock::Ms;
 pub(crate) enum Peer {
     /// Over TCP.
     Tcp(SocketAddr),
+    /// One that sent a datagram.
+    Udp(SocketAddr),
     /// Over a unix socket.
     Unix,
 }
@@ -37,6 +40,13 @@ pub(crate) struct Client {
     pub(crate) since: Ms,
     /// When its last batch began.
     pub(crate) active: AtomicU64,
+    /// What its session is in the middle of, in numbers of the face's own; 0: nothing. For
+    /// statistics.
+    pub(crate) phase: AtomicU8,
+    /// Where what it holds is counted.
+    pub(super) room: Arc<Room>,
+    pub(super) account: Account,
+    moved: AtomicU64,
     killed: AtomicBool,
     stays: AtomicBool,
     mail: Mutex<Mail>,
@@ -53,13 +63,18 @@ struct Mail {
 
 impl Client {
     /// Bytes to be sent to this client between its answers, from any thread. False when more than `limit` bytes would
-    /// wait, or when it is gone: nothing was added then.
+    /// wait, when there is no [`Room`] for them, or when it is gone: nothing was added then.
     pub(crate) fn push(&self, bytes: &[u8], limit: usize) -> bool {
-        if self.is_killed() {
+        // Before the lock is taken: room may be made by closing others, which takes theirs.
+        let len = bytes.len() as u64;
+        if self.is_killed() || !self.room.take_mail(self, len) {
             return false;
         }
         let mut mail = self.mail.lock();
-        if mail.bytes.len() + bytes.len() > limit {
+        // It may have been closed meanwhile: what is added now would never be taken.
+        if mail.bytes.len() + bytes.len() > limit || self.is_killed() {
+            drop(mail);
+            self.room.give(self, Place::Heap, len);
             return false;
         }
         mail.bytes.extend_from_slice(bytes);
@@ -70,6 +85,11 @@ impl Client {
             waker.wake();
         }
         true
+    }
+
+    /// Borrows what mail has taken; see [`Room::settle`].
+    pub(super) fn settle(&self) {
+        self.room.settle();
     }
 
     /// Bytes waiting to be sent to it from others.
@@ -109,8 +129,27 @@ impl Client {
         if self.has_mail() {
             let mut mail = self.mail.lock();
             self.has_mail.store(false, Ordering::Release);
-            into.append(&mut mail.bytes);
+            let mut bytes = std::mem::take(&mut mail.bytes);
+            drop(mail);
+            self.room.give(self, Place::Heap, bytes.len() as u64);
+            into.append(&mut bytes);
         }
+    }
+
+    /// What it holds gets on: it has sent, or taken, enough to be no burden.
+    pub(crate) fn moves(&self, now: Ms) {
+        self.moved.store(now, Ordering::Relaxed);
+    }
+
+    /// Bytes it holds.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> u64 {
+        self.account.held()
+    }
+
+    /// When it last got on.
+    pub(super) fn moved(&self) -> Ms {
+        self.moved.load(Ordering::Relaxed)
     }
 
     /// Calls `waker` from now on when there is mail, or the connection is to be closed. Ask for both after this.
@@ -121,13 +160,15 @@ impl Client {
     /// Its connection has ended: nothing reaches it any more.
     fn end(&self) {
         self.killed.store(true, Ordering::Release);
-        *self.mail.lock() = Mail::default();
+        let mail = std::mem::take(&mut *self.mail.lock());
+        self.room.give(self, Place::Heap, mail.bytes.len() as u64);
     }
 }
 
 /// All clients of a face.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
+    room: Arc<Room>,
     all: Mutex<HashMap<u64, Arc<Client>>>,
     next: AtomicU64,
     open: AtomicUsize,
@@ -136,6 +177,23 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
+    /// None yet. What they hold is counted in `room`.
+    pub(crate) fn new(room: &Arc<Room>) -> Arc<Self> {
+        Self::numbered_from(room, 0)
+    }
+
+    /// Of a face whose listening sockets have the first `taken` numbers: clients are numbered on.
+    pub(crate) fn numbered_from(room: &Arc<Room>, taken: u64) -> Arc<Self> {
+        let clients = Arc::new(Self { next: AtomicU64::new(taken), room: room.clone(), ..Self::default() });
+        room.enter(&clients);
+        clients
+    }
+
+    /// Where what they hold is counted.
+    pub(crate) fn room(&self) -> &Room {
+        &self.room
+    }
+
     /// A new client. It leaves with [`Clients::leave`].
     pub(crate) fn enter(&self, peer: Peer, local: Arc<str>, now: Ms) -> Arc<Client> {
         self.open.fetch_add(1, Ordering::Relaxed);
@@ -162,6 +220,10 @@ impl Clients {
             local,
             since: now,
             active: AtomicU64::new(now),
+            phase: AtomicU8::new(0),
+            room: self.room.clone(),
+            account: Account::default(),
+            moved: AtomicU64::new(now),
             killed: AtomicBool::new(false),
             stays: AtomicBool::new(false),
             mail: Mutex::default(),

@@ -15,8 +15,11 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use self::{batch::Batch, jam::Jam, place::Place};
-use super::{Client, Limits, Session, WINDOW};
+use self::{batch::Batch, begun::Begun, jam::Jam, place::Place};
+use super::{
+    Client, Limits, Session, WINDOW,
+    room::{self, Held},
+};
 use crate::{
     clock::Ms,
     net::{
@@ -26,6 +29,7 @@ use crate::{
 };
 
 mod batch;
+mod begun;
 mod jam;
 mod place;
 
@@ -44,10 +48,14 @@ const LATE: usize = 8 << 20;
 pub(crate) enum End {
     /// By the client, by its session, or killed.
     Closed,
+    /// By an error: the client has reset it, or is not reachable any more.
+    Broken,
     /// Nothing came for longer than [`Limits::idle`].
     Idle,
     /// It took nothing of its answers for longer than [`Limits::send`].
     Stalled,
+    /// It sent nothing more of a command it had begun for longer than [`Limits::receive`].
+    Late,
     /// The server is stopping.
     Drained,
 }
@@ -84,6 +92,12 @@ struct Conn<S> {
     streak: (usize, u64),
     /// In a batch whose answers the client does not take as fast as they come.
     jam: Option<Box<Jam>>,
+    /// Of a command of which a part has come.
+    begun: Option<Begun>,
+    /// Bytes received since it connected.
+    come: u64,
+    /// What the desk holds while it waits for more.
+    held: Held,
 }
 
 /// Serves a connection to its end.
@@ -99,6 +113,7 @@ pub(crate) async fn serve<S: Session + 'static>(
         socket,
         session,
         rested: client.since,
+        held: Held::new(&client, room::Place::Heap),
         client,
         limits,
         desk: None,
@@ -107,17 +122,22 @@ pub(crate) async fn serve<S: Session + 'static>(
         filled: false,
         streak: (0, 0),
         jam: None,
+        begun: None,
+        come: 0,
     };
     let (conn, end) = run(Box::new(conn)).await;
     if let Some(mut conn) = conn {
         conn.rest();
+        while conn.session.leave() {
+            tokio::task::yield_now().await;
+        }
     }
     end
 }
 
 /// Where it was lost, it is not returned.
 async fn run<S: Session + 'static>(mut conn: Box<Conn<S>>) -> (Option<Box<Conn<S>>>, End) {
-    let (place, mut late) = (Place::of(&conn), 0);
+    let (place, mut late, mut told) = (Place::of(&conn), 0, false);
     loop {
         let woken;
         (conn, woken) = match place.wait(conn).await {
@@ -128,11 +148,20 @@ async fn run<S: Session + 'static>(mut conn: Box<Conn<S>>) -> (Option<Box<Conn<S
             Ok(Woken::Begun(batch)) => conn.finish(batch).await,
             Ok(Woken::Bytes(n)) => conn.batch(n).await,
             Ok(Woken::Mail) => conn.batch(0).await,
-            Ok(Woken::Eof) | Err(Ended::Closed) => return (Some(conn), End::Closed),
-            Err(Ended::TimedOut) => return (Some(conn), End::Idle),
+            Ok(Woken::Eof) => return (Some(conn), End::Closed),
+            Err(Ended::Closed) => return conn.closed(),
+            Err(Ended::TimedOut) => {
+                let end = if conn.begun.is_some() { End::Late } else { End::Idle };
+                return (Some(conn), end);
+            }
             Err(Ended::Drained) if late >= LATE => return (Some(conn), End::Drained),
             Err(Ended::Drained) => match conn.received_before().await {
-                0 => return (Some(conn), End::Drained),
+                0 if told || !conn.client.has_mail() => return (Some(conn), End::Drained),
+                0 => {
+                    // Others' last words to it: once, as they may go on.
+                    told = true;
+                    conn.batch(0).await
+                }
                 n => {
                     late += n;
                     conn.batch(n).await
@@ -146,18 +175,36 @@ async fn run<S: Session + 'static>(mut conn: Box<Conn<S>>) -> (Option<Box<Conn<S
                 return (Some(conn), End::Closed);
             }
             Err(Ended::TimedOut) => return (Some(conn), End::Stalled),
-            Err(_) => return (Some(conn), End::Closed),
+            Err(Ended::Closed) => return conn.closed(),
+            Err(Ended::Drained) => return (Some(conn), End::Closed),
         }
     }
 }
 
 impl<S: Session> Conn<S> {
+    /// It cannot go on: killed, or broken.
+    fn closed(self: Box<Self>) -> (Option<Box<Self>>, End) {
+        let end = if self.client.is_killed() { End::Closed } else { End::Broken };
+        (Some(self), end)
+    }
+
     /// Begins to wait for bytes or mail.
     fn idle(&mut self) -> Result<(), Ended> {
+        let used = self.desk.as_ref().is_some_and(|desk| desk.at > 0);
         self.make_room()?;
-        let idle = if self.client.stays() { 0 } else { self.limits.get().idle };
-        self.socket.watch.wait_idle(if idle == 0 { 0 } else { self.rested + idle });
-        Ok(())
+        let limits = self.limits.get();
+        let idle = if self.client.stays() || limits.idle == 0 { Ms::MAX } else { self.rested + limits.idle };
+        let late = self.note_begun(used, limits.receive).unwrap_or(Ms::MAX);
+        let deadline = idle.min(late);
+        self.socket.watch.wait_idle(if deadline == Ms::MAX { 0 } else { deadline });
+        self.hold_desk()
+    }
+
+    /// Counts the buffer that is kept while nothing is done.
+    fn hold_desk(&mut self) -> Result<(), Ended> {
+        let bytes = self.desk.as_ref().map_or(0, |desk| desk.buf.capacity() as u64 + desk.out.capacity());
+        self.client.settle();
+        if self.held.resize(bytes) { Ok(()) } else { Err(Ended::Closed) }
     }
 
     /// The client's mail wakes this one from now on.

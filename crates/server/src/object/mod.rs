@@ -8,6 +8,7 @@ mod client;
 pub(crate) mod conn;
 pub(crate) mod face;
 pub(crate) mod hot;
+pub(crate) mod room;
 
 pub(crate) use client::{Client, Clients, Peer};
 pub(crate) use conn::End;
@@ -34,6 +35,10 @@ pub(crate) enum Turn {
     /// So many bytes are used up (may be 0). Send what is composed, then call again, even without new bytes: a long
     /// answer is on its way (a walk, thousands of keys).
     Flush(usize),
+    /// So many bytes are used up (may be 0). Call again when others have had their turn, whatever
+    /// becomes of the client meanwhile, and send nothing before: a command goes on that is to come
+    /// to its end.
+    Again(usize),
     /// So many bytes are used up (may be 0). Send what is composed, and call again after so many milliseconds, even without
     /// new bytes: the next command may not be taken up yet.
     Later(usize, Ms),
@@ -52,11 +57,24 @@ pub(crate) trait Session {
     /// The same for others was begun meanwhile: has the memory fetched that the first leads to.
     fn fetch_record(&mut self);
 
+    /// [`Limits::commands`] were taken up without a wait: others get their turn now.
+    fn yielded(&mut self) {}
+
     /// More was received behind the input of the last turn, before that was used up.
     fn received(&mut self);
 
     /// A batch was answered: the system has taken the answers.
     fn sent(&mut self, batch: Sent);
+
+    /// Is it in the middle of a command, or of what it throws away of one, of which it has used up
+    /// what was received? (A command whose beginning it has not used up lies on the desk.)
+    fn awaits(&self) -> bool;
+
+    /// The connection has ended: gives up some of what it shares with others. True: there is more,
+    /// call again when others have had their turn.
+    fn leave(&mut self) -> bool {
+        false
+    }
 }
 
 /// What one batch of commands was.
@@ -79,19 +97,22 @@ pub(crate) struct Limits {
     pub(crate) connections_fast: bool,
     /// A connection without a command for so long is closed; 0: never.
     pub(crate) idle: Ms,
+    /// A client that has begun a command and for so long sends nothing more of it is closed.
+    pub(crate) receive: Ms,
     /// A client that takes nothing of its answers for so long is closed.
     pub(crate) send: Ms,
     /// Bytes of answers, and as many of commands, gathered for a client that goes on sending before it takes its answers
     /// (one that sends a long pipeline whole, and then reads). Above that it has to read first. 0: no more is received than
-    /// [`HIGH_WATER`] of answers let through.
+    /// [`HIGH_WATER`] of answers let through. All clients together are limited by their [`room`].
     pub(crate) gather: u64,
-    /// Commands of one connection taken up before others get their turn. The loop does not go below
-    /// [`COMMANDS`]: a batch is worth one write.
+    /// Commands of one connection taken up before what they are answered is sent, and others get
+    /// their turn.
     pub(crate) commands: usize,
     /// Connections the kernel keeps waiting per listener. Fixed while running.
     pub(crate) backlog: i32,
 }
 
-/// The least [`Limits::commands`] that is honoured: a pipeline of 64 is to be one write, and a turn of 256 commands
+/// [`Limits::commands`] where nobody says otherwise: a pipeline of 64 is to be one write, and a
+/// turn of 256 commands
 /// takes a fraction of a millisecond.
 pub(crate) const COMMANDS: usize = 256;

@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    OriginError,
+    OriginCounters, OriginError,
     counters::Held,
     stream::{OriginStream, Socket},
     upload::Upload,
@@ -24,6 +24,9 @@ const HEAD_BYTES: usize = 64 * 1024;
 
 /// Response heads with more fields than this are refused.
 const HEAD_FIELDS: usize = 256;
+
+/// hyper's error for bytes behind an answer.
+const UNASKED: &str = "received unexpected message from connection";
 
 /// An open connection that carries one request at a time.
 #[derive(Debug)]
@@ -41,6 +44,7 @@ impl Connection {
     /// Resolves, connects, and starts the connection task.
     pub(super) async fn open(
         settings: &OriginSettings,
+        counters: &Arc<OriginCounters>,
         deadline: Option<Instant>,
     ) -> Result<Connection, OriginError> {
         let started = Instant::now();
@@ -56,20 +60,31 @@ impl Connection {
             }
             _ => return Err(OriginError::ConnectTimeout),
         };
-        Connection::start(tcp, peer).await
+        Connection::start(tcp, peer, counters.clone()).await
     }
 
-    async fn start(tcp: TcpStream, peer: SocketAddr) -> Result<Connection, OriginError> {
+    async fn start(
+        tcp: TcpStream,
+        peer: SocketAddr,
+        counters: Arc<OriginCounters>,
+    ) -> Result<Connection, OriginError> {
         tcp.set_nodelay(true).map_err(OriginError::Connect)?;
-        let socket = Socket::new(tcp);
+        let socket = Socket::new(tcp, counters);
         let io = TokioIo::new(OriginStream::new(socket.clone()));
         let (sender, connection) = client()
             .handshake::<_, Upload>(io)
             .await
             .map_err(|error| OriginError::Connect(io::Error::other(error)))?;
+        let driven = socket.clone();
         let task = tokio::task::spawn_local(async move {
-            // Errors reach whoever waits for the answer; there is nothing to be said about an idle connection.
-            let _ = connection.with_upgrades().await;
+            // Errors reach whoever waits for the answer. Of an idle connection one thing is to be
+            // said: that more came than the answer, and lay in hyper's buffer (hyper has no other
+            // word for it than this).
+            if let Err(error) = connection.with_upgrades().await
+                && error.to_string() == UNASKED
+            {
+                driven.spoke();
+            }
         });
         Ok(Connection { sender, socket, peer, task: Some(task), counted: None })
     }

@@ -26,6 +26,8 @@ pub struct OriginCounters {
     pub interim: AtomicU64,
     /// Interim responses that were dropped because nobody took them fast enough.
     pub interim_dropped: AtomicU64,
+    /// Connections closed because the origin sent bytes on them that nobody had asked for.
+    pub unasked: AtomicU64,
     /// Connections that are open now, idle ones included, tunnels not.
     pub open: AtomicU64,
     /// Connections that are idle now.

@@ -1,11 +1,12 @@
 //! One request written, one response head read, on one connection.
 
-use std::rc::Rc;
+use std::{rc::Rc, sync::atomic::Ordering::Relaxed};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
 use hyper::body::{Body as _, Incoming};
 use hyper::ext::ReasonPhrase;
+use larder_proto::http::{Answered, Turn, framing::content_length};
 use tokio::time::Instant;
 
 use super::{
@@ -42,13 +43,14 @@ pub(super) async fn exchange(
         });
     };
     let received = connection.socket.received();
+    connection.socket.ask();
     let answer = connection.sender.try_send_request(request);
     match patiently(answer, progress, first_byte, total).await {
         Ok(Ok(response)) => Ok(response),
         Ok(Err(mut failed)) => Err(Failure {
             unsent: failed.take_message(),
             connection_was_dead: connection.socket.received() == received && !progress.aborted(),
-            error: blame(failed.error(), progress),
+            error: blame(failed.error(), progress, connection.socket.turn()),
         }),
         Err(late) => {
             let error = match late {
@@ -60,9 +62,11 @@ pub(super) async fn exchange(
     }
 }
 
-fn blame(error: &hyper::Error, progress: &Progress) -> OriginError {
+fn blame(error: &hyper::Error, progress: &Progress, turn: Turn) -> OriginError {
     if progress.aborted() {
         OriginError::BodyAborted
+    } else if turn == Turn::Spoilt {
+        OriginError::Malformed("bytes before the request".to_owned())
     } else if error.is_parse() {
         OriginError::Malformed(error.to_string())
     } else {
@@ -85,7 +89,8 @@ pub(super) fn respond(
     let upgraded = switching.then(|| hyper::upgrade::on(&mut response));
     let (mut head, incoming) = response.into_parts();
     let framing = framing(&asked.method, head.status, &head.headers, incoming.size_hint().exact())?;
-    lease.keep &= repair(&mut head.headers, framing);
+    lease.keep &= answered(asked, head.status, &head.headers, framing).is_over();
+    repair(&mut head.headers, framing);
     let peer = lease.connection().map(|connection| connection.peer).ok_or(OriginError::Truncated)?;
     let reused = lease.reused;
     let body = if upgraded.is_some() {
@@ -139,18 +144,31 @@ fn only_chunked(headers: &HeaderMap) -> bool {
     matches!((codings.next(), codings.next()), (Some(one), None) if one.as_bytes().eq_ignore_ascii_case(b"chunked"))
 }
 
-/// Leaves one statement of the length. False when the connection must not be used again: who says two lengths
-/// may have been made to by someone else (RFC 9112 section 6.3).
-fn repair(headers: &mut HeaderMap, framing: Framing) -> bool {
-    let both =
-        headers.contains_key(header::TRANSFER_ENCODING) && headers.contains_key(header::CONTENT_LENGTH);
-    if both {
+/// What the head says of the end of the answer, for whether the connection may be used again. Who
+/// says two lengths may have been made to by someone else (RFC 9112 section 6.3).
+fn answered(asked: &Asked, status: StatusCode, headers: &HeaderMap, framing: Framing) -> Answered {
+    let longest = headers.get_all(header::CONTENT_LENGTH).iter();
+    let longest = longest.map(|value| content_length(value.as_bytes()).unwrap_or(u64::MAX)).max();
+    Answered {
+        to_head: asked.method == Method::HEAD,
+        status: status.as_u16(),
+        length: match framing {
+            Framing::Length(length) => Some(length),
+            _ => longest,
+        },
+        coded: headers.contains_key(header::TRANSFER_ENCODING),
+        odd_interim: asked.odd_interim.load(Relaxed),
+    }
+}
+
+/// Leaves one statement of the length.
+fn repair(headers: &mut HeaderMap, framing: Framing) {
+    if headers.contains_key(header::TRANSFER_ENCODING) {
         headers.remove(header::CONTENT_LENGTH);
     }
     if let Framing::Length(length) = framing {
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
-    !both
 }
 
 #[cfg(test)]
@@ -193,13 +211,13 @@ mod tests {
     #[test]
     fn two_lengths_become_one() {
         let mut both = fields(&[(header::CONTENT_LENGTH, "5"), (header::TRANSFER_ENCODING, "chunked")]);
-        assert!(!repair(&mut both, Framing::Chunked));
+        repair(&mut both, Framing::Chunked);
         assert!(!both.contains_key(header::CONTENT_LENGTH));
         let mut twice = fields(&[(header::CONTENT_LENGTH, "5, 5"), (header::CONTENT_LENGTH, "5")]);
-        assert!(repair(&mut twice, Framing::Length(5)));
+        repair(&mut twice, Framing::Length(5));
         assert_eq!(twice.get_all(header::CONTENT_LENGTH).iter().collect::<Vec<_>>(), ["5"]);
         let mut head = fields(&[(header::CONTENT_LENGTH, "77")]);
-        assert!(repair(&mut head, Framing::None));
+        repair(&mut head, Framing::None);
         assert_eq!(head[header::CONTENT_LENGTH], "77");
     }
 }

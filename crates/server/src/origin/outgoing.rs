@@ -1,6 +1,13 @@
 //! A request as it is written to the origin: target, Host, framing.
 
-use std::{borrow::Cow, rc::Rc, sync::Arc};
+use std::{
+    borrow::Cow,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Uri, header, uri::PathAndQuery};
@@ -17,6 +24,8 @@ use crate::settings::OriginSettings;
 pub(super) struct Asked {
     pub(super) method: Method,
     pub(super) upgrade: bool,
+    /// An interim response announced content, which none has (RFC 9110 section 15.2).
+    pub(super) odd_interim: Arc<AtomicBool>,
 }
 
 /// Everything of a request but its body, so that it can be written twice.
@@ -45,7 +54,8 @@ impl Outgoing {
         if upgrade {
             headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         }
-        Ok((Outgoing { asked: Asked { method, upgrade }, uri, headers, interim }, body))
+        let asked = Asked { method, upgrade, odd_interim: Arc::default() };
+        Ok((Outgoing { asked, uri, headers, interim }, body))
     }
 
     /// The request for hyper.
@@ -54,15 +64,18 @@ impl Outgoing {
         *request.method_mut() = self.asked.method;
         *request.uri_mut() = self.uri;
         *request.headers_mut() = self.headers;
-        if let Some((interim, counters)) = self.interim {
-            hyper::ext::on_informational(&mut request, move |head| {
-                count(&counters.interim);
-                let head = InterimHead { status: head.status().as_u16(), headers: head.headers().clone() };
-                if interim.try_send(head).is_err() {
-                    count(&counters.interim_dropped);
-                }
-            });
-        }
+        let (odd, to) = (self.asked.odd_interim, self.interim);
+        hyper::ext::on_informational(&mut request, move |head| {
+            let headers = head.headers();
+            let announces = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING];
+            odd.fetch_or(announces.iter().any(|name| headers.contains_key(name)), Relaxed);
+            let Some((interim, counters)) = &to else { return };
+            count(&counters.interim);
+            let head = InterimHead { status: head.status().as_u16(), headers: headers.clone() };
+            if interim.try_send(head).is_err() {
+                count(&counters.interim_dropped);
+            }
+        });
         request
     }
 }

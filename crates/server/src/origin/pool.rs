@@ -94,7 +94,7 @@ impl Pool {
     }
 
     async fn open(&self, total: Option<Instant>) -> Result<Connection, OriginError> {
-        let mut connection = Connection::open(&self.settings, total).await?;
+        let mut connection = Connection::open(&self.settings, &self.counters, total).await?;
         count(&self.counters.opened);
         connection.counted = Some(Held::new(&self.counters, |counters| &counters.open));
         Ok(connection)
@@ -107,7 +107,10 @@ impl Pool {
         while let Some(candidate) = idle.pop_back() {
             let young = candidate.until.is_none_or(|until| now < until);
             let sender = &candidate.connection.sender;
-            if young && sender.is_ready() && !sender.is_closed() && candidate.connection.socket.is_quiet() {
+            // Looked at first, so that bytes nobody asked for are counted also where hyper has seen
+            // them already.
+            let quiet = candidate.connection.socket.is_quiet();
+            if young && quiet && sender.is_ready() && !sender.is_closed() {
                 return Some(candidate.connection);
             }
         }
@@ -219,6 +222,7 @@ impl Lease {
     /// request, the rest of the request is still being sent; that may go on for the between-bytes timeout.
     pub(super) fn finish(mut self) {
         let Some(mut connection) = self.connection.take() else { return };
+        connection.socket.answered(self.keep);
         if !self.keep {
             return;
         }

@@ -1,10 +1,15 @@
 //! The TCP connection to an origin, as hyper reads and writes it.
 //!
-//! The socket is shared (`Arc`) by the connection task, which reads and writes, and the pool, which has to know two
-//! things about it that hyper does not tell:
+//! The socket is shared (`Arc`) by the connection task, which reads and writes, and the pool, which
+//! has to know three things about it that hyper does not tell:
 //!
 //! - whether any byte of an answer has come, which decides whether a request may be sent again;
-//! - whether an idle connection is dead *now*: the task may not have been polled since the origin closed it.
+//! - whether an idle connection is dead *now*: the task may not have been polled since the origin
+//!   closed it;
+//! - whose turn it is ([`Turn`]): what an origin says before it is asked is no answer. It is looked
+//!   for when a connection is taken from the pool, and once more right before the first byte of a
+//!   request is written. Bytes that are on their way at that moment cannot be told from an answer;
+//!   so a connection on which more may come is not pooled.
 //!
 //! Writing to an origin that has answered early and closed (a 413 in the middle of an upload) fails, and hyper would
 //! then drop the answer that lies in our receive buffer. So a failed write is swallowed here: reading goes on, and
@@ -16,7 +21,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed},
     },
     task::{Context, Poll, ready},
 };
@@ -24,6 +29,7 @@ use std::{
 use bytes::Bytes;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use larder_proto::http::Turn;
 use rustix::net::{RecvFlags, recv};
 use socket2::SockRef;
 use tokio::{
@@ -31,7 +37,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::OriginError;
+use super::{OriginCounters, OriginError, counters::count};
 
 /// A socket and what is known about it.
 #[derive(Debug)]
@@ -39,11 +45,52 @@ pub(super) struct Socket {
     tcp: TcpStream,
     received: AtomicU64,
     write_failed: AtomicBool,
+    /// A [`Turn`]. One thread reads and writes it; it is atomic because hyper wants connections
+    /// that can be sent.
+    turn: AtomicU8,
+    counters: Arc<OriginCounters>,
+}
+
+/// What a look at an idle connection shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Quiet,
+    /// Bytes have come that nobody asked for.
+    Spoke,
+    Dead,
 }
 
 impl Socket {
-    pub(super) fn new(tcp: TcpStream) -> Arc<Socket> {
-        Arc::new(Socket { tcp, received: AtomicU64::new(0), write_failed: AtomicBool::new(false) })
+    pub(super) fn new(tcp: TcpStream, counters: Arc<OriginCounters>) -> Arc<Socket> {
+        Arc::new(Socket {
+            tcp,
+            received: AtomicU64::new(0),
+            write_failed: AtomicBool::new(false),
+            turn: AtomicU8::new(Turn::Idle as u8),
+            counters,
+        })
+    }
+
+    /// Whose turn it is.
+    pub(super) fn turn(&self) -> Turn {
+        Turn::ALL.get(usize::from(self.turn.load(Relaxed))).copied().unwrap_or(Turn::Spoilt)
+    }
+
+    /// A request is handed over.
+    pub(super) fn ask(&self) {
+        self.turn.store(self.turn().ask() as u8, Relaxed);
+    }
+
+    /// The answer is complete; `over`: nothing of it can follow.
+    pub(super) fn answered(&self, over: bool) {
+        self.turn.store(self.turn().end(over) as u8, Relaxed);
+    }
+
+    /// The origin spoke when it had not been asked. Counted once for each connection.
+    pub(super) fn spoke(&self) {
+        if self.turn.swap(Turn::Spoilt as u8, Relaxed) != Turn::Spoilt as u8 {
+            count(&self.counters.unasked);
+        }
     }
 
     /// Bytes received so far.
@@ -54,9 +101,52 @@ impl Socket {
     /// Whether an idle connection may carry a request: still open, and nothing has come that nobody asked for (an
     /// answer taken for the wrong request would be a poisoned page).
     pub(super) fn is_quiet(&self) -> bool {
+        let look = self.look();
+        if look == Look::Spoke {
+            self.spoke();
+        }
+        look == Look::Quiet && self.turn() == Turn::Idle
+    }
+
+    fn look(&self) -> Look {
         let mut byte = [0_u8; 1];
-        let peeked = recv(&self.tcp, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT);
-        matches!(peeked, Err(error) if error == rustix::io::Errno::WOULDBLOCK)
+        match recv(&self.tcp, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Err(error) if error == rustix::io::Errno::WOULDBLOCK => Look::Quiet,
+            Ok((_, 1..)) => Look::Spoke,
+            Ok(_) | Err(_) => Look::Dead,
+        }
+    }
+
+    /// Before bytes of a request are written: an error when the origin spoke before it had any of
+    /// it.
+    fn begin_writing(&self) -> io::Result<()> {
+        let turn = self.turn();
+        if turn != Turn::Asked {
+            return Ok(());
+        }
+        match turn.write(self.look() == Look::Spoke) {
+            Turn::Spoilt => Err(self.out_of_turn()),
+            next => {
+                self.turn.store(next as u8, Relaxed);
+                Ok(())
+            }
+        }
+    }
+
+    /// After bytes were read: an error when nobody had asked for them.
+    fn heard(&self, bytes: usize) -> io::Result<()> {
+        match self.turn().read(bytes) {
+            Turn::Spoilt => Err(self.out_of_turn()),
+            _ => {
+                self.received.fetch_add(bytes as u64, Relaxed);
+                Ok(())
+            }
+        }
+    }
+
+    fn out_of_turn(&self) -> io::Error {
+        self.spoke();
+        io::Error::new(io::ErrorKind::InvalidData, "the origin spoke before it was asked")
     }
 
     /// Acknowledges at once what was read. An origin that writes head and body apart without TCP_NODELAY holds the second
@@ -94,6 +184,7 @@ impl OriginStream {
         write: impl Fn(&TcpStream) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         let socket = &*self.socket;
+        socket.begin_writing()?;
         if socket.write_failed.load(Relaxed) {
             return Poll::Ready(Ok(offered));
         }
@@ -117,7 +208,7 @@ impl AsyncRead for OriginStream {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok(read) => {
-                    socket.received.fetch_add(read as u64, Relaxed);
+                    socket.heard(read)?;
                     socket.acknowledge();
                     return Poll::Ready(Ok(()));
                 }

@@ -46,14 +46,33 @@ pub(crate) enum Class {
     Missed,
 }
 
+/// The composed bytes of one client's answers may take one part in so many of what all clients may hold.
+const ANSWER: u64 = 4;
+
 /// Those who hear of every write.
 const OF_WRITES: u32 = attention::TRACKING | attention::EVENTS | attention::WATCHES;
+
+impl<'a> Ctx<'a> {
+    pub(crate) fn new(face: &'a Face, conn: &'a mut Conn, now: Ms, out: &'a mut Out) -> Ctx<'a> {
+        let shared = &*face.shared;
+        let (store, ns, db, version) = (shared.store, conn.ns, conn.db, conn.version);
+        Ctx { store, ns, db, now, version, out, shared, face, conn }
+    }
+}
 
 impl Ctx<'_> {
     /// The answer, to be appended to.
     #[inline]
     pub(crate) fn reply(&mut self) -> Reply<'_> {
         Reply::new(self.out.scratch(), self.version)
+    }
+
+    /// Whether the answer takes more memory than one client may have for it (Redis: a client over its output buffer
+    /// limit). Its connection is closed then.
+    pub(crate) fn overflows(&mut self) -> bool {
+        let over = self.out.capacity() > self.face.room / ANSWER;
+        self.conn.closing |= over;
+        over
     }
 
     /// Answers a stored value as a string; a large one stays where it is.

@@ -1,19 +1,18 @@
 //! From a received command to its function: rights, states, locks, counting. The order of the checks is Redis's
 //! (server.c, `processCommand`), so that a command with two faults is told the same one.
 
+use crate::{clock::Ms, net::out::Out};
 use larder_proto::resp::{
-    Args, Owned, Reply,
+    Args, Reply,
     table::{self, Command, Id, flag},
 };
-use parking_lot::MutexGuard;
-
-use crate::{clock::Ms, net::out::Out};
 
 use super::{
     attention, conn,
     ctx::Ctx,
-    extra,
-    locks::{Held, Locks, Wanted},
+    data, extra,
+    job::{Progress, Running},
+    locks::{Held, Locks, One, Wanted},
     monitor, multi, pause,
     shared::Face,
     state::{Conn, gate},
@@ -94,7 +93,7 @@ fn missing(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.reply().error(text);
 }
 
-/// Runs one command. False: it has to wait ([`pause`]).
+/// Runs one command. False: it has to wait ([`pause`], and [`super::job`]).
 #[inline]
 pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &mut Out) -> bool {
     let known = conn.last.find(args);
@@ -126,9 +125,11 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
         multi::queue(conn, found, args, &mut Reply::new(out.scratch(), conn.version));
         return true;
     }
-    let guard = lock(&face.shared.locks, found.command, args);
+    let Some(guard) = lock(&face.shared.locks, conn, found.command, args) else { return false };
     call(face, conn, found, args, now, out);
-    drop(guard);
+    if conn.begun.is_some() {
+        goes_on(face, conn, guard, args);
+    }
     true
 }
 
@@ -180,6 +181,27 @@ fn for_subscribers(id: Id) -> bool {
     )
 }
 
+/// Words of a command that works on no keys: those that go on in steps take more.
+const WORDS: usize = 1024;
+
+#[cold]
+fn takes_many(command: &Command) -> bool {
+    command.has(flag::WRITE | flag::READONLY)
+        || matches!(
+            command.id,
+            Id::Subscribe
+                | Id::Ssubscribe
+                | Id::Unsubscribe
+                | Id::Sunsubscribe
+                | Id::Psubscribe
+                | Id::Punsubscribe
+                | Id::PubsubNumsub
+                | Id::PubsubShardnumsub
+                | Id::Watch
+                | Id::CommandGetkeys
+        )
+}
+
 /// Finds the command, or says why there is none.
 #[inline]
 pub(crate) fn find(face: &Face, args: &Args<'_>) -> Result<Found, Vec<u8>> {
@@ -196,6 +218,9 @@ pub(crate) fn find(face: &Face, args: &Args<'_>) -> Result<Found, Vec<u8>> {
     };
     if !command.takes(args.len()) && command.id != Id::Quit {
         return Err(format!("ERR wrong number of arguments for '{}' command", command.name).into());
+    }
+    if args.len() > WORDS && !takes_many(command) {
+        return Err(format!("ERR too many arguments for '{}' command", command.name).into());
     }
     Ok(Found { command, handler: face.handlers[command.id as usize] })
 }
@@ -245,7 +270,13 @@ pub(crate) fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
 
 /// A command that is not run: answered, counted, and a transaction it was to be part of will not run either.
 #[cold]
-fn refuse(face: &Face, conn: &mut Conn, command: Option<&Command>, text: impl AsRef<[u8]>, out: &mut Out) {
+pub(crate) fn refuse(
+    face: &Face,
+    conn: &mut Conn,
+    command: Option<&Command>,
+    text: impl AsRef<[u8]>,
+    out: &mut Out,
+) {
     let mut text = std::borrow::Cow::Borrowed(text.as_ref());
     conn.multi.fail();
     if command.is_some_and(|command| command.id == Id::Exec) {
@@ -263,30 +294,93 @@ fn refuse(face: &Face, conn: &mut Conn, command: Option<&Command>, text: impl As
 }
 
 /// What a command holds while it runs.
-#[allow(dead_code)] // held, not looked at
 enum Guard<'a> {
     None,
-    One(MutexGuard<'a, ()>),
+    One(One<'a>),
     Many(Held<'a>),
 }
 
-/// Takes the locks a command needs.
+/// Takes the locks a command needs. None: it has to wait.
 #[inline]
-fn lock<'a>(locks: &'a Locks, command: &Command, args: &Args<'_>) -> Guard<'a> {
+fn lock<'a>(locks: &'a Locks, conn: &Conn, command: &Command, args: &Args<'_>) -> Option<Guard<'a>> {
     if !command.has(flag::WRITE | flag::READONLY) {
-        return Guard::None;
+        return if command.id == Id::Exec { take(locks, &multi::wanted(conn)) } else { Some(Guard::None) };
     }
     let mut places = command.key_places(args.len());
     let (first, more) = (places.next(), places.next());
     match (first, more) {
-        (Some(place), None) if command.has(flag::WRITE) => Guard::One(locks.write(args.get(place))),
-        (Some(place), None) => locks.read(args.get(place)).map_or(Guard::None, Guard::One),
+        // With many arguments it may go on in steps, and reads are to see none of them: as for
+        // several keys.
+        (Some(place), None) if command.has(flag::WRITE) && args.len() <= data::PART => {
+            locks.write(args.get(place)).map(Guard::One)
+        }
+        (Some(_), None) if !command.has(flag::WRITE) && !locks.is_busy() => Some(Guard::None),
+        (Some(place), None) if !command.has(flag::WRITE) => locks.write(args.get(place)).map(Guard::One),
         _ => {
             let mut wanted = Wanted::default();
             want(&mut wanted, command, args);
-            if wanted.is_empty() { Guard::None } else { Guard::Many(locks.take(&mut wanted)) }
+            take(locks, &wanted)
         }
     }
+}
+
+fn take<'a>(locks: &'a Locks, wanted: &Wanted) -> Option<Guard<'a>> {
+    if wanted.is_empty() { Some(Guard::None) } else { locks.take(wanted).map(Guard::Many) }
+}
+
+/// A command has more to do: it goes on when others have had their turn.
+#[cold]
+fn goes_on(face: &Face, conn: &mut Conn, guard: Guard<'_>, args: &Args<'_>) {
+    let Some(begun) = conn.begun.take() else { return };
+    let kept = match guard {
+        Guard::One(one) if !begun.job.is_apart() => Some(one.keep(&face.shared)),
+        Guard::Many(held) if !begun.job.is_apart() => Some(held.keep(&face.shared)),
+        _ => None,
+    };
+    let owned = (!conn.stays).then(|| args.to_owned());
+    let running = Running { begun, owned, kept, micros: 0, is_silent: true };
+    conn.running = Some(Box::new(running));
+}
+
+/// Goes on with a command. True: it has ended, and is answered.
+#[cold]
+pub(crate) fn resume(
+    face: &Face,
+    conn: &mut Conn,
+    running: &mut Running,
+    args: &Args<'_>,
+    now: Ms,
+    out: &mut Out,
+) -> bool {
+    let start = face.clock.micros();
+    let at = out.scratch().len();
+    conn.until = 0;
+    let mut ctx = Ctx::new(face, conn, now, out);
+    let mut progress = running.begun.job.step(&mut ctx, args);
+    if let Some(again) = conn.begun.take() {
+        // It was overtaken, and has begun anew.
+        progress = again.progress;
+        running.begun = again;
+    }
+    running.begun.progress = progress;
+    running.micros += face.clock.micros().saturating_sub(start);
+    let Some(command) = running_command(args).filter(|_| progress == Progress::Done) else {
+        running.is_silent &= out.scratch().len() == at;
+        return progress == Progress::Done;
+    };
+    if running.is_silent && out.scratch().get(at) == Some(&b'-') {
+        failed(face, command, &out.scratch()[at + 1..]);
+    }
+    face.counters.commands[command.id as usize].micros.add(running.micros);
+    if running.micros >= face.shared.config.slowlog_micros() && !command.has(flag::SKIP_SLOWLOG) {
+        face.shared.slowlog.note(&face.shared.config, conn, args, now, running.micros);
+    }
+    true
+}
+
+fn running_command(args: &Args<'_>) -> Option<&'static Command> {
+    let command = table::find(args.get(0))?;
+    Some(command.subcommand(args.get(1)).filter(|_| !command.subcommands.is_empty()).unwrap_or(command))
 }
 
 /// Adds the keys of a command to what a step needs.
@@ -324,18 +418,10 @@ pub(crate) fn call(face: &Face, conn: &mut Conn, found: Found, args: &Args<'_>, 
     };
     let start = if weight > 0 { face.clock.micros() } else { 0 };
     let at = out.scratch().len();
-    let mut ctx = Ctx {
-        store: shared.store,
-        ns: conn.ns,
-        db: conn.db,
-        now,
-        version: conn.version,
-        out,
-        shared,
-        face,
-        conn,
-    };
-    handler(&mut ctx, args);
+    if !conn.in_exec {
+        conn.until = 0;
+    }
+    handler(&mut Ctx::new(face, conn, now, out), args);
     if out.scratch().get(at) == Some(&b'-') {
         failed(face, command, &out.scratch()[at + 1..]);
     }
@@ -349,17 +435,6 @@ pub(crate) fn call(face: &Face, conn: &mut Conn, found: Found, args: &Args<'_>, 
     }
     if attention::any(shared, attention::MONITOR) {
         monitor::feed(face, conn, command, args);
-    }
-}
-
-/// Adds to the time of a command what it took after [`call`].
-#[cold]
-pub(crate) fn count_rest(face: &Face, conn: &Conn, command: &Owned, now: Ms, micros: u64) {
-    let (shared, args) = (&face.shared, command.args());
-    let Some(command) = table::find(args.get(0)) else { return };
-    face.counters.commands[command.id as usize].micros.add(micros);
-    if micros >= shared.config.slowlog_micros() {
-        shared.slowlog.note(&shared.config, conn, &args, now, micros);
     }
 }
 

@@ -21,7 +21,7 @@ impl object::Face for Face {
         match event {
             Event::Accepted => self.counters.total_connections_received.one(),
             Event::Refused => self.counters.rejected_connections.one(),
-            Event::Ended(End::Stalled) => self.counters.stalled_connections.one(),
+            Event::Ended(End::Stalled | End::Late) => self.counters.stalled_connections.one(),
             Event::Paused(_) | Event::Resumed(_) | Event::Ended(_) => {}
         }
     }

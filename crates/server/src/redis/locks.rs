@@ -11,17 +11,27 @@
 //! Rejected: one lock for all writes (a worker's writes would stop all others), and taking a read's stripe always (two
 //! locked instructions on every GET).
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::shared::Shared;
+
 /// Stripes. Keys that share one only wait for each other.
 const STRIPES: usize = 1024;
+const WORDS: usize = STRIPES / 64;
+/// A step of more keys than this takes all stripes: it would need nearly all of them, and finding
+/// out which takes longer.
+const ALL_FROM: usize = 8 * STRIPES;
 
-/// A lock on a cache line of its own.
+/// A lock on a cache line of its own. True: it belongs to a command that goes on in steps, and is
+/// between two of them.
 #[derive(Default)]
 #[repr(align(64))]
-struct Stripe(Mutex<()>);
+struct Stripe(Mutex<bool>);
 
 /// How many steps of several keys write now, on a line of its own: every read looks at it.
 #[derive(Default)]
@@ -34,10 +44,27 @@ pub(crate) struct Locks {
     stripes: Box<[Stripe]>,
 }
 
+/// Some of the stripes.
+#[derive(Clone, Debug)]
+struct Set([u64; WORDS]);
+
+impl Set {
+    fn iter(&self) -> impl Iterator<Item = usize> {
+        (0..STRIPES).filter(|at| self.0[at / 64] >> (at % 64) & 1 == 1)
+    }
+}
+
+/// One stripe held; released when dropped.
+pub(crate) struct One<'a> {
+    guard: MutexGuard<'a, bool>,
+    at: usize,
+}
+
 /// Stripes held; released when dropped.
 pub(crate) struct Held<'a> {
     /// Dropped before `busy` is lowered.
-    guards: Vec<MutexGuard<'a, ()>>,
+    guards: Vec<MutexGuard<'a, bool>>,
+    set: Set,
     busy: Option<&'a AtomicUsize>,
 }
 
@@ -51,23 +78,73 @@ impl Drop for Held<'_> {
     }
 }
 
+/// Stripes of a command that goes on in steps, between two of them: no thread waits for these,
+/// whoever needs one comes again. Given back when dropped.
+pub(crate) struct Kept {
+    shared: Arc<Shared>,
+    set: Set,
+    busy: bool,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let locks = &self.shared.locks;
+        if self.busy {
+            locks.busy.0.fetch_sub(1, Ordering::Release);
+        }
+        self.set.iter().for_each(|at| *locks.stripes[at].0.lock() = false);
+    }
+}
+
+impl One<'_> {
+    /// The stripe stays the command's until it has ended.
+    pub(crate) fn keep(mut self, shared: &Arc<Shared>) -> Kept {
+        let mut set = Set([0; WORDS]);
+        set.0[self.at / 64] |= 1 << (self.at % 64);
+        *self.guard = true;
+        Kept { shared: shared.clone(), set, busy: false }
+    }
+}
+
+impl Held<'_> {
+    /// The stripes stay the command's until it has ended.
+    pub(crate) fn keep(mut self, shared: &Arc<Shared>) -> Kept {
+        self.guards.iter_mut().for_each(|guard| **guard = true);
+        // Not lowered here, but when the command has ended.
+        let busy = self.busy.take().is_some();
+        Kept { shared: shared.clone(), set: self.set.clone(), busy }
+    }
+}
+
 /// The stripes a step needs, collected first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Wanted {
-    stripes: Vec<u16>,
-    all: bool,
+    set: Set,
+    keys: usize,
     writes: bool,
+}
+
+impl Default for Wanted {
+    fn default() -> Wanted {
+        Wanted { set: Set([0; WORDS]), keys: 0, writes: false }
+    }
 }
 
 impl Wanted {
     /// This key.
     pub(crate) fn key(&mut self, key: &[u8]) {
-        self.stripes.push(stripe(key) as u16);
+        self.keys += 1;
+        if self.keys > ALL_FROM {
+            return self.all();
+        }
+        let at = stripe(key);
+        self.set.0[at / 64] |= 1 << (at % 64);
     }
 
     /// Every key there is.
     pub(crate) fn all(&mut self) {
-        self.all = true;
+        self.keys = self.keys.max(1);
+        self.set.0 = [u64::MAX; WORDS];
     }
 
     /// The step writes.
@@ -77,7 +154,7 @@ impl Wanted {
 
     /// Nothing is needed.
     pub(crate) fn is_empty(&self) -> bool {
-        self.stripes.is_empty() && !self.all
+        self.keys == 0
     }
 }
 
@@ -86,33 +163,41 @@ impl Locks {
         Locks { busy: Busy::default(), stripes: (0..STRIPES).map(|_| Stripe::default()).collect() }
     }
 
-    /// For a write of one key.
+    /// For a write of one key. None: it belongs to a command that goes on in steps.
     #[inline]
-    pub(crate) fn write(&self, key: &[u8]) -> MutexGuard<'_, ()> {
+    pub(crate) fn write(&self, key: &[u8]) -> Option<One<'_>> {
+        let at = stripe(key);
+        let guard = self.stripes[at].0.lock();
+        (!*guard).then_some(One { guard, at })
+    }
+
+    /// For a moment in which no write of this key is under way.
+    pub(crate) fn moment(&self, key: &[u8]) -> MutexGuard<'_, bool> {
         self.stripes[stripe(key)].0.lock()
     }
 
-    /// For a read of one key: nothing, unless a step of several keys writes now.
+    /// Does a read of one key need its stripe? Only while a step of several keys writes.
     #[inline]
-    pub(crate) fn read(&self, key: &[u8]) -> Option<MutexGuard<'_, ()>> {
-        if self.busy.0.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        Some(self.write(key))
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.0.load(Ordering::Acquire) != 0
     }
 
-    /// For a step of several keys. `wanted` is left in order.
-    pub(crate) fn take(&self, wanted: &mut Wanted) -> Held<'_> {
+    /// For a step of several keys. None: one of its stripes belongs to a command that goes on in
+    /// steps.
+    pub(crate) fn take(&self, wanted: &Wanted) -> Option<Held<'_>> {
         let busy = wanted.writes.then_some(&self.busy.0);
         if let Some(busy) = busy {
             busy.fetch_add(1, Ordering::AcqRel);
         }
-        if wanted.all {
-            return Held { guards: self.stripes.iter().map(|stripe| stripe.0.lock()).collect(), busy };
+        let mut held = Held { guards: Vec::new(), set: wanted.set.clone(), busy };
+        for at in wanted.set.iter() {
+            let guard = self.stripes[at].0.lock();
+            if *guard {
+                return None;
+            }
+            held.guards.push(guard);
         }
-        wanted.stripes.sort_unstable();
-        wanted.stripes.dedup();
-        Held { guards: wanted.stripes.iter().map(|&at| self.stripes[at as usize].0.lock()).collect(), busy }
+        Some(held)
     }
 }
 
@@ -142,7 +227,7 @@ mod tests {
                         let keys = if turned { [b"one", b"two"] } else { [b"two", b"one"] };
                         keys.iter().for_each(|key| wanted.key(&key[..]));
                         wanted.writes();
-                        let _held = locks.take(&mut wanted);
+                        let _held = locks.take(&wanted).expect("nobody keeps a stripe");
                         // Not atomic on purpose: only exclusion makes the sum right.
                         a.store(a.load(Relaxed) + 1, Relaxed);
                         b.store(b.load(Relaxed) + 1, Relaxed);
@@ -157,18 +242,18 @@ mod tests {
     #[test]
     fn a_read_takes_its_stripe_only_while_a_step_writes() {
         let locks = Locks::new();
-        assert!(locks.read(b"other").is_none());
+        assert!(!locks.is_busy());
         let mut wanted = Wanted::default();
         wanted.key(b"key");
-        let reading = locks.take(&mut wanted);
-        assert!(locks.read(b"other").is_none(), "a step that only reads stops no read");
+        let reading = locks.take(&wanted);
+        assert!(!locks.is_busy(), "a step that only reads stops no read");
         drop(reading);
         wanted.writes();
-        let writing = locks.take(&mut wanted);
-        assert!(locks.read(b"other").is_some());
+        let writing = locks.take(&wanted);
+        assert!(locks.is_busy());
         assert!(locks.stripes[stripe(b"key")].0.try_lock().is_none());
         drop(writing);
-        assert!(locks.read(b"key").is_none());
+        assert!(!locks.is_busy());
     }
 
     #[test]
@@ -177,9 +262,27 @@ mod tests {
         let mut wanted = Wanted::default();
         wanted.key(b"key");
         wanted.key(b"key");
-        assert_eq!(locks.take(&mut wanted).guards.len(), 1);
+        assert_eq!(locks.take(&wanted).map(|held| held.guards.len()), Some(1));
         let mut wanted = Wanted::default();
         wanted.all();
-        assert_eq!(locks.take(&mut wanted).guards.len(), STRIPES);
+        assert_eq!(locks.take(&wanted).map(|held| held.guards.len()), Some(STRIPES));
+    }
+
+    #[test]
+    fn a_kept_stripe_makes_no_thread_wait_and_comes_back() {
+        let shared = crate::redis::tests::shared(crate::redis::tests::settings());
+        let locks = &shared.locks;
+        let mut wanted = Wanted::default();
+        wanted.key(b"key");
+        wanted.writes();
+        let kept = locks.take(&wanted).map(|held| held.keep(&shared));
+        assert!(kept.is_some() && locks.write(b"key").is_none() && locks.take(&wanted).is_none());
+        assert!(locks.is_busy(), "reads of one key look at its stripe");
+        drop(kept);
+        assert!(locks.write(b"key").is_some() && !locks.is_busy());
+        let kept = locks.write(b"key").map(|one| one.keep(&shared));
+        assert!(kept.is_some() && locks.write(b"key").is_none());
+        drop(kept);
+        assert!(locks.take(&wanted).is_some());
     }
 }

@@ -9,6 +9,7 @@
 //! | `session.rs`, `state.rs`, `known.rs` | one connection: its bytes, its state, what others may know of it |
 //! | `dispatch.rs`, `extra.rs`, `ctx.rs` | from a command's name to its function |
 //! | `locks.rs`, `multi.rs` | isolation; MULTI, EXEC, WATCH |
+//! | `job.rs` | commands that go on in steps |
 //! | `hub.rs`, `notify.rs`, `tracking.rs`, `monitor.rs` | what is told to others: channels, keyspace events, invalidations |
 //! | `attention.rs` | who must be told anything: nobody, usually |
 //! | `config/`, `counters.rs`, `stats.rs`, `slowlog.rs` | what CONFIG, INFO and SLOWLOG tell |
@@ -24,6 +25,7 @@ mod dispatch;
 mod door;
 mod extra;
 mod hub;
+mod job;
 mod known;
 mod locks;
 mod monitor;

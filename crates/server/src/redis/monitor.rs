@@ -96,7 +96,7 @@ pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>)
 
 fn shown_address(client: &Client) -> String {
     match client.peer {
-        Peer::Tcp(address) => address.to_string(),
+        Peer::Tcp(address) | Peer::Udp(address) => address.to_string(),
         Peer::Unix => format!("unix:{}", client.local),
     }
 }

@@ -1,7 +1,8 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH (Redis documentation, "Transactions").
 //!
 //! EXEC holds the stripes of all keys its commands name, and of all watched keys, from the comparison of the watched
-//! versions to its last command ([`super::locks`]): nobody sees a part of it.
+//! versions to its last command ([`super::locks`]): nobody sees a part of it. It goes on in steps
+//! ([`super::job`]).
 
 use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 
@@ -11,16 +12,21 @@ use larder_store::{Ms, Namespace, Store};
 use super::{
     ctx::Ctx,
     dispatch::{self, Found},
+    job::{Begun, Job, Progress},
     known::flag,
     locks::Wanted,
-    state::{Conn, gate},
+    state::{Conn, ENTRY, gate},
     watched::Watch,
 };
 
+/// A transaction that is longer than [`QUEUE`], or than there is room for.
+const TOO_LARGE: &str = "OOM the transaction is too large";
 /// Bytes a transaction's commands may have; beyond, it is refused as a whole.
 const QUEUE: usize = 256 << 20;
-/// Keys one connection may watch.
-const WATCHES: usize = 1 << 16;
+/// Commands a transaction may have: dropping them all at once (DISCARD) takes a few milliseconds.
+const COMMANDS: usize = 1 << 16;
+/// Keys one connection may watch: EXEC compares all of them in one go.
+const WATCHES: usize = 1 << 12;
 
 /// The transaction of a connection.
 #[derive(Default)]
@@ -32,12 +38,18 @@ pub(crate) struct Multi {
     failed: bool,
     /// By namespace and key.
     watched: BTreeMap<(u8, Box<[u8]>), Watching>,
+    watched_bytes: usize,
 }
 
 impl Multi {
     /// Is one of its commands of a kind?
     pub(crate) fn any(&self, is: impl Fn(&Command) -> bool) -> bool {
         self.queue.iter().any(|(found, _)| is(found.command))
+    }
+
+    /// Bytes that it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes + self.watched_bytes
     }
 
     /// A command was refused; in a transaction, that is remembered.
@@ -59,11 +71,13 @@ fn look(store: &Store, ns: Namespace, key: &[u8], now: Ms) -> Option<Seen> {
 /// Puts a command in the queue.
 pub(crate) fn queue(conn: &mut Conn, found: Found, args: &Args<'_>, reply: &mut Reply<'_>) {
     let owned = args.to_owned();
-    conn.multi.bytes += owned.size();
-    if conn.multi.bytes > QUEUE {
+    conn.multi.bytes += owned.size() + size_of::<(Found, Owned)>();
+    if conn.multi.bytes > QUEUE || conn.multi.queue.len() >= COMMANDS || !conn.hold() {
         conn.multi.fail();
-        conn.multi.queue.clear();
-        return reply.error("ERR the transaction is too large");
+        conn.multi.queue = Vec::new();
+        conn.multi.bytes = 0;
+        conn.hold();
+        return reply.error(TOO_LARGE);
     }
     conn.multi.queue.push((found, owned));
     conn.known.queued.store(conn.multi.queue.len() as i64, Relaxed);
@@ -73,6 +87,7 @@ pub(crate) fn queue(conn: &mut Conn, found: Found, args: &Args<'_>, reply: &mut 
 /// Leaves the transaction and forgets the watched keys.
 pub(crate) fn end(conn: &mut Conn) {
     conn.multi = Multi::default();
+    conn.hold();
     conn.known.queued.store(-1, Relaxed);
     conn.known.lower(flag::MULTI);
     conn.set_gate(gate::MULTI, false);
@@ -101,13 +116,25 @@ pub(crate) fn watch(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if ctx.conn.multi.open {
         return ctx.reply().error("ERR WATCH inside MULTI is not allowed");
     }
+    if args.len() - 1 > WATCHES {
+        return ctx.reply().error("ERR too many watched keys");
+    }
     for key in args.from(1) {
-        let watched = &mut ctx.conn.multi.watched;
-        if watched.len() >= WATCHES {
+        if ctx.conn.multi.watched.contains_key(&(ctx.ns.0, Box::from(key))) {
+            continue;
+        }
+        if ctx.conn.multi.watched.len() >= WATCHES {
             return ctx.reply().error("ERR too many watched keys");
         }
+        // Once here, once where writes look.
+        ctx.conn.multi.watched_bytes += 2 * (key.len() + ENTRY);
+        if !ctx.conn.hold() {
+            ctx.conn.multi.watched_bytes -= 2 * (key.len() + ENTRY);
+            return ctx.reply().error("OOM no room for more watched keys");
+        }
+        let watched = &mut ctx.conn.multi.watched;
         watched.entry((ctx.ns.0, key.into())).or_insert_with(|| {
-            let _held = ctx.shared.locks.write(key);
+            let _held = ctx.shared.locks.moment(key);
             let watch = Watch::new(&ctx.face.shared, ctx.ns, key);
             (look(ctx.store, ctx.ns, key, ctx.now), watch)
         });
@@ -117,44 +144,98 @@ pub(crate) fn watch(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 pub(crate) fn unwatch(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     ctx.conn.multi.watched.clear();
+    ctx.conn.multi.watched_bytes = 0;
+    ctx.conn.hold();
     ctx.reply().ok();
 }
 
-pub(crate) fn exec(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
+/// What the commands of the transaction and its watched keys need.
+pub(crate) fn wanted(conn: &Conn) -> Wanted {
+    let mut wanted = Wanted::default();
+    if conn.multi.open && !conn.multi.failed {
+        conn.multi.watched.keys().for_each(|(_, key)| wanted.key(key));
+        for (found, owned) in &conn.multi.queue {
+            dispatch::want(&mut wanted, found.command, &owned.args());
+        }
+    }
+    wanted
+}
+
+/// EXEC, with what it needs held.
+pub(crate) fn exec(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if !ctx.conn.multi.open {
         return ctx.reply().error("ERR EXEC without MULTI");
     }
-    run(ctx);
-    // CLIENT CACHING before MULTI was for all of it.
-    ctx.conn.tracks.caching = None;
-}
-
-fn run(ctx: &mut Ctx<'_>) {
     let mut multi = std::mem::take(&mut ctx.conn.multi);
     end(ctx.conn);
-    if multi.failed {
-        return ctx.reply().error("EXECABORT Transaction discarded because of previous errors.");
-    }
-    let mut wanted = Wanted::default();
-    multi.watched.keys().for_each(|(_, key)| wanted.key(key));
-    for (found, owned) in &multi.queue {
-        dispatch::want(&mut wanted, found.command, &owned.args());
-    }
-    let held = ctx.shared.locks.take(&mut wanted);
-    let changed = multi.watched.iter().any(|((ns, key), (seen, watch))| {
-        look(ctx.store, Namespace(*ns), key, ctx.now) != *seen || watch.is_written()
-    });
+    let changed = !multi.failed
+        && multi.watched.iter().any(|((ns, key), (seen, watch))| {
+            look(ctx.store, Namespace(*ns), key, ctx.now) != *seen || watch.is_written()
+        });
     // The transaction's own writes are no news to it.
     multi.watched.clear();
-    if changed {
-        return ctx.reply().null_array();
+    if multi.failed || changed {
+        // CLIENT CACHING before MULTI was for all of it.
+        ctx.conn.tracks.caching = None;
+        if changed {
+            return ctx.reply().null_array();
+        }
+        return ctx.reply().error("EXECABORT Transaction discarded because of previous errors.");
     }
     ctx.reply().array(multi.queue.len());
+    // Its commands are held until all of them have run.
+    ctx.conn.multi.bytes = multi.bytes;
+    ctx.conn.hold();
     ctx.conn.in_exec = true;
-    for (found, owned) in &multi.queue {
-        dispatch::call(ctx.face, ctx.conn, *found, &owned.args(), ctx.now, ctx.out);
-        ctx.version = ctx.conn.version;
+    ctx.go(Exec { left: multi.queue.into_iter(), now: ctx.now, begun: None }, args);
+}
+
+/// A transaction that runs. Its keys are its own until it has ended.
+struct Exec {
+    left: std::vec::IntoIter<(Found, Owned)>,
+    /// One moment for all of it.
+    now: Ms,
+    /// One of its commands that goes on in steps.
+    begun: Option<(Begun, Owned)>,
+}
+
+impl Exec {
+    /// Runs the next command, or goes on with the present one. False: there is none.
+    fn next(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        if let Some((mut begun, owned)) = self.begun.take() {
+            let mut progress = begun.job.step(ctx, &owned.args());
+            if let Some(again) = ctx.conn.begun.take() {
+                (begun, progress) = (again, Progress::Again);
+            }
+            if progress != Progress::Done {
+                self.begun = Some((begun, owned));
+            }
+            return true;
+        }
+        let Some((found, owned)) = self.left.next() else { return false };
+        dispatch::call(ctx.face, ctx.conn, found, &owned.args(), self.now, ctx.out);
+        (ctx.version, ctx.ns, ctx.db) = (ctx.conn.version, ctx.conn.ns, ctx.conn.db);
+        self.begun = ctx.conn.begun.take().map(|begun| (begun, owned));
+        true
     }
-    ctx.conn.in_exec = false;
-    drop(held);
+}
+
+impl Job for Exec {
+    fn step(&mut self, ctx: &mut Ctx<'_>, _args: &Args<'_>) -> Progress {
+        ctx.now = self.now;
+        while self.next(ctx) {
+            if ctx.overflows() {
+                // All of the transaction is carried out; nobody gets the answers.
+                ctx.out.clear();
+            }
+            if ctx.is_over() {
+                return Progress::Again;
+            }
+        }
+        ctx.conn.multi.bytes = 0;
+        ctx.conn.hold();
+        ctx.conn.in_exec = false;
+        ctx.conn.tracks.caching = None;
+        Progress::Done
+    }
 }

@@ -5,16 +5,21 @@
 
 use std::{net::IpAddr, rc::Rc, sync::Arc, sync::atomic::Ordering::Relaxed};
 
-use larder_proto::resp::{self, Args, Decoder, Limits, Reply, Step, Version};
+use larder_proto::resp::{self, Args, Decoder, Limits, Owned, Reply, Rest, Step, TooMuch, Version};
 
 use crate::{
     clock::Ms,
     net::out::Out,
-    object::{self, Client, HIGH_WATER, Peer, Sent, Turn, WINDOW, ahead::First},
+    object::{
+        self, Client, Peer, Sent, Turn, WINDOW,
+        ahead::First,
+        room::{Held, Place},
+    },
 };
 
 use super::{
     dispatch,
+    job::Progress,
     known::Known,
     monitor, multi, pause,
     shared::Face,
@@ -23,8 +28,14 @@ use super::{
 
 /// Bytes of a command from which it is collected here.
 const LARGE: usize = WINDOW / 2;
-/// The least by which the room for a long command grows.
-const GROWTH: usize = 256 * 1024;
+/// The least by which the buffer for a long command grows. Else it grows by what has come, never by
+/// what is announced.
+const GROWTH: usize = 4096;
+
+/// A client whose command there is no room for (Redis: a write when the memory is full).
+const NO_ROOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+/// A client that announces an argument that nothing could be done with.
+const TOO_LARGE: &str = "ERR value is larger than the largest item this server stores";
 
 /// What a client on another machine is told where nobody has set a password (Redis: protected mode).
 const DENIED: &str = "DENIED Larder is running in protected mode because protected mode is enabled and no password is \
@@ -41,6 +52,10 @@ pub(crate) struct Session {
     decoder: Decoder,
     /// A command longer than the receive buffer, as far as it is here. Empty: there is none.
     large: Vec<u8>,
+    /// Its bytes.
+    held: Held,
+    /// What is still to come of a command that was refused.
+    rest: Option<Rest>,
     /// Answers nobody wants (CLIENT REPLY OFF).
     dropped: Out,
     /// Was the client looked at: may it be here?
@@ -51,11 +66,17 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(face: Rc<Face>, client: Arc<Client>) -> Session {
+        let held = Held::new(&client, Place::Heap);
         let known = Arc::new(Known::new(client, NO_COMMAND));
         face.shared.registry.enter(known.clone());
         let conn = Conn::new(known, &face.shared);
         let (decoder, large, dropped, first) = Default::default();
-        Session { face, conn, decoder, large, dropped, met: false, first }
+        Session { face, conn, decoder, large, held, rest: None, dropped, met: false, first }
+    }
+
+    /// The next bytes begin a command.
+    fn is_between_commands(&self) -> bool {
+        self.large.is_empty() && self.rest.is_none() && self.conn.running.is_none()
     }
 
     fn limits(&self) -> Limits {
@@ -64,6 +85,8 @@ impl Session {
             bulk: config.bulk.load(Relaxed),
             command: config.query_buffer.load(Relaxed),
             stranger: self.conn.gates & gate::STRANGER != 0,
+            item: self.face.item,
+            room: self.face.room,
         }
     }
 
@@ -73,7 +96,7 @@ impl Session {
         self.met = true;
         let config = &self.face.shared.config;
         let local = match self.conn.known.client.peer {
-            Peer::Tcp(address) => match address.ip() {
+            Peer::Tcp(address) | Peer::Udp(address) => match address.ip() {
                 IpAddr::V4(ip) => ip.is_loopback(),
                 IpAddr::V6(ip) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
             },
@@ -90,28 +113,44 @@ impl Session {
     /// After a command that took `used` bytes.
     #[inline]
     fn after(&self, used: usize) -> Turn {
-        if self.conn.closing {
-            Turn::Close
-        } else if self.conn.listing.is_some() {
-            Turn::Flush(used)
-        } else {
-            Turn::Used(used)
+        match self.conn.running.as_ref().map(|running| running.begun.progress) {
+            // A command that has begun comes to its end, even if its client is to be closed.
+            Some(Progress::Send) if !self.conn.closing => Turn::Flush(used),
+            Some(_) => Turn::Again(used),
+            None if self.conn.closing => Turn::Close,
+            None => Turn::Used(used),
         }
     }
 
-    /// Goes on with the answer to KEYS.
+    /// Goes on with a command that takes several steps.
     #[cold]
-    fn list(&mut self, now: Ms, out: &mut Out) -> Turn {
-        let Some(mut listing) = self.conn.listing.take() else { return Turn::Used(0) };
-        let start = self.face.clock.micros();
-        let done = listing.step(self.face.shared.store, now, out, HIGH_WATER);
-        listing.micros += self.face.clock.micros().saturating_sub(start);
-        if done {
-            dispatch::count_rest(&self.face, &self.conn, &listing.command, now, listing.micros);
-            return Turn::Used(0);
+    fn resume(&mut self, now: Ms, out: &mut Out) -> Turn {
+        let Session { face, conn, decoder, large, dropped, .. } = self;
+        let Some(mut running) = conn.running.take() else { return Turn::Used(0) };
+        let muted = conn.gates & gate::MUTED != 0;
+        let owned = running.owned.take();
+        let args = owned.as_ref().map_or_else(|| decoder.last(large), Owned::args);
+        let to = if muted { &mut *dropped } else { &mut *out };
+        let done = dispatch::resume(face, conn, &mut running, &args, now, to);
+        if muted {
+            dropped.clear();
         }
-        self.conn.listing = Some(listing);
-        Turn::Flush(0)
+        if done {
+            drop(running);
+            answered(conn, muted, out);
+            self.forget();
+        } else {
+            running.owned = owned;
+            conn.running = Some(running);
+        }
+        self.after(0)
+    }
+
+    /// A command has ended: one that was collected is dropped.
+    fn forget(&mut self) {
+        if std::mem::take(&mut self.conn.stays) {
+            self.forget_large();
+        }
     }
 
     fn broken(&self, text: &[u8], out: &mut Out) -> Turn {
@@ -130,18 +169,20 @@ impl Session {
             let need = match decoder.step(large, &limits) {
                 Step::Command { args, .. } => {
                     // What was looked at ahead was an earlier command's.
-                    conn.hint = None;
+                    (conn.hint, conn.stays) = (None, true);
                     if !run(face, conn, &args, now, out, dropped) {
                         return Turn::Later(used, pause::LOOK);
                     }
-                    // The places of a million arguments are 8 MB: an idle connection keeps none of it.
-                    (self.large, self.decoder) = Default::default();
+                    if conn.running.is_none() {
+                        self.forget();
+                    }
                     return self.after(used);
                 }
                 Step::Skip(_) => {
-                    self.large = Vec::new();
+                    self.forget_large();
                     return Turn::Used(used);
                 }
+                Step::Refused(why) => return self.refuse(why, used, out),
                 Step::Error(text) => return self.broken(&text, out),
                 Step::More(need) => need,
             };
@@ -154,12 +195,75 @@ impl Session {
                 Some(missing) if missing > 0 => missing.min(rest.len()),
                 _ => rest.iter().position(|&b| b == b'\n').map_or(rest.len(), |at| at + 1),
             };
-            if large.capacity() - large.len() < take {
-                let room = need.saturating_sub(large.len()).min(large.len().max(GROWTH));
-                large.reserve_exact(room.max(take));
+            if !self.grow(need, take) {
+                return self.refuse(TooMuch::Command, used, out);
             }
-            large.extend_from_slice(&rest[..take]);
+            self.large.extend_from_slice(&input[used..used + take]);
             used += take;
+        }
+    }
+
+    /// Makes place for so many bytes more of a long command that goes on to `need` at least, and
+    /// more where much has come already. False: there is no room for them.
+    fn grow(&mut self, need: usize, bytes: usize) -> bool {
+        let Session { decoder, large, held, .. } = self;
+        if large.capacity() - large.len() < bytes {
+            let much = (large.len() + bytes).max(GROWTH);
+            let more = need.saturating_sub(large.len()).min(much).max(bytes);
+            if !held.resize((large.len() + more + decoder.kept()) as u64) {
+                return false;
+            }
+            large.reserve_exact(more);
+        }
+        true
+    }
+
+    /// The long command is over. The places of a million arguments are 8 MB: an idle connection
+    /// keeps none of it.
+    fn forget_large(&mut self) {
+        (self.large, self.decoder) = Default::default();
+        self.held.resize(0);
+    }
+
+    /// Refuses the command under way, of which `used` bytes of the input are looked at or
+    /// collected: it is answered at once, and what comes of it is thrown away.
+    #[cold]
+    fn refuse(&mut self, why: TooMuch, used: usize, out: &mut Out) -> Turn {
+        let text = match why {
+            TooMuch::Argument => TOO_LARGE,
+            TooMuch::Command => NO_ROOM,
+        };
+        let Session { face, conn, decoder, large, dropped, .. } = self;
+        // Without an argument it is a line, or the head of an array: there is room for these, or
+        // the client is to go.
+        let Some((at, mut rest)) = decoder.give_up() else { return Turn::Close };
+        let collected = rest.take(large.get(at..).unwrap_or_default());
+        let at = if large.is_empty() { at } else { used };
+        let muted = conn.gates & gate::MUTED != 0;
+        dispatch::refuse(face, conn, None, text, if muted { &mut *dropped } else { &mut *out });
+        dropped.clear();
+        answered(conn, muted, out);
+        self.forget_large();
+        match collected {
+            Ok((_, ended)) => {
+                self.rest = (!ended).then_some(rest);
+                self.after(at)
+            }
+            Err(text) => self.broken(&text, out),
+        }
+    }
+
+    /// Throws away what belongs to a refused command.
+    fn throw_away(&mut self, input: &[u8], out: &mut Out) -> Turn {
+        let Some(rest) = &mut self.rest else { return Turn::Used(0) };
+        match rest.take(input) {
+            Ok((used, ended)) => {
+                if ended {
+                    self.rest = None;
+                }
+                Turn::Used(used)
+            }
+            Err(text) => self.broken(&text, out),
         }
     }
 }
@@ -175,16 +279,22 @@ fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &mut Out, dr
     if muted {
         dropped.clear();
     }
-    if !ran {
-        return false;
+    if !ran || conn.running.is_some() {
+        return ran;
     }
+    answered(conn, muted, out);
+    true
+}
+
+/// A command has been answered.
+#[inline]
+fn answered(conn: &mut Conn, muted: bool, out: &mut Out) {
     if conn.answers != Answers::On || conn.gates & gate::MUTED != 0 {
         next_answer(conn, out);
     }
     if muted || conn.gates & gate::HEARS != 0 {
         conn.hear(out.scratch());
     }
-    true
 }
 
 /// Has the memory fetched that the next commands of a batch will ask for.
@@ -225,11 +335,14 @@ impl object::Session for Session {
         if !self.met && !self.meet(out) {
             return Turn::Close;
         }
-        if self.conn.listing.is_some() {
-            return self.list(now, out);
+        if self.conn.running.is_some() {
+            return self.resume(now, out);
         }
         if !self.large.is_empty() {
             return self.collect(input, now, out);
+        }
+        if self.rest.is_some() {
+            return self.throw_away(input, out);
         }
         let limits = self.limits();
         let Session { face, conn, decoder, dropped, .. } = self;
@@ -245,10 +358,16 @@ impl object::Session for Session {
             }
             Step::Skip(used) => Turn::Used(used),
             Step::More(need) if need > LARGE || input.len() > LARGE => {
-                self.large.reserve_exact(need.saturating_sub(input.len()).min(GROWTH) + input.len());
-                self.large.extend_from_slice(input);
                 self.face.ahead.borrow_mut().clear();
+                if !self.grow(need, input.len()) {
+                    return self.refuse(TooMuch::Command, 0, out);
+                }
+                self.large.extend_from_slice(input);
                 Turn::Used(input.len())
+            }
+            Step::Refused(why) => {
+                self.face.ahead.borrow_mut().clear();
+                self.refuse(why, 0, out)
             }
             Step::More(need) => {
                 self.face.ahead.borrow_mut().clear();
@@ -259,7 +378,7 @@ impl object::Session for Session {
     }
 
     fn fetch(&mut self, input: &[u8]) {
-        if let Some((key, _)) = resp::ahead(input).filter(|_| self.large.is_empty()) {
+        if let Some((key, _)) = resp::ahead(input).filter(|_| self.is_between_commands()) {
             self.first.fetch(self.face.shared.store, self.conn.ns, key);
         }
     }
@@ -278,6 +397,14 @@ impl object::Session for Session {
         counters.total_net_output_bytes.add(batch.written);
         counters.total_reads_processed.add(u64::from(batch.received > 0));
         counters.total_writes_processed.add(u64::from(batch.written > 0));
+    }
+
+    fn awaits(&self) -> bool {
+        (!self.large.is_empty() && self.conn.running.is_none()) || self.rest.is_some()
+    }
+
+    fn leave(&mut self) -> bool {
+        super::conn::pubsub::leave_some(&self.face.shared, &mut self.conn)
     }
 }
 

@@ -9,11 +9,11 @@ use std::{
     },
 };
 
-use larder_store::{Cause, Evicted, Namespace, Store};
+use larder_store::{Cause, Evicted, MAX_KEY, Namespace, Store};
 
 use crate::{
     clock::{Clock, Ms},
-    object::{self, COMMANDS, Client, Clients, Limits, ahead::Ahead},
+    object::{self, COMMANDS, Client, Clients, Limits, ahead::Ahead, room::Room},
     server::StopHandle,
     settings::RedisSettings,
 };
@@ -42,9 +42,11 @@ use super::{
 const FIRST_NAMESPACE: u8 = 2;
 /// The memcached face's namespace.
 const SHARED_NAMESPACE: u8 = 1;
-/// Bytes of answers, and as many of commands, kept for a client that sends more before it reads. (Redis keeps answers without
-/// a limit, and 1 GB of commands.)
+/// Bytes of answers, and as many of commands, kept for a client that sends more before it reads,
+/// while there is room. (Redis keeps answers without a limit, and 1 GB of commands.)
 const GATHER: u64 = 64 << 20;
+/// The least that is the longest argument: keys and fields are that long.
+const LEAST_ITEM: u64 = MAX_KEY as u64;
 /// Databases there may be.
 pub(crate) const DATABASES: usize = 16;
 
@@ -53,7 +55,7 @@ pub(crate) struct Shared {
     pub(crate) settings: RedisSettings,
     pub(crate) config: Config,
     pub(crate) store: &'static Store,
-    pub(crate) clients: Clients,
+    pub(crate) clients: Arc<Clients>,
     pub(crate) stop: StopHandle,
     pub(crate) started: Ms,
     pub(crate) clock: Clock,
@@ -82,6 +84,7 @@ impl Shared {
     pub(crate) fn new(
         settings: RedisSettings,
         store: &'static Store,
+        room: &Arc<Room>,
         clock: Clock,
         workers: usize,
     ) -> Arc<Shared> {
@@ -91,7 +94,7 @@ impl Shared {
             config: Config::new(&settings),
             settings,
             store,
-            clients: Clients::default(),
+            clients: Clients::new(room),
             stop: StopHandle,
             started: now,
             clock,
@@ -175,6 +178,7 @@ impl object::Shared for Shared {
             connections: self.config.connections.load(Relaxed) as usize,
             connections_fast: true,
             idle: self.config.timeout.load(Relaxed) * 1000,
+            receive: self.config.receive.load(Relaxed),
             send: self.settings.send_timeout.as_millis() as Ms,
             gather: GATHER,
             commands: COMMANDS,
@@ -195,6 +199,10 @@ pub(crate) struct Face {
     /// Of the client whose batch is taken up now.
     pub(crate) ahead: RefCell<Ahead>,
     pub(crate) handlers: Box<[Handler; dispatch::COMMANDS]>,
+    /// The longest argument anything could be done with.
+    pub(crate) item: u64,
+    /// The longest command there could be room for.
+    pub(crate) room: u64,
 }
 
 impl Face {
@@ -205,6 +213,8 @@ impl Face {
             clock: shared.clock,
             ahead: RefCell::default(),
             handlers: dispatch::handlers(),
+            item: shared.settings.item_size.min(shared.clients.room().item()).max(LEAST_ITEM),
+            room: shared.clients.room().most(),
             shared: shared.clone(),
         })
     }

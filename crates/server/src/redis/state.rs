@@ -5,9 +5,11 @@ use std::{collections::BTreeSet, sync::Arc};
 use larder_proto::resp::Version;
 use larder_store::{Hint, Namespace};
 
+use crate::object::room::{Held, Place};
+
 use super::{
-    data::Listing,
     dispatch::Last,
+    job::{Begun, Running},
     known::{Known, flag},
     multi::Multi,
     shared::Shared,
@@ -30,6 +32,12 @@ pub(crate) mod gate {
     /// It sent MONITOR: keys are not for it.
     pub(crate) const MONITOR: u32 = 1 << 6;
 }
+
+/// Bytes of a list's entry beside its name.
+pub(crate) const ENTRY: usize = 64;
+/// What a connection remembers is counted in steps of so many bytes: a small transaction costs no
+/// counting.
+const STEP: u64 = 1024;
 
 /// What CLIENT REPLY asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +75,8 @@ pub(crate) struct Subscriptions {
     pub(crate) channels: BTreeSet<Box<[u8]>>,
     pub(crate) patterns: BTreeSet<Box<[u8]>>,
     pub(crate) shards: BTreeSet<Box<[u8]>>,
+    /// Bytes of all of them, here and in the hub.
+    pub(crate) bytes: usize,
 }
 
 /// One connection's state.
@@ -81,8 +91,14 @@ pub(crate) struct Conn {
     pub(crate) closing: bool,
     pub(crate) answers: Answers,
     pub(crate) multi: Multi,
-    /// A KEYS whose answer is under way: the next command waits for its end.
-    pub(crate) listing: Option<Box<Listing>>,
+    /// The present command has more to do.
+    pub(crate) begun: Option<Begun>,
+    /// A command that goes on in steps: the next one waits for its end.
+    pub(crate) running: Option<Box<Running>>,
+    /// When the present step has taken its time, microseconds; 0: it has just begun.
+    pub(crate) until: u64,
+    /// The present command's bytes stay where they are until it has ended.
+    pub(crate) stays: bool,
     /// EXEC runs its commands now.
     pub(crate) in_exec: bool,
     pub(crate) tracks: Tracks,
@@ -92,11 +108,14 @@ pub(crate) struct Conn {
     pub(crate) hint: Option<Hint>,
     /// Commands run, for sampling their time.
     pub(crate) turns: u32,
+    /// What it remembers: a transaction, watched keys, subscriptions.
+    held: Held,
 }
 
 impl Conn {
     pub(crate) fn new(known: Arc<Known>, shared: &Shared) -> Conn {
         let mut conn = Conn {
+            held: Held::new(&known.client, Place::Heap),
             known,
             version: Version::V2,
             db: 0,
@@ -106,7 +125,10 @@ impl Conn {
             answers: Answers::On,
             hint: None,
             multi: Multi::default(),
-            listing: None,
+            begun: None,
+            running: None,
+            until: 0,
+            stays: false,
             in_exec: false,
             tracks: Tracks::default(),
             subscriptions: Subscriptions::default(),
@@ -115,6 +137,12 @@ impl Conn {
         };
         conn.set_gate(gate::STRANGER, shared.config.has_password());
         conn
+    }
+
+    /// Counts what it remembers. False: there is no room for it.
+    pub(crate) fn hold(&mut self) -> bool {
+        let bytes = (self.multi.bytes() + self.subscriptions.bytes) as u64;
+        self.held.resize(bytes / STEP * STEP)
     }
 
     /// Raises or lowers a gate.

@@ -26,6 +26,13 @@ use super::{
 const PARTS: usize = 64;
 /// From so many entries for one key on, those of clients that are gone are dropped whenever there are twice as many.
 const CROWD: usize = 64;
+/// Bytes of an entry beside its key: the key's place in its part, and the first client of its list.
+const ENTRY: usize = 112;
+/// Bytes of a further client of an entry.
+const ITEM: usize = 8;
+/// Of the most that clients may hold ([`Room::most`](crate::object::room::Room::most)), the table
+/// may have one part in so many.
+const SHARE: u64 = 8;
 /// The channel RESP2 clients hear invalidations on.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
@@ -39,6 +46,8 @@ pub(crate) struct Tracking {
     parts: Box<[Mutex<Part>]>,
     keys: AtomicUsize,
     items: AtomicUsize,
+    /// Of the keys and their entries.
+    bytes: AtomicUsize,
     /// BCAST: prefixes and those who want to hear of every key that begins so.
     prefixes: RwLock<Vec<Listeners>>,
     /// Clients with tracking on.
@@ -51,6 +60,7 @@ impl Tracking {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
             keys: AtomicUsize::new(0),
             items: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
             prefixes: RwLock::default(),
             clients: AtomicUsize::new(0),
         }
@@ -86,8 +96,7 @@ impl Tracking {
 
     /// A client is about to read a key it may keep.
     pub(crate) fn remember(&self, shared: &Shared, key: &[u8], id: u64) {
-        let most = shared.config.tracking_keys.load(Relaxed) as usize;
-        let mut dropped = None;
+        let mut dropped = Vec::new();
         {
             let mut part = self.part(key).lock();
             if let Some(ids) = part.get_mut(key) {
@@ -98,23 +107,39 @@ impl Tracking {
                 }
                 return;
             }
-            if most > 0 && self.keys.load(Relaxed) >= most {
-                // Some key of the same part makes room; where there is none, this one is not entered but told.
-                let Some(victim) = part.keys().next().cloned() else {
-                    drop(part);
-                    return self.tell_id(shared, id, Some(key), None);
-                };
-                dropped = part.remove_entry(&victim);
-                self.keys.fetch_sub(1, Relaxed);
+            // Keys of the same part make room; where there are none, this one is not entered but
+            // told.
+            while self.is_full(shared, key) {
+                let Some(victim) = part.keys().next().cloned() else { break };
+                dropped.extend(part.remove_entry(&victim));
+                self.count_out(&victim);
             }
-            part.insert(key.into(), vec![id]);
-            self.keys.fetch_add(1, Relaxed);
+            if self.is_full(shared, key) {
+                dropped.push((key.into(), vec![id]));
+            } else {
+                part.insert(key.into(), vec![id]);
+                self.keys.fetch_add(1, Relaxed);
+                self.bytes.fetch_add(ENTRY + key.len(), Relaxed);
+            }
             self.items.fetch_add(1, Relaxed);
         }
-        if let Some((key, ids)) = dropped {
+        for (key, ids) in dropped {
             self.items.fetch_sub(ids.len(), Relaxed);
             ids.iter().for_each(|id| self.tell_id(shared, *id, Some(&key), None));
         }
+    }
+
+    /// Has the table no place for one more key?
+    fn is_full(&self, shared: &Shared, key: &[u8]) -> bool {
+        let most = shared.config.tracking_keys.load(Relaxed) as usize;
+        let bytes = self.bytes.load(Relaxed) + self.items.load(Relaxed) * ITEM + ENTRY + key.len();
+        (most > 0 && self.keys.load(Relaxed) >= most) || bytes as u64 > shared.clients.room().most() / SHARE
+    }
+
+    /// This key is out of the table.
+    fn count_out(&self, key: &[u8]) {
+        self.keys.fetch_sub(1, Relaxed);
+        self.bytes.fetch_sub(ENTRY + key.len(), Relaxed);
     }
 
     /// Drops the entries of clients that are gone: a key that everybody reads and nobody writes would collect them.
@@ -140,7 +165,7 @@ impl Tracking {
         }
         let ids = self.part(key).lock().remove(key);
         if let Some(ids) = ids {
-            self.keys.fetch_sub(1, Relaxed);
+            self.count_out(key);
             self.items.fetch_sub(ids.len(), Relaxed);
             ids.iter().for_each(|id| self.tell_id(shared, *id, Some(key), writer));
         }
@@ -150,7 +175,7 @@ impl Tracking {
     pub(crate) fn flush(&self, shared: &Shared) {
         for part in &self.parts {
             let mut part = part.lock();
-            self.keys.fetch_sub(part.len(), Relaxed);
+            part.keys().for_each(|key| self.count_out(key));
             self.items.fetch_sub(part.values().map(Vec::len).sum(), Relaxed);
             part.clear();
         }

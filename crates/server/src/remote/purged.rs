@@ -20,7 +20,7 @@ use super::{
     journal::{Knows, Name, What},
     skew,
 };
-use crate::{admin::ban::Ban, clock::Ms};
+use crate::{clock::Ms, page::ban::Ban};
 
 /// Purges remembered.
 const MOST: usize = 16_384;

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     clock::{Clock, Ms},
-    http::lookup::PAGES,
+    page::lookup::PAGES,
     settings::RemoteSettings,
 };
 

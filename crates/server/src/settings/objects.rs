@@ -4,6 +4,9 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use super::Secret;
 
+/// [`MemcachedSettings::requests_per_event`] where nothing is said: what memcached has, and shows.
+pub const DEFAULT_REQUESTS_PER_EVENT: usize = 20;
+
 /// Where a face listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
@@ -57,6 +60,8 @@ pub struct MemcachedSettings {
     pub connections_fast: bool,
     /// A connection without a command for so long is closed; 0: never.
     pub idle_timeout: Duration,
+    /// A client that has begun a command and for so long sends nothing more of it is closed.
+    pub receive_timeout: Duration,
     /// A client that takes nothing of its answers for so long is closed.
     pub send_timeout: Duration,
     /// Protocols spoken.
@@ -86,6 +91,8 @@ pub struct MemcachedSettings {
     /// Bytes per watcher that may wait to be sent; what comes beyond is skipped and counted.
     pub watcher_buffer: usize,
     /// Commands of one connection taken up before others get their turn (`-R`).
+    /// [`DEFAULT_REQUESTS_PER_EVENT`] stands for 256: with as few as memcached takes, a pipeline
+    /// would be many small writes.
     pub requests_per_event: usize,
     /// Connections the kernel keeps waiting per listener.
     pub backlog: i32,
@@ -106,6 +113,7 @@ impl MemcachedSettings {
             connections: 1024,
             connections_fast: true,
             idle_timeout: Duration::ZERO,
+            receive_timeout: Duration::from_secs(60),
             send_timeout: Duration::from_secs(60),
             protocol: WireProtocol::Auto,
             auth: None,
@@ -120,7 +128,7 @@ impl MemcachedSettings {
             detail: false,
             sizes: false,
             watcher_buffer: 256 * 1024,
-            requests_per_event: 20,
+            requests_per_event: DEFAULT_REQUESTS_PER_EVENT,
             backlog: 1024,
             verbosity: 0,
             share: Share::default(),
@@ -143,6 +151,8 @@ pub struct RedisSettings {
     pub connections: usize,
     /// A connection without a command for so long is closed; 0: never.
     pub idle_timeout: Duration,
+    /// A client that has begun a command and for so long sends nothing more of it is closed.
+    pub receive_timeout: Duration,
     /// A client that takes nothing of its answers for so long is closed.
     pub send_timeout: Duration,
     /// Bytes that may wait for a subscriber before it is closed (Redis: client-output-buffer-limit pubsub).
@@ -153,6 +163,8 @@ pub struct RedisSettings {
     pub users: Option<Users>,
     /// Without a password, only this machine may connect.
     pub protected: bool,
+    /// `SHUTDOWN` is allowed. It ends the program, pages included.
+    pub shutdown: bool,
     /// Database 0 is the memcached face's namespace: each reads what the other wrote.
     pub share_memcached: bool,
     /// A full memory refuses new items instead of evicting old ones (Redis: maxmemory-policy noeviction).

@@ -6,6 +6,8 @@ use std::{
     sync::Arc,
 };
 
+use larder_proto::http::cookie::Cookie;
+
 /// A host name or `*.` and a domain, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostPattern {
@@ -152,8 +154,14 @@ impl Glob {
         &self.0
     }
 
-    /// Whether all of `text` matches. Linear backtracking to the last `*` only: at most pattern times text steps.
+    /// Whether all of `text` matches.
     pub fn matches(&self, text: &[u8]) -> bool {
+        self.matches_as(text, |byte| byte)
+    }
+
+    /// The same of what `fold` makes of each byte. Linear backtracking to the last `*` only: at
+    /// most pattern times text steps.
+    pub fn matches_as(&self, text: &[u8], fold: impl Fn(u8) -> u8) -> bool {
         let pattern = self.0.as_bytes();
         let (mut p, mut t) = (0, 0);
         let mut retry: Option<(usize, usize)> = None;
@@ -166,7 +174,7 @@ impl Glob {
                     }
                     retry = Some((p, t));
                 }
-                Some(&b) if b == b'?' || b == text[t] => {
+                Some(&b) if b == b'?' || b == fold(text[t]) => {
                     p += 1;
                     t += 1;
                 }
@@ -200,21 +208,13 @@ impl CookiePattern {
         }
     }
 
-    /// Whether this cookie is meant.
-    pub fn matches(&self, name: &[u8], value: &[u8]) -> bool {
-        self.name.matches(name) && self.value.as_ref().is_none_or(|glob| glob.matches(value))
+    /// Whether this cookie is meant, its name read in any of the ways in which servers read it.
+    pub fn matches(&self, cookie: &Cookie<'_>) -> bool {
+        self.names(cookie) && self.value.as_ref().is_none_or(|glob| glob.matches(cookie.value))
     }
-}
 
-/// Names and values of one `Cookie` field line (RFC 6265 section 4.2.1), blanks around them removed, empty pairs skipped.
-/// A pair without `=` is a cookie without name, as browsers treat it: its text is taken as the name here, so that a rule
-/// on names still sees it.
-pub fn cookies(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    line.split(|&b| b == b';').map(<[u8]>::trim_ascii).filter(|pair| !pair.is_empty()).map(|pair| match pair
-        .iter()
-        .position(|&b| b == b'=')
-    {
-        Some(at) => (pair[..at].trim_ascii_end(), pair[at + 1..].trim_ascii_start()),
-        None => (pair, &[][..]),
-    })
+    /// Whether its name is meant.
+    pub fn names(&self, cookie: &Cookie<'_>) -> bool {
+        cookie.reads_as(|name, fold| self.name.matches_as(name, fold))
+    }
 }

@@ -1,14 +1,20 @@
 //! Rules: which requests, and what becomes of them. A rule's action overlays the site's policy field by field.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use larder_proto::{
-    http::query::Pattern,
-    rules::{Policy, RefreshPattern, StatusTtl},
+    http::{
+        cookie::{self, Cookie, cookies},
+        query::Pattern,
+    },
+    rules::{
+        Policy, RefreshPattern, StatusTtl, Unframed,
+        forward::{KeyField, Site},
+    },
 };
 use regex::Regex;
 
-use super::patterns::{CookiePattern, Glob, cookies};
+use super::patterns::{CookiePattern, Glob};
 
 /// Whether any field line of this name (any case) satisfies the test.
 pub type AnyField<'a> = dyn Fn(&str, &mut dyn FnMut(&[u8]) -> bool) -> bool + 'a;
@@ -45,9 +51,7 @@ impl Matcher {
             && (self.methods.is_empty() || self.methods.iter().any(|method| method == request.method))
             && self.path_regex.as_ref().is_none_or(|regex| regex.is_match(request.path))
             && self.cookie.as_ref().is_none_or(|pattern| {
-                (request.any)("cookie", &mut |line| {
-                    cookies(line).any(|(name, value)| pattern.matches(name, value))
-                })
+                (request.any)("cookie", &mut |line| cookies(line).any(|cookie| pattern.matches(&cookie)))
             })
             && self
                 .header
@@ -82,8 +86,11 @@ pub struct RulePolicy {
     pub pass: bool,
     /// A request with one of these cookies (and not ignored) is passed: the anonymous-visitor rule.
     pub bypass_cookies: Arc<[CookiePattern]>,
-    /// Cookies treated as if they were not there, unless the request is passed; see `significant_cookies`.
+    /// Cookies treated as if they were not there, unless the request is passed; see
+    /// `write_cookies`.
     pub ignore_cookies: Arc<[Glob]>,
+    /// Request fields that are in the key, and so go to the origin.
+    pub key_fields: Arc<[KeyField]>,
     /// Query parameters left out of key and request.
     pub drop_query: Arc<[Pattern]>,
     /// Query parameters sorted in key and request.
@@ -100,6 +107,7 @@ impl Default for RulePolicy {
             pass: false,
             bypass_cookies: Arc::new([]),
             ignore_cookies: Arc::new([]),
+            key_fields: Arc::new([]),
             drop_query: Arc::new([]),
             sort_query: false,
             max_object: 1 << 30,
@@ -112,37 +120,46 @@ impl RulePolicy {
     /// Whether a `Cookie` line makes the request one to pass.
     pub fn bypassed_by(&self, line: &[u8]) -> bool {
         !self.bypass_cookies.is_empty()
-            && cookies(line).any(|(name, value)| {
-                self.bypass_cookies.iter().any(|pattern| pattern.matches(name, value))
-                    && !self.ignores_cookie(name)
+            && cookies(line).any(|cookie| {
+                self.bypass_cookies.iter().any(|pattern| pattern.matches(&cookie))
+                    && !self.ignores_cookie(&cookie)
             })
     }
 
     /// Whether a cookie is treated as if it were not there. A lone `*` means all that no other list names.
-    pub fn ignores_cookie(&self, name: &[u8]) -> bool {
+    pub fn ignores_cookie(&self, cookie: &Cookie<'_>) -> bool {
         let listed = self.ignore_cookies.iter().filter(|glob| glob.as_str() != "*");
-        if listed.into_iter().any(|glob| glob.matches(name)) {
+        if listed.into_iter().any(|glob| glob.matches(cookie.name())) {
             return true;
         }
-        self.ignore_cookies.iter().any(|glob| glob.as_str() == "*") && !self.names_cookie(name)
+        self.ignore_cookies.iter().any(|glob| glob.as_str() == "*") && !self.names_cookie(cookie)
     }
 
     /// Whether a cookie makes a request one to pass, or selects a variant.
-    fn names_cookie(&self, name: &[u8]) -> bool {
-        self.bypass_cookies.iter().any(|pattern| pattern.name.matches(name))
-            || self.cache.vary_cookies.iter().any(|held| held.as_bytes() == name)
+    fn names_cookie(&self, cookie: &Cookie<'_>) -> bool {
+        self.bypass_cookies.iter().any(|pattern| pattern.names(cookie))
+            || self.cache.vary_cookies.iter().any(|held| held.as_bytes() == cookie.name())
     }
 
-    /// A `Cookie` value without the ignored cookies: what `Vary: Cookie` compares, and what the origin is sent with a
-    /// request whose answer may be stored. Borrowed when none is ignored; empty when all are.
-    pub fn significant_cookies<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
-        if self.ignore_cookies.is_empty() || !cookies(line).any(|(name, _)| self.ignores_cookie(name)) {
-            return Cow::Borrowed(line);
+    /// Appends the cookies that count: what `Vary: Cookie` compares, and what the origin is sent
+    /// with a request whose answer may be stored. False where there are none.
+    pub fn write_cookies<'a>(
+        &self,
+        lines: impl Iterator<Item = &'a [u8]> + Clone,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        cookie::write(lines, &self.cache.vary_cookies, |cookie| self.ignores_cookie(cookie), out)
+    }
+
+    /// What the rule for origin requests is told of the site. `ignored` is
+    /// [`RulePolicy::ignores_cookie`].
+    pub fn forwarded<'a>(&'a self, ignored: &'a dyn Fn(&Cookie<'_>) -> bool) -> Site<'a> {
+        Site {
+            vary_cookies: &self.cache.vary_cookies,
+            ignored,
+            key_fields: &self.key_fields,
+            client_cache_control: self.cache.honour_client_cc,
         }
-        let pairs = line.split(|&b| b == b';').map(<[u8]>::trim_ascii).filter(|pair| !pair.is_empty());
-        let kept: Vec<&[u8]> =
-            pairs.filter(|pair| cookies(pair).any(|(name, _)| !self.ignores_cookie(name))).collect();
-        Cow::Owned(kept.join(&b"; "[..]))
     }
 }
 
@@ -180,6 +197,7 @@ overlay! {
         pass: bool,
         bypass_cookies: Arc<[CookiePattern]>,
         ignore_cookies: Arc<[Glob]>,
+        key_fields: Arc<[KeyField]>,
         drop_query: Arc<[Pattern]>,
         sort_query: bool,
         max_object: u64,
@@ -204,5 +222,6 @@ overlay! {
         surrogate: bool,
         strip_s_maxage: bool,
         vary_cookies: Vec<String>,
+        unframed: Unframed,
     }
 }

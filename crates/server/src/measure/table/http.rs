@@ -55,10 +55,11 @@ pub(super) const HTTP: &[Metric] = &[
         kind: Kind::Counter,
         unit: "",
         labels: &["site", "result"],
-        help: "Requests by what became of them.",
-        rises: "More traffic, or (`result`): `miss` see `larder_http_forwarded_total`; `error` the origin, see \
-                `larder_origin_failures_total`; `pass` rules or cookies that go past the cache; `refused` and `denied` who asks, in the access \
-                log; `aborted` clients that do not wait for a slow origin.",
+        help: "Requests by result.",
+        rises: "More traffic, or (`result`): `miss` see `larder_http_forwarded_total`; `error` \
+                the origin, see `larder_origin_failures_total`; `pass` rules or cookies that \
+                bypass the cache; `refused` and `denied` the clients in the access log; `aborted` \
+                clients that do not wait for a slow origin.",
         read: |s, to| {
             face(s, |http| {
                 for site in &http.sites {
@@ -72,8 +73,9 @@ pub(super) const HTTP: &[Metric] = &[
         kind: Kind::Counter,
         unit: "",
         labels: &["site", "class"],
-        help: "Requests by the class of the status they were answered with; `none`: the client left before.",
-        rises: "`5xx`: the origin's errors or our word that it failed; `4xx`: broken links, scanners, or refusals.",
+        help: "Requests by the class of their answer's status; `none`: the client left before.",
+        rises: "`5xx`: the origin's errors or Larder's report of its failure; `4xx`: broken \
+                links, scanners, or refusals.",
         read: |s, to| {
             face(s, |http| {
                 for site in &http.sites {
@@ -87,10 +89,10 @@ pub(super) const HTTP: &[Metric] = &[
         kind: Kind::Histogram,
         unit: "seconds",
         labels: &["site", "from"],
-        help: "Time from a request to the last byte of its answer given to the system; `from` is `memory`, or `origin` where it was \
-               asked or waited for.",
-        rises: "`memory`: too little processor (`larder_loop_delay_seconds`), or clients that read slowly; `origin`: see \
-                `larder_origin_first_byte_seconds`.",
+        help: "Time from a request to the last byte of its answer given to the system; `from` is \
+               `memory`, or `origin` if it was asked or waited for.",
+        rises: "`memory`: too little processor (`larder_loop_delay_seconds`), or clients that \
+                read slowly; `origin`: see `larder_origin_first_byte_seconds`.",
         read: |s, to| {
             face(s, |http| {
                 for site in http.sites.iter().filter(|site| site.name != "-") {
@@ -125,7 +127,7 @@ pub(super) const HTTP: &[Metric] = &[
         kind: Kind::Counter,
         unit: "bytes",
         labels: &[],
-        help: "Bytes the system has taken for clients.",
+        help: "Bytes that the system accepted for clients.",
         rises: "As `larder_http_response_bytes_total`; compare with the line's capacity.",
         read: |s, to| face(s, |http| to.count(&[], http.bytes_out)),
     },
@@ -135,9 +137,11 @@ pub(super) const HTTP: &[Metric] = &[
         unit: "",
         labels: &["reason"],
         help: "Requests that memory alone could not answer, by the reason in the words of RFC 9211.",
-        rises: "`uri-miss`: new or evicted pages (`larder_store_evictions_total`), or URLs with needless parameters (`drop_query`); `vary-miss`: \
-                origins that vary on too much; `stale`: short lifetimes, see `grace`; `bypass`: rules and cookies; `request`: clients that insist; \
-                `method`: POST and the like; `partial`: ranges of pages not whole.",
+        rises: "`uri-miss`: new or evicted pages (`larder_store_evictions_total`), or URLs with \
+                needless parameters (`drop_query`); `vary-miss`: origins that vary on too much; \
+                `stale`: short lifetimes, see `grace`; `bypass`: rules and cookies; `request`: \
+                clients that demand a new answer; `method`: POST and the like; `partial`: ranges \
+                of incomplete pages.",
         read: |s, to| face(s, |http| by_reason(to, &http.why_missed)),
     },
     Metric {
@@ -145,8 +149,9 @@ pub(super) const HTTP: &[Metric] = &[
         kind: Kind::Counter,
         unit: "",
         labels: &[],
-        help: "Requests that waited for a fetch under way instead of asking the origin.",
-        rises: "Popular pages expire or are purged: each of these would have been a request to the origin. `grace` spares the waiting.",
+        help: "Requests that waited for an open fetch instead of asking the origin.",
+        rises: "Popular pages expire or are purged: each of these would have been a request to \
+                the origin. `grace` avoids the wait.",
         read: |s, to| face(s, |http| to.count(&[], http.coalesced_waits)),
     },
     Metric {
@@ -154,8 +159,9 @@ pub(super) const HTTP: &[Metric] = &[
         kind: Kind::Gauge,
         unit: "bytes",
         labels: &[],
-        help: "Second copies of large pages that are asked for often, in files in memory, from which they are sent without copying.",
-        rises: "Large pages are in demand; `http.shelf` is the most.",
+        help: "Second copies of frequently requested large pages, in files in memory, from which \
+               they are sent without copying.",
+        rises: "Large pages are in demand; `http.shelf` is the limit.",
         read: |s, to| face(s, |http| to.count(&[], http.shelf)),
     },
     Metric {
@@ -163,7 +169,7 @@ pub(super) const HTTP: &[Metric] = &[
         kind: Kind::Counter,
         unit: "",
         labels: &[],
-        help: "Pages stored, those written anew after a 304 included.",
+        help: "Pages stored, including those updated by a 304.",
         rises: "Much is fetched, or confirmed: compare with the hits.",
         read: |s, to| face(s, |http| to.count(&[], http.stored)),
     },
@@ -172,9 +178,10 @@ pub(super) const HTTP: &[Metric] = &[
         kind: Kind::Counter,
         unit: "",
         labels: &["reason"],
-        help: "Responses that might have been stored and were not, by reason.",
-        rises: "`set-cookie`, `private`, `no-store`, `no-freshness`: what the origin says of its pages, rules can change it; `store-full`: memory, or \
-                readers that hold it; `too-large`: `max_object`; `truncated`: the origin breaks off.",
+        help: "Responses that were not stored, by reason.",
+        rises: "`set-cookie`, `private`, `no-store`, `no-freshness`: the origin's headers, which \
+                rules can override; `store-full`: memory, or readers that hold it; `too-large`: \
+                `max_object`; `truncated`: the origin breaks the connection.",
         read: |s, to| face(s, |http| by_reason(to, &http.not_stored)),
     },
     Metric {
@@ -191,7 +198,8 @@ pub(super) const HTTP: &[Metric] = &[
         kind: Kind::Counter,
         unit: "",
         labels: &["phase"],
-        help: "Connections closed because the client was too slow to send a request's `header` or `body`, or to take its answer (`send`).",
+        help: "Connections closed because the client was too slow to send a request's `header` or \
+               `body`, or to read its answer (`send`).",
         rises: "Bad networks; many at once from few addresses: an attack that holds connections.",
         read: |s, to| {
             face(s, |http| {
@@ -206,9 +214,18 @@ pub(super) const HTTP: &[Metric] = &[
         kind: Kind::Counter,
         unit: "",
         labels: &[],
-        help: "Responses of origins that broke off in the middle.",
+        help: "Responses that the origin cut off in the middle.",
         rises: "The origin or the way to it: its error log, its timeouts, memory limits of its workers.",
         read: |s, to| face(s, |http| to.count(&[], http.truncated)),
+    },
+    Metric {
+        name: "larder_http_unframed",
+        kind: Kind::Counter,
+        unit: "",
+        labels: &[],
+        help: "Responses of origins with neither length nor chunks: their end is the end of the connection.",
+        rises: "The origin speaks HTTP/1.0, or a script of it leaves out `Content-Length`: `unframed` says what is kept of them.",
+        read: |s, to| face(s, |http| to.count(&[], http.unframed)),
     },
     Metric {
         name: "larder_http_connections",
@@ -224,7 +241,7 @@ pub(super) const HTTP: &[Metric] = &[
         kind: Kind::Counter,
         unit: "",
         labels: &[],
-        help: "Connections accepted, those refused at once included.",
+        help: "Connections accepted, including those refused at once.",
         rises: "Faster than requests: clients without keep-alive, or a proxy in front that does not reuse connections.",
         read: |s, to| face(s, |http| to.count(&[], http.connections.accepted)),
     },
@@ -233,7 +250,7 @@ pub(super) const HTTP: &[Metric] = &[
         kind: Kind::Counter,
         unit: "",
         labels: &[],
-        help: "Connections refused because there were too many.",
+        help: "Connections refused because of the limit.",
         rises: "`limits.connections` is too low for the traffic, or connections are held (`larder_http_timeouts_total`).",
         read: |s, to| face(s, |http| to.count(&[], http.connections.refused)),
     },
@@ -255,8 +272,10 @@ pub(super) const ORIGINS: &[Metric] = &[
         unit: "",
         labels: &["origin", "reason"],
         help: "Requests to the origin that failed, by reason: before the head of a response, or in the middle (`truncated` and timeouts).",
-        rises: "`connect`, `connect-timeout`: it is down or not reached; `first-byte-timeout`: it is overloaded; `too-many-connections`: \
-                `max_connections` is reached and the queue is full; `malformed`: it does not speak HTTP; `body-aborted`: the client broke off.",
+        rises: "`connect`, `connect-timeout`: it is down or unreachable; `first-byte-timeout`: it \
+                is overloaded; `too-many-connections`: `max_connections` is reached and the queue \
+                is full; `malformed`: it does not speak HTTP; `body-aborted`: the client broke \
+                off.",
         read: |s, to| {
             each_origin(s, |origin| {
                 origin.failures.iter().for_each(|(reason, n)| to.count(&[&origin.name, reason], *n));
@@ -268,8 +287,9 @@ pub(super) const ORIGINS: &[Metric] = &[
         kind: Kind::Gauge,
         unit: "",
         labels: &["origin", "state"],
-        help: "Connections to the origin open now, `busy` or `idle`; tunnels are not among them.",
-        rises: "`busy`: the origin is slow or much is asked; near `max_connections` times threads requests wait.",
+        help: "Open connections to the origin, `busy` or `idle`, without tunnels.",
+        rises: "`busy`: the origin is slow or has many requests; near `max_connections` times \
+                threads requests wait.",
         read: |s, to| {
             each_origin(s, |origin| {
                 let busy = origin.connections_open.saturating_sub(origin.connections_idle);
@@ -279,11 +299,22 @@ pub(super) const ORIGINS: &[Metric] = &[
         },
     },
     Metric {
+        name: "larder_origin_unasked",
+        kind: Kind::Counter,
+        unit: "",
+        labels: &["origin"],
+        help: "Connections closed because the origin sent bytes that nobody had asked for, behind an answer or before a request.",
+        rises: "A wrong `Content-Length`, or content after a 204, a 304 or the answer to a HEAD: the origin has a bug that poisons \
+                caches.",
+        read: |s, to| each_origin(s, |origin| to.count(&[&origin.name], origin.unasked)),
+    },
+    Metric {
         name: "larder_origin_first_byte_seconds",
         kind: Kind::Histogram,
         unit: "seconds",
         labels: &["origin"],
-        help: "Time from a request to the head of the origin's response: waiting for a connection, connecting, and the origin's own.",
+        help: "Time from a request to the head of the origin's response: waiting for a \
+               connection, connecting, and the origin's own time.",
         rises: "The origin is overloaded, or a page has become expensive: see the slowest URLs in the dashboard.",
         read: |s, to| each_origin(s, |origin| to.histogram(&[&origin.name], &origin.ttfb.0)),
     },

@@ -59,11 +59,7 @@ const GROUPS: [(&str, &str, &[Metric]); 6] = [
     ("Origins", "Requests to origins; `origin` is its address.", http::ORIGINS),
     ("Memory", "The one store of all faces; `namespace` is `pages`, `memcached` or `redis`.", rest::MEMORY),
     ("Objects", "The object faces; `face` is `memcached` or `redis`.", rest::OBJECTS),
-    (
-        "Remote tier",
-        "The servers pages are shared through; there only where they are configured.",
-        rest::REMOTE,
-    ),
+    ("Remote tier", "The servers through which pages are shared; present only if configured.", rest::REMOTE),
     ("Process", "", rest::PROCESS),
 ];
 
@@ -88,7 +84,7 @@ pub fn docs() -> String {
         if !about.is_empty() {
             let _ = write!(out, "{about}\n\n");
         }
-        out.push_str("| metric | type | labels | what it is | if this rises |\n|---|---|---|---|---|\n");
+        out.push_str("| metric | type | labels | meaning | if this rises |\n|---|---|---|---|---|\n");
         for metric in metrics {
             let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
             let _ = writeln!(

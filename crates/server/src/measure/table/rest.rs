@@ -55,8 +55,8 @@ pub(super) const MEMORY: &[Metric] = &[
         kind: Kind::Gauge,
         unit: "bytes",
         labels: &[],
-        help: "What the store may take.",
-        rises: "It is set: `memory`, less `http.shelf`.",
+        help: "Budget of the store.",
+        rises: "It is configured: `memory`, less `http.shelf`.",
         read: |s, to| to.count(&[], s.memory.budget),
     },
     Metric {
@@ -64,8 +64,8 @@ pub(super) const MEMORY: &[Metric] = &[
         kind: Kind::Gauge,
         unit: "bytes",
         labels: &[],
-        help: "What the store has taken of its budget, bookkeeping included.",
-        rises: "It fills: at the budget old entries go, which is what a cache does.",
+        help: "Used part of the store's budget, including bookkeeping.",
+        rises: "It fills: at the budget old entries are evicted, as in any cache.",
         read: |s, to| to.count(&[], s.memory.used),
     },
     Metric {
@@ -73,8 +73,9 @@ pub(super) const MEMORY: &[Metric] = &[
         kind: Kind::Gauge,
         unit: "ratio",
         labels: &[],
-        help: "The part of the budget that is taken for entries and holds no live one, 0 to 1.",
-        rises: "Much was deleted or expired lately; it is used again before anything is evicted.",
+        help: "The part of the budget that is used for entries and holds no live one, 0 to 1.",
+        rises: "Many entries were deleted or expired; their memory is reused before anything is \
+                evicted.",
         read: |s, to| to.float(&[], s.memory.fragmentation),
     },
     of_each!(
@@ -104,7 +105,7 @@ pub(super) const MEMORY: &[Metric] = &[
         "",
         "namespace",
         |ns: &Namespace| ns.evictions,
-        "Entries that went because memory was needed.",
+        "Entries evicted because memory was needed.",
         "Together with misses: more `memory` would give more hits."
     ),
     of_each!(
@@ -114,7 +115,7 @@ pub(super) const MEMORY: &[Metric] = &[
         "",
         "namespace",
         |ns: &Namespace| ns.expired,
-        "Entries that went because their time was over.",
+        "Entries removed because they had expired.",
         "Short lifetimes; harmless."
     ),
     Metric {
@@ -122,8 +123,8 @@ pub(super) const MEMORY: &[Metric] = &[
         kind: Kind::Gauge,
         unit: "bytes",
         labels: &["namespace"],
-        help: "What is kept for the namespace, where something is.",
-        rises: "It is set.",
+        help: "Memory reserved for the namespace, if configured.",
+        rises: "It is configured.",
         read: |s, to| each_namespace(s, |ns| ns.floor.iter().for_each(|floor| to.count(&[ns.name], *floor))),
     },
     Metric {
@@ -131,8 +132,8 @@ pub(super) const MEMORY: &[Metric] = &[
         kind: Kind::Gauge,
         unit: "bytes",
         labels: &["namespace"],
-        help: "What the namespace may take, where that is limited.",
-        rises: "It is set.",
+        help: "Limit of the namespace's memory, if configured.",
+        rises: "It is configured.",
         read: |s, to| each_namespace(s, |ns| ns.ceiling.iter().for_each(|most| to.count(&[ns.name], *most))),
     },
 ];
@@ -167,7 +168,7 @@ pub(super) const OBJECTS: &[Metric] = &[
         "larder_object_gets",
         "",
         |face: &Objects| face.gets,
-        "Keys asked for.",
+        "Keys requested.",
         "More traffic."
     ),
     of_face!(
@@ -175,7 +176,7 @@ pub(super) const OBJECTS: &[Metric] = &[
         "larder_object_get_hits",
         "",
         |face: &Objects| face.get_hits,
-        "Keys asked for and found.",
+        "Keys requested and found.",
         "Good: over `larder_object_gets_total` it is the hit ratio."
     ),
     of_face!(
@@ -183,7 +184,7 @@ pub(super) const OBJECTS: &[Metric] = &[
         "larder_object_get_misses",
         "",
         |face: &Objects| face.get_misses,
-        "Keys asked for and not found.",
+        "Keys requested and not found.",
         "A cold start, short expiries, or evictions (`larder_store_evictions_total`)."
     ),
     of_face!(
@@ -192,7 +193,7 @@ pub(super) const OBJECTS: &[Metric] = &[
         "",
         |face: &Objects| face.sets,
         "Values stored (memcached: sent to be stored).",
-        "Faster than gets: something is written and never read."
+        "Faster than gets: values are written and never read."
     ),
     of_face!(
         Counter,
@@ -200,7 +201,7 @@ pub(super) const OBJECTS: &[Metric] = &[
         "",
         |face: &Objects| face.deletes,
         "Keys deleted (memcached: asked to be).",
-        "The application invalidates much."
+        "The application invalidates many entries."
     ),
     of_face!(
         Counter,
@@ -208,7 +209,7 @@ pub(super) const OBJECTS: &[Metric] = &[
         "",
         |face: &Objects| face.touches,
         "Times a key was given another time to live.",
-        "The application refreshes much; harmless."
+        "The application refreshes many entries; harmless."
     ),
     of_face!(
         Counter,
@@ -232,7 +233,7 @@ pub(super) const OBJECTS: &[Metric] = &[
         unit: "",
         labels: &["face", "command"],
         help: "Commands by name.",
-        rises: "`keys`, `flush_all` and the like: somebody walks or empties everything.",
+        rises: "`keys`, `flush_all` and the like: a client walks or empties everything.",
         read: |s, to| {
             each_face(s, |name, face| {
                 face.commands.iter().for_each(|(command, n)| to.count(&[name, command], *n));
@@ -244,7 +245,8 @@ pub(super) const OBJECTS: &[Metric] = &[
         kind: Kind::Histogram,
         unit: "seconds",
         labels: &["face"],
-        help: "memcached: from the bytes of a batch of commands to its answers given to the system. Redis: the time of each command.",
+        help: "memcached: time from the arrival of a batch of commands until the system accepted \
+               its answers. Redis: the time of each command.",
         rises: "Large values, commands that walk everything, or too little processor (`larder_loop_delay_seconds`).",
         read: |s, to| each_face(s, |name, face| to.histogram(&[name], &face.latency.0)),
     },
@@ -258,8 +260,8 @@ pub(super) const REMOTE: &[Metric] = &[
         "",
         "server",
         |server: &RemoteServer| u64::from(server.state == "up"),
-        "1: the server answers; 0: it does not, or is being tried.",
-        "It is back. At 0: it is not running, or not reached."
+        "1: the server answers; 0: it does not, or is being probed.",
+        "It is back. At 0: it is not running, or unreachable."
     ),
     of_each!(
         each_server,
@@ -268,7 +270,7 @@ pub(super) const REMOTE: &[Metric] = &[
         "",
         "server",
         |server: &RemoteServer| server.lookups,
-        "Keys asked for.",
+        "Keys requested.",
         "More misses in memory."
     ),
     of_each!(
@@ -278,7 +280,7 @@ pub(super) const REMOTE: &[Metric] = &[
         "",
         "server",
         |server: &RemoteServer| server.hits,
-        "Keys asked for and found.",
+        "Keys requested and found.",
         "Good: each of these is a request the origin did not get."
     ),
     of_each!(
@@ -288,7 +290,7 @@ pub(super) const REMOTE: &[Metric] = &[
         "",
         "server",
         |server: &RemoteServer| server.misses,
-        "Keys asked for and not found.",
+        "Keys requested and not found.",
         "New pages, or the server evicts: give it more memory."
     ),
     of_each!(
@@ -318,7 +320,7 @@ pub(super) const REMOTE: &[Metric] = &[
         "",
         "server",
         |server: &RemoteServer| server.ejections,
-        "Times the server was taken out because it failed.",
+        "Times the server was ejected because it failed.",
         "It comes and goes: network, restarts, memory."
     ),
     of_each!(
@@ -339,14 +341,14 @@ pub(super) const REMOTE: &[Metric] = &[
         "server",
         |server: &RemoteServer| server.writes_dropped,
         "Values not written because too many waited.",
-        "The server is slower than pages come: it, the network, or fewer pages shared."
+        "The server is too slow for the pages: check it and the network, or share fewer pages."
     ),
     Metric {
         name: "larder_remote_lookup_seconds",
         kind: Kind::Histogram,
         unit: "seconds",
         labels: &["server"],
-        help: "Time of an answer of the server, be it to a lookup, a write or a lease.",
+        help: "Response time of the server, for lookups, writes and leases.",
         rises: "The server or the network; above the budget the origin is asked as well.",
         read: |s, to| each_server(s, |server| to.histogram(&[&server.name], &server.latency.0)),
     },
@@ -355,9 +357,10 @@ pub(super) const REMOTE: &[Metric] = &[
         kind: Kind::Counter,
         unit: "",
         labels: &["outcome"],
-        help: "Pages looked for (`hit`, `miss`, `failed`: the server did not answer, `late`: after the origin's answer, `damaged`) and handed over (`store`, `dropped`: too many waited).",
-        rises: "`late`: see `larder_remote_lookup_seconds`; `damaged`: another version or something else writes there; `dropped`: see \
-                `larder_remote_writes_dropped_total`.",
+        help: "Pages looked up (`hit`, `miss`, `failed`: the server did not answer, `late`: after \
+               the origin's answer, `damaged`) and sent (`store`, `dropped`: too many waited).",
+        rises: "`late`: see `larder_remote_lookup_seconds`; `damaged`: another version or another \
+                program writes there; `dropped`: see `larder_remote_writes_dropped_total`.",
         read: |s, to| {
             let Some(pages) = s.remote.as_ref().map(|remote| remote.pages) else { return };
             to.count(&["hit"], pages.hits);
@@ -374,11 +377,14 @@ pub(super) const REMOTE: &[Metric] = &[
         kind: Kind::Counter,
         unit: "",
         labels: &["event"],
-        help: "What Larders did with each other's help. Leases: `leases` taken, `waits` for another's rendering, `waits_over` in vain. Purges: \
-               `purges_learned` from others, `purges_missed` (all copies were dropped then), `purges_told` to peers, `purges_untold`, `purges_lost` \
-               (not written to the fleet), `parcels_heard` from peers; `rounds_failed`: times the journal could not be read.",
-        rises: "`waits_over`: renderings take longer than `lease`. `purges_missed`, `rounds_failed`: the fleet was not reached. `purges_untold`: a \
-                peer was not reached.",
+        help: "Events between Larders. Leases: `leases` taken, `waits` for another's rendering, \
+               `waits_over` in vain. Purges: `purges_learned` from others, `purges_missed` (all \
+               copies were dropped then), `purges_told` to peers, `purges_untold`, `purges_lost` \
+               (not written to the fleet), `parcels_heard` from peers; `rounds_failed`: times the \
+               journal could not be read.",
+        rises: "`waits_over`: renderings take longer than `lease`. `purges_missed`, \
+                `rounds_failed`: the fleet was not reached. `purges_untold`: a peer was not \
+                reached.",
         read: |s, to| {
             let Some(remote) = &s.remote else { return };
             remote.events.0.iter().for_each(|(event, count)| to.count(&[event], *count));
@@ -392,7 +398,7 @@ pub(super) const PROCESS: &[Metric] = &[
         kind: Kind::Gauge,
         unit: "",
         labels: &["version", "name"],
-        help: "Always 1; says which version this is, and what this instance is called.",
+        help: "Always 1; the labels are the version and the instance's name.",
         rises: "It does not.",
         read: |s, to| to.count(&[s.larder, &s.name], 1),
     },
@@ -402,7 +408,7 @@ pub(super) const PROCESS: &[Metric] = &[
         unit: "",
         labels: &[],
         help: "Worker threads.",
-        rises: "It is set: `threads`.",
+        rises: "It is configured: `threads`.",
         read: |s, to| to.count(&[], s.threads as u64),
     },
     Metric {
@@ -410,8 +416,9 @@ pub(super) const PROCESS: &[Metric] = &[
         kind: Kind::Histogram,
         unit: "seconds",
         labels: &[],
-        help: "How late workers get to a timer, looked at ten times a second each: what everything that is ready waits. Timers have steps of a millisecond: \
-               an idle worker is up to that late.",
+        help: "How late workers handle a timer, measured ten times a second each: the waiting \
+               time of all ready work. Timers have steps of a millisecond: an idle worker is up \
+               to that late.",
         rises: "Too little processor, or single requests that take long (Redis commands that walk everything, purges by expression).",
         read: |s, to| to.histogram(&[], &s.loop_delay.0),
     },
@@ -438,7 +445,8 @@ pub(super) const PROCESS: &[Metric] = &[
         kind: Kind::Counter,
         unit: "",
         labels: &["result"],
-        help: "Spans for the collector of traces: `exported`, or `dropped` (too many waited, or it did not take them).",
+        help: "Spans for the collector of traces: `exported`, or `dropped` (too many waited, or \
+               it did not accept them).",
         rises: "`dropped`: look at the collector; standard error has its first refusal.",
         read: |s, to| {
             if let Some(spans) = &s.tracing {
@@ -453,7 +461,7 @@ pub(super) const PROCESS: &[Metric] = &[
         unit: "seconds",
         labels: &[],
         help: "When the process started, in seconds since 1970.",
-        rises: "It was started anew: counters begin at zero.",
+        rises: "It was restarted: counters begin at zero.",
         read: |s, to| to.float(&[], s.started_ms as f64 / 1000.0),
     },
     Metric {
@@ -461,8 +469,8 @@ pub(super) const PROCESS: &[Metric] = &[
         kind: Kind::Gauge,
         unit: "bytes",
         labels: &[],
-        help: "Memory the system keeps for the process.",
-        rises: "Beyond `larder_memory_used_bytes`: connections, requests under way, buffers.",
+        help: "Resident memory of the process.",
+        rises: "Beyond `larder_memory_used_bytes`: connections, open requests, buffers.",
         read: |s, to| to.count(&[], s.memory.resident),
     },
 ];

@@ -1,13 +1,17 @@
 //! `incr`, `decr` and their like in all protocols.
 
 use larder_proto::memcache::line;
-use larder_store::{If, Put, PutError};
+use larder_store::{Entry, If, Put, PutError};
 
 use super::{
-    super::{Face, OBJECTS},
+    super::{Face, OBJECTS, watch::Store as Seen},
     matches,
 };
 use crate::clock::Ms;
+
+/// Counting in place changes when an item was last accessed once this is so long ago, as in
+/// memcached.
+const UPDATE_INTERVAL: Ms = 60_000;
 
 /// What is to be counted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,6 +49,7 @@ pub(crate) enum Counted {
 
 /// `incr`, `decr`. The text keeps its length, with blanks behind a shorter number, as memcached's does.
 pub(crate) fn count(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
+    face.looks_up(count.key, now);
     let counted = recount(face, count, now);
     let counters = &face.counters;
     match (counted, count.down) {
@@ -62,9 +67,16 @@ fn recount(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
     loop {
         let Some(entry) = face.store.peek(OBJECTS, count.key, now) else {
             let Some((value, expires)) = count.initial else { return Counted::NotFound };
-            match put_number(face, count, value, 0, Put { expires, ..Put::default() }, If::Absent, now) {
+            // It is then stored by an `add`, which looks itself.
+            face.looks_up(count.key, now);
+            match put_number(face, count, value, None, Put { expires, ..Put::default() }, now) {
                 Err(PutError::Exists) => continue,
-                Ok(version) => return Counted::Number { value, version, expires, made: true },
+                Ok(version) => {
+                    if face.stats.is_watched() {
+                        made(face, count.key, value, expires, now);
+                    }
+                    return Counted::Number { value, version, expires, made: true };
+                }
                 Err(_) => return Counted::NoMemory,
             }
         };
@@ -82,10 +94,9 @@ fn recount(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
         let value =
             if count.down { number.saturating_sub(count.delta) } else { number.wrapping_add(count.delta) };
         let expires = count.touch.unwrap_or_else(|| entry.expires());
-        // In its place it stays as stale as it was; a longer one is a new item.
-        let stale = entry.stale() && line::digits(value) <= text.len();
-        let put = Put { flags: entry.flags(), expires, stale, ..Put::default() };
-        match put_number(face, count, value, text.len(), put, If::Same(&entry), now) {
+        let put = Put { flags: entry.flags(), expires, ..Put::default() };
+        let seen = Before { entry: &entry, width: text.len() };
+        match put_number(face, count, value, Some(seen), put, now) {
             Err(PutError::Exists | PutError::NotFound) => {}
             Ok(version) => {
                 return Counted::Number { value, version, expires: entry.expires(), made: false };
@@ -95,20 +106,45 @@ fn recount(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
     }
 }
 
-/// Stores a number, with blanks behind it up to `width`.
+/// Lets those who watch know of a counter that was missing.
+#[cold]
+fn made(face: &Face, key: &[u8], value: u64, expires: Option<Ms>, now: Ms) {
+    let size = line::digits(value) as u64;
+    face.stats.saw_store(&Seen { key, status: "stored", command: "add", expires, size, sent: size }, now);
+}
+
+/// A counter before it is counted.
+#[derive(Clone, Copy)]
+struct Before<'e> {
+    entry: &'e Entry<'static>,
+    /// Bytes of its text.
+    width: usize,
+}
+
+/// Stores a number: instead of the counter `before` with blanks behind it where it is shorter, else
+/// where there is nothing.
 fn put_number(
     face: &Face,
     count: &Count<'_>,
     value: u64,
-    width: usize,
+    before: Option<Before<'_>>,
     put: Put<'_>,
-    condition: If<'_, 'static>,
     now: Ms,
 ) -> Result<u64, PutError> {
+    let width = before.map_or(0, |before| before.width);
     let mut text = Vec::with_capacity(width.max(20));
     line::decimal(value, &mut text);
-    let width = width.max(text.len());
-    text.resize(width, b' ');
+    let in_place = text.len() <= width;
+    text.resize(width.max(text.len()), b' ');
     let put = Put { value: &[&text], version: count.version, ..put };
-    face.store.put(OBJECTS, count.key, put, condition, now)
+    match before {
+        None => face.store.put(OBJECTS, count.key, put, If::Absent, now),
+        // In its place it stays the item it was, with its marks; a longer one is a new item.
+        Some(Before { entry, .. }) if in_place => {
+            let put = Put { stale: entry.stale(), claimed: entry.claimed(), ..put };
+            let used = now.saturating_sub(entry.last_access()) > UPDATE_INTERVAL;
+            face.store.put_same(entry, put, used, now)
+        }
+        Some(Before { entry, .. }) => face.store.put(OBJECTS, count.key, put, If::Same(entry), now),
+    }
 }

@@ -26,6 +26,7 @@ mod prefixes;
 mod tests;
 
 pub(crate) use command::command;
+pub(crate) use conns::sockets;
 
 use std::sync::{
     Arc,
@@ -60,6 +61,8 @@ pub(crate) struct WorkerStats {
     delimiter: u8,
     /// Whose commands are being carried out.
     serving: AtomicU64,
+    /// When its last datagram came.
+    pub(crate) datagram: AtomicU64,
 }
 
 /// What all workers share of it.
@@ -146,6 +149,26 @@ impl FaceStats {
 }
 
 impl Face {
+    /// A command that does not ask for a value looks its key up, as the stores of memcached do:
+    /// told to those who watch fetchers.
+    #[inline]
+    pub(crate) fn looks_up(&self, key: &[u8], now: Ms) {
+        if self.stats.eyes.any(FETCHERS) {
+            self.tell_look(key, now);
+        }
+    }
+
+    #[cold]
+    fn tell_look(&self, key: &[u8], now: Ms) {
+        let found = match (self.store.peek(OBJECTS, key, now), self.store.over(OBJECTS, key, now)) {
+            (Some(entry), _) => Found::Hit(entry.len()),
+            (None, None) => Found::Miss,
+            (None, Some(Over::Expired)) => Found::Expired,
+            (None, Some(Over::Flushed)) => Found::Flushed,
+        };
+        self.stats.eyes.fetched(self.stats.serving.load(Relaxed), key, found, now);
+    }
+
     /// Why a key that was asked for is not found: counted among the misses, and for [`WorkerStats::saw_get`].
     #[inline]
     pub(crate) fn missing(&self, key: &[u8], now: Ms) -> Found {
@@ -174,6 +197,7 @@ impl WorkerStats {
             prefixes: Prefixes::default(),
             delimiter,
             serving: AtomicU64::new(0),
+            datagram: AtomicU64::new(0),
         }
     }
 
@@ -210,20 +234,19 @@ impl WorkerStats {
         }
     }
 
-    /// A value was sent to be stored.
+    /// Does anybody want to know of stores, or of what they look up?
     #[inline]
-    pub(crate) fn saw_store(&self, seen: &Seen<'_>, now: Ms) {
-        if self.eyes.any(MUTATIONS | DETAIL) {
-            self.tell_store(seen, now);
-        }
+    pub(crate) fn is_watched(&self) -> bool {
+        self.eyes.any(FETCHERS | MUTATIONS | DETAIL)
     }
 
+    /// A value was sent to be stored.
     #[cold]
-    fn tell_store(&self, seen: &Seen<'_>, now: Ms) {
+    pub(crate) fn saw_store(&self, seen: &Seen<'_>, now: Ms) {
         if self.eyes.any(DETAIL) {
             self.prefixes.count(seen.key, self.delimiter, |row| {
                 row.sets += 1;
-                row.bytes_in += seen.size;
+                row.bytes_in += seen.sent;
             });
         }
         if self.eyes.any(MUTATIONS) {

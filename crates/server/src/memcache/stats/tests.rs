@@ -41,7 +41,7 @@ impl Fixture {
     fn with(settings: MemcachedSettings) -> Self {
         let options = Options { budget: 8 << 20, max_value: 1 << 20, ..Options::default() };
         let store: &'static Store = Box::leak(Box::new(Store::open(options).unwrap()));
-        let shared = Shared::new(settings, store, NOW, 1);
+        let shared = Shared::new(settings, store, &Arc::default(), NOW, 1);
         let peer = Peer::Tcp(([127, 0, 0, 1], 4711).into());
         let client = shared.clients.enter(peer, "127.0.0.1:11211".into(), NOW);
         Self { store, face: Face::new(&shared, 0), client }
@@ -234,11 +234,11 @@ fn items_and_slabs_are_one_class() {
 fn connections_are_listed_with_the_listeners() {
     let fixture = Fixture::new();
     let other = fixture.face.shared.clients.enter(Peer::Unix, "/run/m.sock".into(), NOW - 5000);
-    let expected = "STAT 1:addr tcp:127.0.0.1:4711\r\nSTAT 1:listen_addr tcp:127.0.0.1:11211\r\n\
-        STAT 1:state conn_parse_cmd\r\nSTAT 1:secs_since_last_cmd 0\r\n\
-        STAT 2:addr unix:/run/m.sock\r\nSTAT 2:listen_addr unix:/run/m.sock\r\n\
-        STAT 2:state conn_read\r\nSTAT 2:secs_since_last_cmd 5\r\n\
-        STAT 3:addr tcp:127.0.0.1:11211\r\nSTAT 3:state conn_listening\r\nSTAT 3:secs_since_last_cmd 0\r\nEND\r\n";
+    let expected = "STAT 1:addr tcp:127.0.0.1:11211\r\nSTAT 1:state conn_listening\r\nSTAT 1:secs_since_last_cmd 0\r\n\
+        STAT 2:addr tcp:127.0.0.1:4711\r\nSTAT 2:listen_addr tcp:127.0.0.1:11211\r\n\
+        STAT 2:state conn_parse_cmd\r\nSTAT 2:secs_since_last_cmd 0\r\n\
+        STAT 3:addr unix:/run/m.sock\r\nSTAT 3:listen_addr unix:/run/m.sock\r\n\
+        STAT 3:state conn_read\r\nSTAT 3:secs_since_last_cmd 5\r\nEND\r\n";
     assert_eq!(fixture.ask("stats conns"), expected);
     fixture.face.shared.clients.leave(&other);
 }
@@ -444,7 +444,8 @@ fn sizes_and_the_largest() {
 fn prefixes_are_counted_while_it_is_on() {
     let fixture = Fixture::new();
     let stats = &fixture.face.stats;
-    let store = watch::Store { key: b"user:1", status: "stored", command: "set", expires: None, size: 7 };
+    let store =
+        watch::Store { key: b"user:1", status: "stored", command: "set", expires: None, size: 7, sent: 7 };
     let everything = || {
         stats.saw_get(b"user:1", Found::Hit(7), NOW);
         stats.saw_get(b"user:2", Found::Miss, NOW);

@@ -6,7 +6,7 @@ use super::{Conn, jam};
 use crate::{
     clock::Ms,
     net::{conns::Desk, socket::Ended},
-    object::{COMMANDS, HIGH_WATER, Limits, Sent, Session, Turn, WINDOW},
+    object::{HIGH_WATER, Limits, Sent, Session, Turn, WINDOW},
 };
 
 /// After so many bytes of answers without a wait others get their turn.
@@ -34,7 +34,7 @@ pub(super) struct Batch {
 impl Batch {
     /// Commands after which others get their turn.
     fn most(&self) -> usize {
-        self.limits.commands.max(COMMANDS)
+        self.limits.commands.max(1)
     }
 }
 
@@ -52,6 +52,7 @@ impl<S: Session> Conn<S> {
             self.client.active.store(now, Ordering::Relaxed);
         }
         let received = received as u64;
+        self.come += received;
         self.want = 0;
         self.streak.1 += received;
         let (limits, took) = (self.limits.get(), Took::All { want: 0 });
@@ -63,11 +64,11 @@ impl<S: Session> Conn<S> {
 
     fn take_up(&mut self, batch: &mut Batch) {
         let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
-        let again = matches!(batch.took, Took::Part | Took::Later(_));
+        let again = matches!(batch.took, Took::Part | Took::Later(_) | Took::Again);
         let (before, how) = (batch.commands, (again, batch.most(), batch.high));
         batch.took = take_up(desk, &mut self.session, batch.now, how, &mut batch.commands);
         self.streak.0 += batch.commands - before;
-        if batch.took != Took::Part && self.client.has_mail() {
+        if !matches!(batch.took, Took::Part | Took::Again) && self.client.has_mail() {
             self.client.take_mail(desk.out.scratch());
         }
     }
@@ -88,11 +89,21 @@ impl<S: Session> Conn<S> {
     /// Sends what is composed, and takes up what is left. False: close.
     pub(super) async fn finish(&mut self, mut batch: Batch) -> Result<bool, Ended> {
         loop {
+            while batch.took == Took::Again {
+                self.streak = (0, 0);
+                tokio::task::yield_now().await;
+                batch.now = self.conns.clock.now();
+                self.take_up(&mut batch);
+            }
             let flushed = self.flush(&batch.limits, batch.took).await?;
             batch.written += flushed.sent;
             batch.high = HIGH_WATER + flushed.left;
-            let idle_walk = batch.took == Took::Part && flushed.sent == 0;
-            if self.streak.0 >= batch.most() || self.streak.1 >= TURN_BYTES || idle_walk {
+            // A part of a long answer is a turn's work, however little of it was to be sent.
+            let turn = batch.took == Took::Part;
+            if self.streak.0 >= batch.most() || self.streak.1 >= TURN_BYTES || turn {
+                if self.streak.0 >= batch.most() {
+                    self.session.yielded();
+                }
                 self.streak = (0, 0);
                 tokio::task::yield_now().await;
                 batch.now = self.conns.clock.now();
@@ -111,7 +122,7 @@ impl<S: Session> Conn<S> {
                     batch.received += self.put_off(time).await?;
                     batch.now = self.conns.clock.now();
                 }
-                Took::All { .. } | Took::Enough | Took::Part => {}
+                Took::All { .. } | Took::Enough | Took::Part | Took::Again => {}
             }
             if self.client.is_killed() {
                 return Err(Ended::Closed);
@@ -163,6 +174,7 @@ impl<S: Session> Conn<S> {
     /// more: what it had sent would come late, behind what it sent anew on another connection.
     async fn put_off(&mut self, time: Ms) -> Result<u64, Ended> {
         self.streak = (0, 0);
+        self.hold_desk()?;
         let client = &self.client;
         let mail =
             poll_fn(
@@ -209,6 +221,8 @@ pub(super) enum Took {
     Enough,
     /// The same in the middle of an answer: nothing may come between.
     Part,
+    /// A command goes on when others have had their turn, and nothing is sent before.
+    Again,
     /// The next command may be taken up after so many milliseconds.
     Later(Ms),
     /// The session ends the connection.
@@ -243,6 +257,11 @@ fn take_up<S: Session>(
                 desk.at = used(desk.at, n);
                 *commands += 1;
                 return Took::Part;
+            }
+            Turn::Again(n) => {
+                desk.at = used(desk.at, n);
+                *commands += 1;
+                return Took::Again;
             }
             Turn::Later(n, time) => {
                 desk.at = used(desk.at, n);

@@ -1,17 +1,20 @@
 //! A client that does not take its answers as fast as they come.
 //!
-//! Usually it has to: at [`HIGH_WATER`](super::super::HIGH_WATER) bytes nothing more is taken up or received until they are
-//! sent, so that it costs no more memory. But a client that sends a long pipeline whole before it reads the first answer
-//! would wait for ever then, and the server for it. Where a face lets it ([`Limits::gather`]), commands are taken up and
-//! their answers gathered meanwhile, and when these are as many as may be, or pin too much of the store, commands are
-//! received and kept as they are. A client that goes on longer has to read; it is closed when it takes nothing of
-//! its answers for [`Limits::send`], whatever it sends.
+//! Usually it has to: at [`HIGH_WATER`](super::super::HIGH_WATER) bytes nothing more is taken up or
+//! received until they are sent, so that it costs no more memory. But a client that sends a long
+//! pipeline whole before it reads the first answer would wait for ever then, and the server for it.
+//! Where a face lets it ([`Limits::gather`]), commands are taken up and their answers gathered
+//! meanwhile, and when these are as many as may be, or pin too much of the store, commands are
+//! received and kept as they are. A client that goes on longer has to read; it is closed when it
+//! takes nothing of its answers for [`Limits::send`], whatever it sends, or when others need its
+//! [`Room`](crate::object::room::Room).
 
 use std::{
     future::{Future, poll_fn},
     io,
     pin::pin,
     rc::Rc,
+    sync::Arc,
     task::Poll,
 };
 
@@ -24,12 +27,11 @@ use crate::{
         conns::{Conns, Desk},
         socket::{Ended, Mark, Pace},
     },
-    object::{HIGH_WATER, Limits, Session, WINDOW},
+    object::{
+        Client, HIGH_WATER, Limits, Session, WINDOW,
+        room::{Held, Place},
+    },
 };
-
-/// Clients of one worker that may gather as much as they can at the same time. Where all of them together have so much,
-/// each has to read before it is let go on.
-const AT_ONCE: u64 = 4;
 
 /// What is known of a jam, from its first unsent byte to the end of the batch.
 pub(super) struct Jam {
@@ -41,27 +43,31 @@ pub(super) struct Jam {
     mark: Mark,
     /// The client has ended its side.
     eof: bool,
-    /// This connection's part of [`Conns::gathered`].
-    held: u64,
+    /// What the desk holds.
+    held: Held,
+    /// There is no room for more than the desk holds.
+    full: bool,
 }
 
 impl Jam {
-    fn new(conns: Rc<Conns>) -> Box<Self> {
-        Box::new(Jam { conns, sent: 0, received: 0, mark: None, eof: false, held: 0 })
+    fn new(conns: Rc<Conns>, client: &Arc<Client>) -> Box<Self> {
+        let held = Held::new(client, Place::Heap);
+        Box::new(Jam { conns, sent: 0, received: 0, mark: None, eof: false, held, full: false })
     }
 
-    /// Notes what the desk holds.
-    fn hold(&mut self, bytes: u64) {
-        self.conns.gathered.set(self.conns.gathered.get() - self.held + bytes);
-        self.held = bytes;
+    /// Counts what the desk holds. Where there is no room for it, it was taken up before that was
+    /// known: nothing is added to it. False: it was too much from the start.
+    fn hold(&mut self, desk: &Desk) -> bool {
+        let bytes = desk.buf.capacity() as u64 + desk.out.capacity();
+        self.full = !self.held.resize(bytes);
+        !self.full || self.held.bytes() > 0
     }
 
     /// May answers be gathered, and how many bytes may be received?
     fn room(&mut self, desk: &Desk, limits: &Limits, took: Took) -> (bool, usize) {
         let input = (desk.buf.len() - desk.at) as u64;
         let composed = desk.out.composed();
-        self.hold(input + composed);
-        if took == Took::Last || self.conns.gathered.get() >= limits.gather * AT_ONCE {
+        if took == Took::Last || self.full {
             return (false, 0);
         }
         // In the middle of an answer the session waits for what is composed to be sent.
@@ -70,12 +76,6 @@ impl Jam {
         let ends = self.eof || self.conns.draining.get();
         let reads = if ends { 0 } else { limits.gather.saturating_sub(input) };
         (answers, reads as usize)
-    }
-}
-
-impl Drop for Jam {
-    fn drop(&mut self) {
-        self.hold(0);
     }
 }
 
@@ -94,10 +94,13 @@ impl<S: Session> Conn<S> {
         let Conn { conns, socket, session, client, desk: Some(desk), jam, streak, .. } = self else {
             return Err(Ended::Closed);
         };
-        let jam = jam.get_or_insert_with(|| Jam::new(conns.clone()));
+        let jam = jam.get_or_insert_with(|| Jam::new(conns.clone(), client));
         jam.sent += sent;
         let mut received = false;
         loop {
+            if !jam.hold(desk) {
+                return Err(Ended::Closed);
+            }
             let (gathers, room) = jam.room(desk, limits, took);
             if gathers && (received || took == Took::Enough) {
                 break;
@@ -116,6 +119,9 @@ impl<S: Session> Conn<S> {
                     }
                 })
                 .await?;
+            }
+            if jam.mark != pace.mark {
+                client.moves(conns.clock.now());
             }
             jam.mark = pace.mark;
             if waited {

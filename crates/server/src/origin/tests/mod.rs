@@ -8,6 +8,7 @@ mod requests;
 mod responses;
 mod server;
 mod timeouts;
+mod turns;
 mod upgrade;
 
 use std::{rc::Rc, sync::Arc, time::Duration};

@@ -1,6 +1,8 @@
 //! Commands about files, replicas and the process, most of which have little to tell here: Larder keeps its data in memory
 //! only, and alone.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use larder_proto::resp::{Args, number};
 
 use crate::redis::{conn::REDIS_VERSION, ctx::Ctx};
@@ -61,7 +63,12 @@ pub(crate) fn wait(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
 }
 
-/// Stops the process: what was received is answered, then connections end. Nothing is saved, whatever is asked.
+/// SHUTDOWN where it is not allowed: the process may serve pages and other objects.
+const NO_SHUTDOWN: &str =
+    "ERR SHUTDOWN ends the whole program, pages included; it is allowed by `shutdown = true` in [redis]";
+
+/// Stops the process, where that is allowed: what was received is answered, then connections end.
+/// Nothing is saved, whatever is asked.
 pub(crate) fn shutdown(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let words = ["save", "nosave", "now", "force", "abort"];
     let known = |at: usize| words.iter().any(|word| args.is(at, word));
@@ -78,6 +85,9 @@ pub(crate) fn shutdown(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
     if (1..args.len()).any(|at| args.is(at, "save")) {
         return ctx.reply().error("ERR Larder is a cache: it keeps its data in memory only");
+    }
+    if !ctx.shared.config.shutdown.load(Relaxed) {
+        return ctx.reply().error(NO_SHUTDOWN);
     }
     ctx.conn.closing = true;
     ctx.shared.stop.ask();

@@ -212,7 +212,8 @@ pub(crate) fn stats(out: &mut String, ctx: &Ctx<'_>) {
         line!(out, "{name}:{value}");
     }
     line!(out, "expired_stale_perc:0.00");
-    zero(out, &["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds", "evicted_clients"]);
+    zero(out, &["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
+    line!(out, "evicted_clients:{}", shared.clients.room().closed());
     zero(out, &["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
     for (name, value) in &lookups[..2] {
         line!(out, "{name}:{value}");

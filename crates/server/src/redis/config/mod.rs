@@ -18,6 +18,8 @@ pub(crate) struct Config {
     has_password: AtomicBool,
     users: RwLock<Option<Users>>,
     pub(crate) protected: AtomicBool,
+    /// `shutdown`.
+    pub(crate) shutdown: AtomicBool,
     /// `slowlog-log-slower-than` in microseconds; `u64::MAX`: nothing is logged.
     slowlog_micros: AtomicU64,
     pub(crate) slowlog_len: AtomicU64,
@@ -31,6 +33,8 @@ pub(crate) struct Config {
     pub(crate) connections: AtomicU64,
     /// `timeout` in seconds.
     pub(crate) timeout: AtomicU64,
+    /// `receive_timeout` in milliseconds.
+    pub(crate) receive: AtomicU64,
     /// `client-output-buffer-limit pubsub`: bytes.
     pub(crate) subscriber_buffer: AtomicU64,
     /// `hash-max-listpack-entries` and `-value`: what OBJECT ENCODING calls a listpack.
@@ -46,6 +50,7 @@ impl Config {
             password: RwLock::new(settings.password.clone()),
             users: RwLock::new(settings.users.clone()),
             protected: AtomicBool::new(settings.protected),
+            shutdown: AtomicBool::new(settings.shutdown),
             slowlog_micros: AtomicU64::new(settings.slowlog_micros.unwrap_or(u64::MAX)),
             slowlog_len: AtomicU64::new(128),
             events: AtomicU32::new(0),
@@ -54,6 +59,7 @@ impl Config {
             query_buffer: AtomicU64::new(QUERY_BUFFER.max(settings.bulk.saturating_add(1 << 20))),
             connections: AtomicU64::new(settings.connections as u64),
             timeout: AtomicU64::new(settings.idle_timeout.as_secs()),
+            receive: AtomicU64::new(settings.receive_timeout.as_millis() as u64),
             subscriber_buffer: AtomicU64::new(settings.subscriber_buffer as u64),
             listpack_entries: AtomicU64::new(512),
             listpack_value: AtomicU64::new(64),
@@ -69,9 +75,11 @@ impl Config {
         *password = new.password.clone();
         drop(password);
         self.protected.store(new.protected, Relaxed);
+        self.shutdown.store(new.shutdown, Relaxed);
         self.bulk.store(new.bulk, Relaxed);
         self.connections.store(new.connections as u64, Relaxed);
         self.timeout.store(new.idle_timeout.as_secs(), Relaxed);
+        self.receive.store(new.receive_timeout.as_millis() as u64, Relaxed);
         self.subscriber_buffer.store(new.subscriber_buffer as u64, Relaxed);
         self.slowlog_micros.store(new.slowlog_micros.unwrap_or(u64::MAX), Relaxed);
     }

@@ -10,6 +10,7 @@ use crate::{
     redis::{
         ctx::Ctx,
         dispatch::text,
+        job::{Job, Progress},
         known::{Known, flag},
         state::Answers,
     },
@@ -27,7 +28,7 @@ pub(crate) fn is_name(name: &[u8]) -> bool {
 /// Where a client comes from, as Redis writes it.
 pub(crate) fn address(client: &Client) -> String {
     match client.peer {
-        Peer::Tcp(address) => address.to_string(),
+        Peer::Tcp(address) | Peer::Udp(address) => address.to_string(),
         Peer::Unix => format!("{}:0", client.local),
     }
 }
@@ -35,7 +36,7 @@ pub(crate) fn address(client: &Client) -> String {
 /// Where it connected to.
 pub(crate) fn local_address(client: &Client) -> String {
     match client.peer {
-        Peer::Tcp(_) => client.local.to_string(),
+        Peer::Tcp(_) | Peer::Udp(_) => client.local.to_string(),
         Peer::Unix => format!("{}:0", client.local),
     }
 }
@@ -178,11 +179,30 @@ pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     } else {
         return ctx.reply().error("ERR syntax error");
     };
-    let mut lines = String::new();
-    for known in chosen {
-        lines.push_str(&describe(&known, ctx.now));
+    ctx.go(Lines { left: chosen.into_iter(), lines: String::new() }, args);
+}
+
+/// CLIENT LIST under way.
+struct Lines {
+    left: std::vec::IntoIter<Arc<Known>>,
+    lines: String,
+}
+
+impl Job for Lines {
+    fn is_apart(&self) -> bool {
+        true
     }
-    ctx.reply().verbatim("txt", lines.as_bytes());
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, _args: &Args<'_>) -> Progress {
+        for (nth, known) in self.left.by_ref().enumerate() {
+            self.lines.push_str(&describe(&known, ctx.now));
+            if nth % 64 == 63 && ctx.is_over() {
+                return Progress::Again;
+            }
+        }
+        ctx.reply().verbatim("txt", self.lines.as_bytes());
+        Progress::Done
+    }
 }
 
 /// The letters of CLIENT LIST's `flags`, in Redis's order.

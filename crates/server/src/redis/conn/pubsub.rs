@@ -7,12 +7,19 @@ use larder_proto::resp::{Args, Reply};
 use crate::redis::{
     ctx::Ctx,
     hub::Kind,
+    job::{Job, Progress},
     shared::Shared,
-    state::{Conn, gate},
+    state::{Conn, ENTRY, gate},
 };
 
 /// Channels and patterns one connection may be subscribed to.
 const SUBSCRIPTIONS: usize = 1 << 16;
+/// Patterns of these: every message is compared with every pattern there is.
+const PATTERNS: usize = 1 << 10;
+/// Subscriptions a connection leaves in one go.
+const LEAVES: usize = 256;
+/// Patterns of these: each is searched among all patterns.
+const PATTERN_LEAVES: usize = 16;
 
 /// The connection's names of a kind.
 fn names(conn: &mut Conn, kind: Kind) -> &mut BTreeSet<Box<[u8]>> {
@@ -28,44 +35,101 @@ fn count(conn: &Conn, kind: Kind) -> usize {
     if kind == Kind::Shard { conn.subscriptions.shards.len() } else { conn.subscriptions.count() }
 }
 
-fn add(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind, word: &str) {
-    for name in args.from(1) {
-        if !names(ctx.conn, kind).contains(name) {
-            if ctx.conn.subscriptions.count() + ctx.conn.subscriptions.shards.len() >= SUBSCRIPTIONS {
-                ctx.reply().error("ERR too many subscriptions");
-                continue;
-            }
-            names(ctx.conn, kind).insert(name.into());
-            ctx.shared.hub.add(kind, name, &ctx.conn.known);
-        }
-        let count = count(ctx.conn, kind);
-        tell(ctx, word, Some(name), count);
-    }
-    ctx.conn.settle();
+/// Bytes a subscription takes, here and in the hub.
+fn bytes(name: &[u8]) -> usize {
+    2 * (name.len() + ENTRY)
 }
 
-fn remove(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind, word: &str) {
-    let named: Vec<Box<[u8]>> = if args.len() > 1 {
-        args.from(1).map(Box::from).collect()
-    } else {
-        names(ctx.conn, kind).iter().cloned().collect()
-    };
-    for name in &named {
-        if names(ctx.conn, kind).remove(name) {
-            ctx.shared.hub.remove(kind, name, &ctx.conn.known);
+/// SUBSCRIBE or UNSUBSCRIBE of many under way.
+struct Change {
+    kind: Kind,
+    /// As the answers call it.
+    word: &'static str,
+    joins: bool,
+    /// The next argument.
+    at: usize,
+    /// All that it hears, of an UNSUBSCRIBE without names.
+    all: Option<Vec<Box<[u8]>>>,
+}
+
+impl Change {
+    fn join(&self, ctx: &mut Ctx<'_>, name: &[u8]) {
+        if !names(ctx.conn, self.kind).contains(name) {
+            let has = ctx.conn.subscriptions.count() + ctx.conn.subscriptions.shards.len();
+            let is_full = self.kind == Kind::Pattern && ctx.conn.subscriptions.patterns.len() >= PATTERNS;
+            if has >= SUBSCRIPTIONS || is_full {
+                return ctx.reply().error("ERR too many subscriptions");
+            }
+            ctx.conn.subscriptions.bytes += bytes(name);
+            if !ctx.conn.hold() {
+                ctx.conn.subscriptions.bytes -= bytes(name);
+                return ctx.reply().error("OOM no room for more subscriptions");
+            }
+            names(ctx.conn, self.kind).insert(name.into());
+            ctx.shared.hub.add(self.kind, name, &ctx.conn.known);
+        }
+        let count = count(ctx.conn, self.kind);
+        tell(ctx, self.word, Some(name), count);
+    }
+
+    fn leave(&self, ctx: &mut Ctx<'_>, name: &[u8]) {
+        if names(ctx.conn, self.kind).remove(name) {
+            ctx.conn.subscriptions.bytes -= bytes(name);
+            ctx.conn.hold();
+            ctx.shared.hub.remove(self.kind, name, &ctx.conn.known);
         }
         // What was sent before it left comes before it is told that it has left.
         if ctx.conn.gates & gate::MUTED == 0 {
             ctx.conn.hear(ctx.out.scratch());
         }
-        let count = count(ctx.conn, kind);
-        tell(ctx, word, Some(name), count);
+        let count = count(ctx.conn, self.kind);
+        tell(ctx, self.word, Some(name), count);
     }
-    if named.is_empty() {
-        let count = count(ctx.conn, kind);
-        tell(ctx, word, None, count);
+}
+
+impl Job for Change {
+    fn is_apart(&self) -> bool {
+        true
     }
-    ctx.conn.settle();
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        loop {
+            let own = self.all.as_mut().map(Vec::pop);
+            let name = match &own {
+                Some(Some(name)) => &name[..],
+                None if self.at < args.len() => args.get(self.at),
+                _ => break,
+            };
+            self.at += 1;
+            if self.joins {
+                self.join(ctx, name);
+            } else {
+                self.leave(ctx, name);
+            }
+            if self.at.is_multiple_of(16) && ctx.is_over() {
+                return Progress::Again;
+            }
+        }
+        ctx.conn.settle();
+        Progress::Done
+    }
+}
+
+fn add(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind, word: &'static str) {
+    ctx.go(Change { kind, word, joins: true, at: 1, all: None }, args);
+}
+
+fn remove(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind, word: &'static str) {
+    let mut all = None;
+    if args.len() == 1 {
+        let named: Vec<Box<[u8]>> = names(ctx.conn, kind).iter().rev().cloned().collect();
+        if named.is_empty() {
+            let count = count(ctx.conn, kind);
+            tell(ctx, word, None, count);
+        }
+        all = Some(named);
+    }
+    ctx.go(Change { kind, word, joins: false, at: 1, all }, args);
 }
 
 /// Tells what it is subscribed to now. That is a message, no answer: CLIENT REPLY does not hold it back.
@@ -88,6 +152,20 @@ fn message(reply: &mut Reply<'_>, word: &str, name: Option<&[u8]>, count: usize)
     reply.count(count);
 }
 
+/// Leaves some of what it hears, silently; true: there is more.
+pub(crate) fn leave_some(shared: &Shared, conn: &mut Conn) -> bool {
+    for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
+        let most = if kind == Kind::Pattern { PATTERN_LEAVES } else { LEAVES };
+        for _ in 0..most {
+            let Some(name) = names(conn, kind).pop_last() else { break };
+            shared.hub.remove(kind, &name, &conn.known);
+            conn.subscriptions.bytes -= bytes(&name);
+        }
+    }
+    conn.hold();
+    conn.subscribed()
+}
+
 /// Leaves everything, silently.
 pub(crate) fn leave_all(shared: &Shared, conn: &mut Conn) {
     for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
@@ -95,6 +173,8 @@ pub(crate) fn leave_all(shared: &Shared, conn: &mut Conn) {
             shared.hub.remove(kind, &name, &conn.known);
         }
     }
+    conn.subscriptions.bytes = 0;
+    conn.hold();
     conn.settle();
 }
 
@@ -171,10 +251,33 @@ pub(crate) fn shard_channels(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 fn count_listeners(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
     ctx.reply().array((args.len() - 2) * 2);
-    for name in args.from(2) {
-        let listeners = ctx.shared.hub.listeners(kind, name);
-        ctx.reply().bulk(name);
-        ctx.reply().count(listeners);
+    ctx.go(Listeners { kind, at: 2 }, args);
+}
+
+/// PUBSUB NUMSUB under way.
+struct Listeners {
+    kind: Kind,
+    /// The next name.
+    at: usize,
+}
+
+impl Job for Listeners {
+    fn is_apart(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        while self.at < args.len() {
+            let name = args.get(self.at);
+            let listeners = ctx.shared.hub.listeners(self.kind, name);
+            ctx.reply().bulk(name);
+            ctx.reply().count(listeners);
+            self.at += 1;
+            if self.at.is_multiple_of(64) && ctx.is_over() {
+                return Progress::Again;
+            }
+        }
+        Progress::Done
     }
 }
 

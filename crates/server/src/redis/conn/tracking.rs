@@ -16,6 +16,8 @@ use crate::redis::{
 
 /// Prefixes one connection may name.
 const PREFIXES: usize = 1024;
+/// Bytes of a connection's prefixes, all together.
+const PREFIX_BYTES: usize = 64 << 10;
 
 /// Enters the keys a command is about to read, if the client may keep them.
 pub(crate) fn remember(shared: &Shared, conn: &mut Conn, command: &Command, args: &Args<'_>) {
@@ -117,6 +119,14 @@ fn check(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
 
 /// No prefix may begin another: a key would be told twice.
 fn overlaps(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
+    // Before they are compared with each other.
+    if tracks.prefixes.len() + before.prefixes.len() > PREFIXES {
+        return Err("ERR too many prefixes".to_owned());
+    }
+    let bytes: usize = tracks.prefixes.iter().chain(&before.prefixes).map(|prefix| prefix.len()).sum();
+    if bytes > PREFIX_BYTES {
+        return Err("ERR the prefixes are too long".to_owned());
+    }
     let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
     let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     for (at, prefix) in tracks.prefixes.iter().enumerate() {
@@ -134,9 +144,6 @@ fn overlaps(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
                 shown(other)
             ));
         }
-    }
-    if tracks.prefixes.len() + before.prefixes.len() > PREFIXES {
-        return Err("ERR too many prefixes".to_owned());
     }
     Ok(())
 }

@@ -75,12 +75,18 @@ impl Ctx<'_> {
         }
     }
 
-    /// Puts a value in place of what was found there. False: something else is there by now, look again.
-    pub(super) fn replace(&self, key: &[u8], old: Option<&Entry<'static>>, put: Put<'_>) -> Outcome<bool> {
+    /// Puts a value in place of what was found there, and says which write that was. None:
+    /// something else is there by now, look again.
+    pub(super) fn replace(
+        &self,
+        key: &[u8],
+        old: Option<&Entry<'static>>,
+        put: Put<'_>,
+    ) -> Outcome<Option<u64>> {
         let condition = old.map_or(If::Absent, If::Same);
         match self.store.put(self.ns, key, put, condition, self.now) {
-            Ok(_) => Ok(true),
-            Err(PutError::Exists | PutError::NotFound) => Ok(false),
+            Ok(version) => Ok(Some(version)),
+            Err(PutError::Exists | PutError::NotFound) => Ok(None),
             Err(error) => Err(refused(error, key)),
         }
     }

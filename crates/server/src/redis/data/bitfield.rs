@@ -1,13 +1,18 @@
 //! BITFIELD: integers of any width in a string (Redis: bitops.c, bitfieldGeneric).
 
+use std::collections::BTreeMap;
+
 use larder_proto::resp::{Args, number::parse_i64};
-use larder_store::Put;
+use larder_store::Entry;
 
 use super::super::ctx::{Class, Ctx};
-use super::access::bytes;
 use super::bits::BAD_OFFSET;
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
-use super::range::bulk_limit;
+use super::long::{Bytes, End, Layout, Wanted};
+use super::range::{bulk_limit, check_len};
+
+/// Fields of one command.
+const MOST_FIELDS: usize = 4096;
 
 const BAD_TYPE: &str =
     "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
@@ -53,6 +58,9 @@ pub(super) fn bitfield_ro(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 fn parse(ctx: &Ctx<'_>, args: &Args<'_>) -> Outcome<Vec<Field>> {
     let (mut fields, mut overflow, mut at) = (Vec::new(), Overflow::Wrap, 2);
     while at < args.len() {
+        if fields.len() == MOST_FIELDS {
+            return Err("ERR BITFIELD takes at most 4096 fields".into());
+        }
         let left = args.len() - at - 1;
         if args.is(at, "OVERFLOW") && left >= 1 {
             let modes = [("WRAP", Overflow::Wrap), ("SAT", Overflow::Saturate), ("FAIL", Overflow::Fail)];
@@ -104,22 +112,39 @@ fn place(ctx: &Ctx<'_>, text: &[u8], width: u32) -> Outcome<u64> {
     if place >> 3 >= bulk_limit(ctx) { Err(BAD_OFFSET.into()) } else { Ok(place) }
 }
 
+/// A string whose bytes are changed one by one.
+struct Value {
+    old: Option<Entry<'static>>,
+    changed: BTreeMap<u64, u8>,
+}
+
+impl Value {
+    fn byte(&self, at: u64) -> u8 {
+        let old = || self.old.as_ref().and_then(|entry| entry.chunk_at(at).first().copied());
+        self.changed.get(&at).copied().or_else(old).unwrap_or(0)
+    }
+
+    fn layout(self, len: u64) -> Layout {
+        let changed = self.changed.into_iter();
+        changed
+            .fold(Layout::new(self.old, len), |layout, (at, byte)| layout.with(at, Bytes::Own([byte].into())))
+    }
+}
+
 impl Field {
     /// The field's bits as a number.
-    fn read(&self, value: &[u8]) -> i64 {
-        let bits = (self.at..self.at + u64::from(self.width)).fold(0u64, |bits, at| {
-            let byte = value.get(at as usize / 8).copied().unwrap_or(0);
-            bits << 1 | u64::from(byte >> (7 - at % 8) & 1)
-        });
+    fn read(&self, value: &Value) -> i64 {
+        let bits = (self.at..self.at + u64::from(self.width))
+            .fold(0u64, |bits, at| bits << 1 | u64::from(value.byte(at / 8) >> (7 - at % 8) & 1));
         self.wrap(i128::from(bits)) as i64
     }
 
-    fn write(&self, value: &mut [u8], number: i64) {
+    fn write(&self, value: &mut Value, number: i64) {
         for place in 0..u64::from(self.width) {
             let at = self.at + place;
             let on = number as u64 >> (u64::from(self.width) - 1 - place) & 1 == 1;
-            let (byte, mask) = (at as usize / 8, 0x80u8 >> (at % 8));
-            value[byte] = if on { value[byte] | mask } else { value[byte] & !mask };
+            let (byte, mask) = (value.byte(at / 8), 0x80u8 >> (at % 8));
+            value.changed.insert(at / 8, if on { byte | mask } else { byte & !mask });
         }
     }
 
@@ -156,7 +181,7 @@ impl Field {
     }
 
     /// Applies it; the answer, and whether it wrote.
-    fn apply(&self, value: &mut [u8]) -> (Option<i64>, bool) {
+    fn apply(&self, value: &mut Value) -> (Option<i64>, bool) {
         let before = self.read(value);
         let (next, answer) = match self.action {
             Action::Get => return (Some(before), false),
@@ -183,31 +208,36 @@ fn step(ctx: &mut Ctx<'_>, args: &Args<'_>, only_get: bool) -> Outcome {
         return Err("ERR BITFIELD_RO only supports the GET subcommand".into());
     }
     let writes = fields.iter().filter(|field| field.action != Action::Get);
-    let needed = writes.map(|field| (field.at + u64::from(field.width) - 1) as usize / 8 + 1).max();
-    let (answers, wrote) = ctx.retry(|ctx| {
+    let needed = writes.map(|field| (field.at + u64::from(field.width) - 1) / 8 + 1).max();
+    let wrote = ctx.retry(|ctx| {
         let old = if needed.is_some() { ctx.look_string(key)? } else { ctx.read_string(key)? };
-        let mut value = old.as_ref().map_or(Vec::new(), |entry| bytes(entry).into_owned());
-        if let Some(needed) = needed.filter(|needed| *needed > value.len()) {
-            value.resize(needed, 0);
-        }
-        let applied: Vec<(Option<i64>, bool)> = fields.iter().map(|field| field.apply(&mut value)).collect();
-        let wrote = applied.iter().any(|(_, wrote)| *wrote);
+        let len = old.as_ref().map_or(0, |entry| entry.len()).max(needed.unwrap_or(0));
         let expires = old.as_ref().and_then(|entry| entry.expires());
-        let put = Put { value: &[&value], expires, ..Put::default() };
+        let mut value = Value { old, changed: BTreeMap::new() };
+        let applied: Vec<(Option<i64>, bool)> = fields.iter().map(|field| field.apply(&mut value)).collect();
+        if needed.is_none() {
+            answer(ctx, args, &applied);
+            return Ok(Some(()));
+        }
+        check_len(ctx, len)?;
         // Even where every sum failed the string has grown, as in Redis.
-        let stored = needed.is_none() || ctx.replace(key, old.as_ref(), put)?;
-        Ok(stored.then_some((applied, wrote)))
-    })?;
+        let target = ctx.target(1, expires, Wanted::Same);
+        let end: End = Box::new(move |ctx, args, _| answer(ctx, args, &applied));
+        ctx.write(args, value.layout(len), target, bitfield, end)
+    });
+    wrote.map(drop)
+}
+
+fn answer(ctx: &mut Ctx<'_>, args: &Args<'_>, applied: &[(Option<i64>, bool)]) {
     let mut reply = ctx.reply();
-    reply.array(answers.len());
-    for (answer, _) in answers {
+    reply.array(applied.len());
+    for (answer, _) in applied {
         match answer {
-            Some(number) => reply.integer(number),
+            Some(number) => reply.integer(*number),
             None => reply.null(),
         }
     }
-    if wrote {
-        ctx.modified(Class::String, "setbit", key);
+    if applied.iter().any(|(_, wrote)| *wrote) {
+        ctx.modified(Class::String, "setbit", args.get(1));
     }
-    Ok(())
 }

@@ -1,17 +1,21 @@
 //! Strings as rows of bits, the first bit the highest of the first byte.
 
-use std::borrow::Cow;
-
 use larder_proto::resp::{Args, number::parse_i64};
-use larder_store::{Entry, Put};
+use larder_store::{Entry, Fill, FillOptions};
 
-use super::super::ctx::{Class, Ctx};
-use super::access::bytes;
-use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
+use super::super::{
+    ctx::{Class, Ctx},
+    job::{Job, Progress},
+};
+use super::errors::{NOT_INTEGER, Outcome, SYNTAX, refused};
+use super::long::{Bytes, End, Layout, PIECE, Wanted};
 use super::range::{bulk_limit, check_len, clamped};
 
 pub(super) const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 const BAD_BIT: &str = "ERR bit is not an integer or out of range";
+
+/// Keys of BITOP: each is looked at for every part of the result.
+const MOST_SOURCES: usize = 4096;
 
 /// The place of a bit; it must lie in a string a client may send.
 pub(super) fn offset(ctx: &Ctx<'_>, text: &[u8]) -> Outcome<u64> {
@@ -33,28 +37,28 @@ fn setbit_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         Some(1) => true,
         _ => return Err(BAD_BIT.into()),
     };
-    let (place, mask) = (offset as usize / 8, 0x80u8 >> (offset % 8));
-    let before = ctx.retry(|ctx| {
+    let (place, mask) = (offset / 8, 0x80u8 >> (offset % 8));
+    let wrote = ctx.retry(|ctx| {
         let old = ctx.look_string(key)?;
-        let mut value = old.as_ref().map_or(Vec::new(), |entry| bytes(entry).into_owned());
-        let before = value.get(place).is_some_and(|byte| byte & mask != 0);
-        let long_enough = value.len() > place;
-        if before == on && long_enough {
-            return Ok(Some((before, false)));
+        let byte = old.as_ref().and_then(|entry| entry.chunk_at(place).first().copied());
+        let before = byte.is_some_and(|byte| byte & mask != 0);
+        if before == on && byte.is_some() {
+            ctx.reply().integer(before.into());
+            return Ok(Some(()));
         }
-        if !long_enough {
-            value.resize(place + 1, 0);
-        }
-        value[place] = if on { value[place] | mask } else { value[place] & !mask };
+        let len = old.as_ref().map_or(0, |entry| entry.len()).max(place + 1);
+        check_len(ctx, len)?;
+        let byte = byte.unwrap_or(0);
+        let byte = if on { byte | mask } else { byte & !mask };
         let expires = old.as_ref().and_then(|entry| entry.expires());
-        let put = Put { value: &[&value], expires, ..Put::default() };
-        Ok(ctx.replace(key, old.as_ref(), put)?.then_some((before, true)))
-    })?;
-    ctx.reply().integer(before.0.into());
-    if before.1 {
-        ctx.modified(Class::String, "setbit", key);
-    }
-    Ok(())
+        let target = ctx.target(1, expires, Wanted::Same);
+        let end: End = Box::new(move |ctx, args, _| {
+            ctx.reply().integer(before.into());
+            ctx.modified(Class::String, "setbit", args.get(1));
+        });
+        ctx.write(args, Layout::new(old, len).with(place, Bytes::Own([byte].into())), target, setbit, end)
+    });
+    wrote.map(drop)
 }
 
 /// GETBIT key offset
@@ -133,15 +137,52 @@ fn bitcount_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         return Ok(());
     }
     let (from, to) = part.unit(args, 4)?.range(entry.len());
-    let value = bytes(&entry);
+    ctx.go(Count { entry, at: from, to, found: 0 }, args);
+    Ok(())
+}
+
+/// BITCOUNT under way: of the bits `at..to`.
+struct Count {
+    entry: Entry<'static>,
+    at: u64,
+    to: u64,
+    found: u64,
+}
+
+impl Job for Count {
+    fn is_apart(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, _args: &Args<'_>) -> Progress {
+        while self.at < self.to {
+            let (piece, start) = piece(&self.entry, self.at);
+            let end = self.to.min(start + piece.len() as u64 * 8);
+            self.found += ones(piece, self.at - start, end - start);
+            self.at = end;
+            if ctx.is_over() {
+                return Progress::Again;
+            }
+        }
+        ctx.reply().integer(self.found as i64);
+        Progress::Done
+    }
+}
+
+/// Bytes around a bit of a value, and the number of their first bit.
+fn piece<'e>(entry: &'e Entry<'_>, bit: u64) -> (&'e [u8], u64) {
+    let piece = entry.chunk_at(bit / 8);
+    (&piece[..piece.len().min(4 * PIECE)], bit / 8 * 8)
+}
+
+/// Bits that are set among `from..to`.
+fn ones(value: &[u8], from: u64, to: u64) -> u64 {
     // The whole bytes, and the bits that stand out at both ends.
     let (first, last) = (from.div_ceil(8).min(to / 8), (to / 8).max(from.div_ceil(8).min(to / 8)));
     let whole: u64 =
         value[first as usize..last as usize].iter().map(|byte| u64::from(byte.count_ones())).sum();
     let edges = (from..to.min(first * 8)).chain(from.max(last * 8)..to);
-    let edges = edges.filter(|bit| is_set(&value, *bit)).count() as u64;
-    ctx.reply().integer((whole + edges) as i64);
-    Ok(())
+    whole + edges.filter(|bit| is_set(value, *bit)).count() as u64
 }
 
 /// BITPOS key bit [start [end [BYTE | BIT]]]
@@ -166,15 +207,43 @@ fn bitpos_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         return Err(SYNTAX.into());
     }
     let (from, to) = Part::parse(args, 3)?.unit(args, 5)?.range(entry.len());
-    let found = find(&bytes(&entry), wanted, from, to);
-    let answer = match found {
-        Some(bit) => bit as i64,
-        // Without an end the string goes on in zeros for ever.
-        None if !wanted && args.len() < 5 && to > from => to as i64,
-        None => -1,
-    };
-    ctx.reply().integer(answer);
+    // Without an end the string goes on in zeros for ever.
+    let none = if !wanted && args.len() < 5 && to > from { to as i64 } else { -1 };
+    ctx.go(Seek { entry, at: from, to, wanted, none }, args);
     Ok(())
+}
+
+/// BITPOS under way: among the bits `at..to`.
+struct Seek {
+    entry: Entry<'static>,
+    at: u64,
+    to: u64,
+    wanted: bool,
+    /// The answer where there is no such bit.
+    none: i64,
+}
+
+impl Job for Seek {
+    fn is_apart(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, _args: &Args<'_>) -> Progress {
+        while self.at < self.to {
+            let (piece, start) = piece(&self.entry, self.at);
+            let end = self.to.min(start + piece.len() as u64 * 8);
+            if let Some(bit) = find(piece, self.wanted, self.at - start, end - start) {
+                ctx.reply().integer((start + bit) as i64);
+                return Progress::Done;
+            }
+            self.at = end;
+            if ctx.is_over() {
+                return Progress::Again;
+            }
+        }
+        ctx.reply().integer(self.none);
+        Progress::Done
+    }
 }
 
 /// The first bit in `from..to` that is `wanted`.
@@ -209,31 +278,93 @@ fn bitop_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     if name == "NOT" && args.len() != 4 {
         return Err("ERR BITOP NOT must be called with a single source key.".into());
     }
-    let entries: Vec<Option<Entry<'static>>> =
+    if args.len() - 3 > MOST_SOURCES {
+        return Err("ERR BITOP takes at most 4096 keys".into());
+    }
+    let sources: Vec<Option<Entry<'static>>> =
         args.from(3).map(|key| ctx.read_string(key)).collect::<Outcome<_>>()?;
-    let sources: Vec<Cow<'_, [u8]>> =
-        entries.iter().map(|entry| entry.as_ref().map(bytes).unwrap_or_default()).collect();
-    let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
-    let mut result = vec![0; len];
-    for (place, source) in sources.iter().enumerate() {
-        let padded = source.iter().copied().chain(std::iter::repeat(0));
-        for (byte, other) in result.iter_mut().zip(padded) {
-            *byte = if place == 0 { other } else { apply(*byte, other) };
-        }
-    }
-    if name == "NOT" {
-        result.iter_mut().for_each(|byte| *byte = !*byte);
-    }
+    let len = sources.iter().flatten().map(|source| source.len()).max().unwrap_or(0);
     let target = args.get(2);
-    check_len(ctx, len as u64)?;
-    if len > 0 {
-        ctx.store_string(target, &[&result], None)?;
-        ctx.modified(Class::String, "set", target);
-    } else if ctx.store.delete(ctx.ns, target, ctx.now) {
-        ctx.modified(Class::Generic, "del", target);
+    check_len(ctx, len)?;
+    if len == 0 {
+        if ctx.store.delete(ctx.ns, target, ctx.now) {
+            ctx.modified(Class::Generic, "del", target);
+        }
+        ctx.reply().count(0);
+        return Ok(());
     }
-    ctx.reply().count(len);
+    let options = FillOptions { size_hint: Some(len), ..FillOptions::default() };
+    let fill = ctx.store.fill(ctx.ns, target, options, ctx.now).map_err(|error| refused(error, target))?;
+    let negates = name == "NOT";
+    ctx.go(Combine { sources, apply, negates, fill: Some(fill), at: 0, len }, args);
     Ok(())
+}
+
+/// BITOP under way.
+struct Combine {
+    sources: Vec<Option<Entry<'static>>>,
+    apply: Operation,
+    negates: bool,
+    fill: Option<Fill<'static>>,
+    at: u64,
+    len: u64,
+}
+
+impl Combine {
+    /// The next bytes of the result; the more sources the fewer.
+    fn piece(&self) -> Vec<u8> {
+        let most = (16 * PIECE / self.sources.len().max(1)).clamp(256, PIECE);
+        let mut result = vec![0; (self.len - self.at).min(most as u64) as usize];
+        for (nth, source) in self.sources.iter().enumerate() {
+            let (mut done, mut other) = (0, &[][..]);
+            while done < result.len() {
+                if let Some(entry) = source {
+                    other = entry.chunk_at(self.at + done as u64);
+                }
+                let rest = &mut result[done..];
+                // Behind its end a string goes on in zeros.
+                let len = if other.is_empty() { rest.len() } else { other.len().min(rest.len()) };
+                for (place, byte) in rest[..len].iter_mut().enumerate() {
+                    let other = other.get(place).copied().unwrap_or(0);
+                    *byte = if nth == 0 { other } else { (self.apply)(*byte, other) };
+                }
+                done += len;
+            }
+        }
+        if self.negates {
+            result.iter_mut().for_each(|byte| *byte = !*byte);
+        }
+        result
+    }
+
+    fn store(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
+        let refuse = |error| refused(error, args.get(2));
+        while self.at < self.len {
+            let piece = self.piece();
+            if let Some(fill) = &mut self.fill {
+                fill.write(&piece).map_err(refuse)?;
+            }
+            self.at += piece.len() as u64;
+            if self.at < self.len && ctx.is_over() {
+                return Ok(Progress::Again);
+            }
+        }
+        if let Some(fill) = self.fill.take() {
+            fill.commit(None, ctx.now).map_err(refuse)?;
+            ctx.modified(Class::String, "set", args.get(2));
+            ctx.reply().count(self.len as usize);
+        }
+        Ok(Progress::Done)
+    }
+}
+
+impl Job for Combine {
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        self.store(ctx, args).unwrap_or_else(|refused| {
+            ctx.settle(Err(refused), args);
+            Progress::Done
+        })
+    }
 }
 
 #[cfg(test)]

@@ -3,13 +3,15 @@
 use larder_proto::resp::{
     Args,
     float::Float,
-    number::{self, parse_i64},
+    number::{Text, parse_i64},
 };
-use larder_store::Put;
+use larder_store::{Entry, Put};
 
 use super::super::ctx::{Class, Ctx};
-use super::access::bytes;
 use super::errors::{NOT_FINITE, NOT_FLOAT, NOT_INTEGER, OVERFLOW, Outcome};
+
+/// Bytes of the longest text that is read as a number (Redis: MAX_LONG_DOUBLE_CHARS).
+const LONGEST: u64 = 5 * 1024;
 
 /// INCR key
 #[inline]
@@ -43,18 +45,24 @@ pub(super) fn decrby(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.settle(outcome, args);
 }
 
+/// A value that may be a number: none is longer than a piece, and what is longer is not looked
+/// through.
+fn number<'e>(entry: &'e Entry<'_>) -> &'e [u8] {
+    if entry.len() > LONGEST { b"" } else { entry.head() }
+}
+
 fn add(ctx: &mut Ctx<'_>, key: &[u8], delta: i64, event: &'static str) -> Outcome {
     let sum = ctx.retry(|ctx| {
         let old = ctx.look_string(key)?;
         let value = match &old {
-            Some(entry) => parse_i64(&bytes(entry)).ok_or(NOT_INTEGER)?,
+            Some(entry) => parse_i64(number(entry)).ok_or(NOT_INTEGER)?,
             None => 0,
         };
         let sum = value.checked_add(delta).ok_or(OVERFLOW)?;
-        let mut text = number::Text::default();
+        let mut text = Text::default();
         let expires = old.as_ref().and_then(|entry| entry.expires());
         let put = Put { value: &[text.i64(sum)], expires, ..Put::default() };
-        Ok(ctx.replace(key, old.as_ref(), put)?.then_some(sum))
+        Ok(ctx.replace(key, old.as_ref(), put)?.map(|_| sum))
     })?;
     ctx.reply().integer(sum);
     ctx.modified(Class::String, event, key);
@@ -72,14 +80,14 @@ fn add_float(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let text = ctx.retry(|ctx| {
         let old = ctx.look_string(key)?;
         let value = match &old {
-            Some(entry) => Float::parse(&bytes(entry)).ok_or(NOT_FLOAT)?,
+            Some(entry) => Float::parse(number(entry)).ok_or(NOT_FLOAT)?,
             None => Float::ZERO,
         };
         let delta = Float::parse(args.get(2)).ok_or(NOT_FLOAT)?;
         let text = value.plus(delta).ok_or(NOT_FINITE)?.text();
         let expires = old.as_ref().and_then(|entry| entry.expires());
         let put = Put { value: &[text.as_bytes()], expires, ..Put::default() };
-        Ok(ctx.replace(key, old.as_ref(), put)?.then_some(text))
+        Ok(ctx.replace(key, old.as_ref(), put)?.map(|_| text))
     })?;
     ctx.reply().bulk(text.as_bytes());
     ctx.modified(Class::String, "incrbyfloat", key);

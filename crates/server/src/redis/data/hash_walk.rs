@@ -10,15 +10,19 @@ use rapidhash::v3::rapidhash_v3;
 use super::super::ctx::Ctx;
 use super::access::bytes;
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
-use super::hashes::show;
+use super::hashes::{read, show};
 use super::object::is_packed;
 use super::random::pick;
 use super::walk::{BAD_CURSOR, Options};
 
 /// Most fields HRANDFIELD draws with repetition: the answer is composed in one piece.
-const MOST_DRAWS: u64 = 1024 * 1024;
+const MOST_DRAWS: u64 = 16 * 1024;
+/// Bytes of fields and values in one draw: as many as the largest hash has.
+const DRAWN_BYTES: usize = 4 << 20;
 /// A step of HSCAN has read the whole hash, so it shows at least this part of it: a walk takes so many steps at most.
 const STEPS: usize = 128;
+/// Most fields a step of HSCAN shows, whatever COUNT says.
+const MOST: usize = 16 * 1024;
 
 /// HSCAN key cursor [MATCH pattern] [COUNT count]
 pub(super) fn hscan(ctx: &mut Ctx<'_>, args: &Args<'_>) {
@@ -37,7 +41,7 @@ fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     };
     let options = Options::parse(args, 3, false)?;
     let record = bytes(&entry);
-    let hash = Hash::read(&record)?;
+    let hash = read(&record)?;
     let (mut pairs, next) =
         if is_packed(ctx, &hash) { (hash.pairs()?, 0) } else { window(&hash, cursor, options.count)? };
     pairs.retain(|(field, _)| options.matches(field));
@@ -55,7 +59,7 @@ fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
 /// The fields whose hashes are next from `cursor` on, and where to go on: by their hashes, so that a field there all the
 /// time is shown whatever else comes and goes.
 fn window<'a>(hash: &Hash<'a>, cursor: u64, count: usize) -> Outcome<(Vec<Pair<'a>>, u64)> {
-    let count = count.max(hash.len() / STEPS);
+    let count = count.min(MOST).max(hash.len() / STEPS);
     let mut marked: Vec<(u64, Pair<'a>)> = Vec::new();
     for pair in hash.iter() {
         let pair = pair?;
@@ -68,12 +72,11 @@ fn window<'a>(hash: &Hash<'a>, cursor: u64, count: usize) -> Outcome<(Vec<Pair<'
     if marked.len() <= count {
         return Ok((marked.into_iter().map(|(_, pair)| pair).collect(), 0));
     }
-    marked.sort_unstable_by_key(|(mark, _)| *mark);
-    let next = marked[count].0;
+    // Not all are to be put in order: that takes ten times as long.
+    let next = marked.select_nth_unstable_by_key(count, |(mark, _)| *mark).1.0;
     // Those with the next mark are shown together.
-    let shown =
-        marked.into_iter().take_while(|(mark, _)| *mark < next).map(|(_, pair)| pair).collect::<Vec<_>>();
-    Ok((shown, next))
+    let shown = marked.into_iter().filter(|(mark, _)| *mark < next).map(|(_, pair)| pair);
+    Ok((shown.collect(), next))
 }
 
 /// HRANDFIELD key [count [WITHVALUES]]
@@ -93,7 +96,12 @@ pub(super) fn hrandfield(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     match draws(args) {
         Ok((count, values)) => show(ctx, args, |ctx, found| {
             let pairs = found.map(|hash| hash.pairs()).transpose()?.unwrap_or_default();
-            answer_draws(ctx, &draw(pairs, count), values);
+            let drawn = draw(pairs, count);
+            let bytes: usize = drawn.iter().map(|(field, value)| field.len() + value.len()).sum();
+            if bytes > DRAWN_BYTES {
+                return Err("ERR value is out of range".into());
+            }
+            answer_draws(ctx, &drawn, values);
             Ok(())
         }),
         Err(refused) => ctx.settle(Err(refused), args),

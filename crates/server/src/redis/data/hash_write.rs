@@ -3,49 +3,135 @@
 use larder_proto::resp::{
     Args,
     float::Float,
-    hash::Hash,
+    hash::Change,
     number::{self, parse_i64},
 };
 
-use super::super::ctx::{Class, Ctx};
+use super::super::{
+    ctx::{Class, Ctx},
+    job::{Job, Progress},
+};
 use super::access::bytes;
 use super::errors::{NOT_FINITE, NOT_FLOAT, NOT_INTEGER, OVERFLOW, Outcome};
-use super::hashes::Fields;
+use super::hashes::{MOST_BYTES, MOST_FIELDS, TOO_LARGE, change, read};
+use super::parts::PART;
 
 /// HSET key field value [field value ...]
 pub(super) fn hset(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    match set_all(ctx, args, "ERR wrong number of arguments for 'hset' command") {
-        Ok(added) => ctx.reply().count(added),
-        Err(refused) => ctx.settle(Err(refused), args),
-    }
+    let arity = "ERR wrong number of arguments for 'hset' command";
+    set_all(ctx, args, arity, |ctx, added| ctx.reply().count(added));
 }
 
 /// HMSET key field value [field value ...]
 pub(super) fn hmset(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    match set_all(ctx, args, "ERR wrong number of arguments for 'hmset' command") {
-        Ok(_) => ctx.reply().ok(),
-        Err(refused) => ctx.settle(Err(refused), args),
+    let arity = "ERR wrong number of arguments for 'hmset' command";
+    set_all(ctx, args, arity, |ctx, _| ctx.reply().ok());
+}
+
+fn set_all(ctx: &mut Ctx<'_>, args: &Args<'_>, arity: &'static str, end: fn(&mut Ctx<'_>, usize)) {
+    if args.len() % 2 == 1 {
+        return ctx.reply().error(arity);
+    }
+    ctx.go(SetAll { at: 2, added: 0, written: None, checks: None, end }, args);
+}
+
+/// HSET under way. Its key is its own, so that no client of this face sees a part of it.
+struct SetAll {
+    /// The next field.
+    at: usize,
+    /// Fields that were new.
+    added: usize,
+    /// What the last step wrote.
+    written: Option<u64>,
+    /// Where it may turn out to have too many fields: the next one to be looked for, and those not there so far.
+    checks: Option<(usize, usize)>,
+    /// Answers, told how many were new.
+    end: fn(&mut Ctx<'_>, usize),
+}
+
+impl SetAll {
+    fn some(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
+        let key = args.get(1);
+        if self.at == 2 && args.len() > PART {
+            self.may_fit(ctx, args)?;
+        }
+        if self.checks.is_some() && !self.count_new(ctx, args)? {
+            return Ok(Progress::Again);
+        }
+        while self.at < args.len() {
+            let to = args.len().min(self.at + PART);
+            let changes: Vec<Change<'_>> =
+                (self.at..to).step_by(2).map(|at| (args.get(at), Some(args.get(at + 1)))).collect();
+            let changed = ctx.retry(|ctx| {
+                let old = ctx.look_hash(key)?;
+                let version = old.as_ref().map(|entry| entry.version());
+                if self.written.is_some() && version != self.written {
+                    return Ok(Some(None));
+                }
+                Ok(change(ctx, key, old.as_ref(), &changes)?.map(Some))
+            })?;
+            let Some(changed) = changed else {
+                // It was evicted in the middle, or somebody else's: half of the fields are not to
+                // be taken for all.
+                (self.at, self.added, self.written) = (2, 0, None);
+                continue;
+            };
+            (self.at, self.written) = (to, Some(changed.version));
+            self.added += changed.added;
+            if self.at < args.len() && ctx.is_over() {
+                return Ok(Progress::Again);
+            }
+        }
+        (self.end)(ctx, self.added);
+        ctx.modified(Class::Hash, "hset", key);
+        Ok(Progress::Done)
+    }
+
+    /// Refuses what would turn out too large in the middle: half of the fields are not to be stored.
+    fn may_fit(&mut self, ctx: &Ctx<'_>, args: &Args<'_>) -> Outcome {
+        if self.checks.is_some() {
+            return Ok(());
+        }
+        let old = ctx.look_hash(args.get(1))?;
+        let record = old.as_ref().map(bytes);
+        let there = record.as_deref().map(read).transpose()?.map_or(0, |hash| hash.len());
+        let size = old.as_ref().map_or(0, |entry| entry.len());
+        let words: usize = args.from(2).map(|word| word.len() + 4).sum();
+        let fields = args.len() / 2 - 1;
+        if size + words as u64 > MOST_BYTES || fields > MOST_FIELDS {
+            return Err(TOO_LARGE.into());
+        }
+        self.checks = (there + fields > MOST_FIELDS).then_some((2, 0));
+        Ok(())
+    }
+
+    /// Counts the fields that are not there. False: not all have been looked for.
+    fn count_new(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<bool> {
+        let old = ctx.look_hash(args.get(1))?;
+        let record = old.as_ref().map(bytes);
+        let there = record.as_deref().map(read).transpose()?;
+        while let Some((at, fresh)) = self.checks.filter(|(at, _)| *at < args.len()) {
+            let is_new = there.map(|hash| hash.get(args.get(at))).transpose()?.flatten().is_none();
+            self.checks = Some((at + 2, fresh + usize::from(is_new)));
+            if at % 64 == 0 && ctx.is_over() {
+                return Ok(false);
+            }
+        }
+        let fresh = self.checks.take().map_or(0, |(_, fresh)| fresh);
+        if there.map_or(0, |hash| hash.len()) + fresh > MOST_FIELDS {
+            return Err(TOO_LARGE.into());
+        }
+        Ok(true)
     }
 }
 
-/// How many fields are new.
-fn set_all(ctx: &mut Ctx<'_>, args: &Args<'_>, arity: &'static str) -> Outcome<usize> {
-    let key = args.get(1);
-    if args.len() % 2 == 1 {
-        return Err(arity.into());
+impl Job for SetAll {
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        self.some(ctx, args).unwrap_or_else(|refused| {
+            ctx.settle(Err(refused), args);
+            Progress::Done
+        })
     }
-    let added = ctx.retry(|ctx| {
-        let old = ctx.look_hash(key)?;
-        let record = old.as_ref().map(bytes);
-        let mut fields = Fields::read(record.as_deref(), args.len() / 2 - 1)?;
-        let mut added = 0;
-        for at in (2..args.len()).step_by(2) {
-            added += usize::from(fields.set(args.get(at), args.get(at + 1)));
-        }
-        Ok(fields.store(ctx, key, old.as_ref())?.then_some(added))
-    })?;
-    ctx.modified(Class::Hash, "hset", key);
-    Ok(added)
 }
 
 /// HSETNX key field value
@@ -55,13 +141,12 @@ pub(super) fn hsetnx(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         let old = ctx.look_hash(key)?;
         let record = old.as_ref().map(bytes);
         if let Some(record) = &record
-            && Hash::read(record)?.get(field)?.is_some()
+            && read(record)?.get(field)?.is_some()
         {
             return Ok(Some(false));
         }
-        let mut fields = Fields::read(record.as_deref(), 1)?;
-        fields.set(field, args.get(3));
-        Ok(fields.store(ctx, key, old.as_ref())?.then_some(true))
+        drop(record);
+        Ok(change(ctx, key, old.as_ref(), &[(field, Some(args.get(3)))])?.map(|_| true))
     });
     match outcome {
         Ok(set) => {
@@ -85,13 +170,12 @@ fn compute<T>(
         let old = ctx.look_hash(key)?;
         let record = old.as_ref().map(bytes);
         let value = match &record {
-            Some(record) => Hash::read(record)?.get(field)?,
+            Some(record) => read(record)?.get(field)?,
             None => None,
         };
         let (text, result) = compute(value)?;
-        let mut fields = Fields::read(record.as_deref(), 1)?;
-        fields.set(field, &text);
-        Ok(fields.store(ctx, key, old.as_ref())?.then_some(result))
+        drop(record);
+        Ok(change(ctx, key, old.as_ref(), &[(field, Some(&text))])?.map(|_| result))
     })
 }
 

@@ -1,20 +1,33 @@
 //! Hashes: what reads them, and how they lie in the store. A hash is one value (see [`larder_proto::resp::hash`]), so a
-//! write of one field writes all of it anew: what that costs is in docs/redis.md.
+//! write of one field writes all of it anew: what that costs is in docs/redis.md. That is why a
+//! hash has a largest size: writing it, and bringing one that lies in several pieces together,
+//! takes two milliseconds at the most.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::borrow::Cow;
 
 use larder_proto::resp::{
     Args,
-    hash::{self, Damaged, Hash, Pair},
+    hash::{self, Change, Damaged, Hash, Pair},
 };
 use larder_store::{Entry, Put};
 
-use super::super::ctx::{Class, Ctx};
+use super::super::{
+    ctx::{Class, Ctx},
+    job::{Job, Progress},
+};
 use super::access::{bytes, is_hash};
 use super::errors::{Outcome, Refused, WRONG_TYPE};
+use super::parts::PART;
 
-/// From so many comparisons on (fields there times fields changed) a table of the fields is made first.
-const TABLE_FROM: usize = 4096;
+/// Bytes of a hash, and its fields.
+pub(super) const MOST_BYTES: u64 = 4 * 1024 * 1024;
+pub(super) const MOST_FIELDS: usize = 128 * 1024;
+pub(super) const TOO_LARGE: &str = "ERR a hash has at most 4 MiB and 131072 fields";
+
+/// Fields of a hash that are answered in one go.
+const AT_ONCE: usize = 4096;
+/// Fields taken up between two looks at the clock.
+const FIELDS: usize = 256;
 
 impl From<Damaged> for Refused {
     /// What does not read as a hash is none (a memcached client may store any flags).
@@ -27,8 +40,16 @@ impl From<Damaged> for Refused {
 fn only_hash(entry: Option<Entry<'static>>) -> Outcome<Option<Entry<'static>>> {
     match entry {
         Some(entry) if !is_hash(&entry) => Err(WRONG_TYPE.into()),
+        // Not made here.
+        Some(entry) if entry.len() > MOST_BYTES => Err(TOO_LARGE.into()),
         other => Ok(other),
     }
+}
+
+/// A record found.
+pub(super) fn read(record: &[u8]) -> Outcome<Hash<'_>> {
+    let found = Hash::read(record)?;
+    if found.len() > MOST_FIELDS { Err(TOO_LARGE.into()) } else { Ok(found) }
 }
 
 impl Ctx<'_> {
@@ -43,78 +64,45 @@ impl Ctx<'_> {
     }
 }
 
-/// A hash about to be written: its fields in order, borrowed from what is there and from the command.
-pub(super) struct Fields<'a> {
-    /// None: removed.
-    pairs: Vec<Option<Pair<'a>>>,
-    places: Option<HashMap<&'a [u8], usize>>,
-    left: usize,
+/// What a change of fields came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Changed {
+    pub(super) added: usize,
+    pub(super) removed: usize,
+    /// No field is left, and with them the key has gone.
+    pub(super) is_gone: bool,
+    /// Which write of the store made what is there now.
+    pub(super) version: u64,
 }
 
-impl<'a> Fields<'a> {
-    /// Of the record there, if any; about to be changed so many times.
-    pub(super) fn read(record: Option<&'a [u8]>, changes: usize) -> Outcome<Fields<'a>> {
-        let pairs: Vec<Option<Pair<'a>>> = match record {
-            Some(record) => {
-                Hash::read(record)?.iter().map(|pair| pair.map(Some)).collect::<Result<_, _>>()?
-            }
-            None => Vec::with_capacity(changes),
-        };
-        let many = (pairs.len() + changes) * changes > TABLE_FROM;
-        let places = many.then(|| {
-            let named = pairs.iter().enumerate();
-            named.filter_map(|(at, pair)| Some(((*pair)?.0, at))).collect()
-        });
-        Ok(Fields { left: pairs.len(), pairs, places })
+/// Changes fields of the hash at `key`, expiry kept. None: overtaken.
+pub(super) fn change(
+    ctx: &mut Ctx<'_>,
+    key: &[u8],
+    old: Option<&Entry<'static>>,
+    changes: &[Change<'_>],
+) -> Outcome<Option<Changed>> {
+    let record = old.map(bytes);
+    let there = record.as_deref().map(read).transpose()?;
+    let merged = hash::merge(there.as_ref(), changes)?;
+    let (added, removed) = (merged.added(), merged.removed());
+    let mut changed = Changed { added, removed, is_gone: merged.count() == 0, version: 0 };
+    if changed.is_gone {
+        return Ok(old.is_none_or(|old| ctx.store.delete_same(old, ctx.now)).then_some(changed));
     }
-
-    fn find(&self, field: &[u8]) -> Option<usize> {
-        match &self.places {
-            Some(places) => places.get(field).copied(),
-            None => self.pairs.iter().position(|pair| pair.is_some_and(|(known, _)| known == field)),
-        }
+    if added + removed == 0 && changes.iter().all(|(_, value)| value.is_none()) {
+        return Ok(Some(changed)); // It is as it was, and nobody is to find it written.
     }
-
-    /// True: the field is new.
-    pub(super) fn set(&mut self, field: &'a [u8], value: &'a [u8]) -> bool {
-        if let Some(at) = self.find(field) {
-            self.pairs[at] = Some((field, value));
-            return false;
-        }
-        if let Some(places) = &mut self.places {
-            places.insert(field, self.pairs.len());
-        }
-        self.pairs.push(Some((field, value)));
-        self.left += 1;
-        true
+    let parts = merged.parts();
+    let size: u64 = parts.iter().map(|part| part.len() as u64).sum();
+    if size > MOST_BYTES || merged.count() > MOST_FIELDS {
+        return Err(TOO_LARGE.into());
     }
-
-    /// True: it was there.
-    pub(super) fn remove(&mut self, field: &[u8]) -> bool {
-        let Some(at) = self.find(field) else { return false };
-        self.pairs[at] = None;
-        if let Some(places) = &mut self.places {
-            places.remove(field);
-        }
-        self.left -= 1;
-        true
-    }
-
-    /// Are there none left?
-    pub(super) fn is_empty(&self) -> bool {
-        self.left == 0
-    }
-
-    /// Puts it in place of `old`, expiry kept; without fields the key goes. False: overtaken.
-    pub(super) fn store(self, ctx: &mut Ctx<'_>, key: &[u8], old: Option<&Entry<'static>>) -> Outcome<bool> {
-        if self.is_empty() {
-            return Ok(old.is_none_or(|old| ctx.store.delete_same(old, ctx.now)));
-        }
-        let pairs: Vec<Pair<'_>> = self.pairs.into_iter().flatten().collect();
-        let record = hash::pack(&pairs).ok_or("ERR hash is larger than 4 GiB")?;
-        let expires = old.and_then(|entry| entry.expires());
-        ctx.replace(key, old, Put { value: &[&record], flags: hash::FLAGS, expires, ..Put::default() })
-    }
+    let expires = old.and_then(|entry| entry.expires());
+    let put = Put { value: &parts, flags: hash::FLAGS, expires, ..Put::default() };
+    let version = ctx.replace(key, old, put)?;
+    changed.version = version.unwrap_or_default();
+    Ok(version.map(|_| changed))
 }
 
 /// Shows a hash, `None` when there is none, to `answer`, which may only answer.
@@ -126,7 +114,7 @@ pub(super) fn show(
     let outcome = (|| {
         let entry = ctx.read_hash(args.get(1))?;
         let record: Option<Cow<'_, [u8]>> = entry.as_ref().map(bytes);
-        let found = record.as_deref().map(Hash::read).transpose()?;
+        let found = record.as_deref().map(read).transpose()?;
         answer(ctx, found)
     })();
     ctx.settle(outcome, args);
@@ -150,48 +138,169 @@ fn answer_or_null(ctx: &mut Ctx<'_>, value: Option<&[u8]>) {
 
 /// HMGET key field [field ...]
 pub(super) fn hmget(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    show(ctx, args, |ctx, found| {
-        let values = args.from(2).map(|field| found.map(|hash| hash.get(field)).transpose());
-        let values: Vec<Option<&[u8]>> =
-            values.map(|value| value.map(Option::flatten)).collect::<Result<_, _>>()?;
-        ctx.reply().array(values.len());
-        values.into_iter().for_each(|value| answer_or_null(ctx, value));
-        Ok(())
+    let outcome = ctx.read_hash(args.get(1)).map(|entry| {
+        let from = ctx.out.scratch().len();
+        ctx.reply().array(args.len() - 2);
+        ctx.go(Hmget { entry, from, at: 2 }, args);
     });
+    ctx.settle(outcome, args);
+}
+
+/// HMGET under way.
+struct Hmget {
+    entry: Option<Entry<'static>>,
+    /// Where the answer begins, for a hash that turns out damaged.
+    from: usize,
+    /// The next field.
+    at: usize,
+}
+
+impl Hmget {
+    fn some(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
+        let record = self.entry.as_ref().map(bytes);
+        let found = record.as_deref().map(read).transpose()?;
+        while self.at < args.len() {
+            for field in args.from(self.at).take(FIELDS) {
+                let value = found.map(|hash| hash.get(field)).transpose()?.flatten();
+                answer_or_null(ctx, value);
+                if ctx.overflows() {
+                    return Ok(Progress::Done);
+                }
+            }
+            self.at += FIELDS;
+            if self.at < args.len() && ctx.is_over() {
+                return Ok(Progress::Again);
+            }
+        }
+        Ok(Progress::Done)
+    }
+}
+
+impl Job for Hmget {
+    fn is_apart(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        match self.some(ctx, args) {
+            Ok(progress) => progress,
+            Err(refused) => {
+                // Nothing of it is sent before all of it is composed.
+                ctx.out.scratch().truncate(self.from);
+                ctx.settle(Err(refused), args);
+                Progress::Done
+            }
+        }
+    }
+}
+
+/// What is answered of each field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    Pairs,
+    Names,
+    Values,
+}
+
+impl Shown {
+    fn show(self, ctx: &mut Ctx<'_>, (field, value): Pair<'_>) {
+        let mut reply = ctx.reply();
+        if self != Shown::Values {
+            reply.bulk(field);
+        }
+        if self != Shown::Names {
+            reply.bulk(value);
+        }
+    }
+
+    fn head(self, ctx: &mut Ctx<'_>, fields: usize) {
+        if self == Shown::Pairs { ctx.reply().map(fields) } else { ctx.reply().array(fields) }
+    }
 }
 
 /// HGETALL key
 pub(super) fn hgetall(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    show(ctx, args, |ctx, found| {
-        let pairs = found.map(|hash| hash.pairs()).transpose()?.unwrap_or_default();
-        let mut reply = ctx.reply();
-        reply.map(pairs.len());
-        for (field, value) in pairs {
-            reply.bulk(field);
-            reply.bulk(value);
-        }
-        Ok(())
-    });
+    list(ctx, args, Shown::Pairs);
 }
 
 /// HKEYS key
 pub(super) fn hkeys(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    list(ctx, args, |(field, _)| field);
+    list(ctx, args, Shown::Names);
 }
 
 /// HVALS key
 pub(super) fn hvals(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    list(ctx, args, |(_, value)| value);
+    list(ctx, args, Shown::Values);
 }
 
-fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, part: impl for<'p> Fn(Pair<'p>) -> &'p [u8]) {
-    show(ctx, args, |ctx, found| {
-        let pairs = found.map(|hash| hash.pairs()).transpose()?.unwrap_or_default();
-        let mut reply = ctx.reply();
-        reply.array(pairs.len());
-        pairs.into_iter().for_each(|pair| reply.bulk(part(pair)));
+fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, shown: Shown) {
+    let outcome = (|| {
+        let Some(entry) = ctx.read_hash(args.get(1))? else {
+            shown.head(ctx, 0);
+            return Ok(());
+        };
+        let record = bytes(&entry);
+        let found = read(&record)?;
+        if found.len() <= AT_ONCE {
+            let pairs = found.pairs()?;
+            shown.head(ctx, pairs.len());
+            pairs.into_iter().for_each(|pair| shown.show(ctx, pair));
+            return Ok(());
+        }
+        drop(record);
+        ctx.go(List { entry, shown, checked: false, place: None }, args);
         Ok(())
-    });
+    })();
+    ctx.settle(outcome, args);
+}
+
+/// HGETALL and its like under way: of a hash that is pinned and does not change.
+struct List {
+    entry: Entry<'static>,
+    shown: Shown,
+    /// First it is seen whether all of it is sound: the number of fields goes before them.
+    checked: bool,
+    place: Option<(usize, usize)>,
+}
+
+impl List {
+    fn some(&mut self, ctx: &mut Ctx<'_>) -> Outcome<Progress> {
+        let record = bytes(&self.entry);
+        let found = read(&record)?;
+        loop {
+            let mut fields = self.place.map_or_else(|| found.iter(), |place| found.iter_from(place));
+            for pair in fields.by_ref().take(FIELDS) {
+                let pair = pair?;
+                if self.checked {
+                    self.shown.show(ctx, pair);
+                }
+            }
+            self.place = Some(fields.place()).filter(|(_, left)| *left > 0);
+            if self.place.is_none() {
+                if self.checked {
+                    return Ok(Progress::Done);
+                }
+                self.checked = true;
+                self.shown.head(ctx, found.len());
+            }
+            if ctx.is_over() {
+                return Ok(if ctx.conn.in_exec { Progress::Again } else { Progress::Send });
+            }
+        }
+    }
+}
+
+impl Job for List {
+    fn is_apart(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        self.some(ctx).unwrap_or_else(|refused| {
+            ctx.settle(Err(refused), args);
+            Progress::Done
+        })
+    }
 }
 
 /// HLEN key
@@ -222,26 +331,49 @@ pub(super) fn hexists(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 /// HDEL key field [field ...]
 pub(super) fn hdel(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let key = args.get(1);
-    let outcome = ctx.retry(|ctx| {
-        let Some(old) = ctx.look_hash(key)? else { return Ok(Some((0, false))) };
-        let record = bytes(&old);
-        let mut fields = Fields::read(Some(&record), args.len() - 2)?;
-        let removed = args.from(2).filter(|field| fields.remove(field)).count();
-        let gone = fields.is_empty();
-        let stored = removed == 0 || fields.store(ctx, key, Some(&old))?;
-        Ok(stored.then_some((removed, gone)))
-    });
-    match outcome {
-        Ok((removed, gone)) => {
-            ctx.reply().count(removed);
-            if removed > 0 {
-                ctx.modified(Class::Hash, "hdel", key);
-            }
-            if gone {
-                ctx.event(Class::Generic, "del", key);
+    ctx.go(Hdel { at: 2, removed: 0, is_gone: false }, args);
+}
+
+/// HDEL under way.
+struct Hdel {
+    /// The next field.
+    at: usize,
+    removed: usize,
+    is_gone: bool,
+}
+
+impl Hdel {
+    fn some(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
+        let key = args.get(1);
+        while self.at < args.len() && !self.is_gone {
+            let changes: Vec<Change<'_>> = args.from(self.at).take(PART).map(|field| (field, None)).collect();
+            let changed = ctx.retry(|ctx| match ctx.look_hash(key)? {
+                None => Ok(Some(Changed::default())),
+                Some(old) => change(ctx, key, Some(&old), &changes),
+            })?;
+            self.removed += changed.removed;
+            self.is_gone = changed.is_gone;
+            self.at += PART;
+            if self.at < args.len() && ctx.is_over() {
+                return Ok(Progress::Again);
             }
         }
-        Err(refused) => ctx.settle(Err(refused), args),
+        ctx.reply().count(self.removed);
+        if self.removed > 0 {
+            ctx.modified(Class::Hash, "hdel", key);
+        }
+        if self.is_gone {
+            ctx.event(Class::Generic, "del", key);
+        }
+        Ok(Progress::Done)
+    }
+}
+
+impl Job for Hdel {
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        self.some(ctx, args).unwrap_or_else(|refused| {
+            ctx.settle(Err(refused), args);
+            Progress::Done
+        })
     }
 }

@@ -5,40 +5,36 @@ use larder_proto::resp::{Args, number::parse_i64};
 use super::super::ctx::{Class, Ctx};
 use super::access::is_hash;
 use super::errors::{NOT_INTEGER, SYNTAX};
+use super::parts;
 use super::random::random;
 
 /// DEL key [key ...]; UNLINK key [key ...]
 pub(super) fn del(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let mut removed = 0;
-    for key in args.from(1) {
-        if ctx.store.delete(ctx.ns, key, ctx.now) {
-            removed += 1;
+    parts::count(ctx, args, |ctx, key| {
+        let removed = ctx.store.delete(ctx.ns, key, ctx.now);
+        if removed {
             ctx.modified(Class::Generic, "del", key);
         }
-    }
-    ctx.reply().count(removed);
+        removed
+    });
 }
 
 /// EXISTS key [key ...]
 pub(super) fn exists(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let mut there = 0;
-    for key in args.from(1) {
-        // It is not read: when it was used last stays.
-        match ctx.look(key) {
-            Some(_) => there += 1,
-            None => {
-                ctx.store.count_miss(ctx.ns);
-                ctx.missed(key);
-            }
+    // They are not read: when they were used last stays.
+    parts::count(ctx, args, |ctx, key| {
+        let there = ctx.look(key).is_some();
+        if !there {
+            ctx.store.count_miss(ctx.ns);
+            ctx.missed(key);
         }
-    }
-    ctx.reply().count(there);
+        there
+    });
 }
 
 /// TOUCH key [key ...]
 pub(super) fn touch(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let there = args.from(1).filter(|key| ctx.read(key).is_some()).count();
-    ctx.reply().count(there);
+    parts::count(ctx, args, |ctx, key| ctx.read(key).is_some());
 }
 
 /// TYPE key

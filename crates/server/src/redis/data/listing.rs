@@ -4,16 +4,25 @@
 //! collected first, by hash into parts small enough that each is put in order in one step, and then answered as fast as it
 //! is taken.
 
-use larder_proto::resp::{Args, Owned, Reply, Version, glob};
-use larder_store::{Cursor, Keep, Namespace, Store};
+use larder_proto::resp::{Args, glob};
+use larder_store::{Cursor, Keep};
 use rapidhash::v3::rapidhash_v3;
 
-use super::super::{ctx::Ctx, state::gate};
-use super::walk::{Names, STEP};
-use crate::{clock::Ms, net::out::Out, object::HIGH_WATER};
+use super::super::{
+    ctx::Ctx,
+    job::{Job, Progress},
+    state::gate,
+};
+use super::walk::{Names, slice};
+use crate::object::{
+    HIGH_WATER,
+    room::{Held, Place},
+};
 
 /// Parts of what was found: 4000 names in each where a million keys match.
 const PARTS: usize = 256;
+/// Names answered between two looks at the clock.
+const AT_ONCE: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
@@ -27,14 +36,10 @@ enum Stage {
 
 /// A KEYS under way.
 #[derive(Debug)]
-pub(crate) struct Listing {
-    /// The command, for the pattern and the slow log.
-    pub(crate) command: Owned,
-    /// What its steps have taken so far, the first excepted.
-    pub(crate) micros: u64,
-    ns: Namespace,
-    version: Version,
+struct Listing {
     parts: Box<[Names]>,
+    /// Its names, in the account of what clients hold.
+    held: Held,
     stage: Stage,
 }
 
@@ -43,63 +48,54 @@ pub(super) fn keys(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if ctx.conn.gates & gate::MUTED != 0 {
         return; // CLIENT REPLY: nobody will see it
     }
-    let mut listing = Box::new(Listing {
-        command: args.to_owned(),
-        micros: 0,
-        ns: ctx.ns,
-        version: ctx.version,
-        parts: (0..PARTS).map(|_| Names::default()).collect(),
-        stage: Stage::Looking(Cursor::START),
-    });
-    // Nothing may come between the commands of a transaction, and nothing is sent: there it is one step.
-    let most = if ctx.conn.in_exec { u64::MAX } else { HIGH_WATER };
-    let mut done = listing.step(ctx.store, ctx.now, ctx.out, most);
-    while !done && ctx.conn.in_exec {
-        done = listing.step(ctx.store, ctx.now, ctx.out, most);
-    }
-    if !done {
-        ctx.conn.listing = Some(listing);
-    }
+    let parts = (0..PARTS).map(|_| Names::default()).collect();
+    let held = Held::new(&ctx.conn.known.client, Place::Heap);
+    ctx.go(Listing { parts, held, stage: Stage::Looking(Cursor::START) }, args);
 }
 
-impl Listing {
-    /// Goes on for about a millisecond, or until more than `most` bytes are composed. True: it is answered.
-    pub(crate) fn step(&mut self, store: &Store, now: Ms, out: &mut Out, most: u64) -> bool {
-        let mut work = 0;
-        while work < 2 * STEP {
+impl Job for Listing {
+    fn is_apart(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        // Nothing may come between the commands of a transaction, and nothing is sent.
+        let in_exec = ctx.conn.in_exec;
+        let most = if in_exec { u64::MAX } else { HIGH_WATER };
+        loop {
             match self.stage {
                 Stage::Looking(at) => {
-                    work += STEP;
-                    let next = self.look(store, at, now);
+                    let next = self.look(ctx, args.get(1), at);
+                    let bytes: usize = self.parts.iter().map(Names::memory).sum();
+                    if !self.held.resize(bytes as u64) {
+                        ctx.reply().error("OOM no room for the names of so many keys");
+                        return Progress::Done;
+                    }
                     self.stage = next.map_or(Stage::Ordering(0), Stage::Looking);
                 }
                 Stage::Ordering(PARTS) => {
                     let found = self.parts.iter().map(Names::len).sum();
-                    Reply::new(out.scratch(), self.version).array(found);
+                    ctx.reply().array(found);
                     self.stage = Stage::Answering(0, 0);
                 }
                 Stage::Ordering(part) => {
-                    work += self.parts[part].len();
                     self.order(part);
                     self.stage = Stage::Ordering(part + 1);
                 }
-                Stage::Answering(PARTS, _) => return true,
-                Stage::Answering(part, from) => {
-                    self.stage = self.answer(part, from, out, most);
-                    if out.pending() > most {
-                        break;
-                    }
-                }
+                Stage::Answering(PARTS, _) => return Progress::Done,
+                Stage::Answering(part, from) => self.stage = self.answer(ctx, part, from, most),
+            }
+            if ctx.is_over() || ctx.out.pending() > most {
+                return if in_exec { Progress::Again } else { Progress::Send };
             }
         }
-        false
     }
+}
 
-    fn look(&mut self, store: &Store, at: Cursor, now: Ms) -> Option<Cursor> {
-        let args = self.command.args();
-        let (pattern, parts) = (args.get(1), &mut self.parts);
-        let all = pattern == b"*";
-        store.scan(self.ns, at, STEP, &mut |key, info| {
+impl Listing {
+    fn look(&mut self, ctx: &Ctx<'_>, pattern: &[u8], at: Cursor) -> Option<Cursor> {
+        let (parts, all, now) = (&mut self.parts, pattern == b"*", ctx.now);
+        ctx.store.scan(ctx.ns, at, slice(pattern), &mut |key, info| {
             if info.expires.is_none_or(|at| at > now) && (all || glob::matches(pattern, key)) {
                 parts[rapidhash_v3(key) as usize % PARTS].push(key);
             }
@@ -118,13 +114,17 @@ impl Listing {
     }
 
     /// Answers names of a part, up to what is sent at once.
-    fn answer(&mut self, part: usize, from: usize, out: &mut Out, most: u64) -> Stage {
+    fn answer(&mut self, ctx: &mut Ctx<'_>, part: usize, from: usize, most: u64) -> Stage {
         let names = &self.parts[part];
-        for at in from..names.len() {
-            if out.pending() > most {
+        let to = names.len().min(from + AT_ONCE);
+        for at in from..to {
+            if ctx.out.pending() > most {
                 return Stage::Answering(part, at);
             }
-            Reply::new(out.scratch(), self.version).bulk(names.get(at));
+            ctx.reply().bulk(names.get(at));
+        }
+        if to < names.len() {
+            return Stage::Answering(part, to);
         }
         self.parts[part] = Names::default();
         Stage::Answering(part + 1, 0)

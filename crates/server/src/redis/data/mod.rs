@@ -8,6 +8,7 @@
 //! | file | what |
 //! |---|---|
 //! | `access.rs`, `errors.rs`, `random.rs` | what the commands share |
+//! | `parts.rs`, `long.rs` | many arguments, long strings: taken up a part at a time |
 //! | `strings.rs`, `set.rs`, `range.rs`, `counters.rs`, `lcs.rs` | strings |
 //! | `bits.rs`, `bitfield.rs` | bits of strings |
 //! | `keys.rs`, `expiry.rs`, `moves.rs`, `walk.rs`, `listing.rs`, `object.rs` | keys of any type |
@@ -25,8 +26,10 @@ mod hashes;
 mod keys;
 mod lcs;
 mod listing;
+mod long;
 mod moves;
 mod object;
+mod parts;
 mod random;
 mod range;
 pub(crate) mod scripts;
@@ -38,7 +41,7 @@ mod walk;
 
 use larder_proto::resp::{Args, table::Id};
 
-pub(crate) use listing::Listing;
+pub(super) use parts::PART;
 
 use super::ctx::Ctx;
 

@@ -1,10 +1,11 @@
 //! Values that go to another key or another database.
 
 use larder_proto::resp::{Args, number::parse_i64};
-use larder_store::{Entry, If, Namespace, Put, PutError};
+use larder_store::{Entry, Namespace};
 
 use super::super::ctx::{Class, Ctx};
-use super::errors::{NO_KEY, NOT_INTEGER, Outcome, SYNTAX, refused};
+use super::errors::{NO_KEY, NOT_INTEGER, Outcome, SYNTAX};
+use super::long::{End, Layout, Target, Wanted};
 
 const SAME: &str = "ERR source and destination objects are the same";
 const NO_DATABASE: &str = "ERR DB index is out of range";
@@ -18,58 +19,60 @@ fn database(ctx: &Ctx<'_>, text: &[u8]) -> Outcome<u8> {
     Ok(known.ok_or(NO_DATABASE)?)
 }
 
-/// Stores what `entry` holds, its flags and expiry too, under another name. False: the condition does not hold.
+/// Stores what `entry` holds, its flags and expiry too, under the name at `key`.
 fn put_copy(
-    ctx: &Ctx<'_>,
-    entry: &Entry<'_>,
-    ns: Namespace,
-    key: &[u8],
-    condition: If<'_, '_>,
-) -> Outcome<bool> {
-    let parts: Vec<&[u8]> = entry.chunks().collect();
-    let put = Put { value: &parts, flags: entry.flags(), expires: entry.expires(), ..Put::default() };
-    match ctx.store.put(ns, key, put, condition, ctx.now) {
-        Ok(_) => Ok(true),
-        Err(PutError::Exists | PutError::NotFound) => Ok(false),
-        Err(error) => Err(refused(error, key)),
-    }
+    ctx: &mut Ctx<'_>,
+    args: &Args<'_>,
+    entry: Entry<'static>,
+    (ns, key): (Namespace, usize),
+    wanted: Wanted,
+    end: End,
+) -> Outcome {
+    let target = Target { ns, key, flags: entry.flags(), expires: entry.expires(), wanted };
+    let len = entry.len();
+    // The condition is never that the old value is still there, so that nothing is to begin anew.
+    ctx.write(args, Layout::new(Some(entry), len), target, |_, _| {}, end).map(drop)
 }
 
 /// RENAME key newkey
 pub(super) fn rename(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let outcome = (|| {
-        let moved = rename_to(ctx, args, If::Always)?;
-        debug_assert!(moved, "nothing can be in its way");
-        ctx.reply().ok();
-        Ok(())
-    })();
+    let outcome = rename_to(ctx, args, Wanted::Any);
     ctx.settle(outcome, args);
 }
 
 /// RENAMENX key newkey
 pub(super) fn renamenx(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let outcome = (|| {
-        // Onto itself: it is there already.
-        let moved = rename_to(ctx, args, If::Absent)? && args.get(1) != args.get(2);
-        ctx.reply().integer(moved.into());
-        Ok(())
-    })();
+    let outcome = rename_to(ctx, args, Wanted::Absent);
     ctx.settle(outcome, args);
 }
 
-fn rename_to(ctx: &mut Ctx<'_>, args: &Args<'_>, condition: If<'_, '_>) -> Outcome<bool> {
-    let (from, to) = (args.get(1), args.get(2));
-    let entry = ctx.look(from).ok_or(NO_KEY)?;
-    if from == to {
-        return Ok(true);
+fn rename_to(ctx: &mut Ctx<'_>, args: &Args<'_>, wanted: Wanted) -> Outcome {
+    let only_absent = wanted == Wanted::Absent;
+    let entry = ctx.look(args.get(1)).ok_or(NO_KEY)?;
+    if args.get(1) == args.get(2) {
+        // Onto itself: it is there already.
+        if only_absent {
+            ctx.reply().integer(0);
+        } else {
+            ctx.reply().ok();
+        }
+        return Ok(());
     }
-    if !put_copy(ctx, &entry, ctx.ns, to, condition)? {
-        return Ok(false);
-    }
-    ctx.store.delete(ctx.ns, from, ctx.now);
-    ctx.modified(Class::Generic, "rename_from", from);
-    ctx.modified(Class::Generic, "rename_to", to);
-    Ok(true)
+    let end: End = Box::new(move |ctx, args, moved| {
+        if moved {
+            ctx.store.delete(ctx.ns, args.get(1), ctx.now);
+        }
+        if only_absent {
+            ctx.reply().integer(moved.into());
+        } else {
+            ctx.reply().ok();
+        }
+        if moved {
+            ctx.modified(Class::Generic, "rename_from", args.get(1));
+            ctx.modified(Class::Generic, "rename_to", args.get(2));
+        }
+    });
+    put_copy(ctx, args, entry, (ctx.ns, 2), wanted, end)
 }
 
 /// COPY source destination [DB destination-db] [REPLACE]
@@ -80,11 +83,11 @@ pub(super) fn copy(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 fn copy_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let (from, to) = (args.get(1), args.get(2));
-    let (mut db, mut condition) = (ctx.db, If::Absent);
+    let (mut db, mut wanted) = (ctx.db, Wanted::Absent);
     let mut at = 3;
     while at < args.len() {
         if args.is(at, "REPLACE") {
-            condition = If::Always;
+            wanted = Wanted::Any;
         } else if args.is(at, "DB") && at + 1 < args.len() {
             db = database(ctx, args.get(at + 1))?;
             at += 1;
@@ -96,15 +99,17 @@ fn copy_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     if db == ctx.db && from == to {
         return Err(SAME.into());
     }
-    let copied = match ctx.read(from) {
-        Some(entry) => put_copy(ctx, &entry, ctx.shared.namespace(db), to, condition)?,
-        None => false,
+    let Some(entry) = ctx.read(from) else {
+        ctx.reply().integer(0);
+        return Ok(());
     };
-    ctx.reply().integer(copied.into());
-    if copied {
-        ctx.modified_in(db, Class::Generic, "copy_to", to);
-    }
-    Ok(())
+    let end: End = Box::new(move |ctx, args, copied| {
+        ctx.reply().integer(copied.into());
+        if copied {
+            ctx.modified_in(db, Class::Generic, "copy_to", args.get(2));
+        }
+    });
+    put_copy(ctx, args, entry, (ctx.shared.namespace(db), 2), wanted, end)
 }
 
 /// MOVE key db
@@ -119,17 +124,20 @@ fn move_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     if db == ctx.db {
         return Err(SAME.into());
     }
-    let moved = match ctx.look(key) {
-        Some(entry) => put_copy(ctx, &entry, ctx.shared.namespace(db), key, If::Absent)?,
-        None => false,
+    let Some(entry) = ctx.look(key) else {
+        ctx.reply().integer(0);
+        return Ok(());
     };
-    if moved {
-        ctx.store.delete(ctx.ns, key, ctx.now);
-        ctx.modified(Class::Generic, "move_from", key);
-        ctx.modified_in(db, Class::Generic, "move_to", key);
-    }
-    ctx.reply().integer(moved.into());
-    Ok(())
+    let end: End = Box::new(move |ctx, args, moved| {
+        let key = args.get(1);
+        if moved {
+            ctx.store.delete(ctx.ns, key, ctx.now);
+            ctx.modified(Class::Generic, "move_from", key);
+            ctx.modified_in(db, Class::Generic, "move_to", key);
+        }
+        ctx.reply().integer(moved.into());
+    });
+    put_copy(ctx, args, entry, (ctx.shared.namespace(db), 1), Wanted::Absent, end)
 }
 
 /// SWAPDB index1 index2: a database is a part of the store and keeps its number.

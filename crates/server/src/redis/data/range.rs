@@ -3,20 +3,20 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use larder_proto::resp::{Args, number::parse_i64};
-use larder_store::Put;
 
 use super::super::ctx::{Class, Ctx};
-use super::access::bytes;
 use super::errors::{NOT_INTEGER, Outcome, TOO_LONG};
+use super::long::{Bytes, End, Layout, Wanted};
 
 /// Bytes of the longest string a client may send or make.
 pub(super) fn bulk_limit(ctx: &Ctx<'_>) -> u64 {
     ctx.shared.config.bulk.load(Relaxed)
 }
 
-/// Refuses strings longer than a client may send.
+/// Refuses strings longer than a client may send, or than the store takes, before anything is done
+/// for them.
 pub(super) fn check_len(ctx: &Ctx<'_>, len: u64) -> Outcome {
-    if len > bulk_limit(ctx) { Err(TOO_LONG.into()) } else { Ok(()) }
+    if len > bulk_limit(ctx).min(ctx.store.max_value()) { Err(TOO_LONG.into()) } else { Ok(()) }
 }
 
 /// Redis's ranges: negative places count from the end, the end is included. `from..to`, empty when there is nothing.
@@ -61,28 +61,24 @@ fn setrange_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let (key, more) = (args.get(1), args.get(3));
     let offset = parse_i64(args.get(2)).ok_or(NOT_INTEGER)?;
     let Ok(offset) = u64::try_from(offset) else { return Err("ERR offset is out of range".into()) };
-    let len = ctx.retry(|ctx| {
+    let wrote = ctx.retry(|ctx| {
         let old = ctx.look_string(key)?;
         let len = old.as_ref().map_or(0, |entry| entry.len());
+        let end = offset.saturating_add(more.len() as u64);
         if more.is_empty() {
-            return Ok(Some((len, false)));
+            ctx.reply().count(len as usize);
+            return Ok(Some(()));
         }
-        check_len(ctx, offset.saturating_add(more.len() as u64))?;
-        let mut value = old.as_ref().map_or(Vec::new(), |entry| bytes(entry).into_owned());
-        let end = offset as usize + more.len();
-        if value.len() < end {
-            value.resize(end, 0);
-        }
-        value[offset as usize..end].copy_from_slice(more);
-        let expires = old.as_ref().and_then(|entry| entry.expires());
-        let put = Put { value: &[&value], expires, ..Put::default() };
-        Ok(ctx.replace(key, old.as_ref(), put)?.then_some((value.len() as u64, true)))
-    })?;
-    ctx.reply().count(len.0 as usize);
-    if len.1 {
-        ctx.modified(Class::String, "setrange", key);
-    }
-    Ok(())
+        check_len(ctx, end)?;
+        let (len, expires) = (len.max(end), old.as_ref().and_then(|entry| entry.expires()));
+        let target = ctx.target(1, expires, Wanted::Same);
+        let done: End = Box::new(move |ctx, args, _| {
+            ctx.reply().count(len as usize);
+            ctx.modified(Class::String, "setrange", args.get(1));
+        });
+        ctx.write(args, Layout::new(old, len).with(offset, Bytes::Arg(3)), target, setrange, done)
+    });
+    wrote.map(drop)
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use larder_proto::resp::{Args, number::parse_i64};
 use larder_store::{If, Put, PutError};
 
 use super::super::ctx::{Class, Ctx};
+use super::Run;
 use super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX, refused};
+use super::long::{AT_ONCE, End, Layout, Wanted};
 use crate::clock::Ms;
 
 /// What a command says about when the key expires.
@@ -129,20 +131,31 @@ pub(super) fn set(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 #[inline]
 fn plain(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
-    let key = args.get(1);
-    ctx.store_string(key, &[args.get(2)], None)?;
-    ctx.reply().ok();
-    ctx.modified(Class::String, "set", key);
+    let (key, value) = (args.get(1), args.get(2));
+    if value.len() as u64 > AT_ONCE {
+        return ctx.store_arg(args, (1, 2), None, set, Box::new(plainly));
+    }
+    ctx.store_string(key, &[value], None)?;
+    plainly(ctx, args, true);
     Ok(())
+}
+
+#[inline]
+fn plainly(ctx: &mut Ctx<'_>, args: &Args<'_>, _: bool) {
+    ctx.reply().ok();
+    ctx.modified(Class::String, "set", args.get(1));
 }
 
 fn set_with(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let (key, value) = (args.get(1), args.get(2));
     let options = Options::parse_set(args)?;
-    let now = ctx.now;
-    let given = expires(options.expiry, now)?;
+    let given = expires(options.expiry, ctx.now)?;
     if options.get {
         super::strings::answer_value(ctx, key)?;
+    }
+    if value.len() as u64 > AT_ONCE {
+        set_long(ctx, args);
+        return Ok(());
     }
     let stored = if options.expiry == Expiry::Keep {
         ctx.retry(|ctx| keep(ctx, key, value, options))?
@@ -153,13 +166,19 @@ fn set_with(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
             _ => If::Always,
         };
         let put = Put { value: &[value], expires: given, ..Put::default() };
-        match ctx.store.put(ctx.ns, key, put, condition, now) {
+        match ctx.store.put(ctx.ns, key, put, condition, ctx.now) {
             Ok(_) => true,
             Err(PutError::Exists | PutError::NotFound) => false,
             Err(error) => return Err(refused(error, key)),
         }
     };
-    if !options.get {
+    set_done(ctx, args, options.get, given, stored);
+    Ok(())
+}
+
+fn set_done(ctx: &mut Ctx<'_>, args: &Args<'_>, answered: bool, given: Option<Ms>, stored: bool) {
+    let key = args.get(1);
+    if !answered {
         if stored {
             ctx.reply().ok();
         } else {
@@ -167,16 +186,44 @@ fn set_with(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         }
     }
     if stored {
-        if given.is_some_and(|at| at <= now) {
+        if given.is_some_and(|at| at <= ctx.now) {
             // Expired when it was set: its memory is not kept until it is swept.
-            ctx.store.delete(ctx.ns, key, now);
+            ctx.store.delete(ctx.ns, key, ctx.now);
         }
         ctx.modified(Class::String, "set", key);
         if given.is_some() {
             ctx.event(Class::Generic, "expire", key);
         }
     }
-    Ok(())
+}
+
+/// SET with options and a long value; what was there is answered already.
+fn set_long(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    let outcome = ctx.retry(|ctx| {
+        let options = Options::parse_set(args)?;
+        let given = expires(options.expiry, ctx.now)?;
+        let (mut layout, mut until) = (Layout::arg(args, 2), given);
+        let wanted = if options.expiry == Expiry::Keep {
+            let old = ctx.look(args.get(1));
+            if (options.absent && old.is_some()) || (options.present && old.is_none()) {
+                set_done(ctx, args, options.get, given, false);
+                return Ok(Some(()));
+            }
+            until = old.as_ref().and_then(|entry| entry.expires());
+            layout.old = old;
+            Wanted::Same
+        } else if options.absent {
+            Wanted::Absent
+        } else if options.present {
+            Wanted::Present
+        } else {
+            Wanted::Any
+        };
+        let target = ctx.target(1, until, wanted);
+        let end: End = Box::new(move |ctx, args, stored| set_done(ctx, args, options.get, given, stored));
+        ctx.write(args, layout, target, set_long, end)
+    });
+    ctx.settle(outcome, args);
 }
 
 /// Stores with the expiry that is there: was it stored? `None`: overtaken.
@@ -187,21 +234,20 @@ fn keep(ctx: &mut Ctx<'_>, key: &[u8], value: &[u8], options: Options<'_>) -> Ou
     }
     let expires = old.as_ref().and_then(|entry| entry.expires());
     let put = Put { value: &[value], expires, ..Put::default() };
-    Ok(ctx.replace(key, old.as_ref(), put)?.then_some(true))
+    Ok(ctx.replace(key, old.as_ref(), put)?.map(|_| true))
 }
 
 /// SETNX key value
 pub(super) fn setnx(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let key = args.get(1);
-    let put = Put { value: &[args.get(2)], ..Put::default() };
-    match ctx.store.put(ctx.ns, key, put, If::Absent, ctx.now) {
-        Ok(_) => {
-            ctx.reply().integer(1);
-            ctx.modified(Class::String, "set", key);
+    let target = ctx.target(1, None, Wanted::Absent);
+    let end: End = Box::new(|ctx, args, stored| {
+        ctx.reply().integer(stored.into());
+        if stored {
+            ctx.modified(Class::String, "set", args.get(1));
         }
-        Err(PutError::Exists) => ctx.reply().integer(0),
-        Err(error) => ctx.settle(Err(refused(error, key)), args),
-    }
+    });
+    let outcome = ctx.write(args, Layout::arg(args, 2), target, setnx, end);
+    ctx.settle(outcome.map(drop), args);
 }
 
 /// SETEX key seconds value
@@ -217,11 +263,11 @@ pub(super) fn psetex(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 fn set_expiring(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: Unit) -> Outcome {
-    let key = args.get(1);
     let expires = expires(Expiry::At(unit, args.get(2)), ctx.now)?;
-    ctx.store_string(key, &[args.get(3)], expires)?;
-    ctx.reply().ok();
-    ctx.modified(Class::String, "set", key);
-    ctx.event(Class::Generic, "expire", key);
-    Ok(())
+    let again: Run = if unit == Unit::Seconds { setex } else { psetex };
+    let end: End = Box::new(|ctx, args, _| {
+        plainly(ctx, args, true);
+        ctx.event(Class::Generic, "expire", args.get(1));
+    });
+    ctx.store_arg(args, (1, 3), expires, again, end)
 }

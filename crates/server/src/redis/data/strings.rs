@@ -1,11 +1,15 @@
 //! Strings: what reads and writes them whole.
 
 use larder_proto::resp::Args;
-use larder_store::{Entry, Put, PutError};
+use larder_store::{Entry, PutError};
 
-use super::super::ctx::{Class, Ctx};
+use super::super::{
+    ctx::{Class, Ctx},
+    job::{Job, Progress},
+};
 use super::access::{is_hash, string};
 use super::errors::{Outcome, refused};
+use super::long::{AT_ONCE, Bytes, End, Layout, PIECE, Wanted, Writing};
 use super::set::{self, Expiry, Options};
 use crate::{clock::Ms, object::ahead};
 
@@ -85,19 +89,19 @@ pub(super) fn getdel(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 /// GETSET key value
 pub(super) fn getset(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let (key, value) = (args.get(1), args.get(2));
     let outcome = (|| {
-        let old = ctx.read_string(key)?;
-        ctx.store_string(key, &[value], None)?;
-        match old {
-            Some(entry) => {
-                let len = entry.len();
-                ctx.stored(entry, 0, len);
+        let old = ctx.read_string(args.get(1))?;
+        let end: End = Box::new(|ctx, args, _| {
+            match old {
+                Some(entry) => {
+                    let len = entry.len();
+                    ctx.stored(entry, 0, len);
+                }
+                None => ctx.reply().null(),
             }
-            None => ctx.reply().null(),
-        }
-        ctx.modified(Class::String, "set", key);
-        Ok(())
+            ctx.modified(Class::String, "set", args.get(1));
+        });
+        ctx.store_arg(args, (1, 2), None, getset, end)
     })();
     ctx.settle(outcome, args);
 }
@@ -113,71 +117,156 @@ pub(super) fn strlen(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 /// MGET key [key ...]
 pub(super) fn mget(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.reply().array(args.len() - 1);
-    ahead::each(ctx.store, ctx.ns, &mut args.from(1), |key, hint| {
-        match ctx.read_hinted(key, hint).filter(|entry| !is_hash(entry)) {
-            Some(entry) => ctx.whole(entry),
-            None => ctx.reply().null(),
+    ctx.go(Mget { at: 1 }, args);
+}
+
+/// Keys of MGET looked up together, between two looks at the clock.
+const TOGETHER: usize = 256;
+
+struct Mget {
+    /// The next key.
+    at: usize,
+}
+
+impl Job for Mget {
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        loop {
+            let mut keys = args.from(self.at).take(TOGETHER);
+            ahead::each(ctx.store, ctx.ns, &mut keys, |key, hint| {
+                match ctx.read_hinted(key, hint).filter(|entry| !is_hash(entry)) {
+                    Some(entry) => ctx.whole(entry),
+                    None => ctx.reply().null(),
+                }
+                true
+            });
+            self.at += TOGETHER;
+            if self.at >= args.len() || ctx.overflows() {
+                return Progress::Done;
+            }
+            if ctx.is_over() {
+                return Progress::Again;
+            }
         }
-        true
-    });
+    }
 }
 
 /// MSET key value [key value ...]
 pub(super) fn mset(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let outcome = mset_step(ctx, args);
-    if outcome.is_ok() {
-        ctx.reply().ok();
-    }
-    ctx.settle(outcome, args);
+    set_many(ctx, args, false);
 }
 
 /// MSETNX key value [key value ...]
 pub(super) fn msetnx(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let even = args.len() % 2 == 1;
-    if even && (1..args.len()).step_by(2).any(|at| ctx.look(args.get(at)).is_some()) {
-        return ctx.reply().integer(0);
-    }
-    let outcome = mset_step(ctx, args);
-    if outcome.is_ok() {
-        ctx.reply().integer(1);
-    }
-    ctx.settle(outcome, args);
-}
-
-fn mset_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
-    if args.len().is_multiple_of(2) {
-        // The name is as the table has it, whatever the client's case.
-        let error = if args.is(0, "mset") { MSET_ARITY } else { MSETNX_ARITY };
-        return Err(error.into());
-    }
-    for at in (1..args.len()).step_by(2) {
-        ctx.store_string(args.get(at), &[args.get(at + 1)], None)?;
-        ctx.modified(Class::String, "set", args.get(at));
-    }
-    Ok(())
+    set_many(ctx, args, true);
 }
 
 const MSET_ARITY: &str = "ERR wrong number of arguments for 'mset' command";
 const MSETNX_ARITY: &str = "ERR wrong number of arguments for 'msetnx' command";
 
+fn set_many(ctx: &mut Ctx<'_>, args: &Args<'_>, absent: bool) {
+    if args.len().is_multiple_of(2) {
+        // The name is as the table has it, whatever the client's case.
+        return ctx.reply().error(if absent { MSETNX_ARITY } else { MSET_ARITY });
+    }
+    ctx.go(SetMany { at: 1, looks: absent, absent, writing: None }, args);
+}
+
+/// MSET or MSETNX under way.
+struct SetMany {
+    /// The next key.
+    at: usize,
+    /// First it is seen whether any is there.
+    looks: bool,
+    absent: bool,
+    /// The value of this key is long.
+    writing: Option<Writing>,
+}
+
+impl SetMany {
+    /// Is any of the keys there? None: not all have been looked at.
+    fn look(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Option<bool> {
+        while self.at < args.len() {
+            if ctx.look(args.get(self.at)).is_some() {
+                return Some(true);
+            }
+            self.at += 2;
+            if self.at % 64 == 1 && ctx.is_over() {
+                return None;
+            }
+        }
+        (self.at, self.looks) = (1, false);
+        Some(false)
+    }
+
+    /// Stores the next value. None: it is not whole.
+    fn set(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Option<Outcome> {
+        let (key, value) = (args.get(self.at), args.get(self.at + 1));
+        if value.len() as u64 <= AT_ONCE {
+            return Some(ctx.store_string(key, &[value], None));
+        }
+        if self.writing.is_none() {
+            let target = ctx.target(self.at, None, Wanted::Any);
+            match Writing::begin(ctx, args, Layout::arg(args, self.at + 1), target) {
+                Ok(writing) => self.writing = Some(writing),
+                Err(refused) => return Some(Err(refused)),
+            }
+        }
+        let result = self.writing.as_mut().and_then(|writing| writing.step(ctx, args))?;
+        self.writing = None;
+        Some(result.map_err(|error| refused(error, key)))
+    }
+}
+
+impl Job for SetMany {
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        if self.looks {
+            match self.look(ctx, args) {
+                None => return Progress::Again,
+                Some(true) => {
+                    ctx.reply().integer(0);
+                    return Progress::Done;
+                }
+                Some(false) => {}
+            }
+        }
+        while self.at < args.len() {
+            match self.set(ctx, args) {
+                None => return Progress::Again,
+                Some(Ok(())) => ctx.modified(Class::String, "set", args.get(self.at)),
+                Some(Err(refused)) => {
+                    ctx.settle(Err(refused), args);
+                    return Progress::Done;
+                }
+            }
+            self.at += 2;
+            let large = args.get(self.at - 1).len() > PIECE;
+            if self.at < args.len() && (large || self.at % 64 == 1) && ctx.is_over() {
+                return Progress::Again;
+            }
+        }
+        if self.absent {
+            ctx.reply().integer(1);
+        } else {
+            ctx.reply().ok();
+        }
+        Progress::Done
+    }
+}
+
 /// APPEND key value
 pub(super) fn append(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let (key, more) = (args.get(1), args.get(2));
     let outcome = ctx.retry(|ctx| {
-        let old = string(ctx.look(key))?;
+        let old = string(ctx.look(args.get(1)))?;
+        let before = old.as_ref().map_or(0, |entry| entry.len());
+        let len = before + args.get(2).len() as u64;
+        super::range::check_len(ctx, len)?;
         let expires: Option<Ms> = old.as_ref().and_then(|entry| entry.expires());
-        let mut parts: Vec<&[u8]> = old.iter().flat_map(|entry| entry.chunks()).collect();
-        parts.push(more);
-        let len: usize = parts.iter().map(|part| part.len()).sum();
-        super::range::check_len(ctx, len as u64)?;
-        let put = Put { value: &parts, expires, ..Put::default() };
-        Ok(ctx.replace(key, old.as_ref(), put)?.then_some(len))
+        let target = ctx.target(1, expires, Wanted::Same);
+        let end: End = Box::new(move |ctx, args, _| {
+            ctx.reply().count(len as usize);
+            ctx.modified(Class::String, "append", args.get(1));
+        });
+        ctx.write(args, Layout::new(old, len).with(before, Bytes::Arg(2)), target, append, end)
     });
-    match outcome {
-        Ok(len) => {
-            ctx.reply().count(len);
-            ctx.modified(Class::String, "append", key);
-        }
-        Err(refused) => ctx.settle(Err(refused), args),
-    }
+    ctx.settle(outcome, args);
 }

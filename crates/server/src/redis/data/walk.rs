@@ -11,13 +11,23 @@ use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
 
 /// Keys shown by one step of SCAN, unless COUNT says otherwise.
 const COUNT: usize = 10;
-/// Most keys one step of SCAN shows, whatever COUNT says: a worker serves others too.
+/// Most keys one step of SCAN shows, whatever COUNT says.
 const MOST: usize = 100_000;
 /// Places of the store one step of SCAN looks at, if it has not found COUNT keys before: where the store is nearly empty, or
-/// full of what is not of this database, a walk would take a step for every few places.
+/// full of what is not of this database, a walk would take a step for every few places. (It ends
+/// sooner when its time is over: a worker serves others too.)
 const PLACES: usize = 64 * 1024;
-/// Places looked at by one longer step of a walk.
-pub(super) const STEP: usize = 4096;
+/// Places looked at between two looks at the clock.
+const LOOK: usize = 512;
+/// Comparisons of bytes a pattern may cost between two looks at the clock; it is compared with keys
+/// of some 64 bytes.
+const COMPARED: usize = 512 * 1024;
+
+/// Places a walk with this pattern looks at between two looks at the clock. A pattern that is long
+/// may cost its length times the key's.
+pub(super) fn slice(pattern: &[u8]) -> usize {
+    (COMPARED / 64 / pattern.len().max(1)).clamp(1, LOOK)
+}
 
 pub(super) const BAD_CURSOR: &str = "ERR invalid cursor";
 
@@ -74,7 +84,9 @@ fn scan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let wanted = options.count.min(MOST);
     let (mut seen, mut looked, mut limit) = (0, 0, wanted);
     let mut next = Some(Cursor(cursor));
+    let most = options.pattern.map_or(LOOK, slice);
     while let Some(at) = next.filter(|_| seen < wanted && looked < PLACES) {
+        limit = limit.min(most);
         next = ctx.store.scan(ctx.ns, at, limit, &mut |key, info| {
             seen += 1;
             let live = info.expires.is_none_or(|at| at > now);
@@ -85,8 +97,10 @@ fn scan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         });
         looked += limit;
         // Where little is found, longer steps; near the end of what was wanted, no longer ones.
-        limit =
-            if seen == 0 { (limit * 2).min(STEP) } else { limit.min(wanted.saturating_sub(seen).max(COUNT)) };
+        limit = if seen == 0 { limit * 2 } else { (limit * 2).min(wanted.saturating_sub(seen).max(COUNT)) };
+        if ctx.is_over() {
+            break;
+        }
     }
     let mut reply = ctx.reply();
     reply.array(2);
@@ -116,6 +130,11 @@ impl Names {
 
     pub(super) fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// Memory it takes, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
     }
 
     /// The name at `index`, which must be there.

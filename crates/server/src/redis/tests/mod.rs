@@ -14,7 +14,7 @@ use larder_store::{Options, Store};
 use crate::{
     clock::{Clock, Ms},
     net::out::Out,
-    object::{Client, Peer, Session as _, Turn},
+    object::{Client, Peer, Session as _, Turn, room::Room},
     settings::{RedisSettings, Secret, Share},
 };
 
@@ -30,11 +30,13 @@ pub(super) fn settings() -> RedisSettings {
         bulk: 512 << 20,
         connections: 100,
         idle_timeout: Duration::ZERO,
+        receive_timeout: Duration::from_secs(60),
         send_timeout: Duration::from_secs(60),
         subscriber_buffer: 1 << 20,
         password: None,
         users: None,
         protected: true,
+        shutdown: true,
         share_memcached: false,
         no_evictions: false,
         slowlog_micros: Some(10_000),
@@ -50,7 +52,8 @@ pub(super) fn secret(text: &str) -> Secret {
 pub(super) fn shared(settings: RedisSettings) -> Arc<Shared> {
     let options = Options { budget: 16 << 20, max_value: 1 << 20, ..Options::default() };
     let store: &'static Store = Box::leak(Box::new(Store::open(options).unwrap()));
-    Shared::new(settings, store, Clock::start(), 1)
+    let clock = Clock::start();
+    Shared::new(settings, store, &Room::new(store, clock), clock, 1)
 }
 
 /// One client of a face.
@@ -94,6 +97,7 @@ impl Someone {
                     self.input.drain(..used);
                     drain(&mut out, &mut sent);
                 }
+                Turn::Again(used) => drop(self.input.drain(..used)),
                 Turn::More(_) | Turn::Later(..) => break,
                 Turn::Close => self.closed = true,
             }

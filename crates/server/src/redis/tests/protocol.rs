@@ -103,6 +103,108 @@ fn a_bulk_beyond_the_limit_is_refused_before_it_is_sent() {
     assert!(someone.closed);
 }
 
+/// The store of these tests takes values of 1 MiB.
+const TOO_LARGE: &[u8] = b"-ERR value is larger than the largest item this server stores\r\n";
+
+#[test]
+fn an_argument_larger_than_the_store_takes_is_refused_when_it_is_announced() {
+    let mut someone = Someone::new(&face());
+    someone.say("set a 1");
+    for piece in [1 << 20, 60_000, 7] {
+        let sent = someone.send(b"*5\r\n$3\r\nSET\r\n$1\r\na\r\n$1048577\r\n");
+        assert_eq!(sent, TOO_LARGE, "before any of it has come");
+        // What comes of it is no command, whatever it looks like; the next one is found.
+        let mut rest = b"*1\r\n$4\r\nPING\r\n".repeat(74_899);
+        rest.resize((1 << 20) + 1, b'x');
+        rest.extend_from_slice(b"\r\n$2\r\nPX\r\n$4\r\n1000\r\nGET a\r\n");
+        let answers: Vec<u8> = rest.chunks(piece).flat_map(|piece| someone.send(piece)).collect();
+        assert_eq!(answers, b"$1\r\n1\r\n", "in pieces of {piece}");
+    }
+    assert_eq!(someone.client.held(), 0);
+}
+
+#[test]
+fn a_refused_command_ends_its_transaction_and_is_muted_as_any() {
+    let mut someone = Someone::new(&face());
+    someone.say("multi");
+    let long = [&b"*2\r\n$3\r\nGET\r\n$1048577\r\n"[..], &vec![b'x'; (1 << 20) + 1], b"\r\n"].concat();
+    assert_eq!(someone.send(&long), TOO_LARGE);
+    assert!(someone.say("exec").starts_with("-EXECABORT"));
+    someone.say("client reply off");
+    assert_eq!(someone.send(&long), b"");
+    assert_eq!(someone.say("client reply on"), "+OK\r\n");
+    assert_eq!(someone.say("ping"), "+PONG\r\n");
+}
+
+#[test]
+fn arguments_together_are_refused_when_they_announce_more_than_there_is_room_for() {
+    // 16 MiB, and half of a store of 16 MiB.
+    let mut someone = Someone::new(&face());
+    let argument = [&b"$1048576\r\n"[..], &vec![b'x'; 1 << 20], b"\r\n"].concat();
+    assert_eq!(someone.send(b"*1000001\r\n$3\r\nDEL\r\n"), b"");
+    let mut sent = 0;
+    let told = loop {
+        let told = someone.send(&argument);
+        sent += 1;
+        if !told.is_empty() || sent > 30 {
+            break told;
+        }
+        assert!(someone.client.held() <= 24 << 20, "{}", someone.client.held());
+    };
+    assert_eq!(told, b"-OOM command not allowed when used memory > 'maxmemory'.\r\n");
+    assert!((20..=24).contains(&sent), "{sent}");
+    assert_eq!(someone.client.held(), 0, "nothing of it is kept");
+    assert_eq!(someone.send(&argument), b"");
+    assert!(!someone.closed);
+}
+
+#[test]
+fn what_is_announced_takes_no_memory() {
+    let face = face();
+    let others: Vec<Someone> = (0..100)
+        .map(|_| {
+            let mut someone = Someone::new(&face);
+            assert_eq!(someone.send(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1048576\r\nsome of it"), b"");
+            someone
+        })
+        .collect();
+    let held: u64 = others.iter().map(|other| other.client.held()).sum();
+    assert!(held <= 100 * 5000, "{held}");
+}
+
+#[test]
+fn transactions_and_lists_of_names_are_counted() {
+    let face = face();
+    let long = "x".repeat(10_000);
+    let mut someone = Someone::new(&face);
+    for command in ["watch", "subscribe", "psubscribe", "ssubscribe"] {
+        let mut someone = Someone::new(&face).resp3();
+        someone.say(&format!("{command} {long}"));
+        assert!((19_000..25_000).contains(&someone.client.held()), "{command}");
+        someone.say(if command == "watch" { "unwatch" } else { "reset" });
+        assert_eq!(someone.client.held(), 0, "{command}");
+    }
+    someone.say("multi");
+    for n in 1..=100 {
+        assert_eq!(someone.say(&format!("set {n} {long}")), "+QUEUED\r\n");
+        assert!(someone.client.held() >= n * 9_000);
+    }
+    someone.say("exec");
+    assert_eq!(someone.client.held(), 0);
+    // More than there is room for.
+    someone.say("multi");
+    let mut told = String::new();
+    for _ in 0..3000 {
+        told = someone.say(&format!("set a {long}"));
+        if told != "+QUEUED\r\n" {
+            break;
+        }
+    }
+    assert_eq!(told, "-OOM the transaction is too large\r\n");
+    assert_eq!(someone.client.held(), 0);
+    assert!(someone.say("exec").starts_with("-EXECABORT"));
+}
+
 #[test]
 fn a_long_line_is_not_looked_up_by_what_was_fetched_ahead_for_another() {
     let mut someone = Someone::new(&face());
@@ -147,7 +249,7 @@ fn keys_of_a_large_store_come_in_steps_and_each_once() {
     };
     let face = face();
     let mut someone = Someone::new(&face);
-    let count = 30_000;
+    let count = 60_000;
     let talk: String = (0..count).map(|n| format!("set key:{n:05} v\n")).collect();
     someone.say(talk.trim_end());
     let client = face.shared.clients.enter(Peer::Unix, "sock".into(), super::NOW);
@@ -169,7 +271,7 @@ fn keys_of_a_large_store_come_in_steps_and_each_once() {
     assert!(few.ends_with("\r\n+PONG\r\n") && few.matches("key:").count() == 10);
 
     let answer = someone.say("multi\nkeys *\nping\nexec\nping");
-    assert!(answer.starts_with("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n*30000\r\n$9\r\n"));
+    assert!(answer.starts_with("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n*60000\r\n$9\r\n"));
     assert!(answer.ends_with("\r\n+PONG\r\n+PONG\r\n"), "in a transaction it is one step");
     assert_eq!(someone.say("client reply off\nkeys *\nclient reply on\nping"), "+OK\r\n+PONG\r\n");
 }

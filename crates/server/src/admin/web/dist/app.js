@@ -788,7 +788,7 @@ function loopDelay({ now, then }) {
     level: late > 1e5 ? "bad" : "warn",
     title: "Workers are late",
     advice: `One in a hundred times a worker is ${micros(late)} late: the processors are busy. Give the machine less else to do, or Larder more threads where there are cores.`,
-    docs: "docs/operations.md, “Watching”"
+    docs: "docs/operations.md, “Watching: see what it does”"
   };
 }
 function slowLog({ now, then }) {
@@ -798,7 +798,7 @@ function slowLog({ now, then }) {
     level: "info",
     title: "Log lines are lost",
     advice: `${count(lost)} lines of the access log were dropped because the disk did not keep up. Requests never wait for it.`,
-    docs: "docs/operations.md, “Logs”"
+    docs: "docs/operations.md, “Logs: write and rotate them”"
   };
 }
 function difference(now, then) {
@@ -1606,7 +1606,8 @@ var NOT_STORED = {
   authorization: "the request had Authorization and the answer does not allow sharing it",
   "set-cookie": "the answer sets a cookie",
   "vary-star": "the answer has Vary: *",
-  "odd-coding": "the answer has a transfer coding that is not understood",
+  "odd-coding": "the answer has a content coding that is not understood",
+  "coding-not-accepted": "the answer has a content coding that the client did not ask for",
   "content-range": "the answer is a part that cannot be completed",
   "no-freshness": "the answer says neither how long it is fresh nor how to confirm it"
 };

@@ -190,7 +190,7 @@ function loopDelay({ now, then }: Span): Hint | null {
         level: late > 100_000 ? 'bad' : 'warn',
         title: 'Workers are late',
         advice: `One in a hundred times a worker is ${f.micros(late)} late: the processors are busy. Give the machine less else to do, or Larder more threads where there are cores.`,
-        docs: 'docs/operations.md, “Watching”',
+        docs: 'docs/operations.md, “Watching: see what it does”',
     };
 }
 
@@ -201,7 +201,7 @@ function slowLog({ now, then }: Span): Hint | null {
         level: 'info',
         title: 'Log lines are lost',
         advice: `${f.count(lost)} lines of the access log were dropped because the disk did not keep up. Requests never wait for it.`,
-        docs: 'docs/operations.md, “Logs”',
+        docs: 'docs/operations.md, “Logs: write and rotate them”',
     };
 }
 

@@ -180,6 +180,7 @@ export interface ObjectRow {
     tags: string[];
     read: boolean;
     forwarded_host?: string;
+    key_fields?: string[];
 }
 
 export interface LogLine {

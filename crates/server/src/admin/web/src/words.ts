@@ -22,7 +22,8 @@ const NOT_STORED: Record<string, string> = {
     authorization: 'the request had Authorization and the answer does not allow sharing it',
     'set-cookie': 'the answer sets a cookie',
     'vary-star': 'the answer has Vary: *',
-    'odd-coding': 'the answer has a transfer coding that is not understood',
+    'odd-coding': 'the answer has a content coding that is not understood',
+    'coding-not-accepted': 'the answer has a content coding that the client did not ask for',
     'content-range': 'the answer is a part that cannot be completed',
     'no-freshness': 'the answer says neither how long it is fresh nor how to confirm it',
 };

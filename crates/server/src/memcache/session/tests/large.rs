@@ -142,7 +142,8 @@ fn a_limit_above_1_mib_is_honoured() {
     is_there(&server, "a", 0, &value);
 }
 
-/// Values that are announced and do not come take half of the memory at the most, and give it back.
+/// Values on their way take half of the memory at the most, however many they are, and give it back; what is only announced
+/// takes next to nothing.
 #[test]
 fn values_that_do_not_come_leave_the_others_theirs() {
     let server = Server::new();
@@ -152,26 +153,32 @@ fn values_that_do_not_come_leave_the_others_theirs() {
         assert_eq!(stored.answers, b"STORED\r\n");
     }
     let mut out = Out::default();
-    let mut stuck = Vec::new();
-    let refused = loop {
+    let mut begin = |part: &[u8]| {
         let mut session = server.session();
         let mut heard = Heard { answers: Vec::new(), closed: false };
-        let mut input = format!("set stuck{} 0 0 1000000\r\nonly this", stuck.len()).into_bytes();
+        let mut input = [b"set stuck 0 0 1000000\r\n", part].concat();
         heard.feed(&mut session, &mut input, NOW, &mut out);
-        if !heard.answers.is_empty() {
-            break String::from_utf8(heard.answers).unwrap();
-        }
-        stuck.push(session);
-        assert!(stuck.len() < 100, "nobody is refused");
+        (session, String::from_utf8(heard.answers).unwrap())
     };
-    assert_eq!(refused, "SERVER_ERROR out of memory storing object\r\n");
-    assert_eq!(stuck.len(), 16, "half of 32 MiB");
+    let announced: Vec<_> = (0..100).map(|_| begin(b"only this")).collect();
+    assert!(announced.iter().all(|(_, told)| told.is_empty()));
+    assert!(server.client.held() <= 100 * 64 * 1024, "{}", server.client.held());
+    drop(announced);
+
+    let part = value(990_000);
+    let stuck: Vec<_> = (0..20).map(|_| begin(&part)).collect();
+    assert_eq!(server.client.held(), 16 << 20, "half of 32 MiB");
+    assert!(stuck[..16].iter().all(|(_, told)| told.is_empty()));
+    assert_eq!(stuck[16].1, "SERVER_ERROR out of memory storing object\r\n");
     is_there(&server, "kept0", 0, &kept);
     is_there(&server, "kept7999", 0, &kept);
     assert_eq!(server.ask("set other 0 0 1\r\na\r\n"), "STORED\r\n");
 
-    stuck.truncate(15);
     let long = command("set long 0 0 1000000", &value(1_000_000));
+    let refused = server.converse(long.chunks(60_000), NOW).answers;
+    assert_eq!(refused, b"SERVER_ERROR out of memory storing object\r\n");
+    drop(stuck);
+    assert_eq!(server.client.held(), 0);
     assert_eq!(server.converse(long.chunks(60_000), NOW).answers, b"STORED\r\n");
     assert_eq!(server.converse(long.chunks(60_000), NOW).answers, b"STORED\r\n", "its place was given back");
 }

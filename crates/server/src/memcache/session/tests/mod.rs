@@ -12,10 +12,10 @@ use larder_store::{Options, Store};
 
 use super::Session;
 use crate::{
-    clock::Ms,
+    clock::{Clock, Ms},
     memcache::{Face, Shared},
     net::out::Out,
-    object::{Client, Peer, Session as _, Turn},
+    object::{Client, Peer, Session as _, Turn, room::Room},
     settings::{Listen, MemcachedSettings},
 };
 
@@ -48,7 +48,7 @@ impl Server {
     fn with(settings: MemcachedSettings) -> Self {
         let options = Options { budget: 32 << 20, max_value: 16 << 20, ..Options::default() };
         let store: &'static Store = Box::leak(Box::new(Store::open(options).unwrap()));
-        let shared = Shared::new(settings, store, NOW, 1);
+        let shared = Shared::new(settings, store, &Room::new(store, Clock::start()), NOW, 1);
         let peer = Peer::Tcp(([127, 0, 0, 1], 4711).into());
         let client = shared.clients.enter(peer, "127.0.0.1:11211".into(), NOW);
         Self { face: Face::new(&shared, 0), client, rounds: Cell::new(true) }
@@ -101,7 +101,7 @@ impl Heard {
             let pending = out.pending();
             out.send(&mut self.answers).expect("memory takes it");
             let used = match turn {
-                Turn::Used(used) | Turn::Flush(used) => used,
+                Turn::Used(used) | Turn::Flush(used) | Turn::Again(used) => used,
                 Turn::More(whole) => {
                     assert!(whole == 0 || whole > input.len(), "it has {} and wants {whole}", input.len());
                     return false;

@@ -9,8 +9,7 @@ use larder_proto::{
 };
 use larder_store::{Entry, Namespace, Store};
 
-use super::variant;
-use crate::{clock::Ms, settings::RulePolicy};
+use crate::{clock::Ms, page::variant, settings::RulePolicy};
 
 /// Where pages live. Objects of other protocols live in other namespaces and can never be read as pages.
 pub(crate) const PAGES: Namespace = Namespace(0);

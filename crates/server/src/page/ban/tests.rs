@@ -3,7 +3,7 @@ use larder_proto::{
     page::{Meta, Parts, Verify, encode_head, view},
 };
 
-use super::*;
+use crate::page::ban::*;
 
 const NOW: Ms = 10_000_000;
 

@@ -6,8 +6,8 @@
 //! from outside is read as a response from outside would be, once, before it is placed in the store.
 
 use larder_proto::{
-    http::framing::content_length,
-    page::{Kind, Meta, PageFlags, PageView},
+    http::{framing::content_length, key::parse_variant_key},
+    page::{Encoding, Kind, Meta, PageFlags, PageView},
     rules::{split_head, strip::is_hop_by_hop, update::with_fields},
 };
 
@@ -21,12 +21,19 @@ const AHEAD: Ms = 5 * 60_000;
 const LAST_SECOND: u64 = 253_402_300_799;
 
 /// Whether this may be put into the store.
-pub(super) fn sound(page: &PageView<'_>, now: Ms) -> bool {
+pub(crate) fn sound(page: &PageView<'_>, now: Ms) -> bool {
     match page.meta.kind {
         Kind::HitForMiss => false,
         Kind::VaryMarker => page.vary.take(MOST_NAMES + 1).count() <= MOST_NAMES,
-        Kind::Page => possible(&page.meta, page.body_len, now) && readable(page),
+        Kind::Page => selected(page) && possible(&page.meta, page.body_len, now) && readable(page),
     }
+}
+
+/// A page in a content coding lies under the key of a variant: under a primary key it would be for
+/// those who cannot read it too.
+fn selected(page: &PageView<'_>) -> bool {
+    matches!(page.meta.encoding, Encoding::Identity | Encoding::Other)
+        || parse_variant_key(page.key).is_some()
 }
 
 /// Times that can be, and a status that has such a body.

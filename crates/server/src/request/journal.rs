@@ -12,14 +12,16 @@ use std::{
 
 use larder_proto::http::key::{KeyParts, Scheme};
 
-use super::{Done, Purger};
 use crate::{
-    admin::ban::Ban,
-    http::worker::Worker,
+    page::ban::Ban,
     remote::{
         self, Exchange,
         journal::{Task, What},
         peers::Peers,
+    },
+    request::{
+        pages::Pages,
+        purge::{Done, Purger},
     },
 };
 
@@ -27,21 +29,21 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Starts it; ends with the worker's runtime.
-pub(crate) fn start(worker: &Rc<Worker>) -> Result<(), larder_client::ConfigError> {
-    let Some(shared) = worker.shared.remote.clone() else { return Ok(()) };
+pub(crate) fn start(pages: &Rc<Pages>) -> Result<(), larder_client::ConfigError> {
+    let Some(shared) = pages.shared.remote.clone() else { return Ok(()) };
     let exchange = Rc::new(Exchange::open(&shared.settings)?);
     let peers = Peers::start(&shared);
-    tokio::task::spawn_local(run(worker.clone(), shared, exchange, peers));
+    tokio::task::spawn_local(run(pages.clone(), shared, exchange, peers));
     Ok(())
 }
 
-async fn run(worker: Rc<Worker>, shared: Arc<remote::Shared>, exchange: Rc<Exchange>, peers: Peers) {
+async fn run(pages: Rc<Pages>, shared: Arc<remote::Shared>, exchange: Rc<Exchange>, peers: Peers) {
     loop {
         peers.tell(&shared, &shared.journal.untold());
-        let began = worker.clock.uptime();
-        let round = exchange.round(&shared, worker.clock).await;
+        let began = pages.clock.uptime();
+        let round = exchange.round(&shared, pages.clock).await;
         for task in shared.journal.tasks() {
-            carry_out(&worker, &shared, &task).await;
+            carry_out(&pages, &shared, &task).await;
         }
         shared.reading.ended(began, round);
         tokio::time::sleep(PAUSE).await;
@@ -52,12 +54,12 @@ async fn run(worker: Rc<Worker>, shared: Arc<remote::Shared>, exchange: Rc<Excha
     }
 }
 
-async fn carry_out(worker: &Rc<Worker>, shared: &remote::Shared, task: &Task) {
+async fn carry_out(pages: &Rc<Pages>, shared: &remote::Shared, task: &Task) {
     // Noted first: what is taken from the fleet from now on is newer. What is on its way is found among the flights.
     shared.learn(task);
     let soft = matches!(task, Task::Purge(_, entry) if entry.soft);
-    let now = worker.clock.now();
-    let purger = Purger { store: worker.store, flights: &worker.shared.flights, now, soft, fleet: None };
+    let purger = Purger::new(pages.writer(), None, soft);
+    let now = purger.now;
     let (kind, what, purged) = match task {
         Task::Missed(author, cut) => {
             shared.missed.fetch_add(1, Ordering::Relaxed);
@@ -72,7 +74,7 @@ async fn carry_out(worker: &Rc<Worker>, shared: &remote::Shared, task: &Task) {
             done
         }
     };
-    worker.shared.purges.note(Done::new(now, kind, &what, soft, purged, "another Larder".to_owned()));
+    pages.shared.purges.note(Done::new(now, kind, &what, soft, purged, "another Larder".to_owned()));
 }
 
 async fn purge(purger: &Purger<'_>, what: &What) -> (&'static str, String, u64) {
@@ -90,7 +92,7 @@ async fn purge(purger: &Purger<'_>, what: &What) -> (&'static str, String, u64) 
         }
         What::Tag(tag) => {
             let own = tag.iter().position(|&byte| byte == 0).map_or(&tag[..], |at| &tag[at + 1..]);
-            ("tags", text(own), purger.tag(tag))
+            ("tags", text(own), purger.tag(tag).await)
         }
         What::Ban(expression) => {
             let purged = match Ban::parse(expression) {

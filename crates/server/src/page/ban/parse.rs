@@ -4,7 +4,7 @@ use std::fmt;
 
 use regex::bytes::RegexBuilder;
 
-use super::{How, Number, Term, Text, Wanted};
+use crate::page::ban::{How, Number, Term, Text, Wanted};
 
 /// Bytes of an expression.
 const LENGTH: usize = 4096;
@@ -30,7 +30,7 @@ impl fmt::Display for Wrong {
 
 const FIELDS: &str = "url, host, tag, content_type, status, age or size";
 
-pub(super) fn expression(text: &str) -> Result<Vec<Term>, Wrong> {
+pub(crate) fn expression(text: &str) -> Result<Vec<Term>, Wrong> {
     let mut reader = Reader { text, at: 0 };
     if text.len() > LENGTH {
         return Err(reader.wrong(0, format!("an expression has at most {LENGTH} bytes")));
@@ -206,7 +206,7 @@ fn status(text: &str) -> Option<(u64, u64)> {
 }
 
 /// Seconds of a time such as 1h30m.
-pub(in super::super) fn seconds(text: &str) -> Option<u64> {
+pub(crate) fn seconds(text: &str) -> Option<u64> {
     time(text).map(|(seconds, _)| seconds)
 }
 

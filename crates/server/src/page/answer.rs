@@ -2,7 +2,7 @@
 
 use larder_proto::page::Meta;
 
-use super::variant::Values;
+use crate::page::variant::Values;
 
 /// A response's head, ready but for what differs from client to client (framing, Age, Cache-Status, Connection).
 pub(crate) struct Answer {

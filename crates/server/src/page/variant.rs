@@ -9,27 +9,26 @@
 //! codings is for all who take some; what was made for a client that takes none is for its like.
 
 use larder_proto::{
-    http::{Fields, Header, accept::Codings, key},
+    http::{accept::Codings, key},
     page::{Encoding, Kind, PageView, Pairs, Verify, view},
     rules::{RequestView, vary},
 };
 use larder_store::Store;
 
-use super::lookup::PAGES;
-use crate::{clock::Ms, settings::RulePolicy};
+use crate::{clock::Ms, page::lookup::PAGES, settings::RulePolicy};
 
 const ENCODING: &str = "accept-encoding";
 /// Sets of selecting fields kept for one page; a page whose responses name more is looked for by the latest only.
 const MAX_SETS: usize = 4;
 
 /// Selecting request fields (lower case) and their values in the form that is compared; None: the request lacks it.
-pub(super) type Values = Vec<(String, Option<Vec<u8>>)>;
+pub(crate) type Values = Vec<(String, Option<Vec<u8>>)>;
 
 /// What names the variants of a page.
 #[derive(Clone)]
-pub(super) struct Marker {
-    pub(super) sets: Vec<Vec<String>>,
-    pub(super) nonce: u64,
+pub(crate) struct Marker {
+    pub(crate) sets: Vec<Vec<String>>,
+    pub(crate) nonce: u64,
     /// Classes of codings that were stored, one bit each: no others are looked for.
     classes: [u8; 1],
 }
@@ -39,14 +38,14 @@ const CLASSES: &str = "*";
 
 impl Marker {
     /// The marker under a primary key, if one is there.
-    pub(super) fn load(store: &'static Store, primary: &[u8], now: Ms) -> Option<Marker> {
+    pub(crate) fn load(store: &'static Store, primary: &[u8], now: Ms) -> Option<Marker> {
         let entry = store.peek(PAGES, primary, now)?;
         let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
         (page.meta.kind == Kind::VaryMarker).then(|| Marker::of(&page))
     }
 
     /// When all variants of the marker with this nonce were softly purged; 0 if they were not.
-    pub(super) fn soft_purged(store: &'static Store, primary: &[u8], nonce: u64, now: Ms) -> Ms {
+    pub(crate) fn soft_purged(store: &'static Store, primary: &[u8], nonce: u64, now: Ms) -> Ms {
         let Some(entry) = store.peek(PAGES, primary, now) else { return 0 };
         match view(entry.head(), entry.len(), Verify::Layout) {
             Ok(page) if page.meta.kind == Kind::VaryMarker && page.meta.nonce == nonce => {
@@ -57,7 +56,7 @@ impl Marker {
     }
 
     /// The marker a record holds.
-    pub(super) fn of(page: &PageView<'_>) -> Marker {
+    pub(crate) fn of(page: &PageView<'_>) -> Marker {
         Marker {
             sets: sets(page.vary).map(Set::owned).collect(),
             nonce: page.meta.nonce,
@@ -66,7 +65,7 @@ impl Marker {
     }
 
     /// Adds what another marker of the same nonce knows. Whether it then says more than that one.
-    pub(super) fn add(&mut self, other: &Marker) -> bool {
+    pub(crate) fn add(&mut self, other: &Marker) -> bool {
         let more =
             !other.classes[0] & self.classes[0] != 0 || self.sets.iter().any(|set| !other.sets.contains(set));
         self.classes[0] |= other.classes[0];
@@ -79,7 +78,7 @@ impl Marker {
     }
 
     /// The marker after a response with these values, and whether it differs from before.
-    pub(super) fn with(
+    pub(crate) fn with(
         before: Option<Marker>,
         values: &Values,
         nonce: impl FnOnce() -> u64,
@@ -99,7 +98,7 @@ impl Marker {
     }
 
     /// The form in which a page record lists the sets: each name with the number of its set.
-    pub(super) fn pairs(&self) -> Vec<(&str, Option<&[u8]>)> {
+    pub(crate) fn pairs(&self) -> Vec<(&str, Option<&[u8]>)> {
         const NUMBERS: [&[u8]; MAX_SETS] = [&[0], &[1], &[2], &[3]];
         let mut out: Vec<(&str, Option<&[u8]>)> = vec![(CLASSES, Some(&self.classes))];
         for (set, number) in self.sets.iter().zip(NUMBERS) {
@@ -113,7 +112,7 @@ impl Marker {
     }
 
     /// The key of the variant with these values.
-    pub(super) fn key(&self, primary: &[u8], values: &Values) -> Vec<u8> {
+    pub(crate) fn key(&self, primary: &[u8], values: &Values) -> Vec<u8> {
         let mut out = Vec::with_capacity(primary.len() + 96);
         key::start_variant_key(&mut out, primary, self.nonce);
         push_names(&mut out, values.iter().map(|(name, _)| name.as_str()));
@@ -215,7 +214,7 @@ fn push_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
 }
 
 /// Calls `look` with the keys of the variants a request selects, best first, until it returns something.
-pub(super) fn select<T>(
+pub(crate) fn select<T>(
     primary: &[u8],
     nonce: u64,
     pairs: Pairs<'_>,
@@ -252,7 +251,7 @@ pub(super) fn select<T>(
 }
 
 /// The key under which those wait together who would select the same variant whatever the origin sends: the latest set.
-pub(super) fn flight_key(
+pub(crate) fn flight_key(
     primary: &[u8],
     nonce: u64,
     pairs: Pairs<'_>,
@@ -270,7 +269,7 @@ pub(super) fn flight_key(
 }
 
 /// The values by which a response to this request is selected later.
-pub(super) fn values(
+pub(crate) fn values(
     names: &[String],
     request: &RequestView<'_>,
     policy: &RulePolicy,
@@ -287,7 +286,7 @@ pub(super) fn values(
 }
 
 /// Whether a request selects the response with these values.
-pub(super) fn selects(values: &Values, request: &RequestView<'_>, policy: &RulePolicy) -> bool {
+pub(crate) fn selects(values: &Values, request: &RequestView<'_>, policy: &RulePolicy) -> bool {
     values.iter().all(|(name, value)| {
         if name == ENCODING {
             let codings = codings(request);
@@ -322,7 +321,7 @@ fn classes(codings: Codings) -> impl Iterator<Item = &'static [u8]> {
 }
 
 fn takes_coding(codings: Codings) -> bool {
-    codings.has_other() || CODED.iter().any(|(coding, ..)| codings.contains(*coding))
+    CODED.iter().any(|(coding, ..)| codings.contains(*coding))
 }
 
 /// The class of a response to a client.
@@ -331,6 +330,7 @@ fn class(codings: Codings, content_encoding: Option<&[u8]>) -> Vec<u8> {
     let coded = CODED.iter().find(|(coding, of, _)| *of == encoding && codings.contains(*coding));
     match (coded, encoding) {
         (Some((.., name)), _) => name.to_vec(),
+        (None, Encoding::Identity) if !codings.identity() => exactly(codings),
         (None, Encoding::Identity) if takes_coding(codings) => PLAIN.to_vec(),
         (None, Encoding::Identity) => BARE.to_vec(),
         // A coding without a name here, or one that was not asked for: for who asks in the same words only.
@@ -366,11 +366,6 @@ fn normalise(name: &str, request: &RequestView<'_>, policy: &RulePolicy) -> Opti
         return vary::normalise(name, request, &policy.cache);
     }
     request.known.cookie()?;
-    let lines: Vec<_> = request.fields.all("cookie").map(|line| policy.significant_cookies(line)).collect();
-    let headers: Vec<Header<'_>> = lines
-        .iter()
-        .filter(|line| !line.is_empty())
-        .map(|line| Header { name: "cookie", value: line })
-        .collect();
-    vary::normalise(name, &RequestView { fields: Fields::new(&headers), ..*request }, &policy.cache)
+    let mut out = Vec::new();
+    policy.write_cookies(request.fields.all("cookie"), &mut out).then_some(out)
 }

@@ -12,35 +12,31 @@ use larder_proto::{
     },
     page::{Verify, view},
     rules::{
-        ErrorCause, Forward, HeadUpdate, Lifetime, NoStore, RequestView, ResponseFacts, Storable,
+        ErrorCause, Forward, HeadUpdate, Lifetime, NoStore, RequestView, ResponseFacts, Storable, Unframed,
         head_update, stale_on_error, storable, strip,
         update::{Freshened, NotFreshened, freshen},
     },
 };
 use tokio::sync::{mpsc, oneshot};
 
-use super::{
-    answer::Answer,
-    complete,
-    compose::{self, Spelled},
-    fetch::{Failure, News, Reply, Source},
-    fleet::{self, First},
-    flight::{Landing, Lead, TAIL, Tail},
-    lookup::{Held, PAGES},
-    place, refuse, stow,
-};
 use crate::{
     access_log::Hierarchy,
-    clock::Ms,
-    http::worker::{Config, Worker},
-    origin::{Interim, InterimHead, Origin, OriginError, Request, Response},
+    fetch::{FetchResult, Reply, Source, complete, remote, store},
+    origin::{self, Body, Interim, InterimHead, Origin, OriginError, Response},
+    page::{
+        answer::Answer,
+        flight::{Again, Failure, Landing, Lead, TAIL, Tail},
+        head::{self, Spelled},
+        lookup::{Held, PAGES},
+    },
     remote::Lease,
+    request::pages::{Config, Pages},
     settings::RulePolicy,
 };
 
 /// The client a fetch is made for.
 pub(crate) struct Client {
-    pub(crate) reply: oneshot::Sender<News>,
+    pub(crate) reply: oneshot::Sender<FetchResult>,
     pub(crate) interim: mpsc::Sender<InterimHead>,
 }
 
@@ -99,7 +95,7 @@ pub(crate) fn request_view<'a>(head: &'a RequestHead<'a>) -> RequestView<'a> {
 
 /// One fetch.
 pub(crate) struct Job {
-    pub(crate) worker: Rc<Worker>,
+    pub(crate) pages: Rc<Pages>,
     pub(crate) config: Rc<Config>,
     pub(crate) origin: Rc<Origin>,
     pub(crate) lead: Lead,
@@ -140,41 +136,42 @@ enum Verdict {
 }
 
 /// Asks the origin and sees the answer through.
-pub(crate) async fn run(mut job: Job, request: Request) {
-    let asked_at = job.worker.clock.now();
+pub(crate) async fn run(mut job: Job, request: origin::Request) {
+    let asked_at = job.pages.clock.now();
     let interim = job.client.as_ref().map(|client| client.interim.clone());
-    let sent = match fleet::first(&mut job, request, interim).await {
-        First::Origin(sent) => *sent,
-        First::Copied | First::Nobody => return,
-    };
+    let Some(sent) = remote::first(&mut job, request, interim).await else { return };
     let response = match sent {
         Ok(response) => response,
         Err(error) => {
-            job.worker.counters.origin_failures.one();
+            job.pages.counters.origin_failures.one();
             let failure = Arc::new(Failure::of(&error));
             job.lead.flight.land(Landing::Failed(failure.clone()));
-            job.tell(News::Failed(failure));
+            job.tell(FetchResult::Failed(failure));
             return;
         }
     };
-    let now = job.worker.clock.now();
+    let now = job.pages.clock.now();
     let spelled = spell(&job, &response);
     let headers = spelled.headers();
     let fields = Fields::new(&headers);
     let facts = ResponseFacts { status: response.status, fields, request_time: asked_at, response_time: now };
+    if response.body.close_delimited() {
+        job.pages.counters.unframed.one();
+    }
     let verdict = match &job.keep {
         None => Verdict::PassOn(None),
         Some(keep) => {
-            keep.with_request(|head| judge(keep, head, &facts, now)).unwrap_or(Verdict::PassOn(None))
+            let judged = keep.with_request(|head| judge(keep, head, &facts, &response.body));
+            judged.unwrap_or(Verdict::PassOn(None))
         }
     };
     match verdict {
         Verdict::PassOn(why) => pass_on(job, response, &facts, why).await,
-        Verdict::Store(lifetime) => stow::store(job, response, &facts, lifetime).await,
+        Verdict::Store(lifetime) => store::store(job, response, &facts, lifetime).await,
         Verdict::Refresh(fresh) => refresh(job, &fresh).await,
         Verdict::Confirmed => {
-            job.lead.flight.land(Landing::Stored { validated: true });
-            job.tell(News::Validated);
+            job.lead.flight.land(Landing::LookAgain(Again::Validated));
+            job.tell(FetchResult::LookAgain(Again::Validated));
         }
         Verdict::Forget => forget(job),
         Verdict::Unasked => {
@@ -190,12 +187,12 @@ pub(crate) async fn run(mut job: Job, request: Request) {
 pub(crate) type Sent = Result<Response, OriginError>;
 
 /// None: the client left, and nobody else wants the answer.
-pub(super) async fn send(
-    worker: &Worker,
+pub(crate) async fn send(
+    pages: &Pages,
     origin: &Rc<Origin>,
     lead: &Lead,
     client: Option<&mut Client>,
-    request: Request,
+    request: origin::Request,
     interim: Option<Interim>,
 ) -> Option<Sent> {
     let sending = origin.send(request, interim);
@@ -205,7 +202,7 @@ pub(super) async fn send(
             sent = &mut sending => return Some(sent),
             () = client.reply.closed() => {}
         }
-        if worker.shared.flights.abandon(&lead.flight) {
+        if pages.shared.flights.abandon(&lead.flight) {
             return None;
         }
     }
@@ -215,16 +212,16 @@ pub(super) async fn send(
 impl Job {
     /// Tells everybody that the origin failed.
     fn fail(mut self, cause: ErrorCause, why: &'static str) {
-        self.worker.counters.origin_failures.one();
+        self.pages.counters.origin_failures.one();
         let failure = Arc::new(Failure { cause, status: 502, why });
         self.lead.flight.land(Landing::Failed(failure.clone()));
-        self.tell(News::Failed(failure));
+        self.tell(FetchResult::Failed(failure));
     }
 
     /// Tells the client, if it is still there.
-    pub(crate) fn tell(&mut self, news: News) {
+    pub(crate) fn tell(&mut self, result: FetchResult) {
         if let Some(client) = self.client.take() {
-            let _ = client.reply.send(news);
+            let _ = client.reply.send(result);
         }
     }
 
@@ -250,15 +247,15 @@ fn spell(job: &Job, response: &Response) -> Spelled {
     spelled.remove("larder-debug");
     if let Some(name) = &job.config.settings.http.via {
         let before = response.headers.get_all("via");
-        let via = compose::via(before.iter().map(|value| value.as_bytes()), response.http10, name);
+        let via = head::via(before.iter().map(|value| value.as_bytes()), response.http10, name);
         spelled.remove("via");
         spelled.push("Via", via);
     }
     spelled
 }
 
-fn judge(keep: &Keep, head: &RequestHead<'_>, facts: &ResponseFacts<'_>, now: Ms) -> Verdict {
-    let request = request_view(head);
+fn judge(keep: &Keep, head: &RequestHead<'_>, facts: &ResponseFacts<'_>, body: &Body) -> Verdict {
+    let (request, now) = (request_view(head), facts.response_time);
     let policy = &keep.policy.cache;
     if let Some(held) = &keep.held {
         let cause = ErrorCause::Status(facts.status);
@@ -269,25 +266,45 @@ fn judge(keep: &Keep, head: &RequestHead<'_>, facts: &ResponseFacts<'_>, now: Ms
             return confirm(keep, held, &request, facts);
         }
     }
-    if keep.purpose == Purpose::Complete && matches!(facts.status, 206 | 416) {
-        return complete(keep, &request, facts);
+    if keep.purpose == Purpose::Complete && matches!(facts.status, 206 | 304 | 416) {
+        return complete(keep, &request, facts, body.declared_length());
     }
     if facts.status == 304 || (!keep.ranged && matches!(facts.status, 206 | 416)) {
         return Verdict::Unasked;
     }
-    if !keep.store {
+    // The range asked for is in no key: only an answer that says which part it is, or is the whole,
+    // is for others.
+    if !keep.store || (keep.ranged && !matches!(facts.status, 200 | 206)) {
         return Verdict::PassOn(None);
     }
     match storable(&request, facts, policy) {
+        Storable::Yes(lifetime) if body.close_delimited() && lifetime.partial.is_none() => {
+            unframed(lifetime, policy.unframed)
+        }
         Storable::Yes(lifetime) => Verdict::Store(lifetime),
         Storable::No(why) => Verdict::PassOn(Some(unstored(why))),
     }
 }
 
+/// A response that ends with its connection: nobody can know that it is whole. (A part is as long
+/// as it says.)
+fn unframed(lifetime: Lifetime, choice: Unframed) -> Verdict {
+    match choice {
+        Unframed::Keep => Verdict::Store(lifetime),
+        Unframed::Brief => Verdict::Store(lifetime.briefly(Unframed::BRIEF)),
+        Unframed::Pass => Verdict::PassOn(Some(Unstored { detail: "unframed", mark: true })),
+    }
+}
+
 /// A 206 that makes the stored part whole is judged as the 200 it becomes. Anything else about the part asked for is of no
-/// use to a client that asked for the whole.
-fn complete(keep: &Keep, request: &RequestView<'_>, facts: &ResponseFacts<'_>) -> Verdict {
-    if !complete::completes(keep, facts) {
+/// use to a client that asked for the whole: the part is forgotten, and the whole is fetched.
+fn complete(
+    keep: &Keep,
+    request: &RequestView<'_>,
+    facts: &ResponseFacts<'_>,
+    declared: Option<u64>,
+) -> Verdict {
+    if facts.status != 206 || !complete::completes(keep, facts, declared) {
         return Verdict::Forget;
     }
     match storable(request, &ResponseFacts { status: 200, ..*facts }, &keep.policy.cache) {
@@ -297,7 +314,10 @@ fn complete(keep: &Keep, request: &RequestView<'_>, facts: &ResponseFacts<'_>) -
 }
 
 fn unstored(why: NoStore) -> Unstored {
-    let request = matches!(why, NoStore::Method | NoStore::RequestNoStore | NoStore::Authorization);
+    let request = matches!(
+        why,
+        NoStore::Method | NoStore::RequestNoStore | NoStore::Authorization | NoStore::CodingNotAccepted
+    );
     Unstored { detail: why.as_str(), mark: !request }
 }
 
@@ -317,27 +337,28 @@ fn confirm(keep: &Keep, held: &Held, request: &RequestView<'_>, facts: &Response
 /// What is stored is of no use: it is forgotten, and everybody looks again.
 pub(crate) fn forget(mut job: Job) {
     drop_held(&job);
-    job.lead.flight.land(Landing::Stored { validated: false });
-    job.tell(News::LookAgain);
+    job.lead.flight.land(Landing::LookAgain(Again::Changed));
+    job.tell(FetchResult::LookAgain(Again::Changed));
 }
 
 /// Takes the stored page away, unless it was replaced meanwhile.
-fn drop_held(job: &Job) {
+pub(crate) fn drop_held(job: &Job) {
     if let Some(Keep { held: Some(held), .. }) = &job.keep {
-        job.worker.store.delete_if(PAGES, held.entry.key(), held.entry.version());
+        job.pages.store.delete_if(PAGES, held.entry.key(), held.entry.version());
     }
 }
 
 /// Writes the page anew under its new head.
 async fn refresh(mut job: Job, fresh: &Freshened) {
-    let stored = stow::refreshed(&job, fresh).await;
+    let stored = store::refreshed(&job, fresh).await;
     let validated = stored.is_some();
     if !validated {
-        job.worker.counters.store_refused.one();
+        job.pages.counters.store_refused.one();
         drop_held(&job);
     }
-    job.lead.flight.land(Landing::Stored { validated });
-    job.tell(if validated { News::Validated } else { News::LookAgain });
+    let again = if validated { Again::Validated } else { Again::Changed };
+    job.lead.flight.land(Landing::LookAgain(again));
+    job.tell(FetchResult::LookAgain(again));
 }
 
 /// A response for one client. Those who waited ask for themselves, and those who come next do not wait.
@@ -349,13 +370,13 @@ pub(crate) async fn pass_on(
 ) {
     settle(&job, facts, why.as_ref()).await;
     if let Some(why) = &why {
-        job.worker.counters.not_stored.one(why.detail);
+        job.pages.counters.not_stored.one(why.detail);
     }
-    job.lead.flight.land(Landing::Alone);
+    job.lead.flight.land(Landing::LookAgain(Again::Alone));
     let head = strip::forwarded_head(facts, &reason(&response), &job.policy.cache);
     let answer = Arc::new(Answer {
         status: response.status,
-        head: compose::without_length(&head),
+        head: head::without_length(&head),
         length: if job.head { content_length(facts.fields) } else { response.body.declared_length() },
         meta: None,
         etag: None,
@@ -373,7 +394,7 @@ pub(crate) async fn pass_on(
     };
     let mut reply = job.reply(answer, source, &response);
     reply.detail = why.map(|why| why.detail);
-    job.tell(News::Reply(Box::new(reply)));
+    job.tell(FetchResult::Response(Box::new(reply)));
     if let Some(tail) = tail {
         relay(&job, response, tail).await;
     }
@@ -388,7 +409,7 @@ fn content_length(fields: Fields<'_>) -> Option<u64> {
 pub(crate) fn reason(response: &Response) -> String {
     match &response.reason {
         Some(reason) => String::from_utf8_lossy(reason).into_owned(),
-        None => refuse::phrase(response.status).to_owned(),
+        None => head::phrase(response.status).to_owned(),
     }
 }
 
@@ -397,8 +418,12 @@ async fn settle(job: &Job, facts: &ResponseFacts<'_>, why: Option<&Unstored>) {
     let Some(keep) = &job.keep else { return };
     if job.head {
         update_by_head(job, keep, facts).await;
-    } else if keep.mark && facts.status < 500 && why.is_some_and(|why| why.mark) {
-        place::hit_for_miss(job, keep);
+    } else if keep.mark
+        && facts.status < 500
+        && why.is_some_and(|why| why.mark)
+        && job.pages.writer().hit_for_miss(keep.key()).is_err()
+    {
+        job.pages.counters.store_refused.one();
     }
 }
 
@@ -409,10 +434,10 @@ async fn update_by_head(job: &Job, keep: &Keep, facts: &ResponseFacts<'_>) {
     let update = keep.with_request(|head| head_update(&page, &request_view(head), facts, &keep.policy.cache));
     match update {
         Some(HeadUpdate::Update(fresh)) => {
-            stow::refreshed(job, &fresh).await;
+            store::refreshed(job, &fresh).await;
         }
         Some(HeadUpdate::Invalidate) => {
-            job.worker.store.mark_stale(PAGES, held.entry.key(), facts.response_time);
+            job.pages.store.mark_stale(PAGES, held.entry.key(), facts.response_time);
         }
         Some(HeadUpdate::Ignore) | None => {}
     }
@@ -429,7 +454,7 @@ async fn relay(job: &Job, mut response: Response, tail: mpsc::Sender<Tail>) {
                 return;
             }
             Err(_) => {
-                job.worker.counters.truncated.one();
+                job.pages.counters.truncated.one();
                 return;
             }
         };

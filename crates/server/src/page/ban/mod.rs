@@ -23,12 +23,15 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-use larder_proto::{http::key::KeyParts, page::PageView};
+use larder_proto::{
+    http::key::{KeyParts, split_behind},
+    page::PageView,
+};
 use regex::bytes::Regex;
 
-pub(crate) use self::parse::Wrong;
-pub(super) use self::parse::seconds;
 use crate::clock::Ms;
+pub(crate) use crate::page::ban::parse::Wrong;
+pub(crate) use crate::page::ban::parse::seconds;
 
 /// What an expression means: everything that satisfies all of its terms.
 #[derive(Clone, Debug)]
@@ -98,7 +101,7 @@ impl Ban {
             Term::Host(text) => text.fits([key.host.as_bytes()]),
             Term::Tag(text) => text.fits(page.tags),
             Term::ContentType(text) => {
-                let value = super::object::field(page.head, "content-type").unwrap_or_default();
+                let value = crate::page::head::field(page.head, "content-type").unwrap_or_default();
                 match &text.with {
                     Wanted::Like(_) => text.fits([value]),
                     Wanted::Same(_) => text.fits([media_type(value).as_slice()]),
@@ -114,9 +117,9 @@ impl Ban {
     }
 }
 
-/// What follows a zero byte in a key is the host a trusted proxy named, and no part of the URL.
+/// Without what is in a key besides its URL.
 fn path<'k>(key: &KeyParts<'k>) -> &'k [u8] {
-    key.path_and_query.split(|byte| *byte == 0).next().unwrap_or_default()
+    split_behind(key.path_and_query).0
 }
 
 fn media_type(value: &[u8]) -> Vec<u8> {

@@ -1,72 +1,87 @@
-//! A request as it was received, and what it says about who asks and how.
+//! A request: what is asked, by whom, under which rules. It has no socket; see `http::exchange` for the one that has.
+
+pub(crate) mod journal;
+pub(crate) mod pages;
+pub(crate) mod purge;
+mod purge_history;
+pub(crate) mod route;
 
 use std::{
     cell::Cell,
-    io::IoSlice,
     net::{IpAddr, SocketAddr},
     rc::Rc,
 };
 
 use larder_proto::{
     http::{Method, RequestHead, forwarded, key},
-    rules::{Forward, RequestView, strip},
+    rules::{Forward, RequestView, forward, strip},
 };
 
-use super::{
-    out::Out,
-    socket::{Ended, Socket},
-};
 use crate::{
     clock::Ms,
-    http::worker::{Config, Worker},
     measure::counted::{Outcome, Timed},
+    request::{
+        pages::{Config, Pages},
+        purge::keys,
+    },
     settings::RulePolicy,
     trace::Traced,
 };
 
-/// What is found out about a request on its way, to be counted at its end.
+/// Facts gathered while a request is handled, counted when it ends.
 #[derive(Default)]
-pub(crate) struct Noted {
-    /// The place of its site among the counters; 0: none.
+pub(crate) struct RequestStats {
+    /// Place of its site among the counters; 0: none.
     pub(crate) site: Cell<u16>,
-    /// Why memory could not answer it; None: it did, or nobody looked.
-    pub(crate) why: Cell<Option<Forward>>,
+    /// Why memory could not answer it. None: it did, or nothing was looked up.
+    pub(crate) forward_reason: Cell<Option<Forward>>,
     /// What a miss is counted as.
     pub(crate) miss: Cell<Option<Outcome>>,
     /// What it was counted as; None: it is not counted yet.
     pub(crate) outcome: Cell<Option<Outcome>>,
 }
 
-impl Noted {
-    /// Memory does not answer it. The first reason counts: what comes later is a consequence.
+impl RequestStats {
+    /// Memory does not answer it. The first reason counts: later ones follow from it.
     pub(crate) fn forwarded(&self, why: Forward) {
-        if self.why.get().is_none() {
-            self.why.set(Some(why));
+        if self.forward_reason.get().is_none() {
+            self.forward_reason.set(Some(why));
         }
     }
 }
 
 /// A request, as received.
-pub(crate) struct Asked<'a, 'r> {
-    pub(crate) worker: &'a Rc<Worker>,
+pub(crate) struct Request<'a, 'r> {
+    pub(crate) pages: &'a Rc<Pages>,
     pub(crate) config: &'a Rc<Config>,
+    /// Address of the connection it came on.
     pub(crate) peer: SocketAddr,
     pub(crate) head: &'a RequestHead<'r>,
-    /// The bytes of the head, for whoever outlives the connection's buffer.
+    /// Bytes of the head, for a fetch that outlives the connection's buffer.
     pub(crate) raw: &'a [u8],
     /// When it was taken up, in microseconds of the worker's clock.
     pub(crate) since: u64,
-    /// The final answer has begun to leave.
-    pub(crate) begun: Cell<bool>,
-    /// What is to be counted of it.
-    pub(crate) noted: Noted,
+    pub(crate) stats: RequestStats,
     /// None: not recorded.
     pub(crate) trace: Option<Traced>,
-    /// What `Larder-Debug` will say; see [`super::debug`].
+    /// Value of the answer's `Larder-Debug`; see `http::debug`.
     pub(crate) debug: Cell<Option<Vec<u8>>>,
 }
 
-impl<'a> Asked<'a, '_> {
+impl<'a, 'r> Request<'a, 'r> {
+    pub(crate) fn new(
+        pages: &'a Rc<Pages>,
+        config: &'a Rc<Config>,
+        peer: SocketAddr,
+        head: &'a RequestHead<'r>,
+        raw: &'a [u8],
+        since: u64,
+    ) -> Self {
+        let trace = pages.trace_of(head);
+        let stats = RequestStats::default();
+        Self { pages, config, peer, head, raw, since, stats, trace, debug: Cell::new(None) }
+    }
+
     pub(crate) fn view(&self) -> RequestView<'_> {
         RequestView { method: self.head.method, fields: self.head.fields, known: &self.head.known }
     }
@@ -77,11 +92,6 @@ impl<'a> Asked<'a, '_> {
         !proxies.is_empty() && proxies.iter().any(|net| net.contains(self.peer.ip()))
     }
 
-    /// Another request may follow on this connection.
-    pub(crate) fn keep(&self) -> bool {
-        self.head.keep_alive && !self.worker.conns.draining.get()
-    }
-
     pub(crate) fn is_head(&self) -> bool {
         self.head.method == Method::Head
     }
@@ -89,30 +99,12 @@ impl<'a> Asked<'a, '_> {
     /// Its answer, whose time is to be taken; None: it is not counted, or of no interest.
     #[inline]
     pub(crate) fn timed(&self) -> Option<Timed> {
-        let noted = &self.noted;
-        Timed::of(noted.outcome.get()?, self.since, noted.site.get(), noted.why.get().is_some())
+        let stats = &self.stats;
+        Timed::of(stats.outcome.get()?, self.since, stats.site.get(), stats.forward_reason.get().is_some())
     }
 
     pub(crate) fn now(&self) -> Ms {
-        self.worker.clock.now()
-    }
-
-    /// Sends what was composed.
-    pub(crate) async fn send(&self, socket: &Socket, out: &mut Out) -> Result<(), Ended> {
-        let patience = self.config.settings.http.limits.send_timeout.as_millis() as Ms;
-        self.worker.send(socket, out, patience).await
-    }
-
-    /// The same with `more` behind it, for which `pinned` bytes of the store are held.
-    pub(crate) async fn send_with(
-        &self,
-        socket: &Socket,
-        out: &mut Out,
-        more: &[IoSlice<'_>],
-        pinned: &dyn Fn() -> u64,
-    ) -> Result<(), Ended> {
-        let patience = self.config.settings.http.limits.send_timeout.as_millis() as Ms;
-        self.worker.send_with(socket, out, more, pinned, patience).await
+        self.pages.clock.now()
     }
 
     /// The scheme the client used: what a trusted proxy says it was.
@@ -136,6 +128,16 @@ impl<'a> Asked<'a, '_> {
         })
     }
 
+    /// The addresses the request came by, as far as trusted proxies vouch for them: the client's
+    /// first, the peer's last.
+    pub(crate) fn chain(&self) -> Vec<IpAddr> {
+        let (fields, proxies) = (self.head.fields, &self.config.settings.http.trusted_proxies);
+        let lines: Vec<&[u8]> = fields.all("x-forwarded-for").collect();
+        forwarded::chain(lines.into_iter(), fields.all("forwarded"), self.peer.ip(), |ip| {
+            proxies.iter().any(|net| net.contains(ip))
+        })
+    }
+
     /// Who is asked, as the origin is told: spelled as in the key, so that whoever spells it oddly changes nothing for
     /// others.
     pub(crate) fn host(&self) -> Option<String> {
@@ -148,15 +150,25 @@ impl<'a> Asked<'a, '_> {
     /// The host a trusted proxy names besides Host: passed on, and part of the key, since origins make links of it.
     pub(crate) fn forwarded_host(&self) -> Option<&[u8]> {
         let named = self.head.known.x_forwarded_host().filter(|_| self.trusted())?;
-        (Some(named) != self.host().as_deref().map(str::as_bytes)).then_some(named)
+        let same = |host: String| named.eq_ignore_ascii_case(host.as_bytes());
+        (!self.host().is_some_and(same)).then_some(named)
     }
 
-    /// Appends it to a key, behind a byte that no path has.
-    pub(crate) fn write_forwarded_host(&self, key: &mut Vec<u8>) {
-        if let Some(host) = self.forwarded_host() {
-            key.push(0);
-            key.extend(host.iter().map(u8::to_ascii_lowercase));
+    /// Appends to a key what stands behind path and query.
+    pub(crate) fn write_behind(&self, policy: &RulePolicy, key: &mut Vec<u8>) {
+        let host = self.forwarded_host();
+        if host.is_some() || !policy.key_fields.is_empty() {
+            let lines = forward::key_lines(self.head.fields, self.trusted(), &policy.key_fields);
+            key::write_behind(key, host, lines);
         }
+    }
+
+    /// The keys of a page of the host asked.
+    pub(crate) fn page_keys(&self, policy: &RulePolicy, path: &str) -> Vec<Vec<u8>> {
+        let Some(host) = &self.head.host else { return Vec::new() };
+        let mut behind = Vec::new();
+        self.write_behind(policy, &mut behind);
+        keys(host.host, host.port, path, &behind)
     }
 
     /// The protocol to switch to: WebSocket, and nothing that would carry requests past the rules (h2c).
@@ -189,6 +201,6 @@ impl<'a> Asked<'a, '_> {
     /// This process has seen the request before: it was sent in a circle (RFC 8586).
     pub(crate) fn loops(&self) -> bool {
         self.head.known.cdn_loop().is_some()
-            && self.head.fields.elements("cdn-loop").any(|id| id == self.worker.shared.loop_id.as_bytes())
+            && self.head.fields.elements("cdn-loop").any(|id| id == self.pages.shared.loop_id.as_bytes())
     }
 }

@@ -7,8 +7,7 @@
 //! | landing | those who joined |
 //! |---|---|
 //! | `Streaming` | follow the body as it grows, if their request selects this variant; else they look again |
-//! | `Stored` | look again: the store has it now (a 304 made the stored page fresh) |
-//! | `Alone` | ask the origin for themselves, all at once |
+//! | `LookAgain` | look again: the store has it now (a 304 made the stored page fresh), or ask the origin for themselves |
 //! | `Failed` | get the same error, or their stale copy |
 
 use std::{
@@ -16,17 +15,18 @@ use std::{
     future::poll_fn,
     sync::{
         Arc,
-        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Poll, Waker},
 };
 
 use http::HeaderMap;
+use larder_proto::rules::ErrorCause;
 use larder_store::{FillReader, FillState};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::{answer::Answer, fetch::Failure};
+use crate::{origin::OriginError, page::answer::Answer};
 
 /// Locks of the table: only misses take one, and only for a look.
 const SHARDS: usize = 64;
@@ -158,16 +158,45 @@ impl Follower {
     }
 }
 
-/// What a fetch came to.
+/// Result of a fetch, for those who wait.
 #[derive(Clone)]
 pub(crate) enum Landing {
     Streaming(Arc<Streaming>),
-    Stored {
-        /// The origin confirmed it just now, whatever its age says.
-        validated: bool,
-    },
-    Alone,
+    LookAgain(Again),
     Failed(Arc<Failure>),
+}
+
+/// Why the store has to be asked again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// What is stored has changed.
+    Changed,
+    /// The page is there now, and came from the fleet.
+    Remote,
+    /// The origin confirmed the stored page just now, whatever its age says.
+    Validated,
+    /// What came is private to another requester: this one has to ask for itself.
+    Alone,
+}
+
+/// A failure, as the client is told.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) cause: ErrorCause,
+    pub(crate) status: u16,
+    pub(crate) why: &'static str,
+}
+
+impl Failure {
+    pub(crate) fn of(error: &OriginError) -> Self {
+        let why = match error.status() {
+            504 => "the site behind this cache did not answer in time",
+            503 => "the site behind this cache is too busy",
+            400 => "the request could not be passed on",
+            _ => "the site behind this cache could not be reached or did not answer correctly",
+        };
+        Self { cause: ErrorCause::Disconnected, status: error.status(), why }
+    }
 }
 
 /// A fetch under way.
@@ -180,8 +209,8 @@ pub(crate) struct Flight {
     place: Box<[u8]>,
     /// Where it stands besides.
     alias: Mutex<Option<Box<[u8]>>>,
-    /// A purge came while it was under way: see [`Purged`].
-    purged: AtomicU8,
+    /// Whether a purge came while it was under way.
+    purged: Mutex<Purged>,
     /// Those who joined and still wait.
     waiting: AtomicUsize,
     /// How many tags had been purged when it began.
@@ -203,7 +232,7 @@ impl Flight {
             primary: primary.into(),
             place: place.into(),
             alias: Mutex::default(),
-            purged: AtomicU8::new(0),
+            purged: Mutex::default(),
             waiting: AtomicUsize::new(0),
             since,
             tags: Mutex::default(),
@@ -238,22 +267,22 @@ impl Flight {
     }
 
     fn mark_purged(&self, soft: bool) {
-        self.purged.fetch_max(if soft { 1 } else { 2 }, Ordering::SeqCst);
+        let mut purged = self.purged.lock();
+        *purged = (*purged).max(if soft { Purged::Softly } else { Purged::Gone });
     }
 
-    /// Asked after the page became visible: then either this sees the purge, or the purge sees the page.
-    pub(crate) fn purged(&self) -> Purged {
-        match self.purged.load(Ordering::SeqCst) {
-            0 => Purged::No,
-            1 => Purged::Softly,
-            _ => Purged::Gone,
-        }
+    /// Runs `write` with the mark of the purges so far. A purge that means this flight waits until it has ended: what
+    /// `write` stores is either marked already, or found by the purge in the store.
+    pub(crate) fn hold_purges<T>(&self, write: impl FnOnce(Purged) -> T) -> T {
+        let purged = self.purged.lock();
+        write(*purged)
     }
 }
 
 /// Whether what a flight brings was purged before it arrived.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Purged {
+    #[default]
     No,
     /// It is kept, and stale.
     Softly,
@@ -310,7 +339,7 @@ pub(crate) struct Lead {
 impl Drop for Lead {
     fn drop(&mut self) {
         self.table.remove(&self.flight);
-        self.flight.land(Landing::Alone);
+        self.flight.land(Landing::LookAgain(Again::Alone));
     }
 }
 
@@ -354,11 +383,9 @@ impl Flights {
 
     /// Begins a flight nobody can join; it stands in the table all the same, so that a purge finds it.
     pub(crate) fn solo(&self, key: &[u8], primary: &[u8]) -> Lead {
-        let mut place = key.to_vec();
-        place.extend_from_slice(&self.solos.fetch_add(1, Ordering::Relaxed).to_le_bytes());
-        place.push(0xff);
+        let place = self.lone_place(key);
         let flight = Flight::new(key, primary, &place, self.purges.load(Ordering::SeqCst));
-        self.shard(&place).lock().insert(place.into(), flight.clone());
+        self.shard(&place).lock().insert(place, flight.clone());
         Lead { flight, table: self.clone() }
     }
 
@@ -368,9 +395,27 @@ impl Flights {
         if *flight.place == *key || *flight.key != *flight.place {
             return;
         }
+        let mut alias: Box<[u8]> = key.into();
+        let mut shard = self.shard(&alias).lock();
+        if shard.contains_key(&alias) {
+            // Another flight brings this variant: nobody joins this one, but a purge still finds it.
+            drop(shard);
+            alias = self.lone_place(key);
+            shard = self.shard(&alias).lock();
+        }
+        shard.insert(alias.clone(), flight.clone());
+        drop(shard);
+        // It stands in the table at every moment. Nobody else sets its alias.
         self.remove(flight);
-        *flight.alias.lock() = Some(key.into());
-        self.shard(key).lock().entry(key.into()).or_insert_with(|| flight.clone());
+        *flight.alias.lock() = Some(alias);
+    }
+
+    /// A place in the table under which nobody looks for a flight.
+    fn lone_place(&self, key: &[u8]) -> Box<[u8]> {
+        let mut place = key.to_vec();
+        place.extend_from_slice(&self.solos.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+        place.push(0xff);
+        place.into()
     }
 
     /// Takes a flight from the table if nobody has joined it. Then nobody can any more, and it may end.

@@ -1,0 +1,382 @@
+//! Asking the origin, or waiting for a fetch that is under way: the requester's side. The other side is `bring`.
+//!
+//! A fetch knows no connection. The futures here end when the result is there; a requester that leaves drops them.
+
+mod complete;
+mod job;
+mod outgoing;
+mod remote;
+mod store;
+mod target;
+
+use std::{rc::Rc, sync::Arc};
+
+use larder_proto::{
+    http::{BodyFraming, Fields, KnownField, Method, RangeSet, parse_fields, query},
+    page::{Meta, PageFlags, Verify, view},
+    rules::{ErrorCause, Forward, Uri, conditions, invalidate, partial, split_head, update::with_fields},
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::spawn_local,
+};
+
+use crate::{
+    access_log::Hierarchy,
+    fetch::{
+        job::{Client, Job, Keep},
+        outgoing::Mode,
+    },
+    origin::{self, BodyFrame, InterimHead, RequestBody},
+    page::{
+        answer::Answer,
+        flight::{Again, Failure, Follower, Joined, Landing, Lead, Tail},
+        lookup::{Found, Held, look},
+        variant,
+    },
+    request::{Request, route::Route},
+    settings::RequestView as RuleView,
+};
+
+/// Pieces of a request body that may wait for the origin.
+const FRAMES: usize = 4;
+/// Interim responses that may wait for the client.
+const INTERIM: usize = 8;
+
+/// A way for interim responses to the client, and its other end.
+pub(crate) fn interim() -> (mpsc::Sender<InterimHead>, mpsc::Receiver<InterimHead>) {
+    mpsc::channel(INTERIM)
+}
+
+/// The page to be fetched, and the reason.
+pub(crate) struct Plan {
+    pub(crate) why: Forward,
+    /// The stored page: to be validated, completed, or served if the origin fails.
+    pub(crate) held: Option<Held>,
+    /// The key of the variant; None: the primary key.
+    pub(crate) variant: Option<Vec<u8>>,
+    /// Do not wait for others, do not let others wait.
+    pub(crate) solo: bool,
+    /// The response may be stored.
+    pub(crate) store: bool,
+    /// Others who share the fleet may have what is wanted.
+    pub(crate) fleet: bool,
+}
+
+impl Plan {
+    pub(crate) fn new(why: Forward, held: Option<Held>, variant: Option<Vec<u8>>) -> Self {
+        let fleet = matches!(why, Forward::UriMiss | Forward::VaryMiss | Forward::Miss | Forward::Stale);
+        Self { why, held, variant, solo: false, store: true, fleet }
+    }
+}
+
+/// Result of a fetch, for one requester.
+pub(crate) enum FetchResult {
+    /// The response.
+    Response(Box<Reply>),
+    /// The store has to be asked again.
+    LookAgain(Again),
+    /// The origin failed.
+    Failed(Arc<Failure>),
+}
+
+/// A response on its way to one client.
+pub(crate) struct Reply {
+    pub(crate) answer: Arc<Answer>,
+    pub(crate) source: Source,
+    pub(crate) why: Forward,
+    /// Followed somebody else's fetch.
+    pub(crate) collapsed: bool,
+    /// There was something in the store, used or not.
+    pub(crate) found: bool,
+    /// Why it is not stored.
+    pub(crate) detail: Option<&'static str>,
+    pub(crate) hierarchy: Hierarchy,
+    /// The client's own conditions are still to be looked at: the origin was not told.
+    pub(crate) conditions: bool,
+}
+
+/// Where a body comes from.
+pub(crate) enum Source {
+    Follow(Follower),
+    Tail(mpsc::Receiver<Tail>),
+    /// With the protocol's name.
+    Tunnel(hyper::upgrade::OnUpgrade, Vec<u8>),
+}
+
+/// Fetches what a request asks for: leads a flight or joins one.
+pub(crate) async fn fetch(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    plan: Plan,
+    interim: mpsc::Sender<InterimHead>,
+) -> FetchResult {
+    let mut plan = plan;
+    // A request that fetches alone has found that what others have is not for it.
+    plan.fleet &= plan.store && !plan.solo;
+    let solo = plan.solo || !joins(request, &plan);
+    let key = plan.variant.as_deref().unwrap_or(&route.key);
+    let flights = &request.pages.shared.flights;
+    let lead = if solo {
+        flights.solo(key, &route.key)
+    } else {
+        match flights.join(key, &route.key) {
+            Joined::Leader(lead) => lead,
+            Joined::Follower(flight) => {
+                request.pages.counters.coalesced_waits.one();
+                return follow(request, route, &plan, flight.landed().await);
+            }
+        }
+    };
+    if !solo && overtaken(request, route, &plan) {
+        lead.flight.land(Landing::LookAgain(Again::Changed));
+        return FetchResult::LookAgain(Again::Changed);
+    }
+    let why = plan.why;
+    let found = plan.held.is_some();
+    let (outgoing, keep) = prepare(request, route, plan, solo, wants_part(request));
+    let mut result = lead_to_end(request, route, lead, outgoing, interim, Some(keep)).await;
+    if let FetchResult::Response(reply) = &mut result {
+        (reply.why, reply.found) = (why, found);
+    }
+    result
+}
+
+/// Whether the client wants a part. An invalid range is ignored (RFC 9110 section 14.2), and the origin does not see it.
+fn wants_part(request: &Request<'_, '_>) -> bool {
+    let known = &request.head.known;
+    !known.is_repeated(KnownField::Range)
+        && known.range().is_some_and(|value| RangeSet::parse(value).is_some())
+}
+
+/// Whether others may wait for this request's response, and it for theirs. A range or the answer to a HEAD is of no use
+/// to others; what was fetched with credentials is not theirs.
+fn joins(request: &Request<'_, '_>, plan: &Plan) -> bool {
+    let known = &request.head.known;
+    plan.store
+        && request.head.method == Method::Get
+        && known.range().is_none()
+        && known.authorization().is_none()
+}
+
+/// Between the lookup and the lead somebody else may have landed.
+fn overtaken(request: &Request<'_, '_>, route: &Route<'_>, plan: &Plan) -> bool {
+    let looked = look(request.pages.store, &route.key, &request.view(), &route.policy, request.now());
+    let before = plan.held.as_ref().map(|held| held.entry.version());
+    match looked.found {
+        Found::Page(held) => before != Some(held.entry.version()),
+        Found::HitForMiss => true,
+        _ => looked.variant != plan.variant,
+    }
+}
+
+/// The result of another request's fetch, for this request.
+fn follow(request: &Request<'_, '_>, route: &Route<'_>, plan: &Plan, landing: Landing) -> FetchResult {
+    let streaming = match landing {
+        Landing::Streaming(streaming) => streaming,
+        Landing::LookAgain(again) => return FetchResult::LookAgain(again),
+        Landing::Failed(failure) => return FetchResult::Failed(failure),
+    };
+    if !variant::selects(&streaming.answer.vary, &request.view(), &route.policy) {
+        return FetchResult::LookAgain(Again::Changed);
+    }
+    let Some(follower) = streaming.follow() else { return FetchResult::LookAgain(Again::Alone) };
+    FetchResult::Response(Box::new(Reply {
+        answer: streaming.answer.clone(),
+        source: Source::Follow(follower),
+        why: plan.why,
+        collapsed: true,
+        found: plan.held.is_some(),
+        detail: None,
+        hierarchy: Hierarchy::None,
+        conditions: true,
+    }))
+}
+
+/// The request's body as the origin gets it, and where its pieces go; None: there is no body.
+pub(crate) fn body(framing: BodyFraming) -> (RequestBody, Option<mpsc::Sender<BodyFrame>>) {
+    let length = match framing {
+        BodyFraming::None => return (RequestBody::Empty, None),
+        BodyFraming::Length(length) => Some(length),
+        BodyFraming::Chunked => None,
+    };
+    let (send, frames) = mpsc::channel(FRAMES);
+    (RequestBody::Stream { length, frames }, Some(send))
+}
+
+/// Fetches past the cache.
+pub(crate) async fn pass(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    body: RequestBody,
+    interim: mpsc::Sender<InterimHead>,
+) -> FetchResult {
+    let lead = request.pages.shared.flights.solo(&[], &[]);
+    let outgoing = origin_request(request, route, &Mode::Pass, body, request.upgrade().is_some());
+    lead_to_end(request, route, lead, outgoing, interim, None).await
+}
+
+/// Forgets the pages that a successful unsafe request changed (RFC 9111 section 4.4).
+pub(crate) fn invalidate(request: &Request<'_, '_>, route: &Route<'_>, reply: &Reply) {
+    let Some((_, lines)) = split_head(&reply.answer.head) else { return };
+    let authority = request.head.host.map(|host| host.to_string()).unwrap_or_default();
+    let uri = Uri { scheme: request.scheme().as_str(), authority: &authority, path_and_query: &route.path };
+    let status = reply.answer.status;
+    let targets =
+        with_fields(lines, |fields| invalidate::targets(&request.head.method, &uri, status, fields));
+    let any = |_: &str, _: &mut dyn FnMut(&[u8]) -> bool| false;
+    for path in targets.unwrap_or_default() {
+        // The key a GET would look under.
+        let plain = path.split_once('?').map_or(&*path, |(plain, _)| plain);
+        let policy = route.site.policy(&RuleView { method: "GET", path: plain, any: &any });
+        let path = query::normalise_query(&path, &policy.drop_query, policy.sort_query);
+        request.pages.purger(false).page(&request.page_keys(&policy, &path));
+    }
+}
+
+/// Refreshes a stale page behind the back of the client that was served it.
+///
+/// It goes out in that client's name, so a client with credentials does not cause one: what it got would not be stored.
+pub(crate) fn refresh(request: &Request<'_, '_>, route: &Route<'_>) {
+    if request.head.method != Method::Get || request.head.known.authorization().is_some() {
+        return;
+    }
+    let looked = look(request.pages.store, &route.key, &request.view(), &route.policy, request.now());
+    let Found::Page(held) = looked.found else { return };
+    let key = looked.variant.as_deref().unwrap_or(&route.key).to_vec();
+    let Joined::Leader(lead) = request.pages.shared.flights.join(&key, &route.key) else { return };
+    let plan = Plan::new(Forward::Stale, Some(held), looked.variant);
+    let (outgoing, keep) = prepare(request, route, plan, false, false);
+    spawn(request, route, lead, outgoing, None, Some(keep));
+}
+
+/// The request to the origin, and what is needed to judge and store its answer. `range`: the client wants a part.
+fn prepare(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    plan: Plan,
+    solo: bool,
+    range: bool,
+) -> (origin::Request, Keep) {
+    let mut slots = [larder_proto::http::EMPTY_HEADER; 256];
+    let page = plan.held.as_ref().and_then(|held| {
+        view(held.entry.head(), held.entry.len(), Verify::Layout).ok().map(|page| (page, &held.meta))
+    });
+    let fields = page
+        .as_ref()
+        .and_then(|(page, _)| split_head(page.head))
+        .and_then(|(_, fields)| parse_fields(fields, &mut slots).ok());
+    let mode = match (&page, fields) {
+        (Some((page, meta)), Some(fields)) => mode(range, meta, page.etag, fields),
+        _ if range => Mode::Range,
+        _ => Mode::Whole,
+    };
+    let outgoing = origin_request(request, route, &mode, RequestBody::Empty, false);
+    let ranged = matches!(mode, Mode::Range);
+    let purpose = match mode {
+        Mode::Validate(_) => job::Purpose::Validate,
+        Mode::Complete { .. } => job::Purpose::Complete,
+        _ => job::Purpose::Fetch,
+    };
+    let keep = Keep {
+        raw: request.raw.into(),
+        policy: Arc::clone(&route.policy),
+        primary: route.key.clone(),
+        variant: plan.variant,
+        held: plan.held,
+        purpose,
+        ranged,
+        site: route.site.name.clone(),
+        store: plan.store,
+        mark: !solo,
+        ask_fleet: plan.fleet && route.site.remote && request.pages.remote.is_some(),
+        shared: plan.store && route.site.remote,
+    };
+    (outgoing, keep)
+}
+
+/// How to ask when the store has something. A part is never asked for where the whole page is stored: it would take its
+/// place.
+fn mode<'a>(range: bool, meta: &Meta, etag: Option<&'a [u8]>, fields: Fields<'a>) -> Mode<'a> {
+    if let Some(part) = &meta.partial {
+        if range {
+            return Mode::Range;
+        }
+        // Without a strong tag the parts could not be told to be of one version.
+        let validator = etag.filter(|tag| tag.starts_with(b"\"")).map(<[u8]>::to_vec);
+        return match (partial::missing(part, None), validator) {
+            (Some(range), Some(validator)) => Mode::Complete { range, validator },
+            _ => Mode::Whole,
+        };
+    }
+    if meta.flags.any(PageFlags::UNFRAMED) {
+        return Mode::Whole;
+    }
+    let conditions = conditions(etag, fields);
+    if conditions.is_empty() { Mode::Whole } else { Mode::Validate(conditions) }
+}
+
+fn origin_request(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    mode: &Mode<'_>,
+    body: RequestBody,
+    upgrade: bool,
+) -> origin::Request {
+    let method = request.head.method.as_str().as_bytes();
+    origin::Request {
+        method: http::Method::from_bytes(method).unwrap_or(http::Method::GET),
+        target: route.path.to_string(),
+        headers: outgoing::headers(request, route, mode),
+        body,
+        upgrade,
+    }
+}
+
+/// Asks the origin in a task of its own, and waits for the result.
+async fn lead_to_end(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    lead: Lead,
+    outgoing: origin::Request,
+    interim: mpsc::Sender<InterimHead>,
+    keep: Option<Keep>,
+) -> FetchResult {
+    let (reply, result) = oneshot::channel();
+    spawn(request, route, lead, outgoing, Some(Client { reply, interim }), keep);
+    let result = result.await;
+    if let Some(traced) = &request.trace {
+        traced.fetched.set((traced.fetched.get().0, request.pages.clock.micros()));
+    }
+    // A task that ended without a result panicked, or its site has no origin: our failure.
+    result.unwrap_or_else(|_| {
+        FetchResult::Failed(Arc::new(Failure {
+            cause: ErrorCause::Disconnected,
+            status: 500,
+            why: "something went wrong inside the cache",
+        }))
+    })
+}
+
+fn spawn(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    lead: Lead,
+    outgoing: origin::Request,
+    client: Option<Client>,
+    keep: Option<Keep>,
+) {
+    let Some(origin) = request.config.origin(route.site) else { return };
+    let job = Job {
+        pages: Rc::clone(request.pages),
+        config: Rc::clone(request.config),
+        origin,
+        lead,
+        client,
+        keep,
+        policy: Arc::clone(&route.policy),
+        head: request.is_head(),
+        lease: std::cell::RefCell::default(),
+    };
+    spawn_local(job::run(job, outgoing));
+}

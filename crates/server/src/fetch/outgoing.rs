@@ -1,0 +1,76 @@
+//! What is asked of an origin: the head that [`forward`] makes of the client's, and what this
+//! program says of itself.
+
+use std::borrow::Cow;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+pub(crate) use larder_proto::rules::forward::Mode;
+use larder_proto::{
+    http::{Method, Version, cookie::Cookie},
+    rules::forward::{self, Received},
+};
+
+use crate::{
+    page::head,
+    request::{Request, route::Route},
+};
+
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// The fields to send to the origin.
+pub(crate) fn headers(request: &Request<'_, '_>, route: &Route<'_>, mode: &Mode<'_>) -> HeaderMap {
+    let (host, chain) = (request.host(), request.chain());
+    let received = Received {
+        fields: request.head.fields,
+        scheme: request.scheme(),
+        host: host.as_deref(),
+        forwarded_host: request.forwarded_host(),
+        trusted: request.trusted(),
+        chain: &chain,
+        traced: request.trace.is_some(),
+    };
+    let ignored = |cookie: &Cookie<'_>| route.policy.ignores_cookie(cookie);
+    let lines = forward::head(&received, &route.policy.forwarded(&ignored), mode);
+    let mut out = HeaderMap::with_capacity(lines.len() + 8);
+    for (name, value) in lines {
+        let name = match name {
+            Cow::Borrowed(name) => HeaderName::from_bytes(name.as_bytes()),
+            Cow::Owned(name) => HeaderName::try_from(name),
+        };
+        if let Ok(name) = name {
+            append(&mut out, name, &value);
+        }
+    }
+    if let (Mode::Pass, Some(protocol)) = (mode, request.upgrade()) {
+        append(&mut out, header::UPGRADE, protocol);
+    }
+    ours(&mut out, request);
+    out
+}
+
+/// Via (RFC 9110 section 7.6.3), CDN-Loop (RFC 8586), Surrogate-Capability, the trace; and one hop less.
+fn ours(out: &mut HeaderMap, request: &Request<'_, '_>) {
+    if let Some(name) = &request.config.settings.http.via {
+        let http10 = request.head.version == Version::Http10;
+        append(out, header::VIA, &head::via(request.head.fields.all("via"), http10, name));
+    }
+    append(out, HeaderName::from_static("cdn-loop"), request.pages.shared.loop_id.as_bytes());
+    append(out, HeaderName::from_static("surrogate-capability"), b"larder=\"Surrogate/1.0\"");
+    if let Some(traced) = &request.trace {
+        traced.fetched.set((request.pages.clock.micros(), 0));
+        append(out, TRACEPARENT, &traced.for_origin().to_value());
+    }
+    if request.head.method == Method::Options
+        && let Some(left) = request.max_forwards()
+    {
+        out.remove(header::MAX_FORWARDS);
+        append(out, header::MAX_FORWARDS, (left - 1).to_string().as_bytes());
+    }
+}
+
+/// Adds a line. Values come from a parsed head, which has no byte a field value may not have.
+fn append(out: &mut HeaderMap, name: HeaderName, value: &[u8]) {
+    if let Ok(value) = HeaderValue::from_bytes(value) {
+        out.append(name, value);
+    }
+}

@@ -1,0 +1,370 @@
+//! Storing a response while its clients follow it.
+//!
+//! The head is written first, so that followers can be told at once; the body as it comes. Only at the complete end does
+//! the page become visible. A body that breaks off leaves nothing.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use larder_proto::{
+    page::{Meta, PageFlags, Verify, view},
+    rules::{
+        Lifetime, Policy, ResponseFacts,
+        strip::{self, StoredHead},
+        update::{Freshened, with_fields},
+    },
+};
+use tokio::sync::mpsc::{self, error::TrySendError};
+
+use crate::{
+    fetch::{
+        FetchResult, Source,
+        complete::{self, Extent},
+        job::{self, Job, Keep, Purpose, Unstored},
+        remote, target,
+        target::Place,
+    },
+    origin::Response,
+    page::{
+        answer::Answer,
+        flight::{Again, Landing, Streaming, Tail},
+        head,
+        lookup::PAGES,
+        variant::Marker,
+        writer::{Committed, PageDraft, PageFill},
+    },
+};
+
+/// How long one of several readers may hold up the others once the body no longer goes through the store.
+const SPILL_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Stores a response and lets everybody follow. One that cannot be stored goes to its client alone; a part that
+/// cannot complete what is stored goes to nobody.
+pub(crate) async fn store(job: Job, response: Response, facts: &ResponseFacts<'_>, lifetime: Lifetime) {
+    let Some(keep) = &job.keep else { return };
+    let parcel = Parcel::new(&job, keep, &response, facts, lifetime);
+    let fits = |parcel: &Parcel| parcel.draft.length.is_none_or(|length| length <= keep.policy.max_object);
+    let opened = match parcel.filter(fits) {
+        None => Err(Unstored { detail: "too-large", mark: true }),
+        Some(parcel) => match job.pages.writer().begin(&parcel.draft, &job.lead.flight) {
+            Ok(fill) => Ok((parcel, fill)),
+            Err(_) => Err(Unstored { detail: "store-full", mark: false }),
+        },
+    };
+    match opened {
+        Ok((parcel, fill)) => parcel.fill(job, response, facts, fill).await,
+        Err(why) => {
+            job.pages.counters.store_refused.one();
+            if keep.purpose == Purpose::Complete && facts.status == 206 {
+                return job::forget(job);
+            }
+            job::pass_on(job, response, facts, Some(why)).await;
+        }
+    }
+}
+
+/// A page about to be stored.
+struct Parcel {
+    draft: PageDraft,
+    /// A marker to be written first.
+    marker: Option<Marker>,
+    /// Bytes of the stored part that come before the answer's.
+    before: u64,
+}
+
+impl Parcel {
+    fn new(
+        job: &Job,
+        keep: &Keep,
+        response: &Response,
+        facts: &ResponseFacts<'_>,
+        lifetime: Lifetime,
+    ) -> Option<Self> {
+        let extent = complete::extent(keep, facts, &lifetime, response.body.declared_length())?;
+        match complete::merged(keep, facts) {
+            None => Self::of(job, keep, response, facts, &lifetime, extent),
+            Some(lines) => with_fields(&lines, |fields| {
+                Self::of(job, keep, response, &ResponseFacts { fields, ..*facts }, &lifetime, extent)
+            })
+            .ok()?,
+        }
+    }
+
+    fn of(
+        job: &Job,
+        keep: &Keep,
+        response: &Response,
+        facts: &ResponseFacts<'_>,
+        lifetime: &Lifetime,
+        extent: Extent,
+    ) -> Option<Self> {
+        let Extent { meta, before, length } = extent;
+        let same = meta.status == facts.status;
+        let reason = if same { job::reason(response) } else { head::phrase(meta.status).to_owned() };
+        let whole = ResponseFacts { status: meta.status, ..*facts };
+        let StoredHead { head, withheld } = strip::stored_head(&whole, &reason, &keep.policy.cache);
+        let without: &[&str] = if same { &["content-length"] } else { &["content-length", "content-range"] };
+        let Place { key, vary, marker } = target::place(job, keep, facts.fields)?;
+        let etag = facts.fields.get("etag").map(<[u8]>::to_vec);
+        let validators = etag.is_some() || lifetime.last_modified.is_some();
+        let useful = lifetime.useful_for(&keep.policy.cache, validators);
+        let draft = PageDraft {
+            key,
+            meta,
+            head: head::without(&head, without),
+            withheld,
+            etag,
+            vary,
+            tags: target::tags(facts.fields),
+            site: keep.site.clone(),
+            length,
+            expires: Some(facts.response_time + 1000 * useful),
+            flags: 0,
+        };
+        Some(Parcel { draft, marker, before })
+    }
+
+    async fn fill(self, mut job: Job, response: Response, facts: &ResponseFacts<'_>, mut fill: PageFill) {
+        let Some(keep) = &job.keep else { return };
+        if let Some(marker) = &self.marker {
+            put_marker(&job, &keep.primary, marker);
+        }
+        if self.before > 0 && complete::copy_before(keep, &mut fill, self.before).await.is_none() {
+            job.pages.counters.store_refused.one();
+            job.lead.flight.land(Landing::LookAgain(Again::Changed));
+            return job.tell(FetchResult::LookAgain(Again::Changed));
+        }
+        let max = keep.policy.max_object;
+        let draft = &self.draft;
+        let answer = Arc::new(Answer {
+            status: draft.meta.status,
+            head: draft.head.clone(),
+            length: draft.length,
+            meta: Some(draft.meta),
+            etag: draft.etag.clone(),
+            vary: draft.vary.clone(),
+        });
+        let streaming = Streaming::new(answer, fill.reader(), fill.body_at);
+        if let (Some(follower), true) = (streaming.follow(), job.client.is_some()) {
+            let own = self.own_answer(&job, facts, &response);
+            let reply = job.reply(Arc::new(own), Source::Follow(follower), &response);
+            job.tell(FetchResult::Response(Box::new(reply)));
+        }
+        job.pages.shared.flights.alias(&job.lead.flight, &draft.key);
+        job.lead.flight.land(Landing::Streaming(streaming.clone()));
+        let exact = draft.length.filter(|_| draft.meta.partial.is_some() || self.before > 0);
+        let _guard = SpillGuard(streaming.clone());
+        let filling = Filling { fill, streaming: &streaming, total: self.before, max, exact };
+        match filling.run(response).await {
+            Ok(fill) => {
+                streaming.whole();
+                commit(&job, draft, fill);
+            }
+            Err(Broken::Origin) => {
+                job.pages.counters.truncated.one();
+                job.pages.counters.not_stored.one("truncated");
+                if self.before > 0 {
+                    // The next one is not to be cut at the same place: it gets the whole.
+                    job::drop_held(&job);
+                }
+            }
+            Err(Broken::Store) => {
+                job.pages.counters.store_refused.one();
+                job.pages.counters.not_stored.one("store-full");
+            }
+        }
+    }
+
+    /// The head for the client the fetch was made for: what is not stored (`no-cache="set-cookie"`) is for it alone.
+    fn own_answer(&self, job: &Job, facts: &ResponseFacts<'_>, response: &Response) -> Answer {
+        let draft = &self.draft;
+        let head = if draft.meta.status == facts.status {
+            head::without_length(&strip::forwarded_head(facts, &job::reason(response), &job.policy.cache))
+        } else {
+            draft.head.clone()
+        };
+        Answer {
+            status: draft.meta.status,
+            head,
+            length: draft.length,
+            meta: Some(draft.meta),
+            etag: draft.etag.clone(),
+            vary: Vec::new(),
+        }
+    }
+}
+
+/// Writes the marker for what a fetch brings.
+pub(crate) fn put_marker(job: &Job, primary: &[u8], marker: &Marker) {
+    if job.pages.writer().marker(&job.lead.flight, primary, marker).is_err() {
+        job.pages.counters.store_refused.one();
+    }
+}
+
+/// Makes a page visible, counts it, and shares it with other Larders unless it was purged meanwhile or may be half a page.
+fn commit(job: &Job, draft: &PageDraft, fill: PageFill) {
+    let counters = &job.pages.counters;
+    match job.pages.writer().commit(fill, &job.lead.flight) {
+        Ok(Committed::Purged) => {}
+        Ok(Committed::Stale) => counters.stored.one(),
+        Ok(Committed::Stored(version)) => {
+            counters.stored.one();
+            if !draft.meta.flags.any(PageFlags::UNFRAMED) {
+                remote::share(job, &draft.key, version);
+            }
+        }
+        Err(_) => counters.store_refused.one(),
+    }
+}
+
+/// Why a fill ended without a page.
+enum Broken {
+    Origin,
+    Store,
+}
+
+struct Filling<'s> {
+    fill: PageFill,
+    streaming: &'s Streaming,
+    total: u64,
+    max: u64,
+    /// What the total has to be, where the framing does not see to it.
+    exact: Option<u64>,
+}
+
+/// Whoever follows a fill whose task ends without a word (dropped, panicked) must see the break.
+struct SpillGuard(Arc<Streaming>);
+
+impl Drop for SpillGuard {
+    fn drop(&mut self) {
+        if !self.0.is_whole() {
+            self.0.spill();
+        }
+    }
+}
+
+impl Filling<'_> {
+    async fn run(mut self, mut response: Response) -> Result<PageFill, Broken> {
+        loop {
+            match response.body.chunk().await {
+                Ok(Some(data)) => {
+                    if self.exact.is_some_and(|exact| self.total + data.len() as u64 > exact) {
+                        self.streaming.spill();
+                        return Err(Broken::Origin);
+                    }
+                    if let Err(rest) = self.take(&data) {
+                        spill(self.fill, self.streaming, rest, response).await;
+                        return Err(Broken::Store);
+                    }
+                }
+                Ok(None) if self.exact.is_none_or(|exact| exact == self.total) => break,
+                Ok(None) | Err(_) => {
+                    // Before the fill is dropped: who sees it aborted must find that nothing follows.
+                    self.streaming.spill();
+                    return Err(Broken::Origin);
+                }
+            }
+        }
+        *self.streaming.trailers.lock() = response.body.trailers();
+        self.streaming.ends_at(self.total);
+        match self.fill.finish() {
+            Ok(()) => Ok(self.fill),
+            Err(_) => {
+                self.streaming.whole();
+                Err(Broken::Store)
+            }
+        }
+    }
+
+    /// Puts a piece into the store; an error gives back what did not fit.
+    fn take(&mut self, data: &Bytes) -> Result<(), Bytes> {
+        self.total += data.len() as u64;
+        if self.total > self.max {
+            return Err(data.clone());
+        }
+        let before = self.streaming.written();
+        if self.fill.write(data).is_err() {
+            return Err(data.slice((self.streaming.written() - before) as usize..));
+        }
+        Ok(())
+    }
+}
+
+/// The store takes no more: who follows gets the rest directly, at the pace of the slowest.
+async fn spill(fill: PageFill, streaming: &Streaming, first: Bytes, mut response: Response) {
+    let mut tails = streaming.spill();
+    drop(fill);
+    send_all(&mut tails, || Tail::Data(first.clone())).await;
+    while !tails.is_empty() {
+        match response.body.chunk().await {
+            Ok(Some(data)) => send_all(&mut tails, || Tail::Data(data.clone())).await,
+            Ok(None) => {
+                let trailers = response.body.trailers();
+                return send_all(&mut tails, || Tail::End(trailers.clone())).await;
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+/// Waits for a reader that is alone as long as it takes (its own connection has a limit), for one of several
+/// [`SPILL_PATIENCE`]: then it is cut off, so that one that stands still does not hold up the others.
+async fn send_all(tails: &mut Vec<mpsc::Sender<Tail>>, piece: impl Fn() -> Tail) {
+    let several = tails.len() > 1;
+    let mut kept = Vec::with_capacity(tails.len());
+    for tail in tails.drain(..) {
+        let sent = match tail.try_send(piece()) {
+            Ok(()) => true,
+            Err(TrySendError::Closed(_)) => false,
+            Err(TrySendError::Full(piece)) if several => {
+                tail.send_timeout(piece, SPILL_PATIENCE).await.is_ok()
+            }
+            Err(TrySendError::Full(piece)) => tail.send(piece).await.is_ok(),
+        };
+        if sent {
+            kept.push(tail);
+        }
+    }
+    *tails = kept;
+}
+
+/// The stored page under a new head. Its body is copied, in steps, so that other requests are served meanwhile.
+pub(crate) async fn refreshed(job: &Job, fresh: &Freshened) -> Option<()> {
+    let keep = job.keep.as_ref()?;
+    let held = keep.held.as_ref()?;
+    let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
+    let useful = useful_for(&fresh.meta, &keep.policy.cache, !fresh.etag.is_empty());
+    let expires = fresh.meta.response_time + 1000 * useful;
+    let draft = PageDraft {
+        key: held.entry.key().to_vec(),
+        head: head::without_length(&fresh.head.head),
+        withheld: fresh.head.withheld.clone(),
+        etag: (!fresh.etag.is_empty()).then(|| fresh.etag.clone()),
+        ..PageDraft::copy_of(&page, fresh.meta, &keep.site, expires)
+    };
+    let mut fill = job.pages.writer().begin(&draft, &job.lead.flight).ok()?;
+    fill.copy(page.body_len, |at| held.entry.chunk_at(page.body_at as u64 + at)).await.ok()?;
+    fill.finish().ok()?;
+    // Another fetch may have brought a newer page meanwhile: this body is not to take its place.
+    let still = job.pages.store.peek(PAGES, &draft.key, job.pages.clock.now());
+    if still.is_none_or(|entry| entry.version() != held.entry.version()) {
+        return None;
+    }
+    commit(job, &draft, fill);
+    Some(())
+}
+
+/// The same window as of a new response with these facts.
+pub(crate) fn useful_for(meta: &Meta, policy: &Policy, tagged: bool) -> u64 {
+    let lifetime = Lifetime {
+        freshness: meta.freshness,
+        initial_age: meta.initial_age,
+        swr: meta.swr,
+        sie: meta.sie,
+        flags: meta.flags,
+        date: meta.date,
+        last_modified: meta.last_modified,
+        partial: meta.partial,
+    };
+    lifetime.useful_for(policy, tagged || meta.last_modified.is_some())
+}

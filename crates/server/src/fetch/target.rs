@@ -1,0 +1,61 @@
+//! Where a page goes: its key, its marker, its tags.
+
+use larder_proto::{
+    http::Fields,
+    rules::{Vary, vary},
+};
+use larder_store::MAX_TAGS;
+
+use crate::{
+    fetch::{
+        job,
+        job::{Job, Keep},
+    },
+    page::variant::{self, Marker, Values},
+};
+
+/// Longest tag taken from a response.
+const TAG_LEN: usize = 1024;
+
+/// Where a page goes and what selects it.
+pub(crate) struct Place {
+    pub(crate) key: Vec<u8>,
+    pub(crate) vary: Values,
+    /// A marker to be written first.
+    pub(crate) marker: Option<Marker>,
+}
+
+/// Where the response goes: under the primary key, or as a variant under a marker.
+pub(crate) fn place(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<Place> {
+    let names = match vary::names(fields) {
+        Vary::Star => return None,
+        Vary::None => Vec::new(),
+        Vary::Names(names) => names,
+    };
+    let before = Marker::load(job.pages.store, &keep.primary, job.pages.clock.now());
+    if before.is_none() && names.is_empty() {
+        return Some(Place { key: keep.primary.clone(), vary: Vec::new(), marker: None });
+    }
+    let encoding = fields.get("content-encoding");
+    let vary =
+        keep.with_request(|head| variant::values(&names, &job::request_view(head), &keep.policy, encoding))?;
+    let (marker, new) = Marker::with(before, &vary, || job.pages.nonce());
+    Some(Place { key: marker.key(&keep.primary, &vary), vary, marker: new.then_some(marker) })
+}
+
+/// Surrogate keys: `Surrogate-Key` and `xkey` (separated by blanks), `Cache-Tag` (by commas).
+pub(crate) fn tags(fields: Fields<'_>) -> Vec<Box<[u8]>> {
+    let blanks = ["surrogate-key", "xkey"];
+    let mut out: Vec<Box<[u8]>> = blanks
+        .iter()
+        .flat_map(|name| fields.all(name))
+        .flat_map(|value| value.split(|b| matches!(b, b' ' | b'\t' | b',')))
+        .chain(fields.elements("cache-tag"))
+        .filter(|tag| !tag.is_empty() && tag.len() <= TAG_LEN)
+        .map(Box::from)
+        .collect();
+    out.sort_unstable();
+    out.dedup();
+    out.truncate(MAX_TAGS);
+    out
+}

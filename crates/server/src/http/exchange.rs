@@ -1,0 +1,93 @@
+//! A request with a connection to answer on.
+
+use std::{cell::Cell, io::IoSlice, pin::pin, rc::Rc};
+
+use larder_proto::http::Version;
+use tokio::sync::mpsc;
+
+use crate::{clock::Ms, origin::InterimHead};
+use crate::{
+    fetch::FetchResult,
+    http::{refuse::Answered, worker::Worker},
+    net::{
+        out::Out,
+        socket::{Ended, Socket},
+    },
+    request::Request,
+    wire::{h1::HeadWriter, meta},
+};
+
+/// A request, and how it is answered.
+pub(crate) struct Exchange<'a, 'r> {
+    pub(crate) request: Request<'a, 'r>,
+    pub(crate) worker: &'a Rc<Worker>,
+    /// The final answer has begun to leave.
+    pub(crate) started: Cell<bool>,
+}
+
+impl<'a, 'r> Exchange<'a, 'r> {
+    pub(crate) fn new(request: Request<'a, 'r>, worker: &'a Rc<Worker>) -> Self {
+        Self { request, worker, started: Cell::new(false) }
+    }
+
+    /// Another request may follow on this connection.
+    pub(crate) fn keep(&self) -> bool {
+        self.request.head.keep_alive && !self.worker.conns.draining.get()
+    }
+
+    /// The request as far as an answer of our own depends on it. `keep`: another request may follow.
+    pub(crate) fn answered(&self, keep: bool) -> Answered {
+        let head = self.request.head;
+        Answered { version: head.version, keep, head_only: self.request.is_head() }
+    }
+
+    /// Sends what was composed.
+    pub(crate) async fn send(&self, socket: &Socket, out: &mut Out) -> Result<(), Ended> {
+        self.worker.send(socket, out, self.patience()).await
+    }
+
+    /// The same with `more` behind it, for which `pinned` bytes of the store are held.
+    pub(crate) async fn send_with(
+        &self,
+        socket: &Socket,
+        out: &mut Out,
+        more: &[IoSlice<'_>],
+        pinned: &dyn Fn() -> u64,
+    ) -> Result<(), Ended> {
+        self.worker.send_with(socket, out, more, pinned, self.patience()).await
+    }
+
+    fn patience(&self) -> Ms {
+        self.request.config.settings.http.limits.send_timeout.as_millis() as Ms
+    }
+
+    /// Waits for a fetch. Interim responses go to the client as they come; a client that leaves ends the wait.
+    pub(crate) async fn wait(
+        &self,
+        socket: &Socket,
+        out: &mut Out,
+        fetch: impl Future<Output = FetchResult>,
+        mut interim: mpsc::Receiver<InterimHead>,
+    ) -> Result<FetchResult, Ended> {
+        let mut fetch = pin!(fetch);
+        loop {
+            tokio::select! {
+                biased;
+                Some(head) = interim.recv() => {
+                    self.write_interim(out.scratch(), &head);
+                    self.send(socket, out).await?;
+                }
+                result = &mut fetch => return Ok(result),
+                () = socket.gone() => return Err(Ended::Closed),
+            }
+        }
+    }
+
+    /// An interim response (RFC 9110 section 15.2), for clients that know them. 100 was said by us already.
+    fn write_interim(&self, out: &mut Vec<u8>, interim: &InterimHead) {
+        if self.request.head.version == Version::Http10 || interim.status == 100 {
+            return;
+        }
+        meta::interim_head(HeadWriter(out), interim.status, &interim.headers);
+    }
+}

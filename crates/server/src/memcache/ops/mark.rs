@@ -1,0 +1,72 @@
+//! `md` with `I` or `x`: an item marked stale, or emptied, instead of deleted.
+
+use larder_store::{Entry, Put, PutError};
+
+use super::{
+    super::{Face, OBJECTS},
+    Deleted, NoMemory, matches,
+};
+use crate::clock::Ms;
+
+/// How an item is marked stale instead of deleted (meta's `md` with `I`), or emptied (with `x`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    /// The version that must be there.
+    pub(crate) compare: Option<u64>,
+    /// The version it gets, instead of a new one.
+    pub(crate) version: Option<u64>,
+    /// The new expiry.
+    pub(crate) expires: Option<Option<Ms>>,
+    pub(crate) stale: bool,
+    /// The value and the client's bits go.
+    pub(crate) empty: bool,
+}
+
+/// Writes the item anew under a new version, with its mark. It can be won again.
+///
+/// # Errors
+/// It is stale, if that was asked for, and expires when it did before.
+pub(crate) fn mark(face: &Face, key: &[u8], mark: &Mark, now: Ms) -> Result<Deleted, NoMemory> {
+    face.looks_up(key, now);
+    loop {
+        let Some(entry) = face.store.peek(OBJECTS, key, now) else {
+            face.counters.delete_misses.one();
+            return Ok(Deleted::NotFound);
+        };
+        if mark.compare.is_some_and(|expected| !matches(face, &entry, expected)) {
+            return Ok(Deleted::Exists);
+        }
+        let parts: Vec<&[u8]> = if mark.empty { Vec::new() } else { entry.chunks().collect() };
+        let flags = if mark.empty { 0 } else { entry.flags() };
+        let expires = mark.expires.unwrap_or_else(|| entry.expires());
+        let stale = mark.stale || entry.stale();
+        let put = Put { value: &parts, flags, expires, stale, version: mark.version, ..Put::default() };
+        // To be marked is no use of it.
+        match face.store.put_same(&entry, put, false, now) {
+            Ok(_) => return Ok(Deleted::Deleted),
+            Err(PutError::Exists | PutError::NotFound) => {}
+            // No memory for a marked copy: then the mark goes where the item lies.
+            Err(_) if !mark.empty => match mark_in_place(face, &entry, mark, now) {
+                Err(PutError::Exists | PutError::NotFound) => {}
+                Err(_) => return Err(NoMemory),
+                Ok(()) => return Ok(Deleted::Deleted),
+            },
+            // No memory even for an empty one: then it is gone, which nobody can take for what it
+            // held.
+            Err(_) if face.store.delete_same(&entry, now) => return Ok(Deleted::Deleted),
+            Err(_) => {}
+        }
+    }
+}
+
+/// Marks the item stale without memory for a copy: it keeps its version.
+fn mark_in_place(face: &Face, entry: &Entry<'_>, mark: &Mark, now: Ms) -> Result<(), PutError> {
+    if !face.store.mark_stale_same(entry, now) {
+        return Err(PutError::Exists);
+    }
+    match mark.expires.map(|expires| face.store.touch_same(entry, expires, now)) {
+        // Written or touched just after: that write is the later one.
+        None | Some(Ok(()) | Err(PutError::Exists | PutError::NotFound)) => Ok(()),
+        Some(full) => full,
+    }
+}

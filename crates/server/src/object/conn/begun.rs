@@ -1,0 +1,43 @@
+//! A command of which a part has come: it must get on, also where idle clients may stay for ever.
+//!
+//! Within [`Limits::receive`](crate::object::Limits::receive) it must be whole, or [`PROGRESS`]
+//! bytes more of it must come, which buy as much time again. So a value of any size may take its
+//! time, and a byte a second is not enough.
+
+use super::Conn;
+use crate::{clock::Ms, net::socket::PROGRESS, object::Session};
+
+/// What is known of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    /// Bytes of it when the deadline was set, as [`Conn::come`] counts them.
+    come: u64,
+    deadline: Ms,
+    /// The session has used up what has come of it.
+    used: bool,
+}
+
+impl<S: Session> Conn<S> {
+    /// When the command under way must have got on, if there is one. `used`: something was used up
+    /// since the last wait.
+    pub(super) fn note_begun(&mut self, used: bool, receive: Ms) -> Option<Ms> {
+        let awaits = self.session.awaits();
+        let lies = self.desk.as_ref().is_some_and(|desk| desk.at < desk.buf.len());
+        if !awaits && !lies {
+            self.begun = None;
+            return None;
+        }
+        // What lies behind something that was used up is the beginning of another command.
+        let same = |begun: &Begun| begun.used == awaits && (awaits || !used);
+        match self.begun.filter(same) {
+            Some(begun) if self.come - begun.come < PROGRESS => Some(begun.deadline),
+            _ => {
+                let now = self.conns.clock.now();
+                self.client.moves(now);
+                let deadline = now + receive;
+                self.begun = Some(Begun { come: self.come, deadline, used: awaits });
+                Some(deadline)
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Who gets room, and who has to leave for it.
+
+use larder_store::{Options, Store};
+
+use super::*;
+use crate::object::Peer;
+
+const MIB: u64 = 1 << 20;
+
+/// A room of 16 MiB and 8 MiB that the store lends.
+struct House {
+    room: Arc<Room>,
+    clients: Arc<Clients>,
+    clock: Clock,
+}
+
+fn house() -> House {
+    let options = Options { budget: 16 << 20, ..Options::default() };
+    let store: &'static Store = Box::leak(Box::new(Store::open(options).expect("a store")));
+    let clock = Clock::start();
+    let room = Room::new(store, clock);
+    House { clients: Clients::new(&room), room, clock }
+}
+
+impl House {
+    /// A client that holds so many bytes, and has got on just now or long ago.
+    fn client(&self, place: Place, bytes: u64, stands_still: bool) -> (Arc<Client>, Held) {
+        let client = self.clients.enter(Peer::Unix, "here".into(), self.clock.now());
+        let mut held = Held::new(&client, place);
+        assert!(held.resize(bytes));
+        if stands_still {
+            client.moves(self.clock.now() - STANDS_STILL);
+        }
+        (client, held)
+    }
+}
+
+#[test]
+fn what_is_held_is_given_back() {
+    let house = house();
+    {
+        let (client, mut held) = house.client(Place::Heap, MIB, false);
+        let (_other, _in_store) = house.client(Place::Store, 2 * MIB, false);
+        assert!(held.resize(5 * MIB) && held.resize(3 * MIB));
+        assert_eq!(house.room.held(), (3 * MIB, 2 * MIB));
+        assert!(client.push(&[0; 1000], 1000) && !client.push(b"more", 1000));
+        assert_eq!(house.room.held(), (3 * MIB + 1000, 2 * MIB));
+        let mut mail = Vec::new();
+        client.take_mail(&mut mail);
+        assert_eq!((mail.len(), house.room.held()), (1000, (3 * MIB, 2 * MIB)));
+        assert!(client.push(b"left in its mail", 1000));
+        house.clients.leave(&client);
+        assert!(!client.push(b"gone", 1000));
+        assert_eq!(house.room.held(), (3 * MIB, 2 * MIB));
+    }
+    assert_eq!(house.room.held(), (0, 0));
+}
+
+#[test]
+fn beyond_what_is_free_the_store_lends() {
+    let house = house();
+    let lent = || house.room.lent.load(Relaxed);
+    let (_client, mut held) = house.client(Place::Heap, 16 * MIB, false);
+    assert_eq!(lent(), 0);
+    assert!(held.resize(20 * MIB + 1));
+    assert_eq!(lent(), 5 * MIB);
+    assert!(!held.resize(24 * MIB + 1), "the store keeps half");
+    assert_eq!((held.bytes(), house.room.held().0), (20 * MIB + 1, 20 * MIB + 1));
+    assert!(held.resize(24 * MIB));
+    held.resize(0);
+    assert_eq!(lent(), 0);
+    // Values on their way are in the same half.
+    let (_other, _value) = house.client(Place::Store, 6 * MIB, false);
+    assert!(held.resize(18 * MIB) && !held.resize(19 * MIB));
+}
+
+#[test]
+fn who_stands_still_leaves_first_longest_first() {
+    let house = house();
+    let (still, _a) = house.client(Place::Heap, 4 * MIB, true);
+    let (longer, gone) = house.client(Place::Heap, 4 * MIB, true);
+    longer.moves(house.clock.now() - 2 * STANDS_STILL);
+    let (lively, _c) = house.client(Place::Heap, 8 * MIB, false);
+    let (asks, mut held) = house.client(Place::Heap, MIB, false);
+    assert!(!held.resize(10 * MIB), "2 MiB above the limit, until somebody has left");
+    assert!(longer.is_killed() && !still.is_killed() && !lively.is_killed());
+    drop(gone);
+    assert!(held.resize(10 * MIB));
+    assert_eq!((house.room.held().0, house.room.closed()), (22 * MIB, 1));
+    // One that is to go holds nothing more.
+    assert!(!house.room.take(&longer, Place::Heap, 1));
+    assert!(!held.resize(13 * MIB));
+    assert!(still.is_killed() && !lively.is_killed() && !asks.is_killed());
+}
+
+#[test]
+fn else_the_one_leaves_that_holds_most_unless_that_is_who_asks() {
+    let house = house();
+    let (small, _a) = house.client(Place::Heap, MIB, false);
+    let (large, most) = house.client(Place::Heap, 20 * MIB, false);
+    let (asks, mut held) = house.client(Place::Heap, 3 * MIB, false);
+    assert!(!held.resize(4 * MIB), "until it has left");
+    drop(most);
+    assert!(held.resize(4 * MIB));
+    assert!(large.is_killed() && !small.is_killed());
+    assert!(!held.resize(24 * MIB), "nobody holds more");
+    assert!(!small.is_killed() && !asks.is_killed());
+    assert_eq!(house.room.held().0, 5 * MIB);
+}

@@ -1,0 +1,232 @@
+//! Long strings: written a part at a time, straight into the store's memory. Nothing of a value's
+//! size is built beside it.
+//!
+//! The value is seen when it is whole, in place of the one it was made from; whoever changed that
+//! meanwhile (the memcached face, an eviction) has the command begin anew.
+
+use larder_proto::resp::Args;
+use larder_store::{Entry, Fill, FillOptions, If, Namespace, Put, PutError};
+
+use super::super::{
+    ctx::Ctx,
+    job::{Job, Progress},
+};
+use super::Run;
+use super::errors::{Outcome, refused};
+use crate::clock::Ms;
+
+/// Values up to this are written in one go: a tenth of a millisecond.
+pub(super) const AT_ONCE: u64 = 256 * 1024;
+/// Bytes written between two looks at the clock.
+pub(super) const PIECE: usize = 64 * 1024;
+
+static ZEROS: [u8; PIECE] = [0; PIECE];
+
+/// Bytes that come from the command.
+pub(super) enum Bytes {
+    /// An argument.
+    Arg(usize),
+    Own(Box<[u8]>),
+}
+
+impl Bytes {
+    fn get<'a>(&'a self, args: &Args<'a>) -> &'a [u8] {
+        match self {
+            Bytes::Arg(at) => args.get(*at),
+            Bytes::Own(bytes) => bytes,
+        }
+    }
+}
+
+/// A string to be: an old one with other bytes in some places, and zeros where there are neither.
+pub(super) struct Layout {
+    pub(super) old: Option<Entry<'static>>,
+    pub(super) len: u64,
+    /// In order, none over another, all before `len`.
+    patches: Vec<(u64, Bytes)>,
+}
+
+impl Layout {
+    pub(super) fn new(old: Option<Entry<'static>>, len: u64) -> Layout {
+        Layout { old, len, patches: Vec::new() }
+    }
+
+    /// The argument at `at`.
+    pub(super) fn arg(args: &Args<'_>, at: usize) -> Layout {
+        Layout::new(None, args.get(at).len() as u64).with(0, Bytes::Arg(at))
+    }
+
+    /// With these bytes at `at`, behind all places so far.
+    pub(super) fn with(mut self, at: u64, bytes: Bytes) -> Layout {
+        self.patches.push((at, bytes));
+        self
+    }
+
+    /// Some of its bytes from `at` on, which must lie before the end.
+    fn piece<'a>(&'a self, args: &Args<'a>, at: u64) -> &'a [u8] {
+        let next = self.patches.partition_point(|(start, _)| *start <= at);
+        if let Some((start, bytes)) = next.checked_sub(1).map(|index| &self.patches[index])
+            && let Some(rest) = bytes.get(args).get((at - start) as usize..).filter(|rest| !rest.is_empty())
+        {
+            return &rest[..rest.len().min(PIECE)];
+        }
+        let end = self.patches.get(next).map_or(self.len, |(start, _)| *start);
+        let old = self.old.as_ref().map_or(&[][..], |entry| entry.chunk_at(at));
+        let piece = if old.is_empty() { &ZEROS[..] } else { old };
+        &piece[..piece.len().min((end - at) as usize).min(PIECE)]
+    }
+}
+
+/// What must hold for the value to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Nothing.
+    Any,
+    /// There is none.
+    Absent,
+    /// There is one.
+    Present,
+    /// The layout's old one is still there, or none if it has none. Else the command begins anew.
+    Same,
+}
+
+/// Where a value goes.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub(super) ns: Namespace,
+    /// The argument that is its key.
+    pub(super) key: usize,
+    pub(super) flags: u32,
+    pub(super) expires: Option<Ms>,
+    pub(super) wanted: Wanted,
+}
+
+/// What is done when the value is stored (true), or the condition did not hold.
+pub(super) type End = Box<dyn FnOnce(&mut Ctx<'_>, &Args<'_>, bool)>;
+
+fn condition<'e>(wanted: Wanted, old: Option<&'e Entry<'static>>) -> If<'e, 'static> {
+    match wanted {
+        Wanted::Any => If::Always,
+        Wanted::Absent => If::Absent,
+        Wanted::Present => If::Present,
+        Wanted::Same => old.map_or(If::Absent, If::Same),
+    }
+}
+
+impl Ctx<'_> {
+    /// The string at `key`, to be replaced.
+    pub(super) fn target(&self, key: usize, expires: Option<Ms>, wanted: Wanted) -> Target {
+        Target { ns: self.ns, key, flags: 0, expires, wanted }
+    }
+
+    /// Stores a string. None: it was overtaken, and the command is to look again ([`Ctx::retry`]);
+    /// where it is long, `again` does that.
+    pub(super) fn write(
+        &mut self,
+        args: &Args<'_>,
+        layout: Layout,
+        target: Target,
+        again: Run,
+        end: End,
+    ) -> Outcome<Option<()>> {
+        if layout.len > AT_ONCE {
+            let writing = Writing::begin(self, args, layout, target)?;
+            self.go(LongWrite { writing, again, end: Some(end) }, args);
+            return Ok(Some(()));
+        }
+        let (mut parts, mut at) = (Vec::new(), 0);
+        while at < layout.len {
+            let piece = layout.piece(args, at);
+            parts.push(piece);
+            at += piece.len() as u64;
+        }
+        let Target { ns, key, flags, expires, wanted } = target;
+        let put = Put { value: &parts, flags, expires, ..Put::default() };
+        let condition = condition(wanted, layout.old.as_ref());
+        match self.store.put(ns, args.get(key), put, condition, self.now) {
+            Ok(_) => end(self, args, true),
+            Err(PutError::Exists | PutError::NotFound) if wanted == Wanted::Same => return Ok(None),
+            Err(PutError::Exists | PutError::NotFound) => end(self, args, false),
+            Err(error) => return Err(refused(error, args.get(key))),
+        }
+        Ok(Some(()))
+    }
+
+    /// Stores an argument as a string, whatever is there.
+    pub(super) fn store_arg(
+        &mut self,
+        args: &Args<'_>,
+        (key, value): (usize, usize),
+        expires: Option<Ms>,
+        again: Run,
+        end: End,
+    ) -> Outcome {
+        let target = self.target(key, expires, Wanted::Any);
+        self.write(args, Layout::arg(args, value), target, again, end).map(drop)
+    }
+}
+
+/// A long string on its way into the store.
+pub(super) struct Writing {
+    layout: Layout,
+    target: Target,
+    fill: Option<Fill<'static>>,
+    at: u64,
+}
+
+impl Writing {
+    pub(super) fn begin(ctx: &Ctx<'_>, args: &Args<'_>, layout: Layout, target: Target) -> Outcome<Writing> {
+        let options = FillOptions {
+            flags: target.flags,
+            expires: target.expires,
+            size_hint: Some(layout.len),
+            contiguous: 0,
+        };
+        let key = args.get(target.key);
+        let fill = ctx.store.fill(target.ns, key, options, ctx.now).map_err(|error| refused(error, key))?;
+        Ok(Writing { layout, target, fill: Some(fill), at: 0 })
+    }
+
+    /// Goes on. Some: it is stored (Ok), or was not.
+    pub(super) fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Option<Result<(), PutError>> {
+        while self.at < self.layout.len {
+            let piece = self.layout.piece(args, self.at);
+            if let Err(error) = self.fill.as_mut()?.write(piece) {
+                return Some(Err(error));
+            }
+            self.at += piece.len() as u64;
+            if ctx.is_over() {
+                return None;
+            }
+        }
+        let Target { flags, expires, wanted, .. } = self.target;
+        let put = Put { flags, expires, ..Put::default() };
+        let condition = condition(wanted, self.layout.old.as_ref());
+        Some(self.fill.take()?.commit_put(put, condition, ctx.now).map(drop))
+    }
+}
+
+struct LongWrite {
+    writing: Writing,
+    again: Run,
+    end: Option<End>,
+}
+
+impl Job for LongWrite {
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        let Some(result) = self.writing.step(ctx, args) else { return Progress::Again };
+        let target = self.writing.target;
+        match result {
+            Err(PutError::Exists | PutError::NotFound) if target.wanted == Wanted::Same => {
+                (self.again)(ctx, args)
+            }
+            Ok(()) | Err(PutError::Exists | PutError::NotFound) => {
+                if let Some(end) = self.end.take() {
+                    end(ctx, args, result.is_ok());
+                }
+            }
+            Err(error) => ctx.settle(Err(refused(error, args.get(target.key))), args),
+        }
+        Progress::Done
+    }
+}

@@ -1,0 +1,65 @@
+//! Commands of many arguments, taken up some at a time.
+
+use larder_proto::resp::Args;
+
+use super::super::{
+    ctx::Ctx,
+    job::{Job, Progress},
+};
+use super::errors::Outcome;
+
+/// Arguments taken up between two looks at the clock, and by a write of one key's fields at once. A
+/// write with more of them holds its key as commands of several keys do.
+pub(in super::super) const PART: usize = 1024;
+/// Keys taken up between two looks at the clock.
+const KEYS: usize = 32;
+
+/// A command that does the same for each of its keys.
+pub(super) struct Each<S> {
+    /// The next key.
+    pub(super) at: usize,
+    /// From one key to the next.
+    pub(super) stride: usize,
+    pub(super) state: S,
+    /// What is done for the key at this place.
+    pub(super) one: fn(&mut Ctx<'_>, &Args<'_>, usize, &mut S) -> Outcome,
+    /// The answer.
+    pub(super) end: fn(&mut Ctx<'_>, &Args<'_>, &S),
+}
+
+impl<S> Job for Each<S> {
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        while self.at < args.len() {
+            for _ in 0..KEYS {
+                if self.at >= args.len() {
+                    break;
+                }
+                if let Err(refused) = (self.one)(ctx, args, self.at, &mut self.state) {
+                    ctx.settle(Err(refused), args);
+                    return Progress::Done;
+                }
+                self.at += self.stride;
+            }
+            if self.at < args.len() && ctx.is_over() {
+                return Progress::Again;
+            }
+        }
+        (self.end)(ctx, args, &self.state);
+        Progress::Done
+    }
+}
+
+/// Counts the keys for which `one` says yes, and answers the number.
+pub(super) fn count(ctx: &mut Ctx<'_>, args: &Args<'_>, one: fn(&mut Ctx<'_>, &[u8]) -> bool) {
+    let step = Each {
+        at: 1,
+        stride: 1,
+        state: (0, one),
+        one: |ctx, args, at, (counted, one)| {
+            *counted += usize::from(one(ctx, args.get(at)));
+            Ok(())
+        },
+        end: |ctx, _, (counted, _)| ctx.reply().count(*counted),
+    };
+    ctx.go(step, args);
+}

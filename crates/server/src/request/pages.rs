@@ -1,0 +1,170 @@
+//! What the pages of one worker need, whoever asks for them: the store, the rules, the fetches under way, the tiers, the
+//! origins. Nothing here knows a connection.
+
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use larder_proto::http::RequestHead;
+use larder_store::Store;
+
+use crate::{
+    access_log::{Logger, live::LiveLog},
+    clock::Clock,
+    counters::Counters,
+    measure::counted::Sites,
+    origin::Origin,
+    page::{flight::Flights, writer::PageWriter},
+    remote::{self, Remote},
+    request::purge::{self, Purger},
+    settings::{OriginSettings, Settings, Site},
+    trace::{Traced, Tracer, Tracing},
+    wire::h1::HitLines,
+};
+
+/// What the HTTP side of all workers shares.
+pub(crate) struct Shared {
+    pub(crate) flights: Flights,
+    /// Client connections open now, over all workers.
+    pub(crate) open: AtomicUsize,
+    /// Names this process in CDN-Loop (RFC 8586).
+    pub(crate) loop_id: String,
+    /// Random start, then counted up: no two are alike, and nobody outside can tell them.
+    nonces: AtomicU64,
+    pub(crate) logger: Option<Arc<Logger>>,
+    pub(crate) tracing: Option<Arc<Tracing>>,
+    /// The latest purges.
+    pub(crate) purges: purge::History,
+    /// Where requests are shown as they end; set before the workers start, where there is an admin interface.
+    pub(crate) live: OnceLock<Arc<LiveLog>>,
+    /// The fleet pages are shared through.
+    pub(crate) remote: Option<Arc<remote::Shared>>,
+}
+
+impl Shared {
+    /// `random`: two numbers nobody outside can guess.
+    pub(crate) fn new(
+        random: [u64; 2],
+        logger: Option<Arc<Logger>>,
+        tracing: Option<Arc<Tracing>>,
+        remote: Option<Arc<remote::Shared>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            flights: Flights::new(),
+            open: AtomicUsize::new(0),
+            loop_id: format!("larder-{:016x}", random[0]),
+            nonces: AtomicU64::new(random[1]),
+            logger,
+            tracing,
+            purges: purge::History::default(),
+            live: OnceLock::new(),
+            remote,
+        })
+    }
+
+    pub(crate) fn nonce(&self) -> u64 {
+        rapidhash::v3::rapidhash_v3(&self.nonces.fetch_add(1, Ordering::Relaxed).to_le_bytes())
+    }
+}
+
+/// A worker's view of the settings: changed as a whole by a reload.
+pub(crate) struct Config {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) hit_lines: HitLines,
+    /// Where its sites are counted.
+    pub(crate) counted: Sites,
+    origins: Vec<(Arc<OriginSettings>, Rc<Origin>)>,
+}
+
+impl Config {
+    fn new(settings: Arc<Settings>, counters: &Counters, before: Option<&Config>) -> Self {
+        let mut origins: Vec<(Arc<OriginSettings>, Rc<Origin>)> = Vec::new();
+        for site in &settings.sites {
+            if origins.iter().any(|(known, _)| *known == site.origin) {
+                continue;
+            }
+            let kept = before.and_then(|b| b.origins.iter().find(|(known, _)| *known == site.origin));
+            let origin = match kept {
+                Some((_, origin)) => origin.clone(),
+                None => Origin::new(site.origin.clone(), counters.origins.of(&site.origin.name())),
+            };
+            origins.push((site.origin.clone(), origin));
+        }
+        let counted = Sites::new(&counters.sites, settings.sites.iter().map(|site| site.name.as_str()));
+        Self { hit_lines: HitLines::new(&settings.http), counted, settings, origins }
+    }
+
+    /// The site that answers for a host, and its place among the counters.
+    pub(crate) fn site_for(&self, host: &str) -> Option<(&Arc<Site>, u16)> {
+        let number = self.settings.site_number(host)?;
+        Some((self.settings.sites.get(number)?, self.counted.place(number)))
+    }
+
+    /// The origin of a site; sites with equal settings share their connections.
+    pub(crate) fn origin(&self, site: &Site) -> Option<Rc<Origin>> {
+        self.origins.iter().find(|(known, _)| *known == site.origin).map(|(_, origin)| origin.clone())
+    }
+}
+
+/// One worker's pages.
+pub(crate) struct Pages {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) store: &'static Store,
+    pub(crate) clock: Clock,
+    pub(crate) counters: Arc<Counters>,
+    /// The fleet pages are shared through.
+    pub(crate) remote: Option<Rc<Remote>>,
+    pub(crate) tracer: Option<Tracer>,
+    config: RefCell<Rc<Config>>,
+}
+
+impl Pages {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        store: &'static Store,
+        clock: Clock,
+        counters: Arc<Counters>,
+        settings: Arc<Settings>,
+        remote: Option<Rc<Remote>>,
+    ) -> Rc<Self> {
+        let config = Rc::new(Config::new(settings, &counters, None));
+        let tracer = shared.tracing.as_ref().map(|tracing| tracing.worker(shared.nonce()));
+        Rc::new(Self { shared, store, clock, counters, remote, tracer, config: RefCell::new(config) })
+    }
+
+    pub(crate) fn config(&self) -> Rc<Config> {
+        self.config.borrow().clone()
+    }
+
+    /// Uses these settings for every request from now on.
+    pub(crate) fn reload(&self, settings: Arc<Settings>) {
+        let config = Config::new(settings, &self.counters, Some(&self.config()));
+        *self.config.borrow_mut() = Rc::new(config);
+    }
+
+    /// Writes pages.
+    pub(crate) fn writer(&self) -> PageWriter<'_> {
+        PageWriter { store: self.store, flights: &self.shared.flights, clock: self.clock }
+    }
+
+    /// Purges pages, here and in the fleet.
+    pub(crate) fn purger(&self, soft: bool) -> Purger<'_> {
+        Purger::new(self.writer(), self.shared.remote.as_deref(), soft)
+    }
+
+    /// A number that no other call returns.
+    pub(crate) fn nonce(&self) -> u64 {
+        self.shared.nonce()
+    }
+
+    /// The request's part of a trace, if it is recorded.
+    #[inline]
+    pub(crate) fn trace_of(&self, head: &RequestHead<'_>) -> Option<Traced> {
+        self.tracer.as_ref()?.begin(head.known.traceparent())
+    }
+}

@@ -1,0 +1,245 @@
+//! Purging: one page, all under a prefix, all with a tag, all that an expression means; for good, or softly (stale from
+//! now on, served while a fresh one is fetched).
+//!
+//! What is here needs no request: the PURGE method and the admin API both end here. Whatever is being fetched
+//! when a purge begins is delivered to those who wait and not kept, so that nothing from before a purge outlives it.
+
+use std::time::Duration;
+
+use larder_proto::{
+    http::key::{self, KeyParts},
+    page::{Kind, PageView, Verify, view},
+};
+use larder_store::{Cursor, EntryInfo, Keep};
+
+use crate::page::tags::site_tag;
+pub(crate) use crate::request::purge_history::{Done, History};
+use crate::{
+    clock::Ms,
+    page::{ban::Ban, lookup::PAGES, variant::Marker, writer::PageWriter},
+    remote::{self, Begun, Journalled, journal::What},
+};
+
+/// Entries visited between two looks at other tasks.
+const SCAN_STEP: usize = 1024;
+/// Entries of a tag purged between two yields: each costs a lock of the index and one of the tags'
+/// lists.
+const TAGGED_STEP: usize = 512;
+
+/// What a purge is carried out on, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Purger<'f> {
+    pages: PageWriter<'f>,
+    pub(crate) now: Ms,
+    /// Stale from now on instead of gone.
+    soft: bool,
+    /// The fleet, from which nothing is to come back. It has no softly purged pages: there they are gone.
+    fleet: Option<&'f remote::Shared>,
+}
+
+/// The keys of a page: the same page may have been asked for by http and by https (RFC 9110 section 4.2.2 tells them
+/// apart, whoever edits a page means both), each at its own default port. `behind` ends each key.
+pub(crate) fn keys(host: &str, port: Option<u16>, path: &str, behind: &[u8]) -> Vec<Vec<u8>> {
+    let mut out = Vec::new();
+    for scheme in [key::Scheme::Http, key::Scheme::Https] {
+        for in_key in [port.unwrap_or(0), 0] {
+            let mut key = Vec::new();
+            key::write_key(&mut key, scheme, host, in_key, path.as_bytes());
+            key.extend_from_slice(behind);
+            // Another port is another site; 80 and 443 are how the default ones are written.
+            let default = in_key != 0 || [None, Some(80), Some(443)].contains(&port);
+            if default && !out.contains(&key) {
+                out.push(key);
+            }
+        }
+    }
+    out
+}
+
+/// What times of pages are kept in.
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// It was carried out here.
+fn done(begun: Option<Begun<'_>>) {
+    if let Some(begun) = begun {
+        begun.done();
+    }
+}
+
+impl<'f> Purger<'f> {
+    /// Purges what is stored and being fetched now. `fleet`: None where other Larders know of the purge already.
+    pub(crate) fn new(pages: PageWriter<'f>, fleet: Option<&'f remote::Shared>, soft: bool) -> Self {
+        Self { pages, now: pages.clock.now(), soft, fleet }
+    }
+
+    /// One page with all its variants; whether it was there.
+    pub(crate) fn page(&self, keys: &[Vec<u8>]) -> bool {
+        let begun = self.begin(|| What::Keys(keys.to_vec()));
+        if let Some(fleet) = self.fleet {
+            fleet.purge_behind(keys);
+        }
+        let found = self.own_page(keys);
+        done(begun);
+        found
+    }
+
+    /// Notes a purge, so that nothing from before is taken from the fleet, and others are told. Before anything is taken out here.
+    fn begin(&self, what: impl FnOnce() -> What) -> Option<Begun<'_>> {
+        self.fleet.map(|fleet| fleet.begin(what(), self.soft, self.now))
+    }
+
+    /// The same, and waits for the fleet.
+    pub(crate) async fn page_everywhere(&self, keys: &[Vec<u8>]) -> bool {
+        let Some(fleet) = self.fleet else { return self.own_page(keys) };
+        // Noted first: what is taken from the fleet from now on is newer. What is on its way is found among the flights.
+        let begun = self.begin(|| What::Keys(keys.to_vec()));
+        let own = self.own_page(keys);
+        done(begun);
+        let shared = fleet.purge_keys(keys);
+        shared.await | own
+    }
+
+    /// Ends once what is received from now on counts as received after a soft purge (times are kept in milliseconds), and those who
+    /// share the fleet can read of the purge there, or had their time. None: nobody can.
+    pub(crate) async fn settled(&self) -> Option<Journalled> {
+        if self.soft {
+            tokio::time::sleep(MOMENT).await;
+        }
+        match self.fleet {
+            Some(fleet) => fleet.journalled().await,
+            None => None,
+        }
+    }
+
+    fn own_page(&self, keys: &[Vec<u8>]) -> bool {
+        let mut found = false;
+        for key in keys {
+            found |= self.key(key);
+        }
+        found
+    }
+
+    fn key(&self, primary: &[u8]) -> bool {
+        let (store, now) = (self.pages.store, self.now);
+        self.pages.flights.purge(|key| key == primary, self.soft);
+        if !self.soft {
+            return store.delete(PAGES, primary, now);
+        }
+        let Some(entry) = store.peek(PAGES, primary, now) else { return false };
+        let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else { return false };
+        if page.meta.kind != Kind::VaryMarker {
+            return store.mark_stale(PAGES, primary, now);
+        }
+        // The marker speaks for its variants: what is older than this is stale, what came within this millisecond too.
+        // See `settled`.
+        self.pages.put_marker(primary, &Marker::of(&page), now + 1).is_ok()
+    }
+
+    /// Every page of this host and port whose path and query start so, by http and by https. Walks the store in steps.
+    pub(crate) async fn prefix(&self, wanted: KeyParts<'_>) -> u64 {
+        let meant = |key: &[u8]| {
+            key::parse_key(key).is_some_and(|parts| {
+                (parts.host, parts.port) == (wanted.host, wanted.port)
+                    && parts.path_and_query.starts_with(wanted.path_and_query)
+            })
+        };
+        let begun = self.begin(|| What::prefix(&wanted));
+        self.pages.flights.purge(meant, self.soft);
+        let (mut pages, mut variants) = (0, 0);
+        self.walk(|key, info| {
+            if !meant(key) || (self.soft && info.stale) {
+                return false;
+            }
+            // A page with variants is one page, however many they are.
+            match key::parse_variant_key(key) {
+                None => {
+                    pages += 1;
+                    self.forget_in_fleet(key);
+                }
+                Some(_) => variants += 1,
+            }
+            true
+        })
+        .await;
+        done(begun);
+        if pages > 0 { pages } else { variants }
+    }
+
+    /// Every page of the site with one of these tags. In steps.
+    pub(crate) async fn tags(&self, site: &str, tags: &[Vec<u8>]) -> u64 {
+        let mut purged = 0;
+        for tag in tags {
+            purged += self.tag(&site_tag(site, tag)).await;
+        }
+        purged
+    }
+
+    /// Every page with a tag as the store has it.
+    pub(crate) async fn tag(&self, tag: &[u8]) -> u64 {
+        let begun = self.begin(|| What::Tag(tag.to_vec()));
+        self.pages.flights.purge_tag(tag, self.soft);
+        let mut tagged = self.pages.store.tagged(PAGES, tag);
+        let mut purged = tagged.purge(TAGGED_STEP, self.soft, self.now);
+        while !tagged.is_empty() {
+            tokio::task::yield_now().await;
+            purged += tagged.purge(TAGGED_STEP, self.soft, self.now);
+        }
+        done(begun);
+        purged
+    }
+
+    /// Every stored response that an expression means; see [`Purger::matching`].
+    pub(crate) async fn ban(&self, text: &str, ban: &Ban) -> u64 {
+        let begun = self.begin(|| What::Ban(text.to_owned()));
+        let purged = self.matching(|key| ban.may(key), |key, _, page| ban.means(key, page, self.now)).await;
+        done(begun);
+        purged
+    }
+
+    /// Every stored response that `matches` means; a page counts once for each of its variants. `may` says of a key
+    /// whether anything under it could be meant: what is being fetched under such a key is not kept, as nobody knows yet
+    /// what it will be. Walks the store in steps.
+    pub(crate) async fn matching(
+        &self,
+        may: impl Fn(&KeyParts<'_>) -> bool,
+        matches: impl Fn(&KeyParts<'_>, &EntryInfo, &PageView<'_>) -> bool,
+    ) -> u64 {
+        self.pages.flights.purge(|key| key::parse_key(key).is_some_and(|parts| may(&parts)), self.soft);
+        let mut purged = 0;
+        self.walk(|key, info| {
+            let Some(parts) = key::parse_key(key).filter(|parts| may(parts)) else { return false };
+            let Some(entry) = self.pages.store.peek(PAGES, key, self.now) else { return false };
+            let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else { return false };
+            let meant =
+                page.meta.kind == Kind::Page && !(self.soft && info.stale) && matches(&parts, info, &page);
+            purged += u64::from(meant);
+            if meant {
+                self.forget_in_fleet(key);
+            }
+            meant
+        })
+        .await;
+        purged
+    }
+
+    /// The page of this key, or of this variant's key.
+    fn forget_in_fleet(&self, key: &[u8]) {
+        if let Some(fleet) = self.fleet {
+            let primary = key::parse_variant_key(key).map_or(key, |(primary, ..)| primary);
+            fleet.purge_behind(&[primary.to_vec()]);
+        }
+    }
+
+    /// Takes out what `meant` says, or marks it; looks at other tasks between steps.
+    async fn walk(&self, mut meant: impl FnMut(&[u8], &EntryInfo) -> bool) {
+        let mut cursor = Some(Cursor::START);
+        while let Some(at) = cursor {
+            cursor = self.pages.store.scan(PAGES, at, SCAN_STEP, &mut |key, info| match meant(key, info) {
+                false => Keep::Keep,
+                true if self.soft => Keep::Stale,
+                true => Keep::Delete,
+            });
+            tokio::task::yield_now().await;
+        }
+    }
+}

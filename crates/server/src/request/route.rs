@@ -1,0 +1,89 @@
+//! Where a request goes: its site, its rules, its key.
+
+use std::{borrow::Cow, sync::Arc};
+
+use larder_proto::{
+    http::{BodyFraming, Method, key, query},
+    rules::Forward,
+};
+
+use crate::{
+    request::Request,
+    settings::{RequestView as RuleView, RulePolicy, Site},
+};
+
+/// Where a request goes.
+pub(crate) struct Route<'a> {
+    pub(crate) site: &'a Arc<Site>,
+    pub(crate) policy: Cow<'a, Arc<RulePolicy>>,
+    /// Path and query, as looked up and as sent to the origin.
+    pub(crate) path: Cow<'a, str>,
+    pub(crate) key: Vec<u8>,
+    pub(crate) way: Way,
+}
+
+/// Which steps a request takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Lookup,
+    Pass(Forward),
+    Purge,
+}
+
+/// A request that is answered by us: status and reason.
+pub(crate) struct Refusal(pub(crate) u16, pub(crate) &'static str);
+
+/// receive, route: whose page is it, under what key, by which rules.
+pub(crate) fn route<'a>(request: &Request<'a, '_>) -> Result<Route<'a>, Refusal> {
+    let head = request.head;
+    if matches!(head.method, Method::Connect | Method::Trace) {
+        return Err(Refusal(405, "this method is not served here"));
+    }
+    if head.method == Method::Options && request.max_forwards() == Some(0) {
+        return Err(Refusal(200, "this cache answers for itself: the request was not to be passed on"));
+    }
+    if request.loops() {
+        return Err(Refusal(508, "the request came back to where it was sent from"));
+    }
+    let host = head.host.as_ref().map_or("", |authority| authority.host);
+    let Some((site, place)) = request.config.site_for(host) else {
+        return Err(Refusal(421, "no site of this name is served here"));
+    };
+    request.stats.site.set(place);
+    let target = head.target.path_and_query;
+    let path = target.split_once('?').map_or(target, |(path, _)| path);
+    let fields = head.fields;
+    let any = |name: &str, test: &mut dyn FnMut(&[u8]) -> bool| fields.all(name).any(test);
+    // A purge means the page that a GET would get.
+    let method = if head.method == Method::Purge { "GET" } else { head.method.as_str() };
+    let policy = site.policy(&RuleView { method, path, any: &any });
+    let path = query::normalise_query(target, &policy.drop_query, policy.sort_query);
+    let mut key = Vec::with_capacity(64 + path.len());
+    let port = head.host.as_ref().and_then(|authority| authority.port).unwrap_or(0);
+    key::write_key(&mut key, request.scheme(), host, port, path.as_bytes());
+    request.write_behind(&policy, &mut key);
+    let way = way(request, &policy);
+    Ok(Route { site, policy, path, key, way })
+}
+
+fn way(request: &Request<'_, '_>, policy: &RulePolicy) -> Way {
+    let head = request.head;
+    match head.method {
+        Method::Purge => return Way::Purge,
+        Method::Get | Method::Head => {}
+        _ => return Way::Pass(Forward::Method),
+    }
+    // A condition on the origin's state is not for a cache to judge (RFC 9111 section 4.3.2).
+    if head.known.if_match().is_some() || head.known.if_unmodified_since().is_some() {
+        return Way::Pass(Forward::Request);
+    }
+    let cookies =
+        || head.known.cookie().is_some() && head.fields.all("cookie").any(|line| policy.bypassed_by(line));
+    // A GET with a body: what the origin makes of the body is in no key.
+    let special =
+        head.framing != BodyFraming::None || request.upgrade().is_some() || request.connection_hides_fields();
+    if policy.pass || special || cookies() {
+        return Way::Pass(Forward::Bypass);
+    }
+    Way::Lookup
+}
