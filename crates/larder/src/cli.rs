@@ -35,11 +35,14 @@ pub(crate) enum Command {
     /// Watch how long requests take, hits and misses apart
     Hist(larder_top::HistArgs),
     /// Load a server, with honest percentiles; compare several
-    Bench(Box<larder_lab::BenchArgs>),
+    #[command(disable_help_flag = true)]
+    Bench(OwnFlags),
     /// Delay, limit and break what goes through: a proxy for tests and experiments
-    Slow(larder_lab::SlowArgs),
+    #[command(disable_help_flag = true)]
+    Slow(OwnFlags),
     /// Experiments, with reports
-    Lab(larder_lab::LabArgs),
+    #[command(disable_help_flag = true)]
+    Lab(OwnFlags),
     #[command(flatten)]
     Fleet(crate::fleet::FleetCommand),
     /// Say what is wrong with a configuration
@@ -52,7 +55,7 @@ pub(crate) enum Command {
     },
 }
 
-/// Flags that another than clap reads.
+/// Flags that this command line does not parse: `memcached`, `redis` and `larder-lab` do.
 #[derive(Args, Debug)]
 pub(crate) struct OwnFlags {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]

@@ -29,7 +29,7 @@ pub(crate) fn configuration() -> String {
     let mut out = INTRODUCTION.to_owned();
     for section in Section::DOCUMENTED {
         // Writing to a String cannot fail.
-        let _ = write!(out, "\n## {}\n\n{}\n\n", heading(section), about(section));
+        let _ = write!(out, "\n## {}\n\n{}\n\n", heading(section), wrapped(about(section)));
         out.push_str("| key | value | default | |\n|---|---|---|---|\n");
         for opt in section.options().filter(|opt| !is_shared(section, opt)) {
             let _ = writeln!(
@@ -42,7 +42,10 @@ pub(crate) fn configuration() -> String {
             );
         }
     }
-    out.push_str("\n## What becomes of requests\n\nIn a `[[site]]` for all of its requests, in a `[[site.rule]]` for those it applies to.\n\n");
+    out.push_str(
+        "\n## What becomes of requests\n\nIn a `[[site]]` for all of its requests, in a \
+         `[[site.rule]]` for those to which it applies.\n\n",
+    );
     out.push_str("| key | value | default | |\n|---|---|---|---|\n");
     for opt in Section::Rule.options().filter(|opt| is_shared(Section::Rule, opt)) {
         let _ = writeln!(
@@ -54,7 +57,12 @@ pub(crate) fn configuration() -> String {
             opt.help.replace('|', "\\|")
         );
     }
-    out.push_str("\n## Presets\n\nWhat `preset = \"...\"` stands for. A key of the site goes before the preset's; a rule of the site goes before the preset's rules.\n\n");
+    out.push_str("\n## Presets\n\n");
+    out.push_str(&wrapped(
+        "The settings of `preset = \"...\"`. A key of the site overrides the preset's; rules of \
+         the site come before the preset's rules.",
+    ));
+    out.push_str("\n\n");
     let _ = write!(out, "```toml\n{}```\n", presets::TEXT);
     out
 }
@@ -63,6 +71,25 @@ pub(crate) fn configuration() -> String {
 fn is_shared(section: Section, opt: &Opt) -> bool {
     let both = Section::Site.option(opt.name).is_some() && Section::Rule.option(opt.name).is_some();
     both && matches!(section, Section::Site | Section::Rule)
+}
+
+/// A paragraph in lines of at most 100 columns, as all documents have.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > 100 {
+            out.push('\n');
+            column = 0;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += width;
+    }
+    out
 }
 
 fn heading(section: Section) -> &'static str {
@@ -89,56 +116,63 @@ fn heading(section: Section) -> &'static str {
 fn about(section: Section) -> &'static str {
     match section {
         Section::Root => "Before the first `[header]` of the file.",
-        Section::Http => "Listeners, and what holds for all sites.",
+        Section::Http => "Listeners, and settings for all sites.",
         Section::AccessLog => {
-            "`access_log = \"access.log\"`, or `access_log = { path = \"access.log\", format = \"json\" }`. Lines are written \
-             off the hot path; when the disk cannot keep up they are dropped and counted, and no request waits for it."
+            "`access_log = \"access.log\"`, or `access_log = { path = \"access.log\", format = \
+             \"json\" }`. Lines are written off the hot path; when the disk is too slow they are \
+             dropped and counted, and no request waits for it."
         }
         Section::Memcached => {
-            "Objects over memcached's protocols (text, meta, binary), in the same memory as the pages; \
-             [memcached.md](memcached.md) says what differs from memcached. `larder serve --memcached 127.0.0.1:11211` needs no \
-             file; `larder memcached` takes memcached's own flags instead."
+            "Objects over memcached's protocols (text, meta, binary), in the same memory as the \
+             pages; [memcached.md](memcached.md) lists the differences from memcached. `larder \
+             serve --memcached 127.0.0.1:11211` needs no file; `larder memcached` takes \
+             memcached's own flags instead."
         }
         Section::Admin => {
-            "What the cache does, to be seen and steered: a dashboard, metrics, an API; [admin.md](admin.md). \
-             `larder serve --admin 127.0.0.1:8081` needs no file."
+            "The admin interface: a dashboard, metrics, an API; [admin.md](admin.md). `larder \
+             serve --admin 127.0.0.1:8081` needs no file."
         }
         Section::Redis => {
-            "Objects over Redis's protocol (RESP2, RESP3), in the same memory as the pages; [redis.md](redis.md) says which \
-             commands there are. `larder serve --redis 127.0.0.1:6379` needs no file; `larder redis` takes redis-server's names \
-             of options instead."
+            "Objects over Redis's protocol (RESP2, RESP3), in the same memory as the pages; \
+             [redis.md](redis.md) lists the commands. `larder serve --redis 127.0.0.1:6379` needs \
+             no file; `larder redis` takes redis-server's names of options instead."
         }
         Section::Remote => {
-            "Several Larders share whole pages through memcached or Valkey servers; [remote.md](remote.md) says how to \
-             set them up, and what happens when one fails. `remote = false` in a `[[site]]` keeps its pages out of it."
+            "Several Larders share whole pages through memcached or Valkey servers; \
+             [remote.md](remote.md) describes how to set them up, and the effects of a failure. \
+             `remote = false` in a `[[site]]` excludes its pages."
         }
         Section::Debug => {
-            "`debug = { from = [\"127.0.0.1\"], token_file = \"debug.token\" }`, judged as `purge` is."
+            "`debug = { from = [\"127.0.0.1\"], token_file = \"debug.token\" }`, with the rules \
+             of `purge`."
         }
         Section::Tracing => "Traces of requests, sent to an OpenTelemetry collector.",
-        Section::Limits => "Every limit has a status of its own, and is counted.",
+        Section::Limits => "Every limit has its own status, and is counted.",
         Section::Site => {
-            "Once per site. A request goes to the site that has its host: exactly, else by the longest `*.domain`, else to the \
-             site without `hosts`; when there is none, it is refused with 421. The keys of [What becomes of \
-             requests](#what-becomes-of-requests) may stand here too."
+            "Once per site. A request goes to the site that has its host: exactly, else by the \
+             longest `*.domain`, else to the site without `hosts`; if there is none, it is \
+             refused with 421. The keys of [What becomes of requests](#what-becomes-of-requests) \
+             are valid here too."
         }
         Section::Origin => {
             "`origin = \"http://127.0.0.1:9000\"`, or `origin = { url = \"http://127.0.0.1:9000\", connect_timeout = \"1s\" }`."
         }
         Section::Purge => {
-            "`purge = { from = [\"127.0.0.1\"], token_file = \"purge.token\" }`. Counts the address of the connection; where \
-             that is one of `http.trusted_proxies`, the client it names in `X-Forwarded-For`. Behind a proxy that is not named \
-             there, everyone has the proxy's address."
+            "`purge = { from = [\"127.0.0.1\"], token_file = \"purge.token\" }`. The address is \
+             that of the connection; if it is one of `http.trusted_proxies`, the client named in \
+             `X-Forwarded-For`. Behind any other proxy, all clients have the proxy's address."
         }
         Section::Rule => {
-            "A rule applies to a request that fits everything it names. Of several rules that apply, for each key the first \
-             that sets it counts; then the site, then the default. The keys of [What becomes of \
-             requests](#what-becomes-of-requests) say what changes. At most 64 per site."
+            "A rule applies to a request that matches all its conditions. If several rules apply, \
+             each key has the value of the first rule that sets it; then that of the site, then \
+             the default. The keys of [What becomes of requests](#what-becomes-of-requests) are \
+             its effects. At most 64 per site."
         }
         Section::Refresh => {
-            "As Squid's `refresh_pattern`: how long a page is fresh that has neither `max-age` nor `Expires`. \
-             `refresh = { min = \"1m\", percent = 20, max = \"1h\" }`. Without `Last-Modified` it is `min`. Not set: as RFC 9111 \
-             suggests, a tenth of the time since `Last-Modified`, at most a day."
+            "Like Squid's `refresh_pattern`: the lifetime of a page with neither `max-age` nor \
+             `Expires`. `refresh = { min = \"1m\", percent = 20, max = \"1h\" }`. Without \
+             `Last-Modified` it is `min`. Not set: as RFC 9111 suggests, a tenth of the time \
+             since `Last-Modified`, at most a day."
         }
         Section::Preset => "",
     }

@@ -10,5 +10,6 @@ pub(crate) const NOTHING: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// `purge`: the server refused.
 pub(crate) const REFUSED: u8 = 3;
-/// `purge`: the server cannot be reached, or what answers is not Larder.
+/// `purge`: the server cannot be reached, or what answers is not Larder. `bench`, `slow`, `lab`:
+/// the program `larder-lab` is not there.
 pub(crate) const UNREACHABLE: u8 = 4;

@@ -7,6 +7,7 @@ mod demo;
 mod docs;
 mod exit;
 mod fleet;
+mod lab;
 mod memcached;
 mod purge;
 mod redis;
@@ -30,6 +31,9 @@ fn main() -> ExitCode {
     if name.as_deref().and_then(Path::file_name).is_some_and(|name| name == "memcached") {
         return memcached::run(&own_flags(1));
     }
+    if lab::takes(std::env::args_os().skip(1)) {
+        return lab::run();
+    }
     match cli::Cli::parse().command {
         cli::Command::Serve(args) => serve::run(&args.flags()),
         cli::Command::Demo(args) => demo::run(&args),
@@ -37,9 +41,7 @@ fn main() -> ExitCode {
         cli::Command::Top(args) => larder_top::top(&args),
         cli::Command::Log(args) => larder_top::log(&args),
         cli::Command::Hist(args) => larder_top::hist(&args),
-        cli::Command::Bench(args) => larder_lab::bench(&args),
-        cli::Command::Slow(args) => larder_lab::slow(&args),
-        cli::Command::Lab(args) => larder_lab::lab(&args),
+        cli::Command::Bench(_) | cli::Command::Slow(_) | cli::Command::Lab(_) => lab::run(),
         cli::Command::Fleet(command) => fleet::run(&command),
         cli::Command::Check(args) => check::run(&args.flags()),
         cli::Command::Memcached(_) => memcached::run(&own_flags(2)),

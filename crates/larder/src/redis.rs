@@ -148,7 +148,11 @@ fn settings(arguments: &[String]) -> Result<Settings, String> {
         unixsocketperm: value::SOCKET_MODE,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         memory: 256 << 20,
-        face: objects::redis_defaults().ok_or("the table of options has no value for something")?,
+        face: RedisSettings {
+            // Nothing but these objects is served: who may SHUTDOWN a Redis may do so here.
+            shutdown: true,
+            ..objects::redis_defaults().ok_or("the table of options has no value for something")?
+        },
     };
     let mut rest = arguments;
     while let Some((option, after)) = rest.split_first() {
@@ -331,7 +335,7 @@ mod tests {
         assert!(settings.http.listen.is_empty() && settings.memcached.is_none());
         let face = settings.redis.expect("a face");
         assert_eq!(face.listen, [Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 6379)))]);
-        assert!(face.protected && face.password.is_none() && !face.no_evictions);
+        assert!(face.protected && face.password.is_none() && !face.no_evictions && face.shutdown);
         assert_eq!((face.databases, face.connections, face.backlog), (16, 10_000, 511));
         assert_eq!((face.bulk, face.subscriber_buffer), (512 << 20, 32 << 20));
         assert_eq!(face.slowlog_micros, Some(10_000));

@@ -10,9 +10,9 @@ use std::{
 };
 
 use larder_server::settings::{
-    AccessLogSettings, CacheAction, CookiePattern, Glob, HostPattern, HttpSettings, Limits, LogFormat,
-    MAX_RULES, Matcher, Net, OriginScheme, OriginSettings, Pattern, Permission, RefreshPattern, Rule,
-    RuleAction, RulePolicy, Secret, Settings, Site, StatusTtl,
+    AccessLogSettings, CacheAction, CookiePattern, Glob, HostPattern, HttpSettings, KeyField, Limits,
+    LogFormat, MAX_RULES, Matcher, Net, OriginScheme, OriginSettings, Pattern, Permission, RefreshPattern,
+    Rule, RuleAction, RulePolicy, Secret, Settings, Site, StatusTtl, Unframed,
 };
 
 use super::{
@@ -191,6 +191,7 @@ fn action(values: &Values) -> RuleAction {
         pass: values.maybe("pass"),
         bypass_cookies: values.maybe_list::<CookiePattern>("bypass_cookies").map(Arc::from),
         ignore_cookies: values.maybe_list::<Glob>("ignore_cookies").map(Arc::from),
+        key_fields: values.maybe_list::<KeyField>("key_fields").map(Arc::from),
         drop_query: values.maybe_list::<Pattern>("drop_query").map(Arc::from),
         sort_query: values.maybe("sort_query"),
         max_object: values.maybe("max_object"),
@@ -210,7 +211,16 @@ fn action(values: &Values) -> RuleAction {
             surrogate: values.maybe("surrogate_control"),
             strip_s_maxage: values.maybe("strip_s_maxage"),
             vary_cookies: values.maybe_list("vary_cookies").map(counting_cookies),
+            unframed: values.maybe::<String>("unframed").as_deref().map(unframed),
         },
+    }
+}
+
+fn unframed(word: &str) -> Unframed {
+    match word {
+        "keep" => Unframed::Keep,
+        "pass" => Unframed::Pass,
+        _ => Unframed::Brief,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use larder_server::settings::{CookiePattern, Glob, HostPattern, Listen, Net, Pattern, StatusTtl};
+use larder_server::settings::{CookiePattern, Glob, HostPattern, KeyField, Listen, Net, Pattern, StatusTtl};
 use regex::Regex;
 
 use super::{
@@ -23,6 +23,7 @@ pub(crate) enum Item {
     Host(HostPattern),
     Glob(Glob),
     Cookie(CookiePattern),
+    KeyField(KeyField),
     Regex(Regex),
     HeaderMatch(String, Glob),
     Origin(OriginUrl),
@@ -62,6 +63,7 @@ from_item! {
     HostPattern: Item::Host(host) => host.clone(),
     Glob: Item::Glob(glob) => glob.clone(),
     CookiePattern: Item::Cookie(cookie) => cookie.clone(),
+    KeyField: Item::KeyField(field) => field.clone(),
     Regex: Item::Regex(regex) => regex.clone(),
     (String, Glob): Item::HeaderMatch(name, glob) => (name.clone(), glob.clone()),
     OriginUrl: Item::Origin(url) => url.clone(),
@@ -124,6 +126,10 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         Kind::Cookie => Ok(Item::Cookie(CookiePattern::new(text))),
         Kind::Token if value::is_token(text) => Ok(Item::Text(text.to_owned())),
         Kind::Token => Err(expected(kind)),
+        Kind::KeyField if !value::is_token(text) => Err(expected(kind)),
+        Kind::KeyField => KeyField::new(text).map(Item::KeyField).ok_or_else(|| {
+            format!("{}; {text} is in the key already, or is written by Larder", expected(kind))
+        }),
         Kind::StatusTtl => value::status_ttl(text).map(Item::StatusTtl),
         Kind::Regex => Regex::new(text).map(Item::Regex).map_err(|error| regex_problem(&error)),
         Kind::HeaderMatch => value::header_match(text).map(|(name, glob)| Item::HeaderMatch(name, glob)),
@@ -168,6 +174,7 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Parameter => "a parameter name, or how names begin: \"utm_*\"".to_owned(),
         Kind::Cookie => "a cookie name or pattern such as \"*_session\"".to_owned(),
         Kind::Token => "a name such as \"GET\" or \"X-Header\"".to_owned(),
+        Kind::KeyField => "a request field such as \"X-Forwarded-Prefix\"".to_owned(),
         Kind::StatusTtl => {
             "a time such as \"10s\", with a status before it or not: \"404 10s\", \"5xx 1s\"".to_owned()
         }

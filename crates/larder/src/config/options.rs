@@ -164,6 +164,8 @@ pub(crate) enum Kind {
     Cookie,
     /// A name as RFC 9110 has it (a token): a method, a field, a cookie.
     Token,
+    /// The name of a request field that may be in the key.
+    KeyField,
     /// Seconds by status: `404 10s`, `5xx 1s`, `500-504 1s`, `10s`.
     StatusTtl,
     /// A regular expression.
@@ -229,43 +231,40 @@ const DAY: u64 = 86_400 * SECOND;
 const YEAR: u64 = 366 * DAY;
 
 const ROOT: &[Opt] = &[
-    opt(
-        "memory",
-        Kind::Size(16 * MIB, 64 * TIB),
-        "256MiB",
-        "Memory for everything that is kept, its index included.",
-    ),
+    opt("memory", Kind::Size(16 * MIB, 64 * TIB), "256MiB", "Memory for all data, including the index."),
     opt("threads", Kind::Count(1, 1024), "", "Worker threads. Default: one per processor."),
-    opt("http", Kind::Table(Section::Http, None), "", "Listeners, and what holds for all sites."),
+    opt("http", Kind::Table(Section::Http, None), "", "Listeners, and settings for all sites."),
     opt(
         "memcached",
         Kind::Table(Section::Memcached, None),
         "",
-        "Objects for memcached's clients, in the same memory. Not there: no such listener.",
+        "Objects for memcached clients, in the same memory. Absent: no such listener.",
     ),
     opt(
         "redis",
         Kind::Table(Section::Redis, None),
         "",
-        "Objects for Redis's clients, in the same memory. Not there: no such listener.",
+        "Objects for Redis clients, in the same memory. Absent: no such listener.",
     ),
     opt(
         "remote",
         Kind::Table(Section::Remote, None),
         "",
-        "Servers that share the pages of several Larders. Not there: pages are in the own memory only.",
+        "Servers that share the pages of several Larders. Absent: pages are in this Larder's \
+         memory only.",
     ),
     opt(
         "admin",
         Kind::Table(Section::Admin, None),
         "",
-        "The admin interface: dashboard, metrics, API. Not there: no such listener.",
+        "The admin interface: dashboard, metrics, API. Absent: no such listener.",
     ),
     opt(
         "tracing",
         Kind::Table(Section::Tracing, None),
         "",
-        "A collector of traces (OpenTelemetry). Not there: `traceparent` passes through, and nothing is recorded.",
+        "A collector of traces (OpenTelemetry). Absent: `traceparent` passes through, and nothing \
+         is recorded.",
     ),
     opt("site", Kind::Tables(Section::Site), "", "One site behind this cache; any number of them."),
 ];

@@ -7,13 +7,15 @@ pub(super) const ADMIN: &[Opt] = &[
         "listen",
         Kind::Address,
         "",
-        "Addresses of the admin interface: dashboard, metrics, API. Without any there is none.",
+        "Addresses of the admin interface: dashboard, metrics, API. Without an address there is \
+         none.",
     ),
     opt(
         "token_file",
         Kind::File,
         "",
-        "A file with the token that permits changes (`Authorization: Bearer`); read again on reload. Default: a token made for the run, shown once at start.",
+        "A file with the token that permits changes (`Authorization: Bearer`); read again on \
+         reload. Default: a token made for the run, printed once at start.",
     ),
     list(
         "hosts",
@@ -25,25 +27,28 @@ pub(super) const ADMIN: &[Opt] = &[
         "read",
         Kind::Choice(&["open", "token"]),
         "",
-        "Who may look: whoever reaches it, or only who has the token. Default: `open` where only this machine can reach it, else `token`.",
+        "Clients that may read: all that can connect, or only those with the token. Default: \
+         `open` if only this machine can connect, else `token`.",
     ),
     opt(
         "name",
         Kind::Text,
         "",
-        "How this server is called in the dashboard and in `larder top`. Default: the machine's name.",
+        "Name of this server in the dashboard and in `larder top`. Default: the machine's name.",
     ),
     opt(
         "monkey_api",
         Kind::Bool,
         "false",
-        "Answer the routes of Monkey's cache plugin too: `/cache/stats`, `/cache/add/URI`, `/cache/reset/URI` (by POST, with the token).",
+        "Also answer the routes of Monkey's cache plugin: `/cache/stats`, `/cache/add/URI`, \
+         `/cache/reset/URI` (by POST, with the token).",
     ),
     opt("connections", Kind::Count(4, 4096), "128", "Connections at once; further ones are closed."),
     opt(
         "page_size",
         Kind::Size(0, GIB),
         "16MiB",
-        "The largest page that may be published over the API. Each is held in memory besides the store while it comes in, at most four at once.",
+        "The largest page that may be published over the API. While it is received it is held in \
+         memory outside the store, at most four at once.",
     ),
 ];

@@ -8,18 +8,18 @@ pub(super) const HTTP: &[Opt] = &[
         "access_log",
         Kind::Table(Section::AccessLog, Some("path")),
         "",
-        "Where every request is logged: a path, or `-` for standard output.",
+        "Log of every request: a path, or `-` for standard output.",
     ),
-    opt("limits", Kind::Table(Section::Limits, None), "", "What protects the server from its clients."),
+    opt("limits", Kind::Table(Section::Limits, None), "", "Limits that protect the server from its clients."),
     opt("x_cache", Kind::Bool, "true", "Send `X-Cache` and `X-Cache-Lookup`."),
     opt("cache_status", Kind::Bool, "true", "Send `Cache-Status` (RFC 9211)."),
-    opt("announce", Kind::HeaderLine, "", "A header line added to every answer that comes from memory."),
+    opt("announce", Kind::HeaderLine, "", "A header line added to every answer from memory."),
     opt("via", Kind::Text, "larder", "The name in `Via` (RFC 9110); empty: no `Via` is sent."),
     list(
         "trusted_proxies",
         Kind::Net,
         "",
-        "Proxies before this one whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host` are believed; `Forwarded` is passed on. From everyone else these fields are dropped.",
+        "Proxies before this one whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host` are believed. The origin is told of what is believed alone; see What the origin is told in docs/operations.md.",
     ),
     opt(
         "sndbuf",
@@ -31,15 +31,18 @@ pub(super) const HTTP: &[Opt] = &[
         "shelf",
         Kind::Size(0, TIB),
         "",
-        "Of `memory`, so much is for second copies of pages from 16 KiB to 2 MiB that are asked for often: from there they are sent without copying. By default a sixteenth of it, 256MiB at the most; never more than half of it; 0: none. Each thread has its part: less than 1 MiB for each is none.",
+        "Part of `memory` for second copies of frequently requested pages from 16 KiB to 2 MiB, \
+         which are sent without copying. Default: a sixteenth of it, 256MiB at most; never more \
+         than half of it; 0: none. Each thread has its share: with less than 1 MiB per thread \
+         there are none.",
     ),
-    floor("Of `memory`, so much is for pages at any time: objects do not push them out of it."),
-    ceiling("Of `memory`, pages take no more than this."),
+    floor("Part of `memory` reserved for pages: objects do not evict them from it."),
+    ceiling("Greatest part of `memory` for pages."),
 ];
 
 pub(super) const ACCESS_LOG: &[Opt] = &[
     required("path", Kind::File, "A file, or `-` for standard output. Reopened on SIGHUP."),
-    opt("format", Kind::Choice(&["squid", "combined", "json"]), "squid", "How a line looks."),
+    opt("format", Kind::Choice(&["squid", "combined", "json"]), "squid", "Format of a line."),
 ];
 
 pub(super) const LIMITS: &[Opt] = &[
@@ -50,7 +53,7 @@ pub(super) const LIMITS: &[Opt] = &[
         "connections",
         Kind::Count(1, 1_000_000),
         "10000",
-        "Client connections at once, WebSockets among them; the next one gets 503 and is closed.",
+        "Client connections at once, including WebSockets; the next one gets 503 and is closed.",
     ),
     opt("request_body", Kind::Size(0, TIB), "1GiB", "A request body; more is refused with 413."),
     opt("header_timeout", Kind::Time(100, DAY), "10s", "For a whole request head to arrive, then 408."),
@@ -65,7 +68,8 @@ pub(super) const LIMITS: &[Opt] = &[
         "send_timeout",
         Kind::Time(100, DAY),
         "60s",
-        "In this time a client must take at least 16 KiB of its answer, or all that is left; else the connection is dropped.",
+        "In this time a client must read at least 16 KiB of its answer, or all of the rest; \
+         otherwise the connection is dropped.",
     ),
     opt(
         "pipeline",
@@ -73,10 +77,5 @@ pub(super) const LIMITS: &[Opt] = &[
         "64",
         "Answers to pipelined requests that are collected before they are sent.",
     ),
-    opt(
-        "drain",
-        Kind::Time(0, DAY),
-        "30s",
-        "For requests under way to finish when the server is told to stop.",
-    ),
+    opt("drain", Kind::Time(0, DAY), "30s", "Time for open requests to finish when the server stops."),
 ];

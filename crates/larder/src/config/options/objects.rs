@@ -7,28 +7,36 @@ const UNIX_MODE: Opt = opt(
     "unix_mode",
     Kind::Mode,
     "700",
-    "Permissions of the sockets in the file system. Who may not write to one cannot connect.",
+    "Permissions of the unix sockets. Connecting requires write permission.",
 );
 
 const IDLE_TIMEOUT: Opt = opt(
     "idle_timeout",
     Kind::Time(0, DAY),
     "0s",
-    "A connection without a command for so long is closed; `\"0s\"`: never.",
+    "A connection without a command for this long is closed; `\"0s\"`: never.",
+);
+
+const RECEIVE_TIMEOUT: Opt = opt(
+    "receive_timeout",
+    Kind::Time(100, DAY),
+    "60s",
+    "A client that has begun a command and for so long sends less than 16 KiB more of it is closed, also where idle ones may stay.",
 );
 
 const SEND_TIMEOUT: Opt = opt(
     "send_timeout",
     Kind::Time(100, DAY),
     "60s",
-    "A client that for so long takes nothing of its answers is closed.",
+    "A client that reads nothing of its answers for this long is closed.",
 );
 
 const EVICT: Opt = opt(
     "evict",
     Kind::Bool,
     "true",
-    "Make room for what is new by what is asked for least. `false`: a full memory refuses what is new, for all faces.",
+    "Evict the least used entries to make room for new ones. `false`: a full memory refuses new \
+     entries, for all faces.",
 );
 
 pub(super) const MEMCACHED: &[Opt] = &[
@@ -36,32 +44,40 @@ pub(super) const MEMCACHED: &[Opt] = &[
         "listen",
         Kind::Listen,
         "127.0.0.1:11211",
-        "Where to listen: addresses, and `unix:` with a path. Port 0 takes a free one.",
+        "Addresses to listen on, or `unix:` with a path. Port 0 takes a free one.",
     ),
     UNIX_MODE,
     list(
         "udp",
         Kind::Address,
         "",
-        "UDP addresses. Anyone who can send to one can have answers sent to others: for trusted networks only.",
+        "UDP addresses. Anyone who can send to one can direct answers to others: for trusted \
+         networks only.",
     ),
-    floor("Of `memory`, so much is for these objects at any time."),
-    ceiling("Of `memory`, these objects take no more than this."),
-    opt("item_size", Kind::Size(KIB, GIB), "1MiB", "Largest object, key and all; more is refused."),
+    floor("Part of `memory` reserved for these objects."),
+    ceiling("Greatest part of `memory` for these objects."),
+    opt(
+        "item_size",
+        Kind::Size(KIB, GIB),
+        "1MiB",
+        "Largest object, including its key; larger ones are refused.",
+    ),
     opt("connections", Kind::Count(1, 1_000_000), "1024", "Client connections at once."),
     opt(
         "connections_fast",
         Kind::Bool,
         "true",
-        "One more connection is told so and closed; `false`: it waits until another ends.",
+        "Beyond the limit a connection gets an error and is closed; `false`: it waits until \
+         another ends.",
     ),
     IDLE_TIMEOUT,
+    RECEIVE_TIMEOUT,
     SEND_TIMEOUT,
     opt(
         "protocol",
         Kind::Choice(&["auto", "ascii", "binary"]),
         "auto",
-        "Protocols spoken: `auto` tells by the first byte; meta commands belong to `ascii`.",
+        "Protocols: `auto` decides by the first byte; meta commands belong to `ascii`.",
     ),
     opt(
         "auth_file",
@@ -75,7 +91,7 @@ pub(super) const MEMCACHED: &[Opt] = &[
         "",
         "A file with lines `user:password` for SASL PLAIN in the binary protocol. Not with `udp`; no text protocol then.",
     ),
-    opt("cas", Kind::Bool, "true", "Give out `cas unique` values, and compare them."),
+    opt("cas", Kind::Bool, "true", "Send `cas unique` values, and compare them."),
     opt("flush_all", Kind::Bool, "true", "Allow `flush_all`."),
     opt(
         "dump",
@@ -83,34 +99,36 @@ pub(super) const MEMCACHED: &[Opt] = &[
         "true",
         "Allow `stats cachedump` and `lru_crawler metadump` and `mgdump`, which list keys.",
     ),
-    opt("watch", Kind::Bool, "true", "Allow `watch`, which shows what other clients do."),
+    opt("watch", Kind::Bool, "true", "Allow `watch`, which shows other clients' commands."),
     opt("shutdown", Kind::Bool, "false", "Allow `shutdown`, which ends the program."),
     EVICT,
     opt(
         "prefix_delimiter",
         Kind::Char,
         ":",
-        "What stands between the prefix of a key and its rest, for `stats detail`.",
+        "Delimiter between the prefix of a key and its rest, for `stats detail`.",
     ),
     opt("detail", Kind::Bool, "false", "Count by prefix from the start; else from `stats detail on`."),
     opt(
         "watcher_buffer",
         Kind::Size(4 * KIB, 64 * MIB),
         "256KiB",
-        "Bytes that may wait for a client that watches; lines beyond are skipped and counted.",
+        "Buffer of a watching client in bytes; if it is full, its lines are dropped and counted.",
     ),
     opt(
         "requests_per_event",
         Kind::Count(1, 1_000_000),
         "20",
-        "Commands of one connection taken up before the others get their turn.",
+        "Commands of one connection executed before the others get their turn; 20, memcached's own \
+         default, means 256.",
     ),
     opt("backlog", Kind::Count(1, 65_535), "1024", "Connections the kernel keeps waiting per listener."),
     opt(
         "verbosity",
         Kind::Count(0, 3),
         "0",
-        "What `stats settings` shows until a client sends `verbosity`. Nothing more is said for it: what clients do is shown by `watch`.",
+        "Value that `stats settings` shows until a client sends `verbosity`. It does not change \
+         the output; `watch` shows clients' commands.",
     ),
 ];
 
@@ -119,11 +137,11 @@ pub(super) const REDIS: &[Opt] = &[
         "listen",
         Kind::Listen,
         "127.0.0.1:6379",
-        "Where to listen: addresses, and `unix:` with a path. Port 0 takes a free one.",
+        "Addresses to listen on, or `unix:` with a path. Port 0 takes a free one.",
     ),
     UNIX_MODE,
-    floor("Of `memory`, so much is for these objects at any time, all databases together."),
-    ceiling("Of `memory`, these objects take no more than this, all databases together."),
+    floor("Part of `memory` reserved for these objects, all databases together."),
+    ceiling("Greatest part of `memory` for these objects, all databases together."),
     opt("databases", Kind::Count(1, 16), "16", "Numbered databases, for `SELECT`."),
     opt("item_size", Kind::Size(KIB, GIB), "512MiB", "Largest string or hash; more is refused."),
     opt(
@@ -136,15 +154,18 @@ pub(super) const REDIS: &[Opt] = &[
         "connections",
         Kind::Count(1, 1_000_000),
         "10000",
-        "Client connections at once (Redis: `maxclients`); one more is told so and closed.",
+        "Client connections at once (Redis: `maxclients`); further ones get an error and are \
+         closed.",
     ),
     IDLE_TIMEOUT,
+    RECEIVE_TIMEOUT,
     SEND_TIMEOUT,
     opt(
         "subscriber_buffer",
         Kind::Size(4 * KIB, GIB),
         "32MiB",
-        "Bytes that may wait for a subscriber; beyond them it is closed (Redis: `client-output-buffer-limit pubsub`).",
+        "Buffer of a subscriber in bytes; if it is full, the subscriber is disconnected (Redis: \
+         `client-output-buffer-limit pubsub`).",
     ),
     opt(
         "password_file",
@@ -164,6 +185,7 @@ pub(super) const REDIS: &[Opt] = &[
         "true",
         "While no password is set, only this machine may connect (Redis: `protected-mode`).",
     ),
+    opt("shutdown", Kind::Bool, "false", "Allow `SHUTDOWN`, which ends the program, pages included."),
     opt(
         "share_memcached",
         Kind::Bool,
@@ -171,12 +193,13 @@ pub(super) const REDIS: &[Opt] = &[
         "Database 0 holds the same objects as `[memcached]`: each reads what the other wrote.",
     ),
     EVICT,
-    opt("slowlog", Kind::Bool, "true", "Keep slow commands for `SLOWLOG`."),
+    opt("slowlog", Kind::Bool, "true", "Record slow commands for `SLOWLOG`."),
     opt(
         "slowlog_micros",
         Kind::Count(0, 1_000_000_000_000),
         "10000",
-        "From how many microseconds on a command is slow (Redis: `slowlog-log-slower-than`); 0: all are.",
+        "A command is slow from this many microseconds on (Redis: `slowlog-log-slower-than`); 0: \
+         all are.",
     ),
     opt("backlog", Kind::Count(1, 65_535), "511", "Connections the kernel keeps waiting per listener."),
 ];

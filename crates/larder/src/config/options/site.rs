@@ -7,7 +7,8 @@ pub(super) const SITE: &[Opt] = &[
         "hosts",
         Kind::Host,
         "",
-        "Hosts of this site, `*.example.org` for all below a domain. None: every host no other site has.",
+        "Hosts of this site, `*.example.org` for all below a domain. None: every host that no \
+         other site has.",
     ),
     Opt {
         name: "origin",
@@ -15,7 +16,7 @@ pub(super) const SITE: &[Opt] = &[
         list: false,
         default: "",
         required: true,
-        help: "Where the pages come from: `http://host:port`.",
+        help: "Server of the pages: `http://host:port`.",
     },
     opt(
         "preset",
@@ -23,25 +24,21 @@ pub(super) const SITE: &[Opt] = &[
         "",
         "Settings known to suit a kind of site; see Presets.",
     ),
-    opt(
-        "remote",
-        Kind::Bool,
-        "true",
-        "Share its pages through the servers of `[remote]`, where there is one.",
-    ),
-    opt("purge", Kind::Table(Section::Purge, None), "", "Who may purge. Default: nobody."),
+    opt("remote", Kind::Bool, "true", "Share its pages through the servers of `[remote]`, if configured."),
+    opt("purge", Kind::Table(Section::Purge, None), "", "Clients that may purge. Default: none."),
     opt(
         "debug",
         Kind::Table(Section::Debug, None),
         "",
-        "Whose requests with `Larder-Debug` are told how the answer came about. Default: nobody's.",
+        "Clients whose requests with `Larder-Debug` get an explanation of the answer. Default: \
+         none.",
     ),
-    opt("rule", Kind::Tables(Section::Rule), "", "What holds for some of the requests; see Rules."),
+    opt("rule", Kind::Tables(Section::Rule), "", "Settings for some of the requests; see Rules."),
 ];
 
 pub(super) const ORIGIN: &[Opt] = &[
     required("url", Kind::Origin, "`http://host:port`."),
-    opt("host_header", Kind::Text, "", "`Host` sent to the origin. Default: what the client sent."),
+    opt("host_header", Kind::Text, "", "`Host` sent to the origin. Default: that of the client's request."),
     opt("connect_timeout", Kind::Time(1, DAY), "3s", "For a connection, then 504."),
     opt(
         "first_byte_timeout",
@@ -69,7 +66,7 @@ pub(super) const ORIGIN: &[Opt] = &[
         "Requests waiting for a connection, per thread; the next one gets 503.",
     ),
     opt("idle_connections", Kind::Count(0, 100_000), "32", "Idle connections kept, per thread."),
-    opt("idle_timeout", Kind::Time(0, DAY), "30s", "How long an idle connection is kept."),
+    opt("idle_timeout", Kind::Time(0, DAY), "30s", "Time for which an idle connection is kept."),
 ];
 
 pub(super) const PURGE: &[Opt] = &[
@@ -78,7 +75,7 @@ pub(super) const PURGE: &[Opt] = &[
         "token_file",
         Kind::File,
         "",
-        "A file with a token; who sends `Authorization: Bearer TOKEN` may purge.",
+        "A file with a token; clients that send `Authorization: Bearer TOKEN` may purge.",
     ),
 ];
 
@@ -89,12 +86,7 @@ pub(super) const DEBUG: &[Opt] = &[
 
 pub(super) const RULE: &[Opt] = &[
     list("path", Kind::Glob, "", "Applies to these paths (query not included): `/api/*`."),
-    opt(
-        "path_regex",
-        Kind::Regex,
-        "",
-        "Applies to paths in which this is found; `^` and `$` bind it to the ends.",
-    ),
+    opt("path_regex", Kind::Regex, "", "Applies to paths that contain a match; `^` and `$` anchor it."),
     list("method", Kind::Token, "", "Applies to these methods."),
     opt("cookie", Kind::Cookie, "", "Applies when a cookie of this name (or `name=value`) is sent."),
     opt(
@@ -107,69 +99,80 @@ pub(super) const RULE: &[Opt] = &[
 
 /// What becomes of requests: in a site for all of them, in a rule for those it applies to.
 pub(super) const POLICY: &[Opt] = &[
-    opt("pass", Kind::Bool, "false", "Straight to the origin: nothing is looked up, nothing is kept."),
+    opt("pass", Kind::Bool, "false", "Straight to the origin: no lookup, and the answer is not stored."),
     opt(
         "cache",
         Kind::Bool,
         "false",
-        "Keep the answer although it says `no-store`, `private` or `no-cache`. For content that is surely the same for everyone.",
+        "Store the answer despite `no-store`, `private` or `no-cache`. Only for content that is \
+         the same for everyone.",
     ),
-    opt("ttl", Kind::Time(0, YEAR), "", "Fresh for this long, whatever the answer says of it."),
+    opt("ttl", Kind::Time(0, YEAR), "", "Fresh for this long, overriding the answer's own lifetime."),
     list(
         "error_ttl",
         Kind::StatusTtl,
         "",
-        "How long errors are fresh that do not say so themselves: `\"10s\"` for all from 400 on, or by status: `[\"404 1m\", \"5xx 2s\"]`. The first that fits counts.",
+        "Lifetime of errors without their own: `\"10s\"` for all from 400 on, or by status: \
+         `[\"404 1m\", \"5xx 2s\"]`. The first that matches counts.",
     ),
     opt(
         "grace",
         Kind::Time(0, YEAR),
         "",
-        "A page this long past its time is still served at once, while it is fetched anew (stale-while-revalidate), unless the page says otherwise.",
+        "A page expired for at most this long is still served at once, while it is fetched again \
+         (stale-while-revalidate), unless the page sets its own window.",
     ),
     opt(
         "keep",
         Kind::Time(0, YEAR),
         "",
-        "A page this long past its time is served when the origin answers with an error (stale-if-error), unless the page says otherwise.",
+        "A page expired for at most this long is served when the origin answers with an error \
+         (stale-if-error), unless the page sets its own window.",
     ),
     opt(
         "disconnected",
         Kind::Time(0, YEAR),
         "1d",
-        "A page this long past its time is served when the origin cannot be reached at all, unless the page forbids it.",
+        "A page expired for at most this long is served when the origin cannot be reached at all, \
+         unless the page forbids it.",
     ),
     opt(
         "stale_against_origin",
         Kind::Bool,
         "false",
-        "The three above count although the page says `must-revalidate`, `proxy-revalidate` or `s-maxage` (never against `no-cache`).",
+        "The three above apply even if the page has `must-revalidate`, `proxy-revalidate` or \
+         `s-maxage` (never against `no-cache`).",
     ),
-    opt(
-        "refresh",
-        Kind::Table(Section::Refresh, None),
-        "",
-        "How long a page is fresh that does not say so itself.",
-    ),
+    opt("refresh", Kind::Table(Section::Refresh, None), "", "Lifetime of pages without their own."),
     list(
         "bypass_cookies",
         Kind::Cookie,
         "",
-        "A request with one of these cookies is passed: it is not anonymous.",
+        "A request with one of these cookies is not anonymous: it is passed.",
     ),
     list(
         "ignore_cookies",
         Kind::Glob,
         "",
-        "Cookies treated as if they were not there, also for the origin; requests that are passed keep them. `*`: all that `bypass_cookies` and `vary_cookies` do not name.",
+        "Cookies that are ignored, and removed for the origin; requests that are passed keep \
+         them. `*`: all that `bypass_cookies` and `vary_cookies` do not name.",
     ),
     list(
         "vary_cookies",
         Kind::Token,
         "",
-        "Where a page varies on `Cookie`: the names of the only cookies that make a difference. Not set: all do; `[]`: none does.",
+        "If a page varies on `Cookie`: the names of the cookies that select a variant, and that the \
+         origin is sent with a request whose answer may be stored. Not set: all do; `[]`: none does.",
     ),
-    list("drop_query", Kind::Parameter, "", "Query parameters taken out of the request: `utm_*`."),
+    list(
+        "key_fields",
+        Kind::KeyField,
+        "",
+        "Request fields that go to the origin and are part of the key: each value has pages of its \
+         own. Fields in which proxies describe their clients (`X-Forwarded-Prefix`) count from \
+         `http.trusted_proxies` only, others from everybody.",
+    ),
+    list("drop_query", Kind::Parameter, "", "Query parameters removed from the request: `utm_*`."),
     opt(
         "sort_query",
         Kind::Bool,
@@ -180,25 +183,27 @@ pub(super) const POLICY: &[Opt] = &[
         "max_object",
         Kind::Size(1, TIB),
         "1GiB",
-        "Larger bodies are delivered and not kept. Never more than a quarter of `memory`.",
+        "Larger bodies are delivered and not stored. Never more than a quarter of `memory`.",
     ),
     opt(
         "strip_s_maxage",
         Kind::Bool,
         "false",
-        "Take `s-maxage` out of answers: it was for this cache, not for those behind it.",
+        "Remove `s-maxage` from answers: it is for this cache, not for those behind it.",
     ),
     opt(
         "allow_set_cookie",
         Kind::Bool,
         "false",
-        "Keep answers that carry `Set-Cookie`, and the cookie with them. For cookies that are the same for everyone.",
+        "Store answers with `Set-Cookie`, and the cookie with them. Only for cookies that are the \
+         same for everyone.",
     ),
     opt(
         "allow_authorization",
         Kind::Bool,
         "false",
-        "Keep answers to requests with `Authorization` that are not marked for it. For content that is the same for everyone who may see it.",
+        "Store answers to requests with `Authorization` even if they do not allow it. Only for \
+         content that is the same for all authorised users.",
     ),
     opt(
         "client_cache_control",
@@ -210,9 +215,19 @@ pub(super) const POLICY: &[Opt] = &[
         "targets",
         Kind::Token,
         "CDN-Cache-Control",
-        "Header fields in which the origin speaks to this cache only, before `Cache-Control`, the first that is there counts (RFC 9213).",
+        "Header fields with directives for this cache only; they override `Cache-Control`, and \
+         the first that is present counts (RFC 9213).",
     ),
-    opt("surrogate_control", Kind::Bool, "true", "Obey `Surrogate-Control`, and keep it from the client."),
+    opt(
+        "unframed",
+        Kind::Choice(&["keep", "brief", "pass"]),
+        "brief",
+        "Answers with neither length nor chunks, which end with the connection: an origin that dies \
+         in the middle of one ends it in the same way. `keep`: store them as any other; `brief`: for \
+         10 s at most, then fetch them whole; `pass`: do not store them. An answer that ends in a \
+         reset is never stored.",
+    ),
+    opt("surrogate_control", Kind::Bool, "true", "Obey `Surrogate-Control`, and remove it for the client."),
 ];
 
 pub(super) const REFRESH: &[Opt] = &[

@@ -13,6 +13,7 @@ pub(super) const TRACING: &[Opt] = &[
         "one_in",
         Kind::Count(0, 1_000_000_000),
         "1000",
-        "Of requests without `traceparent`, one in so many begins a trace; 0: none. Those with one follow its sender's choice.",
+        "One in this many requests without `traceparent` begins a trace; 0: none. Requests with \
+         one follow its sender's choice.",
     ),
 ];

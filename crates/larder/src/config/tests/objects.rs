@@ -43,6 +43,7 @@ item_size = "2MiB"
 connections = 5
 connections_fast = false
 idle_timeout = "5s"
+receive_timeout = "10s"
 send_timeout = "6s"
 protocol = "ascii"
 auth_file = "{0}"
@@ -65,11 +66,13 @@ item_size = "3MiB"
 bulk = "4MiB"
 connections = 6
 idle_timeout = "7s"
+receive_timeout = "11s"
 send_timeout = "8s"
 subscriber_buffer = "1MiB"
 password_file = "{0}"
 users_file = "{0}"
 protected = false
+shutdown = true
 share_memcached = true
 evict = false
 slowlog_micros = 5
@@ -93,6 +96,7 @@ ceiling = "2MiB"
         connections: 5,
         connections_fast: false,
         idle_timeout: Duration::from_secs(5),
+        receive_timeout: Duration::from_secs(10),
         send_timeout: Duration::from_secs(6),
         protocol: WireProtocol::Ascii,
         auth: Some(auth),
@@ -122,11 +126,13 @@ ceiling = "2MiB"
         bulk: 4 << 20,
         connections: 6,
         idle_timeout: Duration::from_secs(7),
+        receive_timeout: Duration::from_secs(11),
         send_timeout: Duration::from_secs(8),
         subscriber_buffer: 1 << 20,
         password: face.password.clone(),
         users: face.users.clone(),
         protected: false,
+        shutdown: true,
         share_memcached: true,
         no_evictions: true,
         slowlog_micros: Some(5),
