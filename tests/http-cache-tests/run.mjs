@@ -23,8 +23,26 @@ const VERDICTS = {
   '↻': 'retry'
 }
 
+// The newest release on npm is older than the suite's repository. There these tests have been
+// turned round, as RFC 9111 section 5.1 says that the first value of Age counts and that what is no
+// number is ignored: what they called stale is fresh. Two became questions without a right answer.
+const FRESH_BY_AGE = [
+  'age-parse-nonnumeric',
+  'age-parse-negative',
+  'age-parse-float',
+  'age-parse-prefix-twoline',
+  'age-parse-dup-0',
+  'age-parse-dup-0-twoline',
+  'age-parse-dup-old'
+]
+const QUESTIONS = ['age-parse-parameter', 'age-parse-numeric-parameter']
+
 const [base, ...only] = process.argv.slice(2)
 const all = [...suites, surrogate]
+for (const test of all.flatMap(suite => suite.tests)) {
+  if (FRESH_BY_AGE.includes(test.id)) test.requests.at(-1).expected_type = 'cached'
+  if (QUESTIONS.includes(test.id)) test.kind = 'check'
+}
 const chosen = only.length === 0
   ? all
   : all.map(suite => ({ ...suite, tests: suite.tests.filter(test => only.includes(test.id)) }))

@@ -34,7 +34,7 @@ pub fn binary() -> PathBuf {
     };
     assert!(
         path.is_file(),
-        "the larder binary is missing at {}: run `cargo build -p larder` first, or set LARDER_BIN",
+        "the larder binary is missing at {}: run `cargo build -p larder -p larder-lab` first, or set LARDER_BIN",
         path.display()
     );
     path

@@ -36,6 +36,7 @@ pub mod source;
 pub mod started;
 pub mod wait;
 pub mod wire;
+pub mod words;
 
 pub use admin::Admin;
 pub use answer::{Answer, Fields};

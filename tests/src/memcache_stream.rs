@@ -1,5 +1,7 @@
 //! Random commands of memcached's protocols, right and broken ones, from a seed.
 
+mod stale;
+
 use crate::memcache_answers::Versions;
 
 /// Numbers from a seed (splitmix64).

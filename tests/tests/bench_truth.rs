@@ -10,7 +10,7 @@
 #![allow(clippy::unwrap_used)]
 
 use larder_lab::engine::{self, Address, Plan, Protocol, Until};
-use larder_lab::load::{Arrivals, Ask, Pace, Source, Verb};
+use larder_lab::load::{Arrivals, Operation, Pace, Source, Verb};
 use larder_lab::report::Run;
 use larder_lab::slow::{self, Config, Handle, Per, Request, Rule, Stall};
 use larder_tests::{Larder, Origin, PATIENCE, wait_until};
@@ -39,9 +39,9 @@ struct Numbered {
 }
 
 impl Source for Numbered {
-    fn next(&mut self, ask: &mut Ask) -> bool {
-        ask.key = format!("/page?{}", self.next).into_bytes();
-        ask.verb = Verb::Get;
+    fn next(&mut self, operation: &mut Operation) -> bool {
+        operation.key = format!("/page?{}", self.next).into_bytes();
+        operation.verb = Verb::Get;
         self.next += self.threads;
         true
     }
@@ -94,7 +94,7 @@ impl Seen {
         let plan = with(Plan { timeout: PATIENCE, ..Plan::new(slow.address().clone(), protocol) });
         let source = |thread| Box::new(Numbered { next: thread, threads: plan.threads }) as Box<dyn Source>;
         let run = engine::run(&plan, &source, &mut |_, _| {}).unwrap();
-        assert_eq!((run.errors.len(), run.wrong, run.answers), (0, 0, run.asked), "{:?}", run.errors);
+        assert_eq!((run.errors.len(), run.wrong, run.answers), (0, 0, run.requests), "{:?}", run.errors);
         // What was asked last on a connection is recorded when it ends.
         wait_until("the proxy's connections to end", || slow.totals().open == 0);
         let mut requests = slow.requests();

@@ -8,12 +8,12 @@
 //! | times | the servers' clocks tick at different moments; two seconds are allowed |
 //! | what memcached had still to send when it closes | it loses that when there is something it has not read; Larder sends it |
 //! | `me`: `cls`, `size`, `fetch` | slab classes and bytes of overhead are each server's own; memcached's own look-ups count as fetches |
-//! | `I` with `C` | which of two versions is the older one is each server's own |
+//! | `I` with `C`, of several items | which of two items' versions is the older one is each server's own; of one item it is compared |
 //! | values within 256 bytes of the largest | memcached's own overhead decides which of them fit |
 //! | `ma` with `T` | memcached 1.6.18 forgets the new expiry when the number becomes longer |
 //! | meta `t` before `T` or `N` | memcached tells the time as it was before, Larder as it is after |
-//! | `mg` with `N` and `b`, or `N` and `T`; `T-1` with `t` | memcached 1.6.18 answers the raw key, counts its own making as a read, wraps |
-//! | a stale item, counted | memcached keeps or loses the mark, depending on who holds the item at the moment |
+//! | `mg` with `N` and `b`, `ma` with both, or `N` and `T`; `T-1` with `t` | memcached 1.6.18 answers the raw key, counts its own making as a read, wraps |
+//! | a stale item, counted, pipelined | memcached keeps or loses the mark, depending on who holds the item at the moment; one by one it is compared |
 //! | `ms` with `C` and a value too large | memcached removes the item, though the version might not have been its own |
 //! | meta `k` of an item stored with `b` whose key needs no base64, or joined to | memcached keeps the flag with the item, until something is appended; Larder looks at the key |
 //! | a retrieval with an overlong key, pipelined | memcached 1.6.18 sends earlier answers twice |
@@ -229,6 +229,27 @@ fn counters_one_by_one() {
                 let (short, _) = pair.shorten(history, false);
                 panic!("seed {seed}: after\n{short:#?}\n{difference:?}");
             }
+        }
+    }
+}
+
+/// Items marked stale, the right to store them anew, and versions older and newer than theirs: one
+/// item, one by one.
+#[test]
+fn stale_items_one_by_one() {
+    for seed in seeds(&[31, 32, 33, 34, 35, 36]) {
+        // memcached's background threads hold items now and then, and one that is held is not
+        // counted in place.
+        let mut pair = Pair::new(&["-o", "no_lru_maintainer,no_lru_crawler"]);
+        let mut stream = Stream::new(seed);
+        let mut history = Vec::new();
+        for _ in 0..COMMANDS / 4 {
+            history.push(stream.stale(seed % 3 == 0));
+            if let Err(difference) = pair.batch(&history[history.len() - 1..], false, u64::MAX) {
+                let (short, _) = pair.shorten(history, false);
+                panic!("seed {seed}: after\n{short:#?}\n{difference:?}");
+            }
+            stream.shown(pair.memcached.versions.count());
         }
     }
 }

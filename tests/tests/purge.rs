@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::{Answer, Gate, Larder, Origin, get, larder, wait_until};
+use larder_tests::{Answer, Gate, Larder, Origin, get, get_with, larder, wait_until};
 
 const FRESH: &[&str] = &["Cache-Control: max-age=600"];
 
@@ -151,6 +151,22 @@ fn a_prefix_takes_what_lies_below_it() {
     get(larder.addr(), "/blogs").assert_hit();
     get(larder.addr(), "/other").assert_hit();
     assert_eq!(purge(&larder, "/nothing/", &["Larder-Purge: prefix"]).status, 404);
+}
+
+#[test]
+fn a_prefix_takes_pages_whatever_fields_are_in_their_keys() {
+    let origin = numbered(FRESH);
+    let larder =
+        Larder::site(&origin.url(), "key_fields = [\"X-Tenant\"]\npurge = { from = [\"127.0.0.1\"] }");
+    for tenant in ["X-Tenant: a", "X-Tenant: b"] {
+        get_with(larder.addr(), "/blog/1", &[tenant]);
+    }
+    get(larder.addr(), "/blog/1");
+    // The purge carries one of the values itself.
+    assert_eq!(count(&purge(&larder, "/blog/", &["Larder-Purge: prefix", "X-Tenant: a"])), 3);
+    for tenant in ["X-Tenant: a", "X-Tenant: b"] {
+        get_with(larder.addr(), "/blog/1", &[tenant]).assert_forwarded();
+    }
 }
 
 #[test]

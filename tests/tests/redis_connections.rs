@@ -389,3 +389,40 @@ fn monitor_writes_what_redis_writes() {
     wait_until("it says where it listens", || larder.printed().contains("redis+unix:"));
     assert_eq!(lines(&larder, "socket"), lines(&redis, "socket"));
 }
+
+#[test]
+fn shutdown_ends_the_program_where_it_is_allowed() {
+    let config = |lines: &str| {
+        format!(
+            "[http]\nlisten = \"127.0.0.1:0\"\n[[site]]\norigin = \"http://127.0.0.1:9\"\n\
+             [memcached]\nlisten = \"127.0.0.1:0\"\n[redis]\nlisten = \"127.0.0.1:0\"\n{lines}"
+        )
+    };
+    let mut larder = Larder::with_config(&config(""));
+    let mut talk = Resp::tcp(larder.face("redis"));
+    for words in ["SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN NOW FORCE"] {
+        let told = talk.say(words);
+        assert!(told.starts_with("ERR ") && told.contains("`shutdown = true` in [redis]"), "{words}: {told}");
+    }
+    // A transaction and the memcached face are no way round it.
+    for words in ["MULTI", "SHUTDOWN", "EXEC"] {
+        talk.say(words);
+    }
+    larder_tests::Talk::tcp(larder.face("memcached"))
+        .expect("shutdown\r\n", "ERROR: shutdown not enabled\r\n");
+    assert!(larder.is_running());
+    assert_eq!(talk.say("PING"), "PONG");
+    larder.rewrite_config(&config("shutdown = true\n"));
+    larder.hup();
+    wait_until("it to be allowed", || Resp::tcp(larder.face("redis")).send("SHUTDOWN\r\n").maybe().is_none());
+    assert!(larder.wait_exit().success());
+}
+
+#[test]
+fn shutdown_ends_a_program_that_is_nothing_but_a_redis() {
+    let larder = Redis::larder(&[]);
+    let mut talk = larder.connect();
+    assert!(talk.say("SHUTDOWN SAVE").starts_with("ERR "));
+    assert_eq!(talk.send("SHUTDOWN\r\n").rest(), b"");
+    wait_until("it to be gone", || TcpStream::connect(larder.addr()).is_err());
+}

@@ -43,7 +43,8 @@ fn text(number: usize) -> String {
 
 #[test]
 fn a_pipeline_of_many_megabytes_is_taken_before_an_answer_is_read() {
-    let larder = Redis::larder(&[]);
+    // Half of the memory may be held so.
+    let larder = Redis::larder(&["--memory", "512MiB"]);
     for megabytes in [10, 50, 50, 50] {
         let count = megabytes * 1_000_000 / 108;
         let commands: String =
@@ -57,7 +58,7 @@ fn a_pipeline_of_many_megabytes_is_taken_before_an_answer_is_read() {
 
 #[test]
 fn large_values_wait_in_the_store_while_commands_are_received() {
-    let larder = Redis::larder(&[]);
+    let larder = Redis::larder(&["--memory", "256MiB"]);
     let mut talk = larder.connect();
     let large = "v".repeat(20_000);
     assert_eq!(talk.ask(&["SET", "large", &large]).text(), "OK");
@@ -80,7 +81,8 @@ fn large_values_wait_in_the_store_while_commands_are_received() {
 
 #[test]
 fn who_sends_for_ever_and_never_reads_is_closed_and_counted() {
-    // In that time a busy machine takes more than what may be gathered.
+    // In that time a busy machine takes more than what may be gathered: half of the memory, and 16
+    // MiB.
     let larder = Larder::with_config(
         "memory = \"64MiB\"\nthreads = 1\n[http]\nlisten = \"127.0.0.1:0\"\n[[site]]\norigin = \"http://127.0.0.1:9\"\n\
          [redis]\nlisten = \"127.0.0.1:0\"\nsend_timeout = \"10s\"\n",
@@ -100,12 +102,11 @@ fn who_sends_for_ever_and_never_reads_is_closed_and_counted() {
         !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut),
         "{error}"
     );
-    assert!(sent > 64 << 20, "{sent}");
+    assert!(sent > 16 << 20, "{sent}");
     let mut other = Resp::tcp(larder.face("redis"));
     let info = other.ask(&["INFO", "stats"]).text();
     assert!(info.contains("stalled_connections:1\r\n"), "{info}");
-    // The store, the answers and the commands (each with what a growing buffer takes at most), and the program itself.
-    assert!(larder.usage().peak_rss < (64 + 2 * 128 + 64) << 20, "{:?}", larder.usage());
+    assert!(larder.usage().peak_rss < (64 + 64) << 20, "{:?}", larder.usage());
 }
 
 #[test]

@@ -289,3 +289,98 @@ fn who_waits_behind_a_part_gets_the_page() {
     assert_eq!(part.read().text(), "01234");
     assert_whole(&whole.read());
 }
+
+/// Larder has the first half; the origin completes it by `second`, or sends the whole. Everybody
+/// gets the whole: the part that cannot be completed is dropped, and no request is cut.
+#[track_caller]
+fn not_completed_by(second: &'static str) {
+    let (origin, larder) = with_half(STRONG, move |seen, reply| match asked(seen) {
+        Some(_) => {
+            reply.raw(second);
+        }
+        None => file_server(STRONG, seen, reply),
+    });
+    assert_whole(&get(larder.addr(), "/"));
+    let last = origin.last();
+    assert_eq!(last.get("range"), None, "{second:?}: {last:?}");
+    assert_whole(get(larder.addr(), "/").assert_hit());
+    assert_eq!(origin.count(), 3, "{second:?}");
+}
+
+#[test]
+fn a_completion_whose_length_contradicts_its_range_is_not_used() {
+    for length in
+        ["Content-Length: 2\r\n\r\n56", "Content-Length: 7\r\n\r\n5678901", "Content-Length: 0\r\n\r\n"]
+    {
+        let head = "HTTP/1.1 206 Partial Content\r\nETag: \"v1\"\r\nCache-Control: max-age=60\r\n\
+                    Content-Range: bytes 5-9/10\r\n";
+        not_completed_by(Box::leak(format!("{head}{length}").into_boxed_str()));
+    }
+}
+
+#[test]
+fn a_completion_of_another_representation_is_not_used() {
+    for (range, fields) in [
+        ("bytes 5-9/10", "Content-Encoding: br\r\n"),
+        ("bytes 5-9/10", "Content-Type: text/plain\r\n"),
+        ("bytes 5-9/10", "Content-Language: de\r\n"),
+        ("bytes 5-9/10", "Content-Type: multipart/byteranges; boundary=x\r\n"),
+        ("bytes 5-9/11", ""),
+        ("bytes 6-9/10", ""),
+        ("bytes 5-8/10", ""),
+        ("bytes 5-9/*", ""),
+        ("items 5-9/10", ""),
+    ] {
+        let length = if range.starts_with("bytes 6") || range.contains("-8") { 4 } else { 5 };
+        let body = "56789".get(..length).unwrap_or_default();
+        let answer = format!(
+            "HTTP/1.1 206 Partial Content\r\nETag: \"v1\"\r\nCache-Control: max-age=60\r\n\
+             Content-Range: {range}\r\n{fields}Content-Length: {length}\r\n\r\n{body}"
+        );
+        not_completed_by(Box::leak(answer.into_boxed_str()));
+    }
+}
+
+#[test]
+fn a_304_to_the_completion_of_a_part_is_not_used() {
+    not_completed_by("HTTP/1.1 304 Not Modified\r\nETag: \"v1\"\r\n\r\n");
+}
+
+/// The length of chunks is known at their end: one client is cut, and nobody after it.
+#[test]
+fn a_completion_in_chunks_that_contradicts_its_range_cuts_nobody_twice() {
+    for second_half in ["56", "5678901234"] {
+        let (_origin, larder) = with_half(STRONG, move |seen, reply| match asked(seen) {
+            Some(_) => {
+                let fields = [STRONG, &["Content-Range: bytes 5-9/10"]].concat();
+                reply.chunked(206, &fields).chunk(second_half).end();
+            }
+            None => file_server(STRONG, seen, reply),
+        });
+        let mut first = larder.connect();
+        first.send_get("/", &["Host: site.test"]);
+        if let Ok(answer) = first.try_read_for("GET") {
+            assert!(answer.status == 502 || answer.text() == BODY, "{answer:?}");
+        }
+        assert_whole(&get(larder.addr(), "/"));
+        assert_whole(get(larder.addr(), "/").assert_hit());
+    }
+}
+
+/// A 206 to If-Range need not repeat what the client knows (RFC 9110 15.3.7): the whole has the
+/// fields of both.
+#[test]
+fn a_completed_page_keeps_the_fields_that_its_completion_left_out() {
+    const KNOWN: &[&str] =
+        &["Cache-Control: max-age=60", "ETag: \"v1\"", "Content-Type: text/html", "X-Kept: yes", "X-New: 1"];
+    let (_origin, larder) = with_half(KNOWN, |seen, reply| {
+        file_server(&["Cache-Control: max-age=60", "ETag: \"v1\"", "X-New: 2"], seen, reply);
+    });
+    for round in 0..2 {
+        let answer = get(larder.addr(), "/");
+        assert_whole(&answer);
+        assert_eq!(answer.is_hit(), round == 1);
+        let fields = ["content-type", "x-kept", "x-new"].map(|name| answer.get(name).unwrap_or_default());
+        assert_eq!(fields, ["text/html", "yes", "2"], "{answer:?}");
+    }
+}

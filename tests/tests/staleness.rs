@@ -318,3 +318,37 @@ fn an_origin_that_never_was_is_a_plain_502() {
     assert!(answer.get("content-type").is_some_and(|v| v.starts_with("text/html")), "{answer:?}");
     assert_eq!(answer.get("cache-control"), Some("no-store"));
 }
+
+/// RFC 9111 section 5.1: of a list, or of several lines, the first member counts; what is then no
+/// number is ignored.
+#[test]
+fn of_ages_the_first_counts_and_what_is_no_number_is_ignored() {
+    for (ages, stored) in [
+        (&["Age: 0, 0"][..], Some(0)),
+        (&["Age: 0, 7200"], Some(0)),
+        (&["Age: 0", "Age: 7200"], Some(0)),
+        (&["Age: 600", "Age: 600"], Some(600)),
+        (&["Age: 600, 7200"], Some(600)),
+        (&["Age: abc"], Some(0)),
+        (&["Age: abc", "Age: 7200"], Some(0)),
+        (&["Age: -7200"], Some(0)),
+        (&["Age: 7200.0"], Some(0)),
+        (&["Age: 7200;foo=bar"], Some(0)),
+        (&["Age:"], Some(0)),
+        (&["Age: 7200"], None),
+        (&["Age: 7200, 0"], None),
+        (&["Age: 7200", "Age: 0"], None),
+        (&["Age: 2147483649"], None),
+    ] {
+        let origin = Origin::start(move |_, reply| {
+            reply.ok(&[&["Cache-Control: max-age=3600"], ages].concat(), "page");
+        });
+        let larder = Larder::before(&origin.url());
+        get(larder.addr(), "/");
+        let second = get(larder.addr(), "/");
+        assert_eq!(second.is_hit(), stored.is_some(), "{ages:?}: {second:?}");
+        if let (Some(least), Some(age)) = (stored, second.age()) {
+            assert!((least..least + 600).contains(&age), "{ages:?}: {age}");
+        }
+    }
+}
