@@ -1,5 +1,5 @@
 # make run     build Larder and start it before a slow sample site
-# make build   the program alone: target/release/larder
+# make build   the programs alone: target/release/larder and larder-lab
 # make check   the quick loop: format, lints, fast tests
 # make test    everything; installs what the tests need
 # make bench   Larder beside every other server: tables in target/bench; ROUNDS=5 is shorter (a quarter of an hour otherwise)
@@ -10,7 +10,7 @@ CARGO ?= cargo
 .PHONY: run build check test bench microbench
 
 build:
-	$(CARGO) build --release -p larder
+	$(CARGO) build --release -p larder -p larder-lab
 
 run: build
 	"$${CARGO_TARGET_DIR:-target}"/release/larder demo

@@ -34,7 +34,7 @@ stage() {
     [ "$(results 6)" -gt "$before" ] || others=$((others + 1))
 }
 
-# The tests and, since crates/larder has tests that run it, the binary: one profile, everything compiled once.
+# The tests and, since crates/larder and crates/lab have tests that run them, the binaries: one profile, everything compiled once.
 build() {
     cargo test --workspace --no-run
 }

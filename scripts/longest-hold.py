@@ -1,0 +1,393 @@
+#!/usr/bin/env python3
+"""How long a command holds its worker: the longest others wait for it.
+
+Starts a Larder of one thread with pages, memcached's and Redis's protocols. For each command a process of its own sends it, while this one
+asks PING on another connection, one after the other, and takes the processor time that the server used from one answer to the next: what
+the worker did before it came to the PING. Time in which others had the processor does not count, so the machine need not be quiet. But
+what the server did while this script was kept from asking counts, too: each figure is too large rather than too small. Each command is run
+several times; printed is the least of the longest (the median beside it), in milliseconds of processor time.
+
+    cargo build --release -p larder
+    scripts/longest-hold.py --larder target/release/larder
+    scripts/longest-hold.py --larder target/release/larder --only 'HSET|KEYS' --runs 10
+"""
+
+import argparse
+import http.server
+import json
+import multiprocessing
+import os
+import re
+import resource
+import socket
+import socketserver
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HOST = "127.0.0.1"
+KEYS = 300_000
+FIELDS = 100_000
+LONG = 100_000_000
+CLIENTS = 4_000
+PAGES = 20_000
+END = b"the-last-answer"
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind((HOST, 0))
+        return listener.getsockname()[1]
+
+
+def connect(port):
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            sock = socket.create_connection((HOST, port), timeout=300)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def resp(*words):
+    """A command in Redis's protocol."""
+    words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    return b"".join([b"*%d\r\n" % len(words)] + [b"$%d\r\n%s\r\n" % (len(word), word) for word in words])
+
+
+def until(sock, mark):
+    """Reads until the answer ends so."""
+    tail = b""
+    while not tail.endswith(mark):
+        got = sock.recv(1 << 20)
+        if not got:
+            raise SystemExit(f"the server closed the connection: {tail!r}")
+        tail = (tail + got)[-max(len(mark), 200):]
+
+
+class Redis:
+    def __init__(self, port):
+        self.sock = connect(port)
+
+    def send(self, data):
+        """Sends commands and reads all of their answers."""
+        sender = threading.Thread(target=self.sock.sendall, args=(data + resp("ECHO", END),))
+        sender.start()
+        until(self.sock, END + b"\r\n")
+        sender.join()
+
+    def many(self, commands):
+        batch = []
+        for command in commands:
+            batch.append(command)
+            if len(batch) == 1000:
+                self.send(b"".join(batch))
+                batch = []
+        self.send(b"".join(batch))
+
+
+class Memcached(Redis):
+    def send(self, data):
+        sender = threading.Thread(target=self.sock.sendall, args=(data + b"mn\r\n",))
+        sender.start()
+        until(self.sock, b"MN\r\n")
+        sender.join()
+
+
+class Http(Redis):
+    def send(self, data):
+        self.sock.sendall(data)
+        while self.sock.recv(1 << 20):
+            pass
+
+
+class Origin(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        body = b"x" * 100
+        self.send_response(200)
+        self.send_header("Cache-Control", "max-age=3600")
+        self.send_header("Surrogate-Key", "all")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+class Threads(socketserver.ThreadingMixIn, http.server.HTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+class Server:
+    def __init__(self, larder):
+        self.redis, self.memcached, self.http, self.admin, origin = (free_port() for _ in range(5))
+        threading.Thread(target=Threads((HOST, origin), Origin).serve_forever, daemon=True).start()
+        self.dir = tempfile.TemporaryDirectory()
+        path = os.path.join(self.dir.name, "larder.toml")
+        with open(path, "w") as config:
+            config.write(
+                f'memory = "2GiB"\nthreads = 1\n[http]\nlisten = "{HOST}:{self.http}"\n'
+                f'[[site]]\norigin = "http://{HOST}:{origin}"\npurge = {{ from = ["{HOST}"] }}\n'
+                f'[redis]\nlisten = "{HOST}:{self.redis}"\n[memcached]\nlisten = "{HOST}:{self.memcached}"\n'
+            )
+        self.process = subprocess.Popen([larder, "serve", "--config", path], stdout=subprocess.DEVNULL)
+        self.clock = (~self.process.pid << 3) | 2  # MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED)
+
+    def cpu(self):
+        return time.clock_gettime(self.clock)
+
+
+def fill(count):
+    def prepare(server):
+        redis = Redis(server.redis)
+        redis.many(resp("SET", f"key:{n}", "v" * 50) for n in range(count))
+    return prepare
+
+
+def commands(*list_of_commands):
+    def prepare(server):
+        Redis(server.redis).send(b"".join(resp(*command) for command in list_of_commands))
+    return prepare
+
+
+def hash_of(count, name="hash"):
+    def prepare(server):
+        redis = Redis(server.redis)
+        redis.send(resp("DEL", name))
+        for at in range(0, count, 10_000):
+            words = [word for n in range(at, at + 10_000) for word in (f"field{n}", f"value{n}")]
+            redis.send(resp("HSET", name, *words))
+    return prepare
+
+
+def items(server):
+    memcached = Memcached(server.memcached)
+    for at in range(0, KEYS, 1000):
+        memcached.send(b"".join(b"set p%d:%d 0 0 10 noreply\r\n0123456789\r\n" % (n % 900, n) for n in range(at, at + 1000)))
+
+
+def pages(server):
+    sock = connect(server.http)
+    for at in range(0, PAGES, 50):
+        sock.sendall(b"".join(b"GET /page/%d HTTP/1.1\r\nHost: a\r\n\r\n" % n for n in range(at, at + 50)))
+        got = 0
+        while got < 50:
+            got += sock.recv(1 << 20).count(b"x" * 100)
+
+
+crowd = []
+
+
+def clients(server):
+    while len(crowd) < CLIENTS:
+        crowd.append(connect(server.redis))
+
+
+def listeners(server):
+    clients(server)
+    for sock in crowd:
+        sock.sendall(resp("SUBSCRIBE", "news"))
+    for sock in crowd:
+        sock.recv(1000)
+
+
+def leave(_server):
+    while crowd:
+        crowd.pop().close()
+
+
+def redis(*words):
+    return Redis, "redis", resp(*words)
+
+
+def text(line):
+    return Memcached, "memcached", line + b"\r\n"
+
+
+def purge(target, *fields):
+    lines = [f"PURGE {target} HTTP/1.1", "Host: a", "Connection: close", *fields, "", ""]
+    return Http, "http", "\r\n".join(lines).encode()
+
+
+def names(count, start=0):
+    return [f"key:{n}" for n in range(start, start + count)]
+
+
+def pairs(count):
+    return [word for n in range(count) for word in (f"field{n}", f"value{n}")]
+
+
+def cases():
+    """Name, what is prepared once, what before each run, the command."""
+    nothing = lambda server: None  # noqa: E731
+    keys, hashed = fill(KEYS), hash_of(FIELDS)
+    long = commands(("DEL", "new"), ("SETRANGE", "long", LONG - 1, "x"), ("SETRANGE", "other", LONG - 1, "x"))
+    yield "KEYS *, 300,000 keys", keys, nothing, redis("KEYS", "*")
+    yield "KEYS *a*a*a*a*b", nothing, nothing, redis("KEYS", "*a*a*a*a*b")
+    yield "SCAN 0 COUNT 1000000", nothing, nothing, redis("SCAN", 0, "COUNT", 1_000_000)
+    yield "SCAN 0 MATCH none COUNT 1000000", nothing, nothing, redis("SCAN", 0, "MATCH", "none", "COUNT", 1_000_000)
+    yield "RANDOMKEY, one key of 300,000", commands(("SELECT", 7), ("SET", "one", 1)), nothing, (
+        Redis, "redis", resp("SELECT", 7) + resp("RANDOMKEY"))
+    yield "DBSIZE", nothing, nothing, redis("DBSIZE")
+    yield "MGET of 100,000", nothing, nothing, redis("MGET", *names(100_000))
+    yield "EXISTS of 100,000", nothing, nothing, redis("EXISTS", *names(100_000))
+    yield "TOUCH of 100,000", nothing, nothing, redis("TOUCH", *names(100_000))
+    yield "MSET of 100,000", nothing, nothing, redis("MSET", *[w for n in names(100_000) for w in (n, "v" * 50)])
+    yield "MSETNX of 100,000", nothing, commands(("DEL", *[f"new{n}" for n in range(100_000)])), redis(
+        "MSETNX", *[w for n in range(100_000) for w in (f"new{n}", "v")])
+    yield "DEL of 100,000", nothing, fill(100_000), redis("DEL", *names(100_000))
+    yield "FLUSHDB", nothing, fill(100_000), redis("FLUSHDB")
+    yield "FLUSHALL", nothing, fill(100_000), redis("FLUSHALL", "SYNC")
+    transaction = resp("MULTI") + b"".join(resp("SET", f"key:{n}", n) for n in range(50_000))
+    yield "MULTI, 50,000 SETs, EXEC", nothing, nothing, (Redis, "redis", transaction + resp("EXEC"))
+    yield "MULTI, 50,000 SETs, DISCARD", nothing, nothing, (Redis, "redis", transaction + resp("DISCARD"))
+    yield "WATCH of 4,096", nothing, nothing, redis("WATCH", *names(4096))
+    yield "SETRANGE new 100000000 x", nothing, commands(("DEL", "new")), redis("SETRANGE", "new", LONG, "x")
+    yield "SETRANGE of 100 MB, one byte", long, nothing, redis("SETRANGE", "long", 1, "y")
+    yield "APPEND to 100 MB", nothing, nothing, redis("APPEND", "long", "y")
+    yield "SETBIT of 100 MB", nothing, nothing, redis("SETBIT", "long", 800_000, 1)
+    yield "SETBIT new 800000000 1", nothing, commands(("DEL", "new")), redis("SETBIT", "new", 800_000_000, 1)
+    yield "BITFIELD of 100 MB", nothing, nothing, redis("BITFIELD", "long", "INCRBY", "u8", 100, 1)
+    yield "BITCOUNT of 100 MB", nothing, nothing, redis("BITCOUNT", "long")
+    yield "BITPOS of 100 MB", nothing, nothing, redis("BITPOS", "long", 1, 1000, -2)
+    yield "BITOP XOR of 2 x 100 MB", nothing, nothing, redis("BITOP", "XOR", "new", "long", "other")
+    yield "BITOP NOT of 100 MB", nothing, nothing, redis("BITOP", "NOT", "new", "long")
+    yield "COPY of 100 MB", nothing, nothing, redis("COPY", "long", "new", "REPLACE")
+    yield "RENAME of 100 MB", nothing, commands(("COPY", "other", "from", "REPLACE")), redis("RENAME", "from", "new")
+    yield "SET of 100 MB", nothing, nothing, redis("SET", "new", b"v" * LONG)
+    yield "GET of 100 MB", nothing, nothing, redis("GET", "long")
+    yield "GETRANGE of 100 MB", nothing, nothing, redis("GETRANGE", "long", 1, -2)
+    yield "INCR of 100 MB", nothing, nothing, redis("INCR", "long")
+    yield "DEL of 100 MB", nothing, commands(("COPY", "other", "from", "REPLACE")), redis("DEL", "from")
+    yield "LCS of 2 x 1,000", commands(("SET", "a", "ab" * 500), ("SET", "b", "ba" * 500)), nothing, redis("LCS", "a", "b")
+    yield "HSET of 100,000 fields", nothing, commands(("DEL", "made")), redis("HSET", "made", *pairs(FIELDS))
+    yield "HSET of one of 100,000", hashed, nothing, redis("HSET", "hash", "field777", "x")
+    yield "HINCRBY in 100,000", commands(("HSET", "hash", "number", 1)), nothing, redis("HINCRBY", "hash", "number", 1)
+    yield "HDEL of one of 100,000", nothing, commands(("HSET", "hash", "gone", 1)), redis("HDEL", "hash", "gone")
+    yield "HDEL of 50,000", nothing, hashed, redis("HDEL", "hash", *pairs(FIELDS)[:100_000:2])
+    yield "HGETALL of 100,000", hashed, nothing, redis("HGETALL", "hash")
+    yield "HKEYS of 100,000", nothing, nothing, redis("HKEYS", "hash")
+    yield "HVALS of 100,000", nothing, nothing, redis("HVALS", "hash")
+    yield "HMGET of 100,000", nothing, nothing, redis("HMGET", "hash", *pairs(FIELDS)[::2])
+    yield "HSCAN of 100,000", nothing, nothing, redis("HSCAN", "hash", 0, "COUNT", 1_000_000)
+    yield "HRANDFIELD 100000", nothing, nothing, redis("HRANDFIELD", "hash", 100_000)
+    yield "HRANDFIELD -16384", nothing, nothing, redis("HRANDFIELD", "hash", -16_384, "WITHVALUES")
+    yield "OBJECT ENCODING of 100,000", nothing, nothing, redis("OBJECT", "ENCODING", "hash")
+    yield "SUBSCRIBE to 50,000, and leaving", nothing, nothing, (
+        Left, "redis", resp("SUBSCRIBE", *[f"channel{n}" for n in range(50_000)]))
+    yield "PUBLISH to 4,000", listeners, nothing, redis("PUBLISH", "news", "x" * 100)
+    yield "PUBSUB NUMSUB of 100,000", nothing, nothing, redis("PUBSUB", "NUMSUB", *names(100_000))
+    yield "CLIENT LIST of 4,000", nothing, nothing, redis("CLIENT", "LIST")
+    yield "CLIENT KILL of 4,000", nothing, clients, redis("CLIENT", "KILL", "TYPE", "pubsub")
+    yield "INFO everything", leave, nothing, redis("INFO", "everything")
+    yield "COMMAND", nothing, nothing, redis("COMMAND")
+    yield "COMMAND DOCS", nothing, nothing, redis("COMMAND", "DOCS")
+    yield "CONFIG GET *a*a*a*a*b", nothing, nothing, redis("CONFIG", "GET", "*a*a*a*a*b")
+    yield "gets of 2,000 keys", items, nothing, text(b"gets " + b" ".join(b"p%d:%d" % (n % 900, n) for n in range(2000)))
+    yield "gat of 2,000 keys", nothing, nothing, text(b"gat 0 " + b" ".join(b"p%d:%d" % (n % 900, n) for n in range(2000)))
+    yield "lru_crawler metadump all", nothing, nothing, text(b"lru_crawler metadump all")
+    yield "lru_crawler mgdump all", nothing, nothing, text(b"lru_crawler mgdump all")
+    yield "stats cachedump 1 0", nothing, nothing, text(b"stats cachedump 1 0")
+    yield "stats sizes", lambda server: Memcached(server.memcached).send(b"stats sizes_enable\r\n"), nothing, text(b"stats sizes")
+    yield "stats detail dump", lambda server: (Memcached(server.memcached).send(b"stats detail on\r\n"), items(server)), nothing, text(
+        b"stats detail dump")
+    yield "stats items, slabs, conns", nothing, nothing, text(b"stats items\r\nstats slabs\r\nstats conns")
+    value = b"v" * 1_000_000
+    yield "set of 1 MB", nothing, nothing, text(b"set long 0 0 1000000\r\n" + value)
+    yield "append to 1 MB", nothing, lambda server: Memcached(server.memcached).send(b"set long 0 0 1000000\r\n" + value + b"\r\n"), text(
+        b"append long 0 0 1\r\ny")
+    yield "flush_all", nothing, nothing, text(b"flush_all")
+    yield "PURGE by tag, 20,000 pages, softly", pages, nothing, purge(
+        "/", "Larder-Purge: tag", "Surrogate-Key: all", "Larder-Soft-Purge: 1")
+    yield "PURGE by tag, 20,000 pages", nothing, pages, purge("/", "Larder-Purge: tag", "Surrogate-Key: all")
+    yield "PURGE by prefix, 20,000 pages", nothing, pages, purge("/page/", "Larder-Purge: prefix")
+
+
+class Left(Redis):
+    """Reads the last answer and leaves; the next connection is answered when the server has seen to that."""
+
+    def send(self, data):
+        sender = threading.Thread(target=self.sock.sendall, args=(data + resp("PING", END),))
+        sender.start()
+        until(self.sock, END + b"\r\n")
+        sender.join()
+        self.sock.close()
+        time.sleep(0.3)
+
+
+def run(server, kind, port, data):
+    """The longest one PING waited, in milliseconds of the server's processor time."""
+    ready, go = multiprocessing.Event(), multiprocessing.Event()
+
+    def work():
+        sender = kind(getattr(server, port))
+        ready.set()
+        go.wait()
+        sender.send(data)
+
+    probe = connect(server.redis)
+    worker = multiprocessing.get_context("fork").Process(target=work)
+    worker.start()
+    ready.wait()
+    longest, pings, last = 0, 0, server.cpu()
+    go.set()
+    while worker.is_alive() or pings < 10:
+        probe.sendall(b"PING\r\n")
+        probe.recv(100)
+        now = server.cpu()
+        longest, last, pings = max(longest, now - last), now, pings + 1
+    worker.join()
+    if worker.exitcode:
+        raise SystemExit(worker.exitcode)
+    probe.close()
+    return longest * 1000
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--larder", default="target/release/larder")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--only", default="", help="a regular expression; what the others prepare is left out")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    try:
+        os.nice(-10)
+    except PermissionError:
+        pass
+    server = Server(options.larder)
+    found = {}
+    try:
+        for name, once, before, (kind, port, data) in cases():
+            chosen = re.search(options.only, name)
+            if chosen or once not in (clients, listeners):
+                once(server)
+            if not chosen:
+                continue
+            times = []
+            for _ in range(options.runs):
+                before(server)
+                times.append(run(server, kind, port, data))
+            found[name] = (min(times), statistics.median(times))
+            if not options.json:
+                print(f"| {name} | {min(times):.2f} | {statistics.median(times):.2f} |", flush=True)
+    finally:
+        server.process.terminate()
+        server.process.wait()
+    if options.json:
+        json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
