@@ -23,17 +23,22 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Interval at which killed processes are checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Its input closes when this process ends; a line on it means that the watched process has ended
-/// properly. `$0` is the watched process. Its children may have left its group: so each is stopped
-/// first, to start no more, then its children, and then it is killed. Where the kernel does not
-/// list children (`CONFIG_PROC_CHILDREN`), only the group is killed.
+/// properly. `$0` is the watched process. Its children may have left its group, so the tree is
+/// listed. All that are listed are stopped, to start no more, and what they started in between is
+/// listed too; then all are killed. The first list is complete before anything is stopped: the
+/// kernel ends a group with a stopped process by SIGHUP when this process, its parent, is gone
+/// (POSIX, `_exit`), and the children of an ended process cannot be found. Where the kernel does
+/// not list children (`CONFIG_PROC_CHILDREN`), only the group is killed.
 const WAIT_FOR_OUR_END: &str = "\
 read ended && exit
-end() {
-    kill -s STOP $1
-    for child in $(cat /proc/$1/task/*/children); do end $child; done
-    kill -s KILL $1
+tree() {
+    echo $1
+    for child in $(cat /proc/$1/task/*/children); do tree $child; done
 }
-end $0
+found=$(tree $0)
+kill -s STOP $found
+for pid in $found; do found=\"$found $(tree $pid)\"; done
+kill -s KILL $found
 kill -s KILL -- -$0";
 
 static REGISTRY: Mutex<Registry> =
