@@ -389,3 +389,34 @@ fn a_subscriber_to_evictions_that_reads_nothing_stops_nobody() {
     }
     assert_eq!(client.say("PING"), "PONG");
 }
+
+#[test]
+fn a_pipeline_of_long_commands_does_not_keep_others_from_its_key() {
+    const COMMANDS: i64 = 300;
+    const LEN: i64 = 10_000_000;
+    for threads in ["1", "2"] {
+        let larder = Redis::larder(&["--threads", threads, "--memory", "256MiB"]);
+        let (mut busy, mut writer, mut reader, mut both) =
+            (larder.connect(), larder.connect(), larder.connect(), larder.connect());
+        busy.ask(&["SETRANGE", "long", &(LEN - 1).to_string(), "x"]);
+        both.say("MULTI");
+        both.say("APPEND long z");
+        both.say("INCR short");
+        busy.send(command(&["APPEND", "long", "busy"]).repeat(COMMANDS as usize));
+        assert_eq!(busy.reply().text(), (LEN + 4).to_string());
+        writer.send(command(&["APPEND", "long", "w"]));
+        reader.send(command(&["STRLEN", "long"]));
+        both.send(command(&["EXEC"]));
+        let end = LEN + 4 * COMMANDS;
+        let number = |text: String| text.parse::<i64>().unwrap();
+        for (name, len) in [
+            ("a write", number(writer.reply().text())),
+            ("a read", number(reader.reply().text())),
+            ("a transaction", number(both.reply().items()[0].text())),
+        ] {
+            assert!(len < end, "{threads} threads: {name} came after all of the pipeline: {len}");
+        }
+        let last = (1..COMMANDS).map(|_| number(busy.reply().text())).last();
+        assert_eq!(last, Some(end + 2));
+    }
+}

@@ -173,6 +173,16 @@ impl<'s> Fill<'s> {
         Ok(n)
     }
 
+    /// Bytes of the store's memory that it takes once `more` bytes are written, at most: pieces are
+    /// taken before they are full. `0`: what it takes now.
+    pub fn memory(&self, more: u64) -> u64 {
+        let pieces = self.shared.pieces.read();
+        let taken: u64 = pieces.iter().map(|piece| piece.capacity as u64).sum();
+        let end = pieces.last().map_or(0, |piece| piece.start + piece.capacity as u64);
+        let beyond = (self.shared.progress.written() + more).saturating_sub(end);
+        taken + beyond.next_multiple_of(self.store().segments.size() as u64)
+    }
+
     /// Adds a piece.
     fn extend(&mut self) -> Result<(), PutError> {
         let written = self.shared.progress.written();

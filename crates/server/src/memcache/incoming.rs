@@ -25,9 +25,6 @@ use crate::{
 /// What is behind a block in the text protocols.
 const END: &[u8] = b"\r\n";
 
-/// Its memory is counted in steps of so many bytes.
-const STEP: u64 = 64 * 1024;
-
 /// The command a value belongs to, and how it is answered.
 #[derive(Debug)]
 pub(super) enum Answer {
@@ -92,8 +89,6 @@ pub(super) struct Incoming {
     end: &'static [u8],
     /// Something else came there.
     broken: bool,
-    /// Bytes that have come.
-    come: u64,
     /// The store's memory they take.
     held: Held,
 }
@@ -121,19 +116,19 @@ impl Incoming {
             if !ops::fits(face, write.key, write.flags, len) {
                 return Err(Stored::TooLarge);
             }
-            // One that fits a segment gets its memory at once, any other as it comes.
+            // A value that fits a segment gets its memory at once, any other as it comes.
             let mut held = Held::new(client, Place::Store);
-            if !held.resize(if len <= face.segment { len } else { STEP }) {
+            if !held.resize(len.min(face.segment)) {
                 return Err(Stored::NoMemory);
             }
             let options = FillOptions { flags: write.flags, size_hint: Some(len), ..FillOptions::default() };
             let fill = face.store.fill(OBJECTS, write.key, options, now).map_err(why)?;
-            Ok((fill, held))
+            if held.resize(fill.memory(0)) { Ok((fill, held)) } else { Err(Stored::NoMemory) }
         };
         let end = answer.end();
         match begin() {
             Ok((fill, held)) => {
-                Ok(Self { answer, fill: Ok(fill), left: len, end, broken: false, come: 0, held })
+                Ok(Self { answer, fill: Ok(fill), left: len, end, broken: false, held })
             }
             Err(stored) => {
                 ops::refuse(face, &write, stored, len, now);
@@ -147,15 +142,13 @@ impl Incoming {
     pub(super) fn take(&mut self, input: &[u8]) -> (usize, bool) {
         let value = self.left.min(input.len() as u64) as usize;
         self.left -= value as u64;
-        self.come += value as u64;
         // What the store does not take any more is thrown away, so that the next command is found.
         if let Ok(fill) = &mut self.fill {
-            let written =
-                if self.come <= self.held.bytes() || self.held.resize(self.come.next_multiple_of(STEP)) {
-                    fill.write(&input[..value]).map_err(why)
-                } else {
-                    Err(Stored::NoMemory)
-                };
+            let written = if self.held.resize(fill.memory(value as u64)) {
+                fill.write(&input[..value]).map_err(why)
+            } else {
+                Err(Stored::NoMemory)
+            };
             if let Err(stored) = written {
                 self.fill = Err(stored);
                 self.held.resize(0);

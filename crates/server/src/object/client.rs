@@ -48,6 +48,8 @@ pub(crate) struct Client {
     pub(super) account: Account,
     moved: AtomicU64,
     killed: AtomicBool,
+    /// See [`Client::call`].
+    called: AtomicBool,
     stays: AtomicBool,
     mail: Mutex<Mail>,
     /// There is something in the mail: looked at without the lock.
@@ -104,6 +106,20 @@ impl Client {
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+
+    /// A command of this client that was put off may be tried again, at once. From any thread.
+    pub(crate) fn call(&self) {
+        self.called.store(true, Ordering::Release);
+        let waker = self.mail.lock().waker.clone();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Was it called since this was asked last?
+    pub(crate) fn take_call(&self) -> bool {
+        self.called.load(Ordering::Acquire) && self.called.swap(false, Ordering::AcqRel)
     }
 
     pub(crate) fn is_killed(&self) -> bool {
@@ -225,6 +241,7 @@ impl Clients {
             account: Account::default(),
             moved: AtomicU64::new(now),
             killed: AtomicBool::new(false),
+            called: AtomicBool::new(false),
             stays: AtomicBool::new(false),
             mail: Mutex::default(),
             has_mail: AtomicBool::new(false),

@@ -231,7 +231,10 @@ impl<S: Session> Conn<S> {
     fn wait_again(&mut self) -> Option<Result<Woken, Ended>> {
         self.streak = (0, 0);
         match self.idle() {
-            Ok(()) if self.is_quiet() && !self.socket.stream.is_read_ready() => None,
+            Ok(()) if self.is_quiet() && !self.socket.stream.is_read_ready() => {
+                self.rest_if_empty();
+                None
+            }
             Ok(()) => self.look(),
             Err(ended) => Some(Err(ended)),
         }
@@ -273,10 +276,15 @@ impl<S: Session> Conn<S> {
                 return Poll::Ready(read);
             }
         }
+        self.rest_if_empty();
+        Poll::Pending
+    }
+
+    /// Gives the desk back when nothing is on it.
+    fn rest_if_empty(&mut self) {
         if self.desk.as_ref().is_some_and(|desk| desk.buf.is_empty()) {
             self.rest();
         }
-        Poll::Pending
     }
 
     /// Receives; None: nothing is there.
@@ -317,6 +325,7 @@ impl<S: Session> Conn<S> {
     fn rest(&mut self) {
         if let Some(desk) = self.desk.take() {
             self.conns.give_desk(desk);
+            self.held.resize(0);
         }
     }
 

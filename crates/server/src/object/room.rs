@@ -27,7 +27,7 @@ use crate::clock::{Clock, Ms};
 
 /// Bytes outside the store that need no loan: what thousands of clients hold for a moment in
 /// ordinary use.
-const FREE: u64 = 16 << 20;
+const FREE: u64 = 8 << 20;
 /// Of the memory, one part in so many may be lent and taken by values on their way.
 const PART: u64 = 2;
 /// Milliseconds without progress ([`Client::moves`]) after which a client is the first to leave.

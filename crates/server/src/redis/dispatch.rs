@@ -12,7 +12,7 @@ use super::{
     ctx::Ctx,
     data, extra,
     job::{Progress, Running},
-    locks::{Held, Locks, One, Wanted},
+    locks::{Held, Locks, One, Taker, Wanted},
     monitor, multi, pause,
     shared::Face,
     state::{Conn, gate},
@@ -125,7 +125,12 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
         multi::queue(conn, found, args, &mut Reply::new(out.scratch(), conn.version));
         return true;
     }
-    let Some(guard) = lock(&face.shared.locks, conn, found.command, args) else { return false };
+    let taker = Taker { client: &conn.known.client, now };
+    let Some(guard) = lock(&face.shared.locks, conn, found.command, args, &taker) else {
+        conn.waits = true;
+        return false;
+    };
+    conn.waits = false;
     call(face, conn, found, args, now, out);
     if conn.begun.is_some() {
         goes_on(face, conn, guard, args);
@@ -302,9 +307,18 @@ enum Guard<'a> {
 
 /// Takes the locks a command needs. None: it has to wait.
 #[inline]
-fn lock<'a>(locks: &'a Locks, conn: &Conn, command: &Command, args: &Args<'_>) -> Option<Guard<'a>> {
+fn lock<'a>(
+    locks: &'a Locks,
+    conn: &Conn,
+    command: &Command,
+    args: &Args<'_>,
+    taker: &Taker<'_>,
+) -> Option<Guard<'a>> {
     if !command.has(flag::WRITE | flag::READONLY) {
-        return if command.id == Id::Exec { take(locks, &multi::wanted(conn)) } else { Some(Guard::None) };
+        return match command.id {
+            Id::Exec => take(locks, &multi::wanted(conn), taker),
+            _ => Some(Guard::None),
+        };
     }
     let mut places = command.key_places(args.len());
     let (first, more) = (places.next(), places.next());
@@ -312,20 +326,23 @@ fn lock<'a>(locks: &'a Locks, conn: &Conn, command: &Command, args: &Args<'_>) -
         // With many arguments it may go on in steps, and reads are to see none of them: as for
         // several keys.
         (Some(place), None) if command.has(flag::WRITE) && args.len() <= data::PART => {
-            locks.write(args.get(place)).map(Guard::One)
+            locks.write(args.get(place), taker).map(Guard::One)
         }
-        (Some(_), None) if !command.has(flag::WRITE) && !locks.is_busy() => Some(Guard::None),
-        (Some(place), None) if !command.has(flag::WRITE) => locks.write(args.get(place)).map(Guard::One),
+        // One that has waited goes on as it began, and leaves the queue.
+        (Some(_), None) if !command.has(flag::WRITE) && !locks.is_busy() && !conn.waits => Some(Guard::None),
+        (Some(place), None) if !command.has(flag::WRITE) => {
+            locks.write(args.get(place), taker).map(Guard::One)
+        }
         _ => {
             let mut wanted = Wanted::default();
             want(&mut wanted, command, args);
-            take(locks, &wanted)
+            take(locks, &wanted, taker)
         }
     }
 }
 
-fn take<'a>(locks: &'a Locks, wanted: &Wanted) -> Option<Guard<'a>> {
-    if wanted.is_empty() { Some(Guard::None) } else { locks.take(wanted).map(Guard::Many) }
+fn take<'a>(locks: &'a Locks, wanted: &Wanted, taker: &Taker<'_>) -> Option<Guard<'a>> {
+    if wanted.is_empty() { Some(Guard::None) } else { locks.take(wanted, taker).map(Guard::Many) }
 }
 
 /// A command has more to do: it goes on when others have had their turn.

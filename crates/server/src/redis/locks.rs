@@ -5,20 +5,29 @@
 //! of them never wait for each other in a circle; FLUSHALL and its like hold all. A key's stripe is the same in all
 //! databases: COPY and MOVE take two of them at once.
 //!
+//! A command that goes on in steps keeps its stripes between two of them ([`Kept`]). No thread waits for these: whoever
+//! needs one is put in the stripe's queue, and its connection tries again when it is called. A stripe with a queue is the
+//! first one's in it, so that no pipeline of long commands keeps others from its keys for ever. A place is lost by who does
+//! not come for it ([`PATIENCE`]).
+//!
 //! A read of one key takes no lock as long as no such step writes (`busy` is 0). That is enough: who has seen one write of
 //! a step has also seen `busy` raised, for it was raised before; its next read waits at the stripe until the step is over.
 //!
 //! Rejected: one lock for all writes (a worker's writes would stop all others), and taking a read's stripe always (two
 //! locked instructions on every GET).
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use parking_lot::{Mutex, MutexGuard};
 
 use super::shared::Shared;
+use crate::{clock::Ms, object::Client};
 
 /// Stripes. Keys that share one only wait for each other.
 const STRIPES: usize = 1024;
@@ -27,11 +36,78 @@ const WORDS: usize = STRIPES / 64;
 /// out which takes longer.
 const ALL_FROM: usize = 8 * STRIPES;
 
-/// A lock on a cache line of its own. True: it belongs to a command that goes on in steps, and is
-/// between two of them.
+/// Milliseconds after which a waiter that has not tried again loses its place: waiters try every
+/// [`LOOK`](super::pause::LOOK) at the latest.
+const PATIENCE: Ms = 250;
+
+/// A lock on a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
-struct Stripe(Mutex<bool>);
+struct Stripe(Mutex<State>);
+
+/// State of a stripe.
+#[derive(Default)]
+struct State {
+    /// It belongs to a command that goes on in steps, and is between two of them.
+    kept: bool,
+    /// Clients that wait for it, in order of arrival. A client has one place at the most.
+    queue: VecDeque<Waiter>,
+}
+
+/// A client whose command waits for a stripe.
+struct Waiter {
+    client: Arc<Client>,
+    /// Time of its last attempt.
+    tried: Ms,
+}
+
+/// A client that takes stripes, and the present time.
+#[derive(Clone, Copy)]
+pub(crate) struct Taker<'a> {
+    pub(crate) client: &'a Arc<Client>,
+    pub(crate) now: Ms,
+}
+
+impl State {
+    /// May this client have the stripe? If not, it has a place in the queue now.
+    #[inline]
+    fn admits(&mut self, taker: &Taker<'_>) -> bool {
+        (!self.kept && self.queue.is_empty()) || self.waits(taker)
+    }
+
+    #[cold]
+    fn waits(&mut self, taker: &Taker<'_>) -> bool {
+        let is_taker = |waiter: &Waiter| waiter.client.id == taker.client.id;
+        self.queue.retain(|waiter| is_taker(waiter) || waiter.is_there(taker.now));
+        match self.queue.iter_mut().find(|waiter| is_taker(waiter)) {
+            Some(waiter) => waiter.tried = taker.now,
+            None => self.queue.push_back(Waiter { client: taker.client.clone(), tried: taker.now }),
+        }
+        !self.kept && self.queue.front().is_some_and(is_taker)
+    }
+
+    /// This client has the stripe: it waits no longer.
+    #[inline]
+    fn admitted(&mut self, taker: &Taker<'_>) {
+        if self.queue.front().is_some_and(|waiter| waiter.client.id == taker.client.id) {
+            self.queue.pop_front();
+        }
+    }
+
+    /// The stripe is free: calls the first that waits.
+    #[inline]
+    fn free(&self) {
+        if let Some(first) = self.queue.front() {
+            first.client.call();
+        }
+    }
+}
+
+impl Waiter {
+    fn is_there(&self, now: Ms) -> bool {
+        self.tried + PATIENCE > now && !self.client.is_killed() && Arc::strong_count(&self.client) > 1
+    }
+}
 
 /// How many steps of several keys write now, on a line of its own: every read looks at it.
 #[derive(Default)]
@@ -56,14 +132,23 @@ impl Set {
 
 /// One stripe held; released when dropped.
 pub(crate) struct One<'a> {
-    guard: MutexGuard<'a, bool>,
+    guard: MutexGuard<'a, State>,
     at: usize,
+}
+
+impl Drop for One<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.guard.kept {
+            self.guard.free();
+        }
+    }
 }
 
 /// Stripes held; released when dropped.
 pub(crate) struct Held<'a> {
     /// Dropped before `busy` is lowered.
-    guards: Vec<MutexGuard<'a, bool>>,
+    guards: Vec<MutexGuard<'a, State>>,
     set: Set,
     busy: Option<&'a AtomicUsize>,
 }
@@ -74,7 +159,7 @@ impl Drop for Held<'_> {
         if let Some(busy) = self.busy {
             busy.fetch_sub(1, Ordering::Release);
         }
-        self.guards.clear();
+        self.guards.drain(..).filter(|guard| !guard.kept).for_each(|guard| guard.free());
     }
 }
 
@@ -92,7 +177,11 @@ impl Drop for Kept {
         if self.busy {
             locks.busy.0.fetch_sub(1, Ordering::Release);
         }
-        self.set.iter().for_each(|at| *locks.stripes[at].0.lock() = false);
+        for at in self.set.iter() {
+            let mut state = locks.stripes[at].0.lock();
+            state.kept = false;
+            state.free();
+        }
     }
 }
 
@@ -101,7 +190,7 @@ impl One<'_> {
     pub(crate) fn keep(mut self, shared: &Arc<Shared>) -> Kept {
         let mut set = Set([0; WORDS]);
         set.0[self.at / 64] |= 1 << (self.at % 64);
-        *self.guard = true;
+        self.guard.kept = true;
         Kept { shared: shared.clone(), set, busy: false }
     }
 }
@@ -109,7 +198,7 @@ impl One<'_> {
 impl Held<'_> {
     /// The stripes stay the command's until it has ended.
     pub(crate) fn keep(mut self, shared: &Arc<Shared>) -> Kept {
-        self.guards.iter_mut().for_each(|guard| **guard = true);
+        self.guards.iter_mut().for_each(|guard| guard.kept = true);
         // Not lowered here, but when the command has ended.
         let busy = self.busy.take().is_some();
         Kept { shared: shared.clone(), set: self.set.clone(), busy }
@@ -163,16 +252,20 @@ impl Locks {
         Locks { busy: Busy::default(), stripes: (0..STRIPES).map(|_| Stripe::default()).collect() }
     }
 
-    /// For a write of one key. None: it belongs to a command that goes on in steps.
+    /// For a write of one key. None: the client has to wait, and is called.
     #[inline]
-    pub(crate) fn write(&self, key: &[u8]) -> Option<One<'_>> {
+    pub(crate) fn write(&self, key: &[u8], taker: &Taker<'_>) -> Option<One<'_>> {
         let at = stripe(key);
-        let guard = self.stripes[at].0.lock();
-        (!*guard).then_some(One { guard, at })
+        let mut guard = self.stripes[at].0.lock();
+        if !guard.admits(taker) {
+            return None;
+        }
+        guard.admitted(taker);
+        Some(One { guard, at })
     }
 
     /// For a moment in which no write of this key is under way.
-    pub(crate) fn moment(&self, key: &[u8]) -> MutexGuard<'_, bool> {
+    pub(crate) fn moment(&self, key: &[u8]) -> impl Drop + '_ {
         self.stripes[stripe(key)].0.lock()
     }
 
@@ -182,22 +275,28 @@ impl Locks {
         self.busy.0.load(Ordering::Acquire) != 0
     }
 
-    /// For a step of several keys. None: one of its stripes belongs to a command that goes on in
-    /// steps.
-    pub(crate) fn take(&self, wanted: &Wanted) -> Option<Held<'_>> {
+    /// For a step of several keys. None: the client has to wait for one of the stripes, and is
+    /// called. It keeps its place in the queues of those before it meanwhile. As all take stripes
+    /// in rising order, nobody waits in a circle.
+    pub(crate) fn take(&self, wanted: &Wanted, taker: &Taker<'_>) -> Option<Held<'_>> {
         let busy = wanted.writes.then_some(&self.busy.0);
         if let Some(busy) = busy {
             busy.fetch_add(1, Ordering::AcqRel);
         }
-        let mut held = Held { guards: Vec::new(), set: wanted.set.clone(), busy };
+        let mut guards = Vec::new();
         for at in wanted.set.iter() {
-            let guard = self.stripes[at].0.lock();
-            if *guard {
+            let mut guard = self.stripes[at].0.lock();
+            if !guard.admits(taker) {
+                // Nobody is called: a queue before this one has the client itself as its first.
+                if let Some(busy) = busy {
+                    busy.fetch_sub(1, Ordering::Release);
+                }
                 return None;
             }
-            held.guards.push(guard);
+            guards.push(guard);
         }
-        Some(held)
+        guards.iter_mut().for_each(|guard| guard.admitted(taker));
+        Some(Held { guards, set: wanted.set.clone(), busy })
     }
 }
 
@@ -213,21 +312,39 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     use super::*;
+    use crate::object::{Clients, Peer};
+
+    /// Clients that take stripes.
+    struct People(Arc<Clients>, Vec<Arc<Client>>);
+
+    impl People {
+        fn new(number: usize) -> People {
+            let clients = Clients::new(&Arc::default());
+            let people = (0..number).map(|_| clients.enter(Peer::Unix, "here".into(), 0)).collect();
+            People(clients, people)
+        }
+
+        fn taker(&self, number: usize, now: Ms) -> Taker<'_> {
+            Taker { client: &self.1[number], now }
+        }
+    }
 
     #[test]
     fn steps_taken_in_any_order_of_keys_never_wait_in_a_circle() {
         let locks = Locks::new();
         let (a, b) = (AtomicU64::new(0), AtomicU64::new(0));
+        let people = People::new(1);
+        let taker = people.taker(0, 0);
         std::thread::scope(|scope| {
             for turned in [false, true, false, true] {
-                let (locks, a, b) = (&locks, &a, &b);
+                let (locks, a, b, taker) = (&locks, &a, &b, &taker);
                 scope.spawn(move || {
                     for _ in 0..20_000 {
                         let mut wanted = Wanted::default();
                         let keys = if turned { [b"one", b"two"] } else { [b"two", b"one"] };
                         keys.iter().for_each(|key| wanted.key(&key[..]));
                         wanted.writes();
-                        let _held = locks.take(&wanted).expect("nobody keeps a stripe");
+                        let _held = locks.take(&wanted, taker).expect("nobody keeps a stripe");
                         // Not atomic on purpose: only exclusion makes the sum right.
                         a.store(a.load(Relaxed) + 1, Relaxed);
                         b.store(b.load(Relaxed) + 1, Relaxed);
@@ -245,11 +362,13 @@ mod tests {
         assert!(!locks.is_busy());
         let mut wanted = Wanted::default();
         wanted.key(b"key");
-        let reading = locks.take(&wanted);
+        let people = People::new(1);
+        let taker = people.taker(0, 0);
+        let reading = locks.take(&wanted, &taker);
         assert!(!locks.is_busy(), "a step that only reads stops no read");
         drop(reading);
         wanted.writes();
-        let writing = locks.take(&wanted);
+        let writing = locks.take(&wanted, &taker);
         assert!(locks.is_busy());
         assert!(locks.stripes[stripe(b"key")].0.try_lock().is_none());
         drop(writing);
@@ -262,27 +381,79 @@ mod tests {
         let mut wanted = Wanted::default();
         wanted.key(b"key");
         wanted.key(b"key");
-        assert_eq!(locks.take(&wanted).map(|held| held.guards.len()), Some(1));
+        let people = People::new(1);
+        let taker = people.taker(0, 0);
+        assert_eq!(locks.take(&wanted, &taker).map(|held| held.guards.len()), Some(1));
         let mut wanted = Wanted::default();
         wanted.all();
-        assert_eq!(locks.take(&wanted).map(|held| held.guards.len()), Some(STRIPES));
+        assert_eq!(locks.take(&wanted, &taker).map(|held| held.guards.len()), Some(STRIPES));
     }
 
     #[test]
     fn a_kept_stripe_makes_no_thread_wait_and_comes_back() {
         let shared = crate::redis::tests::shared(crate::redis::tests::settings());
-        let locks = &shared.locks;
+        let (locks, people) = (&shared.locks, People::new(1));
+        let taker = people.taker(0, 0);
         let mut wanted = Wanted::default();
         wanted.key(b"key");
         wanted.writes();
-        let kept = locks.take(&wanted).map(|held| held.keep(&shared));
-        assert!(kept.is_some() && locks.write(b"key").is_none() && locks.take(&wanted).is_none());
+        let kept = locks.take(&wanted, &taker).map(|held| held.keep(&shared));
+        assert!(kept.is_some() && locks.write(b"key", &taker).is_none());
+        assert!(locks.take(&wanted, &taker).is_none());
         assert!(locks.is_busy(), "reads of one key look at its stripe");
         drop(kept);
-        assert!(locks.write(b"key").is_some() && !locks.is_busy());
-        let kept = locks.write(b"key").map(|one| one.keep(&shared));
-        assert!(kept.is_some() && locks.write(b"key").is_none());
+        assert!(locks.write(b"key", &taker).is_some() && !locks.is_busy());
+        let kept = locks.write(b"key", &taker).map(|one| one.keep(&shared));
+        assert!(kept.is_some() && locks.write(b"key", &taker).is_none());
         drop(kept);
-        assert!(locks.take(&wanted).is_some());
+        assert!(locks.take(&wanted, &taker).is_some());
+    }
+
+    #[test]
+    fn clients_that_wait_have_the_stripe_in_turn() {
+        let shared = crate::redis::tests::shared(crate::redis::tests::settings());
+        let (locks, people) = (&shared.locks, People::new(4));
+        let [long, second, third, late] = [0, 1, 2, 3].map(|number| people.taker(number, 0));
+        let kept = locks.write(b"key", &long).map(|one| one.keep(&shared));
+        let mut both = Wanted::default();
+        [b"key", b"yek"].iter().for_each(|key| both.key(&key[..]));
+        assert!(locks.take(&both, &second).is_none() && locks.write(b"key", &third).is_none());
+        assert!(!second.client.take_call());
+        drop(kept);
+        assert!(second.client.take_call() && !third.client.take_call(), "the first is called");
+        assert!(locks.write(b"key", &long).is_none(), "the one that had it waits behind them");
+        assert!(locks.write(b"key", &third).is_none());
+        // The second has to wait for another stripe, and keeps its place at the first.
+        let other = locks.write(b"yek", &late).map(|one| one.keep(&shared));
+        assert!(locks.take(&both, &second).is_none() && locks.write(b"key", &third).is_none());
+        drop(other);
+        assert!(second.client.take_call());
+        drop(locks.take(&both, &second).expect("its turn"));
+        assert!(third.client.take_call());
+        drop(locks.write(b"key", &third).expect("its turn"));
+        assert!(long.client.take_call() && locks.write(b"key", &long).is_some());
+        assert!(locks.write(b"key", &late).is_some(), "nobody waits");
+    }
+
+    #[test]
+    fn a_place_is_lost_by_clients_that_do_not_come_for_it() {
+        let shared = crate::redis::tests::shared(crate::redis::tests::settings());
+        let (locks, mut people) = (&shared.locks, People::new(4));
+        let kept = locks.write(b"key", &people.taker(0, 0)).map(|one| one.keep(&shared));
+        for number in 1..4 {
+            assert!(locks.write(b"key", &people.taker(number, 0)).is_none());
+        }
+        drop(kept);
+        people.1[1].kill();
+        assert!(locks.write(b"key", &people.taker(3, PATIENCE - 1)).is_none(), "the next one's turn");
+        let gone = people.1.remove(2);
+        people.0.leave(&gone);
+        drop(gone);
+        assert!(locks.write(b"key", &people.taker(2, PATIENCE - 1)).is_some());
+        let kept = locks.write(b"key", &people.taker(0, 0)).map(|one| one.keep(&shared));
+        assert!(locks.write(b"key", &people.taker(2, 0)).is_none());
+        drop(kept);
+        assert!(locks.write(b"key", &people.taker(0, PATIENCE - 1)).is_none());
+        assert!(locks.write(b"key", &people.taker(0, PATIENCE)).is_some());
     }
 }

@@ -101,6 +101,8 @@ pub(crate) struct Conn {
     pub(crate) stays: bool,
     /// EXEC runs its commands now.
     pub(crate) in_exec: bool,
+    /// The present command has a place in the queue of a stripe (see [`locks`](super::locks)).
+    pub(crate) waits: bool,
     pub(crate) tracks: Tracks,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) last: Last,
@@ -130,6 +132,7 @@ impl Conn {
             until: 0,
             stays: false,
             in_exec: false,
+            waits: false,
             tracks: Tracks::default(),
             subscriptions: Subscriptions::default(),
             last: Last::default(),

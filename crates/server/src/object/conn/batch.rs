@@ -170,17 +170,17 @@ impl<S: Session> Conn<S> {
         }
     }
 
-    /// Waits for so many milliseconds, or for mail. Returns the bytes received meanwhile. A client that has gone wants nothing
+    /// Waits for so many milliseconds, for mail, or for a [call](crate::object::Client::call). Returns the bytes received meanwhile. A client that has gone wants nothing
     /// more: what it had sent would come late, behind what it sent anew on another connection.
     async fn put_off(&mut self, time: Ms) -> Result<u64, Ended> {
         self.streak = (0, 0);
         self.hold_desk()?;
         let client = &self.client;
-        let mail =
-            poll_fn(
-                |_| if client.has_mail() || client.is_killed() { Poll::Ready(()) } else { Poll::Pending },
-            );
-        let _ = tokio::time::timeout(Duration::from_millis(time), mail).await;
+        let woken = poll_fn(|_| {
+            let woken = client.take_call() || client.has_mail() || client.is_killed();
+            if woken { Poll::Ready(()) } else { Poll::Pending }
+        });
+        let _ = tokio::time::timeout(Duration::from_millis(time), woken).await;
         // What is not taken up when the server stops never will be.
         if self.conns.draining.get() {
             return Err(Ended::Drained);

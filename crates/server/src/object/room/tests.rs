@@ -7,7 +7,7 @@ use crate::object::Peer;
 
 const MIB: u64 = 1 << 20;
 
-/// A room of 16 MiB and 8 MiB that the store lends.
+/// A room of 8 MiB and 16 MiB that the store lends.
 struct House {
     room: Arc<Room>,
     clients: Arc<Clients>,
@@ -15,7 +15,7 @@ struct House {
 }
 
 fn house() -> House {
-    let options = Options { budget: 16 << 20, ..Options::default() };
+    let options = Options { budget: 32 << 20, ..Options::default() };
     let store: &'static Store = Box::leak(Box::new(Store::open(options).expect("a store")));
     let clock = Clock::start();
     let room = Room::new(store, clock);
@@ -60,10 +60,10 @@ fn what_is_held_is_given_back() {
 fn beyond_what_is_free_the_store_lends() {
     let house = house();
     let lent = || house.room.lent.load(Relaxed);
-    let (_client, mut held) = house.client(Place::Heap, 16 * MIB, false);
+    let (_client, mut held) = house.client(Place::Heap, FREE, false);
     assert_eq!(lent(), 0);
     assert!(held.resize(20 * MIB + 1));
-    assert_eq!(lent(), 5 * MIB);
+    assert_eq!(lent(), 13 * MIB);
     assert!(!held.resize(24 * MIB + 1), "the store keeps half");
     assert_eq!((held.bytes(), house.room.held().0), (20 * MIB + 1, 20 * MIB + 1));
     assert!(held.resize(24 * MIB));
