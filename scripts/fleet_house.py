@@ -118,8 +118,8 @@ class House:
         found = []
 
         def printed():
-            found[:] = re.findall(rf"larder: remote_{counter} (\d+)", log.read_text()[size:])
+            found[:] = re.findall(rf"larder: remote\.\w+\.{counter} (\d+)", log.read_text()[size:])
             return bool(found)
 
-        until(f"{name} to print remote_{counter}", printed)
+        until(f"{name} to print {counter}", printed)
         return int(found[-1])

@@ -293,19 +293,24 @@ pub fn larder(servers: &str, origin: &Origin, remote: &str, site: &str) -> Larde
     ))
 }
 
-/// What a Larder counted of its fleet, as it was told last; asks for news.
+/// A counter of the fleet in printed statistics: the last one with this name.
+fn of_fleet(printed: &str, name: &str) -> u64 {
+    let names = ["pages", "events"].map(|group| format!("larder: remote.{group}.{name} "));
+    let value = |line: &str| names.iter().find_map(|name| line.strip_prefix(name)?.parse().ok());
+    printed.lines().rev().find_map(value).unwrap_or(0)
+}
+
+/// A counter of a Larder's fleet as last printed; asks for a new print.
 pub fn counted(larder: &Larder, name: &str) -> u64 {
     larder.usr1();
-    let begin = format!("larder: remote_{name} ");
-    let printed = larder.stderr();
-    printed.lines().rev().find_map(|line| line.strip_prefix(&begin)?.parse().ok()).unwrap_or(0)
+    of_fleet(&larder.stderr(), name)
 }
 
 /// What a Larder has counted of its fleet by now under these names, together.
 #[track_caller]
 pub fn counted_now(larder: &Larder, names: &[&str]) -> u64 {
     // Behind the fleet's counters, and printed whatever its value.
-    const LATER: &str = "larder: store_budget_bytes ";
+    const LATER: &str = "larder: version 1";
     let prints = || larder.stderr().matches(LATER).count();
     // The first may have been begun before.
     for _ in 0..2 {
@@ -316,17 +321,13 @@ pub fn counted_now(larder: &Larder, names: &[&str]) -> u64 {
     let printed = larder.stderr();
     let last = printed.rmatch_indices(LATER).take(2).map(|(at, _)| at).collect::<Vec<_>>();
     let last = &printed[last[1]..last[0]];
-    let value = |name: &&str| {
-        let begin = format!("larder: remote_{name} ");
-        last.lines().find_map(|line| line.strip_prefix(&begin)?.parse::<u64>().ok()).unwrap_or(0)
-    };
-    names.iter().map(value).sum()
+    names.iter().map(|name| of_fleet(last, name)).sum()
 }
 
 /// Waits until a Larder has counted so much.
 #[track_caller]
 pub fn wait_counted(larder: &Larder, name: &str, least: u64) {
-    wait_until(&format!("remote_{name} {least}"), || counted(larder, name) >= least);
+    wait_until(&format!("{name} {least}"), || counted(larder, name) >= least);
 }
 
 /// Makes of each named function of a [`Fleet`] a test for every kind of fleet.

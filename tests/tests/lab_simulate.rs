@@ -204,7 +204,8 @@ fn play_pages(fleet: &Fleet, larders: &[Larder]) -> (String, f64) {
 
 /// What a Larder found in the fleet until now.
 fn fleet_hits(larder: &Larder) -> u64 {
-    let told = || larder.stderr().lines().filter(|line| line.starts_with("larder: remote_hits ")).count();
+    let told =
+        || larder.stderr().lines().filter(|line| line.starts_with("larder: remote.pages.hits ")).count();
     let before = told();
     larder.usr1();
     wait_until("news of the fleet", || told() > before);

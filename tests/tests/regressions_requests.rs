@@ -162,7 +162,7 @@ fn sigusr1_prints_the_counters() {
     wire.send("GET / HTTP/1.1\nHost: site.test\n\n");
     wire.read().assert_status(400);
     larder.usr1();
-    for line in ["larder: hits 3", "larder: rejected_line_end 1"] {
+    for line in ["larder: http.results.hit 3", "larder: http.rejected.line_end 1"] {
         wait_until(line, || larder.stderr().lines().any(|printed| printed == line));
     }
     get(larder.addr(), "/").assert_hit();

@@ -17,7 +17,7 @@ use crate::{
 pub(crate) fn run(page: DocsPage) -> ExitCode {
     match page {
         DocsPage::Configuration => print!("{}", configuration()),
-        DocsPage::Metrics => print!("{}", larder_server::measure::docs()),
+        DocsPage::Metrics => print!("{}", larder_metrics::docs()),
     }
     exit::DONE
 }
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn the_pages_are_those_in_docs() {
         compare("configuration.md", &configuration());
-        compare("metrics.md", &larder_server::measure::docs());
+        compare("metrics.md", &larder_metrics::docs());
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(crate) fn until_stopped(
     loop {
         match signals.wait() {
             Asked::Reload => reload(&mut server, &mut again),
-            Asked::Counters => print_counters(&server),
+            Asked::Counters => print_numbers(&server),
             Asked::Stop => break,
         }
     }
@@ -167,9 +167,9 @@ fn reload(server: &mut Server, again: &mut impl FnMut() -> Option<Settings>) {
     }
 }
 
-/// One line a counter, those at 0 left out.
-fn print_counters(server: &Server) {
-    for (name, value) in server.counters().into_iter().filter(|(_, value)| *value > 0) {
+/// Prints the statistics, one number a line, without zeros.
+fn print_numbers(server: &Server) {
+    for (name, value) in server.numbers().into_iter().filter(|(_, value)| *value > 0) {
         eprintln!("larder: {name} {value}");
     }
 }

@@ -1,13 +1,11 @@
 //! The drivers: listeners, connection loops, the request flow, origins, the access log.
 //!
-//! A request is followed in one direction: `worker` (listener) -> `http::conn` -> `http::flow` -> `http::fetch` ->
-//! `http::bring` -> `origin` -> `http::stow` -> `http::deliver` -> `access_log`. An object command: `worker` ->
-//! `object::face` (door) -> `object::conn` (loop) -> `memcache` or `redis` (session) and back.
+//! The rooms and their order, and walks through them, are in ARCHITECTURE.md.
 
 pub mod access_log;
 mod admin;
 pub mod clock;
-pub mod counters;
+mod counters;
 mod fetch;
 mod http;
 pub mod measure;

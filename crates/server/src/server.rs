@@ -15,7 +15,6 @@ use std::{
 use larder_store::Store;
 use tokio::sync::mpsc;
 
-pub(crate) use self::memory::GROUPS;
 use self::{
     fixed::fixed,
     memory::{open_store, random},
@@ -93,20 +92,6 @@ pub enum ReloadError {
     Fixed(&'static str),
 }
 
-/// Asks the process to stop, as if it had got SIGTERM: for clients that may (memcached's `shutdown`, Redis's SHUTDOWN).
-///
-/// A signal, as the program waits for signals anyway: there is one way to stop, and it drains.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StopHandle;
-
-impl StopHandle {
-    /// Asks. What was received is still answered, then connections are closed.
-    pub(crate) fn ask(self) {
-        // The signal to the own process needs no permission and cannot fail while the process lives.
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
-    }
-}
-
 /// A protocol spoken to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaceName {
@@ -177,9 +162,6 @@ impl Server {
             redis: faces.redis.clone(),
             logger: logger.clone(),
         });
-        if let Some(fleet) = faces.http.as_ref().and_then(|(shared, _)| shared.remote.clone()) {
-            registry.set_remote(move || fleet.stats().measured());
-        }
         let mut server = Server {
             ground: Ground::new(clock, settings.store()),
             store,
@@ -320,12 +302,12 @@ impl Server {
         }
     }
 
-    /// Every counter's name and value, see [`Registry::counters`].
-    pub fn counters(&self) -> Vec<(String, u64)> {
-        self.registry.counters()
+    /// Every number of the statistics with its path, see [`Registry::numbers`].
+    pub fn numbers(&self) -> Vec<(String, u64)> {
+        self.registry.numbers(self.ground.clock.now())
     }
 
-    /// Where everything counted is found.
+    /// All counters of the process.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }

@@ -7,6 +7,7 @@
 use std::{
     borrow::Cow,
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    ops::RangeInclusive,
     path::PathBuf,
     sync::Arc,
     time::Duration,
@@ -15,8 +16,6 @@ use std::{
 pub use larder_proto::http::query::Pattern;
 pub use larder_proto::resp::number::parse_bytes as redis_bytes;
 pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl, Unframed, forward::KeyField};
-
-use crate::net::shelf::FILES;
 
 mod admin;
 mod objects;
@@ -98,13 +97,44 @@ impl Settings {
 
     /// Files that are open for it at the most.
     pub fn shelf_files(&self) -> usize {
-        if self.shelf() > 0 { self.threads * FILES } else { 0 }
+        if self.shelf() > 0 { self.threads * SHELF_FILES } else { 0 }
     }
 
-    /// Bytes of the store: what is left of the memory.
+    /// The namespaces of the store by face, with their shares of the memory.
+    pub(crate) fn namespaces(&self) -> [NamespaceGroup; 3] {
+        let (memcached, redis) = (self.memcached.as_ref(), self.redis.as_ref());
+        let group = |name, numbers, served, share| NamespaceGroup { name, numbers, served, share };
+        [
+            group("pages", 0..=0, true, self.pages),
+            group(
+                "memcached",
+                1..=1,
+                memcached.is_some(),
+                memcached.map_or(Share::default(), |face| face.share),
+            ),
+            group("redis", 2..=17, redis.is_some(), redis.map_or(Share::default(), |face| face.share)),
+        ]
+    }
+
+    /// Bytes of the store: the memory without the files.
     pub fn store(&self) -> u64 {
         self.memory - self.shelf()
     }
+}
+
+/// The most files of one worker's cache of large pages.
+pub(crate) const SHELF_FILES: usize = 256;
+
+/// The namespaces of one face.
+pub(crate) struct NamespaceGroup {
+    /// The name in the figures.
+    pub(crate) name: &'static str,
+    /// The numbers of the namespaces.
+    pub(crate) numbers: RangeInclusive<u8>,
+    /// Whether the face is served; pages always are.
+    pub(crate) served: bool,
+    /// Their share of the memory.
+    pub(crate) share: Share,
 }
 
 /// Limits on what a client may ask of the server. Each refusal has its own status and counter.

@@ -3,6 +3,7 @@
 
 use std::{io, net::UdpSocket, rc::Rc, sync::Arc, time::Duration};
 
+use larder_metrics::Recorder;
 use larder_store::Store;
 use tokio::{
     runtime::LocalOptions,
@@ -13,9 +14,7 @@ use tokio::{
 use crate::{
     clock::Clock,
     counters::Counters,
-    http,
-    measure::{self, Histogram},
-    memcache,
+    http, measure, memcache,
     net::{
         accept::Door,
         conns::{Conns, Ground},
@@ -42,7 +41,7 @@ pub(crate) enum Order {
 pub(crate) struct Start {
     pub(crate) number: usize,
     /// Where it counts how late it gets to a timer.
-    pub(crate) delay: Arc<Histogram>,
+    pub(crate) delay: Arc<Recorder>,
     pub(crate) ground: Arc<Ground>,
     pub(crate) store: &'static Store,
     pub(crate) settings: Arc<Settings>,

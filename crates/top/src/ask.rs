@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{Request, body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use larder_proto::memcache::client::{Decoded, Replies, Reply, text};
+use larder_proto::memcache::client::{Decoded, Replies, Reply, text as memcache};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     net::{TcpStream, UnixStream},
@@ -16,7 +16,7 @@ use tokio::{
 use crate::{
     address::{Endpoint, Kind, RedisLogin},
     sample::{self, Details, Sample},
-    text::{Text, brief, clean},
+    text::{self, Text, brief, clean},
 };
 
 /// Limit for an answer of an admin API, in bytes: some thousand sites. A longer one is a failure.
@@ -140,7 +140,7 @@ async fn fetch_details(endpoint: &Endpoint, token: Option<&str>) -> Details {
         token: Option<&str>,
     ) -> T {
         match fetch(endpoint, path, token).await {
-            Ok(answer) => serde_json::from_slice(&answer).unwrap_or_default(),
+            Ok(answer) => text::from_json(&answer).unwrap_or_default(),
             Err(_) => T::default(),
         }
     }
@@ -237,7 +237,7 @@ impl Lines {
 /// "General-purpose statistics").
 async fn memcached_stats(endpoint: &Endpoint) -> Result<Vec<(Text, Text)>, String> {
     let mut question = Vec::new();
-    text::stats(b"", &mut question).map_err(|error| error.to_string())?;
+    memcache::stats(b"", &mut question).map_err(|error| error.to_string())?;
     let mut wire = connect(endpoint).await?;
     wire.write_all(&question).await.map_err(|error| why(&error))?;
     let mut wire = wire.take(STATS_BYTES);

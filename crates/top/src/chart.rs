@@ -1,10 +1,9 @@
 //! Latency histogram on a logarithmic axis, hits (`|`) and misses (`#`) apart, as drawn by
 //! varnishhist.
 
-use crate::{
-    snapshot::Histogram,
-    text::{count, fit},
-};
+use larder_metrics::Histogram;
+
+use crate::text::{count, fit};
 
 /// The axis goes from a microsecond to a hundred seconds.
 const DECADES: usize = 8;
@@ -46,8 +45,8 @@ pub(crate) fn draw(hit: &Histogram, miss: &Histogram, width: usize, height: usiz
     lines.push(fit(
         &format!(
             "| {} hits  # {} misses  (one sign: {})",
-            hit.count,
-            miss.count,
+            hit.count(),
+            miss.count(),
             count(sign.ceil())
         ),
         width,
@@ -64,10 +63,11 @@ fn signs(n: f64, sign: f64) -> usize {
 fn spread(histogram: &Histogram, per_decade: usize) -> Vec<f64> {
     let mut columns = vec![0.0; per_decade * DECADES];
     let last = columns.len() - 1;
-    let ratios = histogram.buckets.windows(2).map(|two| two[1].0 / two[0].0);
+    let buckets: Vec<_> = histogram.fine().map(|(upper, n)| (upper as f64, n)).collect();
+    let ratios = buckets.windows(2).map(|two| two[1].0 / two[0].0);
     let width = ratios.filter(|ratio| *ratio > 1.0).fold(WIDEST, f64::min);
     let place = |us: f64| us.max(1.0).log10() * per_decade as f64;
-    for (upper, n) in &histogram.buckets {
+    for (upper, n) in &buckets {
         let (from, to) = (place(upper / width), place(*upper));
         let first = (from as usize).min(last);
         let end = (to as usize).min(last);
@@ -85,10 +85,15 @@ fn spread(histogram: &Histogram, per_decade: usize) -> Vec<f64> {
 mod tests {
     use super::*;
 
+    fn histogram(buckets: &[(u64, u64)]) -> Histogram {
+        let mut histogram = Histogram::default();
+        buckets.iter().for_each(|(upper, n)| histogram.add_class(*upper, *n));
+        histogram
+    }
+
     #[test]
     fn every_request_is_in_one_column() {
-        let histogram =
-            Histogram::of(vec![(0.0, 5), (90.0, 10), (128.0, 7), (1000.0, 1), (1e12, 2)]);
+        let histogram = histogram(&[(0, 5), (90, 10), (128, 7), (1000, 1), (u64::MAX, 2)]);
         let sum: f64 = spread(&histogram, 10).iter().sum();
         assert!((sum - 25.0).abs() < 1e-6, "{sum}");
         assert_eq!(spread(&histogram, 10)[0], 5.0);
@@ -97,8 +102,7 @@ mod tests {
 
     #[test]
     fn hits_and_misses_stand_where_their_times_are() {
-        let lines =
-            draw(&Histogram::of(vec![(150.0, 100)]), &Histogram::of(vec![(150_000.0, 1)]), 80, 8);
+        let lines = draw(&histogram(&[(150, 100)]), &histogram(&[(150_000, 1)]), 80, 8);
         assert_eq!(lines.len(), 9);
         let at = |sign| lines[..6].iter().filter_map(|line| line.find(sign)).min();
         assert_eq!(lines[5].find('#').map(|x| x / 10), Some(5), "{lines:#?}");
@@ -109,7 +113,7 @@ mod tests {
 
     #[test]
     fn it_fits_and_never_fails() {
-        let some = Histogram::of(vec![(f64::NAN, 1), (-1.0, 2), (8.0, u64::MAX)]);
+        let some = histogram(&[(0, 2), (8, u64::MAX), (u64::MAX, 1)]);
         for (width, height) in [(0, 0), (16, 3), (80, 24), (300, 100)] {
             let lines = draw(&some, &Histogram::default(), width, height);
             assert!(lines.iter().all(|line| line.chars().count() <= width.max(16)), "{lines:#?}");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use larder_metrics::{Histogram, Http, Snapshot};
 use ratatui::text::Line;
 
 use crate::{
@@ -10,7 +11,6 @@ use crate::{
     hist::chart_line,
     rates::{ServerState, Span, State, face_between, hit_percent},
     sample::{Sample, hit_percent as site_hit_percent},
-    snapshot::{Counts, Histogram, Http, Snapshot},
     text::{self, count, fit},
 };
 
@@ -122,7 +122,7 @@ fn larder(page: &mut Page<'_>, sample: &Sample, snapshot: &Snapshot, older: Opti
     }
     let objects = [("memcached", &snapshot.memcached), ("redis", &snapshot.redis)];
     for (name, face) in objects {
-        if let Some(face) = face.as_ref().filter(|face| face.latency.count > 0) {
+        if let Some(face) = face.as_ref().filter(|face| face.latency.count() > 0) {
             page.head(&format!("{} LATENCY since its start", name.to_uppercase()));
             page.line(&quantiles(&face.latency));
         }
@@ -131,7 +131,7 @@ fn larder(page: &mut Page<'_>, sample: &Sample, snapshot: &Snapshot, older: Opti
     for space in &snapshot.memory.namespaces {
         page.line(&format!(
             "{:<14} {:>6} {:>6} {:>7}",
-            fit(space.name.as_str(), 14),
+            fit(&space.name, 14),
             count(space.items as f64),
             text::bytes(space.bytes as f64),
             count(space.evictions as f64)
@@ -142,11 +142,9 @@ fn larder(page: &mut Page<'_>, sample: &Sample, snapshot: &Snapshot, older: Opti
 }
 
 fn latency(page: &mut Page<'_>, http: &Http, before: Option<&Http>) {
-    let since = |now: &Histogram, old: Option<&Histogram>| {
-        old.map_or_else(|| now.clone(), |old| now.since(old))
-    };
-    let hit = since(&http.latency.hit, before.map(|before| &before.latency.hit));
-    let miss = since(&http.latency.miss, before.map(|before| &before.latency.miss));
+    let before = before.map(|before| before.latency.clone()).unwrap_or_default();
+    let hit = http.latency.hit.clone().since(&before.hit);
+    let miss = http.latency.miss.clone().since(&before.miss);
     page.head("HTTP LATENCY");
     page.line(&format!("hits:   {}", quantiles(&hit)));
     page.line(&format!("misses: {}", quantiles(&miss)));
@@ -156,45 +154,32 @@ fn latency(page: &mut Page<'_>, http: &Http, before: Option<&Http>) {
 }
 
 fn quantiles(histogram: &Histogram) -> String {
-    let shown = |share| shown_time(histogram.quantile(share));
-    format!(
-        "{} in all, 50% {}, 90% {}, 99% {}",
-        histogram.count,
-        shown(0.5),
-        shown(0.9),
-        shown(0.99)
-    )
-}
-
-fn shown_time(time: Option<Duration>) -> String {
-    time.map_or_else(|| "-".to_owned(), text::time)
-}
-
-fn difference(now: &Counts, before: Option<&Counts>) -> Counts {
-    let old = |name| before.and_then(|before| before.get(name)).copied().unwrap_or(0);
-    now.iter().map(|(name, n)| (name.clone(), n.saturating_sub(old(name)))).collect()
+    let shown = |per_mille| text::quantile(histogram, per_mille);
+    let count = histogram.count();
+    format!("{count} in all, 50% {}, 90% {}, 99% {}", shown(500), shown(900), shown(990))
 }
 
 fn sites(page: &mut Page<'_>, http: &Http, before: Option<&Http>) {
     page.head("SITE                 REQUESTS HIT %  SENT   HIT 50%  MISS 50%");
     for site in &http.sites {
         let old = before.and_then(|before| before.sites.iter().find(|old| old.name == site.name));
-        let results = difference(&site.results, old.map(|old| &old.results));
+        let results = site.results.since(&old.map(|old| old.results).unwrap_or_default());
         page.line(&format!(
             "{:<20} {:>8} {:>5} {:>5} {:>9} {:>9}",
-            fit(site.name.as_str(), 20),
+            fit(&site.name, 20),
             count(site.requests.saturating_sub(old.map_or(0, |old| old.requests)) as f64),
             site_hit_percent(&results).map_or_else(|| "-".to_owned(), |hit| format!("{hit:.1}")),
             text::bytes(site.bytes_out.saturating_sub(old.map_or(0, |old| old.bytes_out)) as f64),
-            shown_time(site.latency.hit.quantile(0.5)),
-            shown_time(site.latency.miss.quantile(0.5)),
+            text::quantile(&site.latency.hit, 500),
+            text::quantile(&site.latency.miss, 500),
         ));
     }
 }
 
 fn why_missed(page: &mut Page<'_>, http: &Http, before: Option<&Http>) {
-    let counts = difference(&http.why_missed, before.map(|before| &before.why_missed));
-    let mut counts: Vec<_> = counts.into_iter().filter(|(_, n)| *n > 0).collect();
+    let old = |why: &str| before.map_or(0, |before| before.why_missed.get(why));
+    let counts = http.why_missed.iter().map(|(why, n)| (why, n.saturating_sub(old(why))));
+    let mut counts: Vec<_> = counts.filter(|(_, n)| *n > 0).collect();
     counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
     let all = counts.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
     page.head("WHY MISSED");
@@ -204,7 +189,7 @@ fn why_missed(page: &mut Page<'_>, http: &Http, before: Option<&Http>) {
     for (why, n) in counts {
         page.line(&format!(
             "{:<16} {:>6} {:>6}",
-            why.as_str(),
+            why,
             count(n as f64),
             text::percent(n as f64 * 100.0 / all as f64)
         ));
@@ -216,11 +201,11 @@ fn origins(page: &mut Page<'_>, http: &Http) {
     for origin in &http.origins {
         page.line(&format!(
             "{:<32} {:>8} {:>6} {:>5} {:>14}",
-            fit(origin.name.as_str(), 32),
+            fit(&origin.name, 32),
             count(origin.requests as f64),
-            count(origin.failures.values().fold(0u64, |sum, n| sum.saturating_add(*n)) as f64),
+            count(origin.failures.total() as f64),
             origin.connections_open,
-            shown_time(origin.ttfb.quantile(0.5)),
+            text::quantile(&origin.ttfb, 500),
         ));
     }
 }
@@ -231,8 +216,8 @@ fn remote(page: &mut Page<'_>, snapshot: &Snapshot) {
     for server in &remote.servers {
         page.line(&format!(
             "{:<25} {:<8} {:>6} {:>5} {:>8} {:>6}",
-            fit(server.name.as_str(), 25),
-            fit(server.state.as_str(), 8),
+            fit(&server.name, 25),
+            fit(&server.state, 8),
             count(server.lookups as f64),
             count(server.hits as f64),
             count(server.timeouts as f64),
@@ -246,13 +231,13 @@ fn hottest(page: &mut Page<'_>, sample: &Sample) {
     if !details.urls.urls.is_empty() {
         page.head("REQUESTS HIT %   MEAN HOTTEST URLS (estimates)");
         for hot in &details.urls.urls {
-            let hit = if hot.requests > 0.0 { hot.hits * 100.0 / hot.requests } else { 0.0 };
+            let hit = hot.hits as f64 * 100.0 / hot.requests.max(1) as f64;
             page.line(&format!(
                 "{:>8} {:>5.1} {:>6} {}",
-                count(hot.requests),
+                count(hot.requests as f64),
                 hit.clamp(0.0, 100.0),
-                text::time(Duration::from_secs_f64((hot.mean_us / 1e6).clamp(0.0, 1e6))),
-                hot.url.as_str()
+                text::time(Duration::from_micros(hot.mean_us)),
+                hot.url
             ));
         }
     }
@@ -263,7 +248,7 @@ fn hottest(page: &mut Page<'_>, sample: &Sample) {
             page.head(&format!("    GETS HOTTEST KEYS, {face} (estimates)"));
         }
         for hot in keys {
-            page.line(&format!("{:>8} {}", count(hot.requests), hot.key.as_str()));
+            page.line(&format!("{:>8} {}", count(hot.gets as f64), hot.key));
         }
     }
 }

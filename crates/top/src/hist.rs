@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use larder_metrics::{Histogram, Interval};
 use ratatui::{
     Frame,
     crossterm::event::KeyCode,
@@ -18,9 +19,8 @@ use tokio::{sync::mpsc, time::sleep};
 use crate::{
     HistArgs, chart, exit, log, poll,
     screen::{Input, Palette, Screen},
-    snapshot::{Histogram, HitMiss},
     sse::Events,
-    text::fit,
+    text::{self, fit},
 };
 
 /// Most seconds kept and shown together; also the limit of `--window`.
@@ -32,10 +32,10 @@ const PRINTED: (usize, usize) = (80, 18);
 
 /// Histograms of the last seconds, oldest first.
 #[derive(Default)]
-struct RecentSeconds(VecDeque<HitMiss>);
+struct RecentSeconds(VecDeque<Interval>);
 
 impl RecentSeconds {
-    fn push(&mut self, second: HitMiss) {
+    fn push(&mut self, second: Interval) {
         if self.0.len() == LONGEST {
             self.0.pop_front();
         }
@@ -45,18 +45,18 @@ impl RecentSeconds {
     fn sum(&self, window: usize) -> (Histogram, Histogram) {
         let (mut hit, mut miss) = (Histogram::default(), Histogram::default());
         for second in self.0.iter().rev().take(window) {
-            hit.add(&second.hit);
-            miss.add(&second.miss);
+            hit.merge(&second.hit);
+            miss.merge(&second.miss);
         }
         (hit, miss)
     }
 }
 
 /// The next second of the stream.
-async fn second(events: &mut Events) -> Result<HitMiss, String> {
+async fn second(events: &mut Events) -> Result<Interval, String> {
     loop {
         let event = events.next().await?;
-        if let Ok(second) = serde_json::from_str(&event.data) {
+        if let Ok(second) = text::from_json(event.data.as_bytes()) {
             return Ok(second);
         }
     }
@@ -106,9 +106,8 @@ async fn once(args: &HistArgs, mut events: Events) -> Result<u8, String> {
 /// `hits: 50% 80µs, 99% 1.20ms   misses: ...`
 fn quantiles(hit: &Histogram, miss: &Histogram) -> String {
     let one = |name: &str, histogram: &Histogram| {
-        let shown =
-            |share| histogram.quantile(share).map_or_else(|| "-".to_owned(), crate::text::time);
-        format!("{name} 50% {} 90% {} 99% {}", shown(0.5), shown(0.9), shown(0.99))
+        let shown = |per_mille| text::quantile(histogram, per_mille);
+        format!("{name} 50% {} 90% {} 99% {}", shown(500), shown(900), shown(990))
     };
     format!("{}   {}", one("hits:", hit), one("misses:", miss))
 }
@@ -164,7 +163,7 @@ async fn follow(
     server: crate::address::Address,
     token: Option<String>,
     mut events: Events,
-    news: mpsc::Sender<Result<HitMiss, String>>,
+    news: mpsc::Sender<Result<Interval, String>>,
 ) {
     loop {
         let mut next = second(&mut events).await;

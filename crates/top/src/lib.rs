@@ -26,7 +26,6 @@ mod poll;
 mod rates;
 mod sample;
 mod screen;
-mod snapshot;
 mod sse;
 mod table;
 mod text;

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use larder_metrics::LogLine;
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
@@ -14,7 +15,7 @@ use crate::{
     LogArgs, ask, exit, poll,
     screen::Palette,
     sse::{Event, Events},
-    text::{self, Text},
+    text,
 };
 
 /// Time limit for connecting and the head of the answer.
@@ -75,10 +76,10 @@ fn message(body: &[u8]) -> String {
     }
     #[derive(Deserialize)]
     struct Fault {
-        message: Text,
+        message: String,
     }
-    match serde_json::from_slice::<Answer>(body) {
-        Ok(answer) => answer.error.message.as_str().to_owned(),
+    match text::from_json::<Answer>(body) {
+        Ok(answer) => answer.error.message,
         Err(_) => "the server does not understand the filter".to_owned(),
     }
 }
@@ -145,22 +146,19 @@ fn show(event: &Event, json: bool, colours: bool) -> io::Result<u64> {
             out.flush()?;
             Ok(1)
         }
-        "request" => match serde_json::from_str::<Request>(&event.data) {
+        "request" => match text::from_json::<LogLine>(event.data.as_bytes()) {
             Ok(request) => {
-                writeln!(out, "{}", request.line(colours))?;
+                writeln!(out, "{}", line_of(&request, colours))?;
                 out.flush()?;
                 Ok(1)
             }
-            Err(error) => {
-                eprintln!(
-                    "larder log: an event is not understood: {}",
-                    text::brief(&error.to_string())
-                );
+            Err(why) => {
+                eprintln!("larder log: an event is not understood: {why}");
                 Ok(0)
             }
         },
         "dropped" => {
-            let count = serde_json::from_str::<Dropped>(&event.data).unwrap_or_default().count;
+            let count = text::from_json::<Dropped>(event.data.as_bytes()).unwrap_or_default().count;
             eprintln!("larder log: {count} requests were not shown: too many at once");
             Ok(0)
         }
@@ -174,53 +172,37 @@ struct Dropped {
     count: u64,
 }
 
-/// A request in the admin API's event stream.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Request {
-    time_ms: u64,
-    elapsed_us: u64,
-    client: Text,
-    method: Text,
-    url: Text,
-    status: Option<u16>,
-    bytes: u64,
-    result: Text,
-}
-
-impl Request {
-    /// Time, duration, status, result, bytes, client, method, URL.
-    fn line(&self, colours: bool) -> String {
-        let status = self.status.filter(|status| *status > 0);
-        let status_shown = status.map_or_else(|| "-".to_owned(), |status| status.to_string());
-        let result = self.result.as_str();
-        let colour = |code: &str, text: String| {
-            if colours && !code.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text }
-        };
-        let of_status = match status {
-            Some(500..) => "31",
-            Some(400..=499) => "33",
-            _ => "",
-        };
-        let of_result = if result.contains("HIT") {
-            "32"
-        } else if result.contains("MISS") {
-            "33"
-        } else {
-            ""
-        };
-        format!(
-            "{} {:>6} {} {} {:>5} {} {} {}",
-            text::clock(self.time_ms),
-            text::time(Duration::from_micros(self.elapsed_us)),
-            colour(of_status, format!("{status_shown:>3}")),
-            colour(of_result, format!("{result:<22}")),
-            text::bytes(self.bytes as f64),
-            self.client.as_str(),
-            self.method.as_str(),
-            self.url.as_str(),
-        )
-    }
+/// Time, duration, status, result, bytes, client, method, URL.
+fn line_of(request: &LogLine, colours: bool) -> String {
+    let status = Some(request.status).filter(|status| *status > 0);
+    let status_shown = status.map_or_else(|| "-".to_owned(), |status| status.to_string());
+    let result = &request.result;
+    let colour = |code: &str, text: String| {
+        if colours && !code.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text }
+    };
+    let of_status = match status {
+        Some(500..) => "31",
+        Some(400..=499) => "33",
+        _ => "",
+    };
+    let of_result = if result.contains("HIT") {
+        "32"
+    } else if result.contains("MISS") {
+        "33"
+    } else {
+        ""
+    };
+    format!(
+        "{} {:>6} {} {} {:>5} {} {} {}",
+        text::clock(request.time_ms),
+        text::time(Duration::from_micros(request.elapsed_us)),
+        colour(of_status, format!("{status_shown:>3}")),
+        colour(of_result, format!("{result:<22}")),
+        text::bytes(request.bytes as f64),
+        request.client,
+        request.method,
+        request.url,
+    )
 }
 
 /// The path with the filters as query.
@@ -273,13 +255,13 @@ mod tests {
     fn lines_are_readable_and_harmless() {
         let json = r#"{"time_ms":1763647387042,"elapsed_us":12345,"client":"127.0.0.1","method":"GET",
             "url":"http://a/\u001b[2J","status":503,"bytes":1536,"result":"TCP_MISS","new":1}"#;
-        let request: Request = serde_json::from_str(json).expect("a request");
-        let line = request.line(false);
+        let request: LogLine = text::from_json(json.as_bytes()).expect("a request");
+        let line = line_of(&request, false);
         assert_eq!(
             line,
             "14:03:07.042 12.3ms 503 TCP_MISS               1.50K 127.0.0.1 GET http://a/\\x1b[2J"
         );
-        assert!(request.line(true).contains("\x1b[31m503\x1b[0m \x1b[33mTCP_MISS "));
+        assert!(line_of(&request, true).contains("\x1b[31m503\x1b[0m \x1b[33mTCP_MISS "));
     }
 
     #[test]

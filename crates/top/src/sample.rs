@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use larder_metrics::{Http, Objects, Outcome, Results, Snapshot, TopKeys, TopUrls, VERSION};
+
 use crate::{
     address::Kind,
-    snapshot::{Counts, HotKeys, HotUrls, Http, Objects, Snapshot, VERSION, of},
-    text::{Text, brief},
+    text::{self, Text},
 };
 
 /// Counters since the server's start.
@@ -87,9 +88,9 @@ pub(crate) struct Face {
 /// Data fetched only while the page of one server is open.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Details {
-    pub(crate) urls: HotUrls,
-    pub(crate) memcached_keys: HotKeys,
-    pub(crate) redis_keys: HotKeys,
+    pub(crate) urls: TopUrls,
+    pub(crate) memcached_keys: TopKeys,
+    pub(crate) redis_keys: TopKeys,
 }
 
 /// A sample of a server.
@@ -124,15 +125,13 @@ pub(crate) struct Sample {
 /// Lookups, and those answered from memory without waiting for an origin. A stale page counts as a
 /// hit if it was served at once; a page revalidated first (`refresh`) or brought by another
 /// client's request does not.
-fn lookups(results: &Counts) -> (u64, u64) {
-    let sum =
-        |names: &[&str]| names.iter().fold(0u64, |sum, name| sum.saturating_add(of(results, name)));
-    let hits = sum(&["hit", "stale"]);
-    (hits.saturating_add(sum(&["miss", "refresh", "hit_for_miss", "coalesced"])), hits)
+fn lookups(results: &Results) -> (u64, u64) {
+    use Outcome::{Coalesced, Hit, HitForMiss, Miss, Refresh, Stale};
+    (results.sum([Hit, Stale, Miss, Refresh, HitForMiss, Coalesced]), results.sum([Hit, Stale]))
 }
 
 /// Hit ratio of one site in percent.
-pub(crate) fn hit_percent(results: &Counts) -> Option<f64> {
+pub(crate) fn hit_percent(results: &Results) -> Option<f64> {
     let (gets, hits) = lookups(results);
     (gets > 0).then(|| hits as f64 * 100.0 / gets as f64)
 }
@@ -168,9 +167,8 @@ fn object_face(name: &'static str, face: &Objects) -> Face {
 ///
 /// What is wrong with the answer.
 pub(crate) fn from_larder(json: &[u8], at: Instant, took: Duration) -> Result<Sample, String> {
-    let snapshot: Snapshot = serde_json::from_slice(json).map_err(|error| {
-        format!("its statistics are not understood: {}", brief(&error.to_string()))
-    })?;
+    let snapshot: Snapshot =
+        text::from_json(json).map_err(|why| format!("its statistics are not understood: {why}"))?;
     if snapshot.version != VERSION {
         return Err(format!("its statistics are of version {}, not {VERSION}", snapshot.version));
     }
@@ -187,18 +185,18 @@ pub(crate) fn from_larder(json: &[u8], at: Instant, took: Duration) -> Result<Sa
     let mut commands = Commands::default();
     commands[HTTP] = snapshot.http.as_ref().map_or(0, |http| http.requests);
     for face in [&snapshot.memcached, &snapshot.redis].into_iter().flatten() {
-        for (command, n) in &face.commands {
-            let kind = kind_of(command.as_str());
-            commands[kind] = commands[kind].saturating_add(*n);
+        for (command, n) in face.commands.iter() {
+            let kind = kind_of(command);
+            commands[kind] = commands[kind].saturating_add(n);
         }
     }
     Ok(Sample {
         at,
         took,
         kind: Kind::Larder,
-        name: snapshot.name.clone(),
-        version: snapshot.larder.clone(),
-        uptime: snapshot.uptime_s,
+        name: Text::new(&snapshot.name),
+        version: Text::new(&snapshot.larder),
+        uptime: snapshot.uptime_s as f64,
         run_id: Text::new(&format!("{}/{}", snapshot.pid, snapshot.started_ms)),
         used: snapshot.memory.used,
         budget: Some(snapshot.memory.budget).filter(|budget| *budget > 0),

@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, fmt::Write as _, time::Duration};
 
-use serde::{Deserialize, Deserializer};
+use larder_metrics::Histogram;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use unicode_width::UnicodeWidthChar;
 
 /// Longest text kept from a server, in characters; the rest is cut off.
@@ -30,9 +32,25 @@ impl Text {
     }
 }
 
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Text, D::Error> {
-        Ok(Text::new(&Cow::<str>::deserialize(from)?))
+/// Reads JSON from a server. All its strings are cleaned as [`Text`] is.
+///
+/// # Errors
+///
+/// The fault of the JSON, safe to display.
+pub(crate) fn from_json<T: DeserializeOwned>(json: &[u8]) -> Result<T, String> {
+    let read = serde_json::from_slice::<Value>(json);
+    let read = read.and_then(|value| serde_json::from_value(cleaned(value)));
+    read.map_err(|error| brief(&error.to_string()))
+}
+
+fn cleaned(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(Text::new(&text).0),
+        Value::Array(values) => values.into_iter().map(cleaned).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (Text::new(&name).0, cleaned(value))).collect()
+        }
+        other => other,
     }
 }
 
@@ -159,6 +177,14 @@ pub(crate) fn time(time: Duration) -> String {
     }
 }
 
+/// The time within which `per_mille` of a thousand were done; `-` without any.
+pub(crate) fn quantile(histogram: &Histogram, per_mille: u64) -> String {
+    match histogram.count() {
+        0 => "-".to_owned(),
+        _ => time(Duration::from_micros(histogram.quantile(per_mille))),
+    }
+}
+
 /// A percentage in at most five characters: `0.0%`, `98.7%`, `100%`.
 pub(crate) fn percent(share: f64) -> String {
     match share {
@@ -208,8 +234,10 @@ mod tests {
 
     #[test]
     fn text_of_json_is_cleaned_when_it_is_read() {
-        let text: Text = serde_json::from_str(r#""a\u001b[1mb""#).expect("JSON");
-        assert_eq!(text.as_str(), "a\\x1b[1mb");
+        let json = br#"{"a":["a\u001b[1mb"],"\u202ec":1}"#;
+        let read: Value = from_json(json).expect("JSON");
+        assert_eq!(read, serde_json::json!({"a": ["a\\x1b[1mb"], "\\u202ec": 1}));
+        assert!(from_json::<Value>(b"{").is_err());
     }
 
     #[test]
@@ -217,7 +245,7 @@ mod tests {
         let sent = "{\"url\":\"/\u{9b}2J\u{202e}\u{7f}\",\n\"n\":1}";
         let shown = clean_json(sent);
         assert!(!shown.chars().any(is_dangerous), "{shown}");
-        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
         assert_eq!(read(&shown), read(sent));
     }
 

@@ -4,70 +4,21 @@
 //! access log would say into a bounded channel; the receiving side chooses, writes and sends. A full channel costs lines,
 //! never time: lost lines are counted, and watchers are told.
 
-use std::{
-    net::IpAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
+use larder_metrics::{LogLine, Outcome};
 use parking_lot::Mutex;
-use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::Record;
-use crate::{clock::Ms, measure::counted::Outcome};
 
 /// Requests of one worker that may wait for the receiving side; then they are lost and counted.
 pub(crate) const FEED: usize = 1024;
 /// Bytes of a URL or field that are shown.
 const SHOWN: usize = 4096;
-
-/// A request that has ended.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct LiveLine {
-    pub(crate) time_ms: Ms,
-    pub(crate) elapsed_us: u64,
-    pub(crate) client: IpAddr,
-    pub(crate) method: String,
-    pub(crate) url: String,
-    /// Its site; empty until the receiving side has looked.
-    pub(crate) site: String,
-    pub(crate) status: u16,
-    pub(crate) bytes: u64,
-    /// In Squid's words.
-    pub(crate) result: &'static str,
-    /// In the words of the counters.
-    #[serde(serialize_with = "word")]
-    pub(crate) outcome: Outcome,
-    pub(crate) hierarchy: String,
-    pub(crate) content_type: Option<String>,
-    pub(crate) cache_status: Option<String>,
-}
-
-fn word<S: serde::Serializer>(outcome: &Outcome, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(outcome_word(*outcome))
-}
-
-/// As the figures call it.
-pub(crate) fn outcome_word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Hit => "hit",
-        Outcome::Stale => "stale",
-        Outcome::Refresh => "refresh",
-        Outcome::Coalesced => "coalesced",
-        Outcome::Miss => "miss",
-        Outcome::Pass => "pass",
-        Outcome::HitForMiss => "hit_for_miss",
-        Outcome::Error => "error",
-        Outcome::Purge => "purge",
-        Outcome::Denied => "denied",
-        Outcome::Refused | Outcome::Rejected => "refused",
-        Outcome::Tunnel => "tunnel",
-        Outcome::Aborted => "aborted",
-    }
-}
 
 /// On a line of memory of its own: workers read it for every request, and it is written when the first watcher comes and
 /// after the last has gone.
@@ -80,7 +31,7 @@ struct Watched(AtomicBool);
 pub(crate) struct LiveLog {
     watched: Arc<Watched>,
     /// Taken by the receiving side when it starts.
-    feeds: Mutex<Vec<mpsc::Receiver<LiveLine>>>,
+    feeds: Mutex<Vec<mpsc::Receiver<LogLine>>>,
     /// Lost on the way.
     lost: Arc<AtomicU64>,
 }
@@ -94,7 +45,7 @@ impl LiveLog {
     }
 
     /// The receiving ends of all feeds.
-    pub(crate) fn take_feeds(&self) -> Vec<mpsc::Receiver<LiveLine>> {
+    pub(crate) fn take_feeds(&self) -> Vec<mpsc::Receiver<LogLine>> {
         std::mem::take(&mut self.feeds.lock())
     }
 
@@ -113,7 +64,7 @@ impl LiveLog {
 #[derive(Debug)]
 pub(crate) struct LiveFeed {
     watched: Arc<Watched>,
-    lines: mpsc::Sender<LiveLine>,
+    lines: mpsc::Sender<LogLine>,
     lost: Arc<AtomicU64>,
 }
 
@@ -136,17 +87,17 @@ impl LiveFeed {
             Some(peer) => format!("{}/{peer}", record.hierarchy.as_str()),
             None => record.hierarchy.as_str().to_owned(),
         };
-        place.send(LiveLine {
+        place.send(LogLine {
             time_ms: record.time,
             elapsed_us: record.elapsed_us,
-            client: record.client,
+            client: record.client.to_string(),
             method: text(record.method.as_bytes()),
             url: text(record.url.as_bytes()),
             site: String::new(),
             status: record.status,
             bytes: record.bytes,
-            result: record.result.as_str(),
-            outcome,
+            result: record.result.as_str().into(),
+            outcome: outcome.as_str().into(),
             hierarchy,
             content_type: record.content_type.map(text),
             cache_status: record.cache_status.map(text),

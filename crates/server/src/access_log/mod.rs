@@ -28,6 +28,7 @@ use std::{
     time::Duration,
 };
 
+use larder_metrics::LogFigures;
 use parking_lot::Mutex;
 
 pub use record::{Hierarchy, Record, ResultCode};
@@ -84,14 +85,10 @@ impl Logger {
         WorkerLog::new(self.format, self.queue.clone(), self.shared.clone())
     }
 
-    /// Lines handed to the writer since the start, those lost included.
-    pub fn lines(&self) -> u64 {
-        self.shared.lines.load(Ordering::Relaxed)
-    }
-
-    /// Lines lost since the start, because the writer could not keep up or the file could not be written.
-    pub fn dropped(&self) -> u64 {
-        self.shared.dropped.load(Ordering::Relaxed)
+    /// Lines handed to the writer since the start, and the lost ones among them.
+    pub fn figures(&self) -> LogFigures {
+        let Shared { lines, dropped, .. } = &*self.shared;
+        LogFigures { lines: lines.load(Ordering::Relaxed), dropped: dropped.load(Ordering::Relaxed) }
     }
 
     /// Writes what was handed over and ends the writer thread; waits for that, but for 5 seconds at most. The workers

@@ -69,7 +69,7 @@ fn lines_reach_the_file_in_order_and_are_appended() {
             }
             drop(log);
             logger.close();
-            assert_eq!(logger.dropped(), 0);
+            assert_eq!(logger.figures().dropped, 0);
         });
     }
     assert_eq!(urls(&path), ["/0/0", "/0/1", "/0/2", "/1/0", "/1/1", "/1/2"]);
@@ -106,7 +106,7 @@ fn a_large_batch_is_handed_over_at_once() {
         logger.close();
         assert_eq!(urls(&path).len(), 4, "four lines are more than 16 KiB, the fifth is a new batch");
         drop(log);
-        assert_eq!(logger.dropped(), 1, "what comes after the end is counted");
+        assert_eq!(logger.figures().dropped, 1, "what comes after the end is counted");
     });
 }
 
@@ -137,7 +137,7 @@ fn a_renamed_file_is_opened_anew() {
         logger.close();
         assert_eq!(urls(&path), ["/third"]);
         assert_eq!(urls(&old).len(), 2);
-        assert_eq!(logger.dropped(), 0);
+        assert_eq!(logger.figures().dropped, 0);
     });
 }
 
@@ -156,7 +156,7 @@ fn the_old_file_is_kept_when_the_new_one_cannot_be_opened() {
         drop(log);
         logger.close();
         assert_eq!(urls(&moved.join("access.log")), ["/kept"]);
-        assert_eq!(logger.dropped(), 0);
+        assert_eq!(logger.figures().dropped, 0);
     });
 }
 
@@ -171,7 +171,7 @@ fn a_writer_that_stands_still_costs_lines_not_time() {
         let log = logger.worker();
         let url = format!("/{}", "x".repeat(1000));
         let mut recorded = 0_u64;
-        while logger.dropped() == 0 {
+        while logger.figures().dropped == 0 {
             log.record(&record(&url));
             recorded += 1;
             assert!(recorded < 1_000_000, "the queue has no limit");
@@ -187,7 +187,7 @@ fn a_writer_that_stands_still_costs_lines_not_time() {
         });
         drop(log);
         logger.close();
-        let dropped = logger.dropped();
+        let dropped = logger.figures().dropped;
         assert_eq!(reader.join().expect("reader") + dropped, recorded, "{dropped} dropped");
     });
 }
@@ -202,7 +202,7 @@ fn what_cannot_be_written_is_counted() {
         log.record(&record("/b"));
         drop(log);
         logger.close();
-        assert_eq!(logger.dropped(), 2);
+        assert_eq!(logger.figures().dropped, 2);
     });
 }
 
@@ -249,7 +249,7 @@ fn a_fifo_in_the_place_of_the_file_is_not_taken_when_it_is_reopened() {
         drop(log);
         logger.close();
         assert_eq!(urls(&old), ["/kept"]);
-        assert_eq!(logger.dropped(), 0);
+        assert_eq!(logger.figures().dropped, 0);
     });
 }
 
@@ -260,6 +260,6 @@ fn closing_twice_is_harmless() {
         let logger = open(&room.path().join("access.log"));
         logger.close();
         logger.close();
-        assert_eq!(logger.dropped(), 0);
+        assert_eq!(logger.figures().dropped, 0);
     });
 }

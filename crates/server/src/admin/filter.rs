@@ -1,17 +1,12 @@
 //! Which requests a watcher wants to see.
 
 use axum::http::Uri;
+use larder_metrics::{LogLine, Outcome};
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 use super::{answer::Refused, measured::params};
-use crate::{
-    access_log::{
-        ResultCode,
-        live::{LiveLine, outcome_word},
-    },
-    measure::counted::Outcome,
-};
+use crate::access_log::ResultCode;
 
 /// Bytes a compiled regular expression may take. What it costs grows with them and with the URL, for each watcher and each
 /// request, on the one thread there is: this is a few hundred states, several times what a person writes.
@@ -75,9 +70,8 @@ impl Filter {
     }
 
     /// Whether this request is one of them.
-    pub(super) fn wants(&self, line: &LiveLine) -> bool {
-        let result =
-            |word: &String| word == line.result || word.eq_ignore_ascii_case(outcome_word(line.outcome));
+    pub(super) fn wants(&self, line: &LogLine) -> bool {
+        let result = |word: &String| *word == line.result || word.eq_ignore_ascii_case(&line.outcome);
         line.elapsed_us >= self.slower_than_us
             && self.method.as_ref().is_none_or(|method| line.method.eq_ignore_ascii_case(method))
             && (self.status.is_empty() || self.status.iter().any(|(a, b)| (*a..=*b).contains(&line.status)))
@@ -99,9 +93,8 @@ fn compiled(text: &str) -> Result<Regex, Refused> {
 /// A word of the access log or of the figures, any case; upper case comes back. Another would never fit, and whoever waits for
 /// it would not learn why nothing comes.
 fn result(word: &str) -> Result<String, Refused> {
-    let known = || {
-        ResultCode::ALL.iter().map(|code| code.as_str()).chain(Outcome::ALL.iter().map(|o| outcome_word(*o)))
-    };
+    let known =
+        || ResultCode::ALL.iter().map(|code| code.as_str()).chain(Outcome::ALL.iter().map(|o| o.as_str()));
     if known().any(|name| name.eq_ignore_ascii_case(word)) {
         return Ok(word.to_ascii_uppercase());
     }
@@ -129,17 +122,17 @@ mod tests {
     use super::*;
 
     fn wants(query: &str) -> bool {
-        let line = LiveLine {
+        let line = LogLine {
             time_ms: 0,
             elapsed_us: 250_000,
-            client: [127, 0, 0, 1].into(),
+            client: "127.0.0.1".to_owned(),
             method: "GET".to_owned(),
             url: "http://a.org/wiki/Page?x=1".to_owned(),
             site: "a.org".to_owned(),
             status: 503,
             bytes: 0,
-            result: "TCP_MISS",
-            outcome: Outcome::Error,
+            result: "TCP_MISS".into(),
+            outcome: Outcome::Error.as_str().into(),
             hierarchy: String::new(),
             content_type: None,
             cache_status: None,
@@ -206,7 +199,7 @@ mod tests {
             assert!(Filter::of(&format!("/?{wrong}").parse().expect("a URI")).is_err(), "{wrong}");
         }
         for outcome in Outcome::ALL {
-            assert!(result(outcome_word(outcome)).is_ok(), "{outcome:?}");
+            assert!(result(outcome.as_str()).is_ok(), "{outcome:?}");
         }
     }
 }

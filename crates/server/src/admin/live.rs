@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{extract::State, response::Response};
-use serde::Serialize;
+use larder_metrics::{Interval, Latencies, Snapshot};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
@@ -11,7 +11,6 @@ use super::{
     answer::Refused,
     events::{self, Hub, Places, event},
 };
-use crate::measure::{Latencies, Merged, Snapshot};
 
 /// From one look at the figures to the next.
 const STEP: Duration = Duration::from_secs(1);
@@ -50,7 +49,7 @@ pub(super) async fn tick(app: Arc<App>) {
         app.watchers.live.tell(|| event("stats", &snapshot));
         let latencies = latencies(&snapshot);
         if let Some(before) = before {
-            app.watchers.hist.tell(|| event("hist", &Interval::between(&before, &latencies)));
+            app.watchers.hist.tell(|| event("hist", &between(&before, &latencies)));
         }
         before = Some(latencies);
     }
@@ -60,43 +59,7 @@ fn latencies(snapshot: &Snapshot) -> Latencies {
     snapshot.http.as_ref().map(|http| http.latency.clone()).unwrap_or_default()
 }
 
-/// What one second brought.
-#[derive(Serialize)]
-struct Interval {
-    hit: Fine,
-    miss: Fine,
-}
-
-/// A histogram with all its buckets.
-#[derive(Serialize)]
-struct Fine {
-    count: u64,
-    sum_us: u64,
-    p50_us: u64,
-    p90_us: u64,
-    p99_us: u64,
-    p999_us: u64,
-    /// Upper end in microseconds, and how many; those without any are left out.
-    buckets: Vec<(u64, u64)>,
-}
-
-impl Interval {
-    fn between(before: &Latencies, after: &Latencies) -> Interval {
-        let fine = |before: &Merged, after: &Merged| Fine::of(&after.clone().since(before));
-        Interval { hit: fine(&before.hit.0, &after.hit.0), miss: fine(&before.miss.0, &after.miss.0) }
-    }
-}
-
-impl Fine {
-    fn of(merged: &Merged) -> Fine {
-        Fine {
-            count: merged.count(),
-            sum_us: merged.sum,
-            p50_us: merged.quantile(500),
-            p90_us: merged.quantile(900),
-            p99_us: merged.quantile(990),
-            p999_us: merged.quantile(999),
-            buckets: merged.fine().filter(|(_, count)| *count > 0).collect(),
-        }
-    }
+/// The times of one second.
+fn between(before: &Latencies, now: &Latencies) -> Interval {
+    Interval { hit: now.hit.clone().since(&before.hit), miss: now.miss.clone().since(&before.miss) }
 }

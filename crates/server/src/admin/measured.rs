@@ -7,16 +7,12 @@ use axum::{
     http::{HeaderMap, StatusCode, Uri, header},
     response::Response,
 };
+use larder_metrics::{By, Format};
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::json;
 
 use super::{
     App,
     answer::{self, Refused},
-};
-use crate::{
-    measure::By,
-    object::hot::{self, HotKey},
 };
 
 /// URLs and keys shown at once, at most.
@@ -43,14 +39,12 @@ pub(super) async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> 
         let kind = range.split(';').next().unwrap_or_default();
         kind.trim().eq_ignore_ascii_case("application/openmetrics-text")
     });
-    let mut text = String::new();
-    app.registry.prometheus(app.now(), &mut text, openmetrics);
-    let content_type = if openmetrics {
-        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    let (format, content_type) = if openmetrics {
+        (Format::OpenMetrics, "application/openmetrics-text; version=1.0.0; charset=utf-8")
     } else {
-        "text/plain; version=0.0.4; charset=utf-8"
+        (Format::Prometheus, "text/plain; version=0.0.4; charset=utf-8")
     };
-    answer::typed(StatusCode::OK, content_type, text)
+    answer::typed(StatusCode::OK, content_type, app.registry.prometheus(app.now(), format))
 }
 
 #[derive(Deserialize)]
@@ -99,23 +93,17 @@ pub(super) async fn keys(State(app): State<Arc<App>>, uri: Uri) -> Result<Respon
     let asked: KeysOf = params(&uri)?;
     let face = asked.face.as_deref().unwrap_or("memcached");
     let limit = asked.limit.clamp(1, MOST);
-    let (keys, gets) = match face {
+    let name = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+    let keys = match face {
         "memcached" => {
             let absent = || Refused::absent("no_face", "memcached's protocol is not served here");
-            let shared = app.memcached.as_ref().ok_or_else(absent)?;
-            hot::hottest(shared.stats.workers.iter().map(|worker| &worker.hot), limit)
+            app.memcached.as_ref().ok_or_else(absent)?.top_keys(limit, name)
         }
         "redis" => {
             let absent = || Refused::absent("no_face", "Redis's protocol is not served here");
-            let shared = app.redis.as_ref().ok_or_else(absent)?;
-            hot::hottest(shared.counters.iter().map(|worker| &worker.hot), limit)
+            app.redis.as_ref().ok_or_else(absent)?.top_keys(limit, name)
         }
         _ => return Err(Refused::bad("bad_parameter", "face is memcached or redis")),
     };
-    let keys: Vec<_> = keys.iter().map(key_view).collect();
-    Ok(answer::json(&json!({"face": face, "sampled_one_in": hot::EVERY, "gets": gets, "keys": keys})))
-}
-
-fn key_view(key: &HotKey) -> serde_json::Value {
-    json!({"key": String::from_utf8_lossy(&key.key), "gets": key.gets, "gets_at_least": key.sure})
+    Ok(answer::json(&keys))
 }

@@ -45,13 +45,14 @@ use std::{
     time::Duration,
 };
 
+use larder_metrics::History;
 use larder_store::Store;
 use parking_lot::RwLock;
 use tokio::sync::{Notify, Semaphore, mpsc};
 
 use crate::{
     clock::{Clock, Ms},
-    measure::{History, Registry},
+    measure::Registry,
     memcache, redis, request,
     settings::{AdminSettings, Secret, Settings},
     worker::Order,

@@ -25,7 +25,7 @@ use super::{
     walk::Bookmark,
 };
 use crate::{
-    request::purge::{Done, Purger, keys},
+    request::purge::{Purger, keys},
     settings::HostPattern,
 };
 
@@ -80,7 +80,7 @@ pub(super) async fn stats(State(app): State<Arc<App>>) -> Result<Response, Refus
     let files: Vec<_> = pages.iter().map(|page| json!({"uri": page["url"], "size": page["size"]})).collect();
     Ok(answer::json(&json!({
         "memory": {"used": snapshot.memory.used, "size": snapshot.memory.budget},
-        "requests_per_second": lately.columns.requests.last().copied().unwrap_or(0),
+        "requests_per_second": lately.columns.get("requests").and_then(|column| column.last()).copied().unwrap_or(0),
         "files": files,
     })))
 }
@@ -117,7 +117,7 @@ pub(super) async fn reset(
     let purger = Purger::new(writer(&app, shared), shared.remote.as_deref(), false);
     let found = purger.page(&keys(&place.host, place.port, &place.path, b""));
     let by = format!("{} API", peer.ip().to_canonical());
-    shared.purges.note(Done::new(app.now(), "reset", &format!("/{path}"), false, u64::from(found), by));
+    shared.purges.note(app.now(), "reset", &format!("/{path}"), false, u64::from(found), by);
     Ok(answer::json(&json!({"reset": format!("/{path}"), "purged": u64::from(found)})))
 }
 

@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use axum::{extract::State, http::Uri, response::Response};
+use larder_metrics::ObjectRow;
 use larder_proto::{
     http::key::{self, KeyParts},
     page::{Kind, PageView, Verify, view},
 };
 use larder_store::EntryInfo;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::{
     App,
     answer::{self, Refused},
     measured::params,
-    object::{self, Freshness, Vary},
+    object::{self, Freshness},
     pages::PUBLISHED,
     place::{Place, site_name, url_of},
     walk::{self, Bookmark},
@@ -53,33 +54,6 @@ struct Wanted {
     /// Fresh ones, or stale ones; None: any.
     stale: Option<bool>,
     min_size: u64,
-}
-
-/// A stored response as the list shows it: one row for each variant of a page.
-#[derive(Serialize)]
-pub(super) struct Row {
-    url: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    forwarded_host: Option<String>,
-    /// Lines of the site's `key_fields` that are in its key.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    key_fields: Vec<String>,
-    site: String,
-    status: u16,
-    content_type: Option<String>,
-    /// Of the body, in bytes.
-    size: u64,
-    age_s: u64,
-    /// Left of its freshness; negative: stale for so long.
-    ttl_s: i64,
-    state: &'static str,
-    /// What selects this variant; None: the page has no variants.
-    vary: Option<Vary>,
-    tags: Vec<String>,
-    published: bool,
-    /// Whether it was ever served from the store.
-    read: bool,
-    last_read_ms: Ms,
 }
 
 /// Lists what is stored.
@@ -133,7 +107,7 @@ fn row(
     key: &[u8],
     info: &EntryInfo,
     now: Ms,
-) -> Option<Row> {
+) -> Option<ObjectRow> {
     let parts = key::parse_key(key).filter(|parts| wanted.may(settings, parts, info))?;
     let entry = app.store.peek(PAGES, key, now)?;
     let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
@@ -143,7 +117,7 @@ fn row(
         return None;
     }
     let (url, forwarded_host, key_fields) = url_of(&parts);
-    Some(Row {
+    Some(ObjectRow {
         url,
         forwarded_host,
         key_fields,
@@ -153,7 +127,7 @@ fn row(
         size: page.body_len,
         age_s: freshness.age,
         ttl_s: freshness.ttl,
-        state: freshness.state(),
+        state: freshness.state().into(),
         vary: key::parse_variant_key(key).map(|_| object::vary(&page)),
         tags: page.tags.map(object::text).collect(),
         published: info.flags == PUBLISHED,

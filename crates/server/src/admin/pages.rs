@@ -35,7 +35,6 @@ use crate::{
     },
     clock::Ms,
     page::{ban, lookup::PAGES, writer::PageDraft},
-    request::purge::Done,
     settings::RequestView,
 };
 
@@ -290,7 +289,7 @@ pub(super) async fn delete(
         return Err(Refused::absent("not_published", "no page is published under this URL"));
     }
     let by = format!("{} API", peer.ip().to_canonical());
-    shared.purges.note(Done::new(app.now(), "reset", &asked.url, false, 1, by));
+    shared.purges.note(app.now(), "reset", &asked.url, false, 1, by);
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

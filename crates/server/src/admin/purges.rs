@@ -23,7 +23,7 @@ use crate::{
     page::{ban::Ban, writer::PageWriter},
     request::{
         pages::Shared,
-        purge::{Done, Purger, keys},
+        purge::{Purger, keys},
     },
 };
 
@@ -125,7 +125,7 @@ pub(super) async fn purge(
     };
     let journal = purger.settled().await;
     let by = format!("{} API", peer.ip().to_canonical());
-    shared.purges.note(Done::new(app.now(), kind, &what, soft, purged, by));
+    shared.purges.note(app.now(), kind, &what, soft, purged, by);
     Ok(answer::json(&match journal {
         None => json!({"purged": purged}),
         Some(journal) => {

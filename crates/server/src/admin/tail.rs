@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{body::Bytes, extract::State, http::Uri, response::Response};
+use larder_metrics::LogLine;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
@@ -13,7 +14,7 @@ use super::{
     filter::Filter,
     place::site_name,
 };
-use crate::access_log::live::{LiveLine, LiveLog};
+use crate::access_log::live::LiveLog;
 
 /// Requests that may wait for one watcher; then they are lost to it, counted, and it is told.
 const WATCHER: usize = 512;
@@ -40,7 +41,7 @@ impl Tail {
     }
 
     /// The receiving ends of the workers' feeds.
-    pub(super) fn take_feeds(&self) -> Vec<mpsc::Receiver<LiveLine>> {
+    pub(super) fn take_feeds(&self) -> Vec<mpsc::Receiver<LogLine>> {
         self.live.take_feeds()
     }
 
@@ -52,7 +53,7 @@ impl Tail {
         receive
     }
 
-    fn tell(&self, line: &LiveLine) {
+    fn tell(&self, line: &LogLine) {
         let lost = self.live.take_lost();
         let mut watchers = self.watchers.lock();
         let mut made = None;
@@ -69,7 +70,7 @@ impl Tail {
 
 impl Watcher {
     /// False: it has gone, or has had all it wanted.
-    fn tell(&mut self, line: &LiveLine, made: &mut Option<Bytes>) -> bool {
+    fn tell(&mut self, line: &LogLine, made: &mut Option<Bytes>) -> bool {
         if self.events.is_closed() {
             return false;
         }
@@ -94,7 +95,7 @@ fn dropped(count: u64) -> Bytes {
 }
 
 /// Passes on what one worker tells; ends with the worker.
-pub(super) async fn pass_on(app: Arc<App>, tail: Arc<Tail>, mut lines: mpsc::Receiver<LiveLine>) {
+pub(super) async fn pass_on(app: Arc<App>, tail: Arc<Tail>, mut lines: mpsc::Receiver<LogLine>) {
     while let Some(mut line) = lines.recv().await {
         let settings = app.settings();
         line.site = site_name(&settings, host_of(&line.url)).to_owned();
@@ -127,11 +128,10 @@ pub(super) async fn log(State(app): State<Arc<App>>, uri: Uri) -> Result<Respons
 mod tests {
     use std::net::IpAddr;
 
+    use larder_metrics::Outcome;
+
     use super::*;
-    use crate::{
-        access_log::{Hierarchy, Record, ResultCode, live::FEED},
-        measure::counted::Outcome,
-    };
+    use crate::access_log::{Hierarchy, Record, ResultCode, live::FEED};
 
     fn record(url: &str) -> Record<'_> {
         Record {

@@ -7,7 +7,7 @@ use std::{net::SocketAddr, rc::Rc};
 
 use larder_proto::http::{HeadLimits, Parsed, Reject, parse_request, slots};
 
-use crate::{clock::Ms, http::worker::Worker, measure::counted::Timing};
+use crate::{clock::Ms, counters::Timing, http::worker::Worker};
 use crate::{
     http::{
         exchange::Exchange,
@@ -259,7 +259,7 @@ impl Conn {
     fn timed_out(&mut self) -> bool {
         self.socket.watch.forgive();
         if self.at < self.buf.len() {
-            self.worker.pages.counters.header_timeouts.one();
+            self.worker.pages.counters.timeouts.header.one();
             let before = self.out.pending();
             refuse::compose(
                 self.out.scratch(),

@@ -1,5 +1,6 @@
 //! The answer from a page in the store: whole, in part, or in no part at all.
 
+use larder_metrics::Outcome;
 use larder_proto::{
     http::{
         Method,
@@ -14,7 +15,6 @@ use crate::page::head::field;
 use crate::{
     access_log::{Hierarchy, ResultCode},
     clock::Ms,
-    measure::counted::Outcome,
 };
 use crate::{
     http::exchange::Exchange,

@@ -13,13 +13,14 @@
 
 use std::ops::ControlFlow;
 
+use larder_metrics::Outcome;
 use larder_proto::{
     http::{BodyFraming, Method},
     page::PageFlags,
     rules::{Decision, Forward, RevalidateWhy, StaleWhy, Unusable, decide, only_if_cached, stale_on_error},
 };
 
-use crate::{access_log::ResultCode, clock::Ms, measure::counted::Outcome, origin::RequestBody};
+use crate::{access_log::ResultCode, clock::Ms, origin::RequestBody};
 use crate::{
     fetch::{self, FetchResult, Plan},
     http::{
@@ -356,7 +357,7 @@ fn body_failed(
 ) -> Result<bool, Ended> {
     let (status, why) = match failed {
         BodyError::Ended(Ended::TimedOut) => {
-            exchange.request.pages.counters.body_timeouts.one();
+            exchange.request.pages.counters.timeouts.body.one();
             socket.watch.forgive();
             (408, "the request body stopped coming")
         }
@@ -365,10 +366,7 @@ fn body_failed(
             exchange.request.pages.counters.reject(reject.reason);
             (reject.status, reject.reason.as_str())
         }
-        BodyError::TooLarge => {
-            exchange.request.pages.counters.rejected.one();
-            (413, "the request body is larger than allowed")
-        }
+        BodyError::TooLarge => (413, "the request body is larger than allowed"),
         BodyError::Unwanted => return Ok(false),
     };
     if exchange.started.get() {

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use larder_metrics::{HotUrls, Outcome, Seen, Source};
 use larder_proto::http::Version;
 
 use super::{deliver::Delivered, exchange::Exchange};
@@ -9,10 +10,6 @@ use crate::{
     access_log::{Hierarchy, Record, ResultCode, WorkerLog, live::LiveFeed},
     clock::Clock,
     http::worker::Worker,
-    measure::{
-        counted::Outcome,
-        hot::{Became, Hot, Seen},
-    },
     trace::{Kind, Span, Told, Traced, Tracer, cut},
 };
 
@@ -25,7 +22,7 @@ pub(crate) fn finish(exchange: &Exchange<'_, '_>, delivered: &Delivered) -> bool
     if let Some(why) = stats.forward_reason.get() {
         worker.pages.counters.forwards.one(why);
     }
-    if let Some((hot, weight)) = worker.pages.counters.watched.due(outcome == Outcome::Hit) {
+    if let Some((hot, weight)) = worker.pages.counters.urls.due(outcome == Outcome::Hit) {
         watch(exchange, delivered, outcome, hot, weight);
     }
     if let Some(log) = &worker.log {
@@ -55,7 +52,7 @@ pub(crate) fn abandoned(exchange: &Exchange<'_, '_>) {
 
 /// Counts and writes down a request that could not be read.
 pub(crate) fn unread(worker: &Worker, peer: SocketAddr, status: u16, bytes: u64) {
-    worker.pages.config().counted.at(0).count(Outcome::Rejected, status, bytes);
+    worker.pages.config().counted.at(0).count(Outcome::Refused, status, bytes);
     if let Some(log) = &worker.log {
         refused(log, worker.pages.clock, peer, status, bytes);
     }
@@ -104,18 +101,18 @@ fn url(exchange: &Exchange<'_, '_>) -> String {
 
 /// Looks at a request for the hottest URLs, for `weight` of its kind. What reached no site has no page.
 #[cold]
-fn watch(exchange: &Exchange<'_, '_>, delivered: &Delivered, outcome: Outcome, hot: &Hot, weight: u64) {
-    let became = match outcome {
-        Outcome::Hit | Outcome::Stale => Became::Hit,
-        Outcome::Pass | Outcome::Tunnel => Became::Pass,
+fn watch(exchange: &Exchange<'_, '_>, delivered: &Delivered, outcome: Outcome, hot: &HotUrls, weight: u64) {
+    let source = match outcome {
+        Outcome::Hit | Outcome::Stale => Source::Hit,
+        Outcome::Pass | Outcome::Tunnel => Source::Pass,
         Outcome::Purge | Outcome::Denied | Outcome::Refused => return,
-        _ => Became::Miss,
+        _ => Source::Miss,
     };
     let host = exchange.request.head.host.as_ref().map_or("", |authority| authority.host);
     let site = exchange.request.config.settings.site_for(host).map_or("", |site| site.name.as_str());
     let micros = exchange.request.pages.clock.micros().saturating_sub(exchange.request.since);
     let url = url(exchange);
-    hot.see(&Seen { url: &url, site, became, bytes: delivered.bytes, micros }, weight);
+    hot.see(&Seen { url: &url, site, source, bytes: delivered.bytes, micros }, weight);
 }
 
 /// Writes down a request that could not be read: there is no method and no URL to name.

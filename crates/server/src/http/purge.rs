@@ -15,7 +15,7 @@ use crate::{
     http::{deliver::Delivered, exchange::Exchange, log::finish, refuse::Answered},
     net::out::Out,
     remote,
-    request::{Request, purge::Done, route::Route},
+    request::{Request, route::Route},
     wire::h1::OwnAnswer,
 };
 
@@ -150,12 +150,5 @@ fn note(exchange: &Exchange<'_, '_>, what: &What, soft: bool, purged: u64) {
         ),
     };
     let by = format!("{} PURGE", exchange.request.client());
-    exchange.request.pages.shared.purges.note(Done::new(
-        exchange.request.now(),
-        what.kind(),
-        &target,
-        soft,
-        purged,
-        by,
-    ));
+    exchange.request.pages.shared.purges.note(exchange.request.now(), what.kind(), &target, soft, purged, by);
 }

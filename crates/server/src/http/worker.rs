@@ -57,12 +57,12 @@ impl Worker {
     /// Takes in an accepted connection, or refuses it where it is one too many.
     pub(crate) fn admit(self: &Rc<Self>, stream: Stream, peer: SocketAddr) {
         let worker = self.clone();
-        worker.pages.counters.connections.one();
+        worker.pages.counters.connections.accepted.one();
         let open = worker.pages.shared.open.fetch_add(1, Ordering::Relaxed);
         let place = Place(worker.clone());
         let seat = worker.conns.seat();
         if open >= worker.pages.config().settings.http.limits.connections {
-            worker.pages.counters.refused_connections.one();
+            worker.pages.counters.connections.refused.one();
             if worker.refusing.get() < REFUSING {
                 worker.refusing.set(worker.refusing.get() + 1);
                 spawn_local(async move {
@@ -102,7 +102,7 @@ impl Worker {
 
     fn count_sent(&self, sent: Result<u64, Ended>) -> Result<(), Ended> {
         if matches!(sent, Err(Ended::TimedOut)) {
-            self.pages.counters.send_timeouts.one();
+            self.pages.counters.timeouts.send.one();
         }
         self.pages.counters.bytes_out.add(sent?);
         Ok(())

@@ -1,25 +1,21 @@
-//! Where everything that is counted is found.
+//! The registry: all counters of the process.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, atomic::Ordering};
 
+use larder_metrics::{By, Format, Histogram, Recorder, Snapshot, TopUrls, VERSION, prometheus, top_urls};
 use larder_store::Store;
 use parking_lot::RwLock;
+use serde_json::Value;
 
-use super::{
-    By, Hist, Histogram, Log, Merged, Remote, Snapshot, Spans, Top, hot, snapshot::VERSION, table, text,
-};
 use crate::{
     access_log::Logger,
     clock::{Clock, Ms},
-    counters::Counters,
+    counters::{self, Counters},
     memcache, redis, request,
     settings::Settings,
 };
 
-/// What the remote tier says of itself, when it is asked.
-type AskRemote = Box<dyn Fn() -> Remote + Send + Sync>;
-
-/// What a registry is made of.
+/// The parts of a registry.
 pub(crate) struct Parts {
     pub(crate) clock: Clock,
     pub(crate) store: &'static Store,
@@ -30,16 +26,15 @@ pub(crate) struct Parts {
     pub(crate) logger: Option<Arc<Logger>>,
 }
 
-/// Knows where every counter is; one per process. Any thread may ask it.
+/// All counters of the process; any thread may read them.
 pub struct Registry {
     pub(super) parts: Parts,
-    /// As they are now: a reload changes them.
+    /// The present settings: a reload changes them.
     pub(super) settings: RwLock<Arc<Settings>>,
     name: OnceLock<String>,
-    remote: OnceLock<AskRemote>,
     started: Ms,
-    /// One per worker: how late it gets to a timer.
-    delays: Box<[Arc<Histogram>]>,
+    /// One per worker: how late it handles a timer.
+    delays: Box<[Arc<Recorder>]>,
 }
 
 impl std::fmt::Debug for Registry {
@@ -53,39 +48,35 @@ impl Registry {
         Arc::new(Self {
             settings: RwLock::new(parts.settings.clone()),
             name: OnceLock::new(),
-            remote: OnceLock::new(),
             started: parts.clock.now(),
             delays: (0..parts.settings.threads.max(1)).map(|_| Arc::default()).collect(),
             parts,
         })
     }
 
-    /// Names this instance, once; without a name it is called as its machine.
+    /// Names this instance, once; the default is the name of the machine.
     pub fn set_name(&self, name: String) {
         let _ = self.name.set(name);
     }
 
-    /// Asks the remote tier from now on; only the first such call counts.
-    pub fn set_remote(&self, ask: impl Fn() -> Remote + Send + Sync + 'static) {
-        let _ = self.remote.set(Box::new(ask));
-    }
-
-    /// New settings.
+    /// Takes new settings.
     pub(crate) fn reload(&self, settings: Arc<Settings>) {
         *self.settings.write() = settings;
     }
 
-    /// Where a worker counts how late it gets to a timer.
-    pub(crate) fn delay(&self, worker: usize) -> Arc<Histogram> {
+    /// The recorder of how late a worker handles a timer.
+    pub(crate) fn delay(&self, worker: usize) -> Arc<Recorder> {
         self.delays.get(worker).cloned().unwrap_or_default()
     }
 
-    /// Everything, as it is now. It adds up some hundred kilobytes of counters: once a second is cheap.
+    /// The figures of this moment. It adds up some hundred kilobytes of counters: once a second is
+    /// cheap.
     pub fn snapshot(&self, now: Ms) -> Snapshot {
-        let logger = self.parts.logger.as_ref();
+        let Parts { http, memcached, redis, logger, .. } = &self.parts;
+        let shared = http.as_ref().map(|(shared, _)| shared);
         Snapshot {
             version: VERSION,
-            larder: env!("CARGO_PKG_VERSION"),
+            larder: env!("CARGO_PKG_VERSION").to_owned(),
             name: self.name.get_or_init(host_name).clone(),
             pid: std::process::id(),
             started_ms: self.started,
@@ -93,39 +84,63 @@ impl Registry {
             uptime_s: now.saturating_sub(self.started) / 1000,
             threads: self.delays.len(),
             memory: self.memory(),
-            http: self.http(),
-            memcached: self.memcached(),
-            redis: self.redis(),
-            remote: self.remote.get().map(|ask| ask()),
-            loop_delay: Hist(Merged::of(self.delays.iter().map(|delay| &**delay))),
-            log: Log {
-                lines: logger.map_or(0, |logger| logger.lines()),
-                dropped: logger.map_or(0, |logger| logger.dropped()),
-            },
-            tracing: self.parts.http.as_ref().and_then(|(shared, _)| shared.tracing.as_ref()).map(
-                |tracing| {
-                    let (exported, dropped) = tracing.counts.now();
-                    Spans { exported, dropped }
-                },
-            ),
+            http: http.as_ref().map(|(shared, workers)| {
+                let open = shared.open.load(Ordering::Relaxed) as u64;
+                counters::figures(workers, &self.settings.read(), open)
+            }),
+            memcached: memcached.as_ref().map(|shared| shared.figures()),
+            redis: redis.as_ref().map(|shared| shared.figures()),
+            remote: shared.and_then(|shared| shared.remote.as_ref()).map(|remote| remote.stats().figures()),
+            loop_delay: Histogram::of(self.delays.iter().map(|delay| &**delay)),
+            log: logger.as_ref().map(|logger| logger.figures()).unwrap_or_default(),
+            tracing: shared
+                .and_then(|shared| shared.tracing.as_ref())
+                .map(|tracing| tracing.counts.figures()),
         }
     }
 
-    /// The hottest URLs, estimated from samples.
-    pub fn top(&self, by: By, limit: usize) -> Top {
-        let workers = self.parts.http.iter().flat_map(|(_, workers)| workers);
-        let all: Vec<_> = workers.filter_map(|worker| worker.watched.hot()).collect();
-        let sampled_one_in = if all.is_empty() { 0 } else { hot::EVERY };
-        Top { by: by.as_str(), sampled_one_in, urls: hot::top(all.into_iter(), by, limit) }
+    /// Every number of the snapshot with its path in the JSON, such as `http.results.hit`, without
+    /// the buckets of histograms.
+    pub fn numbers(&self, now: Ms) -> Vec<(String, u64)> {
+        let mut numbers = Vec::new();
+        // A snapshot has no keys or values that JSON does not have.
+        let snapshot = serde_json::to_value(self.snapshot(now)).unwrap_or_default();
+        flatten("", &snapshot, &mut numbers);
+        numbers
     }
 
-    /// Appends everything as text for Prometheus: OpenMetrics 1.0, or text format 0.0.4.
-    pub fn prometheus(&self, now: Ms, out: &mut String, openmetrics: bool) {
-        text::write(table::all(), &self.snapshot(now), out, openmetrics);
+    /// The hottest URLs, estimated from samples.
+    pub fn top(&self, by: By, limit: usize) -> TopUrls {
+        let workers = self.parts.http.iter().flat_map(|(_, workers)| workers);
+        top_urls(workers.map(|worker| &worker.urls), by, limit)
+    }
+
+    /// All metrics as text.
+    pub fn prometheus(&self, now: Ms, format: Format) -> String {
+        prometheus(&self.snapshot(now), format)
     }
 }
 
-/// As the system calls the machine (uname(2)).
+/// Adds the numbers in `value`. Elements of lists are called by their names.
+fn flatten(path: &str, value: &Value, numbers: &mut Vec<(String, u64)>) {
+    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    match value {
+        Value::Number(number) => numbers.extend(number.as_u64().map(|number| (path.to_owned(), number))),
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, value)| flatten(&below(name), value, numbers));
+        }
+        Value::Array(rows) => {
+            for row in rows {
+                if let Some(name) = row.get("name").and_then(Value::as_str) {
+                    flatten(&below(name), row, numbers);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The system's name of the machine (uname(2)).
 fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -2,7 +2,7 @@
 //!
 //! The names are memcached's (protocol.txt, "General-purpose statistics"); whoever applies a command counts it.
 
-crate::counters::counters! {
+larder_metrics::counters! {
     /// What one worker of the memcached face counted since it started.
     pub(crate) struct Counters {
         /// Connections accepted, those refused included.

@@ -19,6 +19,7 @@ pub(crate) mod counters;
 pub(crate) mod crawl;
 mod door;
 mod echo;
+mod figures;
 mod incoming;
 mod meta;
 pub(crate) mod ops;
@@ -46,8 +47,7 @@ pub(crate) use session::Session;
 use crate::{
     clock::Ms,
     object::ahead::Ahead,
-    object::{self, COMMANDS, Client, Clients, Limits, room::Room},
-    server::StopHandle,
+    object::{self, COMMANDS, Client, Clients, Limits, room::Room, stop::StopHandle},
     settings::{DEFAULT_REQUESTS_PER_EVENT, MemcachedSettings},
 };
 

@@ -24,6 +24,8 @@ use rustix::{
     process::{Resource, getrlimit},
 };
 
+use crate::settings::SHELF_FILES;
+
 /// The limit of the floor and of the nginx of `bench/peers`, too: somewhere below, the second call takes what the copy would. (At 20,000 B there is a gain.)
 const LEAST: u64 = 16 << 10;
 /// Beyond it the worker would be busy for too long with copying it here: a file of 2 MiB takes 0.9 ms, of 1 MiB 0.36 ms.
@@ -40,8 +42,6 @@ const PERIOD: u32 = 16 * PLACES as u32;
 /// Places looked at for copies that are asked for less, when there is no room.
 const LOOKED_AT: usize = 64;
 
-/// The most files that are open for it.
-pub(crate) const FILES: usize = 256;
 /// Of all the process may open, the part that all workers' copies may take.
 const PART_OF_FILES: usize = 8;
 
@@ -108,7 +108,8 @@ impl Shelf {
     pub(crate) fn new(limit: u64, workers: usize, held: Arc<AtomicU64>) -> Self {
         let open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let files = usize::try_from(open).unwrap_or(usize::MAX) / PART_OF_FILES / workers;
-        let room = Room { limit: (limit / workers as u64, files.min(FILES)), held, files: Cell::new(0) };
+        let room =
+            Room { limit: (limit / workers as u64, files.min(SHELF_FILES)), held, files: Cell::new(0) };
         Self { places: RefCell::default(), room: Rc::new(room), hand: Cell::new(0), left: Cell::new(PERIOD) }
     }
 

@@ -1,43 +1,34 @@
-//! The keys asked for most: a space-saving sketch (Metwally et al., ICDT '05) per worker, fed by a sample of the gets.
+//! The hottest keys of an object face: a Space-Saving sketch per worker of a sample of the gets.
 //!
-//! One get in [`EVERY`] is looked at, on average: the gap to the next is random, since with an equal one a client that
-//! asks for the same keys in turns would always show the same of them. A key that is looked at costs a search among
-//! [`PLACES`] hashes, and no memory.
+//! One in [`EVERY`] gets is sampled on average. The gap to the next sample is random: with a fixed
+//! one, a client that asks for the same keys in turns would always show the same of them. A sample
+//! costs a search among 128 hashes, and no allocation once the sketch is full.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
 
+use larder_metrics::{HotKey, Sketch, TopKeys, hash};
 use parking_lot::Mutex;
 
 /// Gets per sample, on average.
-pub(crate) const EVERY: u32 = 64;
-/// Keys remembered per worker. A key with more than one get in so many is never missed.
-const PLACES: usize = 128;
-/// Longest key remembered: memcached's longest. (Redis's may be longer; those are passed over.)
+const EVERY: u32 = 64;
+/// Longest sampled key in bytes: memcached's longest. (Redis's may be longer; those are skipped.)
 const LONGEST: usize = 250;
-/// After so many samples all counts are halved, so that the figures follow what is asked for now.
+/// Samples after which all counts are halved, so that the figures describe the recent past.
 const HALVE: u64 = 1 << 14;
 
-/// One worker's sketch of what a face's clients ask for, and the way to it.
+/// The sampled gets of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Hot {
     /// Gets until the next sample. Written by the worker alone.
     left: AtomicU32,
-    sketch: Mutex<Sketch>,
-}
-
-/// A key with its estimate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HotKey {
-    /// The key.
-    pub(crate) key: Vec<u8>,
-    /// Gets, estimated; too high by at most what `sure` is lower.
-    pub(crate) gets: u64,
-    /// Gets that were certainly this key's, as far as the sample goes.
-    pub(crate) sure: u64,
+    samples: Mutex<Samples>,
 }
 
 impl Hot {
-    /// Is this get the next to be looked at? Only the owning worker may call it.
+    /// Whether this get is the next sample. Only the owning worker may call it.
     #[inline]
     pub(crate) fn due(&self) -> bool {
         let left = self.left.load(Relaxed);
@@ -45,51 +36,35 @@ impl Hot {
         left == 0
     }
 
-    /// Looks at the key of a get that was due.
+    /// Counts the key of a get that was due.
     #[cold]
     pub(crate) fn sample(&self, key: &[u8]) {
-        let mut sketch = self.sketch.lock();
-        self.left.store(sketch.gap(), Relaxed);
-        sketch.add(key);
+        let mut samples = self.samples.lock();
+        self.left.store(samples.gap(), Relaxed);
+        samples.add(key);
     }
 
     /// Forgets all keys.
     pub(crate) fn forget(&self) {
-        let mut sketch = self.sketch.lock();
-        *sketch = Sketch { random: sketch.random, ..Sketch::default() };
+        let mut samples = self.samples.lock();
+        *samples = Samples { random: samples.random, ..Samples::default() };
     }
 }
 
 #[derive(Debug)]
-struct Sketch {
-    places: Vec<Place>,
-    /// Beside the places: what a search runs over.
-    hashes: [u64; PLACES],
-    samples: u64,
+struct Samples {
+    sketch: Sketch<()>,
+    count: u64,
     random: u64,
 }
 
-#[derive(Debug)]
-struct Place {
-    key: [u8; LONGEST],
-    len: usize,
-    count: u64,
-    /// What the place had counted for the keys before.
-    inherited: u64,
-}
-
-impl Default for Sketch {
+impl Default for Samples {
     fn default() -> Self {
-        Self {
-            places: Vec::with_capacity(PLACES),
-            hashes: [0; PLACES],
-            samples: 0,
-            random: 0x9E37_79B9_7F4A_7C15,
-        }
+        Self { sketch: Sketch::new(LONGEST), count: 0, random: 0x9E37_79B9_7F4A_7C15 }
     }
 }
 
-impl Sketch {
+impl Samples {
     /// Gets until the next sample: evenly from 0 to twice the mean (xorshift64).
     fn gap(&mut self) -> u32 {
         self.random ^= self.random << 13;
@@ -99,63 +74,63 @@ impl Sketch {
     }
 
     fn add(&mut self, key: &[u8]) {
-        let Some(len) = Some(key.len()).filter(|len| *len <= LONGEST) else { return };
-        self.samples += 1;
-        if self.samples >= HALVE {
-            self.halve();
-        }
-        let hash = rapidhash::v3::rapidhash_v3(key);
-        let known = self.hashes[..self.places.len()].iter().position(|h| *h == hash);
-        if let Some(place) = known.map(|at| &mut self.places[at]).filter(|p| &p.key[..p.len] == key) {
-            place.count += 1;
+        if key.len() > LONGEST {
             return;
         }
-        let mut bytes = [0; LONGEST];
-        bytes[..len].copy_from_slice(key);
-        if self.places.len() < PLACES {
-            self.hashes[self.places.len()] = hash;
-            self.places.push(Place { key: bytes, len, count: 1, inherited: 0 });
-            return;
+        self.count += 1;
+        if self.count >= HALVE {
+            self.count /= 2;
+            self.sketch.halve(|()| {});
         }
-        let least = (0..PLACES).min_by_key(|at| self.places[*at].count).unwrap_or(0);
-        let inherited = self.places[least].count;
-        self.hashes[least] = hash;
-        self.places[least] = Place { key: bytes, len, count: inherited + 1, inherited };
-    }
-
-    fn halve(&mut self) {
-        self.samples /= 2;
-        for place in &mut self.places {
-            (place.count, place.inherited) = (place.count / 2, place.inherited / 2);
-        }
+        self.sketch.add(hash(key), key, 1);
     }
 }
 
-/// The `limit` hottest keys of all workers, hottest first, and the gets they are an estimate of.
-pub(crate) fn hottest<'a>(all: impl Iterator<Item = &'a Hot>, limit: usize) -> (Vec<HotKey>, u64) {
-    let mut merged: std::collections::HashMap<Vec<u8>, (u64, u64)> = std::collections::HashMap::new();
-    let mut samples = 0;
-    for hot in all {
-        let sketch = hot.sketch.lock();
-        samples += sketch.samples;
-        for place in &sketch.places {
-            let sum = merged.entry(place.key[..place.len].to_vec()).or_default();
-            sum.0 += place.count;
-            sum.1 += place.count - place.inherited;
+/// The `limit` hottest keys of all workers, hottest first. Bytes of keys that are not UTF-8 are
+/// escaped by `name`.
+pub(crate) fn hottest<'a>(
+    face: &str,
+    workers: impl Iterator<Item = &'a Hot>,
+    limit: usize,
+    name: fn(&[u8]) -> String,
+) -> TopKeys {
+    let mut merged: HashMap<Vec<u8>, (u64, u64)> = HashMap::new();
+    let mut count = 0;
+    for hot in workers {
+        let samples = hot.samples.lock();
+        count += samples.count;
+        for (_, slot) in samples.sketch.iter() {
+            let sum = merged.entry(slot.key.clone()).or_default();
+            sum.0 += slot.count;
+            sum.1 += slot.count - slot.inherited;
         }
     }
-    let every = u64::from(EVERY);
-    let keys = merged.into_iter().filter(|(_, (_, sure))| *sure > 0);
-    let mut keys: Vec<_> =
-        keys.map(|(key, (count, sure))| HotKey { key, gets: count * every, sure: sure * every }).collect();
-    keys.sort_unstable_by(|a, b| b.sure.cmp(&a.sure).then_with(|| a.key.cmp(&b.key)));
+    let mut keys: Vec<_> = merged.into_iter().filter(|(_, (_, sure))| *sure > 0).collect();
+    keys.sort_unstable_by(|(a, one), (b, other)| other.1.cmp(&one.1).then_with(|| a.cmp(b)));
     keys.truncate(limit);
-    (keys, samples * every)
+    let every = u64::from(EVERY);
+    let view = |(key, (gets, sure)): (Vec<u8>, (u64, u64))| HotKey {
+        key: name(&key),
+        gets: gets * every,
+        gets_at_least: sure * every,
+    };
+    TopKeys {
+        face: face.to_owned(),
+        sampled_one_in: EVERY,
+        gets: count * every,
+        keys: keys.into_iter().map(view).collect(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn hottest<'a>(workers: impl Iterator<Item = &'a Hot>, limit: usize) -> (Vec<HotKey>, u64) {
+        let top =
+            super::hottest("memcached", workers, limit, |key| String::from_utf8_lossy(key).into_owned());
+        (top.keys, top.gets)
+    }
 
     fn get(hot: &Hot, key: &[u8]) {
         if hot.due() {
@@ -172,10 +147,10 @@ mod tests {
             get(&two, format!("other{n}").as_bytes());
         }
         let (keys, gets) = hottest([&one, &two].into_iter(), 3);
-        assert_eq!((keys.len(), keys[0].key.as_slice()), (3, b"hot".as_slice()));
+        assert_eq!((keys.len(), keys[0].key.as_str()), (3, "hot"));
         assert!((550_000..650_000).contains(&gets), "{gets}");
         assert!((170_000..230_000).contains(&keys[0].gets), "{:?}", keys[0]);
-        assert!(keys[0].sure <= keys[0].gets && keys[1].sure * 10 < keys[0].sure);
+        assert!(keys[0].gets_at_least <= keys[0].gets && keys[1].gets_at_least * 10 < keys[0].gets_at_least);
     }
 
     #[test]
@@ -188,12 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_hot_is_outlived() {
+    fn old_keys_give_way() {
         let hot = Hot::default();
         (0..10_000).for_each(|_| hot.sample(b"yesterday"));
         (0..100_000).for_each(|_| hot.sample(b"today"));
         let (keys, gets) = hottest([&hot].into_iter(), 9);
-        assert_eq!(keys[0].key, b"today");
+        assert_eq!(keys[0].key, "today");
         assert!(keys.get(1).is_none_or(|key| key.gets < keys[0].gets / 50));
         assert!(gets <= HALVE * u64::from(EVERY));
     }

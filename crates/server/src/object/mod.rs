@@ -9,6 +9,7 @@ pub(crate) mod conn;
 pub(crate) mod face;
 pub(crate) mod hot;
 pub(crate) mod room;
+pub(crate) mod stop;
 
 pub(crate) use client::{Client, Clients, Peer};
 pub(crate) use conn::End;

@@ -5,8 +5,9 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use larder_metrics::{Origin, Recorder};
+
 use super::OriginError;
-use crate::measure::Histogram;
 
 /// Counters of one origin, as one worker sees it (origins of one name but other settings share them). Each counts events
 /// since the start, unless it says otherwise.
@@ -33,7 +34,7 @@ pub struct OriginCounters {
     /// Connections that are idle now.
     pub idle: AtomicU64,
     /// From a request to the head of its response.
-    pub ttfb: Histogram,
+    pub ttfb: Recorder,
     failed: [AtomicU64; OriginError::REASONS],
 }
 
@@ -46,6 +47,18 @@ impl OriginCounters {
     /// Failed requests, whatever the reason.
     pub fn failed_total(&self) -> u64 {
         self.failed.iter().map(|count| count.load(Relaxed)).sum()
+    }
+
+    /// Adds what the worker counted to the figures of all.
+    pub(crate) fn add_to(&self, figures: &mut Origin) {
+        figures.requests += self.requests.load(Relaxed);
+        figures.connections_open += self.open.load(Relaxed);
+        figures.connections_idle += self.idle.load(Relaxed);
+        figures.unasked += self.unasked.load(Relaxed);
+        figures.ttfb.add(&self.ttfb);
+        for index in 0..OriginError::REASONS {
+            figures.failures.add(OriginError::reason_at(index), self.failed(index));
+        }
     }
 
     pub(super) fn count_failure(&self, error: &OriginError) {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use larder_metrics::Counter;
 use larder_proto::resp::table::Command;
 use parking_lot::Mutex;
 
-use crate::{counters::Counter, object::hot::Hot};
+use crate::object::hot::Hot;
 
 use super::dispatch::COMMANDS;
 
@@ -56,7 +57,7 @@ pub(crate) struct Errors(Mutex<BTreeMap<Box<[u8]>, u64>>);
 #[derive(Debug, Default)]
 pub(crate) struct Latencies(Mutex<BTreeMap<u8, Histogram>>);
 
-crate::counters::counters! {
+larder_metrics::counters! {
     /// What one worker of the Redis face counted since it started.
     pub(crate) struct Counters {
         /// Connections accepted.

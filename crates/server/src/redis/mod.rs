@@ -24,6 +24,7 @@ mod data;
 mod dispatch;
 mod door;
 mod extra;
+mod figures;
 mod hub;
 mod job;
 mod known;

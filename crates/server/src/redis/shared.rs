@@ -13,8 +13,7 @@ use larder_store::{Cause, Evicted, MAX_KEY, Namespace, Store};
 
 use crate::{
     clock::{Clock, Ms},
-    object::{self, COMMANDS, Client, Clients, Limits, ahead::Ahead, room::Room},
-    server::StopHandle,
+    object::{self, COMMANDS, Client, Clients, Limits, ahead::Ahead, room::Room, stop::StopHandle},
     settings::RedisSettings,
 };
 

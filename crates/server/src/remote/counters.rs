@@ -1,8 +1,7 @@
 //! What the remote tier counts, and how it is shown.
 
 use larder_client::ServerView;
-
-use crate::{counters::counters, measure};
+use larder_metrics::{Histogram, Remote, RemotePages, RemoteServer, counters};
 
 counters! {
     /// What one worker counted of the fleet.
@@ -50,19 +49,8 @@ counters! {
     }
 }
 
-/// Of the counts, those that are shown as they are called.
-const EVENTS: [&str; 10] = [
-    "leases",
-    "waits",
-    "waits_over",
-    "purges_learned",
-    "purges_missed",
-    "purges_told",
-    "purges_untold",
-    "purges_lost",
-    "parcels_heard",
-    "rounds_failed",
-];
+/// The counters of [`RemotePages`]; all others are events.
+const PAGES: [&str; 8] = ["lookups", "hits", "misses", "failed", "late", "damaged", "stores", "dropped"];
 
 /// What the remote tier did, over all workers.
 #[derive(Clone, Debug, Default)]
@@ -74,20 +62,20 @@ pub struct StatsView {
 }
 
 impl StatsView {
-    /// As it is measured.
-    pub fn measured(&self) -> measure::Remote {
-        let pages = measure::RemotePages {
+    /// The figures of the tier.
+    pub(crate) fn figures(&self) -> Remote {
+        let pages = RemotePages {
             lookups: self.page("lookups"),
             hits: self.page("hits"),
             misses: self.page("misses"),
             failed: self.page("failed"),
             late: self.page("late"),
-            damaged: self.page("damaged") + self.page("foreign"),
+            damaged: self.page("damaged"),
             stores: self.page("stores"),
             dropped: self.page("dropped"),
         };
-        let events = measure::Events(EVENTS.iter().map(|name| (*name, self.page(name))).collect());
-        measure::Remote { servers: self.servers.iter().map(measured).collect(), pages, events }
+        let events = self.pages.iter().copied().filter(|(name, _)| !PAGES.contains(name)).collect();
+        Remote { servers: self.servers.iter().map(figures_of).collect(), pages, events }
     }
 
     /// What was counted under this name (the names of the counters in [`Counters`]).
@@ -96,13 +84,13 @@ impl StatsView {
     }
 }
 
-fn measured(server: &ServerView) -> measure::RemoteServer {
-    let mut latency = measure::Merged::default();
+fn figures_of(server: &ServerView) -> RemoteServer {
+    let mut latency = Histogram::default();
     server.latency.iter().for_each(|(bound, count)| latency.add_class(*bound, *count));
     latency.sum = server.latency_sum_us;
-    measure::RemoteServer {
+    RemoteServer {
         name: server.name.clone(),
-        state: server.state.name(),
+        state: server.state.name().to_owned(),
         lookups: server.lookups,
         hits: server.hits,
         misses: server.misses,
@@ -111,7 +99,7 @@ fn measured(server: &ServerView) -> measure::RemoteServer {
         ejections: server.ejections,
         writes: server.writes,
         writes_dropped: server.skipped + server.busy,
-        latency: measure::Hist(latency),
+        latency,
     }
 }
 

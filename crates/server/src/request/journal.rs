@@ -19,10 +19,7 @@ use crate::{
         journal::{Task, What},
         peers::Peers,
     },
-    request::{
-        pages::Pages,
-        purge::{Done, Purger},
-    },
+    request::{pages::Pages, purge::Purger},
 };
 
 /// Between two rounds, however much is purged: what comes meanwhile goes together.
@@ -74,7 +71,7 @@ async fn carry_out(pages: &Rc<Pages>, shared: &remote::Shared, task: &Task) {
             done
         }
     };
-    pages.shared.purges.note(Done::new(now, kind, &what, soft, purged, "another Larder".to_owned()));
+    pages.shared.purges.note(now, kind, &what, soft, purged, "another Larder".to_owned());
 }
 
 async fn purge(purger: &Purger<'_>, what: &What) -> (&'static str, String, u64) {

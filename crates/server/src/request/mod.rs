@@ -12,6 +12,7 @@ use std::{
     rc::Rc,
 };
 
+use larder_metrics::Outcome;
 use larder_proto::{
     http::{Method, RequestHead, forwarded, key},
     rules::{Forward, RequestView, forward, strip},
@@ -19,7 +20,7 @@ use larder_proto::{
 
 use crate::{
     clock::Ms,
-    measure::counted::{Outcome, Timed},
+    counters::Timed,
     request::{
         pages::{Config, Pages},
         purge::keys,

@@ -17,7 +17,7 @@ use crate::{
     access_log::{Logger, live::LiveLog},
     clock::Clock,
     counters::Counters,
-    measure::counted::Sites,
+    counters::Sites,
     origin::Origin,
     page::{flight::Flights, writer::PageWriter},
     remote::{self, Remote},
@@ -102,7 +102,7 @@ impl Config {
     /// The site that answers for a host, and its place among the counters.
     pub(crate) fn site_for(&self, host: &str) -> Option<(&Arc<Site>, u16)> {
         let number = self.settings.site_number(host)?;
-        Some((self.settings.sites.get(number)?, self.counted.place(number)))
+        Some((self.settings.sites.get(number)?, self.counted.index(number)))
     }
 
     /// The origin of a site; sites with equal settings share their connections.

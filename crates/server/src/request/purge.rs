@@ -13,7 +13,7 @@ use larder_proto::{
 use larder_store::{Cursor, EntryInfo, Keep};
 
 use crate::page::tags::site_tag;
-pub(crate) use crate::request::purge_history::{Done, History};
+pub(crate) use crate::request::purge_history::History;
 use crate::{
     clock::Ms,
     page::{ban::Ban, lookup::PAGES, variant::Marker, writer::PageWriter},

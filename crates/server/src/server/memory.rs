@@ -7,9 +7,6 @@ use larder_store::{Namespace, Options, Policy, Store};
 use super::StartError;
 use crate::settings::{Settings, Share};
 
-/// The first and last namespace of each face, pages (HTTP) first, with how its counters' names begin.
-pub(crate) const GROUPS: [(&str, (u8, u8)); 3] = [("", (0, 0)), ("memcached_", (1, 1)), ("redis_", (2, 17))];
-
 /// The largest page that is stored, in bytes.
 const MAX_PAGE: u64 = 1 << 30;
 
@@ -50,19 +47,16 @@ pub(super) fn may_evict(settings: &Settings) -> bool {
     !settings.http.listen.is_empty() || refusing.clone().count() == 0 || refusing.into_iter().any(|no| !no)
 }
 
-/// Who is promised memory, or kept from taking more of it.
+/// The faces' guaranteed and limited shares of the memory.
 pub(super) fn shares(settings: &Settings) -> Vec<larder_store::Share> {
-    let memcached = settings.memcached.as_ref().map(|face| face.share).unwrap_or_default();
-    let redis = settings.redis.as_ref().map(|face| face.share).unwrap_or_default();
-    let groups = GROUPS.into_iter().zip([settings.pages, memcached, redis]);
     let limited = |share: &Share| share.floor.is_some() || share.ceiling.is_some();
+    let groups = settings.namespaces().into_iter().filter(|group| limited(&group.share));
     groups
-        .filter(|(_, share)| limited(share))
-        .map(|((_, (first, last)), share)| larder_store::Share {
-            first: Namespace(first),
-            last: Namespace(last),
-            floor: share.floor.unwrap_or(0) as usize,
-            ceiling: share.ceiling.map_or(usize::MAX, |bytes| bytes as usize),
+        .map(|group| larder_store::Share {
+            first: Namespace(*group.numbers.start()),
+            last: Namespace(*group.numbers.end()),
+            floor: group.share.floor.unwrap_or(0) as usize,
+            ceiling: group.share.ceiling.map_or(usize::MAX, |bytes| bytes as usize),
         })
         .collect()
 }

@@ -77,13 +77,13 @@ fn only_faces_with_addresses_run() {
         panic!("{served:?}")
     };
     assert_eq!((at, server.local_addrs()), (&path, Vec::new()));
-    let names: Vec<String> = server.counters().into_iter().map(|(name, _)| name).collect();
-    assert!(names.iter().any(|name| name == "memcached_get_hits"));
-    assert!(!names.iter().any(|name| name == "requests" || name.starts_with("redis_")));
+    let names: Vec<String> = server.numbers().into_iter().map(|(name, _)| name).collect();
+    assert!(names.iter().any(|name| name == "memcached.get_hits"));
+    assert!(!names.iter().any(|name| name.starts_with("http.") || name.starts_with("redis.")));
 
     let (over_tcp, over_unix) = (TcpStream::connect(tcp), UnixStream::connect(&path));
-    let both = ("memcached_curr_connections".to_owned(), 2);
-    while !server.counters().contains(&both) {
+    let both = ("memcached.connections.open".to_owned(), 2);
+    while !server.numbers().contains(&both) {
         std::thread::yield_now();
     }
     server.drain();
@@ -103,8 +103,8 @@ fn each_face_has_its_own_limit_and_words() {
         let Address::Tcp(address) = address else { panic!("{address:?}") };
         assert_eq!(told(TcpStream::connect(address).expect("connected")), words, "{face}");
     }
-    let refused = |(name, value): &(String, u64)| name == "memcached_rejected_connections" && *value == 1;
-    assert!(server.counters().iter().any(refused));
+    let refused = |(name, value): &(String, u64)| name == "memcached.connections.refused" && *value == 1;
+    assert!(server.numbers().iter().any(refused));
     server.drain();
 }
 

@@ -19,6 +19,7 @@ use std::{
     },
 };
 
+use larder_metrics::Spans;
 use larder_proto::http::TraceParent;
 use tokio::sync::mpsc;
 
@@ -69,9 +70,9 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Exported and dropped.
-    pub(crate) fn now(&self) -> (u64, u64) {
-        (self.exported.load(Relaxed), self.dropped.load(Relaxed))
+    /// The present counts.
+    pub(crate) fn figures(&self) -> Spans {
+        Spans { exported: self.exported.load(Relaxed), dropped: self.dropped.load(Relaxed) }
     }
 }
 

@@ -5,7 +5,6 @@ use super::{
     lines::Lines,
     prefixes,
 };
-use crate::object::hot;
 
 /// Keys shown by `stats hotkeys`.
 const HOTTEST: usize = 50;
@@ -49,14 +48,16 @@ pub(super) fn dump(face: &Face, lines: &mut Lines<'_>) {
 
 /// `stats hotkeys`: hottest first.
 pub(super) fn hotkeys(face: &Face, lines: &mut Lines<'_>) {
-    let (keys, gets) = hot::hottest(face.shared.stats.workers.iter().map(|worker| &worker.hot), HOTTEST);
-    lines.stat("sampled_gets", &gets);
-    for (hot, rank) in keys.iter().zip(1_u64..) {
-        let mut key = Vec::new();
-        encode(&hot.key, &mut key);
-        lines.part(format_args!("{rank}:"), "key", &key[..]);
+    let top = face.shared.top_keys(HOTTEST, |key| {
+        let mut name = Vec::new();
+        encode(key, &mut name);
+        String::from_utf8_lossy(&name).into_owned()
+    });
+    lines.stat("sampled_gets", &top.gets);
+    for (hot, rank) in top.keys.iter().zip(1_u64..) {
+        lines.part(format_args!("{rank}:"), "key", hot.key.as_bytes());
         lines.part(format_args!("{rank}:"), "gets", &hot.gets);
-        lines.part(format_args!("{rank}:"), "gets_at_least", &hot.sure);
+        lines.part(format_args!("{rank}:"), "gets_at_least", &hot.gets_at_least);
     }
 }
 

@@ -33,6 +33,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use larder_metrics::{Histogram, Recorder};
 use larder_store::{Cause, NamespaceStats, Over, Store};
 use parking_lot::Mutex;
 
@@ -45,7 +46,6 @@ use super::{
 };
 use crate::{
     clock::Ms,
-    measure::{Histogram, Merged},
     object::{Client, hot::Hot},
     settings::MemcachedSettings,
 };
@@ -54,7 +54,7 @@ use crate::{
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct WorkerStats {
-    pub(crate) latency: Histogram,
+    pub(crate) latency: Recorder,
     eyes: Arc<Eyes>,
     pub(crate) hot: Hot,
     prefixes: Prefixes,
@@ -83,7 +83,7 @@ pub(crate) struct FaceStats {
 struct Before {
     counters: Vec<u64>,
     store: NamespaceStats,
-    latency: Merged,
+    latency: Histogram,
     log: super::watch::Figures,
     walks: u64,
 }
@@ -127,8 +127,8 @@ impl FaceStats {
     }
 
     /// How long batches of all workers took.
-    pub(crate) fn latency(&self) -> Merged {
-        Merged::of(self.workers.iter().map(|worker| &worker.latency))
+    pub(crate) fn latency(&self) -> Histogram {
+        Histogram::of(self.workers.iter().map(|worker| &worker.latency))
     }
 
     /// `stats reset`.
@@ -191,7 +191,7 @@ impl Face {
 impl WorkerStats {
     fn new(eyes: &Arc<Eyes>, delimiter: u8) -> Self {
         Self {
-            latency: Histogram::default(),
+            latency: Recorder::default(),
             eyes: eyes.clone(),
             hot: Hot::default(),
             prefixes: Prefixes::default(),

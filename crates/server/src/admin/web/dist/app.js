@@ -1585,6 +1585,23 @@ function lately(samples2, second) {
   return share(found, all);
 }
 
+// src/types.ts
+var OUTCOMES = {
+  hit: "answered from memory, fresh",
+  stale: "answered from memory, stale, as the rules or the origin's failure allow",
+  refresh: "answered from memory after the origin confirmed the page",
+  coalesced: "followed another request's fetch",
+  miss: "fetched: nothing usable was stored",
+  pass: "fetched past the cache, by rule or method",
+  hit_for_miss: "fetched without waiting for others, because the page is known not to be storable",
+  error: "answered with the origin's failure",
+  purge: "a purge",
+  denied: "a purge that was not permitted",
+  refused: "refused by Larder itself: no such site, malformed, too large, a loop",
+  tunnel: "became a tunnel (Upgrade)",
+  aborted: "the client left before the answer began"
+};
+
 // src/words.ts
 var WHY_MISSED = {
   "uri-miss": "nothing was stored for this URL",
@@ -1611,21 +1628,6 @@ var NOT_STORED = {
   "content-range": "the answer is a part that cannot be completed",
   "no-freshness": "the answer says neither how long it is fresh nor how to confirm it"
 };
-var RESULTS = {
-  hit: "answered from memory, fresh",
-  stale: "answered from memory, stale, as stale-while-revalidate or stale-if-error allow",
-  refresh: "answered from memory after the origin confirmed it",
-  miss: "answered by the origin: nothing usable was stored",
-  coalesced: "followed another request's fetch",
-  pass: "sent past the cache by rule or method",
-  hit_for_miss: "fetched without queueing: known not to be storable",
-  error: "the origin failed and nothing could be served instead",
-  refused: "refused by Larder: no such site, malformed, too large",
-  purge: "purges",
-  denied: "purges that were not permitted",
-  tunnel: "became a tunnel",
-  aborted: "the client left before the answer began"
-};
 function whyMissed(word) {
   return WHY_MISSED[word] ?? "";
 }
@@ -1633,7 +1635,7 @@ function notStored2(word) {
   return NOT_STORED[word] ?? "";
 }
 function result(word) {
-  return RESULTS[word] ?? "";
+  return OUTCOMES[word] ?? "";
 }
 
 // src/panels.ts

@@ -5,7 +5,7 @@ import { choice, panel, text } from './dom';
 import * as f from './format';
 import { share } from './span';
 import { Table } from './table';
-import type { Purge, Top, TopKey, TopKeys, TopUrl } from './types';
+import type { Purge, TopUrls, HotKey, TopKeys, HotUrl } from './types';
 
 /** A panel that asks the API by itself now and then. */
 export interface Polls {
@@ -23,7 +23,7 @@ const ORDERS = [
 
 export function urls(inspect: (url: string) => void): Polls {
     const made = panel('urls', 'Hottest URLs');
-    const table = new Table<TopUrl>(
+    const table = new Table<HotUrl>(
         'Hottest URLs',
         [
             { head: 'URL', kind: 'url', cell: (row) => row.url, press: (row) => inspect(row.url) },
@@ -42,7 +42,7 @@ export function urls(inspect: (url: string) => void): Polls {
     made.body.append(table.element);
     const poll = async () => {
         const asked = by.get();
-        const top = await getJson<Top>(path('/api/v1/top', { by: asked, limit: 12 }));
+        const top = await getJson<TopUrls>(path('/api/v1/top', { by: asked, limit: 12 }));
         if (asked !== by.get()) return;
         text(made.note, `estimates: one request in ${top.sampled_one_in} is counted`);
         table.update(top.urls);
@@ -53,7 +53,7 @@ export function urls(inspect: (url: string) => void): Polls {
 /** `faces`: whose keys are shown, of memcached and redis. */
 export function keys(faces: () => string[]): Polls {
     const made = panel('keys', 'Hottest keys');
-    const table = new Table<TopKey & { face: string }>(
+    const table = new Table<HotKey & { face: string }>(
         'Hottest keys of memcached and Redis clients',
         [
             { head: 'Key', kind: 'url', cell: (row) => row.key },

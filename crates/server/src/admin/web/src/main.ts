@@ -16,7 +16,7 @@ import { purgeBox } from './purge';
 import { Recent } from './span';
 import { Samples } from './store';
 import { nextTheme, setTheme, theme } from './theme';
-import type { History, Snapshot } from './types';
+import type { Columns, Snapshot } from './types';
 
 /** How often hottest URLs, keys and purges are asked for, ms. */
 const POLL_MS = 4_000;
@@ -92,7 +92,7 @@ function freeze(): void {
 
 async function catchUp(): Promise<void> {
     const since = samples.last === 0 ? 0 : samples.last * 1000;
-    samples.fill(await getJson<History>(path('/api/v1/history', { since })));
+    samples.fill(await getJson<Columns>(path('/api/v1/history', { since })));
     if (axis.frozen === null) axis.draw();
 }
 

@@ -5,7 +5,7 @@ import * as f from './format';
 import type { Span } from './span';
 import { fromMemory, named, quantile, share, since, total } from './span';
 import { Bars, Table } from './table';
-import type { Hist, Objects } from './types';
+import type { Histogram, Objects } from './types';
 import * as words from './words';
 
 /** A panel that is drawn anew with each span. */
@@ -15,7 +15,7 @@ export interface Follows {
 }
 
 /** A latency in a table: p50 and p99 of a span. */
-const p = (now: Hist, then: Hist | undefined, q: number) => f.micros(quantile(now, then, q));
+const p = (now: Histogram, then: Histogram | undefined, q: number) => f.micros(quantile(now, then, q));
 
 interface SiteRow {
     name: string;

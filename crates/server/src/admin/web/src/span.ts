@@ -1,6 +1,6 @@
 // What happened between two snapshots: counters are cumulative, what one wants to see is the difference.
 
-import type { Counts, Hist, Snapshot } from './types';
+import type { Counts, Histogram, Snapshot } from './types';
 
 /** Seconds the tables look back. */
 const LOOK_BACK = 60;
@@ -68,7 +68,7 @@ export function share(part: number, whole: number): number {
 }
 
 /** What was recorded in between: count and buckets. */
-function between(now: Hist, then: Hist | undefined): [number, number][] {
+function between(now: Histogram, then: Histogram | undefined): [number, number][] {
     const before = new Map(then?.buckets ?? []);
     return now.buckets
         .map(([upper, n]): [number, number] => [upper, n - (before.get(upper) ?? 0)])
@@ -76,12 +76,12 @@ function between(now: Hist, then: Hist | undefined): [number, number][] {
 }
 
 /** How many were recorded in between. */
-export function recorded(now: Hist, then: Hist | undefined): number {
+export function recorded(now: Histogram, then: Histogram | undefined): number {
     return now.count - (then?.count ?? 0);
 }
 
 /** A quantile, in microseconds, of what was recorded in between: within its bucket as if evenly spread. NaN of nothing. */
-export function quantile(now: Hist, then: Hist | undefined, q: number): number {
+export function quantile(now: Histogram, then: Histogram | undefined, q: number): number {
     if (then === undefined) {
         // Larder's own are from finer buckets.
         if (now.count === 0) return NaN;

@@ -1,6 +1,6 @@
 // The last hour, one value a second for each column of /api/v1/history. What is missing is NaN and drawn as a gap.
 
-import type { History } from './types';
+import type { Columns } from './types';
 
 /** Seconds kept: as many as Larder keeps. */
 export const HOUR = 3600;
@@ -11,7 +11,7 @@ export class Samples {
     last = 0;
 
     /** Adds what the API gave; seconds already known are written over. */
-    fill(history: History): void {
+    fill(history: Columns): void {
         const first = Math.floor(history.from_ms / 1000);
         const rows = Math.max(0, ...Object.values(history.columns).map((column) => column.length));
         if (rows === 0) return;

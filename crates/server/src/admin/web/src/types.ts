@@ -1,202 +1,476 @@
-// The JSON of the admin API, as docs/admin.md and docs/openapi.json describe it. Counters are cumulative since the start.
+// The JSON of the admin API. Generated from the types of crates/metrics: LARDER_BLESS=1 cargo test -p larder-metrics.
 
-/** A latency histogram. Buckets are not cumulative: `[upper bound in microseconds, count]`, only those with a count. */
-export interface Hist {
-    count: number;
-    sum_us: number;
-    max_us: number;
-    p50_us: number;
-    p90_us: number;
-    p99_us: number;
-    p999_us: number;
-    buckets: [number, number][];
-}
+/** The figures of one moment. */
+export type Snapshot = {
+    /** [`VERSION`]. */
+    version: number,
+    /** The version of the program. */
+    larder: string,
+    /** The name of this instance. */
+    name: string,
+    /** The number of the process. */
+    pid: number,
+    /** Its start. */
+    started_ms: number,
+    /** The moment of these figures. */
+    now_ms: number,
+    /** Seconds between the two. */
+    uptime_s: number,
+    /** Worker threads. */
+    threads: number,
+    /** The store. */
+    memory: Memory,
+    /** The HTTP face. */
+    http: Http | null,
+    /** The memcached face. */
+    memcached: Objects | null,
+    /** The Redis face. */
+    redis: Objects | null,
+    /** The remote tier. */
+    remote: Remote | null,
+    /** How late workers handle a timer: the waiting time of all ready work. */
+    loop_delay: Histogram,
+    /** The access log. */
+    log: LogFigures,
+    /** Spans for the collector of traces; null: requests are not traced. */
+    tracing: Spans | null,
+};
 
-/** Counts by a word: results, status classes, reasons. */
-export type Counts = Record<string, number>;
+/** Counts by a word: reasons, commands, events. */
+export type Counts = { [key in string]: number };
 
-export interface Connections {
-    open: number;
-    accepted: number;
-    refused: number;
-}
+/** A latency histogram. Buckets are not cumulative: `[upper bound in microseconds, count]`, only
+ * those with a count. */
+export type Histogram = { count: number, sum_us: number, max_us: number, p50_us: number, p90_us: number, p99_us: number, p999_us: number, buckets: Array<[number, number]>,
+};
 
-export interface Namespace {
-    name: string;
-    items: number;
-    bytes: number;
-    evictions: number;
-    expired: number;
-    floor: number | null;
-    ceiling: number | null;
-}
+/** The store's memory. */
+export type Memory = {
+    /** The part of the budget that is used for entries and holds no live one, 0 to 1. */
+    fragmentation: number,
+    /** The entries of each face. */
+    namespaces: Array<Namespace>,
+    /** Budget of the store. */
+    budget: number,
+    /** Used part of the store's budget, including bookkeeping. */
+    used: number,
+    /** Resident memory of the process. */
+    resident: number,
+    /** Keys and values stored. */
+    payload: number,
+};
 
-export interface Site {
-    name: string;
-    requests: number;
-    results: Counts;
-    status: Counts;
-    bytes_out: number;
-    latency: { hit: Hist; miss: Hist };
-}
+/** The entries of one face. */
+export type Namespace = {
+    /** `pages`, `memcached` or `redis`. */
+    name: string,
+    /** Memory reserved for them; null: none. */
+    floor: number | null,
+    /** Limit of their memory; null: the whole budget. */
+    ceiling: number | null,
+    /** Entries stored now. */
+    items: number,
+    /** Keys and values stored now. */
+    bytes: number,
+    /** Entries evicted because memory was needed. */
+    evictions: number,
+    /** Entries removed because they had expired. */
+    expired: number,
+};
 
-export interface Origin {
-    name: string;
-    requests: number;
-    failures: Counts;
-    connections_open: number;
-    connections_idle: number;
-    ttfb: Hist;
-}
+/** The HTTP face. */
+export type Http = {
+    /** Requests by outcome. */
+    results: Results,
+    /** Requests by the status of their answer. */
+    status: Statuses,
+    /** Over all sites. */
+    latency: Latencies,
+    /** Requests that memory alone could not answer, by the reason in the words of RFC 9211
+     * section 2.2. */
+    why_missed: Counts,
+    /** Responses not stored, by reason. */
+    not_stored: Counts,
+    /** Requests that could not be read, by reason. */
+    rejected: Counts,
+    /** By site, in the order of the configuration. */
+    sites: Array<Site>,
+    /** By origin. */
+    origins: Array<Origin>,
+    /** Bytes received from clients. */
+    bytes_in: number,
+    /** Bytes that the system accepted for clients. */
+    bytes_out: number,
+    /** Requests that waited for an open fetch instead of asking the origin. */
+    coalesced_waits: number,
+    /** Requests sent to the origin past the cache: misses, tunnels and failures among them. */
+    passes: number,
+    /** Fetches that failed before a response head. */
+    origin_failures: number,
+    /** Pages stored, including those updated by a 304. */
+    stored: number,
+    /** Pages not stored because the store was full or the page too large. */
+    store_refused: number,
+    /** Responses that the origin cut off in the middle. */
+    truncated: number,
+    /** Responses of origins with neither length nor chunks: their end is the end of the
+     * connection. */
+    unframed: number,
+    /** Requests, refused and aborted ones included. */
+    requests: number,
+    /** Second copies of frequently requested large pages, in files in memory, from which they
+     * are sent without copying. */
+    shelf: number,
+    /** Connections of clients. */
+    connections: Connections,
+    /** Clients that took too long. */
+    timeouts: Timeouts,
+};
 
-export interface Objects {
-    connections: Connections;
-    gets: number;
-    get_hits: number;
-    get_misses: number;
-    sets: number;
-    deletes: number;
-    touches: number;
-    evictions: number;
-    bytes_in: number;
-    bytes_out: number;
-    commands: Counts;
-    latency: Hist;
-}
+/** Requests by outcome. In JSON: a map with every outcome. */
+export type Results = { [key in Outcome]: number };
 
-export interface RemoteServer {
-    name: string;
-    state: string;
-    lookups: number;
-    hits: number;
-    misses: number;
-    timeouts: number;
-    errors: number;
-    ejections: number;
-    writes: number;
-    writes_dropped: number;
-    latency: Hist;
-}
+/** The outcome of an HTTP request: each request has one. */
+export type Outcome = "hit" | "stale" | "refresh" | "coalesced" | "miss" | "pass" | "hit_for_miss" | "error" | "purge" | "denied" | "refused" | "tunnel" | "aborted";
 
-export interface Http {
-    requests: number;
-    results: Counts;
-    status: Counts;
-    bytes_in: number;
-    bytes_out: number;
-    connections: Connections;
-    latency: { hit: Hist; miss: Hist };
-    why_missed: Counts;
-    not_stored: Counts;
-    rejected: Counts;
-    timeouts: Counts;
-    sites: Site[];
-    origins: Origin[];
-}
+/** Answers by the class of their status. */
+export type Statuses = {
+    /** 101 only: interim answers are not counted. */
+    "1xx": number,
+    /** 200 to 299. */
+    "2xx": number,
+    /** 300 to 399. */
+    "3xx": number,
+    /** 400 to 499. */
+    "4xx": number,
+    /** 500 and above. */
+    "5xx": number,
+    /** No answer: the client left before. */
+    none: number,
+};
 
-export interface Snapshot {
-    version: number;
-    larder: string;
-    name: string;
-    pid: number;
-    started_ms: number;
-    now_ms: number;
-    uptime_s: number;
-    threads: number;
-    memory: {
-        budget: number;
-        used: number;
-        resident: number;
-        payload: number;
-        fragmentation: number;
-        namespaces: Namespace[];
-    };
-    /** Null, as any face, when it is not served. */
-    http: Http | null;
-    memcached: Objects | null;
-    redis: Objects | null;
-    remote: { servers: RemoteServer[]; pages: Counts | null } | null;
-    loop_delay: Hist;
-    log: { lines: number; dropped: number };
-}
+/** Connections of clients. */
+export type Connections = {
+    /** Accepted, the refused ones included. */
+    accepted: number,
+    /** Refused because there were too many. */
+    refused: number,
+    /** Open now. */
+    open: number,
+};
 
-/** One value a second for each column; `null` where nothing was sampled. */
-export interface History {
-    step_ms: number;
-    from_ms: number;
-    columns: Record<string, (number | null)[]>;
-}
+/** Connections closed because the client took too long. */
+export type Timeouts = {
+    /** To send a request head. */
+    header: number,
+    /** To send a request body. */
+    body: number,
+    /** To take its answer. */
+    send: number,
+};
 
-export interface TopUrl {
-    url: string;
-    site: string;
-    requests: number;
-    hits: number;
-    misses: number;
-    bytes: number;
-    mean_us: number;
-    max_us: number;
-}
+/** The time of answers, until the system had taken them. */
+export type Latencies = {
+    /** From memory: the origin was neither asked nor waited for. */
+    hit: Histogram,
+    /** The others that were delivered. */
+    miss: Histogram,
+};
 
-export interface Top {
-    by: string;
-    sampled_one_in: number;
-    urls: TopUrl[];
-}
+/** One site. */
+export type Site = {
+    /** Its name; `-` for requests that reached no site, `other` for sites beyond those counted. */
+    name: string,
+    /** Requests by outcome. */
+    results: Results,
+    /** Requests by the status of their answer. */
+    status: Statuses,
+    /** The time of its answers. */
+    latency: Latencies,
+    /** Requests, refused and aborted ones included. */
+    requests: number,
+    /** Bytes of answers, heads included. */
+    bytes_out: number,
+};
 
-export interface TopKey {
-    key: string;
-    gets: number;
-    gets_at_least: number;
-}
+/** One origin. */
+export type Origin = {
+    /** `http://host:port`. */
+    name: string,
+    /** Requests that failed, before a response head or in the middle, by reason. */
+    failures: Counts,
+    /** From the request to the head of its response: waiting for a connection, connecting and
+     * the origin's own time. */
+    ttfb: Histogram,
+    /** Requests to the origin. */
+    requests: number,
+    /** Connections closed because the origin sent bytes that nobody had asked for, behind an
+     * answer or before a request. */
+    unasked: number,
+    /** Connections to it now, idle ones included, tunnels not. */
+    connections_open: number,
+    /** Idle connections among them. */
+    connections_idle: number,
+};
 
-export interface TopKeys {
-    face: string;
-    sampled_one_in: number;
-    gets: number;
-    keys: TopKey[];
-}
+/** An object face. */
+export type Objects = {
+    /** Connections of clients. */
+    connections: Connections,
+    /** Commands by name; those never used are left out. */
+    commands: Counts,
+    /** memcached: of batches of commands, until the system had taken the answers. Redis: of
+     * commands, their own time. */
+    latency: Histogram,
+    /** Keys requested. */
+    gets: number,
+    /** Keys requested and found. */
+    get_hits: number,
+    /** Keys requested and not found. */
+    get_misses: number,
+    /** Values stored (memcached: sent to be stored). */
+    sets: number,
+    /** Keys deleted (memcached: asked to be). */
+    deletes: number,
+    /** Times a key was given another time to live. */
+    touches: number,
+    /** Entries evicted because memory was needed. */
+    evictions: number,
+    /** Bytes received from clients. */
+    bytes_in: number,
+    /** Bytes sent to clients. */
+    bytes_out: number,
+};
 
-export interface Purge {
-    time_ms: number;
-    kind: string;
-    what: string;
-    soft: boolean;
-    purged: number;
-    by: string;
-}
+/** The remote tier. */
+export type Remote = {
+    /** Its servers. */
+    servers: Array<RemoteServer>,
+    /** Lookups and stores of pages. */
+    pages: RemotePages,
+    /** Events between Larders, and reasons why records were not used. */
+    events: Counts,
+};
 
-export interface ObjectRow {
-    url: string;
-    site: string;
-    status: number;
-    content_type: string | null;
-    size: number;
-    age_s: number;
-    ttl_s: number;
-    state: string;
-    /** What selects this variant; null: the page has none. */
-    vary: Record<string, string | null> | null;
-    tags: string[];
-    read: boolean;
-    forwarded_host?: string;
-    key_fields?: string[];
-}
+/** One server of the remote tier. */
+export type RemoteServer = {
+    /** Its address. */
+    name: string,
+    /** `up`, `down`, `probing` or `ejected`, now. */
+    state: string,
+    /** The time of its answers. */
+    latency: Histogram,
+    /** Keys requested. */
+    lookups: number,
+    /** Keys requested and found. */
+    hits: number,
+    /** Keys requested and not found. */
+    misses: number,
+    /** Requests to the server that took too long. */
+    timeouts: number,
+    /** Requests to the server that failed otherwise. */
+    errors: number,
+    /** Times the server was ejected because it failed. */
+    ejections: number,
+    /** Values written: pages and their parts, leases, the journal of purges. */
+    writes: number,
+    /** Values not written because too many waited. */
+    writes_dropped: number,
+};
 
-export interface LogLine {
-    time_ms: number;
-    elapsed_us: number;
-    client: string;
-    method: string;
-    url: string;
-    site: string;
-    status: number;
-    bytes: number;
-    /** In Squid's words. */
-    result: string;
-    /** In the words of the statistics. */
-    outcome: string;
-    hierarchy: string;
-    content_type: string | null;
-    cache_status: string | null;
-}
+/** Pages in the remote tier. */
+export type RemotePages = {
+    /** Pages looked up. */
+    lookups: number,
+    /** Found and used. */
+    hits: number,
+    /** Not found. */
+    misses: number,
+    /** The server did not answer. */
+    failed: number,
+    /** Found after the origin's answer. */
+    late: number,
+    /** Found and damaged. */
+    damaged: number,
+    /** Sent to be stored. */
+    stores: number,
+    /** Not sent, because too many waited. */
+    dropped: number,
+};
+
+/** The access log. */
+export type LogFigures = {
+    /** Lines handed to the access log. */
+    lines: number,
+    /** Lines of the access log that were lost. */
+    dropped: number,
+};
+
+/** Spans for the collector of traces. */
+export type Spans = {
+    /** Accepted by the collector. */
+    exported: number,
+    /** Lost: too many waited, or the collector did not accept them. */
+    dropped: number,
+};
+
+/** A stretch of the history. */
+export type Columns = {
+    /** Milliseconds from one value to the next. */
+    step_ms: number,
+    /** The start of the second of the first value, in milliseconds since the UNIX epoch. */
+    from_ms: number,
+    /** One value a second in each column, the oldest first; null: nothing was sampled. */
+    columns: Record<string, (number | null)[]>,
+};
+
+/** A ranking of URLs. */
+export type TopUrls = {
+    /** The name of the ranking. */
+    by: string,
+    /** Answers from memory per sample; 0: URLs are not sampled at all. */
+    sampled_one_in: number,
+    /** The first URLs, the highest first. */
+    urls: Array<HotUrl>,
+};
+
+/** Figures of one URL: estimates, of the recent past. */
+export type HotUrl = {
+    /** The URL, cut after 512 bytes. */
+    url: string,
+    /** Its site. */
+    site: string,
+    /** Requests for it. */
+    requests: number,
+    /** Requests answered from memory. */
+    hits: number,
+    /** Requests that were fetched. */
+    misses: number,
+    /** Requests past the cache. */
+    passes: number,
+    /** Bytes sent. */
+    bytes: number,
+    /** Mean time of its answers in microseconds, from the request to the composed answer. */
+    mean_us: number,
+    /** The longest of these times. */
+    max_us: number,
+};
+
+/** The hottest keys of an object face. */
+export type TopKeys = {
+    /** `memcached` or `redis`. */
+    face: string,
+    /** Gets per sample. */
+    sampled_one_in: number,
+    /** Gets of which the figures are estimates. */
+    gets: number,
+    /** The first keys, the hottest first. */
+    keys: Array<HotKey>,
+};
+
+/** A key of an object face, with estimates of the recent past. */
+export type HotKey = {
+    /** The key. */
+    key: string,
+    /** Gets of it; too high by at most the difference to `gets_at_least`. */
+    gets: number,
+    /** Gets that were certainly of this key, as far as the sample goes. */
+    gets_at_least: number,
+};
+
+/** A request that has ended, an event of `GET /api/v1/log`. */
+export type LogLine = {
+    /** Its end, in milliseconds since the UNIX epoch. */
+    time_ms: number,
+    /** From the first byte of the request to the last byte of the response. */
+    elapsed_us: number,
+    /** The address of the client. */
+    client: string,
+    /** The method as received. */
+    method: string,
+    /** The absolute URL. */
+    url: string,
+    /** The name of its site. */
+    site: string,
+    /** The status of the answer; 0: the client left before. */
+    status: number,
+    /** Bytes sent, head included. */
+    bytes: number,
+    /** The result in Squid's words. */
+    result: string,
+    /** The outcome in the words of the statistics. */
+    outcome: string,
+    /** The server that was asked, in Squid's words. */
+    hierarchy: string,
+    /** Content-Type of the response. */
+    content_type: string | null,
+    /** Cache-Status of the response (RFC 9211). */
+    cache_status: string | null,
+};
+
+/** A stored response in `GET /api/v1/objects`: one row for each variant of a page. */
+export type ObjectRow = {
+    /** The URL of the page. */
+    url: string,
+    /** The host that the origin was told, if it is in the key. */
+    forwarded_host?: string,
+    /** Lines of the site's `key_fields` that are in the key. */
+    key_fields?: Array<string>,
+    /** The name of its site. */
+    site: string,
+    /** The stored status. */
+    status: number,
+    /** Its Content-Type. */
+    content_type: string | null,
+    /** Bytes of the body. */
+    size: number,
+    /** Its age in seconds. */
+    age_s: number,
+    /** Seconds left of its freshness; negative: stale for that long. */
+    ttl_s: number,
+    /** `fresh` or `stale`. */
+    state: string,
+    /** The request fields that select this variant; null: the page has no variants. */
+    vary: { [key in string]: string | null } | null,
+    /** Its tags. */
+    tags: Array<string>,
+    /** Whether it was published through the admin API. */
+    published: boolean,
+    /** Whether it was ever served from the store. */
+    read: boolean,
+    /** The last time it was served, in milliseconds since the UNIX epoch. */
+    last_read_ms: number,
+};
+
+/** A purge that was carried out, in `GET /api/v1/purges`. */
+export type Purge = {
+    /** The moment, in milliseconds since the UNIX epoch. */
+    time_ms: number,
+    /** `url`, `prefix`, `tags` or `ban`. */
+    kind: string,
+    /** The URL, the tags, the expression. */
+    what: string,
+    /** Marked as stale instead of removed. */
+    soft: boolean,
+    /** Pages that were there. */
+    purged: number,
+    /** The client and the interface it used. */
+    by: string,
+};
+
+/** The outcomes with their meanings. */
+export const OUTCOMES: Record<Outcome, string> = {
+    hit: "answered from memory, fresh",
+    stale: "answered from memory, stale, as the rules or the origin's failure allow",
+    refresh: "answered from memory after the origin confirmed the page",
+    coalesced: "followed another request's fetch",
+    miss: "fetched: nothing usable was stored",
+    pass: "fetched past the cache, by rule or method",
+    hit_for_miss: "fetched without waiting for others, because the page is known not to be storable",
+    error: "answered with the origin's failure",
+    purge: "a purge",
+    denied: "a purge that was not permitted",
+    refused: "refused by Larder itself: no such site, malformed, too large, a loop",
+    tunnel: "became a tunnel (Upgrade)",
+    aborted: "the client left before the answer began",
+};

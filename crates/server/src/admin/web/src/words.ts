@@ -1,5 +1,7 @@
 // What the words of the statistics mean, for those who do not have the RFC at hand.
 
+import { OUTCOMES, type Outcome } from './types';
+
 /** RFC 9211 section 2.2: why a request went forward. */
 const WHY_MISSED: Record<string, string> = {
     'uri-miss': 'nothing was stored for this URL',
@@ -28,22 +30,6 @@ const NOT_STORED: Record<string, string> = {
     'no-freshness': 'the answer says neither how long it is fresh nor how to confirm it',
 };
 
-const RESULTS: Record<string, string> = {
-    hit: 'answered from memory, fresh',
-    stale: 'answered from memory, stale, as stale-while-revalidate or stale-if-error allow',
-    refresh: 'answered from memory after the origin confirmed it',
-    miss: 'answered by the origin: nothing usable was stored',
-    coalesced: "followed another request's fetch",
-    pass: 'sent past the cache by rule or method',
-    hit_for_miss: 'fetched without queueing: known not to be storable',
-    error: 'the origin failed and nothing could be served instead',
-    refused: 'refused by Larder: no such site, malformed, too large',
-    purge: 'purges',
-    denied: 'purges that were not permitted',
-    tunnel: 'became a tunnel',
-    aborted: 'the client left before the answer began',
-};
-
 export function whyMissed(word: string): string {
     return WHY_MISSED[word] ?? '';
 }
@@ -53,5 +39,5 @@ export function notStored(word: string): string {
 }
 
 export function result(word: string): string {
-    return RESULTS[word] ?? '';
+    return OUTCOMES[word as Outcome] ?? '';
 }

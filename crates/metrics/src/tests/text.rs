@@ -1,57 +1,62 @@
-use super::*;
-use crate::measure::{
-    Events, Hist, Histogram, Http, Latencies, Namespace, Objects, Origin, Remote, RemoteServer, Results,
-    Site, snapshot, table,
+//! The text for Prometheus and the conventions of the table.
+
+use crate::{
+    Counts, Format, Histogram, Http, Latencies, Namespace, Objects, Origin, Outcome, Recorder, Remote,
+    RemoteServer, Site, Snapshot, Spans, prometheus,
+    table::{self, Kind},
+    text::Seconds,
 };
 
 /// A snapshot in which every metric has a sample.
 fn full() -> Snapshot {
-    let histogram = Histogram::default();
-    [10, 63, 64, 5000, 20_000_000].into_iter().for_each(|micros| histogram.record(micros));
-    let hist = || Hist(Merged::of([&histogram].into_iter()));
+    let recorder = Recorder::default();
+    [10, 63, 64, 5000, 20_000_000].into_iter().for_each(|micros| recorder.record(micros));
+    let histogram = || Histogram::of([&recorder].into_iter());
+    let one = |word: &'static str| Counts::from_iter([(word, 1)]);
     let site = Site {
         name: "a\"b\\c\nd".to_owned(),
-        results: Results { hit: 7, ..Results::default() },
-        latency: Latencies { hit: hist(), miss: Hist::default() },
+        results: [(Outcome::Hit, 7)].into_iter().collect(),
+        latency: Latencies { hit: histogram(), ..Latencies::default() },
         ..Site::default()
     };
     let origin = Origin {
         name: "http://127.0.0.1:9000".to_owned(),
-        failures: [("connect", 3)].into(),
+        failures: one("connect"),
         connections_open: 5,
         connections_idle: 2,
-        ttfb: hist(),
         ..Origin::default()
     };
     let http = Http {
         sites: vec![site],
         origins: vec![origin],
-        why_missed: [("uri-miss", 2)].into(),
-        not_stored: [("private", 1)].into(),
-        rejected: [("line_end", 1)].into(),
+        why_missed: one("uri-miss"),
+        not_stored: one("private"),
+        rejected: one("line_end"),
         ..Http::default()
     };
-    let mut snapshot =
-        Snapshot { http: Some(http), loop_delay: hist(), started_ms: 1_700_000_000_123, ..snapshot::empty() };
-    snapshot.memcached =
-        Some(Objects { commands: [("get".to_owned(), 1)].into(), latency: hist(), ..Objects::default() });
-    snapshot.memory.namespaces =
-        vec![Namespace { name: "pages", floor: Some(1), ceiling: Some(2), ..Namespace::default() }];
-    let server = RemoteServer { name: "10.0.0.1:11211".to_owned(), state: "up", ..RemoteServer::default() };
-    snapshot.remote =
-        Some(Remote { servers: vec![server], events: Events(vec![("leases", 1)]), ..Remote::default() });
+    let server =
+        RemoteServer { name: "10.0.0.1:11211".to_owned(), state: "up".to_owned(), ..RemoteServer::default() };
+    let mut snapshot = Snapshot {
+        http: Some(http),
+        memcached: Some(Objects { commands: one("get"), ..Objects::default() }),
+        remote: Some(Remote { servers: vec![server], events: one("leases"), ..Remote::default() }),
+        loop_delay: histogram(),
+        started_ms: 1_700_000_000_123,
+        tracing: Some(Spans::default()),
+        ..Snapshot::default()
+    };
+    snapshot.memory.namespaces = vec![Namespace {
+        name: "pages".to_owned(),
+        floor: Some(1),
+        ceiling: Some(2),
+        ..Namespace::default()
+    }];
     snapshot
-}
-
-fn text(openmetrics: bool) -> String {
-    let mut out = String::new();
-    write(table::all(), &full(), &mut out, openmetrics);
-    out
 }
 
 #[test]
 fn samples_are_written_as_the_formats_want_them() {
-    let (plain, open) = (text(false), text(true));
+    let (plain, open) = (prometheus(&full(), Format::Prometheus), prometheus(&full(), Format::OpenMetrics));
     for line in [
         "# TYPE larder_http_requests_total counter",
         "larder_http_requests_total{site=\"a\\\"b\\\\c\\nd\",result=\"hit\"} 7",
@@ -74,21 +79,19 @@ fn samples_are_written_as_the_formats_want_them() {
     }
 }
 
-/// What `promtool check metrics` looks at, of every metric.
+/// The rules of `promtool check metrics`, for every metric.
 #[test]
 fn the_table_keeps_to_the_conventions() {
-    let (plain, mut names) = (text(false), std::collections::BTreeSet::new());
+    let (plain, mut names) = (prometheus(&full(), Format::Prometheus), std::collections::BTreeSet::new());
     for metric in table::all() {
         let name = metric.name;
         assert!(names.insert(name), "{name} twice");
         assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");
         assert!(!name.ends_with("_total") && !name.contains("_count") && !name.ends_with("_sum"), "{name}");
-        assert!(metric.unit.is_empty() || name.ends_with(&format!("_{}", metric.unit)), "{name}");
-        assert!(["", "seconds", "bytes", "ratio"].contains(&metric.unit), "{name}");
-        assert!(metric.unit == "seconds" || metric.kind != Kind::Histogram, "{name}");
+        assert!(metric.unit() == "seconds" || metric.kind != Kind::Histogram, "{name}");
         let sentence =
             |text: &str| text.ends_with('.') && !text.contains(['\n', '\\']) && !text.contains("  ");
-        assert!(sentence(metric.help) && sentence(metric.rises), "{name}");
+        assert!(sentence(metric.help()) && sentence(metric.rises), "{name}");
         let family = format!("# TYPE {} {}\n", metric.full_name(), metric.kind.as_str());
         assert_eq!(plain.matches(&family).count(), 1, "{name}");
     }

@@ -1,57 +1,69 @@
-//! Metrics as text: Prometheus' text format 0.0.4, or OpenMetrics 1.0. Names, types, units and help are the table's.
+//! Metrics as text: Prometheus' text format 0.0.4, or OpenMetrics 1.0. Names, types, units and help
+//! are from the table.
 
 use std::fmt::Write;
 
-use super::{
-    Merged, Snapshot,
-    table::{Kind, Metric},
+use crate::{
+    Counts, Histogram, Snapshot,
+    table::{self, Kind, Metric},
 };
 
-/// Upper ends of the buckets shown, in microseconds: powers of two, where the finer ones counted end exactly. 64 microseconds
-/// to 17 seconds.
+/// The formats of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Prometheus' text format 0.0.4.
+    Prometheus,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+/// Upper ends of the buckets shown, as powers of two of microseconds: the finer ones counted end
+/// exactly there. 64 microseconds to 17 seconds.
 const ENDS: std::ops::RangeInclusive<u32> = 6..=24;
 
-/// Where a metric's samples are written.
-pub(super) struct Samples<'a> {
+/// The samples of one metric, written as text.
+pub(crate) struct Samples<'a> {
     out: &'a mut String,
     metric: &'a Metric,
-    /// The family was announced.
+    /// The lines about the metric are written.
     announced: bool,
-    openmetrics: bool,
+    format: Format,
 }
 
-/// Appends everything the table has.
-pub(super) fn write<'t>(
-    table: impl Iterator<Item = &'t Metric>,
-    snapshot: &Snapshot,
-    out: &mut String,
-    openmetrics: bool,
-) {
-    for metric in table {
-        let mut samples = Samples { out, metric, announced: false, openmetrics };
+/// All metrics as text.
+pub fn prometheus(snapshot: &Snapshot, format: Format) -> String {
+    let mut out = String::new();
+    for metric in table::all() {
+        let mut samples = Samples { out: &mut out, metric, announced: false, format };
         (metric.read)(snapshot, &mut samples);
     }
-    if openmetrics {
+    if format == Format::OpenMetrics {
         out.push_str("# EOF\n");
     }
+    out
 }
 
-// Writing to a String cannot fail: its results are dropped below.
+// Writing to a String cannot fail: the results are dropped below.
 impl Samples<'_> {
-    /// The value for these labels, which are in the order of the table's.
-    pub(super) fn count(&mut self, labels: &[&str], value: u64) {
+    /// The value for these labels, which are in the order of the table.
+    pub(crate) fn count(&mut self, labels: &[&str], value: u64) {
         self.sample("", labels, None);
         let _ = writeln!(self.out, " {value}");
     }
 
+    /// The counts of words; the word is the last label.
+    pub(crate) fn words(&mut self, labels: &[&str], counts: &Counts) {
+        counts.iter().for_each(|(word, count)| self.count(&[labels, &[word]].concat(), count));
+    }
+
     /// The same of a value that is not whole.
-    pub(super) fn float(&mut self, labels: &[&str], value: f64) {
+    pub(crate) fn float(&mut self, labels: &[&str], value: f64) {
         self.sample("", labels, None);
         let _ = writeln!(self.out, " {value}");
     }
 
     /// A histogram of microseconds, in seconds.
-    pub(super) fn histogram(&mut self, labels: &[&str], merged: &Merged) {
+    pub(crate) fn histogram(&mut self, labels: &[&str], merged: &Histogram) {
         for end in ENDS {
             let micros = 1u64 << end;
             self.sample("_bucket", labels, Some(micros));
@@ -92,24 +104,25 @@ impl Samples<'_> {
         self.out.push('}');
     }
 
-    /// A family's lines about itself come before its first sample. A family without samples is left out.
+    /// The lines about a metric come before its first sample. A metric without samples is left out.
     fn announce(&mut self) {
         if std::mem::replace(&mut self.announced, true) {
             return;
         }
-        let Metric { kind, unit, help, .. } = self.metric;
+        let (kind, help, unit) = (self.metric.kind, self.metric.help(), self.metric.unit());
+        let openmetrics = self.format == Format::OpenMetrics;
         // OpenMetrics names the family, the older format the samples.
-        let name = if self.openmetrics { self.metric.name.to_owned() } else { self.metric.full_name() };
+        let name = if openmetrics { self.metric.name.to_owned() } else { self.metric.full_name() };
         let _ = writeln!(self.out, "# HELP {name} {help}");
         let _ = writeln!(self.out, "# TYPE {name} {}", kind.as_str());
-        if self.openmetrics && !unit.is_empty() {
+        if openmetrics && !unit.is_empty() {
             let _ = writeln!(self.out, "# UNIT {name} {unit}");
         }
     }
 }
 
 /// Microseconds as seconds.
-pub(super) struct Seconds(pub(super) u64);
+pub(crate) struct Seconds(pub(crate) u64);
 
 impl std::fmt::Display for Seconds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -122,7 +135,7 @@ impl std::fmt::Display for Seconds {
     }
 }
 
-/// A label's value: backslash, quote and line feed are escaped.
+/// Appends the value of a label: backslash, quote and line feed are escaped.
 fn escape(out: &mut String, value: &str) {
     for c in value.chars() {
         match c {
@@ -133,7 +146,3 @@ fn escape(out: &mut String, value: &str) {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "text_tests.rs"]
-mod tests;

@@ -1,0 +1,153 @@
+//! All metrics: names, types, meanings, advice for the case that one rises, and their values.
+//!
+//! `/metrics`, docs/metrics.md and the checks of dashboards and alerts are made from this table.
+//! Names follow Prometheus' practices: base units, one meaning a name, labels of few values.
+
+use std::fmt::Write as _;
+
+use crate::{Http, LogFigures, Memory, Namespace, Objects, Origin, Outcome, RemoteServer, Site, Snapshot};
+use crate::{http, objects, process, remote, text::Samples};
+
+/// The types of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Rises only, until a restart.
+    Counter,
+    /// Rises and falls.
+    Gauge,
+    /// How often something took how long.
+    Histogram,
+}
+
+impl Kind {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        }
+    }
+}
+
+/// One metric.
+pub(crate) struct Metric {
+    /// Without the `_total` of a counter. Ends with the unit, if there is one.
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) labels: &'static [&'static str],
+    /// The meaning, as a sentence.
+    pub(crate) help: &'static str,
+    /// "If this rises, ..."
+    pub(crate) rises: &'static str,
+    pub(crate) read: fn(&Snapshot, &mut Samples<'_>),
+}
+
+impl Metric {
+    /// The name of its samples: a counter's end with `_total`.
+    pub(crate) fn full_name(&self) -> String {
+        let total = if self.kind == Kind::Counter { "_total" } else { "" };
+        format!("{}{total}", self.name)
+    }
+
+    /// The meaning, as it is written.
+    pub(crate) fn help(&self) -> &'static str {
+        self.help.trim_start()
+    }
+
+    /// The unit at the end of the name; empty: things are counted.
+    pub(crate) fn unit(&self) -> &'static str {
+        let last = self.name.rsplit('_').next().unwrap_or_default();
+        ["seconds", "bytes", "ratio"].into_iter().find(|unit| *unit == last).unwrap_or("")
+    }
+}
+
+/// A part of the table with its heading in the documentation.
+struct Group {
+    heading: &'static str,
+    about: &'static str,
+    /// Metrics with labels of their own.
+    own: &'static [Metric],
+    /// Metrics of figures of rows.
+    rows: &'static [&'static [Option<Metric>]],
+}
+
+impl Group {
+    fn metrics(&self) -> impl Iterator<Item = &'static Metric> + use<> {
+        self.own.iter().chain(self.rows.iter().copied().flatten().flatten())
+    }
+}
+
+const GROUPS: &[Group] = &[
+    Group {
+        heading: "HTTP",
+        about: "Requests of clients. Each request is counted once, by site and result.",
+        own: http::HTTP,
+        rows: &[Http::METRICS, Site::METRICS],
+    },
+    Group {
+        heading: "Origins",
+        about: "Requests to origins; `origin` is its address.",
+        own: http::ORIGINS,
+        rows: &[Origin::METRICS],
+    },
+    Group {
+        heading: "Memory",
+        about: "The one store of all faces; `namespace` is `pages`, `memcached` or `redis`.",
+        own: process::MEMORY,
+        rows: &[Memory::METRICS, Namespace::METRICS],
+    },
+    Group {
+        heading: "Objects",
+        about: "The object faces; `face` is `memcached` or `redis`.",
+        own: objects::OBJECTS,
+        rows: &[Objects::METRICS],
+    },
+    Group {
+        heading: "Remote tier",
+        about: "The servers through which pages are shared; present only if configured.",
+        own: remote::REMOTE,
+        rows: &[RemoteServer::METRICS],
+    },
+    Group { heading: "Process", about: "", own: process::PROCESS, rows: &[LogFigures::METRICS] },
+];
+
+/// All metrics.
+pub(crate) fn all() -> impl Iterator<Item = &'static Metric> {
+    GROUPS.iter().flat_map(Group::metrics)
+}
+
+/// The names of all samples' families as the older format has them (counters with `_total`).
+pub fn names() -> Vec<String> {
+    all().map(Metric::full_name).collect()
+}
+
+/// docs/metrics.md.
+pub fn docs() -> String {
+    let outcomes: String = Outcome::ALL
+        .iter()
+        .map(|outcome| format!("  - `{}`: {}\n", outcome.as_str(), outcome.about()))
+        .collect();
+    let mut out = include_str!("introduction.txt").replace("{outcomes}\n", &outcomes);
+    for group in GROUPS {
+        let Group { heading, about, .. } = group;
+        // Writing to a String cannot fail.
+        let _ = write!(out, "\n## {heading}\n\n");
+        if !about.is_empty() {
+            let _ = write!(out, "{about}\n\n");
+        }
+        out.push_str("| metric | type | labels | meaning | if this rises |\n|---|---|---|---|---|\n");
+        for metric in group.metrics() {
+            let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+            let _ = writeln!(
+                out,
+                "| `{}` | {} | {} | {} | {} |",
+                metric.full_name(),
+                metric.kind.as_str(),
+                labels.join(", "),
+                metric.help().replace('|', "\\|"),
+                metric.rises.replace('|', "\\|")
+            );
+        }
+    }
+    out
+}

@@ -1,0 +1,4 @@
+//! Tests of the tables as a whole.
+
+mod text;
+mod typescript;

@@ -1,0 +1,133 @@
+//! The counters of one worker of the HTTP face. Each worker has its own set and is its only writer;
+//! readers add the sets up.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `mod.rs` | the set, and its sums as figures |
+//! | `sites.rs` | requests by site: outcome, status, bytes, time |
+//! | `named.rs` | counters by name, at most 256 names |
+//! | `reasons.rs` | why requests were forwarded, responses not stored, requests rejected |
+//! | `timing.rs` | the time of answers, one reading of the clock for a batch |
+
+mod named;
+mod reasons;
+mod sites;
+mod timing;
+
+use std::{
+    collections::BTreeMap,
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use larder_metrics::{Http, HttpCounters, Origin, SampledUrls, Site};
+use larder_proto::http::RejectReason;
+
+use crate::{origin::OriginCounters, settings::Settings};
+
+use self::{
+    named::Named,
+    reasons::{ForwardReasons, NotStored, RejectReasons},
+    sites::{SiteCounters, SiteSums},
+};
+pub(crate) use self::{
+    sites::Sites,
+    timing::{Timed, Timing},
+};
+
+/// The counters of one worker of the HTTP face.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// The counters of the table in `larder_metrics`.
+    plain: HttpCounters,
+    /// Bytes of the copies from which large pages are sent, now.
+    pub(crate) shelf: Arc<AtomicU64>,
+    /// Rejected requests.
+    rejected: RejectReasons,
+    /// Requests by site.
+    pub(crate) sites: Named<SiteCounters>,
+    /// Requests to origins.
+    pub(crate) origins: Named<OriginCounters>,
+    /// Requests that memory could not answer.
+    pub(crate) forwards: ForwardReasons,
+    /// Responses not stored.
+    pub(crate) not_stored: NotStored,
+    /// The hottest URLs.
+    pub(crate) urls: SampledUrls,
+}
+
+impl Deref for Counters {
+    type Target = HttpCounters;
+
+    fn deref(&self) -> &HttpCounters {
+        &self.plain
+    }
+}
+
+impl Counters {
+    /// `sample`: the hottest URLs are looked for.
+    pub(crate) fn new(sample: bool) -> Self {
+        Self { urls: SampledUrls::new(sample), ..Self::default() }
+    }
+
+    /// Counts a rejected request.
+    pub(crate) fn reject(&self, reason: RejectReason) {
+        self.rejected.one(reason);
+    }
+}
+
+/// The figures of all workers. Sites of the settings come first, in their order, then those of
+/// earlier settings.
+pub(crate) fn figures(workers: &[Arc<Counters>], settings: &Settings, open: u64) -> Http {
+    let mut http = Http::default();
+    let mut origins = BTreeMap::<Box<str>, Origin>::new();
+    for worker in workers {
+        worker.plain.add_to(&mut http);
+        worker.forwards.add_to(&mut http.why_missed);
+        worker.not_stored.add_to(&mut http.not_stored);
+        worker.rejected.add_to(&mut http.rejected);
+        http.shelf += worker.shelf.load(Relaxed);
+        for (name, counters) in worker.origins.all() {
+            let new = || Origin { name: (*name).to_owned(), ..Origin::default() };
+            counters.add_to(origins.entry(name.clone()).or_insert_with(new));
+        }
+    }
+    http.origins = origins.into_values().collect();
+    http.connections.open = open;
+    let mut all = SiteSums::default();
+    for (name, sums) in site_sums(workers, settings) {
+        all.merge(&sums);
+        http.sites.push(Site {
+            name: name.into(),
+            requests: sums.results.total(),
+            results: sums.results,
+            status: sums.statuses(),
+            bytes_out: sums.bytes_out,
+            latency: sums.latency,
+        });
+    }
+    http.requests = all.results.total();
+    (http.results, http.status, http.latency) = (all.results, all.statuses(), all.latency);
+    http
+}
+
+/// The sums of each site over all workers.
+fn site_sums(workers: &[Arc<Counters>], settings: &Settings) -> Vec<(Box<str>, SiteSums)> {
+    let mut sums: Vec<(Box<str>, SiteSums)> = Vec::new();
+    for site in &settings.sites {
+        if !sums.iter().any(|(name, _)| **name == *site.name) {
+            sums.push((site.name.as_str().into(), SiteSums::default()));
+        }
+    }
+    for (name, counters) in workers.iter().flat_map(|worker| worker.sites.all()) {
+        let at = sums.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+            sums.push((name, SiteSums::default()));
+            sums.len() - 1
+        });
+        sums[at].1.add(&counters);
+    }
+    sums
+}

@@ -1,0 +1,98 @@
+//! The time of answers.
+
+use larder_metrics::Outcome;
+
+use super::Sites;
+
+/// Answers of a batch beyond the first for which an idle connection keeps memory.
+const KEPT: usize = 16;
+
+/// Composed answers whose time is recorded when they are sent: one reading of the clock serves a
+/// batch.
+#[derive(Debug, Default)]
+pub(crate) struct Timing {
+    first: Option<Timed>,
+    more: Vec<Timed>,
+}
+
+/// One answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timed {
+    /// The start of its request, in microseconds of the worker's clock.
+    since: u64,
+    /// The index of its site.
+    site: u16,
+    waited: bool,
+}
+
+impl Timed {
+    /// None: this outcome is not timed. `waited`: the origin was asked, or a request to it was
+    /// waited for.
+    #[inline]
+    pub(crate) fn of(outcome: Outcome, since: u64, site: u16, waited: bool) -> Option<Timed> {
+        outcome.timed().then_some(Timed { since, site, waited })
+    }
+}
+
+impl Timing {
+    /// Adds a composed answer.
+    #[inline]
+    pub(crate) fn push(&mut self, timed: Timed) {
+        match self.first {
+            None => self.first = Some(timed),
+            Some(_) => self.more.push(timed),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Records the time of all of them: they are sent.
+    #[inline]
+    pub(crate) fn settle(&mut self, sites: &Sites, now: u64) {
+        for timed in self.first.take().into_iter().chain(self.more.drain(..)) {
+            let times = &sites.at(timed.site).times;
+            times[usize::from(timed.waited)].record(now.saturating_sub(timed.since));
+        }
+        if self.more.capacity() > KEPT {
+            self.more = Vec::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::{named::Named, sites::SiteSums};
+
+    #[test]
+    fn a_batch_is_timed_by_one_reading() {
+        let known = Named::default();
+        let sites = Sites::new(&known, ["a"].into_iter());
+        let mut timing = Timing::default();
+        for (outcome, since, waited) in
+            [(Outcome::Hit, 100, false), (Outcome::Stale, 150, false), (Outcome::Coalesced, 90, true)]
+        {
+            timing.push(Timed::of(outcome, since, 1, waited).expect("timed"));
+        }
+        assert!(
+            Timed::of(Outcome::Tunnel, 0, 1, true).is_none()
+                && Timed::of(Outcome::Purge, 0, 1, false).is_none()
+        );
+        timing.settle(&sites, 200);
+        assert!(timing.is_empty());
+        let mut sums = SiteSums::default();
+        sums.add(&known.of("a"));
+        assert_eq!(
+            (
+                sums.latency.hit.count(),
+                sums.latency.hit.sum,
+                sums.latency.miss.count(),
+                sums.latency.miss.sum
+            ),
+            (2, 150, 1, 110)
+        );
+    }
+}
