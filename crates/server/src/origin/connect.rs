@@ -16,7 +16,7 @@ use super::{
     stream::{OriginStream, Socket},
     upload::Upload,
 };
-use crate::settings::OriginSettings;
+use crate::{clock::instant, settings::OriginSettings};
 
 /// Response heads longer than this are refused: what an origin sends in real life is below 16 KiB, and the head is kept
 /// with every stored page. Also the size of hyper's read buffer, so at most this much lies unread per connection.
@@ -47,7 +47,7 @@ impl Connection {
         counters: &Arc<OriginCounters>,
         deadline: Option<Instant>,
     ) -> Result<Connection, OriginError> {
-        let started = Instant::now();
+        let started = instant();
         let limit = earlier(started.checked_add(settings.connect_timeout), deadline);
         let dialled = within(limit, dial(&settings.host, settings.port, limit)).await;
         let (tcp, peer) = match dialled {
@@ -55,7 +55,7 @@ impl Connection {
             Some(Err(error)) if error.kind() != io::ErrorKind::TimedOut => {
                 return Err(OriginError::Connect(error));
             }
-            _ if deadline.is_some_and(|total| total <= Instant::now()) => {
+            _ if deadline.is_some_and(|total| total <= instant()) => {
                 return Err(OriginError::TotalTimeout);
             }
             _ => return Err(OriginError::ConnectTimeout),
@@ -131,7 +131,7 @@ async fn connect_any(
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for (tried, &address) in addresses.iter().enumerate() {
         let share = limit.map(|limit| {
-            let now = Instant::now();
+            let now = instant();
             now + limit.saturating_duration_since(now) / remaining(addresses.len(), tried)
         });
         match within(share, TcpStream::connect(address)).await {
@@ -165,7 +165,7 @@ pub(super) async fn within<F: Future>(limit: Option<Instant>, future: F) -> Opti
 
 /// When a timeout that starts now is over; None is never (the sum is beyond what the clock can say).
 pub(super) fn after(duration: Duration) -> Option<Instant> {
-    Instant::now().checked_add(duration)
+    instant().checked_add(duration)
 }
 
 #[cfg(test)]
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn never_is_later_than_anything() {
-        let now = Instant::now();
+        let now = instant();
         assert_eq!(earlier(None, Some(now)), Some(now));
         assert_eq!(earlier(Some(now), None), Some(now));
         assert_eq!(earlier(Some(now + Duration::from_secs(1)), Some(now)), Some(now));

@@ -44,7 +44,7 @@ use self::{
     pool::Pool,
     upload::Progress,
 };
-use crate::settings::OriginSettings;
+use crate::{clock::instant, settings::OriginSettings};
 
 /// One origin, as one worker thread sees it. All of its futures must run inside that worker's runtime.
 #[derive(Debug)]
@@ -77,10 +77,10 @@ impl Origin {
         let counters = &self.pool.counters;
         count(&counters.requests);
         let total = after(self.pool.settings.total_timeout);
-        let begun = Instant::now();
+        let begun = instant();
         let sent = self.dispatch(req, interim, total).await;
         match &sent {
-            Ok(_) => counters.ttfb.record(begun.elapsed().as_micros() as u64),
+            Ok(_) => counters.ttfb.record((instant() - begun).as_micros() as u64),
             Err(error) => counters.count_failure(error),
         }
         sent

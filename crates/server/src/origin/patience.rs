@@ -8,6 +8,7 @@ use super::{
     connect::{earlier, within},
     upload::Progress,
 };
+use crate::clock::instant;
 
 /// Which patience ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,18 +27,18 @@ pub(super) async fn patiently<F: Future>(
     limit: Duration,
     total: Option<Instant>,
 ) -> Result<F::Output, Late> {
-    let since = Instant::now();
+    let since = instant();
     let mut future = pin!(future);
     loop {
         // Asked first: an origin that always has one more byte ready would never let a timer fire.
-        if total.is_some_and(|total| total <= Instant::now()) {
+        if total.is_some_and(|total| total <= instant()) {
             return Err(Late::Total);
         }
         let until = earlier(progress.deadline(since, limit), total);
         if let Some(output) = within(until, future.as_mut()).await {
             return Ok(output);
         }
-        let now = Instant::now();
+        let now = instant();
         if progress.deadline(since, limit).is_some_and(|silent| silent <= now) {
             return Err(Late::Silent);
         }

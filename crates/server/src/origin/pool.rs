@@ -24,7 +24,7 @@ use super::{
     connect::{Connection, after, earlier, within},
     counters::{Held, count},
 };
-use crate::settings::OriginSettings;
+use crate::{clock::instant, settings::OriginSettings};
 
 /// The connections of one worker to one origin.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl Pool {
 
     /// The youngest idle connection that still lives.
     fn take_idle(&self) -> Option<Connection> {
-        let now = Instant::now();
+        let now = instant();
         let mut idle = self.idle.borrow_mut();
         while let Some(candidate) = idle.pop_back() {
             let young = candidate.until.is_none_or(|until| now < until);
@@ -135,7 +135,7 @@ impl Pool {
 
     /// Closes what nobody wanted for the idle timeout (and what died meanwhile); says when to look again.
     fn prune(&self) -> Option<Instant> {
-        let now = Instant::now();
+        let now = instant();
         let mut idle = self.idle.borrow_mut();
         idle.retain(|one| one.until.is_none_or(|until| now < until) && !one.connection.sender.is_closed());
         idle.front().and_then(|oldest| oldest.until)

@@ -16,6 +16,7 @@ use tokio::{
 };
 
 use super::{BodyFrame, RequestBody};
+use crate::clock::instant;
 
 /// Who has to do the next thing in an exchange. The origin's timeouts run only while the origin is the one.
 #[derive(Clone, Copy, Debug)]
@@ -35,14 +36,14 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new() -> Rc<Progress> {
-        Rc::new(Progress { turn: Cell::new(Turn::Origin(Instant::now())), aborted: Cell::new(false) })
+        Rc::new(Progress { turn: Cell::new(Turn::Origin(instant())), aborted: Cell::new(false) })
     }
 
     /// When the origin has been silent for `limit`, if it stays so: counted from `since` or from its turn, whichever is
     /// later. While it is the client's turn, the earliest moment that could be.
     pub(super) fn deadline(&self, since: Instant, limit: Duration) -> Option<Instant> {
         match self.turn.get() {
-            Turn::Client => Instant::now().checked_add(limit),
+            Turn::Client => instant().checked_add(limit),
             Turn::Origin(turn) => turn.max(since).checked_add(limit),
         }
     }
@@ -53,7 +54,7 @@ impl Progress {
     }
 
     fn origins_turn(&self) {
-        self.turn.set(Turn::Origin(Instant::now()));
+        self.turn.set(Turn::Origin(instant()));
     }
 }
 

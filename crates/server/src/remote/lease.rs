@@ -12,10 +12,11 @@ use bytes::Bytes;
 use tokio::{
     sync::oneshot,
     task::spawn_local,
-    time::{Instant, sleep, timeout_at},
+    time::{sleep, timeout_at},
 };
 
 use super::{Answer, Remote, key};
+use crate::clock::instant;
 
 /// The first pause between two looks; each is half as long again as the one before, up to the last.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
@@ -80,7 +81,7 @@ impl Remote {
             return Turn::Origin(None);
         }
         let name = key::lease(&settings.namespace, key);
-        let end = Instant::now() + settings.lease;
+        let end = instant() + settings.lease;
         let mut waited = false;
         let mut pause = FIRST_LOOK;
         loop {
@@ -102,7 +103,7 @@ impl Remote {
             if !std::mem::replace(&mut waited, true) {
                 self.counters.waits.one();
             }
-            sleep(pause.min(end.saturating_duration_since(Instant::now()))).await;
+            sleep(pause.min(end.saturating_duration_since(instant()))).await;
             pause = (pause * 3 / 2).min(LAST_LOOK);
             match timeout_at(end, look()).await {
                 Ok(Answer::Nothing) => {}

@@ -26,7 +26,7 @@ use crate::{
         purge::keys,
     },
     settings::RulePolicy,
-    trace::Traced,
+    trace::TraceIds,
 };
 
 /// Facts gathered while a request is handled, counted when it ends.
@@ -64,7 +64,7 @@ pub(crate) struct Request<'a, 'r> {
     pub(crate) since: u64,
     pub(crate) stats: RequestStats,
     /// None: not recorded.
-    pub(crate) trace: Option<Traced>,
+    pub(crate) trace: Option<TraceIds>,
     /// Value of the answer's `Larder-Debug`; see `http::debug`.
     pub(crate) debug: Cell<Option<Vec<u8>>>,
 }

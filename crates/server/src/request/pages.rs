@@ -23,7 +23,7 @@ use crate::{
     remote::{self, Remote},
     request::purge::{self, Purger},
     settings::{OriginSettings, Settings, Site},
-    trace::{Traced, Tracer, Tracing},
+    trace::{TraceIds, Tracer, Tracing},
     wire::h1::HitLines,
 };
 
@@ -164,7 +164,7 @@ impl Pages {
 
     /// The request's part of a trace, if it is recorded.
     #[inline]
-    pub(crate) fn trace_of(&self, head: &RequestHead<'_>) -> Option<Traced> {
+    pub(crate) fn trace_of(&self, head: &RequestHead<'_>) -> Option<TraceIds> {
         self.tracer.as_ref()?.begin(head.known.traceparent())
     }
 }

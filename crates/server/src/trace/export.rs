@@ -16,11 +16,12 @@ use crate::settings::TracingSettings;
 
 /// Spans of one request to the collector.
 const BATCH: usize = 512;
-/// A batch that is not full goes out after so long.
+/// Age at which a batch is sent that is not full.
 const AGE: Duration = Duration::from_secs(1);
-/// For one request to the collector, connection and answer included; the batch is dropped then.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Of the collector's answer so much is read.
+/// Time limit for one request to the collector, with connection and answer; then the batch is
+/// dropped.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes of the collector's answer that are read.
 const ANSWER: usize = 64 * 1024;
 
 pub(super) fn start(
@@ -35,7 +36,7 @@ pub(super) fn start(
     Ok(())
 }
 
-/// Ends when the last tracer is gone and everything was sent.
+/// Sends spans until the last tracer is dropped and its spans are sent.
 async fn run(settings: TracingSettings, mut spans: mpsc::Receiver<Span>, counts: Arc<Counts>) {
     let mut failing = false;
     loop {
@@ -54,7 +55,7 @@ async fn run(settings: TracingSettings, mut spans: mpsc::Receiver<Span>, counts:
         .await;
         let count = batch.len() as u64;
         let body = otlp::encode(&settings.service, batch);
-        match timeout(PATIENCE, post(&settings, body))
+        match timeout(TIMEOUT, post(&settings, body))
             .await
             .unwrap_or_else(|_| Err("no answer in time".into()))
         {
@@ -64,7 +65,7 @@ async fn run(settings: TracingSettings, mut spans: mpsc::Receiver<Span>, counts:
             }
             Err(reason) => {
                 counts.dropped.fetch_add(count, Relaxed);
-                // Once for each time that it begins to fail.
+                // Reported once, until it works again.
                 if !std::mem::replace(&mut failing, true) {
                     eprintln!(
                         "larder: the collector at {}:{} takes no traces: {reason}",
@@ -92,7 +93,7 @@ async fn post(
         .body(Full::new(Bytes::from(body)))?;
     let response = sender.send_request(request).await?;
     let status = response.status();
-    // The answer is read so that the collector is not cut off; what it says beyond the status changes nothing.
+    // The answer is read so that the collector is not cut off; only its status matters.
     let _ = Limited::new(response.into_body(), ANSWER).collect().await;
     drop(sender);
     driver.abort();

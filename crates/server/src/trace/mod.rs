@@ -1,10 +1,11 @@
-//! Traces for OpenTelemetry: a request as a span, and its fetch from the origin as a span below it, sent to a collector by a
-//! thread of its own (OTLP over HTTP).
+//! Traces for OpenTelemetry: a span for each recorded request and one below it for its fetch from the
+//! origin. A thread of its own sends them to a collector (OTLP over HTTP).
 //!
-//! A request that brings a `traceparent` (W3C Trace Context) is recorded when its sender recorded its own part; of the others,
-//! one in so many. The origin then gets our `traceparent` instead of the client's, so that its spans come to stand below
-//! ours. What is not recorded passes through as it came. Without `[tracing]` a request costs nothing but the look whether there is
-//! a tracer. A collector that is slow or gone costs spans, which are counted, and nothing else.
+//! A request with a `traceparent` (W3C Trace Context) is recorded if its sender recorded its own
+//! part; of the other requests, one in `one_in`. The origin then gets our `traceparent` instead of
+//! the client's, so that its spans are below ours. Other requests keep their `traceparent`. Without
+//! `[tracing]` the cost of a request is the check whether there is a tracer. A slow or absent
+//! collector costs spans, which are counted, and nothing else.
 
 mod export;
 mod otlp;
@@ -28,10 +29,10 @@ use crate::settings::TracingSettings;
 
 /// Spans that may wait for the exporter, of all workers together; more are dropped and counted.
 const QUEUE: usize = 4096;
-/// The longest path, query or agent that is told.
+/// Longest path, query or user agent in a span, in bytes.
 const TEXT: usize = 1024;
 
-/// A finished piece of work.
+/// A finished span.
 #[derive(Debug)]
 pub(crate) struct Span {
     pub(crate) kind: Kind,
@@ -41,16 +42,16 @@ pub(crate) struct Span {
     /// Microseconds since the UNIX epoch.
     pub(crate) start_us: u64,
     pub(crate) end_us: u64,
-    pub(crate) request: Arc<Told>,
+    pub(crate) request: Arc<RequestAttributes>,
     pub(crate) status: u16,
-    /// What the cache did, as in the access log; of the request's span.
+    /// The result as in the access log; only in the span of the request.
     pub(crate) result: Option<&'static str>,
     pub(crate) body_bytes: u64,
 }
 
-/// What both spans of a request say of it.
+/// The attributes that both spans of a request have.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct RequestAttributes {
     pub(crate) method: String,
     pub(crate) scheme: &'static str,
     pub(crate) host: String,
@@ -60,12 +61,12 @@ pub(crate) struct Told {
     pub(crate) agent: Option<String>,
 }
 
-/// What became of spans, over all workers.
+/// Spans over all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Taken by the collector.
+    /// Accepted by the collector.
     pub(crate) exported: AtomicU64,
-    /// Not taken: the queue was full, or the collector failed or refused them.
+    /// Lost: the queue was full, or the collector failed or refused them.
     pub(crate) dropped: AtomicU64,
 }
 
@@ -76,7 +77,7 @@ impl Counts {
     }
 }
 
-/// The way to the exporter, for all workers.
+/// The queue to the exporter, for all workers.
 #[derive(Debug)]
 pub(crate) struct Tracing {
     queue: mpsc::Sender<Span>,
@@ -85,7 +86,7 @@ pub(crate) struct Tracing {
 }
 
 impl Tracing {
-    /// Starts the exporter's thread. It ends with the process; spans of its last second may be lost then.
+    /// Starts the exporter's thread. It ends with the process; spans of its last second may be lost.
     pub(crate) fn start(settings: &TracingSettings) -> io::Result<Arc<Tracing>> {
         let (queue, spans) = mpsc::channel(QUEUE);
         let counts = Arc::new(Counts::default());
@@ -93,47 +94,48 @@ impl Tracing {
         Ok(Arc::new(Tracing { queue, one_in: settings.one_in, counts }))
     }
 
-    /// A worker's own handle; `seed` differs from worker to worker.
+    /// The tracer of a worker; `seed` differs from worker to worker.
     pub(crate) fn worker(self: &Arc<Self>, seed: u64) -> Tracer {
-        Tracer { tracing: self.clone(), dice: Cell::new(seed | 1) }
+        Tracer { tracing: self.clone(), random: Cell::new(seed | 1) }
     }
 }
 
-/// A worker's handle.
+/// The tracer of one worker.
 #[derive(Debug)]
 pub(crate) struct Tracer {
     tracing: Arc<Tracing>,
-    dice: Cell<u64>,
+    random: Cell<u64>,
 }
 
-/// A request that is recorded.
+/// The ids of a recorded request.
 #[derive(Debug)]
-pub(crate) struct Traced {
+pub(crate) struct TraceIds {
     pub(crate) trace: u128,
     pub(crate) span: u64,
     pub(crate) parent: Option<u64>,
-    /// The span of the fetch, should there be one.
+    /// The span of the fetch, if there is one.
     pub(crate) fetch: u64,
-    /// When the fetch went out and when its head came, in microseconds of the worker's clock; 0: not.
+    /// The start of the fetch and the arrival of its head, in microseconds of the worker's clock; 0:
+    /// none.
     pub(crate) fetched: Cell<(u64, u64)>,
 }
 
-impl Traced {
-    /// What the origin is told.
+impl TraceIds {
+    /// The `traceparent` for the origin.
     pub(crate) fn for_origin(&self) -> TraceParent {
         TraceParent { trace: self.trace, span: self.fetch, sampled: true }
     }
 }
 
 impl Tracer {
-    /// Whether this request is recorded, by its `traceparent` or by lot.
-    pub(crate) fn begin(&self, traceparent: Option<&[u8]>) -> Option<Traced> {
+    /// The ids of a request that is recorded, by its `traceparent` or at random.
+    pub(crate) fn begin(&self, traceparent: Option<&[u8]>) -> Option<TraceIds> {
         let parent = traceparent.and_then(TraceParent::parse);
         let recorded = match parent {
             Some(parent) => parent.sampled,
-            None => self.tracing.one_in != 0 && self.roll().is_multiple_of(self.tracing.one_in),
+            None => self.tracing.one_in != 0 && self.random_bits().is_multiple_of(self.tracing.one_in),
         };
-        recorded.then(|| Traced {
+        recorded.then(|| TraceIds {
             trace: parent.map_or_else(|| u128::from(self.id()) << 64 | u128::from(self.id()), |p| p.trace),
             span: self.id(),
             parent: parent.map(|parent| parent.span),
@@ -149,23 +151,23 @@ impl Tracer {
         }
     }
 
-    /// xorshift64*: ids have to differ, nobody has to be unable to guess them.
-    fn roll(&self) -> u64 {
-        let mut x = self.dice.get();
+    /// A random number (xorshift64*). Ids have to differ; they need not be hard to guess.
+    fn random_bits(&self) -> u64 {
+        let mut x = self.random.get();
         x ^= x >> 12;
         x ^= x << 25;
         x ^= x >> 27;
-        self.dice.set(x);
+        self.random.set(x);
         x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
     }
 
-    /// Never 0, which is no id.
+    /// A random id; never 0, which is no id.
     fn id(&self) -> u64 {
-        (self.roll() << 11 ^ self.roll()).max(1)
+        (self.random_bits() << 11 ^ self.random_bits()).max(1)
     }
 }
 
-/// At most so much of a text.
+/// The first [`TEXT`] bytes of a text.
 pub(crate) fn cut(text: &[u8]) -> String {
     String::from_utf8_lossy(&text[..text.len().min(TEXT)]).into_owned()
 }

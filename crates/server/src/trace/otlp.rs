@@ -1,19 +1,19 @@
-//! Spans as OpenTelemetry's protocol writes them (opentelemetry-proto 1.x, `trace/v1/trace.proto` and what it takes from
-//! `common` and `resource`), with the attributes of the semantic conventions for HTTP (stable since 1.23). Only the fields
-//! that are used; numbers are those of the documents.
+//! Spans in OpenTelemetry's protocol (opentelemetry-proto 1.x, `trace/v1/trace.proto` with its parts
+//! of `common` and `resource`), with the attributes of the semantic conventions for HTTP (stable
+//! since 1.23). Only the used fields; numbers are those of the documents.
 
 use std::sync::Arc;
 
 use prost::Message;
 
-use super::{Span, Told};
+use super::{RequestAttributes, Span};
 
-/// Whose work a span is (`SpanKind`).
+/// The role of a span (`SpanKind`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A request as we answered it.
+    /// A request of a client.
     Server = 2,
-    /// A request of ours to the origin.
+    /// A request to the origin.
     Client = 3,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn encode(service: &str, spans: Vec<Span>) -> Vec<u8> {
 }
 
 fn record(span: Span) -> Record {
-    let mut attributes = told(&span.request, span.kind);
+    let mut attributes = attributes_of(&span.request, span.kind);
     if span.status != 0 {
         attributes.push(number("http.response.status_code", u64::from(span.status)));
     }
@@ -142,7 +142,7 @@ fn record(span: Span) -> Record {
     }
 }
 
-fn told(request: &Arc<Told>, kind: Kind) -> Vec<KeyValue> {
+fn attributes_of(request: &Arc<RequestAttributes>, kind: Kind) -> Vec<KeyValue> {
     let mut out = vec![text("http.request.method", &request.method), text("server.address", &request.host)];
     match kind {
         Kind::Server => {

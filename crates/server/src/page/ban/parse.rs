@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use larder_proto::units;
 use regex::bytes::RegexBuilder;
 
 use crate::page::ban::{How, Number, Term, Text, Wanted};
@@ -207,46 +208,14 @@ fn status(text: &str) -> Option<(u64, u64)> {
 
 /// Seconds of a time such as 1h30m.
 pub(crate) fn seconds(text: &str) -> Option<u64> {
-    time(text).map(|(seconds, _)| seconds)
+    let time = units::duration(text).ok()?;
+    (time.subsec_nanos() == 0).then_some(time.as_secs())
 }
 
-/// Seconds.
 fn time(text: &str) -> Option<(u64, u64)> {
-    let mut total: u64 = 0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-        let number: u64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let unit = match &rest[..letters] {
-            "s" => 1,
-            "m" => 60,
-            "h" => 3600,
-            "d" => 86_400,
-            "w" => 7 * 86_400,
-            _ => return None,
-        };
-        total = total.checked_add(number.checked_mul(unit)?)?;
-        rest = &rest[letters..];
-    }
-    (!text.is_empty()).then_some((total, total))
+    seconds(text).map(|seconds| (seconds, seconds))
 }
 
-/// Bytes.
 fn size(text: &str) -> Option<(u64, u64)> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..digits].parse().ok()?;
-    let unit: u64 = match text[digits..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "kb" => 1000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        _ => return None,
-    };
-    let bytes = number.checked_mul(unit)?;
-    Some((bytes, bytes))
+    units::size(text).ok().map(|bytes| (bytes, bytes))
 }

@@ -12,7 +12,7 @@ use redis::{Cmd, Value, cmd};
 use tokio::{sync::Semaphore, task::spawn_local, time::Instant};
 
 use super::node::{Failed, Making, Node};
-use crate::settings::ValkeyLogin;
+use crate::{clock::instant, settings::ValkeyLogin};
 
 const SLOTS: usize = 16_384;
 /// Servers of a cluster that are known; what more there are has no slots.
@@ -177,7 +177,7 @@ impl Cluster {
         }
         {
             let mut known = self.0.known.lock();
-            let now = Instant::now();
+            let now = instant();
             if known.asked.is_some_and(|asked| now - asked < PAUSE) {
                 return None;
             }

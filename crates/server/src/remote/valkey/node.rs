@@ -32,7 +32,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-use crate::settings::ValkeyLogin;
+use crate::{clock::instant, settings::ValkeyLogin};
 
 /// A single answer may take so many times what a server may be silent.
 const SLOW: u32 = 10;
@@ -120,7 +120,7 @@ struct Live {
 
 impl Live {
     fn hear(&self) {
-        let since = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let since = u64::try_from((instant() - self.began).as_micros()).unwrap_or(u64::MAX);
         self.heard.store(since.max(1), Relaxed);
     }
 
@@ -175,7 +175,7 @@ impl Node {
     }
 
     async fn answer(&self, command: Cmd, asking: bool) -> Result<Value, Failed> {
-        let asked = Instant::now();
+        let asked = instant();
         let _room = self.room(command.get_packed_command().len()).await?;
         let (lane, live) = self.connected().await?;
         let mut connection = live.connection.clone();
@@ -189,7 +189,7 @@ impl Node {
             answers.pop().unwrap_or(Value::Nil).extract_error()
         };
         let answer = self.awaited(lane, &live, asked, answer).await?;
-        self.counters.answered(asked.elapsed());
+        self.counters.answered(instant() - asked);
         Ok(answer)
     }
 
@@ -222,7 +222,7 @@ impl Node {
                 _ = ended.wait_for(|ended| *ended) => return Err(Failed::Timeout),
                 () = sleep_until(until) => {}
             }
-            if live.patience(asked, self.timeouts.read) <= Instant::now() {
+            if live.patience(asked, self.timeouts.read) <= instant() {
                 if self.give_up(lane, live, true) {
                     self.counters.timeouts.add(1);
                 }
@@ -286,7 +286,7 @@ impl Node {
             Ok(Ok(connection)) => {
                 let live = Arc::new(Live {
                     connection,
-                    began: Instant::now(),
+                    began: instant(),
                     heard: AtomicU64::new(0),
                     ended: watch::channel(false).0,
                     over: AtomicBool::new(false),
@@ -375,7 +375,7 @@ impl Node {
             }
             answers.pop().unwrap_or(Value::Nil).extract_error()
         };
-        let value = bulk(self.awaited(lane, &live, Instant::now(), answer).await?)?;
+        let value = bulk(self.awaited(lane, &live, instant(), answer).await?)?;
         Ok(Watched { node: self.clone(), live, value, _turn: turn })
     }
 }
@@ -395,7 +395,7 @@ impl Watched {
             let mut answers = connection.send_packed_commands(&words, 2, 1).await?;
             answers.pop().unwrap_or(Value::Nil).extract_error()
         };
-        let (node, asked) = (&self.node, Instant::now());
+        let (node, asked) = (&self.node, instant());
         let lane = node
             .lanes
             .iter()
