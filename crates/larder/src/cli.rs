@@ -171,7 +171,8 @@ pub(crate) struct PurgeArgs {
     /// Everything with this tag (`Surrogate-Key`); may be given several times
     #[arg(long, value_name = "TAG", conflicts_with = "ban")]
     pub(crate) tag: Vec<String>,
-    /// Everything that an expression means, such as `url ~ "^/news/" && age > 1h`; goes by the admin interface
+    /// Everything that an expression means, such as `url ~ "^/news/" && age > 1h`; goes by the
+    /// admin interface
     #[arg(long, value_name = "EXPR")]
     pub(crate) ban: Option<String>,
     /// With --tag: the host whose site is meant [default: the address of the server]
@@ -183,7 +184,8 @@ pub(crate) struct PurgeArgs {
     /// Where Larder listens
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
     pub(crate) server: String,
-    /// Go by the admin interface there, with its token [default: PURGE requests to --server; 127.0.0.1:8081 for --ban]
+    /// Go by the admin interface there, with its token [default: PURGE requests to --server;
+    /// 127.0.0.1:8081 for --ban]
     #[arg(long, value_name = "ADDR", conflicts_with = "server")]
     pub(crate) admin: Option<String>,
     /// A file with the token that permits it

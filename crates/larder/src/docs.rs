@@ -1,5 +1,5 @@
-//! docs/configuration.md, made from the table of options: `larder docs configuration`; docs/metrics.md, made from the server's
-//! table of metrics: `larder docs metrics`.
+//! docs/configuration.md, made from the table of options: `larder docs configuration`;
+//! docs/metrics.md, made from the server's table of metrics: `larder docs metrics`.
 
 use std::{fmt::Write as _, process::ExitCode};
 

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 /// Done.
 pub(crate) const DONE: ExitCode = ExitCode::SUCCESS;
-/// `purge`: nothing was there. `serve`, `demo`: could not start, for a reason outside the configuration.
+/// `purge`: nothing was there. `serve`, `demo`: could not start, for a reason outside the
+/// configuration.
 pub(crate) const NOTHING: u8 = 1;
 /// The command line or the configuration is wrong; nothing was started.
 pub(crate) const USAGE: u8 = 2;

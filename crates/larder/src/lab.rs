@@ -1,4 +1,5 @@
-//! `larder bench`, `slow` and `lab` are commands of a second program, `larder-lab`, which takes the place of this process.
+//! `larder bench`, `slow` and `lab` are commands of a second program, `larder-lab`, which takes the
+//! place of this process.
 //!
 //! The server does not link the load generator, the slow proxy and the experiments: their code
 //! would lie between the code of a hit (docs/decisions/0006-lab.md).

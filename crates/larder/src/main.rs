@@ -21,7 +21,8 @@ use std::{
 
 use clap::Parser;
 
-/// Workers, the log's thread and the origins' connections allocate and free on different threads all the time.
+/// Workers, the log's thread and the origins' connections allocate and free on different threads
+/// all the time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -50,8 +51,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The words behind the first `skip` of the command line, for those who read flags of their own. What is not UTF-8 keeps no
-/// meaning: no flag takes it but as a path, which will not be found.
+/// The words behind the first `skip` of the command line, for those who read flags of their own.
+/// What is not UTF-8 keeps no meaning: no flag takes it but as a path, which will not be found.
 fn own_flags(skip: usize) -> Vec<String> {
     std::env::args_os().skip(skip).map(|word| word.to_string_lossy().into_owned()).collect()
 }

@@ -1,4 +1,5 @@
-//! `larder purge`: tells a running server to forget. A tiny HTTP client on std: one request, one answer, bounded.
+//! `larder purge`: tells a running server to forget. A tiny HTTP client on std: one request, one
+//! answer, bounded.
 
 mod order;
 

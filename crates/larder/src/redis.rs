@@ -1,7 +1,9 @@
-//! `larder redis`: Larder's store for Redis's clients alone, by redis-server's own names of options.
+//! `larder redis`: Larder's store for Redis's clients alone, by redis-server's own names of
+//! options.
 //!
-//! Only the names are Redis's: without `--bind` only this machine can connect. Options of machinery that is not here
-//! (files, replicas, slots) are refused when they would promise something, and accepted when nothing is lost with them.
+//! Only the names are Redis's: without `--bind` only this machine can connect. Options of machinery
+//! that is not here (files, replicas, slots) are refused when they would promise something, and
+//! accepted when nothing is lost with them.
 
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
@@ -298,7 +300,8 @@ fn build(mut typed: Typed) -> Result<Settings, String> {
     })
 }
 
-/// One word of `--bind`. A minus before it lets it fail, as with Redis: then it is left out when this machine has no such address.
+/// One word of `--bind`. A minus before it lets it fail, as with Redis: then it is left out when
+/// this machine has no such address.
 fn addresses(text: &str, port: u16, out: &mut Vec<Listen>) -> Result<(), String> {
     let (may_fail, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let ip = match text {

@@ -21,8 +21,8 @@ pub(crate) fn run(flags: &Flags) -> ExitCode {
     run_settings(settings, || self::settings(flags, "the configuration in use stays as it was"))
 }
 
-/// Serves until told to stop. `again` is what SIGHUP asks: the settings as they should be now; None: they are wrong, and
-/// that has been said.
+/// Serves until told to stop. `again` is what SIGHUP asks: the settings as they should be now;
+/// None: they are wrong, and that has been said.
 pub(crate) fn run_settings(settings: Settings, again: impl FnMut() -> Option<Settings>) -> ExitCode {
     raise_descriptors(&settings);
     match start(settings, |_| ()) {
@@ -50,7 +50,8 @@ pub(crate) fn until_stopped(
     stop(signals, server)
 }
 
-/// The settings of file and flags; None, with the reasons and what becomes of them printed, when there is an error.
+/// The settings of file and flags; None, with the reasons and what becomes of them printed, when
+/// there is an error.
 fn settings(flags: &Flags, otherwise: &str) -> Option<Settings> {
     match config::load(flags) {
         Ok(loaded) => {
@@ -68,7 +69,8 @@ fn settings(flags: &Flags, otherwise: &str) -> Option<Settings> {
     }
 }
 
-/// Starts a server and says where it listens. `before`: what others may rely on once it has said so.
+/// Starts a server and says where it listens. `before`: what others may rely on once it has said
+/// so.
 pub(crate) fn start(settings: Settings, before: impl FnOnce(&Server)) -> anyhow::Result<(Signals, Server)> {
     let signals = Signals::install().context("cannot wait for signals")?;
     let doubts = exposed(&settings);
@@ -158,7 +160,8 @@ fn reload(server: &mut Server, again: &mut impl FnMut() -> Option<Settings>) {
     match server.reload(settings) {
         Ok(()) => {
             eprintln!("larder: configuration reloaded");
-            // The file that had the token is gone: the run's own counts from now on, and nobody has seen it.
+            // The file that had the token is gone: the run's own counts from now on, and nobody has
+            // seen it.
             if own_token(server) && !before {
                 print_admin(server);
             }
@@ -185,7 +188,8 @@ pub(crate) fn stop(mut signals: Signals, server: Server) -> ExitCode {
     exit::DONE
 }
 
-/// Every client and every origin connection takes a descriptor; what the system allows at most is taken.
+/// Every client and every origin connection takes a descriptor; what the system allows at most is
+/// taken.
 pub(crate) fn raise_descriptors(settings: &Settings) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -18,8 +18,8 @@ pub(crate) enum Asked {
     Stop,
 }
 
-/// Installed signal handlers, and a small runtime to wait for them in. The caller stays outside of that runtime, so that
-/// it may block.
+/// Installed signal handlers, and a small runtime to wait for them in. The caller stays outside of
+/// that runtime, so that it may block.
 pub(crate) struct Signals {
     runtime: Runtime,
     hangup: Signal,
@@ -29,7 +29,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Installs the handlers. Before anything is started: a signal must not be lost, nor kill a server half up.
+    /// Installs the handlers. Before anything is started: a signal must not be lost, nor kill a
+    /// server half up.
     pub(crate) fn install() -> io::Result<Signals> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
         let _inside = runtime.enter();
@@ -54,7 +55,8 @@ impl Signals {
         })
     }
 
-    /// Runs `work` on a thread of its own until it ends, or until one more stop is asked for. Whether it ended.
+    /// Runs `work` on a thread of its own until it ends, or until one more stop is asked for.
+    /// Whether it ended.
     pub(crate) fn during(&mut self, work: impl FnOnce() + Send + 'static) -> bool {
         let (done, ended) = tokio::sync::oneshot::channel::<()>();
         let worker = std::thread::spawn(move || {

@@ -1,4 +1,5 @@
-//! The binary under memcached's name beside Debian's memcached: exit codes, messages, the daemon, its files.
+//! The binary under memcached's name beside Debian's memcached: exit codes, messages, the daemon,
+//! its files.
 
 use std::{
     fs,
@@ -104,7 +105,8 @@ fn wrong_flags_end_it_as_they_end_memcached() {
         let (code, said) = ends(memcached(REAL, flags));
         let (own_code, own_said) = ends(memcached(env!("CARGO_BIN_EXE_larder"), flags));
         let first = |text: &str| text.lines().next().unwrap_or("").to_owned();
-        // The system's own words have its number behind them here, and memcached forgets a line's end.
+        // The system's own words have its number behind them here, and memcached forgets a line's
+        // end.
         let (first, own) = (first(&said), first(&own_said));
         let same = own.starts_with(&first) || (first.starts_with(&own) && !own.is_empty());
         if code != own_code || !same || code.is_none() {

@@ -27,7 +27,8 @@ impl Clock {
         self.wall + self.started.elapsed().as_millis() as Ms
     }
 
-    /// Milliseconds since the start of the machine. It includes sleep, which [`Clock::now`] does not.
+    /// Milliseconds since the start of the machine. It includes sleep, which [`Clock::now`] does
+    /// not.
     pub fn uptime(&self) -> Ms {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         time.tv_sec as Ms * 1000 + time.tv_nsec as Ms / 1_000_000

@@ -35,9 +35,11 @@ use crate::{
     worker::{self, Order, Start, StartFace, StartHttp},
 };
 
-/// Orders that may wait for a worker; an order waits for a worker at most as long as its longest task step.
+/// Orders that may wait for a worker; an order waits for a worker at most as long as its longest
+/// task step.
 const ORDERS: usize = 16;
-/// How often expired memory is looked for, and how many bytes of segments that hold some one look may go through.
+/// How often expired memory is looked for, and how many bytes of segments that hold some one look
+/// may go through.
 const SWEEP: (Duration, usize) = (Duration::from_millis(100), 16 << 20);
 
 /// What may be done about an address that cannot be had.
@@ -136,7 +138,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the listeners, opens the store and the log, starts the workers. Nothing is left running on an error.
+    /// Binds the listeners, opens the store and the log, starts the workers. Nothing is left
+    /// running on an error.
     pub fn start(settings: Settings) -> Result<Server, StartError> {
         let settings = Arc::new(settings);
         let mut sockets = Sockets::bind(&settings)?;
@@ -246,7 +249,8 @@ impl Server {
         self.admin.as_ref().map(Admin::view)
     }
 
-    /// The thread that returns expired memory. It ends with the process: it owns nothing that needs an end.
+    /// The thread that returns expired memory. It ends with the process: it owns nothing that needs
+    /// an end.
     fn start_sweeper(&self) -> io::Result<()> {
         let (store, clock) = (self.store, self.ground.clock);
         std::thread::Builder::new().name("larder-sweep".to_owned()).spawn(move || {
@@ -272,8 +276,8 @@ impl Server {
         self.addresses.iter().filter_map(http).collect()
     }
 
-    /// Uses new settings from now on; connections stay. What cannot change while running is an error, and nothing
-    /// changes then.
+    /// Uses new settings from now on; connections stay. What cannot change while running is an
+    /// error, and nothing changes then.
     pub fn reload(&mut self, settings: Settings) -> Result<(), ReloadError> {
         if let Some(name) = fixed(&self.settings, &settings) {
             return Err(ReloadError::Fixed(name));
@@ -312,7 +316,8 @@ impl Server {
         &self.registry
     }
 
-    /// Stops accepting, lets requests under way finish (at most `limits.drain`), writes the log out and returns.
+    /// Stops accepting, lets requests under way finish (at most `limits.drain`), writes the log out
+    /// and returns.
     pub fn drain(mut self) {
         remove_files(&self.addresses);
         if let Some(admin) = &self.admin {

@@ -1,8 +1,9 @@
 //! The validated configuration.
 //!
-//! The binary turns text (TOML and flags) into these types, with every mistake reported there. Code in this crate never
-//! sees raw text: what it holds here has been checked. All types are plain data plus the matching that belongs to them
-//! (hosts, globs, networks, rules), so that a request is resolved to its policy in one place.
+//! The binary turns text (TOML and flags) into these types, with every mistake reported there. Code
+//! in this crate never sees raw text: what it holds here has been checked. All types are plain data
+//! plus the matching that belongs to them (hosts, globs, networks, rules), so that a request is
+//! resolved to its policy in one place.
 
 use std::{
     borrow::Cow,
@@ -71,24 +72,26 @@ pub struct HttpSettings {
     pub x_cache: bool,
     /// Send `Cache-Status` (RFC 9211).
     pub cache_status: bool,
-    /// A whole header line (`Name: value`) added to every answer from memory; None: nothing is announced.
+    /// A whole header line (`Name: value`) added to every answer from memory; None: nothing is
+    /// announced.
     pub announce: Option<String>,
     /// The pseudonym in `Via` (RFC 9110 section 7.6.3); None: no `Via` is sent.
     pub via: Option<String>,
-    /// Peers whose `X-Forwarded-For`, `-Proto` and `-Host` are believed; from all others these fields and `Forwarded` are
-    /// dropped.
+    /// Peers whose `X-Forwarded-For`, `-Proto` and `-Host` are believed; from all others these
+    /// fields and `Forwarded` are dropped.
     pub trusted_proxies: Vec<Net>,
-    /// `SO_SNDBUF` of client connections in bytes; 0 leaves it to the system. Bounded so that what is in flight of a
-    /// large body stays in the processor's cache.
+    /// `SO_SNDBUF` of client connections in bytes; 0 leaves it to the system. Bounded so that what
+    /// is in flight of a large body stays in the processor's cache.
     pub sndbuf: usize,
-    /// Bytes of the memory for copies of large pages that are asked for often, from which they are sent without copying;
-    /// over all workers. None: a sixteenth of the memory, 256 MiB at the most.
+    /// Bytes of the memory for copies of large pages that are asked for often, from which they are
+    /// sent without copying; over all workers. None: a sixteenth of the memory, 256 MiB at the
+    /// most.
     pub shelf: Option<u64>,
 }
 
 impl Settings {
-    /// Bytes for [`HttpSettings::shelf`]: half of the memory at the most; none without HTTP, or where a worker's part of it would
-    /// be less than 1 MiB.
+    /// Bytes for [`HttpSettings::shelf`]: half of the memory at the most; none without HTTP, or
+    /// where a worker's part of it would be less than 1 MiB.
     pub fn shelf(&self) -> u64 {
         let wanted = self.http.shelf.unwrap_or((self.memory / 16).min(256 << 20)).min(self.memory / 2);
         let worth = !self.http.listen.is_empty() && wanted >= (self.threads as u64) << 20;
@@ -156,7 +159,8 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// Without progress while receiving a request body, else 408.
     pub body_timeout: Duration,
-    /// In this time the client must take 16 KiB of its answer, or all that is left; else the connection is dropped.
+    /// In this time the client must take 16 KiB of its answer, or all that is left; else the
+    /// connection is dropped.
     pub send_timeout: Duration,
     /// Answers to pipelined requests that are collected before they are sent.
     pub pipeline: usize,
@@ -199,8 +203,9 @@ impl Default for HttpSettings {
 }
 
 impl Settings {
-    /// The site that answers for `host` (a host name without port, any case): an exact name first, then the longest
-    /// matching wildcard, then the first site without `hosts`. None: nobody here answers for it (421).
+    /// The site that answers for `host` (a host name without port, any case): an exact name first,
+    /// then the longest matching wildcard, then the first site without `hosts`. None: nobody here
+    /// answers for it (421).
     pub fn site_for(&self, host: &str) -> Option<&Arc<Site>> {
         self.site_number(host).and_then(|number| self.sites.get(number))
     }
@@ -244,7 +249,8 @@ pub struct Site {
 pub const MAX_RULES: usize = 64;
 
 impl Site {
-    /// None: not this site's host. Else the higher the better: exact, then longer wildcards, then "any".
+    /// None: not this site's host. Else the higher the better: exact, then longer wildcards, then
+    /// "any".
     fn rank(&self, host: &str) -> Option<usize> {
         if self.hosts.is_empty() {
             return Some(0);
@@ -252,8 +258,8 @@ impl Site {
         self.hosts.iter().filter_map(|pattern| pattern.rank(host)).max()
     }
 
-    /// The policy for one request. Borrowed when no rule or a single rule matches (the hit path allocates nothing);
-    /// several matching rules are merged into an owned one.
+    /// The policy for one request. Borrowed when no rule or a single rule matches (the hit path
+    /// allocates nothing); several matching rules are merged into an owned one.
     pub fn policy(&self, request: &RequestView<'_>) -> Cow<'_, Arc<RulePolicy>> {
         let mut matching = self.rules.iter().filter(|rule| rule.matcher.matches(request));
         let Some(first) = matching.next() else { return Cow::Borrowed(&self.defaults) };
@@ -333,7 +339,8 @@ impl Default for OriginSettings {
     }
 }
 
-/// Who may do something: a client of one of the networks, or whoever has the token. By default nobody.
+/// Who may do something: a client of one of the networks, or whoever has the token. By default
+/// nobody.
 #[derive(Clone, Debug, Default)]
 pub struct Permission {
     /// Clients that need no token.
@@ -343,8 +350,8 @@ pub struct Permission {
 }
 
 impl Permission {
-    /// Whether `client` with this `Authorization` value may. The client is the TCP peer; where that is a trusted proxy, whom it
-    /// names: else it would let everybody in.
+    /// Whether `client` with this `Authorization` value may. The client is the TCP peer; where that
+    /// is a trusted proxy, whom it names: else it would let everybody in.
     pub fn allows(&self, client: IpAddr, authorization: Option<&[u8]>) -> bool {
         if self.from.iter().any(|net| net.contains(client)) {
             return true;

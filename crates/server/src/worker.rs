@@ -1,5 +1,6 @@
-//! One worker: a thread with its own runtime, its own listeners on the shared addresses (`SO_REUSEPORT`), and each
-//! face's connections, counters and view of the settings. Workers share the store and what each face shares, nothing else.
+//! One worker: a thread with its own runtime, its own listeners on the shared addresses
+//! (`SO_REUSEPORT`), and each face's connections, counters and view of the settings. Workers share
+//! the store and what each face shares, nothing else.
 
 use std::{io, net::UdpSocket, rc::Rc, sync::Arc, time::Duration};
 
@@ -78,7 +79,8 @@ struct Faces {
 
 /// The body of a worker thread. Returns when drained.
 pub(crate) fn run(start: Start) -> io::Result<()> {
-    // A runtime whose own tasks need not be sent elsewhere: a `LocalSet` on top of one queues and polls everything twice.
+    // A runtime whose own tasks need not be sent elsewhere: a `LocalSet` on top of one queues and
+    // polls everything twice.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     runtime.block_on(serve(start))

@@ -10,7 +10,8 @@ use super::{
     reader::Values,
 };
 
-/// The admin interface; None: the file has no such table, or something is wrong with it, which is in the report.
+/// The admin interface; None: the file has no such table, or something is wrong with it, which is
+/// in the report.
 pub(super) fn admin(root: &Values, directory: &Path, report: &mut Report) -> Option<AdminSettings> {
     if !root.is_set("admin") {
         return None;

@@ -1,4 +1,5 @@
-//! Reading a small file that somebody named: never something that waits (a FIFO) or has no end (`/dev/zero`).
+//! Reading a small file that somebody named: never something that waits (a FIFO) or has no end
+//! (`/dev/zero`).
 
 use std::{
     fs::{File, OpenOptions},
@@ -9,12 +10,13 @@ use std::{
 
 use rustix::fs::OFlags;
 
-/// The bytes of a regular file of at most `most`, and its permission bits. The error is a reason to print behind the name
-/// of the file.
+/// The bytes of a regular file of at most `most`, and its permission bits. The error is a reason to
+/// print behind the name of the file.
 pub(crate) fn read(path: &Path, most: usize) -> Result<(Vec<u8>, u32), String> {
     let (file, mode) = open(path)?;
     let mut bytes = Vec::new();
-    // One byte more than allowed tells that there are too many; the length the system tells may have changed.
+    // One byte more than allowed tells that there are too many; the length the system tells may
+    // have changed.
     file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() > most {
         return Err(format!("it is larger than {most} bytes"));

@@ -224,7 +224,8 @@ fn unframed(word: &str) -> Unframed {
     }
 }
 
-/// The rules take an empty list for "all cookies count". That none does is said by a name no cookie can have.
+/// The rules take an empty list for "all cookies count". That none does is said by a name no cookie
+/// can have.
 fn counting_cookies(names: Vec<String>) -> Vec<String> {
     if names.is_empty() { vec![String::new()] } else { names }
 }
@@ -299,7 +300,8 @@ fn permission(values: &Values, directory: &Path, report: &mut Report) -> Permiss
     Permission { from: values.list("from"), token: token_file(values, "token_file", directory, report) }
 }
 
-/// The token in the file an option names; None: it names none, or the file is not fit, which is in the report.
+/// The token in the file an option names; None: it names none, or the file is not fit, which is in
+/// the report.
 pub(super) fn token_file(
     values: &Values,
     name: &'static str,

@@ -1,7 +1,8 @@
 //! The configuration: from a file and flags to `larder_server::settings::Settings`, in two stages.
 //!
-//! `reader` turns TOML into typed values by the table in `options`; `build` turns those into settings and looks at what
-//! they mean together. All mistakes are collected in a `Report`; with any of them nothing is started.
+//! `reader` turns TOML into typed values by the table in `options`; `build` turns those into
+//! settings and looks at what they mean together. All mistakes are collected in a `Report`; with
+//! any of them nothing is started.
 
 use std::path::{Path, PathBuf};
 
@@ -57,7 +58,8 @@ pub(crate) struct Loaded {
     pub(crate) report: Report,
 }
 
-/// Reads file and flags. An error only for a file that cannot be read; what is wrong inside it is in the report.
+/// Reads file and flags. An error only for a file that cannot be read; what is wrong inside it is
+/// in the report.
 pub(crate) fn load(flags: &Flags) -> Result<Loaded, String> {
     let path =
         flags.config.clone().or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists()));
@@ -74,7 +76,8 @@ fn read(path: &Path) -> Result<String, String> {
     text.map_err(|reason| format!("{}: cannot read the configuration: {reason}\n", path.display()))
 }
 
-/// Reads a configuration from its text. `path` names it in messages, and its directory is where its relative paths begin.
+/// Reads a configuration from its text. `path` names it in messages, and its directory is where its
+/// relative paths begin.
 pub(crate) fn parse(path: Option<&Path>, text: &str, flags: &Flags) -> Loaded {
     let mut report = Report::new(path, text);
     let mut root = reader::read_root(text, &mut report);

@@ -15,7 +15,8 @@ use super::{
     users, value,
 };
 
-/// The memcached face; None: the file has no such table, or something is wrong with it, which is in the report.
+/// The memcached face; None: the file has no such table, or something is wrong with it, which is in
+/// the report.
 pub(super) fn memcached(root: &Values, directory: &Path, report: &mut Report) -> Option<MemcachedSettings> {
     if !root.is_set("memcached") {
         return None;
@@ -87,7 +88,8 @@ fn memcached_of(values: &Values, directory: &Path, report: &mut Report) -> Optio
     })
 }
 
-/// The Redis face; None: the file has no such table, or something is wrong with it, which is in the report.
+/// The Redis face; None: the file has no such table, or something is wrong with it, which is in the
+/// report.
 pub(super) fn redis(root: &Values, directory: &Path, report: &mut Report) -> Option<RedisSettings> {
     if !root.is_set("redis") {
         return None;
@@ -132,7 +134,8 @@ fn redis_of(values: &Values, directory: &Path, report: &mut Report) -> Option<Re
     })
 }
 
-/// Where a face listens: sockets with the permissions of `unix_mode`, and those of the file relative to its directory.
+/// Where a face listens: sockets with the permissions of `unix_mode`, and those of the file
+/// relative to its directory.
 fn listen(values: &Values, directory: &Path) -> Vec<Listen> {
     let mode: u32 = values.get("unix_mode").unwrap_or(value::SOCKET_MODE);
     let placed = |(listen, place)| match listen {

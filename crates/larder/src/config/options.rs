@@ -1,4 +1,5 @@
-//! THE table of options. The parser, the defaults, docs/configuration.md and the help of the flags all come from it.
+//! THE table of options. The parser, the defaults, docs/configuration.md and the help of the flags
+//! all come from it.
 //!
 //! To add an option: a line here, a field in `larder_server::settings`, a line in `build.rs`. Then
 //! `LARDER_BLESS=1 cargo test -p larder` writes the new docs/configuration.md.

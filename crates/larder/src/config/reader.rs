@@ -1,5 +1,5 @@
-//! From TOML to typed values, by the table of options. First of two stages: names, types and ranges. What the values mean
-//! together is `build.rs`.
+//! From TOML to typed values, by the table of options. First of two stages: names, types and
+//! ranges. What the values mean together is `build.rs`.
 
 use std::ops::Range;
 

@@ -23,7 +23,8 @@ const NAMESPACE: usize = 64;
 /// What memcached adds to a value before it compares it with `-I`: its own head, and a key of ours.
 const ITEM_OVERHEAD: usize = 512;
 
-/// The remote tier; None: the file has no such table, or something is wrong with it, which is in the report.
+/// The remote tier; None: the file has no such table, or something is wrong with it, which is in
+/// the report.
 pub(super) fn remote(root: &Values, directory: &Path, report: &mut Report) -> Option<RemoteSettings> {
     if !root.is_set("remote") {
         return None;
@@ -62,7 +63,8 @@ fn settings(values: &Values, directory: &Path, report: &mut Report) -> Option<Re
     })
 }
 
-/// What the servers speak, and who we are to them. What belongs to another protocol is refused: it would do nothing.
+/// What the servers speak, and who we are to them. What belongs to another protocol is refused: it
+/// would do nothing.
 fn protocol(values: &Values, directory: &Path, report: &mut Report) -> Option<RemoteProtocol> {
     let name = values.get::<String>("protocol")?;
     let (memcached, cluster) = (name == "memcached", name.ends_with("-cluster"));
@@ -105,7 +107,8 @@ fn protocol(values: &Values, directory: &Path, report: &mut Report) -> Option<Re
     Some(if cluster { RemoteProtocol::ValkeyCluster(login) } else { RemoteProtocol::Valkey(login) })
 }
 
-/// A line with a password; Some(None): there is none. None: it cannot be used, which is in the report.
+/// A line with a password; Some(None): there is none. None: it cannot be used, which is in the
+/// report.
 fn password(values: &Values, directory: &Path, report: &mut Report) -> Option<Option<String>> {
     let Some(path) = file(values, "password_file", directory) else { return Some(None) };
     let read = bounded::read(&path, TOKEN_BYTES).and_then(|(text, mode)| {
@@ -129,7 +132,8 @@ fn password(values: &Values, directory: &Path, report: &mut Report) -> Option<Op
     }
 }
 
-/// Another Larder, as something to send requests to: it has to answer soon, and one connection is enough.
+/// Another Larder, as something to send requests to: it has to answer soon, and one connection is
+/// enough.
 fn peer(url: OriginUrl) -> Arc<OriginSettings> {
     Arc::new(OriginSettings {
         host: url.host,

@@ -12,7 +12,8 @@ const PATH: &str = "/v1/traces";
 /// OTLP over HTTP.
 const PORT: u16 = 4318;
 
-/// The collector; None: the file has no such table, or something is wrong with it, which is in the report.
+/// The collector; None: the file has no such table, or something is wrong with it, which is in the
+/// report.
 pub(super) fn tracing(root: &Values, report: &mut Report) -> Option<TracingSettings> {
     if !root.is_set("tracing") {
         return None;

@@ -1,4 +1,5 @@
-//! Values as they are written: sizes, durations, addresses, patterns. From text to type, with what was expected.
+//! Values as they are written: sizes, durations, addresses, patterns. From text to type, with what
+//! was expected.
 
 use std::{net::Ipv6Addr, time::Duration};
 
@@ -16,7 +17,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, Expected> {
     Ok(time)
 }
 
-/// Permissions of a socket in the file system before its own option is looked at: its owner's alone.
+/// Permissions of a socket in the file system before its own option is looked at: its owner's
+/// alone.
 pub(crate) const SOCKET_MODE: u32 = 0o700;
 
 /// Where a face listens: an address as above, or `unix:` and a path.
@@ -56,7 +58,8 @@ pub(crate) fn origin_url(text: &str) -> Result<OriginUrl, Expected> {
     Ok(OriginUrl { host: host.to_owned(), port: port.unwrap_or(80) })
 }
 
-/// Host (brackets removed) and port of `host`, `host:port`, `[v6]`, `[v6]:port`. None: something else.
+/// Host (brackets removed) and port of `host`, `host:port`, `[v6]`, `[v6]:port`. None: something
+/// else.
 pub(crate) fn split_authority(authority: &str) -> Option<(&str, Option<u16>)> {
     if let Some(rest) = authority.strip_prefix('[') {
         let (host, after) = rest.split_once(']')?;

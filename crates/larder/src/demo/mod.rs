@@ -60,14 +60,16 @@ fn free_port() -> Option<SocketAddr> {
         .find(|address| TcpListener::bind(address).is_ok())
 }
 
-/// Where `larder top`, `log` and `hist` look by themselves; if somebody else is there, any free port.
+/// Where `larder top`, `log` and `hist` look by themselves; if somebody else is there, any free
+/// port.
 fn admin(front: SocketAddr) -> SocketAddr {
     let usual = SocketAddr::from(([127, 0, 0, 1], ADMIN));
     let free = usual != front && TcpListener::bind(usual).is_ok();
     if free { usual } else { SocketAddr::from(([127, 0, 0, 1], 0)) }
 }
 
-/// As a user would write it. A reload by hand must show memory and not the origin, so requests do not decide here.
+/// As a user would write it. A reload by hand must show memory and not the origin, so requests do
+/// not decide here.
 fn configuration(front: SocketAddr, admin: SocketAddr, origin: SocketAddr) -> String {
     format!(
         "memory = \"64MiB\"\n[admin]\nlisten = \"{admin}\"\n[http]\nlisten = \"{front}\"\n[[site]]\norigin = \"http://{origin}\"\n\

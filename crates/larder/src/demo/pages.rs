@@ -1,4 +1,5 @@
-//! The sample site's pages. They work without script; with it, a banner says where the page came from and how fast.
+//! The sample site's pages. They work without script; with it, a banner says where the page came
+//! from and how fast.
 
 use std::{fmt::Write as _, time::Duration};
 

@@ -13,7 +13,8 @@ use super::{
     pages::{self, Render},
 };
 
-/// For shared caches alone (RFC 9213): a short life, then served once more while it is fetched anew.
+/// For shared caches alone (RFC 9213): a short life, then served once more while it is fetched
+/// anew.
 const LIST: &str = "max-age=5, stale-while-revalidate=3600";
 /// For shared caches alone: a short life, then a day of being better than an error.
 const FLAKY: &str = "max-age=5, stale-if-error=86400";

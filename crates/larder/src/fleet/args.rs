@@ -1,4 +1,5 @@
-//! What the commands for a fleet of memcached servers take, and the client's configuration made of it.
+//! What the commands for a fleet of memcached servers take, and the client's configuration made of
+//! it.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -16,23 +17,26 @@ const PASSWORD: &str = "LARDER_PASSWORD";
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Servers")]
 pub(crate) struct FleetArgs {
-    /// Servers, between commas, in the order all clients have them: HOST[:PORT] [weight=N], unix:PATH
-    /// [default: $LIBMEMCACHED_SERVERS, $MEMCACHED_SERVERS]
+    /// Servers, between commas, in the order all clients have them: HOST[:PORT] [weight=N],
+    /// unix:PATH [default: $LIBMEMCACHED_SERVERS, $MEMCACHED_SERVERS]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     servers: Vec<String>,
-    /// How keys are spread: modula, ketama, ketama_weighted, ketama_spy, ketama_twemproxy, rendezvous, jump, ...
+    /// How keys are spread: modula, ketama, ketama_weighted, ketama_spy, ketama_twemproxy,
+    /// rendezvous, jump, ...
     #[arg(long, value_name = "NAME", default_value = "modula", value_parser = distribution)]
     distribution: Distribution,
     /// Weighted ketama with MD5, as PHP's OPT_LIBKETAMA_COMPATIBLE
     #[arg(long, conflicts_with_all = ["distribution", "hash"])]
     ketama: bool,
-    /// What places a key: default, md5, crc, fnv1_64, fnv1a_64, fnv1_32, fnv1a_32, murmur, murmur3, jenkins, ...
+    /// What places a key: default, md5, crc, fnv1_64, fnv1a_64, fnv1_32, fnv1a_32, murmur, murmur3,
+    /// jenkins, ...
     #[arg(short = 'H', long, value_name = "NAME", default_value = "default", value_parser = hash)]
     hash: Hash,
     /// Stands before every key
     #[arg(long, value_name = "TEXT", default_value = "")]
     prefix: String,
-    /// Who asks: by a password of `-Y`, or with --binary by SASL; the password is in $LARDER_PASSWORD or a file
+    /// Who asks: by a password of `-Y`, or with --binary by SASL; the password is in
+    /// $LARDER_PASSWORD or a file
     #[arg(short, long, value_name = "NAME")]
     user: Option<String>,
     /// A file with the password
@@ -66,7 +70,8 @@ fn hash(name: &str) -> Result<Hash, String> {
     })
 }
 
-/// `never`, `now`, a time such as `60s` or `30d`, seconds as libmemcached's tools take them, or `@` and seconds since 1970.
+/// `never`, `now`, a time such as `60s` or `30d`, seconds as libmemcached's tools take them, or `@`
+/// and seconds since 1970.
 pub(crate) fn expiry(text: &str) -> Result<Expiry, String> {
     match text {
         "never" | "0" => return Ok(Expiry::Never),
@@ -134,7 +139,8 @@ impl FleetArgs {
     }
 }
 
-/// As [`Server::parse`], and as libmemcached's tools take servers: a path alone, `HOST:PORT/?WEIGHT`.
+/// As [`Server::parse`], and as libmemcached's tools take servers: a path alone,
+/// `HOST:PORT/?WEIGHT`.
 fn server(text: &str) -> Result<Server, String> {
     let text = text.trim();
     let text = match text.split_once("/?") {

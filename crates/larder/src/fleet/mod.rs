@@ -1,5 +1,6 @@
-//! `larder get`, `set`, `delete`, ...: a fleet of memcached servers from the command line. Does what libmemcached's memccat,
-//! memccp, memcrm, memctouch, memcexist, memcstat, memcflush and memcping do, and places keys as they do.
+//! `larder get`, `set`, `delete`, ...: a fleet of memcached servers from the command line. Does
+//! what libmemcached's memccat, memccp, memcrm, memctouch, memcexist, memcstat, memcflush and
+//! memcping do, and places keys as they do.
 //!
 //! Values go to standard output and nothing else does; what went wrong is said on standard error.
 

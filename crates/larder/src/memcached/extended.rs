@@ -1,5 +1,6 @@
-//! `-o`: a list of `name` and `name=value`, as memcached 1.6 knows them. Most of them turn screws of machinery Larder has
-//! not (slabs, LRU threads, external storage): they are checked as memcached checks them, and have no effect.
+//! `-o`: a list of `name` and `name=value`, as memcached 1.6 knows them. Most of them turn screws
+//! of machinery Larder has not (slabs, LRU threads, external storage): they are checked as
+//! memcached checks them, and have no effect.
 
 use super::{Exit, Typed, getopt::atoi};
 

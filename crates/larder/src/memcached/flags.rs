@@ -7,7 +7,8 @@ use super::{
     getopt::{self, Flag, Takes, atoi},
 };
 
-/// In memcached's order, which messages about ambiguous names show. Those with an empty name have none.
+/// In memcached's order, which messages about ambiguous names show. Those with an empty name have
+/// none.
 const FLAGS: &[Flag] = &[
     (b'a', "unix-mask", Takes::Argument),
     (b'A', "enable-shutdown", Takes::Nothing),

@@ -1,5 +1,6 @@
-//! Flags as GNU's `getopt_long` reads them: clusters (`-vv`, `-dp11211`), `--name=value`, unambiguous beginnings of long
-//! names, `--` as the end. clap has none of memcached's habits, and its messages are others.
+//! Flags as GNU's `getopt_long` reads them: clusters (`-vv`, `-dp11211`), `--name=value`,
+//! unambiguous beginnings of long names, `--` as the end. clap has none of memcached's habits, and
+//! its messages are others.
 
 /// Whether a flag has an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,9 +12,10 @@ pub(super) enum Takes {
 /// A flag: its letter, and its long name where it has one.
 pub(super) type Flag = (u8, &'static str, Takes);
 
-/// Goes through `arguments` (without the program's own name). What is no flag is skipped, as memcached skips it. Each flag
-/// goes to `each`, in order, so that the first mistake of any kind is the one that counts. The error of a flag that is
-/// not known, as getopt prints it behind the program's name.
+/// Goes through `arguments` (without the program's own name). What is no flag is skipped, as
+/// memcached skips it. Each flag goes to `each`, in order, so that the first mistake of any kind is
+/// the one that counts. The error of a flag that is not known, as getopt prints it behind the
+/// program's name.
 pub(super) fn each<E: From<String>>(
     flags: &[Flag],
     arguments: &[String],
@@ -88,7 +90,8 @@ fn find_long(flags: &[Flag], name: &str, typed: &str) -> Result<Flag, String> {
     }
 }
 
-/// As C's `atoi`: blanks, a sign, digits; what follows is not looked at, and no digits are 0. Beyond 32 bits it saturates.
+/// As C's `atoi`: blanks, a sign, digits; what follows is not looked at, and no digits are 0.
+/// Beyond 32 bits it saturates.
 pub(super) fn atoi(text: &str) -> i64 {
     let text = text.trim_start();
     let (negative, digits) = match text.as_bytes().first() {

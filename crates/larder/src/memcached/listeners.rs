@@ -95,7 +95,8 @@ fn every_address(port: u16) -> Vec<SocketAddr> {
     out
 }
 
-/// `host`, `host:port`, `[v6]`, `[v6]:port`, `*`, each with `notls:` or a tag (`_proxy_:`) before it, which say nothing here.
+/// `host`, `host:port`, `[v6]`, `[v6]:port`, `*`, each with `notls:` or a tag (`_proxy_:`) before
+/// it, which say nothing here.
 fn one(text: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let text = text.strip_prefix("notls:").unwrap_or(text);
     let text = match text.strip_prefix('_').and_then(|rest| rest.split_once("_:")) {

@@ -1,9 +1,11 @@
-//! `larder memcached`, and the program under the name `memcached`: Larder's store behind memcached's own flags.
+//! `larder memcached`, and the program under the name `memcached`: Larder's store behind
+//! memcached's own flags.
 //!
-//! Whoever has a script, a unit file or a package that starts memcached 1.6 starts Larder with it: the same flags with the
-//! same defaults, the same exit codes, the same messages where they are mistakes of the caller. memcached listens on every
-//! address unless told otherwise; a drop-in must be reached where memcached was, so this one does, too (it is the only way to start
-//! Larder that does), and says so at `-v`.
+//! Whoever has a script, a unit file or a package that starts memcached 1.6 starts Larder with it:
+//! the same flags with the same defaults, the same exit codes, the same messages where they are
+//! mistakes of the caller. memcached listens on every address unless told otherwise; a drop-in must
+//! be reached where memcached was, so this one does, too (it is the only way to start Larder that
+//! does), and says so at `-v`.
 
 mod extended;
 mod flags;
@@ -160,7 +162,8 @@ fn ended(exit: &Exit) -> ExitCode {
     ExitCode::from(exit.code)
 }
 
-/// In memcached's order: the flags together, the system's limits, the user, the daemon, the listeners.
+/// In memcached's order: the flags together, the system's limits, the user, the daemon, the
+/// listeners.
 fn begin(typed: &Typed, arguments: &[String]) -> Result<ExitCode, Exit> {
     for warning in &typed.warnings {
         eprintln!("{warning}");

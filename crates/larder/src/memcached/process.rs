@@ -1,8 +1,10 @@
-//! What memcached's flags say about the process: user, limits, daemon, locked memory, files that tell of it.
+//! What memcached's flags say about the process: user, limits, daemon, locked memory, files that
+//! tell of it.
 //!
-//! A daemon is the program started once more (`fork` without `exec` would need unsafe code, and threads do not survive
-//! it): the child leaves the terminal, starts, and says so over its standard output; only then does the first one end. So a
-//! script learns of an address in use, which it does not from memcached.
+//! A daemon is the program started once more (`fork` without `exec` would need unsafe code, and
+//! threads do not survive it): the child leaves the terminal, starts, and says so over its standard
+//! output; only then does the first one end. So a script learns of an address in use, which it does
+//! not from memcached.
 
 use std::{
     fs,
@@ -25,7 +27,8 @@ use super::{Exit, NO_USER, Typed};
 const DAEMON: &str = "LARDER_MEMCACHED_DAEMON";
 /// What a daemon says when it is up.
 const UP: &[u8] = b"up";
-/// Descriptors beside those of clients: listeners, runtimes, signals, files. Per thread, and for all.
+/// Descriptors beside those of clients: listeners, runtimes, signals, files. Per thread, and for
+/// all.
 const DESCRIPTORS: (u64, u64) = (8, 64);
 
 /// Core files (`-r`) and descriptors (`-c`).
@@ -52,7 +55,8 @@ pub(super) fn raise_limits(typed: &Typed) -> Result<(), Exit> {
     })
 }
 
-/// Who a root that does not say `-u` becomes. memcached refuses to start then; giving the rights up is as safe, and starts.
+/// Who a root that does not say `-u` becomes. memcached refuses to start then; giving the rights up
+/// is as safe, and starts.
 const NOBODY: &str = "nobody";
 
 /// Nothing runs as root unless `-u root` asks for it.
@@ -93,7 +97,8 @@ pub(super) fn is_daemon() -> bool {
     std::env::var_os(DAEMON).is_some()
 }
 
-/// Starts the daemon and waits until it is up, or has ended for a reason it has said on standard error.
+/// Starts the daemon and waits until it is up, or has ended for a reason it has said on standard
+/// error.
 pub(super) fn daemonize(arguments: &[String]) -> Result<ExitCode, Exit> {
     let failed = |error| Exit::system(format!("failed to daemon() in order to daemonize: {error}"));
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
@@ -111,8 +116,8 @@ pub(super) fn daemonize(arguments: &[String]) -> Result<ExitCode, Exit> {
     Ok(ExitCode::from(code.max(1)))
 }
 
-/// The daemon's part: a session of its own, and no directory that somebody may want to unmount (but where core files are
-/// wanted, they belong there).
+/// The daemon's part: a session of its own, and no directory that somebody may want to unmount (but
+/// where core files are wanted, they belong there).
 pub(super) fn leave_terminal(typed: &Typed) -> Result<(), Exit> {
     setsid().map_err(|error| Exit::system(format!("failed to daemon() in order to daemonize: {error}")))?;
     if !typed.core {
@@ -139,7 +144,8 @@ pub(super) fn ready(typed: &Typed) {
 pub(super) struct PidFile(Option<PathBuf>);
 
 impl PidFile {
-    /// Writes it, when there is to be one. That it cannot be written is said, and no reason not to start.
+    /// Writes it, when there is to be one. That it cannot be written is said, and no reason not to
+    /// start.
     pub(super) fn write(typed: &Typed) -> PidFile {
         let Some(path) = typed.pid_file.as_ref().map(PathBuf::from) else { return PidFile(None) };
         running(&path);
@@ -178,7 +184,8 @@ impl Drop for PidFile {
     }
 }
 
-/// The file that `MEMCACHED_PORT_FILENAME` names: the ports taken, for tests that let the system pick.
+/// The file that `MEMCACHED_PORT_FILENAME` names: the ports taken, for tests that let the system
+/// pick.
 pub(super) fn write_ports(server: &Server) {
     let Some(path) = std::env::var_os("MEMCACHED_PORT_FILENAME").map(PathBuf::from) else { return };
     let mut text = String::new();

@@ -1,4 +1,5 @@
-//! From memcached's flags to settings: what they mean together, in the order in which memcached looks at them.
+//! From memcached's flags to settings: what they mean together, in the order in which memcached
+//! looks at them.
 
 use std::{path::Path, time::Duration};
 
@@ -127,7 +128,8 @@ pub(super) fn read_users(typed: &Typed, settings: &mut Settings) -> Result<(), E
     Ok(())
 }
 
-/// On SIGHUP: the same settings with the users of now. None, and the reason printed, when their file is wrong.
+/// On SIGHUP: the same settings with the users of now. None, and the reason printed, when their
+/// file is wrong.
 pub(super) fn reread_users(typed: &Typed, mut settings: Settings) -> Option<Settings> {
     match read_users(typed, &mut settings) {
         Ok(()) => Some(settings),
@@ -148,7 +150,8 @@ fn auth_file(path: &str) -> Result<Users, Exit> {
     })
 }
 
-/// As memcached's own password database: `user:password`, and what a further colon divides off is not looked at.
+/// As memcached's own password database: `user:password`, and what a further colon divides off is
+/// not looked at.
 fn sasl_file(path: &Path) -> Result<Users, Exit> {
     let wrong = |reason: String| {
         Exit::failure(format!("Error initializing sasl.\nlarder: {}: {reason}", path.display()))

@@ -1,5 +1,5 @@
-//! The three formats of a line. Each function appends one line, with its newline, and allocates nothing but the room the
-//! buffer may lack.
+//! The three formats of a line. Each function appends one line, with its newline, and allocates
+//! nothing but the room the buffer may lack.
 
 use super::{
     Record,
@@ -17,8 +17,8 @@ pub(super) fn line(out: &mut Vec<u8>, format: LogFormat, record: &Record<'_>) {
     out.push(b'\n');
 }
 
-/// Squid's native format, `%9d.%03d %6d %s %s/%03d %d %s %s %s %s/%s %s`: time, elapsed milliseconds, client,
-/// result/status, bytes, method, URL, user, hierarchy/peer, type.
+/// Squid's native format, `%9d.%03d %6d %s %s/%03d %d %s %s %s %s/%s %s`: time, elapsed
+/// milliseconds, client, result/status, bytes, method, URL, user, hierarchy/peer, type.
 fn squid(out: &mut Vec<u8>, record: &Record<'_>) {
     number(out, record.time / 1000, 9, b' ');
     out.push(b'.');
@@ -59,7 +59,8 @@ fn media_type(content_type: &[u8]) -> &[u8] {
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
-/// Apache's combined format, `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-agent}i"`; times in UTC.
+/// Apache's combined format, `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-agent}i"`; times in
+/// UTC.
 fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
     address(out, record.client);
     out.extend_from_slice(b" - ");

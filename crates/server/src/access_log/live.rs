@@ -1,8 +1,9 @@
 //! Requests as they end, for those who watch them live.
 //!
-//! Workers look at one flag, which nobody writes while nothing changes. Only while somebody watches do they copy what the
-//! access log would say into a bounded channel; the receiving side chooses, writes and sends. A full channel costs lines,
-//! never time: lost lines are counted, and watchers are told.
+//! Workers look at one flag, which nobody writes while nothing changes. Only while somebody watches
+//! do they copy what the access log would say into a bounded channel; the receiving side chooses,
+//! writes and sends. A full channel costs lines, never time: lost lines are counted, and watchers
+//! are told.
 
 use std::sync::{
     Arc,
@@ -20,8 +21,8 @@ pub(crate) const FEED: usize = 1024;
 /// Bytes of a URL or field that are shown.
 const SHOWN: usize = 4096;
 
-/// On a line of memory of its own: workers read it for every request, and it is written when the first watcher comes and
-/// after the last has gone.
+/// On a line of memory of its own: workers read it for every request, and it is written when the
+/// first watcher comes and after the last has gone.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Watched(AtomicBool);

@@ -1,12 +1,13 @@
 //! The access log.
 //!
-//! A request costs the worker the formatting of a line into a buffer it owns, and nothing else: no system call, no lock, no
-//! allocation. Buffers go through a bounded queue to one thread that writes them. When the disk stands still the queue
-//! fills, and then lines are dropped and counted: an answer never waits for its log line.
+//! A request costs the worker the formatting of a line into a buffer it owns, and nothing else: no
+//! system call, no lock, no allocation. Buffers go through a bounded queue to one thread that
+//! writes them. When the disk stands still the queue fills, and then lines are dropped and counted:
+//! an answer never waits for its log line.
 //!
-//! Set aside: a lock around one shared buffer (a preempted holder stops every worker), and a file per worker (nobody's
-//! tools read that). Lines of different workers are therefore in order within a batch only, as with every other server
-//! that has several workers and buffers its log.
+//! Set aside: a lock around one shared buffer (a preempted holder stops every worker), and a file
+//! per worker (nobody's tools read that). Lines of different workers are therefore in order within
+//! a batch only, as with every other server that has several workers and buffers its log.
 
 mod format;
 pub(crate) mod live;
@@ -54,8 +55,8 @@ pub struct Logger {
 }
 
 impl Logger {
-    /// Opens the log and starts its writer thread. Errors are those of opening the file, which must be a regular file or a
-    /// character device, and of starting a thread.
+    /// Opens the log and starts its writer thread. Errors are those of opening the file, which must
+    /// be a regular file or a character device, and of starting a thread.
     pub fn open(settings: &AccessLogSettings) -> io::Result<Arc<Logger>> {
         Logger::start(settings.format, Sink::open(&settings.path)?)
     }
@@ -72,15 +73,16 @@ impl Logger {
         Ok(Arc::new(Logger { format, queue, shared, ended: Mutex::new(Some(ended)) }))
     }
 
-    /// Opens the file anew, under the same name (after somebody renamed the old one); for SIGHUP. Returns at once; when
-    /// the file cannot be opened, the old one stays in use.
+    /// Opens the file anew, under the same name (after somebody renamed the old one); for SIGHUP.
+    /// Returns at once; when the file cannot be opened, the old one stays in use.
     pub fn reopen(&self) {
         self.shared.reopen.store(true, Ordering::Release);
         // A full queue means a busy writer, which looks at the flag by itself.
         let _ = self.queue.try_send(Message::Nudge);
     }
 
-    /// A handle for one worker thread. Call it inside the worker's `LocalSet`: it starts a task there.
+    /// A handle for one worker thread. Call it inside the worker's `LocalSet`: it starts a task
+    /// there.
     pub fn worker(&self) -> WorkerLog {
         WorkerLog::new(self.format, self.queue.clone(), self.shared.clone())
     }
@@ -91,8 +93,8 @@ impl Logger {
         LogFigures { lines: lines.load(Ordering::Relaxed), dropped: dropped.load(Ordering::Relaxed) }
     }
 
-    /// Writes what was handed over and ends the writer thread; waits for that, but for 5 seconds at most. The workers
-    /// have to be gone before: what they log later is dropped and counted.
+    /// Writes what was handed over and ends the writer thread; waits for that, but for 5 seconds at
+    /// most. The workers have to be gone before: what they log later is dropped and counted.
     pub fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
         let _ = self.queue.try_send(Message::Nudge);

@@ -39,7 +39,8 @@ pub struct Record<'a> {
     pub cache_status: Option<&'a [u8]>,
 }
 
-/// What the cache did with a request, in Squid's words, so that the tools people have go on working.
+/// What the cache did with a request, in Squid's words, so that the tools people have go on
+/// working.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResultCode {
     /// Served from the cache, from a slower tier than memory.
@@ -135,7 +136,8 @@ pub enum Hierarchy {
     None,
     /// The origin, at this address.
     Direct(IpAddr),
-    /// The configured origin of a site, at this address: what Squid calls a parent, and logs as a reverse proxy.
+    /// The configured origin of a site, at this address: what Squid calls a parent, and logs as a
+    /// reverse proxy.
     FirstUpPeer(IpAddr),
 }
 

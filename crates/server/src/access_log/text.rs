@@ -1,7 +1,8 @@
 //! Numbers, dates and foreign bytes, appended to a buffer without allocating.
 //!
-//! Whatever a client chose (target, Referer, User-Agent, user) may hold anything, and must never be able to end a line, to
-//! leave its field, or to steer the terminal of who reads the log. Each format has its own way of writing such bytes.
+//! Whatever a client chose (target, Referer, User-Agent, user) may hold anything, and must never be
+//! able to end a line, to leave its field, or to steer the terminal of who reads the log. Each
+//! format has its own way of writing such bytes.
 
 use std::{io::Write, net::IpAddr};
 
@@ -38,8 +39,8 @@ fn hex(out: &mut Vec<u8>, prefix: &[u8], byte: u8, digits: &[u8; 16]) {
     out.push(digits[usize::from(byte & 15)]);
 }
 
-/// Appends a field that ends at the next space: blanks, quotes, backslashes, control characters and everything beyond
-/// ASCII become `%XX`, as Squid writes them. Nothing at all becomes `-`.
+/// Appends a field that ends at the next space: blanks, quotes, backslashes, control characters and
+/// everything beyond ASCII become `%XX`, as Squid writes them. Nothing at all becomes `-`.
 pub(super) fn percent(out: &mut Vec<u8>, bytes: &[u8]) {
     if bytes.is_empty() {
         return out.push(b'-');
@@ -69,8 +70,8 @@ pub(super) fn backslash(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Appends a JSON string (RFC 8259 section 7) with its quotes. What is not UTF-8 becomes U+FFFD; all control characters
-/// are escaped, those JSON would allow (DEL and U+0080 to U+009F) too.
+/// Appends a JSON string (RFC 8259 section 7) with its quotes. What is not UTF-8 becomes U+FFFD;
+/// all control characters are escaped, those JSON would allow (DEL and U+0080 to U+009F) too.
 pub(super) fn json_string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     for part in bytes.utf8_chunks() {
@@ -110,7 +111,8 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// From milliseconds since the UNIX epoch (Howard Hinnant's `civil_from_days`, for days after 1970).
+    /// From milliseconds since the UNIX epoch (Howard Hinnant's `civil_from_days`, for days after
+    /// 1970).
     pub(super) fn new(ms: u64) -> Moment {
         let (seconds, millisecond) = (ms / 1000, ms % 1000);
         let (days, of_day) = (seconds / 86_400, seconds % 86_400);

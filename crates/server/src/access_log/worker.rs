@@ -19,8 +19,8 @@ use super::{
 };
 use crate::settings::LogFormat;
 
-/// A batch is handed over when it is this large: about a hundred lines, so that the cost of waking the writer and of its
-/// system call is spread over them.
+/// A batch is handed over when it is this large: about a hundred lines, so that the cost of waking
+/// the writer and of its system call is spread over them.
 const BATCH_BYTES: usize = 16 * 1024;
 
 /// Room for the line that makes a batch large enough; longer ones make the buffer grow.
@@ -29,7 +29,8 @@ const SPARE_BYTES: usize = 4 * 1024;
 /// A batch is handed over at this age, so that somebody who watches the log sees a request soon.
 const BATCH_AGE: Duration = Duration::from_millis(200);
 
-/// A handle to the access log for one worker thread. What it still holds when the last clone is dropped is handed over.
+/// A handle to the access log for one worker thread. What it still holds when the last clone is
+/// dropped is handed over.
 #[derive(Clone, Debug)]
 pub struct WorkerLog {
     lines: Rc<Lines>,
@@ -54,7 +55,8 @@ impl WorkerLog {
         WorkerLog { lines }
     }
 
-    /// Appends one line. Never waits: when the writer cannot keep up, lines are dropped and counted.
+    /// Appends one line. Never waits: when the writer cannot keep up, lines are dropped and
+    /// counted.
     pub fn record(&self, record: &Record<'_>) {
         let lines = &*self.lines;
         let mut batch = lines.batch.borrow_mut();

@@ -32,7 +32,8 @@ pub(super) enum Message {
     Nudge,
 }
 
-/// What the writer and all who write to it share. The flags are no messages because a full queue has no room for one.
+/// What the writer and all who write to it share. The flags are no messages because a full queue
+/// has no room for one.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) reopen: AtomicBool,
@@ -56,8 +57,8 @@ pub(super) enum Sink {
 }
 
 impl Sink {
-    /// `-` is standard output; a file is appended to, and created readable for its owner and group only: URLs and
-    /// addresses are nobody else's business.
+    /// `-` is standard output; a file is appended to, and created readable for its owner and group
+    /// only: URLs and addresses are nobody else's business.
     pub(super) fn open(path: &Path) -> io::Result<Sink> {
         if path == Path::new("-") {
             return Ok(Sink::Stdout);
@@ -85,9 +86,10 @@ impl Sink {
     }
 }
 
-/// Opens a regular file or a character device (`/dev/null`, a terminal) and nothing else: a FIFO without a reader would
-/// stop the start, one with a reader that is slow the writer, and with it the end of the process. NONBLOCK is for the
-/// opening; neither kind heeds it when written to, but for a terminal, which is set back.
+/// Opens a regular file or a character device (`/dev/null`, a terminal) and nothing else: a FIFO
+/// without a reader would stop the start, one with a reader that is slow the writer, and with it
+/// the end of the process. NONBLOCK is for the opening; neither kind heeds it when written to, but
+/// for a terminal, which is set back.
 fn open_file(path: &Path) -> io::Result<File> {
     let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
     let opened =

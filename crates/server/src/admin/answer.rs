@@ -66,7 +66,8 @@ pub(crate) fn json_as(status: StatusCode, value: &impl Serialize) -> Response {
             bytes.push(b'\n');
             typed(status, "application/json", bytes)
         }
-        // What is answered here consists of numbers, texts, lists and maps with text keys: it can be written.
+        // What is answered here consists of numbers, texts, lists and maps with text keys: it can
+        // be written.
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }

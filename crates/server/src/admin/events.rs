@@ -28,8 +28,8 @@ use super::answer::Refused;
 
 /// Watchers at once, of all kinds; the next one is told to come later.
 const WATCHERS: usize = 32;
-/// After so long without an event a comment is sent, so that nobody between takes the connection for dead, and a watcher
-/// that has gone is noticed.
+/// After so long without an event a comment is sent, so that nobody between takes the connection
+/// for dead, and a watcher that has gone is noticed.
 const BEAT: Duration = Duration::from_secs(15);
 
 /// Places for watchers.
@@ -98,7 +98,8 @@ impl http_body::Body for Events {
     }
 }
 
-/// Events that may wait for a watcher of figures: who is further behind misses some, and the next one tells all.
+/// Events that may wait for a watcher of figures: who is further behind misses some, and the next
+/// one tells all.
 const BEHIND: usize = 4;
 
 /// Those who watch the same.

@@ -8,8 +8,9 @@ use serde::Deserialize;
 use super::{answer::Refused, measured::params};
 use crate::access_log::ResultCode;
 
-/// Bytes a compiled regular expression may take. What it costs grows with them and with the URL, for each watcher and each
-/// request, on the one thread there is: this is a few hundred states, several times what a person writes.
+/// Bytes a compiled regular expression may take. What it costs grows with them and with the URL,
+/// for each watcher and each request, on the one thread there is: this is a few hundred states,
+/// several times what a person writes.
 const REGEX: usize = 8 << 10;
 /// Words in a list.
 const WORDS: usize = 32;
@@ -90,8 +91,8 @@ fn compiled(text: &str) -> Result<Regex, Refused> {
     regex.map_err(|error| Refused::bad("bad_parameter", format!("regex: {}", why(error))))
 }
 
-/// A word of the access log or of the figures, any case; upper case comes back. Another would never fit, and whoever waits for
-/// it would not learn why nothing comes.
+/// A word of the access log or of the figures, any case; upper case comes back. Another would never
+/// fit, and whoever waits for it would not learn why nothing comes.
 fn result(word: &str) -> Result<String, Refused> {
     let known =
         || ResultCode::ALL.iter().map(|code| code.as_str()).chain(Outcome::ALL.iter().map(|o| o.as_str()));
@@ -174,7 +175,8 @@ mod tests {
         }
     }
 
-    /// Nobody who may only look can keep the thread busy with one: those that need many steps for each byte are refused.
+    /// Nobody who may only look can keep the thread busy with one: those that need many steps for
+    /// each byte are refused.
     #[test]
     fn expensive_expressions_are_refused() {
         for bomb in

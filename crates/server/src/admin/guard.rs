@@ -7,7 +7,8 @@
 //! | whoever reaches the port | changes need the token; looking needs it too where `admin.read` says so |
 //! | a dashboard shown inside another page | `frame-ancestors 'none'` |
 //!
-//! The token goes in `Authorization` only, which no browser adds by itself: so no cookie can be ridden on.
+//! The token goes in `Authorization` only, which no browser adds by itself: so no cookie can be
+//! ridden on.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -64,7 +65,8 @@ fn allowed(app: &App, request: &Request) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Everything but the dashboard's own files (which say nothing of this server) and what a load balancer asks.
+/// Everything but the dashboard's own files (which say nothing of this server) and what a load
+/// balancer asks.
 fn guarded(path: &str) -> bool {
     !(path == "/" || path.starts_with("/assets/") || path == "/health" || path == "/ready")
 }

@@ -18,7 +18,8 @@ use super::{
 /// URLs and keys shown at once, at most.
 const MOST: usize = 1000;
 
-/// The parameters of a query; a name that means nothing here is an error, so that a typing error is seen.
+/// The parameters of a query; a name that means nothing here is an error, so that a typing error is
+/// seen.
 pub(super) fn params<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refused> {
     Query::try_from_uri(uri).map(|Query(params)| params).map_err(|rejection| {
         use std::error::Error as _;

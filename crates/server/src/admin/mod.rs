@@ -1,7 +1,8 @@
 //! The admin interface: the dashboard, metrics, the API, and the ways to change what is stored.
 //!
-//! It runs on a thread of its own (`thread`) over axum, reads what others count, and walks the store in steps. Nothing here
-//! is on the way of a client's request: the worst a broken or flooded admin thread does is to be unreachable.
+//! It runs on a thread of its own (`thread`) over axum, reads what others count, and walks the
+//! store in steps. Nothing here is on the way of a client's request: the worst a broken or flooded
+//! admin thread does is to be unreachable.
 //!
 //! | file | what |
 //! |---|---|
@@ -61,7 +62,8 @@ use crate::{
 /// Bytes of the token made for a run where no file has one; as many bits as a key of AES-128.
 const TOKEN_BYTES: usize = 16;
 
-/// For the admin thread to end when the server does: nothing it holds needs an end, so it is not worth a longer stop.
+/// For the admin thread to end when the server does: nothing it holds needs an end, so it is not
+/// worth a longer stop.
 const END: Duration = Duration::from_secs(1);
 
 /// What the admin thread is started with.
@@ -210,7 +212,8 @@ impl Admin {
         self.app.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the thread, its connections with it. One that is in the middle of long work is left to the end of the process.
+    /// Ends the thread, its connections with it. One that is in the middle of long work is left to
+    /// the end of the process.
     pub(crate) fn end(&mut self) {
         self.app.stop.notify_one();
         if let Some(thread) = self.thread.take() {

@@ -1,8 +1,10 @@
-//! The routes of Monkey's cache plugin, for programs that speak to it: `/cache/stats`, `/cache/add/URI`,
-//! `/cache/reset/URI`. There they were GETs without a password that changed things; here they are POSTs with the token.
+//! The routes of Monkey's cache plugin, for programs that speak to it: `/cache/stats`,
+//! `/cache/add/URI`, `/cache/reset/URI`. There they were GETs without a password that changed
+//! things; here they are POSTs with the token.
 //!
-//! That plugin knew one server and paths. Here a path belongs to a host: the one in `?host=`, else the first host of the
-//! first site; of a site without hosts, the name this request was sent to, at the port that pages are served at.
+//! That plugin knew one server and paths. Here a path belongs to a host: the one in `?host=`, else
+//! the first host of the first site; of a site without hosts, the name this request was sent to, at
+//! the port that pages are served at.
 
 use std::sync::Arc;
 

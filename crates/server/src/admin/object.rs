@@ -76,7 +76,8 @@ pub(super) async fn object(State(app): State<Arc<App>>, uri: Uri) -> Result<Resp
     })))
 }
 
-/// The keys of a page's variants: only a walk finds them, as a marker does not say which values there were.
+/// The keys of a page's variants: only a walk finds them, as a marker does not say which values
+/// there were.
 async fn variants(app: &App, primary: &[u8], nonce: u64) -> Result<Vec<Vec<u8>>, Refused> {
     let mut start = Vec::new();
     key::start_variant_key(&mut start, primary, nonce);
@@ -92,8 +93,8 @@ async fn variants(app: &App, primary: &[u8], nonce: u64) -> Result<Vec<Vec<u8>>,
     Ok(keys)
 }
 
-/// When the page that a key belongs to was softly purged as a whole, 0 if it was not. None: a variant that no marker
-/// leads to any more.
+/// When the page that a key belongs to was softly purged as a whole, 0 if it was not. None: a
+/// variant that no marker leads to any more.
 pub(super) fn marker_of(app: &App, key: &[u8], now: Ms) -> Option<Ms> {
     let Some((primary, nonce, _)) = key::parse_variant_key(key) else { return Some(0) };
     let marker = app.store.peek(PAGES, primary, now)?;
@@ -212,7 +213,8 @@ fn lines(head: &[u8]) -> Vec<String> {
     lines.filter(|line| !line.is_empty()).map(text).collect()
 }
 
-/// The body as it is stored, as a file to be saved: a browser must not take it for a page of this server.
+/// The body as it is stored, as a file to be saved: a browser must not take it for a page of this
+/// server.
 fn body(entry: Entry<'static>) -> Option<Response> {
     let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
     let (at, end) = (page.body_at as u64, page.body_at as u64 + page.body_len);

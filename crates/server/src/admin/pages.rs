@@ -1,8 +1,9 @@
-//! Pages that other programs publish: any process with the token can put a page or a file before the site.
+//! Pages that other programs publish: any process with the token can put a page or a file before
+//! the site.
 //!
-//! A published page is a record like any other (docs/page-format.md), so ranges, conditions, HEAD, purges and eviction
-//! work on it as on what an origin sent. It lies over the origin's page of the same URL until it is reset, its time is
-//! over, or its memory is needed.
+//! A published page is a record like any other (docs/page-format.md), so ranges, conditions, HEAD,
+//! purges and eviction work on it as on what an origin sent. It lies over the origin's page of the
+//! same URL until it is reset, its time is over, or its memory is needed.
 
 use std::sync::Arc;
 
@@ -38,7 +39,8 @@ use crate::{
     settings::RequestView,
 };
 
-/// Tells a published page from a fetched one: the client's bits of its entry, which are 0 for what was fetched.
+/// Tells a published page from a fetched one: the client's bits of its entry, which are 0 for what
+/// was fetched.
 pub(super) const PUBLISHED: u32 = 1;
 /// Bodies taken in at the same time: each is held whole until it is stored.
 pub(super) const UPLOADS: usize = 4;
@@ -47,7 +49,8 @@ const FOREVER: u32 = i32::MAX as u32;
 /// Longest tag, as of one that an origin sends.
 const TAG: usize = 1024;
 
-/// Fields of the request that become the page's: what describes a representation, and nothing of the publisher's own.
+/// Fields of the request that become the page's: what describes a representation, and nothing of
+/// the publisher's own.
 const KEPT: [header::HeaderName; 16] = [
     header::CONTENT_TYPE,
     header::CONTENT_LANGUAGE,

@@ -14,7 +14,8 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// A client that takes nothing for so long is dropped, so that those who stand still cannot use up the connections.
+/// A client that takes nothing for so long is dropped, so that those who stand still cannot use up
+/// the connections.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A TCP connection with a deadline on writes that do not go.

@@ -114,7 +114,8 @@ pub(super) async fn purge(
         Order { ban: Some(text), url: None, prefix: None, tags: None, host: None, .. } => {
             let ban = Ban::parse(text).map_err(|wrong| Refused::bad("bad_ban", wrong.to_string()))?;
             let _turn = app.turns.take().await?;
-            // What is stored while the walk runs was asked for after it began, or marked when it did.
+            // What is stored while the walk runs was asked for after it began, or marked when it
+            // did.
             let purger = Purger::new(writer(&app, shared), shared.remote.as_deref(), soft);
             ("ban", text.clone(), purger.ban(text, &ban).await)
         }

@@ -1,4 +1,5 @@
-//! The table of routes. docs/openapi.json says the same to programs, docs/admin.md to people; tests hold them equal.
+//! The table of routes. docs/openapi.json says the same to programs, docs/admin.md to people; tests
+//! hold them equal.
 
 use std::sync::Arc;
 

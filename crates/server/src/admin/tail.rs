@@ -1,4 +1,5 @@
-//! Requests as they end, for those who watch: choosing, writing and sending is done here, on the admin thread.
+//! Requests as they end, for those who watch: choosing, writing and sending is done here, on the
+//! admin thread.
 
 use std::sync::Arc;
 
@@ -100,7 +101,8 @@ pub(super) async fn pass_on(app: Arc<App>, tail: Arc<Tail>, mut lines: mpsc::Rec
         let settings = app.settings();
         line.site = site_name(&settings, host_of(&line.url)).to_owned();
         tail.tell(&line);
-        // What filters cost is their watchers' choice: others on this thread have their turn between two requests.
+        // What filters cost is their watchers' choice: others on this thread have their turn
+        // between two requests.
         tokio::task::yield_now().await;
     }
 }

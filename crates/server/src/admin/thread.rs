@@ -1,5 +1,5 @@
-//! The thread of the admin interface: its own runtime, so that nothing asked here waits for a worker or keeps one from
-//! its clients.
+//! The thread of the admin interface: its own runtime, so that nothing asked here waits for a
+//! worker or keeps one from its clients.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -16,15 +16,18 @@ use tokio::{
 
 use super::{App, patient::Patient, routes};
 
-/// How far below the workers its share of a processor is, in steps of `nice`: about a third of theirs where all are busy.
+/// How far below the workers its share of a processor is, in steps of `nice`: about a third of
+/// theirs where all are busy.
 const NICE: i32 = 5;
-/// From the first wait for a request to the end of its head; also how long an idle connection is kept.
+/// From the first wait for a request to the end of its head; also how long an idle connection is
+/// kept.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a request head, else 431; also what is read ahead of a connection.
 const HEAD_BYTES: usize = 32 << 10;
 /// Fields of a request, else 431.
 const FIELDS: usize = 64;
-/// After `accept` failed for want of descriptors or memory, how long to leave the queue to the kernel.
+/// After `accept` failed for want of descriptors or memory, how long to leave the queue to the
+/// kernel.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Who sent a request.
@@ -33,7 +36,8 @@ pub(super) struct Peer(pub(super) SocketAddr);
 
 /// The body of the thread. Returns when told to stop.
 pub(super) fn run(app: &Arc<App>, listeners: Vec<std::net::TcpListener>) -> io::Result<()> {
-    // Workers go first where the processors are busy. That it could not be said is no reason not to run.
+    // Workers go first where the processors are busy. That it could not be said is no reason not to
+    // run.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

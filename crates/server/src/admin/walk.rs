@@ -1,4 +1,5 @@
-//! Walks over what is stored: in steps, with a limit on each call, and never more than a few at once.
+//! Walks over what is stored: in steps, with a limit on each call, and never more than a few at
+//! once.
 
 use larder_store::{Cursor, EntryInfo, Keep};
 use serde::{Deserialize, Deserializer, de::Error as _};

@@ -30,8 +30,8 @@ impl Registry {
             }
         }
         let entries = totals.small + totals.main + totals.chained + totals.staging + totals.limbo;
-        // Of the budget, not of the used part: a nearly empty store has a few open segments and wastes
-        // nothing.
+        // Of the budget, not of the used part: a nearly empty store has a few open segments and
+        // wastes nothing.
         let idle = (entries * totals.segment).saturating_sub(payload);
         let fragmentation = idle as f64 / totals.budget.max(1) as f64;
         Memory { budget: totals.budget, used, resident: resident(), payload, fragmentation, namespaces }

@@ -80,8 +80,8 @@ impl Backend {
         }
     }
 
-    /// Lets go what was [added](Backend::add), if it is still this. Memcached is asked first; what another adds between that and
-    /// the deletion is lost, and a page rendered once more.
+    /// Lets go what was [added](Backend::add), if it is still this. Memcached is asked first; what
+    /// another adds between that and the deletion is lost, and a page rendered once more.
     pub(crate) async fn release(&self, name: &[u8], value: &[u8]) -> Result<bool, Unanswered> {
         match self {
             Backend::Memcached(_) => match self.get(name).await? {
@@ -125,7 +125,8 @@ impl Read {
 }
 
 impl Copy {
-    /// All that a fleet has. Each of its servers is spoken to by itself, whatever is thought of its health elsewhere.
+    /// All that a fleet has. Each of its servers is spoken to by itself, whatever is thought of its
+    /// health elsewhere.
     pub(super) fn all(settings: &RemoteSettings) -> Result<Vec<Copy>, ConfigError> {
         if settings.protocol != RemoteProtocol::Memcached {
             return Ok(valkey::copy::all(settings)?.into_iter().map(Copy::Valkey).collect());
@@ -186,7 +187,8 @@ impl Copy {
         };
         let Copy::Memcached { server, log: log_name, sum: sum_name } = copy else { return Err(Unanswered) };
         let lasting = Store::lasting(lasting);
-        // The sum first: who sees a sum that is not his looks at the log; the other way round he could miss it.
+        // The sum first: who sees a sum that is not his looks at the log; the other way round he
+        // could miss it.
         if let Some(sum) = sum {
             server.set(sum_name, Bytes::copy_from_slice(&sum), lasting).await.map_err(|_| Unanswered)?;
         }

@@ -42,7 +42,8 @@ counters! {
         leases,
         /// Times that another Larder's rendering was waited for.
         waits,
-        /// Of those, times that nothing came of it, and fleets that did not answer: the origin was asked.
+        /// Of those, times that nothing came of it, and fleets that did not answer: the origin was
+        /// asked.
         waits_over,
         /// Of those, times that the client left first, and nobody else wanted the page.
         waits_left,
@@ -103,7 +104,8 @@ fn figures_of(server: &ServerView) -> RemoteServer {
     }
 }
 
-/// The servers as all workers see them together: what is counted per client is added up, what they know together is not.
+/// The servers as all workers see them together: what is counted per client is added up, what they
+/// know together is not.
 pub(super) fn sum_servers(workers: impl Iterator<Item = Vec<ServerView>>) -> Vec<ServerView> {
     let mut sum: Vec<ServerView> = Vec::new();
     for worker in workers {

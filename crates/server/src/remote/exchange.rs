@@ -1,10 +1,11 @@
 //! The journal of purges on its way: to and from every server of the fleet, and to peers.
 //!
-//! On each server lie the log, and its sum, by which readers see at a glance that there is nothing new. The log is changed by
-//! compare-and-swap; who is beaten reads again. One task of the process does all of it, so that there is one exchange at a time.
+//! On each server lie the log, and its sum, by which readers see at a glance that there is nothing
+//! new. The log is changed by compare-and-swap; who is beaten reads again. One task of the process
+//! does all of it, so that there is one exchange at a time.
 //!
-//! A server that does not answer is left out of a round: each has all. A round in which none answers has failed; then the fleet is
-//! not believed until one succeeds ([`Exchange::current`]).
+//! A server that does not answer is left out of a round: each has all. A round in which none
+//! answers has failed; then the fleet is not believed until one succeeds ([`Exchange::current`]).
 
 use std::{
     rc::Rc,
@@ -32,7 +33,8 @@ use crate::{
 pub(super) const LOG: usize = 512 << 10;
 /// Attempts to write the log against others who write it as well; then the next round has it.
 const ATTEMPTS: usize = 8;
-/// In every round of so many the log is read in any case, so that it is not evicted as something nobody wants.
+/// In every round of so many the log is read in any case, so that it is not evicted as something
+/// nobody wants.
 const READ: u64 = 16;
 /// What was read longer ago than so many intervals is not relied on.
 const INTERVALS: u32 = 3;
@@ -40,8 +42,9 @@ const INTERVALS: u32 = 3;
 /// When the journal was read last, and who waits for it.
 #[derive(Default)]
 pub(crate) struct Reading {
-    /// When the last round that succeeded began, by [`Clock::uptime`]: a clock that somebody sets back, or that stood still while the
-    /// machine slept, would make an old round a new one. 0: none has.
+    /// When the last round that succeeded began, by [`Clock::uptime`]: a clock that somebody sets
+    /// back, or that stood still while the machine slept, would make an old round a new one. 0:
+    /// none has.
     at: AtomicU64,
     /// The last round failed.
     cut_off: AtomicBool,
@@ -183,8 +186,8 @@ impl Reading {
         at != 0 && !self.cut_off.load(Ordering::SeqCst) && age.is_some_and(|age| age <= lasting)
     }
 
-    /// Whether what the fleet has may be believed: all that was purged was heard of lately. Where it was not, asks for a round and
-    /// waits for its end.
+    /// Whether what the fleet has may be believed: all that was purged was heard of lately. Where
+    /// it was not, asks for a round and waits for its end.
     pub(super) async fn current(&self, clock: Clock, interval: Duration) -> bool {
         let asked = clock.uptime();
         if self.is_current(asked, interval) {
@@ -208,7 +211,8 @@ impl Reading {
         false
     }
 
-    /// Waits for a round that begins now or later, at most for `patience`; how many copies it wrote. None: there was none in time.
+    /// Waits for a round that begins now or later, at most for `patience`; how many copies it
+    /// wrote. None: there was none in time.
     pub(super) async fn written(&self, patience: Duration) -> Option<usize> {
         // What is under way may have begun before.
         let begun = self.rounds.load(Ordering::SeqCst);

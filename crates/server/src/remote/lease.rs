@@ -1,10 +1,12 @@
 //! One Larder renders, the others wait: a short lease in the fleet.
 //!
-//! Whoever finds a page nowhere takes its lease, by an `add` that only one can win, and asks the origin. Who does not get it looks
-//! for the page now and then, for as long as a lease lasts at most. The lease goes when the page has been sent. A page that
-//! will not be sent leaves a word in its place, so that those who wait ask the origin at once, all of them.
+//! Whoever finds a page nowhere takes its lease, by an `add` that only one can win, and asks the
+//! origin. Who does not get it looks for the page now and then, for as long as a lease lasts at
+//! most. The lease goes when the page has been sent. A page that will not be sent leaves a word in
+//! its place, so that those who wait ask the origin at once, all of them.
 //!
-//! A holder that dies holds nobody up for longer than the lease; a fleet that does not answer holds nobody up.
+//! A holder that dies holds nobody up for longer than the lease; a fleet that does not answer holds
+//! nobody up.
 
 use std::{rc::Rc, time::Duration};
 
@@ -25,7 +27,8 @@ const LAST_LOOK: Duration = Duration::from_millis(200);
 const NOT_SHARED: &[u8] = b"not shared";
 const NOT_SHARED_FOR: Duration = Duration::from_secs(1);
 
-/// A lease that is held. To be given to whoever sends the page; dropped before that it says that nobody will.
+/// A lease that is held. To be given to whoever sends the page; dropped before that it says that
+/// nobody will.
 pub(crate) struct Lease {
     remote: Rc<Remote>,
     name: Vec<u8>,
@@ -71,7 +74,8 @@ impl Drop for Lease {
 }
 
 impl Remote {
-    /// Takes the lease of a key, or waits for the page that whoever has it renders. `look` looks for the page.
+    /// Takes the lease of a key, or waits for the page that whoever has it renders. `look` looks
+    /// for the page.
     pub(crate) async fn turn<L>(self: &Rc<Self>, key: &[u8], look: impl Fn() -> L) -> Turn
     where
         L: Future<Output = Answer>,

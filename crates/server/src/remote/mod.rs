@@ -1,7 +1,8 @@
-//! The remote tier: whole pages shared by several Larders through the memcached or Valkey servers of a site.
+//! The remote tier: whole pages shared by several Larders through the memcached or Valkey servers
+//! of a site.
 //!
-//! Memory first, then the fleet, then the origin. What is asked, taken and placed in the own store is `http::fleet`'s; this
-//! room knows what lies in the fleet and how it gets there:
+//! Memory first, then the fleet, then the origin. What is asked, taken and placed in the own store
+//! is `http::fleet`'s; this room knows what lies in the fleet and how it gets there:
 //!
 //! | file | what |
 //! |---|---|
@@ -17,9 +18,10 @@
 //! | `backend.rs`, `valkey/` | the servers: memcacheds through `larder-client`, Valkeys |
 //! | `counters.rs` | what is counted |
 //!
-//! Limits: [`LOOKUPS`] lookups at once per worker, [`LARGE`] of pages in parts; `remote.queue` records waiting to be sent,
-//! [`writer::SENDING`] large ones or more small ones being sent. A page is at most `remote.page_size` bytes. What comes beyond a limit
-//! is a miss, or is not sent, and is counted.
+//! Limits: [`LOOKUPS`] lookups at once per worker, [`LARGE`] of pages in parts; `remote.queue`
+//! records waiting to be sent, [`writer::SENDING`] large ones or more small ones being sent. A page
+//! is at most `remote.page_size` bytes. What comes beyond a limit is a miss, or is not sent, and is
+//! counted.
 
 mod backend;
 mod counters;
@@ -161,7 +163,8 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Opens the tier for worker `number`, on its runtime. `random`: a number nobody outside can guess.
+    /// Opens the tier for worker `number`, on its runtime. `random`: a number nobody outside can
+    /// guess.
     pub(crate) fn open(
         shared: Arc<Shared>,
         number: usize,

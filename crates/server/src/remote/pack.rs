@@ -9,8 +9,8 @@ use larder_proto::{
 use super::record::{Bad, HEAD, Head, Kind, MAX_PARTS};
 use crate::clock::Ms;
 
-/// How hard zstd tries: the fastest level, as pages are sent once and read by others many times, but the sender has other
-/// things to do.
+/// How hard zstd tries: the fastest level, as pages are sent once and read by others many times,
+/// but the sender has other things to do.
 const LEVEL: i32 = 1;
 /// Work on more bytes than this is done by another thread.
 const INLINE: usize = 64 << 10;
@@ -26,7 +26,8 @@ pub(crate) struct Packing {
     pub(crate) write: u64,
 }
 
-/// The items of a record: the first under the record's name (whole, or the index), the others its parts by number.
+/// The items of a record: the first under the record's name (whole, or the index), the others its
+/// parts by number.
 pub(crate) struct Packed {
     pub(crate) first: Bytes,
     pub(crate) parts: Vec<Bytes>,
@@ -77,7 +78,8 @@ fn item(head: &Head, payload: &[u8]) -> Bytes {
     out.into()
 }
 
-/// The payload of an index's parts, in order. A part that is missing, or of another write, makes all of it useless.
+/// The payload of an index's parts, in order. A part that is missing, or of another write, makes
+/// all of it useless.
 pub(crate) fn join<'p>(index: &Head, parts: impl Iterator<Item = &'p [u8]>) -> Result<Vec<u8>, Bad> {
     let mut out = Vec::with_capacity(index.payload as usize);
     for (item, number) in parts.zip(0..) {
@@ -93,7 +95,8 @@ pub(crate) fn join<'p>(index: &Head, parts: impl Iterator<Item = &'p [u8]>) -> R
     if out.len() as u64 == index.payload { Ok(out) } else { Err(Bad::Damaged) }
 }
 
-/// The record of a payload. `head.record` is below the largest page allowed: no more is ever unpacked.
+/// The record of a payload. `head.record` is below the largest page allowed: no more is ever
+/// unpacked.
 pub(crate) async fn unpack(head: &Head, payload: Bytes) -> Result<Bytes, Bad> {
     let length = head.record as usize;
     if !head.compressed {

@@ -10,7 +10,8 @@
 //! Larder-Journal: (hexadecimal: a part of the journal)
 //! ```
 //!
-//! A peer answers 204 when it has the purges, and carries them out next. It tells nobody: only who was asked by a client does.
+//! A peer answers 204 when it has the purges, and carries them out next. It tells nobody: only who
+//! was asked by a client does.
 
 use std::{rc::Rc, sync::Arc, sync::atomic::Ordering, time::Duration};
 
@@ -30,7 +31,8 @@ use crate::{
 const WAITING: usize = 8192;
 /// Purges in one request.
 const AT_ONCE: usize = 64;
-/// Bytes of purges in one request; twice that in hexadecimal fits every server's limit for a request's head.
+/// Bytes of purges in one request; twice that in hexadecimal fits every server's limit for a
+/// request's head.
 const BYTES: usize = 6 << 10;
 /// Attempts of a parcel, with growing pauses between them.
 const ATTEMPTS: u32 = 5;

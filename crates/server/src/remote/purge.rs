@@ -1,13 +1,16 @@
 //! What a purge does to the fleet.
 //!
-//! A page's record is deleted. Where a page has variants the fleet has a marker, and the names of its variants are not known;
-//! the marker is replaced by one with another nonce and no variants, so that none of the old ones can be found, not even by a
-//! Larder that still has the old marker: a marker from the fleet takes the place of one's own.
+//! A page's record is deleted. Where a page has variants the fleet has a marker, and the names of
+//! its variants are not known; the marker is replaced by one with another nonce and no variants, so
+//! that none of the old ones can be found, not even by a Larder that still has the old marker: a
+//! marker from the fleet takes the place of one's own.
 //!
-//! Nobody can list what lies in a fleet of memcacheds: what a prefix or a tag means is deleted when this Larder comes upon it.
-//! Until then it is remembered, so that nothing purged here is taken here again (`purged`).
+//! Nobody can list what lies in a fleet of memcacheds: what a prefix or a tag means is deleted when
+//! this Larder comes upon it. Until then it is remembered, so that nothing purged here is taken
+//! here again (`purged`).
 //!
-//! Purges have a queue of their own, so that they do not wait behind pages. Any thread may ask for one.
+//! Purges have a queue of their own, so that they do not wait behind pages. Any thread may ask for
+//! one.
 
 use std::{rc::Rc, time::Duration};
 
@@ -43,8 +46,9 @@ pub(crate) struct Purge {
 /// The way to a worker's purges.
 pub(super) type Purges = mpsc::Sender<Purge>;
 
-/// A purge that has begun here: noted, and soon told to all who share the fleet. To be told when it was carried out; dropped before
-/// that, whoever carries out the purges of others does this one too.
+/// A purge that has begun here: noted, and soon told to all who share the fleet. To be told when it
+/// was carried out; dropped before that, whoever carries out the purges of others does this one
+/// too.
 pub(crate) struct Begun<'s> {
     shared: &'s Shared,
     name: Option<Name>,
@@ -83,7 +87,8 @@ impl Shared {
         Begun { shared: self, name }
     }
 
-    /// Another Larder's purge is to be carried out here: nothing is taken from the fleet that is from before.
+    /// Another Larder's purge is to be carried out here: nothing is taken from the fleet that is
+    /// from before.
     pub(crate) fn learn(&self, task: &Task) {
         let lasting = self.settings.max_expiry.as_millis() as Ms;
         match task {
@@ -92,7 +97,8 @@ impl Shared {
         }
     }
 
-    /// Waits until what was purged so far stands in the journal, or [`JOURNAL`] is over. None: nothing is written there.
+    /// Waits until what was purged so far stands in the journal, or [`JOURNAL`] is over. None:
+    /// nothing is written there.
     pub(crate) async fn journalled(&self) -> Option<Journalled> {
         if self.settings.read_only {
             return None;
@@ -108,7 +114,8 @@ impl Shared {
         }
     }
 
-    /// The same; when the future is ready, the servers that answered give out nothing from before. Whether they had anything.
+    /// The same; when the future is ready, the servers that answered give out nothing from before.
+    /// Whether they had anything.
     pub(crate) fn purge_keys(&self, keys: &[Vec<u8>]) -> impl Future<Output = bool> + use<> {
         let waiting: Vec<_> = keys
             .iter()

@@ -1,12 +1,13 @@
-//! What was purged lately: records from before are not taken from the fleet, wherever they come from (a server that was
-//! away when they were deleted, a Larder that was sending them).
+//! What was purged lately: records from before are not taken from the fleet, wherever they come
+//! from (a server that was away when they were deleted, a Larder that was sending them).
 //!
-//! A record tells what its sender knew of purges. One that knew of the purge had carried it out before it looked the page up, so
-//! the page is from after it, whatever clocks say. From one that did not know, a page is taken only if it was received
-//! [`SLACK`] after the purge: who was cut off from the fleet may render pages all the same, and clocks may differ by so much.
+//! A record tells what its sender knew of purges. One that knew of the purge had carried it out
+//! before it looked the page up, so the page is from after it, whatever clocks say. From one that
+//! did not know, a page is taken only if it was received [`SLACK`] after the purge: who was cut off
+//! from the fleet may render pages all the same, and clocks may differ by so much.
 //!
-//! Each purge is kept for as long as a record may live in the fleet; where there are more than [`MOST`], the oldest is
-//! forgotten, and from then on nothing from before it is taken.
+//! Each purge is kept for as long as a record may live in the fleet; where there are more than
+//! [`MOST`], the oldest is forgotten, and from then on nothing from before it is taken.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -158,7 +159,8 @@ impl Lately {
     }
 
     fn ban(&mut self, text: &str, mark: Mark) {
-        // Another Larder's version may know expressions that this one does not: then it may mean anything.
+        // Another Larder's version may know expressions that this one does not: then it may mean
+        // anything.
         let Ok(ban) = Ban::parse(text) else {
             self.floor = self.floor.max(mark.at + 1);
             return;

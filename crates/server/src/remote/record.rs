@@ -1,9 +1,10 @@
-//! What lies in the fleet under one key: a head of 64 bytes, and a payload or a part of one. A payload is what the sender knew of
-//! purges (`journal::Knows`), and a page record (docs/page-format.md).
+//! What lies in the fleet under one key: a head of 64 bytes, and a payload or a part of one. A
+//! payload is what the sender knew of purges (`journal::Knows`), and a page record
+//! (docs/page-format.md).
 //!
-//! A record that fits one item is one item. A longer one is an *index* that names its parts, and the parts, each under a key
-//! of its own. The index and its parts carry one random number: parts of two writes never make a page. What does not read back
-//! is a miss.
+//! A record that fits one item is one item. A longer one is an *index* that names its parts, and
+//! the parts, each under a key of its own. The index and its parts carry one random number: parts
+//! of two writes never make a page. What does not read back is a miss.
 
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 

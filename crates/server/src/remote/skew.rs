@@ -1,9 +1,11 @@
 //! Clocks of several machines.
 //!
-//! A page's age is counted from when its sender received it, by the sender's clock. A reader whose clock is behind would
-//! think it younger than it is. Nobody can tell from one record how long it lay in the fleet; but one that seems to have been
-//! sent in the time to come shows how far the reader is behind at least. So the most that was seen lately is added to every
-//! record's age: ages are told too old rather than too young. Where a clock is behind by more than [`MOST`], nothing is taken.
+//! A page's age is counted from when its sender received it, by the sender's clock. A reader whose
+//! clock is behind would think it younger than it is. Nobody can tell from one record how long it
+//! lay in the fleet; but one that seems to have been sent in the time to come shows how far the
+//! reader is behind at least. So the most that was seen lately is added to every record's age: ages
+//! are told too old rather than too young. Where a clock is behind by more than [`MOST`], nothing
+//! is taken.
 
 use parking_lot::Mutex;
 
@@ -14,7 +16,8 @@ pub(crate) const MOST: Ms = 5 * 60_000;
 /// For so long at least what was seen counts, for twice as long at the most.
 const WINDOW: Ms = 10 * 60_000;
 
-/// How far this machine's clock was seen to be behind others'. One for all workers; asked for each page taken.
+/// How far this machine's clock was seen to be behind others'. One for all workers; asked for each
+/// page taken.
 #[derive(Debug, Default)]
 pub(crate) struct Skew(Mutex<Seen>);
 
@@ -26,7 +29,8 @@ struct Seen {
 }
 
 impl Skew {
-    /// A record was sent at `sent` and read at `now`: the milliseconds to add to its age. None: the clocks are too far apart.
+    /// A record was sent at `sent` and read at `now`: the milliseconds to add to its age. None: the
+    /// clocks are too far apart.
     pub(crate) fn behind(&self, sent: Ms, now: Ms) -> Option<Ms> {
         let ahead = sent.saturating_sub(now);
         if ahead > MOST {

@@ -1,5 +1,6 @@
-//! Reading a record, and what is looked at before it is believed: magic, version and checksum of the item, the page record's
-//! own checksums, that it is of the key asked for, that it is a page or a marker, how old it is.
+//! Reading a record, and what is looked at before it is believed: magic, version and checksum of
+//! the item, the page record's own checksums, that it is of the key asked for, that it is a page or
+//! a marker, how old it is.
 
 use bytes::Bytes;
 use larder_proto::page::{Kind as PageKind, Meta, PageFlags, PageView, Verify, view};
@@ -38,7 +39,8 @@ pub(crate) struct Taken {
     pub(crate) knows: Knows,
     /// Milliseconds to be added to its age.
     behind: Ms,
-    /// Its place among the large ones, held until nobody needs the bytes any more: they may be copied into the store at leisure.
+    /// Its place among the large ones, held until nobody needs the bytes any more: they may be
+    /// copied into the store at leisure.
     _place: Option<OwnedSemaphorePermit>,
 }
 
@@ -59,7 +61,8 @@ impl Taken {
 }
 
 impl Remote {
-    /// Whether what the fleet has may be believed: what others purged was heard of lately. May take a round through the fleet.
+    /// Whether what the fleet has may be believed: what others purged was heard of lately. May take
+    /// a round through the fleet.
     pub(crate) async fn current(&self) -> bool {
         self.shared.reading.current(self.clock, self.settings().purge_interval).await
     }
@@ -75,7 +78,8 @@ impl Remote {
         }
     }
 
-    /// The first of these keys that has a good record. Failed: none has, and one of them was not answered.
+    /// The first of these keys that has a good record. Failed: none has, and one of them was not
+    /// answered.
     pub(crate) async fn first(&self, keys: &[Vec<u8>]) -> Answer {
         if let [key] = keys {
             return self.get(key).await;
@@ -118,7 +122,8 @@ impl Remote {
             return self.useless(Bad::Foreign);
         }
         let now = self.clock.now();
-        // A server whose time stood still may have kept it: what was purged is not remembered for so long.
+        // A server whose time stood still may have kept it: what was purged is not remembered for
+        // so long.
         if sent + self.settings().max_expiry.as_millis() as Ms + skew::MOST < now {
             self.counters.stale.one();
             return Answer::Nothing;
@@ -143,7 +148,8 @@ impl Remote {
     /// The bytes of the page record. None: parts are missing.
     async fn record(&self, name: &[u8], item: Bytes) -> Result<Option<Unpacked>, Unread> {
         let (head, payload) = Head::decode(&item)?;
-        // As long as its sender says, and no longer: a page that would not be sent is not taken either.
+        // As long as its sender says, and no longer: a page that would not be sent is not taken
+        // either.
         let most = self.settings().page_size + KNOWS_MOST as u64;
         if head.record > most || head.payload > most {
             return Err(Bad::Foreign.into());

@@ -1,12 +1,13 @@
 //! Sending pages to the fleet, off the way of every request.
 //!
-//! What waits is a key and a version, not a page: nothing is held for a fleet that is slow. The page is looked up and copied
-//! when its turn comes; one that was replaced, purged or evicted meanwhile is not sent. [`SENDING`] are being sent at a time, each of at
-//! most `remote.page_size` bytes twice over (as read, and as packed), or as many as [`SENDING_SMALL`] small ones. What finds the queue
-//! full is dropped and counted.
+//! What waits is a key and a version, not a page: nothing is held for a fleet that is slow. The
+//! page is looked up and copied when its turn comes; one that was replaced, purged or evicted
+//! meanwhile is not sent. [`SENDING`] are being sent at a time, each of at most `remote.page_size`
+//! bytes twice over (as read, and as packed), or as many as [`SENDING_SMALL`] small ones. What
+//! finds the queue full is dropped and counted.
 //!
-//! A page that was purged while it was being sent is deleted again: whoever purges takes it from the store first, and the
-//! sender looks into the store last.
+//! A page that was purged while it was being sent is deleted again: whoever purges takes it from
+//! the store first, and the sender looks into the store last.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -37,8 +38,9 @@ use crate::{
 
 /// Large records being sent at the same time, per worker.
 pub(super) const SENDING: usize = 4;
-/// The same of small ones. So many that those on their way to a server that does not answer leave room for those to others, for which
-/// other Larders may wait. (With four, as many writes to one slow server held up all others for a timeout.)
+/// The same of small ones. So many that those on their way to a server that does not answer leave
+/// room for those to others, for which other Larders may wait. (With four, as many writes to one
+/// slow server held up all others for a timeout.)
 const SENDING_SMALL: usize = 64;
 /// Bytes of a small one. A larger one counts as several.
 const SMALL: u64 = 64 << 10;
@@ -71,7 +73,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the task that sends; none where nothing may be written. It ends with the worker's runtime.
+    /// Starts the task that sends; none where nothing may be written. It ends with the worker's
+    /// runtime.
     pub(super) fn start(start: Start) -> Self {
         let counters = start.counters.clone();
         let orders = (!start.settings.read_only).then(|| {
@@ -243,7 +246,8 @@ fn places(bytes: u64) -> u32 {
     bytes.div_ceil(SMALL).clamp(1, (SENDING_SMALL / SENDING) as u64) as u32
 }
 
-/// How long the fleet is to keep a page: fresh, and stale within its window. None: it is not to be shared.
+/// How long the fleet is to keep a page: fresh, and stale within its window. None: it is not to be
+/// shared.
 fn lasting(meta: &Meta, settings: &RemoteSettings, now: Ms) -> Option<Duration> {
     let unfit = PageFlags::NO_CACHE.with(PageFlags::COPY);
     if meta.kind != Kind::Page || meta.partial.is_some() || meta.flags.any(unfit) {

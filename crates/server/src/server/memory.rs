@@ -10,7 +10,8 @@ use crate::settings::{Settings, Share};
 /// The largest page that is stored, in bytes.
 const MAX_PAGE: u64 = 1 << 30;
 
-/// A number nobody outside can guess: the standard library's hash keys come from the system's random source.
+/// A number nobody outside can guess: the standard library's hash keys come from the system's
+/// random source.
 pub(super) fn random() -> u64 {
     RandomState::new().hash_one(0u8)
 }
@@ -27,8 +28,8 @@ pub(super) fn open_store(settings: &Settings) -> Result<&'static Store, StartErr
     };
     let store = Store::open(options)
         .map_err(|error| StartError::Memory { bytes: settings.store(), reason: error.to_string() })?;
-    // One store per process, for as long as it lives: readers on every thread hold plain references to it, so that a
-    // hit counts no references.
+    // One store per process, for as long as it lives: readers on every thread hold plain references
+    // to it, so that a hit counts no references.
     Ok(Box::leak(Box::new(store)))
 }
 

@@ -21,7 +21,8 @@ pub enum Listen {
     },
 }
 
-/// How much of the one memory budget a namespace has for itself, and how much it may take at the most. Bytes.
+/// How much of the one memory budget a namespace has for itself, and how much it may take at the
+/// most. Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Others do not push it below this.
@@ -56,7 +57,8 @@ pub struct MemcachedSettings {
     pub item_size: u64,
     /// Client connections at once over all threads.
     pub connections: usize,
-    /// Above that: true, a connection is told so and closed; false, it waits in the listener's queue.
+    /// Above that: true, a connection is told so and closed; false, it waits in the listener's
+    /// queue.
     pub connections_fast: bool,
     /// A connection without a command for so long is closed; 0: never.
     pub idle_timeout: Duration,
@@ -66,7 +68,8 @@ pub struct MemcachedSettings {
     pub send_timeout: Duration,
     /// Protocols spoken.
     pub protocol: WireProtocol,
-    /// ASCII authentication: a `set` with "user password" must come first. Not with UDP, not with binary.
+    /// ASCII authentication: a `set` with "user password" must come first. Not with UDP, not with
+    /// binary.
     pub auth: Option<Users>,
     /// SASL PLAIN in the binary protocol; text commands are refused then.
     pub sasl: Option<Users>,
@@ -155,7 +158,8 @@ pub struct RedisSettings {
     pub receive_timeout: Duration,
     /// A client that takes nothing of its answers for so long is closed.
     pub send_timeout: Duration,
-    /// Bytes that may wait for a subscriber before it is closed (Redis: client-output-buffer-limit pubsub).
+    /// Bytes that may wait for a subscriber before it is closed (Redis: client-output-buffer-limit
+    /// pubsub).
     pub subscriber_buffer: usize,
     /// The password of the user `default` (Redis: requirepass).
     pub password: Option<Secret>,
@@ -167,7 +171,8 @@ pub struct RedisSettings {
     pub shutdown: bool,
     /// Database 0 is the memcached face's namespace: each reads what the other wrote.
     pub share_memcached: bool,
-    /// A full memory refuses new items instead of evicting old ones (Redis: maxmemory-policy noeviction).
+    /// A full memory refuses new items instead of evicting old ones (Redis: maxmemory-policy
+    /// noeviction).
     pub no_evictions: bool,
     /// Commands slower than so many microseconds go to the slow log; None: none do.
     pub slowlog_micros: Option<u64>,

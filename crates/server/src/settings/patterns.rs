@@ -1,4 +1,5 @@
-//! What configurations match with: hosts, networks, globs, cookies; and the one thing they must not show.
+//! What configurations match with: hosts, networks, globs, cookies; and the one thing they must not
+//! show.
 
 use std::{
     fmt,
@@ -13,7 +14,8 @@ use larder_proto::http::cookie::Cookie;
 pub enum HostPattern {
     /// Exactly this host.
     Exact(String),
-    /// Any host that ends in this, which begins with a dot (`.example.org` for `*.example.org`); not the domain itself.
+    /// Any host that ends in this, which begins with a dot (`.example.org` for `*.example.org`);
+    /// not the domain itself.
     Suffix(String),
 }
 
@@ -90,7 +92,8 @@ pub struct Net {
 }
 
 impl Net {
-    /// From an address with or without a prefix length. None: neither, or host bits set below the prefix.
+    /// From an address with or without a prefix length. None: neither, or host bits set below the
+    /// prefix.
     pub fn parse(text: &str) -> Option<Net> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
@@ -139,7 +142,8 @@ impl fmt::Display for Net {
     }
 }
 
-/// A pattern in which `*` stands for any run of bytes (also none, also `/`) and `?` for one byte. Case counts.
+/// A pattern in which `*` stands for any run of bytes (also none, also `/`) and `?` for one byte.
+/// Case counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob(Box<str>);
 

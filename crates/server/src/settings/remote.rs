@@ -40,8 +40,8 @@ impl std::fmt::Debug for ValkeyLogin {
 pub struct RemoteSettings {
     /// What the servers speak.
     pub protocol: RemoteProtocol,
-    /// The fleet: servers, placement, timeouts, what a failure costs. Its `max_item` is the largest value the servers take;
-    /// longer records are split.
+    /// The fleet: servers, placement, timeouts, what a failure costs. Its `max_item` is the largest
+    /// value the servers take; longer records are split.
     pub fleet: larder_client::Config,
     /// How keys begin. Larders with the same one share pages.
     pub namespace: String,

@@ -1,4 +1,5 @@
-//! Rules: which requests, and what becomes of them. A rule's action overlays the site's policy field by field.
+//! Rules: which requests, and what becomes of them. A rule's action overlays the site's policy
+//! field by field.
 
 use std::sync::Arc;
 
@@ -126,7 +127,8 @@ impl RulePolicy {
             })
     }
 
-    /// Whether a cookie is treated as if it were not there. A lone `*` means all that no other list names.
+    /// Whether a cookie is treated as if it were not there. A lone `*` means all that no other list
+    /// names.
     pub fn ignores_cookie(&self, cookie: &Cookie<'_>) -> bool {
         let listed = self.ignore_cookies.iter().filter(|glob| glob.as_str() != "*");
         if listed.into_iter().any(|glob| glob.matches(cookie.name())) {
@@ -163,7 +165,8 @@ impl RulePolicy {
     }
 }
 
-/// Declares the overlay of a policy: the same fields, each optional, and the two ways to combine them.
+/// Declares the overlay of a policy: the same fields, each optional, and the two ways to combine
+/// them.
 macro_rules! overlay {
     ($(#[$doc:meta])* $name:ident over $target:ident { $($field:ident: $type:ty),* $(,)? } $(nested { $($inner:ident: $inner_type:ty),* })?) => {
         $(#[$doc])*
@@ -205,7 +208,8 @@ overlay! {
 }
 
 overlay! {
-    /// What a rule sets of `larder_proto::rules::Policy`; fields are described there. None: not this rule's concern.
+    /// What a rule sets of `larder_proto::rules::Policy`; fields are described there. None: not
+    /// this rule's concern.
     CacheAction over Policy {
         ttl: Option<u32>,
         status_ttl: Vec<StatusTtl>,

@@ -3,7 +3,8 @@
 /// The collector, and which requests it is told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracingSettings {
-    /// Host name or address of the collector, brackets of an IPv6 address removed. OTLP over plain HTTP.
+    /// Host name or address of the collector, brackets of an IPv6 address removed. OTLP over plain
+    /// HTTP.
     pub host: String,
     /// Its port.
     pub port: u16,

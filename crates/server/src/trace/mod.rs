@@ -1,5 +1,5 @@
-//! Traces for OpenTelemetry: a span for each recorded request and one below it for its fetch from the
-//! origin. A thread of its own sends them to a collector (OTLP over HTTP).
+//! Traces for OpenTelemetry: a span for each recorded request and one below it for its fetch from
+//! the origin. A thread of its own sends them to a collector (OTLP over HTTP).
 //!
 //! A request with a `traceparent` (W3C Trace Context) is recorded if its sender recorded its own
 //! part; of the other requests, one in `one_in`. The origin then gets our `traceparent` instead of
@@ -86,7 +86,8 @@ pub(crate) struct Tracing {
 }
 
 impl Tracing {
-    /// Starts the exporter's thread. It ends with the process; spans of its last second may be lost.
+    /// Starts the exporter's thread. It ends with the process; spans of its last second may be
+    /// lost.
     pub(crate) fn start(settings: &TracingSettings) -> io::Result<Arc<Tracing>> {
         let (queue, spans) = mpsc::channel(QUEUE);
         let counts = Arc::new(Counts::default());
@@ -115,8 +116,8 @@ pub(crate) struct TraceIds {
     pub(crate) parent: Option<u64>,
     /// The span of the fetch, if there is one.
     pub(crate) fetch: u64,
-    /// The start of the fetch and the arrival of its head, in microseconds of the worker's clock; 0:
-    /// none.
+    /// The start of the fetch and the arrival of its head, in microseconds of the worker's clock;
+    /// 0: none.
     pub(crate) fetched: Cell<(u64, u64)>,
 }
 

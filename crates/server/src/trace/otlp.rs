@@ -1,6 +1,6 @@
-//! Spans in OpenTelemetry's protocol (opentelemetry-proto 1.x, `trace/v1/trace.proto` with its parts
-//! of `common` and `resource`), with the attributes of the semantic conventions for HTTP (stable
-//! since 1.23). Only the used fields; numbers are those of the documents.
+//! Spans in OpenTelemetry's protocol (opentelemetry-proto 1.x, `trace/v1/trace.proto` with its
+//! parts of `common` and `resource`), with the attributes of the semantic conventions for HTTP
+//! (stable since 1.23). Only the used fields; numbers are those of the documents.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Options of `[memcached]` and `[redis]`. The defaults are those of memcached 1.6 and Redis 7, but for the addresses: no
-//! default of ours opens a port to other machines.
+//! Options of `[memcached]` and `[redis]`. The defaults are those of memcached 1.6 and Redis 7, but
+//! for the addresses: no default of ours opens a port to other machines.
 
 use super::{DAY, GIB, KIB, Kind, MIB, Opt, ceiling, floor, list, opt};
 

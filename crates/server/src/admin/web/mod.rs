@@ -1,8 +1,10 @@
-//! The dashboard's files, carried in the binary: page, style and icon as they are, the program built from `src/` into `dist/`.
+//! The dashboard's files, carried in the binary: page, style and icon as they are, the program
+//! built from `src/` into `dist/`.
 //!
-//! `dist/` is committed, so that building Larder needs nothing but Rust; `tests/dashboard/build.mjs` makes it anew, and
-//! a test holds it equal to its source. The files load nothing from elsewhere and have no script or style inline, so
-//! that `Content-Security-Policy: default-src 'self'` holds for them.
+//! `dist/` is committed, so that building Larder needs nothing but Rust;
+//! `tests/dashboard/build.mjs` makes it anew, and a test holds it equal to its source. The files
+//! load nothing from elsewhere and have no script or style inline, so that
+//! `Content-Security-Policy: default-src 'self'` holds for them.
 
 use std::sync::LazyLock;
 
@@ -17,7 +19,8 @@ pub(crate) struct Asset {
     pub(crate) etag: &'static str,
 }
 
-/// The file for the path of a request's target: `/` or `/assets/...`, without a query. `None`: there is no such file.
+/// The file for the path of a request's target: `/` or `/assets/...`, without a query. `None`:
+/// there is no such file.
 pub(crate) fn asset(path: &str) -> Option<Asset> {
     ASSETS.iter().find(|(name, _)| *name == path).map(|(_, asset)| *asset)
 }

@@ -4,7 +4,8 @@ use larder_proto::http::key::KeyParts;
 
 use crate::clock::Ms;
 
-/// Bytes that what is purged may have at most; a purge of more is carried out, and not told to others.
+/// Bytes that what is purged may have at most; a purge of more is carried out, and not told to
+/// others.
 pub(crate) const MOST: usize = 16 << 10;
 
 /// What is purged.

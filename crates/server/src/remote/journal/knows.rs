@@ -1,11 +1,13 @@
-//! What a Larder knew of purges when it sent a page: of each author the number up to which it had carried out all.
+//! What a Larder knew of purges when it sent a page: of each author the number up to which it had
+//! carried out all.
 //!
-//! It stands before the page record in every item. A reader that was told of a purge which the sender had not carried out does
-//! not take the page; no clock is asked.
+//! It stands before the page record in every item. A reader that was told of a purge which the
+//! sender had not carried out does not take the page; no clock is asked.
 
 use std::sync::Arc;
 
-/// Authors told of; of more, those that are left out count as not known: rather a page fetched again.
+/// Authors told of; of more, those that are left out count as not known: rather a page fetched
+/// again.
 const AUTHORS: usize = 64;
 /// Bytes of the longest one.
 pub(crate) const MOST: usize = 2 + 16 * AUTHORS;

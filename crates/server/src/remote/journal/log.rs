@@ -1,8 +1,9 @@
 //! The latest purges of all who share a fleet: a set that only grows, and is cut at its old end.
 //!
-//! Every entry has a name, (author, number): authors are processes, by a random number; each counts its purges from 1. Two
-//! logs become one by union, so it does not matter in which order, how often and on which way they meet. Of each author the
-//! number of the last entry that was cut off is kept: who has not seen all up to there has missed something.
+//! Every entry has a name, (author, number): authors are processes, by a random number; each counts
+//! its purges from 1. Two logs become one by union, so it does not matter in which order, how often
+//! and on which way they meet. Of each author the number of the last entry that was cut off is
+//! kept: who has not seen all up to there has missed something.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +69,8 @@ impl Log {
             if at >= oldest && self.bytes <= most {
                 break;
             }
-            // All of an author's up to there: numbers that are missing in between would never be asked for again.
+            // All of an author's up to there: numbers that are missing in between would never be
+            // asked for again.
             self.drop_up_to(author, number);
             self.cut.insert(author, Cut { number, at });
         }

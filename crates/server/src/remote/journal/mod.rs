@@ -1,8 +1,9 @@
 //! What was purged, as all who share a fleet tell each other (docs/decisions/0005-fleet.md).
 //!
-//! The journal is a set of the latest purges ([`Log`]). A copy of it lies on every server of the fleet; each Larder reads
-//! all of them in turn, adds to its own what they have, and to theirs what they lack. What it has not carried out yet it carries
-//! out then, in the order of each author. Only after that it counts as known, and is told with pages that are sent ([`Knows`]).
+//! The journal is a set of the latest purges ([`Log`]). A copy of it lies on every server of the
+//! fleet; each Larder reads all of them in turn, adds to its own what they have, and to theirs what
+//! they lack. What it has not carried out yet it carries out then, in the order of each author.
+//! Only after that it counts as known, and is told with pages that are sent ([`Knows`]).
 
 mod entry;
 mod knows;
@@ -19,7 +20,8 @@ pub(crate) use self::knows::{Knows, MOST as KNOWS_MOST};
 pub(crate) use self::log::{Cut, Log, Name};
 use crate::clock::Ms;
 
-/// Purges of others that may wait to be carried out; beyond it the oldest are given up, and everything counts as purged.
+/// Purges of others that may wait to be carried out; beyond it the oldest are given up, and
+/// everything counts as purged.
 const WAITING: usize = 65_536;
 /// Authors whose purges are remembered as carried out.
 const AUTHORS: usize = 1024;
@@ -33,7 +35,8 @@ pub(crate) enum Task {
     Missed(u64, Cut),
 }
 
-/// A process's copy of the journal. Locked for moments: by purges, by the exchange, and by whoever sends a page.
+/// A process's copy of the journal. Locked for moments: by purges, by the exchange, and by whoever
+/// sends a page.
 pub(crate) struct Journal {
     author: u64,
     /// Bytes of the log at most.
@@ -68,7 +71,8 @@ impl Journal {
         Journal { author, most, lasting, state: Mutex::new(state) }
     }
 
-    /// A purge begins here. Its number is to be given to [`Journal::done`] or [`Journal::given_up`].
+    /// A purge begins here. Its number is to be given to [`Journal::done`] or
+    /// [`Journal::given_up`].
     pub(crate) fn begin(&self, entry: Entry, tell: bool) -> Name {
         let mut state = self.state.lock();
         state.last += 1;

@@ -1,8 +1,10 @@
-//! A cluster: every key has one of 16384 slots, every slot a server, and servers say where a key has gone.
+//! A cluster: every key has one of 16384 slots, every slot a server, and servers say where a key
+//! has gone.
 //!
-//! Which server has which slot is learned from any of them, at first and again when one says MOVED, cannot be reached, or knows
-//! no owner; while a slot moves, a server says ASK for what it has given away already. Each server found so has its own health:
-//! one that is frozen costs one timeout, and the others nothing.
+//! Which server has which slot is learned from any of them, at first and again when one says MOVED,
+//! cannot be reached, or knows no owner; while a slot moves, a server says ASK for what it has
+//! given away already. Each server found so has its own health: one that is frozen costs one
+//! timeout, and the others nothing.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

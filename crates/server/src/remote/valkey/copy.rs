@@ -1,8 +1,8 @@
 //! A copy of the journal of purges: its log and its sum, on one server.
 //!
-//! Of stand-alone servers each has one. A cluster has [`COPIES`], each under names with a tag of its own, which are chosen so that
-//! their slots lie evenly: servers that have about as many slots each have about as many copies, and log and sum of a copy are on
-//! the same one.
+//! Of stand-alone servers each has one. A cluster has [`COPIES`], each under names with a tag of
+//! its own, which are chosen so that their slots lie evenly: servers that have about as many slots
+//! each have about as many copies, and log and sum of a copy are on the same one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,8 @@ use crate::{
     settings::{RemoteProtocol, RemoteSettings},
 };
 
-/// Copies of the journal in a cluster: as many servers may be away, and one more, before none is there.
+/// Copies of the journal in a cluster: as many servers may be away, and one more, before none is
+/// there.
 const COPIES: usize = 8;
 const SLOTS: usize = 16_384;
 
@@ -120,7 +121,8 @@ impl Copy {
         sum: Option<[u8; 8]>,
         lasting: Duration,
     ) -> Result<bool, Unanswered> {
-        // The sum first: who sees a sum that is not his looks at the log; the other way round he could miss it.
+        // The sum first: who sees a sum that is not his looks at the log; the other way round he
+        // could miss it.
         if let Some(sum) = sum {
             self.fleet.set(&self.sum, &sum, lasting).await?;
         }

@@ -1,4 +1,5 @@
-//! A fleet of servers that speak Valkey's (Redis's) protocol: stand-alone ones that a ring places keys on, or a cluster.
+//! A fleet of servers that speak Valkey's (Redis's) protocol: stand-alone ones that a ring places
+//! keys on, or a cluster.
 //!
 //! | file | what |
 //! |---|---|
@@ -6,8 +7,8 @@
 //! | `cluster.rs` | who has which slot of a cluster, and keys on their way from one server to another |
 //! | `copy.rs` | a copy of the journal of purges |
 //!
-//! Only plain commands are used, so that a Larder's own Redis face will do; the one script lets a lease go, in the words that
-//! all libraries have for it, which the face knows too.
+//! Only plain commands are used, so that a Larder's own Redis face will do; the one script lets a
+//! lease go, in the words that all libraries have for it, which the face knows too.
 
 mod cluster;
 pub(super) mod copy;
@@ -27,7 +28,8 @@ use self::{
 use super::backend::Unanswered;
 use crate::settings::{RemoteProtocol, RemoteSettings, ValkeyLogin};
 
-/// Deletes a key if it has this value. Redis's own page on locks has these words; Larder's Redis face knows them by heart.
+/// Deletes a key if it has this value. Redis's own page on locks has these words; Larder's Redis
+/// face knows them by heart.
 const RELEASE: &str =
     "if redis.call(\"get\",KEYS[1]) == ARGV[1] then return redis.call(\"del\",KEYS[1]) else return 0 end";
 
@@ -117,7 +119,8 @@ impl Fleet {
         Ok(matches!(self.write(name, command, Copies::First).await?, Value::Int(1..)))
     }
 
-    /// Writes to every server that has the key, or to the first; the first answer that is none of failure counts.
+    /// Writes to every server that has the key, or to the first; the first answer that is none of
+    /// failure counts.
     async fn write(&self, name: &[u8], command: Cmd, copies: Copies) -> Result<Value, Unanswered> {
         let (router, nodes) = match &*self.0 {
             Layout::Ring { router, nodes } => (router, nodes),
@@ -188,8 +191,8 @@ fn places(router: &Router, nodes: &[Arc<Node>], name: &[u8]) -> Vec<Arc<Node>> {
     places.into_iter().map(|server| nodes[server].clone()).collect()
 }
 
-/// Asks the first that answers. A connection that ended under way (the server was restarted, or tired of waiting) is tried once
-/// more: reading changes nothing.
+/// Asks the first that answers. A connection that ended under way (the server was restarted, or
+/// tired of waiting) is tried once more: reading changes nothing.
 async fn read(router: &Router, nodes: &[Arc<Node>], name: &[u8]) -> Result<Value, Failed> {
     let mut last = Failed::Down;
     for node in places(router, nodes, name) {

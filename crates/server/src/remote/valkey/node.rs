@@ -1,4 +1,5 @@
-//! One server: its connections, made when they are first needed and made anew when they break, and what its failures cost.
+//! One server: its connections, made when they are first needed and made anew when they break, and
+//! what its failures cost.
 //!
 //! | the connection ends because | who is told | the server's health |
 //! |---|---|---|
@@ -7,8 +8,8 @@
 //! | it broke before the first answer | everyone who was sent | a failure, once |
 //! | it broke behind others | everyone who was sent | nothing: making the next one tells |
 //!
-//! What is asked is asked by a task of its own: who does not wait for the answer any more does not keep a server that is
-//! frozen from being found out.
+//! What is asked is asked by a task of its own: who does not wait for the answer any more does not
+//! keep a server that is frozen from being found out.
 
 use std::{
     pin::pin,
@@ -167,7 +168,8 @@ impl Node {
         })
     }
 
-    /// Asks and waits for the answer. `asking`: the key is on its way from another server to this one.
+    /// Asks and waits for the answer. `asking`: the key is on its way from another server to this
+    /// one.
     pub(super) async fn ask(self: &Arc<Self>, command: Cmd, asking: bool) -> Result<Value, Failed> {
         let node = self.clone();
         let answer = spawn_local(async move { node.answer(command, asking).await });
@@ -360,7 +362,8 @@ pub(super) struct Watched {
 }
 
 impl Node {
-    /// Reads a key that is to be changed only if nobody else does meanwhile. Not for keys on their way to another server.
+    /// Reads a key that is to be changed only if nobody else does meanwhile. Not for keys on their
+    /// way to another server.
     pub(super) async fn watch(self: &Arc<Self>, key: &[u8]) -> Result<Watched, Failed> {
         let Ok(turn) = self.watching.clone().acquire_owned().await else { return Err(Failed::Closed) };
         let (lane, live) = self.connected().await?;
