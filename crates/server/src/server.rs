@@ -1,4 +1,4 @@
-//! Starting, reloading and stopping: the outside of the workers.
+//! Starts, reloads and stops the workers.
 
 mod fixed;
 mod memory;
@@ -32,17 +32,15 @@ use crate::{
     redis, remote, request,
     settings::Settings,
     trace::Tracing,
-    worker::{self, Order, Start, StartFace, StartHttp},
+    worker::{self, Command, Start, StartFace, StartHttp},
 };
 
-/// Orders that may wait for a worker; an order waits for a worker at most as long as its longest
-/// task step.
-const ORDERS: usize = 16;
-/// How often expired memory is looked for, and how many bytes of segments that hold some one look
-/// may go through.
+/// Commands that may wait for a worker. A command waits at most for the longest step of a task.
+const COMMANDS: usize = 16;
+/// Interval of the search for expired entries, and the most bytes of segments per search.
 const SWEEP: (Duration, usize) = (Duration::from_millis(100), 16 << 20);
 
-/// What may be done about an address that cannot be had.
+/// The remedy for an address that cannot be used.
 fn hint(kind: io::ErrorKind) -> &'static str {
     match kind {
         io::ErrorKind::AddrInUse => "; another program listens there: end it, or take another port",
@@ -54,7 +52,7 @@ fn hint(kind: io::ErrorKind) -> &'static str {
     }
 }
 
-/// Why a server could not start.
+/// Reasons why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address could not be listened on.
@@ -62,7 +60,7 @@ pub enum StartError {
     Listen {
         /// The address.
         address: Address,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The store could not be made.
@@ -70,7 +68,7 @@ pub enum StartError {
     Memory {
         /// The budget.
         bytes: u64,
-        /// What the store said.
+        /// The error of the store.
         reason: String,
     },
     /// The access log could not be opened.
@@ -78,7 +76,7 @@ pub enum StartError {
     Log {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A thread could not be started.
@@ -86,7 +84,7 @@ pub enum StartError {
     Thread(#[from] io::Error),
 }
 
-/// Why new settings were not taken.
+/// Reasons why new settings were not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
     /// These take a restart.
@@ -115,7 +113,7 @@ impl fmt::Display for FaceName {
     }
 }
 
-/// What the workers of each face share; None: the face is not there.
+/// The shared state of each face; None: it is not served.
 #[derive(Default)]
 struct Faces {
     http: Option<(Arc<request::pages::Shared>, Vec<Arc<Counters>>)>,
@@ -133,7 +131,7 @@ pub struct Server {
     admin: Option<Admin>,
     settings: Arc<Settings>,
     addresses: Vec<(FaceName, Address)>,
-    orders: Vec<mpsc::Sender<Order>>,
+    commands: Vec<mpsc::Sender<Command>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
 }
 
@@ -174,7 +172,7 @@ impl Server {
             admin: None,
             settings,
             addresses,
-            orders: Vec::new(),
+            commands: Vec::new(),
             threads: Vec::new(),
         };
         for number in 0..workers {
@@ -186,7 +184,7 @@ impl Server {
     }
 
     fn start_worker(&mut self, number: usize, sockets: &mut Sockets) -> io::Result<()> {
-        let (send, orders) = mpsc::channel(ORDERS);
+        let (send, commands) = mpsc::channel(COMMANDS);
         let (ready, up) = std::sync::mpsc::channel();
         let faces = &self.faces;
         let start = Start {
@@ -209,13 +207,13 @@ impl Server {
                 .redis
                 .as_ref()
                 .map(|shared| StartFace { shared: shared.clone(), listeners: next(&mut sockets.redis) }),
-            orders,
+            commands,
             ready,
         };
         let thread = std::thread::Builder::new().name(format!("larder-{number}"));
         let thread = thread.spawn(move || worker::run(start))?;
         if up.recv().is_err() {
-            // It ended before it was up: its own word says why.
+            // It ended before it was ready: its result has the reason.
             return Err(thread
                 .join()
                 .ok()
@@ -223,7 +221,7 @@ impl Server {
                 .unwrap_or_else(|| io::Error::other("a worker failed")));
         }
         self.threads.push(thread);
-        self.orders.push(send);
+        self.commands.push(send);
         Ok(())
     }
 
@@ -238,19 +236,19 @@ impl Server {
             http: self.faces.http.as_ref().map(|(shared, _)| shared.clone()),
             memcached: self.faces.memcached.clone(),
             redis: self.faces.redis.clone(),
-            orders: self.orders.clone(),
+            commands: self.commands.clone(),
         };
         self.admin = Some(Admin::start(start, settings.clone())?);
         Ok(())
     }
 
-    /// Where the admin interface is, and how to get in; None: there is none.
+    /// The address and token of the admin interface; None: there is none.
     pub fn admin(&self) -> Option<AdminView> {
         self.admin.as_ref().map(Admin::view)
     }
 
-    /// The thread that returns expired memory. It ends with the process: it owns nothing that needs
-    /// an end.
+    /// The thread that returns expired memory. It ends with the process: it owns nothing that has
+    /// to be closed.
     fn start_sweeper(&self) -> io::Result<()> {
         let (store, clock) = (self.store, self.ground.clock);
         std::thread::Builder::new().name("larder-sweep".to_owned()).spawn(move || {
@@ -262,7 +260,7 @@ impl Server {
         Ok(())
     }
 
-    /// What is served where, with the ports the system picked.
+    /// All faces with their addresses, with the ports that the system chose.
     pub fn listening(&self) -> &[(FaceName, Address)] {
         &self.addresses
     }
@@ -276,8 +274,8 @@ impl Server {
         self.addresses.iter().filter_map(http).collect()
     }
 
-    /// Uses new settings from now on; connections stay. What cannot change while running is an
-    /// error, and nothing changes then.
+    /// Uses new settings from now on; connections stay. If a changed setting needs a restart, the
+    /// result is an error and nothing changes.
     pub fn reload(&mut self, settings: Settings) -> Result<(), ReloadError> {
         if let Some(name) = fixed(&self.settings, &settings) {
             return Err(ReloadError::Fixed(name));
@@ -293,8 +291,8 @@ impl Server {
         if let (Some(shared), Some(settings)) = (&self.faces.redis, &self.settings.redis) {
             shared.reload(settings);
         }
-        for orders in &self.orders {
-            let _ = orders.blocking_send(Order::Reload(self.settings.clone()));
+        for commands in &self.commands {
+            let _ = commands.blocking_send(Command::Reload(self.settings.clone()));
         }
         Ok(())
     }
@@ -316,15 +314,15 @@ impl Server {
         &self.registry
     }
 
-    /// Stops accepting, lets requests under way finish (at most `limits.drain`), writes the log out
-    /// and returns.
+    /// Stops accepting, lets open requests finish (at most `limits.drain`), writes the log out and
+    /// returns.
     pub fn drain(mut self) {
         remove_files(&self.addresses);
         if let Some(admin) = &self.admin {
             admin.draining();
         }
-        for orders in &self.orders {
-            let _ = orders.blocking_send(Order::Drain(self.settings.http.limits.drain));
+        for commands in &self.commands {
+            let _ = commands.blocking_send(Command::Drain(self.settings.http.limits.drain));
         }
         for thread in self.threads.drain(..) {
             let _ = thread.join();

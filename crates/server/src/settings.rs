@@ -1,9 +1,9 @@
 //! The validated configuration.
 //!
 //! The binary turns text (TOML and flags) into these types, with every mistake reported there. Code
-//! in this crate never sees raw text: what it holds here has been checked. All types are plain data
-//! plus the matching that belongs to them (hosts, globs, networks, rules), so that a request is
-//! resolved to its policy in one place.
+//! in this crate never sees raw text: these values have been checked. All types are plain data plus
+//! the matching that belongs to them (hosts, globs, networks, rules), so that a request is resolved
+//! to its policy in one place.
 
 use std::{
     borrow::Cow,
@@ -34,14 +34,14 @@ pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
 pub use rules::{AnyField, CacheAction, Matcher, RequestView, Rule, RuleAction, RulePolicy};
 pub use tracing::TracingSettings;
 
-/// Everything a server needs to know.
+/// The whole configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Bytes of the one store, index and bookkeeping included.
     pub memory: u64,
     /// Worker threads, at least 1.
     pub threads: usize,
-    /// The HTTP side.
+    /// The HTTP face.
     pub http: HttpSettings,
     /// Sites, in the order of the file. `site_for` picks one by host.
     pub sites: Vec<Arc<Site>>,
@@ -49,56 +49,54 @@ pub struct Settings {
     pub access_log: Option<AccessLogSettings>,
     /// The pages' part of the memory.
     pub pages: Share,
-    /// The memcached face; None: there is none.
+    /// The memcached face; None: it is not served.
     pub memcached: Option<MemcachedSettings>,
-    /// The Redis face; None: there is none.
+    /// The Redis face; None: it is not served.
     pub redis: Option<RedisSettings>,
-    /// The admin interface; None: there is none.
+    /// The admin interface; None: it is not served.
     pub admin: Option<AdminSettings>,
-    /// The servers pages are shared through; None: there are none.
+    /// The servers through which pages are shared; None: pages are not shared.
     pub remote: Option<RemoteSettings>,
     /// The collector of traces; None: requests are not recorded.
     pub tracing: Option<TracingSettings>,
 }
 
-/// Listeners and what all sites share.
+/// Listeners and settings of all sites.
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
-    /// Addresses to listen on; port 0 lets the system pick.
+    /// Addresses to listen on; port 0 lets the system choose.
     pub listen: Vec<SocketAddr>,
-    /// What protects the server from its clients.
+    /// Limits that protect the server from its clients.
     pub limits: Limits,
     /// Send `X-Cache` and `X-Cache-Lookup`.
     pub x_cache: bool,
     /// Send `Cache-Status` (RFC 9211).
     pub cache_status: bool,
-    /// A whole header line (`Name: value`) added to every answer from memory; None: nothing is
-    /// announced.
+    /// A whole header line (`Name: value`) added to every answer from memory; None: no line.
     pub announce: Option<String>,
     /// The pseudonym in `Via` (RFC 9110 section 7.6.3); None: no `Via` is sent.
     pub via: Option<String>,
-    /// Peers whose `X-Forwarded-For`, `-Proto` and `-Host` are believed; from all others these
-    /// fields and `Forwarded` are dropped.
+    /// Peers whose `X-Forwarded-For`, `-Proto` and `-Host` are trusted; from others these fields
+    /// and `Forwarded` are dropped.
     pub trusted_proxies: Vec<Net>,
-    /// `SO_SNDBUF` of client connections in bytes; 0 leaves it to the system. Bounded so that what
-    /// is in flight of a large body stays in the processor's cache.
+    /// `SO_SNDBUF` of client connections in bytes; 0: the system's default. Bounded so that the
+    /// unsent part of a large body stays in the processor's cache.
     pub sndbuf: usize,
-    /// Bytes of the memory for copies of large pages that are asked for often, from which they are
-    /// sent without copying; over all workers. None: a sixteenth of the memory, 256 MiB at the
-    /// most.
+    /// Bytes of the memory for file copies of large popular pages, which `sendfile` sends without
+    /// copying; over all workers. None: a sixteenth of the memory, at most 256 MiB.
     pub shelf: Option<u64>,
 }
 
 impl Settings {
-    /// Bytes for [`HttpSettings::shelf`]: half of the memory at the most; none without HTTP, or
-    /// where a worker's part of it would be less than 1 MiB.
+    /// Bytes for [`HttpSettings::shelf`]: at most half of the memory; 0 without HTTP, or if a
+    /// worker's part would be less than 1 MiB.
     pub fn shelf(&self) -> u64 {
         let wanted = self.http.shelf.unwrap_or((self.memory / 16).min(256 << 20)).min(self.memory / 2);
         let worth = !self.http.listen.is_empty() && wanted >= (self.threads as u64) << 20;
         if worth { wanted } else { 0 }
     }
 
-    /// Files that are open for it at the most.
+    /// The most open files for these copies.
     pub fn shelf_files(&self) -> usize {
         if self.shelf() > 0 { self.threads * SHELF_FILES } else { 0 }
     }
@@ -140,14 +138,14 @@ pub(crate) struct NamespaceGroup {
     pub(crate) share: Share,
 }
 
-/// Limits on what a client may ask of the server. Each refusal has its own status and counter.
+/// Limits on requests and connections of clients. Each refusal has its own status and counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a request head, else 431.
     pub head_bytes: usize,
     /// Bytes of the request line, else 414.
     pub request_line: usize,
-    /// Header fields in a request, else 431. At most 256: so many slots there are.
+    /// Header fields in a request, else 431. At most 256, the number of slots.
     pub fields: usize,
     /// Client connections at once over all threads; the next one gets 503 and is closed.
     pub connections: usize,
@@ -159,12 +157,12 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// Without progress while receiving a request body, else 408.
     pub body_timeout: Duration,
-    /// In this time the client must take 16 KiB of its answer, or all that is left; else the
-    /// connection is dropped.
+    /// Time in which the client must take 16 KiB of its answer, or the rest; else the connection is
+    /// dropped.
     pub send_timeout: Duration,
     /// Answers to pipelined requests that are collected before they are sent.
     pub pipeline: usize,
-    /// How long requests under way may take to finish when the server is told to stop.
+    /// Time for open requests to finish when the server stops.
     pub drain: Duration,
 }
 
@@ -204,7 +202,7 @@ impl Default for HttpSettings {
 
 impl Settings {
     /// The site that answers for `host` (a host name without port, any case): an exact name first,
-    /// then the longest matching wildcard, then the first site without `hosts`. None: nobody here
+    /// then the longest matching wildcard, then the first site without `hosts`. None: no site
     /// answers for it (421).
     pub fn site_for(&self, host: &str) -> Option<&Arc<Site>> {
         self.site_number(host).and_then(|number| self.sites.get(number))
@@ -224,22 +222,22 @@ impl Settings {
     }
 }
 
-/// One site: the hosts it answers for, where its pages come from and the rules for keeping them.
+/// One site: its hosts, its origin and its rules.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// For logs and listings: the first host, or `default`.
     pub name: String,
-    /// Empty: any host no other site claims.
+    /// Empty: any host that no other site has.
     pub hosts: Vec<HostPattern>,
-    /// Where pages come from.
+    /// The source of its pages.
     pub origin: Arc<OriginSettings>,
-    /// Who may purge.
+    /// The permission to purge.
     pub purge: Permission,
     /// Its pages are shared through the servers of the remote tier.
     pub remote: bool,
-    /// Who is told how an answer came about (`Larder-Debug`).
+    /// The permission to see how an answer was made (`Larder-Debug`).
     pub debug: Permission,
-    /// What holds where no rule says otherwise.
+    /// The policy where no rule sets another.
     pub defaults: Arc<RulePolicy>,
     /// In order: for every field the first matching rule that sets it wins. At most `MAX_RULES`.
     pub rules: Vec<Rule>,
@@ -249,8 +247,7 @@ pub struct Site {
 pub const MAX_RULES: usize = 64;
 
 impl Site {
-    /// None: not this site's host. Else the higher the better: exact, then longer wildcards, then
-    /// "any".
+    /// None: not this site's host. A higher rank wins: exact, then longer wildcards, then "any".
     fn rank(&self, host: &str) -> Option<usize> {
         if self.hosts.is_empty() {
             return Some(0);
@@ -273,31 +270,31 @@ impl Site {
     }
 }
 
-/// How the origin is spoken to.
+/// The protocol of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginScheme {
     /// HTTP/1.1 over TCP.
     Http,
 }
 
-/// Where a site's pages come from, and for how long it may keep us waiting.
+/// The origin of a site, with its time limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginSettings {
-    /// How it is spoken to.
+    /// Its protocol.
     pub scheme: OriginScheme,
     /// Host name or address, brackets of an IPv6 address removed.
     pub host: String,
     /// TCP port.
     pub port: u16,
-    /// `Host` sent to the origin; None passes the client's on.
+    /// `Host` sent to the origin; None: the client's.
     pub host_header: Option<String>,
-    /// For the TCP connection.
+    /// Time limit for the TCP connection.
     pub connect_timeout: Duration,
-    /// From the request sent to the head of the final response.
+    /// Time limit from the sent request to the head of the final response.
     pub first_byte_timeout: Duration,
-    /// Between two pieces of the body.
+    /// Time limit between two pieces of the body.
     pub between_bytes_timeout: Duration,
-    /// For the whole response.
+    /// Time limit for the whole response.
     pub total_timeout: Duration,
     /// Connections at once, per worker thread. Tunnels (101) do not count.
     pub max_connections: usize,
@@ -305,12 +302,12 @@ pub struct OriginSettings {
     pub max_waiting: usize,
     /// Idle connections kept, per worker thread.
     pub idle_connections: usize,
-    /// How long an idle connection is kept.
+    /// Time for which an idle connection is kept.
     pub idle_timeout: Duration,
 }
 
 impl OriginSettings {
-    /// `http://host:port`: what it is called in figures and listings.
+    /// `http://host:port`: its name in figures and listings.
     pub fn name(&self) -> String {
         let OriginScheme::Http = self.scheme;
         if self.host.contains(':') {
@@ -339,7 +336,7 @@ impl Default for OriginSettings {
     }
 }
 
-/// Who may do something: a client of one of the networks, or whoever has the token. By default
+/// A permission: for clients of some networks, and for those that have the token. By default for
 /// nobody.
 #[derive(Clone, Debug, Default)]
 pub struct Permission {
@@ -350,8 +347,8 @@ pub struct Permission {
 }
 
 impl Permission {
-    /// Whether `client` with this `Authorization` value may. The client is the TCP peer; where that
-    /// is a trusted proxy, whom it names: else it would let everybody in.
+    /// Whether `client` with this `Authorization` value may. The client is the TCP peer, or the
+    /// client that a trusted proxy names: else a proxy would let everybody in.
     pub fn allows(&self, client: IpAddr, authorization: Option<&[u8]>) -> bool {
         if self.from.iter().any(|net| net.contains(client)) {
             return true;
@@ -362,16 +359,16 @@ impl Permission {
     }
 }
 
-/// Where and how requests are logged.
+/// The access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessLogSettings {
     /// A file, appended to and reopened on SIGHUP; `-` is standard output.
     pub path: PathBuf,
-    /// How a line looks.
+    /// The format of a line.
     pub format: LogFormat,
 }
 
-/// How a line of the access log looks.
+/// The format of a line of the access log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// Squid's native format.

@@ -1,6 +1,6 @@
 //! One worker: a thread with its own runtime, its own listeners on the shared addresses
 //! (`SO_REUSEPORT`), and each face's connections, counters and view of the settings. Workers share
-//! the store and what each face shares, nothing else.
+//! the store and each face's `Shared`, nothing else.
 
 use std::{io, net::UdpSocket, rc::Rc, sync::Arc, time::Duration};
 
@@ -28,20 +28,20 @@ use crate::{
     settings::Settings,
 };
 
-/// What a worker is told from outside.
-pub(crate) enum Order {
-    /// Use these settings for every request from now on.
+/// Commands to a worker.
+pub(crate) enum Command {
+    /// Use these settings for every further request.
     Reload(Arc<Settings>),
-    /// Say that the worker works.
+    /// Answer, to show that the worker is alive.
     Answer(oneshot::Sender<()>),
-    /// Stop accepting; end when the last connection has ended, or when the patience is over.
+    /// Stop accepting; end when the last connection has ended, or after this time.
     Drain(Duration),
 }
 
-/// Everything a worker thread is started with.
+/// The arguments of a worker thread.
 pub(crate) struct Start {
     pub(crate) number: usize,
-    /// Where it counts how late it gets to a timer.
+    /// Records how late it handles timers.
     pub(crate) delay: Arc<Recorder>,
     pub(crate) ground: Arc<Ground>,
     pub(crate) store: &'static Store,
@@ -50,19 +50,19 @@ pub(crate) struct Start {
     pub(crate) memcached: Option<StartFace<memcache::Shared>>,
     pub(crate) udp: Vec<UdpSocket>,
     pub(crate) redis: Option<StartFace<redis::Shared>>,
-    pub(crate) orders: mpsc::Receiver<Order>,
-    /// Told once the worker accepts connections.
+    pub(crate) commands: mpsc::Receiver<Command>,
+    /// Notified once the worker accepts connections.
     pub(crate) ready: std::sync::mpsc::Sender<()>,
 }
 
-/// What the HTTP side of a worker is started with.
+/// The arguments of a worker's HTTP face.
 pub(crate) struct StartHttp {
     pub(crate) shared: Arc<request::pages::Shared>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) listeners: Vec<Listener>,
 }
 
-/// What an object face of a worker is started with.
+/// The arguments of a worker's object face.
 pub(crate) struct StartFace<S> {
     pub(crate) shared: Arc<S>,
     pub(crate) listeners: Vec<Listener>,
@@ -79,15 +79,14 @@ struct Faces {
 
 /// The body of a worker thread. Returns when drained.
 pub(crate) fn run(start: Start) -> io::Result<()> {
-    // A runtime whose own tasks need not be sent elsewhere: a `LocalSet` on top of one queues and
-    // polls everything twice.
+    // A local runtime: a `LocalSet` on top of an ordinary one queues and polls every task twice.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     runtime.block_on(serve(start))
 }
 
 async fn serve(start: Start) -> io::Result<()> {
-    let Start { number, delay, ground, store, settings, http, memcached, udp, redis, mut orders, ready } =
+    let Start { number, delay, ground, store, settings, http, memcached, udp, redis, mut commands, ready } =
         start;
     let conns = Conns::new(ground)?;
     let mut faces = Faces::default();
@@ -111,17 +110,17 @@ async fn serve(start: Start) -> io::Result<()> {
     let _ = ready.send(());
     let mut patience = Duration::ZERO;
     loop {
-        let order = tokio::select! {
-            order = orders.recv() => order,
+        let command = tokio::select! {
+            command = commands.recv() => command,
             failed = &mut reactor => return failed.map_err(io::Error::other)?,
         };
-        let Some(order) = order else { break };
-        match order {
-            Order::Reload(settings) => faces.reload(settings),
-            Order::Answer(whom) => {
+        let Some(command) = command else { break };
+        match command {
+            Command::Reload(settings) => faces.reload(settings),
+            Command::Answer(whom) => {
                 let _ = whom.send(());
             }
-            Order::Drain(within) => {
+            Command::Drain(within) => {
                 patience = within;
                 break;
             }
@@ -156,7 +155,7 @@ impl Faces {
             let (door, worker) = (Door::open(listener, &conns.reactor)?, worker.clone());
             self.accepting.push(spawn_local(async move {
                 loop {
-                    // HTTP has addresses only: settings have nothing else.
+                    // HTTP listens on TCP only, so every peer has an address.
                     if let (stream, Some(peer)) = door.next().await {
                         worker.admit(stream, peer);
                     }

@@ -165,7 +165,7 @@ fn object_face(name: &'static str, face: &Objects) -> Face {
 ///
 /// # Errors
 ///
-/// What is wrong with the answer.
+/// The fault of the answer.
 pub(crate) fn from_larder(json: &[u8], at: Instant, took: Duration) -> Result<Sample, String> {
     let snapshot: Snapshot =
         text::from_json(json).map_err(|why| format!("its statistics are not understood: {why}"))?;

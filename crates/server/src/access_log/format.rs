@@ -1,5 +1,5 @@
 //! The three formats of a line. Each function appends one line, with its newline, and allocates
-//! nothing but the room the buffer may lack.
+//! only if the buffer is too small.
 
 use super::{
     Record,
@@ -50,7 +50,7 @@ fn squid(out: &mut Vec<u8>, record: &Record<'_>) {
     percent(out, media_type(record.content_type.unwrap_or_default()));
 }
 
-/// The type without its parameters, as Squid keeps it.
+/// The type without its parameters, as Squid logs it.
 fn media_type(content_type: &[u8]) -> &[u8] {
     let end = content_type.iter().position(|byte| matches!(byte, b';' | b' ' | b'\t'));
     &content_type[..end.unwrap_or(content_type.len())]
@@ -101,7 +101,7 @@ fn combined_time(out: &mut Vec<u8>, time: u64) {
     out.extend_from_slice(b" +0000");
 }
 
-/// The target as the client sent it: what follows the authority.
+/// The target as the client sent it: the part behind the authority.
 fn path(url: &str) -> &str {
     let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else { return url };
     match rest.find(['/', '?']) {
@@ -110,7 +110,7 @@ fn path(url: &str) -> &str {
     }
 }
 
-/// One JSON object per line. Every key is always there, in this order; what is missing is null.
+/// One JSON object per line. Every key is always there, in this order; absent values are null.
 fn json(out: &mut Vec<u8>, record: &Record<'_>) {
     out.extend_from_slice(b"{\"time\":\"");
     json_time(out, record.time);
@@ -311,7 +311,7 @@ mod tests {
         }
     }
 
-    /// Every byte there is, and what would forge a line, in every field that a client chooses.
+    /// All bytes, and text that could forge a line.
     fn hostile() -> Vec<Vec<u8>> {
         let mut all: Vec<Vec<u8>> = vec![
             (0..=255).collect(),
@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    /// Splits a combined line as a reader of such lines does.
+    /// Splits a combined line as log readers do.
     fn combined_fields(line: &str) -> Vec<String> {
         let (mut fields, mut quoted, mut bracketed, mut escaped) = (vec![String::new()], false, false, false);
         for character in line.trim_end_matches('\n').chars() {

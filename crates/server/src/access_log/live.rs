@@ -1,9 +1,9 @@
-//! Requests as they end, for those who watch them live.
+//! A live feed of requests as they end, for watchers.
 //!
-//! Workers look at one flag, which nobody writes while nothing changes. Only while somebody watches
-//! do they copy what the access log would say into a bounded channel; the receiving side chooses,
-//! writes and sends. A full channel costs lines, never time: lost lines are counted, and watchers
-//! are told.
+//! Workers check one flag, which is only written when the first watcher comes and the last one
+//! leaves. Only while there are watchers do they copy the fields of the access log into a bounded
+//! channel; the receiver filters, formats and sends. If the channel is full, lines are dropped and
+//! counted, and watchers are informed; a worker never waits.
 
 use std::sync::{
     Arc,
@@ -16,29 +16,29 @@ use tokio::sync::mpsc;
 
 use super::Record;
 
-/// Requests of one worker that may wait for the receiving side; then they are lost and counted.
+/// Capacity of a worker's channel, in requests; further ones are dropped and counted.
 pub(crate) const FEED: usize = 1024;
-/// Bytes of a URL or field that are shown.
+/// Longest shown part of a URL or field, in bytes.
 const SHOWN: usize = 4096;
 
-/// On a line of memory of its own: workers read it for every request, and it is written when the
-/// first watcher comes and after the last has gone.
+/// Whether there are watchers, on a cache line of its own: workers read it for every request, and
+/// it is written when the first watcher comes and after the last has gone.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Watched(AtomicBool);
 
-/// The way from the workers to those who watch.
+/// The channels from the workers to the watchers.
 #[derive(Debug, Default)]
 pub(crate) struct LiveLog {
     watched: Arc<Watched>,
-    /// Taken by the receiving side when it starts.
+    /// Taken by the receiver when it starts.
     feeds: Mutex<Vec<mpsc::Receiver<LogLine>>>,
-    /// Lost on the way.
+    /// Dropped lines since the last look.
     lost: Arc<AtomicU64>,
 }
 
 impl LiveLog {
-    /// The feed of one more worker.
+    /// Adds the feed of a worker.
     pub(crate) fn feed(&self) -> LiveFeed {
         let (lines, receive) = mpsc::channel(FEED);
         self.feeds.lock().push(receive);
@@ -55,13 +55,13 @@ impl LiveLog {
         self.lost.swap(0, Relaxed)
     }
 
-    /// Somebody watches, or nobody does any more.
+    /// Sets whether there are watchers.
     pub(crate) fn set_watched(&self, watched: bool) {
         self.watched.0.store(watched, Relaxed);
     }
 }
 
-/// One worker's way to those who watch.
+/// The feed of one worker.
 #[derive(Debug)]
 pub(crate) struct LiveFeed {
     watched: Arc<Watched>,
@@ -70,15 +70,15 @@ pub(crate) struct LiveFeed {
 }
 
 impl LiveFeed {
-    /// Whether anybody watches: then [`LiveFeed::tell`].
+    /// Whether there are watchers: then call [`LiveFeed::send`].
     #[inline]
     pub(crate) fn watched(&self) -> bool {
         self.watched.0.load(Relaxed)
     }
 
-    /// Hands over a request that has ended. Never waits.
+    /// Sends a request that has ended. Never waits.
     #[cold]
-    pub(crate) fn tell(&self, record: &Record<'_>, outcome: Outcome) {
+    pub(crate) fn send(&self, record: &Record<'_>, outcome: Outcome) {
         let Ok(place) = self.lines.try_reserve() else {
             self.lost.fetch_add(1, Relaxed);
             return;

@@ -2,12 +2,12 @@
 //!
 //! A request costs the worker the formatting of a line into a buffer it owns, and nothing else: no
 //! system call, no lock, no allocation. Buffers go through a bounded queue to one thread that
-//! writes them. When the disk stands still the queue fills, and then lines are dropped and counted:
-//! an answer never waits for its log line.
+//! writes them. If the disk stalls, the queue fills, and lines are dropped and counted: an answer
+//! never waits for its log line.
 //!
-//! Set aside: a lock around one shared buffer (a preempted holder stops every worker), and a file
-//! per worker (nobody's tools read that). Lines of different workers are therefore in order within
-//! a batch only, as with every other server that has several workers and buffers its log.
+//! Rejected: a lock around one shared buffer (a preempted holder stops every worker), and a file
+//! per worker (no tool reads that). Lines of different workers are therefore in order within a
+//! batch only, as with every other server that has several workers and buffers its log.
 
 mod format;
 pub(crate) mod live;
@@ -41,16 +41,16 @@ use crate::settings::{AccessLogSettings, LogFormat};
 /// Batches that may wait for the writer, of all workers together: 1 MiB of lines.
 const QUEUE_BATCHES: usize = 64;
 
-/// How long the end of the process waits for a writer that stands still.
+/// Time that the end of the process waits for a stalled writer.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
-/// The access log of the process: the queue, and the thread at its end.
+/// The access log of the process: the queue and its writer thread.
 #[derive(Debug)]
 pub struct Logger {
     format: LogFormat,
     queue: SyncSender<Message>,
     shared: Arc<Shared>,
-    /// Disconnected when the writer has ended; taken by whoever waits for that.
+    /// Disconnected when the writer has ended; taken by the thread that waits for that.
     ended: Mutex<Option<Receiver<()>>>,
 }
 
@@ -73,11 +73,11 @@ impl Logger {
         Ok(Arc::new(Logger { format, queue, shared, ended: Mutex::new(Some(ended)) }))
     }
 
-    /// Opens the file anew, under the same name (after somebody renamed the old one); for SIGHUP.
-    /// Returns at once; when the file cannot be opened, the old one stays in use.
+    /// Opens the file anew, under the same name (after the old one was renamed), for SIGHUP.
+    /// Returns at once; if the file cannot be opened, the old one stays in use.
     pub fn reopen(&self) {
         self.shared.reopen.store(true, Ordering::Release);
-        // A full queue means a busy writer, which looks at the flag by itself.
+        // A full queue means a busy writer, which checks the flag anyway.
         let _ = self.queue.try_send(Message::Nudge);
     }
 
@@ -93,8 +93,8 @@ impl Logger {
         LogFigures { lines: lines.load(Ordering::Relaxed), dropped: dropped.load(Ordering::Relaxed) }
     }
 
-    /// Writes what was handed over and ends the writer thread; waits for that, but for 5 seconds at
-    /// most. The workers have to be gone before: what they log later is dropped and counted.
+    /// Writes all lines and ends the writer thread; waits at most 5 seconds for it. The workers
+    /// have to have ended before: later lines are dropped and counted.
     pub fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
         let _ = self.queue.try_send(Message::Nudge);

@@ -1,15 +1,15 @@
-//! What one line of the access log says.
+//! The contents of a line of the access log.
 
 use std::net::IpAddr;
 
-/// One request, finished. Borrowed from the worker: it is formatted at once.
+/// A finished request, borrowed from the worker: it is formatted at once.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
-    /// When the request ended: milliseconds since the UNIX epoch.
+    /// The end of the request, in milliseconds since the UNIX epoch.
     pub time: u64,
     /// From the first byte of the request to the last byte of the response, in microseconds.
     pub elapsed_us: u64,
-    /// Who asked (after trusted proxies).
+    /// The client's address (behind trusted proxies).
     pub client: IpAddr,
     /// The method as received.
     pub method: &'a str,
@@ -17,15 +17,15 @@ pub struct Record<'a> {
     pub url: &'a str,
     /// `HTTP/1.1` and the like.
     pub http_version: &'a str,
-    /// What the client was told; 0 when it went away before.
+    /// The status of the answer; 0: the client left before.
     pub status: u16,
     /// Bytes sent, head included.
     pub bytes: u64,
     /// Bytes of content sent.
     pub body_bytes: u64,
-    /// What the cache did.
+    /// The result in the cache.
     pub result: ResultCode,
-    /// Who was asked for it.
+    /// The server that was asked.
     pub hierarchy: Hierarchy,
     /// Content-Type of the response, parameters included.
     pub content_type: Option<&'a [u8]>,
@@ -39,8 +39,7 @@ pub struct Record<'a> {
     pub cache_status: Option<&'a [u8]>,
 }
 
-/// What the cache did with a request, in Squid's words, so that the tools people have go on
-/// working.
+/// The result of a request in the cache, in Squid's words, so that existing tools work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResultCode {
     /// Served from the cache, from a slower tier than memory.
@@ -49,7 +48,7 @@ pub enum ResultCode {
     TcpMemHit,
     /// Fetched from the origin.
     TcpMiss,
-    /// Stale; the origin said it is still good (304).
+    /// Stale; the origin confirmed it (304).
     TcpRefreshUnmodified,
     /// Stale; the origin sent a new one.
     TcpRefreshModified,
@@ -73,7 +72,7 @@ pub enum ResultCode {
     TcpSwapFailMiss,
     /// The connection was upgraded and tunnelled.
     TcpTunnel,
-    /// The client went away before the answer began.
+    /// The client left before the answer began.
     TcpMissAborted,
     /// Purged on request.
     TcpPurge,
@@ -82,7 +81,7 @@ pub enum ResultCode {
 }
 
 impl ResultCode {
-    /// Every one of them.
+    /// All results.
     pub const ALL: [ResultCode; 18] = [
         ResultCode::TcpHit,
         ResultCode::TcpMemHit,
@@ -129,14 +128,14 @@ impl ResultCode {
     }
 }
 
-/// Who was asked, in Squid's words.
+/// The server that was asked, in Squid's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hierarchy {
-    /// Nobody.
+    /// None.
     None,
     /// The origin, at this address.
     Direct(IpAddr),
-    /// The configured origin of a site, at this address: what Squid calls a parent, and logs as a
+    /// The configured origin of a site, at this address. Squid calls it a parent when it is a
     /// reverse proxy.
     FirstUpPeer(IpAddr),
 }
@@ -151,7 +150,7 @@ impl Hierarchy {
         }
     }
 
-    /// The address asked.
+    /// The address of the server.
     pub fn peer(self) -> Option<IpAddr> {
         match self {
             Hierarchy::None => None,

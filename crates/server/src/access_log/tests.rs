@@ -36,7 +36,7 @@ fn record(url: &str) -> Record<'_> {
     }
 }
 
-/// Runs as a worker thread runs, the clock standing still.
+/// Runs as a worker thread does, with the clock stopped.
 fn worker(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -110,7 +110,7 @@ fn a_large_batch_is_handed_over_at_once() {
     });
 }
 
-/// Waits until the writer has come so far.
+/// Waits until the condition holds.
 fn until(condition: impl Fn() -> bool) {
     while !condition() {
         thread::yield_now();
@@ -162,7 +162,7 @@ fn the_old_file_is_kept_when_the_new_one_cannot_be_opened() {
 
 #[test]
 fn a_writer_that_stands_still_costs_lines_not_time() {
-    // A pipe nobody reads, as a disk that stands still.
+    // A pipe without a reader stands for a stalled disk.
     let (mut reader, full) = io::pipe().expect("pipe");
     let file = File::from(OwnedFd::from(full));
     worker(async {

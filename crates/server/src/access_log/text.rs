@@ -1,8 +1,8 @@
 //! Numbers, dates and foreign bytes, appended to a buffer without allocating.
 //!
-//! Whatever a client chose (target, Referer, User-Agent, user) may hold anything, and must never be
-//! able to end a line, to leave its field, or to steer the terminal of who reads the log. Each
-//! format has its own way of writing such bytes.
+//! Fields that a client chose (target, Referer, User-Agent, user) may contain any byte. They must
+//! never end a line, leave their field, or control the terminal of a reader. Each format has its
+//! own way of writing such bytes.
 
 use std::{io::Write, net::IpAddr};
 
@@ -24,7 +24,7 @@ pub(super) fn number(out: &mut Vec<u8>, number: u64, width: usize, fill: u8) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends an address; an IPv4 address in IPv6 clothes is written as what it is.
+/// Appends an address; an IPv4-mapped IPv6 address is written as IPv4.
 pub(super) fn address(out: &mut Vec<u8>, address: IpAddr) {
     // Writing to a Vec cannot fail.
     let _ = write!(out, "{}", address.to_canonical());
@@ -40,7 +40,7 @@ fn hex(out: &mut Vec<u8>, prefix: &[u8], byte: u8, digits: &[u8; 16]) {
 }
 
 /// Appends a field that ends at the next space: blanks, quotes, backslashes, control characters and
-/// everything beyond ASCII become `%XX`, as Squid writes them. Nothing at all becomes `-`.
+/// everything beyond ASCII become `%XX`, as Squid writes them. An empty field becomes `-`.
 pub(super) fn percent(out: &mut Vec<u8>, bytes: &[u8]) {
     if bytes.is_empty() {
         return out.push(b'-');
@@ -70,8 +70,8 @@ pub(super) fn backslash(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Appends a JSON string (RFC 8259 section 7) with its quotes. What is not UTF-8 becomes U+FFFD;
-/// all control characters are escaped, those JSON would allow (DEL and U+0080 to U+009F) too.
+/// Appends a JSON string (RFC 8259 section 7) with its quotes. Invalid UTF-8 becomes U+FFFD; all
+/// control characters are escaped, including those that JSON allows (DEL and U+0080 to U+009F).
 pub(super) fn json_string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     for part in bytes.utf8_chunks() {
@@ -97,7 +97,7 @@ fn json_character(out: &mut Vec<u8>, character: char) {
     }
 }
 
-/// A moment in UTC, taken apart.
+/// A moment in UTC by its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
     pub(super) year: u64,

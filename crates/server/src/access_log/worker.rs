@@ -1,4 +1,4 @@
-//! The access log as a worker thread sees it: a buffer, and now and then a hand-over.
+//! A worker's end of the access log: a buffer that is handed to the writer when it is full or old.
 
 use std::{
     cell::RefCell,
@@ -19,18 +19,18 @@ use super::{
 };
 use crate::settings::LogFormat;
 
-/// A batch is handed over when it is this large: about a hundred lines, so that the cost of waking
-/// the writer and of its system call is spread over them.
+/// Size at which a batch is handed over: about a hundred lines share the cost of waking the writer
+/// and of its system call.
 const BATCH_BYTES: usize = 16 * 1024;
 
 /// Room for the line that makes a batch large enough; longer ones make the buffer grow.
 const SPARE_BYTES: usize = 4 * 1024;
 
-/// A batch is handed over at this age, so that somebody who watches the log sees a request soon.
+/// Age at which a batch is handed over, so that a reader of the log sees a request soon.
 const BATCH_AGE: Duration = Duration::from_millis(200);
 
-/// A handle to the access log for one worker thread. What it still holds when the last clone is
-/// dropped is handed over.
+/// A handle to the access log for one worker thread. Its lines are handed over when the last clone
+/// is dropped.
 #[derive(Clone, Debug)]
 pub struct WorkerLog {
     lines: Rc<Lines>,
@@ -42,7 +42,7 @@ struct Lines {
     batch: RefCell<Batch>,
     queue: SyncSender<Message>,
     shared: Arc<Shared>,
-    /// Told when a batch is begun.
+    /// Notified when a batch begins.
     begun: Rc<Notify>,
 }
 
@@ -55,8 +55,7 @@ impl WorkerLog {
         WorkerLog { lines }
     }
 
-    /// Appends one line. Never waits: when the writer cannot keep up, lines are dropped and
-    /// counted.
+    /// Appends one line. Never waits: if the writer cannot keep up, lines are dropped and counted.
     pub fn record(&self, record: &Record<'_>) {
         let lines = &*self.lines;
         let mut batch = lines.batch.borrow_mut();

@@ -1,4 +1,4 @@
-//! The thread that writes the access log: the only place that waits for the disk.
+//! The thread that writes the access log, and the only one that waits for the disk.
 
 use std::{
     fs::{File, OpenOptions},
@@ -17,29 +17,29 @@ use rustix::{
     io::Errno,
 };
 
-/// Lines that are written together.
+/// Lines that are written by one call.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) bytes: Vec<u8>,
     pub(super) lines: u64,
 }
 
-/// What the writer is sent.
+/// Messages to the writer.
 #[derive(Debug)]
 pub(super) enum Message {
     Batch(Batch),
-    /// Look at the flags.
+    /// A flag changed.
     Nudge,
 }
 
-/// What the writer and all who write to it share. The flags are no messages because a full queue
-/// has no room for one.
+/// State shared by the writer and its senders. The flags are not messages, because a full queue
+/// cannot take one.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) reopen: AtomicBool,
     pub(super) closing: AtomicBool,
     pub(super) dropped: AtomicU64,
-    /// Handed over by workers, those dropped included.
+    /// Lines handed over by workers, dropped ones included.
     pub(super) lines: AtomicU64,
 }
 
@@ -49,7 +49,7 @@ impl Shared {
     }
 }
 
-/// Where lines go.
+/// The destination of lines.
 #[derive(Debug)]
 pub(super) enum Sink {
     Stdout,
@@ -58,7 +58,7 @@ pub(super) enum Sink {
 
 impl Sink {
     /// `-` is standard output; a file is appended to, and created readable for its owner and group
-    /// only: URLs and addresses are nobody else's business.
+    /// only, as it contains URLs and addresses.
     pub(super) fn open(path: &Path) -> io::Result<Sink> {
         if path == Path::new("-") {
             return Ok(Sink::Stdout);
@@ -77,7 +77,7 @@ impl Sink {
         }
     }
 
-    /// The old file stays in use when the new one cannot be opened.
+    /// Opens the file anew. The old file stays in use if the new one cannot be opened.
     fn reopen(&mut self) -> io::Result<()> {
         if let Sink::File { path, file } = self {
             *file = open_file(path)?;
@@ -87,15 +87,15 @@ impl Sink {
 }
 
 /// Opens a regular file or a character device (`/dev/null`, a terminal) and nothing else: a FIFO
-/// without a reader would stop the start, one with a reader that is slow the writer, and with it
-/// the end of the process. NONBLOCK is for the opening; neither kind heeds it when written to, but
-/// for a terminal, which is set back.
+/// without a reader would block the start, and one with a slow reader would block the writer and
+/// the end of the process. NONBLOCK is for opening. It has no effect on writes to these kinds,
+/// except to a terminal, so it is cleared.
 fn open_file(path: &Path) -> io::Result<File> {
     let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
     let opened =
         OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(nonblocking).open(path);
     let file = opened.map_err(|error| match Errno::from_io_error(&error) {
-        // A FIFO nobody reads, and a socket.
+        // A FIFO without a reader, or a socket.
         Some(Errno::NXIO) => not_a_log(),
         _ => error,
     })?;
@@ -120,12 +120,12 @@ pub(super) struct Writer {
     pub(super) queue: Receiver<Message>,
     pub(super) sink: Sink,
     pub(super) shared: Arc<Shared>,
-    /// The last write failed: told once, not with every batch.
+    /// The last write failed; it is reported once, not for every batch.
     pub(super) failing: bool,
 }
 
 impl Writer {
-    /// Until it is closed, or nobody is left who could log.
+    /// Writes until the log is closed or all senders are gone.
     pub(super) fn run(mut self) {
         while let Ok(message) = self.queue.recv() {
             self.take(message);

@@ -7,7 +7,7 @@ use axum::{
 };
 use serde::Serialize;
 
-/// A request that is not done: status, a word for programs, a sentence for people.
+/// A refused request: status, a word for programs, a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) status: StatusCode,
@@ -20,17 +20,17 @@ impl Refused {
         Refused { status, code, message: message.into() }
     }
 
-    /// 400: what was asked cannot be understood.
+    /// 400: the request cannot be understood.
     pub(crate) fn bad(code: &'static str, message: impl Into<String>) -> Refused {
         Refused::new(StatusCode::BAD_REQUEST, code, message)
     }
 
-    /// 404: what was asked for is not there.
+    /// 404: the requested thing does not exist.
     pub(crate) fn absent(code: &'static str, message: impl Into<String>) -> Refused {
         Refused::new(StatusCode::NOT_FOUND, code, message)
     }
 
-    /// 503: as many do this as may; later it goes.
+    /// 503: too many do this already; it works later.
     pub(crate) fn busy(message: impl Into<String>) -> Refused {
         Refused::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
     }
@@ -54,20 +54,19 @@ impl IntoResponse for Refused {
     }
 }
 
-/// 200 with this as JSON.
+/// 200 with JSON.
 pub(crate) fn json(value: &impl Serialize) -> Response {
     json_as(StatusCode::OK, value)
 }
 
-/// This as JSON with another status.
+/// JSON with another status.
 pub(crate) fn json_as(status: StatusCode, value: &impl Serialize) -> Response {
     match serde_json::to_vec(value) {
         Ok(mut bytes) => {
             bytes.push(b'\n');
             typed(status, "application/json", bytes)
         }
-        // What is answered here consists of numbers, texts, lists and maps with text keys: it can
-        // be written.
+        // Cannot happen: answers consist of numbers, texts, lists and maps with text keys.
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }

@@ -1,4 +1,4 @@
-//! Server-sent events: how a watcher is told, and what happens to one that does not keep up.
+//! Server-sent events, with limits for watchers that do not keep up.
 
 use std::{
     convert::Infallible,
@@ -26,22 +26,22 @@ use tokio::{
 
 use super::answer::Refused;
 
-/// Watchers at once, of all kinds; the next one is told to come later.
+/// Watchers at once, of all kinds; the next one gets 503.
 const WATCHERS: usize = 32;
-/// After so long without an event a comment is sent, so that nobody between takes the connection
-/// for dead, and a watcher that has gone is noticed.
+/// Time without an event after which a comment is sent, so that proxies keep the connection open
+/// and a watcher that has left is noticed.
 const BEAT: Duration = Duration::from_secs(15);
 
-/// Places for watchers.
-pub(super) struct Places(Arc<Semaphore>);
+/// Permits for watchers.
+pub(super) struct WatcherPermits(Arc<Semaphore>);
 
-impl Default for Places {
+impl Default for WatcherPermits {
     fn default() -> Self {
-        Places(Arc::new(Semaphore::new(WATCHERS)))
+        WatcherPermits(Arc::new(Semaphore::new(WATCHERS)))
     }
 }
 
-impl Places {
+impl WatcherPermits {
     pub(super) fn take(&self) -> Result<OwnedSemaphorePermit, Refused> {
         let full = |_| Refused::busy(format!("{WATCHERS} watch already: close one"));
         self.0.clone().try_acquire_owned().map_err(full)
@@ -59,15 +59,15 @@ pub(super) fn event(name: &str, data: &impl Serialize) -> Bytes {
     out.into()
 }
 
-/// A response that goes on as long as its watcher stays.
-pub(super) fn stream(events: mpsc::Receiver<Bytes>, place: OwnedSemaphorePermit) -> Response {
+/// A response that lasts as long as its watcher.
+pub(super) fn stream(events: mpsc::Receiver<Bytes>, permit: OwnedSemaphorePermit) -> Response {
     let mut beat = interval(BEAT);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut response = Response::new(Body::new(Events { events, beat, _place: place }));
+    let mut response = Response::new(Body::new(Events { events, beat, _permit: permit }));
     let fields = response.headers_mut();
     fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // nginx before this must not hold events back.
+    // A proxy (nginx) must not buffer events.
     fields.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
@@ -75,7 +75,7 @@ pub(super) fn stream(events: mpsc::Receiver<Bytes>, place: OwnedSemaphorePermit)
 struct Events {
     events: mpsc::Receiver<Bytes>,
     beat: Interval,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl http_body::Body for Events {
@@ -90,7 +90,7 @@ impl http_body::Body for Events {
             self.beat.reset();
             return Poll::Ready(event.map(|event| Ok(Frame::data(event))));
         }
-        // The first beat comes at once: the watcher sees that it is heard.
+        // The first tick comes at once, so that the watcher sees that it is connected.
         match self.beat.poll_tick(cx) {
             Poll::Ready(_) => Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b":\n\n"))))),
             Poll::Pending => Poll::Pending,
@@ -98,16 +98,16 @@ impl http_body::Body for Events {
     }
 }
 
-/// Events that may wait for a watcher of figures: who is further behind misses some, and the next
-/// one tells all.
+/// Events that may wait for a watcher of figures. A slower watcher misses some; each event is
+/// complete in itself.
 const BEHIND: usize = 4;
 
-/// Those who watch the same.
+/// The watchers of one stream.
 #[derive(Default)]
 pub(super) struct Hub(Mutex<Vec<mpsc::Sender<Bytes>>>);
 
 impl Hub {
-    /// Joins; `first` is told at once.
+    /// Adds a watcher; `first` is sent at once.
     pub(super) fn join(&self, first: Option<Bytes>) -> mpsc::Receiver<Bytes> {
         let (send, receive) = mpsc::channel(BEHIND);
         if let Some(first) = first {
@@ -117,7 +117,7 @@ impl Hub {
         receive
     }
 
-    /// Tells everybody; what it is is made only if somebody is there.
+    /// Sends an event to all; it is only composed if there are watchers.
     pub(super) fn tell(&self, event: impl FnOnce() -> Bytes) {
         let mut watchers = self.0.lock();
         watchers.retain(|watcher| !watcher.is_closed());

@@ -1,4 +1,4 @@
-//! Which requests a watcher wants to see.
+//! The filter of a watcher of requests.
 
 use axum::http::Uri;
 use larder_metrics::{LogLine, Outcome};
@@ -8,16 +8,16 @@ use serde::Deserialize;
 use super::{answer::Refused, measured::params};
 use crate::access_log::ResultCode;
 
-/// Bytes a compiled regular expression may take. What it costs grows with them and with the URL,
-/// for each watcher and each request, on the one thread there is: this is a few hundred states,
-/// several times what a person writes.
+/// Largest compiled regular expression, in bytes. Its cost grows with that and with the URL, for
+/// each watcher and request, on the one admin thread. This is a few hundred states, several times
+/// what a person writes.
 const REGEX: usize = 8 << 10;
 /// Words in a list.
 const WORDS: usize = 32;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct Params {
     url: Option<String>,
     regex: Option<String>,
     status: Option<String>,
@@ -28,49 +28,49 @@ struct Asked {
     limit: Option<u64>,
 }
 
-/// All that is given must fit.
+/// The filter: all given parts must match.
 #[derive(Debug)]
 pub(super) struct Filter {
-    /// Somewhere in the URL.
+    /// Text that the URL contains.
     url: Option<String>,
     regex: Option<Regex>,
-    /// From, to; empty: any.
+    /// Ranges, both ends included; empty: any.
     status: Vec<(u16, u16)>,
     /// Words of the log (`TCP_MEM_HIT`) or of the figures (`hit`), upper case; empty: any.
     result: Vec<String>,
     site: Option<String>,
     slower_than_us: u64,
     method: Option<String>,
-    /// End after so many.
+    /// Requests after which the stream ends.
     pub(super) limit: Option<u64>,
 }
 
 impl Filter {
     /// From the parameters of a query.
     pub(super) fn of(uri: &Uri) -> Result<Filter, Refused> {
-        let asked: Asked = params(uri)?;
-        let regex = asked.regex.map(|text| compiled(&text)).transpose()?;
+        let query: Params = params(uri)?;
+        let regex = query.regex.map(|text| compiled(&text)).transpose()?;
         let words = |list: Option<String>| -> Vec<String> {
             let list = list.unwrap_or_default();
             list.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
         };
-        let (status, result) = (words(asked.status), words(asked.result));
+        let (status, result) = (words(query.status), words(query.result));
         if status.len().max(result.len()) > WORDS {
             return Err(Refused::bad("bad_parameter", format!("a list has at most {WORDS} words")));
         }
         Ok(Filter {
-            url: asked.url,
+            url: query.url,
             regex,
             status: status.iter().map(|word| self::status(word)).collect::<Result<_, _>>()?,
             result: result.iter().map(|word| self::result(word)).collect::<Result<_, _>>()?,
-            site: asked.site,
-            slower_than_us: asked.slower_than_ms.unwrap_or(0).saturating_mul(1000),
-            method: asked.method,
-            limit: asked.limit.map(|limit| limit.max(1)),
+            site: query.site,
+            slower_than_us: query.slower_than_ms.unwrap_or(0).saturating_mul(1000),
+            method: query.method,
+            limit: query.limit.map(|limit| limit.max(1)),
         })
     }
 
-    /// Whether this request is one of them.
+    /// Whether this request matches.
     pub(super) fn wants(&self, line: &LogLine) -> bool {
         let result = |word: &String| *word == line.result || word.eq_ignore_ascii_case(&line.outcome);
         line.elapsed_us >= self.slower_than_us
@@ -83,16 +83,17 @@ impl Filter {
     }
 }
 
-/// Over bytes: URLs are ASCII, and the classes of Unicode would take most of the room.
+/// Compiles an expression over bytes: URLs are ASCII, and Unicode classes would use most of the
+/// size.
 fn compiled(text: &str) -> Result<Regex, Refused> {
     let regex = RegexBuilder::new(text).unicode(false).size_limit(REGEX).dfa_size_limit(REGEX).build();
-    // Its text draws the place on lines of their own; the last line says what is wrong.
+    // The error's text marks the place on lines of its own; the last line is the reason.
     let why = |error: regex::Error| error.to_string().lines().last().unwrap_or_default().to_owned();
     regex.map_err(|error| Refused::bad("bad_parameter", format!("regex: {}", why(error))))
 }
 
-/// A word of the access log or of the figures, any case; upper case comes back. Another would never
-/// fit, and whoever waits for it would not learn why nothing comes.
+/// A word of the access log or of the figures, in any case; the result is upper case. Other words
+/// are refused, as they would never match.
 fn result(word: &str) -> Result<String, Refused> {
     let known =
         || ResultCode::ALL.iter().map(|code| code.as_str()).chain(Outcome::ALL.iter().map(|o| o.as_str()));
@@ -175,8 +176,7 @@ mod tests {
         }
     }
 
-    /// Nobody who may only look can keep the thread busy with one: those that need many steps for
-    /// each byte are refused.
+    /// A reader cannot keep the thread busy: expressions that need many steps per byte are refused.
     #[test]
     fn expensive_expressions_are_refused() {
         for bomb in

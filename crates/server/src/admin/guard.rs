@@ -1,14 +1,14 @@
-//! Who may: what every request passes before it reaches its route.
+//! The guard: checks of every request before its route.
 //!
 //! | danger | guard |
 //! |---|---|
-//! | a page of another site that reads this one under a name of its own (DNS rebinding) | `Host` must be an address, `localhost` or a name of `admin.hosts` |
+//! | a page of another site that reads this one under its own name (DNS rebinding) | `Host` must be an address, `localhost` or a name of `admin.hosts` |
 //! | a page of another site that makes a browser send a request here | `Origin` and `Sec-Fetch-Site` must be our own; no CORS field is ever sent |
-//! | whoever reaches the port | changes need the token; looking needs it too where `admin.read` says so |
+//! | anybody who can connect | changes need the token; so does reading, depending on `admin.read` |
 //! | a dashboard shown inside another page | `frame-ancestors 'none'` |
 //!
-//! The token goes in `Authorization` only, which no browser adds by itself: so no cookie can be
-//! ridden on.
+//! The token goes in `Authorization` only, which no browser adds by itself: so a forged request has
+//! no credentials.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -22,7 +22,7 @@ use axum::{
 use super::{App, answer::Refused};
 use crate::settings::{AdminSettings, ReadAccess};
 
-/// What an answer tells browsers.
+/// Fields of every answer for browsers.
 const HEADERS: [(header::HeaderName, &str); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -35,7 +35,7 @@ const HEADERS: [(header::HeaderName, &str); 6] = [
     (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
-/// Lets through what may pass, and adds what every answer carries.
+/// Passes permitted requests on, and adds the common fields to the answer.
 pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let allowed = allowed(&app, &request);
     let mut response = match allowed {
@@ -65,8 +65,8 @@ fn allowed(app: &App, request: &Request) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Everything but the dashboard's own files (which say nothing of this server) and what a load
-/// balancer asks.
+/// Whether reading a path may need the token: not the dashboard's files, which have no data of this
+/// server, and not the checks of load balancers.
 fn guarded(path: &str) -> bool {
     !(path == "/" || path.starts_with("/assets/") || path == "/health" || path == "/ready")
 }
@@ -94,7 +94,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Refuses what a browser sends on behalf of another site's page. Programs send neither field.
+/// Refuses a browser's request on behalf of another site's page. Programs send neither field.
 fn own_origin(headers: &HeaderMap, host: &str) -> Result<(), Refused> {
     let foreign =
         || Refused::new(StatusCode::FORBIDDEN, "bad_origin", "pages of other sites may not do this");

@@ -1,4 +1,4 @@
-//! Once a second: the history grows, and who watches figures is told.
+//! Once a second: a sample for the history, and an event for the watchers of figures.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,37 +9,37 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::{
     App,
     answer::Refused,
-    events::{self, Hub, Places, event},
+    events::{self, Hub, WatcherPermits, event},
 };
 
-/// From one look at the figures to the next.
+/// Time between two snapshots.
 const STEP: Duration = Duration::from_secs(1);
 
-/// Everybody who watches.
+/// All watchers.
 #[derive(Default)]
 pub(super) struct Watchers {
-    pub(super) places: Places,
+    pub(super) permits: WatcherPermits,
     live: Hub,
     hist: Hub,
 }
 
 /// A snapshot now, and another every second.
 pub(super) async fn live(State(app): State<Arc<App>>) -> Result<Response, Refused> {
-    let place = app.watchers.places.take()?;
+    let permit = app.watchers.permits.take()?;
     let first = event("stats", &app.registry.snapshot(app.now()));
-    Ok(events::stream(app.watchers.live.join(Some(first)), place))
+    Ok(events::stream(app.watchers.live.join(Some(first)), permit))
 }
 
 /// The latencies of each second.
 pub(super) async fn hist(State(app): State<Arc<App>>) -> Result<Response, Refused> {
-    let place = app.watchers.places.take()?;
-    Ok(events::stream(app.watchers.hist.join(None), place))
+    let permit = app.watchers.permits.take()?;
+    Ok(events::stream(app.watchers.hist.join(None), permit))
 }
 
-/// Runs as long as the thread.
+/// Takes the snapshots, as long as the thread runs.
 pub(super) async fn tick(app: Arc<App>) {
     let mut steps = interval(STEP);
-    // After a stop of the machine: one step, not a burst of them.
+    // After a pause of the machine: one step, not a burst.
     steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut before: Option<Latencies> = None;
     loop {

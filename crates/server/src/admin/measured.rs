@@ -1,4 +1,4 @@
-//! Figures: what the registry knows, as JSON and as metrics.
+//! Figures as JSON and as metrics.
 
 use std::sync::Arc;
 
@@ -15,11 +15,10 @@ use super::{
     answer::{self, Refused},
 };
 
-/// URLs and keys shown at once, at most.
+/// The most URLs and keys in one answer.
 const MOST: usize = 1000;
 
-/// The parameters of a query; a name that means nothing here is an error, so that a typing error is
-/// seen.
+/// The parameters of a query; an unknown name is an error, so that typing errors are seen.
 pub(super) fn params<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refused> {
     Query::try_from_uri(uri).map(|Query(params)| params).map_err(|rejection| {
         use std::error::Error as _;
@@ -28,7 +27,7 @@ pub(super) fn params<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refused> {
     })
 }
 
-/// Everything at this moment.
+/// The snapshot of this moment.
 pub(super) async fn stats(State(app): State<Arc<App>>) -> Response {
     answer::json(&app.registry.snapshot(app.now()))
 }
@@ -75,10 +74,10 @@ fn twenty() -> usize {
 
 /// The hottest URLs.
 pub(super) async fn top(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Refused> {
-    let asked: TopOf = params(&uri)?;
-    let by = By::named(asked.by.as_deref().unwrap_or("requests"))
+    let query: TopOf = params(&uri)?;
+    let by = By::named(query.by.as_deref().unwrap_or("requests"))
         .ok_or_else(|| Refused::bad("bad_parameter", "by is one of requests, misses, bytes, slow, passes"))?;
-    Ok(answer::json(&app.registry.top(by, asked.limit.clamp(1, MOST))))
+    Ok(answer::json(&app.registry.top(by, query.limit.clamp(1, MOST))))
 }
 
 #[derive(Deserialize)]
@@ -91,9 +90,9 @@ struct KeysOf {
 
 /// The hottest keys of an object face.
 pub(super) async fn keys(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Refused> {
-    let asked: KeysOf = params(&uri)?;
-    let face = asked.face.as_deref().unwrap_or("memcached");
-    let limit = asked.limit.clamp(1, MOST);
+    let query: KeysOf = params(&uri)?;
+    let face = query.face.as_deref().unwrap_or("memcached");
+    let limit = query.limit.clamp(1, MOST);
     let name = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
     let keys = match face {
         "memcached" => {

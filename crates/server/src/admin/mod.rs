@@ -1,17 +1,17 @@
-//! The admin interface: the dashboard, metrics, the API, and the ways to change what is stored.
+//! The admin interface: the dashboard, metrics, the API, and changes of stored pages.
 //!
-//! It runs on a thread of its own (`thread`) over axum, reads what others count, and walks the
-//! store in steps. Nothing here is on the way of a client's request: the worst a broken or flooded
-//! admin thread does is to be unreachable.
+//! It runs on a thread of its own (`thread`) over axum, reads the counters of others, and walks the
+//! store in steps. No client's request depends on it: a broken or flooded admin thread is
+//! unreachable, and no more.
 //!
 //! | file | what |
 //! |---|---|
-//! | `thread`, `patient` | the thread, its connections and their limits |
-//! | `routes`, `guard`, `answer` | the table of routes; who may; answers and errors in JSON |
+//! | `thread`, `write_timeout` | the thread, its connections and their limits |
+//! | `routes`, `guard`, `answer` | the table of routes; permissions; answers and errors in JSON |
 //! | `plain`, `measured` | health, readiness, the dashboard's files, sites; figures |
 //! | `events`, `live`, `tail`, `filter` | server-sent events: figures once a second, requests as they end |
-//! | `purges`, `ban` | purging, and the expressions of bans |
-//! | `walk`, `objects`, `object` | what is stored: lists, and one page in full |
+//! | `purges` | purges and bans |
+//! | `walk`, `objects`, `object` | stored pages: lists, and one page in full |
 //! | `pages`, `monkey` | pages published by other programs; the routes of Monkey's cache plugin |
 //! | `web` | the dashboard |
 
@@ -24,9 +24,8 @@ mod measured;
 mod monkey;
 mod object;
 mod objects;
+mod page_url;
 mod pages;
-mod patient;
-mod place;
 mod plain;
 mod purges;
 mod routes;
@@ -34,6 +33,7 @@ mod tail;
 mod thread;
 mod walk;
 mod web;
+mod write_timeout;
 
 use std::{
     io,
@@ -56,17 +56,17 @@ use crate::{
     measure::Registry,
     memcache, redis, request,
     settings::{AdminSettings, Secret, Settings},
-    worker::Order,
+    worker::Command,
 };
 
-/// Bytes of the token made for a run where no file has one; as many bits as a key of AES-128.
+/// Bytes of the token that is made if the configuration has none; as many bits as a key of AES-128.
 const TOKEN_BYTES: usize = 16;
 
-/// For the admin thread to end when the server does: nothing it holds needs an end, so it is not
-/// worth a longer stop.
+/// Time limit for the end of the admin thread. It owns nothing that has to be closed, so a longer
+/// wait is useless.
 const END: Duration = Duration::from_secs(1);
 
-/// What the admin thread is started with.
+/// The arguments of the admin thread.
 pub(crate) struct Start {
     pub(crate) settings: Arc<Settings>,
     pub(crate) listeners: Vec<std::net::TcpListener>,
@@ -76,15 +76,15 @@ pub(crate) struct Start {
     pub(crate) http: Option<Arc<request::pages::Shared>>,
     pub(crate) memcached: Option<Arc<memcache::Shared>>,
     pub(crate) redis: Option<Arc<redis::Shared>>,
-    /// To each worker.
-    pub(crate) orders: Vec<mpsc::Sender<Order>>,
+    /// The command queue of each worker.
+    pub(crate) commands: Vec<mpsc::Sender<Command>>,
 }
 
-/// What every request to the admin interface finds.
+/// The state of the admin interface, shared by all requests.
 pub(crate) struct App {
     settings: RwLock<Arc<Settings>>,
     admin: RwLock<Arc<AdminSettings>>,
-    /// What permits changes where no file says.
+    /// The token if the configuration has none.
     random: Secret,
     clock: Clock,
     store: &'static Store,
@@ -93,15 +93,15 @@ pub(crate) struct App {
     http: Option<Arc<request::pages::Shared>>,
     memcached: Option<Arc<memcache::Shared>>,
     redis: Option<Arc<redis::Shared>>,
-    orders: Vec<mpsc::Sender<Order>>,
+    commands: Vec<mpsc::Sender<Command>>,
     draining: AtomicBool,
     stop: Notify,
     /// None: HTTP is not served.
     tail: Option<Arc<tail::Tail>>,
     watchers: live::Watchers,
-    /// For walks over the store.
-    turns: walk::Turns,
-    /// For pages that come in.
+    /// Permits for walks over the store.
+    turns: walk::WalkPermits,
+    /// Permits for uploads.
     uploads: Semaphore,
 }
 
@@ -126,7 +126,7 @@ impl App {
         self.stop.notified().await;
     }
 
-    /// Starts what runs besides the requests; called once, on the thread's runtime.
+    /// Starts the background tasks; called once, on the thread's runtime.
     fn start_tasks(self: &Arc<App>) {
         tokio::spawn(live::tick(self.clone()));
         if let Some(tail) = &self.tail {
@@ -137,7 +137,7 @@ impl App {
     }
 }
 
-/// The running admin interface, as the server holds it.
+/// The server's handle to the running admin interface.
 pub(crate) struct Admin {
     app: Arc<App>,
     thread: Option<JoinHandle<()>>,
@@ -145,17 +145,17 @@ pub(crate) struct Admin {
     token: String,
 }
 
-/// Where the admin interface is, and how to get in.
+/// The addresses and token of the admin interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminView {
-    /// Where it listens, with the ports the system picked.
+    /// Its addresses, with the ports that the system chose.
     pub addresses: Vec<SocketAddr>,
-    /// The token of this run; None: the one in the file counts.
+    /// The token of this run; None: the configuration has one.
     pub token: Option<String>,
 }
 
 impl Admin {
-    /// Starts the thread. An error is one of the system: no listener, no thread, no randomness.
+    /// Starts the thread. Errors are those of the system: no listener, no thread, no randomness.
     pub(crate) fn start(start: Start, admin: AdminSettings) -> io::Result<Admin> {
         let token = random_token()?;
         let random = Secret::new(token.as_bytes()).ok_or(io::ErrorKind::InvalidData)?;
@@ -176,11 +176,11 @@ impl Admin {
             http: start.http,
             memcached: start.memcached,
             redis: start.redis,
-            orders: start.orders,
+            commands: start.commands,
             draining: AtomicBool::new(false),
             stop: Notify::new(),
             watchers: live::Watchers::default(),
-            turns: walk::Turns::default(),
+            turns: walk::WalkPermits::default(),
             uploads: Semaphore::new(pages::UPLOADS),
         });
         let (of_thread, listeners) = (app.clone(), start.listeners);
@@ -193,13 +193,13 @@ impl Admin {
         Ok(Admin { app, thread: Some(thread), addresses, token })
     }
 
-    /// Where it is, and how to get in.
+    /// Its addresses and token.
     pub(crate) fn view(&self) -> AdminView {
         let own = self.app.admin().token.is_none();
         AdminView { addresses: self.addresses.clone(), token: own.then(|| self.token.clone()) }
     }
 
-    /// New settings, a new token among them.
+    /// Takes new settings, with the token.
     pub(crate) fn reload(&self, settings: &Arc<Settings>) {
         if let Some(admin) = &settings.admin {
             *self.app.admin.write() = Arc::new(admin.clone());
@@ -207,13 +207,13 @@ impl Admin {
         *self.app.settings.write() = settings.clone();
     }
 
-    /// From now on the server is not ready: it stops.
+    /// Reports the server as not ready: it stops.
     pub(crate) fn draining(&self) {
         self.app.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the thread, its connections with it. One that is in the middle of long work is left to
-    /// the end of the process.
+    /// Ends the thread, its connections with it. If it is in the middle of long work, it ends with
+    /// the process.
     pub(crate) fn end(&mut self) {
         self.app.stop.notify_one();
         if let Some(thread) = self.thread.take() {
@@ -222,7 +222,7 @@ impl Admin {
     }
 }
 
-/// Waits for a thread's end, at most about so long; whether it ended.
+/// Waits for the end of a thread, at most about this long. Returns whether it ended.
 fn join(thread: JoinHandle<()>, patience: Duration) -> bool {
     let mut left = patience;
     while !thread.is_finished() {

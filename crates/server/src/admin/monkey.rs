@@ -1,8 +1,8 @@
-//! The routes of Monkey's cache plugin, for programs that speak to it: `/cache/stats`,
-//! `/cache/add/URI`, `/cache/reset/URI`. There they were GETs without a password that changed
-//! things; here they are POSTs with the token.
+//! The routes of Monkey's cache plugin, for programs that use it: `/cache/stats`, `/cache/add/URI`,
+//! `/cache/reset/URI`. Monkey's routes are GETs that change things without a password; these are
+//! POSTs with the token.
 //!
-//! That plugin knew one server and paths. Here a path belongs to a host: the one in `?host=`, else
+//! That plugin has one server and paths. Here a path belongs to a host: the one in `?host=`, else
 //! the first host of the first site; of a site without hosts, the name this request was sent to, at
 //! the port that pages are served at.
 
@@ -20,8 +20,8 @@ use super::{
     App,
     answer::{self, Refused},
     measured::params,
+    page_url::PageUrl,
     pages,
-    place::Place,
     purges::{http, writer},
     thread::Peer,
     walk::Bookmark,
@@ -31,14 +31,14 @@ use crate::{
     settings::HostPattern,
 };
 
-/// Files that are listed.
+/// The most files in the list.
 const FILES: usize = 1000;
-/// Milliseconds of the history that are looked at for the requests of the last second.
+/// Milliseconds of the history that are read for the requests of the last second.
 const LATELY: u64 = 3000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct Params {
     host: Option<String>,
 }
 
@@ -49,9 +49,9 @@ fn enabled(app: &App) -> Result<(), Refused> {
     Err(Refused::absent("no_route", "these routes are off: write monkey_api = true into [admin]"))
 }
 
-/// The page that a path of theirs means.
-fn place(app: &App, request_host: &str, uri: &Uri, path: &str) -> Result<Place, Refused> {
-    let asked: Asked = params(uri)?;
+/// The page of a path.
+fn place(app: &App, request_host: &str, uri: &Uri, path: &str) -> Result<PageUrl, Refused> {
+    let query: Params = params(uri)?;
     let settings = app.settings();
     let named = || {
         let first = settings.sites.first()?.hosts.iter().find_map(|host| match host {
@@ -62,9 +62,9 @@ fn place(app: &App, request_host: &str, uri: &Uri, path: &str) -> Result<Place, 
         let port = settings.http.listen.first().map(|address| address.port())?;
         Some(first.unwrap_or_else(|| format!("{name}:{port}")))
     };
-    let host = asked.host.clone().or_else(named);
+    let host = query.host.clone().or_else(named);
     let host = host.ok_or_else(|| Refused::bad("no_host", "say which host: ?host=example.org"))?;
-    Place::of(app, &format!("http://{host}/{path}"))
+    PageUrl::of(app, &format!("http://{host}/{path}"))
 }
 
 fn host_of(request: &Request) -> String {
@@ -98,7 +98,7 @@ pub(super) async fn add(
     let (parts, body) = request.into_parts();
     let body = pages::upload(&app, body).await?;
     let mut headers = parts.headers;
-    // What programs send for want of anything better says nothing of the file.
+    // The type that programs send by default says nothing about the file.
     if headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/x-www-form-urlencoded") {
         headers.remove(header::CONTENT_TYPE);
     }
@@ -106,7 +106,7 @@ pub(super) async fn add(
     Ok(answer::json(&json!({"added": format!("/{path}"), "size": body.len()})))
 }
 
-/// Forgets what is kept for a path, published or fetched.
+/// Deletes the page of a path, published or fetched.
 pub(super) async fn reset(
     State(app): State<Arc<App>>,
     Extension(Peer(peer)): Extension<Peer>,
@@ -123,7 +123,7 @@ pub(super) async fn reset(
     Ok(answer::json(&json!({"reset": format!("/{path}"), "purged": u64::from(found)})))
 }
 
-/// The router hands paths over decoded; what may not stand in a URL as it is is encoded again.
+/// Encodes a path again, as the router decodes it.
 fn escaped(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte);
     let escape = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };

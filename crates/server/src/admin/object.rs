@@ -1,4 +1,4 @@
-//! One page in full: what is stored under a URL, each of its variants, and why it is fresh or not.
+//! One page in full: the stored response of a URL, its variants, and why it is fresh or not.
 
 use std::{
     collections::BTreeMap,
@@ -27,15 +27,15 @@ use super::{
     App,
     answer::{self, Refused},
     measured::params,
+    page_url::PageUrl,
     pages::PUBLISHED,
-    place::Place,
     walk,
 };
 use crate::{clock::Ms, page::lookup::PAGES};
 
-/// Variants of a page that are shown.
+/// The most variants of a page in an answer.
 const VARIANTS: usize = 100;
-/// Bytes of a body handed on at once.
+/// Bytes of a body that are sent at once.
 const PIECE: usize = 64 << 10;
 
 /// Selecting request fields with the values a variant is for; None: requests without the field.
@@ -43,7 +43,7 @@ pub(super) type Vary = BTreeMap<String, Option<String>>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct Params {
     url: String,
     #[serde(default)]
     body: u8,
@@ -51,10 +51,10 @@ struct Asked {
     variant: usize,
 }
 
-/// What is stored under a URL.
+/// The stored page of a URL.
 pub(super) async fn object(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Refused> {
-    let asked: Asked = params(&uri)?;
-    let primary = Place::of(&app, &asked.url)?.key();
+    let query: Params = params(&uri)?;
+    let primary = PageUrl::of(&app, &query.url)?.key();
     let absent = || Refused::absent("not_stored", "nothing is stored under this URL");
     let entry = app.store.peek(PAGES, &primary, app.now()).ok_or_else(absent)?;
     let page = view(entry.head(), entry.len(), Verify::Layout).map_err(|_| absent())?;
@@ -63,21 +63,20 @@ pub(super) async fn object(State(app): State<Arc<App>>, uri: Uri) -> Result<Resp
         Kind::VaryMarker => variants(&app, &primary, page.meta.nonce).await?,
         Kind::HitForMiss => Vec::new(),
     };
-    if asked.body != 0 {
-        let key = keys.get(asked.variant).ok_or_else(absent)?;
+    if query.body != 0 {
+        let key = keys.get(query.variant).ok_or_else(absent)?;
         return app.store.peek(PAGES, key, app.now()).and_then(body).ok_or_else(absent);
     }
     let variants: Vec<Value> = keys.iter().filter_map(|key| full(&app, key)).collect();
     Ok(answer::json(&json!({
-        "url": asked.url,
+        "url": query.url,
         "key": primary.escape_ascii().to_string(),
         "hit_for_miss": page.meta.kind == Kind::HitForMiss,
         "variants": variants,
     })))
 }
 
-/// The keys of a page's variants: only a walk finds them, as a marker does not say which values
-/// there were.
+/// The keys of a page's variants. Only a walk finds them, as a marker has no list of values.
 async fn variants(app: &App, primary: &[u8], nonce: u64) -> Result<Vec<Vec<u8>>, Refused> {
     let mut start = Vec::new();
     key::start_variant_key(&mut start, primary, nonce);
@@ -93,8 +92,8 @@ async fn variants(app: &App, primary: &[u8], nonce: u64) -> Result<Vec<Vec<u8>>,
     Ok(keys)
 }
 
-/// When the page that a key belongs to was softly purged as a whole, 0 if it was not. None: a
-/// variant that no marker leads to any more.
+/// The time at which the page of a key was softly purged as a whole; 0: never. None: a variant
+/// without a marker, which no request finds.
 pub(super) fn marker_of(app: &App, key: &[u8], now: Ms) -> Option<Ms> {
     let Some((primary, nonce, _)) = key::parse_variant_key(key) else { return Some(0) };
     let marker = app.store.peek(PAGES, primary, now)?;
@@ -102,13 +101,13 @@ pub(super) fn marker_of(app: &App, key: &[u8], now: Ms) -> Option<Ms> {
     (meta.kind == Kind::VaryMarker && meta.nonce == nonce).then_some(meta.soft_purged_at)
 }
 
-/// How old a page is and what is left of its freshness (RFC 9111 section 4.2).
+/// The age of a page and the rest of its freshness (RFC 9111 section 4.2).
 pub(super) struct Freshness {
     /// Current age in seconds.
     pub(super) age: u64,
-    /// Freshness left in seconds; negative: stale for so long.
+    /// Freshness left in seconds; negative: stale for that long.
     pub(super) ttl: i64,
-    /// When it was softly purged; None: it was not.
+    /// The time of its soft purge, if it was purged.
     purged_at: Option<Ms>,
 }
 
@@ -130,7 +129,7 @@ impl Freshness {
     }
 }
 
-/// Everything about one stored response.
+/// All facts about one stored response.
 fn full(app: &App, key: &[u8]) -> Option<Value> {
     let now = app.now();
     let entry = app.store.peek(PAGES, key, now)?;
@@ -198,12 +197,12 @@ fn encoding(encoding: Encoding) -> &'static str {
     }
 }
 
-/// What selects a variant.
+/// The fields that select a variant.
 pub(super) fn vary(page: &PageView<'_>) -> Vary {
     page.vary.map(|(name, value)| (name.to_owned(), value.map(text))).collect()
 }
 
-/// Bytes that should be text, for people.
+/// Bytes as text for people.
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -213,8 +212,7 @@ fn lines(head: &[u8]) -> Vec<String> {
     lines.filter(|line| !line.is_empty()).map(text).collect()
 }
 
-/// The body as it is stored, as a file to be saved: a browser must not take it for a page of this
-/// server.
+/// The stored body as a download: a browser must not show it as a page of this server.
 fn body(entry: Entry<'static>) -> Option<Response> {
     let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
     let (at, end) = (page.body_at as u64, page.body_at as u64 + page.body_len);
@@ -227,7 +225,7 @@ fn body(entry: Entry<'static>) -> Option<Response> {
     Some(response)
 }
 
-/// A stored body on its way out, copied piece by piece.
+/// A stored body that is sent piece by piece.
 struct Stored {
     entry: Entry<'static>,
     at: u64,

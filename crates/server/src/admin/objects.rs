@@ -1,4 +1,4 @@
-//! What is stored: a list, by what is asked for.
+//! Lists of stored pages.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use super::{
     answer::{self, Refused},
     measured::params,
     object::{self, Freshness},
+    page_url::{PageUrl, site_name, url_of},
     pages::PUBLISHED,
-    place::{Place, site_name, url_of},
     walk::{self, Bookmark},
 };
 use crate::page::head;
 use crate::{clock::Ms, page::lookup::PAGES, settings::Settings};
 
-/// Objects in one answer, about.
+/// Approximate limit of objects in one answer.
 const MOST: usize = 1000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct Params {
     prefix: Option<String>,
     site: Option<String>,
     tag: Option<String>,
@@ -46,41 +46,41 @@ fn hundred() -> usize {
     100
 }
 
-/// What is looked for, ready to be compared.
-struct Wanted {
-    prefix: Option<Place>,
+/// The filter of a list.
+struct ListFilter {
+    prefix: Option<PageUrl>,
     site: Option<String>,
     tag: Option<String>,
-    /// Fresh ones, or stale ones; None: any.
+    /// Only stale pages, or only fresh ones; None: any.
     stale: Option<bool>,
     min_size: u64,
 }
 
-/// Lists what is stored.
+/// Lists stored pages.
 pub(super) async fn objects(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Refused> {
-    let asked: Asked = params(&uri)?;
-    let wanted = Wanted {
-        prefix: asked.prefix.as_deref().map(|url| Place::verbatim(&app, url)).transpose()?,
-        site: asked.site,
-        tag: asked.tag,
-        stale: match asked.state.as_deref() {
+    let query: Params = params(&uri)?;
+    let wanted = ListFilter {
+        prefix: query.prefix.as_deref().map(|url| PageUrl::verbatim(&app, url)).transpose()?,
+        site: query.site,
+        tag: query.tag,
+        stale: match query.state.as_deref() {
             None | Some("any") => None,
             Some("fresh") => Some(false),
             Some("stale") => Some(true),
             Some(_) => return Err(Refused::bad("bad_parameter", "state is fresh, stale or any")),
         },
-        min_size: asked.min_size,
+        min_size: query.min_size,
     };
     let (settings, now) = (app.settings(), app.now());
     let see = |key: &[u8], info: &EntryInfo| row(&app, &settings, &wanted, key, info, now);
-    let (rows, cursor) = walk::some(&app, asked.cursor, asked.limit.clamp(1, MOST), see).await?;
+    let (rows, cursor) = walk::some(&app, query.cursor, query.limit.clamp(1, MOST), see).await?;
     Ok(answer::json(&json!({"objects": rows, "cursor": cursor})))
 }
 
-impl Wanted {
-    /// As far as the key and the length say: for most entries nothing more has to be read.
+impl ListFilter {
+    /// Whether an entry may match, by its key and length: most entries need no further read.
     fn may(&self, settings: &Settings, key: &KeyParts<'_>, info: &EntryInfo) -> bool {
-        let under = |place: &Place| {
+        let under = |place: &PageUrl| {
             let default =
                 |port: Option<u16>| port.filter(|port| *port != key.scheme.default_port()).unwrap_or(0);
             key.host.eq_ignore_ascii_case(place.host.trim_end_matches('.'))
@@ -103,7 +103,7 @@ impl Wanted {
 fn row(
     app: &App,
     settings: &Settings,
-    wanted: &Wanted,
+    wanted: &ListFilter,
     key: &[u8],
     info: &EntryInfo,
     now: Ms,

@@ -1,9 +1,8 @@
-//! Pages that other programs publish: any process with the token can put a page or a file before
-//! the site.
+//! Published pages: any process with the token can publish a page or a file on the site.
 //!
 //! A published page is a record like any other (docs/page-format.md), so ranges, conditions, HEAD,
-//! purges and eviction work on it as on what an origin sent. It lies over the origin's page of the
-//! same URL until it is reset, its time is over, or its memory is needed.
+//! purges and eviction work on it as on an origin's page. It replaces the origin's page of the same
+//! URL until it is reset, expires or is evicted.
 
 use std::sync::Arc;
 
@@ -29,7 +28,7 @@ use crate::{
         answer::{self, Refused},
         measured::params,
         object,
-        place::{Place, site_name, url_of},
+        page_url::{PageUrl, site_name, url_of},
         purges::{http, whole, writer},
         thread::Peer,
         walk::{self, Bookmark},
@@ -39,18 +38,17 @@ use crate::{
     settings::RequestView,
 };
 
-/// Tells a published page from a fetched one: the client's bits of its entry, which are 0 for what
-/// was fetched.
+/// The mark of a published page, in the client bits of its entry; fetched pages have 0.
 pub(super) const PUBLISHED: u32 = 1;
-/// Bodies taken in at the same time: each is held whole until it is stored.
+/// Uploads at the same time: each body is in memory until it is stored.
 pub(super) const UPLOADS: usize = 4;
-/// What is said for ever in HTTP (RFC 9111 section 1.2.2).
+/// The longest lifetime in HTTP (RFC 9111 section 1.2.2).
 const FOREVER: u32 = i32::MAX as u32;
-/// Longest tag, as of one that an origin sends.
+/// Longest tag, as for origins.
 const TAG: usize = 1024;
 
-/// Fields of the request that become the page's: what describes a representation, and nothing of
-/// the publisher's own.
+/// Fields of the request that become fields of the page: they describe the representation, not the
+/// publisher.
 const KEPT: [header::HeaderName; 16] = [
     header::CONTENT_TYPE,
     header::CONTENT_LANGUAGE,
@@ -72,7 +70,7 @@ const KEPT: [header::HeaderName; 16] = [
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct Params {
     url: String,
     ttl: Option<String>,
     tags: Option<String>,
@@ -80,17 +78,17 @@ struct Asked {
 
 /// Publishes the body under a URL.
 pub(super) async fn put(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refused> {
-    let asked: Asked = params(request.uri())?;
-    let place = Place::of(&app, &asked.url)?;
-    let ttl = asked.ttl.as_deref().map(seconds).transpose()?;
-    let tags = tags(asked.tags.as_deref().unwrap_or_default())?;
+    let query: Params = params(request.uri())?;
+    let place = PageUrl::of(&app, &query.url)?;
+    let ttl = query.ttl.as_deref().map(seconds).transpose()?;
+    let tags = tags(query.tags.as_deref().unwrap_or_default())?;
     let (parts, body) = request.into_parts();
     let body = upload(&app, body).await?;
     let replaced = publish(&app, &place, &parts.headers, ttl, &tags, &body)?;
     Ok(if replaced { StatusCode::NO_CONTENT } else { StatusCode::CREATED }.into_response())
 }
 
-/// Takes in a body, if not too many are coming in already.
+/// Receives a body, unless there are too many uploads.
 pub(super) async fn upload(app: &App, body: axum::body::Body) -> Result<Bytes, Refused> {
     let full = |_| Refused::busy(format!("{UPLOADS} pages come in already"));
     let _place = app.uploads.try_acquire().map_err(full)?;
@@ -116,10 +114,10 @@ fn tags(text: &str) -> Result<Vec<&[u8]>, Refused> {
     Ok(tags)
 }
 
-/// Stores a page under its URL; whether one was there that was published before.
+/// Stores a page under its URL. Returns whether a published page was there.
 pub(super) fn publish(
     app: &App,
-    place: &Place,
+    place: &PageUrl,
     headers: &HeaderMap,
     ttl: Option<u32>,
     tags: &[&[u8]],
@@ -137,9 +135,9 @@ pub(super) fn publish(
     })
 }
 
-/// The page made from what was sent.
+/// The page of an upload.
 fn draft(
-    place: &Place,
+    place: &PageUrl,
     headers: &HeaderMap,
     ttl: Option<u32>,
     tags: &[&[u8]],
@@ -165,7 +163,7 @@ fn draft(
         initial_age: 0,
         swr: 0,
         sie: 0,
-        // A browser's reload is no reason to ask the origin for what it does not have.
+        // A browser's reload must not ask the origin for a page that it does not have.
         flags: PageFlags::IMMUTABLE,
         date: now / 1000,
         last_modified: fields.get("last-modified").and_then(|value| date::parse(value, now / 1000)),
@@ -187,7 +185,7 @@ fn draft(
     })
 }
 
-/// The page's fields: those sent, and what every page should have.
+/// The page's fields: those of the request, and those that every page has.
 fn lines(headers: &HeaderMap, path: &str, body: &[u8], now: Ms) -> Result<Vec<(String, Vec<u8>)>, Refused> {
     if headers.contains_key(header::VARY) {
         return Err(Refused::bad("bad_header", "a published page is the same for everybody: it has no Vary"));
@@ -211,7 +209,7 @@ fn lines(headers: &HeaderMap, path: &str, body: &[u8], now: Ms) -> Result<Vec<(S
     Ok(out)
 }
 
-/// By the extension of the path. One without any is a page.
+/// The type by the extension of the path; without one, HTML.
 fn type_of(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or_default();
     let Some((_, extension)) = name.rsplit_once('.') else { return "text/html; charset=utf-8".to_owned() };
@@ -232,17 +230,17 @@ fn hundred() -> usize {
     100
 }
 
-/// Pages in one answer, about.
+/// Approximate limit of pages in one answer.
 const MOST: usize = 1000;
 
-/// The published pages that are there.
+/// The stored published pages.
 pub(super) async fn list(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Refused> {
-    let asked: Listed = params(&uri)?;
-    let (pages, cursor) = published(&app, asked.cursor, asked.limit.clamp(1, MOST)).await?;
+    let query: Listed = params(&uri)?;
+    let (pages, cursor) = published(&app, query.cursor, query.limit.clamp(1, MOST)).await?;
     Ok(answer::json(&json!({"pages": pages, "cursor": cursor})))
 }
 
-/// Some of the published pages, and where to go on.
+/// Some of the published pages, and the cursor for the next ones.
 pub(super) async fn published(
     app: &App,
     from: Bookmark,
@@ -277,22 +275,22 @@ struct Named {
     url: String,
 }
 
-/// Resets one: the next request for its URL goes to the origin.
+/// Deletes a published page: the next request for its URL goes to the origin.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     Extension(Peer(peer)): Extension<Peer>,
     uri: Uri,
 ) -> Result<Response, Refused> {
-    let asked: Named = params(&uri)?;
-    let key = Place::of(&app, &asked.url)?.key();
+    let query: Named = params(&uri)?;
+    let key = PageUrl::of(&app, &query.url)?.key();
     let shared = http(&app)?;
     let entry = app.store.peek(PAGES, &key, app.now()).filter(|entry| entry.flags() == PUBLISHED);
-    // One that was published anew meanwhile stays.
+    // A page that was published again meanwhile stays.
     if !entry.is_some_and(|entry| app.store.delete_same(&entry, app.now())) {
         return Err(Refused::absent("not_published", "no page is published under this URL"));
     }
     let by = format!("{} API", peer.ip().to_canonical());
-    shared.purges.note(app.now(), "reset", &asked.url, false, 1, by);
+    shared.purges.note(app.now(), "reset", &query.url, false, 1, by);
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

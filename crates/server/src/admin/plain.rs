@@ -18,10 +18,10 @@ use super::{
 };
 use crate::{
     settings::{HostPattern, OriginScheme, Site},
-    worker::Order,
+    worker::Command,
 };
 
-/// A worker that has not answered after so long serves nobody.
+/// Time limit for a worker's answer; a slower worker counts as stuck.
 const WORKER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The process runs.
@@ -29,16 +29,16 @@ pub(super) async fn health() -> Response {
     answer::typed(StatusCode::OK, "text/plain; charset=utf-8", "ok\n")
 }
 
-/// Requests are served: no stop is under way, and every worker answers.
+/// Whether requests are served: the server does not stop, and every worker answers.
 pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Response, Refused> {
     if app.is_draining() {
         return Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the server is being stopped"));
     }
     let stuck = || Refused::new(StatusCode::SERVICE_UNAVAILABLE, "stuck", "a worker does not answer");
     let mut answers = Vec::new();
-    for orders in &app.orders {
+    for commands in &app.commands {
         let (send, answer) = oneshot::channel();
-        orders.try_send(Order::Answer(send)).map_err(|_| stuck())?;
+        commands.try_send(Command::Answer(send)).map_err(|_| stuck())?;
         answers.push(answer);
     }
     let all = async {

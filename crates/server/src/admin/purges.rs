@@ -1,4 +1,4 @@
-//! Purging by the API: the same as the PURGE method does, and bans.
+//! Purges through the API, as the PURGE method does, and bans.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     admin::{
         App,
         answer::{self, Refused},
-        place::Place,
+        page_url::PageUrl,
         thread::Peer,
     },
     page::{ban::Ban, writer::PageWriter},
@@ -27,11 +27,11 @@ use crate::{
     },
 };
 
-/// Bytes of an order.
-const ORDER: usize = 64 << 10;
-/// Tags in one order.
+/// Largest purge request, in bytes.
+const REQUEST: usize = 64 << 10;
+/// The most tags in one request.
 const TAGS: usize = 1000;
-/// For a whole body to arrive.
+/// Time limit for a whole body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A whole body of at most `limit` bytes, within the time a body may take.
@@ -40,7 +40,7 @@ pub(super) async fn whole(body: Body, limit: usize) -> Result<Bytes, Refused> {
         let message = format!("at most {limit} bytes are taken here");
         Refused::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
     };
-    // What says at once that it is too large is not read.
+    // A body with a too large declared length is not read.
     if http_body::Body::size_hint(&body).lower() > limit as u64 {
         return Err(too_large());
     }
@@ -59,19 +59,19 @@ pub(super) async fn whole(body: Body, limit: usize) -> Result<Bytes, Refused> {
     })
 }
 
-/// The HTTP side, if there is one.
+/// The HTTP face, if it is served.
 pub(super) fn http(app: &App) -> Result<&Arc<Shared>, Refused> {
     app.http.as_ref().ok_or_else(|| Refused::absent("no_face", "HTTP is not served here: there are no pages"))
 }
 
-/// Writes and purges pages for the API.
+/// The page writer for requests of the API.
 pub(super) fn writer<'a>(app: &App, shared: &'a Shared) -> PageWriter<'a> {
     PageWriter { store: app.store, flights: &shared.flights, clock: app.clock }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Order {
+struct PurgeRequest {
     url: Option<String>,
     prefix: Option<String>,
     tags: Option<Vec<String>>,
@@ -81,26 +81,26 @@ struct Order {
     soft: bool,
 }
 
-/// Carries out one order.
+/// Executes a purge.
 pub(super) async fn purge(
     State(app): State<Arc<App>>,
     Extension(Peer(peer)): Extension<Peer>,
     request: Request,
 ) -> Result<Response, Refused> {
-    let bytes = whole(request.into_body(), ORDER).await?;
-    let order: Order =
+    let bytes = whole(request.into_body(), REQUEST).await?;
+    let request: PurgeRequest =
         serde_json::from_slice(&bytes).map_err(|error| Refused::bad("bad_json", error.to_string()))?;
     let shared = http(&app)?;
-    let soft = order.soft;
+    let soft = request.soft;
     let purger = Purger::new(writer(&app, shared), shared.remote.as_deref(), soft);
-    let (kind, what, purged) = match &order {
-        Order { url: Some(url), prefix: None, tags: None, ban: None, host: None, .. } => {
-            let place = Place::of(&app, url)?;
+    let (kind, what, purged) = match &request {
+        PurgeRequest { url: Some(url), prefix: None, tags: None, ban: None, host: None, .. } => {
+            let place = PageUrl::of(&app, url)?;
             let found = purger.page(&keys(&place.host, place.port, &place.path, b""));
             ("url", url.clone(), u64::from(found))
         }
-        Order { prefix: Some(url), url: None, tags: None, ban: None, host: None, .. } => {
-            let key = Place::verbatim(&app, url)?.key();
+        PurgeRequest { prefix: Some(url), url: None, tags: None, ban: None, host: None, .. } => {
+            let key = PageUrl::verbatim(&app, url)?.key();
             let _turn = app.turns.take().await?;
             let purged = match key::parse_key(&key) {
                 Some(wanted) => purger.prefix(wanted).await,
@@ -108,19 +108,18 @@ pub(super) async fn purge(
             };
             ("prefix", url.clone(), purged)
         }
-        Order { tags: Some(tags), url: None, prefix: None, ban: None, host, .. } => {
+        PurgeRequest { tags: Some(tags), url: None, prefix: None, ban: None, host, .. } => {
             ("tags", tags.join(" "), by_tags(&app, &purger, tags, host.as_deref()).await?)
         }
-        Order { ban: Some(text), url: None, prefix: None, tags: None, host: None, .. } => {
+        PurgeRequest { ban: Some(text), url: None, prefix: None, tags: None, host: None, .. } => {
             let ban = Ban::parse(text).map_err(|wrong| Refused::bad("bad_ban", wrong.to_string()))?;
             let _turn = app.turns.take().await?;
-            // What is stored while the walk runs was asked for after it began, or marked when it
-            // did.
+            // Pages stored during the walk were requested after its begin, or marked at its begin.
             let purger = Purger::new(writer(&app, shared), shared.remote.as_deref(), soft);
             ("ban", text.clone(), purger.ban(text, &ban).await)
         }
         _ => {
-            let message = "an order has exactly one of url, prefix, tags, ban; host goes with tags";
+            let message = "a request has exactly one of url, prefix, tags, ban; host goes with tags";
             return Err(Refused::bad("bad_order", message));
         }
     };
@@ -135,7 +134,7 @@ pub(super) async fn purge(
     }))
 }
 
-/// Of the host's site; without a host, of every site.
+/// Purges tags of the host's site; without a host, of all sites.
 async fn by_tags(
     app: &App,
     purger: &Purger<'_>,

@@ -14,7 +14,7 @@ use super::{
     App, answer::Refused, guard, live, measured, monkey, object, objects, pages, plain, purges, tail,
 };
 
-/// A path as axum has it, the methods served there, and what serves them.
+/// A path in axum's notation, its methods, and its handlers.
 type Route = (&'static str, &'static [&'static str], MethodRouter<Arc<App>>);
 
 /// Every route.
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// Every operation of docs/openapi.json and every route there is.
+    /// All operations of docs/openapi.json and all routes.
     #[test]
     fn the_description_has_these_routes_and_no_others() {
         let text = include_str!("../../../../docs/openapi.json");

@@ -1,5 +1,4 @@
-//! Requests as they end, for those who watch: choosing, writing and sending is done here, on the
-//! admin thread.
+//! The stream of requests as they end. Filtering, formatting and sending run on the admin thread.
 
 use std::sync::Arc;
 
@@ -13,26 +12,27 @@ use super::{
     answer::Refused,
     events::{self, event},
     filter::Filter,
-    place::site_name,
+    page_url::site_name,
 };
 use crate::access_log::live::LiveLog;
 
-/// Requests that may wait for one watcher; then they are lost to it, counted, and it is told.
+/// Requests that may wait for one watcher; further ones are dropped and counted, and the watcher is
+/// informed.
 const WATCHER: usize = 512;
 
-/// Everybody who watches.
+/// All watchers.
 pub(super) struct Tail {
     live: Arc<LiveLog>,
     watchers: Mutex<Vec<Watcher>>,
 }
 
-/// Somebody who watches.
+/// One watcher.
 struct Watcher {
     filter: Filter,
     events: mpsc::Sender<Bytes>,
-    /// Requests it was not told of, since it was last told so.
+    /// Requests dropped since the watcher was last informed.
     dropped: u64,
-    /// Requests it still wants.
+    /// Requests until its limit.
     left: u64,
 }
 
@@ -63,14 +63,14 @@ impl Tail {
             watcher.tell(line, &mut made)
         });
         if watchers.is_empty() {
-            // Under the lock, so that it cannot come after the flag of one who joins.
+            // Under the lock, so that it cannot overwrite the flag of a new watcher.
             self.live.set_watched(false);
         }
     }
 }
 
 impl Watcher {
-    /// False: it has gone, or has had all it wanted.
+    /// False: it has left, or reached its limit.
     fn tell(&mut self, line: &LogLine, made: &mut Option<Bytes>) -> bool {
         if self.events.is_closed() {
             return false;
@@ -95,14 +95,13 @@ fn dropped(count: u64) -> Bytes {
     event("dropped", &serde_json::json!({"count": count}))
 }
 
-/// Passes on what one worker tells; ends with the worker.
+/// Forwards the feed of one worker; ends with the worker.
 pub(super) async fn pass_on(app: Arc<App>, tail: Arc<Tail>, mut lines: mpsc::Receiver<LogLine>) {
     while let Some(mut line) = lines.recv().await {
         let settings = app.settings();
         line.site = site_name(&settings, host_of(&line.url)).to_owned();
         tail.tell(&line);
-        // What filters cost is their watchers' choice: others on this thread have their turn
-        // between two requests.
+        // Filters may be expensive: other tasks of this thread get their turn between two requests.
         tokio::task::yield_now().await;
     }
 }
@@ -122,8 +121,8 @@ pub(super) async fn log(State(app): State<Arc<App>>, uri: Uri) -> Result<Respons
     let filter = Filter::of(&uri)?;
     let absent = || Refused::absent("no_face", "HTTP is not served here");
     let tail = app.tail.as_ref().ok_or_else(absent)?;
-    let place = app.watchers.places.take()?;
-    Ok(events::stream(tail.join(filter), place))
+    let permit = app.watchers.permits.take()?;
+    Ok(events::stream(tail.join(filter), permit))
 }
 
 #[cfg(test)]
@@ -168,7 +167,7 @@ mod tests {
         let watcher = tail.join(filter("/"));
         assert!(feed.watched());
         drop(watcher);
-        feed.tell(&record("http://a/"), Outcome::Hit);
+        feed.send(&record("http://a/"), Outcome::Hit);
         let line = tail.take_feeds()[0].try_recv().expect("a line");
         tail.tell(&line);
         assert!(!feed.watched());
@@ -180,7 +179,7 @@ mod tests {
         let feed = tail.live.feed();
         let mut watcher = tail.join(filter("/"));
         for _ in 0..FEED + 10 {
-            feed.tell(&record("http://a/"), Outcome::Hit);
+            feed.send(&record("http://a/"), Outcome::Hit);
         }
         let mut lines = tail.take_feeds().remove(0);
         while let Ok(line) = lines.try_recv() {
@@ -191,7 +190,7 @@ mod tests {
             told.push(event);
         }
         assert_eq!(told.len(), WATCHER);
-        feed.tell(&record("http://a/"), Outcome::Hit);
+        feed.send(&record("http://a/"), Outcome::Hit);
         tail.tell(&lines.try_recv().expect("a line"));
         let lost = FEED + 10 + 1 - WATCHER - 1 + 1;
         let first = told.first().expect("an event");
@@ -208,7 +207,7 @@ mod tests {
         let feed = tail.live.feed();
         let mut watcher = tail.join(filter("/?limit=2&url=yes"));
         for url in ["http://a/yes", "http://a/no", "http://a/yes", "http://a/yes"] {
-            feed.tell(&record(url), Outcome::Hit);
+            feed.send(&record(url), Outcome::Hit);
         }
         let mut lines = tail.take_feeds().remove(0);
         while let Ok(line) = lines.try_recv() {

@@ -1,5 +1,4 @@
-//! Walks over what is stored: in steps, with a limit on each call, and never more than a few at
-//! once.
+//! Walks over the stored pages: in steps, with a limit on each call, and few at once.
 
 use larder_store::{Cursor, EntryInfo, Keep};
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -8,26 +7,27 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::{App, answer::Refused};
 use crate::page::lookup::PAGES;
 
-/// Entries visited between two looks at other requests.
+/// Entries visited before other requests get their turn.
 const STEP: usize = 256;
-/// Entries visited for one call, about; it answers with a cursor then, however little it has found.
+/// Approximate limit of visited entries per call; then the answer has a cursor, with whatever was
+/// found.
 const VISITS: usize = 50_000;
 /// Walks at the same time.
 const WALKS: usize = 2;
-/// How long a walk waits for its turn.
+/// Time for which a walk waits for a permit.
 const TURN: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Turns for walks.
-pub(super) struct Turns(Semaphore);
+/// Permits for walks.
+pub(super) struct WalkPermits(Semaphore);
 
-impl Default for Turns {
+impl Default for WalkPermits {
     fn default() -> Self {
-        Turns(Semaphore::new(WALKS))
+        WalkPermits(Semaphore::new(WALKS))
     }
 }
 
-impl Turns {
-    /// Waits for a turn, for a while.
+impl WalkPermits {
+    /// Waits for a permit, with a time limit.
     pub(super) async fn take(&self) -> Result<SemaphorePermit<'_>, Refused> {
         match tokio::time::timeout(TURN, self.0.acquire()).await {
             Ok(Ok(turn)) => Ok(turn),
@@ -36,7 +36,7 @@ impl Turns {
     }
 }
 
-/// Where a walk goes on, as clients hand it back.
+/// The position of a walk, as clients return it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bookmark(Cursor);
 
@@ -60,7 +60,8 @@ impl<'de> Deserialize<'de> for Bookmark {
     }
 }
 
-/// Goes through the pages from `from` on until about `limit` were found, and says where to go on.
+/// Visits the pages from `from` on until about `limit` were found. Returns them and the next
+/// position.
 pub(super) async fn some<T>(
     app: &App,
     from: Bookmark,
@@ -73,7 +74,7 @@ pub(super) async fn some<T>(
         if found.len() >= limit || visited >= VISITS {
             break;
         }
-        // Small steps where little is wanted: a step cannot be left in the middle.
+        // Small steps for small limits: a step cannot be interrupted.
         let step = STEP.min(limit - found.len());
         cursor = app.store.scan(PAGES, at, step, &mut |key, info| {
             found.extend(see(key, info));
@@ -85,7 +86,7 @@ pub(super) async fn some<T>(
     Ok((found, cursor.map(|at| Bookmark(at).text())))
 }
 
-/// Goes through all of the pages; `see` says whether to go on.
+/// Visits all pages, as long as `see` returns true.
 pub(super) async fn all(app: &App, mut see: impl FnMut(&[u8]) -> bool) -> Result<(), Refused> {
     let _turn = app.turns.take().await?;
     let (mut cursor, mut on) = (Some(Cursor::START), true);

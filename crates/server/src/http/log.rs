@@ -66,7 +66,7 @@ fn record(log: &WorkerLog, exchange: &Exchange<'_, '_>, delivered: &Delivered) {
 /// Shows a request to those who watch.
 #[cold]
 fn show(feed: &LiveFeed, exchange: &Exchange<'_, '_>, delivered: &Delivered, outcome: Outcome) {
-    feed.tell(&of(exchange, delivered, &url(exchange)), outcome);
+    feed.send(&of(exchange, delivered, &url(exchange)), outcome);
 }
 
 fn of<'r>(exchange: &'r Exchange<'_, '_>, delivered: &'r Delivered, url: &'r str) -> Record<'r> {

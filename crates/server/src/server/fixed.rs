@@ -1,8 +1,8 @@
-//! Which settings take a restart.
+//! The settings whose change needs a restart.
 
 use crate::settings::{MemcachedSettings, RedisSettings, Settings};
 
-/// The first setting that has changed and cannot while running.
+/// The first changed setting that needs a restart.
 pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
     let changed = [
         ("memory", new.memory != old.memory),

@@ -1,4 +1,4 @@
-//! The one store, as the settings want it.
+//! Opens the store with the options of the settings.
 
 use std::{collections::hash_map::RandomState, hash::BuildHasher};
 
@@ -10,8 +10,7 @@ use crate::settings::{Settings, Share};
 /// The largest page that is stored, in bytes.
 const MAX_PAGE: u64 = 1 << 30;
 
-/// A number nobody outside can guess: the standard library's hash keys come from the system's
-/// random source.
+/// An unpredictable number: the standard library's hash keys come from the system's random source.
 pub(super) fn random() -> u64 {
     RandomState::new().hash_one(0u8)
 }
@@ -28,8 +27,8 @@ pub(super) fn open_store(settings: &Settings) -> Result<&'static Store, StartErr
     };
     let store = Store::open(options)
         .map_err(|error| StartError::Memory { bytes: settings.store(), reason: error.to_string() })?;
-    // One store per process, for as long as it lives: readers on every thread hold plain references
-    // to it, so that a hit counts no references.
+    // One store per process, never dropped: threads hold plain references to it, so that a hit
+    // counts no references.
     Ok(Box::leak(Box::new(store)))
 }
 
@@ -40,7 +39,7 @@ fn max_value(settings: &Settings) -> u64 {
     MAX_PAGE.max(memcached).max(redis)
 }
 
-/// Pages are there to be evicted; without them, and with every face against it, nothing is.
+/// Whether the store evicts: not if only object faces are served and all of them refuse evictions.
 pub(super) fn may_evict(settings: &Settings) -> bool {
     let memcached = settings.memcached.as_ref().map(|face| face.no_evictions);
     let redis = settings.redis.as_ref().map(|face| face.no_evictions);

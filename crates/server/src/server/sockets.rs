@@ -16,19 +16,19 @@ const BACKLOG: i32 = 4096;
 /// The same for the admin interface.
 const ADMIN_BACKLOG: i32 = 64;
 
-/// The sockets of all faces, for each worker; handed out from the last worker's on.
+/// The sockets of all faces, for each worker; taken from the end, the last worker's first.
 #[derive(Default)]
 pub(super) struct Sockets {
     pub(super) http: Vec<Vec<Listener>>,
     pub(super) memcached: Vec<Vec<Listener>>,
     pub(super) udp: Vec<Vec<UdpSocket>>,
     pub(super) redis: Vec<Vec<Listener>>,
-    /// Of the admin thread, which is one.
+    /// Of the one admin thread.
     pub(super) admin: Vec<TcpListener>,
     pub(super) addresses: Vec<(FaceName, Address)>,
 }
 
-/// One worker's part of them; none where the face is not there.
+/// The sockets of the next worker; none if the face is not served.
 pub(super) fn next<T>(per_worker: &mut Vec<Vec<T>>) -> Vec<T> {
     per_worker.pop().unwrap_or_default()
 }

@@ -57,7 +57,7 @@ fn unix(path: &Path) -> Listen {
     Listen::Unix { path: path.to_owned(), mode: 0o700 }
 }
 
-/// What comes until the end.
+/// All bytes until the end of the stream.
 fn told(mut stream: impl Read) -> String {
     let mut told = String::new();
     stream.read_to_string(&mut told).expect("an end");

@@ -1,23 +1,23 @@
-//! `[admin]`: where the operator looks in, and who may.
+//! `[admin]`: the operator's interface and its permissions.
 
 use std::net::SocketAddr;
 
 use super::Secret;
 
-/// Where the admin interface listens and whom it believes.
+/// The admin interface: its addresses and permissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminSettings {
-    /// Addresses to listen on; port 0 lets the system pick.
+    /// Addresses to listen on; port 0 lets the system choose.
     pub listen: Vec<SocketAddr>,
-    /// What permits changes; None: the server makes one for the run.
+    /// The token that permits changes; None: the server makes one for the run.
     pub token: Option<Secret>,
     /// Names (lower case, without port) that `Host` may have besides addresses and `localhost`.
     pub hosts: Vec<String>,
-    /// Who may look.
+    /// The permission to read.
     pub read: ReadAccess,
-    /// How this server is called where several are seen together.
+    /// The name of this server among several.
     pub name: String,
-    /// Whether the routes of Monkey's cache plugin are there.
+    /// Whether the routes of Monkey's cache plugin are served.
     pub monkey_api: bool,
     /// Connections at once; further ones are closed.
     pub connections: usize,
@@ -32,11 +32,11 @@ impl AdminSettings {
     }
 }
 
-/// Who may read the admin interface.
+/// The permission to read the admin interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadAccess {
-    /// Whoever reaches it.
+    /// Everybody who can connect.
     Open,
-    /// Who has the token.
+    /// Those who have the token.
     Token,
 }

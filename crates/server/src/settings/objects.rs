@@ -4,40 +4,40 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use super::Secret;
 
-/// [`MemcachedSettings::requests_per_event`] where nothing is said: what memcached has, and shows.
+/// [`MemcachedSettings::requests_per_event`] by default: memcached's value, which `stats settings`
+/// shows.
 pub const DEFAULT_REQUESTS_PER_EVENT: usize = 20;
 
-/// Where a face listens.
+/// An address of a face.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// An address and port; port 0 lets the system pick.
+    /// An address and port; port 0 lets the system choose.
     Tcp(SocketAddr),
     /// A socket in the file system.
     Unix {
-        /// Its path. A socket nobody listens on is replaced.
+        /// Its path. A socket without a listener is replaced.
         path: PathBuf,
         /// Its permissions.
         mode: u32,
     },
 }
 
-/// How much of the one memory budget a namespace has for itself, and how much it may take at the
-/// most. Bytes.
+/// A namespace's part of the memory, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Others do not push it below this.
+    /// Guaranteed: others do not evict below this.
     pub floor: Option<u64>,
-    /// It does not grow beyond this.
+    /// The limit.
     pub ceiling: Option<u64>,
 }
 
-/// Names and passwords that let a client in.
+/// Names and passwords of clients.
 pub type Users = Arc<[(String, Secret)]>;
 
-/// Which of memcached's protocols a connection may speak.
+/// The protocols that a memcached connection may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WireProtocol {
-    /// Told by the first byte.
+    /// Detected by the first byte.
     #[default]
     Auto,
     /// Text and meta.
@@ -46,10 +46,10 @@ pub enum WireProtocol {
     Binary,
 }
 
-/// The memcached face. None in [`super::Settings`]: there is none.
+/// The memcached face.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemcachedSettings {
-    /// Where it listens.
+    /// Its addresses.
     pub listen: Vec<Listen>,
     /// UDP addresses; none by default.
     pub udp: Vec<SocketAddr>,
@@ -57,23 +57,22 @@ pub struct MemcachedSettings {
     pub item_size: u64,
     /// Client connections at once over all threads.
     pub connections: usize,
-    /// Above that: true, a connection is told so and closed; false, it waits in the listener's
-    /// queue.
+    /// Connections beyond that are refused (true), or wait in the listener's queue (false).
     pub connections_fast: bool,
-    /// A connection without a command for so long is closed; 0: never.
+    /// Time without a command after which a connection is closed; 0: never.
     pub idle_timeout: Duration,
-    /// A client that has begun a command and for so long sends nothing more of it is closed.
+    /// Time without progress of a begun command after which a client is disconnected.
     pub receive_timeout: Duration,
-    /// A client that takes nothing of its answers for so long is closed.
+    /// Time without progress of its answers after which a client is disconnected.
     pub send_timeout: Duration,
-    /// Protocols spoken.
+    /// Its protocols.
     pub protocol: WireProtocol,
     /// ASCII authentication: a `set` with "user password" must come first. Not with UDP, not with
     /// binary.
     pub auth: Option<Users>,
     /// SASL PLAIN in the binary protocol; text commands are refused then.
     pub sasl: Option<Users>,
-    /// `cas unique` values are kept and given.
+    /// `cas unique` values are stored and returned.
     pub cas: bool,
     /// `flush_all` is allowed.
     pub flush_all: bool,
@@ -91,11 +90,11 @@ pub struct MemcachedSettings {
     pub detail: bool,
     /// `stats sizes` counts from the start; else from `stats sizes_enable`.
     pub sizes: bool,
-    /// Bytes per watcher that may wait to be sent; what comes beyond is skipped and counted.
+    /// Bytes per watcher that may wait to be sent; further lines are skipped and counted.
     pub watcher_buffer: usize,
-    /// Commands of one connection taken up before others get their turn (`-R`).
-    /// [`DEFAULT_REQUESTS_PER_EVENT`] stands for 256: with as few as memcached takes, a pipeline
-    /// would be many small writes.
+    /// Commands of a connection that are executed before others get their turn (`-R`).
+    /// [`DEFAULT_REQUESTS_PER_EVENT`] stands for 256: with memcached's number, a pipeline would be
+    /// many small writes.
     pub requests_per_event: usize,
     /// Connections the kernel keeps waiting per listener.
     pub backlog: i32,
@@ -139,10 +138,10 @@ impl MemcachedSettings {
     }
 }
 
-/// The Redis face. None in [`super::Settings`]: there is none.
+/// The Redis face.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisSettings {
-    /// Where it listens.
+    /// Its addresses.
     pub listen: Vec<Listen>,
     /// Numbered databases, 1 to 16.
     pub databases: usize,
@@ -152,11 +151,11 @@ pub struct RedisSettings {
     pub bulk: u64,
     /// Client connections at once over all threads.
     pub connections: usize,
-    /// A connection without a command for so long is closed; 0: never.
+    /// Time without a command after which a connection is closed; 0: never.
     pub idle_timeout: Duration,
-    /// A client that has begun a command and for so long sends nothing more of it is closed.
+    /// Time without progress of a begun command after which a client is disconnected.
     pub receive_timeout: Duration,
-    /// A client that takes nothing of its answers for so long is closed.
+    /// Time without progress of its answers after which a client is disconnected.
     pub send_timeout: Duration,
     /// Bytes that may wait for a subscriber before it is closed (Redis: client-output-buffer-limit
     /// pubsub).

@@ -1,5 +1,4 @@
-//! What configurations match with: hosts, networks, globs, cookies; and the one thing they must not
-//! show.
+//! Patterns of the configuration: hosts, networks, globs, cookies; and secrets.
 
 use std::{
     fmt,
@@ -50,7 +49,7 @@ impl HostPattern {
     }
 }
 
-/// Text that must not show up in logs.
+/// Text that must not appear in logs.
 #[derive(Clone)]
 pub struct Secret(Arc<[u8]>);
 
@@ -60,7 +59,7 @@ impl Secret {
         (!bytes.is_empty()).then(|| Secret(bytes.into()))
     }
 
-    /// Compares in a time that depends on the lengths only.
+    /// Compares in a time that depends only on the lengths.
     pub fn matches(&self, offered: &[u8]) -> bool {
         let mut difference = u8::from(self.0.len() != offered.len());
         for (index, byte) in offered.iter().enumerate() {
@@ -111,7 +110,7 @@ impl Net {
         (base & mask == base).then_some(Net { base, mask })
     }
 
-    /// Whether some address is in both.
+    /// Whether some address belongs to both.
     pub fn overlaps(&self, other: &Net) -> bool {
         let common = self.mask & other.mask;
         self.base & common == other.base & common
@@ -163,8 +162,8 @@ impl Glob {
         self.matches_as(text, |byte| byte)
     }
 
-    /// The same of what `fold` makes of each byte. Linear backtracking to the last `*` only: at
-    /// most pattern times text steps.
+    /// The same for each byte mapped by `fold`. Linear backtracking to the last `*` only: at most
+    /// pattern times text steps.
     pub fn matches_as(&self, text: &[u8], fold: impl Fn(u8) -> u8) -> bool {
         let pattern = self.0.as_bytes();
         let (mut p, mut t) = (0, 0);
@@ -194,7 +193,7 @@ impl Glob {
     }
 }
 
-/// A cookie by name, and by value when one is given.
+/// A pattern for cookies: a name, and a value if given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CookiePattern {
     /// Over the name.
@@ -212,12 +211,12 @@ impl CookiePattern {
         }
     }
 
-    /// Whether this cookie is meant, its name read in any of the ways in which servers read it.
+    /// Whether this cookie matches, with its name read in any of the ways in which servers read it.
     pub fn matches(&self, cookie: &Cookie<'_>) -> bool {
         self.names(cookie) && self.value.as_ref().is_none_or(|glob| glob.matches(cookie.value))
     }
 
-    /// Whether its name is meant.
+    /// Whether its name matches.
     pub fn names(&self, cookie: &Cookie<'_>) -> bool {
         cookie.reads_as(|name, fold| self.name.matches_as(name, fold))
     }

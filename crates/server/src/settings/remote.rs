@@ -1,27 +1,27 @@
-//! The remote tier: servers that several Larders share their pages through.
+//! The remote tier: servers through which several Larders share their pages.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{OriginSettings, Secret};
 
-/// What the servers of the remote tier speak.
+/// The protocol of the remote tier's servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RemoteProtocol {
-    /// memcached's; who we are is in the fleet's settings.
+    /// memcached's; the credentials are in the fleet's settings.
     #[default]
     Memcached,
-    /// Valkey's, which is Redis's: stand-alone servers.
+    /// Valkey's (Redis's), stand-alone servers.
     Valkey(ValkeyLogin),
-    /// A cluster; the servers that are configured are asked for the others.
+    /// A Valkey cluster; the configured servers name the others.
     ValkeyCluster(ValkeyLogin),
 }
 
-/// Who we are to a Valkey, and which of its databases is ours.
+/// The credentials for a Valkey, and the number of our database.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ValkeyLogin {
     /// None: the default user.
     pub user: Option<String>,
-    /// None: nobody asks for one.
+    /// None: no password.
     pub password: Option<String>,
     /// 0 in a cluster.
     pub database: u16,
@@ -35,48 +35,48 @@ impl std::fmt::Debug for ValkeyLogin {
     }
 }
 
-/// The remote tier. None in [`super::Settings`]: there is none.
+/// The remote tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteSettings {
-    /// What the servers speak.
+    /// The protocol of the servers.
     pub protocol: RemoteProtocol,
-    /// The fleet: servers, placement, timeouts, what a failure costs. Its `max_item` is the largest
+    /// The fleet: servers, placement, timeouts, handling of failures. Its `max_item` is the largest
     /// value the servers take; longer records are split.
     pub fleet: larder_client::Config,
-    /// How keys begin. Larders with the same one share pages.
+    /// The prefix of keys. Larders with the same prefix share pages.
     pub namespace: String,
-    /// How long a page from the fleet is used before the fleet is asked for it again.
+    /// Time for which a page from the fleet is used before the fleet is asked again.
     pub local_copy: Duration,
-    /// How long a lookup may take before the origin is asked as well.
+    /// Time of a lookup after which the origin is asked as well.
     pub budget: Duration,
-    /// The longest a record stays in the fleet.
+    /// Longest lifetime of a record in the fleet.
     pub max_expiry: Duration,
-    /// What is fresh for less than this is neither sent nor taken.
+    /// Pages that are fresh for less than this are neither sent nor taken.
     pub min_freshness: Duration,
     /// Bytes of the largest page sent or taken, its head included.
     pub page_size: u64,
-    /// Bodies from this many bytes on are compressed where their type lets it; None: never.
+    /// Smallest body that is compressed, if its type is compressible; None: none.
     pub compress: Option<u64>,
-    /// A header line (`Name: value`) for answers that came from the fleet just now.
+    /// A header line (`Name: value`) for answers that were just fetched from the fleet.
     pub announce: Option<String>,
-    /// Nothing is written to the fleet, and nothing deleted.
+    /// The fleet is only read: no writes, no deletions.
     pub read_only: bool,
     /// Records that may wait to be sent, per worker; the next one is dropped and counted.
     pub queue: usize,
-    /// Larders that are told of purges at once.
+    /// Larders that are informed of purges at once.
     pub peers: Vec<Arc<OriginSettings>>,
-    /// What peers prove themselves with; None: nobody is told, and nobody is believed.
+    /// The token of peers; None: no peer is informed or trusted.
     pub peer_token: Option<PeerToken>,
-    /// How often the fleet is asked for purges of others.
+    /// Interval at which purges of others are read from the fleet.
     pub purge_interval: Duration,
-    /// How long one Larder may render a page while others wait for it; zero: none waits.
+    /// Time for which others wait while one Larder renders a page; zero: they do not wait.
     pub lease: Duration,
 }
 
-/// A token that is sent, and compared with what comes.
+/// A token that is sent to peers, and compared with theirs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerToken {
-    /// What comes is compared with this.
+    /// The token, for comparisons.
     pub secret: Secret,
     /// `Bearer TOKEN`, as it is sent; never shown.
     pub field: http::HeaderValue,
@@ -84,7 +84,7 @@ pub struct PeerToken {
 
 #[cfg(test)]
 impl RemoteSettings {
-    /// Something for tests.
+    /// Settings for tests.
     pub(crate) fn of(servers: Vec<larder_client::Server>) -> Self {
         Self {
             protocol: RemoteProtocol::Memcached,

@@ -1,4 +1,4 @@
-//! Rules: which requests, and what becomes of them. A rule's action overlays the site's policy
+//! Rules: conditions on requests, and their actions. A rule's action overlays the site's policy
 //! field by field.
 
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use super::patterns::{CookiePattern, Glob};
 /// Whether any field line of this name (any case) satisfies the test.
 pub type AnyField<'a> = dyn Fn(&str, &mut dyn FnMut(&[u8]) -> bool) -> bool + 'a;
 
-/// What a rule looks at in a request.
+/// The parts of a request that rules check.
 pub struct RequestView<'a> {
-    /// As sent: case counts.
+    /// As sent; it is case-sensitive.
     pub method: &'a str,
     /// Path without query, as sent (not percent-decoded).
     pub path: &'a str,
@@ -30,7 +30,7 @@ pub struct RequestView<'a> {
     pub any: &'a AnyField<'a>,
 }
 
-/// When a rule applies: all that is given must match.
+/// The condition of a rule: all given parts must match.
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
     /// One of these over the whole path without query; empty: any path.
@@ -46,7 +46,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// Whether the request is one of those meant.
+    /// Whether the request matches.
     pub fn matches(&self, request: &RequestView<'_>) -> bool {
         (self.paths.is_empty() || self.paths.iter().any(|glob| glob.matches(request.path.as_bytes())))
             && (self.methods.is_empty() || self.methods.iter().any(|method| method == request.method))
@@ -61,12 +61,12 @@ impl Matcher {
     }
 }
 
-/// A condition and what it changes.
+/// A condition and its action.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// When.
+    /// The condition.
     pub matcher: Matcher,
-    /// What.
+    /// The action.
     pub action: RuleAction,
     /// `action` over the site's defaults, ready for the common case that only this rule matches.
     pub alone: Arc<RulePolicy>,
@@ -80,15 +80,14 @@ impl Rule {
     }
 }
 
-/// What becomes of a request and its response.
+/// The policy for a request and its response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RulePolicy {
-    /// Straight to the origin: nothing is looked up, nothing is stored.
+    /// The request goes to the origin, without lookup or storing.
     pub pass: bool,
     /// A request with one of these cookies (and not ignored) is passed: the anonymous-visitor rule.
     pub bypass_cookies: Arc<[CookiePattern]>,
-    /// Cookies treated as if they were not there, unless the request is passed; see
-    /// `write_cookies`.
+    /// Cookies that are treated as absent unless the request is passed; see `write_cookies`.
     pub ignore_cookies: Arc<[Glob]>,
     /// Request fields that are in the key, and so go to the origin.
     pub key_fields: Arc<[KeyField]>,
@@ -98,7 +97,7 @@ pub struct RulePolicy {
     pub sort_query: bool,
     /// Larger bodies are delivered and not stored.
     pub max_object: u64,
-    /// What RFC 9111 leaves to the operator.
+    /// The choices that RFC 9111 leaves to the operator.
     pub cache: Policy,
 }
 
@@ -118,7 +117,7 @@ impl Default for RulePolicy {
 }
 
 impl RulePolicy {
-    /// Whether a `Cookie` line makes the request one to pass.
+    /// Whether a `Cookie` line makes the request pass.
     pub fn bypassed_by(&self, line: &[u8]) -> bool {
         !self.bypass_cookies.is_empty()
             && cookies(line).any(|cookie| {
@@ -127,8 +126,7 @@ impl RulePolicy {
             })
     }
 
-    /// Whether a cookie is treated as if it were not there. A lone `*` means all that no other list
-    /// names.
+    /// Whether a cookie is treated as absent. A lone `*` means all that no other list names.
     pub fn ignores_cookie(&self, cookie: &Cookie<'_>) -> bool {
         let listed = self.ignore_cookies.iter().filter(|glob| glob.as_str() != "*");
         if listed.into_iter().any(|glob| glob.matches(cookie.name())) {
@@ -137,14 +135,14 @@ impl RulePolicy {
         self.ignore_cookies.iter().any(|glob| glob.as_str() == "*") && !self.names_cookie(cookie)
     }
 
-    /// Whether a cookie makes a request one to pass, or selects a variant.
+    /// Whether a cookie makes a request pass, or selects a variant.
     fn names_cookie(&self, cookie: &Cookie<'_>) -> bool {
         self.bypass_cookies.iter().any(|pattern| pattern.names(cookie))
             || self.cache.vary_cookies.iter().any(|held| held.as_bytes() == cookie.name())
     }
 
-    /// Appends the cookies that count: what `Vary: Cookie` compares, and what the origin is sent
-    /// with a request whose answer may be stored. False where there are none.
+    /// Appends the cookies that are not ignored: `Vary: Cookie` compares them, and the origin gets
+    /// them with a request whose answer may be stored. False: there are none.
     pub fn write_cookies<'a>(
         &self,
         lines: impl Iterator<Item = &'a [u8]> + Clone,
@@ -153,7 +151,7 @@ impl RulePolicy {
         cookie::write(lines, &self.cache.vary_cookies, |cookie| self.ignores_cookie(cookie), out)
     }
 
-    /// What the rule for origin requests is told of the site. `ignored` is
+    /// The site's part of the rule for origin requests. `ignored` is
     /// [`RulePolicy::ignores_cookie`].
     pub fn forwarded<'a>(&'a self, ignored: &'a dyn Fn(&Cookie<'_>) -> bool) -> Site<'a> {
         Site {
@@ -177,13 +175,13 @@ macro_rules! overlay {
         }
 
         impl $name {
-            /// Takes from `other` what is not set here.
+            /// Sets unset fields from `other`.
             pub fn fill_from(&mut self, other: &$name) {
                 $(if self.$field.is_none() { self.$field.clone_from(&other.$field); })*
                 $($(self.$inner.fill_from(&other.$inner);)*)?
             }
 
-            /// `base` with what is set here.
+            /// `base` with the fields that are set here.
             pub fn over(&self, base: &$target) -> $target {
                 let mut out = base.clone();
                 $(if let Some(value) = &self.$field { out.$field = value.clone(); })*
@@ -195,7 +193,7 @@ macro_rules! overlay {
 }
 
 overlay! {
-    /// What a rule sets of `RulePolicy`; fields are described there. None: not this rule's concern.
+    /// The fields of `RulePolicy` that a rule sets; they are described there. None: not set.
     RuleAction over RulePolicy {
         pass: bool,
         bypass_cookies: Arc<[CookiePattern]>,
@@ -208,8 +206,8 @@ overlay! {
 }
 
 overlay! {
-    /// What a rule sets of `larder_proto::rules::Policy`; fields are described there. None: not
-    /// this rule's concern.
+    /// The fields of `larder_proto::rules::Policy` that a rule sets; they are described there.
+    /// None: not set.
     CacheAction over Policy {
         ttl: Option<u32>,
         status_ttl: Vec<StatusTtl>,

@@ -144,7 +144,7 @@ fn a_token_is_compared_whole() {
     assert!(!format!("{purge:?}").contains("secret"));
 }
 
-/// The cookies that count.
+/// The cookies that are not ignored.
 fn counting(policy: &RulePolicy, line: &[u8]) -> String {
     let mut out = Vec::new();
     policy.write_cookies([line].into_iter(), &mut out);
@@ -177,7 +177,7 @@ fn a_lone_star_ignores_what_no_other_list_names() {
     assert_eq!(counting(&policy, b"a=1; view=m; session_test=1"), "view=m");
 }
 
-/// Whoever PHP takes for logged in is passed, however the name is spelled.
+/// A request that PHP takes for logged in is passed, in any spelling of the cookie's name.
 #[test]
 fn bypass_cookies_match_names_as_php_reads_them() {
     let policy = RulePolicy {

@@ -1,6 +1,6 @@
-//! `[tracing]`: where spans go.
+//! `[tracing]`: the collector of spans.
 
-/// The collector, and which requests it is told of.
+/// The collector, and the choice of recorded requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracingSettings {
     /// Host name or address of the collector, brackets of an IPv6 address removed. OTLP over plain
@@ -8,10 +8,10 @@ pub struct TracingSettings {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Where it takes traces: `/v1/traces`.
+    /// Its path for traces: `/v1/traces`.
     pub path: String,
-    /// What the spans' `service.name` says.
+    /// The spans' `service.name`.
     pub service: String,
-    /// Of requests that belong to no trace yet, one in so many begins one; 0: none does.
+    /// Requests without a trace per new trace; 0: none begins one.
     pub one_in: u64,
 }

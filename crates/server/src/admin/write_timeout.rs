@@ -14,20 +14,20 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// A client that takes nothing for so long is dropped, so that those who stand still cannot use up
-/// the connections.
+/// Time without progress after which a client is dropped, so that stalled clients cannot use up the
+/// connections.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A TCP connection with a deadline on writes that do not go.
-pub(super) struct Patient {
+/// A TCP connection with a deadline on blocked writes.
+pub(super) struct WriteTimeout {
     stream: TcpStream,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patient {
-    pub(super) fn new(stream: TcpStream) -> Patient {
-        Patient { stream, waiting: None }
+impl WriteTimeout {
+    pub(super) fn new(stream: TcpStream) -> WriteTimeout {
+        WriteTimeout { stream, waiting: None }
     }
 
     fn watch<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -41,7 +41,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for WriteTimeout {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -51,7 +51,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for WriteTimeout {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.watch(cx, polled)

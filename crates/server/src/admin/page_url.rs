@@ -1,4 +1,4 @@
-//! URLs as operators write them, and the pages they mean.
+//! URLs in requests of operators, and their pages.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use larder_proto::http::{
 use super::{App, answer::Refused};
 use crate::settings::{RequestView, Settings, Site};
 
-/// A URL taken apart: where a GET for it would look.
-pub(super) struct Place {
+/// The page of a URL: the parts of its key.
+pub(super) struct PageUrl {
     pub(super) site: Arc<Site>,
     pub(super) scheme: Scheme,
     pub(super) host: String,
@@ -21,10 +21,10 @@ pub(super) struct Place {
     pub(super) path: String,
 }
 
-impl Place {
+impl PageUrl {
     /// The page of a URL.
-    pub(super) fn of(app: &App, url: &str) -> Result<Place, Refused> {
-        let mut place = Place::verbatim(app, url)?;
+    pub(super) fn of(app: &App, url: &str) -> Result<PageUrl, Refused> {
+        let mut place = PageUrl::verbatim(app, url)?;
         let plain = place.path.split_once('?').map_or(place.path.as_str(), |(plain, _)| plain);
         let any = |_: &str, _: &mut dyn FnMut(&[u8]) -> bool| false;
         let policy = place.site.policy(&RequestView { method: "GET", path: plain, any: &any });
@@ -32,8 +32,8 @@ impl Place {
         Ok(place)
     }
 
-    /// The same with path and query as they are: the beginning of URLs.
-    pub(super) fn verbatim(app: &App, url: &str) -> Result<Place, Refused> {
+    /// The same with path and query unchanged, for prefixes.
+    pub(super) fn verbatim(app: &App, url: &str) -> Result<PageUrl, Refused> {
         let wrong = || {
             let message = format!("expected a URL such as \"http://example.org/page\", found {url:?}");
             Refused::bad("bad_url", message)
@@ -47,7 +47,7 @@ impl Place {
         let site = settings.site_for(authority.host).ok_or_else(|| {
             Refused::absent("no_site", format!("no site of this server has the host {:?}", authority.host))
         })?;
-        Ok(Place {
+        Ok(PageUrl {
             site: site.clone(),
             scheme,
             host: authority.host.to_owned(),
@@ -64,8 +64,8 @@ impl Place {
     }
 }
 
-/// The URL that a key stands for, and what else is in it: the host that a trusted proxy named
-/// besides, where one did, and the lines of the site's `key_fields`.
+/// The URL of a key with its other parts: the host that a trusted proxy named, if any, and the
+/// lines of the site's `key_fields`.
 pub(super) fn url_of(key: &KeyParts<'_>) -> (String, Option<String>, Vec<String>) {
     let (path, behind) = key::split_behind(key.path_and_query);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
