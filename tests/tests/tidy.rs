@@ -48,6 +48,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
 /// Rooms whose comments are plain English in lines of at most 100 columns. Add a room when all its
 /// comments are rewritten.
 const PLAIN_COMMENTS: &[&str] = &[
+    "crates/larder/",
     "crates/metrics/",
     "crates/proto/",
     "crates/store/",

@@ -1,4 +1,4 @@
-//! `larder check`: what is wrong with a configuration.
+//! `larder check`: prints the problems of a configuration.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use crate::{
     exit,
 };
 
-/// Prints every problem; without errors, what would be served.
+/// Prints every problem; without errors, the faces with their addresses.
 pub(crate) fn run(flags: &Flags) -> ExitCode {
     let loaded = match config::load(flags) {
         Ok(loaded) => loaded,

@@ -55,14 +55,14 @@ pub(crate) enum Command {
     },
 }
 
-/// Flags that this command line does not parse: `memcached`, `redis` and `larder-lab` do.
+/// Flags that `memcached`, `redis` or `larder-lab` parse themselves.
 #[derive(Args, Debug)]
 pub(crate) struct OwnFlags {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     _words: Vec<OsString>,
 }
 
-/// Pages of the documentation that are made from the code.
+/// Pages of the documentation that are generated.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum DocsPage {
     /// docs/configuration.md
@@ -96,13 +96,13 @@ pub(crate) struct ServeArgs {
     threads: Option<String>,
     #[arg(long, value_name = "PATH|-", help = flag_help("--access-log"))]
     access_log: Option<String>,
-    /// How a line of the access log looks: squid, combined or json
+    /// Format of a line of the access log: squid, combined or json
     #[arg(long, value_name = "FORMAT")]
     access_log_format: Option<String>,
 }
 
 impl ServeArgs {
-    /// As the configuration takes them.
+    /// As flags of the configuration.
     pub(crate) fn flags(&self) -> Flags {
         Flags {
             config: self.config.clone(),
@@ -124,13 +124,13 @@ pub(crate) struct CheckArgs {
     /// Configuration file [default: larder.toml]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The same without its name
+    /// The configuration file, without a flag
     #[arg(value_name = "FILE", conflicts_with = "config")]
     file: Option<PathBuf>,
 }
 
 impl CheckArgs {
-    /// As the configuration takes them: a file is always read.
+    /// As flags of the configuration: a file is always read.
     pub(crate) fn flags(&self) -> Flags {
         let named = self.config.as_ref().or(self.file.as_ref());
         let config = named.cloned().unwrap_or_else(|| PathBuf::from(crate::config::DEFAULT_FILE));
@@ -140,15 +140,15 @@ impl CheckArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
-    /// Where Larder listens [default: 127.0.0.1:8080, or the next free port]
+    /// Address to listen on [default: 127.0.0.1:8080, or the next free port]
     #[arg(long, value_name = "ADDR", value_parser = value::address)]
     pub(crate) http: Option<SocketAddr>,
-    /// How long the sample site takes for a page
+    /// Time the sample site takes for a page
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = demo_delay)]
     pub(crate) delay: Duration,
 }
 
-/// A demonstration that is slower than this shows nothing.
+/// The longest delay of the demonstration.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
 fn demo_delay(text: &str) -> Result<Duration, String> {
@@ -171,8 +171,8 @@ pub(crate) struct PurgeArgs {
     /// Everything with this tag (`Surrogate-Key`); may be given several times
     #[arg(long, value_name = "TAG", conflicts_with = "ban")]
     pub(crate) tag: Vec<String>,
-    /// Everything that an expression means, such as `url ~ "^/news/" && age > 1h`; goes by the
-    /// admin interface
+    /// Everything that an expression means, such as `url ~ "^/news/" && age > 1h`; uses the admin
+    /// interface
     #[arg(long, value_name = "EXPR")]
     pub(crate) ban: Option<String>,
     /// With --tag: the host whose site is meant [default: the address of the server]
@@ -181,14 +181,14 @@ pub(crate) struct PurgeArgs {
     /// Mark as stale instead: asked for anew, served meanwhile where grace allows
     #[arg(long)]
     pub(crate) soft: bool,
-    /// Where Larder listens
+    /// Address of the server
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
     pub(crate) server: String,
-    /// Go by the admin interface there, with its token [default: PURGE requests to --server;
+    /// Use the admin interface there, with its token [default: PURGE requests to --server;
     /// 127.0.0.1:8081 for --ban]
     #[arg(long, value_name = "ADDR", conflicts_with = "server")]
     pub(crate) admin: Option<String>,
-    /// A file with the token that permits it
+    /// A file with the token
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }

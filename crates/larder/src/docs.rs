@@ -1,5 +1,5 @@
-//! docs/configuration.md, made from the table of options: `larder docs configuration`;
-//! docs/metrics.md, made from the server's table of metrics: `larder docs metrics`.
+//! docs/configuration.md, from the table of options (`larder docs configuration`), and
+//! docs/metrics.md from the tables of figures (`larder docs metrics`).
 
 use std::{fmt::Write as _, process::ExitCode};
 
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use crate::config::{Flags, parse};
 
-    /// Compares a page with the one in docs/, or writes it anew.
+    /// Compares a page with the one in docs/, or writes it with LARDER_BLESS.
     fn compare(file: &str, made: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file);
         if std::env::var_os("LARDER_BLESS").is_some() {

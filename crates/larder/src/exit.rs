@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 /// Done.
 pub(crate) const DONE: ExitCode = ExitCode::SUCCESS;
-/// `purge`: nothing was there. `serve`, `demo`: could not start, for a reason outside the
+/// `purge`: there was nothing to purge. `serve`, `demo`: could not start, for a reason outside the
 /// configuration.
 pub(crate) const NOTHING: u8 = 1;
 /// The command line or the configuration is wrong; nothing was started.
 pub(crate) const USAGE: u8 = 2;
 /// `purge`: the server refused.
 pub(crate) const REFUSED: u8 = 3;
-/// `purge`: the server cannot be reached, or what answers is not Larder. `bench`, `slow`, `lab`:
-/// the program `larder-lab` is not there.
+/// `purge`: the server cannot be reached, or another program answers. `bench`, `slow`, `lab`: the
+/// program `larder-lab` is missing.
 pub(crate) const UNREACHABLE: u8 = 4;

@@ -28,8 +28,8 @@ pub(crate) fn takes(mut arguments: impl Iterator<Item = OsString>) -> bool {
     command.is_some_and(|command| COMMANDS.iter().any(|known| command == *known))
 }
 
-/// Replaces this process by the second program, with the same arguments. Returns only when it
-/// cannot be started.
+/// Replaces this process by the second program, with the same arguments. Returns only if it cannot
+/// be started.
 pub(crate) fn run() -> ExitCode {
     let program = beside().unwrap_or_else(|| PathBuf::from(PROGRAM));
     // Its usage lines name the command that was typed.

@@ -21,13 +21,12 @@ use std::{
 
 use clap::Parser;
 
-/// Workers, the log's thread and the origins' connections allocate and free on different threads
-/// all the time.
+/// Workers, the log's thread and connections to origins allocate and free on different threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Whoever starts `memcached` means memcached's flags.
+    // A program started as `memcached` takes memcached's flags.
     let name = std::env::args_os().next().map(PathBuf::from);
     if name.as_deref().and_then(Path::file_name).is_some_and(|name| name == "memcached") {
         return memcached::run(&own_flags(1));
@@ -51,8 +50,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The words behind the first `skip` of the command line, for those who read flags of their own.
-/// What is not UTF-8 keeps no meaning: no flag takes it but as a path, which will not be found.
+/// The words behind the first `skip` of the command line, for commands with their own flags.
+/// Invalid UTF-8 is replaced: it can only be a path, which will not be found.
 fn own_flags(skip: usize) -> Vec<String> {
     std::env::args_os().skip(skip).map(|word| word.to_string_lossy().into_owned()).collect()
 }

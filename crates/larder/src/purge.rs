@@ -1,4 +1,4 @@
-//! `larder purge`: tells a running server to forget. A tiny HTTP client on std: one request, one
+//! `larder purge`: purges pages of a running server. A tiny HTTP client on std: one request, one
 //! answer, bounded.
 
 mod order;
@@ -17,14 +17,14 @@ use crate::{
     exit,
 };
 
-/// For the connection.
+/// Time limit for the connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// For the whole answer: purging a tag costs what is tagged.
+/// Time limit for the whole answer: the time to purge a tag depends on the tagged pages.
 const ANSWER: Duration = Duration::from_secs(60);
 /// An answer to a purge is short; the rest is not read.
 const ANSWER_BYTES: usize = 64 << 10;
 
-/// Purges as told and prints what became of it.
+/// Purges and prints the result.
 pub(crate) fn run(args: &PurgeArgs) -> ExitCode {
     let admin = args.admin.as_deref().or(args.ban.as_ref().map(|_| order::ADMIN));
     let bytes = match admin {
@@ -81,7 +81,7 @@ fn report(answer: &Answer, server: &str, soft: bool) -> ExitCode {
     }
 }
 
-/// What is to be purged.
+/// The pages to purge.
 #[derive(Debug, PartialEq, Eq)]
 enum What {
     Url,
@@ -161,7 +161,7 @@ fn read_token(path: &std::path::Path) -> Result<String, String> {
     }
 }
 
-/// Whether it is https, the host with its port, and the path with its query.
+/// Splits a URL: whether it is https, the host with its port, the path with its query.
 fn split_url(url: &str) -> Result<(bool, String, String), String> {
     let expected = || format!("expected a URL such as \"http://wiki.example.org/Main_Page\", found {url:?}");
     let (scheme, rest) = url.split_once("://").ok_or_else(expected)?;
@@ -178,7 +178,7 @@ fn split_url(url: &str) -> Result<(bool, String, String), String> {
     Ok((secure, host.to_owned(), escape(&format!("{slash}{path}"))))
 }
 
-/// What may not stand in a request target as it is, percent-encoded: everything but visible ASCII.
+/// Percent-encodes everything but visible ASCII for a request target.
 fn escape(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {
@@ -191,7 +191,7 @@ fn escape(path: &str) -> String {
     out
 }
 
-/// What the server said.
+/// The server's answer.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     status: u16,

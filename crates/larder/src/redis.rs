@@ -1,9 +1,9 @@
 //! `larder redis`: Larder's store for Redis's clients alone, by redis-server's own names of
 //! options.
 //!
-//! Only the names are Redis's: without `--bind` only this machine can connect. Options of machinery
-//! that is not here (files, replicas, slots) are refused when they would promise something, and
-//! accepted when nothing is lost with them.
+//! Only the names are Redis's: without `--bind` only this machine can connect. Options for absent
+//! features (files, replicas, slots) are refused if they promise something, and accepted if their
+//! absence does no harm.
 
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     exit, serve,
 };
 
-/// What an option does with its arguments.
+/// The effect of an option.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Port,
@@ -36,11 +36,11 @@ enum Effect {
     Backlog,
     /// Accepted with any arguments.
     None,
-    /// Accepted only with this argument: anything else would promise what is not here.
+    /// Accepted only with this argument: others would promise an absent feature.
     Only(&'static str),
 }
 
-/// Name, what stands behind it, what it does.
+/// Name, arguments, effect and help.
 const TABLE: &[(&str, &str, Effect, &str)] = &[
     ("port", "N", Effect::Port, "TCP port; 0: none [default: 6379]"),
     ("bind", "ADDR...", Effect::Bind, "Addresses to listen on; `*`: every one [default: 127.0.0.1]"),
@@ -102,7 +102,7 @@ const TABLE: &[(&str, &str, Effect, &str)] = &[
     ("always-show-logo", "", Effect::None, ""),
 ];
 
-/// What the options say.
+/// The parsed options.
 struct Typed {
     port: u16,
     bind: Vec<String>,
@@ -113,7 +113,7 @@ struct Typed {
     face: RedisSettings,
 }
 
-/// Reads the options, serves until told to stop.
+/// Parses the options and serves until it is stopped.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
     if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
         print!("{}", help());
@@ -151,7 +151,7 @@ fn settings(arguments: &[String]) -> Result<Settings, String> {
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         memory: 256 << 20,
         face: RedisSettings {
-            // Nothing but these objects is served: who may SHUTDOWN a Redis may do so here.
+            // Only these objects are served, so SHUTDOWN is allowed as in Redis.
             shutdown: true,
             ..objects::redis_defaults().ok_or("the table of options has no value for something")?
         },
@@ -204,7 +204,7 @@ fn take(effect: Effect, values: &[String], typed: &mut Typed) -> Result<(), Stri
         }
         Effect::Threads => typed.threads = count(1, 1024)?,
         Effect::Memory => typed.memory = value::size(one)?,
-        // 0 is Redis's "no limit": there is always one here.
+        // 0 is Redis's "no limit": Larder always has one.
         Effect::Maxmemory if one == "0" => {}
         Effect::Maxmemory => typed.memory = size(0, u64::MAX)?,
         Effect::Policy => typed.face.no_evictions = policy(one)?,
@@ -231,7 +231,7 @@ fn take(effect: Effect, values: &[String], typed: &mut Typed) -> Result<(), Stri
     Ok(())
 }
 
-/// Whether nothing is evicted.
+/// The policy: whether nothing is evicted.
 fn policy(name: &str) -> Result<bool, String> {
     const EVICTING: [&str; 7] = [
         "allkeys-lru",
@@ -258,7 +258,7 @@ fn output_buffer(values: &[String], face: &mut RedisSettings) -> Result<(), Stri
     }
     for group in words.chunks(4) {
         let hard = redis_bytes(group[1].as_bytes()).ok_or_else(expected)?;
-        // 0 is Redis's "no limit": the most there can be is taken.
+        // 0 is Redis's "no limit": the largest value is used.
         let hard = if hard == 0 { 1 << 30 } else { hard.min(1 << 30) };
         match group[0] {
             "pubsub" => face.subscriber_buffer = usize::try_from(hard).unwrap_or(usize::MAX),
@@ -300,8 +300,8 @@ fn build(mut typed: Typed) -> Result<Settings, String> {
     })
 }
 
-/// One word of `--bind`. A minus before it lets it fail, as with Redis: then it is left out when
-/// this machine has no such address.
+/// One word of `--bind`. With a minus before it, as in Redis, an address that this machine does not
+/// have is left out.
 fn addresses(text: &str, port: u16, out: &mut Vec<Listen>) -> Result<(), String> {
     let (may_fail, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let ip = match text {

@@ -12,17 +12,17 @@ use crate::{
     check,
     config::{self, Flags},
     exit,
-    signals::{Asked, Signals},
+    signals::{SignalRequest, Signals},
 };
 
-/// Reads the configuration, serves until told to stop.
+/// Reads the configuration and serves until it is stopped.
 pub(crate) fn run(flags: &Flags) -> ExitCode {
     let Some(settings) = settings(flags, "nothing started") else { return ExitCode::from(exit::USAGE) };
     run_settings(settings, || self::settings(flags, "the configuration in use stays as it was"))
 }
 
-/// Serves until told to stop. `again` is what SIGHUP asks: the settings as they should be now;
-/// None: they are wrong, and that has been said.
+/// Serves until it is stopped. `again` reads the settings for SIGHUP; None: they are wrong, and the
+/// problems are printed.
 pub(crate) fn run_settings(settings: Settings, again: impl FnMut() -> Option<Settings>) -> ExitCode {
     raise_descriptors(&settings);
     match start(settings, |_| ()) {
@@ -34,7 +34,7 @@ pub(crate) fn run_settings(settings: Settings, again: impl FnMut() -> Option<Set
     }
 }
 
-/// Does what signals ask for until one says stop.
+/// Handles signals until one of them stops the server.
 pub(crate) fn until_stopped(
     mut signals: Signals,
     mut server: Server,
@@ -42,16 +42,15 @@ pub(crate) fn until_stopped(
 ) -> ExitCode {
     loop {
         match signals.wait() {
-            Asked::Reload => reload(&mut server, &mut again),
-            Asked::Counters => print_numbers(&server),
-            Asked::Stop => break,
+            SignalRequest::Reload => reload(&mut server, &mut again),
+            SignalRequest::Statistics => print_numbers(&server),
+            SignalRequest::Stop => break,
         }
     }
     stop(signals, server)
 }
 
-/// The settings of file and flags; None, with the reasons and what becomes of them printed, when
-/// there is an error.
+/// The settings of file and flags; None: there are errors, and they are printed with their effect.
 fn settings(flags: &Flags, otherwise: &str) -> Option<Settings> {
     match config::load(flags) {
         Ok(loaded) => {
@@ -69,8 +68,7 @@ fn settings(flags: &Flags, otherwise: &str) -> Option<Settings> {
     }
 }
 
-/// Starts a server and says where it listens. `before`: what others may rely on once it has said
-/// so.
+/// Starts a server and prints its addresses. `before` runs before that print.
 pub(crate) fn start(settings: Settings, before: impl FnOnce(&Server)) -> anyhow::Result<(Signals, Server)> {
     let signals = Signals::install().context("cannot wait for signals")?;
     let doubts = exposed(&settings);
@@ -90,7 +88,7 @@ pub(crate) fn start(settings: Settings, before: impl FnOnce(&Server)) -> anyhow:
     Ok((signals, server))
 }
 
-/// What to say when machines other than this one can reach the server.
+/// Warnings if other machines can reach the server.
 fn exposed(settings: &Settings) -> Vec<String> {
     let mut doubts = Vec::new();
     if let Some(address) =
@@ -142,7 +140,7 @@ fn reachable(listen: &[Listen]) -> Option<SocketAddr> {
     })
 }
 
-/// Only who started the server sees the token: it is written nowhere else.
+/// Prints the token for the user who started the server; it is written nowhere else.
 fn print_admin(server: &Server) {
     let Some(admin) = server.admin() else { return };
     let token = admin.token.map_or_else(String::new, |token| format!("#token={token}"));
@@ -151,7 +149,8 @@ fn print_admin(server: &Server) {
     }
 }
 
-/// Takes the configuration anew. What is wrong is printed, and the old one stays in use.
+/// Reads the configuration again. If it has mistakes, they are printed and the old one stays in
+/// use.
 fn reload(server: &mut Server, again: &mut impl FnMut() -> Option<Settings>) {
     server.reopen_logs();
     let Some(settings) = again() else { return };
@@ -160,8 +159,8 @@ fn reload(server: &mut Server, again: &mut impl FnMut() -> Option<Settings>) {
     match server.reload(settings) {
         Ok(()) => {
             eprintln!("larder: configuration reloaded");
-            // The file that had the token is gone: the run's own counts from now on, and nobody has
-            // seen it.
+            // The token's file is gone, so the token of the run counts from now on; it was not
+            // printed yet.
             if own_token(server) && !before {
                 print_admin(server);
             }
@@ -177,7 +176,7 @@ fn print_numbers(server: &Server) {
     }
 }
 
-/// Lets requests under way finish. A second signal ends it at once.
+/// Lets open requests finish. A second signal ends that at once.
 pub(crate) fn stop(mut signals: Signals, server: Server) -> ExitCode {
     eprintln!("larder: stopping: requests under way may finish");
     if signals.during(move || server.drain()) {
@@ -188,8 +187,8 @@ pub(crate) fn stop(mut signals: Signals, server: Server) -> ExitCode {
     exit::DONE
 }
 
-/// Every client and every origin connection takes a descriptor; what the system allows at most is
-/// taken.
+/// Raises the limit of descriptors, one for each connection of clients and origins, as far as the
+/// system allows.
 pub(crate) fn raise_descriptors(settings: &Settings) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -1,4 +1,4 @@
-//! Signals: SIGHUP reloads, SIGUSR1 prints the counters, SIGTERM and SIGINT stop.
+//! Signals: SIGHUP reloads, SIGUSR1 prints the statistics, SIGTERM and SIGINT stop.
 
 use std::io;
 
@@ -7,18 +7,18 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-/// What a signal asks for.
+/// The request of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum SignalRequest {
     /// SIGHUP.
     Reload,
     /// SIGUSR1.
-    Counters,
+    Statistics,
     /// SIGTERM or SIGINT.
     Stop,
 }
 
-/// Installed signal handlers, and a small runtime to wait for them in. The caller stays outside of
+/// Installed signal handlers, with a small runtime that waits for them. The caller is outside of
 /// that runtime, so that it may block.
 pub(crate) struct Signals {
     runtime: Runtime,
@@ -29,8 +29,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Installs the handlers. Before anything is started: a signal must not be lost, nor kill a
-    /// server half up.
+    /// Installs the handlers, before the server starts: a signal must neither be lost nor kill a
+    /// half-started server.
     pub(crate) fn install() -> io::Result<Signals> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
         let _inside = runtime.enter();
@@ -43,20 +43,20 @@ impl Signals {
     }
 
     /// Waits for the next one.
-    pub(crate) fn wait(&mut self) -> Asked {
+    pub(crate) fn wait(&mut self) -> SignalRequest {
         let Signals { runtime, hangup, user, terminate, interrupt } = self;
         runtime.block_on(async {
             tokio::select! {
-                _ = hangup.recv() => Asked::Reload,
-                _ = user.recv() => Asked::Counters,
-                _ = terminate.recv() => Asked::Stop,
-                _ = interrupt.recv() => Asked::Stop,
+                _ = hangup.recv() => SignalRequest::Reload,
+                _ = user.recv() => SignalRequest::Statistics,
+                _ = terminate.recv() => SignalRequest::Stop,
+                _ = interrupt.recv() => SignalRequest::Stop,
             }
         })
     }
 
-    /// Runs `work` on a thread of its own until it ends, or until one more stop is asked for.
-    /// Whether it ended.
+    /// Runs `work` on a thread of its own until it ends, or until another stop is requested.
+    /// Returns whether it ended.
     pub(crate) fn during(&mut self, work: impl FnOnce() + Send + 'static) -> bool {
         let (done, ended) = tokio::sync::oneshot::channel::<()>();
         let worker = std::thread::spawn(move || {

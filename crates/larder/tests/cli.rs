@@ -1,4 +1,4 @@
-//! The real binary: exit codes and what it prints.
+//! The real binary: exit codes and output.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -85,7 +85,7 @@ fn a_wrong_configuration_starts_nothing() {
 #[test]
 fn files_that_never_end_are_refused() {
     let fifo = scratch("fifo");
-    // One that an earlier process of this number left.
+    // A file of an earlier process with this number.
     let _ = std::fs::remove_file(&fifo);
     let made = Command::new("mkfifo").arg(&fifo).status().expect("mkfifo runs");
     assert!(made.success());
@@ -118,10 +118,10 @@ fn the_documentation_is_printed() {
     assert!(out.starts_with("# Configuration\n"), "{out}");
 }
 
-/// After this long a line that has not come will not come.
+/// Time limit for a line.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Lines as they come; the channel closes when there are no more.
+/// Lines as they come; the channel closes at the end.
 fn lines(stderr: ChildStderr) -> Receiver<String> {
     let (send, lines) = mpsc::channel();
     thread::spawn(move || {
@@ -199,7 +199,7 @@ fn signals_reload_and_stop() {
     assert_eq!(running.child.wait().expect("it ends").code(), Some(0));
 }
 
-/// Answers one request with `answer`, and gives back what was asked.
+/// Answers one request with `answer`, and returns the request.
 fn once(answer: &'static str) -> (String, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();

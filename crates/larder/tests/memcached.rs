@@ -25,7 +25,7 @@ fn root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// `program` called `memcached`, without anything of the environment that says more.
+/// `program` called `memcached`, without variables that change it.
 fn memcached(program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.arg0("memcached").args(arguments).stdin(Stdio::null());
@@ -105,8 +105,8 @@ fn wrong_flags_end_it_as_they_end_memcached() {
         let (code, said) = ends(memcached(REAL, flags));
         let (own_code, own_said) = ends(memcached(env!("CARGO_BIN_EXE_larder"), flags));
         let first = |text: &str| text.lines().next().unwrap_or("").to_owned();
-        // The system's own words have its number behind them here, and memcached forgets a line's
-        // end.
+        // Messages of the system have its error number here, and one message of memcached has no
+        // line end.
         let (first, own) = (first(&said), first(&own_said));
         let same = own.starts_with(&first) || (first.starts_with(&own) && !own.is_empty());
         if code != own_code || !same || code.is_none() {
@@ -140,7 +140,7 @@ impl Drop for Serving {
     }
 }
 
-/// Starts it and waits for the line that says where it listens.
+/// Starts it and waits for the line with its address.
 fn serve(mut command: Command) -> (Serving, String) {
     let mut child = command.stderr(Stdio::piped()).spawn().expect("it runs");
     let mut err = BufReader::new(child.stderr.take().expect("stderr"));
@@ -216,7 +216,7 @@ fn a_daemon_is_up_when_its_command_ends_and_takes_its_files_along() {
     assert!(status.success());
     let number = fs::read_to_string(&pid).expect("a pid file").trim().parse().expect("a number");
     assert!(asked(UnixStream::connect(&socket).expect("it listens")).starts_with("VERSION 1."));
-    // Started once more, it cannot listen, and says so.
+    // A second one cannot listen, and reports that.
     let (code, said) = ends(memcached(env!("CARGO_BIN_EXE_larder"), &flags));
     assert_eq!(code, Some(71), "{said}");
     assert!(said.contains(&format!("failed to listen on UNIX socket: {socket_path}")), "{said}");
@@ -224,7 +224,7 @@ fn a_daemon_is_up_when_its_command_ends_and_takes_its_files_along() {
     let handle =
         rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty()).expect("a handle");
     rustix::process::pidfd_send_signal(&handle, rustix::process::Signal::TERM).expect("it is told to end");
-    // It is no child of this process: its handle tells when it has ended.
+    // It is no child of this process: a handle reports its end.
     let mut ended = [rustix::event::PollFd::new(&handle, rustix::event::PollFlags::IN)];
     let patience = rustix::event::Timespec { tv_sec: 60, tv_nsec: 0 };
     assert_eq!(rustix::event::poll(&mut ended, Some(&patience)), Ok(1), "it has ended");

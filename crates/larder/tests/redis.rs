@@ -1,4 +1,4 @@
-//! `larder redis` and `larder serve --redis`: options, what is said, exit codes.
+//! `larder redis` and `larder serve --redis`: options, messages, exit codes.
 
 use std::{
     io::{BufRead, BufReader, Write},

@@ -10,8 +10,8 @@ use super::{
     reader::Values,
 };
 
-/// The admin interface; None: the file has no such table, or something is wrong with it, which is
-/// in the report.
+/// The admin interface; None: the file has no such table, or has a mistake in it, which is in the
+/// report.
 pub(super) fn admin(root: &Values, directory: &Path, report: &mut Report) -> Option<AdminSettings> {
     if !root.is_set("admin") {
         return None;
@@ -34,12 +34,12 @@ pub(super) fn admin(root: &Values, directory: &Path, report: &mut Report) -> Opt
         None => ReadAccess::Token,
     };
     if settings.listen.is_empty() {
-        let problem = Problem::new(values.place("listen"), "it listens nowhere");
+        let problem = Problem::new(values.location("listen"), "it listens nowhere");
         report.error(problem.fix("name an address, or take out [admin]"));
     }
     if settings.read == ReadAccess::Open && !settings.is_local() {
         let message = "other machines can reach it, and every one of them may look: URLs, clients, pages";
-        report.warn(Problem::new(values.place("read"), message).fix("write read = \"token\""));
+        report.warn(Problem::new(values.location("read"), message).fix("write read = \"token\""));
     }
     Some(settings)
 }
@@ -48,15 +48,15 @@ fn machine() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Names are compared whole: a pattern would let in names that others can register.
+/// Names are compared as a whole: a pattern could match names that others can register.
 fn hosts(values: &Values, report: &mut Report) -> Vec<String> {
     let mut out = Vec::new();
-    for (host, place) in values.items::<HostPattern>("hosts").unwrap_or_default() {
+    for (host, location) in values.items::<HostPattern>("hosts").unwrap_or_default() {
         match host {
             HostPattern::Exact(name) => out.push(name),
             HostPattern::Suffix(suffix) => {
                 let message = format!("expected a name such as \"cache.example.org\", found \"*{suffix}\"");
-                report.error(Problem::new(place, message).fix("name each host"));
+                report.error(Problem::new(location, message).fix("name each host"));
             }
         }
     }

@@ -1,5 +1,4 @@
-//! Reading a small file that somebody named: never something that waits (a FIFO) or has no end
-//! (`/dev/zero`).
+//! Reads a small file of the user, but nothing that blocks (a FIFO) or has no end (`/dev/zero`).
 
 use std::{
     fs::{File, OpenOptions},
@@ -15,8 +14,8 @@ use rustix::fs::OFlags;
 pub(crate) fn read(path: &Path, most: usize) -> Result<(Vec<u8>, u32), String> {
     let (file, mode) = open(path)?;
     let mut bytes = Vec::new();
-    // One byte more than allowed tells that there are too many; the length the system tells may
-    // have changed.
+    // One byte above the limit shows that the file is too large; its size in the metadata may have
+    // changed.
     file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() > most {
         return Err(format!("it is larger than {most} bytes"));
@@ -25,7 +24,7 @@ pub(crate) fn read(path: &Path, most: usize) -> Result<(Vec<u8>, u32), String> {
 }
 
 fn open(path: &Path) -> Result<(File, u32), String> {
-    // NONBLOCK: opening a FIFO would wait for whoever writes to it.
+    // NONBLOCK: opening a FIFO would wait for a writer.
     let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
     let file = file.map_err(|error| match error.kind() {

@@ -1,4 +1,4 @@
-//! From typed values to settings. Second of two stages: what the values mean together.
+//! From typed values to settings. Second of two stages: the values are combined.
 
 use std::{
     collections::HashMap,
@@ -21,13 +21,13 @@ use super::{
     objects,
     options::Section,
     presets,
-    problem::{Place, Problem, Report},
+    problem::{Location, Problem, Report},
     reader::Values,
     remote, tracing,
     value::OriginUrl,
 };
 
-/// Settings of a whole file. None, with the reason in the report, when something is missing.
+/// Settings of a whole file. None: something is missing; the reason is in the report.
 pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> Option<Settings> {
     let before = report.errors.len();
     let http_values = root.table("http");
@@ -35,7 +35,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
     let memcached = objects::memcached(root, directory, report);
     let redis = objects::redis(root, directory, report);
     let remote = remote::remote(root, directory, report);
-    // With objects alone HTTP is not spoken; whoever writes something about it means it.
+    // With object faces alone, HTTP is not served unless it is configured.
     let only_objects = (memcached.is_some() || redis.is_some())
         && !root.is_set("http")
         && !root.is_set("site")
@@ -48,7 +48,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
     }
     if root.tables("site").is_empty() && !only_objects && before == 0 {
         let fix = "give --origin http://host:port, or a [[site]] with an origin in the configuration file";
-        report.error(Problem::new(Place::Whole, "there is no origin to get pages from").fix(fix));
+        report.error(Problem::new(Location::Whole, "there is no origin to get pages from").fix(fix));
     }
     duplicate_hosts(root.tables("site"), report);
     let mut http = http(&http_values)?;
@@ -118,10 +118,10 @@ fn access_log(http: &Values, directory: &Path) -> Option<AccessLogSettings> {
     Some(AccessLogSettings { path, format })
 }
 
-/// A path: of a flag as it is, of the file relative to its directory, `-` as it is.
+/// A path: relative to the directory of the configuration file, unchanged for a flag or `-`.
 pub(super) fn file(values: &Values, name: &str, directory: &Path) -> Option<PathBuf> {
-    let (path, place) = values.items::<PathBuf>(name)?.into_iter().next()?;
-    let of_the_file = matches!(place, Place::File(_)) && path.as_os_str() != "-";
+    let (path, location) = values.items::<PathBuf>(name)?.into_iter().next()?;
+    let of_the_file = matches!(location, Location::File(_)) && path.as_os_str() != "-";
     Some(if of_the_file { directory.join(path) } else { path })
 }
 
@@ -143,7 +143,7 @@ fn site(values: &Values, memory: u64, directory: &Path, report: &mut Report) -> 
     }
     if rules.len() > MAX_RULES {
         let message = format!("{} rules, those of the preset included; at most {MAX_RULES}", rules.len());
-        report.error(Problem::new(values.place("rule"), message));
+        report.error(Problem::new(values.location("rule"), message));
     }
     Some(Site {
         name: hosts.first().map_or_else(|| "default".to_owned(), host_name),
@@ -168,14 +168,15 @@ fn preset(values: &Values, report: &mut Report) -> Option<Values> {
     let name: String = values.maybe("preset")?;
     let read = presets::preset(&name);
     if read.is_none() {
-        report.error(Problem::new(values.place("preset"), format!("the preset \"{name}\" cannot be read")));
+        report
+            .error(Problem::new(values.location("preset"), format!("the preset \"{name}\" cannot be read")));
     }
     read.map(|(values, _)| values)
 }
 
 /// The defaults of the table of options, as a policy.
 fn policy_of_the_table() -> RulePolicy {
-    let mut values = Values::empty(Section::Rule, Place::Whole);
+    let mut values = Values::empty(Section::Rule, Location::Whole);
     for opt in Section::Rule.options() {
         let items = default_items(opt);
         if !items.is_empty() {
@@ -185,7 +186,7 @@ fn policy_of_the_table() -> RulePolicy {
     action(&values).over(&RulePolicy::default())
 }
 
-/// What a site, a rule or a preset says of requests.
+/// The actions of a site, a rule or a preset.
 fn action(values: &Values) -> RuleAction {
     RuleAction {
         pass: values.maybe("pass"),
@@ -224,8 +225,7 @@ fn unframed(word: &str) -> Unframed {
     }
 }
 
-/// The rules take an empty list for "all cookies count". That none does is said by a name no cookie
-/// can have.
+/// In rules, an empty list means "all cookies". "No cookie" is a name that no cookie can have.
 fn counting_cookies(names: Vec<String>) -> Vec<String> {
     if names.is_empty() { vec![String::new()] } else { names }
 }
@@ -256,13 +256,13 @@ fn matcher(values: &Values, report: &mut Report) -> Matcher {
     };
     let names = ["path", "path_regex", "method", "cookie", "header"];
     if !names.iter().any(|name| values.is_written(name)) {
-        let problem = Problem::new(values.place.clone(), "the rule does not say which requests it is for");
+        let problem = Problem::new(values.location.clone(), "the rule does not say which requests it is for");
         report.error(problem.fix("add `path`, `path_regex`, `method`, `cookie` or `header`; for all requests write it into [[site]]"));
     }
-    for (glob, place) in values.items::<Glob>("path").unwrap_or_default() {
+    for (glob, location) in values.items::<Glob>("path").unwrap_or_default() {
         if !glob.as_str().starts_with(['/', '*']) {
             let problem = Problem::new(
-                place,
+                location,
                 format!("no path matches \"{}\": paths begin with a slash", glob.as_str()),
             );
             report.warn(problem.fix(format!("write \"/{0}\" or \"*/{0}\"", glob.as_str())));
@@ -278,7 +278,7 @@ fn origin(values: &Values, report: &mut Report) -> Option<OriginSettings> {
         && super::value::split_authority(host).is_none()
     {
         let message = format!("expected a host such as \"wiki.example.org\", found {host:?}");
-        report.error(Problem::new(values.place("host_header"), message));
+        report.error(Problem::new(values.location("host_header"), message));
     }
     Some(OriginSettings {
         scheme: OriginScheme::Http,
@@ -300,7 +300,7 @@ fn permission(values: &Values, directory: &Path, report: &mut Report) -> Permiss
     Permission { from: values.list("from"), token: token_file(values, "token_file", directory, report) }
 }
 
-/// The token in the file an option names; None: it names none, or the file is not fit, which is in
+/// The token in the file an option names; None: no file is named, or it is unusable, which is in
 /// the report.
 pub(super) fn token_file(
     values: &Values,
@@ -313,20 +313,20 @@ pub(super) fn token_file(
         Ok((token, readable)) => {
             if readable {
                 let problem =
-                    Problem::new(values.place(name), "every user of this machine can read the token");
+                    Problem::new(values.location(name), "every user of this machine can read the token");
                 report.warn(problem.fix(format!("chmod o-r {}", path.display())));
             }
             Some(token)
         }
         Err(reason) => {
             let message = format!("cannot use the token file {}: {reason}", path.display());
-            report.error(Problem::new(values.place(name), message));
+            report.error(Problem::new(values.location(name), message));
             None
         }
     }
 }
 
-/// The token of a file, blanks around it removed; and whether everyone may read it.
+/// The token of a file, blanks around it removed; and whether everybody may read it.
 pub(crate) fn token(path: &Path) -> Result<(Secret, bool), String> {
     let (text, mode) = bounded::read(path, TOKEN_BYTES)?;
     let token = text.trim_ascii();
@@ -337,47 +337,47 @@ pub(crate) fn token(path: &Path) -> Result<(Secret, bool), String> {
     Ok((token, mode & 0o004 != 0))
 }
 
-/// Every host has one site.
+/// Reports hosts of more than one site.
 fn duplicate_hosts(sites: &[Values], report: &mut Report) {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for (index, site) in sites.iter().enumerate() {
         let hosts = site.items::<HostPattern>("hosts").unwrap_or_default();
         if hosts.is_empty() && seen.insert("any host".to_owned(), index).is_some() {
             let problem =
-                Problem::new(site.place.clone(), "a second site without `hosts`: it would never be asked");
+                Problem::new(site.location.clone(), "a second site without `hosts`: it would never be asked");
             report.error(problem.fix("give each site its `hosts`; one may be left without"));
         }
-        for (host, place) in hosts {
+        for (host, location) in hosts {
             let name = host_name(&host);
             if seen.insert(name.clone(), index).is_some() {
-                report.error(Problem::new(place, format!("the host \"{name}\" is already in use above")));
+                report.error(Problem::new(location, format!("the host \"{name}\" is already in use above")));
             }
         }
     }
 }
 
-/// What is allowed, and probably not meant.
+/// Warns of settings that are allowed and probably mistakes.
 fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
     for site in root.tables("site") {
         let nets = |name| site.table(name).items::<Net>("from").unwrap_or_default();
-        for (_, place) in nets("debug").into_iter().filter(|(net, _)| anyone(*net)) {
-            let problem = Problem::new(place, "anyone on the Internet may ask how answers come about");
+        for (_, location) in nets("debug").into_iter().filter(|(net, _)| anyone(*net)) {
+            let problem = Problem::new(location, "anyone on the Internet may ask how answers come about");
             report.warn(problem.fix("name the machines that may, or use token_file"));
         }
-        for (net, place) in nets("purge") {
+        for (net, location) in nets("purge") {
             if anyone(net) {
-                let problem = Problem::new(place, "anyone on the Internet may purge");
+                let problem = Problem::new(location, "anyone on the Internet may purge");
                 report.warn(problem.fix("name the machines that may, or use token_file"));
             } else if settings.http.trusted_proxies.iter().any(|proxy| proxy.overlaps(&net)) {
                 let message =
                     "of requests through a trusted proxy, the client it names is judged, not the proxy";
-                report.note(Problem::new(place, message));
+                report.note(Problem::new(location, message));
             }
         }
     }
-    for (net, place) in root.table("http").items::<Net>("trusted_proxies").unwrap_or_default() {
+    for (net, location) in root.table("http").items::<Net>("trusted_proxies").unwrap_or_default() {
         if anyone(net) {
-            let problem = Problem::new(place, "anyone may say which address a request comes from");
+            let problem = Problem::new(location, "anyone may say which address a request comes from");
             report.warn(problem.fix("name the proxies before this one"));
         }
     }
@@ -386,7 +386,7 @@ fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
         && settings.shelf() == 0
     {
         let message = format!("for {} threads that is less than 1 MiB each: there is none", settings.threads);
-        let problem = Problem::new(root.table("http").place("shelf"), message);
+        let problem = Problem::new(root.table("http").location("shelf"), message);
         report.warn(problem.fix("more of it, fewer threads, or 0"));
     }
     for site in &settings.sites {
@@ -400,13 +400,14 @@ fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
         if settings.http.listen.iter().any(own) {
             let message = format!("the origin of the site \"{}\" is this server itself", site.name);
             report.error(
-                Problem::new(Place::Whole, message).fix("give the origin another port, or listen on another"),
+                Problem::new(Location::Whole, message)
+                    .fix("give the origin another port, or listen on another"),
             );
         }
     }
 }
 
-/// Whether a network holds addresses that have nothing in common: then it is everyone.
+/// Whether a network is so large that it means everybody.
 fn anyone(net: Net) -> bool {
     net.contains(IpAddr::from([198, 51, 100, 1])) && net.contains(IpAddr::from([8, 8, 8, 8]))
         || net.contains(IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]))

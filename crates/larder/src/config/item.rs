@@ -1,4 +1,4 @@
-//! One value of an option: from its text to its type, and what a text should have been.
+//! One value of an option: its text, type, and expected form.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -32,7 +32,7 @@ pub(crate) enum Item {
     RemoteServer(larder_client::Server),
 }
 
-/// Types that an option's value can be asked for as.
+/// Types to which the value of an option can be converted.
 pub(crate) trait FromItem: Sized {
     fn from_item(item: &Item) -> Option<Self>;
 }
@@ -139,14 +139,14 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
     }
 }
 
-/// The last line of what the regex crate says: the reason, without the drawing above it.
+/// The last line of an error of the regex crate: the reason, without the lines that mark the place.
 fn regex_problem(error: &regex::Error) -> String {
     let text = error.to_string();
     let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
     format!("a regular expression ({reason})")
 }
 
-/// What a value of this kind looks like.
+/// The expected form of a value.
 pub(crate) fn expected(kind: Kind) -> String {
     match kind {
         Kind::Bool => "true or false".to_owned(),

@@ -1,8 +1,7 @@
 //! The configuration: from a file and flags to `larder_server::settings::Settings`, in two stages.
 //!
-//! `reader` turns TOML into typed values by the table in `options`; `build` turns those into
-//! settings and looks at what they mean together. All mistakes are collected in a `Report`; with
-//! any of them nothing is started.
+//! `reader` turns TOML into typed values by the table in `options`; `build` combines those to
+//! settings. All mistakes are collected in a `Report`; with a mistake nothing is started.
 
 use std::path::{Path, PathBuf};
 
@@ -23,19 +22,19 @@ pub(crate) mod users;
 pub(crate) mod value;
 
 use options::Section;
-use problem::{Place, Problem, Report};
+use problem::{Location, Problem, Report};
 use reader::Values;
 
-/// The file that is read when none is named and it is there.
+/// The file that is read by default, if it exists.
 pub(crate) const DEFAULT_FILE: &str = "larder.toml";
 
-/// A configuration file larger than this is not one.
+/// Largest configuration file, in bytes.
 const FILE_BYTES: usize = 16 << 20;
 
-/// A token file larger than this is not one.
+/// Largest token file, in bytes.
 pub(crate) const TOKEN_BYTES: usize = 4096;
 
-/// What the command line says, as typed. Goes before the file.
+/// The flags of the command line, as typed. They override the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flags {
     pub(crate) config: Option<PathBuf>,
@@ -50,16 +49,16 @@ pub(crate) struct Flags {
     pub(crate) admin: Vec<String>,
 }
 
-/// A configuration that was looked at.
+/// A checked configuration.
 pub(crate) struct Loaded {
     /// None: there are errors in the report.
     pub(crate) settings: Option<Settings>,
-    /// Everything to say about it.
+    /// Its problems.
     pub(crate) report: Report,
 }
 
-/// Reads file and flags. An error only for a file that cannot be read; what is wrong inside it is
-/// in the report.
+/// Reads file and flags. An error means that a file cannot be read; mistakes in it are in the
+/// report.
 pub(crate) fn load(flags: &Flags) -> Result<Loaded, String> {
     let path =
         flags.config.clone().or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists()));
@@ -76,8 +75,8 @@ fn read(path: &Path) -> Result<String, String> {
     text.map_err(|reason| format!("{}: cannot read the configuration: {reason}\n", path.display()))
 }
 
-/// Reads a configuration from its text. `path` names it in messages, and its directory is where its
-/// relative paths begin.
+/// Reads a configuration from its text. `path` names it in messages, and relative paths begin at
+/// its directory.
 pub(crate) fn parse(path: Option<&Path>, text: &str, flags: &Flags) -> Loaded {
     let mut report = Report::new(path, text);
     let mut root = reader::read_root(text, &mut report);
@@ -88,7 +87,7 @@ pub(crate) fn parse(path: Option<&Path>, text: &str, flags: &Flags) -> Loaded {
     Loaded { settings: settings.filter(|_| report.errors.is_empty()), report }
 }
 
-/// Puts the flags over the file.
+/// Overrides the file with the flags.
 fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
     let one = |text: &Option<String>| text.as_slice().to_vec();
     if flags.memory.is_some() {
@@ -131,7 +130,7 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
 fn apply_origin(url: &[String], root: &mut Values, report: &mut Report) {
     let Some(sites) = root.tables_mut("site") else { return };
     if sites.is_empty() {
-        sites.push(Values::empty(Section::Site, Place::Flag("--origin")));
+        sites.push(Values::empty(Section::Site, Location::Flag("--origin")));
     }
     match sites.as_mut_slice() {
         [site] => {
@@ -142,7 +141,7 @@ fn apply_origin(url: &[String], root: &mut Values, report: &mut Report) {
         several => {
             let message = format!("the configuration has {} sites: which one is meant?", several.len());
             let fix = "write the origin into the [[site]] it belongs to";
-            report.error(Problem::new(Place::Flag("--origin"), message).fix(fix));
+            report.error(Problem::new(Location::Flag("--origin"), message).fix(fix));
         }
     }
 }

@@ -10,13 +10,13 @@ use super::{
     TOKEN_BYTES, bounded,
     build::file,
     options::Section,
-    problem::{Place, Problem, Report},
+    problem::{Location, Problem, Report},
     reader::Values,
     users, value,
 };
 
-/// The memcached face; None: the file has no such table, or something is wrong with it, which is in
-/// the report.
+/// The memcached face; None: the file has no such table, or has a mistake in it, which is in the
+/// report.
 pub(super) fn memcached(root: &Values, directory: &Path, report: &mut Report) -> Option<MemcachedSettings> {
     if !root.is_set("memcached") {
         return None;
@@ -25,7 +25,7 @@ pub(super) fn memcached(root: &Values, directory: &Path, report: &mut Report) ->
     let settings = memcached_of(&values, directory, report)?;
     let refuses = settings.auth.is_some() || settings.sasl.is_some();
     if refuses && !settings.udp.is_empty() {
-        let problem = Problem::new(values.place("udp"), "over UDP nobody can be asked for a password");
+        let problem = Problem::new(values.location("udp"), "over UDP nobody can be asked for a password");
         report.error(problem.fix("take out `udp`, or `auth_file` and `sasl_file`"));
     }
     let spoken = [
@@ -36,21 +36,21 @@ pub(super) fn memcached(root: &Values, directory: &Path, report: &mut Report) ->
         if set && settings.protocol == other {
             let message =
                 format!("`{name}` is for the {needed} protocol, and `protocol` allows only the other");
-            report.error(Problem::new(values.place(name), message));
+            report.error(Problem::new(values.location(name), message));
         }
     }
     if settings.auth.is_some() && settings.sasl.is_some() {
         let message =
             "`auth_file` refuses the binary protocol and `sasl_file` the text protocol: nothing is left";
-        report.error(Problem::new(values.place("sasl_file"), message).fix("give one of them"));
+        report.error(Problem::new(values.location("sasl_file"), message).fix("give one of them"));
     }
     no_listener(&values, &settings.listen, report);
     Some(settings)
 }
 
-/// What the table of options says of a memcached face about which nobody says anything.
+/// A memcached face with the defaults of the table of options.
 pub(crate) fn memcached_defaults() -> Option<MemcachedSettings> {
-    let values = Values::empty(Section::Memcached, Place::Whole);
+    let values = Values::empty(Section::Memcached, Location::Whole);
     memcached_of(&values, Path::new(""), &mut Report::new(None, ""))
 }
 
@@ -88,7 +88,7 @@ fn memcached_of(values: &Values, directory: &Path, report: &mut Report) -> Optio
     })
 }
 
-/// The Redis face; None: the file has no such table, or something is wrong with it, which is in the
+/// The Redis face; None: the file has no such table, or has a mistake in it, which is in the
 /// report.
 pub(super) fn redis(root: &Values, directory: &Path, report: &mut Report) -> Option<RedisSettings> {
     if !root.is_set("redis") {
@@ -99,14 +99,14 @@ pub(super) fn redis(root: &Values, directory: &Path, report: &mut Report) -> Opt
     no_listener(&values, &settings.listen, report);
     if settings.share_memcached && !root.is_set("memcached") {
         let message = "database 0 cannot be shared with [memcached], which is not there";
-        report.error(Problem::new(values.place("share_memcached"), message));
+        report.error(Problem::new(values.location("share_memcached"), message));
     }
     Some(settings)
 }
 
-/// What the table of options says of a Redis face about which nobody says anything.
+/// A Redis face with the defaults of the table of options.
 pub(crate) fn redis_defaults() -> Option<RedisSettings> {
-    let values = Values::empty(Section::Redis, Place::Whole);
+    let values = Values::empty(Section::Redis, Location::Whole);
     redis_of(&values, Path::new(""), &mut Report::new(None, ""))
 }
 
@@ -134,12 +134,12 @@ fn redis_of(values: &Values, directory: &Path, report: &mut Report) -> Option<Re
     })
 }
 
-/// Where a face listens: sockets with the permissions of `unix_mode`, and those of the file
+/// The addresses of a face: sockets have the permissions of `unix_mode`, and paths of the file are
 /// relative to its directory.
 fn listen(values: &Values, directory: &Path) -> Vec<Listen> {
     let mode: u32 = values.get("unix_mode").unwrap_or(value::SOCKET_MODE);
-    let placed = |(listen, place)| match listen {
-        Listen::Unix { path, .. } if matches!(place, Place::File(_)) => {
+    let placed = |(listen, location)| match listen {
+        Listen::Unix { path, .. } if matches!(location, Location::File(_)) => {
             Listen::Unix { path: directory.join(path), mode }
         }
         Listen::Unix { path, .. } => Listen::Unix { path, mode },
@@ -153,7 +153,7 @@ fn listen(values: &Values, directory: &Path) -> Vec<Listen> {
 
 fn no_listener(values: &Values, listen: &[Listen], report: &mut Report) {
     if listen.is_empty() {
-        let problem = Problem::new(values.place("listen"), "it listens nowhere");
+        let problem = Problem::new(values.location("listen"), "it listens nowhere");
         report.error(problem.fix(format!("name an address, or take out {}", values.section.title())));
     }
 }
@@ -167,7 +167,7 @@ fn users_of(values: &Values, name: &str, directory: &Path, report: &mut Report) 
         }
         Err(reason) => {
             let message = format!("cannot use {}: {reason}", path.display());
-            report.error(Problem::new(values.place(name), message).fix("a line is `user:password`"));
+            report.error(Problem::new(values.location(name), message).fix("a line is `user:password`"));
             None
         }
     }
@@ -187,7 +187,7 @@ fn password(values: &Values, directory: &Path, report: &mut Report) -> Option<Se
         }
         Err(reason) => {
             let message = format!("cannot use the password file {}: {reason}", path.display());
-            report.error(Problem::new(values.place("password_file"), message));
+            report.error(Problem::new(values.location("password_file"), message));
             None
         }
     }
@@ -195,12 +195,13 @@ fn password(values: &Values, directory: &Path, report: &mut Report) -> Option<Se
 
 pub(super) fn readable_by_all(values: &Values, name: &str, path: &Path, readable: bool, report: &mut Report) {
     if readable {
-        let problem = Problem::new(values.place(name), "every user of this machine can read the passwords");
+        let problem =
+            Problem::new(values.location(name), "every user of this machine can read the passwords");
         report.warn(problem.fix(format!("chmod o-r {}", path.display())));
     }
 }
 
-/// The part of the memory a table asks for.
+/// The share of the memory in a table.
 pub(super) fn share(values: &Values, report: &mut Report) -> Share {
     let share = Share { floor: values.get("floor"), ceiling: values.get("ceiling") };
     if let (Some(floor), Some(ceiling)) = (share.floor, share.ceiling)
@@ -211,12 +212,12 @@ pub(super) fn share(values: &Values, report: &mut Report) -> Share {
             value::show_size(floor),
             value::show_size(ceiling)
         );
-        report.error(Problem::new(values.place("floor"), message));
+        report.error(Problem::new(values.location("floor"), message));
     }
     share
 }
 
-/// What is promised must be there.
+/// Reports guaranteed memory that exceeds the budget.
 pub(super) fn look_at_shares(settings: &Settings, report: &mut Report) {
     let of_faces = [
         Some(settings.pages),
@@ -231,6 +232,7 @@ pub(super) fn look_at_shares(settings: &Settings, report: &mut Report) {
             value::show_size(promised),
             value::show_size(settings.store())
         );
-        report.error(Problem::new(Place::Whole, message).fix("floors together must be less than `memory`"));
+        report
+            .error(Problem::new(Location::Whole, message).fix("floors together must be less than `memory`"));
     }
 }

@@ -56,7 +56,7 @@ pub(crate) enum Section {
 }
 
 impl Section {
-    /// Those a user writes, in the order of the documentation.
+    /// The sections for users, in the order of the documentation.
     pub(crate) const DOCUMENTED: [Section; 15] = [
         Section::Root,
         Section::Http,
@@ -75,7 +75,7 @@ impl Section {
         Section::Tracing,
     ];
 
-    /// As its user writes it.
+    /// The header in a file.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Section::Root => "the top level",
@@ -97,7 +97,7 @@ impl Section {
         }
     }
 
-    /// What may stand in it: its own options, and what becomes of requests where that may be said.
+    /// Its options: its own ones, and actions on requests if it may have them.
     pub(crate) fn options(self) -> impl Iterator<Item = &'static Opt> {
         let (own, shared): (&[Opt], &[Opt]) = match self {
             Section::Root => (ROOT, &[]),
@@ -126,7 +126,7 @@ impl Section {
     }
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `true` or `false`.
@@ -159,7 +159,7 @@ pub(crate) enum Kind {
     Host,
     /// A pattern with `*` and `?`.
     Glob,
-    /// The name of a query parameter, or how it begins: `utm_*`.
+    /// The name of a query parameter, or a prefix: `utm_*`.
     Parameter,
     /// A glob over a cookie's name, or `name=value`.
     Cookie,
@@ -188,7 +188,7 @@ pub(crate) enum Kind {
 pub(crate) struct Opt {
     /// The key.
     pub(crate) name: &'static str,
-    /// What its value is.
+    /// The kind of its value.
     pub(crate) kind: Kind,
     /// Whether several values may be given, as a list.
     pub(crate) list: bool,
@@ -196,7 +196,7 @@ pub(crate) struct Opt {
     pub(crate) default: &'static str,
     /// Whether it must be given.
     pub(crate) required: bool,
-    /// What it does, for the documentation and for `--help`.
+    /// Its effect, for the documentation and for `--help`.
     pub(crate) help: &'static str,
 }
 
@@ -212,12 +212,12 @@ const fn required(name: &'static str, kind: Kind, help: &'static str) -> Opt {
     Opt { name, kind, list: false, default: "", required: true, help }
 }
 
-/// The part of the memory that a kind of content has for itself.
+/// The guaranteed share of the memory.
 const fn floor(help: &'static str) -> Opt {
     opt("floor", Kind::Size(0, 64 * TIB), "", help)
 }
 
-/// The part of the memory that a kind of content gets at the most.
+/// The limit of the share of the memory.
 const fn ceiling(help: &'static str) -> Opt {
     opt("ceiling", Kind::Size(MIB, 64 * TIB), "", help)
 }
@@ -270,7 +270,7 @@ const ROOT: &[Opt] = &[
     opt("site", Kind::Tables(Section::Site), "", "One site behind this cache; any number of them."),
 ];
 
-/// The table in which `--memory` and its like are described.
+/// The options behind flags such as `--memory`.
 pub(crate) const FLAGS: [(&str, Section, &str); 8] = [
     ("--memory", Section::Root, "memory"),
     ("--threads", Section::Root, "threads"),
@@ -282,7 +282,7 @@ pub(crate) const FLAGS: [(&str, Section, &str); 8] = [
     ("--access-log", Section::Http, "access_log"),
 ];
 
-/// What `--help` says of a flag: the option's own help, and its default.
+/// The help of a flag: that of the option, and its default.
 pub(crate) fn flag_help(flag: &str) -> String {
     let Some((_, section, name)) = FLAGS.iter().find(|(name, ..)| *name == flag) else {
         return String::new();

@@ -13,10 +13,10 @@ use super::{
 /// The file, also shown in the documentation.
 pub(crate) const TEXT: &str = include_str!("presets.toml");
 
-/// What may be written after `preset =`.
+/// The values of `preset`.
 pub(crate) const NAMES: &[&str] = &["anonymous", "mediawiki", "wordpress"];
 
-/// The preset of this name, and what is wrong with it (nothing: a test reads them all).
+/// The preset of this name, and its mistakes (none: a test reads them all).
 pub(crate) fn preset(name: &str) -> Option<(Values, Report)> {
     let mut report = Report::new(Some(Path::new("presets.toml")), TEXT);
     let document = Document::parse(TEXT).ok()?;

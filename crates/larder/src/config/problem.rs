@@ -1,43 +1,43 @@
-//! What is wrong with a configuration, and where: every problem is kept, none ends the reading.
+//! Problems of a configuration, with their positions: all are collected, none ends the parsing.
 
 use std::{fmt, ops::Range, path::Path};
 
-/// Where a value was written.
+/// The position of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// Bytes of the configuration file.
     File(Range<usize>),
     /// A flag, with its dashes.
     Flag(&'static str),
-    /// Nowhere: it is missing, or a default.
+    /// No position: it is missing, or a default.
     Whole,
 }
 
-/// One mistake, or one doubt.
+/// One mistake, warning or note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// Where.
-    pub(crate) place: Place,
-    /// What is wrong, and what was expected.
+    /// Its position.
+    pub(crate) position: Location,
+    /// The mistake and the expected form.
     pub(crate) message: String,
-    /// What to write instead.
+    /// The suggestion.
     pub(crate) fix: Option<String>,
 }
 
 impl Problem {
     /// A problem without a suggested fix.
-    pub(crate) fn new(place: Place, message: impl Into<String>) -> Problem {
-        Problem { place, message: message.into(), fix: None }
+    pub(crate) fn new(position: Location, message: impl Into<String>) -> Problem {
+        Problem { position, message: message.into(), fix: None }
     }
 
-    /// Adds what to write instead.
+    /// Adds a suggestion.
     pub(crate) fn fix(mut self, fix: impl Into<String>) -> Problem {
         self.fix = Some(fix.into());
         self
     }
 }
 
-/// All problems of one configuration, with the text they point into.
+/// All problems of one configuration, with its text.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     /// The file as the user named it; None: there is no file.
@@ -45,14 +45,14 @@ pub(crate) struct Report {
     text: String,
     /// Mistakes: with any of these nothing is started.
     pub(crate) errors: Vec<Problem>,
-    /// Doubts: said, and then started.
+    /// Warnings: the server starts nevertheless.
     pub(crate) warnings: Vec<Problem>,
-    /// Nothing wrong, but good to know.
+    /// Notes: no mistakes, but useful to know.
     pub(crate) notes: Vec<Problem>,
 }
 
 impl Report {
-    /// Nothing wrong yet with `text` of the file `name`.
+    /// An empty report about `text` of the file `name`.
     pub(crate) fn new(name: Option<&Path>, text: &str) -> Report {
         let name = name.map(|path| path.display().to_string());
         Report { name, text: text.to_owned(), errors: Vec::new(), warnings: Vec::new(), notes: Vec::new() }
@@ -73,12 +73,12 @@ impl Report {
         self.notes.push(problem);
     }
 
-    /// Mistakes in the order of the text, then those without a place.
+    /// Mistakes in the order of the text, then those without a position.
     pub(crate) fn sort(&mut self) {
-        let key = |problem: &Problem| match &problem.place {
-            Place::File(span) => (0, span.start),
-            Place::Flag(_) => (1, 0),
-            Place::Whole => (2, 0),
+        let key = |problem: &Problem| match &problem.position {
+            Location::File(span) => (0, span.start),
+            Location::Flag(_) => (1, 0),
+            Location::Whole => (2, 0),
         };
         self.errors.sort_by_key(key);
         self.warnings.sort_by_key(key);
@@ -87,8 +87,8 @@ impl Report {
 
     fn write(&self, f: &mut fmt::Formatter<'_>, problem: &Problem, kind: &str) -> fmt::Result {
         let name = self.name.as_deref().unwrap_or("larder");
-        match &problem.place {
-            Place::File(span) => {
+        match &problem.position {
+            Location::File(span) => {
                 let at = Position::of(&self.text, span.start);
                 writeln!(f, "{name}:{}:{}: {kind}: {}", at.line, at.column, problem.message)?;
                 let quoted = self.text[at.line_start..].lines().next().unwrap_or("");
@@ -96,8 +96,8 @@ impl Report {
                 writeln!(f, "{:>5} | {quoted}", at.line)?;
                 writeln!(f, "      | {}{}", " ".repeat(at.column - 1), "^".repeat(width))?;
             }
-            Place::Flag(flag) => writeln!(f, "{flag}: {kind}: {}", problem.message)?,
-            Place::Whole => writeln!(f, "{name}: {kind}: {}", problem.message)?,
+            Location::Flag(flag) => writeln!(f, "{flag}: {kind}: {}", problem.message)?,
+            Location::Whole => writeln!(f, "{name}: {kind}: {}", problem.message)?,
         }
         match &problem.fix {
             Some(fix) => writeln!(f, "      = {fix}"),
@@ -201,7 +201,7 @@ mod tests {
         let text = "a = 1\nbä = \"x\"\n";
         let mut report = Report::new(Some(Path::new("l.toml")), text);
         let start = text.find('"').expect("there is a quote");
-        report.error(Problem::new(Place::File(start..start + 3), "wrong").fix("write 2"));
+        report.error(Problem::new(Location::File(start..start + 3), "wrong").fix("write 2"));
         let shown = report.to_string();
         assert_eq!(
             shown,

@@ -1,5 +1,5 @@
 //! From TOML to typed values, by the table of options. First of two stages: names, types and
-//! ranges. What the values mean together is `build.rs`.
+//! ranges. `build.rs` combines the values.
 
 use std::ops::Range;
 
@@ -8,14 +8,14 @@ use toml_edit::{Item as TomlItem, TableLike, Value as TomlValue};
 use super::{
     item::{FromItem, Item, default_items, expected, parse},
     options::{Kind, Opt, Section},
-    problem::{Place, Problem, Report, nearest},
+    problem::{Location, Problem, Report, nearest},
 };
 
-/// What an option was set to.
+/// The value of an option.
 #[derive(Clone, Debug)]
 pub(crate) enum Setting {
-    /// One value, or those of a list, each with its place.
-    Items(Vec<(Item, Place)>),
+    /// One value, or those of a list, each with its location.
+    Items(Vec<(Item, Location)>),
     /// A table.
     Table(Values),
     /// Tables.
@@ -27,19 +27,19 @@ pub(crate) enum Setting {
 pub(crate) struct Values {
     pub(crate) section: Section,
     /// The header of the table, or the whole of an inline one.
-    pub(crate) place: Place,
-    set: Vec<(&'static Opt, Place, Setting)>,
-    /// Keys of the file, those with a mistake in their value too.
+    pub(crate) location: Location,
+    set: Vec<(&'static Opt, Location, Setting)>,
+    /// Keys of the file, including those with a mistake in their value.
     written: Vec<&'static str>,
 }
 
 impl Values {
     /// A table in which nothing is set.
-    pub(crate) fn empty(section: Section, place: Place) -> Values {
-        Values { section, place, set: Vec::new(), written: Vec::new() }
+    pub(crate) fn empty(section: Section, location: Location) -> Values {
+        Values { section, location, set: Vec::new(), written: Vec::new() }
     }
 
-    /// Sets an option from the text of a flag, in the place of what the file says.
+    /// Sets an option from the text of a flag, which replaces the value of the file.
     pub(crate) fn set_from_flag(
         &mut self,
         name: &str,
@@ -51,27 +51,27 @@ impl Values {
         let mut items = Vec::new();
         for text in texts {
             match parse(opt.kind, text) {
-                Ok(item) => items.push((item, Place::Flag(flag))),
-                Err(expected) => report.error(wrong(Place::Flag(flag), &expected, &format!("{text:?}"))),
+                Ok(item) => items.push((item, Location::Flag(flag))),
+                Err(expected) => report.error(wrong(Location::Flag(flag), &expected, &format!("{text:?}"))),
             }
         }
         self.set.retain(|(held, ..)| held.name != opt.name);
-        self.set.push((opt, Place::Flag(flag), Setting::Items(items)));
+        self.set.push((opt, Location::Flag(flag), Setting::Items(items)));
     }
 
     /// Sets an option to its default, as if it had been written.
     pub(crate) fn set_default(&mut self, opt: &'static Opt, items: Vec<Item>) {
-        let items = items.into_iter().map(|item| (item, Place::Whole)).collect();
-        self.set.push((opt, Place::Whole, Setting::Items(items)));
+        let items = items.into_iter().map(|item| (item, Location::Whole)).collect();
+        self.set.push((opt, Location::Whole, Setting::Items(items)));
     }
 
-    /// The table `name` to change, made when it is not there.
+    /// The table `name` to change, made if it is missing.
     pub(crate) fn table_mut(&mut self, name: &str) -> Option<&mut Values> {
         let opt = self.section.option(name)?;
         let Kind::Table(section, _) = opt.kind else { return None };
         if !self.is_set(name) {
-            let empty = Values::empty(section, Place::Whole);
-            self.set.push((opt, Place::Whole, Setting::Table(empty)));
+            let empty = Values::empty(section, Location::Whole);
+            self.set.push((opt, Location::Whole, Setting::Table(empty)));
         }
         self.set.iter_mut().find_map(|(held, _, setting)| match setting {
             Setting::Table(values) if held.name == name => Some(values),
@@ -79,11 +79,11 @@ impl Values {
         })
     }
 
-    /// The list of tables `name` to change, made when it is not there.
+    /// The list of tables `name` to change, made if it is missing.
     pub(crate) fn tables_mut(&mut self, name: &str) -> Option<&mut Vec<Values>> {
         let opt = self.section.option(name)?;
         if !self.is_set(name) {
-            self.set.push((opt, Place::Whole, Setting::Tables(Vec::new())));
+            self.set.push((opt, Location::Whole, Setting::Tables(Vec::new())));
         }
         self.set.iter_mut().find_map(|(held, _, setting)| match setting {
             Setting::Tables(tables) if held.name == name => Some(tables),
@@ -91,12 +91,12 @@ impl Values {
         })
     }
 
-    /// Whether the file or a flag says something of it.
+    /// Whether the file or a flag sets it.
     pub(crate) fn is_set(&self, name: &str) -> bool {
         self.setting(name).is_some()
     }
 
-    /// Whether the file says something of it, right or wrong.
+    /// Whether the file has it, right or wrong.
     pub(crate) fn is_written(&self, name: &str) -> bool {
         self.written.contains(&name)
     }
@@ -105,34 +105,39 @@ impl Values {
         self.set.iter().find(|(opt, ..)| opt.name == name).map(|(_, _, setting)| setting)
     }
 
-    /// Where the option is set; the table itself when it is not.
-    pub(crate) fn place(&self, name: &str) -> Place {
+    /// The location of the option; if it is not set, that of the table.
+    pub(crate) fn location(&self, name: &str) -> Location {
         let held = self.set.iter().find(|(opt, ..)| opt.name == name);
-        held.map_or_else(|| self.place.clone(), |(_, place, _)| place.clone())
+        held.map_or_else(|| self.location.clone(), |(_, location, _)| location.clone())
     }
 
-    /// What was set, with places; none when nothing was.
-    pub(crate) fn items<T: FromItem>(&self, name: &str) -> Option<Vec<(T, Place)>> {
+    /// The set values with their positions.
+    pub(crate) fn items<T: FromItem>(&self, name: &str) -> Option<Vec<(T, Location)>> {
         let Some(Setting::Items(items)) = self.setting(name) else { return None };
-        Some(items.iter().filter_map(|(item, place)| Some((T::from_item(item)?, place.clone()))).collect())
+        Some(
+            items
+                .iter()
+                .filter_map(|(item, location)| Some((T::from_item(item)?, location.clone())))
+                .collect(),
+        )
     }
 
-    /// What was set; none when nothing was.
+    /// The set value.
     pub(crate) fn maybe<T: FromItem>(&self, name: &str) -> Option<T> {
         self.items(name)?.into_iter().next().map(|(value, _)| value)
     }
 
-    /// What was set as a list; none when nothing was.
+    /// The set list.
     pub(crate) fn maybe_list<T: FromItem>(&self, name: &str) -> Option<Vec<T>> {
         Some(self.items(name)?.into_iter().map(|(value, _)| value).collect())
     }
 
-    /// What was set, or the default. None: neither.
+    /// The set value, or the default. None: neither.
     pub(crate) fn get<T: FromItem>(&self, name: &str) -> Option<T> {
         self.list(name).into_iter().next()
     }
 
-    /// What was set, or the default.
+    /// The set list, or the default.
     pub(crate) fn list<T: FromItem>(&self, name: &str) -> Vec<T> {
         if let Some(set) = self.maybe_list(name) {
             return set;
@@ -141,12 +146,12 @@ impl Values {
         default_items(opt).iter().filter_map(T::from_item).collect()
     }
 
-    /// The table `name`; an empty one when it is not there.
+    /// The table `name`; an empty one if it is missing.
     pub(crate) fn table(&self, name: &str) -> Values {
         match (self.setting(name), self.section.option(name).map(|opt| opt.kind)) {
             (Some(Setting::Table(values)), _) => values.clone(),
-            (_, Some(Kind::Table(section, _))) => Values::empty(section, self.place(name)),
-            _ => Values::empty(self.section, self.place.clone()),
+            (_, Some(Kind::Table(section, _))) => Values::empty(section, self.location(name)),
+            _ => Values::empty(self.section, self.location.clone()),
         }
     }
 
@@ -159,19 +164,19 @@ impl Values {
     }
 }
 
-fn wrong(place: Place, expected: &str, found: &str) -> Problem {
-    Problem::new(place, format!("expected {expected}, found {found}"))
+fn wrong(location: Location, expected: &str, found: &str) -> Problem {
+    Problem::new(location, format!("expected {expected}, found {found}"))
 }
 
-/// Reads a whole file. What cannot be read is in the report, and left out.
+/// Reads a whole file. Unreadable parts are reported and left out.
 pub(crate) fn read_root(text: &str, report: &mut Report) -> Values {
     match toml_edit::Document::parse(text) {
         Ok(document) => read_table(Section::Root, document.as_table(), 0..0, report),
         Err(error) => {
             let span = error.span().unwrap_or(0..0);
             let message = format!("not TOML: {}", error.message().lines().collect::<Vec<_>>().join(", "));
-            report.error(Problem::new(Place::File(span), message));
-            Values::empty(Section::Root, Place::Whole)
+            report.error(Problem::new(Location::File(span), message));
+            Values::empty(Section::Root, Location::Whole)
         }
     }
 }
@@ -183,7 +188,7 @@ pub(crate) fn read_table(
     span: Range<usize>,
     report: &mut Report,
 ) -> Values {
-    let mut values = Values::empty(section, Place::File(span.clone()));
+    let mut values = Values::empty(section, Location::File(span.clone()));
     for (key, item) in table.iter() {
         let key_span =
             table.key(key).and_then(toml_edit::Key::span).or_else(|| item.span()).unwrap_or(span.clone());
@@ -191,7 +196,7 @@ pub(crate) fn read_table(
             Some(opt) => {
                 values.written.push(opt.name);
                 if let Some(setting) = read_item(opt, item, &key_span, report) {
-                    values.set.push((opt, Place::File(key_span), setting));
+                    values.set.push((opt, Location::File(key_span), setting));
                 }
             }
             None => report.error(unknown(section, key, key_span)),
@@ -200,13 +205,13 @@ pub(crate) fn read_table(
     for opt in section.options().filter(|opt| opt.required && !table.contains_key(opt.name)) {
         let message = format!("`{}` is missing in {}", opt.name, section.title());
         let fix = format!("{}: {}", opt.name, opt.help);
-        report.error(Problem::new(Place::File(span.clone()), message).fix(fix));
+        report.error(Problem::new(Location::File(span.clone()), message).fix(fix));
     }
     values
 }
 
 fn unknown(section: Section, key: &str, span: Range<usize>) -> Problem {
-    let problem = Problem::new(Place::File(span), format!("unknown key `{key}` in {}", section.title()));
+    let problem = Problem::new(Location::File(span), format!("unknown key `{key}` in {}", section.title()));
     if let Some(near) = nearest(key, section.options().map(|opt| opt.name)) {
         return problem.fix(format!("did you mean `{near}`?"));
     }
@@ -229,18 +234,18 @@ fn read_item(opt: &'static Opt, item: &TomlItem, key: &Range<usize>, report: &mu
             }
             let short = short.and_then(|name| section.option(name));
             let (Some(short), Some(text)) = (short, item.as_value()) else {
-                report.error(wrong(Place::File(span), &expected(opt.kind), found(item)));
+                report.error(wrong(Location::File(span), &expected(opt.kind), found(item)));
                 return None;
             };
             let value = read_value(short, text, &span, report)?;
-            let mut values = Values::empty(section, Place::File(span.clone()));
-            values.set.push((short, Place::File(span), Setting::Items(vec![value])));
+            let mut values = Values::empty(section, Location::File(span.clone()));
+            values.set.push((short, Location::File(span), Setting::Items(vec![value])));
             Some(Setting::Table(values))
         }
         Kind::Tables(section) => read_tables(opt, section, item, span, report),
         _ => {
             let Some(value) = item.as_value() else {
-                report.error(wrong(Place::File(span), &expected(opt.kind), found(item)));
+                report.error(wrong(Location::File(span), &expected(opt.kind), found(item)));
                 return None;
             };
             read_values(opt, value, &span, report).map(Setting::Items)
@@ -248,7 +253,7 @@ fn read_item(opt: &'static Opt, item: &TomlItem, key: &Range<usize>, report: &mu
     }
 }
 
-/// For messages on a whole table: its header, and not all that follows.
+/// The header of a table, for messages about the whole table.
 fn span_of_table(item: &TomlItem, key: &Range<usize>) -> Range<usize> {
     item.span().unwrap_or_else(|| key.clone())
 }
@@ -271,11 +276,11 @@ fn read_tables(
             let span = value.span().unwrap_or_else(|| span.clone());
             match value.as_inline_table() {
                 Some(table) => tables.push(read_table(section, table, span, report)),
-                None => report.error(wrong(Place::File(span), "a table", value.type_name())),
+                None => report.error(wrong(Location::File(span), "a table", value.type_name())),
             }
         }
     } else {
-        let problem = wrong(Place::File(span), &expected(opt.kind), found(item));
+        let problem = wrong(Location::File(span), &expected(opt.kind), found(item));
         let header = match section {
             Section::Site => "[[site]]",
             _ => section.title(),
@@ -291,12 +296,12 @@ fn read_values(
     value: &TomlValue,
     span: &Range<usize>,
     report: &mut Report,
-) -> Option<Vec<(Item, Place)>> {
+) -> Option<Vec<(Item, Location)>> {
     let Some(array) = value.as_array() else {
         return read_value(opt, value, span, report).map(|item| vec![item]);
     };
     if !opt.list {
-        report.error(wrong(Place::File(span.clone()), &expected(opt.kind), "a list"));
+        report.error(wrong(Location::File(span.clone()), &expected(opt.kind), "a list"));
         return None;
     }
     let before = report.errors.len();
@@ -315,8 +320,8 @@ fn read_value(
     value: &TomlValue,
     span: &Range<usize>,
     report: &mut Report,
-) -> Option<(Item, Place)> {
-    let place = Place::File(value.span().unwrap_or_else(|| span.clone()));
+) -> Option<(Item, Location)> {
+    let location = Location::File(value.span().unwrap_or_else(|| span.clone()));
     let integer = value.as_integer().and_then(|number| u64::try_from(number).ok());
     let text = match (opt.kind, value) {
         (Kind::Bool, TomlValue::Boolean(on)) => on.value().to_string(),
@@ -325,14 +330,14 @@ fn read_value(
         }
         (Kind::Bool | Kind::Count(..), TomlValue::String(text)) => {
             let fix = format!("write {} without quotes", text.value());
-            let problem = wrong(place.clone(), &expected(opt.kind), "a text");
+            let problem = wrong(location.clone(), &expected(opt.kind), "a text");
             let plain = parse(opt.kind, text.value()).is_ok();
             report.error(if plain { problem.fix(fix) } else { problem });
             return None;
         }
         (_, TomlValue::String(text)) => text.value().clone(),
         (kind, other) => {
-            let problem = wrong(place, &expected(kind), &shown(other));
+            let problem = wrong(location, &expected(kind), &shown(other));
             report.error(match (kind, integer) {
                 (Kind::Time(..), Some(number)) => problem.fix(format!("with a unit: \"{number}s\"")),
                 _ => problem,
@@ -341,15 +346,15 @@ fn read_value(
         }
     };
     match parse(opt.kind, &text) {
-        Ok(item) => Some((item, place)),
+        Ok(item) => Some((item, location)),
         Err(expected) => {
-            report.error(wrong(place, &expected, &shown(value)));
+            report.error(wrong(location, &expected, &shown(value)));
             None
         }
     }
 }
 
-/// The value as it is written, when that is short.
+/// The value as written, if it is short.
 fn shown(value: &TomlValue) -> String {
     match value {
         TomlValue::String(text) => format!("{:?}", text.value()),

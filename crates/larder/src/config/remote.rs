@@ -17,14 +17,15 @@ use super::{
     value::OriginUrl,
 };
 
-/// Characters of a namespace: it begins every key, and memcached takes keys of 250 bytes.
+/// Longest namespace in characters: it is the prefix of every key, and memcached's keys have 250
+/// bytes.
 const NAMESPACE: usize = 64;
 
-/// What memcached adds to a value before it compares it with `-I`: its own head, and a key of ours.
+/// Bytes that memcached adds to a value before it compares it with `-I`: its header and the key.
 const ITEM_OVERHEAD: usize = 512;
 
-/// The remote tier; None: the file has no such table, or something is wrong with it, which is in
-/// the report.
+/// The remote tier; None: the file has no such table, or has a mistake in it, which is in the
+/// report.
 pub(super) fn remote(root: &Values, directory: &Path, report: &mut Report) -> Option<RemoteSettings> {
     if !root.is_set("remote") {
         return None;
@@ -32,11 +33,11 @@ pub(super) fn remote(root: &Values, directory: &Path, report: &mut Report) -> Op
     let values = root.table("remote");
     let settings = settings(&values, directory, report)?;
     if let Err(error) = settings.fleet.check() {
-        report.error(Problem::new(values.place("servers"), error.to_string()));
+        report.error(Problem::new(values.location("servers"), error.to_string()));
     }
     if settings.namespace.len() > NAMESPACE {
         let message = format!("longer than {NAMESPACE} characters");
-        report.error(Problem::new(values.place("namespace"), message));
+        report.error(Problem::new(values.location("namespace"), message));
     }
     doubts(&values, &settings, report);
     Some(settings)
@@ -63,8 +64,8 @@ fn settings(values: &Values, directory: &Path, report: &mut Report) -> Option<Re
     })
 }
 
-/// What the servers speak, and who we are to them. What belongs to another protocol is refused: it
-/// would do nothing.
+/// The protocol of the servers, and our credentials. Options of another protocol are refused, as
+/// they would have no effect.
 fn protocol(values: &Values, directory: &Path, report: &mut Report) -> Option<RemoteProtocol> {
     let name = values.get::<String>("protocol")?;
     let (memcached, cluster) = (name == "memcached", name.ends_with("-cluster"));
@@ -89,14 +90,14 @@ fn protocol(values: &Values, directory: &Path, report: &mut Report) -> Option<Re
         ],
     };
     for (option, why) in foreign.iter().filter(|(option, _)| values.is_set(option)) {
-        report.error(Problem::new(values.place(option), *why));
+        report.error(Problem::new(values.location(option), *why));
     }
     if memcached {
         return Some(RemoteProtocol::Memcached);
     }
     let password = password(values, directory, report)?;
     if values.is_set("user") && password.is_none() {
-        let problem = Problem::new(values.place("user"), "a user without a password is not told");
+        let problem = Problem::new(values.location("user"), "a user without a password is not told");
         report.error(problem.fix("name a `password_file`"));
     }
     let login = ValkeyLogin {
@@ -107,8 +108,7 @@ fn protocol(values: &Values, directory: &Path, report: &mut Report) -> Option<Re
     Some(if cluster { RemoteProtocol::ValkeyCluster(login) } else { RemoteProtocol::Valkey(login) })
 }
 
-/// A line with a password; Some(None): there is none. None: it cannot be used, which is in the
-/// report.
+/// A line with a password; Some(None): there is none. None: it is unusable, which is in the report.
 fn password(values: &Values, directory: &Path, report: &mut Report) -> Option<Option<String>> {
     let Some(path) = file(values, "password_file", directory) else { return Some(None) };
     let read = bounded::read(&path, TOKEN_BYTES).and_then(|(text, mode)| {
@@ -126,14 +126,13 @@ fn password(values: &Values, directory: &Path, report: &mut Report) -> Option<Op
         }
         Err(reason) => {
             let message = format!("cannot use {}: {reason}", path.display());
-            report.error(Problem::new(values.place("password_file"), message));
+            report.error(Problem::new(values.location("password_file"), message));
             None
         }
     }
 }
 
-/// Another Larder, as something to send requests to: it has to answer soon, and one connection is
-/// enough.
+/// Another Larder as an origin: it has to answer soon, and one connection is enough.
 fn peer(url: OriginUrl) -> Arc<OriginSettings> {
     Arc::new(OriginSettings {
         host: url.host,
@@ -152,7 +151,7 @@ fn peer(url: OriginUrl) -> Arc<OriginSettings> {
 fn peer_token(values: &Values, directory: &Path, report: &mut Report) -> Option<PeerToken> {
     let Some(path) = file(values, "peer_token_file", directory) else {
         if values.is_set("peers") {
-            let problem = Problem::new(values.place("peers"), "peers believe only who has their token");
+            let problem = Problem::new(values.location("peers"), "peers believe only who has their token");
             report.error(problem.fix("name a `peer_token_file`, with the same token on all of them"));
         }
         return None;
@@ -174,13 +173,13 @@ fn peer_token(values: &Values, directory: &Path, report: &mut Report) -> Option<
         }
         Err(reason) => {
             let message = format!("cannot use {}: {reason}", path.display());
-            report.error(Problem::new(values.place("peer_token_file"), message));
+            report.error(Problem::new(values.location("peer_token_file"), message));
             None
         }
     }
 }
 
-/// The client's part.
+/// The configuration of the client.
 fn fleet(values: &Values, directory: &Path, report: &mut Report) -> Option<Config> {
     let eject = if values.get("eject")? { Eject::Rehash } else { Eject::No };
     let mut fleet = Config::new(values.list::<Server>("servers"));
@@ -206,7 +205,7 @@ fn fleet(values: &Values, directory: &Path, report: &mut Report) -> Option<Confi
     Some(fleet)
 }
 
-/// Who we say we are: a line `user:password`.
+/// Our credentials: a line `user:password`.
 fn auth(values: &Values, directory: &Path, report: &mut Report) -> Option<Auth> {
     let path = file(values, "auth_file", directory)?;
     let read = bounded::read(&path, TOKEN_BYTES).and_then(|(text, mode)| {
@@ -218,7 +217,7 @@ fn auth(values: &Values, directory: &Path, report: &mut Report) -> Option<Auth> 
         Ok(read) => read,
         Err(reason) => {
             let message = format!("cannot use {}: {reason}", path.display());
-            report.error(Problem::new(values.place("auth_file"), message));
+            report.error(Problem::new(values.location("auth_file"), message));
             return None;
         }
     };
@@ -229,20 +228,20 @@ fn auth(values: &Values, directory: &Path, report: &mut Report) -> Option<Auth> 
     })
 }
 
-/// What is allowed, and probably not meant.
+/// Warns of settings that are allowed and probably mistakes.
 fn doubts(values: &Values, settings: &RemoteSettings, report: &mut Report) {
     let weighted = settings.fleet.servers.iter().any(|server| server.weight != 1);
     let plain = [Distribution::Modula, Distribution::RendezvousPymemcache]
         .contains(&settings.fleet.placement.distribution);
     if weighted && plain {
         let problem =
-            Problem::new(values.place("distribution"), "this distribution does not look at weights");
+            Problem::new(values.location("distribution"), "this distribution does not look at weights");
         report.warn(problem.fix("with weights, `distribution = \"ketama_weighted\"`"));
     }
     let parts = settings.page_size / settings.fleet.max_item as u64;
     if parts > 256 {
         let problem = Problem::new(
-            values.place("page_size"),
+            values.location("page_size"),
             format!("a page of `page_size` takes {parts} items of `item_size`"),
         );
         report.warn(problem.fix("raise `item_size` and the servers' `-I`"));

@@ -181,7 +181,7 @@ pass = true
     assert!(site.rules[0].alone.pass && site.rules[0].alone.sort_query);
 }
 
-/// What is wrong with each text: the first lines of all its problems.
+/// Texts with mistakes, and the first lines of all their problems.
 const WRONG: &[(&str, &[&str])] = &[
     (
         "memory = 1\n[[site]]\norigin = \"http://a\"\n",

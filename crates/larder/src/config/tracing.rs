@@ -7,13 +7,12 @@ use super::{
     reader::Values,
 };
 
-/// Where a collector takes traces when the URL has no path.
+/// The default path of a collector.
 const PATH: &str = "/v1/traces";
 /// OTLP over HTTP.
 const PORT: u16 = 4318;
 
-/// The collector; None: the file has no such table, or something is wrong with it, which is in the
-/// report.
+/// The collector; None: the file has no such table, or has a mistake in it, which is in the report.
 pub(super) fn tracing(root: &Values, report: &mut Report) -> Option<TracingSettings> {
     if !root.is_set("tracing") {
         return None;
@@ -23,7 +22,7 @@ pub(super) fn tracing(root: &Values, report: &mut Report) -> Option<TracingSetti
     let Some((host, port, path)) = parse(&endpoint) else {
         let message =
             format!("expected a URL such as \"http://127.0.0.1:4318/v1/traces\", found \"{endpoint}\"");
-        report.error(Problem::new(values.place("endpoint"), message));
+        report.error(Problem::new(values.location("endpoint"), message));
         return None;
     };
     Some(TracingSettings { host, port, path, service: values.get("service")?, one_in: values.get("one_in")? })

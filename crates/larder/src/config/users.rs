@@ -6,21 +6,21 @@ use larder_server::settings::{Secret, Users};
 
 use super::bounded;
 
-/// A file of users larger than this is not one.
+/// Largest file of users, in bytes.
 const FILE_BYTES: usize = 1 << 20;
 
-/// Users a file may have: each attempt to log in is compared with all of them.
+/// The most users in a file: each login is compared with all of them.
 const MOST: usize = 1024;
 
-/// The users of a file, and whether everyone may read it. The error is a reason to print behind the
-/// file's name.
+/// The users of a file, and whether everybody may read it. The error is a reason to print behind
+/// the file's name.
 pub(crate) fn read(path: &Path) -> Result<(Users, bool), String> {
     let (text, mode) = bounded::read(path, FILE_BYTES)?;
     Ok((parse(&text)?, mode & 0o004 != 0))
 }
 
-/// The users of a text. Empty lines are skipped; a password is all behind the first colon, and has
-/// no line end.
+/// The users of a text. Empty lines are skipped; a password is the text behind the first colon,
+/// without a line end.
 pub(crate) fn parse(text: &[u8]) -> Result<Users, String> {
     let mut users = Vec::new();
     for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {

@@ -1,5 +1,4 @@
-//! Values as they are written: sizes, durations, addresses, patterns. From text to type, with what
-//! was expected.
+//! Parsers of values: sizes, durations, addresses, patterns. Their errors are the expected form.
 
 use std::{net::Ipv6Addr, time::Duration};
 
@@ -17,15 +16,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, Expected> {
     Ok(time)
 }
 
-/// Permissions of a socket in the file system before its own option is looked at: its owner's
-/// alone.
+/// Default permissions of a socket in the file system: for its owner only.
 pub(crate) const SOCKET_MODE: u32 = 0o700;
 
-/// Where a face listens: an address as above, or `unix:` and a path.
+/// An address of a face: as above, or `unix:` and a path.
 pub(crate) fn listen(text: &str) -> Result<Listen, Expected> {
     let expected = || "an address and port such as \"127.0.0.1:11211\", or \"unix:\" and a path".to_owned();
     match text.strip_prefix("unix:") {
-        // What the kernel takes: sun_path is 108 bytes long, the terminating zero included.
+        // The kernel's limit: sun_path has 108 bytes, the terminating zero included.
         Some(path) if path.len() > 107 => Err("a path of at most 107 bytes behind \"unix:\"".to_owned()),
         Some(path) if path.is_empty() || path.contains('\0') => Err(expected()),
         Some(path) => Ok(Listen::Unix { path: path.into(), mode: SOCKET_MODE }),
@@ -33,12 +31,12 @@ pub(crate) fn listen(text: &str) -> Result<Listen, Expected> {
     }
 }
 
-/// Where an origin is: host without brackets, and port.
+/// The address of an origin: host without brackets, and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OriginUrl {
     /// Name or address.
     pub(crate) host: String,
-    /// 80 when not given.
+    /// 80 by default.
     pub(crate) port: u16,
 }
 
@@ -83,7 +81,7 @@ pub(crate) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(token)
 }
 
-/// How long errors are fresh: `10s` (every status from 400 on), `404 10s`, `5xx 1s`, `500-504 1s`.
+/// The freshness of errors: `10s` (every status from 400 on), `404 10s`, `5xx 1s`, `500-504 1s`.
 pub(crate) fn status_ttl(text: &str) -> Result<StatusTtl, Expected> {
     let expected =
         || "a time such as \"10s\", or a status and a time such as \"404 10s\" or \"5xx 1s\"".to_owned();

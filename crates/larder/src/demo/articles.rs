@@ -1,4 +1,4 @@
-//! What the sample site writes about: things that keep.
+//! The articles of the sample site: about things that keep.
 
 /// One article.
 pub(super) struct Article {

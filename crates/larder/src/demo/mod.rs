@@ -16,12 +16,12 @@ mod origin;
 mod pages;
 mod site;
 
-/// Ports tried when none is asked for.
+/// Ports that are tried by default.
 const PORTS: std::ops::Range<u16> = 8080..8100;
-/// Port of the admin interface, where it is free.
+/// Port of the admin interface, if it is free.
 const ADMIN: u16 = 8081;
 
-/// Starts both and serves until told to stop.
+/// Starts both and serves until it is stopped.
 pub(crate) fn run(args: &DemoArgs) -> ExitCode {
     match start(args) {
         Ok((signals, server)) => wait(signals, server),
@@ -49,7 +49,7 @@ fn start(args: &DemoArgs) -> Result<(crate::signals::Signals, larder_server::Ser
 }
 
 fn wait(mut signals: crate::signals::Signals, server: larder_server::Server) -> ExitCode {
-    while signals.wait() != crate::signals::Asked::Stop {}
+    while signals.wait() != crate::signals::SignalRequest::Stop {}
     serve::stop(signals, server)
 }
 
@@ -60,16 +60,15 @@ fn free_port() -> Option<SocketAddr> {
         .find(|address| TcpListener::bind(address).is_ok())
 }
 
-/// Where `larder top`, `log` and `hist` look by themselves; if somebody else is there, any free
-/// port.
+/// The default address of `larder top`, `log` and `hist`; if it is in use, any free port.
 fn admin(front: SocketAddr) -> SocketAddr {
     let usual = SocketAddr::from(([127, 0, 0, 1], ADMIN));
     let free = usual != front && TcpListener::bind(usual).is_ok();
     if free { usual } else { SocketAddr::from(([127, 0, 0, 1], 0)) }
 }
 
-/// As a user would write it. A reload by hand must show memory and not the origin, so requests do
-/// not decide here.
+/// The configuration as a user would write it. A reload by hand must show memory and not the
+/// origin, so requests do not decide here.
 fn configuration(front: SocketAddr, admin: SocketAddr, origin: SocketAddr) -> String {
     format!(
         "memory = \"64MiB\"\n[admin]\nlisten = \"{admin}\"\n[http]\nlisten = \"{front}\"\n[[site]]\norigin = \"http://{origin}\"\n\
@@ -77,7 +76,7 @@ fn configuration(front: SocketAddr, admin: SocketAddr, origin: SocketAddr) -> St
     )
 }
 
-/// The dashboard's link, with the token in the part that a browser keeps to itself.
+/// The dashboard's link, with the token in the fragment, which a browser does not send.
 fn dashboard(server: &larder_server::Server) -> String {
     let Some(admin) = server.admin() else { return String::new() };
     let token = admin.token.map_or_else(String::new, |token| format!("#token={token}"));
@@ -97,7 +96,7 @@ fn welcome(
     };
     let server = if front.port() == 8080 { String::new() } else { format!(" --server {front}") };
     let delay = value::show_duration(args.delay);
-    // As it was called: what is printed can be pasted.
+    // The name as it was called, so that the printed line can be pasted.
     let program = std::env::args().next().unwrap_or_else(|| "larder".to_owned());
     let (example, live) = (articles::ARTICLES[0].slug, format!("http://{front}"));
     format!(

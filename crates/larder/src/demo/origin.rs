@@ -16,24 +16,24 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use super::site::{Asked, Site};
+use super::site::{Site, SiteRequest};
 
 /// A form of the sample site is a name.
 const FORM_BYTES: usize = 4 << 10;
-/// For a purge; a page that is not purged is only old for a minute.
+/// Time limit for a purge; without it, a page is stale for a minute.
 const PURGE: Duration = Duration::from_secs(2);
 
 /// The running sample site.
 pub(super) struct Origin {
-    /// Where it listens.
+    /// Its address.
     pub(super) address: SocketAddr,
     front: Arc<OnceLock<SocketAddr>>,
 }
 
 impl Origin {
-    /// From now on an edit purges there, as MediaWiki does with its `$wgCdnServers`.
+    /// Lets edits purge at this address, as MediaWiki does with its `$wgCdnServers`.
     pub(super) fn purge_at(&self, front: SocketAddr) {
-        // Told once; a second address would be ignored.
+        // Set once; a second address would be ignored.
         let _ = self.front.set(front);
     }
 }
@@ -64,7 +64,7 @@ async fn serve(listener: TcpListener, site: Arc<Site>, front: Arc<OnceLock<Socke
         let service = service_fn(move |request| answer(request, site.clone(), front.clone()));
         let connection =
             http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
-        // A client that goes away is no event.
+        // A client may leave at any time.
         tokio::spawn(async move { drop(connection.await) });
     }
 }
@@ -80,14 +80,14 @@ async fn answer(
         Err(_) => String::new(),
     };
     let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let asked = Asked {
+    let request = SiteRequest {
         method: head.method.as_str(),
         path: head.uri.path(),
         cookie: text("cookie"),
         if_none_match: text("if-none-match"),
         form: &form,
     };
-    let reply = site.answer(&asked).await;
+    let reply = site.answer(&request).await;
     if let Some(front) = front.get() {
         for path in &reply.purge {
             // The page is edited in any case.
@@ -97,7 +97,7 @@ async fn answer(
     Ok(reply.into_response(head.method == "HEAD"))
 }
 
-/// What a site sends to the cache before it when a page changed.
+/// The purge that a site sends to the cache when a page has changed.
 async fn purge(front: SocketAddr, path: &str, host: &str) -> io::Result<()> {
     let mut stream = TcpStream::connect(front).await?;
     let request = format!("PURGE {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");

@@ -1,5 +1,5 @@
-//! The sample site's pages. They work without script; with it, a banner says where the page came
-//! from and how fast.
+//! The sample site's pages. They work without script; with it, a banner shows the source and the
+//! time of the page.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -9,9 +9,9 @@ use super::articles::{ARTICLES, Article};
 pub(super) struct Render {
     /// Counted over all pages.
     pub(super) number: u64,
-    /// How long it took.
+    /// Its duration.
     pub(super) took: Duration,
-    /// When, in milliseconds since 1970.
+    /// Its time, in milliseconds since 1970.
     pub(super) at: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What the sample site answers, and how slowly.
+//! The slow answers of the sample site.
 
 use std::{
     sync::atomic::{AtomicU32, AtomicU64, Ordering},
@@ -13,18 +13,17 @@ use super::{
     pages::{self, Render},
 };
 
-/// For shared caches alone (RFC 9213): a short life, then served once more while it is fetched
-/// anew.
+/// For shared caches alone (RFC 9213): a short lifetime, then served stale while it is refreshed.
 const LIST: &str = "max-age=5, stale-while-revalidate=3600";
-/// For shared caches alone: a short life, then a day of being better than an error.
+/// For shared caches alone: a short lifetime, then served for a day if the origin fails.
 const FLAKY: &str = "max-age=5, stale-if-error=86400";
-/// What most sites say: browsers ask every time, the cache before the site keeps it for a minute.
+/// The usual header: browsers ask every time, the cache keeps the page for a minute.
 const ARTICLE: &str = "public, max-age=0, s-maxage=60";
 /// Names longer than this are cut.
 const NAME: usize = 40;
 
-/// A request, as far as the site looks at it.
-pub(super) struct Asked<'a> {
+/// The used parts of a request.
+pub(super) struct SiteRequest<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
     pub(super) cookie: &'a str,
@@ -56,7 +55,7 @@ impl Reply {
         Reply { status: 303, ..Reply::default() }.with("Location", location).with("Cache-Control", "no-store")
     }
 
-    /// For the wire; with HEAD the length of the body and not the body.
+    /// The HTTP response; for HEAD, the length of the body without the body.
     pub(super) fn into_response(self, head: bool) -> Response<Full<Bytes>> {
         let mut builder = Response::builder().status(self.status);
         for (name, value) in &self.headers {
@@ -74,7 +73,7 @@ impl Reply {
     }
 }
 
-/// The site's state: how often its articles were edited, how often pages were rendered.
+/// The site's state: revisions of its articles, number of renderings.
 pub(super) struct Site {
     delay: Duration,
     started: SystemTime,
@@ -95,48 +94,48 @@ impl Site {
         }
     }
 
-    pub(super) async fn answer(&self, asked: &Asked<'_>) -> Reply {
-        let reading = matches!(asked.method, "GET" | "HEAD");
-        match (reading, asked.path) {
+    pub(super) async fn answer(&self, request: &SiteRequest<'_>) -> Reply {
+        let reading = matches!(request.method, "GET" | "HEAD");
+        match (reading, request.path) {
             (true, "/style.css") => asset("text/css; charset=utf-8", include_str!("style.css")),
             (true, "/probe.js") => asset("text/javascript; charset=utf-8", include_str!("probe.js")),
             (true, "/favicon.svg") => asset("image/svg+xml", include_str!("favicon.svg")),
-            (true, _) => self.page(asked).await,
-            (false, "/login") if asked.method == "POST" => log_in(asked.form),
-            (false, "/logout") if asked.method == "POST" => Reply::see_other("/me")
+            (true, _) => self.page(request).await,
+            (false, "/login") if request.method == "POST" => log_in(request.form),
+            (false, "/logout") if request.method == "POST" => Reply::see_other("/me")
                 .with("Set-Cookie", "demo_user=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax"),
-            (false, path) if asked.method == "POST" => self.edit(path),
+            (false, path) if request.method == "POST" => self.edit(path),
             _ => Reply { status: 405, ..Reply::default() }.with("Allow", "GET, HEAD, POST"),
         }
     }
 
-    /// The slow part: every page takes its time.
-    async fn page(&self, asked: &Asked<'_>) -> Reply {
+    /// Renders a page slowly.
+    async fn page(&self, request: &SiteRequest<'_>) -> Reply {
         let begun = Instant::now();
         tokio::time::sleep(self.delay).await;
         let number = self.renders.fetch_add(1, Ordering::Relaxed) + 1;
         let render = Render { number, took: begun.elapsed(), at: now_ms() };
-        match asked.path {
+        match request.path {
             "/" => Reply::html(200, pages::list(&render))
                 .with("Cache-Control", "max-age=0")
                 .with("CDN-Cache-Control", LIST)
                 .with("Surrogate-Key", "articles"),
-            "/me" => Reply::html(200, pages::me(&render, &user(asked.cookie)))
+            "/me" => Reply::html(200, pages::me(&render, &user(request.cookie)))
                 .with("Cache-Control", "private, no-store"),
             "/live" => Reply::html(200, pages::live(&render)).with("Cache-Control", "no-store"),
-            "/flaky" => self.flaky(asked, &render),
+            "/flaky" => self.flaky(request, &render),
             path => match find(path) {
-                Some((index, article)) => self.article(asked, &render, index, article),
+                Some((index, article)) => self.article(request, &render, index, article),
                 None => Reply::html(404, pages::not_found(&render)).with("Cache-Control", "max-age=0"),
             },
         }
     }
 
-    fn article(&self, asked: &Asked<'_>, render: &Render, index: usize, article: &Article) -> Reply {
+    fn article(&self, request: &SiteRequest<'_>, render: &Render, index: usize, article: &Article) -> Reply {
         let revision = self.revisions[index].load(Ordering::Relaxed);
-        // Weak: two renders of one revision say the same, but for the time they were made.
+        // Weak: renderings of one revision differ only in their time.
         let etag = format!("W/\"{}-{revision}\"", article.slug);
-        let known = asked.if_none_match.split(',').any(|tag| tag.trim() == etag);
+        let known = request.if_none_match.split(',').any(|tag| tag.trim() == etag);
         let reply = if known {
             Reply { status: 304, ..Reply::default() }
         } else {
@@ -149,9 +148,9 @@ impl Site {
             .with("Surrogate-Key", format!("articles article-{}", article.slug))
     }
 
-    /// Every other render fails. A HEAD looks, and does not count.
-    fn flaky(&self, asked: &Asked<'_>, render: &Render) -> Reply {
-        let count = match asked.method {
+    /// Every other rendering fails; a HEAD does not count.
+    fn flaky(&self, request: &SiteRequest<'_>, render: &Render) -> Reply {
+        let count = match request.method {
             "HEAD" => self.flaky.load(Ordering::Relaxed).saturating_sub(1),
             _ => self.flaky.fetch_add(1, Ordering::Relaxed),
         };
@@ -187,7 +186,8 @@ fn find(path: &str) -> Option<(usize, &'static Article)> {
 
 fn log_in(form: &str) -> Reply {
     let given = form.split('&').find_map(|pair| pair.strip_prefix("name=")).unwrap_or_default();
-    // As it came, percent-encoded: safe in a cookie once everything else is taken out.
+    // The name as received, percent-encoded; other characters are removed, so that it is safe in a
+    // cookie.
     let name: String =
         given.chars().filter(|c| c.is_ascii_alphanumeric() || "%+-_.".contains(*c)).take(NAME).collect();
     let name = if name.is_empty() { "guest".to_owned() } else { name };
@@ -195,7 +195,7 @@ fn log_in(form: &str) -> Reply {
         .with("Set-Cookie", format!("demo_user={name}; Path=/; Max-Age=3600; HttpOnly; SameSite=Lax"))
 }
 
-/// The name in the cookie, decoded; empty: nobody is logged in.
+/// The name in the cookie, decoded; empty: no user is logged in.
 fn user(cookie: &str) -> String {
     let value = cookie.split(';').find_map(|pair| pair.trim().strip_prefix("demo_user=")).unwrap_or_default();
     let mut bytes = Vec::new();
@@ -257,13 +257,13 @@ fn civil(mut days: u64) -> (u64, usize, u64) {
 mod tests {
     use super::*;
 
-    fn asked<'a>(method: &'a str, path: &'a str) -> Asked<'a> {
-        Asked { method, path, cookie: "", if_none_match: "", form: "" }
+    fn request<'a>(method: &'a str, path: &'a str) -> SiteRequest<'a> {
+        SiteRequest { method, path, cookie: "", if_none_match: "", form: "" }
     }
 
-    fn ask(site: &Site, asked: &Asked<'_>) -> Reply {
+    fn ask(site: &Site, request: &SiteRequest<'_>) -> Reply {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        runtime.block_on(site.answer(asked))
+        runtime.block_on(site.answer(request))
     }
 
     fn header<'a>(reply: &'a Reply, name: &str) -> Option<&'a str> {
@@ -282,20 +282,20 @@ mod tests {
     fn an_edit_makes_a_new_revision_and_purges() {
         let site = Site::new(Duration::ZERO);
         let path = format!("/article/{}", ARTICLES[0].slug);
-        let before = ask(&site, &asked("GET", &path));
+        let before = ask(&site, &request("GET", &path));
         let etag = header(&before, "ETag").expect("an ETag").to_owned();
-        let again = ask(&site, &Asked { if_none_match: &etag, ..asked("GET", &path) });
+        let again = ask(&site, &SiteRequest { if_none_match: &etag, ..request("GET", &path) });
         assert_eq!(again.status, 304);
-        let edit = ask(&site, &asked("POST", &format!("{path}/edit")));
+        let edit = ask(&site, &request("POST", &format!("{path}/edit")));
         assert_eq!((edit.status, edit.purge), (303, vec![path.clone()]));
-        let after = ask(&site, &Asked { if_none_match: &etag, ..asked("GET", &path) });
+        let after = ask(&site, &SiteRequest { if_none_match: &etag, ..request("GET", &path) });
         assert_eq!(after.status, 200);
     }
 
     #[test]
     fn every_other_render_of_the_flaky_page_fails_and_a_look_does_not_count() {
         let site = Site::new(Duration::ZERO);
-        let status = |method| ask(&site, &asked(method, "/flaky")).status;
+        let status = |method| ask(&site, &request(method, "/flaky")).status;
         let seen = ["GET", "HEAD", "HEAD", "GET", "HEAD", "GET"].map(status);
         assert_eq!(seen, [200, 200, 200, 503, 503, 200]);
     }
@@ -303,10 +303,10 @@ mod tests {
     #[test]
     fn the_profile_is_private_and_shows_no_markup_of_its_visitor() {
         let site = Site::new(Duration::ZERO);
-        let login = ask(&site, &Asked { form: "name=%3Cb%3EAnna%3B", ..asked("POST", "/login") });
+        let login = ask(&site, &SiteRequest { form: "name=%3Cb%3EAnna%3B", ..request("POST", "/login") });
         let cookie =
             header(&login, "Set-Cookie").expect("a cookie").split(';').next().expect("a pair").to_owned();
-        let page = ask(&site, &Asked { cookie: &cookie, ..asked("GET", "/me") });
+        let page = ask(&site, &SiteRequest { cookie: &cookie, ..request("GET", "/me") });
         assert_eq!(header(&page, "Cache-Control"), Some("private, no-store"));
         assert!(page.body.contains("&lt;b&gt;Anna;"), "{}", page.body);
         assert!(!page.body.contains("<b>Anna"));
@@ -316,11 +316,11 @@ mod tests {
     fn every_article_has_its_page() {
         let site = Site::new(Duration::ZERO);
         for article in ARTICLES {
-            let page = ask(&site, &asked("GET", &format!("/article/{}", article.slug)));
+            let page = ask(&site, &request("GET", &format!("/article/{}", article.slug)));
             assert_eq!(page.status, 200);
             assert!(page.body.contains(article.title));
         }
-        assert_eq!(ask(&site, &asked("GET", "/article/none")).status, 404);
-        assert_eq!(ask(&site, &asked("DELETE", "/")).status, 405);
+        assert_eq!(ask(&site, &request("GET", "/article/none")).status, 404);
+        assert_eq!(ask(&site, &request("DELETE", "/")).status, 405);
     }
 }

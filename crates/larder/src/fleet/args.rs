@@ -1,5 +1,4 @@
-//! What the commands for a fleet of memcached servers take, and the client's configuration made of
-//! it.
+//! Arguments of the commands for a fleet of memcached servers, and the client's configuration.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -8,12 +7,12 @@ use larder_client::{Auth, Config, Distribution, Expiry, Placement, Protocol, Ser
 
 use crate::config::{TOKEN_BYTES, bounded, value};
 
-/// Where servers are named when the command line names none: libmemcached's tools read the second.
+/// Variables with the default servers; libmemcached's tools read the second.
 const SERVERS: [&str; 2] = ["LIBMEMCACHED_SERVERS", "MEMCACHED_SERVERS"];
-/// Where the password is when no file has it.
+/// The variable with the password, if no file has it.
 const PASSWORD: &str = "LARDER_PASSWORD";
 
-/// Which servers, and how.
+/// The servers and their options.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Servers")]
 pub(crate) struct FleetArgs {
@@ -21,21 +20,21 @@ pub(crate) struct FleetArgs {
     /// unix:PATH [default: $LIBMEMCACHED_SERVERS, $MEMCACHED_SERVERS]
     #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
     servers: Vec<String>,
-    /// How keys are spread: modula, ketama, ketama_weighted, ketama_spy, ketama_twemproxy,
+    /// Distribution of keys: modula, ketama, ketama_weighted, ketama_spy, ketama_twemproxy,
     /// rendezvous, jump, ...
     #[arg(long, value_name = "NAME", default_value = "modula", value_parser = distribution)]
     distribution: Distribution,
     /// Weighted ketama with MD5, as PHP's OPT_LIBKETAMA_COMPATIBLE
     #[arg(long, conflicts_with_all = ["distribution", "hash"])]
     ketama: bool,
-    /// What places a key: default, md5, crc, fnv1_64, fnv1a_64, fnv1_32, fnv1a_32, murmur, murmur3,
+    /// Hash of keys: default, md5, crc, fnv1_64, fnv1a_64, fnv1_32, fnv1a_32, murmur, murmur3,
     /// jenkins, ...
     #[arg(short = 'H', long, value_name = "NAME", default_value = "default", value_parser = hash)]
     hash: Hash,
-    /// Stands before every key
+    /// Prefix of every key
     #[arg(long, value_name = "TEXT", default_value = "")]
     prefix: String,
-    /// Who asks: by a password of `-Y`, or with --binary by SASL; the password is in
+    /// User name: for a password of `-Y`, or with --binary for SASL; the password is in
     /// $LARDER_PASSWORD or a file
     #[arg(short, long, value_name = "NAME")]
     user: Option<String>,
@@ -45,10 +44,10 @@ pub(crate) struct FleetArgs {
     /// The binary protocol
     #[arg(short, long, conflicts_with = "text")]
     binary: bool,
-    /// The text protocol, without asking for the meta commands
+    /// The text protocol, without the meta commands
     #[arg(long)]
     text: bool,
-    /// How long connecting, and each answer, may take
+    /// Time limit for connecting and for each answer
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::duration)]
     timeout: Duration,
     /// Largest value that is sent: the servers' -I

@@ -2,7 +2,7 @@
 //! what libmemcached's memccat, memccp, memcrm, memctouch, memcexist, memcstat, memcflush and
 //! memcping do, and places keys as they do.
 //!
-//! Values go to standard output and nothing else does; what went wrong is said on standard error.
+//! Values go to standard output and nothing else does; errors go to standard error.
 
 mod args;
 
@@ -19,7 +19,7 @@ pub(crate) use args::FleetArgs;
 
 use crate::{config::bounded, exit};
 
-/// Keys asked for at once; more are asked for in turn, so that what waits to be printed is bounded.
+/// Keys per request; further keys follow in turn, so that the memory for values is bounded.
 const KEYS: usize = 256;
 
 #[derive(Debug, Subcommand)]
@@ -91,10 +91,10 @@ pub(crate) struct GetArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct StoreArgs {
-    /// How long it lives: 60s, 30d, seconds, @SECONDS since 1970, never
+    /// Lifetime: 60s, 30d, seconds, @SECONDS since 1970, never
     #[arg(short, long, value_name = "TIME", default_value = "never", value_parser = args::expiry)]
     expire: Expiry,
-    /// What is kept beside it
+    /// Flags of the item
     #[arg(short = 'F', long, value_name = "N", default_value_t = 0)]
     flags: u32,
     /// Store these files, each under its name without directories, or under KEY
@@ -129,7 +129,7 @@ pub(crate) struct CountArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct TouchArgs {
-    /// How long they live from now: 60s, 30d, seconds, @SECONDS since 1970, never
+    /// Lifetime from now: 60s, 30d, seconds, @SECONDS since 1970, never
     #[arg(short, long, value_name = "TIME", value_parser = args::expiry)]
     expire: Expiry,
     /// Keys
@@ -162,7 +162,7 @@ pub(crate) struct PingArgs {
     fleet: FleetArgs,
 }
 
-/// What becomes the exit code: the worst that happened.
+/// The worst result, which becomes the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Done,
@@ -184,7 +184,7 @@ impl Outcome {
     }
 }
 
-/// Does as told.
+/// Runs a command.
 pub(crate) fn run(command: &FleetCommand) -> ExitCode {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => match runtime.block_on(command.run()) {
@@ -243,7 +243,7 @@ fn print(text: std::fmt::Arguments<'_>) -> io::Result<()> {
     io::stdout().lock().write_fmt(text)
 }
 
-/// Says what went wrong with a key or a server.
+/// Prints the error of a key or a server.
 fn failed(what: &str, error: &Error) -> Outcome {
     eprintln!("larder: {what}: {error}");
     match error {
@@ -253,7 +253,7 @@ fn failed(what: &str, error: &Error) -> Outcome {
     }
 }
 
-/// What became of printing. Who has closed standard output does not want to know.
+/// The result of printing. If standard output is closed, that is no error.
 fn printed(result: io::Result<()>) -> Outcome {
     let Err(error) = result else { return Outcome::Done };
     if error.kind() != io::ErrorKind::BrokenPipe {
@@ -336,13 +336,13 @@ where
     Ok(outcome)
 }
 
-/// A file's name without directories, as memccp takes it for the key.
+/// A file's name without directories: memccp's key.
 fn name(file: &Path) -> Result<String, String> {
     let name = file.file_name().and_then(|name| name.to_str());
     name.map(str::to_owned).ok_or_else(|| format!("{} has no name for a key", file.display()))
 }
 
-/// Standard input, one byte more than allowed at the most.
+/// Standard input, at most one byte more than allowed.
 fn input(most: usize) -> Result<Vec<u8>, String> {
     let mut value = Vec::new();
     let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
@@ -411,7 +411,7 @@ async fn stats(args: &StatsArgs) -> Result<Outcome, String> {
     }))
 }
 
-/// What each server answered.
+/// Prints the answers of all servers.
 fn tell<T>(
     client: &Client,
     answers: Vec<Result<T, Error>>,

@@ -1,21 +1,22 @@
-//! `-o`: a list of `name` and `name=value`, as memcached 1.6 knows them. Most of them turn screws
-//! of machinery Larder has not (slabs, LRU threads, external storage): they are checked as
-//! memcached checks them, and have no effect.
+//! `-o`: a list of `name` and `name=value`, as memcached 1.6 knows them. Most of them tune parts
+//! that Larder does not have (slabs, LRU threads, external storage): they are checked as memcached
+//! checks them, and have no effect.
 
 use super::{Exit, Typed, getopt::atoi};
 
-/// What is asked of the value of a sub-option.
+/// The rule for the value of a sub-option.
 #[derive(Clone, Copy)]
 enum Check {
-    /// Nothing: it may have one or not.
+    /// No rule: the value is optional.
     Free,
-    /// It must be there, else this is said.
+    /// Required, with the message if it is missing.
     There(&'static str),
-    /// It must be a number of this range, else the second is said; not there: the first.
+    /// A number of this range. The first message is for a missing value, the second for a wrong
+    /// one.
     Within(&'static str, f64, f64, &'static str),
-    /// It must be digits, else `could not parse argument to ...`; not there: this.
+    /// Digits, else `could not parse argument to ...`. The message is for a missing value.
     Digits(&'static str),
-    /// These have an effect or words of their own.
+    /// Sub-options with an effect or messages of their own.
     Idle,
     Watcher,
     Fast(bool),
@@ -136,7 +137,7 @@ const TABLE: &[(&str, Check)] = &[
     ("ext_drop_unread", Check::Free),
 ];
 
-/// Takes up one `-o`.
+/// Parses one `-o`.
 pub(super) fn read(text: &str, typed: &mut Typed) -> Result<(), Exit> {
     let parts = if text.is_empty() { Vec::new() } else { text.split(',').collect() };
     for part in parts {
@@ -163,7 +164,7 @@ fn sub_option(name: &'static str, check: Check, value: Option<&str>, typed: &mut
         Check::Sizes => typed.sizes = true,
         Check::NoModern => typed.connections_fast = false,
         Check::Idle => {
-            // A negative number is a long time as an unsigned one: so it never comes.
+            // A negative number is a very long time if it is read as unsigned.
             let seconds = atoi(there("Missing numeric argument for idle_timeout")?);
             typed.idle_seconds = u64::try_from(seconds).unwrap_or(0);
         }

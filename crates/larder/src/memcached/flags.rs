@@ -1,4 +1,4 @@
-//! memcached's flags, one table, and what each of them sets.
+//! The table of memcached's flags, with their effects.
 
 use larder_server::settings::WireProtocol;
 
@@ -7,7 +7,7 @@ use super::{
     getopt::{self, Flag, Takes, atoi},
 };
 
-/// In memcached's order, which messages about ambiguous names show. Those with an empty name have
+/// In memcached's order, which shows in messages about ambiguous names. An empty name: the flag has
 /// none.
 const FLAGS: &[Flag] = &[
     (b'a', "unix-mask", Takes::Argument),
@@ -49,18 +49,18 @@ const FLAGS: &[Flag] = &[
     (b'N', "napi-ids", Takes::Argument),
 ];
 
-/// The most threads there can be; memcached starts what it gets.
+/// The most threads; memcached has no limit.
 const MOST_THREADS: i64 = 1024;
 
-/// What the flags ask for.
+/// The request of the flags.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum Parsed {
     Serve(Box<Typed>),
-    /// Text on standard output, and the end.
+    /// Print a text and exit.
     Show(String),
 }
 
-/// Why reading stopped: a mistake, or a flag that asks for a text.
+/// The reason why parsing stopped: a mistake, or a flag that prints a text.
 enum Stopped {
     Wrong(Exit),
     Show(String),
@@ -78,12 +78,12 @@ impl From<Exit> for Stopped {
     }
 }
 
-/// Reads all flags.
-pub(super) fn read(arguments: &[String]) -> Result<Asked, Exit> {
+/// Parses all flags.
+pub(super) fn read(arguments: &[String]) -> Result<Parsed, Exit> {
     let mut typed = Typed::default();
     match getopt::each(FLAGS, arguments, |letter, value| take(letter, value, &mut typed)) {
-        Ok(()) => Ok(Asked::Serve(Box::new(typed))),
-        Err(Stopped::Show(text)) => Ok(Asked::Show(text)),
+        Ok(()) => Ok(Parsed::Serve(Box::new(typed))),
+        Err(Stopped::Show(text)) => Ok(Parsed::Show(text)),
         Err(Stopped::Wrong(exit)) => Err(exit),
     }
 }
@@ -125,7 +125,7 @@ fn take(letter: u8, value: &str, typed: &mut Typed) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// Flags whose value is looked into.
+/// Flags whose value is parsed.
 fn with_number(letter: u8, value: &str, typed: &mut Typed) -> Result<(), Exit> {
     let number = atoi(value);
     let positive = |message: &str| if number > 0 { Ok(()) } else { Err(Exit::failure(message.to_owned())) };
@@ -138,7 +138,7 @@ fn with_number(letter: u8, value: &str, typed: &mut Typed) -> Result<(), Exit> {
             typed.connections = number;
         }
         b'f' => {
-            // As atof: what is no number is 0.
+            // As atof: text that is no number is 0.
             if value.trim().parse().unwrap_or(0.0) <= 1.0 {
                 return Err(Exit::failure("Factor must be greater than 1".to_owned()));
             }
@@ -184,7 +184,7 @@ fn with_number(letter: u8, value: &str, typed: &mut Typed) -> Result<(), Exit> {
     Ok(())
 }
 
-/// As `strtol(.., 8)`: digits up to the first that is none; only permissions are kept.
+/// As `strtol(.., 8)`: the leading octal digits; only permissions are kept.
 fn octal(text: &str) -> u32 {
     let digits = text.trim().bytes().take_while(|byte| (b'0'..=b'7').contains(byte));
     digits.fold(0u32, |mode, digit| (mode * 8 + u32::from(digit - b'0')) & 0o777)
@@ -211,7 +211,7 @@ fn protocol(name: &str) -> Result<WireProtocol, Exit> {
     }
 }
 
-/// Scripts take the second word for the version.
+/// Scripts read the second word as the version.
 fn version() -> String {
     format!("memcached {COMPATIBLE} (larder {})\n", env!("CARGO_PKG_VERSION"))
 }
@@ -237,7 +237,7 @@ mod tests {
     fn typed(arguments: &[&str]) -> Typed {
         let arguments: Vec<String> = arguments.iter().map(|&text| text.to_owned()).collect();
         match read(&arguments) {
-            Ok(Asked::Serve(typed)) => *typed,
+            Ok(Parsed::Serve(typed)) => *typed,
             other => panic!("{arguments:?}: {other:?}"),
         }
     }

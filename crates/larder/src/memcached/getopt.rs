@@ -1,6 +1,5 @@
-//! Flags as GNU's `getopt_long` reads them: clusters (`-vv`, `-dp11211`), `--name=value`,
-//! unambiguous beginnings of long names, `--` as the end. clap has none of memcached's habits, and
-//! its messages are others.
+//! Parses flags as GNU's `getopt_long` does: clusters (`-vv`, `-dp11211`), `--name=value`,
+//! unambiguous beginnings of long names, `--` as the end. clap differs in both rules and messages.
 
 /// Whether a flag has an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,13 +8,12 @@ pub(super) enum Takes {
     Argument,
 }
 
-/// A flag: its letter, and its long name where it has one.
+/// A flag: its letter, and its long name, if it has one.
 pub(super) type Flag = (u8, &'static str, Takes);
 
-/// Goes through `arguments` (without the program's own name). What is no flag is skipped, as
-/// memcached skips it. Each flag goes to `each`, in order, so that the first mistake of any kind is
-/// the one that counts. The error of a flag that is not known, as getopt prints it behind the
-/// program's name.
+/// Parses `arguments` (without the program's own name). Other words than flags are skipped, as
+/// memcached does. Each flag goes to `each`, in order, so that the first mistake of any kind is
+/// reported. An error about an unknown flag is getopt's text behind the program's name.
 pub(super) fn each<E: From<String>>(
     flags: &[Flag],
     arguments: &[String],
@@ -58,7 +56,7 @@ pub(super) fn each<E: From<String>>(
                     each(*letter, "")?;
                     continue;
                 }
-                // All that is left of the cluster is its argument, else the next word.
+                // The rest of the cluster is its argument, else the next word.
                 at = cluster.len();
                 let value = match &cluster[index + 1..] {
                     "" => rest.next().map(String::as_str),
@@ -90,8 +88,8 @@ fn find_long(flags: &[Flag], name: &str, typed: &str) -> Result<Flag, String> {
     }
 }
 
-/// As C's `atoi`: blanks, a sign, digits; what follows is not looked at, and no digits are 0.
-/// Beyond 32 bits it saturates.
+/// As C's `atoi`: blanks, a sign, digits; the rest is ignored, and no digits are 0. Beyond 32 bits
+/// it saturates.
 pub(super) fn atoi(text: &str) -> i64 {
     let text = text.trim_start();
     let (negative, digits) = match text.as_bytes().first() {

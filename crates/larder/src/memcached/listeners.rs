@@ -1,4 +1,4 @@
-//! Where memcached's flags say to listen: `-l`, `-p`, `-U`, `-s`.
+//! The addresses of memcached's flags `-l`, `-p`, `-U`, `-s`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 
@@ -6,7 +6,7 @@ use larder_server::{StartError, settings::Listen};
 
 use super::{Exit, Typed, getopt::atoi};
 
-/// memcached's own.
+/// memcached's default port.
 const PORT: u16 = 11_211;
 
 /// Listeners, TCP and UDP.
@@ -16,12 +16,12 @@ pub(super) struct Listeners {
     pub(super) udp: Vec<SocketAddr>,
 }
 
-/// What a port of the flags says.
+/// A port of the flags.
 #[derive(Clone, Copy)]
 enum Port {
-    /// 0: not spoken.
+    /// 0: off.
     Off,
-    /// -1: the system picks.
+    /// -1: the system chooses.
     Any,
     At(u16),
 }
@@ -38,7 +38,7 @@ impl Port {
         }
     }
 
-    /// To bind. None: it is off.
+    /// The port to bind; None: it is off.
     fn number(self) -> Option<u16> {
         match self {
             Port::Off => None,
@@ -51,7 +51,7 @@ impl Port {
 /// All listeners of the flags.
 pub(super) fn listeners(typed: &Typed) -> Result<Listeners, Exit> {
     let udp = Port::of(typed.udp_port.unwrap_or(0))?;
-    // A UDP port alone is the TCP port, too.
+    // A UDP port alone is also the TCP port.
     let tcp = match (typed.port, udp) {
         (None, Port::Off) => Port::At(PORT),
         (None, udp) => udp,
@@ -86,7 +86,7 @@ fn addresses(list: Option<&str>, port: u16) -> Result<Vec<SocketAddr>, Exit> {
     Ok(out)
 }
 
-/// Every IPv4 address and, where there is IPv6, every one of those.
+/// All IPv4 addresses and, if the system has IPv6, all IPv6 addresses.
 fn every_address(port: u16) -> Vec<SocketAddr> {
     let mut out = vec![SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))];
     if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
@@ -96,7 +96,7 @@ fn every_address(port: u16) -> Vec<SocketAddr> {
 }
 
 /// `host`, `host:port`, `[v6]`, `[v6]:port`, `*`, each with `notls:` or a tag (`_proxy_:`) before
-/// it, which say nothing here.
+/// it, which has no effect.
 fn one(text: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let text = text.strip_prefix("notls:").unwrap_or(text);
     let text = match text.strip_prefix('_').and_then(|rest| rest.split_once("_:")) {
@@ -135,7 +135,7 @@ fn one(text: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     }
 }
 
-/// Why the server did not start, in memcached's words where it has some.
+/// The reason why the server did not start, in memcached's words if it has some.
 pub(super) fn failed(typed: &Typed, error: &anyhow::Error) -> Exit {
     let Some(StartError::Listen { address, source }) = error.downcast_ref::<StartError>() else {
         return Exit::system(format!("larder: {error}"));

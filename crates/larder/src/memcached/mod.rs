@@ -1,11 +1,10 @@
 //! `larder memcached`, and the program under the name `memcached`: Larder's store behind
 //! memcached's own flags.
 //!
-//! Whoever has a script, a unit file or a package that starts memcached 1.6 starts Larder with it:
-//! the same flags with the same defaults, the same exit codes, the same messages where they are
-//! mistakes of the caller. memcached listens on every address unless told otherwise; a drop-in must
-//! be reached where memcached was, so this one does, too (it is the only way to start Larder that
-//! does), and says so at `-v`.
+//! Scripts, unit files and packages that start memcached 1.6 can start Larder: it has the same
+//! flags and defaults, the same exit codes, and the same messages for mistakes of the caller.
+//! memcached listens on all addresses by default. A replacement must be reachable at the same
+//! address, so Larder does the same here, and only here; `-v` shows it.
 
 mod extended;
 mod flags;
@@ -17,9 +16,9 @@ mod settings;
 use std::process::ExitCode;
 
 use crate::serve;
-use flags::Asked;
+use flags::Parsed;
 
-/// The release whose flags and answers these are.
+/// The compatible release.
 const COMPATIBLE: &str = "1.6.18";
 
 /// `EX_USAGE`: the flags are wrong together.
@@ -29,7 +28,7 @@ const NO_USER: u8 = 67;
 /// `EX_OSERR`: the system refused something.
 const SYSTEM: u8 = 71;
 
-/// The end before the start: what is said on standard error, and the exit code.
+/// An end before the start: the message for standard error, and the exit code.
 #[derive(Debug)]
 struct Exit {
     message: String,
@@ -52,13 +51,13 @@ impl Exit {
 }
 
 impl From<String> for Exit {
-    /// What getopt says, and memcached behind it.
+    /// The messages of getopt and of memcached.
     fn from(message: String) -> Exit {
         Exit::failure(format!("memcached: {message}\nIllegal argument \"?\""))
     }
 }
 
-/// The flags as typed, defaults where they were not.
+/// The flags as typed, or their defaults.
 #[derive(Debug)]
 struct Typed {
     port: Option<i64>,
@@ -94,9 +93,9 @@ struct Typed {
     idle_seconds: u64,
     watcher_kilobytes: u64,
     sizes: bool,
-    /// Flags that were taken and do nothing here.
+    /// Accepted flags without effect.
     without_effect: Vec<String>,
-    /// Doubts, said whatever happens.
+    /// Warnings, printed in any case.
     warnings: Vec<&'static str>,
 }
 
@@ -141,11 +140,11 @@ impl Default for Typed {
     }
 }
 
-/// Reads the flags (without the program's own name), serves until told to stop.
+/// Parses the flags (without the program's own name) and serves until it is stopped.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let typed = match flags::read(arguments) {
-        Ok(Asked::Serve(typed)) => typed,
-        Ok(Asked::Show(text)) => {
+        Ok(Parsed::Serve(typed)) => typed,
+        Ok(Parsed::Show(text)) => {
             print!("{text}");
             return ExitCode::SUCCESS;
         }
@@ -193,7 +192,7 @@ fn begin(typed: &Typed, arguments: &[String]) -> Result<ExitCode, Exit> {
     Ok(serve::until_stopped(signals, server, || settings::reread_users(typed, again.clone())))
 }
 
-/// What differs from what the flags say, at `-v`.
+/// Prints differences from the flags, at `-v`.
 fn say(typed: &Typed, settings: &larder_server::settings::Settings) {
     for flag in &typed.without_effect {
         eprintln!("larder: {flag} has no effect here");

@@ -1,10 +1,9 @@
-//! What memcached's flags say about the process: user, limits, daemon, locked memory, files that
-//! tell of it.
+//! The flags about the process: user, limits, daemon, locked memory, files about it.
 //!
-//! A daemon is the program started once more (`fork` without `exec` would need unsafe code, and
-//! threads do not survive it): the child leaves the terminal, starts, and says so over its standard
-//! output; only then does the first one end. So a script learns of an address in use, which it does
-//! not from memcached.
+//! A daemon is the program started a second time (`fork` without `exec` would need unsafe code, and
+//! threads do not survive it): the child leaves the terminal, starts, and reports that on its
+//! standard output; only then does the parent exit. So a script notices an address in use, unlike
+//! with memcached.
 
 use std::{
     fs,
@@ -25,7 +24,7 @@ use super::{Exit, NO_USER, Typed};
 
 /// Set in the environment of the daemon's own process.
 const DAEMON: &str = "LARDER_MEMCACHED_DAEMON";
-/// What a daemon says when it is up.
+/// The message of a started daemon.
 const UP: &[u8] = b"up";
 /// Descriptors beside those of clients: listeners, runtimes, signals, files. Per thread, and for
 /// all.
@@ -55,8 +54,8 @@ pub(super) fn raise_limits(typed: &Typed) -> Result<(), Exit> {
     })
 }
 
-/// Who a root that does not say `-u` becomes. memcached refuses to start then; giving the rights up
-/// is as safe, and starts.
+/// The user for root without `-u`. memcached refuses to start then; to drop the privileges is as
+/// safe.
 const NOBODY: &str = "nobody";
 
 /// Nothing runs as root unless `-u root` asks for it.
@@ -73,7 +72,7 @@ pub(super) fn drop_privileges(typed: &Typed) -> Result<(), Exit> {
         return Err(Exit { message, code: NO_USER });
     };
     if typed.lock {
-        // Afterwards it would not be allowed.
+        // Not allowed after the change of user.
         let _ = setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
     }
     setgroups(&[])
@@ -83,7 +82,7 @@ pub(super) fn drop_privileges(typed: &Typed) -> Result<(), Exit> {
         .map_err(|_| Exit::system(format!("failed to assume identity of user {name}")))
 }
 
-/// `-k`. Not allowed is said, as memcached says it, and no reason not to start.
+/// `-k`. If it is not allowed, a warning is printed, as memcached does.
 pub(super) fn lock_memory(typed: &Typed) {
     if typed.lock
         && let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
@@ -97,8 +96,7 @@ pub(super) fn is_daemon() -> bool {
     std::env::var_os(DAEMON).is_some()
 }
 
-/// Starts the daemon and waits until it is up, or has ended for a reason it has said on standard
-/// error.
+/// Starts the daemon and waits until it is up or has ended; then its error is on standard error.
 pub(super) fn daemonize(arguments: &[String]) -> Result<ExitCode, Exit> {
     let failed = |error| Exit::system(format!("failed to daemon() in order to daemonize: {error}"));
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
@@ -116,8 +114,8 @@ pub(super) fn daemonize(arguments: &[String]) -> Result<ExitCode, Exit> {
     Ok(ExitCode::from(code.max(1)))
 }
 
-/// The daemon's part: a session of its own, and no directory that somebody may want to unmount (but
-/// where core files are wanted, they belong there).
+/// The daemon's part: a session of its own, and the root as its directory, so that it blocks no
+/// unmount (unless core files are wanted).
 pub(super) fn leave_terminal(typed: &Typed) -> Result<(), Exit> {
     setsid().map_err(|error| Exit::system(format!("failed to daemon() in order to daemonize: {error}")))?;
     if !typed.core {
@@ -126,7 +124,7 @@ pub(super) fn leave_terminal(typed: &Typed) -> Result<(), Exit> {
     Ok(())
 }
 
-/// The daemon is up: whoever started it may end, and nothing is printed any more, but with `-v`.
+/// The daemon is up: its parent may exit, and nothing more is printed without `-v`.
 pub(super) fn ready(typed: &Typed) {
     if !is_daemon() {
         return;
@@ -144,12 +142,11 @@ pub(super) fn ready(typed: &Typed) {
 pub(super) struct PidFile(Option<PathBuf>);
 
 impl PidFile {
-    /// Writes it, when there is to be one. That it cannot be written is said, and no reason not to
-    /// start.
+    /// Writes the file, if requested. If that fails, a warning is printed.
     pub(super) fn write(typed: &Typed) -> PidFile {
         let Some(path) = typed.pid_file.as_ref().map(PathBuf::from) else { return PidFile(None) };
         running(&path);
-        // Whoever reads it reads all of it: it is written under another name first.
+        // The file is written under another name first, so that readers see all of it.
         let mut under = path.clone().into_os_string();
         under.push(".tmp");
         match fs::write(&under, format!("{}\n", std::process::id())).and_then(|()| fs::rename(&under, &path))
@@ -163,7 +160,7 @@ impl PidFile {
     }
 }
 
-/// Says so when the file names a process that runs.
+/// Warns if the file names a running process.
 fn running(path: &Path) {
     let Ok((text, _)) = crate::config::bounded::read(path, 64) else { return };
     let number = str::from_utf8(&text).ok().and_then(|text| text.trim().parse::<i32>().ok());
@@ -184,8 +181,8 @@ impl Drop for PidFile {
     }
 }
 
-/// The file that `MEMCACHED_PORT_FILENAME` names: the ports taken, for tests that let the system
-/// pick.
+/// The file that `MEMCACHED_PORT_FILENAME` names: the chosen ports, for tests that let the system
+/// choose.
 pub(super) fn write_ports(server: &Server) {
     let Some(path) = std::env::var_os("MEMCACHED_PORT_FILENAME").map(PathBuf::from) else { return };
     let mut text = String::new();

@@ -1,5 +1,4 @@
-//! From memcached's flags to settings: what they mean together, in the order in which memcached
-//! looks at them.
+//! From memcached's flags to settings, checked in memcached's order.
 
 use std::{path::Path, time::Duration};
 
@@ -10,13 +9,13 @@ use larder_server::settings::{
 use super::{Exit, Typed, listeners};
 use crate::config::{bounded, objects, users};
 
-/// The least memory the store takes, in bytes. memcached takes less; so its small ones are raised.
+/// The least memory of the store, in bytes. memcached allows less; smaller values are raised.
 const LEAST_MEMORY: u64 = 8 << 20;
 
-/// A file of SASL users larger than this is not one.
+/// Largest file of SASL users, in bytes.
 const USERS_BYTES: usize = 1 << 20;
 
-/// The settings, without the users: their files are read by the user who will run this.
+/// The settings, without the users: their files are read as the user who runs the server.
 pub(super) fn settings(typed: &Typed) -> Result<Settings, Exit> {
     if typed.napi_ids > typed.threads {
         return Err(Exit::usage(format!(
@@ -52,7 +51,7 @@ pub(super) fn settings(typed: &Typed) -> Result<Settings, Exit> {
         sizes: typed.sizes,
         watcher_buffer: usize::try_from(typed.watcher_kilobytes << 10).unwrap_or(usize::MAX),
         requests_per_event: usize::try_from(typed.requests_per_event).unwrap_or(usize::MAX),
-        // The kernel takes at least one, and bounds it by net.core.somaxconn.
+        // The kernel needs at least one, and bounds it by net.core.somaxconn.
         backlog: i32::try_from(typed.backlog.clamp(1, 65_535)).unwrap_or(1024),
         verbosity: typed.verbosity,
         ..defaults
@@ -128,8 +127,8 @@ pub(super) fn read_users(typed: &Typed, settings: &mut Settings) -> Result<(), E
     Ok(())
 }
 
-/// On SIGHUP: the same settings with the users of now. None, and the reason printed, when their
-/// file is wrong.
+/// For SIGHUP: the same settings with the present users. None: their file is wrong, and the reason
+/// is printed.
 pub(super) fn reread_users(typed: &Typed, mut settings: Settings) -> Option<Settings> {
     match read_users(typed, &mut settings) {
         Ok(()) => Some(settings),
@@ -150,8 +149,8 @@ fn auth_file(path: &str) -> Result<Users, Exit> {
     })
 }
 
-/// As memcached's own password database: `user:password`, and what a further colon divides off is
-/// not looked at.
+/// As memcached's own password database: `user:password`, and the part behind a further colon is
+/// ignored.
 fn sasl_file(path: &Path) -> Result<Users, Exit> {
     let wrong = |reason: String| {
         Exit::failure(format!("Error initializing sasl.\nlarder: {}: {reason}", path.display()))

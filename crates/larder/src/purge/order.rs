@@ -1,4 +1,4 @@
-//! Purging by the admin interface: an order in JSON, with its token.
+//! Purges through the admin interface: a request in JSON, with its token.
 
 use std::process::ExitCode;
 
@@ -7,10 +7,10 @@ use serde_json::json;
 use super::{Answer, read_token, report_done};
 use crate::{cli::PurgeArgs, config::value, exit};
 
-/// Where the admin interface is when nobody says.
+/// The default address of the admin interface.
 pub(super) const ADMIN: &str = "127.0.0.1:8081";
 
-/// The request for what the command line says.
+/// The request of the command line.
 pub(super) fn bytes(args: &PurgeArgs, admin: &str) -> Result<Vec<u8>, String> {
     let token = args.token_file.as_deref().map(read_token).transpose()?;
     let mut order = match (&args.url, &args.prefix, &args.ban) {
@@ -41,7 +41,7 @@ pub(super) fn bytes(args: &PurgeArgs, admin: &str) -> Result<Vec<u8>, String> {
     Ok(format!("{head}\r\n{order}").into_bytes())
 }
 
-/// Says what became of it.
+/// Prints the result.
 pub(super) fn report(answer: &Answer, server: &str, soft: bool) -> ExitCode {
     match answer.status {
         200 if answer.purged == Some(0) => {
@@ -64,7 +64,7 @@ pub(super) fn report(answer: &Answer, server: &str, soft: bool) -> ExitCode {
     }
 }
 
-/// The sentence of an error.
+/// The message of an error.
 fn message(answer: &Answer) -> String {
     let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
     body["error"]["message"].as_str().unwrap_or("it is not Larder's admin interface").to_owned()

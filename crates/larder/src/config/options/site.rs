@@ -97,7 +97,7 @@ pub(super) const RULE: &[Opt] = &[
     ),
 ];
 
-/// What becomes of requests: in a site for all of them, in a rule for those it applies to.
+/// Actions on requests: in a site for all of them, in a rule for those that match.
 pub(super) const POLICY: &[Opt] = &[
     opt("pass", Kind::Bool, "false", "Straight to the origin: no lookup, and the answer is not stored."),
     opt(
