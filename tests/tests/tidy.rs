@@ -58,6 +58,7 @@ const PLAIN_COMMENTS: &[&str] = &[
     "crates/server/src/clock.rs",
     "crates/server/src/counters/",
     "crates/server/src/measure/",
+    "crates/server/src/remote/",
     "crates/server/src/server.rs",
     "crates/server/src/server/",
     "crates/server/src/settings.rs",

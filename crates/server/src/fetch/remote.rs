@@ -37,7 +37,7 @@ use crate::{
         variant::{self, Marker},
         writer::PageDraft,
     },
-    remote::{Answer, Lease, Record, Remote, Taken, Turn},
+    remote::{Answer, Lease, LeaseResult, Record, Remote, Taken},
     request::pages::Pages,
 };
 
@@ -170,12 +170,12 @@ impl Lookup<'_> {
             return Err(None);
         }
         match self.remote.turn(self.keep.key(), || self.look_for_use()).await {
-            Turn::Origin(lease) => Err(lease),
-            Turn::Shared(Answer::Record(taken)) if self.take(&taken).await => {
+            LeaseResult::Origin(lease) => Err(lease),
+            LeaseResult::Shared(Answer::Record(taken)) if self.take(&taken).await => {
                 self.remote.counters().hits.one();
                 Ok(Again::Remote)
             }
-            Turn::Shared(_) => Err(None),
+            LeaseResult::Shared(_) => Err(None),
         }
     }
 

@@ -44,7 +44,7 @@ impl Shared {
             evictions: of(|ns| ns.evictions),
             bytes_in: sum(|c| &c.total_net_input_bytes),
             bytes_out: sum(|c| &c.total_net_output_bytes),
-            latency: latency,
+            latency,
             commands: commands.into_iter().map(|(name, (calls, _))| (name, calls)).collect(),
         }
     }

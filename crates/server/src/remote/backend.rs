@@ -1,4 +1,4 @@
-//! How the fleet is spoken to.
+//! The protocol of the fleet's servers.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use larder_client::{Client, ConfigError, Eject, Expiry, Health, Item, ServerView
 use super::valkey;
 use crate::settings::{RemoteProtocol, RemoteSettings};
 
-/// The fleet did not do what it was asked. Which server, and why, the client counts.
+/// The fleet did not execute an operation. The client counts the servers and reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unanswered;
 
@@ -17,12 +17,12 @@ pub(crate) struct Unanswered;
 pub(crate) enum Backend {
     /// memcached's protocol.
     Memcached(Client),
-    /// Valkey's, which is Redis's: stand-alone servers, or a cluster.
+    /// Valkey's (Redis's): stand-alone servers, or a cluster.
     Valkey(valkey::Fleet),
 }
 
 impl Backend {
-    /// A client of this worker. `health` is what all workers know of the servers together.
+    /// A client of this worker. `health` of the servers is shared by all workers.
     pub(crate) fn open(settings: &RemoteSettings, health: &Health) -> Result<Backend, ConfigError> {
         match settings.protocol {
             RemoteProtocol::Memcached => {
@@ -43,7 +43,7 @@ impl Backend {
         }
     }
 
-    /// In the order asked.
+    /// Gets values, in the order of the names.
     pub(crate) async fn get_many(&self, names: &[Vec<u8>]) -> Vec<Result<Option<Bytes>, Unanswered>> {
         let client = match self {
             Backend::Memcached(client) => client,
@@ -64,7 +64,7 @@ impl Backend {
         }
     }
 
-    /// Whether there was none.
+    /// Stores a value if there is none. Returns whether it did.
     pub(crate) async fn add(&self, name: &[u8], value: Bytes, lasting: Duration) -> Result<bool, Unanswered> {
         match self {
             Backend::Memcached(client) => client.lease(name, value, lasting).await.map_err(|_| Unanswered),
@@ -72,7 +72,7 @@ impl Backend {
         }
     }
 
-    /// Whether there was one.
+    /// Deletes a value. Returns whether there was one.
     pub(crate) async fn delete(&self, name: &[u8]) -> Result<bool, Unanswered> {
         match self {
             Backend::Memcached(client) => client.delete(name).await.map_err(|_| Unanswered),
@@ -80,8 +80,9 @@ impl Backend {
         }
     }
 
-    /// Lets go what was [added](Backend::add), if it is still this. Memcached is asked first; what
-    /// another adds between that and the deletion is lost, and a page rendered once more.
+    /// Deletes a value that was [added](Backend::add), if it is still the same. With memcached,
+    /// this is a read and a deletion: a value that another adds in between is lost, and a page
+    /// rendered once more.
     pub(crate) async fn release(&self, name: &[u8], value: &[u8]) -> Result<bool, Unanswered> {
         match self {
             Backend::Memcached(_) => match self.get(name).await? {
@@ -100,7 +101,7 @@ impl Backend {
     }
 }
 
-/// Where a copy of the journal of purges lies.
+/// A server with a copy of the journal of purges.
 #[derive(Clone)]
 pub(super) enum Copy {
     /// One memcached.
@@ -109,7 +110,7 @@ pub(super) enum Copy {
     Valkey(valkey::copy::Copy),
 }
 
-/// A copy's log as it was read, to be changed if nobody else did meanwhile.
+/// A copy's log as read, for a compare-and-swap.
 pub(super) enum Read {
     Memcached(Option<Item>),
     Valkey(valkey::copy::Log),
@@ -125,8 +126,8 @@ impl Read {
 }
 
 impl Copy {
-    /// All that a fleet has. Each of its servers is spoken to by itself, whatever is thought of its
-    /// health elsewhere.
+    /// All copies of a fleet. Each server has a client of its own, independent of its health
+    /// elsewhere.
     pub(super) fn all(settings: &RemoteSettings) -> Result<Vec<Copy>, ConfigError> {
         if settings.protocol != RemoteProtocol::Memcached {
             return Ok(valkey::copy::all(settings)?.into_iter().map(Copy::Valkey).collect());
@@ -170,7 +171,7 @@ impl Copy {
         }
     }
 
-    /// Writes the log over what was read, and its sum before it. False: another was faster.
+    /// Replaces the log that was read, and its sum before it. False: another writer was faster.
     pub(super) async fn write(
         &self,
         before: Read,
@@ -187,8 +188,8 @@ impl Copy {
         };
         let Copy::Memcached { server, log: log_name, sum: sum_name } = copy else { return Err(Unanswered) };
         let lasting = Store::lasting(lasting);
-        // The sum first: who sees a sum that is not his looks at the log; the other way round he
-        // could miss it.
+        // The sum first: a reader with another sum reads the log. In the other order, a reader
+        // could miss a change.
         if let Some(sum) = sum {
             server.set(sum_name, Bytes::copy_from_slice(&sum), lasting).await.map_err(|_| Unanswered)?;
         }

@@ -1,22 +1,22 @@
-//! What the remote tier counts, and how it is shown.
+//! The counters of the remote tier, and its figures.
 
 use larder_client::ServerView;
 use larder_metrics::{Histogram, Remote, RemotePages, RemoteServer, counters};
 
 counters! {
-    /// What one worker counted of the fleet.
+    /// The counters of one worker.
     pub(crate) struct Counters {
-        /// Pages asked for.
+        /// Pages looked up.
         lookups,
-        /// Pages taken.
+        /// Pages found and used.
         hits,
-        /// The fleet had none that could be used.
+        /// Pages not found, or not usable.
         misses,
-        /// The fleet did not answer: a server that is down, an error, an answer that did not come.
+        /// Lookups without an answer: the server is down, reported an error or did not answer.
         failed,
-        /// The origin's answer came first; the fleet's was not waited for.
+        /// Lookups that were slower than the origin.
         late,
-        /// Records that were not as they were written.
+        /// Damaged records.
         damaged,
         /// Records of another program or version, or of another page.
         foreign,
@@ -40,12 +40,11 @@ counters! {
         delete_failed,
         /// Leases taken: the page was asked of the origin while other Larders waited.
         leases,
-        /// Times that another Larder's rendering was waited for.
+        /// Waits for another Larder's rendering.
         waits,
-        /// Of those, times that nothing came of it, and fleets that did not answer: the origin was
-        /// asked.
+        /// Waits without result, or without an answer of the fleet: the origin was asked.
         waits_over,
-        /// Of those, times that the client left first, and nobody else wanted the page.
+        /// Waits that ended because all clients had left.
         waits_left,
     }
 }
@@ -53,12 +52,12 @@ counters! {
 /// The counters of [`RemotePages`]; all others are events.
 const PAGES: [&str; 8] = ["lookups", "hits", "misses", "failed", "late", "damaged", "stores", "dropped"];
 
-/// What the remote tier did, over all workers.
+/// Statistics of the remote tier, over all workers.
 #[derive(Clone, Debug, Default)]
 pub struct StatsView {
     /// The servers; of each the sum over all workers.
     pub servers: Vec<ServerView>,
-    /// What was counted, by name.
+    /// The counts by name.
     pub pages: Vec<(&'static str, u64)>,
 }
 
@@ -79,7 +78,7 @@ impl StatsView {
         Remote { servers: self.servers.iter().map(figures_of).collect(), pages, events }
     }
 
-    /// What was counted under this name (the names of the counters in [`Counters`]).
+    /// The count of a name (the names of the counters in [`Counters`]).
     pub fn page(&self, name: &str) -> u64 {
         self.pages.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count)
     }
@@ -104,13 +103,12 @@ fn figures_of(server: &ServerView) -> RemoteServer {
     }
 }
 
-/// The servers as all workers see them together: what is counted per client is added up, what they
-/// know together is not.
+/// The servers over all workers: counts per client are added up, shared state is not.
 pub(super) fn sum_servers(workers: impl Iterator<Item = Vec<ServerView>>) -> Vec<ServerView> {
     let mut sum: Vec<ServerView> = Vec::new();
     for worker in workers {
         for server in worker {
-            // Of a cluster each worker knows those it has met, in any order.
+            // Of a cluster, each worker knows the servers that it has used, in any order.
             let Some(all) = sum.iter_mut().find(|known| known.name == server.name) else {
                 sum.push(server);
                 continue;

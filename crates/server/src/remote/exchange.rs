@@ -1,11 +1,12 @@
-//! The journal of purges on its way: to and from every server of the fleet, and to peers.
+//! The exchange of the journal of purges with all servers of the fleet, and with peers.
 //!
-//! On each server lie the log, and its sum, by which readers see at a glance that there is nothing
-//! new. The log is changed by compare-and-swap; who is beaten reads again. One task of the process
-//! does all of it, so that there is one exchange at a time.
+//! Each server has the log and its sum; an equal sum means that there is nothing new. The log is
+//! changed by compare-and-swap; after a conflict it is read again. One task of the process does all
+//! of it, so that there is one exchange at a time.
 //!
-//! A server that does not answer is left out of a round: each has all. A round in which none
-//! answers has failed; then the fleet is not believed until one succeeds ([`Exchange::current`]).
+//! A server that does not answer is left out of a round, as each has the whole journal. A round
+//! without any answer has failed; then records of the fleet are not used until a round succeeds
+//! ([`Exchange::current`]).
 
 use std::{
     rc::Rc,
@@ -31,56 +32,54 @@ use crate::{
 
 /// Bytes of the log at most, where the servers take items of that size.
 pub(super) const LOG: usize = 512 << 10;
-/// Attempts to write the log against others who write it as well; then the next round has it.
+/// Attempts to write the log against concurrent writers; after that, the next round does it.
 const ATTEMPTS: usize = 8;
-/// In every round of so many the log is read in any case, so that it is not evicted as something
-/// nobody wants.
+/// The log is read in one of this many rounds in any case, so that it is not evicted as unused.
 const READ: u64 = 16;
-/// What was read longer ago than so many intervals is not relied on.
+/// Intervals after which a read journal is too old to rely on.
 const INTERVALS: u32 = 3;
 
-/// When the journal was read last, and who waits for it.
+/// The state of reading the journal, and its waiters.
 #[derive(Default)]
 pub(crate) struct Reading {
-    /// When the last round that succeeded began, by [`Clock::uptime`]: a clock that somebody sets
-    /// back, or that stood still while the machine slept, would make an old round a new one. 0:
-    /// none has.
+    /// The begin of the last successful round, by [`Clock::uptime`]: with a clock that can be set
+    /// back, or that stops while the machine sleeps, an old round could seem new. 0: none.
     at: AtomicU64,
     /// The last round failed.
     cut_off: AtomicBool,
-    /// Somebody wants a round at once.
+    /// A round is wanted at once.
     wanted: Notify,
-    /// A round has ended, and what it brought was carried out.
+    /// A round has ended, and its purges are executed.
     ended: Notify,
     /// Rounds that began.
     rounds: AtomicU64,
     /// Rounds that ended: one is over before the next begins.
     over: AtomicU64,
-    /// How many copies the last one found or left as ours is.
+    /// Copies that were equal to ours after the last round.
     written: AtomicUsize,
     /// Rounds in which no server answered.
     failed: AtomicU64,
 }
 
-/// How far a copy was reached.
+/// The result of an exchange with one copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reached {
-    /// It has all that is known here.
+    /// It has all entries that are known here.
     Written,
-    /// All that it has is known here.
+    /// All its entries are known here.
     Read,
 }
 
-/// What came of a round.
+/// The result of a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Round {
     /// Whether a copy was read.
     pub(crate) answered: bool,
-    /// Copies that have all that was known here when it began.
+    /// Copies that have all entries that were known here at its begin.
     pub(crate) written: usize,
 }
 
-/// Where a purge stands when it is answered.
+/// The progress of a purge in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Journalled {
     /// Copies of the journal that have it.
@@ -88,7 +87,7 @@ pub(crate) struct Journalled {
     pub(crate) of: usize,
 }
 
-/// What a task that speaks to the servers holds.
+/// The state of the task that exchanges the journal.
 pub(crate) struct Exchange {
     copies: Vec<Copy>,
     settings: RemoteSettings,
@@ -131,10 +130,10 @@ impl Exchange {
             let before = copy.log().await?;
             let theirs = before.value().and_then(|log| Log::decode(log));
             if theirs.is_none() && sum.is_some() && !self.settings.read_only {
-                // The log is gone and its sum is not: those who would not look at the log must.
+                // The log was evicted and its sum was not: without the sum, readers read the log.
                 copy.forget_sum().await;
             }
-            // What lies there, if anything does, was read whole.
+            // The log on the server, if any, was read completely.
             let theirs_read = theirs.is_some() || sum.is_none();
             let read = |reached| if theirs_read { Ok(reached) } else { Err(Unanswered) };
             let Some(log) = journal.merge(theirs, clock.now()) else { return read(Reached::Written) };
@@ -150,17 +149,17 @@ impl Exchange {
 }
 
 impl Reading {
-    /// A round at once, please.
+    /// Requests a round at once.
     pub(crate) fn want(&self) {
         self.wanted.notify_one();
     }
 
-    /// Waits until somebody wants one.
+    /// Waits for such a request.
     pub(crate) async fn wanted(&self) {
         self.wanted.notified().await;
     }
 
-    /// A round that began at `began` is over, and what it brought was carried out.
+    /// Reports the end of a round that began at `began`; its purges are executed.
     pub(crate) fn ended(&self, began: Ms, round: Round) {
         let answered = round.answered;
         self.written.store(round.written, Ordering::SeqCst);
@@ -181,23 +180,23 @@ impl Reading {
     fn is_current(&self, now: Ms, interval: Duration) -> bool {
         let lasting = (interval * INTERVALS).as_millis() as Ms;
         let at = self.at.load(Ordering::SeqCst);
-        // What seems to be from the time to come says nothing.
+        // A time in the future is not usable.
         let age = now.checked_sub(at);
         at != 0 && !self.cut_off.load(Ordering::SeqCst) && age.is_some_and(|age| age <= lasting)
     }
 
-    /// Whether what the fleet has may be believed: all that was purged was heard of lately. Where
-    /// it was not, asks for a round and waits for its end.
+    /// Whether records of the fleet may be used: the journal was read recently. If not, requests a
+    /// round and waits for its end.
     pub(super) async fn current(&self, clock: Clock, interval: Duration) -> bool {
         let asked = clock.uptime();
         if self.is_current(asked, interval) {
             return true;
         }
-        // The round that is under way may have begun before; the next one has not.
+        // The current round may have begun before; the next one has not.
         for _ in 0..2 {
             let ended = self.ended.notified();
             tokio::pin!(ended);
-            // From here on no end is missed.
+            // From here on no notification is missed.
             ended.as_mut().enable();
             self.want();
             ended.await;
@@ -211,16 +210,16 @@ impl Reading {
         false
     }
 
-    /// Waits for a round that begins now or later, at most for `patience`; how many copies it
-    /// wrote. None: there was none in time.
+    /// Waits for a round that begins now or later, at most for `patience`. Returns the number of
+    /// written copies; None: no round ended in time.
     pub(super) async fn written(&self, patience: Duration) -> Option<usize> {
-        // What is under way may have begun before.
+        // The current round may have begun before.
         let begun = self.rounds.load(Ordering::SeqCst);
         let waiting = async {
             loop {
                 let ended = self.ended.notified();
                 tokio::pin!(ended);
-                // From here on no end is missed.
+                // From here on no notification is missed.
                 ended.as_mut().enable();
                 if self.over.load(Ordering::SeqCst) > begun {
                     return self.written.load(Ordering::SeqCst);
@@ -256,7 +255,7 @@ mod tests {
         let reading = Reading::default();
         let patience = Duration::from_secs(1);
         assert_eq!(reading.written(patience).await, None, "nobody makes rounds");
-        // One is under way.
+        // A round has begun.
         reading.rounds.fetch_add(1, Ordering::SeqCst);
         let waiting = reading.written(patience);
         tokio::pin!(waiting);
@@ -268,7 +267,7 @@ mod tests {
         assert_eq!(waiting.await, Some(3));
     }
 
-    /// Whether it still waits when it has been looked at.
+    /// Whether a future is still pending after a poll.
     async fn futures_pending<T>(waiting: &mut std::pin::Pin<&mut impl Future<Output = T>>) -> bool {
         std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.as_mut().poll(cx).is_pending())).await
     }

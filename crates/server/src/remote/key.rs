@@ -1,8 +1,8 @@
 //! Names in the fleet.
 //!
 //! A page's key may be as long as a URL and have any byte; memcached takes 250 visible ones. So a
-//! name is a namespace and a hash of 128 bits. The record has the whole key, and is used for no
-//! other: two keys of one hash are in each other's way and no more.
+//! name is a namespace and a hash of 128 bits. The record has the whole key and is used for no
+//! other: two keys with one hash replace each other, and that is all.
 
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 

@@ -1,12 +1,12 @@
 //! One Larder renders, the others wait: a short lease in the fleet.
 //!
-//! Whoever finds a page nowhere takes its lease, by an `add` that only one can win, and asks the
-//! origin. Who does not get it looks for the page now and then, for as long as a lease lasts at
-//! most. The lease goes when the page has been sent. A page that will not be sent leaves a word in
-//! its place, so that those who wait ask the origin at once, all of them.
+//! A Larder that finds a page nowhere takes its lease, by an `add` that only one can win, and asks
+//! the origin. The others look for the page repeatedly, at most as long as a lease lasts. The lease
+//! is deleted when the page has been sent. If the page will not be sent, a marker replaces the
+//! lease, so that all who wait ask the origin at once.
 //!
-//! A holder that dies holds nobody up for longer than the lease; a fleet that does not answer holds
-//! nobody up.
+//! A holder that dies delays others at most for the time of the lease; a fleet that does not answer
+//! delays nobody.
 
 use std::{rc::Rc, time::Duration};
 
@@ -20,26 +20,27 @@ use tokio::{
 use super::{Answer, Remote, key};
 use crate::clock::instant;
 
-/// The first pause between two looks; each is half as long again as the one before, up to the last.
+/// The first and the longest pause between two lookups; each is one and a half times the previous
+/// one.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
 const LAST_LOOK: Duration = Duration::from_millis(200);
-/// What lies in a lease's place where the page is not for others. Memcached counts in seconds.
+/// The marker in place of a lease: the page is not shared. Memcached counts in seconds.
 const NOT_SHARED: &[u8] = b"not shared";
 const NOT_SHARED_FOR: Duration = Duration::from_secs(1);
 
-/// A lease that is held. To be given to whoever sends the page; dropped before that it says that
-/// nobody will.
+/// A held lease. It goes to the sender of the page; if it is dropped before, the page will not be
+/// sent.
 pub(crate) struct Lease {
     remote: Rc<Remote>,
     name: Vec<u8>,
-    /// What lies there: of no other holder, here or elsewhere.
+    /// The value in the fleet, unique for each holder.
     token: Bytes,
     sent: bool,
 }
 
-/// What came of asking for a lease.
-pub(crate) enum Turn {
-    /// It is ours, or there is none to be had: ask the origin.
+/// The result of a request for a lease.
+pub(crate) enum LeaseResult {
+    /// The lease is ours, or there is none: ask the origin.
     Origin(Option<Lease>),
     /// Another Larder has rendered the page.
     Shared(Answer),
@@ -51,7 +52,7 @@ impl Lease {
         self.sent = true;
     }
 
-    /// Nobody wants it any more: the next one who asks may have it.
+    /// All clients have left: the next request may have the lease.
     fn left(mut self) {
         self.sent = true;
     }
@@ -62,7 +63,7 @@ impl Drop for Lease {
         let (remote, name, sent) = (self.remote.clone(), std::mem::take(&mut self.name), self.sent);
         let token = std::mem::take(&mut self.token);
         spawn_local(async move {
-            // Whatever becomes of it: the lease ends by itself.
+            // The result does not matter: the lease ends by itself.
             if sent {
                 let _ = remote.backend.release(&name, &token).await;
             } else {
@@ -74,15 +75,14 @@ impl Drop for Lease {
 }
 
 impl Remote {
-    /// Takes the lease of a key, or waits for the page that whoever has it renders. `look` looks
-    /// for the page.
-    pub(crate) async fn turn<L>(self: &Rc<Self>, key: &[u8], look: impl Fn() -> L) -> Turn
+    /// Takes the lease of a key, or waits for the page of its holder. `look` looks the page up.
+    pub(crate) async fn turn<L>(self: &Rc<Self>, key: &[u8], look: impl Fn() -> L) -> LeaseResult
     where
         L: Future<Output = Answer>,
     {
         let settings = self.settings();
         if settings.lease.is_zero() || settings.read_only {
-            return Turn::Origin(None);
+            return LeaseResult::Origin(None);
         }
         let name = key::lease(&settings.namespace, key);
         let end = instant() + settings.lease;
@@ -92,13 +92,13 @@ impl Remote {
             match timeout_at(end, self.take_lease(&name)).await {
                 Ok(Some(Some(lease))) => {
                     self.counters.leases.one();
-                    // It may have been sent between our look and the lease.
+                    // The page may have been sent between our lookup and the lease.
                     return match if waited { timeout_at(end, look()).await } else { Ok(Answer::Nothing) } {
                         Ok(answer @ Answer::Record(_)) => {
                             lease.sent();
-                            Turn::Shared(answer)
+                            LeaseResult::Shared(answer)
                         }
-                        _ => Turn::Origin(Some(lease)),
+                        _ => LeaseResult::Origin(Some(lease)),
                     };
                 }
                 Ok(Some(None)) => {}
@@ -111,7 +111,7 @@ impl Remote {
             pause = (pause * 3 / 2).min(LAST_LOOK);
             match timeout_at(end, look()).await {
                 Ok(Answer::Nothing) => {}
-                Ok(answer @ Answer::Record(_)) => return Turn::Shared(answer),
+                Ok(answer @ Answer::Record(_)) => return LeaseResult::Shared(answer),
                 Ok(Answer::Failed) | Err(_) => break,
             }
             match timeout_at(end, self.backend.get(&name)).await {
@@ -121,14 +121,15 @@ impl Remote {
             }
         }
         self.counters.waits_over.one();
-        Turn::Origin(None)
+        LeaseResult::Origin(None)
     }
 
-    /// The lease, if it was to be had. None: the fleet does not answer.
+    /// Takes the lease, if it is free. None: the fleet does not answer.
     async fn take_lease(self: &Rc<Self>, name: &[u8]) -> Option<Option<Lease>> {
         let (told, taken) = oneshot::channel();
         let (remote, name) = (self.clone(), name.to_vec());
-        // By a task of its own: who asked may leave, and the lease must not be held by nobody.
+        // In a task of its own: the client may leave, and the lease must not remain without a
+        // holder.
         spawn_local(async move {
             let token = Bytes::from(format!("held {:016x}{:016x}", remote.random(), remote.random()));
             let added = remote.backend.add(&name, token.clone(), remote.settings().lease).await.ok();

@@ -1,26 +1,26 @@
 //! The remote tier: whole pages shared by several Larders through the memcached or Valkey servers
 //! of a site.
 //!
-//! Memory first, then the fleet, then the origin. What is asked, taken and placed in the own store
-//! is `http::fleet`'s; this room knows what lies in the fleet and how it gets there:
+//! Memory first, then the fleet, then the origin. Lookups for requests and copies in the own store
+//! are in `fetch::remote`; this room has the records of the fleet, and reads and writes them:
 //!
 //! | file | what |
 //! |---|---|
 //! | `record.rs`, `pack.rs` | the bytes of an item; compressed, split, and back |
 //! | `key.rs` | names |
-//! | `take.rs` | reading a record, and everything that is looked at before it is believed |
-//! | `writer.rs` | sending, off the way of every request |
-//! | `purge.rs`, `purged.rs` | what a purge does to the fleet, and what of the fleet's is not taken since |
-//! | `journal/` | purges as all who share the fleet tell each other, and who knows of which |
-//! | `exchange.rs`, `peers.rs` | the journal on its way: through the fleet, and straight to other Larders |
+//! | `take.rs` | reading a record, with all checks before it is used |
+//! | `writer.rs` | sending, in the background |
+//! | `purge.rs`, `purged.rs` | purges in the fleet; records from before a purge, which are not used |
+//! | `journal/` | the shared journal of purges, and the purges known to each author |
+//! | `exchange.rs`, `peers.rs` | transport of the journal: through the fleet, and directly to other Larders |
 //! | `lease.rs` | one Larder renders, the others wait |
-//! | `skew.rs` | clocks that differ |
+//! | `skew.rs` | differences between clocks |
 //! | `backend.rs`, `valkey/` | the servers: memcacheds through `larder-client`, Valkeys |
-//! | `counters.rs` | what is counted |
+//! | `counters.rs` | the counters |
 //!
 //! Limits: [`LOOKUPS`] lookups at once per worker, [`LARGE`] of pages in parts; `remote.queue`
 //! records waiting to be sent, [`writer::SENDING`] large ones or more small ones being sent. A page
-//! is at most `remote.page_size` bytes. What comes beyond a limit is a miss, or is not sent, and is
+//! is at most `remote.page_size` bytes. Beyond a limit, a page is a miss, or is not sent, and is
 //! counted.
 
 mod backend;
@@ -55,7 +55,7 @@ use tokio::sync::Semaphore;
 
 pub use self::counters::StatsView;
 pub(crate) use self::exchange::{Exchange, Journalled};
-pub(crate) use self::lease::{Lease, Turn};
+pub(crate) use self::lease::{Lease, LeaseResult};
 pub(crate) use self::purge::Begun;
 pub(crate) use self::purged::Record;
 pub(crate) use self::take::{Answer, Taken};
@@ -68,36 +68,37 @@ use crate::{
     settings::RemoteSettings,
 };
 
-/// Lookups at once, per worker; one more waits, and its origin is asked when its budget is over.
+/// Concurrent lookups per worker. Further ones wait; their origin is asked when their budget is
+/// over.
 const LOOKUPS: usize = 256;
-/// Of those, pages that come in parts or unpack to much: each may hold twice `remote.page_size`.
+/// Concurrent lookups of large pages among them: each may hold twice `remote.page_size`.
 const LARGE: usize = 8;
 
-/// What the workers of a process know together of the fleet.
+/// The state of the fleet that all workers of a process share.
 pub(crate) struct Shared {
     pub(crate) settings: RemoteSettings,
     health: Health,
     skew: Skew,
     counters: Vec<Arc<Counters>>,
-    /// Of each worker, for whoever looks at the servers.
+    /// The backend of each worker, for statistics.
     backends: Mutex<Vec<Backend>>,
-    /// Of each worker.
+    /// The queue of each worker.
     purges: Mutex<Vec<Purges>>,
     pub(crate) purged: PurgedLately,
     pub(crate) journal: Journal,
     pub(crate) reading: Reading,
-    /// Purges that peers were told of, per peer, and those they have to learn from the fleet.
+    /// Purges sent to peers, counted per peer, and those that peers have to read from the fleet.
     told: AtomicU64,
     untold: AtomicU64,
-    /// Parcels of purges that peers told us.
+    /// Requests with purges received from peers.
     heard: AtomicU64,
-    /// Purges of other Larders that were carried out here.
+    /// Purges of other Larders that were executed here.
     pub(crate) learned: AtomicU64,
-    /// Times that purges were missed, so that everything was taken for purged.
+    /// Times that purges were missed, so that all pages were treated as purged.
     pub(crate) missed: AtomicU64,
-    /// Copies of the journal that there are.
+    /// Number of copies of the journal.
     pub(crate) copies: AtomicUsize,
-    /// Purges that found no place to wait.
+    /// Purges that found the queue full.
     purges_lost: AtomicU64,
 }
 
@@ -105,7 +106,7 @@ impl Shared {
     /// `random`: a number that no other process has.
     pub(crate) fn new(settings: RemoteSettings, workers: usize, random: u64) -> Arc<Self> {
         let most = exchange::LOG.min(settings.fleet.max_item / 2);
-        // A record may live so long, and clocks differ.
+        // The lifetime of records, and the difference of clocks.
         let lasting = settings.max_expiry.as_millis() as Ms + 2 * skew::MOST;
         Arc::new(Self {
             journal: Journal::new(random, most, lasting),
@@ -127,7 +128,7 @@ impl Shared {
         })
     }
 
-    /// What was done so far, all workers together.
+    /// The statistics of all workers.
     pub(crate) fn stats(&self) -> StatsView {
         let mut sums = vec![0u64; Counters::NAMES.len()];
         for worker in &self.counters {
@@ -163,8 +164,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Opens the tier for worker `number`, on its runtime. `random`: a number nobody outside can
-    /// guess.
+    /// Opens the tier for worker `number`, on its runtime. `random`: an unpredictable number.
     pub(crate) fn open(
         shared: Arc<Shared>,
         number: usize,
@@ -216,7 +216,7 @@ impl Remote {
         &self.counters
     }
 
-    /// What is sent to the fleet goes through here.
+    /// The writer of all records to the fleet.
     pub(crate) fn writer(&self) -> &Writer {
         &self.writer
     }

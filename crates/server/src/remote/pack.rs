@@ -9,16 +9,15 @@ use larder_proto::{
 use super::record::{Bad, HEAD, Head, Kind, MAX_PARTS};
 use crate::clock::Ms;
 
-/// How hard zstd tries: the fastest level, as pages are sent once and read by others many times,
-/// but the sender has other things to do.
+/// The level of zstd: the fastest, as the sender's time matters more than the size.
 const LEVEL: i32 = 1;
-/// Work on more bytes than this is done by another thread.
+/// More bytes than this are processed by another thread.
 const INLINE: usize = 64 << 10;
 
-/// How a record becomes items.
+/// The rules for packing a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packing {
-    /// Bytes of the largest value the servers take.
+    /// Largest value of the servers, in bytes.
     pub(crate) item: usize,
     /// The record is worth compressing.
     pub(crate) compress: bool,
@@ -33,12 +32,12 @@ pub(crate) struct Packed {
     pub(crate) parts: Vec<Bytes>,
 }
 
-/// Packs a record. None: it takes too many parts.
+/// Packs a record. None: it needs too many parts.
 pub(crate) async fn pack(record: Vec<u8>, packing: Packing) -> Option<Packed> {
     if record.len() <= INLINE {
         return pack_now(record, packing);
     }
-    // The thread's own task that panicked has packed nothing.
+    // A task that panicked has packed nothing.
     tokio::task::spawn_blocking(move || pack_now(record, packing)).await.ok().flatten()
 }
 
@@ -78,8 +77,8 @@ fn item(head: &Head, payload: &[u8]) -> Bytes {
     out.into()
 }
 
-/// The payload of an index's parts, in order. A part that is missing, or of another write, makes
-/// all of it useless.
+/// The payload of an index's parts, in order. If a part is missing or of another write, the whole
+/// is unusable.
 pub(crate) fn join<'p>(index: &Head, parts: impl Iterator<Item = &'p [u8]>) -> Result<Vec<u8>, Bad> {
     let mut out = Vec::with_capacity(index.payload as usize);
     for (item, number) in parts.zip(0..) {
@@ -112,7 +111,7 @@ pub(crate) async fn unpack(head: &Head, payload: Bytes) -> Result<Bytes, Bad> {
     tokio::task::spawn_blocking(unpack).await.unwrap_or(Err(Bad::Damaged))
 }
 
-/// Whether compressing a page makes it smaller, by what it says of itself.
+/// Whether a page is probably compressible, by its fields.
 pub(crate) fn compressible(page: &PageView<'_>) -> bool {
     if page.meta.encoding != Encoding::Identity {
         return false;
@@ -122,7 +121,7 @@ pub(crate) fn compressible(page: &PageView<'_>) -> bool {
         .split(|&b| b == b'\n')
         .find(|line| line.get(..13).is_some_and(|start| start.eq_ignore_ascii_case(b"content-type:")));
     let kind = line.map(|line| line[13..].split(|&b| b == b';').next().unwrap_or_default().trim_ascii());
-    // Without a type: text is more likely than not, and who is wrong has lost a little time.
+    // Without a type, text is likely; a mistake costs little time.
     let Some(kind) = kind.filter(|kind| !kind.is_empty()) else { return true };
     let kind = kind.to_ascii_lowercase();
     const ENDS: [&[u8]; 4] = [b"json", b"xml", b"javascript", b"wasm"];

@@ -1,6 +1,6 @@
-//! Telling other Larders of purges at once. What does not reach them they learn from the fleet.
+//! Informs other Larders of purges at once. Purges that do not reach them are read from the fleet.
 //!
-//! A parcel of purges is one request:
+//! One request has several purges:
 //!
 //! ```text
 //! PURGE / HTTP/1.1
@@ -10,8 +10,8 @@
 //! Larder-Journal: (hexadecimal: a part of the journal)
 //! ```
 //!
-//! A peer answers 204 when it has the purges, and carries them out next. It tells nobody: only who
-//! was asked by a client does.
+//! A peer answers 204 when it has the purges, and executes them next. It does not forward them:
+//! only the Larder that a client asked informs others.
 
 use std::{rc::Rc, sync::Arc, sync::atomic::Ordering, time::Duration};
 
@@ -27,24 +27,24 @@ use crate::{
     settings::OriginSettings,
 };
 
-/// Purges that may wait for a peer; what comes then it learns from the fleet, which is counted.
+/// Purges that may wait for a peer; it reads further ones from the fleet, which is counted.
 const WAITING: usize = 8192;
 /// Purges in one request.
 const AT_ONCE: usize = 64;
 /// Bytes of purges in one request; twice that in hexadecimal fits every server's limit for a
 /// request's head.
 const BYTES: usize = 6 << 10;
-/// Attempts of a parcel, with growing pauses between them.
+/// Attempts of a request, with growing pauses between them.
 const ATTEMPTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// For a peer's answer.
+/// Time limit for a peer's answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The ways to all peers.
+/// The queues to all peers.
 pub(crate) struct Peers(Vec<mpsc::Sender<(Name, Entry)>>);
 
 impl Peers {
-    /// Starts telling, on this runtime.
+    /// Starts the tasks that inform peers, on this runtime.
     pub(crate) fn start(shared: &Arc<Shared>) -> Peers {
         let Some(token) = shared.settings.peer_token.as_ref() else { return Peers(Vec::new()) };
         let start = |peer: &Arc<OriginSettings>| {
@@ -60,11 +60,11 @@ impl Peers {
         Peers(shared.settings.peers.iter().map(start).collect())
     }
 
-    /// Tells all of them, soon.
+    /// Queues a purge for all peers.
     pub(crate) fn tell(&self, shared: &Shared, purges: &[(Name, Entry)]) {
         for peer in &self.0 {
             for purge in purges {
-                // A long one is left to the fleet.
+                // A long purge is left to the fleet.
                 if purge.1.len() > BYTES || peer.try_send(purge.clone()).is_err() {
                     shared.untold.fetch_add(1, Ordering::Relaxed);
                 }
@@ -97,7 +97,7 @@ impl Telling {
         }
     }
 
-    /// Whether the peer has it.
+    /// Sends a request. Returns whether the peer accepted it.
     async fn tell(&self, parcel: Log) -> bool {
         let Ok(field) = HeaderValue::from_str(&hex(&parcel.encode())) else { return false };
         for attempt in 0..ATTEMPTS {
@@ -108,13 +108,13 @@ impl Telling {
             else {
                 continue;
             };
-            // The connection can be used again when the answer was read.
+            // The connection can be reused after its answer is read.
             while let Ok(Ok(Some(_))) = timeout(PATIENCE, response.body.chunk()).await {}
             match response.status {
                 204 => return true,
                 // It is busy.
                 503 => {}
-                // It does not want to know, and will not the next time.
+                // It refuses, and will refuse the next time.
                 _ => return false,
             }
         }
@@ -146,7 +146,7 @@ fn unhex(text: &[u8]) -> Option<Vec<u8>> {
     pairs.iter().map(byte).collect::<Option<_>>().filter(|_| rest.is_empty())
 }
 
-/// What a peer told, as a status.
+/// Takes purges from a peer. Returns the status of the answer.
 pub(crate) fn hear(
     shared: &Shared,
     authorization: Option<&[u8]>,

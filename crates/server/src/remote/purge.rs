@@ -1,13 +1,13 @@
-//! What a purge does to the fleet.
+//! Purges in the fleet.
 //!
-//! A page's record is deleted. Where a page has variants the fleet has a marker, and the names of
-//! its variants are not known; the marker is replaced by one with another nonce and no variants, so
-//! that none of the old ones can be found, not even by a Larder that still has the old marker: a
-//! marker from the fleet takes the place of one's own.
+//! A page's record is deleted. A page with variants has a marker in the fleet, and the names of its
+//! variants are unknown. The marker is replaced by one with another nonce and no variants, so that
+//! no old variant can be found, not even by a Larder that still has the old marker: a marker from
+//! the fleet replaces the local one.
 //!
-//! Nobody can list what lies in a fleet of memcacheds: what a prefix or a tag means is deleted when
-//! this Larder comes upon it. Until then it is remembered, so that nothing purged here is taken
-//! here again (`purged`).
+//! The keys in a fleet of memcacheds cannot be listed: pages of a prefix or tag are deleted when
+//! this Larder finds them. Until then the purge is remembered, so that no purged page is used here
+//! again (`purged`).
 //!
 //! Purges have a queue of their own, so that they do not wait behind pages. Any thread may ask for
 //! one.
@@ -29,33 +29,32 @@ use super::{
 };
 use crate::clock::Ms;
 
-/// Purges that may wait, per worker; one more is not carried out in the fleet, and counted.
+/// Purges that may wait, per worker; further ones are not executed in the fleet, and counted.
 const WAITING: usize = 4096;
-/// The answer to a purge waits no longer than this for the journal; it says what was reached.
+/// Longest wait of a purge's answer for the journal; the answer has the progress until then.
 const JOURNAL: Duration = Duration::from_secs(1);
 /// Purges sent at the same time.
 const AT_ONCE: usize = 16;
 
-/// One key to be forgotten.
+/// The purge of one key.
 pub(crate) struct Purge {
     key: Box<[u8]>,
-    /// Told when it is done: whether there was something.
+    /// Notified at the end: whether there was a page.
     done: Option<oneshot::Sender<bool>>,
 }
 
-/// The way to a worker's purges.
+/// The queue of a worker's purges.
 pub(super) type Purges = mpsc::Sender<Purge>;
 
-/// A purge that has begun here: noted, and soon told to all who share the fleet. To be told when it
-/// was carried out; dropped before that, whoever carries out the purges of others does this one
-/// too.
+/// A purge that has begun here: it is noted, and soon in the journal. [`Begun::done`] reports that
+/// it is executed; if it is dropped before, it is executed with the purges of others.
 pub(crate) struct Begun<'s> {
     shared: &'s Shared,
     name: Option<Name>,
 }
 
 impl Begun<'_> {
-    /// It was carried out on what is here.
+    /// The purge is executed on the local pages.
     pub(crate) fn done(mut self) {
         if let Some(name) = self.name.take() {
             self.shared.journal.done(name);
@@ -73,7 +72,7 @@ impl Drop for Begun<'_> {
 }
 
 impl Shared {
-    /// From now on nothing is taken from the fleet that this means and that is from before.
+    /// From now on, older records that the purge covers are not used.
     pub(crate) fn begin(&self, what: What, soft: bool, now: Ms) -> Begun<'_> {
         let lasting = self.settings.max_expiry.as_millis() as Ms;
         let (peers, told) = (!self.settings.peers.is_empty(), !self.settings.read_only);
@@ -87,8 +86,7 @@ impl Shared {
         Begun { shared: self, name }
     }
 
-    /// Another Larder's purge is to be carried out here: nothing is taken from the fleet that is
-    /// from before.
+    /// Notes a purge of another Larder: older records are not used from now on.
     pub(crate) fn learn(&self, task: &Task) {
         let lasting = self.settings.max_expiry.as_millis() as Ms;
         match task {
@@ -97,8 +95,8 @@ impl Shared {
         }
     }
 
-    /// Waits until what was purged so far stands in the journal, or [`JOURNAL`] is over. None:
-    /// nothing is written there.
+    /// Waits until all purges so far are in the journal, at most for [`JOURNAL`]. None: this Larder
+    /// writes no journal.
     pub(crate) async fn journalled(&self) -> Option<Journalled> {
         if self.settings.read_only {
             return None;
@@ -107,15 +105,15 @@ impl Shared {
         Some(Journalled { written, of: self.copies.load(std::sync::atomic::Ordering::Relaxed) })
     }
 
-    /// Deletes pages in the fleet, which is not waited for.
+    /// Deletes pages in the fleet, without a wait.
     pub(crate) fn purge_behind(&self, keys: &[Vec<u8>]) {
         for key in keys {
             self.order(key, None);
         }
     }
 
-    /// The same; when the future is ready, the servers that answered give out nothing from before.
-    /// Whether they had anything.
+    /// The same with a wait: when the future is ready, the servers that answered have no older
+    /// records. Returns whether they had any.
     pub(crate) fn purge_keys(&self, keys: &[Vec<u8>]) -> impl Future<Output = bool> + use<> {
         let waiting: Vec<_> = keys
             .iter()
@@ -134,7 +132,7 @@ impl Shared {
         }
     }
 
-    /// Gives a purge to the first worker that takes it.
+    /// Gives a purge to the first worker with room.
     fn order(&self, key: &[u8], done: Option<oneshot::Sender<bool>>) -> bool {
         if self.settings.read_only {
             return false;
@@ -153,7 +151,7 @@ impl Shared {
     }
 }
 
-/// Starts carrying out purges on a worker; ends with its runtime.
+/// Starts the task that executes purges on a worker; it ends with its runtime.
 pub(super) fn start(remote: &Rc<Remote>) {
     let (send, mut purges) = mpsc::channel::<Purge>(WAITING);
     remote.shared.purges.lock().push(send);
@@ -175,7 +173,7 @@ pub(super) fn start(remote: &Rc<Remote>) {
 }
 
 impl Remote {
-    /// Whether there was something.
+    /// Deletes a page. Returns whether there was one.
     async fn forget(&self, primary: &[u8]) -> bool {
         let name = key::name(&self.settings().namespace, primary);
         let marker = match self.get(primary).await {

@@ -1,13 +1,13 @@
-//! What was purged lately: records from before are not taken from the fleet, wherever they come
-//! from (a server that was away when they were deleted, a Larder that was sending them).
+//! Recent purges: older records are not used, whatever their source (a server that was away when
+//! they were deleted, a Larder that was sending them).
 //!
-//! A record tells what its sender knew of purges. One that knew of the purge had carried it out
-//! before it looked the page up, so the page is from after it, whatever clocks say. From one that
-//! did not know, a page is taken only if it was received [`SLACK`] after the purge: who was cut off
-//! from the fleet may render pages all the same, and clocks may differ by so much.
+//! A record has the purges known to its sender. A sender that knew the purge had executed it before
+//! it looked the page up, so the page is newer, whatever clocks say. From a sender that did not
+//! know it, a page is only used if it was received [`SLACK`] after the purge: a Larder that is cut
+//! off from the fleet still renders pages, and clocks may differ by that much.
 //!
 //! Each purge is kept for as long as a record may live in the fleet; where there are more than
-//! [`MOST`], the oldest is forgotten, and from then on nothing from before it is taken.
+//! [`MOST`], the oldest is forgotten, and from then on no record from before it is used.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -18,7 +18,7 @@ use larder_proto::{
 use parking_lot::Mutex;
 
 use super::{
-    journal::{Knows, Name, What},
+    journal::{KnownPurges, Name, What},
     skew,
 };
 use crate::{clock::Ms, page::ban::Ban};
@@ -27,10 +27,10 @@ use crate::{clock::Ms, page::ban::Ban};
 const MOST: usize = 16_384;
 /// Bans among them: each is compared with every record.
 const BANS: usize = 256;
-/// Pages received so long after a purge are from after it, whoever sent them.
+/// Time after a purge at which received pages count as newer, from any sender.
 const SLACK: Ms = skew::MOST;
 
-/// What a purge was of.
+/// The target of a purge.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Of {
     /// A page, by its primary key.
@@ -46,41 +46,41 @@ enum Of {
 /// A purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
-    /// None: nobody else was told.
+    /// None: it is not in the journal.
     name: Option<Name>,
     at: Ms,
 }
 
-/// What is known of a record that may be from before a purge.
+/// The facts about a record that may be older than a purge.
 #[derive(Clone, Copy)]
 pub(crate) struct Record<'r> {
     pub(crate) primary: &'r [u8],
     pub(crate) page: &'r PageView<'r>,
-    /// The site's tags it has.
+    /// Its tags of the site.
     pub(crate) tags: &'r [Vec<u8>],
-    /// What its sender knew.
-    pub(crate) knows: &'r Knows,
+    /// The purges known to its sender.
+    pub(crate) knows: &'r KnownPurges,
 }
 
-/// The purges of a process. A purge and a record taken lock it for a moment.
+/// The purges of a process. Purges and lookups lock it for a moment.
 #[derive(Debug, Default)]
 pub(crate) struct PurgedLately(Mutex<Lately>);
 
 #[derive(Debug, Default)]
 struct Lately {
-    /// Of each thing the latest purge of each author.
+    /// The latest purge of each target and author.
     marks: HashMap<Of, Vec<Mark>>,
-    /// Of those in `marks`, prefixes: each is compared with every record.
+    /// The number of prefixes in `marks`: each is compared with every record.
     prefixes: usize,
-    /// In the order of coming; what was purged again stands here more than once.
+    /// Targets in order of their purges; a target that was purged again is here more than once.
     order: VecDeque<(Ms, Of)>,
     bans: VecDeque<(Ban, Mark)>,
-    /// Nothing from before this is taken.
+    /// Records from before this are not used.
     floor: Ms,
 }
 
 impl Mark {
-    fn covers(&self, received: Ms, knows: &Knows) -> bool {
+    fn covers(&self, received: Ms, knows: &KnownPurges) -> bool {
         match self.name {
             Some((author, number)) => !knows.has(author, number) && received <= self.at.saturating_add(SLACK),
             None => received <= self.at,
@@ -89,7 +89,7 @@ impl Mark {
 }
 
 impl PurgedLately {
-    /// Notes a purge at `at`, which is kept for `lasting`. `name`: how others know it.
+    /// Notes a purge at `at`, which is kept for `lasting`. `name`: its name in the journal.
     pub(super) fn note(&self, what: &What, name: Option<Name>, at: Ms, lasting: Ms) {
         let mut lately = self.0.lock();
         let mark = Mark { name, at };
@@ -106,7 +106,7 @@ impl PurgedLately {
         }
     }
 
-    /// Purges of an author up to this one were missed, and may have been of anything.
+    /// Notes that purges of an author up to this one were missed; their targets are unknown.
     pub(super) fn missed(&self, name: Name, at: Ms, lasting: Ms) {
         self.0.lock().mark(Of::All, Mark { name: Some(name), at }, lasting);
     }
@@ -159,8 +159,8 @@ impl Lately {
     }
 
     fn ban(&mut self, text: &str, mark: Mark) {
-        // Another Larder's version may know expressions that this one does not: then it may mean
-        // anything.
+        // Another version may have expressions that this one does not know: then the target is
+        // everything.
         let Ok(ban) = Ban::parse(text) else {
             self.floor = self.floor.max(mark.at + 1);
             return;
@@ -177,7 +177,7 @@ impl Lately {
         let Some((at, of)) = self.order.pop_front() else { return };
         let Some(marks) = self.marks.get_mut(&of) else { return };
         let before = marks.len();
-        // What was purged again since stays.
+        // A target that was purged again meanwhile stays.
         marks.retain(|mark| mark.at > at);
         let forgotten = marks.len() < before;
         if marks.is_empty() {
@@ -206,8 +206,8 @@ mod tests {
         key
     }
 
-    /// Whether a page received at that time by somebody who knows so much is covered.
-    fn covers(lately: &PurgedLately, key: &[u8], tags: &[&[u8]], received: Ms, knows: &Knows) -> bool {
+    /// Whether a page of a sender with this knowledge, received at that time, is covered.
+    fn covers(lately: &PurgedLately, key: &[u8], tags: &[&[u8]], received: Ms, knows: &KnownPurges) -> bool {
         let meta = Meta { status: 200, response_time: received, ..Meta::default() };
         let mut record = encode_head(&meta, &Parts { key, ..Parts::default() }).expect("a head");
         record.extend_from_slice(&Trailer::new(&record).finish());
@@ -216,8 +216,8 @@ mod tests {
         lately.covers(Record { primary: key, page: &page, tags: &tags, knows })
     }
 
-    /// What somebody knows who carried out one purge of author 1.
-    fn informed() -> Knows {
+    /// The knowledge of a sender that executed one purge of author 1.
+    fn informed() -> KnownPurges {
         let journal = Journal::new(1, 1000, LASTING);
         journal.done(journal.begin(Entry { at: NOW, soft: false, what: What::Tag(Vec::new()) }, false));
         journal.knows()
@@ -229,10 +229,10 @@ mod tests {
 
     #[test]
     fn who_did_not_know_is_believed_only_long_after() {
-        let (lately, nothing) = (PurgedLately::default(), Knows::default());
+        let (lately, nothing) = (PurgedLately::default(), KnownPurges::default());
         assert!(!covers(&lately, &key("a", "/x"), &[], NOW, &nothing));
         lately.note(&keys(&["/x"]), Some((1, 1)), NOW, LASTING);
-        let x = |received, knows: &Knows| covers(&lately, &key("a", "/x"), &[], received, knows);
+        let x = |received, knows: &KnownPurges| covers(&lately, &key("a", "/x"), &[], received, knows);
         assert!(x(NOW - 1, &nothing) && x(NOW + SLACK, &nothing));
         assert!(!x(NOW + SLACK + 1, &nothing));
         assert!(!x(NOW - 10_000, &informed()), "whatever the clocks say");
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn of_purges_that_nobody_was_told_the_clock_decides() {
-        let (lately, nothing) = (PurgedLately::default(), Knows::default());
+        let (lately, nothing) = (PurgedLately::default(), KnownPurges::default());
         lately.note(&keys(&["/x"]), None, NOW, LASTING);
         assert!(covers(&lately, &key("a", "/x"), &[], NOW, &informed()));
         assert!(!covers(&lately, &key("a", "/x"), &[], NOW + 1, &nothing));
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn every_kind_covers_what_it_means() {
-        let (lately, nothing) = (PurgedLately::default(), Knows::default());
+        let (lately, nothing) = (PurgedLately::default(), KnownPurges::default());
         lately.note(&What::Prefix("b".to_owned(), 0, b"/wiki/".to_vec()), Some((1, 1)), NOW, LASTING);
         lately.note(&What::Tag(b"site\0red".to_vec()), Some((1, 2)), NOW, LASTING);
         lately.note(&What::Ban("url ~ \"^/ban\"".to_owned()), Some((1, 3)), NOW, LASTING);
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn purges_are_forgotten_when_no_record_can_be_older() {
-        let (lately, nothing) = (PurgedLately::default(), Knows::default());
+        let (lately, nothing) = (PurgedLately::default(), KnownPurges::default());
         lately.note(&keys(&["/x"]), Some((1, 1)), NOW, LASTING);
         lately.note(&keys(&["/y"]), Some((1, 2)), NOW + LASTING, LASTING);
         assert!(covers(&lately, &key("a", "/x"), &[], NOW, &nothing));
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn too_many_purges_cover_everything_from_before() {
-        let (lately, nothing) = (PurgedLately::default(), Knows::default());
+        let (lately, nothing) = (PurgedLately::default(), KnownPurges::default());
         lately.note(&keys(&["/first"]), Some((1, 1)), NOW, LASTING);
         for number in 0..MOST {
             lately.note(&What::Tag(number.to_le_bytes().to_vec()), Some((1, 2)), NOW + 1, LASTING);

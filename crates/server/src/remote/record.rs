@@ -1,10 +1,10 @@
-//! What lies in the fleet under one key: a head of 64 bytes, and a payload or a part of one. A
-//! payload is what the sender knew of purges (`journal::Knows`), and a page record
+//! The value of one key in the fleet: a head of 64 bytes, and a payload or a part of one. A payload
+//! is the purges known to the sender (`journal::KnownPurges`), and a page record
 //! (docs/page-format.md).
 //!
 //! A record that fits one item is one item. A longer one is an *index* that names its parts, and
 //! the parts, each under a key of its own. The index and its parts carry one random number: parts
-//! of two writes never make a page. What does not read back is a miss.
+//! of two writes never make a page. An unreadable value is a miss.
 
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 
@@ -12,7 +12,7 @@ use crate::clock::Ms;
 
 /// Bytes of the head.
 pub(crate) const HEAD: usize = 64;
-/// The most parts a page is split into.
+/// The most parts of a page.
 pub(crate) const MAX_PARTS: usize = 4096;
 
 const MAGIC: [u8; 4] = *b"LRDR";
@@ -21,7 +21,7 @@ const COMPRESSED: u16 = 1;
 const SEED: u64 = 0x4C52_4452_0001;
 const SUM_AT: usize = 56;
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// All of a page record.
@@ -38,22 +38,22 @@ pub(crate) struct Head {
     pub(crate) kind: Kind,
     /// The record is one zstd frame.
     pub(crate) compressed: bool,
-    /// When it was sent, by the sender's clock.
+    /// The time of sending, by the sender's clock.
     pub(crate) sent: Ms,
     /// A random number of this write: the same in an index and its parts.
     pub(crate) write: u64,
-    /// Bytes of the page record once it is whole and no longer compressed.
+    /// Bytes of the whole page record, decompressed.
     pub(crate) record: u64,
     /// Bytes that follow this head; for an index those of all parts together.
     pub(crate) payload: u64,
 }
 
-/// Why an item is not used.
+/// The reason why an item is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bad {
     /// Not ours, or of another version.
     Foreign,
-    /// Ours, and not as it was written.
+    /// Ours, and damaged.
     Damaged,
 }
 
@@ -100,7 +100,7 @@ impl Head {
             2 => Kind::Part(number),
             _ => return Err(Bad::Foreign),
         };
-        // A bit that is not known may forbid what a reader does.
+        // An unknown bit may change the meaning of the rest.
         if flags & !COMPRESSED != 0 || head[44..48] != [0; 4] || word(48) != 0 {
             return Err(Bad::Foreign);
         }

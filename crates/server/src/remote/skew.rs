@@ -1,23 +1,21 @@
-//! Clocks of several machines.
+//! Differences between the clocks of machines.
 //!
-//! A page's age is counted from when its sender received it, by the sender's clock. A reader whose
-//! clock is behind would think it younger than it is. Nobody can tell from one record how long it
-//! lay in the fleet; but one that seems to have been sent in the time to come shows how far the
-//! reader is behind at least. So the most that was seen lately is added to every record's age: ages
-//! are told too old rather than too young. Where a clock is behind by more than [`MOST`], nothing
-//! is taken.
+//! A page's age is counted from its reception by the sender, by the sender's clock. A reader whose
+//! clock is behind would compute a lower age. A single record does not show how long it was in the
+//! fleet; but one that seems to be sent in the future shows the least difference of the clocks. So
+//! the largest recent difference is added to every record's age: ages are rather too high than too
+//! low. If a clock is behind by more than [`MOST`], no record is used.
 
 use parking_lot::Mutex;
 
 use crate::clock::Ms;
 
-/// Behind by more than this, and records are not taken.
+/// The largest difference at which records are used.
 pub(crate) const MOST: Ms = 5 * 60_000;
-/// For so long at least what was seen counts, for twice as long at the most.
+/// The least time for which a difference counts; the most is twice that.
 const WINDOW: Ms = 10 * 60_000;
 
-/// How far this machine's clock was seen to be behind others'. One for all workers; asked for each
-/// page taken.
+/// The largest recent difference to the clocks of other machines. Shared by all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Skew(Mutex<Seen>);
 

@@ -1,6 +1,5 @@
-//! Reading a record, and what is looked at before it is believed: magic, version and checksum of
-//! the item, the page record's own checksums, that it is of the key asked for, that it is a page or
-//! a marker, how old it is.
+//! Reads a record, with all checks: magic, version and checksum of the item, the page record's own
+//! checksums, its key, its kind (page or marker), its age.
 
 use bytes::Bytes;
 use larder_proto::page::{Kind as PageKind, Meta, PageFlags, PageView, Verify, view};
@@ -9,7 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     Remote,
-    journal::{KNOWS_MOST, Knows},
+    journal::{KNOWS_MOST, KnownPurges},
     key,
     pack::{join, unpack},
     record::{Bad, Head, Kind},
@@ -17,14 +16,14 @@ use super::{
 };
 use crate::clock::Ms;
 
-/// A record that unpacks to more than this waits for its turn among the large ones.
+/// Records that unpack to more than this count as large.
 const LARGE_FROM: u64 = 1 << 20;
 
-/// What the fleet said.
+/// The fleet's answer.
 pub(crate) enum Answer {
-    /// It has this.
+    /// A record.
     Record(Taken),
-    /// It has nothing that can be used.
+    /// No usable record.
     Nothing,
     /// It did not answer.
     Failed,
@@ -35,8 +34,8 @@ pub(crate) struct Taken {
     bytes: Bytes,
     /// Where the page record begins.
     start: usize,
-    /// What its sender knew of purges.
-    pub(crate) knows: Knows,
+    /// The purges known to its sender.
+    pub(crate) knows: KnownPurges,
     /// Milliseconds to be added to its age.
     behind: Ms,
     /// Its place among the large ones, held until nobody needs the bytes any more: they may be
@@ -111,7 +110,7 @@ impl Remote {
             Err(Unread::Failed) => return Answer::Failed,
         };
         let Unpacked { bytes, sent, place } = record;
-        let Some((knows, start)) = Knows::decode(&bytes) else { return self.useless(Bad::Damaged) };
+        let Some((knows, start)) = KnownPurges::decode(&bytes) else { return self.useless(Bad::Damaged) };
         let record = &bytes[start..];
         let Ok(page) = view(record, record.len() as u64, Verify::All) else {
             return self.useless(Bad::Damaged);

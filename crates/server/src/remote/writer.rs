@@ -1,13 +1,13 @@
-//! Sending pages to the fleet, off the way of every request.
+//! Sends pages to the fleet, in the background.
 //!
-//! What waits is a key and a version, not a page: nothing is held for a fleet that is slow. The
-//! page is looked up and copied when its turn comes; one that was replaced, purged or evicted
-//! meanwhile is not sent. [`SENDING`] are being sent at a time, each of at most `remote.page_size`
-//! bytes twice over (as read, and as packed), or as many as [`SENDING_SMALL`] small ones. What
-//! finds the queue full is dropped and counted.
+//! The queue has keys and versions, not pages: a slow fleet holds no memory. A page is looked up
+//! and copied when its turn comes; if it was replaced, purged or evicted meanwhile, it is not sent.
+//! [`SENDING`] are being sent at a time, each of at most `remote.page_size` bytes twice over (as
+//! read, and as packed), or as many as [`SENDING_SMALL`] small ones. Pages that find the queue full
+//! are dropped and counted.
 //!
-//! A page that was purged while it was being sent is deleted again: whoever purges takes it from
-//! the store first, and the sender looks into the store last.
+//! A page that was purged while it was sent is deleted again: a purge deletes it in the store
+//! first, and the sender checks the store last.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use super::{
     Lease, Shared,
     backend::{Backend, Unanswered},
     counters::Counters,
-    journal::Knows,
+    journal::KnownPurges,
     key,
     pack::{Packing, compressible, pack},
 };
@@ -38,24 +38,24 @@ use crate::{
 
 /// Large records being sent at the same time, per worker.
 pub(super) const SENDING: usize = 4;
-/// The same of small ones. So many that those on their way to a server that does not answer leave
-/// room for those to others, for which other Larders may wait. (With four, as many writes to one
-/// slow server held up all others for a timeout.)
+/// The same of small ones. Enough that writes to a server that does not answer leave room for
+/// others, for which other Larders may wait. (With four, four writes to one slow server delayed all
+/// others for a timeout.)
 const SENDING_SMALL: usize = 64;
 /// Bytes of a small one. A larger one counts as several.
 const SMALL: u64 = 64 << 10;
 /// Parts of one page being sent at the same time.
 const PARTS_AT_ONCE: usize = 8;
 
-/// What is to be done.
-enum Order {
-    /// Send what lies under this key, if it still has this version.
+/// A task of the writer.
+enum WriteJob {
+    /// Send the page of this key, if it still has this version.
     Page(Box<[u8]>, u64, Option<Lease>),
-    /// Send the marker that lies under this key.
+    /// Send the marker of this key.
     Marker(Box<[u8]>),
 }
 
-/// What a writer is started with.
+/// The arguments of a writer.
 pub(super) struct Start {
     pub(super) settings: RemoteSettings,
     pub(super) backend: Backend,
@@ -66,38 +66,37 @@ pub(super) struct Start {
     pub(super) random: u64,
 }
 
-/// The way to a worker's writer.
+/// The queue of a worker's writer.
 pub(crate) struct Writer {
-    orders: Option<mpsc::Sender<Order>>,
+    jobs: Option<mpsc::Sender<WriteJob>>,
     counters: Arc<Counters>,
 }
 
 impl Writer {
-    /// Starts the task that sends; none where nothing may be written. It ends with the worker's
-    /// runtime.
+    /// Starts the sending task, unless the fleet is read-only. It ends with the worker's runtime.
     pub(super) fn start(start: Start) -> Self {
         let counters = start.counters.clone();
-        let orders = (!start.settings.read_only).then(|| {
-            let (send, orders) = mpsc::channel(start.settings.queue.max(1));
-            spawn_local(serve(Rc::new(Sender { writes: start.random.into(), start }), orders));
+        let jobs = (!start.settings.read_only).then(|| {
+            let (send, jobs) = mpsc::channel(start.settings.queue.max(1));
+            spawn_local(serve(Rc::new(Sender { writes: start.random.into(), start }), jobs));
             send
         });
-        Self { orders, counters }
+        Self { jobs, counters }
     }
 
-    /// A page was stored. Whoever waits for it waits until it was sent.
+    /// Queues a stored page. The lease is held until it is sent.
     pub(crate) fn page(&self, key: &[u8], version: u64, lease: Option<Lease>) {
-        self.order(Order::Page(key.into(), version, lease));
+        self.job(WriteJob::Page(key.into(), version, lease));
     }
 
-    /// A page's marker stands for what is being sent.
+    /// Queues a page's marker.
     pub(crate) fn marker(&self, primary: &[u8]) {
-        self.order(Order::Marker(primary.into()));
+        self.job(WriteJob::Marker(primary.into()));
     }
 
-    fn order(&self, order: Order) {
-        if let Some(orders) = &self.orders
-            && orders.try_send(order).is_err()
+    fn job(&self, job: WriteJob) {
+        if let Some(jobs) = &self.jobs
+            && jobs.try_send(job).is_err()
         {
             self.counters.dropped.one();
         }
@@ -110,39 +109,39 @@ struct Sender {
     writes: std::cell::Cell<u64>,
 }
 
-async fn serve(sender: Rc<Sender>, mut orders: mpsc::Receiver<Order>) {
-    let places = Arc::new(Semaphore::new(SENDING_SMALL));
-    while let Some(order) = orders.recv().await {
-        let Ok(place) = places.clone().acquire_many_owned(sender.places(&order)).await else { return };
+async fn serve(sender: Rc<Sender>, mut jobs: mpsc::Receiver<WriteJob>) {
+    let permits = Arc::new(Semaphore::new(SENDING_SMALL));
+    while let Some(job) = jobs.recv().await {
+        let Ok(place) = permits.clone().acquire_many_owned(sender.permits(&job)).await else { return };
         let sender = sender.clone();
         spawn_local(async move {
-            sender.carry_out(order).await;
+            sender.carry_out(job).await;
             drop(place);
         });
     }
 }
 
 /// A page that may be shared, as it is to be sent.
-struct Parcel {
-    record: Vec<u8>,
+struct OutgoingRecord {
+    bytes: Vec<u8>,
     compress: bool,
     lasting: Duration,
 }
 
 impl Sender {
-    /// How many of [`SENDING_SMALL`] places an order takes.
-    fn places(&self, order: &Order) -> u32 {
-        let (Order::Page(key, ..) | Order::Marker(key)) = order;
+    /// The number of [`SENDING_SMALL`] permits that a task needs.
+    fn permits(&self, job: &WriteJob) -> u32 {
+        let (WriteJob::Page(key, ..) | WriteJob::Marker(key)) = job;
         let Some(entry) = self.start.store.peek(PAGES, key, self.start.clock.now()) else { return 1 };
-        places(entry.len())
+        permits(entry.len())
     }
 
-    async fn carry_out(&self, order: Order) {
+    async fn carry_out(&self, job: WriteJob) {
         let counters = &self.start.counters;
-        match order {
-            Order::Page(key, version, lease) => {
-                let Some(parcel) = self.page(&key, version) else { return };
-                match self.send(&key, parcel).await {
+        match job {
+            WriteJob::Page(key, version, lease) => {
+                let Some(record) = self.page(&key, version) else { return };
+                match self.send(&key, record).await {
                     Ok(()) => {
                         counters.stores.one();
                         if let Some(lease) = lease {
@@ -151,14 +150,14 @@ impl Sender {
                     }
                     Err(Unanswered) => counters.store_failed.one(),
                 }
-                // Whatever became of it: it may have arrived.
+                // In any case: the write may have arrived.
                 if self.start.store.peek(PAGES, &key, self.start.clock.now()).is_none() {
                     self.delete(&key).await;
                 }
             }
-            Order::Marker(key) => {
-                let Some(parcel) = self.marker(&key) else { return };
-                if self.send(&key, parcel).await.is_err() {
+            WriteJob::Marker(key) => {
+                let Some(record) = self.marker(&key) else { return };
+                if self.send(&key, record).await.is_err() {
                     counters.store_failed.one();
                 }
                 if self.start.store.peek(PAGES, &key, self.start.clock.now()).is_none() {
@@ -176,10 +175,10 @@ impl Sender {
         }
     }
 
-    /// The page, if it is (still) one to be shared.
-    fn page(&self, key: &[u8], version: u64) -> Option<Parcel> {
+    /// The page, if it may (still) be shared.
+    fn page(&self, key: &[u8], version: u64) -> Option<OutgoingRecord> {
         let (settings, now) = (&self.start.settings, self.start.clock.now());
-        // Before the page is looked up: what is known by now has been carried out on it.
+        // Before the lookup of the page: purges that are known by now are executed on it.
         let knows = self.start.shared.journal.knows();
         let entry = self.start.store.peek(PAGES, key, now)?;
         if entry.version() != version || entry.stale() || entry.len() > settings.page_size {
@@ -188,40 +187,40 @@ impl Sender {
         let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
         let lasting = lasting(&page.meta, settings, now)?;
         let compress = settings.compress.is_some_and(|from| page.body_len >= from) && compressible(&page);
-        Some(Parcel { record: bytes_of(&knows, &entry), compress, lasting })
+        Some(OutgoingRecord { bytes: bytes_of(&knows, &entry), compress, lasting })
     }
 
-    /// Markers last as long as anything may: a variant without its marker cannot be found.
-    fn marker(&self, key: &[u8]) -> Option<Parcel> {
+    /// Markers have the longest lifetime: a variant without its marker cannot be found.
+    fn marker(&self, key: &[u8]) -> Option<OutgoingRecord> {
         let knows = self.start.shared.journal.knows();
         let entry = self.start.store.peek(PAGES, key, self.start.clock.now())?;
         let page: PageView<'_> = view(entry.head(), entry.len(), Verify::Layout).ok()?;
-        (page.meta.kind == Kind::VaryMarker).then(|| Parcel {
-            record: bytes_of(&knows, &entry),
+        (page.meta.kind == Kind::VaryMarker).then(|| OutgoingRecord {
+            bytes: bytes_of(&knows, &entry),
             compress: false,
             lasting: self.start.settings.max_expiry,
         })
     }
 
-    /// Sends the parts first: whoever finds the index finds them.
-    async fn send(&self, key: &[u8], parcel: Parcel) -> Result<(), Unanswered> {
+    /// Sends the parts first, so that a reader of the index finds them.
+    async fn send(&self, key: &[u8], record: OutgoingRecord) -> Result<(), Unanswered> {
         let settings = &self.start.settings;
         let write = self.writes.get().wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
         self.writes.set(write);
         let packing = Packing {
             item: settings.fleet.max_item,
-            compress: parcel.compress,
+            compress: record.compress,
             sent: self.start.clock.now(),
             write,
         };
-        let packed = pack(parcel.record, packing).await.ok_or(Unanswered)?;
+        let packed = pack(record.bytes, packing).await.ok_or(Unanswered)?;
         let name = key::name(&settings.namespace, key);
         let parts: Vec<(Vec<u8>, Bytes)> =
             packed.parts.into_iter().zip(0..).map(|(part, n)| (key::part(&name, write, n), part)).collect();
         for some in parts.chunks(PARTS_AT_ONCE) {
-            self.send_parts(some, parcel.lasting).await?;
+            self.send_parts(some, record.lasting).await?;
         }
-        self.start.backend.set(&name, packed.first, parcel.lasting).await
+        self.start.backend.set(&name, packed.first, record.lasting).await
     }
 
     async fn send_parts(&self, parts: &[(Vec<u8>, Bytes)], lasting: Duration) -> Result<(), Unanswered> {
@@ -241,12 +240,12 @@ impl Sender {
     }
 }
 
-/// How many of [`SENDING_SMALL`] places a record takes.
-fn places(bytes: u64) -> u32 {
+/// The number of [`SENDING_SMALL`] permits that a record needs.
+fn permits(bytes: u64) -> u32 {
     bytes.div_ceil(SMALL).clamp(1, (SENDING_SMALL / SENDING) as u64) as u32
 }
 
-/// How long the fleet is to keep a page: fresh, and stale within its window. None: it is not to be
+/// The lifetime of a page in the fleet: fresh, and stale within its window. None: it must not be
 /// shared.
 fn lasting(meta: &Meta, settings: &RemoteSettings, now: Ms) -> Option<Duration> {
     let unfit = PageFlags::NO_CACHE.with(PageFlags::COPY);
@@ -261,8 +260,8 @@ fn lasting(meta: &Meta, settings: &RemoteSettings, now: Ms) -> Option<Duration> 
     Some((fresh + window).min(settings.max_expiry))
 }
 
-/// What is known of purges, and a copy of all of an entry.
-fn bytes_of(knows: &Knows, entry: &Entry<'_>) -> Vec<u8> {
+/// The known purges and a copy of the whole entry.
+fn bytes_of(knows: &KnownPurges, entry: &Entry<'_>) -> Vec<u8> {
     let mut out = knows.encode();
     out.reserve_exact(entry.len() as usize);
     entry.chunks().for_each(|chunk| out.extend_from_slice(chunk));
@@ -298,8 +297,8 @@ mod tests {
 
     #[test]
     fn four_large_ones_or_many_small_ones_are_sent_at_a_time() {
-        assert_eq!((places(0), places(2048), places(SMALL), places(SMALL + 1)), (1, 1, 1, 2));
-        assert_eq!((places(1 << 20), places(8 << 20), places(u64::MAX)), (16, 16, 16));
+        assert_eq!((permits(0), permits(2048), permits(SMALL), permits(SMALL + 1)), (1, 1, 1, 2));
+        assert_eq!((permits(1 << 20), permits(8 << 20), permits(u64::MAX)), (16, 16, 16));
     }
 
     #[test]

@@ -1,14 +1,13 @@
-//! One purge as it travels: who ordered it, what of, and its bytes.
+//! One purge in the journal: its author, its target, and its bytes.
 
 use larder_proto::http::key::KeyParts;
 
 use crate::clock::Ms;
 
-/// Bytes that what is purged may have at most; a purge of more is carried out, and not told to
-/// others.
+/// Longest target in bytes; a purge with a longer one is executed, and not shared.
 pub(crate) const MOST: usize = 16 << 10;
 
-/// What is purged.
+/// The target of a purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// A page, by its primary keys.
@@ -17,16 +16,16 @@ pub(crate) enum What {
     Prefix(String, u16, Vec<u8>),
     /// Pages with a tag of a site.
     Tag(Vec<u8>),
-    /// Pages that an expression means.
+    /// Pages that match an expression.
     Ban(String),
 }
 
-/// A purge that all who share a fleet are to carry out.
+/// A purge for all Larders of a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// When it was ordered, by the clock of who ordered it.
+    /// The time of the purge, by its author's clock.
     pub(crate) at: Ms,
-    /// Stale from then on, instead of gone.
+    /// Mark as stale instead of deleting.
     pub(crate) soft: bool,
     pub(crate) what: What,
 }
@@ -97,7 +96,7 @@ impl Entry {
     }
 }
 
-/// Takes bytes apart that somebody else wrote.
+/// Parses bytes of others.
 pub(super) struct Reader<'b>(pub(super) &'b [u8]);
 
 impl<'b> Reader<'b> {

@@ -1,9 +1,9 @@
-//! The latest purges of all who share a fleet: a set that only grows, and is cut at its old end.
+//! The latest purges of a fleet: a set that only grows, and is cut at its old end.
 //!
 //! Every entry has a name, (author, number): authors are processes, by a random number; each counts
-//! its purges from 1. Two logs become one by union, so it does not matter in which order, how often
-//! and on which way they meet. Of each author the number of the last entry that was cut off is
-//! kept: who has not seen all up to there has missed something.
+//! its purges from 1. Two logs become one by union, so order, repetition and route of exchanges do
+//! not matter. For each author the number of the last cut entry is kept: a reader that has not seen
+//! all up to it has missed a purge.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::clock::Ms;
 
 const MAGIC: [u8; 8] = *b"LRDRLOG1";
 const SEED: u64 = 0x4C52_4452_0002;
-/// Authors whose cut-off entries are remembered; the one that was silent longest is forgotten.
+/// Authors whose cut entries are remembered; the one that was silent longest is forgotten.
 const AUTHORS: usize = 256;
 
 /// A purge's name: its author, and its number.
@@ -46,7 +46,7 @@ impl Log {
         }
     }
 
-    /// Adds what another has.
+    /// Adds the entries of another log.
     pub(super) fn merge(&mut self, other: Log) {
         for (author, cut) in other.cut {
             let known = self.cut.entry(author).or_default();
@@ -60,7 +60,7 @@ impl Log {
         }
     }
 
-    /// Cuts off what is older than `oldest`, and the oldest beyond so many bytes.
+    /// Cuts entries older than `oldest`, and the oldest ones beyond `most` bytes.
     pub(super) fn trim(&mut self, most: usize, oldest: Ms) {
         let first = |log: &Log| {
             log.entries.iter().min_by_key(|(name, entry)| (entry.at, **name)).map(|(n, e)| (*n, e.at))
@@ -108,7 +108,7 @@ impl Log {
         out
     }
 
-    /// None: this is no log, or it is damaged.
+    /// None: it is no log, or damaged.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Log> {
         let mut from = Reader(bytes.strip_prefix(&MAGIC)?);
         let told = from.u64()?;
@@ -127,7 +127,7 @@ impl Log {
     }
 }
 
-/// What tells one log from another.
+/// The checksum of a log.
 pub(super) fn sum(bytes: &[u8]) -> u64 {
     rapidhash_v3_seeded(bytes, &RapidSecrets::seed_cpp(SEED))
 }

@@ -1,9 +1,9 @@
-//! What was purged, as all who share a fleet tell each other (docs/decisions/0005-fleet.md).
+//! The journal of purges that all Larders of a fleet share (docs/decisions/0005-fleet.md).
 //!
-//! The journal is a set of the latest purges ([`Log`]). A copy of it lies on every server of the
-//! fleet; each Larder reads all of them in turn, adds to its own what they have, and to theirs what
-//! they lack. What it has not carried out yet it carries out then, in the order of each author.
-//! Only after that it counts as known, and is told with pages that are sent ([`Knows`]).
+//! The journal is a set of the latest purges ([`Log`]). Every server of the fleet has a copy. Each
+//! Larder reads all of them in turn, adds their entries to its own, and its entries to theirs. It
+//! executes new purges in the order of each author. Only then do they count as known, and are sent
+//! with pages ([`KnownPurges`]).
 
 mod entry;
 mod knows;
@@ -16,32 +16,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use parking_lot::Mutex;
 
 pub(crate) use self::entry::{Entry, MOST as LONGEST, What};
-pub(crate) use self::knows::{Knows, MOST as KNOWS_MOST};
+pub(crate) use self::knows::{KnownPurges, MOST as KNOWS_MOST};
 pub(crate) use self::log::{Cut, Log, Name};
 use crate::clock::Ms;
 
-/// Purges of others that may wait to be carried out; beyond it the oldest are given up, and
-/// everything counts as purged.
+/// Purges of others that may wait for execution; beyond that the oldest are dropped, and all pages
+/// count as purged.
 const WAITING: usize = 65_536;
-/// Authors whose purges are remembered as carried out.
+/// Authors whose purges are remembered as executed.
 const AUTHORS: usize = 1024;
 
-/// What is to be done because of what others told.
+/// A task from the entries of others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     /// This purge.
     Purge(Name, Entry),
-    /// Purges up to here were missed: what was received before may be any of them.
+    /// Purges up to this one were missed: older pages may be purged.
     Missed(u64, Cut),
 }
 
-/// A process's copy of the journal. Locked for moments: by purges, by the exchange, and by whoever
-/// sends a page.
+/// A process's copy of the journal. Locked for moments by purges, by the exchange, and by senders
+/// of pages.
 pub(crate) struct Journal {
     author: u64,
-    /// Bytes of the log at most.
+    /// Largest log, in bytes.
     most: usize,
-    /// Milliseconds after which a purge is of no use any more.
+    /// Milliseconds after which a purge is obsolete.
     lasting: Ms,
     state: Mutex<State>,
 }
@@ -49,36 +49,35 @@ pub(crate) struct Journal {
 #[derive(Default)]
 struct State {
     log: Log,
-    /// The last number given out.
+    /// The last used number.
     last: u64,
-    /// Own purges under way.
+    /// Own purges in progress.
     open: BTreeSet<u64>,
-    /// Own purges that ended before they were carried out.
+    /// Own purges that ended before they were executed.
     given_up: Vec<u64>,
-    /// Of each author: all up to here were carried out.
+    /// For each author, the number up to which all are executed.
     done: BTreeMap<u64, u64>,
-    /// Carried out before their turn: peers told of them before the fleet did.
+    /// Purges executed early: peers sent them before the fleet had them.
     early: BTreeSet<Name>,
-    knows: Knows,
-    /// Own purges that peers were not told of yet.
+    knows: KnownPurges,
+    /// Own purges that are not sent to peers yet.
     untold: Vec<(Name, Entry)>,
 }
 
 impl Journal {
     /// `author`: a random number.
     pub(crate) fn new(author: u64, most: usize, lasting: Ms) -> Journal {
-        let state = State { knows: Knows::new([(author, 0)].into_iter()), ..State::default() };
+        let state = State { knows: KnownPurges::new([(author, 0)].into_iter()), ..State::default() };
         Journal { author, most, lasting, state: Mutex::new(state) }
     }
 
-    /// A purge begins here. Its number is to be given to [`Journal::done`] or
-    /// [`Journal::given_up`].
+    /// Begins a purge. Its name goes to [`Journal::done`] or [`Journal::given_up`] later.
     pub(crate) fn begin(&self, entry: Entry, tell: bool) -> Name {
         let mut state = self.state.lock();
         state.last += 1;
         let name = (self.author, state.last);
         state.open.insert(name.1);
-        // Told to peers in one piece each; more than a log's worth they learn from the fleet.
+        // Peers get each purge once; more than [`WAITING`] are read from the fleet.
         if tell && state.untold.len() < WAITING {
             state.untold.push((name, entry.clone()));
         }
@@ -88,7 +87,7 @@ impl Journal {
         name
     }
 
-    /// It was carried out here.
+    /// Reports that a purge is executed here.
     pub(crate) fn done(&self, (author, number): Name) {
         let mut state = self.state.lock();
         if author == self.author {
@@ -100,7 +99,7 @@ impl Journal {
         state.tell(self.author);
     }
 
-    /// What was missed is made up for.
+    /// Reports that missed purges are compensated.
     pub(crate) fn made_up(&self, author: u64, number: u64) {
         let mut state = self.state.lock();
         let done = state.done.entry(author).or_default();
@@ -109,17 +108,17 @@ impl Journal {
         state.tell(self.author);
     }
 
-    /// It ended before it was carried out: somebody else has to.
+    /// Reports that a purge ended before it was executed: another task has to execute it.
     pub(crate) fn given_up(&self, name: Name) {
         self.state.lock().given_up.push(name.1);
     }
 
-    /// What a page that is looked up in the store from now on was not purged by.
-    pub(crate) fn knows(&self) -> Knows {
+    /// The purges that are executed on all pages that are looked up from now on.
+    pub(crate) fn knows(&self) -> KnownPurges {
         self.state.lock().knows.clone()
     }
 
-    /// Adds what another has; returns the whole log, if the other lacks something of it.
+    /// Adds the entries of another log; returns the whole log, if the other lacks an entry.
     pub(crate) fn merge(&self, theirs: Option<Log>, now: Ms) -> Option<Vec<u8>> {
         let mut state = self.state.lock();
         let before = theirs.unwrap_or_default();
@@ -128,14 +127,14 @@ impl Journal {
         (state.log != before).then(|| state.log.encode())
     }
 
-    /// What tells this log from another; None: it is empty.
+    /// The checksum of the log; None: it is empty.
     pub(crate) fn digest(&self) -> Option<[u8; 8]> {
         let state = self.state.lock();
         let empty = state.log == Log::default();
         (!empty).then(|| log::sum(&state.log.encode()).to_le_bytes())
     }
 
-    /// What others ordered and is not carried out yet, in the order in which it is to be.
+    /// Purges of others that are not executed yet, in their order.
     pub(crate) fn tasks(&self) -> Vec<Task> {
         let mut state = self.state.lock();
         let given_up = std::mem::take(&mut state.given_up);
@@ -158,12 +157,12 @@ impl Journal {
         tasks
     }
 
-    /// Own purges that peers are to be told of.
+    /// Takes the own purges for peers.
     pub(crate) fn untold(&self) -> Vec<(Name, Entry)> {
         std::mem::take(&mut self.state.lock().untold)
     }
 
-    /// A peer told us of purges.
+    /// Takes purges of a peer.
     pub(crate) fn hear(&self, told: Log, now: Ms) {
         let mut state = self.state.lock();
         state.log.merge(told);
@@ -172,7 +171,7 @@ impl Journal {
 }
 
 impl State {
-    /// What was carried out early counts once everything before it was.
+    /// Early executed purges count once all before them are executed.
     fn absorb(&mut self, author: u64) {
         let mut done = self.done.get(&author).copied().unwrap_or(0);
         self.early.retain(|(other, number)| *other != author || *number > done);
@@ -180,7 +179,7 @@ impl State {
             done += 1;
         }
         self.done.insert(author, done);
-        // What waits for a purge that never comes is forgotten with it.
+        // Entries that wait for a purge that never comes are forgotten with it.
         if self.early.len() > WAITING {
             self.early.pop_first();
         }
@@ -194,11 +193,12 @@ impl State {
     fn tell(&mut self, own: u64) {
         let carried_out = self.open.first().map_or(self.last, |open| open - 1);
         self.done.insert(own, carried_out);
-        // Those that purged last matter: names without entries are at the end of their use.
+        // The latest authors matter: names without entries are obsolete.
         let heard = |author: &u64| {
             *author == own || self.log.entries.range((*author, 0)..=(*author, u64::MAX)).next().is_some()
         };
-        self.knows = Knows::new(self.done.iter().filter(|(author, _)| heard(author)).map(|(a, n)| (*a, *n)));
+        self.knows =
+            KnownPurges::new(self.done.iter().filter(|(author, _)| heard(author)).map(|(a, n)| (*a, *n)));
     }
 
     /// An author without an entry in the log.
@@ -209,7 +209,7 @@ impl State {
     }
 }
 
-/// A few purges as they are told to a peer.
+/// Some purges as a log for a peer.
 pub(crate) fn parcel(purges: impl Iterator<Item = (Name, Entry)>) -> Log {
     let mut log = Log::default();
     purges.for_each(|(name, entry)| log.insert(name, entry));

@@ -11,7 +11,7 @@ fn journal(author: u64) -> Journal {
     Journal::new(author, 64 << 10, LASTING)
 }
 
-/// Orders purges and carries them out.
+/// Begins purges and executes them.
 fn order(journal: &Journal, count: u64) {
     for number in 0..count {
         let name = journal.begin(entry(number), true);
@@ -19,7 +19,7 @@ fn order(journal: &Journal, count: u64) {
     }
 }
 
-/// What lies on a server after both have exchanged with it.
+/// The log of a server after an exchange with both.
 fn through(server: &mut Log, journal: &Journal) {
     let theirs = (*server != Log::default()).then(|| server.clone());
     if let Some(log) = journal.merge(theirs, NOW) {
@@ -165,11 +165,11 @@ fn a_peer_may_be_faster_than_the_fleet() {
 
 #[test]
 fn what_is_known_reads_back_and_is_bounded() {
-    let knows = Knows::new((1..200).map(|author| (author, author * 7)));
+    let knows = KnownPurges::new((1..200).map(|author| (author, author * 7)));
     let bytes = knows.encode();
     assert_eq!(bytes.len(), KNOWS_MOST);
-    assert_eq!(Knows::decode(&[&bytes[..], b"page"].concat()), Some((knows, KNOWS_MOST)));
-    assert_eq!(Knows::decode(&bytes[..KNOWS_MOST - 1]), None);
-    assert_eq!(Knows::decode(&[0xff; 3000]), None);
-    assert_eq!(Knows::decode(b"\0"), None);
+    assert_eq!(KnownPurges::decode(&[&bytes[..], b"page"].concat()), Some((knows, KNOWS_MOST)));
+    assert_eq!(KnownPurges::decode(&bytes[..KNOWS_MOST - 1]), None);
+    assert_eq!(KnownPurges::decode(&[0xff; 3000]), None);
+    assert_eq!(KnownPurges::decode(b"\0"), None);
 }

@@ -1,10 +1,9 @@
-//! A cluster: every key has one of 16384 slots, every slot a server, and servers say where a key
-//! has gone.
+//! A cluster: every key has one of 16384 slots, every slot a server, and servers redirect clients
+//! for moved keys.
 //!
-//! Which server has which slot is learned from any of them, at first and again when one says MOVED,
-//! cannot be reached, or knows no owner; while a slot moves, a server says ASK for what it has
-//! given away already. Each server found so has its own health: one that is frozen costs one
-//! timeout, and the others nothing.
+//! The owners of slots are read from any of them, at first and again when one answers MOVED, cannot
+//! be reached, or knows no owner; while a slot moves, a server answers ASK for keys that have moved
+//! already. Each server has its own health: a frozen one costs one timeout, and the others nothing.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -17,45 +16,45 @@ use super::node::{Failed, Making, Node};
 use crate::{clock::instant, settings::ValkeyLogin};
 
 const SLOTS: usize = 16_384;
-/// Servers of a cluster that are known; what more there are has no slots.
+/// The most known servers of a cluster.
 const NODES: usize = 1024;
-/// Times a key is followed from server to server.
+/// The most redirections of a command.
 const REDIRECTS: usize = 5;
-/// Between two questions for the slots, however many keys have moved.
+/// Least time between two requests for the slots.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Clones are the same.
+/// Clones share their state.
 #[derive(Clone)]
 pub(super) struct Cluster(Arc<Inner>);
 
 struct Inner {
-    /// As it was configured: the servers named there are asked for the others.
+    /// The configuration; its servers name the others.
     config: Config,
     making: Making,
     health: Health,
-    /// Held for moments.
+    /// Locked for moments.
     known: Mutex<Known>,
-    /// One at a time asks for the slots.
+    /// One task at a time requests the slots.
     asking: Semaphore,
 }
 
 #[derive(Default)]
 struct Known {
     nodes: HashMap<String, Arc<Node>>,
-    /// Empty: nobody has told us yet.
+    /// Empty: not known yet.
     slots: Vec<Option<Arc<Node>>>,
-    /// When the slots were asked for last.
+    /// The last request for the slots.
     asked: Option<Instant>,
 }
 
-/// The slot of a key: of what stands in its first braces, if there is something.
+/// The slot of a key: of the text in its first braces, if there is any.
 pub(super) fn slot(key: &[u8]) -> usize {
     let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
         let inner = &key[open + 1..];
         let close = inner.iter().position(|&byte| byte == b'}')?;
         (close > 0).then(|| &inner[..close])
     });
-    // What overflows sixteen bits twemproxy keeps, and a cluster does not.
+    // Twemproxy's CRC keeps bits beyond sixteen, a cluster's does not.
     Hash::Crc16.of(tag.unwrap_or(key)) as usize & 0xffff & (SLOTS - 1)
 }
 
@@ -79,7 +78,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The server of this address, which is made known. None: there are too many.
+    /// The server of this address, which is added if it is new. None: there are too many.
     fn node(&self, address: &Address) -> Option<Arc<Node>> {
         let Inner { config, making, health, known, .. } = &*self.0;
         let name = address.to_string();
@@ -89,7 +88,7 @@ impl Cluster {
         let server = Server { address: address.clone(), ..config.servers[0].clone() };
         let mut alone = config.clone();
         (alone.servers, alone.spares, alone.replicas) = (vec![server], Vec::new(), 1);
-        // Nobody else has its slots, before the cluster says so.
+        // Its slots belong to no other server until the cluster says so.
         alone.failure.eject = Eject::No;
         let router = Arc::new(Router::new(alone, health).ok()?);
         let node = Arc::new(Node::new(address.clone(), making, router, 0).ok()?);
@@ -97,12 +96,12 @@ impl Cluster {
         (known.nodes.len() < NODES).then(|| known.nodes.entry(name).or_insert(node).clone())
     }
 
-    /// Whether a server is asked; if it is down it may be due for a probe.
+    /// Whether a server can be asked; starts a probe of one that is down, if it is due.
     pub(super) fn is_up(node: &Arc<Node>) -> bool {
         !node.router().candidates(b"", |probe| node.probe(probe)).is_empty()
     }
 
-    /// Asks the server that has the key. `count` is told of every answer.
+    /// Asks the server that has the key. `count` is called for every answer.
     pub(super) async fn ask(
         &self,
         key: &[u8],
@@ -127,7 +126,7 @@ impl Cluster {
                     last = Failed::Ask(to);
                 }
                 Err(failed) => {
-                    // It may have gone, and another have its slots: the next one finds it.
+                    // Its slots may have a new owner: the next command finds it.
                     self.learn_behind();
                     return Err(failed);
                 }
@@ -145,7 +144,7 @@ impl Cluster {
         node.ask(command, asking).await
     }
 
-    /// Who has this slot.
+    /// The owner of a slot.
     pub(super) async fn owner(&self, slot: usize) -> Result<Arc<Node>, Failed> {
         let owner = || self.0.known.lock().slots.get(slot).cloned().flatten();
         if let Some(node) = owner() {
@@ -155,7 +154,7 @@ impl Cluster {
         if let Some(learning) = behind {
             let _ = learning.await;
         } else if let Ok(_after) = self.0.asking.acquire().await {
-            // Somebody else has asked, or it was asked just now.
+            // Another task has requested them, or they are recent.
         }
         owner().ok_or(Failed::Down)
     }
@@ -166,13 +165,13 @@ impl Cluster {
         }
     }
 
-    /// The server of the address in a redirection; without a host it is on the one that said so.
+    /// The server of the address in a redirection; without a host it is that of the sender.
     fn redirected(&self, from: &Node, to: &str) -> Option<Arc<Node>> {
         let (host, port) = to.rsplit_once(':')?;
         self.node(&beside(from, host, port.parse().ok()?)?)
     }
 
-    /// Asks for the slots, which is not waited for; None: somebody does, or did a moment ago.
+    /// Requests the slots in the background; None: another task does, or did recently.
     pub(super) fn learn_behind(&self) -> Option<tokio::task::JoinHandle<()>> {
         if self.0.asking.available_permits() == 0 {
             return None;
@@ -193,7 +192,7 @@ impl Cluster {
         }))
     }
 
-    /// The first server that answers tells all.
+    /// Reads the slots from the first server that answers.
     async fn learn(&self) {
         let nodes: Vec<Arc<Node>> = self.0.known.lock().nodes.values().cloned().collect();
         for node in nodes {
@@ -217,7 +216,7 @@ impl Cluster {
         }
     }
 
-    /// Who has no slot and is not configured is forgotten.
+    /// Forgets servers without slots that are not configured.
     fn keep(&self, slots: Vec<Option<Arc<Node>>>) {
         let seeds: Vec<String> = self.0.config.servers.iter().map(|s| s.address.to_string()).collect();
         let mut known = self.0.known.lock();
@@ -233,7 +232,7 @@ impl Cluster {
     }
 }
 
-/// A host and port as `from` says them.
+/// A host and port in an answer of `from`.
 fn beside(from: &Node, host: &str, port: u16) -> Option<Address> {
     let host = match (host, &from.address) {
         ("" | "?", Address::Tcp(host, _)) => host.clone(),
@@ -243,7 +242,7 @@ fn beside(from: &Node, host: &str, port: u16) -> Option<Address> {
     Some(Address::Tcp(host, port))
 }
 
-/// First and last slot, and who has them.
+/// First and last slot, and their owner.
 fn range_of(from: &Node, range: &Value) -> Option<(usize, usize, Address)> {
     let Value::Array(range) = range else { return None };
     let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = &range[..] else { return None };

@@ -1,8 +1,8 @@
 //! A copy of the journal of purges: its log and its sum, on one server.
 //!
-//! Of stand-alone servers each has one. A cluster has [`COPIES`], each under names with a tag of
-//! its own, which are chosen so that their slots lie evenly: servers that have about as many slots
-//! each have about as many copies, and log and sum of a copy are on the same one.
+//! Each stand-alone server has one. A cluster has [`COPIES`], each under names with a tag of its
+//! own. The tags are chosen so that their slots are evenly spread: servers with equally many slots
+//! have about equally many copies, and log and sum of a copy are on the same server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,8 +19,7 @@ use crate::{
     settings::{RemoteProtocol, RemoteSettings},
 };
 
-/// Copies of the journal in a cluster: as many servers may be away, and one more, before none is
-/// there.
+/// Copies of the journal in a cluster: one copy survives if all but one of their servers fail.
 const COPIES: usize = 8;
 const SLOTS: usize = 16_384;
 
@@ -32,7 +31,7 @@ pub(in crate::remote) struct Copy {
     sum: Vec<u8>,
 }
 
-/// The log as it lies there, to be changed if nobody else does meanwhile.
+/// The log as read, for a compare-and-swap.
 pub(in crate::remote) struct Log(Watched);
 
 impl Log {
@@ -87,7 +86,7 @@ impl Copy {
         }
     }
 
-    /// What was said may be because the slots have others now.
+    /// The failure may mean that the slots have new owners.
     fn failed(&self, _: Failed) -> Unanswered {
         if let Layout::Cluster(cluster) = &*self.fleet.0 {
             cluster.learn_behind();
@@ -121,8 +120,8 @@ impl Copy {
         sum: Option<[u8; 8]>,
         lasting: Duration,
     ) -> Result<bool, Unanswered> {
-        // The sum first: who sees a sum that is not his looks at the log; the other way round he
-        // could miss it.
+        // The sum first: a reader with another sum reads the log. In the other order, a reader
+        // could miss a change.
         if let Some(sum) = sum {
             self.fleet.set(&self.sum, &sum, lasting).await?;
         }

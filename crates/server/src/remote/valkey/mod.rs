@@ -1,14 +1,14 @@
-//! A fleet of servers that speak Valkey's (Redis's) protocol: stand-alone ones that a ring places
-//! keys on, or a cluster.
+//! A fleet of servers that speak Valkey's (Redis's) protocol: stand-alone ones with a ring that
+//! places keys, or a cluster.
 //!
 //! | file | what |
 //! |---|---|
 //! | `node.rs` | one server: connections, timeouts, health; a key changed by compare-and-swap |
-//! | `cluster.rs` | who has which slot of a cluster, and keys on their way from one server to another |
+//! | `cluster.rs` | the owners of a cluster's slots, and redirections |
 //! | `copy.rs` | a copy of the journal of purges |
 //!
-//! Only plain commands are used, so that a Larder's own Redis face will do; the one script lets a
-//! lease go, in the words that all libraries have for it, which the face knows too.
+//! Only plain commands are used, so that a Larder's own Redis face can be such a server. The one
+//! script releases a lease; it is the usual text for that, which the face knows too.
 
 mod cluster;
 pub(super) mod copy;
@@ -28,24 +28,24 @@ use self::{
 use super::backend::Unanswered;
 use crate::settings::{RemoteProtocol, RemoteSettings, ValkeyLogin};
 
-/// Deletes a key if it has this value. Redis's own page on locks has these words; Larder's Redis
-/// face knows them by heart.
+/// Deletes a key if it has this value. This is the text in Redis's documentation of locks; Larder's
+/// Redis face knows it.
 const RELEASE: &str =
     "if redis.call(\"get\",KEYS[1]) == ARGV[1] then return redis.call(\"del\",KEYS[1]) else return 0 end";
 
-/// The servers, as one worker knows them. Clones are the same.
+/// The servers, as one worker knows them. Clones share their state.
 #[derive(Clone)]
 pub(super) struct Fleet(Arc<Layout>);
 
 enum Layout {
-    /// A ring says which server has a key.
+    /// A ring places keys on servers.
     Ring { router: Arc<Router>, nodes: Vec<Arc<Node>> },
-    /// The servers themselves say.
+    /// A cluster places keys by slots.
     Cluster(Cluster),
 }
 
 impl Fleet {
-    /// Nothing is connected before it is needed.
+    /// Connections are made when they are first needed.
     pub(super) fn open(settings: &RemoteSettings, health: &Health) -> Result<Fleet, ConfigError> {
         match &settings.protocol {
             RemoteProtocol::ValkeyCluster(login) => {
@@ -76,7 +76,7 @@ impl Fleet {
         answer.and_then(bulk).map_err(|_| Unanswered)
     }
 
-    /// In the order asked, all in flight at once.
+    /// Gets values, in the order of the names, with all requests in flight at once.
     pub(super) async fn get_many(&self, names: &[Vec<u8>]) -> Vec<Result<Option<Bytes>, Unanswered>> {
         let mut asking = JoinSet::new();
         for (place, name) in names.iter().cloned().enumerate() {
@@ -98,29 +98,29 @@ impl Fleet {
         self.write(name, command, Copies::All).await.map(drop)
     }
 
-    /// Whether there was none.
+    /// Stores a value if there is none. Returns whether it did.
     pub(super) async fn add(&self, name: &[u8], value: &[u8], lasting: Duration) -> Result<bool, Unanswered> {
         let mut command = cmd("SET");
         command.arg(name).arg(value).arg("PX").arg(millis(lasting)).arg("NX");
         Ok(self.write(name, command, Copies::First).await? != Value::Nil)
     }
 
-    /// Whether there was one.
+    /// Deletes a value. Returns whether there was one.
     pub(super) async fn delete(&self, name: &[u8]) -> Result<bool, Unanswered> {
         let mut command = cmd("DEL");
         command.arg(name);
         Ok(matches!(self.write(name, command, Copies::All).await?, Value::Int(1..)))
     }
 
-    /// Deletes what was [added](Fleet::add), if it is still this.
+    /// Deletes a value that was [added](Fleet::add), if it is still the same.
     pub(super) async fn release(&self, name: &[u8], value: &[u8]) -> Result<bool, Unanswered> {
         let mut command = cmd("EVAL");
         command.arg(RELEASE).arg(1).arg(name).arg(value);
         Ok(matches!(self.write(name, command, Copies::First).await?, Value::Int(1..)))
     }
 
-    /// Writes to every server that has the key, or to the first; the first answer that is none of
-    /// failure counts.
+    /// Writes to every server that has the key, or to the first; the first successful answer
+    /// counts.
     async fn write(&self, name: &[u8], command: Cmd, copies: Copies) -> Result<Value, Unanswered> {
         let (router, nodes) = match &*self.0 {
             Layout::Ring { router, nodes } => (router, nodes),
@@ -154,11 +154,11 @@ impl Fleet {
     }
 }
 
-/// Which servers get a write.
+/// The servers of a write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Copies {
     All,
-    /// What depends on what is there: it may end differently on each.
+    /// The first server only, for writes whose result depends on the stored value.
     First,
 }
 
@@ -179,7 +179,7 @@ fn get(name: &[u8]) -> Cmd {
     command
 }
 
-/// The servers that have a key now, the first to be asked in front.
+/// The servers of a key, in the order in which they are asked.
 fn places(router: &Router, nodes: &[Arc<Node>], name: &[u8]) -> Vec<Arc<Node>> {
     if let Some(server) = router.direct(name) {
         return vec![nodes[server].clone()];
@@ -191,8 +191,8 @@ fn places(router: &Router, nodes: &[Arc<Node>], name: &[u8]) -> Vec<Arc<Node>> {
     places.into_iter().map(|server| nodes[server].clone()).collect()
 }
 
-/// Asks the first that answers. A connection that ended under way (the server was restarted, or
-/// tired of waiting) is tried once more: reading changes nothing.
+/// Reads from the first server that answers. After a closed connection (a restart or an idle
+/// timeout) the read is repeated once.
 async fn read(router: &Router, nodes: &[Arc<Node>], name: &[u8]) -> Result<Value, Failed> {
     let mut last = Failed::Down;
     for node in places(router, nodes, name) {
@@ -214,7 +214,7 @@ async fn read(router: &Router, nodes: &[Arc<Node>], name: &[u8]) -> Result<Value
 }
 
 impl Node {
-    /// Counts a key asked for.
+    /// Counts a lookup.
     fn looked_up(&self, answer: &Result<Value, Failed>) {
         let counters = self.counters();
         counters.lookups.add(1);

@@ -1,15 +1,15 @@
-//! One server: its connections, made when they are first needed and made anew when they break, and
-//! what its failures cost.
+//! One server: its connections, which are made when they are needed, and the handling of its
+//! failures.
 //!
-//! | the connection ends because | who is told | the server's health |
+//! | the connection ends because | requests that fail | the server's health |
 //! |---|---|---|
-//! | it could not be made, or no greeting came in time | everyone who waited for it | a failure |
-//! | an answer did not come in time | everyone who was sent | a failure, once |
-//! | it broke before the first answer | everyone who was sent | a failure, once |
-//! | it broke behind others | everyone who was sent | nothing: making the next one tells |
+//! | it could not be made, or no greeting came in time | all that waited for it | a failure |
+//! | an answer did not come in time | all that were sent | a failure, once |
+//! | it broke before the first answer | all that were sent | a failure, once |
+//! | it broke after answers | all that were sent | unchanged: the next connection shows it |
 //!
-//! What is asked is asked by a task of its own: who does not wait for the answer any more does not
-//! keep a server that is frozen from being found out.
+//! Each request has a task of its own, so that a frozen server is detected even if the requester
+//! has left.
 
 use std::{
     pin::pin,
@@ -35,31 +35,31 @@ use tokio::{
 
 use crate::{clock::instant, settings::ValkeyLogin};
 
-/// A single answer may take so many times what a server may be silent.
+/// The longest time of a single answer, as a multiple of the allowed silence.
 const SLOW: u32 = 10;
-/// What room is counted in, bytes; every request takes at least one.
+/// Bytes per unit of the queue; every request takes at least one unit.
 const UNIT: usize = 1024;
 
-/// Why there is no answer, or none that helps.
+/// The reason why there is no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
     /// The server is down, and was not asked.
     Down,
-    /// Too much was waiting.
+    /// The queue was full.
     Busy,
     /// It did not answer in time.
     Timeout,
-    /// The connection could not be made, or ended under way.
+    /// The connection could not be made, or broke.
     Closed,
     /// Its answer was an error.
     Refused,
     /// The key's slot has another owner: its address.
     Moved(String),
-    /// The key may have gone to another server already: its address.
+    /// The key may be on another server already: its address.
     Ask(String),
 }
 
-/// What every node of a fleet is made with.
+/// The settings of all nodes of a fleet.
 #[derive(Clone, Debug)]
 pub(super) struct Making {
     pub(super) login: ValkeyLogin,
@@ -69,43 +69,43 @@ pub(super) struct Making {
     pub(super) queue: usize,
 }
 
-/// A server as one worker knows it.
+/// A server, as seen by one worker.
 pub(super) struct Node {
     pub(super) address: Address,
     client: redis::Client,
     timeouts: Timeouts,
-    /// Which knows of the server's health, and under which number.
+    /// The owner of the server's health, and the server's number there.
     router: Arc<Router>,
     at: usize,
     lanes: Vec<Lane>,
     turn: AtomicUsize,
     counters: Counters,
-    /// Requests that were not sent: it was down; too much was waiting.
+    /// Requests that were not sent: the server was down; the queue was full.
     skipped: AtomicU64,
     busy: AtomicU64,
     room: Arc<Semaphore>,
     units: u32,
-    /// One at a time watches a key: what is watched is the connection's.
+    /// One task at a time watches a key, as WATCH belongs to the connection.
     watching: Arc<Semaphore>,
 }
 
-/// The place of a connection.
+/// A slot for a connection.
 #[derive(Default)]
 struct Lane {
-    /// Held for an instant.
+    /// Locked for moments.
     live: Mutex<Option<Arc<Live>>>,
-    /// One at a time makes it.
-    making: Turn,
+    /// One task at a time connects.
+    making: TaskMutex,
     /// Attempts that failed.
     failed: AtomicU64,
 }
 
-/// One at a time.
-struct Turn(Semaphore);
+/// A mutex for tasks.
+struct TaskMutex(Semaphore);
 
-impl Default for Turn {
+impl Default for TaskMutex {
     fn default() -> Self {
-        Turn(Semaphore::new(1))
+        TaskMutex(Semaphore::new(1))
     }
 }
 
@@ -113,7 +113,7 @@ impl Default for Turn {
 struct Live {
     connection: MultiplexedConnection,
     began: Instant,
-    /// Microseconds since `began`: when something came last. 0: nothing has.
+    /// Microseconds from `began` to the last received bytes. 0: none.
     heard: AtomicU64,
     ended: watch::Sender<bool>,
     over: AtomicBool,
@@ -129,7 +129,7 @@ impl Live {
         self.heard.load(Relaxed) != 0
     }
 
-    /// Until when an answer to what was asked then may be waited for.
+    /// The deadline of the answer to a request.
     fn patience(&self, asked: Instant, read: Duration) -> Instant {
         let heard = self.began + Duration::from_micros(self.heard.load(Relaxed));
         (heard.max(asked) + read).min(asked + read * SLOW)
@@ -168,8 +168,7 @@ impl Node {
         })
     }
 
-    /// Asks and waits for the answer. `asking`: the key is on its way from another server to this
-    /// one.
+    /// Asks and waits for the answer. `asking`: the key's slot is moving to this server.
     pub(super) async fn ask(self: &Arc<Self>, command: Cmd, asking: bool) -> Result<Value, Failed> {
         let node = self.clone();
         let answer = spawn_local(async move { node.answer(command, asking).await });
@@ -195,7 +194,7 @@ impl Node {
         Ok(answer)
     }
 
-    /// Room for so many bytes; waits as long as a write may take.
+    /// Reserves queue space for these bytes; waits as long as a write may take.
     async fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failed> {
         let units = u32::try_from(1 + bytes / UNIT).unwrap_or(u32::MAX).min(self.units);
         match timeout(self.timeouts.write, self.room.clone().acquire_many_owned(units)).await {
@@ -207,7 +206,7 @@ impl Node {
         }
     }
 
-    /// Waits for an answer on a connection, and no longer than a server may be silent.
+    /// Waits for an answer, as long as the server may be silent.
     async fn awaited<T>(
         &self,
         lane: &Lane,
@@ -252,7 +251,7 @@ impl Node {
         }
     }
 
-    /// Whether this is the first to say so.
+    /// Closes a connection. Returns whether this call did.
     fn give_up(&self, lane: &Lane, live: &Arc<Live>, failed: bool) -> bool {
         if live.over.swap(true, SeqCst) {
             return false;
@@ -265,7 +264,7 @@ impl Node {
         true
     }
 
-    /// A connection that stands.
+    /// An open connection.
     async fn connected(&self) -> Result<(&Lane, Arc<Live>), Failed> {
         let lane = &self.lanes[self.turn.fetch_add(1, Relaxed) % self.lanes.len()];
         let before = lane.failed.load(Relaxed);
@@ -276,7 +275,7 @@ impl Node {
         if let Some(live) = lane.live.lock().clone() {
             return Ok((lane, live));
         }
-        // Who waited for somebody's attempt shares what came of it.
+        // Tasks that waited for an attempt share its result.
         if lane.failed.load(Relaxed) != before {
             return Err(Failed::Closed);
         }
@@ -310,13 +309,13 @@ impl Node {
         Err(failed)
     }
 
-    /// How long things take is watched here, not by the crate.
+    /// Timeouts are handled here, not by the crate.
     async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
         let config = redis::AsyncConnectionConfig::new();
         self.client.get_multiplexed_async_connection_with_config(&config).await
     }
 
-    /// Finds out whether the server is well, aside from its connections.
+    /// Probes the server's health, on a connection of its own.
     pub(super) fn probe(self: &Arc<Self>, probe: larder_client::Probe) {
         let node = self.clone();
         spawn_local(async move {
@@ -329,7 +328,7 @@ impl Node {
         });
     }
 
-    /// Something was not sent, as the server is down.
+    /// Counts a request that was not sent because the server is down.
     pub(super) fn skipped(&self) {
         self.skipped.fetch_add(1, Relaxed);
     }
@@ -353,7 +352,7 @@ impl Node {
     }
 }
 
-/// A key that is watched on a connection, and what was there.
+/// A key that is watched on a connection, with its value.
 pub(super) struct Watched {
     node: Arc<Node>,
     live: Arc<Live>,
@@ -362,13 +361,12 @@ pub(super) struct Watched {
 }
 
 impl Node {
-    /// Reads a key that is to be changed only if nobody else does meanwhile. Not for keys on their
-    /// way to another server.
+    /// Reads a key for a compare-and-swap. Not for keys of moving slots.
     pub(super) async fn watch(self: &Arc<Self>, key: &[u8]) -> Result<Watched, Failed> {
         let Ok(turn) = self.watching.clone().acquire_owned().await else { return Err(Failed::Closed) };
         let (lane, live) = self.connected().await?;
         let mut words = Pipeline::new();
-        // Whoever watched before may have thought better of it.
+        // An earlier watch may have been abandoned.
         words.cmd("UNWATCH").ignore().cmd("WATCH").arg(key).ignore().cmd("GET").arg(key);
         let mut connection = live.connection.clone();
         let answer = async {
@@ -384,16 +382,16 @@ impl Node {
 }
 
 impl Watched {
-    /// Stores another value; false: somebody else was faster.
+    /// Stores another value; false: another writer was faster.
     pub(super) async fn store(self, key: &[u8], value: &[u8], lasting: Duration) -> Result<bool, Failed> {
-        // On another connection nothing is watched.
+        // Another connection watches nothing.
         if self.live.over.load(SeqCst) {
             return Err(Failed::Closed);
         }
         let mut words = Pipeline::new();
         words.atomic().cmd("SET").arg(key).arg(value).arg("PX").arg(millis(lasting));
         let mut connection = self.live.connection.clone();
-        // Of MULTI, SET and EXEC the last answer counts.
+        // The answer of EXEC counts, not those of MULTI and SET.
         let answer = async {
             let mut answers = connection.send_packed_commands(&words, 2, 1).await?;
             answers.pop().unwrap_or(Value::Nil).extract_error()
@@ -423,7 +421,7 @@ pub(super) fn bulk(value: Value) -> Result<Option<Bytes>, Failed> {
     }
 }
 
-/// Whether the connection is of no use any more.
+/// Whether the connection is broken.
 fn broken(error: &RedisError) -> bool {
     error.is_io_error() || error.kind() == ErrorKind::ParseError || error.is_unrecoverable_error()
 }
