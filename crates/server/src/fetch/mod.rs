@@ -217,7 +217,7 @@ pub(crate) async fn pass(
 }
 
 /// Forgets the pages that a successful unsafe request changed (RFC 9111 section 4.4).
-pub(crate) fn invalidate(request: &Request<'_, '_>, route: &Route<'_>, reply: &Reply) {
+pub(crate) async fn invalidate(request: &Request<'_, '_>, route: &Route<'_>, reply: &Reply) {
     let Some((_, lines)) = split_head(&reply.answer.head) else { return };
     let authority = request.head.host.map(|host| host.to_string()).unwrap_or_default();
     let uri = Uri { scheme: request.scheme().as_str(), authority: &authority, path_and_query: &route.path };
@@ -230,7 +230,7 @@ pub(crate) fn invalidate(request: &Request<'_, '_>, route: &Route<'_>, reply: &R
         let plain = path.split_once('?').map_or(&*path, |(plain, _)| plain);
         let policy = route.site.policy(&RuleView { method: "GET", path: plain, any: &any });
         let path = query::normalise_query(&path, &policy.drop_query, policy.sort_query);
-        request.pages.purger(false).page(&request.page_keys(&policy, &path));
+        request.pages.purger(false).page(&request.page_keys(&path)).await;
     }
 }
 

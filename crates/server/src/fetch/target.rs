@@ -56,6 +56,7 @@ pub(crate) fn tags(fields: Fields<'_>) -> Vec<Box<[u8]>> {
         .collect();
     out.sort_unstable();
     out.dedup();
-    out.truncate(MAX_TAGS);
+    // One more is the URL's (`page::tags`).
+    out.truncate(MAX_TAGS - 1);
     out
 }

@@ -392,7 +392,7 @@ async fn passed(
     match exchange.wait(socket, out, fetch, interim).await? {
         FetchResult::Response(mut reply) => {
             (reply.why, reply.conditions) = (why, false);
-            fetch::invalidate(&exchange.request, route, &reply);
+            fetch::invalidate(&exchange.request, route, &reply).await;
             reply::send(socket, out, exchange, *reply).await
         }
         FetchResult::Failed(failure) => Ok(Done::Answered { keep: failure_page(exchange, out, &failure) }),

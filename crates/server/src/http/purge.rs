@@ -78,9 +78,7 @@ pub(crate) async fn serve(out: &mut Out, exchange: &Exchange<'_, '_>, route: &Ro
     };
     let purger = exchange.request.pages.purger(soft);
     let purged = match &what {
-        What::Url => {
-            u64::from(purger.page_everywhere(&exchange.request.page_keys(&route.policy, &route.path)).await)
-        }
+        What::Url => u64::from(purger.page_everywhere(&exchange.request.page_keys(&route.path)).await),
         What::Prefix => match key::parse_key(&route.key) {
             Some(mut wanted) => {
                 // All pages below, whatever else is in their keys.

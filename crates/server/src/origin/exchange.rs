@@ -157,6 +157,7 @@ fn answered(asked: &Asked, status: StatusCode, headers: &HeaderMap, framing: Fra
             _ => longest,
         },
         coded: headers.contains_key(header::TRANSFER_ENCODING),
+        conditional: asked.conditional,
         odd_interim: asked.odd_interim.load(Relaxed),
     }
 }

@@ -24,6 +24,8 @@ use crate::settings::OriginSettings;
 pub(super) struct Asked {
     pub(super) method: Method,
     pub(super) upgrade: bool,
+    /// It has a condition that a 304 answers.
+    pub(super) conditional: bool,
     /// An interim response announced content, which none has (RFC 9110 section 15.2).
     pub(super) odd_interim: Arc<AtomicBool>,
 }
@@ -54,7 +56,9 @@ impl Outgoing {
         if upgrade {
             headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         }
-        let asked = Asked { method, upgrade, odd_interim: Arc::default() };
+        let conditional =
+            [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE].iter().any(|name| headers.contains_key(name));
+        let asked = Asked { method, upgrade, conditional, odd_interim: Arc::default() };
         Ok((Outgoing { asked, uri, headers, interim }, body))
     }
 

@@ -20,7 +20,7 @@ use crate::{
         flight::{Flight, Flights, Purged},
         head,
         lookup::PAGES,
-        tags::site_tag,
+        tags,
         variant::{Marker, Values},
     },
 };
@@ -103,8 +103,8 @@ impl PageDraft {
     }
 
     /// The tags as the store and a purge know them.
-    fn site_tags(&self) -> Vec<Box<[u8]>> {
-        self.tags.iter().map(|tag| site_tag(&self.site, tag).into()).collect()
+    fn store_tags(&self) -> Vec<Box<[u8]>> {
+        tags::tags(&self.site, &self.tags, &self.key)
     }
 }
 
@@ -188,7 +188,7 @@ impl PageWriter<'_> {
         let options = FillOptions { flags: draft.flags, expires: None, size_hint, contiguous: record.len() };
         let mut fill = self.store.fill(PAGES, &draft.key, options, self.clock.now())?;
         fill.write(&record)?;
-        let tags = draft.site_tags();
+        let tags = draft.store_tags();
         fill.set_tags(&tags.iter().map(|tag| &**tag).collect::<Vec<_>>());
         self.flights.set_tags(flight, tags);
         Ok(PageFill {
@@ -224,7 +224,7 @@ impl PageWriter<'_> {
         let mut trailer = Trailer::new(&record);
         trailer.update(body);
         let trailer = trailer.finish();
-        let tags = draft.site_tags();
+        let tags = draft.store_tags();
         let tags: Vec<&[u8]> = tags.iter().map(|tag| &**tag).collect();
         let value: [&[u8]; 3] = [&record, body, &trailer];
         let found = || self.store.peek(PAGES, &draft.key, self.clock.now());

@@ -163,12 +163,10 @@ impl<'a, 'r> Request<'a, 'r> {
         }
     }
 
-    /// The keys of a page of the host asked.
-    pub(crate) fn page_keys(&self, policy: &RulePolicy, path: &str) -> Vec<Vec<u8>> {
+    /// The keys of a URL of the host asked, for a purge.
+    pub(crate) fn page_keys(&self, path: &str) -> Vec<Vec<u8>> {
         let Some(host) = &self.head.host else { return Vec::new() };
-        let mut behind = Vec::new();
-        self.write_behind(policy, &mut behind);
-        keys(host.host, host.port, path, &behind)
+        keys(host.host, host.port, path)
     }
 
     /// The protocol to switch to: WebSocket, and nothing that would carry requests past the rules (h2c).

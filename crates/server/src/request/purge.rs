@@ -12,7 +12,7 @@ use larder_proto::{
 };
 use larder_store::{Cursor, EntryInfo, Keep};
 
-use crate::page::tags::site_tag;
+use crate::page::tags::{site_tag, url_tag};
 pub(crate) use crate::request::purge_history::{Done, History};
 use crate::{
     clock::Ms,
@@ -38,14 +38,13 @@ pub(crate) struct Purger<'f> {
 }
 
 /// The keys of a page: the same page may have been asked for by http and by https (RFC 9110 section 4.2.2 tells them
-/// apart, whoever edits a page means both), each at its own default port. `behind` ends each key.
-pub(crate) fn keys(host: &str, port: Option<u16>, path: &str, behind: &[u8]) -> Vec<Vec<u8>> {
+/// apart, whoever edits a page means both), each at its own default port.
+pub(crate) fn keys(host: &str, port: Option<u16>, path: &str) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     for scheme in [key::Scheme::Http, key::Scheme::Https] {
         for in_key in [port.unwrap_or(0), 0] {
             let mut key = Vec::new();
             key::write_key(&mut key, scheme, host, in_key, path.as_bytes());
-            key.extend_from_slice(behind);
             // Another port is another site; 80 and 443 are how the default ones are written.
             let default = in_key != 0 || [None, Some(80), Some(443)].contains(&port);
             if default && !out.contains(&key) {
@@ -72,13 +71,14 @@ impl<'f> Purger<'f> {
         Self { pages, now: pages.clock.now(), soft, fleet }
     }
 
-    /// One page with all its variants; whether it was there.
-    pub(crate) fn page(&self, keys: &[Vec<u8>]) -> bool {
+    /// The page of a URL ([`keys`]), with all its variants, whatever else is in their keys (fields, a forwarded host).
+    /// Returns whether it was there.
+    pub(crate) async fn page(&self, keys: &[Vec<u8>]) -> bool {
         let begun = self.begin(|| What::Keys(keys.to_vec()));
         if let Some(fleet) = self.fleet {
             fleet.purge_behind(keys);
         }
-        let found = self.own_page(keys);
+        let found = self.own_page(keys).await;
         done(begun);
         found
     }
@@ -90,10 +90,10 @@ impl<'f> Purger<'f> {
 
     /// The same, and waits for the fleet.
     pub(crate) async fn page_everywhere(&self, keys: &[Vec<u8>]) -> bool {
-        let Some(fleet) = self.fleet else { return self.own_page(keys) };
+        let Some(fleet) = self.fleet else { return self.own_page(keys).await };
         // Noted first: what is taken from the fleet from now on is newer. What is on its way is found among the flights.
         let begun = self.begin(|| What::Keys(keys.to_vec()));
-        let own = self.own_page(keys);
+        let own = self.own_page(keys).await;
         done(begun);
         let shared = fleet.purge_keys(keys);
         shared.await | own
@@ -111,17 +111,18 @@ impl<'f> Purger<'f> {
         }
     }
 
-    fn own_page(&self, keys: &[Vec<u8>]) -> bool {
+    async fn own_page(&self, keys: &[Vec<u8>]) -> bool {
         let mut found = false;
         for key in keys {
+            self.pages.flights.purge(|primary| key::url_key(primary) == key, self.soft);
             found |= self.key(key);
+            found |= self.tagged(&url_tag(key)).await > 0;
         }
         found
     }
 
     fn key(&self, primary: &[u8]) -> bool {
         let (store, now) = (self.pages.store, self.now);
-        self.pages.flights.purge(|key| key == primary, self.soft);
         if !self.soft {
             return store.delete(PAGES, primary, now);
         }
@@ -178,13 +179,19 @@ impl<'f> Purger<'f> {
     pub(crate) async fn tag(&self, tag: &[u8]) -> u64 {
         let begun = self.begin(|| What::Tag(tag.to_vec()));
         self.pages.flights.purge_tag(tag, self.soft);
+        let purged = self.tagged(tag).await;
+        done(begun);
+        purged
+    }
+
+    /// Takes out what is stored with a tag, in steps.
+    async fn tagged(&self, tag: &[u8]) -> u64 {
         let mut tagged = self.pages.store.tagged(PAGES, tag);
         let mut purged = tagged.purge(TAGGED_STEP, self.soft, self.now);
         while !tagged.is_empty() {
             tokio::task::yield_now().await;
             purged += tagged.purge(TAGGED_STEP, self.soft, self.now);
         }
-        done(begun);
         purged
     }
 
