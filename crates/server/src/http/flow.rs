@@ -24,7 +24,7 @@ use crate::{
     fetch::{self, FetchResult, Plan},
     http::{
         body::{BodyError, Incoming},
-        conn::Conn,
+        conn::Active,
         debug,
         deliver::{self, Delivered, Served},
         exchange::Exchange,
@@ -34,6 +34,7 @@ use crate::{
         tunnel,
     },
     net::{
+        conns::Desk,
         out::Out,
         socket::{Ended, Socket},
     },
@@ -94,22 +95,22 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
 }
 
 /// Sees a request through that has to wait. True: the connection goes on.
-pub(crate) async fn later(conn: &mut Conn, exchange: &Exchange<'_, '_>) -> Result<bool, Ended> {
+pub(crate) async fn later(conn: &mut Active<'_>, exchange: &Exchange<'_, '_>) -> Result<bool, Ended> {
     conn.socket.watch.busy();
     if purge::is_journal(&exchange.request) {
-        return Ok(purge::hear(&mut conn.out, exchange));
+        return Ok(purge::hear(&mut conn.desk.out, exchange));
     }
     let route = match route(&exchange.request) {
         Ok(route) => route,
         Err(refusal) => {
-            answer_refusal(exchange, &mut conn.out, &refusal);
+            answer_refusal(exchange, &mut conn.desk.out, &refusal);
             return Ok(false);
         }
     };
     match route.way {
         Way::Lookup => cached(conn, exchange, &route).await,
         Way::Pass(why) => pass(conn, exchange, &route, why).await,
-        Way::Purge => Ok(purge::serve(&mut conn.out, exchange, &route).await),
+        Way::Purge => Ok(purge::serve(&mut conn.desk.out, exchange, &route).await),
     }
 }
 
@@ -165,7 +166,11 @@ fn forward(why: RevalidateWhy) -> Forward {
 }
 
 /// miss, fetch, deliver: looks, asks the origin or joins a fetch, and looks again where the result says so.
-async fn cached(conn: &mut Conn, exchange: &Exchange<'_, '_>, route: &Route<'_>) -> Result<bool, Ended> {
+async fn cached(
+    conn: &mut Active<'_>,
+    exchange: &Exchange<'_, '_>,
+    route: &Route<'_>,
+) -> Result<bool, Ended> {
     let request = &exchange.request;
     let mut lookups = Lookups::default();
     loop {
@@ -184,7 +189,7 @@ async fn cached(conn: &mut Conn, exchange: &Exchange<'_, '_>, route: &Route<'_>)
                 let served = if std::mem::take(&mut lookups.copied) { served.shared() } else { served };
                 (held, served)
             }
-            (Step::Refuse(refusal), _) => return Ok(answer_refusal(exchange, &mut conn.out, &refusal)),
+            (Step::Refuse(refusal), _) => return Ok(answer_refusal(exchange, &mut conn.desk.out, &refusal)),
             (Step::Fetch(plan), _) => match ask(conn, exchange, route, lookups.limit(plan)).await? {
                 ControlFlow::Break(keep) => return Ok(keep),
                 ControlFlow::Continue((why, again)) => {
@@ -193,7 +198,7 @@ async fn cached(conn: &mut Conn, exchange: &Exchange<'_, '_>, route: &Route<'_>)
                 }
             },
         };
-        let held = match deliver::entry(exchange, &mut conn.out, held, &served) {
+        let held = match deliver::entry(exchange, &mut conn.desk.out, held, &served) {
             Ok(delivered) => {
                 if served.refresh {
                     fetch::refresh(request, route);
@@ -201,7 +206,7 @@ async fn cached(conn: &mut Conn, exchange: &Exchange<'_, '_>, route: &Route<'_>)
                 return Ok(finish(exchange, &delivered));
             }
             Err(_) if only_if_cached(&request.view(), &route.policy.cache) => {
-                return Ok(answer_refusal(exchange, &mut conn.out, &NOTHING_STORED));
+                return Ok(answer_refusal(exchange, &mut conn.desk.out, &NOTHING_STORED));
             }
             Err(held) => held,
         };
@@ -256,7 +261,7 @@ impl Lookups {
 
 /// fetch: once for all who wait, or alone. Whether the connection goes on, or why the store has to be asked again.
 async fn ask(
-    conn: &mut Conn,
+    conn: &mut Active<'_>,
     exchange: &Exchange<'_, '_>,
     route: &Route<'_>,
     plan: Plan,
@@ -265,11 +270,11 @@ async fn ask(
     exchange.request.stats.forwarded(why);
     let (send, interim) = fetch::interim();
     let fetch = fetch::fetch(&exchange.request, route, plan, send);
-    let keep = match exchange.wait(&conn.socket, &mut conn.out, fetch, interim).await? {
+    let keep = match exchange.wait(conn.socket, &mut conn.desk.out, fetch, interim).await? {
         FetchResult::LookAgain(again) => return Ok(ControlFlow::Continue((why, again))),
         FetchResult::Failed(failure) => failed(conn, exchange, route, &failure),
         FetchResult::Response(reply) => {
-            let done = reply::send(&conn.socket, &mut conn.out, exchange, *reply).await?;
+            let done = reply::send(conn.socket, &mut conn.desk.out, exchange, *reply).await?;
             matches!(done, Done::Answered { keep: true })
         }
     };
@@ -277,26 +282,26 @@ async fn ask(
 }
 
 /// The origin failed: the stored page if that is allowed, else the error.
-fn failed(conn: &mut Conn, exchange: &Exchange<'_, '_>, route: &Route<'_>, failure: &Failure) -> bool {
+fn failed(conn: &mut Active<'_>, exchange: &Exchange<'_, '_>, route: &Route<'_>, failure: &Failure) -> bool {
     let now = exchange.request.now();
     let looked = look(exchange.request.pages.store, &route.key, &exchange.request.view(), &route.policy, now);
-    let Found::Page(held) = looked.found else { return failure_page(exchange, &mut conn.out, failure) };
+    let Found::Page(held) = looked.found else { return failure_page(exchange, &mut conn.desk.out, failure) };
     if stale_on_error(&held.meta, &route.policy.cache, &exchange.request.view(), now, failure.cause) {
         let served = Served::on_error(&held.meta, now);
-        if let Ok(delivered) = deliver::entry(exchange, &mut conn.out, held, &served) {
+        if let Ok(delivered) = deliver::entry(exchange, &mut conn.desk.out, held, &served) {
             return finish(exchange, &delivered);
         }
     } else if held.meta.flags.any(PageFlags::NO_STALE) {
         // A page that must not be served stale, and an origin that cannot be asked: 504 (RFC 9111 section 5.2.2.2).
         let failure = Failure { status: 504, ..*failure };
-        return failure_page(exchange, &mut conn.out, &failure);
+        return failure_page(exchange, &mut conn.desk.out, &failure);
     }
-    failure_page(exchange, &mut conn.out, failure)
+    failure_page(exchange, &mut conn.desk.out, failure)
 }
 
 /// pass: past the cache. The request's body goes up while the answer comes down.
 async fn pass(
-    conn: &mut Conn,
+    conn: &mut Active<'_>,
     exchange: &Exchange<'_, '_>,
     route: &Route<'_>,
     why: Forward,
@@ -307,7 +312,8 @@ async fn pass(
     if exchange.request.head.known.larder_debug().is_some() {
         debug::passed(&exchange.request, route, why);
     }
-    let Conn { socket, buf, at, out, .. } = conn;
+    let Active { socket, desk } = conn;
+    let Desk { buf, at, out } = &mut **desk;
     // A small body is taken whole before the origin is asked: a client that sends it byte by byte holds no connection
     // to the origin meanwhile.
     let mut expect = exchange.request.head.expect_continue;

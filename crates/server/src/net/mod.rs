@@ -7,5 +7,6 @@ pub(crate) mod out;
 pub(crate) mod reactor;
 pub(crate) mod round;
 pub(crate) mod shelf;
+pub(crate) mod slot;
 pub(crate) mod socket;
 pub(crate) mod stream;

@@ -43,7 +43,7 @@ const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 pub(crate) struct Reactor {
     epoll: AsyncFd<OwnedFd>,
     sources: RefCell<Sources>,
-    clock: Clock,
+    pub(super) clock: Clock,
     /// When it was last asked who is ready, microseconds.
     looked: Cell<u64>,
     /// Those that have received something and wait to be answered.
@@ -169,7 +169,7 @@ impl Reactor {
                 }
                 match seen {
                     Seen::Full => yield_now().await,
-                    Seen::Received if luck.tempts(events.len()) => {}
+                    Seen::Received if !done.task && luck.tempts(events.len()) => {}
                     _ => break,
                 }
             }
@@ -219,6 +219,11 @@ impl Source {
             woke = !by.is_some_and(Readable::readable) && wake(&self.reader);
         }
         (write && wake(&self.writer)) || woke
+    }
+
+    /// Forgets the tasks that wait.
+    pub(crate) fn forget_wakers(&self) {
+        drop((self.reader.take(), self.writer.take()));
     }
 
     /// What comes is first told this one.

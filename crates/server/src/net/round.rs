@@ -14,7 +14,7 @@ const GROUP: usize = 8;
 /// Commands, and bytes received and sent, after which others of the worker get their turn: one or two milliseconds of single commands,
 /// one of values of 10 KB. (With a quarter of the bytes a turn ended within one look, and what was left of it was received from at once:
 /// with 1 MiB a get of 10 KB takes 0.98 to 0.99 of that, a set 0.96 to 0.98.)
-const TURN: Work = Work { commands: 256, bytes: 1 << 20 };
+const TURN: Work = Work { commands: 256, bytes: 1 << 20, task: false };
 
 /// What answering a connection was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +22,8 @@ pub(crate) struct Work {
     pub(crate) commands: usize,
     /// Received and sent.
     pub(crate) bytes: u64,
+    /// A task was started: it is to have its turn.
+    pub(crate) task: bool,
 }
 
 /// A connection that has received something.
@@ -33,7 +35,7 @@ pub(crate) trait Member {
     fn fetch_more(&self);
 
     /// Answers it, without waiting for anything.
-    fn answer(&self) -> Work;
+    fn answer(self: Rc<Self>) -> Work;
 }
 
 /// Those that wait to be answered.
@@ -68,6 +70,7 @@ impl Round {
             let work = member.answer();
             done.commands += work.commands;
             done.bytes += work.bytes;
+            done.task |= work.task;
         }
     }
 }
@@ -84,7 +87,7 @@ mod tests {
 
         fn fetch_more(&self) {}
 
-        fn answer(&self) -> Work {
+        fn answer(self: Rc<Self>) -> Work {
             self.0.set(self.0.get() + 1);
             self.1
         }
@@ -93,7 +96,9 @@ mod tests {
     #[test]
     fn what_is_much_work_is_done_in_parts() {
         let (round, answered) = (Round::default(), Rc::new(Cell::new(0)));
-        let join = |commands, bytes| round.join(Rc::new(Counted(answered.clone(), Work { commands, bytes })));
+        let join = |commands, bytes| {
+            round.join(Rc::new(Counted(answered.clone(), Work { commands, bytes, task: false })))
+        };
         (0..3).for_each(|_| join(1, 100));
         assert_eq!((round.answer(&mut Work::default()), answered.take()), (true, 3));
         assert!(round.answer(&mut Work::default()) && answered.get() == 0, "nobody waits");

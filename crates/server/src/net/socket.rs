@@ -10,12 +10,12 @@ use std::{
     pin::Pin,
     rc::Rc,
     sync::atomic::{AtomicU64, Ordering},
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, Waker},
 };
 
 use tokio::io::AsyncWrite;
 
-use super::{out::Out, stream::Stream};
+use super::{out::Out, slot::Resting, stream::Stream};
 use crate::clock::{Clock, Ms};
 
 /// How a wait on a connection ended when it did not end well.
@@ -46,9 +46,21 @@ pub(crate) struct Watch {
     expired: Cell<bool>,
     drain: Cell<bool>,
     waker: RefCell<Option<Waker>>,
+    /// Where the connection rests while no task has it.
+    slot: RefCell<Option<Rc<dyn Resting>>>,
 }
 
 impl Watch {
+    /// The connection rests in this slot whenever no task has it.
+    pub(super) fn settle(&self, slot: Rc<dyn Resting>) {
+        *self.slot.borrow_mut() = Some(slot);
+    }
+
+    /// The slot is given up, and what rests in it closed.
+    pub(super) fn unsettle(&self) {
+        drop(self.slot.take());
+    }
+
     /// The connection may wait until `deadline` (0: for ever).
     pub(crate) fn until(&self, deadline: Ms) {
         self.deadline.set(deadline);
@@ -83,10 +95,15 @@ impl Watch {
         self.busy();
     }
 
+    /// Its deadline has passed.
+    pub(super) fn is_due(&self, now: Ms) -> bool {
+        let deadline = self.deadline.get();
+        deadline != 0 && now >= deadline
+    }
+
     /// Called by the sweep.
     pub(crate) fn sweep(&self, now: Ms) {
-        let deadline = self.deadline.get();
-        if deadline != 0 && now >= deadline {
+        if self.is_due(now) {
             self.expired.set(true);
             self.wake();
         }
@@ -98,14 +115,18 @@ impl Watch {
         self.wake();
     }
 
-    /// Has its task look.
+    /// Has its task look, or its slot.
     pub(crate) fn wake(&self) {
-        if let Some(waker) = self.waker.borrow_mut().take() {
-            waker.wake();
+        if let Some(waker) = self.waker.take() {
+            return waker.wake();
+        }
+        let slot = self.slot.borrow().clone();
+        if let Some(slot) = slot {
+            slot.look();
         }
     }
 
-    fn check(&self) -> Result<(), Ended> {
+    pub(super) fn check(&self) -> Result<(), Ended> {
         if self.expired.get() {
             return Err(Ended::TimedOut);
         }
@@ -225,26 +246,10 @@ pub(crate) struct Socket {
 const READ_STEP: usize = 8192;
 
 impl Socket {
-    /// Waits for the first bytes of a request (or the end), without holding a buffer meanwhile: `take` gives one when there
-    /// is something to read, `give` takes it back when there was not.
-    pub(crate) async fn first(
-        &mut self,
-        buf: &mut Vec<u8>,
-        take: impl Fn() -> Vec<u8>,
-        give: impl Fn(Vec<u8>),
-    ) -> Result<usize, Ended> {
-        let (stream, watch) = (&mut self.stream, &self.watch);
-        let read = |cx: &mut Context<'_>| {
-            ready!(stream.poll_read_ready(cx));
-            *buf = take();
-            let read = poll_read_vec(stream, cx, buf);
-            if read.is_pending() {
-                give(std::mem::take(buf));
-            }
-            read
-        };
-        let mut read = read;
-        poll_fn(|cx| watch.guard(cx, &mut read)).await
+    /// Forgets the tasks that waited for it.
+    pub(crate) fn forget_wakers(&self) {
+        self.stream.forget_wakers();
+        drop(self.watch.waker.take());
     }
 
     /// Appends what can be read to `buf`; 0 is the end.

@@ -52,6 +52,11 @@ impl Stream {
         self.registered.source.tell(by);
     }
 
+    /// Forgets the tasks that wait for it.
+    pub(crate) fn forget_wakers(&self) {
+        self.registered.source.forget_wakers();
+    }
+
     /// The address it came in at (TCP).
     pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
         rustix::net::getsockname(&self.socket).ok()?.try_into().ok()
