@@ -6,10 +6,7 @@
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use larder_proto::{
-    http::{
-        Fields, HeadLimits, Parsed, RequestHead, framing::content_length as content_length_of, parse_request,
-        slots,
-    },
+    http::{Fields, OwnedHead, RequestHead, framing::content_length as content_length_of},
     page::{Verify, view},
     rules::{
         ErrorCause, Forward, HeadUpdate, Lifetime, NoStore, RequestView, ResponseFacts, Storable, Unframed,
@@ -52,8 +49,8 @@ pub(crate) enum Purpose {
 
 /// What is needed to judge and store an answer.
 pub(crate) struct Keep {
-    /// The request's head, to be parsed again.
-    pub(crate) raw: Box<[u8]>,
+    /// The request's head.
+    pub(crate) head: Rc<OwnedHead>,
     pub(crate) policy: Arc<RulePolicy>,
     pub(crate) primary: Vec<u8>,
     pub(crate) variant: Option<Vec<u8>>,
@@ -79,13 +76,8 @@ impl Keep {
     }
 
     /// Calls `f` with the request.
-    pub(crate) fn with_request<T>(&self, f: impl FnOnce(&RequestHead<'_>) -> T) -> Option<T> {
-        let mut slots = slots::<256>();
-        let limits = HeadLimits { head_bytes: usize::MAX, request_line: usize::MAX, fields: 256 };
-        match parse_request(&self.raw, &mut slots, &limits) {
-            Ok(Parsed::Complete(head)) => Some(f(&head)),
-            _ => None,
-        }
+    pub(crate) fn with_request<T>(&self, f: impl FnOnce(&RequestHead<'_>) -> T) -> T {
+        f(&self.head.head(&self.head.lines()))
     }
 }
 
@@ -160,10 +152,7 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
     }
     let verdict = match &job.keep {
         None => Verdict::PassOn(None),
-        Some(keep) => {
-            let judged = keep.with_request(|head| judge(keep, head, &facts, &response.body));
-            judged.unwrap_or(Verdict::PassOn(None))
-        }
+        Some(keep) => keep.with_request(|head| judge(keep, head, &facts, &response.body)),
     };
     match verdict {
         Verdict::PassOn(why) => pass_on(job, response, &facts, why).await,
@@ -433,13 +422,13 @@ async fn update_by_head(job: &Job, keep: &Keep, facts: &ResponseFacts<'_>) {
     let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return };
     let update = keep.with_request(|head| head_update(&page, &request_view(head), facts, &keep.policy.cache));
     match update {
-        Some(HeadUpdate::Update(fresh)) => {
+        HeadUpdate::Update(fresh) => {
             store::refreshed(job, &fresh).await;
         }
-        Some(HeadUpdate::Invalidate) => {
+        HeadUpdate::Invalidate => {
             job.pages.store.mark_stale(PAGES, held.entry.key(), facts.response_time);
         }
-        Some(HeadUpdate::Ignore) | None => {}
+        HeadUpdate::Ignore => {}
     }
 }
 

@@ -279,7 +279,7 @@ fn prepare(
         _ => job::Purpose::Fetch,
     };
     let keep = Keep {
-        raw: request.raw.into(),
+        head: request.owned_head(),
         policy: Arc::clone(&route.policy),
         primary: route.key.clone(),
         variant: plan.variant,
@@ -366,7 +366,7 @@ fn spawn(
     client: Option<Client>,
     keep: Option<Keep>,
 ) {
-    let Some(origin) = request.config.origin(route.site) else { return };
+    let Some(origin) = request.config.origin(&route.site) else { return };
     let job = Job {
         pages: Rc::clone(request.pages),
         config: Rc::clone(request.config),

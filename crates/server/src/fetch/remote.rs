@@ -217,7 +217,7 @@ impl Lookup<'_> {
         // A marker that somebody made large has a place that its variant may need.
         drop(answer);
         match keys {
-            Some(keys) if !keys.is_empty() => self.remote.first(&keys).await,
+            keys if !keys.is_empty() => self.remote.first(&keys).await,
             _ => Answer::Nothing,
         }
     }

@@ -12,7 +12,7 @@ use crate::{clock::Ms, http::worker::Worker, measure::counted::Timing};
 use crate::{
     http::{
         exchange::Exchange,
-        flow::{self, Now},
+        flow::{self, Now, Waiting},
         log,
         refuse::{self, Answered},
         worker::OpenConnection,
@@ -24,7 +24,7 @@ use crate::{
         socket::{Ended, Socket, Watch},
         stream::Stream,
     },
-    request::{Request, pages::Config},
+    request::{Detached, Request, pages::Config},
 };
 
 /// Field lines of a request head at the most, whatever the settings say.
@@ -68,8 +68,8 @@ enum Turn {
     Again,
     /// The next request is not whole yet.
     NeedMore,
-    /// The request with a head of so many bytes has to wait.
-    Later(usize),
+    /// This request has to wait.
+    Later(Box<Detached>, Box<Waiting>),
     /// Send the collected answers and close.
     Close,
 }
@@ -152,7 +152,7 @@ impl Connection for Conn {
                     Err(Ended::TimedOut) => {}
                     Err(_) => break Next::Close,
                 },
-                Turn::Later(_) | Turn::Close => {}
+                Turn::Later(..) | Turn::Close => {}
             }
             return (work, Next::Task(Todo { turn, timing }));
         };
@@ -198,7 +198,7 @@ impl Conn {
         self.flush(&mut timing).await?;
         let goes_on = match turn {
             Turn::Again | Turn::NeedMore => true,
-            Turn::Later(head) => self.later(head, &mut timing).await?,
+            Turn::Later(request, waiting) => self.later(*request, *waiting, &mut timing).await?,
             Turn::Close => false,
         };
         let now = self.flush(&mut timing).await?;
@@ -212,27 +212,25 @@ impl Conn {
         Ok(if self.unread() > 0 { Next::Answer } else { self.rest(&config, now, true) })
     }
 
-    /// Waits with a request. Its head is parsed again from a copy, as the buffer is needed for the
-    /// bytes behind it.
-    async fn later(&mut self, len: usize, timing: &mut Timing) -> Result<bool, Ended> {
-        let Self { worker, socket, peer, desk, .. } = self;
+    /// Sees a request through that has to wait.
+    async fn later(
+        &mut self,
+        request: Detached,
+        waiting: Waiting,
+        timing: &mut Timing,
+    ) -> Result<bool, Ended> {
+        let Self { worker, socket, desk, .. } = self;
         let desk = desk.get_or_insert_with(|| worker.conns.take_desk());
-        let raw: Box<[u8]> = desk.buf[desk.at..desk.at + len].into();
-        desk.at += len;
-        let config = worker.pages.config();
-        let mut slots = slots::<SLOTS>();
-        let Ok(Parsed::Complete(head)) = parse_request(&raw, &mut slots, &head_limits(&config)) else {
-            return Ok(false);
+        let waited = async |request: Request<'_, '_>| {
+            let exchange = Exchange::new(request, worker);
+            let ended = flow::later(&mut Active { socket, desk }, &exchange, waiting).await;
+            log::abandoned(&exchange);
+            if let Some(timed) = exchange.request.timed().filter(|_| ended.is_ok()) {
+                timing.push(timed);
+            }
+            ended
         };
-        let since = worker.pages.clock.micros();
-        let request = Request::new(&worker.pages, &config, *peer, &head, &raw, since);
-        let exchange = Exchange::new(request, worker);
-        let ended = flow::later(&mut Active { socket, desk }, &exchange).await;
-        log::abandoned(&exchange);
-        if let Some(timed) = exchange.request.timed().filter(|_| ended.is_ok()) {
-            timing.push(timed);
-        }
-        ended
+        request.with(&worker.pages, waited).await
     }
 
     /// Takes the next request from the buffer, if it is whole.
@@ -256,7 +254,11 @@ impl Conn {
                         desk.at += head.len;
                         if keep { Turn::Again } else { Turn::Close }
                     }
-                    Now::Later => Turn::Later(head.len),
+                    Now::Later(waiting) => {
+                        let request = Box::new(exchange.request.detach());
+                        desk.at += head.len;
+                        Turn::Later(request, waiting)
+                    }
                 }
             }
             Err(reject) => {

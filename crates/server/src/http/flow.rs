@@ -59,20 +59,38 @@ const NOTHING_STORED: Refusal = Refusal(504, "nothing stored answers this reques
 pub(crate) enum Now {
     /// It is answered. `keep`: the connection goes on.
     Answered { keep: bool },
-    /// It has to wait.
-    Later,
+    /// It has to wait, and goes on from here.
+    Later(Box<Waiting>),
+}
+
+/// How far a request came that has to wait.
+pub(crate) struct Waiting {
+    route: Result<Route<'static>, Refusal>,
+    /// What to fetch, where the store was asked.
+    plan: Option<Plan>,
+}
+
+impl Now {
+    fn later(route: Result<Route<'_>, Refusal>, plan: Option<Plan>) -> Self {
+        Self::Later(Box::new(Waiting { route: route.map(Route::into_owned), plan }))
+    }
 }
 
 /// Answers what can be answered at once.
 pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
     let route = match route(&exchange.request) {
         Ok(route) => route,
-        Err(_) if purge::is_journal(&exchange.request) => return Now::Later,
-        Err(_) if exchange.request.head.framing != BodyFraming::None => return Now::Later,
-        Err(refusal) => return Now::Answered { keep: answer_refusal(exchange, out, &refusal) },
+        Err(refusal) => {
+            let waits =
+                purge::is_journal(&exchange.request) || exchange.request.head.framing != BodyFraming::None;
+            if waits {
+                return Now::later(Err(refusal), None);
+            }
+            return Now::Answered { keep: answer_refusal(exchange, out, &refusal) };
+        }
     };
     if route.way != Way::Lookup {
-        return Now::Later;
+        return Now::later(Ok(route), None);
     }
     let now = exchange.request.pages.clock.at(exchange.request.since);
     let looked = look(exchange.request.pages.store, &route.key, &exchange.request.view(), &route.policy, now);
@@ -87,20 +105,25 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
                 }
                 Now::Answered { keep: finish(exchange, &delivered) }
             }
-            Err(_) => Now::Later,
+            Err(_) => Now::later(Ok(route), None),
         },
         Step::Refuse(refusal) => Now::Answered { keep: answer_refusal(exchange, out, &refusal) },
-        Step::Fetch(_) => Now::Later,
+        Step::Fetch(plan) => Now::later(Ok(route), Some(plan)),
     }
 }
 
 /// Sees a request through that has to wait. True: the connection goes on.
-pub(crate) async fn later(conn: &mut Active<'_>, exchange: &Exchange<'_, '_>) -> Result<bool, Ended> {
+pub(crate) async fn later(
+    conn: &mut Active<'_>,
+    exchange: &Exchange<'_, '_>,
+    waiting: Waiting,
+) -> Result<bool, Ended> {
     conn.socket.watch.busy();
     if purge::is_journal(&exchange.request) {
         return Ok(purge::hear(&mut conn.desk.out, exchange));
     }
-    let route = match route(&exchange.request) {
+    let Waiting { route, plan } = waiting;
+    let route = match route {
         Ok(route) => route,
         Err(refusal) => {
             answer_refusal(exchange, &mut conn.desk.out, &refusal);
@@ -108,7 +131,7 @@ pub(crate) async fn later(conn: &mut Active<'_>, exchange: &Exchange<'_, '_>) ->
         }
     };
     match route.way {
-        Way::Lookup => cached(conn, exchange, &route).await,
+        Way::Lookup => cached(conn, exchange, &route, plan).await,
         Way::Pass(why) => pass(conn, exchange, &route, why).await,
         Way::Purge => Ok(purge::serve(&mut conn.desk.out, exchange, &route).await),
     }
@@ -165,52 +188,23 @@ fn forward(why: RevalidateWhy) -> Forward {
     }
 }
 
-/// miss, fetch, deliver: looks, asks the origin or joins a fetch, and looks again where the result says so.
+/// miss, fetch, deliver: asks the origin or joins a fetch, and looks again where the result says so. `first`: the plan of
+/// the first fetch, where the store was asked.
 async fn cached(
     conn: &mut Active<'_>,
     exchange: &Exchange<'_, '_>,
     route: &Route<'_>,
+    first: Option<Plan>,
 ) -> Result<bool, Ended> {
-    let request = &exchange.request;
-    let mut lookups = Lookups::default();
+    let mut lookups = Lookups { first, ..Lookups::default() };
     loop {
-        let now = request.now();
-        let looked = look(request.pages.store, &route.key, &request.view(), &route.policy, now);
-        if request.head.known.larder_debug().is_some() {
-            debug::note(request, route, &looked, now);
-        }
-        let variant = looked.variant.clone();
-        let (held, served) = match (step(request, route, looked, now), lookups.confirmed.take()) {
-            (Step::Serve(held, _) | Step::Fetch(Plan { held: Some(held), .. }), Some(why)) => {
-                let served = Served::validated(&held.meta, now, why);
-                (held, served)
-            }
-            (Step::Serve(held, served), None) => {
-                let served = if std::mem::take(&mut lookups.copied) { served.shared() } else { served };
-                (held, served)
-            }
-            (Step::Refuse(refusal), _) => return Ok(answer_refusal(exchange, &mut conn.desk.out, &refusal)),
-            (Step::Fetch(plan), _) => match ask(conn, exchange, route, lookups.limit(plan)).await? {
+        let plan = match lookups.first.take() {
+            Some(plan) => plan,
+            None => match look_again(conn, exchange, route, &mut lookups) {
                 ControlFlow::Break(keep) => return Ok(keep),
-                ControlFlow::Continue((why, again)) => {
-                    lookups.again(why, again);
-                    continue;
-                }
+                ControlFlow::Continue(plan) => plan,
             },
         };
-        let held = match deliver::entry(exchange, &mut conn.desk.out, held, &served) {
-            Ok(delivered) => {
-                if served.refresh {
-                    fetch::refresh(request, route);
-                }
-                return Ok(finish(exchange, &delivered));
-            }
-            Err(_) if only_if_cached(&request.view(), &route.policy.cache) => {
-                return Ok(answer_refusal(exchange, &mut conn.desk.out, &NOTHING_STORED));
-            }
-            Err(held) => held,
-        };
-        let plan = Plan::new(Forward::Partial, Some(held), variant);
         match ask(conn, exchange, route, lookups.limit(plan)).await? {
             ControlFlow::Break(keep) => return Ok(keep),
             ControlFlow::Continue((why, again)) => lookups.again(why, again),
@@ -218,9 +212,51 @@ async fn cached(
     }
 }
 
+/// Answers from the store, or says what to fetch.
+fn look_again(
+    conn: &mut Active<'_>,
+    exchange: &Exchange<'_, '_>,
+    route: &Route<'_>,
+    lookups: &mut Lookups,
+) -> ControlFlow<bool, Plan> {
+    let (request, out) = (&exchange.request, &mut conn.desk.out);
+    let now = request.now();
+    let looked = look(request.pages.store, &route.key, &request.view(), &route.policy, now);
+    if request.head.known.larder_debug().is_some() {
+        debug::note(request, route, &looked, now);
+    }
+    let variant = looked.variant.clone();
+    let (held, served) = match (step(request, route, looked, now), lookups.confirmed.take()) {
+        (Step::Serve(held, _) | Step::Fetch(Plan { held: Some(held), .. }), Some(why)) => {
+            let served = Served::validated(&held.meta, now, why);
+            (held, served)
+        }
+        (Step::Serve(held, served), None) => {
+            let served = if std::mem::take(&mut lookups.copied) { served.shared() } else { served };
+            (held, served)
+        }
+        (Step::Refuse(refusal), _) => return ControlFlow::Break(answer_refusal(exchange, out, &refusal)),
+        (Step::Fetch(plan), _) => return ControlFlow::Continue(plan),
+    };
+    match deliver::entry(exchange, out, held, &served) {
+        Ok(delivered) => {
+            if served.refresh {
+                fetch::refresh(request, route);
+            }
+            ControlFlow::Break(finish(exchange, &delivered))
+        }
+        Err(_) if only_if_cached(&request.view(), &route.policy.cache) => {
+            ControlFlow::Break(answer_refusal(exchange, out, &NOTHING_STORED))
+        }
+        Err(held) => ControlFlow::Continue(Plan::new(Forward::Partial, Some(held), variant)),
+    }
+}
+
 /// The lookups of one request so far.
 #[derive(Default)]
 struct Lookups {
+    /// The plan of the first fetch, where the store was asked.
+    first: Option<Plan>,
     /// Fetches so far.
     fetches: usize,
     /// The origin confirmed the stored page just now: why it was asked.

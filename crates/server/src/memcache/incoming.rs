@@ -127,9 +127,7 @@ impl Incoming {
         };
         let end = answer.end();
         match begin() {
-            Ok((fill, held)) => {
-                Ok(Self { answer, fill: Ok(fill), left: len, end, broken: false, held })
-            }
+            Ok((fill, held)) => Ok(Self { answer, fill: Ok(fill), left: len, end, broken: false, held }),
             Err(stored) => {
                 ops::refuse(face, &write, stored, len, now);
                 answer.stored(face, stored, now, out);

@@ -13,7 +13,7 @@ use std::{
 };
 
 use larder_proto::{
-    http::{Method, RequestHead, forwarded, key},
+    http::{Method, OwnedHead, RequestHead, forwarded, key},
     rules::{Forward, RequestView, forward, strip},
 };
 
@@ -57,8 +57,10 @@ pub(crate) struct Request<'a, 'r> {
     /// Address of the connection it came on.
     pub(crate) peer: SocketAddr,
     pub(crate) head: &'a RequestHead<'r>,
-    /// Bytes of the head, for a fetch that outlives the connection's buffer.
-    pub(crate) raw: &'a [u8],
+    /// Bytes of the head.
+    raw: &'a [u8],
+    /// The head once it has been copied, for a fetch that outlives the connection's buffer.
+    owned: Option<Rc<OwnedHead>>,
     /// When it was taken up, in microseconds of the worker's clock.
     pub(crate) since: u64,
     pub(crate) stats: RequestStats,
@@ -66,6 +68,29 @@ pub(crate) struct Request<'a, 'r> {
     pub(crate) trace: Option<Traced>,
     /// Value of the answer's `Larder-Debug`; see `http::debug`.
     pub(crate) debug: Cell<Option<Vec<u8>>>,
+}
+
+/// A request that outlives the buffer it was received into, with what is known of it so far.
+pub(crate) struct Detached {
+    config: Rc<Config>,
+    peer: SocketAddr,
+    head: Rc<OwnedHead>,
+    since: u64,
+    stats: RequestStats,
+    trace: Option<Traced>,
+    debug: Cell<Option<Vec<u8>>>,
+}
+
+impl Detached {
+    /// Calls `f` with the request.
+    pub(crate) async fn with<T>(self, pages: &Rc<Pages>, f: impl AsyncFnOnce(Request<'_, '_>) -> T) -> T {
+        let Self { config, peer, head, since, stats, trace, debug } = self;
+        let lines = head.lines();
+        let view = head.head(&lines);
+        let owned = Some(head.clone());
+        let (raw, config, head) = (head.raw(), &config, &view);
+        f(Request { pages, config, peer, head, raw, owned, since, stats, trace, debug }).await
+    }
 }
 
 impl<'a, 'r> Request<'a, 'r> {
@@ -79,7 +104,26 @@ impl<'a, 'r> Request<'a, 'r> {
     ) -> Self {
         let trace = pages.trace_of(head);
         let stats = RequestStats::default();
-        Self { pages, config, peer, head, raw, since, stats, trace, debug: Cell::new(None) }
+        Self { pages, config, peer, head, raw, owned: None, since, stats, trace, debug: Cell::new(None) }
+    }
+
+    /// The head, for a fetch that outlives the request.
+    pub(crate) fn owned_head(&self) -> Rc<OwnedHead> {
+        self.owned.clone().unwrap_or_else(|| Rc::new(OwnedHead::of(self.head, self.raw)))
+    }
+
+    /// The request on its own, without the buffer it was received into.
+    pub(crate) fn detach(self) -> Detached {
+        let (head, config) = (self.owned_head(), self.config.clone());
+        Detached {
+            config,
+            peer: self.peer,
+            head,
+            since: self.since,
+            stats: self.stats,
+            trace: self.trace,
+            debug: self.debug,
+        }
     }
 
     pub(crate) fn view(&self) -> RequestView<'_> {
