@@ -1,7 +1,9 @@
-//! The task that asks the origin: judges what comes, stores what may be stored, and tells those who wait.
+//! The task that asks the origin: judges what comes, stores what may be stored, and tells those who
+//! wait.
 //!
-//! A client that leaves does not stop a fetch that others wait for. One that nobody waits for any more ends, as long as
-//! the origin has not begun to answer; an answer that has begun goes into the store.
+//! A client that leaves does not stop a fetch that others wait for. One that nobody waits for any
+//! more ends, as long as the origin has not begun to answer; an answer that has begun goes into the
+//! store.
 
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
@@ -62,7 +64,8 @@ pub(crate) struct Keep {
     pub(crate) ranged: bool,
     /// The answer may be stored.
     pub(crate) store: bool,
-    /// Others may be waiting: what is not for them is remembered, so that the next ones do not wait.
+    /// Others may be waiting: what is not for them is remembered, so that the next ones do not
+    /// wait.
     pub(crate) mark: bool,
     /// The fleet is asked before the origin.
     pub(crate) ask_fleet: bool,
@@ -285,8 +288,9 @@ fn unframed(lifetime: Lifetime, choice: Unframed) -> Verdict {
     }
 }
 
-/// A 206 that makes the stored part whole is judged as the 200 it becomes. Anything else about the part asked for is of no
-/// use to a client that asked for the whole: the part is forgotten, and the whole is fetched.
+/// A 206 that makes the stored part whole is judged as the 200 it becomes. Anything else about the
+/// part asked for is of no use to a client that asked for the whole: the part is forgotten, and the
+/// whole is fetched.
 fn complete(
     keep: &Keep,
     request: &RequestView<'_>,
@@ -350,7 +354,8 @@ async fn refresh(mut job: Job, fresh: &Freshened) {
     job.tell(FetchResult::LookAgain(again));
 }
 
-/// A response for one client. Those who waited ask for themselves, and those who come next do not wait.
+/// A response for one client. Those who waited ask for themselves, and those who come next do not
+/// wait.
 pub(crate) async fn pass_on(
     mut job: Job,
     mut response: Response,
@@ -416,7 +421,8 @@ async fn settle(job: &Job, facts: &ResponseFacts<'_>, why: Option<&Unstored>) {
     }
 }
 
-/// A HEAD's answer can freshen the stored page, or show that it is outdated (RFC 9111 section 4.3.5).
+/// A HEAD's answer can freshen the stored page, or show that it is outdated (RFC 9111 section
+/// 4.3.5).
 async fn update_by_head(job: &Job, keep: &Keep, facts: &ResponseFacts<'_>) {
     let Some(held) = &keep.held else { return };
     let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return };

@@ -1,6 +1,8 @@
-//! Asking the origin, or waiting for a fetch that is under way: the requester's side. The other side is `bring`.
+//! Asking the origin, or waiting for a fetch that is under way: the requester's side. The other
+//! side is `bring`.
 //!
-//! A fetch knows no connection. The futures here end when the result is there; a requester that leaves drops them.
+//! A fetch knows no connection. The futures here end when the result is there; a requester that
+//! leaves drops them.
 
 mod complete;
 mod job;
@@ -142,15 +144,16 @@ pub(crate) async fn fetch(
     result
 }
 
-/// Whether the client wants a part. An invalid range is ignored (RFC 9110 section 14.2), and the origin does not see it.
+/// Whether the client wants a part. An invalid range is ignored (RFC 9110 section 14.2), and the
+/// origin does not see it.
 fn wants_part(request: &Request<'_, '_>) -> bool {
     let known = &request.head.known;
     !known.is_repeated(KnownField::Range)
         && known.range().is_some_and(|value| RangeSet::parse(value).is_some())
 }
 
-/// Whether others may wait for this request's response, and it for theirs. A range or the answer to a HEAD is of no use
-/// to others; what was fetched with credentials is not theirs.
+/// Whether others may wait for this request's response, and it for theirs. A range or the answer to
+/// a HEAD is of no use to others; what was fetched with credentials is not theirs.
 fn joins(request: &Request<'_, '_>, plan: &Plan) -> bool {
     let known = &request.head.known;
     plan.store
@@ -236,7 +239,8 @@ pub(crate) async fn invalidate(request: &Request<'_, '_>, route: &Route<'_>, rep
 
 /// Refreshes a stale page behind the back of the client that was served it.
 ///
-/// It goes out in that client's name, so a client with credentials does not cause one: what it got would not be stored.
+/// It goes out in that client's name, so a client with credentials does not cause one: what it got
+/// would not be stored.
 pub(crate) fn refresh(request: &Request<'_, '_>, route: &Route<'_>) {
     if request.head.method != Method::Get || request.head.known.authorization().is_some() {
         return;
@@ -250,7 +254,8 @@ pub(crate) fn refresh(request: &Request<'_, '_>, route: &Route<'_>) {
     spawn(request, route, lead, outgoing, None, Some(keep));
 }
 
-/// The request to the origin, and what is needed to judge and store its answer. `range`: the client wants a part.
+/// The request to the origin, and what is needed to judge and store its answer. `range`: the client
+/// wants a part.
 fn prepare(
     request: &Request<'_, '_>,
     route: &Route<'_>,
@@ -295,8 +300,8 @@ fn prepare(
     (outgoing, keep)
 }
 
-/// How to ask when the store has something. A part is never asked for where the whole page is stored: it would take its
-/// place.
+/// How to ask when the store has something. A part is never asked for where the whole page is
+/// stored: it would take its place.
 fn mode<'a>(range: bool, meta: &Meta, etag: Option<&'a [u8]>, fields: Fields<'a>) -> Mode<'a> {
     if let Some(part) = &meta.partial {
         if range {

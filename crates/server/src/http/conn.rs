@@ -1,8 +1,9 @@
 //! A client's connection: requests in, answers out, in order.
 //!
 //! Requests that memory answers are answered in the round of the worker ([`crate::net::slot`]); one
-//! write sends a whole batch of pipelined answers. A request that has to wait for the origin goes to
-//! a task, which first sends the answers before it. An idle connection has neither task nor buffers.
+//! write sends a whole batch of pipelined answers. A request that has to wait for the origin goes
+//! to a task, which first sends the answers before it. An idle connection has neither task nor
+//! buffers.
 
 use std::{io, net::SocketAddr, rc::Rc};
 
@@ -323,8 +324,8 @@ impl Conn {
         self.worker.pages.clock.at(micros)
     }
 
-    /// All answers are sent: waits for more bytes. `answered`: a request was, so the deadline of the
-    /// next head starts anew.
+    /// All answers are sent: waits for more bytes. `answered`: a request was, so the deadline of
+    /// the next head starts anew.
     fn rest(&mut self, config: &Config, now: Ms, answered: bool) -> Next<Todo> {
         let limits = &config.settings.http.limits;
         let watch = &self.socket.watch;

@@ -8,8 +8,8 @@
 //!               |-------------> purge ---------------------------> log
 //! ```
 //!
-//! [`now`] takes a request as far as it goes without waiting: hits and stale hits end there. [`later`] sees the others
-//! through. Both go through the same steps.
+//! [`now`] takes a request as far as it goes without waiting: hits and stale hits end there.
+//! [`later`] sees the others through. Both go through the same steps.
 
 use std::ops::ControlFlow;
 
@@ -188,8 +188,8 @@ fn forward(why: RevalidateWhy) -> Forward {
     }
 }
 
-/// miss, fetch, deliver: asks the origin or joins a fetch, and looks again where the result says so. `first`: the plan of
-/// the first fetch, where the store was asked.
+/// miss, fetch, deliver: asks the origin or joins a fetch, and looks again where the result says
+/// so. `first`: the plan of the first fetch, where the store was asked.
 async fn cached(
     conn: &mut Active<'_>,
     exchange: &Exchange<'_, '_>,
@@ -270,13 +270,14 @@ struct Lookups {
 }
 
 impl Lookups {
-    /// The plan of the next fetch: alone where waiting was of no use, past the store where storing was of no use.
+    /// The plan of the next fetch: alone where waiting was of no use, past the store where storing
+    /// was of no use.
     fn limit(&mut self, mut plan: Plan) -> Plan {
         plan.fleet &= !self.no_fleet;
         plan.solo |= self.alone || self.fetches >= ROUNDS;
         if self.fetches > ROUNDS {
-            // What the store has does not answer this request, and what the origin says of it does not help: the answer
-            // is this client's alone.
+            // What the store has does not answer this request, and what the origin says of it does
+            // not help: the answer is this client's alone.
             plan = Plan { solo: true, store: false, ..Plan::new(plan.why, None, None) };
         }
         self.fetches += 1;
@@ -295,7 +296,8 @@ impl Lookups {
     }
 }
 
-/// fetch: once for all who wait, or alone. Whether the connection goes on, or why the store has to be asked again.
+/// fetch: once for all who wait, or alone. Whether the connection goes on, or why the store has to
+/// be asked again.
 async fn ask(
     conn: &mut Active<'_>,
     exchange: &Exchange<'_, '_>,
@@ -328,7 +330,8 @@ fn failed(conn: &mut Active<'_>, exchange: &Exchange<'_, '_>, route: &Route<'_>,
             return finish(exchange, &delivered);
         }
     } else if held.meta.flags.any(PageFlags::NO_STALE) {
-        // A page that must not be served stale, and an origin that cannot be asked: 504 (RFC 9111 section 5.2.2.2).
+        // A page that must not be served stale, and an origin that cannot be asked: 504 (RFC 9111
+        // section 5.2.2.2).
         let failure = Failure { status: 504, ..*failure };
         return failure_page(exchange, &mut conn.desk.out, &failure);
     }
@@ -350,8 +353,8 @@ async fn pass(
     }
     let Active { socket, desk } = conn;
     let Desk { buf, at, out } = &mut **desk;
-    // A small body is taken whole before the origin is asked: a client that sends it byte by byte holds no connection
-    // to the origin meanwhile.
+    // A small body is taken whole before the origin is asked: a client that sends it byte by byte
+    // holds no connection to the origin meanwhile.
     let mut expect = exchange.request.head.expect_continue;
     if let BodyFraming::Length(length @ ..=SMALL_BODY) = exchange.request.head.framing {
         let mut incoming = Incoming::new(exchange, socket, buf, at, expect);
@@ -389,7 +392,8 @@ async fn pass(
     body_failed(exchange, socket, out, failed)
 }
 
-/// Answers a request whose body did not arrive. Nothing was sent yet: an answer that has begun ends the wait first.
+/// Answers a request whose body did not arrive. Nothing was sent yet: an answer that has begun ends
+/// the wait first.
 fn body_failed(
     exchange: &Exchange<'_, '_>,
     socket: &Socket,

@@ -65,7 +65,8 @@ pub(crate) fn hear(out: &mut Out, exchange: &Exchange<'_, '_>) -> bool {
 
 /// Answers a PURGE request.
 pub(crate) async fn serve(out: &mut Out, exchange: &Exchange<'_, '_>, route: &Route<'_>) -> bool {
-    // Of a request through a trusted proxy, the client counts: else the proxy would let everybody in.
+    // Of a request through a trusted proxy, the client counts: else the proxy would let everybody
+    // in.
     let allowed =
         route.site.purge.allows(exchange.request.client(), exchange.request.head.known.authorization());
     if !allowed {

@@ -1,4 +1,5 @@
-//! What one worker's HTTP connections share besides its pages: sockets and buffers, limits, the log.
+//! What one worker's HTTP connections share besides its pages: sockets and buffers, limits, the
+//! log.
 
 use std::{
     cell::Cell,
@@ -29,8 +30,8 @@ use crate::{
     request::pages::Pages,
 };
 
-/// Connections beyond the limit that are told so in order (the answer read before the end) at the same time; the others
-/// are closed at once.
+/// Connections beyond the limit that are told so in order (the answer read before the end) at the
+/// same time; the others are closed at once.
 const REFUSING: usize = 256;
 
 /// One worker's HTTP side, reached from all its connections.
@@ -91,7 +92,8 @@ impl Worker {
         self.count_sent(sent)
     }
 
-    /// Sends what was composed and `more` behind it, in one write where it fits. `pinned`: bytes of the store it holds.
+    /// Sends what was composed and `more` behind it, in one write where it fits. `pinned`: bytes of
+    /// the store it holds.
     pub(crate) async fn send_with(
         &self,
         socket: &Socket,
@@ -120,8 +122,8 @@ impl Worker {
     }
 }
 
-/// Counts an open connection against `limits.connections`, and keeps its place in the sweep's list; gives both back when
-/// dropped.
+/// Counts an open connection against `limits.connections`, and keeps its place in the sweep's list;
+/// gives both back when dropped.
 pub(crate) struct OpenConnection {
     worker: Rc<Worker>,
     _seat: Seat,

@@ -23,8 +23,8 @@ use crate::clock::Clock;
 const SWEEP: Duration = Duration::from_millis(250);
 /// How often a worker that is to stop looks whether the last client is served.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
-/// What a new receive buffer has room for: the kernel's answer to most batches fits, and 64 of them in the second-level
-/// cache.
+/// What a new receive buffer has room for: the kernel's answer to most batches fits, and 64 of them
+/// in the second-level cache.
 const BUFFER: usize = 16 * 1024;
 /// The largest receive buffer worth keeping for reuse.
 const LARGEST_KEPT: usize = 64 * 1024;
@@ -146,8 +146,8 @@ impl Conns {
         all.iter().for_each(|watch| watch.unsettle());
     }
 
-    /// Returns when no connection is open. A worker without connections of its own may still fetch what another's clients
-    /// follow: all workers' are counted.
+    /// Returns when no connection is open. A worker without connections of its own may still fetch
+    /// what another's clients follow: all workers' are counted.
     pub(crate) async fn drained(&self) {
         while self.ground.open.load(Ordering::Relaxed) > 0 {
             tokio::time::sleep(DRAIN_LOOK).await;

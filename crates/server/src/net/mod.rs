@@ -1,4 +1,5 @@
-//! What every face shares on the wire: what is to be sent, the socket with its deadline, and a worker's open connections.
+//! What every face shares on the wire: what is to be sent, the socket with its deadline, and a
+//! worker's open connections.
 
 pub(crate) mod accept;
 pub(crate) mod conns;

@@ -1,7 +1,8 @@
 //! A client's connection: reading, sending, and the deadline that ends it.
 //!
-//! Deadlines cost nothing per request: each connection notes when its patience ends ([`Watch`]), and one sweep per
-//! worker and quarter second wakes those whose time has come. No timer is registered and none is cancelled.
+//! Deadlines cost nothing per request: each connection notes when its patience ends ([`Watch`]),
+//! and one sweep per worker and quarter second wakes those whose time has come. No timer is
+//! registered and none is cancelled.
 
 use std::{
     cell::{Cell, RefCell},
@@ -73,8 +74,8 @@ impl Watch {
         self.until(deadline);
     }
 
-    /// The first bytes of a request are there: the rest of its head has until `deadline`. Where that wait has begun already,
-    /// more bytes do not buy more time.
+    /// The first bytes of a request are there: the rest of its head has until `deadline`. Where
+    /// that wait has begun already, more bytes do not buy more time.
     pub(crate) fn wait_head(&self, deadline: Ms) {
         if !self.head.replace(true) {
             self.idle.set(false);
@@ -171,10 +172,12 @@ impl Watch {
 /// given more of it: a byte a minute is no progress.
 pub(crate) const PROGRESS: u64 = 16 * 1024;
 
-/// Milliseconds without progress after which a client counts as stalled: what it holds of the store is counted then.
+/// Milliseconds without progress after which a client counts as stalled: what it holds of the store
+/// is counted then.
 const STALLED_AFTER: Ms = 2000;
 
-/// Bytes left when the present deadline was set, and that deadline. None: nothing was waited for yet.
+/// Bytes left when the present deadline was set, and that deadline. None: nothing was waited for
+/// yet.
 pub(crate) type Mark = Option<(u64, Ms)>;
 
 /// How long a client may take over what it is sent.
@@ -209,8 +212,9 @@ impl<'p> Pace<'p> {
     }
 }
 
-/// Bytes of the store held by clients that do not read, over all workers. What is held cannot be evicted; at the limit
-/// (half of the memory) whoever stalls next is dropped, so that there is always room for new pages.
+/// Bytes of the store held by clients that do not read, over all workers. What is held cannot be
+/// evicted; at the limit (half of the memory) whoever stalls next is dropped, so that there is
+/// always room for new pages.
 pub(crate) struct Stalled {
     held: AtomicU64,
     limit: u64,
@@ -259,8 +263,9 @@ impl Socket {
         poll_fn(|cx| watch.guard(cx, |cx| poll_read_vec(stream, cx, buf))).await
     }
 
-    /// Ends when the client has closed its side while nothing more was expected of it. A client that closes only its
-    /// sending side and goes on reading cannot be told from one that left, and is taken for one (as nginx does).
+    /// Ends when the client has closed its side while nothing more was expected of it. A client
+    /// that closes only its sending side and goes on reading cannot be told from one that left, and
+    /// is taken for one (as nginx does).
     pub(crate) async fn gone(&self) {
         match poll_fn(|cx| self.stream.poll_peek(cx)).await {
             Ok(false) | Err(_) => {}
@@ -284,8 +289,8 @@ impl Socket {
         Ok(total)
     }
 
-    /// Sends all of `out` (composed bytes only) and `more` behind it. `pinned`: bytes of the store held meanwhile, asked
-    /// for when the client has stalled (a fill that is followed grows).
+    /// Sends all of `out` (composed bytes only) and `more` behind it. `pinned`: bytes of the store
+    /// held meanwhile, asked for when the client has stalled (a fill that is followed grows).
     pub(crate) async fn send_with(
         &self,
         out: &mut Out,
@@ -314,8 +319,8 @@ impl Socket {
         Ok(total)
     }
 
-    /// Waits until more can be sent (or, where `reads`, something be received), if that is what `error` says. `unsent`: any
-    /// number that falls by what the client takes.
+    /// Waits until more can be sent (or, where `reads`, something be received), if that is what
+    /// `error` says. `unsent`: any number that falls by what the client takes.
     pub(crate) async fn ready_after(
         &self,
         error: io::Error,

@@ -94,8 +94,8 @@ fn uri(target: &str) -> Result<Uri, OriginError> {
     PathAndQuery::from_maybe_shared(bytes).map(Uri::from).map_err(|_| unsendable())
 }
 
-/// `"`, `<`, `>` and the backtick are no characters of a URI, but there are clients that send them, and the `http`
-/// crate refuses them.
+/// `"`, `<`, `>` and the backtick are no characters of a URI, but there are clients that send them,
+/// and the `http` crate refuses them.
 fn percent_encode(target: &str) -> Cow<'_, str> {
     if !target.contains(['"', '<', '>', '`']) {
         return Cow::Borrowed(target);
@@ -103,7 +103,8 @@ fn percent_encode(target: &str) -> Cow<'_, str> {
     Cow::Owned(target.replace('"', "%22").replace('<', "%3C").replace('>', "%3E").replace('`', "%60"))
 }
 
-/// The configured Host, else the client's, else the origin's own name (an HTTP/1.0 client need not send one).
+/// The configured Host, else the client's, else the origin's own name (an HTTP/1.0 client need not
+/// send one).
 fn set_host(headers: &mut HeaderMap, settings: &OriginSettings) -> Result<(), OriginError> {
     let host = match &settings.host_header {
         Some(host) => host.clone(),

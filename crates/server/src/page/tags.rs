@@ -1,13 +1,16 @@
-//! Tags of stored pages: surrogate keys, and the URL of a page that has more than the URL in its key.
+//! Tags of stored pages: surrogate keys, and the URL of a page that has more than the URL in its
+//! key.
 
 use larder_proto::http::key;
 
-/// A surrogate key as the store knows it. Tags belong to a site: a purge of one site does not reach another.
+/// A surrogate key as the store knows it. Tags belong to a site: a purge of one site does not reach
+/// another.
 pub(crate) fn site_tag(site: &str, tag: &[u8]) -> Vec<u8> {
     [site.as_bytes(), b"\0", tag].concat()
 }
 
-/// The tag of all pages whose key is that of the URL and something behind it. No site has an empty name.
+/// The tag of all pages whose key is that of the URL and something behind it. No site has an empty
+/// name.
 pub(crate) fn url_tag(url_key: &[u8]) -> Vec<u8> {
     [b"\0", url_key].concat()
 }

@@ -1,8 +1,9 @@
 //! Purges of other Larders that share the fleet, carried out here.
 //!
-//! One task of the process, on the first worker: it exchanges the journal with the fleet, carries out what is new, and tells peers
-//! what was purged here. A round is due every `remote.purge_interval`, after a purge, when a peer told something, and when a page
-//! of the fleet waits for it.
+//! One task of the process, on the first worker: it exchanges the journal with the fleet, carries
+//! out what is new, and tells peers what was purged here. A round is due every
+//! `remote.purge_interval`, after a purge, when a peer told something, and when a page of the fleet
+//! waits for it.
 
 use std::{
     rc::Rc,
@@ -55,7 +56,8 @@ async fn run(pages: Rc<Pages>, shared: Arc<remote::Shared>, exchange: Rc<Exchang
 }
 
 async fn carry_out(pages: &Rc<Pages>, shared: &remote::Shared, task: &Task) {
-    // Noted first: what is taken from the fleet from now on is newer. What is on its way is found among the flights.
+    // Noted first: what is taken from the fleet from now on is newer. What is on its way is found
+    // among the flights.
     shared.learn(task);
     let soft = matches!(task, Task::Purge(_, entry) if entry.soft);
     let purger = Purger::new(pages.writer(), None, soft);

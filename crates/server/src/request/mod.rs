@@ -1,4 +1,5 @@
-//! A request: what is asked, by whom, under which rules. It has no socket; see `http::exchange` for the one that has.
+//! A request: what is asked, by whom, under which rules. It has no socket; see `http::exchange` for
+//! the one that has.
 
 pub(crate) mod journal;
 pub(crate) mod pages;
@@ -182,8 +183,8 @@ impl<'a, 'r> Request<'a, 'r> {
         })
     }
 
-    /// Who is asked, as the origin is told: spelled as in the key, so that whoever spells it oddly changes nothing for
-    /// others.
+    /// Who is asked, as the origin is told: spelled as in the key, so that whoever spells it oddly
+    /// changes nothing for others.
     pub(crate) fn host(&self) -> Option<String> {
         let host = self.head.host.as_ref()?;
         let name = host.host.strip_suffix('.').unwrap_or(host.host).to_ascii_lowercase();
@@ -191,7 +192,8 @@ impl<'a, 'r> Request<'a, 'r> {
         Some(port.map_or_else(|| name.clone(), |port| format!("{name}:{port}")))
     }
 
-    /// The host a trusted proxy names besides Host: passed on, and part of the key, since origins make links of it.
+    /// The host a trusted proxy names besides Host: passed on, and part of the key, since origins
+    /// make links of it.
     pub(crate) fn forwarded_host(&self) -> Option<&[u8]> {
         let named = self.head.known.x_forwarded_host().filter(|_| self.trusted())?;
         let same = |host: String| named.eq_ignore_ascii_case(host.as_bytes());
@@ -213,7 +215,8 @@ impl<'a, 'r> Request<'a, 'r> {
         keys(host.host, host.port, path)
     }
 
-    /// The protocol to switch to: WebSocket, and nothing that would carry requests past the rules (h2c).
+    /// The protocol to switch to: WebSocket, and nothing that would carry requests past the rules
+    /// (h2c).
     pub(crate) fn upgrade(&self) -> Option<&[u8]> {
         self.head.upgrade.filter(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
     }
@@ -230,8 +233,8 @@ impl<'a, 'r> Request<'a, 'r> {
             && self.head.fields.elements("cache-control").any(|d| d.eq_ignore_ascii_case(b"no-store"))
     }
 
-    /// Connection names fields that are not the connection's own: they would be dropped on the way to the origin, and
-    /// with them what selects the variant.
+    /// Connection names fields that are not the connection's own: they would be dropped on the way
+    /// to the origin, and with them what selects the variant.
     pub(crate) fn connection_hides_fields(&self) -> bool {
         let known = |option: &[u8]| {
             std::str::from_utf8(option)

@@ -1,8 +1,9 @@
-//! Purging: one page, all under a prefix, all with a tag, all that an expression means; for good, or softly (stale from
-//! now on, served while a fresh one is fetched).
+//! Purging: one page, all under a prefix, all with a tag, all that an expression means; for good,
+//! or softly (stale from now on, served while a fresh one is fetched).
 //!
-//! What is here needs no request: the PURGE method and the admin API both end here. Whatever is being fetched
-//! when a purge begins is delivered to those who wait and not kept, so that nothing from before a purge outlives it.
+//! What is here needs no request: the PURGE method and the admin API both end here. Whatever is
+//! being fetched when a purge begins is delivered to those who wait and not kept, so that nothing
+//! from before a purge outlives it.
 
 use std::time::Duration;
 
@@ -33,12 +34,13 @@ pub(crate) struct Purger<'f> {
     pub(crate) now: Ms,
     /// Stale from now on instead of gone.
     soft: bool,
-    /// The fleet, from which nothing is to come back. It has no softly purged pages: there they are gone.
+    /// The fleet, from which nothing is to come back. It has no softly purged pages: there they are
+    /// gone.
     fleet: Option<&'f remote::Shared>,
 }
 
-/// The keys of a page: the same page may have been asked for by http and by https (RFC 9110 section 4.2.2 tells them
-/// apart, whoever edits a page means both), each at its own default port.
+/// The keys of a page: the same page may have been asked for by http and by https (RFC 9110 section
+/// 4.2.2 tells them apart, whoever edits a page means both), each at its own default port.
 pub(crate) fn keys(host: &str, port: Option<u16>, path: &str) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     for scheme in [key::Scheme::Http, key::Scheme::Https] {
@@ -66,13 +68,14 @@ fn done(begun: Option<Begun<'_>>) {
 }
 
 impl<'f> Purger<'f> {
-    /// Purges what is stored and being fetched now. `fleet`: None where other Larders know of the purge already.
+    /// Purges what is stored and being fetched now. `fleet`: None where other Larders know of the
+    /// purge already.
     pub(crate) fn new(pages: PageWriter<'f>, fleet: Option<&'f remote::Shared>, soft: bool) -> Self {
         Self { pages, now: pages.clock.now(), soft, fleet }
     }
 
-    /// The page of a URL ([`keys`]), with all its variants, whatever else is in their keys (fields, a forwarded host).
-    /// Returns whether it was there.
+    /// The page of a URL ([`keys`]), with all its variants, whatever else is in their keys (fields,
+    /// a forwarded host). Returns whether it was there.
     pub(crate) async fn page(&self, keys: &[Vec<u8>]) -> bool {
         let begun = self.begin(|| What::Keys(keys.to_vec()));
         if let Some(fleet) = self.fleet {
@@ -83,7 +86,8 @@ impl<'f> Purger<'f> {
         found
     }
 
-    /// Notes a purge, so that nothing from before is taken from the fleet, and others are told. Before anything is taken out here.
+    /// Notes a purge, so that nothing from before is taken from the fleet, and others are told.
+    /// Before anything is taken out here.
     fn begin(&self, what: impl FnOnce() -> What) -> Option<Begun<'_>> {
         self.fleet.map(|fleet| fleet.begin(what(), self.soft, self.now))
     }
@@ -91,7 +95,8 @@ impl<'f> Purger<'f> {
     /// The same, and waits for the fleet.
     pub(crate) async fn page_everywhere(&self, keys: &[Vec<u8>]) -> bool {
         let Some(fleet) = self.fleet else { return self.own_page(keys).await };
-        // Noted first: what is taken from the fleet from now on is newer. What is on its way is found among the flights.
+        // Noted first: what is taken from the fleet from now on is newer. What is on its way is
+        // found among the flights.
         let begun = self.begin(|| What::Keys(keys.to_vec()));
         let own = self.own_page(keys).await;
         done(begun);
@@ -99,8 +104,9 @@ impl<'f> Purger<'f> {
         shared.await | own
     }
 
-    /// Ends once what is received from now on counts as received after a soft purge (times are kept in milliseconds), and those who
-    /// share the fleet can read of the purge there, or had their time. None: nobody can.
+    /// Ends once what is received from now on counts as received after a soft purge (times are kept
+    /// in milliseconds), and those who share the fleet can read of the purge there, or had their
+    /// time. None: nobody can.
     pub(crate) async fn settled(&self) -> Option<Journalled> {
         if self.soft {
             tokio::time::sleep(MOMENT).await;
@@ -131,12 +137,13 @@ impl<'f> Purger<'f> {
         if page.meta.kind != Kind::VaryMarker {
             return store.mark_stale(PAGES, primary, now);
         }
-        // The marker speaks for its variants: what is older than this is stale, what came within this millisecond too.
-        // See `settled`.
+        // The marker speaks for its variants: what is older than this is stale, what came within
+        // this millisecond too. See `settled`.
         self.pages.put_marker(primary, &Marker::of(&page), now + 1).is_ok()
     }
 
-    /// Every page of this host and port whose path and query start so, by http and by https. Walks the store in steps.
+    /// Every page of this host and port whose path and query start so, by http and by https. Walks
+    /// the store in steps.
     pub(crate) async fn prefix(&self, wanted: KeyParts<'_>) -> u64 {
         let meant = |key: &[u8]| {
             key::parse_key(key).is_some_and(|parts| {
@@ -203,9 +210,9 @@ impl<'f> Purger<'f> {
         purged
     }
 
-    /// Every stored response that `matches` means; a page counts once for each of its variants. `may` says of a key
-    /// whether anything under it could be meant: what is being fetched under such a key is not kept, as nobody knows yet
-    /// what it will be. Walks the store in steps.
+    /// Every stored response that `matches` means; a page counts once for each of its variants.
+    /// `may` says of a key whether anything under it could be meant: what is being fetched under
+    /// such a key is not kept, as nobody knows yet what it will be. Walks the store in steps.
     pub(crate) async fn matching(
         &self,
         may: impl Fn(&KeyParts<'_>) -> bool,
