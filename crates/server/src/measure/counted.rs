@@ -291,11 +291,6 @@ impl Timing {
         }
     }
 
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none()
-    }
-
     /// All of them are out.
     #[inline]
     pub(crate) fn settle(&mut self, sites: &Sites, now: u64) {
@@ -414,7 +409,7 @@ mod tests {
                 && Timed::of(Outcome::Purge, 0, 1, false).is_none()
         );
         timing.settle(&sites, 200);
-        assert!(timing.is_empty());
+        assert!(timing.first.is_none());
         let mut sums = SiteSums::default();
         sums.add(&known.of("a"));
         assert_eq!((sums.hit.count(), sums.hit.sum, sums.miss.count(), sums.miss.sum), (2, 150, 1, 110));
