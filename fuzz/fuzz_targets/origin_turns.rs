@@ -126,6 +126,7 @@ impl Pipe {
             status: head.status,
             length: said.length,
             coded: said.coded,
+            conditional: true,
             odd_interim: self.odd_interim,
         };
         // An origin that took the HEAD for a GET, or sends content with a status that has none,

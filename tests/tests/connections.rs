@@ -1,4 +1,5 @@
-//! Connections and messages: keep-alive, pipelining, chunks, trailers, HEAD, Expect, interim answers, upgrades, forms of targets.
+//! Connections and messages: keep-alive, pipelining, chunks, trailers, HEAD, Expect, interim
+//! answers, upgrades, forms of targets.
 
 use larder_tests::{Gate, Larder, Origin};
 use std::io::{Read, Write};
@@ -15,6 +16,27 @@ fn a_connection_of_http_1_1_is_kept() {
         assert_eq!((answer.status, answer.text()), (200, "page"));
     }
     assert!(wire.is_idle());
+}
+
+/// A kilobyte each (docs/decisions/0010-connections-at-rest.md), after hits and after misses.
+#[test]
+fn idle_connections_hold_little_memory() {
+    const NUMBER: u64 = 2000;
+    let origin = Origin::serving(FRESH, "x".repeat(3000));
+    let larder = Larder::serve(&["--http", "127.0.0.1:0", "--threads", "1", "--origin", &origin.url()]);
+    let opened = |number: u64| {
+        let mut wire = larder.connect();
+        let target = if number.is_multiple_of(10) { format!("/{number}") } else { "/".to_owned() };
+        assert_eq!(wire.get(&target, &[]).text().len(), 3000);
+        wire
+    };
+    let warm: Vec<_> = (0..200).map(opened).collect();
+    let before = larder.usage().rss;
+    let idle: Vec<_> = (200..200 + NUMBER).map(opened).collect();
+    // The pages of the misses, and what the allocator keeps besides.
+    let pages = NUMBER / 10 * 4000;
+    let more = larder.usage().rss.saturating_sub(before + pages) / NUMBER;
+    assert!(more <= 1024, "{more} bytes for each of {} connections", warm.len() + idle.len());
 }
 
 #[test]

@@ -26,6 +26,23 @@ fn the_second_request_is_a_hit() {
     assert_eq!(origin.count(), 1);
 }
 
+/// RFC 9110 section 15: a status above 599 is invalid. Unknown ones below are stored as their
+/// Cache-Control says.
+#[test]
+fn a_status_beyond_the_classes_is_never_stored() {
+    let origin = Origin::start(|seen, reply| {
+        let status = seen.target.trim_start_matches('/').parse().unwrap();
+        reply.answer(status, &["Cache-Control: public, max-age=600, s-maxage=600"], "answer");
+    });
+    let larder = Larder::before(&origin.url());
+    for status in [600, 700, 999, 299, 499, 599] {
+        let target = format!("/{status}");
+        assert_eq!(get(larder.addr(), &target).assert_status(status).text(), "answer");
+        let again = get(larder.addr(), &target);
+        assert_eq!(again.cache_status_has("hit"), status < 600, "{again:?}");
+    }
+}
+
 #[test]
 fn via_names_us_on_both_sides() {
     let origin = Origin::serving(&["Cache-Control: max-age=60", "Via: 1.1 inner"], "page");

@@ -131,6 +131,28 @@ fn an_answer_without_content_that_announces_none_keeps_its_connection() {
     }
 }
 
+/// A 304 to a request without a condition answers something else: a client that waits for the page
+/// gets an error, and the connection is closed. Past the cache it is passed on, and closed too.
+#[test]
+fn a_connection_is_not_used_again_after_a_304_nobody_asked_for() {
+    let origin = Origin::start(|seen, reply| {
+        if seen.target == "/odd" {
+            reply.raw("HTTP/1.1 304 Not Modified\r\nETag: \"v1\"\r\n\r\n");
+        } else {
+            reply.ok(&[], "page");
+        }
+    });
+    let larder = Larder::serve(&["--http", "127.0.0.1:0", "--threads", "1", "--origin", &origin.url()]);
+    let mut wire = larder.connect();
+    for (asked, (method, status)) in [("GET", 502), ("POST", 304), ("GET", 502)].into_iter().enumerate() {
+        let fields = ["Host: site.test", "Content-Length: 0"];
+        let fields = if method == "POST" { &fields[..] } else { &fields[..1] };
+        wire.ask(method, "/odd", fields).assert_status(status);
+        assert_eq!(wire.get("/", &[]).text(), "page");
+        assert_eq!(origin.connections(), asked + 2, "{method}");
+    }
+}
+
 /// What comes with the last byte of an answer and is none of it.
 #[test]
 fn what_follows_an_answer_reaches_nobody_and_is_counted() {

@@ -169,6 +169,53 @@ fn a_prefix_takes_pages_whatever_fields_are_in_their_keys() {
     }
 }
 
+/// Pages of one URL under three values of a field, and under the host that a proxy names.
+fn keyed_pages(origin: &Origin) -> (Larder, [&'static str; 4]) {
+    let larder = Larder::with_config(&format!(
+        "[http]\ntrusted_proxies = [\"127.0.0.1\"]\n[[site]]\norigin = \"{}\"\nkey_fields = [\"X-Tenant\"]\n\
+         purge = {{ from = [\"127.0.0.1\"] }}",
+        origin.url()
+    ));
+    let keys = ["X-Tenant: a", "X-Tenant: b", "X-Other: none", "X-Forwarded-Host: www.test"];
+    for field in keys {
+        for target in ["/", "/?other"] {
+            get_with(larder.addr(), target, &[field]);
+            get_with(larder.addr(), target, &[field]).assert_hit();
+        }
+    }
+    (larder, keys)
+}
+
+fn only_the_others_are_left(larder: &Larder, keys: [&str; 4]) {
+    for field in keys {
+        get_with(larder.addr(), "/", &[field]).assert_forwarded();
+        get_with(larder.addr(), "/?other", &[field]).assert_hit();
+    }
+}
+
+/// Also where it varies: the variants lie under keys of their own.
+#[test]
+fn a_purge_of_a_url_takes_its_pages_under_every_value_in_the_key() {
+    for fields in [FRESH, &["Cache-Control: max-age=600", "Vary: Accept"]] {
+        let origin = numbered(fields);
+        let (larder, keys) = keyed_pages(&origin);
+        assert_eq!(purge(&larder, "/", &["X-Tenant: c"]).status, 200);
+        only_the_others_are_left(&larder, keys);
+        assert_eq!(purge(&larder, "/nothing", &["X-Tenant: a"]).status, 404);
+    }
+}
+
+#[test]
+fn an_unsafe_request_takes_the_pages_of_its_url_under_every_value_in_the_key() {
+    for method in ["POST", "PUT", "DELETE"] {
+        let origin = numbered(FRESH);
+        let (larder, keys) = keyed_pages(&origin);
+        let fields = ["Host: site.test", "X-Tenant: c", "Content-Length: 0"];
+        larder.connect().ask(method, "/", &fields).assert_status(200);
+        only_the_others_are_left(&larder, keys);
+    }
+}
+
 #[test]
 fn a_prefix_stays_within_its_host() {
     let origin = numbered(FRESH);

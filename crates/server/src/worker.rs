@@ -131,6 +131,7 @@ async fn serve(start: Start) -> io::Result<()> {
     }
     conns.start_drain();
     let _ = tokio::time::timeout(patience, conns.drained()).await;
+    conns.close_resting();
     Ok(())
 }
 

@@ -54,31 +54,50 @@ impl Store {
         }
     }
 
-    /// Some live key of `ns`, each about equally likely for a random `pick`. The cost rises as the
-    /// share of `ns` among all entries falls; `None` only if there is none.
-    pub fn random_key(&self, ns: Namespace, pick: u64, now: Ms) -> Option<Vec<u8>> {
+    /// Some live key of `ns`, each about equally likely for a random `pick`. Looks at about `limit`
+    /// places, from `at` on: [`Cursor::START`] at first. The cost rises as the share of `ns` among
+    /// all entries falls.
+    ///
+    /// # Errors
+    /// Nothing found so far: where to go on with the same `pick`; `None`: there is no such key.
+    pub fn random_key(
+        &self,
+        ns: Namespace,
+        pick: u64,
+        at: Cursor,
+        limit: usize,
+        now: Ms,
+    ) -> Result<Vec<u8>, Option<Cursor>> {
         if self.stats(ns).items == 0 {
-            return None;
+            return Err(None);
         }
         let stripes = self.index.stripes();
         let start = (pick as usize) % stripes;
         let first = pick.rotate_right(32) & ((1 << TAG_BITS) - 1);
-        let mut found = Vec::new();
-        // The first stripe from the middle on, all others, and the rest of the first.
-        for step in 0..=stripes {
-            let mut tag = if step == 0 { Some(first) } else { Some(0) };
-            while let Some(from) = tag.filter(|t| step < stripes || *t < first) {
-                tag = self.index.visit(&self.segments, (start + step) % stripes, from, &mut |locked, loc| {
-                    found.push(Held::by_lock(&self.segments, locked, loc));
-                });
-                found.retain(|held| held.record().ns() == ns && !self.outdated(&held.record(), now));
-                if !found.is_empty() {
-                    let at = (pick >> 48) as usize % found.len();
-                    return Some(found[at].record().key().to_vec());
-                }
-            }
+        // The first stripe from the middle on, all others, and the rest of the first: the turns of
+        // the walk, counted from 1.
+        let (mut turn, mut tag) = (at.0 >> TAG_BITS, at.0 & ((1 << TAG_BITS) - 1));
+        if turn == 0 {
+            (turn, tag) = (1, first);
         }
-        None
+        let (last, mut seen, mut found) = (stripes as u64 + 1, 0, Vec::new());
+        while turn < last || (turn == last && tag < first) {
+            if seen >= limit {
+                return Err(Some(Cursor(turn << TAG_BITS | tag)));
+            }
+            let stripe = (start + turn as usize - 1) % stripes;
+            let next = self.index.visit(&self.segments, stripe, tag, &mut |locked, loc| {
+                found.push(Held::by_lock(&self.segments, locked, loc));
+            });
+            seen += found.len() + 1;
+            found.retain(|held| held.record().ns() == ns && !self.outdated(&held.record(), now));
+            if !found.is_empty() {
+                let at = (pick >> 48) as usize % found.len();
+                return Ok(found[at].record().key().to_vec());
+            }
+            (turn, tag) = next.map_or((turn + 1, 0), |tag| (turn, tag));
+        }
+        Err(None)
     }
 
     /// Marks the current copy of a pinned record that was only moved.

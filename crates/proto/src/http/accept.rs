@@ -258,15 +258,6 @@ pub fn write_languages<'a>(lines: impl Iterator<Item = &'a [u8]> + Clone, out: &
     write_each(found.iter().map(|&(q, name)| (name, q)), out);
 }
 
-/// The client's preferred languages: those of the greatest weight above 0, as received.
-pub fn preferred_languages<'a>(
-    lines: impl Iterator<Item = &'a [u8]> + Clone,
-) -> impl Iterator<Item = &'a [u8]> {
-    let elements = lines.flat_map(Elements::of).filter_map(weighted);
-    let best = elements.clone().map(|(_, q)| q).max().unwrap_or(0);
-    elements.filter(move |&(_, q)| q == best && q > 0).map(|(name, _)| name)
-}
-
 fn compare(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
     a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase))
 }
@@ -401,14 +392,6 @@ mod tests {
         }
         let many = vec!["En"; LANGUAGES + 1].join(" , ");
         assert_eq!(languages(&[&many]), vec!["en"; LANGUAGES + 1].join(","));
-    }
-
-    #[test]
-    fn the_best_languages() {
-        let best =
-            |line: &'static str| preferred_languages([line.as_bytes()].into_iter()).collect::<Vec<_>>();
-        assert_eq!(best("fr;q=0.5, de;q=1.0, en"), [b"de", b"en"]);
-        assert_eq!(best("fr;q=0"), Vec::<&[u8]>::new());
     }
 
     proptest! {

@@ -118,6 +118,14 @@ pub fn split_behind(path_and_query: &[u8]) -> (&[u8], Behind<'_>) {
     (path, Behind { forwarded_host, lines })
 }
 
+/// The key of the URL alone: `page` (the key of a page, not of a variant) without what stands behind
+/// path and query.
+pub fn url_key(page: &[u8]) -> &[u8] {
+    let Some(parts) = parse_key(page) else { return page };
+    let behind = parts.path_and_query.len() - split_behind(parts.path_and_query).0.len();
+    &page[..page.len() - behind]
+}
+
 /// The suffix behind path and query in a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Behind<'a> {
@@ -257,6 +265,15 @@ mod tests {
             let expected: Vec<_> = lines.iter().map(|(name, value)| (name.as_bytes(), *value)).collect();
             assert_eq!(behind.lines, expected);
         }
+    }
+
+    #[test]
+    fn the_key_of_the_url_has_nothing_behind_it() {
+        let plain = key(Scheme::Http, "a.example", 8080, "/b?c");
+        let mut with = plain.clone();
+        write_behind(&mut with, Some(b"b.example"), [("x-a", &b"1"[..])].into_iter());
+        assert_eq!((url_key(&with), url_key(&plain)), (&plain[..], &plain[..]));
+        assert_eq!(url_key(b"no key"), b"no key");
     }
 
     #[test]

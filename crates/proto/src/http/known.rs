@@ -104,6 +104,11 @@ impl<'a> Known<'a> {
         known
     }
 
+    /// The same places in another copy of the same list.
+    pub(super) const fn of_other<'b>(&self, list: &'b [Header<'b>]) -> Known<'b> {
+        Known { list, place: self.place, repeated: self.repeated }
+    }
+
     /// The value of the first line of `field`.
     #[inline]
     pub fn get(&self, field: KnownField) -> Option<&'a [u8]> {

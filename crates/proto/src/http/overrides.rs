@@ -1,5 +1,5 @@
 //! Request fields whose purpose is to say something else than the request itself: another target,
-//! host, port, scheme, method or client. Frameworks and proxies believe them, caches that do not
+//! host, port, scheme, method, client or user. Frameworks and proxies believe them, caches that do not
 //! know them are poisoned by them.
 //!
 //! The names are facts from public work: RFC 7239 and RFC 9440; the lists of Param Miner and the
@@ -191,6 +191,54 @@ pub const TABLE: &[Group] = &[
             "z-forwarded-for",
             "override-ip",
             "host-ip",
+        ],
+    },
+    Group {
+        source: "the user, as proxies that authenticate name it: RFC 3875 (REMOTE_USER), RFC 9440, \
+                 Apache's mod_auth_openidc, mod_auth_mellon and Shibboleth, oauth2-proxy, Authelia, \
+                 authentik, Vouch, Pomerium, Kubernetes, Grafana, Kong, Tailscale, Google IAP, Azure App \
+                 Service, AWS ALB, SiteMinder, WebSEAL, Oracle Access Manager",
+        names: &[
+            "remote-user*",
+            "remote-group*",
+            "remote-name",
+            "remote-email",
+            "x-remote-user*",
+            "x-remote-group*",
+            "x-remote-extra-*",
+            "x-remote-name",
+            "x-remote-email",
+            "http-remote-user",
+            "x-http-remote-user",
+            "x-auth-request-*",
+            "x-auth-user*",
+            "x-auth-email",
+            "x-auth-groups",
+            "auth-user",
+            "x-authenticated-*",
+            "x-authentik-*",
+            "x-webauth-*",
+            "x-vouch-*",
+            "x-pomerium-*",
+            "x-goog-*",
+            "x-ms-client-principal*",
+            "x-ms-token-*",
+            "x-amzn-oidc-*",
+            "x-consumer-*",
+            "x-credential-*",
+            "x-userinfo",
+            "x-token-subject",
+            "x-trusted-user",
+            "oidc-*",
+            "mellon-*",
+            "shib-*",
+            "tailscale-*",
+            "sm-user*",
+            "smuser",
+            "iv-user*",
+            "iv-groups",
+            "iv-creds",
+            "oam-*",
         ],
     },
     Group {

@@ -69,6 +69,8 @@ pub struct Answered {
     pub length: Option<u64>,
     /// It has a Transfer-Encoding.
     pub coded: bool,
+    /// The request had a condition that a 304 answers.
+    pub conditional: bool,
     /// An interim response before it announced content, which none has.
     pub odd_interim: bool,
 }
@@ -79,11 +81,16 @@ impl Answered {
     /// The answer to a HEAD, a 204 and a 304 have no content, whatever their fields say. An origin
     /// that announces content with one of them may send it as well: some do so a moment later. A
     /// HEAD is over where the same head would be the whole answer to a GET.
+    ///
+    /// A 204 without Content-Length is over: RFC 9110 8.6 forbids the field in it, so nearly every
+    /// 204 is of this form, and nothing in it contradicts. A 304 that no condition asked for is
+    /// not: it answers another request than ours.
     pub fn is_over(&self) -> bool {
         let announces = self.coded || self.length.is_some_and(|length| length > 0);
         let bodiless = matches!(self.status, 204 | 304);
         match (bodiless, self.to_head) {
             _ if self.odd_interim => false,
+            (true, _) if self.status == 304 && !self.conditional => false,
             (true, _) => !announces,
             (false, true) => !self.coded && self.length == Some(0),
             // Its content was read to the end that the fields gave it, both of them or none aside.
@@ -155,8 +162,10 @@ mod tests {
             (true, 204, None, false, true),
             (true, 304, Some(7), false, false),
         ] {
-            let answered = Answered { to_head, status, length, coded, odd_interim: false };
+            let answered = Answered { to_head, status, length, coded, conditional: true, odd_interim: false };
             assert_eq!(answered.is_over(), over, "{answered:?}");
+            let unasked = Answered { conditional: false, ..answered };
+            assert_eq!(unasked.is_over(), over && status != 304, "{unasked:?}");
             assert!(!Answered { odd_interim: true, ..answered }.is_over());
         }
     }

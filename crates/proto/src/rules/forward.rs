@@ -32,9 +32,6 @@ pub enum Mode<'a> {
     /// Past the cache: as the client sent it. The answer is for this client alone, and is not
     /// stored.
     Pass,
-    /// Past the cache, with an answer that may be stored for others. Only for requests that
-    /// [`keyed`] allows.
-    PassToStore,
     /// The whole page, for the store.
     Whole,
     /// The whole page, unless the stored one is still good.
@@ -52,13 +49,13 @@ pub enum Mode<'a> {
 
 impl Mode<'_> {
     fn passes(&self) -> bool {
-        matches!(self, Self::Pass | Self::PassToStore)
+        matches!(self, Self::Pass)
     }
 
     /// Conditions and ranges are of the client's own copy, not of ours.
     fn keeps(&self, name: &str) -> bool {
         match self {
-            Self::Pass | Self::PassToStore => true,
+            Self::Pass => true,
             Self::Range => {
                 !is_condition(name) || ["range", "if-range"].iter().any(|n| name.eq_ignore_ascii_case(n))
             }
@@ -157,8 +154,6 @@ pub fn head<'a>(received: &Received<'a>, site: &Site<'a>, mode: &Mode<'a>) -> Ve
     if !mode.passes() {
         counting_cookies(received, site, &mut out);
         out.extend(key_lines(received.fields, received.trusted, site.key_fields).map(borrowed));
-    }
-    if !matches!(mode, Mode::Pass) {
         let codings = Codings::parse(received.fields.all("accept-encoding"));
         push(&mut out, "accept-encoding", codings.field().into_bytes());
     }
@@ -170,28 +165,12 @@ pub fn head<'a>(received: &Received<'a>, site: &Site<'a>, mode: &Mode<'a>) -> Ve
     out
 }
 
-/// Whether the head of a request past the cache says nothing that its key does not know, so that
-/// its answer may be stored for others: no override, no odd name, no cookie, no credentials, no
-/// condition.
-pub fn keyed(fields: Fields<'_>, trusted: bool) -> bool {
-    fields.iter().all(|(name, _)| {
-        let of_proxies = is_rebuilt(name) && !trusted;
-        of_proxies
-            || (is_plain(name)
-                && !is_override(name)
-                && !is_condition(name)
-                && !name.eq_ignore_ascii_case("cookie")
-                && !name.eq_ignore_ascii_case("authorization"))
-    })
-}
-
 /// Whether a field goes on as it is.
 fn goes_on(name: &str, received: &Received<'_>, site: &Site<'_>, mode: &Mode<'_>) -> bool {
     if mode.passes() {
-        let replaced = matches!(mode, Mode::PassToStore) && name.eq_ignore_ascii_case("accept-encoding");
         // Names with `_` are never a trusted proxy's.
         let claims = of_forwarding(name) && !(received.trusted && is_plain(name));
-        return !replaced && !claims && !(same(name, "connection"));
+        return !claims && !(same(name, "connection"));
     }
     let cache = ["cache-control", "pragma"].iter().any(|n| name.eq_ignore_ascii_case(n));
     is_plain(name)
@@ -270,7 +249,7 @@ fn conditions<'a>(mode: &Mode<'a>, out: &mut Vec<Line<'a>>) {
             push(out, "range", range.clone().into_bytes());
             push(out, "if-range", validator.clone());
         }
-        Mode::Pass | Mode::PassToStore | Mode::Whole | Mode::Range => {}
+        Mode::Pass | Mode::Whole | Mode::Range => {}
     }
 }
 

@@ -89,22 +89,6 @@ fn past_the_cache_only_claims_are_dropped() {
     let list = [("Accept-Encoding", "GZIP;q=0.3"), ("Cookie", "a=1 ;b=2")];
     let as_they_are = ["accept-encoding: GZIP;q=0.3", "cookie: a=1 ;b=2"];
     assert_eq!(sent(&list, false, &site(&[], &[]), &Mode::Pass), as_they_are);
-    let to_store = sent(&list[..1], false, &site(&[], &[]), &Mode::PassToStore);
-    assert_eq!(to_store, ["accept-encoding: gzip"]);
-}
-
-#[test]
-fn answers_are_stored_of_requests_that_the_key_knows_all_of() {
-    for (list, expected) in [
-        (&[("Accept", "a"), ("Content-Type", "b"), ("X-Forwarded-For", "1.2.3.4")][..], true),
-        (&[("X-HTTP-Method", "DELETE")], false),
-        (&[("x_forwarded_port", "1")], false),
-        (&[("Cookie", "a=b")], false),
-        (&[("Authorization", "a")], false),
-        (&[("If-Match", "*")], false),
-    ] {
-        assert_eq!(keyed(Fields::new(&fields(list)), false), expected, "{list:?}");
-    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub fn targets(method: &Method<'_>, uri: &Uri<'_>, status: u16, fields: Fields<'
 
 /// Path and query of a reference resolved against `base` (RFC 3986 5), `None` if it leads to
 /// another origin or is not an http(s) reference. The fragment is dropped.
-pub fn resolve(base: &Uri<'_>, reference: &[u8]) -> Option<String> {
+fn resolve(base: &Uri<'_>, reference: &[u8]) -> Option<String> {
     if reference.len() > MAX_REFERENCE || reference.iter().any(|b| b.is_ascii_control() || *b == b' ') {
         return None;
     }

@@ -7,7 +7,7 @@
 //!
 //! | question | answer |
 //! |----------|--------|
-//! | may this response be stored, and how long is it fresh? | [`storable()`], [`storable_post`] |
+//! | may this response be stored, and how long is it fresh? | [`storable()`] |
 //! | may this page answer this request now? | [`decide()`], [`stale_on_error`] |
 //! | what does a validation request carry? | [`conditions`] |
 //! | what does a 304 or a HEAD change? | [`freshen`], [`head_update`] |
@@ -45,7 +45,7 @@ pub use decide::{
 pub use facts::{RequestFacts, RequestView, ResponseFacts, Uri};
 pub use freshness::Lifetime;
 pub use policy::{Policy, RefreshPattern, StatusTtl, Unframed};
-pub use storable::{NoStore, Storable, storable, storable_post};
+pub use storable::{NoStore, Storable, storable};
 pub use strip::{StoredHead, forwarded_head, stored_head};
 pub use update::{
     Freshened, HeadUpdate, NotFreshened, freshen, head_update, merge_304, split_head, with_fields,

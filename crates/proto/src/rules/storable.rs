@@ -2,8 +2,7 @@
 
 use super::directives::{governing, of_request};
 use super::freshness::{self, heuristically_cacheable, is_explicit, stale_forbidden};
-use super::invalidate::resolve;
-use super::{Lifetime, Policy, RequestFacts, ResponseFacts, Uri, Vary, partial, strip, vary};
+use super::{Lifetime, Policy, RequestFacts, ResponseFacts, Vary, partial, strip, vary};
 use crate::http::accept::is_coding;
 use crate::http::framing::content_length;
 use crate::http::{CacheControl, Codings, Method, Restriction};
@@ -21,10 +20,10 @@ pub enum Storable {
 /// Why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoStore {
-    /// Only GET is stored (and POST under conditions).
+    /// Only GET is stored.
     Method,
-    /// Not a final status; or a 304, 412 or 416, which answer a condition or range that is not part
-    /// of the key.
+    /// Not a final status; not a status at all (RFC 9110 15: 600 and up are invalid); or a 304, 412
+    /// or 416, which answer a condition or range that is not part of the key.
     Status,
     /// The request has no-store.
     RequestNoStore,
@@ -80,32 +79,8 @@ pub fn storable(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>, policy: &Polic
         206 => part(req, resp).map(Some),
         _ => Ok(None),
     };
-    let judged = partial.and_then(|partial| judge(req, resp, policy, partial));
-    judged
-        .and_then(|lifetime| accepted(req, resp).map(|()| lifetime))
-        .map_or_else(Storable::No, Storable::Yes)
-}
-
-/// Whether the response to a POST may be stored for later GETs of `uri` (RFC 9110 9.3.3): explicit
-/// freshness and a Content-Location equal to the target.
-pub fn storable_post(
-    req: &RequestFacts<'_>,
-    resp: &ResponseFacts<'_>,
-    policy: &Policy,
-    uri: &Uri<'_>,
-) -> Storable {
-    let (directives, source) = governing(resp.fields, policy);
-    let located = resp.fields.get("content-location").and_then(|value| resolve(uri, value));
-    let allowed = req.method == Method::Post
-        && (200..300).contains(&resp.status)
-        && resp.status != 206
-        && is_explicit(resp.fields, &directives, source)
-        && located.as_deref() == Some(uri.path_and_query);
-    if !allowed {
-        return Storable::No(NoStore::Method);
-    }
-    let judged = judge(req, resp, policy, None);
-    judged
+    partial
+        .and_then(|partial| judge(req, resp, policy, partial))
         .and_then(|lifetime| accepted(req, resp).map(|()| lifetime))
         .map_or_else(Storable::No, Storable::Yes)
 }
@@ -125,7 +100,7 @@ pub(super) fn judge(
     policy: &Policy,
     partial: Option<Partial>,
 ) -> Result<Lifetime, NoStore> {
-    if !(200..1000).contains(&resp.status) || matches!(resp.status, 304 | 412 | 416) {
+    if !(200..600).contains(&resp.status) || matches!(resp.status, 304 | 412 | 416) {
         return Err(NoStore::Status);
     }
     if of_request(req, policy).no_store {

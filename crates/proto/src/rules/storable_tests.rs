@@ -207,7 +207,7 @@ fn section_5_3_expires() {
 fn section_4_2_2_heuristics_for_all_statuses_that_allow_it() {
     let day = http_date(-86_400);
     let list = [("Last-Modified", day.as_str())];
-    for status in 200..1000 {
+    for status in 200..600 {
         let allowed = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501].contains(&status);
         if matches!(status, 206 | 304 | 412 | 416) {
             continue;
@@ -224,6 +224,7 @@ fn section_4_2_2_heuristics_for_all_statuses_that_allow_it() {
     }
     let public = [("Last-Modified", day.as_str()), ("Cache-Control", "public")];
     assert_eq!(refusal(599, &[], &public), None);
+    assert_eq!(refusal(600, &[], &public), Some(NoStore::Status));
 }
 
 #[test]
@@ -416,33 +417,6 @@ fn section_3_3_partial_responses() {
             Storable::No(why) => Err(why),
         };
         assert_eq!(got, expected, "{list:?}");
-    }
-}
-
-#[test]
-fn rfc_9110_9_3_3_a_post_answers_later_gets() {
-    let uri = Uri { scheme: "http", authority: "a.example", path_and_query: "/x?y" };
-    for (list, stored) in [
-        (&[FRESH, ("Content-Location", "/x?y")][..], true),
-        (&[FRESH, ("Content-Location", "")], true),
-        (&[FRESH, ("Content-Location", "http://a.example/x?y")], true),
-        (&[FRESH, ("Content-Location", "/other")], false),
-        (&[FRESH, ("Content-Location", "http://b.example/x?y")], false),
-        (&[FRESH], false),
-        (&[("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT"), ("Content-Location", "")], false),
-    ] {
-        let held = fields(list);
-        let got = with_request("POST", &[], |req| {
-            storable_post(req, &response(200, &held), &Policy::default(), &uri)
-        });
-        assert_eq!(matches!(got, Storable::Yes(_)), stored, "{list:?}");
-    }
-    let held = fields(&[FRESH, ("Content-Location", "")]);
-    for (method, status) in [("PUT", 200), ("POST", 303), ("POST", 404)] {
-        let got = with_request(method, &[], |req| {
-            storable_post(req, &response(status, &held), &Policy::default(), &uri)
-        });
-        assert_eq!(got, Storable::No(NoStore::Method), "{method} {status}");
     }
 }
 

@@ -2,7 +2,7 @@
 //! 9111 4.1).
 
 use super::{Policy, RequestView};
-use crate::http::accept::{is_coding, preferred_languages, write_languages};
+use crate::http::accept::{is_coding, write_languages};
 use crate::http::fields::is_token;
 use crate::http::{Codings, Elements, Fields, cookie, overrides};
 
@@ -81,15 +81,6 @@ pub fn write_normalised(name: &str, req: &RequestView<'_>, policy: &Policy, out:
 pub fn normalise(name: &str, req: &RequestView<'_>, policy: &Policy) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     write_normalised(name, req, policy, &mut out).then_some(out)
-}
-
-/// Whether a page with this Content-Language is in one of the request's preferred languages, so
-/// that it may answer even if the Accept-Language it was stored for was different (RFC 9111 4.1:
-/// the variant "most appropriate" may be chosen).
-pub fn speaks(req: &RequestView<'_>, content_language: &[u8]) -> bool {
-    let mut written = Elements::of(content_language);
-    let (Some(language), None) = (written.next(), written.next()) else { return false };
-    preferred_languages(req.fields.all("accept-language")).any(|wanted| wanted.eq_ignore_ascii_case(language))
 }
 
 fn join<'a>(parts: impl Iterator<Item = &'a [u8]>, separator: &[u8], out: &mut Vec<u8>) {
@@ -198,21 +189,5 @@ mod tests {
         let all = value("cookie", &[("Cookie", "a=1; b=2"), ("Cookie", "c=3")], &Policy::default());
         assert_eq!(all.as_deref(), Some("a=1; b=2; c=3"));
         assert_eq!(value("cookie", &[], &Policy::default()), None);
-    }
-
-    #[test]
-    fn a_variant_in_the_language_liked_best() {
-        for (asked, language, expected) in [
-            ("fr;q=0.5, de;q=1.0", "de", true),
-            ("fr;q=0.5, de;q=1.0", "DE", true),
-            ("fr;q=0.5, de;q=1.0", "fr", false),
-            ("de-CH", "de", false),
-            ("de", "de, fr", false),
-            ("de;q=0", "de", false),
-        ] {
-            let got =
-                with_request("GET", &[("Accept-Language", asked)], |req| speaks(req, language.as_bytes()));
-            assert_eq!(got, expected, "{asked} {language}");
-        }
     }
 }

@@ -117,7 +117,7 @@ pub(super) async fn reset(
     let place = place(&app, &host_of(&request), request.uri(), &escaped(&path))?;
     let shared = http(&app)?;
     let purger = Purger::new(writer(&app, shared), shared.remote.as_deref(), false);
-    let found = purger.page(&keys(&place.host, place.port, &place.path, b""));
+    let found = purger.page(&keys(&place.host, place.port, &place.path)).await;
     let by = format!("{} API", peer.ip().to_canonical());
     shared.purges.note(app.now(), "reset", &format!("/{path}"), false, u64::from(found), by);
     Ok(answer::json(&json!({"reset": format!("/{path}"), "purged": u64::from(found)})))

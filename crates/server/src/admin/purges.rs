@@ -96,7 +96,7 @@ pub(super) async fn purge(
     let (kind, what, purged) = match &request {
         PurgeRequest { url: Some(url), prefix: None, tags: None, ban: None, host: None, .. } => {
             let place = PageUrl::of(&app, url)?;
-            let found = purger.page(&keys(&place.host, place.port, &place.path, b""));
+            let found = purger.page(&keys(&place.host, place.port, &place.path)).await;
             ("url", url.clone(), u64::from(found))
         }
         PurgeRequest { prefix: Some(url), url: None, tags: None, ban: None, host: None, .. } => {

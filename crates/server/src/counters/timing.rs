@@ -44,11 +44,6 @@ impl Timing {
         }
     }
 
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none()
-    }
-
     /// Records the time of all of them: they are sent.
     #[inline]
     pub(crate) fn settle(&mut self, sites: &Sites, now: u64) {
@@ -82,7 +77,7 @@ mod tests {
                 && Timed::of(Outcome::Purge, 0, 1, false).is_none()
         );
         timing.settle(&sites, 200);
-        assert!(timing.is_empty());
+        assert!(timing.first.is_none());
         let mut sums = SiteSums::default();
         sums.add(&known.of("a"));
         assert_eq!(

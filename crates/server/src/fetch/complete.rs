@@ -22,7 +22,8 @@ struct Joint {
     total: u64,
 }
 
-/// How many bytes of the stored part come before those of a 206 that completes it (RFC 9111 section 3.4).
+/// How many bytes of the stored part come before those of a 206 that completes it (RFC 9111 section
+/// 3.4).
 fn joint(keep: &Keep, facts: &ResponseFacts<'_>, declared: Option<u64>) -> Option<Joint> {
     let held = keep.held.as_ref()?;
     let page = view(held.entry.head(), held.entry.len(), Verify::Layout).ok()?;
@@ -61,7 +62,8 @@ pub(crate) struct Extent {
     pub(crate) meta: Meta,
     /// Bytes of the stored part that come before the answer's.
     pub(crate) before: u64,
-    /// Length of the body, where the response says it. A part whose body is shorter or longer is broken.
+    /// Length of the body, where the response says it. A part whose body is shorter or longer is
+    /// broken.
     pub(crate) length: Option<u64>,
 }
 

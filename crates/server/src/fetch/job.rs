@@ -1,15 +1,14 @@
-//! The task that asks the origin: judges what comes, stores what may be stored, and tells those who wait.
+//! The task that asks the origin: judges what comes, stores what may be stored, and tells those who
+//! wait.
 //!
-//! A client that leaves does not stop a fetch that others wait for. One that nobody waits for any more ends, as long as
-//! the origin has not begun to answer; an answer that has begun goes into the store.
+//! A client that leaves does not stop a fetch that others wait for. One that nobody waits for any
+//! more ends, as long as the origin has not begun to answer; an answer that has begun goes into the
+//! store.
 
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use larder_proto::{
-    http::{
-        Fields, HeadLimits, Parsed, RequestHead, framing::content_length as content_length_of, parse_request,
-        slots,
-    },
+    http::{Fields, OwnedHead, RequestHead, framing::content_length as content_length_of},
     page::{Verify, view},
     rules::{
         ErrorCause, Forward, HeadUpdate, Lifetime, NoStore, RequestView, ResponseFacts, Storable, Unframed,
@@ -52,8 +51,8 @@ pub(crate) enum Purpose {
 
 /// What is needed to judge and store an answer.
 pub(crate) struct Keep {
-    /// The request's head, to be parsed again.
-    pub(crate) raw: Box<[u8]>,
+    /// The request's head.
+    pub(crate) head: Rc<OwnedHead>,
     pub(crate) policy: Arc<RulePolicy>,
     pub(crate) primary: Vec<u8>,
     pub(crate) variant: Option<Vec<u8>>,
@@ -65,7 +64,8 @@ pub(crate) struct Keep {
     pub(crate) ranged: bool,
     /// The answer may be stored.
     pub(crate) store: bool,
-    /// Others may be waiting: what is not for them is remembered, so that the next ones do not wait.
+    /// Others may be waiting: what is not for them is remembered, so that the next ones do not
+    /// wait.
     pub(crate) mark: bool,
     /// The fleet is asked before the origin.
     pub(crate) ask_fleet: bool,
@@ -79,13 +79,8 @@ impl Keep {
     }
 
     /// Calls `f` with the request.
-    pub(crate) fn with_request<T>(&self, f: impl FnOnce(&RequestHead<'_>) -> T) -> Option<T> {
-        let mut slots = slots::<256>();
-        let limits = HeadLimits { head_bytes: usize::MAX, request_line: usize::MAX, fields: 256 };
-        match parse_request(&self.raw, &mut slots, &limits) {
-            Ok(Parsed::Complete(head)) => Some(f(&head)),
-            _ => None,
-        }
+    pub(crate) fn with_request<T>(&self, f: impl FnOnce(&RequestHead<'_>) -> T) -> T {
+        f(&self.head.head(&self.head.lines()))
     }
 }
 
@@ -160,10 +155,7 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
     }
     let verdict = match &job.keep {
         None => Verdict::PassOn(None),
-        Some(keep) => {
-            let judged = keep.with_request(|head| judge(keep, head, &facts, &response.body));
-            judged.unwrap_or(Verdict::PassOn(None))
-        }
+        Some(keep) => keep.with_request(|head| judge(keep, head, &facts, &response.body)),
     };
     match verdict {
         Verdict::PassOn(why) => pass_on(job, response, &facts, why).await,
@@ -296,8 +288,9 @@ fn unframed(lifetime: Lifetime, choice: Unframed) -> Verdict {
     }
 }
 
-/// A 206 that makes the stored part whole is judged as the 200 it becomes. Anything else about the part asked for is of no
-/// use to a client that asked for the whole: the part is forgotten, and the whole is fetched.
+/// A 206 that makes the stored part whole is judged as the 200 it becomes. Anything else about the
+/// part asked for is of no use to a client that asked for the whole: the part is forgotten, and the
+/// whole is fetched.
 fn complete(
     keep: &Keep,
     request: &RequestView<'_>,
@@ -361,7 +354,8 @@ async fn refresh(mut job: Job, fresh: &Freshened) {
     job.tell(FetchResult::LookAgain(again));
 }
 
-/// A response for one client. Those who waited ask for themselves, and those who come next do not wait.
+/// A response for one client. Those who waited ask for themselves, and those who come next do not
+/// wait.
 pub(crate) async fn pass_on(
     mut job: Job,
     mut response: Response,
@@ -427,19 +421,20 @@ async fn settle(job: &Job, facts: &ResponseFacts<'_>, why: Option<&Unstored>) {
     }
 }
 
-/// A HEAD's answer can freshen the stored page, or show that it is outdated (RFC 9111 section 4.3.5).
+/// A HEAD's answer can freshen the stored page, or show that it is outdated (RFC 9111 section
+/// 4.3.5).
 async fn update_by_head(job: &Job, keep: &Keep, facts: &ResponseFacts<'_>) {
     let Some(held) = &keep.held else { return };
     let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return };
     let update = keep.with_request(|head| head_update(&page, &request_view(head), facts, &keep.policy.cache));
     match update {
-        Some(HeadUpdate::Update(fresh)) => {
+        HeadUpdate::Update(fresh) => {
             store::refreshed(job, &fresh).await;
         }
-        Some(HeadUpdate::Invalidate) => {
+        HeadUpdate::Invalidate => {
             job.pages.store.mark_stale(PAGES, held.entry.key(), facts.response_time);
         }
-        Some(HeadUpdate::Ignore) | None => {}
+        HeadUpdate::Ignore => {}
     }
 }
 

@@ -1,6 +1,8 @@
-//! Asking the origin, or waiting for a fetch that is under way: the requester's side. The other side is `bring`.
+//! Asking the origin, or waiting for a fetch that is under way: the requester's side. The other
+//! side is `bring`.
 //!
-//! A fetch knows no connection. The futures here end when the result is there; a requester that leaves drops them.
+//! A fetch knows no connection. The futures here end when the result is there; a requester that
+//! leaves drops them.
 
 mod complete;
 mod job;
@@ -142,15 +144,16 @@ pub(crate) async fn fetch(
     result
 }
 
-/// Whether the client wants a part. An invalid range is ignored (RFC 9110 section 14.2), and the origin does not see it.
+/// Whether the client wants a part. An invalid range is ignored (RFC 9110 section 14.2), and the
+/// origin does not see it.
 fn wants_part(request: &Request<'_, '_>) -> bool {
     let known = &request.head.known;
     !known.is_repeated(KnownField::Range)
         && known.range().is_some_and(|value| RangeSet::parse(value).is_some())
 }
 
-/// Whether others may wait for this request's response, and it for theirs. A range or the answer to a HEAD is of no use
-/// to others; what was fetched with credentials is not theirs.
+/// Whether others may wait for this request's response, and it for theirs. A range or the answer to
+/// a HEAD is of no use to others; what was fetched with credentials is not theirs.
 fn joins(request: &Request<'_, '_>, plan: &Plan) -> bool {
     let known = &request.head.known;
     plan.store
@@ -217,7 +220,7 @@ pub(crate) async fn pass(
 }
 
 /// Forgets the pages that a successful unsafe request changed (RFC 9111 section 4.4).
-pub(crate) fn invalidate(request: &Request<'_, '_>, route: &Route<'_>, reply: &Reply) {
+pub(crate) async fn invalidate(request: &Request<'_, '_>, route: &Route<'_>, reply: &Reply) {
     let Some((_, lines)) = split_head(&reply.answer.head) else { return };
     let authority = request.head.host.map(|host| host.to_string()).unwrap_or_default();
     let uri = Uri { scheme: request.scheme().as_str(), authority: &authority, path_and_query: &route.path };
@@ -230,13 +233,14 @@ pub(crate) fn invalidate(request: &Request<'_, '_>, route: &Route<'_>, reply: &R
         let plain = path.split_once('?').map_or(&*path, |(plain, _)| plain);
         let policy = route.site.policy(&RuleView { method: "GET", path: plain, any: &any });
         let path = query::normalise_query(&path, &policy.drop_query, policy.sort_query);
-        request.pages.purger(false).page(&request.page_keys(&policy, &path));
+        request.pages.purger(false).page(&request.page_keys(&path)).await;
     }
 }
 
 /// Refreshes a stale page behind the back of the client that was served it.
 ///
-/// It goes out in that client's name, so a client with credentials does not cause one: what it got would not be stored.
+/// It goes out in that client's name, so a client with credentials does not cause one: what it got
+/// would not be stored.
 pub(crate) fn refresh(request: &Request<'_, '_>, route: &Route<'_>) {
     if request.head.method != Method::Get || request.head.known.authorization().is_some() {
         return;
@@ -250,7 +254,8 @@ pub(crate) fn refresh(request: &Request<'_, '_>, route: &Route<'_>) {
     spawn(request, route, lead, outgoing, None, Some(keep));
 }
 
-/// The request to the origin, and what is needed to judge and store its answer. `range`: the client wants a part.
+/// The request to the origin, and what is needed to judge and store its answer. `range`: the client
+/// wants a part.
 fn prepare(
     request: &Request<'_, '_>,
     route: &Route<'_>,
@@ -279,7 +284,7 @@ fn prepare(
         _ => job::Purpose::Fetch,
     };
     let keep = Keep {
-        raw: request.raw.into(),
+        head: request.owned_head(),
         policy: Arc::clone(&route.policy),
         primary: route.key.clone(),
         variant: plan.variant,
@@ -295,8 +300,8 @@ fn prepare(
     (outgoing, keep)
 }
 
-/// How to ask when the store has something. A part is never asked for where the whole page is stored: it would take its
-/// place.
+/// How to ask when the store has something. A part is never asked for where the whole page is
+/// stored: it would take its place.
 fn mode<'a>(range: bool, meta: &Meta, etag: Option<&'a [u8]>, fields: Fields<'a>) -> Mode<'a> {
     if let Some(part) = &meta.partial {
         if range {
@@ -366,7 +371,7 @@ fn spawn(
     client: Option<Client>,
     keep: Option<Keep>,
 ) {
-    let Some(origin) = request.config.origin(route.site) else { return };
+    let Some(origin) = request.config.origin(&route.site) else { return };
     let job = Job {
         pages: Rc::clone(request.pages),
         config: Rc::clone(request.config),

@@ -48,7 +48,8 @@ pub(crate) fn headers(request: &Request<'_, '_>, route: &Route<'_>, mode: &Mode<
     out
 }
 
-/// Via (RFC 9110 section 7.6.3), CDN-Loop (RFC 8586), Surrogate-Capability, the trace; and one hop less.
+/// Via (RFC 9110 section 7.6.3), CDN-Loop (RFC 8586), Surrogate-Capability, the trace; and one hop
+/// less.
 fn ours(out: &mut HeaderMap, request: &Request<'_, '_>) {
     if let Some(name) = &request.config.settings.http.via {
         let http10 = request.head.version == Version::Http10;

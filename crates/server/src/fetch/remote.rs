@@ -1,8 +1,9 @@
 //! Asking the fleet (the remote tier) before the origin.
 //!
-//! What the fleet has is put into the own store as a *copy*, and everybody looks there again. A copy is the page as it was
-//! sent: its age goes on. It is used for `remote.local_copy`; then the fleet is asked again, as the page may have been purged
-//! there. If the fleet does not answer, a copy that is fresh by its own times is used on for as long again.
+//! What the fleet has is put into the own store as a *copy*, and everybody looks there again. A
+//! copy is the page as it was sent: its age goes on. It is used for `remote.local_copy`; then the
+//! fleet is asked again, as the page may have been purged there. If the fleet does not answer, a
+//! copy that is fresh by its own times is used on for as long again.
 //!
 //! ```text
 //! miss, or stale -> fleet --has it--> copy into the store -> everybody looks again
@@ -54,8 +55,8 @@ enum RemoteLookup {
     Failed,
 }
 
-/// Asks the fleet where that is of use, and the origin where the fleet has nothing or takes too long. None: everybody was
-/// told to look into the store again, or nobody wants an answer any more.
+/// Asks the fleet where that is of use, and the origin where the fleet has nothing or takes too
+/// long. None: everybody was told to look into the store again, or nobody wants an answer any more.
 pub(crate) async fn first(job: &mut Job, request: origin::Request, interim: Option<Interim>) -> Option<Sent> {
     let Job { pages, origin, lead, client, keep, lease, .. } = job;
     let lookup = match (&pages.remote, keep.as_ref()) {
@@ -109,7 +110,8 @@ pub(crate) async fn first(job: &mut Job, request: origin::Request, interim: Opti
     None
 }
 
-/// Waits for others as long as somebody waits for us: None, when the client has left and nobody else wants an answer.
+/// Waits for others as long as somebody waits for us: None, when the client has left and nobody
+/// else wants an answer.
 async fn while_wanted<T>(
     pages: &Pages,
     lead: &Lead,
@@ -139,7 +141,8 @@ struct Lookup<'j> {
 }
 
 impl Lookup<'_> {
-    /// Uses what the fleet said. The record is released then: a large one has memory that others wait for.
+    /// Uses what the fleet said. The record is released then: a large one has memory that others
+    /// wait for.
     async fn settle(&self, found: Answer) -> RemoteLookup {
         let counters = self.remote.counters();
         match found {
@@ -162,8 +165,8 @@ impl Lookup<'_> {
         }
     }
 
-    /// Lets one Larder ask the origin, and the others wait for what it brings. `failed`: the fleet did not answer. An
-    /// error: the origin is to be asked, under this lease where there is one.
+    /// Lets one Larder ask the origin, and the others wait for what it brings. `failed`: the fleet
+    /// did not answer. An error: the origin is to be asked, under this lease where there is one.
     async fn turn(&self, failed: bool) -> Result<Again, Option<Lease>> {
         // What others would wait for has to go where they look.
         if failed || !self.keep.shared || !self.keep.mark {
@@ -217,12 +220,13 @@ impl Lookup<'_> {
         // A marker that somebody made large has a place that its variant may need.
         drop(answer);
         match keys {
-            Some(keys) if !keys.is_empty() => self.remote.first(&keys).await,
+            keys if !keys.is_empty() => self.remote.first(&keys).await,
             _ => Answer::Nothing,
         }
     }
 
-    /// The fleet's marker counts, so that all who share it name variants alike; what one's own knows besides is kept.
+    /// The fleet's marker counts, so that all who share it name variants alike; what one's own
+    /// knows besides is kept.
     fn adopt(&self, fleets: &PageView<'_>) {
         let (store, primary, now) = (self.pages.store, &self.keep.primary, self.pages.clock.now());
         let mut marker = Marker::of(fleets);
@@ -260,14 +264,16 @@ impl Lookup<'_> {
         self.put(&page, page.meta, |at| &body[at as usize..]).await
     }
 
-    /// It was purged since it was received, and lives on in the fleet: another Larder sent it late, or a server was away.
+    /// It was purged since it was received, and lives on in the fleet: another Larder sent it late,
+    /// or a server was away.
     fn purged_here(&self, taken: &Taken, page: &PageView<'_>) -> bool {
         let tags: Vec<Vec<u8>> = page.tags.map(|tag| site_tag(&self.keep.site, tag)).collect();
         let record = Record { primary: &self.keep.primary, page, tags: &tags, knows: &taken.knows };
         self.remote.shared().purged.covers(record)
     }
 
-    /// Fresh for a while yet, and newer than what is held; or stale within the window in which it may be served at once.
+    /// Fresh for a while yet, and newer than what is held; or stale within the window in which it
+    /// may be served at once.
     fn useful(&self, meta: &Meta) -> bool {
         let now = self.pages.clock.now();
         let ttl = i64::from(meta.freshness) - i64::from(current_age(meta, now));
@@ -296,8 +302,8 @@ impl Lookup<'_> {
         self.put(&page, page.meta, |at| held.entry.chunk_at(start + at)).await
     }
 
-    /// Puts a copy of a page into the store. `body` returns the bytes of the body from a position on, as many as lie
-    /// together.
+    /// Puts a copy of a page into the store. `body` returns the bytes of the body from a position
+    /// on, as many as lie together.
     async fn put<'b>(&self, page: &PageView<'_>, meta: Meta, body: impl Fn(u64) -> &'b [u8]) -> bool {
         if page.body_len > self.keep.policy.max_object {
             return false;
@@ -328,7 +334,8 @@ impl Lookup<'_> {
     }
 }
 
-/// Whether a record says more than what is held. The very same record does where that is a copy: it was not purged.
+/// Whether a record says more than what is held. The very same record does where that is a copy: it
+/// was not purged.
 fn newer(meta: &Meta, held: &Held) -> bool {
     if soft_purged(held) {
         return false;
@@ -344,7 +351,8 @@ fn soft_purged(held: &Held) -> bool {
     held.entry.stale() || own != Ok(held.meta.soft_purged_at)
 }
 
-/// A page was stored by this Larder: others may have it. A variant cannot be found without its marker.
+/// A page was stored by this Larder: others may have it. A variant cannot be found without its
+/// marker.
 pub(crate) fn share(job: &Job, key: &[u8], version: u64) {
     let (Some(remote), Some(keep)) = (&job.pages.remote, &job.keep) else { return };
     if !keep.shared {

@@ -1,7 +1,7 @@
 //! Storing a response while its clients follow it.
 //!
-//! The head is written first, so that followers can be told at once; the body as it comes. Only at the complete end does
-//! the page become visible. A body that breaks off leaves nothing.
+//! The head is written first, so that followers can be told at once; the body as it comes. Only at
+//! the complete end does the page become visible. A body that breaks off leaves nothing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,11 +35,12 @@ use crate::{
     },
 };
 
-/// How long one of several readers may hold up the others once the body no longer goes through the store.
+/// How long one of several readers may hold up the others once the body no longer goes through the
+/// store.
 const SPILL_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Stores a response and lets everybody follow. One that cannot be stored goes to its client alone; a part that
-/// cannot complete what is stored goes to nobody.
+/// Stores a response and lets everybody follow. One that cannot be stored goes to its client alone;
+/// a part that cannot complete what is stored goes to nobody.
 pub(crate) async fn store(job: Job, response: Response, facts: &ResponseFacts<'_>, lifetime: Lifetime) {
     let Some(keep) = &job.keep else { return };
     let parcel = Parcel::new(&job, keep, &response, facts, lifetime);
@@ -175,7 +176,8 @@ impl Parcel {
         }
     }
 
-    /// The head for the client the fetch was made for: what is not stored (`no-cache="set-cookie"`) is for it alone.
+    /// The head for the client the fetch was made for: what is not stored (`no-cache="set-cookie"`)
+    /// is for it alone.
     fn own_answer(&self, job: &Job, facts: &ResponseFacts<'_>, response: &Response) -> Answer {
         let draft = &self.draft;
         let head = if draft.meta.status == facts.status {
@@ -201,7 +203,8 @@ pub(crate) fn put_marker(job: &Job, primary: &[u8], marker: &Marker) {
     }
 }
 
-/// Makes a page visible, counts it, and shares it with other Larders unless it was purged meanwhile or may be half a page.
+/// Makes a page visible, counts it, and shares it with other Larders unless it was purged meanwhile
+/// or may be half a page.
 fn commit(job: &Job, draft: &PageDraft, fill: PageFill) {
     let counters = &job.pages.counters;
     match job.pages.writer().commit(fill, &job.lead.flight) {
@@ -259,7 +262,8 @@ impl Filling<'_> {
                 }
                 Ok(None) if self.exact.is_none_or(|exact| exact == self.total) => break,
                 Ok(None) | Err(_) => {
-                    // Before the fill is dropped: who sees it aborted must find that nothing follows.
+                    // Before the fill is dropped: who sees it aborted must find that nothing
+                    // follows.
                     self.streaming.spill();
                     return Err(Broken::Origin);
                 }
@@ -307,8 +311,9 @@ async fn spill(fill: PageFill, streaming: &Streaming, first: Bytes, mut response
     }
 }
 
-/// Waits for a reader that is alone as long as it takes (its own connection has a limit), for one of several
-/// [`SPILL_PATIENCE`]: then it is cut off, so that one that stands still does not hold up the others.
+/// Waits for a reader that is alone as long as it takes (its own connection has a limit), for one
+/// of several [`SPILL_PATIENCE`]: then it is cut off, so that one that stands still does not hold
+/// up the others.
 async fn send_all(tails: &mut Vec<mpsc::Sender<Tail>>, piece: impl Fn() -> Tail) {
     let several = tails.len() > 1;
     let mut kept = Vec::with_capacity(tails.len());
@@ -328,7 +333,8 @@ async fn send_all(tails: &mut Vec<mpsc::Sender<Tail>>, piece: impl Fn() -> Tail)
     *tails = kept;
 }
 
-/// The stored page under a new head. Its body is copied, in steps, so that other requests are served meanwhile.
+/// The stored page under a new head. Its body is copied, in steps, so that other requests are
+/// served meanwhile.
 pub(crate) async fn refreshed(job: &Job, fresh: &Freshened) -> Option<()> {
     let keep = job.keep.as_ref()?;
     let held = keep.held.as_ref()?;

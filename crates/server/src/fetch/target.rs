@@ -38,7 +38,7 @@ pub(crate) fn place(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<Place>
     }
     let encoding = fields.get("content-encoding");
     let vary =
-        keep.with_request(|head| variant::values(&names, &job::request_view(head), &keep.policy, encoding))?;
+        keep.with_request(|head| variant::values(&names, &job::request_view(head), &keep.policy, encoding));
     let (marker, new) = Marker::with(before, &vary, || job.pages.nonce());
     Some(Place { key: marker.key(&keep.primary, &vary), vary, marker: new.then_some(marker) })
 }
@@ -56,6 +56,7 @@ pub(crate) fn tags(fields: Fields<'_>) -> Vec<Box<[u8]>> {
         .collect();
     out.sort_unstable();
     out.dedup();
-    out.truncate(MAX_TAGS);
+    // One more is the URL's (`page::tags`).
+    out.truncate(MAX_TAGS - 1);
     out
 }

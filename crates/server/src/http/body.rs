@@ -77,7 +77,8 @@ impl<'c> Incoming<'c> {
         Ok(())
     }
 
-    /// Hands the whole body to `frames`, then drops it. On an error [`BodyFrame::Failed`] is handed over last.
+    /// Hands the whole body to `frames`, then drops it. On an error [`BodyFrame::Failed`] is handed
+    /// over last.
     pub(crate) async fn pump(
         &mut self,
         framing: BodyFraming,

@@ -1,9 +1,11 @@
 //! A client's connection: requests in, answers out, in order.
 //!
-//! Whatever can be answered from memory is answered at once and collected; one write sends a whole batch of pipelined
-//! answers. A request that has to wait for the origin first sends what was collected, then is seen through alone.
+//! Requests that memory answers are answered in the round of the worker ([`crate::net::slot`]); one
+//! write sends a whole batch of pipelined answers. A request that has to wait for the origin goes
+//! to a task, which first sends the answers before it. An idle connection has neither task nor
+//! buffers.
 
-use std::{net::SocketAddr, rc::Rc};
+use std::{io, net::SocketAddr, rc::Rc};
 
 use larder_proto::http::{HeadLimits, Parsed, Reject, parse_request, slots};
 
@@ -11,177 +13,253 @@ use crate::{clock::Ms, counters::Timing, http::worker::Worker};
 use crate::{
     http::{
         exchange::Exchange,
-        flow::{self, Now},
+        flow::{self, Now, Waiting},
         log,
         refuse::{self, Answered},
+        worker::OpenConnection,
     },
     net::{
-        out::Out,
+        conns::Desk,
+        round::Work,
+        slot::{Connection, Next},
         socket::{Ended, Socket, Watch},
         stream::Stream,
     },
-    request::{Request, pages::Config},
+    request::{Detached, Request, pages::Config},
 };
 
-/// Field lines a request head may have at the most, whatever the settings say.
+/// Field lines of a request head at the most, whatever the settings say.
 const SLOTS: usize = 256;
-/// Collected answers are sent when they reach this many bytes, even if more requests wait in the buffer.
+/// Collected answers are sent when they reach this many bytes, even if more requests wait in the
+/// buffer.
 const BATCH: u64 = 32 * 1024;
-/// After the last answer: how much of what the client still sends is read, and for how long, so that the answer is not
-/// lost to a reset.
+/// Room that a full receive buffer grows by, at least.
+const READ_STEP: usize = 8192;
+/// After the last answer: bytes of what the client still sends that are read, and milliseconds that
+/// they are waited for, so that the answer is not lost to a reset.
 const LINGER: (usize, Ms) = (256 * 1024, 2000);
 
 /// One client's connection.
 pub(crate) struct Conn {
-    pub(crate) worker: Rc<Worker>,
-    pub(crate) socket: Socket,
-    pub(crate) peer: SocketAddr,
-    /// Received bytes; those before `at` are used up.
-    pub(crate) buf: Vec<u8>,
-    pub(crate) at: usize,
-    pub(crate) out: Out,
-    /// When the last request was taken up, if it was answered at once: saves asking the clock again. 0: not known.
-    now: Ms,
-    /// Answers composed whose time is to be taken once they are out.
+    worker: Rc<Worker>,
+    socket: Socket,
+    peer: SocketAddr,
+    /// `None` while idle.
+    desk: Option<Box<Desk>>,
+    /// Counts it among the open ones.
+    _open: OpenConnection,
+}
+
+/// A connection while a task works on it.
+pub(crate) struct Active<'c> {
+    pub(crate) socket: &'c mut Socket,
+    pub(crate) desk: &'c mut Desk,
+}
+
+/// What a task has to do before the connection is idle again.
+pub(crate) struct Todo {
+    turn: Turn,
+    /// Answers that are composed and not sent yet.
     timing: Timing,
 }
 
-/// What to do after looking at the buffer.
+/// Result of a look at the buffer.
 enum Turn {
     /// A request was answered; look again.
     Again,
     /// The next request is not whole yet.
     NeedMore,
-    /// The request with a head of so many bytes has to wait.
-    Later(usize),
-    /// Send what there is and close.
+    /// This request has to wait.
+    Later(Box<Detached>, Box<Waiting>),
+    /// Send the collected answers and close.
     Close,
 }
 
-/// Serves a connection to its end.
-pub(crate) async fn serve(worker: Rc<Worker>, stream: Stream, peer: SocketAddr, watch: Rc<Watch>) {
-    let socket = Socket { stream, watch };
-    let mut conn = Conn {
-        worker,
-        socket,
-        peer,
-        buf: Vec::new(),
-        at: 0,
-        out: Out::default(),
-        now: 0,
-        timing: Timing::default(),
-    };
-    let _ = conn.run().await;
-    conn.recycle();
-}
-
-/// Answers a connection that is one too many, and sees that the answer is not lost to what the client sent meanwhile.
+/// Answers a connection that is one too many. The answer is not lost to bytes that the client sent
+/// meanwhile.
 pub(crate) async fn refuse(worker: &Rc<Worker>, stream: Stream, watch: Rc<Watch>) {
     let mut answer = Vec::new();
     refuse::compose(&mut answer, worker.pages.clock.now(), 503, "too many connections", Answered::UNREAD);
     let _ = stream.try_write(&answer);
-    linger(worker, &mut Socket { stream, watch }).await;
+    let mut desk = worker.conns.take_desk();
+    linger(worker, &mut Socket { stream, watch }, &mut desk.buf).await;
+    worker.conns.give_desk(desk);
 }
 
 /// Ends our side and reads what the client still sends, within limits.
-async fn linger(worker: &Worker, socket: &mut Socket) {
+async fn linger(worker: &Worker, socket: &mut Socket, scrap: &mut Vec<u8>) {
     socket.finish().await;
     socket.watch.forgive();
     socket.watch.until(worker.pages.clock.now() + LINGER.1);
     let mut left = LINGER.0;
-    let mut scrap = worker.conns.take_buffer();
     while left > 0 {
         scrap.clear();
-        match socket.read(&mut scrap).await {
+        match socket.read(scrap).await {
             Ok(n) if n > 0 => left = left.saturating_sub(n),
             _ => break,
         }
     }
-    worker.conns.give_buffer(scrap);
+}
+
+impl Connection for Conn {
+    type Todo = Todo;
+
+    fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    fn receive(&mut self) -> Next<Todo> {
+        let desk = self.desk.get_or_insert_with(|| self.worker.conns.take_desk());
+        if desk.buf.capacity() == desk.buf.len() {
+            desk.buf.reserve(READ_STEP);
+        }
+        match self.socket.stream.try_read_buf(&mut desk.buf) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if desk.buf.is_empty() {
+                    self.give_desk();
+                }
+                Next::Rest
+            }
+            Ok(received @ 1..) => {
+                self.worker.pages.counters.bytes_in.add(received as u64);
+                Next::Answer
+            }
+            Ok(0) | Err(_) => Next::Close,
+        }
+    }
+
+    fn answer(&mut self, began: u64) -> (Work, Next<Todo>) {
+        let config = self.worker.pages.config();
+        let pipeline = config.settings.http.limits.pipeline;
+        let mut timing = self.worker.timing.take();
+        let mut work = Work { bytes: self.unread() as u64, ..Work::default() };
+        let next = loop {
+            let turn = self.turn(&config, began, &mut timing);
+            work.commands += 1;
+            let pending = self.desk.as_ref().map_or(0, |desk| desk.out.pending());
+            match turn {
+                Turn::Again if pending < BATCH && work.commands < pipeline => continue,
+                Turn::Again | Turn::NeedMore => match self.send_now() {
+                    Ok(sent) => {
+                        work.bytes += sent;
+                        let now = self.settle(&config, &mut timing);
+                        let again = matches!(turn, Turn::Again);
+                        if again && self.unread() > 0 {
+                            // Others have their turn first.
+                            break Next::Answer;
+                        }
+                        break self.rest(&config, now, again || work.commands > 1);
+                    }
+                    Err(Ended::TimedOut) => {}
+                    Err(_) => break Next::Close,
+                },
+                Turn::Later(..) | Turn::Close => {}
+            }
+            return (work, Next::Task(Todo { turn, timing }));
+        };
+        self.worker.timing.set(timing);
+        (work, next)
+    }
+
+    fn ended(&mut self, ended: Ended) -> Next<Todo> {
+        self.socket.watch.forgive();
+        // A client that has begun a request is told that it took too long; an idle one is not.
+        if !matches!(ended, Ended::TimedOut) || self.unread() == 0 {
+            return Next::Close;
+        }
+        self.worker.pages.counters.timeouts.header.one();
+        self.refuse(408, "the request head took too long");
+        Next::Task(Todo { turn: Turn::Close, timing: Timing::default() })
+    }
+
+    async fn proceed(mut self: Box<Self>, todo: Todo) -> Option<(Box<Self>, Next<Todo>)> {
+        let next = self.run(todo).await.ok()?;
+        Some((self, next))
+    }
 }
 
 impl Conn {
-    async fn run(&mut self) -> Result<(), Ended> {
-        let mut answers = 1;
-        loop {
-            let turn = self.turn();
-            let ended = match turn {
-                Turn::Again if self.out.pending() < BATCH && answers < self.pipeline() => {
-                    answers += 1;
-                    continue;
-                }
-                Turn::Again => {
-                    answers = 1;
-                    self.flush().await?;
-                    continue;
-                }
-                Turn::NeedMore => {
-                    answers = 1;
-                    self.flush().await?;
-                    self.more().await?
-                }
-                Turn::Later(head) => {
-                    self.flush().await?;
-                    // Boxed: what a wait needs is no part of a connection at rest.
-                    Box::pin(self.later(head)).await?
-                }
-                Turn::Close => false,
-            };
-            if !ended {
-                self.flush().await?;
-                linger(&self.worker, &mut self.socket).await;
-                return Ok(());
-            }
-        }
+    /// A connection that nothing was received on.
+    pub(crate) fn new(
+        worker: Rc<Worker>,
+        stream: Stream,
+        watch: Rc<Watch>,
+        peer: SocketAddr,
+        open: OpenConnection,
+    ) -> Box<Self> {
+        let idle = worker.pages.config().settings.http.limits.idle_timeout.as_millis() as Ms;
+        watch.wait_idle(worker.pages.clock.now() + idle);
+        Box::new(Self { worker, socket: Socket { stream, watch }, peer, desk: None, _open: open })
     }
 
-    /// Sees a request through that has to wait. Its head is parsed again from a copy, as the buffer is needed for what
-    /// follows it; that costs a fraction of a microsecond where milliseconds are spent anyway.
-    async fn later(&mut self, len: usize) -> Result<bool, Ended> {
-        let raw: Box<[u8]> = self.buf[self.at..self.at + len].into();
-        self.at += len;
-        self.now = 0;
-        let (worker, config, peer) = (self.worker.clone(), self.worker.pages.config(), self.peer);
-        let mut slots = slots::<SLOTS>();
-        let Ok(Parsed::Complete(head)) = parse_request(&raw, &mut slots, &head_limits(&config)) else {
-            return Ok(false);
+    /// Does what a round could not, and sends all answers.
+    async fn run(&mut self, todo: Todo) -> Result<Next<Todo>, Ended> {
+        let Todo { turn, mut timing } = todo;
+        self.socket.watch.busy();
+        self.flush(&mut timing).await?;
+        let goes_on = match turn {
+            Turn::Again | Turn::NeedMore => true,
+            Turn::Later(request, waiting) => self.later(*request, *waiting, &mut timing).await?,
+            Turn::Close => false,
         };
-        let since = worker.pages.clock.micros();
-        let request = Request::new(&worker.pages, &config, peer, &head, &raw, since);
-        let exchange = Exchange::new(request, &worker);
-        let ended = flow::later(self, &exchange).await;
-        log::abandoned(&exchange);
-        if let Some(timed) = exchange.request.timed().filter(|_| ended.is_ok()) {
-            self.timing.push(timed);
+        let now = self.flush(&mut timing).await?;
+        let desk = self.desk.get_or_insert_with(|| self.worker.conns.take_desk());
+        if !goes_on {
+            desk.at = 0;
+            linger(&self.worker, &mut self.socket, &mut desk.buf).await;
+            return Err(Ended::Closed);
         }
-        ended
+        let config = self.worker.pages.config();
+        Ok(if self.unread() > 0 { Next::Answer } else { self.rest(&config, now, true) })
+    }
+
+    /// Sees a request through that has to wait.
+    async fn later(
+        &mut self,
+        request: Detached,
+        waiting: Waiting,
+        timing: &mut Timing,
+    ) -> Result<bool, Ended> {
+        let Self { worker, socket, desk, .. } = self;
+        let desk = desk.get_or_insert_with(|| worker.conns.take_desk());
+        let waited = async |request: Request<'_, '_>| {
+            let exchange = Exchange::new(request, worker);
+            let ended = flow::later(&mut Active { socket, desk }, &exchange, waiting).await;
+            log::abandoned(&exchange);
+            if let Some(timed) = exchange.request.timed().filter(|_| ended.is_ok()) {
+                timing.push(timed);
+            }
+            ended
+        };
+        request.with(&worker.pages, waited).await
     }
 
     /// Takes the next request from the buffer, if it is whole.
-    fn turn(&mut self) -> Turn {
-        if self.at == self.buf.len() {
+    fn turn(&mut self, config: &Rc<Config>, since: u64, timing: &mut Timing) -> Turn {
+        let Some(desk) = self.desk.as_mut().filter(|desk| desk.at < desk.buf.len()) else {
             return Turn::NeedMore;
-        }
-        let config = self.worker.pages.config();
+        };
         let mut slots = slots::<SLOTS>();
-        let unread = &self.buf[self.at..];
-        match parse_request(unread, &mut slots, &head_limits(&config)) {
+        let unread = &desk.buf[desk.at..];
+        match parse_request(unread, &mut slots, &head_limits(config)) {
             Ok(Parsed::Partial) => Turn::NeedMore,
             Ok(Parsed::Complete(head)) => {
                 let (worker, raw) = (&self.worker, &unread[..head.len]);
-                let since = worker.pages.clock.micros();
-                self.now = worker.pages.clock.at(since);
-                let request = Request::new(&worker.pages, &config, self.peer, &head, raw, since);
+                let request = Request::new(&worker.pages, config, self.peer, &head, raw, since);
                 let exchange = Exchange::new(request, worker);
-                match flow::now(&exchange, &mut self.out) {
+                match flow::now(&exchange, &mut desk.out) {
                     Now::Answered { keep } => {
                         if let Some(timed) = exchange.request.timed() {
-                            self.timing.push(timed);
+                            timing.push(timed);
                         }
-                        self.at += head.len;
+                        desk.at += head.len;
                         if keep { Turn::Again } else { Turn::Close }
                     }
-                    Now::Later => Turn::Later(head.len),
+                    Now::Later(waiting) => {
+                        let request = Box::new(exchange.request.detach());
+                        desk.at += head.len;
+                        Turn::Later(request, waiting)
+                    }
                 }
             }
             Err(reject) => {
@@ -191,103 +269,98 @@ impl Conn {
         }
     }
 
-    /// Answers a request that cannot be understood. Where the next one starts is unknown: the connection ends.
-    pub(crate) fn reject(&mut self, reject: Reject) {
+    /// Answers a request that cannot be understood. The start of the next one is unknown: the
+    /// connection ends.
+    fn reject(&mut self, reject: Reject) {
         self.worker.pages.counters.reject(reject.reason);
-        let before = self.out.pending();
-        refuse::compose(
-            self.out.scratch(),
-            self.worker.pages.clock.now(),
-            reject.status,
-            reject.reason.as_str(),
-            Answered::UNREAD,
-        );
-        log::unread(&self.worker, self.peer, reject.status, self.out.pending() - before);
+        self.refuse(reject.status, reject.reason.as_str());
     }
 
-    /// Answers collected at the most before they are sent.
-    fn pipeline(&self) -> usize {
-        self.worker.pages.config().settings.http.limits.pipeline
+    /// Composes and logs the answer to a request that was not read.
+    fn refuse(&mut self, status: u16, why: &'static str) {
+        let desk = self.desk.get_or_insert_with(|| self.worker.conns.take_desk());
+        let before = desk.out.pending();
+        refuse::compose(desk.out.scratch(), self.worker.pages.clock.now(), status, why, Answered::UNREAD);
+        log::unread(&self.worker, self.peer, status, desk.out.pending() - before);
     }
 
-    /// Sends what was collected.
-    pub(crate) async fn flush(&mut self) -> Result<(), Ended> {
-        if !self.out.is_empty() {
-            let patience = self.worker.pages.config().settings.http.limits.send_timeout.as_millis() as Ms;
-            self.worker.send(&self.socket, &mut self.out, patience).await?;
+    /// Received bytes that are not used up.
+    fn unread(&self) -> usize {
+        self.desk.as_ref().map_or(0, |desk| desk.buf.len() - desk.at)
+    }
+
+    /// Sends the collected answers without waiting, and returns how many bytes they are.
+    /// [`Ended::TimedOut`]: the client does not take all of them now.
+    fn send_now(&mut self) -> Result<u64, Ended> {
+        let Some(desk) = self.desk.as_mut() else { return Ok(0) };
+        let pending = desk.out.pending();
+        if pending == 0 {
+            return Ok(0);
         }
-        if !self.timing.is_empty() {
-            let now = self.worker.pages.clock.micros();
-            self.now = self.worker.pages.clock.at(now);
-            self.timing.settle(&self.worker.pages.config().counted, now);
+        let result = desk.out.send(&mut &self.socket.stream);
+        let sent = if result.is_ok() { pending } else { pending - desk.out.pending() };
+        self.worker.pages.counters.bytes_out.add(sent);
+        match result {
+            Ok(()) => Ok(sent),
+            Err(error) if is_later(&error) => Err(Ended::TimedOut),
+            Err(_) => Err(Ended::Closed),
         }
-        Ok(())
     }
 
-    /// Waits for more bytes. False: there will be no further request.
-    async fn more(&mut self) -> Result<bool, Ended> {
+    /// Sends the collected answers. Returns the time, in milliseconds.
+    async fn flush(&mut self, timing: &mut Timing) -> Result<Ms, Ended> {
         let config = self.worker.pages.config();
+        if let Some(desk) = self.desk.as_mut().filter(|desk| !desk.out.is_empty()) {
+            let patience = config.settings.http.limits.send_timeout.as_millis() as Ms;
+            self.worker.send(&self.socket, &mut desk.out, patience).await?;
+        }
+        Ok(self.settle(&config, timing))
+    }
+
+    /// Records how long the sent answers took. Returns the time, in milliseconds.
+    fn settle(&self, config: &Config, timing: &mut Timing) -> Ms {
+        let micros = self.worker.pages.clock.micros();
+        timing.settle(&config.counted, micros);
+        self.worker.pages.clock.at(micros)
+    }
+
+    /// All answers are sent: waits for more bytes. `answered`: a request was, so the deadline of
+    /// the next head starts anew.
+    fn rest(&mut self, config: &Config, now: Ms, answered: bool) -> Next<Todo> {
         let limits = &config.settings.http.limits;
-        let now = match std::mem::take(&mut self.now) {
-            0 => self.worker.pages.clock.now(),
-            now => now,
-        };
-        let read = if self.at == self.buf.len() {
-            self.recycle();
-            self.socket.watch.wait_idle(now + limits.idle_timeout.as_millis() as Ms);
-            let worker = &self.worker;
-            let (take, give) = (|| worker.conns.take_buffer(), |buffer| worker.conns.give_buffer(buffer));
-            self.socket.first(&mut self.buf, take, give).await
-        } else {
-            self.compact();
-            self.socket.watch.wait_head(now + limits.header_timeout.as_millis() as Ms);
-            self.socket.read(&mut self.buf).await
-        };
-        match read {
-            Ok(0) => Ok(false),
-            Ok(n) => {
-                self.worker.pages.counters.bytes_in.add(n as u64);
-                Ok(true)
+        let watch = &self.socket.watch;
+        match &mut self.desk {
+            Some(desk) if desk.at < desk.buf.len() => {
+                desk.buf.drain(..desk.at);
+                desk.at = 0;
+                if answered {
+                    watch.busy();
+                }
+                watch.wait_head(now + limits.header_timeout.as_millis() as Ms);
             }
-            Err(Ended::Drained) => Ok(false),
-            Err(Ended::TimedOut) => Ok(self.timed_out()),
-            Err(ended) => Err(ended),
+            _ => {
+                watch.wait_idle(now + limits.idle_timeout.as_millis() as Ms);
+                self.give_desk();
+            }
         }
+        Next::Rest
     }
 
-    /// A request that began is told that it took too long; a connection that was idle is not told anything.
-    fn timed_out(&mut self) -> bool {
-        self.socket.watch.forgive();
-        if self.at < self.buf.len() {
-            self.worker.pages.counters.timeouts.header.one();
-            let before = self.out.pending();
-            refuse::compose(
-                self.out.scratch(),
-                self.worker.pages.clock.now(),
-                408,
-                "the request head took too long",
-                Answered::UNREAD,
-            );
-            log::unread(&self.worker, self.peer, 408, self.out.pending() - before);
-        }
-        false
-    }
-
-    /// Moves what is not used up to the front of the buffer.
-    pub(crate) fn compact(&mut self) {
-        if self.at > 0 {
-            self.buf.drain(..self.at);
-            self.at = 0;
+    fn give_desk(&mut self) {
+        if let Some(desk) = self.desk.take() {
+            self.worker.conns.give_desk(desk);
         }
     }
+}
 
-    /// Gives the buffer back: an idle connection holds none.
-    fn recycle(&mut self) {
-        self.at = 0;
-        let buffer = std::mem::take(&mut self.buf);
-        if buffer.capacity() > 0 {
-            self.worker.conns.give_buffer(buffer);
-        }
+/// A try that is to be repeated.
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        self.give_desk();
     }
 }
 

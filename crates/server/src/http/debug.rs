@@ -1,9 +1,10 @@
-//! How an answer came about, for who may know: a request with `Larder-Debug` (any value) from a client that the site's
-//! `debug` allows is answered with a `Larder-Debug` field, a dictionary (RFC 9651) of what was looked for, what was found, the sums
-//! its freshness comes from, the rules that matched, and why it was not a hit.
+//! How an answer came about, for who may know: a request with `Larder-Debug` (any value) from a
+//! client that the site's `debug` allows is answered with a `Larder-Debug` field, a dictionary (RFC
+//! 9651) of what was looked for, what was found, the sums its freshness comes from, the rules that
+//! matched, and why it was not a hit.
 //!
-//! Who may not is answered as if it had not asked. The field is never sent on to the origin, and one that the origin sends
-//! is not ours to pass on or to keep.
+//! Who may not is answered as if it had not asked. The field is never sent on to the origin, and
+//! one that the origin sends is not ours to pass on or to keep.
 
 use larder_proto::{
     http::{
@@ -24,8 +25,8 @@ use crate::{
 /// The longest text of a member: keys of clients' making are cut there.
 const TEXT: usize = 1024;
 
-/// Writes down what a lookup found, if the client asked for it and may know. Only the first time: what follows (the wait for
-/// somebody else's fetch, a second look) is not why it was no hit.
+/// Writes down what a lookup found, if the client asked for it and may know. Only the first time:
+/// what follows (the wait for somebody else's fetch, a second look) is not why it was no hit.
 pub(crate) fn note(request: &Request<'_, '_>, route: &Route<'_>, looked: &Looked, now: Ms) {
     begin(request, route, |members| {
         let variant = looked.variant.is_some();
@@ -77,7 +78,8 @@ pub(crate) fn tier(request: &Request<'_, '_>, tier: &str) {
     request.debug.set(Some(members.0));
 }
 
-/// Writes the line of the answer, where there is one. The answer has begun then, and the note is used up.
+/// Writes the line of the answer, where there is one. The answer has begun then, and the note is
+/// used up.
 pub(crate) fn line(request: &Request<'_, '_>, head: &mut HeadWriter<'_>) {
     if let Some(text) = request.debug.take() {
         head.line("Larder-Debug", &text);
@@ -162,7 +164,8 @@ fn page<'m>(
     members
 }
 
-/// What its age and its freshness are made of (RFC 9111 4.2): age = initial-age + time since it was received.
+/// What its age and its freshness are made of (RFC 9111 4.2): age = initial-age + time since it was
+/// received.
 fn sums(members: &mut Members, meta: &Meta, now: Ms) {
     let age = current_age(meta, now);
     members

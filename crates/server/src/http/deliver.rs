@@ -160,7 +160,8 @@ enum Part {
     NotModified,
 }
 
-/// Composes the answer from a stored page. Gives the page back when the stored part of it is not enough.
+/// Composes the answer from a stored page. Gives the page back when the stored part of it is not
+/// enough.
 #[allow(clippy::result_large_err)] // the page is moved, not made: a box would be an allocation on every hit
 pub(crate) fn entry(
     exchange: &Exchange<'_, '_>,
@@ -246,7 +247,8 @@ fn send_spans(
     }
 }
 
-/// Which part the request's conditions and ranges select; None when the stored part lacks some of it.
+/// Which part the request's conditions and ranges select; None when the stored part lacks some of
+/// it.
 fn part(exchange: &Exchange<'_, '_>, page: &PageView<'_>, meta: &Meta) -> Option<Part> {
     let known = &exchange.request.head.known;
     let conditional = known.if_none_match().is_some() || known.if_modified_since().is_some();

@@ -35,7 +35,8 @@ impl<'a, 'r> Exchange<'a, 'r> {
         self.request.head.keep_alive && !self.worker.conns.draining.get()
     }
 
-    /// The request as far as an answer of our own depends on it. `keep`: another request may follow.
+    /// The request as far as an answer of our own depends on it. `keep`: another request may
+    /// follow.
     pub(crate) fn answered(&self, keep: bool) -> Answered {
         let head = self.request.head;
         Answered { version: head.version, keep, head_only: self.request.is_head() }
@@ -61,7 +62,8 @@ impl<'a, 'r> Exchange<'a, 'r> {
         self.request.config.settings.http.limits.send_timeout.as_millis() as Ms
     }
 
-    /// Waits for a fetch. Interim responses go to the client as they come; a client that leaves ends the wait.
+    /// Waits for a fetch. Interim responses go to the client as they come; a client that leaves
+    /// ends the wait.
     pub(crate) async fn wait(
         &self,
         socket: &Socket,
@@ -83,7 +85,8 @@ impl<'a, 'r> Exchange<'a, 'r> {
         }
     }
 
-    /// An interim response (RFC 9110 section 15.2), for clients that know them. 100 was said by us already.
+    /// An interim response (RFC 9110 section 15.2), for clients that know them. 100 was said by us
+    /// already.
     fn write_interim(&self, out: &mut Vec<u8>, interim: &InterimHead) {
         if self.request.head.version == Version::Http10 || interim.status == 100 {
             return;

@@ -8,8 +8,8 @@
 //!               |-------------> purge ---------------------------> log
 //! ```
 //!
-//! [`now`] takes a request as far as it goes without waiting: hits and stale hits end there. [`later`] sees the others
-//! through. Both go through the same steps.
+//! [`now`] takes a request as far as it goes without waiting: hits and stale hits end there.
+//! [`later`] sees the others through. Both go through the same steps.
 
 use std::ops::ControlFlow;
 
@@ -25,7 +25,7 @@ use crate::{
     fetch::{self, FetchResult, Plan},
     http::{
         body::{BodyError, Incoming},
-        conn::Conn,
+        conn::Active,
         debug,
         deliver::{self, Delivered, Served},
         exchange::Exchange,
@@ -35,6 +35,7 @@ use crate::{
         tunnel,
     },
     net::{
+        conns::Desk,
         out::Out,
         socket::{Ended, Socket},
     },
@@ -59,20 +60,38 @@ const NOTHING_STORED: Refusal = Refusal(504, "nothing stored answers this reques
 pub(crate) enum Now {
     /// It is answered. `keep`: the connection goes on.
     Answered { keep: bool },
-    /// It has to wait.
-    Later,
+    /// It has to wait, and goes on from here.
+    Later(Box<Waiting>),
+}
+
+/// How far a request came that has to wait.
+pub(crate) struct Waiting {
+    route: Result<Route<'static>, Refusal>,
+    /// What to fetch, where the store was asked.
+    plan: Option<Plan>,
+}
+
+impl Now {
+    fn later(route: Result<Route<'_>, Refusal>, plan: Option<Plan>) -> Self {
+        Self::Later(Box::new(Waiting { route: route.map(Route::into_owned), plan }))
+    }
 }
 
 /// Answers what can be answered at once.
 pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
     let route = match route(&exchange.request) {
         Ok(route) => route,
-        Err(_) if purge::is_journal(&exchange.request) => return Now::Later,
-        Err(_) if exchange.request.head.framing != BodyFraming::None => return Now::Later,
-        Err(refusal) => return Now::Answered { keep: answer_refusal(exchange, out, &refusal) },
+        Err(refusal) => {
+            let waits =
+                purge::is_journal(&exchange.request) || exchange.request.head.framing != BodyFraming::None;
+            if waits {
+                return Now::later(Err(refusal), None);
+            }
+            return Now::Answered { keep: answer_refusal(exchange, out, &refusal) };
+        }
     };
     if route.way != Way::Lookup {
-        return Now::Later;
+        return Now::later(Ok(route), None);
     }
     let now = exchange.request.pages.clock.at(exchange.request.since);
     let looked = look(exchange.request.pages.store, &route.key, &exchange.request.view(), &route.policy, now);
@@ -87,30 +106,35 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
                 }
                 Now::Answered { keep: finish(exchange, &delivered) }
             }
-            Err(_) => Now::Later,
+            Err(_) => Now::later(Ok(route), None),
         },
         Step::Refuse(refusal) => Now::Answered { keep: answer_refusal(exchange, out, &refusal) },
-        Step::Fetch(_) => Now::Later,
+        Step::Fetch(plan) => Now::later(Ok(route), Some(plan)),
     }
 }
 
 /// Sees a request through that has to wait. True: the connection goes on.
-pub(crate) async fn later(conn: &mut Conn, exchange: &Exchange<'_, '_>) -> Result<bool, Ended> {
+pub(crate) async fn later(
+    conn: &mut Active<'_>,
+    exchange: &Exchange<'_, '_>,
+    waiting: Waiting,
+) -> Result<bool, Ended> {
     conn.socket.watch.busy();
     if purge::is_journal(&exchange.request) {
-        return Ok(purge::hear(&mut conn.out, exchange));
+        return Ok(purge::hear(&mut conn.desk.out, exchange));
     }
-    let route = match route(&exchange.request) {
+    let Waiting { route, plan } = waiting;
+    let route = match route {
         Ok(route) => route,
         Err(refusal) => {
-            answer_refusal(exchange, &mut conn.out, &refusal);
+            answer_refusal(exchange, &mut conn.desk.out, &refusal);
             return Ok(false);
         }
     };
     match route.way {
-        Way::Lookup => cached(conn, exchange, &route).await,
+        Way::Lookup => cached(conn, exchange, &route, plan).await,
         Way::Pass(why) => pass(conn, exchange, &route, why).await,
-        Way::Purge => Ok(purge::serve(&mut conn.out, exchange, &route).await),
+        Way::Purge => Ok(purge::serve(&mut conn.desk.out, exchange, &route).await),
     }
 }
 
@@ -165,48 +189,23 @@ fn forward(why: RevalidateWhy) -> Forward {
     }
 }
 
-/// miss, fetch, deliver: looks, asks the origin or joins a fetch, and looks again where the result says so.
-async fn cached(conn: &mut Conn, exchange: &Exchange<'_, '_>, route: &Route<'_>) -> Result<bool, Ended> {
-    let request = &exchange.request;
-    let mut lookups = Lookups::default();
+/// miss, fetch, deliver: asks the origin or joins a fetch, and looks again where the result says
+/// so. `first`: the plan of the first fetch, where the store was asked.
+async fn cached(
+    conn: &mut Active<'_>,
+    exchange: &Exchange<'_, '_>,
+    route: &Route<'_>,
+    first: Option<Plan>,
+) -> Result<bool, Ended> {
+    let mut lookups = Lookups { first, ..Lookups::default() };
     loop {
-        let now = request.now();
-        let looked = look(request.pages.store, &route.key, &request.view(), &route.policy, now);
-        if request.head.known.larder_debug().is_some() {
-            debug::note(request, route, &looked, now);
-        }
-        let variant = looked.variant.clone();
-        let (held, served) = match (step(request, route, looked, now), lookups.confirmed.take()) {
-            (Step::Serve(held, _) | Step::Fetch(Plan { held: Some(held), .. }), Some(why)) => {
-                let served = Served::validated(&held.meta, now, why);
-                (held, served)
-            }
-            (Step::Serve(held, served), None) => {
-                let served = if std::mem::take(&mut lookups.copied) { served.shared() } else { served };
-                (held, served)
-            }
-            (Step::Refuse(refusal), _) => return Ok(answer_refusal(exchange, &mut conn.out, &refusal)),
-            (Step::Fetch(plan), _) => match ask(conn, exchange, route, lookups.limit(plan)).await? {
+        let plan = match lookups.first.take() {
+            Some(plan) => plan,
+            None => match look_again(conn, exchange, route, &mut lookups) {
                 ControlFlow::Break(keep) => return Ok(keep),
-                ControlFlow::Continue((why, again)) => {
-                    lookups.again(why, again);
-                    continue;
-                }
+                ControlFlow::Continue(plan) => plan,
             },
         };
-        let held = match deliver::entry(exchange, &mut conn.out, held, &served) {
-            Ok(delivered) => {
-                if served.refresh {
-                    fetch::refresh(request, route);
-                }
-                return Ok(finish(exchange, &delivered));
-            }
-            Err(_) if only_if_cached(&request.view(), &route.policy.cache) => {
-                return Ok(answer_refusal(exchange, &mut conn.out, &NOTHING_STORED));
-            }
-            Err(held) => held,
-        };
-        let plan = Plan::new(Forward::Partial, Some(held), variant);
         match ask(conn, exchange, route, lookups.limit(plan)).await? {
             ControlFlow::Break(keep) => return Ok(keep),
             ControlFlow::Continue((why, again)) => lookups.again(why, again),
@@ -214,9 +213,51 @@ async fn cached(conn: &mut Conn, exchange: &Exchange<'_, '_>, route: &Route<'_>)
     }
 }
 
+/// Answers from the store, or says what to fetch.
+fn look_again(
+    conn: &mut Active<'_>,
+    exchange: &Exchange<'_, '_>,
+    route: &Route<'_>,
+    lookups: &mut Lookups,
+) -> ControlFlow<bool, Plan> {
+    let (request, out) = (&exchange.request, &mut conn.desk.out);
+    let now = request.now();
+    let looked = look(request.pages.store, &route.key, &request.view(), &route.policy, now);
+    if request.head.known.larder_debug().is_some() {
+        debug::note(request, route, &looked, now);
+    }
+    let variant = looked.variant.clone();
+    let (held, served) = match (step(request, route, looked, now), lookups.confirmed.take()) {
+        (Step::Serve(held, _) | Step::Fetch(Plan { held: Some(held), .. }), Some(why)) => {
+            let served = Served::validated(&held.meta, now, why);
+            (held, served)
+        }
+        (Step::Serve(held, served), None) => {
+            let served = if std::mem::take(&mut lookups.copied) { served.shared() } else { served };
+            (held, served)
+        }
+        (Step::Refuse(refusal), _) => return ControlFlow::Break(answer_refusal(exchange, out, &refusal)),
+        (Step::Fetch(plan), _) => return ControlFlow::Continue(plan),
+    };
+    match deliver::entry(exchange, out, held, &served) {
+        Ok(delivered) => {
+            if served.refresh {
+                fetch::refresh(request, route);
+            }
+            ControlFlow::Break(finish(exchange, &delivered))
+        }
+        Err(_) if only_if_cached(&request.view(), &route.policy.cache) => {
+            ControlFlow::Break(answer_refusal(exchange, out, &NOTHING_STORED))
+        }
+        Err(held) => ControlFlow::Continue(Plan::new(Forward::Partial, Some(held), variant)),
+    }
+}
+
 /// The lookups of one request so far.
 #[derive(Default)]
 struct Lookups {
+    /// The plan of the first fetch, where the store was asked.
+    first: Option<Plan>,
     /// Fetches so far.
     fetches: usize,
     /// The origin confirmed the stored page just now: why it was asked.
@@ -230,13 +271,14 @@ struct Lookups {
 }
 
 impl Lookups {
-    /// The plan of the next fetch: alone where waiting was of no use, past the store where storing was of no use.
+    /// The plan of the next fetch: alone where waiting was of no use, past the store where storing
+    /// was of no use.
     fn limit(&mut self, mut plan: Plan) -> Plan {
         plan.fleet &= !self.no_fleet;
         plan.solo |= self.alone || self.fetches >= ROUNDS;
         if self.fetches > ROUNDS {
-            // What the store has does not answer this request, and what the origin says of it does not help: the answer
-            // is this client's alone.
+            // What the store has does not answer this request, and what the origin says of it does
+            // not help: the answer is this client's alone.
             plan = Plan { solo: true, store: false, ..Plan::new(plan.why, None, None) };
         }
         self.fetches += 1;
@@ -255,9 +297,10 @@ impl Lookups {
     }
 }
 
-/// fetch: once for all who wait, or alone. Whether the connection goes on, or why the store has to be asked again.
+/// fetch: once for all who wait, or alone. Whether the connection goes on, or why the store has to
+/// be asked again.
 async fn ask(
-    conn: &mut Conn,
+    conn: &mut Active<'_>,
     exchange: &Exchange<'_, '_>,
     route: &Route<'_>,
     plan: Plan,
@@ -266,11 +309,11 @@ async fn ask(
     exchange.request.stats.forwarded(why);
     let (send, interim) = fetch::interim();
     let fetch = fetch::fetch(&exchange.request, route, plan, send);
-    let keep = match exchange.wait(&conn.socket, &mut conn.out, fetch, interim).await? {
+    let keep = match exchange.wait(conn.socket, &mut conn.desk.out, fetch, interim).await? {
         FetchResult::LookAgain(again) => return Ok(ControlFlow::Continue((why, again))),
         FetchResult::Failed(failure) => failed(conn, exchange, route, &failure),
         FetchResult::Response(reply) => {
-            let done = reply::send(&conn.socket, &mut conn.out, exchange, *reply).await?;
+            let done = reply::send(conn.socket, &mut conn.desk.out, exchange, *reply).await?;
             matches!(done, Done::Answered { keep: true })
         }
     };
@@ -278,26 +321,27 @@ async fn ask(
 }
 
 /// The origin failed: the stored page if that is allowed, else the error.
-fn failed(conn: &mut Conn, exchange: &Exchange<'_, '_>, route: &Route<'_>, failure: &Failure) -> bool {
+fn failed(conn: &mut Active<'_>, exchange: &Exchange<'_, '_>, route: &Route<'_>, failure: &Failure) -> bool {
     let now = exchange.request.now();
     let looked = look(exchange.request.pages.store, &route.key, &exchange.request.view(), &route.policy, now);
-    let Found::Page(held) = looked.found else { return failure_page(exchange, &mut conn.out, failure) };
+    let Found::Page(held) = looked.found else { return failure_page(exchange, &mut conn.desk.out, failure) };
     if stale_on_error(&held.meta, &route.policy.cache, &exchange.request.view(), now, failure.cause) {
         let served = Served::on_error(&held.meta, now);
-        if let Ok(delivered) = deliver::entry(exchange, &mut conn.out, held, &served) {
+        if let Ok(delivered) = deliver::entry(exchange, &mut conn.desk.out, held, &served) {
             return finish(exchange, &delivered);
         }
     } else if held.meta.flags.any(PageFlags::NO_STALE) {
-        // A page that must not be served stale, and an origin that cannot be asked: 504 (RFC 9111 section 5.2.2.2).
+        // A page that must not be served stale, and an origin that cannot be asked: 504 (RFC 9111
+        // section 5.2.2.2).
         let failure = Failure { status: 504, ..*failure };
-        return failure_page(exchange, &mut conn.out, &failure);
+        return failure_page(exchange, &mut conn.desk.out, &failure);
     }
-    failure_page(exchange, &mut conn.out, failure)
+    failure_page(exchange, &mut conn.desk.out, failure)
 }
 
 /// pass: past the cache. The request's body goes up while the answer comes down.
 async fn pass(
-    conn: &mut Conn,
+    conn: &mut Active<'_>,
     exchange: &Exchange<'_, '_>,
     route: &Route<'_>,
     why: Forward,
@@ -308,9 +352,10 @@ async fn pass(
     if exchange.request.head.known.larder_debug().is_some() {
         debug::passed(&exchange.request, route, why);
     }
-    let Conn { socket, buf, at, out, .. } = conn;
-    // A small body is taken whole before the origin is asked: a client that sends it byte by byte holds no connection
-    // to the origin meanwhile.
+    let Active { socket, desk } = conn;
+    let Desk { buf, at, out } = &mut **desk;
+    // A small body is taken whole before the origin is asked: a client that sends it byte by byte
+    // holds no connection to the origin meanwhile.
     let mut expect = exchange.request.head.expect_continue;
     if let BodyFraming::Length(length @ ..=SMALL_BODY) = exchange.request.head.framing {
         let mut incoming = Incoming::new(exchange, socket, buf, at, expect);
@@ -348,7 +393,8 @@ async fn pass(
     body_failed(exchange, socket, out, failed)
 }
 
-/// Answers a request whose body did not arrive. Nothing was sent yet: an answer that has begun ends the wait first.
+/// Answers a request whose body did not arrive. Nothing was sent yet: an answer that has begun ends
+/// the wait first.
 fn body_failed(
     exchange: &Exchange<'_, '_>,
     socket: &Socket,
@@ -390,7 +436,7 @@ async fn passed(
     match exchange.wait(socket, out, fetch, interim).await? {
         FetchResult::Response(mut reply) => {
             (reply.why, reply.conditions) = (why, false);
-            fetch::invalidate(&exchange.request, route, &reply);
+            fetch::invalidate(&exchange.request, route, &reply).await;
             reply::send(socket, out, exchange, *reply).await
         }
         FetchResult::Failed(failure) => Ok(Done::Answered { keep: failure_page(exchange, out, &failure) }),

@@ -1,4 +1,5 @@
-//! The end of a request: what it is counted as, and who is told of it: the access log, those who watch, a trace.
+//! The end of a request: what it is counted as, and who is told of it: the access log, those who
+//! watch, a trace.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -13,7 +14,8 @@ use crate::{
     trace::{Kind, RequestAttributes, Span, TraceIds, Tracer, cut},
 };
 
-/// The last step: counts the request and tells of it wherever it is asked for. Returns whether the connection goes on.
+/// The last step: counts the request and tells of it wherever it is asked for. Returns whether the
+/// connection goes on.
 pub(crate) fn finish(exchange: &Exchange<'_, '_>, delivered: &Delivered) -> bool {
     let (worker, stats) = (exchange.worker, &exchange.request.stats);
     let outcome = delivered.outcome(stats.miss.get());
@@ -99,7 +101,8 @@ fn url(exchange: &Exchange<'_, '_>) -> String {
     format!("{}://{host}{}", exchange.request.scheme().as_str(), exchange.request.head.target.path_and_query)
 }
 
-/// Looks at a request for the hottest URLs, for `weight` of its kind. What reached no site has no page.
+/// Looks at a request for the hottest URLs, for `weight` of its kind. What reached no site has no
+/// page.
 #[cold]
 fn watch(exchange: &Exchange<'_, '_>, delivered: &Delivered, outcome: Outcome, hot: &HotUrls, weight: u64) {
     let source = match outcome {
@@ -137,7 +140,8 @@ fn refused(log: &WorkerLog, clock: Clock, peer: SocketAddr, status: u16, bytes: 
     });
 }
 
-/// Hands over what is to be told of a request that is recorded: its span, and that of its fetch if it made one.
+/// Hands over what is to be told of a request that is recorded: its span, and that of its fetch if
+/// it made one.
 fn trace(tracer: &Tracer, traced: &TraceIds, exchange: &Exchange<'_, '_>, delivered: &Delivered) {
     let head = exchange.request.head;
     let clock = exchange.request.pages.clock;

@@ -1,7 +1,8 @@
 //! HTTP, the clients' side: from a connection to an answer.
 //!
-//! `conn` takes requests from a connection; `flow` is a request's life; `deliver` (from the store) and `reply` (as it
-//! streams by) send the page that was looked up or fetched; `wire` owns the bytes.
+//! `conn` takes requests from a connection; `flow` is a request's life; `deliver` (from the store)
+//! and `reply` (as it streams by) send the page that was looked up or fetched; `wire` owns the
+//! bytes.
 
 mod body;
 mod conn;

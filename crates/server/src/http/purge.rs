@@ -65,7 +65,8 @@ pub(crate) fn hear(out: &mut Out, exchange: &Exchange<'_, '_>) -> bool {
 
 /// Answers a PURGE request.
 pub(crate) async fn serve(out: &mut Out, exchange: &Exchange<'_, '_>, route: &Route<'_>) -> bool {
-    // Of a request through a trusted proxy, the client counts: else the proxy would let everybody in.
+    // Of a request through a trusted proxy, the client counts: else the proxy would let everybody
+    // in.
     let allowed =
         route.site.purge.allows(exchange.request.client(), exchange.request.head.known.authorization());
     if !allowed {
@@ -78,9 +79,7 @@ pub(crate) async fn serve(out: &mut Out, exchange: &Exchange<'_, '_>, route: &Ro
     };
     let purger = exchange.request.pages.purger(soft);
     let purged = match &what {
-        What::Url => {
-            u64::from(purger.page_everywhere(&exchange.request.page_keys(&route.policy, &route.path)).await)
-        }
+        What::Url => u64::from(purger.page_everywhere(&exchange.request.page_keys(&route.path)).await),
         What::Prefix => match key::parse_key(&route.key) {
             Some(mut wanted) => {
                 // All pages below, whatever else is in their keys.

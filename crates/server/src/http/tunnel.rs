@@ -1,4 +1,5 @@
-//! A connection that was upgraded (RFC 9110 section 7.8): from now on bytes, both ways, until both sides are done.
+//! A connection that was upgraded (RFC 9110 section 7.8): from now on bytes, both ways, until both
+//! sides are done.
 
 use tokio::io::{AsyncWriteExt, copy_bidirectional};
 
@@ -10,8 +11,9 @@ use crate::{
 
 /// Ties the client's connection to the origin's. `early` is what the client sent after its request.
 ///
-/// There is no timeout: a WebSocket may be silent for hours. The connection counts against the limit of clients'
-/// connections for as long as it lasts, not against the origin's, and ends when either side closes both ways, or resets.
+/// There is no timeout: a WebSocket may be silent for hours. The connection counts against the
+/// limit of clients' connections for as long as it lasts, not against the origin's, and ends when
+/// either side closes both ways, or resets.
 pub(crate) async fn run(
     exchange: &Exchange<'_, '_>,
     socket: &mut Socket,

@@ -1,4 +1,5 @@
-//! What one worker's HTTP connections share besides its pages: sockets and buffers, limits, the log.
+//! What one worker's HTTP connections share besides its pages: sockets and buffers, limits, the
+//! log.
 
 use std::{
     cell::Cell,
@@ -13,19 +14,24 @@ use tokio::task::spawn_local;
 use crate::{
     access_log::{WorkerLog, live::LiveFeed},
     clock::Ms,
+    counters::Timing,
     net::{
-        conns::Conns,
+        conns::{Conns, Seat},
         out::Out,
         shelf::Shelf,
+        slot::Slot,
         socket::{Ended, Pace, Socket},
         stream::Stream,
     },
     settings::Settings,
 };
-use crate::{http::conn, request::pages::Pages};
+use crate::{
+    http::conn::{self, Conn},
+    request::pages::Pages,
+};
 
-/// Connections beyond the limit that are told so in order (the answer read before the end) at the same time; the others
-/// are closed at once.
+/// Connections beyond the limit that are told so in order (the answer read before the end) at the
+/// same time; the others are closed at once.
 const REFUSING: usize = 256;
 
 /// One worker's HTTP side, reached from all its connections.
@@ -36,6 +42,8 @@ pub(crate) struct Worker {
     pub(crate) shelf: Shelf,
     pub(crate) log: Option<WorkerLog>,
     pub(crate) feed: Option<LiveFeed>,
+    /// Empty, for the answers of a batch: its memory is used again.
+    pub(crate) timing: Cell<Timing>,
     refusing: Cell<usize>,
 }
 
@@ -49,6 +57,7 @@ impl Worker {
             shelf,
             log: shared.logger.as_ref().map(|logger| logger.worker()),
             feed: shared.live.get().map(|live| live.feed()),
+            timing: Cell::default(),
             refusing: Cell::new(0),
             pages,
         })
@@ -58,25 +67,22 @@ impl Worker {
     pub(crate) fn admit(self: &Rc<Self>, stream: Stream, peer: SocketAddr) {
         let worker = self.clone();
         worker.pages.counters.connections.accepted.one();
-        let open = worker.pages.shared.open.fetch_add(1, Ordering::Relaxed);
-        let place = Place(worker.clone());
+        let before = worker.pages.shared.open.fetch_add(1, Ordering::Relaxed);
         let seat = worker.conns.seat();
-        if open >= worker.pages.config().settings.http.limits.connections {
-            worker.pages.counters.connections.refused.one();
-            if worker.refusing.get() < REFUSING {
-                worker.refusing.set(worker.refusing.get() + 1);
-                spawn_local(async move {
-                    conn::refuse(&worker, stream, seat.watch.clone()).await;
-                    worker.refusing.set(worker.refusing.get() - 1);
-                    drop((place, seat));
-                });
-            }
-            return;
+        let watch = seat.watch.clone();
+        let open = OpenConnection { worker: worker.clone(), _seat: seat };
+        if before < worker.pages.config().settings.http.limits.connections {
+            return Slot::open(Conn::new(worker, stream, watch, peer, open), &self.conns.reactor);
         }
-        spawn_local(async move {
-            conn::serve(worker, stream, peer, seat.watch.clone()).await;
-            drop((place, seat));
-        });
+        worker.pages.counters.connections.refused.one();
+        if worker.refusing.get() < REFUSING {
+            worker.refusing.set(worker.refusing.get() + 1);
+            spawn_local(async move {
+                conn::refuse(&worker, stream, watch).await;
+                worker.refusing.set(worker.refusing.get() - 1);
+                drop(open);
+            });
+        }
     }
 
     /// Sends what was composed, within `patience` milliseconds for each stretch of it.
@@ -86,7 +92,8 @@ impl Worker {
         self.count_sent(sent)
     }
 
-    /// Sends what was composed and `more` behind it, in one write where it fits. `pinned`: bytes of the store it holds.
+    /// Sends what was composed and `more` behind it, in one write where it fits. `pinned`: bytes of
+    /// the store it holds.
     pub(crate) async fn send_with(
         &self,
         socket: &Socket,
@@ -115,11 +122,15 @@ impl Worker {
     }
 }
 
-/// Counts an open connection against `limits.connections`; gives it back when dropped.
-struct Place(Rc<Worker>);
+/// Counts an open connection against `limits.connections`, and keeps its place in the sweep's list;
+/// gives both back when dropped.
+pub(crate) struct OpenConnection {
+    worker: Rc<Worker>,
+    _seat: Seat,
+}
 
-impl Drop for Place {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.0.pages.shared.open.fetch_sub(1, Ordering::Relaxed);
+        self.worker.pages.shared.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

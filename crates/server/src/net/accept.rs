@@ -10,7 +10,8 @@ use super::{
     stream::{Kind, Stream},
 };
 
-/// After `accept` failed for want of descriptors or memory, how long to leave the queue to the kernel.
+/// After `accept` failed for want of descriptors or memory, how long to leave the queue to the
+/// kernel.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Where connections of one address come in, on a worker's own runtime.
@@ -19,7 +20,8 @@ pub(crate) struct Door {
     registered: Registered,
     listener: OwnedFd,
     kind: Kind,
-    /// The address as clients are told it; None: any of the machine's, each connection knows its own.
+    /// The address as clients are told it; None: any of the machine's, each connection knows its
+    /// own.
     name: Option<Arc<str>>,
 }
 

@@ -23,11 +23,11 @@ use crate::clock::Clock;
 const SWEEP: Duration = Duration::from_millis(250);
 /// How often a worker that is to stop looks whether the last client is served.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
-/// What a new receive buffer has room for: the kernel's answer to most batches fits, and 64 of them in the second-level
-/// cache.
+/// What a new receive buffer has room for: the kernel's answer to most batches fits, and 64 of them
+/// in the second-level cache.
 const BUFFER: usize = 16 * 1024;
-/// Receive buffers kept for reuse per worker, and the largest worth keeping.
-const BUFFERS: (usize, usize) = (256, 64 * 1024);
+/// The largest receive buffer worth keeping for reuse.
+const LARGEST_KEPT: usize = 64 * 1024;
 /// Desks kept for reuse per worker: so many connections have a batch under way at the same time.
 const DESKS: usize = 64;
 
@@ -65,7 +65,6 @@ pub(crate) struct Conns {
     pub(crate) reactor: Rc<Reactor>,
     watches: RefCell<HashMap<u64, Rc<Watch>>>,
     next_watch: Cell<u64>,
-    buffers: RefCell<Vec<Vec<u8>>>,
     #[allow(clippy::vec_box)]
     // a desk goes from hand to hand for every batch: as one pointer, not as 200 bytes
     desks: RefCell<Vec<Box<Desk>>>,
@@ -81,21 +80,8 @@ impl Conns {
             draining: Cell::new(false),
             watches: RefCell::default(),
             next_watch: Cell::new(0),
-            buffers: RefCell::default(),
             desks: RefCell::default(),
         }))
-    }
-
-    pub(crate) fn take_buffer(&self) -> Vec<u8> {
-        self.buffers.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(BUFFER))
-    }
-
-    pub(crate) fn give_buffer(&self, mut buffer: Vec<u8>) {
-        buffer.clear();
-        let mut kept = self.buffers.borrow_mut();
-        if kept.len() < BUFFERS.0 && buffer.capacity() <= BUFFERS.1 {
-            kept.push(buffer);
-        }
     }
 
     /// An empty desk with room for a read.
@@ -109,7 +95,7 @@ impl Conns {
     /// Takes a desk back; what is left on it is forgotten.
     pub(crate) fn give_desk(&self, mut desk: Box<Desk>) {
         let mut kept = self.desks.borrow_mut();
-        if kept.len() < DESKS && desk.buf.capacity() <= BUFFERS.1 {
+        if kept.len() < DESKS && desk.buf.capacity() <= LARGEST_KEPT {
             desk.buf.clear();
             desk.at = 0;
             desk.out.clear();
@@ -140,22 +126,28 @@ impl Conns {
         loop {
             timer.tick().await;
             let now = self.clock.now();
-            for watch in self.watches.borrow().values() {
-                watch.sweep(now);
-            }
+            // A connection may end when its deadline passes, and leave the list.
+            let due = |watch: &&Rc<Watch>| watch.is_due(now);
+            let due: Vec<_> = self.watches.borrow().values().filter(due).cloned().collect();
+            due.iter().for_each(|watch| watch.sweep(now));
         }
     }
 
     /// Connections end when they are idle, from now on.
     pub(crate) fn start_drain(&self) {
         self.draining.set(true);
-        for watch in self.watches.borrow().values() {
-            watch.start_drain();
-        }
+        let all: Vec<_> = self.watches.borrow().values().cloned().collect();
+        all.iter().for_each(|watch| watch.start_drain());
     }
 
-    /// Returns when no connection is open. A worker without connections of its own may still fetch what another's clients
-    /// follow: all workers' are counted.
+    /// Closes the connections that no task has.
+    pub(crate) fn close_resting(&self) {
+        let all: Vec<_> = self.watches.borrow().values().cloned().collect();
+        all.iter().for_each(|watch| watch.unsettle());
+    }
+
+    /// Returns when no connection is open. A worker without connections of its own may still fetch
+    /// what another's clients follow: all workers' are counted.
     pub(crate) async fn drained(&self) {
         while self.ground.open.load(Ordering::Relaxed) > 0 {
             tokio::time::sleep(DRAIN_LOOK).await;

@@ -1,4 +1,5 @@
-//! Listening: TCP and UDP addresses with one socket per worker (`SO_REUSEPORT`), unix sockets with one for all.
+//! Listening: TCP and UDP addresses with one socket per worker (`SO_REUSEPORT`), unix sockets with
+//! one for all.
 
 use std::{
     fmt,
@@ -67,8 +68,8 @@ pub(crate) struct Manner {
     pub(crate) backlog: i32,
 }
 
-/// A listener of every address for every one of `workers`. The first of each address takes the port, the others join it.
-/// On an error: the address, and what the system said.
+/// A listener of every address for every one of `workers`. The first of each address takes the
+/// port, the others join it. On an error: the address, and what the system said.
 pub(crate) fn bind(listen: &[Listen], workers: usize, manner: Manner) -> Result<Bound, (Address, io::Error)> {
     let mut bound = Bound { workers: (0..workers).map(|_| Vec::new()).collect(), addresses: Vec::new() };
     for wanted in listen {
@@ -132,8 +133,8 @@ fn bind_unix(path: &Path, mode: u32, bound: &mut Bound, manner: Manner) -> io::R
     Ok(())
 }
 
-/// Removes the socket file of a program that has ended: there is one, and nobody answers on it. Anything else stays, and
-/// binding fails for it.
+/// Removes the socket file of a program that has ended: there is one, and nobody answers on it.
+/// Anything else stays, and binding fails for it.
 fn replace_stale(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {
@@ -157,7 +158,8 @@ pub(crate) fn bind_udp(wanted: SocketAddr, workers: usize) -> io::Result<(Vec<Ud
     Ok((sockets, Address::Udp(address)))
 }
 
-/// `SO_REUSEPORT` would let a second server of the same user share the port in silence: bind once without it first.
+/// `SO_REUSEPORT` would let a second server of the same user share the port in silence: bind once
+/// without it first.
 fn free(address: SocketAddr, kind: Type) -> io::Result<()> {
     let socket = Socket::new(Domain::for_address(address), kind, None)?;
     if kind == Type::STREAM {

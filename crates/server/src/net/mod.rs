@@ -1,4 +1,5 @@
-//! What every face shares on the wire: what is to be sent, the socket with its deadline, and a worker's open connections.
+//! What every face shares on the wire: what is to be sent, the socket with its deadline, and a
+//! worker's open connections.
 
 pub(crate) mod accept;
 pub(crate) mod conns;
@@ -7,5 +8,6 @@ pub(crate) mod out;
 pub(crate) mod reactor;
 pub(crate) mod round;
 pub(crate) mod shelf;
+pub(crate) mod slot;
 pub(crate) mod socket;
 pub(crate) mod stream;

@@ -1,7 +1,8 @@
 //! What is to be sent: a batch of answers, written with one vectored write.
 //!
-//! Composed bytes lie in one scratch buffer; bodies stay where they are in the store, pinned until they are sent. Small
-//! bodies are copied into the scratch buffer instead: one plain write is cheaper than a vectored one with a pin held.
+//! Composed bytes lie in one scratch buffer; bodies stay where they are in the store, pinned until
+//! they are sent. Small bodies are copied into the scratch buffer instead: one plain write is
+//! cheaper than a vectored one with a pin held.
 
 use std::{
     io::{self, IoSlice},
@@ -17,8 +18,9 @@ use super::shelf::Copy;
 pub(crate) const COPY_LIMIT: usize = 4096;
 /// The most slices given to one `writev` (the kernel's limit is 1024; more gains nothing).
 const MAX_SLICES: usize = 64;
-/// The same where few pieces wait, as for one large answer (head, body, end): a list of 64 costs 1 KB to set up (150 of the 4,700
-/// instructions of a get of 10 KB). A body lies in slices of at least 256 KiB, so that these are more than the system takes at once.
+/// The same where few pieces wait, as for one large answer (head, body, end): a list of 64 costs 1
+/// KB to set up (150 of the 4,700 instructions of a get of 10 KB). A body lies in slices of at
+/// least 256 KiB, so that these are more than the system takes at once.
 const FEW_SLICES: usize = 8;
 /// Pieces that are few.
 const FEW_PIECES: usize = 3;
@@ -97,7 +99,8 @@ impl Out {
         self.queued + (self.scratch.len() - self.covered) as u64 - sent
     }
 
-    /// Composed bytes, those already sent of an unfinished batch included: the memory it takes besides the store's.
+    /// Composed bytes, those already sent of an unfinished batch included: the memory it takes
+    /// besides the store's.
     pub(crate) fn composed(&self) -> u64 {
         self.scratch.len() as u64
     }
@@ -155,7 +158,8 @@ impl Out {
         self.queued += to - from;
     }
 
-    /// Appends `head_from..` style ranges of an entry already appended last (several ranges of one body).
+    /// Appends `head_from..` style ranges of an entry already appended last (several ranges of one
+    /// body).
     pub(crate) fn stored_again(&mut self, from: u64, to: u64) {
         if to <= from || self.entries.is_empty() {
             return;
@@ -182,7 +186,8 @@ impl Out {
     /// Gives `sink` the next pieces until all is sent or it does not return `Ok`.
     pub(crate) fn send<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
         if self.pieces.is_empty() {
-            // Nothing but composed bytes: the usual case, and cheaper than a list of slices (1 KB to set up).
+            // Nothing but composed bytes: the usual case, and cheaper than a list of slices (1 KB
+            // to set up).
             while self.done < self.scratch.len() as u64 {
                 self.done += sink.send(&[IoSlice::new(&self.scratch[self.done as usize..])], false)? as u64;
             }
@@ -215,7 +220,8 @@ impl Out {
         Ok(())
     }
 
-    /// The slices of which nothing is sent yet where one value lies in one piece between composed bytes, and how many they are.
+    /// The slices of which nothing is sent yet where one value lies in one piece between composed
+    /// bytes, and how many they are.
     #[inline]
     fn usual(&self) -> Option<([IoSlice<'_>; 3], usize)> {
         let [Piece::Scratch { from: 0, to: before }, Piece::Stored { entry: 0, from, to }] = self.pieces[..]

@@ -1,9 +1,11 @@
-//! Readiness of a worker's sockets: an epoll instance of its own, edge-triggered, that the runtime watches as one descriptor.
+//! Readiness of a worker's sockets: an epoll instance of its own, edge-triggered, that the runtime
+//! watches as one descriptor.
 //!
-//! The runtime's own registrations cost each request several atomic operations, a lock and two visits to its scheduler. Here what
-//! happened is noted in plain cells, as nobody but this thread looks at them; a task that waits is woken, and who is registered
-//! as [`Readable`] is called instead, at no task's cost. Those that received something then are answered in a
-//! [`Round`]. (Measured: docs/notebook/rounds.md.)
+//! The runtime's own registrations cost each request several atomic operations, a lock and two
+//! visits to its scheduler. Here what happened is noted in plain cells, as nobody but this thread
+//! looks at them; a task that waits is woken, and who is registered as [`Readable`] is called
+//! instead, at no task's cost. Those that received something then are answered in a [`Round`].
+//! (Measured: docs/notebook/rounds.md.)
 
 use std::{
     cell::{Cell, RefCell},
@@ -43,7 +45,7 @@ const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 pub(crate) struct Reactor {
     epoll: AsyncFd<OwnedFd>,
     sources: RefCell<Sources>,
-    clock: Clock,
+    pub(super) clock: Clock,
     /// When it was last asked who is ready, microseconds.
     looked: Cell<u64>,
     /// Those that have received something and wait to be answered.
@@ -85,8 +87,8 @@ enum Seen {
     Full,
 }
 
-/// Whether another look before the runtime's own is worth it: where many connections are busy something has come while a
-/// round was answered, and the runtime need not be asked.
+/// Whether another look before the runtime's own is worth it: where many connections are busy
+/// something has come while a round was answered, and the runtime need not be asked.
 #[derive(Default)]
 struct Luck {
     again: bool,
@@ -111,7 +113,8 @@ impl Luck {
     }
 }
 
-/// A place among a reactor's sources; given back when dropped. The socket is to be closed with it: then the system forgets it.
+/// A place among a reactor's sources; given back when dropped. The socket is to be closed with it:
+/// then the system forgets it.
 pub(crate) struct Registered {
     reactor: Rc<Reactor>,
     at: usize,
@@ -122,14 +125,16 @@ impl Reactor {
     /// On the runtime that runs it.
     pub(crate) fn new(clock: Clock) -> io::Result<Rc<Self>> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        // Its replacement is `unsafe` for the sake of types whose descriptor changes; an `OwnedFd` has one, open for as long as it lives.
+        // Its replacement is `unsafe` for the sake of types whose descriptor changes; an `OwnedFd`
+        // has one, open for as long as it lives.
         #[expect(deprecated)]
         let epoll = AsyncFd::with_interest(epoll, Interest::READABLE)?;
         let (sources, looked, round) = Default::default();
         Ok(Rc::new(Self { epoll, sources, clock, looked, round }))
     }
 
-    /// When what is received in this round was there, microseconds: one reading of the clock for all.
+    /// When what is received in this round was there, microseconds: one reading of the clock for
+    /// all.
     pub(crate) fn looked(&self) -> u64 {
         self.looked.get()
     }
@@ -151,8 +156,8 @@ impl Reactor {
         Ok(registered)
     }
 
-    /// Tells those that wait what happened, and has answered what was received, until the task is ended. On an error no socket
-    /// of the worker is heard of any more.
+    /// Tells those that wait what happened, and has answered what was received, until the task is
+    /// ended. On an error no socket of the worker is heard of any more.
     pub(crate) async fn run(&self) -> io::Result<()> {
         let (mut events, mut luck) = (Vec::with_capacity(MOST), Luck::default());
         loop {
@@ -169,14 +174,15 @@ impl Reactor {
                 }
                 match seen {
                     Seen::Full => yield_now().await,
-                    Seen::Received if luck.tempts(events.len()) => {}
+                    Seen::Received if !done.task && luck.tempts(events.len()) => {}
                     _ => break,
                 }
             }
         }
     }
 
-    /// Answers all but the last that received something on the way, and adds that to what was `done`.
+    /// Answers all but the last that received something on the way, and adds that to what was
+    /// `done`.
     fn look(&self, events: &mut Vec<Event>, done: &mut Work) -> io::Result<Seen> {
         events.clear();
         match epoll::wait(self.epoll.get_ref(), spare_capacity(events), Some(&AT_ONCE)) {
@@ -219,6 +225,11 @@ impl Source {
             woke = !by.is_some_and(Readable::readable) && wake(&self.reader);
         }
         (write && wake(&self.writer)) || woke
+    }
+
+    /// Forgets the tasks that wait.
+    pub(crate) fn forget_wakers(&self) {
+        drop((self.reader.take(), self.writer.take()));
     }
 
     /// What comes is first told this one.

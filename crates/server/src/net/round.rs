@@ -1,20 +1,23 @@
 //! Connections of one worker that have received something, answered one after the other.
 //!
-//! Receiving from some that are ready before any of them is answered lets the memory that their answers need be fetched for all at once. From
-//! more than a few it costs more than it gains: what was received leaves the near caches, and clients wait where they could have
-//! taken their answers. (Measured: docs/notebook/rounds.md.)
+//! Receiving from some that are ready before any of them is answered lets the memory that their
+//! answers need be fetched for all at once. From more than a few it costs more than it gains: what
+//! was received leaves the near caches, and clients wait where they could have taken their answers.
+//! (Measured: docs/notebook/rounds.md.)
 
 use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 
 /// Connections that receive for one round: each holds a receive buffer.
 pub(crate) const MOST: usize = 64;
-/// How many are received from before they are answered. Times all that are ready: 0.97 to 0.98 for a get and 0.96 to 0.98 for a set of
-/// 100 B, 0.96 and 0.90 for those of 10 KB; with 4 0.98, 0.97 to 0.98, 0.95, 0.93; with 1 1.04, 1.02, 0.98 (set of 10 KB not run).
+/// How many are received from before they are answered. Times all that are ready: 0.97 to 0.98 for
+/// a get and 0.96 to 0.98 for a set of 100 B, 0.96 and 0.90 for those of 10 KB; with 4 0.98, 0.97
+/// to 0.98, 0.95, 0.93; with 1 1.04, 1.02, 0.98 (set of 10 KB not run).
 const GROUP: usize = 8;
-/// Commands, and bytes received and sent, after which others of the worker get their turn: one or two milliseconds of single commands,
-/// one of values of 10 KB. (With a quarter of the bytes a turn ended within one look, and what was left of it was received from at once:
-/// with 1 MiB a get of 10 KB takes 0.98 to 0.99 of that, a set 0.96 to 0.98.)
-const TURN: Work = Work { commands: 256, bytes: 1 << 20 };
+/// Commands, and bytes received and sent, after which others of the worker get their turn: one or
+/// two milliseconds of single commands, one of values of 10 KB. (With a quarter of the bytes a turn
+/// ended within one look, and what was left of it was received from at once: with 1 MiB a get of 10
+/// KB takes 0.98 to 0.99 of that, a set 0.96 to 0.98.)
+const TURN: Work = Work { commands: 256, bytes: 1 << 20, task: false };
 
 /// What answering a connection was.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +25,8 @@ pub(crate) struct Work {
     pub(crate) commands: usize,
     /// Received and sent.
     pub(crate) bytes: u64,
+    /// A task was started: it is to have its turn.
+    pub(crate) task: bool,
 }
 
 /// A connection that has received something.
@@ -33,7 +38,7 @@ pub(crate) trait Member {
     fn fetch_more(&self);
 
     /// Answers it, without waiting for anything.
-    fn answer(&self) -> Work;
+    fn answer(self: Rc<Self>) -> Work;
 }
 
 /// Those that wait to be answered.
@@ -51,8 +56,8 @@ impl Round {
         self.0.borrow().len() >= GROUP
     }
 
-    /// Answers them in the order they came, and adds to what was `done`. False: others are to have their turn, and then this is to
-    /// be called again.
+    /// Answers them in the order they came, and adds to what was `done`. False: others are to have
+    /// their turn, and then this is to be called again.
     pub(crate) fn answer(&self, done: &mut Work) -> bool {
         let is_over = |done: &Work| done.commands >= TURN.commands || done.bytes >= TURN.bytes;
         if !is_over(done) {
@@ -68,6 +73,7 @@ impl Round {
             let work = member.answer();
             done.commands += work.commands;
             done.bytes += work.bytes;
+            done.task |= work.task;
         }
     }
 }
@@ -84,7 +90,7 @@ mod tests {
 
         fn fetch_more(&self) {}
 
-        fn answer(&self) -> Work {
+        fn answer(self: Rc<Self>) -> Work {
             self.0.set(self.0.get() + 1);
             self.1
         }
@@ -93,7 +99,9 @@ mod tests {
     #[test]
     fn what_is_much_work_is_done_in_parts() {
         let (round, answered) = (Round::default(), Rc::new(Cell::new(0)));
-        let join = |commands, bytes| round.join(Rc::new(Counted(answered.clone(), Work { commands, bytes })));
+        let join = |commands, bytes| {
+            round.join(Rc::new(Counted(answered.clone(), Work { commands, bytes, task: false })))
+        };
         (0..3).for_each(|_| join(1, 100));
         assert_eq!((round.answer(&mut Work::default()), answered.take()), (true, 3));
         assert!(round.answer(&mut Work::default()) && answered.get() == 0, "nobody waits");

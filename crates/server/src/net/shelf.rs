@@ -1,8 +1,10 @@
-//! Bodies that are sent often, in files in memory: `sendfile` hands the file's own pages to the socket, where a write copies them.
+//! Bodies that are sent often, in files in memory: `sendfile` hands the file's own pages to the
+//! socket, where a write copies them.
 //!
-//! Each worker has a shelf of its own, as the system counts references to a file and to its pages with atomic operations, which workers
-//! would take from each other. A file is written once and never again: over loopback the receiver reads what was sent by
-//! reference from the same pages, long after it was acknowledged. The store writes over its segments, so it cannot be sent from
+//! Each worker has a shelf of its own, as the system counts references to a file and to its pages
+//! with atomic operations, which workers would take from each other. A file is written once and
+//! never again: over loopback the receiver reads what was sent by reference from the same pages,
+//! long after it was acknowledged. The store writes over its segments, so it cannot be sent from
 //! directly. Who finds an entry has asked the store: what lies here answers for nothing but bytes.
 //! (What it saves: docs/notebook/http-hits.md, "Large bodies".)
 
@@ -26,16 +28,19 @@ use rustix::{
 
 use crate::settings::SHELF_FILES;
 
-/// The limit of the floor and of the nginx of `bench/peers`, too: somewhere below, the second call takes what the copy would. (At 20,000 B there is a gain.)
+/// The limit of the floor and of the nginx of `bench/peers`, too: somewhere below, the second call
+/// takes what the copy would. (At 20,000 B there is a gain.)
 const LEAST: u64 = 16 << 10;
-/// Beyond it the worker would be busy for too long with copying it here: a file of 2 MiB takes 0.9 ms, of 1 MiB 0.36 ms.
+/// Beyond it the worker would be busy for too long with copying it here: a file of 2 MiB takes 0.9
+/// ms, of 1 MiB 0.36 ms.
 const MOST: u64 = 2 << 20;
 /// Of the system's memory, bytes.
 const PAGE: u64 = 4096;
-/// Bodies that are counted at once; a power of two. Two that meet at a place displace each other as they are asked for.
+/// Bodies that are counted at once; a power of two. Two that meet at a place displace each other as
+/// they are asked for.
 const PLACES: usize = 1024;
-/// Requests after which a body is worth the copy, which takes about as long as an answer (12 microseconds for 26,510 B); it is tried anew
-/// after half as many.
+/// Requests after which a body is worth the copy, which takes about as long as an answer (12
+/// microseconds for 26,510 B); it is tried anew after half as many.
 const OFTEN: u16 = 16;
 /// Requests after which what was asked for before counts half.
 const PERIOD: u32 = 16 * PLACES as u32;
@@ -104,7 +109,8 @@ impl Drop for Copy {
 }
 
 impl Shelf {
-    /// One of `workers`, which have `limit` bytes together. `held`: where this one alone notes what it holds.
+    /// One of `workers`, which have `limit` bytes together. `held`: where this one alone notes what
+    /// it holds.
     pub(crate) fn new(limit: u64, workers: usize, held: Arc<AtomicU64>) -> Self {
         let open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let files = usize::try_from(open).unwrap_or(usize::MAX) / PART_OF_FILES / workers;
@@ -113,8 +119,8 @@ impl Shelf {
         Self { places: RefCell::default(), room: Rc::new(room), hand: Cell::new(0), left: Cell::new(PERIOD) }
     }
 
-    /// The copy of a value of which `wanted` bytes are asked for, where it is worth having one. `body_at`: where in it that is found
-    /// which is sent.
+    /// The copy of a value of which `wanted` bytes are asked for, where it is worth having one.
+    /// `body_at`: where in it that is found which is sent.
     pub(crate) fn find(&self, entry: &Entry<'_>, body_at: u64, wanted: u64) -> Option<Rc<Copy>> {
         if wanted < LEAST || entry.len() > MOST.min(self.room.limit.0) {
             return None;

@@ -1,7 +1,8 @@
 //! A client's connection: reading, sending, and the deadline that ends it.
 //!
-//! Deadlines cost nothing per request: each connection notes when its patience ends ([`Watch`]), and one sweep per
-//! worker and quarter second wakes those whose time has come. No timer is registered and none is cancelled.
+//! Deadlines cost nothing per request: each connection notes when its patience ends ([`Watch`]),
+//! and one sweep per worker and quarter second wakes those whose time has come. No timer is
+//! registered and none is cancelled.
 
 use std::{
     cell::{Cell, RefCell},
@@ -10,12 +11,12 @@ use std::{
     pin::Pin,
     rc::Rc,
     sync::atomic::{AtomicU64, Ordering},
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, Waker},
 };
 
 use tokio::io::AsyncWrite;
 
-use super::{out::Out, stream::Stream};
+use super::{out::Out, slot::Resting, stream::Stream};
 use crate::clock::{Clock, Ms};
 
 /// How a wait on a connection ended when it did not end well.
@@ -46,9 +47,21 @@ pub(crate) struct Watch {
     expired: Cell<bool>,
     drain: Cell<bool>,
     waker: RefCell<Option<Waker>>,
+    /// Where the connection rests while no task has it.
+    slot: RefCell<Option<Rc<dyn Resting>>>,
 }
 
 impl Watch {
+    /// The connection rests in this slot whenever no task has it.
+    pub(super) fn settle(&self, slot: Rc<dyn Resting>) {
+        *self.slot.borrow_mut() = Some(slot);
+    }
+
+    /// The slot is given up, and what rests in it closed.
+    pub(super) fn unsettle(&self) {
+        drop(self.slot.take());
+    }
+
     /// The connection may wait until `deadline` (0: for ever).
     pub(crate) fn until(&self, deadline: Ms) {
         self.deadline.set(deadline);
@@ -61,8 +74,8 @@ impl Watch {
         self.until(deadline);
     }
 
-    /// The first bytes of a request are there: the rest of its head has until `deadline`. Where that wait has begun already,
-    /// more bytes do not buy more time.
+    /// The first bytes of a request are there: the rest of its head has until `deadline`. Where
+    /// that wait has begun already, more bytes do not buy more time.
     pub(crate) fn wait_head(&self, deadline: Ms) {
         if !self.head.replace(true) {
             self.idle.set(false);
@@ -83,10 +96,15 @@ impl Watch {
         self.busy();
     }
 
+    /// Its deadline has passed.
+    pub(super) fn is_due(&self, now: Ms) -> bool {
+        let deadline = self.deadline.get();
+        deadline != 0 && now >= deadline
+    }
+
     /// Called by the sweep.
     pub(crate) fn sweep(&self, now: Ms) {
-        let deadline = self.deadline.get();
-        if deadline != 0 && now >= deadline {
+        if self.is_due(now) {
             self.expired.set(true);
             self.wake();
         }
@@ -98,14 +116,18 @@ impl Watch {
         self.wake();
     }
 
-    /// Has its task look.
+    /// Has its task look, or its slot.
     pub(crate) fn wake(&self) {
-        if let Some(waker) = self.waker.borrow_mut().take() {
-            waker.wake();
+        if let Some(waker) = self.waker.take() {
+            return waker.wake();
+        }
+        let slot = self.slot.borrow().clone();
+        if let Some(slot) = slot {
+            slot.look();
         }
     }
 
-    fn check(&self) -> Result<(), Ended> {
+    pub(super) fn check(&self) -> Result<(), Ended> {
         if self.expired.get() {
             return Err(Ended::TimedOut);
         }
@@ -150,10 +172,12 @@ impl Watch {
 /// given more of it: a byte a minute is no progress.
 pub(crate) const PROGRESS: u64 = 16 * 1024;
 
-/// Milliseconds without progress after which a client counts as stalled: what it holds of the store is counted then.
+/// Milliseconds without progress after which a client counts as stalled: what it holds of the store
+/// is counted then.
 const STALLED_AFTER: Ms = 2000;
 
-/// Bytes left when the present deadline was set, and that deadline. None: nothing was waited for yet.
+/// Bytes left when the present deadline was set, and that deadline. None: nothing was waited for
+/// yet.
 pub(crate) type Mark = Option<(u64, Ms)>;
 
 /// How long a client may take over what it is sent.
@@ -188,8 +212,9 @@ impl<'p> Pace<'p> {
     }
 }
 
-/// Bytes of the store held by clients that do not read, over all workers. What is held cannot be evicted; at the limit
-/// (half of the memory) whoever stalls next is dropped, so that there is always room for new pages.
+/// Bytes of the store held by clients that do not read, over all workers. What is held cannot be
+/// evicted; at the limit (half of the memory) whoever stalls next is dropped, so that there is
+/// always room for new pages.
 pub(crate) struct Stalled {
     held: AtomicU64,
     limit: u64,
@@ -225,26 +250,10 @@ pub(crate) struct Socket {
 const READ_STEP: usize = 8192;
 
 impl Socket {
-    /// Waits for the first bytes of a request (or the end), without holding a buffer meanwhile: `take` gives one when there
-    /// is something to read, `give` takes it back when there was not.
-    pub(crate) async fn first(
-        &mut self,
-        buf: &mut Vec<u8>,
-        take: impl Fn() -> Vec<u8>,
-        give: impl Fn(Vec<u8>),
-    ) -> Result<usize, Ended> {
-        let (stream, watch) = (&mut self.stream, &self.watch);
-        let read = |cx: &mut Context<'_>| {
-            ready!(stream.poll_read_ready(cx));
-            *buf = take();
-            let read = poll_read_vec(stream, cx, buf);
-            if read.is_pending() {
-                give(std::mem::take(buf));
-            }
-            read
-        };
-        let mut read = read;
-        poll_fn(|cx| watch.guard(cx, &mut read)).await
+    /// Forgets the tasks that waited for it.
+    pub(crate) fn forget_wakers(&self) {
+        self.stream.forget_wakers();
+        drop(self.watch.waker.take());
     }
 
     /// Appends what can be read to `buf`; 0 is the end.
@@ -254,8 +263,9 @@ impl Socket {
         poll_fn(|cx| watch.guard(cx, |cx| poll_read_vec(stream, cx, buf))).await
     }
 
-    /// Ends when the client has closed its side while nothing more was expected of it. A client that closes only its
-    /// sending side and goes on reading cannot be told from one that left, and is taken for one (as nginx does).
+    /// Ends when the client has closed its side while nothing more was expected of it. A client
+    /// that closes only its sending side and goes on reading cannot be told from one that left, and
+    /// is taken for one (as nginx does).
     pub(crate) async fn gone(&self) {
         match poll_fn(|cx| self.stream.poll_peek(cx)).await {
             Ok(false) | Err(_) => {}
@@ -279,8 +289,8 @@ impl Socket {
         Ok(total)
     }
 
-    /// Sends all of `out` (composed bytes only) and `more` behind it. `pinned`: bytes of the store held meanwhile, asked
-    /// for when the client has stalled (a fill that is followed grows).
+    /// Sends all of `out` (composed bytes only) and `more` behind it. `pinned`: bytes of the store
+    /// held meanwhile, asked for when the client has stalled (a fill that is followed grows).
     pub(crate) async fn send_with(
         &self,
         out: &mut Out,
@@ -309,8 +319,8 @@ impl Socket {
         Ok(total)
     }
 
-    /// Waits until more can be sent (or, where `reads`, something be received), if that is what `error` says. `unsent`: any
-    /// number that falls by what the client takes.
+    /// Waits until more can be sent (or, where `reads`, something be received), if that is what
+    /// `error` says. `unsent`: any number that falls by what the client takes.
     pub(crate) async fn ready_after(
         &self,
         error: io::Error,

@@ -27,8 +27,8 @@ pub(super) enum Framing {
     Close,
 }
 
-/// The content of a response, read piece by piece; it holds the connection. Dropped before its end, it closes the
-/// connection, so that an origin is not read for nobody.
+/// The content of a response, read piece by piece; it holds the connection. Dropped before its end,
+/// it closes the connection, so that an origin is not read for nobody.
 #[derive(Debug)]
 pub struct Body {
     state: State,
@@ -69,11 +69,12 @@ impl Body {
         body
     }
 
-    /// The next piece, never empty. `Ok(None)` at a *complete* end only: short of Content-Length, broken chunking, a
-    /// reset or a timeout are errors, and remain errors when asked again. Cancel safe.
+    /// The next piece, never empty. `Ok(None)` at a *complete* end only: short of Content-Length,
+    /// broken chunking, a reset or a timeout are errors, and remain errors when asked again. Cancel
+    /// safe.
     ///
-    /// Content delimited by the end of the connection is complete when the connection ends in order (RFC 9112 section 8);
-    /// see [`Body::close_delimited`].
+    /// Content delimited by the end of the connection is complete when the connection ends in order
+    /// (RFC 9112 section 8); see [`Body::close_delimited`].
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, OriginError> {
         loop {
             let reading = match &mut self.state {
@@ -98,8 +99,8 @@ impl Body {
         self.trailers.take()
     }
 
-    /// Bytes of content in all: Content-Length, or 0 where there is no content (HEAD, 204, 304, 101, whatever their
-    /// fields say). None when the end only will tell.
+    /// Bytes of content in all: Content-Length, or 0 where there is no content (HEAD, 204, 304,
+    /// 101, whatever their fields say). None when the end only will tell.
     pub fn declared_length(&self) -> Option<u64> {
         match self.framing {
             Framing::None => Some(0),
@@ -108,7 +109,8 @@ impl Body {
         }
     }
 
-    /// The end of the content is the end of the connection (HTTP/1.0 style), so that nobody can know that it is complete.
+    /// The end of the content is the end of the connection (HTTP/1.0 style), so that nobody can
+    /// know that it is complete.
     pub fn close_delimited(&self) -> bool {
         self.framing == Framing::Close
     }
@@ -126,7 +128,8 @@ impl Body {
         }
     }
 
-    /// Gives the connection back with the last byte, not only when the caller asks for what follows it.
+    /// Gives the connection back with the last byte, not only when the caller asks for what follows
+    /// it.
     fn settle(&mut self) {
         if matches!(&self.state, State::Reading(reading) if reading.incoming.is_end_stream()) {
             self.complete();

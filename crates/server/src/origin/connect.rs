@@ -18,8 +18,9 @@ use super::{
 };
 use crate::{clock::instant, settings::OriginSettings};
 
-/// Response heads longer than this are refused: what an origin sends in real life is below 16 KiB, and the head is kept
-/// with every stored page. Also the size of hyper's read buffer, so at most this much lies unread per connection.
+/// Response heads longer than this are refused: what an origin sends in real life is below 16 KiB,
+/// and the head is kept with every stored page. Also the size of hyper's read buffer, so at most
+/// this much lies unread per connection.
 const HEAD_BYTES: usize = 64 * 1024;
 
 /// Response heads with more fields than this are refused.
@@ -34,7 +35,8 @@ pub(super) struct Connection {
     pub(super) sender: http1::SendRequest<Upload>,
     pub(super) socket: Arc<Socket>,
     pub(super) peer: SocketAddr,
-    /// hyper's connection task; dropping the connection ends it and closes the socket. None once it is a tunnel.
+    /// hyper's connection task; dropping the connection ends it and closes the socket. None once it
+    /// is a tunnel.
     task: Option<JoinHandle<()>>,
     /// Its place among the open ones.
     pub(super) counted: Option<Held>,
@@ -103,8 +105,8 @@ impl Drop for Connection {
     }
 }
 
-/// hyper's HTTP/1 client with our limits. Tolerant where RFC 9112 lets a proxy repair what it got (obs-fold, section
-/// 5.2; space before the colon, section 5.1), strict elsewhere.
+/// hyper's HTTP/1 client with our limits. Tolerant where RFC 9112 lets a proxy repair what it got
+/// (obs-fold, section 5.2; space before the colon, section 5.1), strict elsewhere.
 fn client() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
@@ -122,8 +124,8 @@ async fn dial(host: &str, port: u16, limit: Option<Instant>) -> io::Result<(TcpS
     connect_any(&addresses, limit).await
 }
 
-/// Tries the addresses in the order of the resolver. A silent one may not eat the whole time: each gets an equal share of
-/// what is left.
+/// Tries the addresses in the order of the resolver. A silent one may not eat the whole time: each
+/// gets an equal share of what is left.
 async fn connect_any(
     addresses: &[SocketAddr],
     limit: Option<Instant>,
@@ -163,7 +165,8 @@ pub(super) async fn within<F: Future>(limit: Option<Instant>, future: F) -> Opti
     }
 }
 
-/// When a timeout that starts now is over; None is never (the sum is beyond what the clock can say).
+/// When a timeout that starts now is over; None is never (the sum is beyond what the clock can
+/// say).
 pub(super) fn after(duration: Duration) -> Option<Instant> {
     instant().checked_add(duration)
 }

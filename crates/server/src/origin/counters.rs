@@ -9,8 +9,8 @@ use larder_metrics::{Origin, Recorder};
 
 use super::OriginError;
 
-/// Counters of one origin, as one worker sees it (origins of one name but other settings share them). Each counts events
-/// since the start, unless it says otherwise.
+/// Counters of one origin, as one worker sees it (origins of one name but other settings share
+/// them). Each counts events since the start, unless it says otherwise.
 #[derive(Debug, Default)]
 pub struct OriginCounters {
     /// Requests given to [`super::Origin::send`].

@@ -4,8 +4,8 @@ use std::io;
 
 /// Why a request to an origin failed.
 ///
-/// All of these are the origin's fault or ours, never the client's, but for [`OriginError::BodyAborted`] and
-/// [`OriginError::Unsendable`].
+/// All of these are the origin's fault or ours, never the client's, but for
+/// [`OriginError::BodyAborted`] and [`OriginError::Unsendable`].
 #[derive(Debug, thiserror::Error)]
 pub enum OriginError {
     /// The name could not be resolved, or no address accepted a connection.
@@ -29,11 +29,12 @@ pub enum OriginError {
     /// The response ended before its framing said so (RFC 9112 section 8).
     #[error("the origin's answer ended too early")]
     Truncated,
-    /// As many connections as allowed are busy, and as many requests as allowed wait for one (or this one waited for
-    /// the whole first byte timeout).
+    /// As many connections as allowed are busy, and as many requests as allowed wait for one (or
+    /// this one waited for the whole first byte timeout).
     #[error("too many requests wait for the origin")]
     TooManyConnections,
-    /// The client's request body failed, or was not what its Content-Length promised; the request was aborted, not ended.
+    /// The client's request body failed, or was not what its Content-Length promised; the request
+    /// was aborted, not ended.
     #[error("the request body was aborted by the client")]
     BodyAborted,
     /// The request cannot be written as HTTP/1: a target or a Host that no origin could read.
@@ -45,8 +46,9 @@ impl OriginError {
     /// How many reasons there are; [`OriginError::index`] is below it.
     pub const REASONS: usize = 10;
 
-    /// The status for the client: 504 when the origin was too slow, 503 when it is too busy, 502 otherwise, and
-    /// 400 when the request itself was at fault (RFC 9110 sections 15.5.1 and 15.6.3 to 15.6.5).
+    /// The status for the client: 504 when the origin was too slow, 503 when it is too busy, 502
+    /// otherwise, and 400 when the request itself was at fault (RFC 9110 sections 15.5.1 and 15.6.3
+    /// to 15.6.5).
     pub fn status(&self) -> u16 {
         match self {
             OriginError::ConnectTimeout
@@ -97,7 +99,8 @@ impl OriginError {
         }
     }
 
-    /// Whether the origin is to blame, so that a stale copy may be served instead (RFC 5861 section 4).
+    /// Whether the origin is to blame, so that a stale copy may be served instead (RFC 5861 section
+    /// 4).
     pub fn is_origins_fault(&self) -> bool {
         self.status() >= 500
     }

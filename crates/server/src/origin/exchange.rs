@@ -74,7 +74,8 @@ fn blame(error: &hyper::Error, progress: &Progress, turn: Turn) -> OriginError {
     }
 }
 
-/// Turns hyper's response into ours, and gives the connection to its body (or back, when there is none).
+/// Turns hyper's response into ours, and gives the connection to its body (or back, when there is
+/// none).
 pub(super) fn respond(
     asked: &Asked,
     mut lease: Lease,
@@ -129,7 +130,8 @@ fn framing(
     if headers.contains_key(header::TRANSFER_ENCODING) {
         return match only_chunked(headers) {
             true => Ok(Framing::Chunked),
-            // We have sent no TE, so no other coding may be used (RFC 9112 section 7.4), and we could not undo it.
+            // We have sent no TE, so no other coding may be used (RFC 9112 section 7.4), and we
+            // could not undo it.
             false => Err(OriginError::Malformed("a Transfer-Encoding other than chunked".to_owned())),
         };
     }
@@ -157,6 +159,7 @@ fn answered(asked: &Asked, status: StatusCode, headers: &HeaderMap, framing: Fra
             _ => longest,
         },
         coded: headers.contains_key(header::TRANSFER_ENCODING),
+        conditional: asked.conditional,
         odd_interim: asked.odd_interim.load(Relaxed),
     }
 }

@@ -16,14 +16,15 @@ pub struct Request {
     pub method: Method,
     /// Origin-form (`/path?query`), or `*` with OPTIONS.
     pub target: String,
-    /// The fields to send. The caller has removed hop-by-hop fields (RFC 9110 section 7.6.1) and added its own
-    /// (Via, X-Forwarded-For). Content-Length and Transfer-Encoding are set here from [`Request::body`]; Host is set
-    /// here when it is missing or overridden by the settings. For request trailers to be sent, `Trailer` has to name them.
+    /// The fields to send. The caller has removed hop-by-hop fields (RFC 9110 section 7.6.1) and
+    /// added its own (Via, X-Forwarded-For). Content-Length and Transfer-Encoding are set here from
+    /// [`Request::body`]; Host is set here when it is missing or overridden by the settings. For
+    /// request trailers to be sent, `Trailer` has to name them.
     pub headers: HeaderMap,
     /// The body.
     pub body: RequestBody,
-    /// The client asked for an upgrade (RFC 9110 section 7.8): `headers` holds `Upgrade`, and `Connection: upgrade` is
-    /// added here. Without it a 101 from the origin is an error.
+    /// The client asked for an upgrade (RFC 9110 section 7.8): `headers` holds `Upgrade`, and
+    /// `Connection: upgrade` is added here. Without it a 101 from the origin is an error.
     pub upgrade: bool,
 }
 
@@ -34,11 +35,11 @@ pub enum RequestBody {
     Empty,
     /// Bytes as they come from the client.
     Stream {
-        /// Sent as Content-Length; None is sent chunked. A stream that ends short of it, or goes on beyond it, aborts the
-        /// request.
+        /// Sent as Content-Length; None is sent chunked. A stream that ends short of it, or goes on
+        /// beyond it, aborts the request.
         length: Option<u64>,
-        /// A bounded channel: the origin's pace is the client's pace. The end of the channel is the end of the body, so
-        /// a sender that gives up must say [`BodyFrame::Failed`] first.
+        /// A bounded channel: the origin's pace is the client's pace. The end of the channel is the
+        /// end of the body, so a sender that gives up must say [`BodyFrame::Failed`] first.
         frames: mpsc::Receiver<BodyFrame>,
     },
 }
@@ -57,8 +58,8 @@ pub enum BodyFrame {
     Data(Bytes),
     /// The trailer section; nothing follows. Sent only with chunked framing.
     Trailers(HeaderMap),
-    /// The client went away or sent nonsense: the connection to the origin is closed, so that the origin cannot take
-    /// what it got for the whole.
+    /// The client went away or sent nonsense: the connection to the origin is closed, so that the
+    /// origin cannot take what it got for the whole.
     Failed,
 }
 
@@ -67,10 +68,11 @@ pub enum BodyFrame {
 pub struct Response {
     /// 101, or a final status: 200 to 999.
     pub status: u16,
-    /// The reason phrase when it is not the usual one of the status; empty when the origin sent none.
+    /// The reason phrase when it is not the usual one of the status; empty when the origin sent
+    /// none.
     pub reason: Option<Bytes>,
-    /// The fields as received, with two repairs of framing (RFC 9112 section 6.3): Content-Length is removed beside
-    /// Transfer-Encoding, and repeated equal Content-Lengths become one.
+    /// The fields as received, with two repairs of framing (RFC 9112 section 6.3): Content-Length
+    /// is removed beside Transfer-Encoding, and repeated equal Content-Lengths become one.
     pub headers: HeaderMap,
     /// The content.
     pub body: Body,
@@ -93,6 +95,6 @@ pub struct InterimHead {
     pub headers: HeaderMap,
 }
 
-/// Where interim responses go. Bounded: what the receiver does not take in time is dropped (and counted), as a client
-/// may do without any of them. Give it room for a handful.
+/// Where interim responses go. Bounded: what the receiver does not take in time is dropped (and
+/// counted), as a client may do without any of them. Give it room for a handful.
 pub type Interim = mpsc::Sender<InterimHead>;

@@ -1,16 +1,16 @@
 //! Talking to origins over HTTP/1.1.
 //!
-//! hyper speaks the protocol; this room adds what a cache needs around it: a pool with limits, timeouts for every wait,
-//! a retry where it is safe, and an answer to the question whether a response is *complete*, because only a complete one
-//! may be stored.
+//! hyper speaks the protocol; this room adds what a cache needs around it: a pool with limits,
+//! timeouts for every wait, a retry where it is safe, and an answer to the question whether a
+//! response is *complete*, because only a complete one may be stored.
 //!
-//! The way of a request: `send` -> [`outgoing`] (target, Host, framing) -> [`pool`] (a permit, then an idle
-//! connection or a new one from [`connect`]) -> [`exchange`] (write, wait for the head) -> [`Body`], which holds the
-//! connection until the last byte and then gives it back. [`upload`] is the request's body on its way, [`stream`] the
-//! socket beneath hyper, [`patience`] the waiting.
+//! The way of a request: `send` -> [`outgoing`] (target, Host, framing) -> [`pool`] (a permit, then
+//! an idle connection or a new one from [`connect`]) -> [`exchange`] (write, wait for the head) ->
+//! [`Body`], which holds the connection until the last byte and then gives it back. [`upload`] is
+//! the request's body on its way, [`stream`] the socket beneath hyper, [`patience`] the waiting.
 //!
-//! What is absent: no following of redirects, no decoding of content, no caching of name lookups (the system does that),
-//! no thread: an `Origin` lives on one worker and is never sent to another.
+//! What is absent: no following of redirects, no decoding of content, no caching of name lookups
+//! (the system does that), no thread: an `Origin` lives on one worker and is never sent to another.
 
 mod body;
 mod connect;
@@ -46,7 +46,8 @@ use self::{
 };
 use crate::{clock::instant, settings::OriginSettings};
 
-/// One origin, as one worker thread sees it. All of its futures must run inside that worker's runtime.
+/// One origin, as one worker thread sees it. All of its futures must run inside that worker's
+/// runtime.
 #[derive(Debug)]
 pub struct Origin {
     pool: Rc<Pool>,
@@ -63,12 +64,13 @@ impl Origin {
         &self.pool.settings
     }
 
-    /// Sends one request and waits for the head of the final response (or of a 101). Interim responses are handed to
-    /// `interim` as they come.
+    /// Sends one request and waits for the head of the final response (or of a 101). Interim
+    /// responses are handed to `interim` as they come.
     ///
-    /// It is sent a second time, once and over a new connection, only when a *pooled* connection turned out dead before
-    /// any byte of an answer, and only when the request is safe and has no body (RFC 9110 section 9.2.2), or when
-    /// nothing of it had been written. Dropping the future closes the connection.
+    /// It is sent a second time, once and over a new connection, only when a *pooled* connection
+    /// turned out dead before any byte of an answer, and only when the request is safe and has no
+    /// body (RFC 9110 section 9.2.2), or when nothing of it had been written. Dropping the future
+    /// closes the connection.
     pub async fn send(
         self: &Rc<Self>,
         req: Request,

@@ -24,6 +24,8 @@ use crate::settings::OriginSettings;
 pub(super) struct Asked {
     pub(super) method: Method,
     pub(super) upgrade: bool,
+    /// It has a condition that a 304 answers.
+    pub(super) conditional: bool,
     /// An interim response announced content, which none has (RFC 9110 section 15.2).
     pub(super) odd_interim: Arc<AtomicBool>,
 }
@@ -54,7 +56,9 @@ impl Outgoing {
         if upgrade {
             headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         }
-        let asked = Asked { method, upgrade, odd_interim: Arc::default() };
+        let conditional =
+            [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE].iter().any(|name| headers.contains_key(name));
+        let asked = Asked { method, upgrade, conditional, odd_interim: Arc::default() };
         Ok((Outgoing { asked, uri, headers, interim }, body))
     }
 
@@ -90,8 +94,8 @@ fn uri(target: &str) -> Result<Uri, OriginError> {
     PathAndQuery::from_maybe_shared(bytes).map(Uri::from).map_err(|_| unsendable())
 }
 
-/// `"`, `<`, `>` and the backtick are no characters of a URI, but there are clients that send them, and the `http`
-/// crate refuses them.
+/// `"`, `<`, `>` and the backtick are no characters of a URI, but there are clients that send them,
+/// and the `http` crate refuses them.
 fn percent_encode(target: &str) -> Cow<'_, str> {
     if !target.contains(['"', '<', '>', '`']) {
         return Cow::Borrowed(target);
@@ -99,7 +103,8 @@ fn percent_encode(target: &str) -> Cow<'_, str> {
     Cow::Owned(target.replace('"', "%22").replace('<', "%3C").replace('>', "%3E").replace('`', "%60"))
 }
 
-/// The configured Host, else the client's, else the origin's own name (an HTTP/1.0 client need not send one).
+/// The configured Host, else the client's, else the origin's own name (an HTTP/1.0 client need not
+/// send one).
 fn set_host(headers: &mut HeaderMap, settings: &OriginSettings) -> Result<(), OriginError> {
     let host = match &settings.host_header {
         Some(host) => host.clone(),

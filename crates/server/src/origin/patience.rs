@@ -19,8 +19,9 @@ pub(super) enum Late {
     Total,
 }
 
-/// Waits for `future` as long as the origin is not silent for `limit` and the exchange not older than `total`. Time in
-/// which the origin waits for the client's body does not count as its silence.
+/// Waits for `future` as long as the origin is not silent for `limit` and the exchange not older
+/// than `total`. Time in which the origin waits for the client's body does not count as its
+/// silence.
 pub(super) async fn patiently<F: Future>(
     future: F,
     progress: &Progress,

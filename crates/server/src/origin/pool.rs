@@ -1,11 +1,12 @@
 //! Connections to one origin: how many, who waits for one, and which are kept.
 //!
-//! A permit is the right to have a connection *in use*; idle ones hold none. Connections are opened only when no idle
-//! one is left, so in use and idle together never exceed the limit. Tunnels (101) hold no permit either: a few hundred
-//! silent WebSockets would keep all other requests waiting; each has a client's connection, and those are limited. Requests that find no permit wait in a queue of
-//! limited length, in order. Idle connections are used last in, first out, so that the surplus ages and is closed.
-//! The limits are per worker thread (each worker has its own pool, without a lock); tunnels aside, the whole process
-//! opens at most workers times `max_connections`.
+//! A permit is the right to have a connection *in use*; idle ones hold none. Connections are opened
+//! only when no idle one is left, so in use and idle together never exceed the limit. Tunnels (101)
+//! hold no permit either: a few hundred silent WebSockets would keep all other requests waiting;
+//! each has a client's connection, and those are limited. Requests that find no permit wait in a
+//! queue of limited length, in order. Idle connections are used last in, first out, so that the
+//! surplus ages and is closed. The limits are per worker thread (each worker has its own pool,
+//! without a lock); tunnels aside, the whole process opens at most workers times `max_connections`.
 
 use std::{
     cell::{Cell, RefCell},
@@ -133,7 +134,8 @@ impl Pool {
         }
     }
 
-    /// Closes what nobody wanted for the idle timeout (and what died meanwhile); says when to look again.
+    /// Closes what nobody wanted for the idle timeout (and what died meanwhile); says when to look
+    /// again.
     fn prune(&self) -> Option<Instant> {
         let now = instant();
         let mut idle = self.idle.borrow_mut();
@@ -208,8 +210,8 @@ impl Lease {
         self.connection.as_mut()
     }
 
-    /// Replaces a dead connection by a new one. The idle ones go too: what killed this one (an origin started anew)
-    /// has most likely killed them, and the limit counts them.
+    /// Replaces a dead connection by a new one. The idle ones go too: what killed this one (an
+    /// origin started anew) has most likely killed them, and the limit counts them.
     pub(super) async fn renew(&mut self, total: Option<Instant>) -> Result<(), OriginError> {
         self.connection = None;
         self.pool.idle.borrow_mut().clear();
@@ -218,8 +220,9 @@ impl Lease {
         Ok(())
     }
 
-    /// The exchange is complete: the connection may serve the next one. When the origin answered before it had the whole
-    /// request, the rest of the request is still being sent; that may go on for the between-bytes timeout.
+    /// The exchange is complete: the connection may serve the next one. When the origin answered
+    /// before it had the whole request, the rest of the request is still being sent; that may go on
+    /// for the between-bytes timeout.
     pub(super) fn finish(mut self) {
         let Some(mut connection) = self.connection.take() else { return };
         connection.socket.answered(self.keep);
@@ -239,7 +242,8 @@ impl Lease {
         });
     }
 
-    /// The connection became a tunnel: it stays open until the tunnel is dropped, but its place is free again.
+    /// The connection became a tunnel: it stays open until the tunnel is dropped, but its place is
+    /// free again.
     pub(super) fn upgrade(mut self) {
         if let Some(mut connection) = self.connection.take() {
             connection.detach();

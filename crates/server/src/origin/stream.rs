@@ -11,9 +11,10 @@
 //!   request is written. Bytes that are on their way at that moment cannot be told from an answer;
 //!   so a connection on which more may come is not pooled.
 //!
-//! Writing to an origin that has answered early and closed (a 413 in the middle of an upload) fails, and hyper would
-//! then drop the answer that lies in our receive buffer. So a failed write is swallowed here: reading goes on, and
-//! brings the answer or the error (RFC 9112 section 9.5 wants a client to look for that answer).
+//! Writing to an origin that has answered early and closed (a 413 in the middle of an upload)
+//! fails, and hyper would then drop the answer that lies in our receive buffer. So a failed write
+//! is swallowed here: reading goes on, and brings the answer or the error (RFC 9112 section 9.5
+//! wants a client to look for that answer).
 
 use std::{
     io::{self, IoSlice},
@@ -98,8 +99,8 @@ impl Socket {
         self.received.load(Relaxed)
     }
 
-    /// Whether an idle connection may carry a request: still open, and nothing has come that nobody asked for (an
-    /// answer taken for the wrong request would be a poisoned page).
+    /// Whether an idle connection may carry a request: still open, and nothing has come that nobody
+    /// asked for (an answer taken for the wrong request would be a poisoned page).
     pub(super) fn is_quiet(&self) -> bool {
         let look = self.look();
         if look == Look::Spoke {
@@ -149,9 +150,10 @@ impl Socket {
         io::Error::new(io::ErrorKind::InvalidData, "the origin spoke before it was asked")
     }
 
-    /// Acknowledges at once what was read. An origin that writes head and body apart without TCP_NODELAY holds the second
-    /// piece back until the first is acknowledged; the system would wait 40 ms to do so (measured with Python's server:
-    /// 44 ms a miss before, 1 ms since). The option wears off, so it is set after each read.
+    /// Acknowledges at once what was read. An origin that writes head and body apart without
+    /// TCP_NODELAY holds the second piece back until the first is acknowledged; the system would
+    /// wait 40 ms to do so (measured with Python's server: 44 ms a miss before, 1 ms since). The
+    /// option wears off, so it is set after each read.
     fn acknowledge(&self) {
         let _ = rustix::net::sockopt::set_tcp_quickack(&self.tcp, true);
     }
@@ -247,20 +249,23 @@ impl AsyncWrite for OriginStream {
     }
 }
 
-/// A connection after `101 Switching Protocols`. It does not count against the origin's connection limit: whoever holds it
-/// has to be limited, as clients' connections are. Dropping it closes the connection.
+/// A connection after `101 Switching Protocols`. It does not count against the origin's connection
+/// limit: whoever holds it has to be limited, as clients' connections are. Dropping it closes the
+/// connection.
 #[derive(Debug)]
 pub struct Tunnel {
     /// The connection, in the new protocol.
     pub stream: OriginStream,
-    /// Bytes of the new protocol that came with the 101, to be taken before anything is read from `stream`.
+    /// Bytes of the new protocol that came with the 101, to be taken before anything is read from
+    /// `stream`.
     pub early: Bytes,
 }
 
 /// Turns [`super::Response::upgraded`] into the bare connection.
 ///
-/// Once an origin's 101 is passed on, nothing of HTTP is left: no timeout of [`crate::settings::OriginSettings`] applies, and it is for
-/// the caller to end a tunnel that stands still.
+/// Once an origin's 101 is passed on, nothing of HTTP is left: no timeout of
+/// [`crate::settings::OriginSettings`] applies, and it is for the caller to end a tunnel that
+/// stands still.
 pub async fn tunnel(upgraded: OnUpgrade) -> Result<Tunnel, OriginError> {
     let upgraded = upgraded.await.map_err(|_| OriginError::Truncated)?;
     let parts = upgraded

@@ -18,7 +18,8 @@ use tokio::{
 use super::{BodyFrame, RequestBody};
 use crate::clock::instant;
 
-/// Who has to do the next thing in an exchange. The origin's timeouts run only while the origin is the one.
+/// Who has to do the next thing in an exchange. The origin's timeouts run only while the origin is
+/// the one.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     /// The client has not sent more of its body yet. (Its own timeouts are kept by the HTTP side.)
@@ -39,8 +40,9 @@ impl Progress {
         Rc::new(Progress { turn: Cell::new(Turn::Origin(instant())), aborted: Cell::new(false) })
     }
 
-    /// When the origin has been silent for `limit`, if it stays so: counted from `since` or from its turn, whichever is
-    /// later. While it is the client's turn, the earliest moment that could be.
+    /// When the origin has been silent for `limit`, if it stays so: counted from `since` or from
+    /// its turn, whichever is later. While it is the client's turn, the earliest moment that could
+    /// be.
     pub(super) fn deadline(&self, since: Instant, limit: Duration) -> Option<Instant> {
         match self.turn.get() {
             Turn::Client => instant().checked_add(limit),

@@ -4,7 +4,8 @@ use larder_proto::page::Meta;
 
 use crate::page::variant::Values;
 
-/// A response's head, ready but for what differs from client to client (framing, Age, Cache-Status, Connection).
+/// A response's head, ready but for what differs from client to client (framing, Age, Cache-Status,
+/// Connection).
 pub(crate) struct Answer {
     pub(crate) status: u16,
     /// Status line and fields, no Content-Length, no empty line.

@@ -1,8 +1,9 @@
-//! One fetch for all who wait: the table of fetches under way, and how their news reaches those who joined.
+//! One fetch for all who wait: the table of fetches under way, and how their news reaches those who
+//! joined.
 //!
-//! A flight lives from the first miss of a key until its response is stored, found to be nobody else's, or failed.
-//! Those who come meanwhile, on any worker, join it. What they learn is a [`Landing`]; a response that may not be shared
-//! is never among what they learn.
+//! A flight lives from the first miss of a key until its response is stored, found to be nobody
+//! else's, or failed. Those who come meanwhile, on any worker, join it. What they learn is a
+//! [`Landing`]; a response that may not be shared is never among what they learn.
 //!
 //! | landing | those who joined |
 //! |---|---|
@@ -30,8 +31,9 @@ use crate::{origin::OriginError, page::answer::Answer};
 
 /// Locks of the table: only misses take one, and only for a look.
 const SHARDS: usize = 64;
-/// Pieces of a body that may wait for one slow reader once the body is no longer going into the store. With pieces of at
-/// most what hyper reads at once this bounds what a slow client costs; beyond it the origin waits.
+/// Pieces of a body that may wait for one slow reader once the body is no longer going into the
+/// store. With pieces of at most what hyper reads at once this bounds what a slow client costs;
+/// beyond it the origin waits.
 pub(crate) const TAIL: usize = 8;
 
 /// Pieces of a body that does not lie in the store.
@@ -47,11 +49,13 @@ pub(crate) struct Streaming {
     reader: FillReader<'static>,
     /// Offset of the body in the record.
     pub(crate) body_at: u64,
-    /// Offset of the body's end in the record once it is known: what follows is the record's trailer.
+    /// Offset of the body's end in the record once it is known: what follows is the record's
+    /// trailer.
     end: AtomicU64,
     /// Set before the end is.
     pub(crate) trailers: Mutex<Option<HeaderMap>>,
-    /// Where to send what no longer fits the store. None: it has happened, nobody can join any more.
+    /// Where to send what no longer fits the store. None: it has happened, nobody can join any
+    /// more.
     tails: Mutex<Option<Vec<mpsc::Sender<Tail>>>>,
 }
 
@@ -80,12 +84,14 @@ impl Streaming {
         self.end.store(self.body_at + length, Ordering::Release);
     }
 
-    /// Joins; None when the response stopped going into the store, so that its start can no longer be had.
+    /// Joins; None when the response stopped going into the store, so that its start can no longer
+    /// be had.
     pub(crate) fn follow(self: &Arc<Self>) -> Option<Follower> {
         let (send, tail) = mpsc::channel(TAIL);
         let mut held = self.tails.lock();
         let tails = held.as_mut()?;
-        // Those who left are forgotten when the list would grow: it stays in proportion to who is there.
+        // Those who left are forgotten when the list would grow: it stays in proportion to who is
+        // there.
         if tails.len() == tails.capacity() {
             tails.retain(|tail| !tail.is_closed());
         }
@@ -138,7 +144,8 @@ impl Follower {
             .await;
             match state {
                 FillState::Grown => {
-                    // The end was announced before anything was written behind it, so this cannot miss it.
+                    // The end was announced before anything was written behind it, so this cannot
+                    // miss it.
                     let chunk = self.reader.chunk_at(offset);
                     let left = self.streaming.end.load(Ordering::Acquire) - offset;
                     return match (chunk.len() as u64).min(left) as usize {
@@ -271,8 +278,9 @@ impl Flight {
         *purged = (*purged).max(if soft { Purged::Softly } else { Purged::Gone });
     }
 
-    /// Runs `write` with the mark of the purges so far. A purge that means this flight waits until it has ended: what
-    /// `write` stores is either marked already, or found by the purge in the store.
+    /// Runs `write` with the mark of the purges so far. A purge that means this flight waits until
+    /// it has ended: what `write` stores is either marked already, or found by the purge in the
+    /// store.
     pub(crate) fn hold_purges<T>(&self, write: impl FnOnce(Purged) -> T) -> T {
         let purged = self.purged.lock();
         write(*purged)
@@ -297,7 +305,8 @@ struct PurgedTags {
     latest: VecDeque<(Box<[u8]>, bool)>,
 }
 
-/// Purged tags remembered. A flight that began more purges ago counts as purged: rather one page fetched again.
+/// Purged tags remembered. A flight that began more purges ago counts as purged: rather one page
+/// fetched again.
 const PURGED_TAGS: usize = 4096;
 
 /// Came first, or second.
@@ -329,8 +338,8 @@ impl Drop for Passenger {
     }
 }
 
-/// The leader's hold on a flight: dropping it takes the flight from the table and, if nothing was landed (a task that was
-/// dropped), sends everybody off alone.
+/// The leader's hold on a flight: dropping it takes the flight from the table and, if nothing was
+/// landed (a task that was dropped), sends everybody off alone.
 pub(crate) struct Lead {
     pub(crate) flight: Arc<Flight>,
     table: Flights,
@@ -381,7 +390,8 @@ impl Flights {
         Joined::Leader(Lead { flight, table: self.clone() })
     }
 
-    /// Begins a flight nobody can join; it stands in the table all the same, so that a purge finds it.
+    /// Begins a flight nobody can join; it stands in the table all the same, so that a purge finds
+    /// it.
     pub(crate) fn solo(&self, key: &[u8], primary: &[u8]) -> Lead {
         let place = self.lone_place(key);
         let flight = Flight::new(key, primary, &place, self.purges.load(Ordering::SeqCst));
@@ -389,8 +399,8 @@ impl Flights {
         Lead { flight, table: self.clone() }
     }
 
-    /// The variant is known now: who asks for it joins under its key, while others start a flight of their own under the
-    /// primary key.
+    /// The variant is known now: who asks for it joins under its key, while others start a flight
+    /// of their own under the primary key.
     pub(crate) fn alias(&self, flight: &Arc<Flight>, key: &[u8]) {
         if *flight.place == *key || *flight.key != *flight.place {
             return;
@@ -398,7 +408,8 @@ impl Flights {
         let mut alias: Box<[u8]> = key.into();
         let mut shard = self.shard(&alias).lock();
         if shard.contains_key(&alias) {
-            // Another flight brings this variant: nobody joins this one, but a purge still finds it.
+            // Another flight brings this variant: nobody joins this one, but a purge still finds
+            // it.
             drop(shard);
             alias = self.lone_place(key);
             shard = self.shard(&alias).lock();
@@ -418,7 +429,8 @@ impl Flights {
         place.into()
     }
 
-    /// Takes a flight from the table if nobody has joined it. Then nobody can any more, and it may end.
+    /// Takes a flight from the table if nobody has joined it. Then nobody can any more, and it may
+    /// end.
     pub(crate) fn abandon(&self, flight: &Arc<Flight>) -> bool {
         let mut shard = self.shard(&flight.place).lock();
         let nobody = flight.waiting.load(Ordering::SeqCst) == 0;
@@ -439,8 +451,8 @@ impl Flights {
         }
     }
 
-    /// Every flight whose primary key satisfies `meant` keeps nothing, and nobody joins it any more. Costs what is under
-    /// way. How many there were.
+    /// Every flight whose primary key satisfies `meant` keeps nothing, and nobody joins it any
+    /// more. Costs what is under way. How many there were.
     pub(crate) fn purge(&self, meant: impl Fn(&[u8]) -> bool, soft: bool) -> usize {
         self.purge_where(|flight| meant(&flight.primary), soft)
     }
@@ -457,7 +469,8 @@ impl Flights {
         self.purge_where(|flight| flight.tags.lock().iter().any(|held| **held == *tag), soft);
     }
 
-    /// The flight's response is there, and carries these tags. One that was purged meanwhile counts.
+    /// The flight's response is there, and carries these tags. One that was purged meanwhile
+    /// counts.
     pub(crate) fn set_tags(&self, flight: &Flight, tags: Vec<Box<[u8]>>) {
         if tags.is_empty() {
             return;

@@ -1,9 +1,10 @@
 //! Whether what comes from the fleet can have been written by a Larder.
 //!
-//! Checksums tell damage from what was written; they do not tell who wrote it. Whoever can write to the fleet is trusted with
-//! what pages say, but must not be able to bring a connection out of step: a head with fields of another hop, a length that
-//! is not the body's, or an empty line inside would make the rest of the body somebody's next response. So the head of a page
-//! from outside is read as a response from outside would be, once, before it is placed in the store.
+//! Checksums tell damage from what was written; they do not tell who wrote it. Whoever can write to
+//! the fleet is trusted with what pages say, but must not be able to bring a connection out of
+//! step: a head with fields of another hop, a length that is not the body's, or an empty line
+//! inside would make the rest of the body somebody's next response. So the head of a page from
+//! outside is read as a response from outside would be, once, before it is placed in the store.
 
 use larder_proto::{
     http::{framing::content_length, key::parse_variant_key},
@@ -15,7 +16,8 @@ use crate::clock::Ms;
 
 /// Names in a marker, all sets together; a marker of ours has what a few Vary fields name.
 const MOST_NAMES: usize = 1024;
-/// How far the clock of whoever received a page may be ahead: records of those further ahead are not taken at all.
+/// How far the clock of whoever received a page may be ahead: records of those further ahead are
+/// not taken at all.
 const AHEAD: Ms = 5 * 60_000;
 /// The last second that a date can name (the end of the year 9999).
 const LAST_SECOND: u64 = 253_402_300_799;

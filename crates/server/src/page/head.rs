@@ -1,4 +1,5 @@
-//! The text of response heads: status lines and fields as they are stored, and as origins send them.
+//! The text of response heads: status lines and fields as they are stored, and as origins send
+//! them.
 
 use http::HeaderMap;
 use larder_proto::http::{Elements, Header, range};

@@ -1,7 +1,8 @@
 //! Finding a page in the store: its key, its variant, and what was found.
 //!
-//! A page whose response had no Vary lies under its primary key. Where the response varies, a marker lies there; see
-//! [`variant`]. Purging the marker makes every variant unreachable, since the next marker has another nonce.
+//! A page whose response had no Vary lies under its primary key. Where the response varies, a
+//! marker lies there; see [`variant`]. Purging the marker makes every variant unreachable, since
+//! the next marker has another nonce.
 
 use larder_proto::{
     page::{Kind, Meta, Verify, view},
@@ -11,7 +12,8 @@ use larder_store::{Entry, Namespace, Store};
 
 use crate::{clock::Ms, page::variant, settings::RulePolicy};
 
-/// Where pages live. Objects of other protocols live in other namespaces and can never be read as pages.
+/// Where pages live. Objects of other protocols live in other namespaces and can never be read as
+/// pages.
 pub(crate) const PAGES: Namespace = Namespace(0);
 
 /// What lies under a key.

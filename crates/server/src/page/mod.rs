@@ -1,4 +1,5 @@
-//! Stored pages: how one is found, written and purged, and the fetches under way for those that are missing.
+//! Stored pages: how one is found, written and purged, and the fetches under way for those that are
+//! missing.
 //!
 //! Nothing here knows a request's connection, an origin's protocol or where a page came from.
 

@@ -1,6 +1,24 @@
-//! Surrogate keys of pages.
+//! Tags of stored pages: surrogate keys, and the URL of a page that has more than the URL in its
+//! key.
 
-/// Tags are a site's own: who may purge one site must not reach into another.
+use larder_proto::http::key;
+
+/// A surrogate key as the store knows it. Tags belong to a site: a purge of one site does not reach
+/// another.
 pub(crate) fn site_tag(site: &str, tag: &[u8]) -> Vec<u8> {
     [site.as_bytes(), b"\0", tag].concat()
+}
+
+/// The tag of all pages whose key is that of the URL and something behind it. No site has an empty
+/// name.
+pub(crate) fn url_tag(url_key: &[u8]) -> Vec<u8> {
+    [b"\0", url_key].concat()
+}
+
+/// All tags of the record under `key`, which is a page's or a variant's.
+pub(crate) fn tags(site: &str, surrogate_keys: &[Box<[u8]>], key: &[u8]) -> Vec<Box<[u8]>> {
+    let page = key::parse_variant_key(key).map_or(key, |(page, ..)| page);
+    let url = Some(key::url_key(page)).filter(|url| url.len() < page.len());
+    let own = surrogate_keys.iter().map(|tag| site_tag(site, tag));
+    own.chain(url.map(url_tag)).map(Vec::into_boxed_slice).collect()
 }

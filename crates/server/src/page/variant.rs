@@ -1,12 +1,14 @@
 //! Variants of a page: which stored response a request selects (RFC 9111 section 4.1).
 //!
-//! Where responses vary, a marker lies under the page's primary key. It lists the sets of selecting fields that
-//! responses named, the latest first: each response is selected by its own Vary, so that a page may change what it
-//! varies on. A variant lies under the primary key, the marker's nonce, the names of its set and the request's values.
+//! Where responses vary, a marker lies under the page's primary key. It lists the sets of selecting
+//! fields that responses named, the latest first: each response is selected by its own Vary, so
+//! that a page may change what it varies on. A variant lies under the primary key, the marker's
+//! nonce, the names of its set and the request's values.
 //!
-//! Accept-Encoding selects by what the response is coded in, not by how the client words its wish: a page that was
-//! gzipped for one browser is for every client that takes gzip. A response left uncoded although its client takes
-//! codings is for all who take some; what was made for a client that takes none is for its like.
+//! Accept-Encoding selects by what the response is coded in, not by how the client words its wish:
+//! a page that was gzipped for one browser is for every client that takes gzip. A response left
+//! uncoded although its client takes codings is for all who take some; what was made for a client
+//! that takes none is for its like.
 
 use larder_proto::{
     http::{accept::Codings, key},
@@ -18,10 +20,12 @@ use larder_store::Store;
 use crate::{clock::Ms, page::lookup::PAGES, settings::RulePolicy};
 
 const ENCODING: &str = "accept-encoding";
-/// Sets of selecting fields kept for one page; a page whose responses name more is looked for by the latest only.
+/// Sets of selecting fields kept for one page; a page whose responses name more is looked for by
+/// the latest only.
 const MAX_SETS: usize = 4;
 
-/// Selecting request fields (lower case) and their values in the form that is compared; None: the request lacks it.
+/// Selecting request fields (lower case) and their values in the form that is compared; None: the
+/// request lacks it.
 pub(crate) type Values = Vec<(String, Option<Vec<u8>>)>;
 
 /// What names the variants of a page.
@@ -143,7 +147,8 @@ impl<'m> Set<'m> {
         self.names().map(str::to_owned).collect()
     }
 
-    /// Starts the key of a request's variant by this set. Whether the class of a coding is still missing.
+    /// Starts the key of a request's variant by this set. Whether the class of a coding is still
+    /// missing.
     fn start_key(
         self,
         out: &mut Vec<u8>,
@@ -213,7 +218,8 @@ fn push_value(out: &mut Vec<u8>, value: Option<&[u8]>) {
     });
 }
 
-/// Calls `look` with the keys of the variants a request selects, best first, until it returns something.
+/// Calls `look` with the keys of the variants a request selects, best first, until it returns
+/// something.
 pub(crate) fn select<T>(
     primary: &[u8],
     nonce: u64,
@@ -250,7 +256,8 @@ pub(crate) fn select<T>(
     None
 }
 
-/// The key under which those wait together who would select the same variant whatever the origin sends: the latest set.
+/// The key under which those wait together who would select the same variant whatever the origin
+/// sends: the latest set.
 pub(crate) fn flight_key(
     primary: &[u8],
     nonce: u64,
@@ -333,7 +340,8 @@ fn class(codings: Codings, content_encoding: Option<&[u8]>) -> Vec<u8> {
         (None, Encoding::Identity) if !codings.identity() => exactly(codings),
         (None, Encoding::Identity) if takes_coding(codings) => PLAIN.to_vec(),
         (None, Encoding::Identity) => BARE.to_vec(),
-        // A coding without a name here, or one that was not asked for: for who asks in the same words only.
+        // A coding without a name here, or one that was not asked for: for who asks in the same
+        // words only.
         (None, _) => exactly(codings),
     }
 }

@@ -1,12 +1,14 @@
 //! Writes page records into the store. Nothing else does.
 //!
-//! A page is a record of one format (docs/page-format.md): head, body, trailer. [`PageWriter::begin`] writes the head,
-//! [`PageFill`] takes the body as it comes, [`PageWriter::commit`] makes the record visible. A fill that is dropped
-//! before that leaves nothing.
+//! A page is a record of one format (docs/page-format.md): head, body, trailer.
+//! [`PageWriter::begin`] writes the head, [`PageFill`] takes the body as it comes,
+//! [`PageWriter::commit`] makes the record visible. A fill that is dropped before that leaves
+//! nothing.
 //!
-//! The race with purges is decided here. A purge first marks the flights of the pages it means, then removes what is
-//! stored. A commit holds its flight's mark ([`Flight::hold_purges`]): either the mark came first, and nothing is
-//! committed; or the commit came first, and the purge finds the page.
+//! The race with purges is decided here. A purge first marks the flights of the pages it means,
+//! then removes what is stored. A commit holds its flight's mark ([`Flight::hold_purges`]): either
+//! the mark came first, and nothing is committed; or the commit came first, and the purge finds the
+//! page.
 
 use larder_proto::page::{
     Kind, MAX_HEAD_LEN, Meta, PageFlags, PageView, Parts, TRAILER_LEN, Trailer, encode_head,
@@ -20,7 +22,7 @@ use crate::{
         flight::{Flight, Flights, Purged},
         head,
         lookup::PAGES,
-        tags::site_tag,
+        tags,
         variant::{Marker, Values},
     },
 };
@@ -103,8 +105,8 @@ impl PageDraft {
     }
 
     /// The tags as the store and a purge know them.
-    fn site_tags(&self) -> Vec<Box<[u8]>> {
-        self.tags.iter().map(|tag| site_tag(&self.site, tag).into()).collect()
+    fn store_tags(&self) -> Vec<Box<[u8]>> {
+        tags::tags(&self.site, &self.tags, &self.key)
     }
 }
 
@@ -124,15 +126,17 @@ impl PageFill {
         self.fill.reader()
     }
 
-    /// Appends to the body. After an error some of `data` may have been taken; see [`FillReader::written`].
+    /// Appends to the body. After an error some of `data` may have been taken; see
+    /// [`FillReader::written`].
     pub(crate) fn write(&mut self, data: &[u8]) -> Result<(), PutError> {
         self.fill.write(data)?;
         self.trailer.update(data);
         Ok(())
     }
 
-    /// Appends `length` bytes. `bytes_at` returns the bytes from a position on, as many as lie together; none are an
-    /// error. Yields between steps so that other requests are served meanwhile.
+    /// Appends `length` bytes. `bytes_at` returns the bytes from a position on, as many as lie
+    /// together; none are an error. Yields between steps so that other requests are served
+    /// meanwhile.
     pub(crate) async fn copy<'b>(
         &mut self,
         length: u64,
@@ -188,7 +192,7 @@ impl PageWriter<'_> {
         let options = FillOptions { flags: draft.flags, expires: None, size_hint, contiguous: record.len() };
         let mut fill = self.store.fill(PAGES, &draft.key, options, self.clock.now())?;
         fill.write(&record)?;
-        let tags = draft.site_tags();
+        let tags = draft.store_tags();
         fill.set_tags(&tags.iter().map(|tag| &**tag).collect::<Vec<_>>());
         self.flights.set_tags(flight, tags);
         Ok(PageFill {
@@ -217,14 +221,14 @@ impl PageWriter<'_> {
         })
     }
 
-    /// Puts a whole page over what is there. What is being fetched for this URL is delivered and not kept. Returns
-    /// whether an entry with the same client's bits was there.
+    /// Puts a whole page over what is there. What is being fetched for this URL is delivered and
+    /// not kept. Returns whether an entry with the same client's bits was there.
     pub(crate) fn publish(&self, draft: &PageDraft, body: &[u8]) -> Result<bool, PutError> {
         let record = draft.encode()?;
         let mut trailer = Trailer::new(&record);
         trailer.update(body);
         let trailer = trailer.finish();
-        let tags = draft.site_tags();
+        let tags = draft.store_tags();
         let tags: Vec<&[u8]> = tags.iter().map(|tag| &**tag).collect();
         let value: [&[u8]; 3] = [&record, body, &trailer];
         let found = || self.store.peek(PAGES, &draft.key, self.clock.now());
@@ -239,8 +243,8 @@ impl PageWriter<'_> {
                 ..Put::default()
             };
             let version = self.store.set(PAGES, &draft.key, put, self.clock.now())?;
-            // A fetch that began after the first mark may have committed over the page. Once the page is there, no
-            // further fetch begins.
+            // A fetch that began after the first mark may have committed over the page. Once the
+            // page is there, no further fetch begins.
             self.forget_fetches(&draft.key);
             if found().is_none_or(|entry| entry.version() == version) {
                 break;
@@ -254,8 +258,8 @@ impl PageWriter<'_> {
         self.flights.purge(|primary| primary == key, false);
     }
 
-    /// Writes the marker of a page that varies, for what `flight` brings. A marker has no expiry: it is a hundred bytes,
-    /// and goes when nobody asks for it.
+    /// Writes the marker of a page that varies, for what `flight` brings. A marker has no expiry:
+    /// it is a hundred bytes, and goes when nobody asks for it.
     ///
     /// Variants that were softly purged under the marker before stay so.
     pub(crate) fn marker(&self, flight: &Flight, primary: &[u8], marker: &Marker) -> Result<(), PutError> {
@@ -272,7 +276,8 @@ impl PageWriter<'_> {
         })
     }
 
-    /// Writes a marker under which all variants received before `soft_purged_at` are stale; 0: none is.
+    /// Writes a marker under which all variants received before `soft_purged_at` are stale; 0: none
+    /// is.
     pub(crate) fn put_marker(
         &self,
         primary: &[u8],

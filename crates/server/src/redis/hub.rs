@@ -2,11 +2,12 @@
 //!
 //! Channels are spread over locked parts by their names; a message costs its channel's subscribers, and one comparison
 //! for each pattern there is. A message is handed to a subscriber under the lock of the part: two messages of one channel
-//! reach all subscribers in the same order. (Redis's pubsub.c; the messages are described in "Redis Pub/Sub", "Format of
+//! reach all subscribers in the same order. Messages that two clients publish at the same time may reach those who hear
+//! them by patterns in different orders. (Redis's pubsub.c; the messages are described in "Redis Pub/Sub", "Format of
 //! pushed messages".)
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -21,8 +22,14 @@ use super::known::Known;
 /// Locked parts of a table of channels.
 const PARTS: usize = 64;
 
-/// A pattern or prefix, and who asked for it.
-type Listeners = (Box<[u8]>, Vec<Arc<Known>>);
+/// Patterns there may be: an event compares its channel with all of them at once.
+const PATTERNS: usize = 1 << 16;
+
+/// Comparisons of bytes between two looks at the clock, what one pattern costs beside them, and
+/// one delivery.
+const COMPARED: usize = 256 * 1024;
+const ENTRY: usize = 64;
+const DELIVERY: usize = 256;
 
 type Part = HashMap<Box<[u8]>, Vec<Arc<Known>>>;
 
@@ -90,15 +97,51 @@ impl Names {
     fn listeners(&self, name: &[u8]) -> usize {
         self.part(name).lock().get(name).map_or(0, Vec::len)
     }
+}
 
-    fn names(&self, wanted: Option<&[u8]>) -> Vec<Box<[u8]>> {
-        let mut names = Vec::new();
-        for part in &self.parts {
-            let part = part.lock();
-            names.extend(part.keys().filter(|name| wanted.is_none_or(|w| glob::matches(w, name))).cloned());
+/// Patterns with those who asked for them.
+#[derive(Default)]
+struct Patterns {
+    /// By number, in the order in which they came: whoever compares with them in steps misses none.
+    all: BTreeMap<u64, (Box<[u8]>, Vec<Arc<Known>>)>,
+    numbers: HashMap<Box<[u8]>, u64>,
+    next: u64,
+}
+
+impl Patterns {
+    /// False: there are too many.
+    fn add(&mut self, pattern: &[u8], known: &Arc<Known>) -> bool {
+        if let Some((_, listeners)) = self.numbers.get(pattern).and_then(|number| self.all.get_mut(number)) {
+            listeners.push(known.clone());
+            return true;
         }
-        names
+        if self.all.len() >= PATTERNS {
+            return false;
+        }
+        self.numbers.insert(pattern.into(), self.next);
+        self.all.insert(self.next, (pattern.into(), vec![known.clone()]));
+        self.next += 1;
+        true
     }
+
+    fn remove(&mut self, pattern: &[u8], known: &Known) {
+        let Some(number) = self.numbers.get(pattern).copied() else { return };
+        let Some((_, listeners)) = self.all.get_mut(&number) else { return };
+        listeners.retain(|other| other.id() != known.id());
+        if listeners.is_empty() {
+            self.all.remove(&number);
+            self.numbers.remove(pattern);
+        }
+    }
+}
+
+/// A message on its way to those who hear its channel by a pattern.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// The next pattern.
+    next: u64,
+    /// Receivers so far.
+    pub(crate) receivers: usize,
 }
 
 /// A message, composed once for each RESP it is wanted in.
@@ -127,7 +170,7 @@ impl<'a> Message<'a> {
 pub(crate) struct Hub {
     channels: Names,
     shards: Names,
-    patterns: RwLock<Vec<Listeners>>,
+    patterns: RwLock<Patterns>,
     /// Patterns there are: looked at without the lock.
     pattern_count: AtomicUsize,
 }
@@ -142,20 +185,19 @@ impl Hub {
         }
     }
 
-    /// `known` hears `name` from now on. It must not already.
-    pub(crate) fn add(&self, kind: Kind, name: &[u8], known: &Arc<Known>) {
+    /// `known` hears `name` from now on. It must not already. False: there are too many patterns.
+    pub(crate) fn add(&self, kind: Kind, name: &[u8], known: &Arc<Known>) -> bool {
         match kind {
             Kind::Channel => self.channels.add(name, known),
             Kind::Shard => self.shards.add(name, known),
             Kind::Pattern => {
                 let mut patterns = self.patterns.write();
-                match patterns.iter_mut().find(|(pattern, _)| **pattern == *name) {
-                    Some((_, listeners)) => listeners.push(known.clone()),
-                    None => patterns.push((name.into(), vec![known.clone()])),
-                }
-                self.pattern_count.store(patterns.len(), Ordering::Relaxed);
+                let added = patterns.add(name, known);
+                self.pattern_count.store(patterns.all.len(), Ordering::Relaxed);
+                return added;
             }
         }
+        true
     }
 
     /// `known` hears `name` no more.
@@ -165,24 +207,46 @@ impl Hub {
             Kind::Shard => self.shards.remove(name, known),
             Kind::Pattern => {
                 let mut patterns = self.patterns.write();
-                if let Some((_, listeners)) = patterns.iter_mut().find(|(pattern, _)| **pattern == *name) {
-                    listeners.retain(|other| other.id() != known.id());
-                }
-                patterns.retain(|(_, listeners)| !listeners.is_empty());
-                self.pattern_count.store(patterns.len(), Ordering::Relaxed);
+                patterns.remove(name, known);
+                self.pattern_count.store(patterns.all.len(), Ordering::Relaxed);
             }
         }
     }
 
-    /// Sends a message to all who hear the channel, by its name or a pattern. How many that are. Who has more than `limit`
-    /// bytes waiting is closed.
-    pub(crate) fn publish(&self, channel: &[u8], payload: &[u8], limit: usize) -> usize {
+    /// Sends a message to all who hear the channel, by its name or a pattern. Whoever has more than
+    /// `limit` bytes waiting is closed.
+    pub(crate) fn publish(&self, channel: &[u8], payload: &[u8], limit: usize) {
+        let mut way = self.publish_by_name(channel, payload, limit);
+        while self.publish_by_pattern(&mut way, channel, payload, limit) {}
+    }
+
+    /// The same for those who hear it by its name; the others follow.
+    pub(crate) fn publish_by_name(&self, channel: &[u8], payload: &[u8], limit: usize) -> Way {
         let parts = [&b"message"[..], channel, payload];
-        let mut receivers = self.channels.send(channel, &mut Message::new(&parts), limit);
+        let receivers = self.channels.send(channel, &mut Message::new(&parts), limit);
+        Way { next: 0, receivers }
+    }
+
+    /// Sends it to those who hear it by one of the next patterns: [`COMPARED`] comparisons of bytes
+    /// about, and the listeners of one pattern. True: there are more patterns.
+    pub(crate) fn publish_by_pattern(
+        &self,
+        way: &mut Way,
+        channel: &[u8],
+        payload: &[u8],
+        limit: usize,
+    ) -> bool {
         if self.pattern_count.load(Ordering::Relaxed) == 0 {
-            return receivers;
+            return false;
         }
-        for (pattern, listeners) in self.patterns.read().iter() {
+        let patterns = self.patterns.read();
+        let mut compared = 0;
+        for (number, (pattern, listeners)) in patterns.all.range(way.next..) {
+            if compared > COMPARED {
+                return true;
+            }
+            compared += ENTRY + pattern.len() * channel.len();
+            way.next = number + 1;
             if !glob::matches(pattern, channel) {
                 continue;
             }
@@ -191,9 +255,10 @@ impl Hub {
             for known in listeners {
                 known.push(message.bytes(known.version()), limit);
             }
-            receivers += listeners.len();
+            way.receivers += listeners.len();
+            compared += listeners.len() * DELIVERY;
         }
-        receivers
+        false
     }
 
     /// The same for a channel of the other space.
@@ -202,9 +267,13 @@ impl Hub {
         self.shards.send(channel, &mut Message::new(&parts), limit)
     }
 
-    /// Channels someone hears, those that match the pattern if there is one.
-    pub(crate) fn names(&self, kind: Kind, wanted: Option<&[u8]>) -> Vec<Box<[u8]>> {
-        if kind == Kind::Shard { self.shards.names(wanted) } else { self.channels.names(wanted) }
+    /// Shows the channels that someone hears of one part of the table. False: there is no such
+    /// part.
+    pub(crate) fn names(&self, kind: Kind, part: usize, f: &mut dyn FnMut(&[u8])) -> bool {
+        let names = if kind == Kind::Shard { &self.shards } else { &self.channels };
+        let Some(part) = names.parts.get(part) else { return false };
+        part.lock().keys().for_each(|name| f(name));
+        true
     }
 
     /// How many hear a channel (by its name).

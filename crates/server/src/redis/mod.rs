@@ -31,6 +31,7 @@ mod known;
 mod locks;
 mod monitor;
 mod multi;
+mod names;
 mod notify;
 mod pause;
 mod session;

@@ -121,7 +121,8 @@ impl PurgedLately {
         }
         let covers = |marks: &Vec<Mark>| marks.iter().any(|mark| mark.covers(received, knows));
         let since = |of: &Of| lately.marks.get(of).is_some_and(covers);
-        if since(&Of::All) || since(&Of::Key(primary.into())) {
+        if since(&Of::All) || [primary, key::url_key(primary)].iter().any(|&key| since(&Of::Key(key.into())))
+        {
             return true;
         }
         if tags.iter().any(|tag| since(&Of::Tag(tag.as_slice().into()))) {

@@ -1,8 +1,9 @@
 //! Purges of other Larders that share the fleet, carried out here.
 //!
-//! One task of the process, on the first worker: it exchanges the journal with the fleet, carries out what is new, and tells peers
-//! what was purged here. A round is due every `remote.purge_interval`, after a purge, when a peer told something, and when a page
-//! of the fleet waits for it.
+//! One task of the process, on the first worker: it exchanges the journal with the fleet, carries
+//! out what is new, and tells peers what was purged here. A round is due every
+//! `remote.purge_interval`, after a purge, when a peer told something, and when a page of the fleet
+//! waits for it.
 
 use std::{
     rc::Rc,
@@ -52,7 +53,8 @@ async fn run(pages: Rc<Pages>, shared: Arc<remote::Shared>, exchange: Rc<Exchang
 }
 
 async fn carry_out(pages: &Rc<Pages>, shared: &remote::Shared, task: &Task) {
-    // Noted first: what is taken from the fleet from now on is newer. What is on its way is found among the flights.
+    // Noted first: what is taken from the fleet from now on is newer. What is on its way is found
+    // among the flights.
     shared.learn(task);
     let soft = matches!(task, Task::Purge(_, entry) if entry.soft);
     let purger = Purger::new(pages.writer(), None, soft);
@@ -81,7 +83,7 @@ async fn purge(purger: &Purger<'_>, what: &What) -> (&'static str, String, u64) 
             let url = keys.first().and_then(|key| larder_proto::http::key::parse_key(key));
             let url = url
                 .map_or_else(String::new, |url| format!("http://{}{}", url.host, text(url.path_and_query)));
-            ("url", url, u64::from(purger.page(keys)))
+            ("url", url, u64::from(purger.page(keys).await))
         }
         What::Prefix(host, port, path) => {
             let wanted = KeyParts { scheme: Scheme::Http, host, port: *port, path_and_query: path };

@@ -1,4 +1,5 @@
-//! A request: what is asked, by whom, under which rules. It has no socket; see `http::exchange` for the one that has.
+//! A request: what is asked, by whom, under which rules. It has no socket; see `http::exchange` for
+//! the one that has.
 
 pub(crate) mod journal;
 pub(crate) mod pages;
@@ -14,7 +15,7 @@ use std::{
 
 use larder_metrics::Outcome;
 use larder_proto::{
-    http::{Method, RequestHead, forwarded, key},
+    http::{Method, OwnedHead, RequestHead, forwarded, key},
     rules::{Forward, RequestView, forward, strip},
 };
 
@@ -58,8 +59,10 @@ pub(crate) struct Request<'a, 'r> {
     /// Address of the connection it came on.
     pub(crate) peer: SocketAddr,
     pub(crate) head: &'a RequestHead<'r>,
-    /// Bytes of the head, for a fetch that outlives the connection's buffer.
-    pub(crate) raw: &'a [u8],
+    /// Bytes of the head.
+    raw: &'a [u8],
+    /// The head once it has been copied, for a fetch that outlives the connection's buffer.
+    owned: Option<Rc<OwnedHead>>,
     /// When it was taken up, in microseconds of the worker's clock.
     pub(crate) since: u64,
     pub(crate) stats: RequestStats,
@@ -67,6 +70,29 @@ pub(crate) struct Request<'a, 'r> {
     pub(crate) trace: Option<TraceIds>,
     /// Value of the answer's `Larder-Debug`; see `http::debug`.
     pub(crate) debug: Cell<Option<Vec<u8>>>,
+}
+
+/// A request that outlives the buffer it was received into, with what is known of it so far.
+pub(crate) struct Detached {
+    config: Rc<Config>,
+    peer: SocketAddr,
+    head: Rc<OwnedHead>,
+    since: u64,
+    stats: RequestStats,
+    trace: Option<TraceIds>,
+    debug: Cell<Option<Vec<u8>>>,
+}
+
+impl Detached {
+    /// Calls `f` with the request.
+    pub(crate) async fn with<T>(self, pages: &Rc<Pages>, f: impl AsyncFnOnce(Request<'_, '_>) -> T) -> T {
+        let Self { config, peer, head, since, stats, trace, debug } = self;
+        let lines = head.lines();
+        let view = head.head(&lines);
+        let owned = Some(head.clone());
+        let (raw, config, head) = (head.raw(), &config, &view);
+        f(Request { pages, config, peer, head, raw, owned, since, stats, trace, debug }).await
+    }
 }
 
 impl<'a, 'r> Request<'a, 'r> {
@@ -80,7 +106,26 @@ impl<'a, 'r> Request<'a, 'r> {
     ) -> Self {
         let trace = pages.trace_of(head);
         let stats = RequestStats::default();
-        Self { pages, config, peer, head, raw, since, stats, trace, debug: Cell::new(None) }
+        Self { pages, config, peer, head, raw, owned: None, since, stats, trace, debug: Cell::new(None) }
+    }
+
+    /// The head, for a fetch that outlives the request.
+    pub(crate) fn owned_head(&self) -> Rc<OwnedHead> {
+        self.owned.clone().unwrap_or_else(|| Rc::new(OwnedHead::of(self.head, self.raw)))
+    }
+
+    /// The request on its own, without the buffer it was received into.
+    pub(crate) fn detach(self) -> Detached {
+        let (head, config) = (self.owned_head(), self.config.clone());
+        Detached {
+            config,
+            peer: self.peer,
+            head,
+            since: self.since,
+            stats: self.stats,
+            trace: self.trace,
+            debug: self.debug,
+        }
     }
 
     pub(crate) fn view(&self) -> RequestView<'_> {
@@ -139,8 +184,8 @@ impl<'a, 'r> Request<'a, 'r> {
         })
     }
 
-    /// Who is asked, as the origin is told: spelled as in the key, so that whoever spells it oddly changes nothing for
-    /// others.
+    /// Who is asked, as the origin is told: spelled as in the key, so that whoever spells it oddly
+    /// changes nothing for others.
     pub(crate) fn host(&self) -> Option<String> {
         let host = self.head.host.as_ref()?;
         let name = host.host.strip_suffix('.').unwrap_or(host.host).to_ascii_lowercase();
@@ -148,7 +193,8 @@ impl<'a, 'r> Request<'a, 'r> {
         Some(port.map_or_else(|| name.clone(), |port| format!("{name}:{port}")))
     }
 
-    /// The host a trusted proxy names besides Host: passed on, and part of the key, since origins make links of it.
+    /// The host a trusted proxy names besides Host: passed on, and part of the key, since origins
+    /// make links of it.
     pub(crate) fn forwarded_host(&self) -> Option<&[u8]> {
         let named = self.head.known.x_forwarded_host().filter(|_| self.trusted())?;
         let same = |host: String| named.eq_ignore_ascii_case(host.as_bytes());
@@ -164,15 +210,14 @@ impl<'a, 'r> Request<'a, 'r> {
         }
     }
 
-    /// The keys of a page of the host asked.
-    pub(crate) fn page_keys(&self, policy: &RulePolicy, path: &str) -> Vec<Vec<u8>> {
+    /// The keys of a URL of the host asked, for a purge.
+    pub(crate) fn page_keys(&self, path: &str) -> Vec<Vec<u8>> {
         let Some(host) = &self.head.host else { return Vec::new() };
-        let mut behind = Vec::new();
-        self.write_behind(policy, &mut behind);
-        keys(host.host, host.port, path, &behind)
+        keys(host.host, host.port, path)
     }
 
-    /// The protocol to switch to: WebSocket, and nothing that would carry requests past the rules (h2c).
+    /// The protocol to switch to: WebSocket, and nothing that would carry requests past the rules
+    /// (h2c).
     pub(crate) fn upgrade(&self) -> Option<&[u8]> {
         self.head.upgrade.filter(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
     }
@@ -189,8 +234,8 @@ impl<'a, 'r> Request<'a, 'r> {
             && self.head.fields.elements("cache-control").any(|d| d.eq_ignore_ascii_case(b"no-store"))
     }
 
-    /// Connection names fields that are not the connection's own: they would be dropped on the way to the origin, and
-    /// with them what selects the variant.
+    /// Connection names fields that are not the connection's own: they would be dropped on the way
+    /// to the origin, and with them what selects the variant.
     pub(crate) fn connection_hides_fields(&self) -> bool {
         let known = |option: &[u8]| {
             std::str::from_utf8(option)

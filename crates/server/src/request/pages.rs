@@ -1,5 +1,5 @@
-//! What the pages of one worker need, whoever asks for them: the store, the rules, the fetches under way, the tiers, the
-//! origins. Nothing here knows a connection.
+//! What the pages of one worker need, whoever asks for them: the store, the rules, the fetches
+//! under way, the tiers, the origins. Nothing here knows a connection.
 
 use std::{
     cell::RefCell,
@@ -40,7 +40,8 @@ pub(crate) struct Shared {
     pub(crate) tracing: Option<Arc<Tracing>>,
     /// The latest purges.
     pub(crate) purges: purge::History,
-    /// Where requests are shown as they end; set before the workers start, where there is an admin interface.
+    /// Where requests are shown as they end; set before the workers start, where there is an admin
+    /// interface.
     pub(crate) live: OnceLock<Arc<LiveLog>>,
     /// The fleet pages are shared through.
     pub(crate) remote: Option<Arc<remote::Shared>>,

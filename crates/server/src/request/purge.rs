@@ -1,8 +1,9 @@
-//! Purging: one page, all under a prefix, all with a tag, all that an expression means; for good, or softly (stale from
-//! now on, served while a fresh one is fetched).
+//! Purging: one page, all under a prefix, all with a tag, all that an expression means; for good,
+//! or softly (stale from now on, served while a fresh one is fetched).
 //!
-//! What is here needs no request: the PURGE method and the admin API both end here. Whatever is being fetched
-//! when a purge begins is delivered to those who wait and not kept, so that nothing from before a purge outlives it.
+//! What is here needs no request: the PURGE method and the admin API both end here. Whatever is
+//! being fetched when a purge begins is delivered to those who wait and not kept, so that nothing
+//! from before a purge outlives it.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use larder_proto::{
 };
 use larder_store::{Cursor, EntryInfo, Keep};
 
-use crate::page::tags::site_tag;
+use crate::page::tags::{site_tag, url_tag};
 pub(crate) use crate::request::purge_history::History;
 use crate::{
     clock::Ms,
@@ -33,19 +34,19 @@ pub(crate) struct Purger<'f> {
     pub(crate) now: Ms,
     /// Stale from now on instead of gone.
     soft: bool,
-    /// The fleet, from which nothing is to come back. It has no softly purged pages: there they are gone.
+    /// The fleet, from which nothing is to come back. It has no softly purged pages: there they are
+    /// gone.
     fleet: Option<&'f remote::Shared>,
 }
 
-/// The keys of a page: the same page may have been asked for by http and by https (RFC 9110 section 4.2.2 tells them
-/// apart, whoever edits a page means both), each at its own default port. `behind` ends each key.
-pub(crate) fn keys(host: &str, port: Option<u16>, path: &str, behind: &[u8]) -> Vec<Vec<u8>> {
+/// The keys of a page: the same page may have been asked for by http and by https (RFC 9110 section
+/// 4.2.2 tells them apart, whoever edits a page means both), each at its own default port.
+pub(crate) fn keys(host: &str, port: Option<u16>, path: &str) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     for scheme in [key::Scheme::Http, key::Scheme::Https] {
         for in_key in [port.unwrap_or(0), 0] {
             let mut key = Vec::new();
             key::write_key(&mut key, scheme, host, in_key, path.as_bytes());
-            key.extend_from_slice(behind);
             // Another port is another site; 80 and 443 are how the default ones are written.
             let default = in_key != 0 || [None, Some(80), Some(443)].contains(&port);
             if default && !out.contains(&key) {
@@ -67,40 +68,45 @@ fn done(begun: Option<Begun<'_>>) {
 }
 
 impl<'f> Purger<'f> {
-    /// Purges what is stored and being fetched now. `fleet`: None where other Larders know of the purge already.
+    /// Purges what is stored and being fetched now. `fleet`: None where other Larders know of the
+    /// purge already.
     pub(crate) fn new(pages: PageWriter<'f>, fleet: Option<&'f remote::Shared>, soft: bool) -> Self {
         Self { pages, now: pages.clock.now(), soft, fleet }
     }
 
-    /// One page with all its variants; whether it was there.
-    pub(crate) fn page(&self, keys: &[Vec<u8>]) -> bool {
+    /// The page of a URL ([`keys`]), with all its variants, whatever else is in their keys (fields,
+    /// a forwarded host). Returns whether it was there.
+    pub(crate) async fn page(&self, keys: &[Vec<u8>]) -> bool {
         let begun = self.begin(|| What::Keys(keys.to_vec()));
         if let Some(fleet) = self.fleet {
             fleet.purge_behind(keys);
         }
-        let found = self.own_page(keys);
+        let found = self.own_page(keys).await;
         done(begun);
         found
     }
 
-    /// Notes a purge, so that nothing from before is taken from the fleet, and others are told. Before anything is taken out here.
+    /// Notes a purge, so that nothing from before is taken from the fleet, and others are told.
+    /// Before anything is taken out here.
     fn begin(&self, what: impl FnOnce() -> What) -> Option<Begun<'_>> {
         self.fleet.map(|fleet| fleet.begin(what(), self.soft, self.now))
     }
 
     /// The same, and waits for the fleet.
     pub(crate) async fn page_everywhere(&self, keys: &[Vec<u8>]) -> bool {
-        let Some(fleet) = self.fleet else { return self.own_page(keys) };
-        // Noted first: what is taken from the fleet from now on is newer. What is on its way is found among the flights.
+        let Some(fleet) = self.fleet else { return self.own_page(keys).await };
+        // Noted first: what is taken from the fleet from now on is newer. What is on its way is
+        // found among the flights.
         let begun = self.begin(|| What::Keys(keys.to_vec()));
-        let own = self.own_page(keys);
+        let own = self.own_page(keys).await;
         done(begun);
         let shared = fleet.purge_keys(keys);
         shared.await | own
     }
 
-    /// Ends once what is received from now on counts as received after a soft purge (times are kept in milliseconds), and those who
-    /// share the fleet can read of the purge there, or had their time. None: nobody can.
+    /// Ends once what is received from now on counts as received after a soft purge (times are kept
+    /// in milliseconds), and those who share the fleet can read of the purge there, or had their
+    /// time. None: nobody can.
     pub(crate) async fn settled(&self) -> Option<Journalled> {
         if self.soft {
             tokio::time::sleep(MOMENT).await;
@@ -111,17 +117,18 @@ impl<'f> Purger<'f> {
         }
     }
 
-    fn own_page(&self, keys: &[Vec<u8>]) -> bool {
+    async fn own_page(&self, keys: &[Vec<u8>]) -> bool {
         let mut found = false;
         for key in keys {
+            self.pages.flights.purge(|primary| key::url_key(primary) == key, self.soft);
             found |= self.key(key);
+            found |= self.tagged(&url_tag(key)).await > 0;
         }
         found
     }
 
     fn key(&self, primary: &[u8]) -> bool {
         let (store, now) = (self.pages.store, self.now);
-        self.pages.flights.purge(|key| key == primary, self.soft);
         if !self.soft {
             return store.delete(PAGES, primary, now);
         }
@@ -130,12 +137,13 @@ impl<'f> Purger<'f> {
         if page.meta.kind != Kind::VaryMarker {
             return store.mark_stale(PAGES, primary, now);
         }
-        // The marker speaks for its variants: what is older than this is stale, what came within this millisecond too.
-        // See `settled`.
+        // The marker speaks for its variants: what is older than this is stale, what came within
+        // this millisecond too. See `settled`.
         self.pages.put_marker(primary, &Marker::of(&page), now + 1).is_ok()
     }
 
-    /// Every page of this host and port whose path and query start so, by http and by https. Walks the store in steps.
+    /// Every page of this host and port whose path and query start so, by http and by https. Walks
+    /// the store in steps.
     pub(crate) async fn prefix(&self, wanted: KeyParts<'_>) -> u64 {
         let meant = |key: &[u8]| {
             key::parse_key(key).is_some_and(|parts| {
@@ -178,13 +186,19 @@ impl<'f> Purger<'f> {
     pub(crate) async fn tag(&self, tag: &[u8]) -> u64 {
         let begun = self.begin(|| What::Tag(tag.to_vec()));
         self.pages.flights.purge_tag(tag, self.soft);
+        let purged = self.tagged(tag).await;
+        done(begun);
+        purged
+    }
+
+    /// Takes out what is stored with a tag, in steps.
+    async fn tagged(&self, tag: &[u8]) -> u64 {
         let mut tagged = self.pages.store.tagged(PAGES, tag);
         let mut purged = tagged.purge(TAGGED_STEP, self.soft, self.now);
         while !tagged.is_empty() {
             tokio::task::yield_now().await;
             purged += tagged.purge(TAGGED_STEP, self.soft, self.now);
         }
-        done(begun);
         purged
     }
 
@@ -196,9 +210,9 @@ impl<'f> Purger<'f> {
         purged
     }
 
-    /// Every stored response that `matches` means; a page counts once for each of its variants. `may` says of a key
-    /// whether anything under it could be meant: what is being fetched under such a key is not kept, as nobody knows yet
-    /// what it will be. Walks the store in steps.
+    /// Every stored response that `matches` means; a page counts once for each of its variants.
+    /// `may` says of a key whether anything under it could be meant: what is being fetched under
+    /// such a key is not kept, as nobody knows yet what it will be. Walks the store in steps.
     pub(crate) async fn matching(
         &self,
         may: impl Fn(&KeyParts<'_>) -> bool,

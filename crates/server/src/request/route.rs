@@ -14,12 +14,25 @@ use crate::{
 
 /// Where a request goes.
 pub(crate) struct Route<'a> {
-    pub(crate) site: &'a Arc<Site>,
+    pub(crate) site: Cow<'a, Arc<Site>>,
     pub(crate) policy: Cow<'a, Arc<RulePolicy>>,
     /// Path and query, as looked up and as sent to the origin.
     pub(crate) path: Cow<'a, str>,
     pub(crate) key: Vec<u8>,
     pub(crate) way: Way,
+}
+
+impl Route<'_> {
+    /// The route on its own.
+    pub(crate) fn into_owned(self) -> Route<'static> {
+        Route {
+            site: Cow::Owned(self.site.into_owned()),
+            policy: Cow::Owned(self.policy.into_owned()),
+            path: Cow::Owned(self.path.into_owned()),
+            key: self.key,
+            way: self.way,
+        }
+    }
 }
 
 /// Which steps a request takes.
@@ -63,7 +76,7 @@ pub(crate) fn route<'a>(request: &Request<'a, '_>) -> Result<Route<'a>, Refusal>
     key::write_key(&mut key, request.scheme(), host, port, path.as_bytes());
     request.write_behind(&policy, &mut key);
     let way = way(request, &policy);
-    Ok(Route { site, policy, path, key, way })
+    Ok(Route { site: Cow::Borrowed(site), policy, path, key, way })
 }
 
 fn way(request: &Request<'_, '_>, policy: &RulePolicy) -> Way {

@@ -12,7 +12,8 @@ use crate::{
     wire::{meta, meta::ResponseMeta},
 };
 
-/// The interim response that asks for the request's body. A client that waits reads its socket: these 25 bytes fit.
+/// The interim response that asks for the request's body. A client that waits reads its socket:
+/// these 25 bytes fit.
 pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Writes the head of one response, line by line, behind what is in the buffer.
@@ -82,7 +83,8 @@ impl HeadWriter<'_> {
         }
     }
 
-    /// The head of a 101 ends: the connection speaks another protocol from here on (RFC 9110 section 7.8).
+    /// The head of a 101 ends: the connection speaks another protocol from here on (RFC 9110
+    /// section 7.8).
     pub(crate) fn upgrade(&mut self, protocol: &[u8]) {
         self.line("Connection", b"upgrade");
         self.line("Upgrade", protocol);
@@ -187,8 +189,9 @@ impl OwnAnswer<'_> {
     }
 }
 
-/// The lines of a plain hit, up to the number of seconds left: all of them but for Age are the same for every hit, and
-/// writing them piece by piece was 600 of the 5,000 instructions between reading a request and sending its answer.
+/// The lines of a plain hit, up to the number of seconds left: all of them but for Age are the same
+/// for every hit, and writing them piece by piece was 600 of the 5,000 instructions between reading
+/// a request and sending its answer.
 pub(crate) struct HitLines(Vec<u8>);
 
 impl HitLines {

@@ -128,7 +128,7 @@ impl<S: Session + 'static> Place<S> {
         };
         let mut batch = conn.begin(received, began);
         let answered = conn.finish_now(&mut batch);
-        let work = Work { commands: batch.commands, bytes: batch.received + batch.written };
+        let work = Work { commands: batch.commands, bytes: batch.received + batch.written, task: false };
         let woken = if answered { conn.wait_again() } else { Some(Ok(Woken::Begun(batch))) };
         self.leave(conn, woken);
         work
@@ -173,7 +173,7 @@ impl<S: Session + 'static> Member for Place<S> {
         self.with(|conn| conn.session.fetch_record());
     }
 
-    fn answer(&self) -> Work {
+    fn answer(self: Rc<Self>) -> Work {
         self.guard(|| self.answer_now())
     }
 }

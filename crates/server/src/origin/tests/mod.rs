@@ -1,7 +1,7 @@
 //! An `Origin` against a scripted server, over real sockets.
 //!
-//! The script is an async closure per connection, run on the same thread. Where a test is about a timeout, only that
-//! timeout is short, and only the outcome is asserted.
+//! The script is an async closure per connection, run on the same thread. Where a test is about a
+//! timeout, only that timeout is short, and only the outcome is asserted.
 
 mod pool;
 mod requests;

@@ -16,7 +16,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Listens; `script` gets each connection with its number, from 0. The connection is closed when the script ends.
+    /// Listens; `script` gets each connection with its number, from 0. The connection is closed
+    /// when the script ends.
     pub(super) async fn start<F>(script: F) -> Server
     where
         F: AsyncFn(usize, Peer) + 'static,
@@ -107,7 +108,8 @@ impl Peer {
         let _ = self.tcp.write_all(bytes.as_ref()).await;
     }
 
-    /// Sends one byte again and again, a little slower than it could, until the other side has enough.
+    /// Sends one byte again and again, a little slower than it could, until the other side has
+    /// enough.
     pub(super) async fn drip(&mut self, byte: u8) {
         while self.tcp.write_all(&[byte]).await.is_ok() {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -35,6 +35,8 @@ fn a_connection_on_which_content_may_follow_is_not_used_again() {
             (Method::GET, "HTTP/1.1 204 No Content\r\nContent-Length: 6\r\n\r\n"),
             (Method::GET, "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n"),
             (Method::GET, "HTTP/1.1 304 Not Modified\r\nContent-Length: 6\r\n\r\n"),
+            // Without a condition.
+            (Method::GET, "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n"),
             (Method::HEAD, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n"),
             (Method::HEAD, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
             (Method::HEAD, "HTTP/1.1 200 OK\r\n\r\n"),
@@ -71,7 +73,9 @@ fn a_connection_on_which_nothing_may_follow_is_used_again() {
             let server = Server::keeping_alive(answer).await;
             let origin = origin(&server);
             for _ in 0..3 {
-                let mut response = origin.send(request(method.clone(), "/"), None).await.expect(answer);
+                let headers = fields(&[("if-none-match", "\"a\"")]);
+                let request = Request { headers, ..request(method.clone(), "/") };
+                let mut response = origin.send(request, None).await.expect(answer);
                 assert_eq!(read(&mut response).await.expect(answer), "");
             }
             assert_eq!((server.accepted(), unasked(&origin)), (1, 0), "{answer:?}");

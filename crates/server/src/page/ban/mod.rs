@@ -16,8 +16,9 @@
 //! | `age`, `obj.age` | since the origin made it: `90s`, `1h30m`, `2d` |
 //! | `size` | of the body: `1000`, `64KiB`, `1MB` |
 //!
-//! A text is a word or stands in double quotes (`\"` and `\\` inside); behind `~` it is a regular expression, searched for
-//! anywhere unless it is anchored. Varnish's names are understood where they mean the same.
+//! A text is a word or stands in double quotes (`\"` and `\\` inside); behind `~` it is a regular
+//! expression, searched for anywhere unless it is anchored. Varnish's names are understood where
+//! they mean the same.
 
 mod parse;
 #[cfg(test)]

@@ -148,7 +148,8 @@ impl<'t> Reader<'t> {
         let mut escaped = false;
         for (offset, c) in self.rest().char_indices() {
             match c {
-                // Only what would end the text is escaped: a regular expression keeps its own backslashes.
+                // Only what would end the text is escaped: a regular expression keeps its own
+                // backslashes.
                 '"' | '\\' if escaped => {
                     out.push(c);
                     escaped = false;

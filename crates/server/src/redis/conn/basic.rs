@@ -5,6 +5,7 @@ use larder_proto::resp::{Args, Version, number};
 use crate::redis::{
     ctx::Ctx,
     dispatch::text,
+    job::{Job, Progress},
     monitor, multi,
     shared::Shared,
     state::{Answers, Conn, gate},
@@ -59,22 +60,41 @@ pub(crate) fn quit(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     ctx.reply().ok();
 }
 
-pub(crate) fn reset(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    let Ctx { conn, shared, .. } = ctx;
-    multi::end(conn);
-    monitor::leave(shared, &conn.known);
-    tracking::off(shared, conn);
-    pubsub::leave_all(shared, conn);
-    if conn.answers != Answers::On {
-        conn.answers = Answers::TurnedOn(b"+RESET\r\n");
+pub(crate) fn reset(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    ctx.go(Reset, args);
+}
+
+/// RESET under way: a connection may have many subscriptions.
+struct Reset;
+
+impl Job for Reset {
+    fn is_apart(&self) -> bool {
+        true
     }
-    conn.select(0, shared);
-    conn.known.text.lock().name.clear();
-    conn.known.text.lock().user = b"default".to_vec();
-    conn.set_gate(gate::STRANGER, shared.config.has_password());
-    conn.set_version(Version::V2);
-    ctx.version = Version::V2;
-    ctx.reply().simple("RESET");
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, _args: &Args<'_>) -> Progress {
+        while pubsub::leave_some(ctx.shared, ctx.conn) {
+            if ctx.is_over() {
+                return Progress::Again;
+            }
+        }
+        let Ctx { conn, shared, .. } = ctx;
+        conn.settle();
+        multi::end(conn);
+        monitor::leave(shared, &conn.known);
+        tracking::off(shared, conn);
+        if conn.answers != Answers::On {
+            conn.answers = Answers::TurnedOn(b"+RESET\r\n");
+        }
+        conn.select(0, shared);
+        conn.known.text.lock().name.clear();
+        conn.known.text.lock().user = b"default".to_vec();
+        conn.set_gate(gate::STRANGER, shared.config.has_password());
+        conn.set_version(Version::V2);
+        ctx.version = Version::V2;
+        ctx.reply().simple("RESET");
+        Progress::Done
+    }
 }
 
 /// Lets the connection in, if name and password are right.

@@ -2,14 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use larder_proto::resp::{Args, Reply};
+use larder_proto::resp::{Args, Reply, glob};
 
-use crate::redis::{
-    ctx::Ctx,
-    hub::Kind,
-    job::{Job, Progress},
-    shared::Shared,
-    state::{Conn, ENTRY, gate},
+use crate::{
+    object::room::{Held, Place},
+    redis::{
+        ctx::Ctx,
+        hub::{Kind, Way},
+        job::{Job, Progress},
+        names::Names,
+        shared::Shared,
+        state::{Conn, ENTRY, gate},
+    },
 };
 
 /// Channels and patterns one connection may be subscribed to.
@@ -18,8 +22,9 @@ const SUBSCRIPTIONS: usize = 1 << 16;
 const PATTERNS: usize = 1 << 10;
 /// Subscriptions a connection leaves in one go.
 const LEAVES: usize = 256;
-/// Patterns of these: each is searched among all patterns.
-const PATTERN_LEAVES: usize = 16;
+
+/// Names answered between two looks at the clock.
+const AT_ONCE: usize = 256;
 
 /// The connection's names of a kind.
 fn names(conn: &mut Conn, kind: Kind) -> &mut BTreeSet<Box<[u8]>> {
@@ -48,8 +53,8 @@ struct Change {
     joins: bool,
     /// The next argument.
     at: usize,
-    /// All that it hears, of an UNSUBSCRIBE without names.
-    all: Option<Vec<Box<[u8]>>>,
+    /// UNSUBSCRIBE without names: all that it hears.
+    all: bool,
 }
 
 impl Change {
@@ -65,8 +70,11 @@ impl Change {
                 ctx.conn.subscriptions.bytes -= bytes(name);
                 return ctx.reply().error("OOM no room for more subscriptions");
             }
+            if !ctx.shared.hub.add(self.kind, name, &ctx.conn.known) {
+                ctx.conn.subscriptions.bytes -= bytes(name);
+                return ctx.reply().error("ERR too many patterns");
+            }
             names(ctx.conn, self.kind).insert(name.into());
-            ctx.shared.hub.add(self.kind, name, &ctx.conn.known);
         }
         let count = count(ctx.conn, self.kind);
         tell(ctx, self.word, Some(name), count);
@@ -94,11 +102,11 @@ impl Job for Change {
 
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
         loop {
-            let own = self.all.as_mut().map(Vec::pop);
+            let own = if self.all { names(ctx.conn, self.kind).first().cloned() } else { None };
             let name = match &own {
-                Some(Some(name)) => &name[..],
-                None if self.at < args.len() => args.get(self.at),
-                _ => break,
+                Some(name) => &name[..],
+                None if !self.all && self.at < args.len() => args.get(self.at),
+                None => break,
             };
             self.at += 1;
             if self.joins {
@@ -116,18 +124,14 @@ impl Job for Change {
 }
 
 fn add(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind, word: &'static str) {
-    ctx.go(Change { kind, word, joins: true, at: 1, all: None }, args);
+    ctx.go(Change { kind, word, joins: true, at: 1, all: false }, args);
 }
 
 fn remove(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind, word: &'static str) {
-    let mut all = None;
-    if args.len() == 1 {
-        let named: Vec<Box<[u8]>> = names(ctx.conn, kind).iter().rev().cloned().collect();
-        if named.is_empty() {
-            let count = count(ctx.conn, kind);
-            tell(ctx, word, None, count);
-        }
-        all = Some(named);
+    let all = args.len() == 1;
+    if all && names(ctx.conn, kind).is_empty() {
+        let count = count(ctx.conn, kind);
+        tell(ctx, word, None, count);
     }
     ctx.go(Change { kind, word, joins: false, at: 1, all }, args);
 }
@@ -155,8 +159,7 @@ fn message(reply: &mut Reply<'_>, word: &str, name: Option<&[u8]>, count: usize)
 /// Leaves some of what it hears, silently; true: there is more.
 pub(crate) fn leave_some(shared: &Shared, conn: &mut Conn) -> bool {
     for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
-        let most = if kind == Kind::Pattern { PATTERN_LEAVES } else { LEAVES };
-        for _ in 0..most {
+        for _ in 0..LEAVES {
             let Some(name) = names(conn, kind).pop_last() else { break };
             shared.hub.remove(kind, &name, &conn.known);
             conn.subscriptions.bytes -= bytes(&name);
@@ -203,8 +206,28 @@ pub(crate) fn sunsubscribe(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 pub(crate) fn publish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let receivers = ctx.shared.hub.publish(args.get(1), args.get(2), ctx.shared.config.mail_limit());
-    published(ctx, receivers);
+    let way = ctx.shared.hub.publish_by_name(args.get(1), args.get(2), ctx.shared.config.mail_limit());
+    ctx.go(Publish(way), args);
+}
+
+/// PUBLISH under way to those who hear the channel by a pattern.
+struct Publish(Way);
+
+impl Job for Publish {
+    fn is_apart(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        let limit = ctx.shared.config.mail_limit();
+        while ctx.shared.hub.publish_by_pattern(&mut self.0, args.get(1), args.get(2), limit) {
+            if ctx.is_over() {
+                return Progress::Again;
+            }
+        }
+        published(ctx, self.0.receivers);
+        Progress::Done
+    }
 }
 
 pub(crate) fn spublish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
@@ -233,11 +256,68 @@ fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
     if args.len() > 3 {
         return ctx.reply().error(misused_subcommand(args));
     }
-    let pattern = (args.len() > 2).then(|| args.get(2));
-    let names = ctx.shared.hub.names(kind, pattern);
-    let mut reply = ctx.reply();
-    reply.array(names.len());
-    names.iter().for_each(|name| reply.bulk(name));
+    let held = Held::new(&ctx.conn.known.client, Place::Heap);
+    ctx.go(Channels { kind, part: 0, found: Names::default(), held, next: None }, args);
+}
+
+/// PUBSUB CHANNELS under way.
+struct Channels {
+    kind: Kind,
+    /// The next part of the table.
+    part: usize,
+    found: Names,
+    /// The names found, in the account of what clients hold.
+    held: Held,
+    /// All are found: the next one to be answered.
+    next: Option<usize>,
+}
+
+impl Channels {
+    /// Looks through a part of the table. False: there is none left.
+    fn find(&mut self, ctx: &Ctx<'_>, pattern: Option<&[u8]>) -> bool {
+        let found = &mut self.found;
+        let there = ctx.shared.hub.names(self.kind, self.part, &mut |name| {
+            if pattern.is_none_or(|pattern| glob::matches(pattern, name)) {
+                found.push(name);
+            }
+        });
+        self.part += 1;
+        there
+    }
+}
+
+impl Job for Channels {
+    fn is_apart(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
+        let pattern = (args.len() > 2).then(|| args.get(2));
+        loop {
+            match self.next {
+                None => {
+                    if !self.find(ctx, pattern) {
+                        ctx.reply().array(self.found.len());
+                        self.next = Some(0);
+                    } else if !self.held.resize(self.found.memory() as u64) {
+                        ctx.reply().error("OOM no room for the names of so many channels");
+                        return Progress::Done;
+                    }
+                }
+                Some(from) => {
+                    let to = self.found.len().min(from + AT_ONCE);
+                    (from..to).for_each(|at| ctx.reply().bulk(self.found.get(at)));
+                    self.next = Some(to);
+                    if to == self.found.len() || ctx.overflows() {
+                        return Progress::Done;
+                    }
+                }
+            }
+            if ctx.is_over() {
+                return Progress::Again;
+            }
+        }
+    }
 }
 
 /// PUBSUB CHANNELS [pattern]

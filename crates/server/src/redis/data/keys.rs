@@ -1,12 +1,17 @@
 //! Keys of any type: is it there, of what type, remove it.
 
 use larder_proto::resp::{Args, number::parse_i64};
+use larder_store::Cursor;
 
-use super::super::ctx::{Class, Ctx};
+use super::super::{
+    ctx::{Class, Ctx},
+    job::{Job, Progress},
+};
 use super::access::is_hash;
 use super::errors::{NOT_INTEGER, SYNTAX};
 use super::parts;
 use super::random::random;
+use super::walk::LOOK;
 
 /// DEL key [key ...]; UNLINK key [key ...]
 pub(super) fn del(ctx: &mut Ctx<'_>, args: &Args<'_>) {
@@ -48,10 +53,36 @@ pub(super) fn kind(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 /// RANDOMKEY
-pub(super) fn randomkey(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    match ctx.store.random_key(ctx.ns, random(), ctx.now) {
-        Some(key) => ctx.reply().bulk(&key),
-        None => ctx.reply().null(),
+pub(super) fn randomkey(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    ctx.go(RandomKey { pick: random(), at: Cursor::START }, args);
+}
+
+/// RANDOMKEY under way: long where few of all keys are of this database.
+struct RandomKey {
+    pick: u64,
+    at: Cursor,
+}
+
+impl Job for RandomKey {
+    fn is_apart(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, ctx: &mut Ctx<'_>, _args: &Args<'_>) -> Progress {
+        loop {
+            match ctx.store.random_key(ctx.ns, self.pick, self.at, LOOK, ctx.now) {
+                Ok(key) => ctx.reply().bulk(&key),
+                Err(None) => ctx.reply().null(),
+                Err(Some(at)) => {
+                    self.at = at;
+                    if ctx.is_over() {
+                        return Progress::Again;
+                    }
+                    continue;
+                }
+            }
+            return Progress::Done;
+        }
     }
 }
 

@@ -11,9 +11,10 @@ use rapidhash::v3::rapidhash_v3;
 use super::super::{
     ctx::Ctx,
     job::{Job, Progress},
+    names::Names,
     state::gate,
 };
-use super::walk::{Names, slice};
+use super::walk::slice;
 use crate::object::{
     HIGH_WATER,
     room::{Held, Place},

@@ -6,7 +6,7 @@ use larder_proto::resp::{
 };
 use larder_store::{Cursor, Keep};
 
-use super::super::ctx::Ctx;
+use super::super::{ctx::Ctx, names::Names};
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
 
 /// Keys shown by one step of SCAN, unless COUNT says otherwise.
@@ -18,7 +18,7 @@ const MOST: usize = 100_000;
 /// sooner when its time is over: a worker serves others too.)
 const PLACES: usize = 64 * 1024;
 /// Places looked at between two looks at the clock.
-const LOOK: usize = 512;
+pub(super) const LOOK: usize = 512;
 /// Comparisons of bytes a pattern may cost between two looks at the clock; it is compared with keys
 /// of some 64 bytes.
 const COMPARED: usize = 512 * 1024;
@@ -105,43 +105,9 @@ fn scan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let mut reply = ctx.reply();
     reply.array(2);
     reply.bulk(Text::default().u64(next.map_or(0, |cursor| cursor.0)));
-    reply.array(found.ends.len());
+    reply.array(found.len());
     found.iter().for_each(|key| reply.bulk(key));
     Ok(())
-}
-
-/// Names, one behind the other.
-#[derive(Debug, Default)]
-pub(super) struct Names {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Names {
-    pub(super) fn push(&mut self, name: &[u8]) {
-        self.bytes.extend_from_slice(name);
-        self.ends.push(self.bytes.len());
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(from, to)| &self.bytes[from..*to])
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Memory it takes, in bytes.
-    pub(super) fn memory(&self) -> usize {
-        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
-    }
-
-    /// The name at `index`, which must be there.
-    pub(super) fn get(&self, index: usize) -> &[u8] {
-        let from = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.bytes[from..self.ends[index]]
-    }
 }
 
 /// DBSIZE

@@ -138,7 +138,7 @@ fn a_refused_command_ends_its_transaction_and_is_muted_as_any() {
 
 #[test]
 fn arguments_together_are_refused_when_they_announce_more_than_there_is_room_for() {
-    // 16 MiB, and half of a store of 16 MiB.
+    // 8 MiB, and half of a store of 16 MiB.
     let mut someone = Someone::new(&face());
     let argument = [&b"$1048576\r\n"[..], &vec![b'x'; 1 << 20], b"\r\n"].concat();
     assert_eq!(someone.send(b"*1000001\r\n$3\r\nDEL\r\n"), b"");
@@ -149,10 +149,10 @@ fn arguments_together_are_refused_when_they_announce_more_than_there_is_room_for
         if !told.is_empty() || sent > 30 {
             break told;
         }
-        assert!(someone.client.held() <= 24 << 20, "{}", someone.client.held());
+        assert!(someone.client.held() <= 16 << 20, "{}", someone.client.held());
     };
     assert_eq!(told, b"-OOM command not allowed when used memory > 'maxmemory'.\r\n");
-    assert!((20..=24).contains(&sent), "{sent}");
+    assert!((12..=16).contains(&sent), "{sent}");
     assert_eq!(someone.client.held(), 0, "nothing of it is kept");
     assert_eq!(someone.send(&argument), b"");
     assert!(!someone.closed);

@@ -1,0 +1,352 @@
+//! A connection between its requests: a slot without a task, a future or a buffer.
+//!
+//! The reactor tells the slot that bytes have come. The connection receives them and joins the
+//! round, which answers it. Work that has to wait goes to a task of its own; when the connection is
+//! idle again, the task gives it back and ends. (Design:
+//! docs/decisions/0010-connections-at-rest.md.)
+
+use std::{
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::{Rc, Weak},
+};
+
+use tokio::task::{spawn_local, yield_now};
+
+use super::{
+    reactor::{Reactor, Readable},
+    round::{Member, Work},
+    socket::{Ended, Socket},
+};
+
+/// The next step of a connection.
+pub(crate) enum Next<T> {
+    /// Wait until something is received.
+    Rest,
+    /// Bytes are there: answer them in the round.
+    Answer,
+    /// Work that has to wait, for a task.
+    Task(T),
+    /// The connection is over.
+    Close,
+}
+
+/// A client's connection as its slot sees it. Dropping it closes it.
+pub(crate) trait Connection: Sized + 'static {
+    /// Work that a task takes over.
+    type Todo: 'static;
+
+    fn socket(&self) -> &Socket;
+
+    /// Receives once. [`Next::Rest`]: nothing was there.
+    fn receive(&mut self) -> Next<Self::Todo>;
+
+    /// Answers the received bytes, without waiting for anything.
+    fn answer(&mut self, began: u64) -> (Work, Next<Self::Todo>);
+
+    /// Its deadline passed, or the server stops, while it waits in the slot.
+    fn ended(&mut self, ended: Ended) -> Next<Self::Todo>;
+
+    /// Does in a task what a round cannot. `None`: the connection is over.
+    fn proceed(
+        self: Box<Self>,
+        todo: Self::Todo,
+    ) -> impl Future<Output = Option<(Box<Self>, Next<Self::Todo>)>>;
+}
+
+/// A connection of the sweep's list that waits in no task.
+pub(crate) trait Resting {
+    /// Something about the connection has changed (its deadline, the server's end): looks at it.
+    fn look(self: Rc<Self>);
+}
+
+/// Holds a connection while it waits to receive, or for its round.
+pub(crate) struct Slot<C> {
+    /// `None` while a task has it, or when it is over.
+    conn: Cell<Option<Box<C>>>,
+    /// It has received bytes, and waits for its round.
+    joined: Cell<bool>,
+    reactor: Rc<Reactor>,
+}
+
+impl<C: Connection> Slot<C> {
+    /// Puts a new connection at rest. The slot lives as long as the connection's watch.
+    pub(crate) fn open(conn: Box<C>, reactor: &Rc<Reactor>) {
+        let slot = Rc::new(Slot { conn: Cell::default(), joined: Cell::default(), reactor: reactor.clone() });
+        let told: Weak<Self> = Rc::downgrade(&slot);
+        conn.socket().stream.tell(told);
+        conn.socket().watch.settle(slot.clone());
+        slot.follow(conn, Next::Rest);
+    }
+
+    /// Takes the next step. Returns whether that is a task's.
+    fn follow(self: Rc<Self>, mut conn: Box<C>, next: Next<C::Todo>) -> bool {
+        match settled(&mut *conn, next) {
+            Next::Rest => self.conn.set(Some(conn)),
+            Next::Answer => {
+                self.conn.set(Some(conn));
+                self.joined.set(true);
+                self.reactor.clone().round.join(self);
+            }
+            Next::Task(todo) => {
+                spawn_local(self.proceed(conn, todo));
+                return true;
+            }
+            Next::Close => {}
+        }
+        false
+    }
+
+    /// Works on a connection until it rests or is over. Requests that have come meanwhile are
+    /// answered here, as no round may be under way.
+    async fn proceed(self: Rc<Self>, mut conn: Box<C>, todo: C::Todo) {
+        let mut next = Next::Task(todo);
+        loop {
+            next = match settled(&mut *conn, next) {
+                Next::Task(todo) => match conn.proceed(todo).await {
+                    Some((back, next)) => {
+                        conn = back;
+                        next
+                    }
+                    None => return,
+                },
+                Next::Answer => {
+                    yield_now().await;
+                    conn.answer(self.reactor.clock.micros()).1
+                }
+                Next::Rest => {
+                    // Its wakers would keep this task's memory.
+                    conn.socket().forget_wakers();
+                    return self.conn.set(Some(conn));
+                }
+                Next::Close => return,
+            };
+        }
+    }
+
+    fn answer_now(self: Rc<Self>) -> Work {
+        self.joined.set(false);
+        let Some(mut conn) = self.conn.take() else { return Work::default() };
+        let (mut work, next) = conn.answer(self.reactor.looked());
+        work.task = self.follow(conn, next);
+        work
+    }
+}
+
+/// The next step of a connection that may have to do something else before it rests.
+fn settled<C: Connection>(conn: &mut C, mut next: Next<C::Todo>) -> Next<C::Todo> {
+    while let Next::Rest = next {
+        let socket = conn.socket();
+        next = match socket.watch.check() {
+            Err(ended) => conn.ended(ended),
+            Ok(()) if socket.stream.is_read_ready() => conn.receive(),
+            Ok(()) => return Next::Rest,
+        };
+    }
+    next
+}
+
+/// A panic closes the connection it happened for, and no other.
+fn guard<T: Default>(work: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_default()
+}
+
+impl<C: Connection> Readable for Slot<C> {
+    fn readable(self: Rc<Self>) -> bool {
+        let Some(mut conn) = self.conn.take() else { return false };
+        if self.joined.get() {
+            // What has come stays where it is until the round is over.
+            self.conn.set(Some(conn));
+            return true;
+        }
+        guard(|| {
+            let next = conn.receive();
+            self.follow(conn, next);
+        });
+        true
+    }
+}
+
+impl<C: Connection> Resting for Slot<C> {
+    fn look(self: Rc<Self>) {
+        if self.joined.get() {
+            return;
+        }
+        if let Some(conn) = self.conn.take() {
+            guard(|| self.follow(conn, Next::Rest));
+        }
+    }
+}
+
+impl<C: Connection> Member for Slot<C> {
+    fn fetch(&self) {}
+
+    fn fetch_more(&self) {}
+
+    fn answer(self: Rc<Self>) -> Work {
+        guard(|| self.answer_now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        os::unix::net::UnixStream,
+    };
+
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::{
+        clock::Clock,
+        net::{
+            conns::{Conns, Ground, Seat},
+            stream::{Kind, Stream},
+        },
+    };
+
+    /// Echoes each piece. `t...`: from a task; `p...`: panics; `q...`: closes.
+    struct Echo {
+        socket: Socket,
+        received: Vec<u8>,
+        tasks: Rc<Cell<usize>>,
+        _seat: Seat,
+    }
+
+    impl Connection for Echo {
+        type Todo = ();
+
+        fn socket(&self) -> &Socket {
+            &self.socket
+        }
+
+        fn receive(&mut self) -> Next<()> {
+            match self.socket.stream.try_read_buf(&mut self.received) {
+                Ok(1..) => Next::Answer,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Next::Rest,
+                Ok(0) | Err(_) => Next::Close,
+            }
+        }
+
+        fn answer(&mut self, _began: u64) -> (Work, Next<()>) {
+            let next = match self.received[0] {
+                b't' => return (Work::default(), Next::Task(())),
+                b'p' => panic!("as it was asked to"),
+                b'q' => Next::Close,
+                _ => Next::Rest,
+            };
+            self.socket.stream.try_write(&std::mem::take(&mut self.received)).expect("sent");
+            (Work::default(), next)
+        }
+
+        fn ended(&mut self, _: Ended) -> Next<()> {
+            Next::Close
+        }
+
+        async fn proceed(mut self: Box<Self>, (): ()) -> Option<(Box<Self>, Next<()>)> {
+            yield_now().await;
+            self.tasks.set(self.tasks.get() + 1);
+            self.received[0] = b'T';
+            Some((self, Next::Answer))
+        }
+    }
+
+    struct Far {
+        stream: UnixStream,
+        tasks: Rc<Cell<usize>>,
+    }
+
+    impl Far {
+        fn open(conns: &Rc<Conns>, deadline: u64) -> Far {
+            let (far, near) = UnixStream::pair().expect("a pair");
+            far.set_nonblocking(true).expect("a flag");
+            near.set_nonblocking(true).expect("a flag");
+            let stream = Stream::new(&conns.reactor, near.into(), Kind::Unix).expect("registered");
+            let (tasks, seat) = (Rc::<Cell<usize>>::default(), conns.seat());
+            let socket = Socket { stream, watch: seat.watch.clone() };
+            socket.watch.wait_idle(deadline);
+            let echo = Echo { socket, received: Vec::new(), tasks: tasks.clone(), _seat: seat };
+            Slot::open(Box::new(echo), &conns.reactor);
+            Far { stream: far, tasks }
+        }
+
+        fn send(&mut self, piece: &str) {
+            self.stream.write_all(piece.as_bytes()).expect("sent");
+        }
+
+        /// The next piece; empty at the end of the connection.
+        async fn next(&mut self) -> String {
+            let mut piece = [0; 100];
+            loop {
+                match self.stream.read(&mut piece) {
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => yield_now().await,
+                    read => return String::from_utf8_lossy(&piece[..read.unwrap_or(0)]).into_owned(),
+                }
+            }
+        }
+    }
+
+    fn run<F: Future<Output = ()>>(test: impl FnOnce(Rc<Conns>) -> F) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+        LocalSet::new().block_on(&runtime, async {
+            let conns = Conns::new(Ground::new(Clock::start(), 1 << 20)).expect("a reactor");
+            let runs = conns.clone();
+            spawn_local(async move { runs.reactor.run().await });
+            test(conns.clone()).await;
+            conns.close_resting();
+        });
+    }
+
+    #[test]
+    fn a_round_answers_and_a_task_is_started_only_for_work_that_waits() {
+        run(|conns| async move {
+            let mut fars: Vec<_> = (0..20).map(|_| Far::open(&conns, 0)).collect();
+            for round in 0..3 {
+                for (number, far) in fars.iter_mut().enumerate() {
+                    far.send(if number % 2 == 0 { "round" } else { "task" });
+                }
+                for (number, far) in fars.iter_mut().enumerate() {
+                    assert_eq!(far.next().await, if number % 2 == 0 { "round" } else { "Task" });
+                    assert_eq!(far.tasks.get(), if number % 2 == 0 { 0 } else { round + 1 });
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_panic_closes_its_own_connection() {
+        run(|conns| async move {
+            let mut fars: Vec<_> = (0..3).map(|_| Far::open(&conns, 0)).collect();
+            fars[1].send("panic");
+            assert_eq!(fars[1].next().await, "");
+            for far in [0, 2] {
+                fars[far].send("still here");
+                assert_eq!(fars[far].next().await, "still here");
+            }
+        });
+    }
+
+    #[test]
+    fn a_connection_at_rest_ends_by_deadline_drain_and_both_sides() {
+        run(|conns| async move {
+            let past = conns.clock.now();
+            let (mut late, mut own, mut other) =
+                (Far::open(&conns, past), Far::open(&conns, 0), Far::open(&conns, 0));
+            own.send("quit");
+            assert_eq!((own.next().await, own.next().await), ("quit".to_owned(), String::new()));
+            let tasks = Rc::downgrade(&other.tasks);
+            other.stream.shutdown(std::net::Shutdown::Write).expect("ended");
+            assert_eq!(other.next().await, "");
+            assert_eq!(tasks.strong_count(), 1, "the connection is gone with all it held");
+            let sweeps = conns.clone();
+            let sweep = spawn_local(async move { sweeps.sweep().await });
+            assert_eq!(late.next().await, "");
+            sweep.abort();
+            let mut idle = Far::open(&conns, 0);
+            conns.start_drain();
+            assert_eq!(idle.next().await, "");
+            conns.drained().await;
+        });
+    }
+}
