@@ -22,7 +22,7 @@ fn a_connection_of_http_1_1_is_kept() {
 #[test]
 fn idle_connections_hold_little_memory() {
     const NUMBER: u64 = 2000;
-    let origin = Origin::serving(FRESH, "x".repeat(3000));
+    let origin = Origin::serving(FRESH, Box::leak("x".repeat(3000).into_boxed_str()));
     let larder = Larder::serve(&["--http", "127.0.0.1:0", "--threads", "1", "--origin", &origin.url()]);
     let opened = |number: u64| {
         let mut wire = larder.connect();

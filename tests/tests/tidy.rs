@@ -47,7 +47,18 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
 
 /// Rooms whose comments are plain English in lines of at most 100 columns. Add a room when all its
 /// comments are rewritten.
-const PLAIN_COMMENTS: &[&str] = &["crates/server/src/http/","crates/server/src/fetch/","crates/server/src/request/","crates/server/src/page/","crates/server/src/wire/","crates/server/src/origin/","crates/server/src/net/","crates/proto/", "crates/store/", "tests/src/words.rs"];
+const PLAIN_COMMENTS: &[&str] = &[
+    "crates/server/src/http/",
+    "crates/server/src/fetch/",
+    "crates/server/src/request/",
+    "crates/server/src/page/",
+    "crates/server/src/wire/",
+    "crates/server/src/origin/",
+    "crates/server/src/net/",
+    "crates/proto/",
+    "crates/store/",
+    "tests/src/words.rs",
+];
 /// Documents that are not wrapped at 100 columns yet: `(path, reason)`.
 const UNWRAPPED: &[(&str, &str)] =
     &[("CHANGELOG.md", "every change adds to it: wrapped when a version is released")];

@@ -231,11 +231,11 @@ struct Filling<'s> {
     streaming: &'s Streaming,
     total: u64,
     max: u64,
-    /// What the total has to be, where the framing does not see to it.
+    /// The required total in bytes, where the framing does not ensure it.
     exact: Option<u64>,
 }
 
-/// Whoever follows a fill whose task ends without a word (dropped, panicked) must see the break.
+/// Readers of a fill whose task ends without a word (dropped, panicked) must see the break.
 struct SpillGuard(Arc<Streaming>);
 
 impl Drop for SpillGuard {

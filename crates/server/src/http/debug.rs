@@ -3,8 +3,8 @@
 //! 9651) of what was looked for, what was found, the sums its freshness comes from, the rules that
 //! matched, and why it was not a hit.
 //!
-//! Who may not is answered as if it had not asked. The field is never sent on to the origin, and
-//! one that the origin sends is not ours to pass on or to keep.
+//! A client that may not is answered as if it had not asked. The field is never sent on to the
+//! origin, and one that the origin sends is not ours to pass on or to keep.
 
 use larder_proto::{
     http::{
@@ -164,7 +164,7 @@ fn page<'m>(
     members
 }
 
-/// What its age and its freshness are made of (RFC 9111 4.2): age = initial-age + time since it was
+/// The parts of its age and its freshness (RFC 9111 4.2): age = initial-age + time since it was
 /// received.
 fn sums(members: &mut Members, meta: &Meta, now: Ms) {
     let age = current_age(meta, now);

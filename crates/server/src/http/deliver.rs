@@ -103,7 +103,7 @@ impl Served {
     }
 }
 
-/// What was sent, for counters and log.
+/// The sent answer, for counters and log.
 pub(crate) struct Delivered {
     pub(crate) status: u16,
     /// Head included.
@@ -132,7 +132,7 @@ impl Delivered {
         }
     }
 
-    /// What the request is counted as. `miss`: what a miss is counted as.
+    /// The outcome that the request is counted as. `miss`: that of a miss.
     pub(crate) fn outcome(&self, miss: Option<Outcome>) -> Outcome {
         match self.result {
             ResultCode::TcpMemHit
@@ -151,7 +151,7 @@ impl Delivered {
     }
 }
 
-/// What part of a page a request gets.
+/// The part of a page that a request gets.
 enum Part {
     Whole,
     One(ByteRange),
@@ -205,7 +205,7 @@ pub(super) fn logged_status(exchange: &Exchange<'_, '_>, status: &CacheStatus<'_
     Some(out)
 }
 
-/// What of the representation follows the head.
+/// The parts of the representation that follow the head.
 struct Spans {
     status: u16,
     body: Body,

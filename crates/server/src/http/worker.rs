@@ -1,5 +1,5 @@
-//! What one worker's HTTP connections share besides its pages: sockets and buffers, limits, the
-//! log.
+//! The shared state of one worker's HTTP connections besides its pages: sockets and buffers,
+//! limits, the log.
 
 use std::{
     cell::Cell,

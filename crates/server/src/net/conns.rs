@@ -23,18 +23,18 @@ use crate::clock::Clock;
 const SWEEP: Duration = Duration::from_millis(250);
 /// How often a worker that is to stop looks whether the last client is served.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
-/// What a new receive buffer has room for: the kernel's answer to most batches fits, and 64 of them
-/// in the second-level cache.
+/// Size of a new receive buffer, in bytes: most batches fit, and 64 buffers fit in the second-level
+/// cache.
 const BUFFER: usize = 16 * 1024;
 /// The largest receive buffer worth keeping for reuse.
 const LARGEST_KEPT: usize = 64 * 1024;
 /// Desks kept for reuse per worker: so many connections have a batch under way at the same time.
 const DESKS: usize = 64;
 
-/// What all workers' connections share.
+/// The shared state of all workers' connections.
 pub(crate) struct Ground {
     pub(crate) clock: Clock,
-    /// What stalled clients hold of the store.
+    /// Bytes of the store that stalled clients hold.
     pub(crate) stalled: Stalled,
     /// Connections open now, over all faces and workers.
     open: AtomicUsize,
@@ -47,7 +47,7 @@ impl Ground {
     }
 }
 
-/// What a connection works on while a batch is under way. An idle connection has none.
+/// Buffers of a connection while a batch is under way. An idle connection has none.
 #[derive(Default)]
 pub(crate) struct Desk {
     /// Received bytes; those before `at` are used up.

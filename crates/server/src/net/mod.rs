@@ -1,4 +1,4 @@
-//! What every face shares on the wire: what is to be sent, the socket with its deadline, and a
+//! Sockets, for every face: readiness, rounds, connections at rest, output, deadlines, and a
 //! worker's open connections.
 
 pub(crate) mod accept;

@@ -1,4 +1,4 @@
-//! What is to be sent: a batch of answers, written with one vectored write.
+//! Output: a batch of answers, written with one vectored write.
 //!
 //! Composed bytes lie in one scratch buffer; bodies stay where they are in the store, pinned until
 //! they are sent. Small bodies are copied into the scratch buffer instead: one plain write is
@@ -43,7 +43,7 @@ enum Piece {
     },
 }
 
-/// What takes bytes, as many as it will.
+/// Takes bytes, as many as it will.
 pub(crate) trait Sink {
     type Error;
 
@@ -88,7 +88,7 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// The buffer to compose heads in. What is appended is sent in its place in the order.
+    /// The buffer to compose heads in. Appended bytes are sent in their place in the order.
     pub(crate) fn scratch(&mut self) -> &mut Vec<u8> {
         &mut self.scratch
     }
@@ -432,7 +432,7 @@ mod tests {
         let mut out = Out::default();
         for (end, from) in [(&b" end"[..], 0), (b"", 0), (b" end", 4_000)] {
             for takes in [1, 4, 5, 6, 9_999, 10_004, 10_005, 10_006, 10_008, 10_009, usize::MAX] {
-                // What was sent before on the same desk is forgotten.
+                // Bytes that were sent before on the same desk are forgotten.
                 out.scratch().extend_from_slice(b"head ");
                 out.stored(get(), from, 10_000);
                 out.scratch().extend_from_slice(end);

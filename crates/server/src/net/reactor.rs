@@ -68,14 +68,14 @@ pub(crate) trait Readable {
 /// A socket's readiness.
 #[derive(Default)]
 pub(crate) struct Source {
-    /// What is known: [`READ`], [`WRITE`], [`ENDED`].
+    /// Known readiness: [`READ`], [`WRITE`], [`ENDED`].
     ready: Cell<u8>,
     reader: RefCell<Option<Waker>>,
     writer: RefCell<Option<Waker>>,
     by: RefCell<Option<Weak<dyn Readable>>>,
 }
 
-/// What a look at who is ready came to.
+/// Result of a poll of the sockets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Nothing,
@@ -161,7 +161,7 @@ impl Reactor {
     pub(crate) async fn run(&self) -> io::Result<()> {
         let (mut events, mut luck) = (Vec::with_capacity(MOST), Luck::default());
         loop {
-            // What happens from here on makes it ready again.
+            // Events from here on make it ready again.
             self.epoll.readable().await?.clear_ready();
             let mut done = Work::default();
             loop {
@@ -232,7 +232,7 @@ impl Source {
         drop((self.reader.take(), self.writer.take()));
     }
 
-    /// What comes is first told this one.
+    /// Tells this one first that bytes have come.
     pub(crate) fn tell(&self, by: Weak<dyn Readable>) {
         *self.by.borrow_mut() = Some(by);
     }

@@ -19,7 +19,7 @@ const GROUP: usize = 8;
 /// KB takes 0.98 to 0.99 of that, a set 0.96 to 0.98.)
 const TURN: Work = Work { commands: 256, bytes: 1 << 20, task: false };
 
-/// What answering a connection was.
+/// Work done for a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
     pub(crate) commands: usize,

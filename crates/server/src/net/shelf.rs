@@ -5,8 +5,8 @@
 //! with atomic operations, which workers would take from each other. A file is written once and
 //! never again: over loopback the receiver reads what was sent by reference from the same pages,
 //! long after it was acknowledged. The store writes over its segments, so it cannot be sent from
-//! directly. Who finds an entry has asked the store: what lies here answers for nothing but bytes.
-//! (What it saves: docs/notebook/http-hits.md, "Large bodies".)
+//! directly. Callers look up the store first; this cache holds bytes only and never decides
+//! validity. (Measured: docs/notebook/http-hits.md, "Large bodies".)
 
 use std::{
     cell::{Cell, RefCell},
@@ -61,7 +61,7 @@ pub(crate) struct Copy {
     room: Rc<Room>,
 }
 
-/// What may be held, and is.
+/// Memory budget of the copies and its current use.
 struct Room {
     /// Bytes, and files.
     limit: (u64, usize),
@@ -255,7 +255,7 @@ mod tests {
         bytes
     }
 
-    /// What a copy of [`SIZE`] bytes takes.
+    /// Memory of a copy of [`SIZE`] bytes.
     const TAKES: u64 = (SIZE as u64 + PAGE - BODY).next_multiple_of(PAGE);
 
     #[test]

@@ -155,7 +155,7 @@ impl<C: Connection> Readable for Slot<C> {
     fn readable(self: Rc<Self>) -> bool {
         let Some(mut conn) = self.conn.take() else { return false };
         if self.joined.get() {
-            // What has come stays where it is until the round is over.
+            // New bytes stay in the socket until the round is over.
             self.conn.set(Some(conn));
             return true;
         }

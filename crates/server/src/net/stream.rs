@@ -26,7 +26,7 @@ use super::{
     reactor::{READ, Reactor, Readable, Registered, WRITE},
 };
 
-/// What it goes over.
+/// Transport of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Tcp,

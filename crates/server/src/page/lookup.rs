@@ -16,7 +16,7 @@ use crate::{clock::Ms, page::variant, settings::RulePolicy};
 /// pages.
 pub(crate) const PAGES: Namespace = Namespace(0);
 
-/// What lies under a key.
+/// The record under a key.
 pub(crate) enum Found {
     /// Nothing at all.
     Nothing,

@@ -25,7 +25,7 @@ pub(crate) struct Done {
     pub(crate) soft: bool,
     /// Pages that were there.
     pub(crate) purged: u64,
-    /// Who asked, and which way.
+    /// The client that asked, and which way.
     pub(crate) by: String,
 }
 
