@@ -16,7 +16,7 @@ pub use larder_proto::http::query::Pattern;
 pub use larder_proto::resp::number::parse_bytes as redis_bytes;
 pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl, Unframed, forward::KeyField};
 
-use crate::net::shelf::FILES;
+use crate::net::sendfile::FILES;
 
 mod admin;
 mod objects;

@@ -26,7 +26,7 @@ use crate::{
         answer::Answer,
         flight::{Again, Failure, Landing, Lead, TAIL, Tail},
         head::{self, Spelled},
-        lookup::{Held, PAGES},
+        lookup::{PAGES, StoredPage},
     },
     remote::Lease,
     request::pages::{Config, Pages},
@@ -56,7 +56,7 @@ pub(crate) struct Keep {
     pub(crate) policy: Arc<RulePolicy>,
     pub(crate) primary: Vec<u8>,
     pub(crate) variant: Option<Vec<u8>>,
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<StoredPage>,
     pub(crate) purpose: Purpose,
     /// The site's name: tags are the site's own.
     pub(crate) site: String,
@@ -315,7 +315,7 @@ fn unstored(why: NoStore) -> Unstored {
 }
 
 /// A 304 (RFC 9111 section 4.3.4). [`Verdict::Forget`]: it does not speak of the stored page.
-fn confirm(keep: &Keep, held: &Held, request: &RequestView<'_>, facts: &ResponseFacts<'_>) -> Verdict {
+fn confirm(keep: &Keep, held: &StoredPage, request: &RequestView<'_>, facts: &ResponseFacts<'_>) -> Verdict {
     let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return Verdict::Forget };
     match freshen(&page, request, facts, &keep.policy.cache) {
         Ok(fresh) => Verdict::Refresh(Box::new(fresh)),

@@ -33,7 +33,7 @@ use crate::{
     page::{
         flight::{Again, Landing, Lead},
         foreign::sound,
-        lookup::{Held, PAGES},
+        lookup::{PAGES, StoredPage},
         tags::site_tag,
         variant::{self, Marker},
         writer::PageDraft,
@@ -287,7 +287,7 @@ impl Lookup<'_> {
     }
 
     /// The copy that is held, if it is fresh by its own times and was not purged here.
-    fn held_copy(&self) -> Option<&Held> {
+    fn held_copy(&self) -> Option<&StoredPage> {
         let held = self.keep.held.as_ref()?;
         let fresh =
             i64::from(held.meta.freshness) > i64::from(current_age(&held.meta, self.pages.clock.now()));
@@ -336,7 +336,7 @@ impl Lookup<'_> {
 
 /// Whether a record says more than what is held. The very same record does where that is a copy: it
 /// was not purged.
-fn newer(meta: &Meta, held: &Held) -> bool {
+fn newer(meta: &Meta, held: &StoredPage) -> bool {
     if soft_purged(held) {
         return false;
     }
@@ -346,7 +346,7 @@ fn newer(meta: &Meta, held: &Held) -> bool {
 }
 
 /// Whether what is held was softly purged here, be it by its marker.
-fn soft_purged(held: &Held) -> bool {
+fn soft_purged(held: &StoredPage) -> bool {
     let own = view(held.entry.head(), held.entry.len(), Verify::Layout).map(|page| page.meta.soft_purged_at);
     held.entry.stale() || own != Ok(held.meta.soft_purged_at)
 }

@@ -17,7 +17,7 @@ use larder_proto::{
 
 use crate::{clock::Ms, settings::RequestView};
 use crate::{
-    page::lookup::{Found, Held, Looked},
+    page::lookup::{Found, LookupResult, StoredPage},
     request::{Request, route::Route},
     wire::h1::HeadWriter,
 };
@@ -27,7 +27,7 @@ const TEXT: usize = 1024;
 
 /// Writes down what a lookup found, if the client asked for it and may know. Only the first time:
 /// what follows (the wait for somebody else's fetch, a second look) is not why it was no hit.
-pub(crate) fn note(request: &Request<'_, '_>, route: &Route<'_>, looked: &Looked, now: Ms) {
+pub(crate) fn note(request: &Request<'_, '_>, route: &Route<'_>, looked: &LookupResult, now: Ms) {
     begin(request, route, |members| {
         let variant = looked.variant.is_some();
         match &looked.found {
@@ -141,7 +141,7 @@ fn page<'m>(
     members: &'m mut Members,
     request: &Request<'_, '_>,
     route: &Route<'_>,
-    held: &Held,
+    held: &StoredPage,
     now: Ms,
 ) -> &'m mut Members {
     let meta = &held.meta;

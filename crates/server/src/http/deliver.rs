@@ -19,7 +19,7 @@ use crate::{
 use crate::{
     http::exchange::Exchange,
     net::out::Out,
-    page::{answer::has_body, lookup::Held},
+    page::{answer::has_body, lookup::StoredPage},
     wire::{h1::HeadWriter, meta, meta::ResponseMeta},
 };
 
@@ -166,9 +166,9 @@ enum Part {
 pub(crate) fn entry(
     exchange: &Exchange<'_, '_>,
     out: &mut Out,
-    held: Held,
+    held: StoredPage,
     served: &Served,
-) -> Result<Delivered, Held> {
+) -> Result<Delivered, StoredPage> {
     let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return Err(held) };
     let Some(part) = part(exchange, &page, &held.meta) else { return Err(held) };
     let before = out.pending();
@@ -222,7 +222,7 @@ enum Body {
 fn send_spans(
     exchange: &Exchange<'_, '_>,
     out: &mut Out,
-    held: Held,
+    held: StoredPage,
     spans: Spans,
     (body_at, first): (u64, u64),
 ) {
@@ -231,7 +231,7 @@ fn send_spans(
         Body::None => {}
         Body::One(range) => {
             let (from, to) = (at(range.first), at(range.last) + 1);
-            match exchange.worker.shelf.find(&held.entry, body_at, to - from) {
+            match exchange.worker.sendfile.find(&held.entry, body_at, to - from) {
                 Some(copy) => out.copied(copy, from, to),
                 None => out.stored(held.entry, from, to),
             }

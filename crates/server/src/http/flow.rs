@@ -40,7 +40,7 @@ use crate::{
     },
     page::{
         flight::{Again, Failure},
-        lookup::{Found, Held, Looked, look},
+        lookup::{Found, LookupResult, StoredPage, look},
     },
     request::{
         Request,
@@ -140,15 +140,15 @@ pub(crate) async fn later(
 /// The step after the lookup.
 enum Step {
     /// Serve this page.
-    Serve(Held, Served),
+    Serve(StoredPage, Served),
     /// Ask the origin.
     Fetch(Plan),
     /// Say no.
     Refuse(Refusal),
 }
 
-fn step(request: &Request<'_, '_>, route: &Route<'_>, looked: Looked, now: Ms) -> Step {
-    let Looked { found, variant } = looked;
+fn step(request: &Request<'_, '_>, route: &Route<'_>, looked: LookupResult, now: Ms) -> Step {
+    let LookupResult { found, variant } = looked;
     let plan = |why, held| Plan::new(why, held, variant.clone());
     let nothing = |why, solo| {
         if only_if_cached(&request.view(), &route.policy.cache) {

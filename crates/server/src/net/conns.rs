@@ -32,7 +32,7 @@ const LARGEST_KEPT: usize = 64 * 1024;
 const DESKS: usize = 64;
 
 /// The shared state of all workers' connections.
-pub(crate) struct Ground {
+pub(crate) struct WorkerShared {
     pub(crate) clock: Clock,
     /// Bytes of the store that stalled clients hold.
     pub(crate) stalled: Stalled,
@@ -40,7 +40,7 @@ pub(crate) struct Ground {
     open: AtomicUsize,
 }
 
-impl Ground {
+impl WorkerShared {
     /// `memory`: bytes of the store.
     pub(crate) fn new(clock: Clock, memory: u64) -> Arc<Self> {
         Arc::new(Self { clock, stalled: Stalled::new(memory / 2), open: AtomicUsize::new(0) })
@@ -58,7 +58,7 @@ pub(crate) struct Desk {
 
 /// One worker's connections.
 pub(crate) struct Conns {
-    pub(crate) ground: Arc<Ground>,
+    pub(crate) shared: Arc<WorkerShared>,
     pub(crate) clock: Clock,
     pub(crate) draining: Cell<bool>,
     /// Tells their sockets' readiness.
@@ -72,11 +72,11 @@ pub(crate) struct Conns {
 
 impl Conns {
     /// On the runtime that runs [`Conns::reactor`].
-    pub(crate) fn new(ground: Arc<Ground>) -> io::Result<Rc<Self>> {
+    pub(crate) fn new(shared: Arc<WorkerShared>) -> io::Result<Rc<Self>> {
         Ok(Rc::new(Self {
-            clock: ground.clock,
-            reactor: Reactor::new(ground.clock)?,
-            ground,
+            clock: shared.clock,
+            reactor: Reactor::new(shared.clock)?,
+            shared,
             draining: Cell::new(false),
             watches: RefCell::default(),
             next_watch: Cell::new(0),
@@ -109,15 +109,15 @@ impl Conns {
     }
 
     /// A place among the open connections, with what the sweep sees of it.
-    pub(crate) fn seat(self: &Rc<Self>) -> Seat {
+    pub(crate) fn track(self: &Rc<Self>) -> TrackedConnection {
         let (id, watch) = (self.next_watch.get(), Rc::new(Watch::default()));
         self.next_watch.set(id + 1);
         if self.draining.get() {
             watch.start_drain();
         }
         self.watches.borrow_mut().insert(id, watch.clone());
-        self.ground.open.fetch_add(1, Ordering::Relaxed);
-        Seat { conns: self.clone(), id, watch }
+        self.shared.open.fetch_add(1, Ordering::Relaxed);
+        TrackedConnection { conns: self.clone(), id, watch }
     }
 
     /// Wakes connections whose time has come, until the task is ended.
@@ -149,22 +149,22 @@ impl Conns {
     /// Returns when no connection is open. A worker without connections of its own may still fetch
     /// what another's clients follow: all workers' are counted.
     pub(crate) async fn drained(&self) {
-        while self.ground.open.load(Ordering::Relaxed) > 0 {
+        while self.shared.open.load(Ordering::Relaxed) > 0 {
             tokio::time::sleep(DRAIN_LOOK).await;
         }
     }
 }
 
 /// An open connection's place; given back when dropped.
-pub(crate) struct Seat {
+pub(crate) struct TrackedConnection {
     conns: Rc<Conns>,
     id: u64,
     pub(crate) watch: Rc<Watch>,
 }
 
-impl Drop for Seat {
+impl Drop for TrackedConnection {
     fn drop(&mut self) {
         self.conns.watches.borrow_mut().remove(&self.id);
-        self.conns.ground.open.fetch_sub(1, Ordering::Relaxed);
+        self.conns.shared.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

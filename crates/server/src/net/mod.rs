@@ -7,7 +7,7 @@ pub(crate) mod listen;
 pub(crate) mod out;
 pub(crate) mod reactor;
 pub(crate) mod round;
-pub(crate) mod shelf;
+pub(crate) mod sendfile;
 pub(crate) mod slot;
 pub(crate) mod socket;
 pub(crate) mod stream;

@@ -12,7 +12,7 @@ use std::{
 
 use larder_store::Entry;
 
-use super::shelf::Copy;
+use super::sendfile::FileCopy;
 
 /// Bodies up to this size are copied: below it a second `iovec` costs more than the copy.
 pub(crate) const COPY_LIMIT: usize = 4096;
@@ -78,7 +78,7 @@ pub(crate) struct Out {
     scratch: Vec<u8>,
     pieces: Vec<Piece>,
     entries: Vec<Entry<'static>>,
-    copies: Vec<Rc<Copy>>,
+    copies: Vec<Rc<FileCopy>>,
     /// Piece to send next, and how much of it is sent.
     next: usize,
     done: u64,
@@ -151,7 +151,7 @@ impl Out {
     }
 
     /// Appends the bytes `from..to` of a copy of a stored value.
-    pub(crate) fn copied(&mut self, copy: Rc<Copy>, from: u64, to: u64) {
+    pub(crate) fn copied(&mut self, copy: Rc<FileCopy>, from: u64, to: u64) {
         self.cover();
         self.copies.push(copy);
         self.pieces.push(Piece::Copied { copy: self.copies.len() - 1, from, to });
@@ -377,8 +377,8 @@ mod tests {
     fn copies_go_out_in_order_with_what_is_around_them() {
         let (store, value) = stored(300_000);
         let entry = store.get(Namespace(1), b"key", 1).expect("found");
-        let shelf = super::super::shelf::Shelf::new(4 << 20, 1, std::sync::Arc::default());
-        let copy = (0..100).find_map(|_| shelf.find(&entry, 1, entry.len())).expect("asked for often");
+        let cache = super::super::sendfile::SendfileCache::new(4 << 20, 1, std::sync::Arc::default());
+        let copy = (0..100).find_map(|_| cache.find(&entry, 1, entry.len())).expect("asked for often");
         for takes in [1_000, 70_001, usize::MAX] {
             let mut out = Out::default();
             out.scratch().extend_from_slice(b"first ");
