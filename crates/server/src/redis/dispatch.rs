@@ -11,7 +11,7 @@ use super::{
     attention, conn,
     ctx::Ctx,
     data, extra,
-    job::{Progress, Running},
+    job::{self, Progress, Running},
     locks::{Held, Locks, One, Taker, Wanted},
     monitor, multi, pause,
     shared::Face,
@@ -371,7 +371,7 @@ pub(crate) fn resume(
 ) -> bool {
     let start = face.clock.micros();
     let at = out.scratch().len();
-    conn.until = 0;
+    conn.until = start + job::STEP;
     let mut ctx = Ctx::new(face, conn, now, out);
     let mut progress = running.begun.job.step(&mut ctx, args);
     if let Some(again) = conn.begun.take() {

@@ -16,7 +16,7 @@ use super::{ctx::Ctx, locks::Kept};
 
 /// Microseconds of one step, about: others wait so long at the most for each client that has such a
 /// command under way.
-const STEP: u64 = 1000;
+pub(crate) const STEP: u64 = 1000;
 
 /// How far a step came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +72,8 @@ impl Ctx<'_> {
         }
     }
 
-    /// Has the present step taken its time? Asked after each small part of the work; the first time
-    /// it is no.
+    /// Has the present step taken its time? Asked after each small part of the work. A command's
+    /// first step, whose start is not noted, begins when this is asked first.
     pub(crate) fn is_over(&mut self) -> bool {
         let now = self.face.clock.micros();
         if self.conn.until == 0 {
