@@ -420,3 +420,50 @@ fn a_pipeline_of_long_commands_does_not_keep_others_from_its_key() {
         assert_eq!(last, Some(end + 2));
     }
 }
+
+#[test]
+fn others_are_served_while_many_channels_are_listed_and_patterns_compared() {
+    let larder = one_worker();
+    let channels = keys("a-channel-with-a-name-of-some-length-", 60_000);
+    let mut listeners: Vec<_> = (0..20).map(|_| larder.connect()).collect();
+    let mut subscriber = larder.connect();
+    subscriber.say("HELLO 3");
+    subscriber.send(command(&words(&["SUBSCRIBE"], &channels)));
+    channels.iter().for_each(|_| drop(subscriber.reply()));
+    for (number, listener) in listeners.iter_mut().enumerate() {
+        let patterns = keys(&format!("*a*b{number}-"), 1000);
+        listener.send(command(&words(&["PSUBSCRIBE"], &patterns)));
+        patterns.iter().for_each(|_| drop(listener.reply()));
+    }
+    let publish = format!("PUBLISH {} news", "a".repeat(1000));
+    for long in ["PUBSUB CHANNELS", "PUBSUB CHANNELS *a*a*a*a*b", &publish] {
+        serves_others_during(&larder, &[], long);
+    }
+    let mut client = larder.connect();
+    assert_eq!(client.say("PUBSUB NUMPAT"), "20000");
+    assert_eq!(client.ask(&["PUBSUB", "CHANNELS"]).items().len(), channels.len());
+    listeners[0].send(command(&["PSUBSCRIBE", "*c"]));
+    assert_eq!(listeners[0].reply().items()[2].text(), "1001");
+    assert_eq!(client.say("PUBLISH abc news"), "1");
+    assert_eq!(listeners[0].reply().items()[3].text(), "news");
+    // A connection resets all it hears, and is what a new one is.
+    assert_eq!(subscriber.say("RESET"), "RESET");
+    assert_eq!(subscriber.ask(&["PUBSUB", "CHANNELS"]).items().len(), 0);
+    drop(listeners);
+    wait_until("the patterns to be left", || client.say("PUBSUB NUMPAT") == "0");
+}
+
+#[test]
+fn a_random_key_is_found_among_many_of_another_database() {
+    let larder = one_worker();
+    let mut client = larder.connect();
+    let names = keys("many", 100_000);
+    let (two, value) = ("2".to_owned(), "value".to_owned());
+    client.ask(&words(&["MSET"], names.iter().flat_map(|name| [name, &value])));
+    client.ask(&["SELECT", &two]);
+    assert_eq!(client.say("RANDOMKEY"), "(nil)");
+    client.say("SET one value");
+    (0..20).for_each(|_| assert_eq!(client.say("RANDOMKEY"), "one"));
+    client.say("SELECT 0");
+    assert!(names.contains(&client.say("RANDOMKEY")));
+}
