@@ -27,7 +27,7 @@ use crate::{
     counters::Counters,
     measure::{Parts, Registry},
     memcache,
-    net::{conns::Ground, listen::Address},
+    net::{conns::WorkerShared, listen::Address},
     object::room::Room,
     redis, remote, request,
     settings::Settings,
@@ -123,7 +123,7 @@ struct Faces {
 
 /// A running server.
 pub struct Server {
-    ground: Arc<Ground>,
+    worker_shared: Arc<WorkerShared>,
     store: &'static Store,
     faces: Faces,
     logger: Option<Arc<Logger>>,
@@ -164,7 +164,7 @@ impl Server {
             logger: logger.clone(),
         });
         let mut server = Server {
-            ground: Ground::new(clock, settings.store()),
+            worker_shared: WorkerShared::new(clock, settings.store()),
             store,
             faces,
             logger,
@@ -190,7 +190,7 @@ impl Server {
         let start = Start {
             number,
             delay: self.registry.delay(number),
-            ground: self.ground.clone(),
+            worker_shared: self.worker_shared.clone(),
             store: self.store,
             settings: self.settings.clone(),
             http: faces.http.as_ref().map(|(shared, counters)| StartHttp {
@@ -230,7 +230,7 @@ impl Server {
         let start = admin::Start {
             settings: self.settings.clone(),
             listeners,
-            clock: self.ground.clock,
+            clock: self.worker_shared.clock,
             store: self.store,
             registry: self.registry.clone(),
             http: self.faces.http.as_ref().map(|(shared, _)| shared.clone()),
@@ -250,7 +250,7 @@ impl Server {
     /// The thread that returns expired memory. It ends with the process: it owns nothing that has
     /// to be closed.
     fn start_sweeper(&self) -> io::Result<()> {
-        let (store, clock) = (self.store, self.ground.clock);
+        let (store, clock) = (self.store, self.worker_shared.clock);
         std::thread::Builder::new().name("larder-sweep".to_owned()).spawn(move || {
             loop {
                 std::thread::sleep(SWEEP.0);
@@ -306,7 +306,7 @@ impl Server {
 
     /// Every number of the statistics with its path, see [`Registry::numbers`].
     pub fn numbers(&self) -> Vec<(String, u64)> {
-        self.registry.numbers(self.ground.clock.now())
+        self.registry.numbers(self.worker_shared.clock.now())
     }
 
     /// All counters of the process.

@@ -17,8 +17,8 @@ use crate::{
     counters::Counters,
     http, measure, memcache,
     net::{
-        accept::Door,
-        conns::{Conns, Ground},
+        accept::Acceptor,
+        conns::{Conns, WorkerShared},
         listen::Listener,
     },
     object::face::{Doors, Face},
@@ -43,7 +43,7 @@ pub(crate) struct Start {
     pub(crate) number: usize,
     /// Records how late it handles timers.
     pub(crate) delay: Arc<Recorder>,
-    pub(crate) ground: Arc<Ground>,
+    pub(crate) worker_shared: Arc<WorkerShared>,
     pub(crate) store: &'static Store,
     pub(crate) settings: Arc<Settings>,
     pub(crate) http: Option<StartHttp>,
@@ -86,9 +86,20 @@ pub(crate) fn run(start: Start) -> io::Result<()> {
 }
 
 async fn serve(start: Start) -> io::Result<()> {
-    let Start { number, delay, ground, store, settings, http, memcached, udp, redis, mut commands, ready } =
-        start;
-    let conns = Conns::new(ground)?;
+    let Start {
+        number,
+        delay,
+        worker_shared,
+        store,
+        settings,
+        http,
+        memcached,
+        udp,
+        redis,
+        mut commands,
+        ready,
+    } = start;
+    let conns = Conns::new(worker_shared)?;
     let mut faces = Faces::default();
     if let Some(http) = http {
         faces.open_http(http, number, &conns, store, settings)?;
@@ -153,11 +164,11 @@ impl Faces {
         }
         let worker = http::worker::Worker::new(pages, conns.clone());
         for listener in listeners {
-            let (door, worker) = (Door::open(listener, &conns.reactor)?, worker.clone());
+            let (acceptor, worker) = (Acceptor::open(listener, &conns.reactor)?, worker.clone());
             self.accepting.push(spawn_local(async move {
                 loop {
                     // HTTP listens on TCP only, so every peer has an address.
-                    if let (stream, Some(peer)) = door.next().await {
+                    if let (stream, Some(peer)) = acceptor.next().await {
                         worker.admit(stream, peer);
                     }
                 }
@@ -175,7 +186,7 @@ impl Faces {
     ) -> io::Result<Rc<Doors<F>>> {
         let doors = Doors::new(face, conns.clone());
         for listener in listeners {
-            self.accepting.push(spawn_local(doors.clone().accept(Door::open(listener, &conns.reactor)?)));
+            self.accepting.push(spawn_local(doors.clone().accept(Acceptor::open(listener, &conns.reactor)?)));
         }
         Ok(doors)
     }

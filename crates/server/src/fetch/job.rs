@@ -26,7 +26,7 @@ use crate::{
         answer::Answer,
         flight::{Again, Failure, Landing, Lead, TAIL, Tail},
         head::{self, Spelled},
-        lookup::{Held, PAGES},
+        lookup::{PAGES, StoredPage},
     },
     remote::Lease,
     request::pages::{Config, Pages},
@@ -39,7 +39,7 @@ pub(crate) struct Client {
     pub(crate) interim: mpsc::Sender<InterimHead>,
 }
 
-/// What the answer is for.
+/// Purpose of a fetch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Fetch,
@@ -49,14 +49,14 @@ pub(crate) enum Purpose {
     Complete,
 }
 
-/// What is needed to judge and store an answer.
+/// The facts by which an answer is judged and stored.
 pub(crate) struct Keep {
     /// The request's head.
     pub(crate) head: Rc<OwnedHead>,
     pub(crate) policy: Arc<RulePolicy>,
     pub(crate) primary: Vec<u8>,
     pub(crate) variant: Option<Vec<u8>>,
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<StoredPage>,
     pub(crate) purpose: Purpose,
     /// The site's name: tags are the site's own.
     pub(crate) site: String,
@@ -69,7 +69,7 @@ pub(crate) struct Keep {
     pub(crate) mark: bool,
     /// The fleet is asked before the origin.
     pub(crate) ask_fleet: bool,
-    /// What is stored is shared through the fleet.
+    /// The stored page is shared through the fleet.
     pub(crate) shared: bool,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct Unstored {
     pub(crate) mark: bool,
 }
 
-/// What an answer is good for.
+/// Use of an answer.
 enum Verdict {
     /// Pass it on to the one client it is for.
     PassOn(Option<Unstored>),
@@ -175,7 +175,7 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
     }
 }
 
-/// What the origin said.
+/// The origin's answer.
 pub(crate) type Sent = Result<Response, OriginError>;
 
 /// None: the client left, and nobody else wants the answer.
@@ -235,7 +235,7 @@ impl Job {
 /// The origin's fields with our Via.
 fn spell(job: &Job, response: &Response) -> Spelled {
     let mut spelled = Spelled::of(&response.headers);
-    // What another Larder behind us told its client is not for ours, and not for the store.
+    // The debug field of another Larder behind us is for its client, not for ours or the store.
     spelled.remove("larder-debug");
     if let Some(name) = &job.config.settings.http.via {
         let before = response.headers.get_all("via");
@@ -315,7 +315,7 @@ fn unstored(why: NoStore) -> Unstored {
 }
 
 /// A 304 (RFC 9111 section 4.3.4). [`Verdict::Forget`]: it does not speak of the stored page.
-fn confirm(keep: &Keep, held: &Held, request: &RequestView<'_>, facts: &ResponseFacts<'_>) -> Verdict {
+fn confirm(keep: &Keep, held: &StoredPage, request: &RequestView<'_>, facts: &ResponseFacts<'_>) -> Verdict {
     let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return Verdict::Forget };
     match freshen(&page, request, facts, &keep.policy.cache) {
         Ok(fresh) => Verdict::Refresh(Box::new(fresh)),
@@ -327,7 +327,7 @@ fn confirm(keep: &Keep, held: &Held, request: &RequestView<'_>, facts: &Response
     }
 }
 
-/// What is stored is of no use: it is forgotten, and everybody looks again.
+/// The stored page is of no use: it is deleted, and everybody looks again.
 pub(crate) fn forget(mut job: Job) {
     drop_held(&job);
     job.lead.flight.land(Landing::LookAgain(Again::Changed));
@@ -394,7 +394,7 @@ pub(crate) async fn pass_on(
     }
 }
 
-/// What the answer to a HEAD says of the body a GET would get.
+/// Length that the answer to a HEAD gives for the body a GET would get.
 fn content_length(fields: Fields<'_>) -> Option<u64> {
     fields.get("content-length").and_then(content_length_of)
 }
@@ -407,7 +407,7 @@ pub(crate) fn reason(response: &Response) -> String {
     }
 }
 
-/// What a response that is not stored does to what is.
+/// Effect of a response that is not stored on the stored page.
 async fn settle(job: &Job, facts: &ResponseFacts<'_>, why: Option<&Unstored>) {
     let Some(keep) = &job.keep else { return };
     if job.head {

@@ -33,7 +33,7 @@ use crate::{
     page::{
         answer::Answer,
         flight::{Again, Failure, Follower, Joined, Landing, Lead, Tail},
-        lookup::{Found, Held, look},
+        lookup::{Found, StoredPage, look},
         variant,
     },
     request::{Request, route::Route},
@@ -54,7 +54,7 @@ pub(crate) fn interim() -> (mpsc::Sender<InterimHead>, mpsc::Receiver<InterimHea
 pub(crate) struct Plan {
     pub(crate) why: Forward,
     /// The stored page: to be validated, completed, or served if the origin fails.
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<StoredPage>,
     /// The key of the variant; None: the primary key.
     pub(crate) variant: Option<Vec<u8>>,
     /// Do not wait for others, do not let others wait.
@@ -66,7 +66,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(why: Forward, held: Option<Held>, variant: Option<Vec<u8>>) -> Self {
+    pub(crate) fn new(why: Forward, held: Option<StoredPage>, variant: Option<Vec<u8>>) -> Self {
         let fleet = matches!(why, Forward::UriMiss | Forward::VaryMiss | Forward::Miss | Forward::Stale);
         Self { why, held, variant, solo: false, store: true, fleet }
     }

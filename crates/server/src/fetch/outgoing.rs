@@ -1,5 +1,5 @@
-//! What is asked of an origin: the head that [`forward`] makes of the client's, and what this
-//! program says of itself.
+//! The request to an origin: the head that [`forward`] makes of the client's, and this program's
+//! own fields.
 
 use std::borrow::Cow;
 

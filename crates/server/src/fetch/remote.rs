@@ -1,9 +1,9 @@
 //! Asking the fleet (the remote tier) before the origin.
 //!
-//! What the fleet has is put into the own store as a *copy*, and everybody looks there again. A
-//! copy is the page as it was sent: its age goes on. It is used for `remote.local_copy`; then the
-//! fleet is asked again, as the page may have been purged there. If the fleet does not answer, a
-//! copy that is fresh by its own times is used on for as long again.
+//! The fleet's page is put into the own store as a *copy*, and everybody looks there again. A copy
+//! is the page as it was sent: its age goes on. It is used for `remote.local_copy`; then the fleet
+//! is asked again, as the page may have been purged there. If the fleet does not answer, a copy
+//! that is fresh by its own times is used on for as long again.
 //!
 //! ```text
 //! miss, or stale -> fleet --has it--> copy into the store -> everybody looks again
@@ -33,7 +33,7 @@ use crate::{
     page::{
         flight::{Again, Landing, Lead},
         foreign::sound,
-        lookup::{Held, PAGES},
+        lookup::{PAGES, StoredPage},
         tags::site_tag,
         variant::{self, Marker},
         writer::PageDraft,
@@ -168,7 +168,7 @@ impl Lookup<'_> {
     /// Lets one Larder ask the origin, and the others wait for what it brings. `failed`: the fleet
     /// did not answer. An error: the origin is to be asked, under this lease where there is one.
     async fn turn(&self, failed: bool) -> Result<Again, Option<Lease>> {
-        // What others would wait for has to go where they look.
+        // Others wait for the page: it has to go where they look.
         if failed || !self.keep.shared || !self.keep.mark {
             return Err(None);
         }
@@ -287,7 +287,7 @@ impl Lookup<'_> {
     }
 
     /// The copy that is held, if it is fresh by its own times and was not purged here.
-    fn held_copy(&self) -> Option<&Held> {
+    fn held_copy(&self) -> Option<&StoredPage> {
         let held = self.keep.held.as_ref()?;
         let fresh =
             i64::from(held.meta.freshness) > i64::from(current_age(&held.meta, self.pages.clock.now()));
@@ -336,17 +336,17 @@ impl Lookup<'_> {
 
 /// Whether a record says more than what is held. The very same record does where that is a copy: it
 /// was not purged.
-fn newer(meta: &Meta, held: &Held) -> bool {
+fn newer(meta: &Meta, held: &StoredPage) -> bool {
     if soft_purged(held) {
         return false;
     }
-    // What a clock was seen to be behind by, and with it a record's time, may change.
+    // The known lag of a server's clock, and with it a record's time, may change.
     let slack = if held.meta.flags.any(PageFlags::COPY) { 1000 } else { 0 };
     meta.response_time + slack > held.meta.response_time
 }
 
 /// Whether what is held was softly purged here, be it by its marker.
-fn soft_purged(held: &Held) -> bool {
+fn soft_purged(held: &StoredPage) -> bool {
     let own = view(held.entry.head(), held.entry.len(), Verify::Layout).map(|page| page.meta.soft_purged_at);
     held.entry.stale() || own != Ok(held.meta.soft_purged_at)
 }

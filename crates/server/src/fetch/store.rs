@@ -22,7 +22,7 @@ use crate::{
         complete::{self, Extent},
         job::{self, Job, Keep, Purpose, Unstored},
         remote, target,
-        target::Place,
+        target::Destination,
     },
     origin::Response,
     page::{
@@ -43,17 +43,17 @@ const SPILL_PATIENCE: Duration = Duration::from_secs(2);
 /// a part that cannot complete what is stored goes to nobody.
 pub(crate) async fn store(job: Job, response: Response, facts: &ResponseFacts<'_>, lifetime: Lifetime) {
     let Some(keep) = &job.keep else { return };
-    let parcel = Parcel::new(&job, keep, &response, facts, lifetime);
-    let fits = |parcel: &Parcel| parcel.draft.length.is_none_or(|length| length <= keep.policy.max_object);
-    let opened = match parcel.filter(fits) {
+    let page = NewPage::new(&job, keep, &response, facts, lifetime);
+    let fits = |page: &NewPage| page.draft.length.is_none_or(|length| length <= keep.policy.max_object);
+    let opened = match page.filter(fits) {
         None => Err(Unstored { detail: "too-large", mark: true }),
-        Some(parcel) => match job.pages.writer().begin(&parcel.draft, &job.lead.flight) {
-            Ok(fill) => Ok((parcel, fill)),
+        Some(page) => match job.pages.writer().begin(&page.draft, &job.lead.flight) {
+            Ok(fill) => Ok((page, fill)),
             Err(_) => Err(Unstored { detail: "store-full", mark: false }),
         },
     };
     match opened {
-        Ok((parcel, fill)) => parcel.fill(job, response, facts, fill).await,
+        Ok((page, fill)) => page.fill(job, response, facts, fill).await,
         Err(why) => {
             job.pages.counters.store_refused.one();
             if keep.purpose == Purpose::Complete && facts.status == 206 {
@@ -65,7 +65,7 @@ pub(crate) async fn store(job: Job, response: Response, facts: &ResponseFacts<'_
 }
 
 /// A page about to be stored.
-struct Parcel {
+struct NewPage {
     draft: PageDraft,
     /// A marker to be written first.
     marker: Option<Marker>,
@@ -73,7 +73,7 @@ struct Parcel {
     before: u64,
 }
 
-impl Parcel {
+impl NewPage {
     fn new(
         job: &Job,
         keep: &Keep,
@@ -105,7 +105,7 @@ impl Parcel {
         let whole = ResponseFacts { status: meta.status, ..*facts };
         let StoredHead { head, withheld } = strip::stored_head(&whole, &reason, &keep.policy.cache);
         let without: &[&str] = if same { &["content-length"] } else { &["content-length", "content-range"] };
-        let Place { key, vary, marker } = target::place(job, keep, facts.fields)?;
+        let Destination { key, vary, marker } = target::destination(job, keep, facts.fields)?;
         let etag = facts.fields.get("etag").map(<[u8]>::to_vec);
         let validators = etag.is_some() || lifetime.last_modified.is_some();
         let useful = lifetime.useful_for(&keep.policy.cache, validators);
@@ -122,7 +122,7 @@ impl Parcel {
             expires: Some(facts.response_time + 1000 * useful),
             flags: 0,
         };
-        Some(Parcel { draft, marker, before })
+        Some(NewPage { draft, marker, before })
     }
 
     async fn fill(self, mut job: Job, response: Response, facts: &ResponseFacts<'_>, mut fill: PageFill) {
@@ -231,11 +231,11 @@ struct Filling<'s> {
     streaming: &'s Streaming,
     total: u64,
     max: u64,
-    /// What the total has to be, where the framing does not see to it.
+    /// The required total in bytes, where the framing does not ensure it.
     exact: Option<u64>,
 }
 
-/// Whoever follows a fill whose task ends without a word (dropped, panicked) must see the break.
+/// Readers of a fill whose task ends without a word (dropped, panicked) must see the break.
 struct SpillGuard(Arc<Streaming>);
 
 impl Drop for SpillGuard {

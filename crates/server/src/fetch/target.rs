@@ -18,7 +18,7 @@ use crate::{
 const TAG_LEN: usize = 1024;
 
 /// Where a page goes and what selects it.
-pub(crate) struct Place {
+pub(crate) struct Destination {
     pub(crate) key: Vec<u8>,
     pub(crate) vary: Values,
     /// A marker to be written first.
@@ -26,7 +26,7 @@ pub(crate) struct Place {
 }
 
 /// Where the response goes: under the primary key, or as a variant under a marker.
-pub(crate) fn place(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<Place> {
+pub(crate) fn destination(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<Destination> {
     let names = match vary::names(fields) {
         Vary::Star => return None,
         Vary::None => Vec::new(),
@@ -34,13 +34,13 @@ pub(crate) fn place(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<Place>
     };
     let before = Marker::load(job.pages.store, &keep.primary, job.pages.clock.now());
     if before.is_none() && names.is_empty() {
-        return Some(Place { key: keep.primary.clone(), vary: Vec::new(), marker: None });
+        return Some(Destination { key: keep.primary.clone(), vary: Vec::new(), marker: None });
     }
     let encoding = fields.get("content-encoding");
     let vary =
         keep.with_request(|head| variant::values(&names, &job::request_view(head), &keep.policy, encoding));
     let (marker, new) = Marker::with(before, &vary, || job.pages.nonce());
-    Some(Place { key: marker.key(&keep.primary, &vary), vary, marker: new.then_some(marker) })
+    Some(Destination { key: marker.key(&keep.primary, &vary), vary, marker: new.then_some(marker) })
 }
 
 /// Surrogate keys: `Surrogate-Key` and `xkey` (separated by blanks), `Cache-Tag` (by commas).

@@ -147,7 +147,7 @@ impl<'c> Incoming<'c> {
         if *self.at == self.buf.len() { self.more().await } else { Ok(()) }
     }
 
-    /// Reads more. What is used up is dropped first, so that the buffer stays as large as one read.
+    /// Reads more. Used bytes are dropped first, so that the buffer stays as large as one read.
     async fn more(&mut self) -> Result<(), BodyError> {
         self.buf.drain(..*self.at);
         *self.at = 0;

@@ -56,7 +56,7 @@ pub(crate) struct Active<'c> {
     pub(crate) desk: &'c mut Desk,
 }
 
-/// What a task has to do before the connection is idle again.
+/// Work of a task before the connection is idle again.
 pub(crate) struct Todo {
     turn: Turn,
     /// Answers that are composed and not sent yet.

@@ -3,8 +3,8 @@
 //! 9651) of what was looked for, what was found, the sums its freshness comes from, the rules that
 //! matched, and why it was not a hit.
 //!
-//! Who may not is answered as if it had not asked. The field is never sent on to the origin, and
-//! one that the origin sends is not ours to pass on or to keep.
+//! A client that may not is answered as if it had not asked. The field is never sent on to the
+//! origin, and one that the origin sends is not ours to pass on or to keep.
 
 use larder_proto::{
     http::{
@@ -17,7 +17,7 @@ use larder_proto::{
 
 use crate::{clock::Ms, settings::RequestView};
 use crate::{
-    page::lookup::{Found, Held, Looked},
+    page::lookup::{Found, LookupResult, StoredPage},
     request::{Request, route::Route},
     wire::h1::HeadWriter,
 };
@@ -27,7 +27,7 @@ const TEXT: usize = 1024;
 
 /// Writes down what a lookup found, if the client asked for it and may know. Only the first time:
 /// what follows (the wait for somebody else's fetch, a second look) is not why it was no hit.
-pub(crate) fn note(request: &Request<'_, '_>, route: &Route<'_>, looked: &Looked, now: Ms) {
+pub(crate) fn note(request: &Request<'_, '_>, route: &Route<'_>, looked: &LookupResult, now: Ms) {
     begin(request, route, |members| {
         let variant = looked.variant.is_some();
         match &looked.found {
@@ -141,7 +141,7 @@ fn page<'m>(
     members: &'m mut Members,
     request: &Request<'_, '_>,
     route: &Route<'_>,
-    held: &Held,
+    held: &StoredPage,
     now: Ms,
 ) -> &'m mut Members {
     let meta = &held.meta;
@@ -164,7 +164,7 @@ fn page<'m>(
     members
 }
 
-/// What its age and its freshness are made of (RFC 9111 4.2): age = initial-age + time since it was
+/// The parts of its age and its freshness (RFC 9111 4.2): age = initial-age + time since it was
 /// received.
 fn sums(members: &mut Members, meta: &Meta, now: Ms) {
     let age = current_age(meta, now);

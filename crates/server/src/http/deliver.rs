@@ -19,7 +19,7 @@ use crate::{
 use crate::{
     http::exchange::Exchange,
     net::out::Out,
-    page::{answer::has_body, lookup::Held},
+    page::{answer::has_body, lookup::StoredPage},
     wire::{h1::HeadWriter, meta, meta::ResponseMeta},
 };
 
@@ -103,7 +103,7 @@ impl Served {
     }
 }
 
-/// What was sent, for counters and log.
+/// The sent answer, for counters and log.
 pub(crate) struct Delivered {
     pub(crate) status: u16,
     /// Head included.
@@ -132,7 +132,7 @@ impl Delivered {
         }
     }
 
-    /// What the request is counted as. `miss`: what a miss is counted as.
+    /// The outcome that the request is counted as. `miss`: that of a miss.
     pub(crate) fn outcome(&self, miss: Option<Outcome>) -> Outcome {
         match self.result {
             ResultCode::TcpMemHit
@@ -151,7 +151,7 @@ impl Delivered {
     }
 }
 
-/// What part of a page a request gets.
+/// The part of a page that a request gets.
 enum Part {
     Whole,
     One(ByteRange),
@@ -166,9 +166,9 @@ enum Part {
 pub(crate) fn entry(
     exchange: &Exchange<'_, '_>,
     out: &mut Out,
-    held: Held,
+    held: StoredPage,
     served: &Served,
-) -> Result<Delivered, Held> {
+) -> Result<Delivered, StoredPage> {
     let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return Err(held) };
     let Some(part) = part(exchange, &page, &held.meta) else { return Err(held) };
     let before = out.pending();
@@ -205,7 +205,7 @@ pub(super) fn logged_status(exchange: &Exchange<'_, '_>, status: &CacheStatus<'_
     Some(out)
 }
 
-/// What of the representation follows the head.
+/// The parts of the representation that follow the head.
 struct Spans {
     status: u16,
     body: Body,
@@ -222,7 +222,7 @@ enum Body {
 fn send_spans(
     exchange: &Exchange<'_, '_>,
     out: &mut Out,
-    held: Held,
+    held: StoredPage,
     spans: Spans,
     (body_at, first): (u64, u64),
 ) {
@@ -231,7 +231,7 @@ fn send_spans(
         Body::None => {}
         Body::One(range) => {
             let (from, to) = (at(range.first), at(range.last) + 1);
-            match exchange.worker.shelf.find(&held.entry, body_at, to - from) {
+            match exchange.worker.sendfile.find(&held.entry, body_at, to - from) {
                 Some(copy) => out.copied(copy, from, to),
                 None => out.stored(held.entry, from, to),
             }

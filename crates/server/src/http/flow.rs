@@ -41,7 +41,7 @@ use crate::{
     },
     page::{
         flight::{Again, Failure},
-        lookup::{Found, Held, Looked, look},
+        lookup::{Found, LookupResult, StoredPage, look},
     },
     request::{
         Request,
@@ -56,7 +56,7 @@ const ROUNDS: usize = 3;
 
 const NOTHING_STORED: Refusal = Refusal(504, "nothing stored answers this request");
 
-/// What came of a request that was given no time.
+/// Result of a request without waiting.
 pub(crate) enum Now {
     /// It is answered. `keep`: the connection goes on.
     Answered { keep: bool },
@@ -67,7 +67,7 @@ pub(crate) enum Now {
 /// How far a request came that has to wait.
 pub(crate) struct Waiting {
     route: Result<Route<'static>, Refusal>,
-    /// What to fetch, where the store was asked.
+    /// The fetch to begin with, where the store was asked.
     plan: Option<Plan>,
 }
 
@@ -141,15 +141,15 @@ pub(crate) async fn later(
 /// The step after the lookup.
 enum Step {
     /// Serve this page.
-    Serve(Held, Served),
+    Serve(StoredPage, Served),
     /// Ask the origin.
     Fetch(Plan),
     /// Say no.
     Refuse(Refusal),
 }
 
-fn step(request: &Request<'_, '_>, route: &Route<'_>, looked: Looked, now: Ms) -> Step {
-    let Looked { found, variant } = looked;
+fn step(request: &Request<'_, '_>, route: &Route<'_>, looked: LookupResult, now: Ms) -> Step {
+    let LookupResult { found, variant } = looked;
     let plan = |why, held| Plan::new(why, held, variant.clone());
     let nothing = |why, solo| {
         if only_if_cached(&request.view(), &route.policy.cache) {
@@ -266,7 +266,7 @@ struct Lookups {
     copied: bool,
     /// The fleet has answered. If its page does not answer this request, it is not asked again.
     no_fleet: bool,
-    /// What other requests fetch is not for this one.
+    /// The fetches of other requests are not for this one.
     alone: bool,
 }
 
@@ -277,8 +277,8 @@ impl Lookups {
         plan.fleet &= !self.no_fleet;
         plan.solo |= self.alone || self.fetches >= ROUNDS;
         if self.fetches > ROUNDS {
-            // What the store has does not answer this request, and what the origin says of it does
-            // not help: the answer is this client's alone.
+            // The stored page does not answer this request, and validating it does not help: the
+            // answer is this client's alone.
             plan = Plan { solo: true, store: false, ..Plan::new(plan.why, None, None) };
         }
         self.fetches += 1;
@@ -463,7 +463,7 @@ fn failure_page(exchange: &Exchange<'_, '_>, out: &mut Out, failure: &Failure) -
 
 /// Says no. A body that follows is not read: the connection ends then.
 fn answer_refusal(exchange: &Exchange<'_, '_>, out: &mut Out, refusal: &Refusal) -> bool {
-    // What follows a CONNECT is not HTTP.
+    // The bytes behind a CONNECT are not HTTP.
     let keep = exchange.keep()
         && exchange.request.head.framing == BodyFraming::None
         && exchange.request.head.method != Method::Connect;

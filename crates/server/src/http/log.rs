@@ -101,8 +101,8 @@ fn url(exchange: &Exchange<'_, '_>) -> String {
     format!("{}://{host}{}", exchange.request.scheme().as_str(), exchange.request.head.target.path_and_query)
 }
 
-/// Looks at a request for the hottest URLs, for `weight` of its kind. What reached no site has no
-/// page.
+/// Looks at a request for the hottest URLs, for `weight` of its kind. A request that
+/// reached no site has no page.
 #[cold]
 fn watch(exchange: &Exchange<'_, '_>, delivered: &Delivered, outcome: Outcome, hot: &HotUrls, weight: u64) {
     let source = match outcome {

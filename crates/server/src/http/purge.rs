@@ -6,7 +6,7 @@
 //! | `PURGE /path` with `Larder-Purge: prefix` | every page of this host whose path and query start so |
 //! | `PURGE /` with `Larder-Purge: tag` and `Surrogate-Key: a b` | every page of the site with one of these tags |
 //!
-//! `Larder-Soft-Purge: 1` makes it soft. Who may is in `[[site]] purge`; by default nobody.
+//! `Larder-Soft-Purge: 1` makes it soft. `[[site]] purge` says who may purge; by default nobody.
 
 use larder_proto::http::key;
 

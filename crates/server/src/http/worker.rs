@@ -1,5 +1,5 @@
-//! What one worker's HTTP connections share besides its pages: sockets and buffers, limits, the
-//! log.
+//! The shared state of one worker's HTTP connections besides its pages: sockets and buffers,
+//! limits, the log.
 
 use std::{
     cell::Cell,
@@ -16,9 +16,9 @@ use crate::{
     clock::Ms,
     counters::Timing,
     net::{
-        conns::{Conns, Seat},
+        conns::{Conns, TrackedConnection},
         out::Out,
-        shelf::Shelf,
+        sendfile::SendfileCache,
         slot::Slot,
         socket::{Ended, Pace, Socket},
         stream::Stream,
@@ -39,7 +39,7 @@ pub(crate) struct Worker {
     pub(crate) pages: Rc<Pages>,
     pub(crate) conns: Rc<Conns>,
     /// Large pages that are asked for often, in files.
-    pub(crate) shelf: Shelf,
+    pub(crate) sendfile: SendfileCache,
     pub(crate) log: Option<WorkerLog>,
     pub(crate) feed: Option<LiveFeed>,
     /// Empty, for the answers of a batch: its memory is used again.
@@ -50,11 +50,11 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(pages: Rc<Pages>, conns: Rc<Conns>) -> Rc<Self> {
         let settings: Arc<Settings> = pages.config().settings.clone();
-        let shelf = Shelf::new(settings.shelf(), settings.threads, pages.counters.shelf.clone());
+        let sendfile = SendfileCache::new(settings.shelf(), settings.threads, pages.counters.shelf.clone());
         let shared = &pages.shared;
         Rc::new(Self {
             conns,
-            shelf,
+            sendfile,
             log: shared.logger.as_ref().map(|logger| logger.worker()),
             feed: shared.live.get().map(|live| live.feed()),
             timing: Cell::default(),
@@ -68,9 +68,9 @@ impl Worker {
         let worker = self.clone();
         worker.pages.counters.connections.accepted.one();
         let before = worker.pages.shared.open.fetch_add(1, Ordering::Relaxed);
-        let seat = worker.conns.seat();
-        let watch = seat.watch.clone();
-        let open = OpenConnection { worker: worker.clone(), _seat: seat };
+        let tracked = worker.conns.track();
+        let watch = tracked.watch.clone();
+        let open = OpenConnection { worker: worker.clone(), _tracked: tracked };
         if before < worker.pages.config().settings.http.limits.connections {
             return Slot::open(Conn::new(worker, stream, watch, peer, open), &self.conns.reactor);
         }
@@ -87,7 +87,7 @@ impl Worker {
 
     /// Sends what was composed, within `patience` milliseconds for each stretch of it.
     pub(crate) async fn send(&self, socket: &Socket, out: &mut Out, patience: Ms) -> Result<(), Ended> {
-        let mut pace = Pace::new(self.pages.clock, patience, &self.conns.ground.stalled);
+        let mut pace = Pace::new(self.pages.clock, patience, &self.conns.shared.stalled);
         let sent = socket.flush(out, &mut pace).await;
         self.count_sent(sent)
     }
@@ -102,7 +102,7 @@ impl Worker {
         pinned: &dyn Fn() -> u64,
         patience: Ms,
     ) -> Result<(), Ended> {
-        let mut pace = Pace::new(self.pages.clock, patience, &self.conns.ground.stalled);
+        let mut pace = Pace::new(self.pages.clock, patience, &self.conns.shared.stalled);
         let sent = socket.send_with(out, more, pinned, &mut pace).await;
         self.count_sent(sent)
     }
@@ -126,7 +126,7 @@ impl Worker {
 /// gives both back when dropped.
 pub(crate) struct OpenConnection {
     worker: Rc<Worker>,
-    _seat: Seat,
+    _tracked: TrackedConnection,
 }
 
 impl Drop for OpenConnection {

@@ -15,7 +15,7 @@ use super::{
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Where connections of one address come in, on a worker's own runtime.
-pub(crate) struct Door {
+pub(crate) struct Acceptor {
     reactor: Rc<Reactor>,
     registered: Registered,
     listener: OwnedFd,
@@ -25,8 +25,8 @@ pub(crate) struct Door {
     name: Option<Arc<str>>,
 }
 
-impl Door {
-    pub(crate) fn open(listener: Listener, reactor: &Rc<Reactor>) -> io::Result<Door> {
+impl Acceptor {
+    pub(crate) fn open(listener: Listener, reactor: &Rc<Reactor>) -> io::Result<Acceptor> {
         let name = listener.name()?.into();
         let (listener, kind, any) = match listener {
             Listener::Tcp(listener) => {
@@ -37,7 +37,7 @@ impl Door {
         };
         rustix::io::ioctl_fionbio(&listener, true)?;
         let registered = reactor.register(&listener)?;
-        Ok(Door { reactor: reactor.clone(), registered, listener, kind, name: (!any).then_some(name) })
+        Ok(Acceptor { reactor: reactor.clone(), registered, listener, kind, name: (!any).then_some(name) })
     }
 
     /// The address a connection came in at, as its client knows it.

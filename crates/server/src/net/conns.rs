@@ -23,31 +23,31 @@ use crate::clock::Clock;
 const SWEEP: Duration = Duration::from_millis(250);
 /// How often a worker that is to stop looks whether the last client is served.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
-/// What a new receive buffer has room for: the kernel's answer to most batches fits, and 64 of them
-/// in the second-level cache.
+/// Size of a new receive buffer, in bytes: most batches fit, and 64 buffers fit in the second-level
+/// cache.
 const BUFFER: usize = 16 * 1024;
 /// The largest receive buffer worth keeping for reuse.
 const LARGEST_KEPT: usize = 64 * 1024;
 /// Desks kept for reuse per worker: so many connections have a batch under way at the same time.
 const DESKS: usize = 64;
 
-/// What all workers' connections share.
-pub(crate) struct Ground {
+/// The shared state of all workers' connections.
+pub(crate) struct WorkerShared {
     pub(crate) clock: Clock,
-    /// What stalled clients hold of the store.
+    /// Bytes of the store that stalled clients hold.
     pub(crate) stalled: Stalled,
     /// Connections open now, over all faces and workers.
     open: AtomicUsize,
 }
 
-impl Ground {
+impl WorkerShared {
     /// `memory`: bytes of the store.
     pub(crate) fn new(clock: Clock, memory: u64) -> Arc<Self> {
         Arc::new(Self { clock, stalled: Stalled::new(memory / 2), open: AtomicUsize::new(0) })
     }
 }
 
-/// What a connection works on while a batch is under way. An idle connection has none.
+/// Buffers of a connection while a batch is under way. An idle connection has none.
 #[derive(Default)]
 pub(crate) struct Desk {
     /// Received bytes; those before `at` are used up.
@@ -58,7 +58,7 @@ pub(crate) struct Desk {
 
 /// One worker's connections.
 pub(crate) struct Conns {
-    pub(crate) ground: Arc<Ground>,
+    pub(crate) shared: Arc<WorkerShared>,
     pub(crate) clock: Clock,
     pub(crate) draining: Cell<bool>,
     /// Tells their sockets' readiness.
@@ -72,11 +72,11 @@ pub(crate) struct Conns {
 
 impl Conns {
     /// On the runtime that runs [`Conns::reactor`].
-    pub(crate) fn new(ground: Arc<Ground>) -> io::Result<Rc<Self>> {
+    pub(crate) fn new(shared: Arc<WorkerShared>) -> io::Result<Rc<Self>> {
         Ok(Rc::new(Self {
-            clock: ground.clock,
-            reactor: Reactor::new(ground.clock)?,
-            ground,
+            clock: shared.clock,
+            reactor: Reactor::new(shared.clock)?,
+            shared,
             draining: Cell::new(false),
             watches: RefCell::default(),
             next_watch: Cell::new(0),
@@ -109,15 +109,15 @@ impl Conns {
     }
 
     /// A place among the open connections, with what the sweep sees of it.
-    pub(crate) fn seat(self: &Rc<Self>) -> Seat {
+    pub(crate) fn track(self: &Rc<Self>) -> TrackedConnection {
         let (id, watch) = (self.next_watch.get(), Rc::new(Watch::default()));
         self.next_watch.set(id + 1);
         if self.draining.get() {
             watch.start_drain();
         }
         self.watches.borrow_mut().insert(id, watch.clone());
-        self.ground.open.fetch_add(1, Ordering::Relaxed);
-        Seat { conns: self.clone(), id, watch }
+        self.shared.open.fetch_add(1, Ordering::Relaxed);
+        TrackedConnection { conns: self.clone(), id, watch }
     }
 
     /// Wakes connections whose time has come, until the task is ended.
@@ -149,22 +149,22 @@ impl Conns {
     /// Returns when no connection is open. A worker without connections of its own may still fetch
     /// what another's clients follow: all workers' are counted.
     pub(crate) async fn drained(&self) {
-        while self.ground.open.load(Ordering::Relaxed) > 0 {
+        while self.shared.open.load(Ordering::Relaxed) > 0 {
             tokio::time::sleep(DRAIN_LOOK).await;
         }
     }
 }
 
 /// An open connection's place; given back when dropped.
-pub(crate) struct Seat {
+pub(crate) struct TrackedConnection {
     conns: Rc<Conns>,
     id: u64,
     pub(crate) watch: Rc<Watch>,
 }
 
-impl Drop for Seat {
+impl Drop for TrackedConnection {
     fn drop(&mut self) {
         self.conns.watches.borrow_mut().remove(&self.id);
-        self.conns.ground.open.fetch_sub(1, Ordering::Relaxed);
+        self.conns.shared.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! What every face shares on the wire: what is to be sent, the socket with its deadline, and a
+//! Sockets, for every face: readiness, rounds, connections at rest, output, deadlines, and a
 //! worker's open connections.
 
 pub(crate) mod accept;
@@ -7,7 +7,7 @@ pub(crate) mod listen;
 pub(crate) mod out;
 pub(crate) mod reactor;
 pub(crate) mod round;
-pub(crate) mod shelf;
+pub(crate) mod sendfile;
 pub(crate) mod slot;
 pub(crate) mod socket;
 pub(crate) mod stream;

@@ -1,4 +1,4 @@
-//! What is to be sent: a batch of answers, written with one vectored write.
+//! Output: a batch of answers, written with one vectored write.
 //!
 //! Composed bytes lie in one scratch buffer; bodies stay where they are in the store, pinned until
 //! they are sent. Small bodies are copied into the scratch buffer instead: one plain write is
@@ -12,7 +12,7 @@ use std::{
 
 use larder_store::Entry;
 
-use super::shelf::Copy;
+use super::sendfile::FileCopy;
 
 /// Bodies up to this size are copied: below it a second `iovec` costs more than the copy.
 pub(crate) const COPY_LIMIT: usize = 4096;
@@ -43,7 +43,7 @@ enum Piece {
     },
 }
 
-/// What takes bytes, as many as it will.
+/// Takes bytes, as many as it will.
 pub(crate) trait Sink {
     type Error;
 
@@ -78,7 +78,7 @@ pub(crate) struct Out {
     scratch: Vec<u8>,
     pieces: Vec<Piece>,
     entries: Vec<Entry<'static>>,
-    copies: Vec<Rc<Copy>>,
+    copies: Vec<Rc<FileCopy>>,
     /// Piece to send next, and how much of it is sent.
     next: usize,
     done: u64,
@@ -88,7 +88,7 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// The buffer to compose heads in. What is appended is sent in its place in the order.
+    /// The buffer to compose heads in. Appended bytes are sent in their place in the order.
     pub(crate) fn scratch(&mut self) -> &mut Vec<u8> {
         &mut self.scratch
     }
@@ -151,7 +151,7 @@ impl Out {
     }
 
     /// Appends the bytes `from..to` of a copy of a stored value.
-    pub(crate) fn copied(&mut self, copy: Rc<Copy>, from: u64, to: u64) {
+    pub(crate) fn copied(&mut self, copy: Rc<FileCopy>, from: u64, to: u64) {
         self.cover();
         self.copies.push(copy);
         self.pieces.push(Piece::Copied { copy: self.copies.len() - 1, from, to });
@@ -377,8 +377,8 @@ mod tests {
     fn copies_go_out_in_order_with_what_is_around_them() {
         let (store, value) = stored(300_000);
         let entry = store.get(Namespace(1), b"key", 1).expect("found");
-        let shelf = super::super::shelf::Shelf::new(4 << 20, 1, std::sync::Arc::default());
-        let copy = (0..100).find_map(|_| shelf.find(&entry, 1, entry.len())).expect("asked for often");
+        let cache = super::super::sendfile::SendfileCache::new(4 << 20, 1, std::sync::Arc::default());
+        let copy = (0..100).find_map(|_| cache.find(&entry, 1, entry.len())).expect("asked for often");
         for takes in [1_000, 70_001, usize::MAX] {
             let mut out = Out::default();
             out.scratch().extend_from_slice(b"first ");
@@ -432,7 +432,7 @@ mod tests {
         let mut out = Out::default();
         for (end, from) in [(&b" end"[..], 0), (b"", 0), (b" end", 4_000)] {
             for takes in [1, 4, 5, 6, 9_999, 10_004, 10_005, 10_006, 10_008, 10_009, usize::MAX] {
-                // What was sent before on the same desk is forgotten.
+                // Bytes that were sent before on the same desk are forgotten.
                 out.scratch().extend_from_slice(b"head ");
                 out.stored(get(), from, 10_000);
                 out.scratch().extend_from_slice(end);

@@ -2,9 +2,9 @@
 //! watches as one descriptor.
 //!
 //! The runtime's own registrations cost each request several atomic operations, a lock and two
-//! visits to its scheduler. Here what happened is noted in plain cells, as nobody but this thread
-//! looks at them; a task that waits is woken, and who is registered as [`Readable`] is called
-//! instead, at no task's cost. Those that received something then are answered in a [`Round`].
+//! visits to its scheduler. Here readiness is noted in plain cells that only this thread reads. A
+//! waiting task is woken; a connection that is registered as [`Readable`] is called instead, which
+//! needs no task. Connections that have received something are then answered in a [`Round`].
 //! (Measured: docs/notebook/rounds.md.)
 
 use std::{
@@ -38,7 +38,7 @@ pub(crate) const WRITE: u8 = 2;
 /// The peer has closed, or the connection is broken: reading finds that out, however often.
 const ENDED: u8 = 4;
 
-/// Does not wait.
+/// Timeout of a poll that does not wait.
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// A worker's epoll instance.
@@ -46,40 +46,40 @@ pub(crate) struct Reactor {
     epoll: AsyncFd<OwnedFd>,
     sources: RefCell<Sources>,
     pub(super) clock: Clock,
-    /// When it was last asked who is ready, microseconds.
-    looked: Cell<u64>,
-    /// Those that have received something and wait to be answered.
+    /// Time of the last poll, in microseconds.
+    polled_at: Cell<u64>,
+    /// Connections that have received something and wait to be answered.
     pub(crate) round: Round,
 }
 
-/// By their place, which is what the system knows of them.
+/// The watched sockets by index, which is the number the system reports them by.
 #[derive(Default)]
 struct Sources {
     all: Vec<Option<Rc<Source>>>,
     free: Vec<usize>,
 }
 
-/// Somebody who looks himself when something has come.
+/// A connection that is called when bytes have come.
 pub(crate) trait Readable {
-    /// False: it is for the task that waits.
+    /// Receives. False: a task has the connection, and is to be woken.
     fn readable(self: Rc<Self>) -> bool;
 }
 
 /// A socket's readiness.
 #[derive(Default)]
 pub(crate) struct Source {
-    /// What is known: [`READ`], [`WRITE`], [`ENDED`].
+    /// Known readiness: [`READ`], [`WRITE`], [`ENDED`].
     ready: Cell<u8>,
     reader: RefCell<Option<Waker>>,
     writer: RefCell<Option<Waker>>,
     by: RefCell<Option<Weak<dyn Readable>>>,
 }
 
-/// What a look at who is ready came to.
+/// Result of a poll of the sockets.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
+enum Polled {
     Nothing,
-    /// All that was seen is for the round.
+    /// All events are for the round.
     Received,
     /// A task is to go on.
     Woken,
@@ -87,34 +87,34 @@ enum Seen {
     Full,
 }
 
-/// Whether another look before the runtime's own is worth it: where many connections are busy
-/// something has come while a round was answered, and the runtime need not be asked.
+/// Decides whether to poll again before the runtime does: where many connections are busy, bytes
+/// have come while a round was answered.
 #[derive(Default)]
-struct Luck {
+struct PollBackoff {
     again: bool,
-    /// Looks to leave out.
-    out: u32,
+    /// Polls to skip.
+    skip: u32,
 }
 
-impl Luck {
-    /// After a look in vain.
-    const OUT: u32 = 15;
+impl PollBackoff {
+    /// Polls skipped after one in vain.
+    const SKIPPED: u32 = 15;
 
-    fn saw(&mut self, seen: Seen) {
-        if std::mem::take(&mut self.again) && seen == Seen::Nothing {
-            self.out = Self::OUT;
+    fn note(&mut self, polled: Polled) {
+        if std::mem::take(&mut self.again) && polled == Polled::Nothing {
+            self.skip = Self::SKIPPED;
         }
     }
 
-    fn tempts(&mut self, events: usize) -> bool {
-        self.again = events > 1 && self.out == 0;
-        self.out = self.out.saturating_sub(1);
+    fn allows(&mut self, events: usize) -> bool {
+        self.again = events > 1 && self.skip == 0;
+        self.skip = self.skip.saturating_sub(1);
         self.again
     }
 }
 
-/// A place among a reactor's sources; given back when dropped. The socket is to be closed with it:
-/// then the system forgets it.
+/// Registration of a socket at a reactor; ends when dropped. Close the socket with it: then the
+/// system forgets it.
 pub(crate) struct Registered {
     reactor: Rc<Reactor>,
     at: usize,
@@ -129,14 +129,13 @@ impl Reactor {
         // has one, open for as long as it lives.
         #[expect(deprecated)]
         let epoll = AsyncFd::with_interest(epoll, Interest::READABLE)?;
-        let (sources, looked, round) = Default::default();
-        Ok(Rc::new(Self { epoll, sources, clock, looked, round }))
+        let (sources, polled_at, round) = Default::default();
+        Ok(Rc::new(Self { epoll, sources, clock, polled_at, round }))
     }
 
-    /// When what is received in this round was there, microseconds: one reading of the clock for
-    /// all.
-    pub(crate) fn looked(&self) -> u64 {
-        self.looked.get()
+    /// Time of the last poll, in microseconds: the time of arrival of all bytes of a round.
+    pub(crate) fn polled_at(&self) -> u64 {
+        self.polled_at.get()
     }
 
     /// Watches a socket, which must not block.
@@ -156,63 +155,63 @@ impl Reactor {
         Ok(registered)
     }
 
-    /// Tells those that wait what happened, and has answered what was received, until the task is
-    /// ended. On an error no socket of the worker is heard of any more.
+    /// Wakes waiting tasks and answers received bytes, until the task is ended. After an error no
+    /// socket of the worker is watched.
     pub(crate) async fn run(&self) -> io::Result<()> {
-        let (mut events, mut luck) = (Vec::with_capacity(MOST), Luck::default());
+        let (mut events, mut backoff) = (Vec::with_capacity(MOST), PollBackoff::default());
         loop {
-            // What happens from here on makes it ready again.
+            // Events from here on make it ready again.
             self.epoll.readable().await?.clear_ready();
             let mut done = Work::default();
             loop {
-                let seen = self.look(&mut events, &mut done)?;
+                let polled = self.poll_sockets(&mut events, &mut done)?;
                 done.commands += 1;
-                luck.saw(seen);
+                backoff.note(polled);
                 while !self.round.answer(&mut done) {
                     yield_now().await;
                     done = Work::default();
                 }
-                match seen {
-                    Seen::Full => yield_now().await,
-                    Seen::Received if !done.task && luck.tempts(events.len()) => {}
+                match polled {
+                    Polled::Full => yield_now().await,
+                    Polled::Received if !done.task && backoff.allows(events.len()) => {}
                     _ => break,
                 }
             }
         }
     }
 
-    /// Answers all but the last that received something on the way, and adds that to what was
+    /// Polls once, without waiting. Full groups of the round are answered on the way, and added to
     /// `done`.
-    fn look(&self, events: &mut Vec<Event>, done: &mut Work) -> io::Result<Seen> {
+    fn poll_sockets(&self, events: &mut Vec<Event>, done: &mut Work) -> io::Result<Polled> {
         events.clear();
         match epoll::wait(self.epoll.get_ref(), spare_capacity(events), Some(&AT_ONCE)) {
-            Err(Errno::INTR) => return Ok(Seen::Full),
+            Err(Errno::INTR) => return Ok(Polled::Full),
             done => done?,
         };
-        self.looked.set(self.clock.micros());
+        self.polled_at.set(self.clock.micros());
         let mut woke = false;
         for event in events.iter() {
             let source = self.sources.borrow().all.get(event.data.u64() as usize).cloned().flatten();
-            // One that is gone may be heard of once more, and who has its place now looks in vain.
+            // A closed socket may be reported once more: the new owner of its index reads in vain.
             if let Some(source) = source {
                 woke |= source.happened(event.flags);
             }
             if self.round.is_full() {
-                // When others are to have their turn, the rest is received and waits.
+                // When the turn is over, later connections are received from and wait.
                 self.round.answer(done);
             }
         }
         Ok(match events.len() {
-            0 => Seen::Nothing,
-            full if full == events.capacity() => Seen::Full,
-            _ if woke => Seen::Woken,
-            _ => Seen::Received,
+            0 => Polled::Nothing,
+            full if full == events.capacity() => Polled::Full,
+            _ if woke => Polled::Woken,
+            _ => Polled::Received,
         })
     }
 }
 
 impl Source {
-    /// True: a task is to go on.
+    /// Notes what the system reports. True: a task is to go on.
     fn happened(&self, flags: EventFlags) -> bool {
         let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         let read = ended || flags.contains(EventFlags::IN);
@@ -227,17 +226,17 @@ impl Source {
         (write && wake(&self.writer)) || woke
     }
 
-    /// Forgets the tasks that wait.
+    /// Drops the wakers of waiting tasks.
     pub(crate) fn forget_wakers(&self) {
         drop((self.reader.take(), self.writer.take()));
     }
 
-    /// What comes is first told this one.
+    /// Calls this one first when bytes have come.
     pub(crate) fn tell(&self, by: Weak<dyn Readable>) {
         *self.by.borrow_mut() = Some(by);
     }
 
-    /// Is this ([`READ`] or [`WRITE`]) to be tried?
+    /// Whether this ([`READ`] or [`WRITE`]) is worth a try.
     #[inline]
     pub(crate) fn is_ready(&self, what: u8) -> bool {
         self.ready.get() & what != 0

@@ -1,15 +1,15 @@
 //! Connections of one worker that have received something, answered one after the other.
 //!
-//! Receiving from some that are ready before any of them is answered lets the memory that their
-//! answers need be fetched for all at once. From more than a few it costs more than it gains: what
-//! was received leaves the near caches, and clients wait where they could have taken their answers.
+//! A round receives from some ready connections before it answers any of them, so that the memory
+//! for their answers is fetched for all at once. Large rounds cost more than they gain: received
+//! bytes leave the near caches, and clients wait for answers that could be ready.
 //! (Measured: docs/notebook/rounds.md.)
 
 use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 
 /// Connections that receive for one round: each holds a receive buffer.
 pub(crate) const MOST: usize = 64;
-/// How many are received from before they are answered. Times all that are ready: 0.97 to 0.98 for
+/// Connections received from before they are answered. Times all that are ready: 0.97 to 0.98 for
 /// a get and 0.96 to 0.98 for a set of 100 B, 0.96 and 0.90 for those of 10 KB; with 4 0.98, 0.97
 /// to 0.98, 0.95, 0.93; with 1 1.04, 1.02, 0.98 (set of 10 KB not run).
 const GROUP: usize = 8;
@@ -19,7 +19,7 @@ const GROUP: usize = 8;
 /// KB takes 0.98 to 0.99 of that, a set 0.96 to 0.98.)
 const TURN: Work = Work { commands: 256, bytes: 1 << 20, task: false };
 
-/// What answering a connection was.
+/// Work done for a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
     pub(crate) commands: usize,
@@ -31,33 +31,33 @@ pub(crate) struct Work {
 
 /// A connection that has received something.
 pub(crate) trait Member {
-    /// Has the memory fetched that answering it needs first, without waiting for it.
+    /// Prefetches the first memory that its answer needs, without waiting for it.
     fn fetch(&self);
 
-    /// Has the memory fetched that the first leads to.
+    /// Prefetches the memory that the first leads to.
     fn fetch_more(&self);
 
     /// Answers it, without waiting for anything.
     fn answer(self: Rc<Self>) -> Work;
 }
 
-/// Those that wait to be answered.
+/// Connections that wait to be answered, in order.
 #[derive(Default)]
 pub(crate) struct Round(RefCell<VecDeque<Rc<dyn Member>>>);
 
 impl Round {
-    /// Waits to be answered.
+    /// Appends a connection.
     pub(crate) fn join(&self, member: Rc<dyn Member>) {
         self.0.borrow_mut().push_back(member);
     }
 
-    /// So many wait that they are answered before more is received.
+    /// Whether so many wait that they are answered before more is received.
     pub(crate) fn is_full(&self) -> bool {
         self.0.borrow().len() >= GROUP
     }
 
-    /// Answers them in the order they came, and adds to what was `done`. False: others are to have
-    /// their turn, and then this is to be called again.
+    /// Answers all in order, and adds the work to `done`. False: other tasks are to have their turn
+    /// before the next call.
     pub(crate) fn answer(&self, done: &mut Work) -> bool {
         let is_over = |done: &Work| done.commands >= TURN.commands || done.bytes >= TURN.bytes;
         if !is_over(done) {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_much_work_is_done_in_parts() {
+    fn much_work_is_done_in_parts() {
         let (round, answered) = (Round::default(), Rc::new(Cell::new(0)));
         let join = |commands, bytes| {
             round.join(Rc::new(Counted(answered.clone(), Work { commands, bytes, task: false })))

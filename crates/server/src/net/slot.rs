@@ -127,7 +127,7 @@ impl<C: Connection> Slot<C> {
     fn answer_now(self: Rc<Self>) -> Work {
         self.joined.set(false);
         let Some(mut conn) = self.conn.take() else { return Work::default() };
-        let (mut work, next) = conn.answer(self.reactor.looked());
+        let (mut work, next) = conn.answer(self.reactor.polled_at());
         work.task = self.follow(conn, next);
         work
     }
@@ -155,7 +155,7 @@ impl<C: Connection> Readable for Slot<C> {
     fn readable(self: Rc<Self>) -> bool {
         let Some(mut conn) = self.conn.take() else { return false };
         if self.joined.get() {
-            // What has come stays where it is until the round is over.
+            // New bytes stay in the socket until the round is over.
             self.conn.set(Some(conn));
             return true;
         }
@@ -201,7 +201,7 @@ mod tests {
     use crate::{
         clock::Clock,
         net::{
-            conns::{Conns, Ground, Seat},
+            conns::{Conns, TrackedConnection, WorkerShared},
             stream::{Kind, Stream},
         },
     };
@@ -211,7 +211,7 @@ mod tests {
         socket: Socket,
         received: Vec<u8>,
         tasks: Rc<Cell<usize>>,
-        _seat: Seat,
+        _tracked: TrackedConnection,
     }
 
     impl Connection for Echo {
@@ -263,10 +263,10 @@ mod tests {
             far.set_nonblocking(true).expect("a flag");
             near.set_nonblocking(true).expect("a flag");
             let stream = Stream::new(&conns.reactor, near.into(), Kind::Unix).expect("registered");
-            let (tasks, seat) = (Rc::<Cell<usize>>::default(), conns.seat());
-            let socket = Socket { stream, watch: seat.watch.clone() };
+            let (tasks, tracked) = (Rc::<Cell<usize>>::default(), conns.track());
+            let socket = Socket { stream, watch: tracked.watch.clone() };
             socket.watch.wait_idle(deadline);
-            let echo = Echo { socket, received: Vec::new(), tasks: tasks.clone(), _seat: seat };
+            let echo = Echo { socket, received: Vec::new(), tasks: tasks.clone(), _tracked: tracked };
             Slot::open(Box::new(echo), &conns.reactor);
             Far { stream: far, tasks }
         }
@@ -290,7 +290,7 @@ mod tests {
     fn run<F: Future<Output = ()>>(test: impl FnOnce(Rc<Conns>) -> F) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
         LocalSet::new().block_on(&runtime, async {
-            let conns = Conns::new(Ground::new(Clock::start(), 1 << 20)).expect("a reactor");
+            let conns = Conns::new(WorkerShared::new(Clock::start(), 1 << 20)).expect("a reactor");
             let runs = conns.clone();
             spawn_local(async move { runs.reactor.run().await });
             test(conns.clone()).await;

@@ -36,7 +36,7 @@ impl From<io::Error> for Ended {
     }
 }
 
-/// What the worker's sweep sees of a connection.
+/// Deadline and state of a connection, for the worker's sweep.
 #[derive(Default)]
 pub(crate) struct Watch {
     /// 0: none.
@@ -212,9 +212,9 @@ impl<'p> Pace<'p> {
     }
 }
 
-/// Bytes of the store held by clients that do not read, over all workers. What is held cannot be
-/// evicted; at the limit (half of the memory) whoever stalls next is dropped, so that there is
-/// always room for new pages.
+/// Bytes of the store held by clients that do not read, over all workers. Held bytes cannot be
+/// evicted; at the limit (half of the memory) the next client that stalls is dropped, so that there
+/// is always room for new pages.
 pub(crate) struct Stalled {
     held: AtomicU64,
     limit: u64,

@@ -26,7 +26,7 @@ use super::{
     reactor::{READ, Reactor, Readable, Registered, WRITE},
 };
 
-/// What it goes over.
+/// Transport of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Tcp,
@@ -111,7 +111,7 @@ impl Stream {
         })
     }
 
-    /// Sends of a file without copying it: see [`super::shelf`].
+    /// Sends of a file without copying it: see [`super::sendfile`].
     fn try_send_file(&self, file: &OwnedFd, from: u64, len: u64) -> io::Result<usize> {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         match self.sent(sendfile(&self.socket, file, Some(&mut { from }), len))? {

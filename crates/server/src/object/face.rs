@@ -11,8 +11,8 @@ use super::{
 use crate::{
     clock::Ms,
     net::{
-        accept::Door,
-        conns::{Conns, Seat},
+        accept::Acceptor,
+        conns::{Conns, TrackedConnection},
         socket::Socket,
         stream::Stream,
     },
@@ -83,10 +83,10 @@ impl<F: Face> Doors<F> {
     }
 
     /// Lets clients in until the task is ended.
-    pub(crate) async fn accept(self: Rc<Self>, door: Door) {
+    pub(crate) async fn accept(self: Rc<Self>, acceptor: Acceptor) {
         loop {
-            let (stream, address) = door.next().await;
-            let local = door.local(&stream);
+            let (stream, address) = acceptor.next().await;
+            let local = acceptor.local(&stream);
             self.admit(stream, address, &local).await;
         }
     }
@@ -122,18 +122,18 @@ impl<F: Face> Doors<F> {
             self.face.count(Event::Resumed(self.conns.clock.micros()));
         }
         self.face.count(Event::Accepted);
-        let (doors, seat) = (self.clone(), self.conns.seat());
+        let (doors, tracked) = (self.clone(), self.conns.track());
         let leave = Leave(doors.face.clone(), client);
         spawn_local(async move {
-            let end = doors.serve(stream, &seat, &leave).await;
+            let end = doors.serve(stream, &tracked, &leave).await;
             doors.face.count(Event::Ended(end));
             doors.face.left(&leave.1, end, doors.conns.clock.now());
-            drop((leave, seat));
+            drop((leave, tracked));
         });
     }
 
-    async fn serve(&self, stream: Stream, seat: &Seat, client: &Leave<F>) -> End {
-        let socket = Socket { stream, watch: seat.watch.clone() };
+    async fn serve(&self, stream: Stream, tracked: &TrackedConnection, client: &Leave<F>) -> End {
+        let socket = Socket { stream, watch: tracked.watch.clone() };
         let session = self.face.session(client.1.clone());
         conn::serve(&self.conns, socket, session, client.1.clone(), self.limits.clone()).await
     }

@@ -1,4 +1,4 @@
-//! What a worker counts about one origin.
+//! Counters of a worker for one origin.
 
 use std::sync::{
     Arc,

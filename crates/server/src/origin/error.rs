@@ -1,4 +1,4 @@
-//! What can go wrong between Larder and an origin, and what the client is told then.
+//! Errors between Larder and an origin, and the status that the client gets for each.
 
 use std::io;
 
@@ -23,7 +23,7 @@ pub enum OriginError {
     /// The exchange as a whole took longer than allowed.
     #[error("the origin's answer took too long as a whole")]
     TotalTimeout,
-    /// What came is not an HTTP/1 response that can be passed on.
+    /// The received bytes are not an HTTP/1 response that can be passed on.
     #[error("the origin's answer is not valid HTTP: {0}")]
     Malformed(String),
     /// The response ended before its framing said so (RFC 9112 section 8).

@@ -146,8 +146,8 @@ fn only_chunked(headers: &HeaderMap) -> bool {
     matches!((codings.next(), codings.next()), (Some(one), None) if one.as_bytes().eq_ignore_ascii_case(b"chunked"))
 }
 
-/// What the head says of the end of the answer, for whether the connection may be used again. Who
-/// says two lengths may have been made to by someone else (RFC 9112 section 6.3).
+/// The facts of the head about the end of the answer, which tell whether the connection may be used
+/// again. An origin that gives two lengths may have been made to by someone else (RFC 9112 6.3).
 fn answered(asked: &Asked, status: StatusCode, headers: &HeaderMap, framing: Framing) -> Answered {
     let longest = headers.get_all(header::CONTENT_LENGTH).iter();
     let longest = longest.map(|value| content_length(value.as_bytes()).unwrap_or(u64::MAX)).max();

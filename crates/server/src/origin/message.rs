@@ -1,4 +1,4 @@
-//! What goes to an origin and what comes back.
+//! Requests to origins and their responses.
 
 use std::net::SocketAddr;
 

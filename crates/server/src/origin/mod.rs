@@ -9,7 +9,7 @@
 //! [`Body`], which holds the connection until the last byte and then gives it back. [`upload`] is
 //! the request's body on its way, [`stream`] the socket beneath hyper, [`patience`] the waiting.
 //!
-//! What is absent: no following of redirects, no decoding of content, no caching of name lookups
+//! Absent: no following of redirects, no decoding of content, no caching of name lookups
 //! (the system does that), no thread: an `Origin` lives on one worker and is never sent to another.
 
 mod body;

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::settings::OriginSettings;
 
-/// What the meaning of a response depends on.
+/// The facts of a request that the meaning of its response depends on.
 #[derive(Clone)]
 pub(super) struct Asked {
     pub(super) method: Method,

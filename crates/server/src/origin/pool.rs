@@ -85,7 +85,7 @@ impl Pool {
             return Err(OriginError::TooManyConnections);
         }
         count(&self.counters.waited);
-        let _place = Place::take(&self.waiting);
+        let _place = QueuePlace::take(&self.waiting);
         // Waiting here is waiting for the origin's first byte: it has no more patience than that.
         let limit = earlier(after(self.settings.first_byte_timeout), total);
         match within(limit, self.permits.clone().acquire_owned()).await {
@@ -174,16 +174,16 @@ async fn reap(pool: Weak<Pool>) {
 }
 
 /// A place in the queue, given back however the waiting ends.
-struct Place<'a>(&'a Cell<usize>);
+struct QueuePlace<'a>(&'a Cell<usize>);
 
-impl<'a> Place<'a> {
-    fn take(waiting: &'a Cell<usize>) -> Place<'a> {
+impl<'a> QueuePlace<'a> {
+    fn take(waiting: &'a Cell<usize>) -> QueuePlace<'a> {
         waiting.set(waiting.get() + 1);
-        Place(waiting)
+        QueuePlace(waiting)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }

@@ -52,7 +52,7 @@ pub(super) struct Socket {
     counters: Arc<OriginCounters>,
 }
 
-/// What a look at an idle connection shows.
+/// State of an idle connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     Quiet,
@@ -72,7 +72,7 @@ impl Socket {
         })
     }
 
-    /// Whose turn it is.
+    /// The side that may send.
     pub(super) fn turn(&self) -> Turn {
         Turn::ALL.get(usize::from(self.turn.load(Relaxed))).copied().unwrap_or(Turn::Spoilt)
     }

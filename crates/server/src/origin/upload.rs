@@ -18,7 +18,7 @@ use tokio::{
 use super::{BodyFrame, RequestBody};
 use crate::clock::instant;
 
-/// Who has to do the next thing in an exchange. The origin's timeouts run only while the origin is
+/// The side that has to act next in an exchange. The origin's timeouts run only while the origin is
 /// the one.
 #[derive(Clone, Copy, Debug)]
 enum Turn {

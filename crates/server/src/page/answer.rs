@@ -15,7 +15,7 @@ pub(crate) struct Answer {
     /// The facts it is stored by; None: it is not stored.
     pub(crate) meta: Option<Meta>,
     pub(crate) etag: Option<Vec<u8>>,
-    /// What selects it, with the values of the request it was fetched for.
+    /// The selecting fields, with the values of the request it was fetched for.
     pub(crate) vary: Values,
 }
 

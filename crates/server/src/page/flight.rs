@@ -2,8 +2,8 @@
 //! joined.
 //!
 //! A flight lives from the first miss of a key until its response is stored, found to be nobody
-//! else's, or failed. Those who come meanwhile, on any worker, join it. What they learn is a
-//! [`Landing`]; a response that may not be shared is never among what they learn.
+//! else's, or failed. Those who come meanwhile, on any worker, join it. They get a [`Landing`],
+//! which never is a response that may not be shared.
 //!
 //! | landing | those who joined |
 //! |---|---|
@@ -49,13 +49,11 @@ pub(crate) struct Streaming {
     reader: FillReader<'static>,
     /// Offset of the body in the record.
     pub(crate) body_at: u64,
-    /// Offset of the body's end in the record once it is known: what follows is the record's
-    /// trailer.
+    /// Offset of the body's end in the record once it is known; the trailer follows.
     end: AtomicU64,
     /// Set before the end is.
     pub(crate) trailers: Mutex<Option<HeaderMap>>,
-    /// Where to send what no longer fits the store. None: it has happened, nobody can join any
-    /// more.
+    /// Channels for the bytes that no longer fit the store. None: spilled, nobody can join.
     tails: Mutex<Option<Vec<mpsc::Sender<Tail>>>>,
 }
 
@@ -84,14 +82,12 @@ impl Streaming {
         self.end.store(self.body_at + length, Ordering::Release);
     }
 
-    /// Joins; None when the response stopped going into the store, so that its start can no longer
-    /// be had.
+    /// Joins; None when the response stopped going into the store: its start is gone.
     pub(crate) fn follow(self: &Arc<Self>) -> Option<Follower> {
         let (send, tail) = mpsc::channel(TAIL);
         let mut held = self.tails.lock();
         let tails = held.as_mut()?;
-        // Those who left are forgotten when the list would grow: it stays in proportion to who is
-        // there.
+        // Followers that left are removed when the list would grow.
         if tails.len() == tails.capacity() {
             tails.retain(|tail| !tail.is_closed());
         }
@@ -144,8 +140,7 @@ impl Follower {
             .await;
             match state {
                 FillState::Grown => {
-                    // The end was announced before anything was written behind it, so this cannot
-                    // miss it.
+                    // The end was announced before anything was written behind it.
                     let chunk = self.reader.chunk_at(offset);
                     let left = self.streaming.end.load(Ordering::Acquire) - offset;
                     return match (chunk.len() as u64).min(left) as usize {
@@ -176,13 +171,13 @@ pub(crate) enum Landing {
 /// Why the store has to be asked again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// What is stored has changed.
+    /// The stored page has changed.
     Changed,
     /// The page is there now, and came from the fleet.
     Remote,
     /// The origin confirmed the stored page just now, whatever its age says.
     Validated,
-    /// What came is private to another requester: this one has to ask for itself.
+    /// The response is private to another requester: this one has to ask for itself.
     Alone,
 }
 
@@ -390,8 +385,7 @@ impl Flights {
         Joined::Leader(Lead { flight, table: self.clone() })
     }
 
-    /// Begins a flight nobody can join; it stands in the table all the same, so that a purge finds
-    /// it.
+    /// Begins a flight nobody can join. It is in the table, so that a purge finds it.
     pub(crate) fn solo(&self, key: &[u8], primary: &[u8]) -> Lead {
         let place = self.lone_place(key);
         let flight = Flight::new(key, primary, &place, self.purges.load(Ordering::SeqCst));
@@ -408,8 +402,7 @@ impl Flights {
         let mut alias: Box<[u8]> = key.into();
         let mut shard = self.shard(&alias).lock();
         if shard.contains_key(&alias) {
-            // Another flight brings this variant: nobody joins this one, but a purge still finds
-            // it.
+            // Another flight brings this variant: nobody joins this one; a purge still finds it.
             drop(shard);
             alias = self.lone_place(key);
             shard = self.shard(&alias).lock();
@@ -429,8 +422,7 @@ impl Flights {
         place.into()
     }
 
-    /// Takes a flight from the table if nobody has joined it. Then nobody can any more, and it may
-    /// end.
+    /// Removes a flight that nobody has joined from the table. Then nobody can, and it may end.
     pub(crate) fn abandon(&self, flight: &Arc<Flight>) -> bool {
         let mut shard = self.shard(&flight.place).lock();
         let nobody = flight.waiting.load(Ordering::SeqCst) == 0;
@@ -469,8 +461,7 @@ impl Flights {
         self.purge_where(|flight| flight.tags.lock().iter().any(|held| **held == *tag), soft);
     }
 
-    /// The flight's response is there, and carries these tags. One that was purged meanwhile
-    /// counts.
+    /// The flight's response is there, with these tags. A purge of one meanwhile counts.
     pub(crate) fn set_tags(&self, flight: &Flight, tags: Vec<Box<[u8]>>) {
         if tags.is_empty() {
             return;

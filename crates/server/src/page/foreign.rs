@@ -1,7 +1,7 @@
 //! Whether what comes from the fleet can have been written by a Larder.
 //!
-//! Checksums tell damage from what was written; they do not tell who wrote it. Whoever can write to
-//! the fleet is trusted with what pages say, but must not be able to bring a connection out of
+//! Checksums tell damage from what was written; they do not tell who wrote it. A writer to the
+//! fleet is trusted with the content of pages, but must not be able to bring a connection out of
 //! step: a head with fields of another hop, a length that is not the body's, or an empty line
 //! inside would make the rest of the body somebody's next response. So the head of a page from
 //! outside is read as a response from outside would be, once, before it is placed in the store.

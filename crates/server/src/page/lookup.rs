@@ -16,7 +16,7 @@ use crate::{clock::Ms, page::variant, settings::RulePolicy};
 /// pages.
 pub(crate) const PAGES: Namespace = Namespace(0);
 
-/// What lies under a key.
+/// The record under a key.
 pub(crate) enum Found {
     /// Nothing at all.
     Nothing,
@@ -25,18 +25,18 @@ pub(crate) enum Found {
     /// The last response was not to be stored: nobody should wait for somebody else's.
     HitForMiss,
     /// A page.
-    Page(Held),
+    Page(StoredPage),
 }
 
 /// A page in the store, pinned.
-pub(crate) struct Held {
+pub(crate) struct StoredPage {
     pub(crate) entry: Entry<'static>,
     /// Its facts, a soft purge taken into account.
     pub(crate) meta: Meta,
 }
 
 /// The result of a lookup.
-pub(crate) struct Looked {
+pub(crate) struct LookupResult {
     pub(crate) found: Found,
     /// The variant's key, where the page has variants.
     pub(crate) variant: Option<Vec<u8>>,
@@ -49,30 +49,30 @@ pub(crate) fn look(
     request: &RequestView<'_>,
     policy: &RulePolicy,
     now: Ms,
-) -> Looked {
+) -> LookupResult {
     let Some(entry) = store.get(PAGES, primary, now) else {
-        return Looked { found: Found::Nothing, variant: None };
+        return LookupResult { found: Found::Nothing, variant: None };
     };
     let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else {
-        return Looked { found: Found::Nothing, variant: None };
+        return LookupResult { found: Found::Nothing, variant: None };
     };
     if page.meta.kind != Kind::VaryMarker {
         let meta = page.meta;
-        return Looked { found: classify(entry, meta, 0, now), variant: None };
+        return LookupResult { found: classify(entry, meta, 0, now), variant: None };
     }
     let purged = page.meta.soft_purged_at;
     let nonce = page.meta.nonce;
     let found = variant::select(primary, nonce, page.vary, request, policy, |key| {
         let entry = store.get(PAGES, key, now)?;
         let meta = view(entry.head(), entry.len(), Verify::Layout).ok()?.meta;
-        Some(Looked { found: classify(entry, meta, purged, now), variant: Some(key.to_vec()) })
+        Some(LookupResult { found: classify(entry, meta, purged, now), variant: Some(key.to_vec()) })
     });
     found.unwrap_or_else(|| {
         let key = variant::flight_key(primary, nonce, page.vary, request, policy);
         // Only who would wait for this key needs to know that waiting is of no use.
         let solo = store.get(PAGES, &key, now).is_some();
         let found = if solo { Found::HitForMiss } else { Found::VaryMiss };
-        Looked { found, variant: Some(key) }
+        LookupResult { found, variant: Some(key) }
     })
 }
 
@@ -87,5 +87,5 @@ fn classify(entry: Entry<'static>, mut meta: Meta, marker_purged: Ms, now: Ms) -
     } else if marker_purged > meta.response_time {
         meta.soft_purged_at = marker_purged;
     }
-    Found::Page(Held { entry, meta })
+    Found::Page(StoredPage { entry, meta })
 }

@@ -28,7 +28,7 @@ const MAX_SETS: usize = 4;
 /// request lacks it.
 pub(crate) type Values = Vec<(String, Option<Vec<u8>>)>;
 
-/// What names the variants of a page.
+/// The record that names the variants of a page.
 #[derive(Clone)]
 pub(crate) struct Marker {
     pub(crate) sets: Vec<Vec<String>>,

@@ -165,7 +165,7 @@ impl PageFill {
     }
 }
 
-/// What a commit came to.
+/// Result of a commit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Committed {
     /// The page is visible, under this version.
@@ -221,8 +221,8 @@ impl PageWriter<'_> {
         })
     }
 
-    /// Puts a whole page over what is there. What is being fetched for this URL is delivered and
-    /// not kept. Returns whether an entry with the same client's bits was there.
+    /// Puts a whole page over what is there. Fetches under way for this URL are delivered
+    /// and not kept. Returns whether an entry with the same client's bits was there.
     pub(crate) fn publish(&self, draft: &PageDraft, body: &[u8]) -> Result<bool, PutError> {
         let record = draft.encode()?;
         let mut trailer = Trailer::new(&record);

@@ -99,11 +99,14 @@ impl Names {
     }
 }
 
+/// A pattern, and the clients that asked for it.
+type Listeners = (Box<[u8]>, Vec<Arc<Known>>);
+
 /// Patterns with those who asked for them.
 #[derive(Default)]
 struct Patterns {
     /// By number, in the order in which they came: whoever compares with them in steps misses none.
-    all: BTreeMap<u64, (Box<[u8]>, Vec<Arc<Known>>)>,
+    all: BTreeMap<u64, Listeners>,
     numbers: HashMap<Box<[u8]>, u64>,
     next: u64,
 }

@@ -53,8 +53,8 @@ async fn run(pages: Rc<Pages>, shared: Arc<remote::Shared>, exchange: Rc<Exchang
 }
 
 async fn carry_out(pages: &Rc<Pages>, shared: &remote::Shared, task: &Task) {
-    // Noted first: what is taken from the fleet from now on is newer. What is on its way is found
-    // among the flights.
+    // Noted first: what is taken from the fleet from now on is newer. Pages on their way are
+    // found among the flights.
     shared.learn(task);
     let soft = matches!(task, Task::Purge(_, entry) if entry.soft);
     let purger = Purger::new(pages.writer(), None, soft);

@@ -37,9 +37,9 @@ pub(crate) struct RequestStats {
     pub(crate) site: Cell<u16>,
     /// Why memory could not answer it. None: it did, or nothing was looked up.
     pub(crate) forward_reason: Cell<Option<Forward>>,
-    /// What a miss is counted as.
+    /// The outcome that a miss is counted as.
     pub(crate) miss: Cell<Option<Outcome>>,
-    /// What it was counted as; None: it is not counted yet.
+    /// The outcome that it was counted as; None: it is not counted yet.
     pub(crate) outcome: Cell<Option<Outcome>>,
 }
 
@@ -161,7 +161,7 @@ impl<'a, 'r> Request<'a, 'r> {
             .unwrap_or(key::Scheme::Http)
     }
 
-    /// Who asked: the peer, or whom a trusted proxy names.
+    /// Address of the client: the peer, or the one that a trusted proxy names.
     pub(crate) fn client(&self) -> IpAddr {
         let peer = self.peer.ip().to_canonical();
         let proxies = &self.config.settings.http.trusted_proxies;
@@ -184,8 +184,8 @@ impl<'a, 'r> Request<'a, 'r> {
         })
     }
 
-    /// Who is asked, as the origin is told: spelled as in the key, so that whoever spells it oddly
-    /// changes nothing for others.
+    /// The host, as the origin is told: spelled as in the key, so that an odd spelling changes
+    /// nothing for others.
     pub(crate) fn host(&self) -> Option<String> {
         let host = self.head.host.as_ref()?;
         let name = host.host.strip_suffix('.').unwrap_or(host.host).to_ascii_lowercase();

@@ -1,5 +1,5 @@
-//! What the pages of one worker need, whoever asks for them: the store, the rules, the fetches
-//! under way, the tiers, the origins. Nothing here knows a connection.
+//! The context of the pages of one worker: the store, the rules, the fetches under way, the tiers,
+//! the origins. Nothing here knows a connection.
 
 use std::{
     cell::RefCell,
@@ -27,7 +27,7 @@ use crate::{
     wire::h1::HitLines,
 };
 
-/// What the HTTP side of all workers shares.
+/// The shared state of all workers' HTTP side.
 pub(crate) struct Shared {
     pub(crate) flights: Flights,
     /// Client connections open now, over all workers.

@@ -1,8 +1,8 @@
 //! Purging: one page, all under a prefix, all with a tag, all that an expression means; for good,
 //! or softly (stale from now on, served while a fresh one is fetched).
 //!
-//! What is here needs no request: the PURGE method and the admin API both end here. Whatever is
-//! being fetched when a purge begins is delivered to those who wait and not kept, so that nothing
+//! A purge needs no request: the PURGE method and the admin API both end here. Pages that are being
+//! fetched when a purge begins are delivered to those who wait and not kept, so that nothing
 //! from before a purge outlives it.
 
 use std::time::Duration;
@@ -27,7 +27,7 @@ const SCAN_STEP: usize = 1024;
 /// lists.
 const TAGGED_STEP: usize = 512;
 
-/// What a purge is carried out on, and how.
+/// Carries purges out.
 #[derive(Clone, Copy)]
 pub(crate) struct Purger<'f> {
     pages: PageWriter<'f>,
@@ -57,7 +57,7 @@ pub(crate) fn keys(host: &str, port: Option<u16>, path: &str) -> Vec<Vec<u8>> {
     out
 }
 
-/// What times of pages are kept in.
+/// Precision of the times of pages.
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// It was carried out here.
@@ -95,8 +95,8 @@ impl<'f> Purger<'f> {
     /// The same, and waits for the fleet.
     pub(crate) async fn page_everywhere(&self, keys: &[Vec<u8>]) -> bool {
         let Some(fleet) = self.fleet else { return self.own_page(keys).await };
-        // Noted first: what is taken from the fleet from now on is newer. What is on its way is
-        // found among the flights.
+        // Noted first: what is taken from the fleet from now on is newer. Pages on their way
+        // are found among the flights.
         let begun = self.begin(|| What::Keys(keys.to_vec()));
         let own = self.own_page(keys).await;
         done(begun);

@@ -107,7 +107,7 @@ impl<S: Session> Conn<S> {
             }
             // What it takes counts, not what is left: that grows while more is taken up.
             let (left, pinned) = (u64::MAX - jam.sent, || desk.out.pinned());
-            let mut pace = Pace::resume(conns.clock, limits.send, &conns.ground.stalled, jam.mark);
+            let mut pace = Pace::resume(conns.clock, limits.send, &conns.shared.stalled, jam.mark);
             let mut waited = false;
             {
                 let mut ready = pin!(socket.ready_after(error, left, &pinned, &mut pace, room > 0));

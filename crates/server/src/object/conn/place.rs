@@ -112,7 +112,7 @@ impl<S: Session + 'static> Place<S> {
         match conn.receive() {
             Some(Ok(Woken::Bytes(received))) => {
                 conn.socket.watch.busy();
-                self.received.set(Some((received, conn.conns.reactor.looked())));
+                self.received.set(Some((received, conn.conns.reactor.polled_at())));
                 let conns = conn.conns.clone();
                 self.conn.set(Some(conn));
                 conns.reactor.round.join(self);

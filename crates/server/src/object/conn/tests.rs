@@ -20,7 +20,7 @@ use super::*;
 use crate::{
     clock::Clock,
     net::{
-        conns::{Ground, Seat},
+        conns::{TrackedConnection, WorkerShared},
         out::Out,
         stream::{Kind, Stream},
     },
@@ -128,7 +128,7 @@ struct Pair {
 }
 
 fn conns() -> Rc<Conns> {
-    let conns = Conns::new(Ground::new(Clock::start(), 1 << 20)).expect("a reactor");
+    let conns = Conns::new(WorkerShared::new(Clock::start(), 1 << 20)).expect("a reactor");
     let watched = conns.clone();
     spawn_local(async move { watched.reactor.run().await });
     conns
@@ -166,12 +166,12 @@ fn pair_on(conns: &Rc<Conns>, Sockets(far, near, kind): Sockets, limits: Limits)
     let (far, near) = (stream(far), stream(near));
     let client = Clients::default().enter(Peer::Unix, "here".into(), conns.clock.now());
     let seen = Rc::new(Seen::default());
-    let seat: Seat = conns.seat();
-    let watch = seat.watch.clone();
+    let tracked: TrackedConnection = conns.track();
+    let watch = tracked.watch.clone();
     let served = spawn_local({
         let (conns, client, seen) = (conns.clone(), client.clone(), seen.clone());
         async move {
-            let socket = Socket { stream: near, watch: seat.watch.clone() };
+            let socket = Socket { stream: near, watch: tracked.watch.clone() };
             let session = Echo { client: client.clone(), seen, parts: 0 };
             serve(&conns, socket, session, client, Rc::new(Cell::new(limits))).await
         }

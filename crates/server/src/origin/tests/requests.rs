@@ -96,7 +96,8 @@ fn request_trailers_are_sent_when_they_were_announced() {
     });
 }
 
-/// What the server gets, to the end of the connection, when the client sends `frames` of an upload.
+/// The bytes that the server gets, to the end of the connection, when the client sends `frames` of
+/// an upload.
 async fn aborted(length: Option<u64>, frames: Vec<BodyFrame>) -> String {
     let (got, ended) = (Rc::new(RefCell::new(String::new())), Rc::new(Notify::new()));
     let (kept, tell) = (got.clone(), ended.clone());

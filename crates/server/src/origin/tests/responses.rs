@@ -1,6 +1,6 @@
 use super::*;
 
-/// What `answer`, sent on a fresh connection that is then closed, comes to.
+/// The result of `answer`, sent on a fresh connection that is then closed.
 async fn outcome(answer: impl Into<Vec<u8>>) -> Result<String, OriginError> {
     let server = Server::answering(answer).await;
     fetch(&origin(&server), "/").await

@@ -152,7 +152,7 @@ async fn the_origin_is_not_blamed_while_the_client_is_slow() {
             sender.send(data("x")).await.expect("taken");
         }
     };
-    // What hyper does: takes every frame, then waits for an answer that never comes.
+    // As hyper does: takes every frame, then waits for an answer that never comes.
     let hyper = async {
         use http_body_util::BodyExt;
         while upload.frame().await.is_some() {}

@@ -174,7 +174,7 @@ impl Dice {
 }
 
 /// An answer to a request for `/n`, and whether it may be followed, at any later time, by bytes
-/// that look like another answer. What follows a clean answer comes with its last byte.
+/// that look like another answer. Bytes behind a clean answer come with its last byte.
 fn answer(dice: &mut Dice, head: bool, number: &str) -> (Vec<u8>, bool) {
     let size = [1, 10, 4000, 65_530, 70_000][dice.roll(5) as usize];
     let body = number.repeat(size);
@@ -228,7 +228,7 @@ async fn converse(mut dice: Dice, mut peer: Peer) {
     }
 }
 
-/// Whatever the origin does: a body is the body of its own request, or there is none.
+/// A body is the body of its own request, or there is none, for every origin.
 #[test]
 fn in_any_conversation_an_answer_is_to_its_own_request() {
     worker(async {

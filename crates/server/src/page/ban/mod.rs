@@ -34,7 +34,7 @@ use crate::clock::Ms;
 pub(crate) use crate::page::ban::parse::Wrong;
 pub(crate) use crate::page::ban::parse::seconds;
 
-/// What an expression means: everything that satisfies all of its terms.
+/// A parsed expression: means everything that satisfies all of its terms.
 #[derive(Clone, Debug)]
 pub(crate) struct Ban(Vec<Term>);
 
@@ -49,7 +49,7 @@ enum Term {
     Size(Number),
 }
 
-/// What a text is compared with.
+/// The operand of a text comparison.
 #[derive(Clone, Debug)]
 struct Text {
     with: Wanted,
@@ -62,7 +62,8 @@ enum Wanted {
     Like(Regex),
 }
 
-/// What a number is compared with: from `low` to `high`, which differ for a class of statuses only.
+/// The operand of a number comparison: from `low` to `high`, which differ for a class of statuses
+/// only.
 #[derive(Clone, Copy, Debug)]
 struct Number {
     how: How,

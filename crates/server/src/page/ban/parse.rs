@@ -14,12 +14,12 @@ const TERMS: usize = 16;
 /// Bytes a compiled regular expression may take.
 const REGEX: usize = 1 << 20;
 
-/// What is wrong with an expression.
+/// Fault in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wrong {
     /// The character where it goes wrong, counted from 1.
     pub(crate) column: usize,
-    /// What was expected there, and what was found.
+    /// The expected and the found text.
     pub(crate) message: String,
 }
 
@@ -79,7 +79,7 @@ impl<'t> Reader<'t> {
         Wrong { column: self.text[..at].chars().count() + 1, message }
     }
 
-    /// What is there, for a message.
+    /// The text at this position, for a message.
     fn found(&self) -> String {
         let word: String = self.rest().chars().take_while(|c| !c.is_whitespace()).take(20).collect();
         if word.is_empty() { "the end".to_owned() } else { format!("{word:?}") }

@@ -11,7 +11,7 @@ use tokio::{
 use super::*;
 use crate::{
     net::{
-        accept::Door,
+        accept::Acceptor,
         listen::{self, Listener, Manner},
     },
     object::{
@@ -64,7 +64,7 @@ impl Face for EchoFace {
     }
 }
 
-/// A face with an open door that lets one in.
+/// A face with an acceptor that lets one in.
 fn one_place(fast: bool) -> (Rc<EchoFace>, Rc<Doors<EchoFace>>, SocketAddr) {
     let limits = Limits { connections: 1, connections_fast: fast, ..LIMITS };
     let face = Rc::new(EchoFace {
@@ -77,9 +77,9 @@ fn one_place(fast: bool) -> (Rc<EchoFace>, Rc<Doors<EchoFace>>, SocketAddr) {
     let Some(listener @ Listener::Tcp(_)) = bound.workers[0].pop() else { panic!("a listener") };
     let address = listener.name().expect("a name").parse().expect("an address");
     let conns = conns();
-    let door = Door::open(listener, &conns.reactor).expect("a door");
+    let acceptor = Acceptor::open(listener, &conns.reactor).expect("a acceptor");
     let doors = Doors::new(face.clone(), conns);
-    spawn_local(doors.clone().accept(door));
+    spawn_local(doors.clone().accept(acceptor));
     (face, doors, address)
 }
 
