@@ -7,10 +7,10 @@
 
 use std::{net::SocketAddr, process::ExitCode, time::Duration};
 
-use larder_server::settings::{HttpSettings, Listen, RedisSettings, Secret, Settings, Share, redis_bytes};
+use larder_server::settings::{Listen, RedisSettings, Secret, Settings, redis_bytes};
 
 use crate::{
-    config::{objects, value},
+    config::{objects, objects::NO_DEFAULT, value},
     exit, serve,
 };
 
@@ -153,7 +153,7 @@ fn settings(arguments: &[String]) -> Result<Settings, String> {
         face: RedisSettings {
             // Only these objects are served, so SHUTDOWN is allowed as in Redis.
             shutdown: true,
-            ..objects::redis_defaults().ok_or("the table of options has no value for something")?
+            ..objects::redis_defaults().ok_or(NO_DEFAULT)?
         },
     };
     let mut rest = arguments;
@@ -285,19 +285,8 @@ fn build(mut typed: Typed) -> Result<Settings, String> {
     if typed.face.listen.is_empty() {
         return Err("it would listen nowhere: give --port or --unixsocket".to_owned());
     }
-    Ok(Settings {
-        memory: typed.memory,
-        threads: typed.threads,
-        http: HttpSettings { listen: Vec::new(), ..HttpSettings::default() },
-        sites: Vec::new(),
-        access_log: None,
-        pages: Share::default(),
-        memcached: None,
-        redis: Some(typed.face),
-        admin: None,
-        remote: None,
-        tracing: None,
-    })
+    let settings = objects::only(typed.memory, typed.threads, None, Some(typed.face));
+    settings.ok_or_else(|| NO_DEFAULT.to_owned())
 }
 
 /// One word of `--bind`. With a minus before it, as in Redis, an address that this machine does not

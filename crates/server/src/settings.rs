@@ -7,7 +7,7 @@
 
 use std::{
     borrow::Cow,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
     ops::RangeInclusive,
     path::PathBuf,
     sync::Arc,
@@ -166,6 +166,8 @@ pub struct Limits {
     pub drain: Duration,
 }
 
+/// Values for tests; the defaults of the program are in its table of options.
+#[cfg(test)]
 impl Default for Limits {
     fn default() -> Self {
         Limits {
@@ -184,10 +186,12 @@ impl Default for Limits {
     }
 }
 
+/// Values for tests; the defaults of the program are in its table of options.
+#[cfg(test)]
 impl Default for HttpSettings {
     fn default() -> Self {
         HttpSettings {
-            listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))],
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 8080))],
             limits: Limits::default(),
             x_cache: true,
             cache_status: true,
@@ -317,6 +321,8 @@ impl OriginSettings {
     }
 }
 
+/// Values for tests; the defaults of the program are in its table of options.
+#[cfg(test)]
 impl Default for OriginSettings {
     fn default() -> Self {
         OriginSettings {

@@ -77,6 +77,11 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
+/// The HTTP face with the defaults of the table of options.
+pub(super) fn http_defaults() -> Option<HttpSettings> {
+    http(&Values::empty(Section::Http, Location::Whole))
+}
+
 fn http(values: &Values) -> Option<HttpSettings> {
     Some(HttpSettings {
         listen: values.list("listen"),

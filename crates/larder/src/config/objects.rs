@@ -3,12 +3,12 @@
 use std::{path::Path, time::Duration};
 
 use larder_server::settings::{
-    Listen, MemcachedSettings, RedisSettings, Secret, Settings, Share, Users, WireProtocol,
+    HttpSettings, Listen, MemcachedSettings, RedisSettings, Secret, Settings, Share, Users, WireProtocol,
 };
 
 use super::{
     TOKEN_BYTES, bounded,
-    build::file,
+    build::{file, http_defaults},
     options::Section,
     problem::{Location, Problem, Report},
     reader::Values,
@@ -46,6 +46,31 @@ pub(super) fn memcached(root: &Values, directory: &Path, report: &mut Report) ->
     }
     no_listener(&values, &settings.listen, report);
     Some(settings)
+}
+
+/// The message for an option without a default: a mistake in the table of options.
+pub(crate) const NO_DEFAULT: &str = "the table of options lacks a default";
+
+/// The settings of a program that serves object faces alone. None: see [`NO_DEFAULT`].
+pub(crate) fn only(
+    memory: u64,
+    threads: usize,
+    memcached: Option<MemcachedSettings>,
+    redis: Option<RedisSettings>,
+) -> Option<Settings> {
+    Some(Settings {
+        memory,
+        threads,
+        http: HttpSettings { listen: Vec::new(), ..http_defaults()? },
+        sites: Vec::new(),
+        access_log: None,
+        pages: Share::default(),
+        memcached,
+        redis,
+        admin: None,
+        remote: None,
+        tracing: None,
+    })
 }
 
 /// A memcached face with the defaults of the table of options.

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use http::HeaderValue;
 use larder_client::{Auth, Config, Distribution, Eject, Failure, Placement, Server, Timeouts, hash::Hash};
 use larder_server::settings::{
-    OriginSettings, PeerToken, RemoteProtocol, RemoteSettings, Secret, ValkeyLogin,
+    OriginScheme, OriginSettings, PeerToken, RemoteProtocol, RemoteSettings, Secret, ValkeyLogin,
 };
 
 use super::{
@@ -144,7 +144,9 @@ fn peer(url: OriginUrl) -> Arc<OriginSettings> {
         max_connections: 1,
         max_waiting: 1,
         idle_connections: 1,
-        ..OriginSettings::default()
+        idle_timeout: Duration::from_secs(30),
+        scheme: OriginScheme::Http,
+        host_header: None,
     })
 }
 

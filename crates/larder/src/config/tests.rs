@@ -1,8 +1,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use larder_server::settings::{
-    HttpSettings, Limits, LogFormat, OriginSettings, Policy, RefreshPattern, RequestView, RulePolicy,
-    StatusTtl, Unframed,
+    Limits, LogFormat, Policy, RefreshPattern, RequestView, RulePolicy, StatusTtl, Unframed,
 };
 
 use super::*;
@@ -42,16 +41,13 @@ fn an_origin_is_all_it_takes_and_the_defaults_are_those_of_the_server() {
     assert_eq!(settings.memory, 256 << 20);
     assert!(settings.threads >= 1);
     assert!(settings.access_log.is_none());
-    assert_eq!(settings.http.limits, Limits::default());
-    let (http, default) = (settings.http, HttpSettings::default());
+    let http = settings.http;
     assert_eq!(
-        (http.listen, http.x_cache, http.cache_status),
-        (default.listen, default.x_cache, default.cache_status)
+        (http.listen, http.x_cache, http.via),
+        (vec!["127.0.0.1:8080".parse().expect("an address")], true, Some("larder".to_owned()))
     );
-    assert_eq!(
-        (http.announce, http.via, http.sndbuf, http.shelf),
-        (default.announce, default.via, default.sndbuf, default.shelf)
-    );
+    assert_eq!((http.announce, http.sndbuf, http.shelf), (None, 256 << 10, None));
+    assert_eq!((http.limits.fields, http.limits.drain), (100, Duration::from_secs(30)));
     assert!(http.trusted_proxies.is_empty());
     let site = &settings.sites[0];
     assert!(
@@ -62,8 +58,12 @@ fn an_origin_is_all_it_takes_and_the_defaults_are_those_of_the_server() {
     );
     let policy = RulePolicy { max_object: 64 << 20, ..RulePolicy::default() };
     assert_eq!(*site.defaults, policy, "max_object is a quarter of memory, all else as the server has it");
-    let origin = OriginSettings { host: "127.0.0.1".to_owned(), port: 9000, ..OriginSettings::default() };
-    assert_eq!(*site.origin, origin);
+    let origin = &*site.origin;
+    assert_eq!((origin.host.as_str(), origin.port, origin.max_connections), ("127.0.0.1", 9000, 128));
+    assert_eq!(
+        (origin.connect_timeout, origin.total_timeout),
+        (Duration::from_secs(3), Duration::from_secs(3600))
+    );
 }
 
 #[test]
@@ -137,10 +137,8 @@ pass = true
     assert_eq!(settings.http.announce.as_deref(), Some("X-From: memory"));
     assert_eq!(settings.http.via, None);
     assert!(!settings.http.x_cache && !settings.http.cache_status);
-    assert_eq!(
-        settings.http.limits,
-        Limits { fields: 50, drain: Duration::from_secs(5), ..Limits::default() }
-    );
+    let defaults = build::http_defaults().expect("defaults").limits;
+    assert_eq!(settings.http.limits, Limits { fields: 50, drain: Duration::from_secs(5), ..defaults });
     assert_eq!(settings.access_log.expect("a log").path, PathBuf::from("log/a.log"));
     let site = &settings.sites[0];
     assert_eq!(site.name, "a.example.org");

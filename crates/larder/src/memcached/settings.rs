@@ -2,9 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use larder_server::settings::{
-    HttpSettings, MemcachedSettings, Secret, Settings, Share, Users, WireProtocol,
-};
+use larder_server::settings::{MemcachedSettings, Secret, Settings, Users, WireProtocol};
 
 use super::{Exit, Typed, listeners};
 use crate::config::{bounded, objects, users};
@@ -30,8 +28,8 @@ pub(super) fn settings(typed: &Typed) -> Result<Settings, Exit> {
     if typed.auth_file.is_some() && !listeners.udp.is_empty() {
         return Err(Exit::usage("Cannot use UDP with ascii authentication enabled (-U 0 to disable)"));
     }
-    let defaults = objects::memcached_defaults()
-        .ok_or_else(|| Exit::system("larder: the table of options has no value for something"))?;
+    let no_default = || Exit::system(format!("larder: {}", objects::NO_DEFAULT));
+    let defaults = objects::memcached_defaults().ok_or_else(no_default)?;
     let face = MemcachedSettings {
         listen: listeners.stream,
         udp: listeners.udp,
@@ -56,23 +54,8 @@ pub(super) fn settings(typed: &Typed) -> Result<Settings, Exit> {
         verbosity: typed.verbosity,
         ..defaults
     };
-    Ok(only_objects(memory.max(LEAST_MEMORY), usize::try_from(typed.threads).unwrap_or(1), face))
-}
-
-fn only_objects(memory: u64, threads: usize, face: MemcachedSettings) -> Settings {
-    Settings {
-        memory,
-        threads,
-        http: HttpSettings { listen: Vec::new(), ..HttpSettings::default() },
-        sites: Vec::new(),
-        access_log: None,
-        pages: Share::default(),
-        memcached: Some(face),
-        redis: None,
-        admin: None,
-        remote: None,
-        tracing: None,
-    }
+    let threads = usize::try_from(typed.threads).unwrap_or(1);
+    objects::only(memory.max(LEAST_MEMORY), threads, Some(face), None).ok_or_else(no_default)
 }
 
 fn item_size(typed: &Typed, memory: u64) -> Result<u64, Exit> {

@@ -330,7 +330,7 @@ mod tests {
     fn times_are_seconds_or_written_out() {
         assert_eq!(seconds("90").ok(), Some(90));
         assert_eq!(seconds("1h30m").ok(), Some(5400));
-        for wrong in ["", "0", "-1", "1 h", "99999999999"] {
+        for wrong in ["", "0", "-1", "1 x", "500ms", "99999999999"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
     }
