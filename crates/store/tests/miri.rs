@@ -55,7 +55,7 @@ fn entries(s: &Store) {
     s.prefetch_record(&mut hint);
     let e = s.get_hinted(hint, NS, b"c", 12).unwrap();
     assert!(e.claim() && !e.claim() && e.stale() && s.touch_same(&e, Some(1 << 50), 12).is_ok());
-    assert!(random_key(&s, NS, 5, 12).is_some() && !s.delete_same(&e, 12));
+    assert!(random_key(s, NS, 5, 12).is_some() && !s.delete_same(&e, 12));
     assert!(s.peek(NS, b"c", 12).is_some_and(|e| e.claimed() && e.version() == 99 && s.delete_same(&e, 12)));
     let mut seen = 0;
     let mut count = |_: &[u8], _: &EntryInfo| {
