@@ -2,19 +2,20 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::HashMap,
     io,
     rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    task::Waker,
     time::Duration,
 };
 
 use super::{
     out::Out,
     reactor::Reactor,
+    remote_wake::{RemoteWakes, Watches},
     socket::{Stalled, Watch},
 };
 use crate::clock::Clock;
@@ -63,7 +64,8 @@ pub(crate) struct Conns {
     pub(crate) draining: Cell<bool>,
     /// Tells their sockets' readiness.
     pub(crate) reactor: Rc<Reactor>,
-    watches: RefCell<HashMap<u64, Rc<Watch>>>,
+    watches: Watches,
+    wakes: Rc<RemoteWakes>,
     next_watch: Cell<u64>,
     #[allow(clippy::vec_box)]
     // a desk goes from hand to hand for every batch: as one pointer, not as 200 bytes
@@ -73,12 +75,14 @@ pub(crate) struct Conns {
 impl Conns {
     /// On the runtime that runs [`Conns::reactor`].
     pub(crate) fn new(shared: Arc<WorkerShared>) -> io::Result<Rc<Self>> {
+        let (reactor, watches) = (Reactor::new(shared.clock)?, Watches::default());
         Ok(Rc::new(Self {
             clock: shared.clock,
-            reactor: Reactor::new(shared.clock)?,
+            wakes: RemoteWakes::new(&reactor, &watches)?,
+            reactor,
             shared,
             draining: Cell::new(false),
-            watches: RefCell::default(),
+            watches,
             next_watch: Cell::new(0),
             desks: RefCell::default(),
         }))
@@ -157,9 +161,16 @@ impl Conns {
 
 /// An open connection's place; given back when dropped.
 pub(crate) struct TrackedConnection {
-    conns: Rc<Conns>,
+    pub(crate) conns: Rc<Conns>,
     id: u64,
     pub(crate) watch: Rc<Watch>,
+}
+
+impl TrackedConnection {
+    /// Wakes the connection from any thread: its task, or its slot.
+    pub(crate) fn waker(&self) -> Waker {
+        self.conns.wakes.waker(self.id)
+    }
 }
 
 impl Drop for TrackedConnection {

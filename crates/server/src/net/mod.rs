@@ -6,6 +6,7 @@ pub(crate) mod conns;
 pub(crate) mod listen;
 pub(crate) mod out;
 pub(crate) mod reactor;
+mod remote_wake;
 pub(crate) mod round;
 pub(crate) mod sendfile;
 pub(crate) mod slot;

@@ -49,7 +49,9 @@ pub(crate) struct Reactor {
     /// Time of the last poll, in microseconds.
     polled_at: Cell<u64>,
     /// Connections that have received something and wait to be answered.
-    pub(crate) round: Round,
+    pub(super) round: Round,
+    /// The round is answered before anything else is done.
+    pub(super) in_round: Cell<bool>,
 }
 
 /// The watched sockets by index, which is the number the system reports them by.
@@ -129,8 +131,8 @@ impl Reactor {
         // has one, open for as long as it lives.
         #[expect(deprecated)]
         let epoll = AsyncFd::with_interest(epoll, Interest::READABLE)?;
-        let (sources, polled_at, round) = Default::default();
-        Ok(Rc::new(Self { epoll, sources, clock, polled_at, round }))
+        let (sources, polled_at, round, in_round) = Default::default();
+        Ok(Rc::new(Self { epoll, sources, clock, polled_at, round, in_round }))
     }
 
     /// Time of the last poll, in microseconds: the time of arrival of all bytes of a round.
@@ -164,13 +166,17 @@ impl Reactor {
             self.epoll.readable().await?.clear_ready();
             let mut done = Work::default();
             loop {
+                self.in_round.set(true);
                 let polled = self.poll_sockets(&mut events, &mut done)?;
                 done.commands += 1;
                 backoff.note(polled);
                 while !self.round.answer(&mut done) {
+                    self.in_round.set(false);
                     yield_now().await;
+                    self.in_round.set(true);
                     done = Work::default();
                 }
+                self.in_round.set(false);
                 match polled {
                     Polled::Full => yield_now().await,
                     Polled::Received if !done.task && backoff.allows(events.len()) => {}

@@ -44,6 +44,17 @@ pub(crate) trait Connection: Sized + 'static {
     /// Answers the received bytes, without waiting for anything.
     fn answer(&mut self, began: u64) -> (Work, Next<Self::Todo>);
 
+    /// Prefetches the first memory that its answer needs.
+    fn fetch(&mut self) {}
+
+    /// Prefetches the memory that the first leads to.
+    fn fetch_more(&mut self) {}
+
+    /// Nothing can be received: looks for other work before it rests.
+    fn attend(&mut self) -> Next<Self::Todo> {
+        Next::Rest
+    }
+
     /// Its deadline passed, or the server stops, while it waits in the slot.
     fn ended(&mut self, ended: Ended) -> Next<Self::Todo>;
 
@@ -83,13 +94,13 @@ impl<C: Connection> Slot<C> {
     fn follow(self: Rc<Self>, mut conn: Box<C>, next: Next<C::Todo>) -> bool {
         match settled(&mut *conn, next) {
             Next::Rest => self.conn.set(Some(conn)),
-            Next::Answer => {
+            Next::Answer if self.reactor.in_round.get() => {
                 self.conn.set(Some(conn));
                 self.joined.set(true);
                 self.reactor.clone().round.join(self);
             }
-            Next::Task(todo) => {
-                spawn_local(self.proceed(conn, todo));
+            next @ (Next::Answer | Next::Task(_)) => {
+                spawn_local(self.proceed(conn, next));
                 return true;
             }
             Next::Close => {}
@@ -99,8 +110,7 @@ impl<C: Connection> Slot<C> {
 
     /// Works on a connection until it rests or is over. Requests that have come meanwhile are
     /// answered here, as no round may be under way.
-    async fn proceed(self: Rc<Self>, mut conn: Box<C>, todo: C::Todo) {
-        let mut next = Next::Task(todo);
+    async fn proceed(self: Rc<Self>, mut conn: Box<C>, mut next: Next<C::Todo>) {
         loop {
             next = match settled(&mut *conn, next) {
                 Next::Task(todo) => match conn.proceed(todo).await {
@@ -140,7 +150,10 @@ fn settled<C: Connection>(conn: &mut C, mut next: Next<C::Todo>) -> Next<C::Todo
         next = match socket.watch.check() {
             Err(ended) => conn.ended(ended),
             Ok(()) if socket.stream.is_read_ready() => conn.receive(),
-            Ok(()) => return Next::Rest,
+            Ok(()) => match conn.attend() {
+                Next::Rest => return Next::Rest,
+                other => other,
+            },
         };
     }
     next
@@ -178,10 +191,25 @@ impl<C: Connection> Resting for Slot<C> {
     }
 }
 
-impl<C: Connection> Member for Slot<C> {
-    fn fetch(&self) {}
+impl<C: Connection> Slot<C> {
+    fn with(&self, work: impl FnOnce(&mut C)) {
+        if let Some(mut conn) = self.conn.take() {
+            guard(|| {
+                work(&mut conn);
+                self.conn.set(Some(conn));
+            });
+        }
+    }
+}
 
-    fn fetch_more(&self) {}
+impl<C: Connection> Member for Slot<C> {
+    fn fetch(&self) {
+        self.with(C::fetch);
+    }
+
+    fn fetch_more(&self) {
+        self.with(C::fetch_more);
+    }
 
     fn answer(self: Rc<Self>) -> Work {
         guard(|| self.answer_now())

@@ -137,11 +137,6 @@ impl Watch {
         Ok(())
     }
 
-    /// Is it waited for, with nothing to be said about it?
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.check().is_ok() && self.waker.borrow().is_some()
-    }
-
     /// The task is woken when there is something to be said.
     pub(crate) fn wait<T>(&self, cx: &mut Context<'_>) -> Poll<Result<T, Ended>> {
         let mut held = self.waker.borrow_mut();

@@ -4,18 +4,12 @@
 //! [`HIGH_WATER`](super::HIGH_WATER) bytes of answers. An idle connection holds no buffer.
 //!
 //! What comes is received as soon as it is heard of, and answered in a round with that of others
-//! ([`Round`](crate::net::round::Round)). Where all of it can be answered and sent at once, that is all: the connection's task goes on
-//! waiting ([`place`]). Else it takes over the batch.
+//! ([`Round`](crate::net::round::Round)). Where all of it can be answered and sent at once, that is all, and the connection rests
+//! ([`Slot`]). Else a task takes over the batch.
 
-use std::{
-    cell::Cell,
-    io,
-    rc::Rc,
-    sync::Arc,
-    task::{Context, Poll, Waker},
-};
+use std::{cell::Cell, io, rc::Rc, sync::Arc};
 
-use self::{batch::Batch, begun::Begun, jam::Jam, place::Place};
+use self::{batch::Batch, begun::Begun, jam::Jam};
 use super::{
     Client, Limits, Session, WINDOW,
     room::{self, Held},
@@ -23,15 +17,17 @@ use super::{
 use crate::{
     clock::Ms,
     net::{
-        conns::{Conns, Desk},
+        conns::{Conns, Desk, TrackedConnection},
+        round::Work,
+        slot::{Connection, Next, Slot},
         socket::{Ended, Socket},
+        stream::Stream,
     },
 };
 
 mod batch;
 mod begun;
 mod jam;
-mod place;
 
 /// With less room than this a read is not worth its system call: the buffer grows first.
 const ROOM: usize = 4096;
@@ -66,8 +62,6 @@ enum Woken {
     Bytes(usize),
     /// The client has closed its side.
     Eof,
-    /// Others sent something to this client.
-    Mail,
     /// A batch was begun in a round, and there is more to do for it than a round does.
     Begun(Batch),
 }
@@ -80,8 +74,6 @@ struct Conn<S> {
     limits: Rc<Cell<Limits>>,
     /// None while idle.
     desk: Option<Box<Desk>>,
-    /// The waker the client's mail knows.
-    known: Option<Waker>,
     /// Bytes the session knows the next command to have, from the start of what is not used up; 0: not known.
     want: usize,
     /// The last read filled its buffer: more is there, most likely.
@@ -98,94 +90,172 @@ struct Conn<S> {
     come: u64,
     /// What the desk holds while it waits for more.
     held: Held,
+    /// Bytes that wait for their round.
+    received: usize,
+    /// Bytes answered since the server stops.
+    late: usize,
+    /// Mail was sent since the server stops.
+    told: bool,
+    leaving: Box<dyn Leaving>,
+    _tracked: TrackedConnection,
 }
 
-/// Serves a connection to its end.
-pub(crate) async fn serve<S: Session + 'static>(
-    conns: &Rc<Conns>,
-    socket: Socket,
+/// Told how a connection ended; dropped with it.
+pub(crate) trait Leaving {
+    fn ends(&mut self, end: End);
+}
+
+/// Puts a new connection at rest.
+pub(crate) fn open<S: Session + 'static>(
+    tracked: TrackedConnection,
+    stream: Stream,
     session: S,
     client: Arc<Client>,
     limits: Rc<Cell<Limits>>,
-) -> End {
-    let conn = Conn {
+    leaving: Box<dyn Leaving>,
+) {
+    client.register(&tracked.waker());
+    let conns = tracked.conns.clone();
+    let mut conn = Box::new(Conn {
+        socket: Socket { stream, watch: tracked.watch.clone() },
         conns: conns.clone(),
-        socket,
         session,
         rested: client.since,
         held: Held::new(&client, room::Place::Heap),
         client,
         limits,
         desk: None,
-        known: None,
         want: 0,
         filled: false,
+        received: 0,
         streak: (0, 0),
         jam: None,
         begun: None,
         come: 0,
-    };
-    let (conn, end) = run(Box::new(conn)).await;
-    if let Some(mut conn) = conn {
-        conn.rest();
-        while conn.session.leave() {
-            tokio::task::yield_now().await;
-        }
-    }
-    end
+        late: 0,
+        told: false,
+        leaving,
+        _tracked: tracked,
+    });
+    // Without a desk this cannot fail.
+    let _ = conn.idle();
+    Slot::open(conn, &conns.reactor);
 }
 
-/// Where it was lost, it is not returned.
-async fn run<S: Session + 'static>(mut conn: Box<Conn<S>>) -> (Option<Box<Conn<S>>>, End) {
-    let (place, mut late, mut told) = (Place::of(&conn), 0, false);
-    loop {
-        let woken;
-        (conn, woken) = match place.wait(conn).await {
-            Some(waited) => waited,
-            None => return (None, End::Closed),
-        };
-        let answered = match woken {
-            Ok(Woken::Begun(batch)) => conn.finish(batch).await,
-            Ok(Woken::Bytes(n)) => conn.batch(n).await,
-            Ok(Woken::Mail) => conn.batch(0).await,
-            Ok(Woken::Eof) => return (Some(conn), End::Closed),
-            Err(Ended::Closed) => return conn.closed(),
-            Err(Ended::TimedOut) => {
-                let end = if conn.begun.is_some() { End::Late } else { End::Idle };
-                return (Some(conn), end);
+impl<S: Session + 'static> Connection for Conn<S> {
+    type Todo = Result<Woken, Ended>;
+
+    fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    fn receive(&mut self) -> Next<Self::Todo> {
+        if self.client.is_killed() {
+            return Next::Task(Err(Ended::Closed));
+        }
+        match self.read() {
+            Some(Ok(Woken::Bytes(received))) => {
+                self.socket.watch.busy();
+                self.received = received;
+                Next::Answer
             }
-            Err(Ended::Drained) if late >= LATE => return (Some(conn), End::Drained),
-            Err(Ended::Drained) => match conn.received_before().await {
-                0 if told || !conn.client.has_mail() => return (Some(conn), End::Drained),
-                0 => {
-                    // Others' last words to it: once, as they may go on.
-                    told = true;
-                    conn.batch(0).await
+            Some(read) => Next::Task(read.map_err(Ended::from)),
+            None => {
+                if self.desk.as_ref().is_some_and(|desk| desk.buf.is_empty()) {
+                    self.rest();
                 }
-                n => {
-                    late += n;
-                    conn.batch(n).await
-                }
-            },
-        };
-        match answered {
-            Ok(true) => {}
-            Ok(false) => {
-                conn.linger().await;
-                return (Some(conn), End::Closed);
+                Next::Rest
             }
-            Err(Ended::TimedOut) => return (Some(conn), End::Stalled),
-            Err(Ended::Closed) => return conn.closed(),
-            Err(Ended::Drained) => return (Some(conn), End::Closed),
+        }
+    }
+
+    /// Mail comes behind the bytes that the client has sent: a batch takes it with it.
+    fn attend(&mut self) -> Next<Self::Todo> {
+        match (self.client.is_killed(), self.client.has_mail()) {
+            (true, _) => Next::Task(Err(Ended::Closed)),
+            (_, true) => Next::Answer,
+            _ => Next::Rest,
+        }
+    }
+
+    fn fetch(&mut self) {
+        if let Some(desk) = &self.desk {
+            self.session.fetch(&desk.buf[desk.at..]);
+        }
+    }
+
+    fn fetch_more(&mut self) {
+        self.session.fetch_record();
+    }
+
+    fn answer(&mut self, began: u64) -> (Work, Next<Self::Todo>) {
+        let received = std::mem::take(&mut self.received);
+        let mut batch = self.begin(received, began);
+        let answered = self.finish_now(&mut batch);
+        let work =
+            Work { commands: batch.commands, bytes: batch.received + batch.written, ..Work::default() };
+        let next = if answered { self.wait_again() } else { Next::Task(Ok(Woken::Begun(batch))) };
+        (work, next)
+    }
+
+    fn ended(&mut self, ended: Ended) -> Next<Self::Todo> {
+        Next::Task(Err(ended))
+    }
+
+    async fn proceed(mut self: Box<Self>, todo: Self::Todo) -> Option<(Box<Self>, Next<Self::Todo>)> {
+        self.socket.watch.busy();
+        match self.work(todo).await {
+            Ok(()) => {
+                let next = self.wait_again();
+                Some((self, next))
+            }
+            Err(end) => {
+                self.rest();
+                while self.session.leave() {
+                    tokio::task::yield_now().await;
+                }
+                self.leaving.ends(end);
+                None
+            }
         }
     }
 }
 
 impl<S: Session> Conn<S> {
-    /// It cannot go on: killed, or broken.
-    fn closed(self: Box<Self>) -> (Option<Box<Self>>, End) {
-        let end = if self.client.is_killed() { End::Closed } else { End::Broken };
-        (Some(self), end)
+    /// Does what a round could not. An error: the connection is over.
+    async fn work(&mut self, todo: Result<Woken, Ended>) -> Result<(), End> {
+        let answered = match todo {
+            Ok(Woken::Begun(batch)) => self.finish(batch).await,
+            Ok(Woken::Bytes(n)) => self.batch(n).await,
+            Ok(Woken::Eof) => return Err(End::Closed),
+            Err(Ended::Closed) => return Err(self.closed()),
+            Err(Ended::TimedOut) => return Err(if self.begun.is_some() { End::Late } else { End::Idle }),
+            Err(Ended::Drained) if self.late >= LATE => return Err(End::Drained),
+            Err(Ended::Drained) => match self.received_before().await {
+                0 if self.told || !self.client.has_mail() => return Err(End::Drained),
+                n => {
+                    // Others' last words to it: once, as they may go on.
+                    self.told |= n == 0;
+                    self.late += n;
+                    self.batch(n).await
+                }
+            },
+        };
+        match answered {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                self.linger().await;
+                Err(End::Closed)
+            }
+            Err(Ended::TimedOut) => Err(End::Stalled),
+            Err(Ended::Closed) => Err(self.closed()),
+            Err(Ended::Drained) => Err(End::Closed),
+        }
+    }
+
+    /// Why it cannot go on: killed, or broken.
+    fn closed(&self) -> End {
+        if self.client.is_killed() { End::Closed } else { End::Broken }
     }
 
     /// Begins to wait for bytes or mail.
@@ -207,58 +277,12 @@ impl<S: Session> Conn<S> {
         if self.held.resize(bytes) { Ok(()) } else { Err(Ended::Closed) }
     }
 
-    /// The client's mail wakes this one from now on.
-    fn know(&mut self, waker: &Waker) {
-        if !self.known.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            self.client.register(waker);
-            self.known = Some(waker.clone());
-        }
-    }
-
-    fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<Woken, Ended>> {
-        if self.client.is_killed() {
-            return Poll::Ready(Err(Ended::Closed));
-        }
-        let watch = self.socket.watch.clone();
-        match watch.guard(cx, |cx| self.poll_read(cx)) {
-            // Behind what the client has sent: a batch takes the mail with it.
-            Poll::Pending if self.client.has_mail() => Poll::Ready(Ok(Woken::Mail)),
-            polled => polled,
-        }
-    }
-
-    /// Waits on. `Some`: there is something to do for its task.
-    fn wait_again(&mut self) -> Option<Result<Woken, Ended>> {
+    /// Waits on, or says why not.
+    fn wait_again(&mut self) -> Next<Result<Woken, Ended>> {
         self.streak = (0, 0);
         match self.idle() {
-            Ok(()) if self.is_quiet() && !self.socket.stream.is_read_ready() => {
-                self.rest_if_empty();
-                None
-            }
-            Ok(()) => self.look(),
-            Err(ended) => Some(Err(ended)),
-        }
-    }
-
-    /// Nothing is to be seen to but what is received, and its task is woken when something is.
-    fn is_quiet(&self) -> bool {
-        !self.client.is_killed() && !self.client.has_mail() && self.socket.watch.is_quiet()
-    }
-
-    /// Receives what was heard of.
-    fn receive(&mut self) -> Option<Result<Woken, Ended>> {
-        let read = if self.is_quiet() { self.read() } else { None };
-        read.map_or_else(|| self.look(), |read| Some(read.map_err(Ended::from)))
-    }
-
-    /// Looks whether something has come; else its task is woken when it does.
-    fn look(&mut self) -> Option<Result<Woken, Ended>> {
-        let task = self.known.take()?;
-        let polled = self.poll_wait(&mut Context::from_waker(&task));
-        self.known = Some(task);
-        match polled {
-            Poll::Ready(woken) => Some(woken),
-            Poll::Pending => None,
+            Ok(()) => Next::Rest,
+            Err(ended) => Next::Task(Err(ended)),
         }
     }
 
@@ -268,23 +292,6 @@ impl<S: Session> Conn<S> {
         tokio::task::yield_now().await;
         let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
         self.socket.stream.try_read_buf(&mut desk.buf).unwrap_or(0)
-    }
-
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Woken>> {
-        while self.socket.stream.poll_read_ready(cx).is_ready() {
-            if let Some(read) = self.read() {
-                return Poll::Ready(read);
-            }
-        }
-        self.rest_if_empty();
-        Poll::Pending
-    }
-
-    /// Gives the desk back when nothing is on it.
-    fn rest_if_empty(&mut self) {
-        if self.desk.as_ref().is_some_and(|desk| desk.buf.is_empty()) {
-            self.rest();
-        }
     }
 
     /// Receives; None: nothing is there.

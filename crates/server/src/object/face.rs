@@ -2,20 +2,13 @@
 
 use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc};
 
-use tokio::task::spawn_local;
-
 use super::{
     Clients, Limits, Peer, Session,
-    conn::{self, End},
+    conn::{self, End, Leaving},
 };
 use crate::{
     clock::Ms,
-    net::{
-        accept::Acceptor,
-        conns::{Conns, TrackedConnection},
-        socket::Socket,
-        stream::Stream,
-    },
+    net::{accept::Acceptor, conns::Conns, stream::Stream},
 };
 
 /// A protocol's side of one worker.
@@ -122,20 +115,9 @@ impl<F: Face> Doors<F> {
             self.face.count(Event::Resumed(self.conns.clock.micros()));
         }
         self.face.count(Event::Accepted);
-        let (doors, tracked) = (self.clone(), self.conns.track());
-        let leave = Leave(doors.face.clone(), client);
-        spawn_local(async move {
-            let end = doors.serve(stream, &tracked, &leave).await;
-            doors.face.count(Event::Ended(end));
-            doors.face.left(&leave.1, end, doors.conns.clock.now());
-            drop((leave, tracked));
-        });
-    }
-
-    async fn serve(&self, stream: Stream, tracked: &TrackedConnection, client: &Leave<F>) -> End {
-        let socket = Socket { stream, watch: tracked.watch.clone() };
-        let session = self.face.session(client.1.clone());
-        conn::serve(&self.conns, socket, session, client.1.clone(), self.limits.clone()).await
+        let session = self.face.session(client.clone());
+        let leave = Leave { doors: self.clone(), client: client.clone(), end: End::Closed };
+        conn::open(self.conns.track(), stream, session, client, self.limits.clone(), Box::new(leave));
     }
 }
 
@@ -146,10 +128,23 @@ fn refuse(stream: &Stream, refusal: &[u8]) {
 }
 
 /// A client leaves its face's list when its connection ends, whatever way.
-struct Leave<F: Face>(Rc<F>, Arc<super::Client>);
+struct Leave<F: Face> {
+    doors: Rc<Doors<F>>,
+    client: Arc<super::Client>,
+    end: End,
+}
+
+impl<F: Face> Leaving for Leave<F> {
+    fn ends(&mut self, end: End) {
+        self.end = end;
+    }
+}
 
 impl<F: Face> Drop for Leave<F> {
     fn drop(&mut self) {
-        self.0.shared().clients().leave(&self.1);
+        let face = &self.doors.face;
+        face.count(Event::Ended(self.end));
+        face.left(&self.client, self.end, self.doors.conns.clock.now());
+        face.shared().clients().leave(&self.client);
     }
 }

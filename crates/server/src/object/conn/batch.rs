@@ -175,10 +175,10 @@ impl<S: Session> Conn<S> {
     async fn put_off(&mut self, time: Ms) -> Result<u64, Ended> {
         self.streak = (0, 0);
         self.hold_desk()?;
-        let client = &self.client;
-        let woken = poll_fn(|_| {
+        let (client, watch) = (&self.client, &self.socket.watch);
+        let woken = poll_fn(|cx| {
             let woken = client.take_call() || client.has_mail() || client.is_killed();
-            if woken { Poll::Ready(()) } else { Poll::Pending }
+            if woken { Poll::Ready(Ok(())) } else { watch.wait::<()>(cx) }
         });
         let _ = tokio::time::timeout(Duration::from_millis(time), woken).await;
         // What is not taken up when the server stops never will be.

@@ -13,6 +13,7 @@ use std::{
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
+    sync::oneshot,
     task::{JoinHandle, LocalSet, spawn_local, yield_now},
 };
 
@@ -20,7 +21,7 @@ use super::*;
 use crate::{
     clock::Clock,
     net::{
-        conns::{TrackedConnection, WorkerShared},
+        conns::WorkerShared,
         out::Out,
         stream::{Kind, Stream},
     },
@@ -117,6 +118,22 @@ impl Echo {
     }
 }
 
+/// Tells a test how a connection ended.
+struct Left(End, Option<oneshot::Sender<End>>);
+
+impl Leaving for Left {
+    fn ends(&mut self, end: End) {
+        self.0 = end;
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        let tell = self.1.take().expect("dropped once");
+        let _ = tell.send(self.0);
+    }
+}
+
 /// A client's end, and a look at the other one.
 struct Pair {
     far: Stream,
@@ -166,16 +183,13 @@ fn pair_on(conns: &Rc<Conns>, Sockets(far, near, kind): Sockets, limits: Limits)
     let (far, near) = (stream(far), stream(near));
     let client = Clients::default().enter(Peer::Unix, "here".into(), conns.clock.now());
     let seen = Rc::new(Seen::default());
-    let tracked: TrackedConnection = conns.track();
+    let tracked = conns.track();
     let watch = tracked.watch.clone();
-    let served = spawn_local({
-        let (conns, client, seen) = (conns.clone(), client.clone(), seen.clone());
-        async move {
-            let socket = Socket { stream: near, watch: tracked.watch.clone() };
-            let session = Echo { client: client.clone(), seen, parts: 0 };
-            serve(&conns, socket, session, client, Rc::new(Cell::new(limits))).await
-        }
-    });
+    let session = Echo { client: client.clone(), seen: seen.clone(), parts: 0 };
+    let (tell, told) = oneshot::channel();
+    let leaving = Box::new(Left(End::Closed, Some(tell)));
+    open(tracked, near, session, client.clone(), Rc::new(Cell::new(limits)), leaving);
+    let served = spawn_local(async move { told.await.expect("an end") });
     Pair { far, conns: conns.clone(), watch, client, seen, served }
 }
 
