@@ -2,7 +2,7 @@
 
 /** The figures of one moment. */
 export type Snapshot = {
-    /** [`VERSION`]. */
+    /** The version of this form. */
     version: number,
     /** The version of the program. */
     larder: string,
