@@ -160,6 +160,8 @@ impl Origin {
         serve: impl Fn(&Shared, TcpStream, usize) + Send + Sync + 'static,
     ) -> io::Result<Origin> {
         let listener = TcpListener::bind(addr)?;
+        // std listens with a backlog of 128. Beyond it the kernel drops what connects, and the other side waits a second.
+        rustix::net::listen(&listener, 4096)?;
         let shared = Arc::new(Shared {
             seen: Mutex::default(),
             faults: Mutex::default(),
