@@ -1,4 +1,5 @@
-//! Times stay within their limits, and a restriction written plainly is never hidden by what stands before it.
+//! Times stay within their limits, and a restriction written plainly is never hidden by what stands
+//! before it.
 #![no_main]
 
 use larder_proto::http::CacheControl;
@@ -7,7 +8,9 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let control = CacheControl::parse([bytes]);
-    for time in [control.max_age, control.s_maxage, control.stale_while_revalidate, control.stale_if_error] {
+    for time in
+        [control.max_age, control.s_maxage, control.stale_while_revalidate, control.stale_if_error]
+    {
         assert!(time.is_none_or(|t| t <= MAX_DELTA));
     }
     assert!(CacheControl::parse([bytes, b"no-store"]).no_store);

@@ -37,8 +37,8 @@ fn plain(mut bytes: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     loop {
         let end = bytes.windows(2).position(|w| w == b"\r\n").expect("a size line");
-        let line =
-            std::str::from_utf8(bytes[..end].split(|&b| b == b';').next().expect("a size")).expect("digits");
+        let line = std::str::from_utf8(bytes[..end].split(|&b| b == b';').next().expect("a size"))
+            .expect("digits");
         let size = usize::from_str_radix(line.trim_end_matches([' ', '\t']), 16).expect("a number");
         bytes = &bytes[end + 2..];
         if size == 0 {

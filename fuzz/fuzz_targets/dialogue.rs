@@ -1,5 +1,6 @@
-//! A conversation read whole and in pieces is the same: requests and answers begin and end at the same bytes. All bytes pass, in
-//! their order, and none is changed but for what a greeting offers; what is kept is bounded.
+//! A conversation read whole and in pieces is the same: requests and answers begin and end at the
+//! same bytes. All bytes pass, in their order, and none is changed but for what a greeting offers;
+//! what is kept is bounded.
 #![no_main]
 
 use larder_proto::dialogue::{Dialect, Down, KEPT, NEEDED, Up};
@@ -11,7 +12,8 @@ fuzz_target!(|input: &[u8]| {
     let whole = hear(protocol(), says, usize::MAX);
     let pieces = hear(protocol(), says, usize::from(*step).max(1));
     assert_eq!(pieces.lost, whole.lost);
-    // How much of a piece is understood before it turns out not to be the protocol depends on the piece; all of it passes.
+    // How much of a piece is understood before it turns out not to be the protocol depends on the
+    // piece; all of it passes.
     if !whole.lost {
         assert_eq!(pieces, whole);
     }
@@ -30,7 +32,8 @@ struct Heard {
     lost: bool,
 }
 
-/// Reads a conversation: a byte says who speaks (its highest bit: the server) and how many bytes, which follow.
+/// Reads a conversation: a byte says who speaks (its highest bit: the server) and how many bytes,
+/// which follow.
 fn hear(mut dialect: Dialect, mut says: &[u8], step: usize) -> Heard {
     let mut heard = Heard::default();
     let (mut up, mut down) = (Vec::new(), Vec::new());
@@ -106,6 +109,7 @@ fn hear_server(dialect: &mut Dialect, bytes: &mut Vec<u8>, heard: &mut Heard) {
 /// At most two bits of a MySQL server's greeting are taken away: kinds of compression.
 fn check_changes(before: &[u8], after: &[u8]) {
     assert_eq!(before.len(), after.len());
-    let taken: u32 = before.iter().zip(after).map(|(before, after)| (before ^ after).count_ones()).sum();
+    let taken: u32 =
+        before.iter().zip(after).map(|(before, after)| (before ^ after).count_ones()).sum();
     assert!(taken <= 2 && before.iter().zip(after).all(|(before, after)| before & after == *after));
 }

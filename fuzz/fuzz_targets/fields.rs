@@ -1,4 +1,5 @@
-//! Header sections come back from what is written of them; no list, tag, coding or address makes a parser panic.
+//! Header sections come back from what is written of them; no list, tag, coding or address makes a
+//! parser panic.
 #![no_main]
 
 use larder_proto::http::etag::{Comparison, list_matches};
@@ -29,7 +30,11 @@ fuzz_target!(|bytes: &[u8]| {
 fn lists(fields: Fields<'_>) {
     for (name, value) in fields.iter() {
         self::value(value);
-        assert!(fields.elements(name).all(|e| !e.is_empty() && e == larder_proto::http::fields::trim(e)));
+        assert!(
+            fields
+                .elements(name)
+                .all(|e| !e.is_empty() && e == larder_proto::http::fields::trim(e))
+        );
     }
 }
 
@@ -44,7 +49,8 @@ fn value(bytes: &[u8]) {
     let (mut once, mut twice) = (Vec::new(), Vec::new());
     accept::write_languages(line(), &mut once);
     accept::write_languages([&once[..]].into_iter(), &mut twice);
-    // Quotes have no place in a language; which commas they hide depends on the order of the elements.
+    // Quotes have no place in a language; which commas they hide depends on the order of the
+    // elements.
     assert!(once == twice || bytes.contains(&b'"'));
     if let Some(tag) = EntityTag::parse(bytes) {
         assert!(tag.weak_eq(&tag));

@@ -1,4 +1,5 @@
-//! The first request of any bytes lies within them, is the same however much follows, and is written as it was read.
+//! The first request of any bytes lies within them, is the same however much follows, and is
+//! written as it was read.
 #![no_main]
 
 use larder_proto::memcache::{
@@ -17,8 +18,15 @@ fuzz_target!(|input: &[u8]| {
             Decoded::Command(header, command, used) => {
                 written_as_read(&header, rest);
                 assert!(used <= rest.len());
-                assert_eq!(binary::decode(&rest[..used], admitted), decoded, "what follows does not matter");
-                assert_eq!(HEADER as u64 + u64::from(header.body), used as u64 + u64::from(value(&command)));
+                assert_eq!(
+                    binary::decode(&rest[..used], admitted),
+                    decoded,
+                    "what follows does not matter"
+                );
+                assert_eq!(
+                    HEADER as u64 + u64::from(header.body),
+                    used as u64 + u64::from(value(&command))
+                );
                 used
             }
             Decoded::Partial(whole) => {

@@ -1,5 +1,5 @@
-//! Replies that come whole and in pieces are the same; what is said to be missing is; a reply lies within what was received,
-//! and one that is whole does not depend on what follows it.
+//! Replies that come whole and in pieces are the same; what is said to be missing is; a reply lies
+//! within what was received, and one that is whole does not depend on what follows it.
 #![no_main]
 
 use larder_proto::memcache::{
@@ -53,7 +53,9 @@ fn read(replies: &Replies, stream: &[u8], step: usize) -> Vec<String> {
 
 fn check(reply: &Reply<'_>, used: usize) {
     if let Reply::Value(value) = reply {
-        assert!(value.at.start <= value.at.end && value.at.end <= used && value.at.len() <= MAX_VALUE);
+        assert!(
+            value.at.start <= value.at.end && value.at.end <= used && value.at.len() <= MAX_VALUE
+        );
         // It must not panic, whatever was sent as base64.
         let _ = value.extra.key(&mut [0; MAX_KEY]);
     }

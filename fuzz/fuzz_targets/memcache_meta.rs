@@ -1,5 +1,6 @@
-//! A meta command is read or refused, never both ways: what is given back of it names the flags that were sent, in their
-//! order; a binary key is given back so that it is read again as the same key.
+//! A meta command is read or refused, never both ways: what is given back of it names the flags
+//! that were sent, in their order; a binary key is given back so that it is read again as the same
+//! key.
 #![no_main]
 
 use larder_proto::memcache::{
@@ -34,7 +35,9 @@ fn check(key: &Key<'_>, echo: Option<&Echo<'_>>, line: &[u8]) {
         let mut again = b"me ".to_vec();
         key.write(&mut again);
         again.extend_from_slice(b"\r\n");
-        let Decoded::Command(Command::MetaDebug(debug), _) = decode(&again) else { panic!("it was read before") };
+        let Decoded::Command(Command::MetaDebug(debug), _) = decode(&again) else {
+            panic!("it was read before")
+        };
         assert_eq!(debug.key.bytes(&mut [0; MAX_KEY]), bytes);
     }
     let Some(echo) = echo else { return };
@@ -44,7 +47,8 @@ fn check(key: &Key<'_>, echo: Option<&Echo<'_>>, line: &[u8]) {
         matches!(flag, b'c' | b'f' | b'h' | b'l' | b's' | b't')
     });
     // Flags given back, less the one that says that the key is base64.
-    let names: Vec<u8> = Words::new(&given).map(|word| word[0]).filter(|name| *name != b'b').collect();
+    let names: Vec<u8> =
+        Words::new(&given).map(|word| word[0]).filter(|name| *name != b'b').collect();
     let sent: Vec<u8> = Words::new(line.trim_ascii_end()).map(|word| word[0]).collect();
     let mut rest = sent.iter();
     assert!(names.iter().all(|name| rest.any(|sent| sent == name)), "{names:?} of {sent:?}");

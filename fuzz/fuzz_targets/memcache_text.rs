@@ -1,5 +1,5 @@
-//! A stream of text commands read whole and in pieces is the same commands; the keys of a retrieval taken one by one are
-//! the words of its line.
+//! A stream of text commands read whole and in pieces is the same commands; the keys of a retrieval
+//! taken one by one are the words of its line.
 #![no_main]
 
 use larder_proto::memcache::{
@@ -32,7 +32,9 @@ fn commands(stream: &[u8], step: usize) -> Vec<String> {
             }
             Decoded::Partial if end == stream.len() => return read,
             Decoded::Partial => end = (end + step).min(stream.len()),
-            Decoded::Keys(..) | Decoded::TooLong => panic!("{} bytes are not too long", end - start),
+            Decoded::Keys(..) | Decoded::TooLong => {
+                panic!("{} bytes are not too long", end - start)
+            }
         }
     }
 }

@@ -38,7 +38,9 @@ const RULED: [&str; 16] = [
 
 /// Goes on as it is, whatever the key.
 fn harmless(name: &str) -> bool {
-    is_plain(name) && !is_override(name) && !RULED.iter().any(|ruled| name.eq_ignore_ascii_case(ruled))
+    is_plain(name)
+        && !is_override(name)
+        && !RULED.iter().any(|ruled| name.eq_ignore_ascii_case(ruled))
 }
 
 struct Config {
@@ -52,7 +54,8 @@ impl Config {
     fn of(flags: u8) -> Self {
         let names = ["X-Forwarded-Prefix", "x_odd", "X-Device"];
         let fields = names.iter().filter(|_| flags & 4 != 0).filter_map(|name| KeyField::new(name));
-        let cookies = ["theme", "lang"].iter().filter(|_| flags & 2 != 0).map(|name| (*name).to_owned());
+        let cookies =
+            ["theme", "lang"].iter().filter(|_| flags & 2 != 0).map(|name| (*name).to_owned());
         Self {
             trusted: flags & 1 != 0,
             vary_cookies: cookies.collect(),
@@ -96,7 +99,8 @@ fn seen(config: &Config, request: &RequestHead<'_>) -> Option<(Selected, Vec<(St
     let mut cookies = Vec::new();
     cookie::write(fields.all("cookie"), &config.vary_cookies, ignored, &mut cookies);
     let lines = head(&received, &site, &Mode::Whole);
-    let lines = lines.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value.into_owned()));
+    let lines =
+        lines.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value.into_owned()));
     Some(((key, codings, cookies), lines.filter(|(name, _)| !harmless(name)).collect()))
 }
 
@@ -106,7 +110,8 @@ fuzz_target!(|bytes: &[u8]| {
     let mut parts = rest.split(|&byte| byte == 0);
     let mut part = || parts.next().unwrap_or_default();
     let (common, first, second) = (part(), part(), part());
-    let request = |own: &[u8]| [b"GET / HTTP/1.1\r\nHost: site.test\r\n", common, own, b"\r\n"].concat();
+    let request =
+        |own: &[u8]| [b"GET / HTTP/1.1\r\nHost: site.test\r\n", common, own, b"\r\n"].concat();
     let limits = HeadLimits { head_bytes: 8192, request_line: 512, fields: 60 };
     let (a, b) = (request(first), request(second));
     let (mut room_a, mut room_b) = (slots::<64>(), slots::<64>());

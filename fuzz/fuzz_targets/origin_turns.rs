@@ -118,7 +118,9 @@ impl Pipe {
         let content = match head.body {
             ResponseBody::None => Content::Length(0),
             ResponseBody::Length(length) => Content::Length(length),
-            ResponseBody::Chunked => Content::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default()))),
+            ResponseBody::Chunked => {
+                Content::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default())))
+            }
             ResponseBody::UntilClose => Content::UntilClose,
         };
         let answered = Answered {

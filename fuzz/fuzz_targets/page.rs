@@ -1,5 +1,5 @@
-//! Bytes from a disk or a remote tier: reading never panics, what verifies reads back the same, what was read without
-//! checksums stays inside the bytes.
+//! Bytes from a disk or a remote tier: reading never panics, what verifies reads back the same,
+//! what was read without checksums stays inside the bytes.
 #![no_main]
 
 use larder_proto::page::{BodyCheck, TRAILER_LEN, Verify, verify_trailer, view};

@@ -1,4 +1,5 @@
-//! No Range makes an answer longer than the page, and what is computed before it is written is what is written.
+//! No Range makes an answer longer than the page, and what is computed before it is written is what
+//! is written.
 #![no_main]
 
 use larder_proto::http::{ContentRange, IfRange, Multipart, RangeSet, Satisfied};

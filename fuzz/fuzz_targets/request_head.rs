@@ -1,7 +1,10 @@
-//! Whatever head is accepted must read the same to a plain line splitter, alone and with bytes after it.
+//! Whatever head is accepted must read the same to a plain line splitter, alone and with bytes
+//! after it.
 #![no_main]
 
-use larder_proto::http::{BodyFraming, HeadLimits, Parsed, RequestHead, Version, parse_request, slots};
+use larder_proto::http::{
+    BodyFraming, HeadLimits, Parsed, RequestHead, Version, parse_request, slots,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,12 +1,17 @@
-//! Commands taken from bytes that come in one go, or in pieces, are the same; and a command written again as an array is
-//! read as itself.
+//! Commands taken from bytes that come in one go, or in pieces, are the same; and a command written
+//! again as an array is read as itself.
 #![no_main]
 
 use larder_proto::resp::{Decoder, Limits, Owned, Step};
 use libfuzzer_sys::fuzz_target;
 
-const LIMITS: Limits =
-    Limits { bulk: 64 * 1024, command: 256 * 1024, stranger: false, item: 64 * 1024, room: 256 * 1024 };
+const LIMITS: Limits = Limits {
+    bulk: 64 * 1024,
+    command: 256 * 1024,
+    stranger: false,
+    item: 64 * 1024,
+    room: 256 * 1024,
+};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&step, bytes)) = input.split_first() else { return };

@@ -1,4 +1,5 @@
-//! Replies that come whole and in pieces are the same, what is said to be missing is, and no string lies outside what was received.
+//! Replies that come whole and in pieces are the same, what is said to be missing is, and no string
+//! lies outside what was received.
 #![no_main]
 
 use larder_proto::resp::client::{Got, Received, receive};

@@ -1,5 +1,6 @@
-//! Bytes that read as a hash hold to what they say: what is listed is found, unless the index is damaged, and packing it
-//! again gives a record that reads the same. Pairs made of the input are packed and found.
+//! Bytes that read as a hash hold to what they say: what is listed is found, unless the index is
+//! damaged, and packing it again gives a record that reads the same. Pairs made of the input are
+//! packed and found.
 #![no_main]
 
 use std::collections::HashSet;

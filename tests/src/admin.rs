@@ -69,7 +69,13 @@ impl Admin {
 
     /// Any request, on a connection of its own.
     #[track_caller]
-    pub fn ask(&self, method: &str, target: &str, fields: &[&str], body: impl AsRef<[u8]>) -> Answer {
+    pub fn ask(
+        &self,
+        method: &str,
+        target: &str,
+        fields: &[&str],
+        body: impl AsRef<[u8]>,
+    ) -> Answer {
         let mut wire = self.connect();
         wire.send(self.request(method, target, fields, body.as_ref()));
         wire.read_for(method)
@@ -114,7 +120,8 @@ impl Watch {
             while let Some((event, rest)) = self.text.split_once("\n\n") {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
                 self.text = rest;
-                let named = event.strip_prefix("event: ").and_then(|event| event.split_once("\ndata: "));
+                let named =
+                    event.strip_prefix("event: ").and_then(|event| event.split_once("\ndata: "));
                 if let Some((name, data)) = named {
                     return Some((name.to_owned(), serde_json::from_str(data).unwrap()));
                 }
@@ -129,7 +136,8 @@ impl Watch {
     #[track_caller]
     pub fn next_of(&mut self, name: &str) -> Value {
         loop {
-            let (found, data) = self.next_event().unwrap_or_else(|| panic!("the stream ended before {name}"));
+            let (found, data) =
+                self.next_event().unwrap_or_else(|| panic!("the stream ended before {name}"));
             if found == name {
                 return data;
             }

@@ -20,9 +20,15 @@ impl Fields {
         self.all(name).collect::<Vec<_>>().join(", ")
     }
 
-    /// Parses the lines between start line and empty line. Strict (RFC 9112 5): no folding, no space before the colon.
+    /// Parses the lines between start line and empty line. Strict (RFC 9112 5): no folding, no
+    /// space before the colon.
     pub fn parse(lines: &str) -> Result<Fields, String> {
-        lines.split("\r\n").filter(|line| !line.is_empty()).map(field).collect::<Result<_, _>>().map(Fields)
+        lines
+            .split("\r\n")
+            .filter(|line| !line.is_empty())
+            .map(field)
+            .collect::<Result<_, _>>()
+            .map(Fields)
     }
 }
 
@@ -61,7 +67,11 @@ pub struct Answer {
 impl std::fmt::Debug for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {:?} {}", self.status_line, self.fields.0, crate::wire::excerpt(&self.body))?;
-        write!(f, " trailers {:?} chunked {} interim {:?}", self.trailers.0, self.chunked, self.interim)
+        write!(
+            f,
+            " trailers {:?} chunked {} interim {:?}",
+            self.trailers.0, self.chunked, self.interim
+        )
     }
 }
 
@@ -87,7 +97,8 @@ impl Answer {
         self.cache_status_has("hit")
     }
 
-    /// Whether our member of `Cache-Status` (the last one) has this parameter: `hit`, `stored`, `fwd=stale`.
+    /// Whether our member of `Cache-Status` (the last one) has this parameter: `hit`, `stored`,
+    /// `fwd=stale`.
     pub fn cache_status_has(&self, parameter: &str) -> bool {
         let all = self.fields.joined("cache-status");
         let ours = all.rsplit(',').next().unwrap_or_default();

@@ -41,8 +41,8 @@ pub async fn until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Stops a process, or lets it go on. When it is to stop, it has: a thread that runs on another processor may answer once more
-/// after the signal was sent.
+/// Stops a process, or lets it go on. When it is to stop, it has: a thread that runs on another
+/// processor may answer once more after the signal was sent.
 pub fn signal(pid: u32, signal: Signal) {
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();
     kill_process(process, signal).unwrap();
@@ -57,7 +57,8 @@ pub async fn value(client: &Client, key: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&item.value).into_owned())
 }
 
-/// A server that is played by the test, byte by byte: listens; gives what a client is to connect to and the thread that plays the server.
+/// A server that is played by the test, byte by byte: listens; gives what a client is to connect to
+/// and the thread that plays the server.
 pub fn peer<T: Send + 'static>(
     play: impl FnOnce(TcpListener) -> T + Send + 'static,
 ) -> (Server, JoinHandle<T>) {
@@ -66,7 +67,8 @@ pub fn peer<T: Send + 'static>(
     (Server::tcp("127.0.0.1", port), std::thread::spawn(move || play(listener)))
 }
 
-/// A configuration with this server, which is spoken to in text without being asked anything before.
+/// A configuration with this server, which is spoken to in text without being asked anything
+/// before.
 pub fn text(server: Server) -> Config {
     Config { protocol: Protocol::Text, ..patient(vec![server]) }
 }

@@ -15,15 +15,26 @@ pub fn mariadb() -> Started {
     Started::start(|dir, port| {
         let data = dir.join("data");
         let user = if is_root() { "--user=root" } else { "--skip-log-bin" };
-        // A server that starts takes away other servers' temporary tables where they share a directory.
+        // A server that starts takes away other servers' temporary tables where they share a
+        // directory.
         let mut install = Command::new("mariadb-install-db");
         install.env("TMPDIR", dir);
-        install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", user]);
+        install.args([
+            "--no-defaults",
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+            user,
+        ]);
         must(install.arg(format!("--datadir={}", data.display())));
         let mut server = Command::new("mariadbd");
         server
             .env("TMPDIR", dir)
-            .args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-grant-tables", "--local-infile=1"])
+            .args([
+                "--no-defaults",
+                "--bind-address=127.0.0.1",
+                "--skip-grant-tables",
+                "--local-infile=1",
+            ])
             .args(["--innodb-buffer-pool-size=16M", "--innodb-flush-log-at-trx-commit=0", user])
             .arg(format!("--port={port}"))
             .arg(format!("--datadir={}", data.display()))
@@ -32,7 +43,8 @@ pub fn mariadb() -> Started {
     })
 }
 
-/// A PostgreSQL that lets in anybody from this machine; its superuser is `tester`, its unix socket [`postgres_socket`].
+/// A PostgreSQL that lets in anybody from this machine; its superuser is `tester`, its unix socket
+/// [`postgres_socket`].
 #[track_caller]
 pub fn postgres() -> Started {
     let bin = postgres_bin();
@@ -49,8 +61,16 @@ pub fn postgres() -> Started {
                 .arg(&data),
         );
         let mut server = unprivileged(&bin.join("postgres"));
-        server.arg("-D").arg(&data).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
-        server.arg("-c").arg(format!("unix_socket_directories={}", data.display())).args(["-c", "fsync=off"]);
+        server.arg("-D").arg(&data).args([
+            "-p",
+            &port.to_string(),
+            "-c",
+            "listen_addresses=127.0.0.1",
+        ]);
+        server
+            .arg("-c")
+            .arg(format!("unix_socket_directories={}", data.display()))
+            .args(["-c", "fsync=off"]);
         (server, None)
     });
     wait_until("PostgreSQL to be ready", || {
@@ -88,7 +108,17 @@ pub fn psql(port: u16) -> Command {
 /// The `mariadb` client to this port.
 pub fn mariadb_client(port: u16) -> Command {
     let mut command = Command::new("mariadb");
-    command.args(["--no-defaults", "-N", "-B", "-h", "127.0.0.1", "-u", "root", "-P", &port.to_string()]);
+    command.args([
+        "--no-defaults",
+        "-N",
+        "-B",
+        "-h",
+        "127.0.0.1",
+        "-u",
+        "root",
+        "-P",
+        &port.to_string(),
+    ]);
     command.stdin(Stdio::null());
     command
 }
@@ -96,8 +126,9 @@ pub fn mariadb_client(port: u16) -> Command {
 /// Where PostgreSQL's own programs are: Debian keeps them by version, out of the path.
 #[track_caller]
 pub fn postgres_bin() -> PathBuf {
-    let versions =
-        std::fs::read_dir("/usr/lib/postgresql").map(|found| found.flatten().collect()).unwrap_or(vec![]);
+    let versions = std::fs::read_dir("/usr/lib/postgresql")
+        .map(|found| found.flatten().collect())
+        .unwrap_or(vec![]);
     let newest = versions
         .iter()
         .map(|version| version.path().join("bin"))

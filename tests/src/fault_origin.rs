@@ -1,7 +1,8 @@
 //! An origin that misbehaves on demand, and bodies that tell whether they are whole.
 //!
-//! Every body is made from its target alone, so any reader can say byte by byte what it should be, whoever kept it and
-//! for how long. Which fault a request meets is set by the test while requests are under way.
+//! Every body is made from its target alone, so any reader can say byte by byte what it should be,
+//! whoever kept it and for how long. Which fault a request meets is set by the test while requests
+//! are under way.
 
 use crate::answer::Answer;
 use crate::origin::{Origin, Reply};
@@ -97,7 +98,8 @@ impl FaultOrigin {
     #[track_caller]
     pub fn revive(&self) {
         let script = || script(self.state.clone());
-        let origin = wait_for("the origin's port to be free", || Origin::at(self.addr, script()).ok());
+        let origin =
+            wait_for("the origin's port to be free", || Origin::at(self.addr, script()).ok());
         *self.running.lock().unwrap() = Some(origin);
     }
 
@@ -114,7 +116,9 @@ impl FaultOrigin {
     /// Waits until no request that met a fault is under way any more.
     #[track_caller]
     pub fn settle(&self) {
-        wait_until("the last faults to be over", || self.state.spoiling.load(Ordering::SeqCst) == 0);
+        wait_until("the last faults to be over", || {
+            self.state.spoiling.load(Ordering::SeqCst) == 0
+        });
     }
 }
 
@@ -122,7 +126,8 @@ fn script(state: Arc<State>) -> impl Fn(&Seen, &mut Reply) + Send + Sync + 'stat
     move |seen, reply| {
         let mode = match MODES[usize::from(state.mode.load(Ordering::SeqCst))] {
             Mode::Mixed => {
-                let number = state.served.load(Ordering::Relaxed) + state.spoiled.load(Ordering::Relaxed);
+                let number =
+                    state.served.load(Ordering::Relaxed) + state.spoiled.load(Ordering::Relaxed);
                 MODES[number * 7 % (MODES.len() - 1)]
             }
             mode => mode,
@@ -221,8 +226,8 @@ fn until_peer_leaves(reply: &mut Reply) {
     }
 }
 
-/// Dissolving the association of a connected TCP socket sends a reset at once (connect(2), `AF_UNSPEC`). Closing would not
-/// do: the harness holds a second handle.
+/// Dissolving the association of a connected TCP socket sends a reset at once (connect(2),
+/// `AF_UNSPEC`). Closing would not do: the harness holds a second handle.
 fn reset(reply: &mut Reply) {
     let stream = reply.take_stream();
     // The peer may have left before.
@@ -269,7 +274,8 @@ impl Page {
     /// Whether this request already has the page.
     fn is_known_to(&self, seen: &Seen) -> bool {
         let offered = seen.get("if-none-match");
-        offered.is_some() && offered == self.etag.as_deref().and_then(|line| line.strip_prefix("ETag: "))
+        offered.is_some()
+            && offered == self.etag.as_deref().and_then(|line| line.strip_prefix("ETag: "))
     }
 
     fn fields_with_length(&self) -> Vec<&str> {
@@ -283,8 +289,9 @@ impl Page {
     }
 }
 
-/// The one right body of a target: 100 bytes to 400 kB, mostly some tens of kB, of bytes that depend on every earlier
-/// choice, so that a byte of another page, of another place or missing is seen.
+/// The one right body of a target: 100 bytes to 400 kB, mostly some tens of kB, of bytes that
+/// depend on every earlier choice, so that a byte of another page, of another place or missing is
+/// seen.
 pub fn body_of(target: &str) -> Vec<u8> {
     let mut state = hash(target) | 1;
     let mut next = || {
@@ -324,9 +331,9 @@ pub fn assert_right(target: &str, answer: &Answer) {
 
 /// FNV-1a, then a finaliser, so that neighbouring targets have unlike low bits.
 fn hash(text: &str) -> u64 {
-    let fnv = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, b| (hash ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3));
+    let fnv = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, b| {
+        (hash ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
     let mixed = (fnv ^ fnv >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     mixed ^ mixed >> 33
 }

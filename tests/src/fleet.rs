@@ -47,7 +47,8 @@ impl Server {
         match self {
             Server::Memcached(server) => {
                 let listed = server.connect().ask_crawler("lru_crawler metadump all");
-                let keys = listed.lines().filter_map(|line| line.strip_prefix("key=")?.split(' ').next());
+                let keys =
+                    listed.lines().filter_map(|line| line.strip_prefix("key=")?.split(' ').next());
                 // Listed as in a URL.
                 keys.map(|key| key.replace("%3A", ":")).collect()
             }
@@ -113,7 +114,9 @@ impl Fleet {
         };
         let servers: Vec<Redis> = (0..3).map(start).collect();
         let mut create = Command::new("/usr/bin/redis-cli");
-        create.args(["--cluster", "create"]).args(servers.iter().map(|server| server.addr().to_string()));
+        create
+            .args(["--cluster", "create"])
+            .args(servers.iter().map(|server| server.addr().to_string()));
         let created = create.arg("--cluster-yes").output().unwrap();
         assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stdout));
         wait_until("the cluster to stand", || {
@@ -158,13 +161,15 @@ impl Fleet {
         wait_until("all nodes to know of the proxies", || {
             nodes().all(|mut node| {
                 let told = node.say("CLUSTER SLOTS");
-                self.proxies.iter().all(|proxy| told.contains(&format!(" {} ", proxy.addr().port())))
+                self.proxies
+                    .iter()
+                    .all(|proxy| told.contains(&format!(" {} ", proxy.addr().port())))
             })
         });
     }
 
-    /// What befalls a server's answers and new connections from now on, as docs/slow.md writes it. See
-    /// [`Fleet::behind_proxies`].
+    /// What befalls a server's answers and new connections from now on, as docs/slow.md writes it.
+    /// See [`Fleet::behind_proxies`].
     #[track_caller]
     pub fn befall(&self, server: usize, script: &str) {
         self.proxies[server].rewrite(script);
@@ -178,7 +183,8 @@ impl Fleet {
     /// Their addresses as the value of `servers`.
     pub fn addresses(&self) -> String {
         let real = self.servers.iter().map(Server::addr);
-        let addresses = real.enumerate().map(|(n, real)| self.proxies.get(n).map_or(real, SlowProxy::addr));
+        let addresses =
+            real.enumerate().map(|(n, real)| self.proxies.get(n).map_or(real, SlowProxy::addr));
         addresses.map(|address| format!("\"{address}\"")).collect::<Vec<_>>().join(", ")
     }
 
@@ -204,8 +210,8 @@ impl Fleet {
         self.servers.iter().enumerate().flat_map(of).collect()
     }
 
-    /// Waits for an item that is not among these, and adds it. (Not the difference of two listings: memcached leaves out what is
-    /// being written.)
+    /// Waits for an item that is not among these, and adds it. (Not the difference of two listings:
+    /// memcached leaves out what is being written.)
     #[track_caller]
     pub fn next_item(&self, known: &mut Vec<(usize, String)>) -> (usize, String) {
         let mut found = None;
@@ -270,7 +276,9 @@ impl Fleet {
             Server::Memcached(server) => {
                 server.connect().expect(format!("delete {}\r\n", item.1), "DELETED\r\n");
             }
-            Server::Redis(server) => assert_eq!(server.connect().ask(&["DEL", &item.1]).text(), "1"),
+            Server::Redis(server) => {
+                assert_eq!(server.connect().ask(&["DEL", &item.1]).text(), "1")
+            }
         }
     }
 
@@ -280,7 +288,8 @@ impl Fleet {
     }
 }
 
-/// A Larder whose remote tier is these servers (`"a", "b"`), with further lines for `[remote]` and for its site.
+/// A Larder whose remote tier is these servers (`"a", "b"`), with further lines for `[remote]` and
+/// for its site.
 #[track_caller]
 pub fn larder(servers: &str, origin: &Origin, remote: &str, site: &str) -> Larder {
     let url = origin.url();
@@ -289,7 +298,8 @@ pub fn larder(servers: &str, origin: &Origin, remote: &str, site: &str) -> Larde
     let patient = "read_timeout = \"5s\"\nwrite_timeout = \"5s\"\nconnect_timeout = \"5s\"\n";
     let timeouts = if remote.contains("read_timeout") { "" } else { patient };
     Larder::with_config(&format!(
-        "[remote]\nservers = [{servers}]\n{budget}{timeouts}{remote}\n[[site]]\norigin = \"{url}\"\npurge = {{ from = [\"127.0.0.1\"] }}\n{site}\n"
+        "[remote]\nservers = [{servers}]\n{budget}{timeouts}{remote}\n[[site]]\norigin = \
+         \"{url}\"\npurge = {{ from = [\"127.0.0.1\"] }}\n{site}\n"
     ))
 }
 

@@ -43,12 +43,13 @@ impl Drop for Helper {
     }
 }
 
-/// A port of 127.0.0.1 that nobody listens on, and that nobody is given before the server it is for takes it: below those the system
-/// gives out, and tests that run side by side begin elsewhere.
+/// A port of 127.0.0.1 that nobody listens on, and that nobody is given before the server it is for
+/// takes it: below those the system gives out, and tests that run side by side begin elsewhere.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
-        let step = std::process::id().wrapping_mul(61).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let step =
+            std::process::id().wrapping_mul(61).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
         let port = u16::try_from(10_000 + step % 20_000).unwrap();
         if is_free(port) {
             return port;
@@ -56,8 +57,8 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// Asked by binding alone: a listener lives on in what another thread forks at this moment, until that has become the program it
-/// starts, and whoever connects meanwhile is reset when it does.
+/// Asked by binding alone: a listener lives on in what another thread forks at this moment, until
+/// that has become the program it starts, and whoever connects meanwhile is reset when it does.
 fn is_free(port: u16) -> bool {
     let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).unwrap();
     net::sockopt::set_socket_reuseaddr(&socket, true).unwrap();

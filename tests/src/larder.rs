@@ -30,11 +30,14 @@ pub fn binary() -> PathBuf {
     let path = match std::env::var_os("LARDER_BIN") {
         Some(path) => PathBuf::from(path),
         // target/PROFILE/deps/test-HASH -> target/PROFILE/larder
-        None => std::env::current_exe().unwrap().parent().and_then(Path::parent).unwrap().join("larder"),
+        None => {
+            std::env::current_exe().unwrap().parent().and_then(Path::parent).unwrap().join("larder")
+        }
     };
     assert!(
         path.is_file(),
-        "the larder binary is missing at {}: run `cargo build -p larder -p larder-lab` first, or set LARDER_BIN",
+        "the larder binary is missing at {}: run `cargo build -p larder -p larder-lab` first, or \
+         set LARDER_BIN",
         path.display()
     );
     path
@@ -61,8 +64,8 @@ impl Larder {
         Larder::spawn(args, Scratch::new("run"))
     }
 
-    /// `serve --config` with this text. `@DIR@` in it becomes a directory of its own; two threads, any port and 64 MiB
-    /// of memory are given unless the text sets them.
+    /// `serve --config` with this text. `@DIR@` in it becomes a directory of its own; two threads,
+    /// any port and 64 MiB of memory are given unless the text sets them.
     #[track_caller]
     pub fn with_config(text: &str) -> Larder {
         let scratch = Scratch::new("config");
@@ -70,7 +73,8 @@ impl Larder {
         Larder::spawn(&["--config".as_ref(), path.as_os_str()], scratch)
     }
 
-    /// One site before this origin, with further lines for its `[[site]]` table and what follows it.
+    /// One site before this origin, with further lines for its `[[site]]` table and what follows
+    /// it.
     #[track_caller]
     pub fn site(origin_url: &str, lines: &str) -> Larder {
         Larder::with_config(&format!("[[site]]\norigin = \"{origin_url}\"\n{lines}\n"))
@@ -96,7 +100,10 @@ impl Larder {
             }
             let exited = child.try_wait().unwrap();
             assert!(exited.is_none(), "larder ended at once ({exited:?}):\n{printed}");
-            assert!(started.elapsed() < PATIENCE, "larder does not say where it listens:\n{printed}");
+            assert!(
+                started.elapsed() < PATIENCE,
+                "larder does not say where it listens:\n{printed}"
+            );
             std::thread::sleep(std::time::Duration::from_millis(2));
         };
         Larder { child, addr, stderr, scratch }
@@ -187,13 +194,19 @@ impl Drop for Larder {
 }
 
 fn listening(line: &str) -> Option<SocketAddr> {
-    line.strip_prefix(LISTENING)?.split_ascii_whitespace().next()?.trim_end_matches('/').parse().ok()
+    line.strip_prefix(LISTENING)?
+        .split_ascii_whitespace()
+        .next()?
+        .trim_end_matches('/')
+        .parse()
+        .ok()
 }
 
 /// Top-level keys must come before the first table, so defaults are put in front.
 fn complete(text: &str, dir: &Path) -> String {
-    let has =
-        |key: &str| text.lines().any(|line| line.split('=').next().is_some_and(|name| name.trim() == key));
+    let has = |key: &str| {
+        text.lines().any(|line| line.split('=').next().is_some_and(|name| name.trim() == key))
+    };
     let mut full = String::new();
     for (key, value) in [("threads", "2"), ("memory", "\"64MiB\"")] {
         if !has(key) {

@@ -1,13 +1,18 @@
 //! Drives the real binary over real sockets.
 //!
-//! Everything here is blocking and plain: a test reads from top to bottom as one story of bytes. Four pieces:
+//! Everything here is blocking and plain: a test reads from top to bottom as one story of bytes.
+//! Four pieces:
 //!
-//! - [`Larder`] starts the program, learns its address from what it prints, and kills it when dropped.
-//! - [`Origin`] is a scripted server: a closure answers each request, byte by byte if it likes, and every request is kept.
-//! - [`Wire`] sends exact bytes and reads strictly framed answers; what is not HTTP/1.1 to the letter fails the test.
+//! - [`Larder`] starts the program, learns its address from what it prints, and kills it when
+//!   dropped.
+//! - [`Origin`] is a scripted server: a closure answers each request, byte by byte if it likes, and
+//!   every request is kept.
+//! - [`Wire`] sends exact bytes and reads strictly framed answers; what is not HTTP/1.1 to the
+//!   letter fails the test.
 //! - [`Gate`] and [`wait_until`] synchronise; no test sleeps and hopes.
 //!
-//! Every wait has a deadline ([`PATIENCE`]), long enough for a loaded machine and never part of what is asserted.
+//! Every wait has a deadline ([`PATIENCE`]), long enough for a loaded machine and never part of
+//! what is asserted.
 
 // A harness reports by panicking: that is how a test fails.
 #![allow(clippy::unwrap_used)]

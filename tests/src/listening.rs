@@ -1,8 +1,10 @@
-//! Who listens, asked of the system and not by a connection: a server would count one, give it a place, print it.
+//! Who listens, asked of the system and not by a connection: a server would count one, give it a
+//! place, print it.
 
 use std::path::Path;
 
-/// The state of a socket that listens, in `/proc/net/tcp` (TCP_LISTEN of the kernel's include/net/tcp_states.h).
+/// The state of a socket that listens, in `/proc/net/tcp` (TCP_LISTEN of the kernel's
+/// include/net/tcp_states.h).
 const LISTEN: &str = "0A";
 
 /// The flag of a socket that listens, in `/proc/net/unix` (__SO_ACCEPTCON; proc_net_unix(5)).
@@ -16,7 +18,8 @@ pub fn port(port: u16) -> bool {
         let sockets = std::fs::read_to_string(table).unwrap_or_default();
         sockets.lines().any(|line| {
             let mut columns = line.split_ascii_whitespace().skip(1);
-            columns.next().is_some_and(|local| local.ends_with(&suffix)) && columns.nth(1) == Some(LISTEN)
+            columns.next().is_some_and(|local| local.ends_with(&suffix))
+                && columns.nth(1) == Some(LISTEN)
         })
     })
 }

@@ -1,7 +1,7 @@
 //! A real MediaWiki as origin, and visitors with a browser's memory for cookies.
 //!
-//! The scripts in `tests/mediawiki/` install and serve it; here they are run and watched. See `tests/mediawiki/setup.sh`
-//! for what the wiki holds and `router.php` for how renders are counted.
+//! The scripts in `tests/mediawiki/` install and serve it; here they are run and watched. See
+//! `tests/mediawiki/setup.sh` for what the wiki holds and `router.php` for how renders are counted.
 
 use crate::answer::Answer;
 use crate::helper::{free_port, source_root};
@@ -42,7 +42,8 @@ pub struct Render {
 }
 
 impl Wiki {
-    /// Makes the wiki and its articles; fails, saying what is missing, where the packages are not installed.
+    /// Makes the wiki and its articles; fails, saying what is missing, where the packages are not
+    /// installed.
     #[track_caller]
     pub fn install() -> Wiki {
         let dir = Scratch::new("mediawiki");
@@ -61,19 +62,26 @@ impl Wiki {
         self.serve_with(cdn, &[]);
     }
 
-    /// Starts it with objects and sessions in the memcached at `objects`, reached by one of MediaWiki's clients:
-    /// `memcached-php` or `memcached-pecl`.
+    /// Starts it with objects and sessions in the memcached at `objects`, reached by one of
+    /// MediaWiki's clients: `memcached-php` or `memcached-pecl`.
     #[track_caller]
     pub fn serve_with_objects(&mut self, cdn: SocketAddr, objects: SocketAddr, client: &str) {
         let objects = objects.to_string();
-        self.serve_with(cdn, &[("LARDER_MW_MEMCACHED", objects.as_str()), ("LARDER_MW_CLIENT", client)]);
+        self.serve_with(
+            cdn,
+            &[("LARDER_MW_MEMCACHED", objects.as_str()), ("LARDER_MW_CLIENT", client)],
+        );
     }
 
     #[track_caller]
     fn serve_with(&mut self, cdn: SocketAddr, variables: &[(&str, &str)]) {
         let printed = std::fs::File::create(self.dir.file("php.log")).unwrap();
         let mut child = Command::new(scripts().join("serve.sh"))
-            .args([self.dir.path().as_os_str(), self.addr.to_string().as_ref(), cdn.to_string().as_ref()])
+            .args([
+                self.dir.path().as_os_str(),
+                self.addr.to_string().as_ref(),
+                cdn.to_string().as_ref(),
+            ])
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(printed.try_clone().unwrap())
@@ -203,8 +211,12 @@ impl Visitor {
         for (name, value) in parameters {
             form.push_str(&format!("&{name}={}", escape(value)));
         }
-        let answer =
-            self.exchange("POST", "/api.php", &["Content-Type: application/x-www-form-urlencoded"], &form);
+        let answer = self.exchange(
+            "POST",
+            "/api.php",
+            &["Content-Type: application/x-www-form-urlencoded"],
+            &form,
+        );
         answer.assert_status(200);
         serde_json::from_slice(&answer.body).unwrap_or_else(|e| panic!("API: {e}: {answer:?}"))
     }
@@ -236,7 +248,8 @@ impl Visitor {
     #[track_caller]
     pub fn edit(&mut self, title: &str, text: &str) {
         let token = self.token("csrf");
-        let result = self.api(&[("action", "edit"), ("title", title), ("text", text), ("token", &token)]);
+        let result =
+            self.api(&[("action", "edit"), ("title", title), ("text", text), ("token", &token)]);
         assert_eq!(result["edit"]["result"], "Success", "{result}");
         assert!(result["edit"].get("nochange").is_none(), "the edit changed nothing: {result}");
     }
@@ -248,9 +261,11 @@ impl Visitor {
     }
 
     fn exchange(&mut self, method: &str, target: &str, fields: &[&str], body: &str) -> Answer {
-        let mut text = format!("{method} {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n");
+        let mut text =
+            format!("{method} {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n");
         if !self.cookies.is_empty() {
-            let pairs: Vec<_> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let pairs: Vec<_> =
+                self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
             text.push_str(&format!("Cookie: {}\r\n", pairs.join("; ")));
         }
         for field in fields {
@@ -283,7 +298,9 @@ fn escape(value: &str) -> String {
     value
         .bytes()
         .map(|b| match b {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(b).to_string(),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+                char::from(b).to_string()
+            }
             _ => format!("%{b:02X}"),
         })
         .collect()

@@ -1,4 +1,5 @@
-//! Servers that speak memcached's protocols, and a connection to one: exact bytes out, exact bytes in.
+//! Servers that speak memcached's protocols, and a connection to one: exact bytes out, exact bytes
+//! in.
 
 use crate::helper::source_root;
 use crate::larder::binary;
@@ -47,9 +48,14 @@ impl Memcached {
             let lines = format!("mech_list: plain\nsasldb_path: {}\n", db.display());
             std::fs::write(dir.join("memcached.conf"), lines).unwrap();
             let mut add = Command::new("saslpasswd2");
-            let add = add.args(["-p", "-c", "-a", "memcached", "-f"]).arg(db).arg(user).stdin(Stdio::piped());
-            let mut add =
-                add.spawn().unwrap_or_else(|e| panic!("saslpasswd2: {e}; see scripts/test-deps.sh"));
+            let add = add
+                .args(["-p", "-c", "-a", "memcached", "-f"])
+                .arg(db)
+                .arg(user)
+                .stdin(Stdio::piped());
+            let mut add = add
+                .spawn()
+                .unwrap_or_else(|e| panic!("saslpasswd2: {e}; see scripts/test-deps.sh"));
             add.stdin.take().unwrap().write_all(password.as_bytes()).unwrap();
             assert!(add.wait().unwrap().success());
             let mut command = Command::new("/usr/bin/memcached");
@@ -75,7 +81,8 @@ impl Memcached {
         Memcached(Started::start(|dir, port| {
             let flags = flags.iter().map(|flag| flag.replace("@DIR@", &dir.to_string_lossy()));
             let flags = flags.collect::<Vec<_>>();
-            let unix = flags.iter().position(|flag| flag == "-s").map(|at| PathBuf::from(&flags[at + 1]));
+            let unix =
+                flags.iter().position(|flag| flag == "-s").map(|at| PathBuf::from(&flags[at + 1]));
             // Root has to say whom to become, others are not listened to.
             command.args(["-u", "root"]);
             if unix.is_none() {
@@ -123,8 +130,8 @@ impl Talk<TcpStream> {
     /// Over TCP.
     #[track_caller]
     pub fn tcp(addr: SocketAddr) -> Self {
-        let stream =
-            TcpStream::connect_timeout(&addr, PATIENCE).unwrap_or_else(|e| panic!("connect to {addr}: {e}"));
+        let stream = TcpStream::connect_timeout(&addr, PATIENCE)
+            .unwrap_or_else(|e| panic!("connect to {addr}: {e}"));
         stream.set_nodelay(true).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         Talk::over(stream)
@@ -187,7 +194,9 @@ impl<S: Read + Write> Talk<S> {
                 self.buffer.extend_from_slice(&chunk[..n]);
                 End::Found
             }
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => End::Silent,
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                End::Silent
+            }
             Err(e) if e.kind() == ErrorKind::Interrupted => End::Found,
             Err(e) if e.kind() == ErrorKind::ConnectionReset => End::Closed,
             Err(e) => panic!("reading: {e}"),
@@ -214,18 +223,25 @@ impl<S: Read + Write> Talk<S> {
         let (answer, found) = self.send(command).until(end.as_bytes());
         let answer = String::from_utf8_lossy(&answer).into_owned();
         let shown = String::from_utf8_lossy(&command[..command.len().min(100)]).into_owned();
-        assert_eq!(found, End::Found, "{shown:?} was answered {:?}", &answer[..answer.len().min(300)]);
+        assert_eq!(
+            found,
+            End::Found,
+            "{shown:?} was answered {:?}",
+            &answer[..answer.len().min(300)]
+        );
         answer
     }
 
-    /// Sends a command, and again for as long as the server's crawler is at other work: memcached's looks for expired items whenever
-    /// it sees fit. Gives what is answered before the next command, which waits for the end of a dump (the only answer of many lines
-    /// that end with a bare LF): memcached forgets what it received behind one until it receives more.
+    /// Sends a command, and again for as long as the server's crawler is at other work: memcached's
+    /// looks for expired items whenever it sees fit. Gives what is answered before the next
+    /// command, which waits for the end of a dump (the only answer of many lines that end with a
+    /// bare LF): memcached forgets what it received behind one until it receives more.
     #[track_caller]
     pub fn ask_crawler(&mut self, command: &str) -> String {
         loop {
             let dump = command.starts_with("lru_crawler metadump");
-            let mut answer = if dump { self.ask(format!("{command}\r\n"), "\r\n") } else { String::new() };
+            let mut answer =
+                if dump { self.ask(format!("{command}\r\n"), "\r\n") } else { String::new() };
             let next = if dump { "mn\r\n".to_owned() } else { format!("{command}\r\nmn\r\n") };
             answer += &self.ask(next, "MN\r\n");
             if !answer.starts_with("BUSY ") {
@@ -276,7 +292,8 @@ impl<S: Read + Write> Talk<S> {
 /// Runs a client to its end, within [`PATIENCE`] times six; fails the test unless it succeeds.
 #[track_caller]
 pub fn client(command: &mut Command) -> Output {
-    let mut child = started::run(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let mut child =
+        started::run(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()));
     let drain = |mut pipe: Box<dyn Read + Send>| {
         std::thread::spawn(move || {
             let mut all = Vec::new();
@@ -307,7 +324,8 @@ pub fn client(command: &mut Command) -> Output {
     output
 }
 
-/// A script of `tests/clients` with its interpreter; the system's Python, whose packages Debian gives.
+/// A script of `tests/clients` with its interpreter; the system's Python, whose packages Debian
+/// gives.
 pub fn script(interpreter: &str, name: &str) -> Command {
     let path = source_root().join("tests/clients").join(name);
     assert!(path.is_file(), "{} is missing", path.display());

@@ -1,7 +1,8 @@
 //! Answers of memcached's protocols, taken apart so that those of two servers can be compared.
 //!
-//! Two servers may number versions (`cas unique`) as they like: a version is compared by when it first appeared. Their
-//! clocks tick at different moments: times are compared with a tolerance. All else is compared byte for byte.
+//! Two servers may number versions (`cas unique`) as they like: a version is compared by when it
+//! first appeared. Their clocks tick at different moments: times are compared with a tolerance. All
+//! else is compared byte for byte.
 
 use std::collections::HashMap;
 
@@ -64,7 +65,8 @@ impl Answers {
         let mut answers = Answers::default();
         let mut rest = bytes;
         while !rest.is_empty() {
-            let used = if binary { answers.packet(rest, versions) } else { answers.line(rest, versions) };
+            let used =
+                if binary { answers.packet(rest, versions) } else { answers.line(rest, versions) };
             rest = &rest[used.clamp(1, rest.len())..];
         }
         answers
@@ -159,8 +161,8 @@ impl Answers {
         }
     }
 
-    /// What `me` says. The slab class and what an item takes in memory are each server's own; what counts as a fetch is told
-    /// by `h`.
+    /// What `me` says. The slab class and what an item takes in memory are each server's own; what
+    /// counts as a fetch is told by `h`.
     fn debug(&mut self, words: &[&str], versions: &mut Versions) {
         for word in words {
             match word.split_once('=') {

@@ -66,8 +66,12 @@ impl Command {
         for part in &self.0 {
             match part {
                 Part::Bytes(part) => bytes.extend_from_slice(part),
-                Part::Digits(label) => bytes.extend_from_slice(versions.value(*label).to_string().as_bytes()),
-                Part::Eight(label) => bytes.extend_from_slice(&versions.value(*label).to_be_bytes()),
+                Part::Digits(label) => {
+                    bytes.extend_from_slice(versions.value(*label).to_string().as_bytes())
+                }
+                Part::Eight(label) => {
+                    bytes.extend_from_slice(&versions.value(*label).to_be_bytes())
+                }
             }
         }
         bytes
@@ -177,7 +181,8 @@ const ODD: &[&str] = &[
 ];
 
 /// Expiry times: never, later, gone already, and UNIX times gone and to come.
-const EXPTIMES: &[&str] = &["0", "0", "0", "0", "0", "1000", "2592000", "-1", "2592001", "2000000000"];
+const EXPTIMES: &[&str] =
+    &["0", "0", "0", "0", "0", "1000", "2592000", "-1", "2592001", "2000000000"];
 
 /// Makes commands.
 pub struct Stream {
@@ -219,9 +224,10 @@ impl Stream {
         }
     }
 
-    /// A key of a counter; its values are below 2^63, as memcached 1.6.18 looks for a minus sign behind larger ones, in other
-    /// memory. Others are not counted: memcached writes counters in place or not, depending on who holds them
-    /// at the moment, and forgets that an item is stale in the second case only.
+    /// A key of a counter; its values are below 2^63, as memcached 1.6.18 looks for a minus sign
+    /// behind larger ones, in other memory. Others are not counted: memcached writes counters in
+    /// place or not, depending on who holds them at the moment, and forgets that an item is stale
+    /// in the second case only.
     fn counter(&mut self) -> String {
         match self.dice.below(10) {
             0 => self.key().replace('k', "n"),
@@ -229,7 +235,8 @@ impl Stream {
         }
     }
 
-    /// A key that may be too long. Not for retrievals: memcached 1.6.18 sends answers twice after one in a batch.
+    /// A key that may be too long. Not for retrievals: memcached 1.6.18 sends answers twice after
+    /// one in a batch.
     fn any_key(&mut self) -> String {
         if self.dice.once_in(100) { "L".repeat(251) } else { self.key() }
     }
@@ -279,7 +286,9 @@ impl Stream {
                 (self.counter(), self.dice.one(&["0", "9", "10", "9223372036854770000", "x"]));
             return Command::of(format!("set {key} 3 0 {}\r\n{number}\r\n", number.len()));
         }
-        let verb = self.dice.one(&["set", "set", "set", "add", "replace", "append", "prepend", "cas", "cas"]);
+        let verb = self
+            .dice
+            .one(&["set", "set", "set", "add", "replace", "append", "prepend", "cas", "cas"]);
         let value = self.value();
         let key = if value.len() < 1000 { self.any_key() } else { self.key() };
         let flags = self.dice.one(&["0", "1", "65536", "4294967295"]);
@@ -310,7 +319,8 @@ impl Stream {
         self.dice.one(&["0", "1", "2", "9", "100"])
     }
 
-    /// A key as meta commands may have it: in base64 with the flag `b` now and then, where its bytes are none of a text key.
+    /// A key as meta commands may have it: in base64 with the flag `b` now and then, where its
+    /// bytes are none of a text key.
     fn meta_key(&mut self) -> (String, &'static str) {
         if self.dice.once_in(8) {
             return (self.dice.one(&["AAECAw==", "AAECBA==", "/w==", "a"]).to_owned(), " b");
@@ -332,7 +342,8 @@ impl Stream {
 
     fn meta_get(&mut self) -> Command {
         let (key, base64) = self.meta_key();
-        // Expiries first: memcached carries flags out in their order, so a `t` before a `T` tells what was.
+        // Expiries first: memcached carries flags out in their order, so a `t` before a `T` tells
+        // what was.
         let mut flags = String::new();
         if self.dice.once_in(3) {
             flags += if base64.is_empty() { self.dice.one(&["", " N500"]) } else { "" };
@@ -352,7 +363,8 @@ impl Stream {
         // Not joined where the key is in base64: memcached 1.6.18 forgets then that it was.
         let modes = ["", "", "", " MS", " ME", " MR", " Me", " Ms", " N300", " MA", " MP"];
         let mode = self.dice.one(if base64.is_empty() { &modes } else { &modes[..9] });
-        let flags = self.flags(&["c", "k", "Ox1", "q", "F17", "F4294967295", "T0", "T800", "T-1", "I"], 4);
+        let flags =
+            self.flags(&["c", "k", "Ox1", "q", "F17", "F4294967295", "T0", "T800", "T-1", "I"], 4);
         let mut command = Command::of(format!("ms {key} {}{base64}{mode}{flags}", value.len()));
         if !flags.contains(" I") && value.len() < 1 << 20 && self.dice.once_in(3) {
             command.add(" C").0.push(Part::Digits(self.label()));
@@ -383,13 +395,24 @@ impl Stream {
         Command::of(format!("ma {key}{base64}{flags}\r\n"))
     }
 
-    /// A counter, right or wrong, changed or read: numbers that become shorter, that wrap, that are none.
+    /// A counter, right or wrong, changed or read: numbers that become shorter, that wrap, that are
+    /// none.
     pub fn counting(&mut self) -> Command {
         let key = format!("n{}", self.dice.below(3));
         let delta = self.dice.one(&["0", "1", "9", "95", "1000", "18446744073709551615"]);
         let mode = self.dice.one(&["MI", "MD", "M-", "Mdecr", "Md", "M+"]);
-        let text =
-            self.dice.one(&["0", "9", "10", "100", "99 ", " 7", "7 x", "-1", "x", "9223372036854775807"]);
+        let text = self.dice.one(&[
+            "0",
+            "9",
+            "10",
+            "100",
+            "99 ",
+            " 7",
+            "7 x",
+            "-1",
+            "x",
+            "9223372036854775807",
+        ]);
         Command::of(match self.dice.below(9) {
             0..=1 => format!("incr {key} {delta}\r\n"),
             2..=3 => format!("decr {key} {delta}\r\n"),
@@ -405,12 +428,20 @@ impl Stream {
         let exptime = self.dice.one(&[0_u32, 0, 0, 1000, 2_592_001, 2_000_000_000, u32::MAX]);
         let (opcode, extras, key, value) = match self.dice.below(24) {
             0..=4 => (self.dice.one(&[0x00, 0x09, 0x0c, 0x0d]), vec![], key, vec![]),
-            5..=7 => {
-                (self.dice.one(&[0x1c, 0x1d, 0x1e, 0x23, 0x24]), exptime.to_be_bytes().to_vec(), key, vec![])
-            }
+            5..=7 => (
+                self.dice.one(&[0x1c, 0x1d, 0x1e, 0x23, 0x24]),
+                exptime.to_be_bytes().to_vec(),
+                key,
+                vec![],
+            ),
             8..=13 => {
                 let extras = [[0, 0, 1, 7], exptime.to_be_bytes()].concat();
-                (self.dice.one(&[0x01, 0x01, 0x11, 0x02, 0x12, 0x03, 0x13]), extras, key, self.value())
+                (
+                    self.dice.one(&[0x01, 0x01, 0x11, 0x02, 0x12, 0x03, 0x13]),
+                    extras,
+                    key,
+                    self.value(),
+                )
             }
             14..=15 => (self.dice.one(&[0x0e, 0x19, 0x0f, 0x1a]), vec![], key, self.value()),
             16..=17 => (self.dice.one(&[0x05, 0x15]), self.count(exptime), self.counter(), vec![]),
@@ -425,7 +456,9 @@ impl Stream {
                 (0x01, vec![0; 8], self.counter(), value)
             }
             19..=20 => (self.dice.one(&[0x04, 0x14]), vec![], key, vec![]),
-            21 if self.dice.once_in(5) => (self.dice.one(&[0x08, 0x18]), vec![], String::new(), vec![]),
+            21 if self.dice.once_in(5) => {
+                (self.dice.one(&[0x08, 0x18]), vec![], String::new(), vec![])
+            }
             23 if self.dice.once_in(3) => return self.odd_packet(),
             _ => (self.dice.one(&[0x0a, 0x0b]), vec![], String::new(), vec![]),
         };
@@ -439,9 +472,17 @@ impl Stream {
         [&delta.to_be_bytes()[..], &initial.to_be_bytes(), &exptime.to_be_bytes()].concat()
     }
 
-    fn packet(&mut self, opcode: u8, extras: &[u8], key: &[u8], value: &[u8], cas: Option<usize>) -> Command {
+    fn packet(
+        &mut self,
+        opcode: u8,
+        extras: &[u8],
+        key: &[u8],
+        value: &[u8],
+        cas: Option<usize>,
+    ) -> Command {
         let body = (extras.len() + key.len() + value.len()) as u32;
-        let lengths = [&(key.len() as u16).to_be_bytes()[..], &[extras.len() as u8, 0, 0, 0]].concat();
+        let lengths =
+            [&(key.len() as u16).to_be_bytes()[..], &[extras.len() as u8, 0, 0, 0]].concat();
         let opaque = (self.dice.number() as u32).to_be_bytes();
         let head = [&[0x80, opcode], &lengths[..], &body.to_be_bytes(), &opaque].concat();
         let mut command = Command::of(head);

@@ -17,7 +17,8 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Writes exact bytes. When the peer is gone, that and all later writes do nothing (see [`Reply::peer_gone`]).
+    /// Writes exact bytes. When the peer is gone, that and all later writes do nothing (see
+    /// [`Reply::peer_gone`]).
     pub fn raw(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         if !self.failed && self.stream.write_all(bytes.as_ref()).is_err() {
             self.failed = true;
@@ -25,7 +26,8 @@ impl Reply {
         self
     }
 
-    /// Writes a whole answer with `Content-Length`. `fields` are lines without their end, such as `"Cache-Control: max-age=60"`.
+    /// Writes a whole answer with `Content-Length`. `fields` are lines without their end, such as
+    /// `"Cache-Control: max-age=60"`.
     pub fn answer(&mut self, status: u16, fields: &[&str], body: impl AsRef<[u8]>) -> &mut Self {
         let body = body.as_ref();
         let length = format!("Content-Length: {}", body.len());
@@ -132,8 +134,10 @@ impl Origin {
         let script = Arc::new(script);
         Origin::accept(addr, move |shared, stream, number| {
             if let Err(fault) = exchanges(shared, &stream, number, &*script) {
-                let quiet =
-                    matches!(fault.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe);
+                let quiet = matches!(
+                    fault.kind(),
+                    io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+                );
                 if !quiet {
                     shared.faults.lock().unwrap().push(fault.to_string());
                 }
@@ -148,11 +152,13 @@ impl Origin {
         })
     }
 
-    /// Starts one whose script gets each connection itself, before anything is read, with its number. The connection is
-    /// closed when the script returns.
+    /// Starts one whose script gets each connection itself, before anything is read, with its
+    /// number. The connection is closed when the script returns.
     pub fn raw(script: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> Origin {
-        Origin::accept("127.0.0.1:0".parse().unwrap(), move |_, stream, number| script(stream, number))
-            .unwrap()
+        Origin::accept("127.0.0.1:0".parse().unwrap(), move |_, stream, number| {
+            script(stream, number)
+        })
+        .unwrap()
     }
 
     fn accept(
@@ -160,7 +166,8 @@ impl Origin {
         serve: impl Fn(&Shared, TcpStream, usize) + Send + Sync + 'static,
     ) -> io::Result<Origin> {
         let listener = TcpListener::bind(addr)?;
-        // std listens with a backlog of 128. Beyond it the kernel drops what connects, and the other side waits a second.
+        // std listens with a backlog of 128. Beyond it the kernel drops what connects, and the
+        // other side waits a second.
         rustix::net::listen(&listener, 4096)?;
         let shared = Arc::new(Shared {
             seen: Mutex::default(),
@@ -179,7 +186,11 @@ impl Origin {
                 }
                 let number = shared.connections.fetch_add(1, Ordering::SeqCst);
                 shared.open.fetch_add(1, Ordering::SeqCst);
-                shared.streams.lock().unwrap().extend(stream.try_clone().map(|stream| (number, stream)));
+                shared
+                    .streams
+                    .lock()
+                    .unwrap()
+                    .extend(stream.try_clone().map(|stream| (number, stream)));
                 let (shared, serve) = (shared.clone(), serve.clone());
                 thread::spawn(move || {
                     serve(&shared, stream, number);

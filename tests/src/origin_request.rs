@@ -73,14 +73,18 @@ pub(crate) fn read_body(
     reader: &mut impl BufRead,
     writer: &mut impl Write,
 ) -> io::Result<()> {
-    let length =
-        seen.get("content-length").map(|v| v.parse::<u64>().map_err(io::Error::other)).transpose()?;
+    let length = seen
+        .get("content-length")
+        .map(|v| v.parse::<u64>().map_err(io::Error::other))
+        .transpose()?;
     let chunked = seen.get("transfer-encoding").is_some_and(|v| v.eq_ignore_ascii_case("chunked"));
     if seen.get("expect").is_some() && (chunked || length.is_some_and(|n| n > 0)) {
         writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
     }
     match (length, chunked) {
-        (Some(_), true) => Err(io::Error::other("Content-Length and Transfer-Encoding in one request")),
+        (Some(_), true) => {
+            Err(io::Error::other("Content-Length and Transfer-Encoding in one request"))
+        }
         (Some(n), false) => {
             let read = reader.take(n).read_to_end(&mut seen.body)?;
             if (read as u64) < n { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
@@ -93,8 +97,8 @@ pub(crate) fn read_body(
 fn read_chunked(seen: &mut Seen, reader: &mut impl BufRead) -> io::Result<()> {
     loop {
         let line = read_line(reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
-        let size =
-            u64::from_str_radix(&line, 16).map_err(|_| io::Error::other(format!("chunk size {line:?}")))?;
+        let size = u64::from_str_radix(&line, 16)
+            .map_err(|_| io::Error::other(format!("chunk size {line:?}")))?;
         if size == 0 {
             break;
         }
@@ -112,7 +116,8 @@ fn read_chunked(seen: &mut Seen, reader: &mut impl BufRead) -> io::Result<()> {
     Ok(())
 }
 
-/// One line without its CRLF; bytes outside ASCII become the characters of the same number. `None` at the end.
+/// One line without its CRLF; bytes outside ASCII become the characters of the same number. `None`
+/// at the end.
 fn read_line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     reader.read_until(b'\n', &mut line)?;
@@ -121,6 +126,9 @@ fn read_line(reader: &mut impl BufRead) -> io::Result<Option<String>> {
     }
     match line.strip_suffix(b"\r\n") {
         Some(line) => Ok(Some(line.iter().map(|&b| char::from(b)).collect())),
-        None => Err(io::Error::other(format!("line without CRLF: {:?}", String::from_utf8_lossy(&line)))),
+        None => Err(io::Error::other(format!(
+            "line without CRLF: {:?}",
+            String::from_utf8_lossy(&line)
+        ))),
     }
 }

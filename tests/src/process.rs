@@ -21,11 +21,12 @@ impl Usage {
     pub fn of(pid: u32) -> Option<Usage> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        // The command name is in parentheses and may hold anything; fields are counted after it. utime and stime are
-        // the fields 14 and 15 of proc(5), the 12th and 13th after the name.
+        // The command name is in parentheses and may hold anything; fields are counted after it.
+        // utime and stime are the fields 14 and 15 of proc(5), the 12th and 13th after the name.
         let after_name = stat.rsplit_once(')')?.1;
         let mut fields = after_name.split_ascii_whitespace().skip(11);
-        let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
+        let ticks: u64 =
+            fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
         Some(Usage {
             cpu: Duration::from_millis(ticks * 10), // USER_HZ is 100 on every Linux architecture we run on
             rss: kilobytes(&status, "VmRSS:")?,

@@ -47,7 +47,8 @@ impl Redis {
     fn start(mut command: Command, options: &[&str]) -> Redis {
         Redis(Started::start(|dir, port| {
             command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
-            command.args(options.iter().map(|option| option.replace("@DIR@", &dir.to_string_lossy())));
+            command
+                .args(options.iter().map(|option| option.replace("@DIR@", &dir.to_string_lossy())));
             (command, None)
         }))
     }
@@ -74,7 +75,8 @@ pub enum Value {
     Line(u8, Vec<u8>),
     /// `$ ! =`: the type and the bytes; None: the null of RESP2.
     Bulk(u8, Option<Vec<u8>>),
-    /// `* % ~ > |`: the type and what is in it, a map's keys and values in turn; None: the null array of RESP2.
+    /// `* % ~ > |`: the type and what is in it, a map's keys and values in turn; None: the null
+    /// array of RESP2.
     Many(u8, Option<Vec<Value>>),
 }
 
@@ -88,7 +90,8 @@ impl Value {
         let mut at = end + 2;
         match kind {
             b'$' | b'!' | b'=' => {
-                let Ok(len) = usize::try_from(number().unwrap_or_else(|| panic!("a length: {line:?}")))
+                let Ok(len) =
+                    usize::try_from(number().unwrap_or_else(|| panic!("a length: {line:?}")))
                 else {
                     return Some((Value::Bulk(kind, None), at));
                 };
@@ -97,7 +100,8 @@ impl Value {
                 Some((Value::Bulk(kind, Some(bulk[..len].to_vec())), at + len + 2))
             }
             b'*' | b'%' | b'~' | b'>' | b'|' => {
-                let Ok(len) = usize::try_from(number().unwrap_or_else(|| panic!("a length: {line:?}")))
+                let Ok(len) =
+                    usize::try_from(number().unwrap_or_else(|| panic!("a length: {line:?}")))
                 else {
                     return Some((Value::Many(kind, None), at));
                 };
@@ -109,7 +113,9 @@ impl Value {
                 }
                 Some((Value::Many(kind, Some(all)), at))
             }
-            b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' => Some((Value::Line(kind, line.to_vec()), at)),
+            b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' => {
+                Some((Value::Line(kind, line.to_vec()), at))
+            }
             other => panic!("no reply begins with {:?}: {bytes:?}", char::from(other)),
         }
     }
@@ -125,7 +131,9 @@ impl Value {
     /// Its text: of a line what is behind the type, of a bulk its bytes.
     pub fn text(&self) -> String {
         match self {
-            Value::Line(_, text) | Value::Bulk(_, Some(text)) => String::from_utf8_lossy(text).into_owned(),
+            Value::Line(_, text) | Value::Bulk(_, Some(text)) => {
+                String::from_utf8_lossy(text).into_owned()
+            }
             Value::Bulk(_, None) | Value::Many(_, None) => "(nil)".to_owned(),
             Value::Many(_, Some(items)) => {
                 let items: Vec<String> = items.iter().map(Value::text).collect();
@@ -163,8 +171,8 @@ impl Resp<TcpStream> {
     /// Over TCP.
     #[track_caller]
     pub fn tcp(addr: SocketAddr) -> Self {
-        let stream =
-            TcpStream::connect_timeout(&addr, PATIENCE).unwrap_or_else(|e| panic!("connect to {addr}: {e}"));
+        let stream = TcpStream::connect_timeout(&addr, PATIENCE)
+            .unwrap_or_else(|e| panic!("connect to {addr}: {e}"));
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -210,7 +218,10 @@ impl<S: Read + Write> Resp<S> {
                 Ok(n) => self.buffer.extend_from_slice(&chunk[..n]),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::ConnectionReset => return None,
-                Err(e) => panic!("reading, with {:?} received: {e}", String::from_utf8_lossy(&self.buffer)),
+                Err(e) => panic!(
+                    "reading, with {:?} received: {e}",
+                    String::from_utf8_lossy(&self.buffer)
+                ),
             }
         }
     }

@@ -1,10 +1,12 @@
-//! Random commands for two servers that speak Redis's protocol: every command Larder has, with its options, on few keys, so that
-//! types clash and options meet what they ask for; some of them broken.
+//! Random commands for two servers that speak Redis's protocol: every command Larder has, with its
+//! options, on few keys, so that types clash and options meet what they ask for; some of them
+//! broken.
 
 use crate::memcache_stream::Dice;
 
-/// Commands by shape. A word in braces is drawn (see `draw`), `[a|b]` is one of them or nothing, `(a|b)` one of them, and a
-/// word that ends with `*` comes one to three times. A blank divides words; inside brackets `_` does.
+/// Commands by shape. A word in braces is drawn (see `draw`), `[a|b]` is one of them or nothing,
+/// `(a|b)` one of them, and a word that ends with `*` comes one to three times. A blank divides
+/// words; inside brackets `_` does.
 const SHAPES: &[&str] = &[
     "GET {k}",
     "SET {k} {v} [NX|XX] [GET] [EX_{s}|PX_{S}|EXAT_{u}|PXAT_{U}|KEEPTTL]",
@@ -119,7 +121,8 @@ pub struct Stream {
     dice: Dice,
     /// Unix time in seconds at which the stream was made: what expires does so far from it.
     now: u64,
-    /// Values of up to 64 bytes only: Redis keeps the order of small hashes, and forgets that of others.
+    /// Values of up to 64 bytes only: Redis keeps the order of small hashes, and forgets that of
+    /// others.
     small: bool,
 }
 
@@ -148,7 +151,8 @@ impl Stream {
             if self.dice.once_in(2) {
                 self.option(options, words);
             }
-        } else if let Some(options) = part.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
+        } else if let Some(options) = part.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'))
+        {
             self.option(options, words);
         } else if let Some(repeated) = part.strip_suffix('*').filter(|rest| rest.ends_with('}')) {
             for _ in 0..=self.dice.below(3) {
@@ -203,7 +207,10 @@ impl Stream {
             "{i}" => self.integer().into(),
             "{f}" => self.float().into(),
             "{x}" => self.dice.one(NO_NUMBERS).into(),
-            "{n}" => self.dice.one(&["0", "1", "7", "8", "13", "40", "100", "-1", "x", "4294967296"]).into(),
+            "{n}" => self
+                .dice
+                .one(&["0", "1", "7", "8", "13", "40", "100", "-1", "x", "4294967296"])
+                .into(),
             "{o}" => self.dice.one(&["0", "1", "2", "5", "-1", "-3", "-100", "100", "x"]).into(),
             "{s}" => self.dice.one(&["1000", "2000", "5000000", "9999999999", "+5"]).into(),
             "{S}" => self.dice.one(&["1000000", "2000000", "5000000000", "0", "-5"]).into(),
@@ -313,10 +320,29 @@ const FLOATS: &[&str] = &[
     "5.0e-324",
     "-0",
 ];
-const INTEGERS: &[&str] =
-    &["9223372036854775807", "-9223372036854775808", "9223372036854775806", "-9223372036854775807", "0", "1"];
-const NO_NUMBERS: &[&str] =
-    &["x", "", "1.5", " 1", "1 ", "+1", "01", "-0", "9223372036854775808", "0x1", "1e2", "-", "--1"];
+const INTEGERS: &[&str] = &[
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775806",
+    "-9223372036854775807",
+    "0",
+    "1",
+];
+const NO_NUMBERS: &[&str] = &[
+    "x",
+    "",
+    "1.5",
+    " 1",
+    "1 ",
+    "+1",
+    "01",
+    "-0",
+    "9223372036854775808",
+    "0x1",
+    "1e2",
+    "-",
+    "--1",
+];
 
 /// Whether a command can be written on one line, as people type it.
 pub fn inline(words: &Words) -> Option<Vec<u8>> {

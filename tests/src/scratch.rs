@@ -11,7 +11,11 @@ pub struct Scratch(PathBuf);
 impl Scratch {
     /// Makes the directory; its name starts with `name`.
     pub fn new(name: &str) -> Scratch {
-        let unique = format!("larder-{name}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let unique = format!(
+            "larder-{name}-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
         let path = std::env::temp_dir().join(unique);
         std::fs::create_dir_all(&path).unwrap();
         Scratch(path)

@@ -96,7 +96,9 @@ impl SlowProxy {
     /// Waits until it has said this.
     #[track_caller]
     pub fn wait_said(&self, part: &str) {
-        wait_for(&format!("the slow proxy to say {part:?}"), || self.stderr().contains(part).then_some(()));
+        wait_for(&format!("the slow proxy to say {part:?}"), || {
+            self.stderr().contains(part).then_some(())
+        });
     }
 
     /// Requests logged so far.
@@ -110,7 +112,9 @@ impl SlowProxy {
     /// Waits until so many requests are logged, and gives all.
     #[track_caller]
     pub fn wait_logged(&self, count: usize) -> Vec<Logged> {
-        wait_for("requests to be logged", || Some(self.logged()).filter(|logged| logged.len() >= count))
+        wait_for("requests to be logged", || {
+            Some(self.logged()).filter(|logged| logged.len() >= count)
+        })
     }
 
     /// Gives it another script, which is in force when this returns.
@@ -140,7 +144,9 @@ impl SlowProxy {
         started::signal(&self.child, rustix::process::Signal::TERM);
         let status = started::wait_exit(&mut self.child);
         assert!(status.success(), "{status:?}: {}", self.stderr());
-        wait_for("the totals", || Some(self.stderr()).filter(|printed| printed.contains("bytes corrupted")))
+        wait_for("the totals", || {
+            Some(self.stderr()).filter(|printed| printed.contains("bytes corrupted"))
+        })
     }
 
     /// Asks for the totals now.
@@ -169,5 +175,11 @@ fn parse(line: &str) -> Option<Logged> {
         }
     };
     let text = text.trim_start().to_owned();
-    Some(Logged { at: at.parse().ok()?, name: name.to_owned(), held: held.parse().ok()?, took, text })
+    Some(Logged {
+        at: at.parse().ok()?,
+        name: name.to_owned(),
+        held: held.parse().ok()?,
+        took,
+        text,
+    })
 }

@@ -11,7 +11,8 @@ pub struct Function {
     pub lines: Range<usize>,
 }
 
-/// One file, its comments and literals blanked out (line breaks kept) so that words and braces can be trusted.
+/// One file, its comments and literals blanked out (line breaks kept) so that words and braces can
+/// be trusted.
 pub struct Source {
     code: String,
 }
@@ -47,7 +48,8 @@ impl Source {
         for (at, _) in self.code.match_indices("fn ") {
             let starts_word = !self.code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
             let rest = &self.code[at + 3..];
-            let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            let name: String =
+                rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
             if starts_word
                 && !name.is_empty()
                 && let Some(end) = self.body_end(at)
@@ -58,7 +60,8 @@ impl Source {
         found
     }
 
-    /// Where the block that opens after `from` is closed; `None` when a `;` outside brackets comes first.
+    /// Where the block that opens after `from` is closed; `None` when a `;` outside brackets comes
+    /// first.
     fn body_end(&self, from: usize) -> Option<usize> {
         let mut depth = 0;
         let mut brackets = 0;
@@ -180,15 +183,16 @@ mod tests {
 
     #[test]
     fn functions_are_measured_with_their_bodies() {
-        let text =
-            "trait T { fn none(&self) -> [u8; 4]; }\nfn long<'a>(x: &'a str) {\n  match x { _ => '}' };\n}\n";
+        let text = "trait T { fn none(&self) -> [u8; 4]; }\nfn long<'a>(x: &'a str) {\n  match x \
+                    { _ => '}' };\n}\n";
         let functions = Source::new(text).functions();
         assert_eq!(functions, [Function { name: "long".into(), lines: 1..4 }]);
     }
 
     #[test]
     fn test_modules_are_found() {
-        let source = Source::new("fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n");
+        let source =
+            Source::new("fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n");
         assert_eq!(source.test_lines(), vec![Range { start: 1, end: 5 }]);
     }
 }

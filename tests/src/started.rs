@@ -21,8 +21,8 @@ pub struct Started {
 }
 
 impl Started {
-    /// Starts what `command` gives for its own directory and its port, and waits until it listens: on the port, or on
-    /// the socket whose path is given beside the command.
+    /// Starts what `command` gives for its own directory and its port, and waits until it listens:
+    /// on the port, or on the socket whose path is given beside the command.
     #[track_caller]
     pub fn start(command: impl FnOnce(&Path, u16) -> (Command, Option<PathBuf>)) -> Started {
         Started::start_at(free_port(), command)
@@ -30,7 +30,10 @@ impl Started {
 
     /// The same on a port of the test's choice: to begin again where another has ended.
     #[track_caller]
-    pub fn start_at(port: u16, command: impl FnOnce(&Path, u16) -> (Command, Option<PathBuf>)) -> Started {
+    pub fn start_at(
+        port: u16,
+        command: impl FnOnce(&Path, u16) -> (Command, Option<PathBuf>),
+    ) -> Started {
         let scratch = Scratch::new("server");
         let (mut command, unix) = command(scratch.path(), port);
         let printed = File::create(scratch.file("printed")).unwrap();
@@ -42,7 +45,11 @@ impl Started {
         let mut server = Started { child, port, scratch };
         wait_until("the server to listen", || {
             let exited = server.exited();
-            assert!(exited.is_none(), "{command:?} ended at once ({exited:?}):\n{}", server.printed());
+            assert!(
+                exited.is_none(),
+                "{command:?} ended at once ({exited:?}):\n{}",
+                server.printed()
+            );
             match &unix {
                 Some(path) => listening::path(path),
                 None => listening::port(port),

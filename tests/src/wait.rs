@@ -3,16 +3,19 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long anything that must happen may take before the test fails. Generous: a build may be running beside us.
+/// How long anything that must happen may take before the test fails. Generous: a build may be
+/// running beside us.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Polls `condition` until it holds; fails the test, naming `what`, when it does not within [`PATIENCE`].
+/// Polls `condition` until it holds; fails the test, naming `what`, when it does not within
+/// [`PATIENCE`].
 #[track_caller]
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     wait_for(what, || condition().then_some(()));
 }
 
-/// Polls `probe` until it gives a value; fails the test, naming `what`, when it does not within [`PATIENCE`].
+/// Polls `probe` until it gives a value; fails the test, naming `what`, when it does not within
+/// [`PATIENCE`].
 #[track_caller]
 pub fn wait_for<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
@@ -42,8 +45,9 @@ impl Gate {
         changed.notify_all();
     }
 
-    /// Waits until the gate is open. Returns after twice [`PATIENCE`] anyway, so that a failed test does not hang its
-    /// origin: later than any wait of the test ends, which must not be satisfied by a gate that opened by itself.
+    /// Waits until the gate is open. Returns after twice [`PATIENCE`] anyway, so that a failed test
+    /// does not hang its origin: later than any wait of the test ends, which must not be satisfied
+    /// by a gate that opened by itself.
     pub fn wait(&self) {
         let (open, changed) = &*self.0;
         let guard = open.lock().unwrap();

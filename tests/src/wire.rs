@@ -68,12 +68,13 @@ impl Wire {
     /// Connects.
     #[track_caller]
     pub fn connect(addr: SocketAddr) -> Wire {
-        let stream =
-            TcpStream::connect_timeout(&addr, PATIENCE).unwrap_or_else(|e| panic!("connect to {addr}: {e}"));
+        let stream = TcpStream::connect_timeout(&addr, PATIENCE)
+            .unwrap_or_else(|e| panic!("connect to {addr}: {e}"));
         Wire::over(stream)
     }
 
-    /// Connects with the smallest receive buffer there is: what is not read waits in the peer, not in our kernel.
+    /// Connects with the smallest receive buffer there is: what is not read waits in the peer, not
+    /// in our kernel.
     #[track_caller]
     pub fn connect_narrow(addr: SocketAddr) -> Wire {
         use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
@@ -185,7 +186,10 @@ impl Wire {
     pub fn read_chunked_bytes(&mut self, count: usize) -> Vec<u8> {
         let mut data = Vec::new();
         while data.len() < count {
-            match self.read_chunk().unwrap_or_else(|e| panic!("waiting for {count} bytes in chunks: {e:?}")) {
+            match self
+                .read_chunk()
+                .unwrap_or_else(|e| panic!("waiting for {count} bytes in chunks: {e:?}"))
+            {
                 Some(chunk) => data.extend_from_slice(&chunk),
                 None => panic!("the chunks ended after {} of {count} bytes", data.len()),
             }
@@ -357,7 +361,8 @@ fn framing(head: &Head, method: &str) -> Result<Framing, String> {
 fn status(line: &str) -> Option<u16> {
     let rest = line.strip_prefix("HTTP/1.1 ").or_else(|| line.strip_prefix("HTTP/1.0 "))?;
     let (digits, _reason) = rest.split_once(' ')?;
-    (digits.len() == 3 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
+    (digits.len() == 3 && digits.bytes().all(|b| b.is_ascii_digit()))
+        .then(|| digits.parse().ok())?
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {

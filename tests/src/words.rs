@@ -151,22 +151,27 @@ mod tests {
     fn clauses_are_found_at_the_start_of_every_sentence() {
         assert_eq!(faults("What is there goes.\n"), [1]);
         assert_eq!(faults("It is full.\nWho comes is\nrefused.\n"), [1]);
-        assert_eq!(faults("- **Index.** Whose it is, is not known.\n- It is. (What is not.)\n"), [1, 2]);
+        assert_eq!(
+            faults("- **Index.** Whose it is, is not known.\n- It is. (What is not.)\n"),
+            [1, 2]
+        );
         assert_eq!(faults("text\n\n| a | What it does |\n"), [3]);
         assert_eq!(faults("One.\n\nThat which stays is kept.\n"), [3]);
     }
 
     #[test]
     fn questions_headings_code_and_clauses_inside_are_left_alone() {
-        let text = "# What it is\n\nWhat happens then? It says what is there. Whether it is full.\n\n    \
-                    What\n\n```text\nWho\n```\nWhole pages only.\n";
+        let text = "# What it is\n\nWhat happens then? It says what is there. Whether it is \
+                    full.\n\n    What\n\n```text\nWho\n```\nWhole pages only.\n";
         assert!(faults(text).is_empty());
     }
 
     #[test]
     fn comments_are_joined_and_code_parts_them() {
-        let source = "//! One.\n//! What is there\n//! goes.\nlet a = 1; // What\n/// Who asks.\nfn f() {}\n";
-        let lines: Vec<_> = clauses_as_subjects(&comments(source)).into_iter().map(|f| f.line).collect();
+        let source = "//! One.\n//! What is there\n//! goes.\nlet a = 1; // What\n/// Who \
+                      asks.\nfn f() {}\n";
+        let lines: Vec<_> =
+            clauses_as_subjects(&comments(source)).into_iter().map(|f| f.line).collect();
         assert_eq!(lines, [1, 5]);
     }
 

@@ -1,4 +1,5 @@
-//! The access log: Squid's format and words, combined, JSON; nothing a client sends can forge a line.
+//! The access log: Squid's format and words, combined, JSON; nothing a client sends can forge a
+//! line.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,8 +9,8 @@ use std::fs;
 
 fn logging(origin: &Origin, format: &str) -> Larder {
     Larder::with_config(&format!(
-        "[http]\naccess_log = {{ path = \"@DIR@/access.log\", format = \"{format}\" }}\n[[site]]\norigin = \"{}\"\n\
-         purge = {{ from = [\"127.0.0.1\"] }}",
+        "[http]\naccess_log = {{ path = \"@DIR@/access.log\", format = \"{format}\" \
+         }}\n[[site]]\norigin = \"{}\"\npurge = {{ from = [\"127.0.0.1\"] }}",
         origin.url()
     ))
 }
@@ -38,7 +39,11 @@ fn squids_format_and_words() {
     let origin = Origin::start(|seen, reply| {
         match seen.target.as_str() {
             "/page" => reply.ok(
-                &["Cache-Control: max-age=60", "ETag: \"1\"", "Content-Type: text/html; charset=utf-8"],
+                &[
+                    "Cache-Control: max-age=60",
+                    "ETag: \"1\"",
+                    "Content-Type: text/html; charset=utf-8",
+                ],
                 "page",
             ),
             _ => reply.ok(&["Cache-Control: no-store"], "page"),
@@ -57,7 +62,8 @@ fn squids_format_and_words() {
         format!(
             r"^ *\d+\.\d{{3}} +\d+ 127\.0\.0\.1 TCP_MISS/200 \d+ GET http://site\.test/page - {peer} text/html$"
         ),
-        r"TCP_MEM_HIT/200 \d+ GET http://site\.test/page - (HIER_NONE|NONE)/- text/html$".to_owned(),
+        r"TCP_MEM_HIT/200 \d+ GET http://site\.test/page - (HIER_NONE|NONE)/- text/html$"
+            .to_owned(),
         r"TCP_IMS_HIT/304 \d+ GET http://site\.test/page - (HIER_NONE|NONE)/- ".to_owned(),
         format!(r"TCP_CLIENT_REFRESH_MISS/200 \d+ GET http://site\.test/page - {peer} text/html$"),
         format!(r"TCP_MISS/200 \d+ GET http://site\.test/other\?q=1 - {peer} "),
@@ -95,7 +101,8 @@ fn each_json_line_is_an_object() {
     get(larder.addr(), "/a");
     let lines = lines(&larder, 2);
     for line in &lines {
-        let object: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let object: serde_json::Value =
+            serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
         assert_eq!(object["method"], "GET", "{line}");
         assert_eq!(object["status"], 200, "{line}");
         assert!(line.contains("http://site.test/a"), "{line}");

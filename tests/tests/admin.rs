@@ -10,7 +10,8 @@ use serde_json::Value;
 /// A Larder with an admin interface, and further lines for that.
 fn with_admin(origin: &Origin, lines: &str) -> Larder {
     Larder::with_config(&format!(
-        "[[site]]\norigin = \"{}\"\n[http]\nlisten = [\"127.0.0.1:0\"]\n[admin]\nlisten = [\"127.0.0.1:0\"]\n{lines}\n",
+        "[[site]]\norigin = \"{}\"\n[http]\nlisten = [\"127.0.0.1:0\"]\n[admin]\nlisten = \
+         [\"127.0.0.1:0\"]\n{lines}\n",
         origin.url()
     ))
 }
@@ -21,7 +22,8 @@ fn fresh() -> Origin {
 
 #[track_caller]
 fn code(answer: &Answer) -> String {
-    let json: Value = serde_json::from_slice(&answer.body).unwrap_or_else(|e| panic!("{e}: {answer:?}"));
+    let json: Value =
+        serde_json::from_slice(&answer.body).unwrap_or_else(|e| panic!("{e}: {answer:?}"));
     assert!(json["error"]["message"].as_str().is_some_and(|message| message.len() > 10), "{json}");
     json["error"]["code"].as_str().unwrap().to_owned()
 }
@@ -78,7 +80,9 @@ fn every_route_for_looking_answers() {
         assert!(found.starts_with(kind), "{path}: {found}");
         assert!(answer.text().contains(part), "{path}: {}", answer.text());
         assert!(
-            answer.get("content-security-policy").is_some_and(|csp| csp.contains("frame-ancestors 'none'"))
+            answer
+                .get("content-security-policy")
+                .is_some_and(|csp| csp.contains("frame-ancestors 'none'"))
         );
         assert_eq!(answer.get("x-content-type-options"), Some("nosniff"), "{path}");
         assert_eq!(answer.get("referrer-policy"), Some("no-referrer"), "{path}");
@@ -87,7 +91,8 @@ fn every_route_for_looking_answers() {
     let stats = admin.json("/api/v1/stats");
     assert_eq!(stats["http"]["results"]["hit"], 1);
     assert_eq!(stats["http"]["results"]["miss"], 1);
-    let open = admin.ask("GET", "/metrics", &["Accept: application/openmetrics-text; version=1.0.0"], "");
+    let open =
+        admin.ask("GET", "/metrics", &["Accept: application/openmetrics-text; version=1.0.0"], "");
     assert!(open.get("content-type").unwrap().starts_with("application/openmetrics-text"));
     assert!(open.text().ends_with("# EOF\n"));
 }
@@ -193,9 +198,14 @@ fn looking_can_need_the_token_too() {
     let origin = fresh();
     let larder = with_admin(&origin, "read = \"token\"");
     let admin = Admin::of(&larder);
-    for path in
-        ["/metrics", "/api/v1/stats", "/api/v1/live", "/api/v1/log", "/api/v1/objects", "/api/v1/purges"]
-    {
+    for path in [
+        "/metrics",
+        "/api/v1/stats",
+        "/api/v1/live",
+        "/api/v1/log",
+        "/api/v1/objects",
+        "/api/v1/purges",
+    ] {
         assert_eq!(admin.get(path).status, 401, "{path}");
     }
     assert_eq!(admin.order("GET", "/metrics", "").status, 200);
@@ -210,11 +220,18 @@ fn names_that_others_could_give_this_machine_are_refused() {
     let larder = with_admin(&origin, "hosts = [\"cache.example.org\"]");
     let admin = Admin::of(&larder);
     let port = admin.addr.port();
-    for good in [format!("localhost:{port}"), "cache.example.org".to_owned(), format!("[::1]:{port}")] {
-        assert_eq!(admin.ask("GET", "/api/v1/stats", &[&format!("Host: {good}")], "").status, 200, "{good}");
+    for good in
+        [format!("localhost:{port}"), "cache.example.org".to_owned(), format!("[::1]:{port}")]
+    {
+        assert_eq!(
+            admin.ask("GET", "/api/v1/stats", &[&format!("Host: {good}")], "").status,
+            200,
+            "{good}"
+        );
     }
     for path in ["/", "/metrics", "/health", "/api/v1/stats", "/api/v1/purge"] {
-        for bad in [format!("rebound.example:{port}"), "cache.example.org.evil.example".to_owned()] {
+        for bad in [format!("rebound.example:{port}"), "cache.example.org.evil.example".to_owned()]
+        {
             let answer = admin.ask("GET", path, &[&format!("Host: {bad}")], "");
             assert_eq!((answer.status, code(&answer).as_str()), (403, "bad_host"), "{path} {bad}");
         }
@@ -243,7 +260,8 @@ fn pages_of_other_sites_may_do_nothing() {
     }
     get(larder.addr(), "/").assert_hit();
     let own = format!("Origin: http://{}", admin.addr);
-    let answer = admin.ask("POST", "/api/v1/purge", &[&token, &own, "Sec-Fetch-Site: same-origin"], body);
+    let answer =
+        admin.ask("POST", "/api/v1/purge", &[&token, &own, "Sec-Fetch-Site: same-origin"], body);
     assert_eq!(answer.text(), "{\"purged\":1}\n");
 }
 
@@ -256,14 +274,16 @@ fn bodies_heads_and_watchers_have_limits() {
     // Said to be too large: refused before it is sent.
     let mut wire = admin.connect();
     wire.send(format!(
-        "PUT /api/v1/pages?url=http://site.test/big HTTP/1.1\r\nHost: {}\r\n{token}\r\nContent-Length: 1000000000\r\n\r\n",
+        "PUT /api/v1/pages?url=http://site.test/big HTTP/1.1\r\nHost: \
+         {}\r\n{token}\r\nContent-Length: 1000000000\r\n\r\n",
         admin.addr
     ));
     assert_eq!(wire.read().status, 413);
     // Not said: refused when it is.
     let mut wire = admin.connect();
     wire.send(format!(
-        "PUT /api/v1/pages?url=http://site.test/big HTTP/1.1\r\nHost: {}\r\n{token}\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "PUT /api/v1/pages?url=http://site.test/big HTTP/1.1\r\nHost: \
+         {}\r\n{token}\r\nTransfer-Encoding: chunked\r\n\r\n",
         admin.addr
     ));
     for _ in 0..5 {
@@ -349,7 +369,9 @@ fn the_demonstration_shows_its_link() {
     });
     wait_until("the welcome", || demo.printed().contains("Ctrl-C"));
     let admin = Admin::printed(&demo.printed()).unwrap();
-    assert!(demo.printed().contains(&format!("Watch    http://{}/#token={}", admin.addr, admin.token)));
+    assert!(
+        demo.printed().contains(&format!("Watch    http://{}/#token={}", admin.addr, admin.token))
+    );
     assert_eq!(admin.order("GET", "/api/v1/stats", "").status, 200);
     demo.term();
     assert!(demo.wait_exit().success());
@@ -385,8 +407,16 @@ fn the_description_of_the_api_is_valid() {
 #[test]
 fn the_hottest_keys_of_redis_clients_are_known() {
     let origin = fresh();
-    let flags =
-        ["--http", "127.0.0.1:0", "--redis", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--threads", "1"];
+    let flags = [
+        "--http",
+        "127.0.0.1:0",
+        "--redis",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--threads",
+        "1",
+    ];
     let larder = Larder::serve(&[&flags[..], &["--origin", &origin.url()]].concat());
     let mut client = Resp::tcp(larder.face("redis"));
     assert_eq!(client.say("SET hot 1"), "OK");

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 fn with_admin(origin: &Origin, site: &str, lines: &str) -> Larder {
     Larder::with_config(&format!(
-        "[[site]]\norigin = \"{}\"\n{site}\n[http]\nlisten = [\"127.0.0.1:0\"]\n[admin]\nlisten = [\"127.0.0.1:0\"]\n{lines}\n",
+        "[[site]]\norigin = \"{}\"\n{site}\n[http]\nlisten = [\"127.0.0.1:0\"]\n[admin]\nlisten = \
+         [\"127.0.0.1:0\"]\n{lines}\n",
         origin.url()
     ))
 }
@@ -53,7 +54,9 @@ fn a_published_page_is_served_like_any_other() {
     let answer = curl(&["-i", &page]).to_ascii_lowercase();
     let lines: Vec<&str> = answer.lines().collect();
     assert!(lines[0].starts_with("http/1.1 200"), "{answer}");
-    for line in ["content-type: text/plain; charset=utf-8", "content-language: de", "content-length: 10"] {
+    for line in
+        ["content-type: text/plain; charset=utf-8", "content-language: de", "content-length: 10"]
+    {
         assert!(lines.contains(&line), "{line}: {answer}");
     }
     assert!(
@@ -71,12 +74,19 @@ fn a_published_page_is_served_like_any_other() {
     );
     let head = curl(&["-I", &page]).to_ascii_lowercase();
     assert!(head.contains("content-length: 10") && head.contains("200 ok"), "{head}");
-    assert_eq!(curl(&["-H", "Cache-Control: max-age=0", &page]), "0123456789", "a reload does not lose it");
+    assert_eq!(
+        curl(&["-H", "Cache-Control: max-age=0", &page]),
+        "0123456789",
+        "a reload does not lose it"
+    );
     assert_eq!(origin.count(), 0);
     let listed = &admin.json("/api/v1/pages")["pages"][0];
     assert_eq!((&listed["url"], &listed["size"]), (&json!(page), &json!(10)));
     assert_eq!(listed["tags"], json!(["notes", "files"]));
-    assert!(listed["expires_ms"].as_u64().unwrap() - listed["published_ms"].as_u64().unwrap() == 3_600_000);
+    assert!(
+        listed["expires_ms"].as_u64().unwrap() - listed["published_ms"].as_u64().unwrap()
+            == 3_600_000
+    );
     assert_eq!(
         curl(&["-T", file.to_str().unwrap(), "-H", &token, "-w", "%{http_code}", &at]),
         "204",
@@ -95,12 +105,19 @@ fn a_page_lies_over_the_origins_until_it_is_reset() {
     let url = "/api/v1/pages?url=http://site.test/";
     assert_eq!(admin.order("PUT", url, "published").status, 201);
     let answer = get(larder.addr(), "/");
-    assert_eq!((answer.text(), answer.get("content-type")), ("published", Some("text/html; charset=utf-8")));
+    assert_eq!(
+        (answer.text(), answer.get("content-type")),
+        ("published", Some("text/html; charset=utf-8"))
+    );
     assert_eq!(admin.order("DELETE", url, "").status, 204);
     assert_eq!(admin.order("DELETE", url, "").status, 404, "twice");
     assert_eq!(admin.json("/api/v1/pages")["pages"], json!([]));
     assert_eq!(get(larder.addr(), "/").text(), "origin 2");
-    assert_eq!(admin.order("DELETE", url, "").status, 404, "what an origin sent is not reset but purged");
+    assert_eq!(
+        admin.order("DELETE", url, "").status,
+        404,
+        "what an origin sent is not reset but purged"
+    );
     get(larder.addr(), "/").assert_hit();
 }
 
@@ -109,10 +126,14 @@ fn a_page_whose_time_is_over_is_the_origins_again() {
     let origin = numbered();
     let larder = with_admin(&origin, "", "");
     let admin = Admin::of(&larder);
-    assert_eq!(admin.order("PUT", "/api/v1/pages?url=http://site.test/a&ttl=1", "short").status, 201);
+    assert_eq!(
+        admin.order("PUT", "/api/v1/pages?url=http://site.test/a&ttl=1", "short").status,
+        201
+    );
     let token = format!("Authorization: Bearer {}", admin.token);
     let control = "Cache-Control: public, max-age=1";
-    let answer = admin.ask("PUT", "/api/v1/pages?url=http://site.test/b", &[&token, control], "short");
+    let answer =
+        admin.ask("PUT", "/api/v1/pages?url=http://site.test/b", &[&token, control], "short");
     assert_eq!(answer.status, 201);
     for path in ["/a", "/b"] {
         wait_until("its time to be over", || get(larder.addr(), path).text().starts_with("origin"));
@@ -122,13 +143,20 @@ fn a_page_whose_time_is_over_is_the_origins_again() {
 #[test]
 fn variants_of_before_are_gone_when_a_page_is_published() {
     let origin = Origin::start(|seen, reply| {
-        reply.ok(&["Cache-Control: max-age=600", "Vary: X-Kind"], format!("origin {}", seen.number + 1));
+        reply.ok(
+            &["Cache-Control: max-age=600", "Vary: X-Kind"],
+            format!("origin {}", seen.number + 1),
+        );
     });
     let larder = with_admin(&origin, "", "");
     let admin = Admin::of(&larder);
-    let ask = |kind: &str| larder.connect().get("/", &[&format!("X-Kind: {kind}")]).text().to_owned();
+    let ask =
+        |kind: &str| larder.connect().get("/", &[&format!("X-Kind: {kind}")]).text().to_owned();
     assert_eq!((ask("a").as_str(), ask("b").as_str()), ("origin 1", "origin 2"));
-    assert_eq!(admin.order("PUT", "/api/v1/pages?url=http://site.test/", "one for all").status, 201);
+    assert_eq!(
+        admin.order("PUT", "/api/v1/pages?url=http://site.test/", "one for all").status,
+        201
+    );
     assert_eq!((ask("a").as_str(), ask("b").as_str()), ("one for all", "one for all"));
 }
 
@@ -159,8 +187,12 @@ fn what_cannot_be_published_is_told() {
     let admin = Admin::of(&larder);
     let put = |query: &str, fields: &[&str], body: &str| {
         let token = format!("Authorization: Bearer {}", admin.token);
-        let answer =
-            admin.ask("PUT", &format!("/api/v1/pages?{query}"), &[&[token.as_str()], fields].concat(), body);
+        let answer = admin.ask(
+            "PUT",
+            &format!("/api/v1/pages?{query}"),
+            &[&[token.as_str()], fields].concat(),
+            body,
+        );
         let error: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         (answer.status, error["error"]["code"].as_str().unwrap_or_default().to_owned())
     };
@@ -188,10 +220,16 @@ fn monkeys_routes_work_where_they_are_on() {
     let page = get(larder.addr(), "/static/app%20one.js");
     assert_eq!(page.assert_hit().text(), "let a = 1;");
     assert!(page.get("content-type").unwrap().starts_with("text/javascript"), "{page:?}");
-    let stats: Value = serde_json::from_slice(&admin.order("POST", "/cache/stats", "").body).unwrap();
-    assert_eq!(stats["files"], json!([{"uri": "http://site.test/static/app%20one.js", "size": 10}]));
-    let (used, size) = (stats["memory"]["used"].as_u64().unwrap(), stats["memory"]["size"].as_u64().unwrap());
-    // Of 64 MiB a sixteenth is for copies of large pages; none where there are too many processors to share it.
+    let stats: Value =
+        serde_json::from_slice(&admin.order("POST", "/cache/stats", "").body).unwrap();
+    assert_eq!(
+        stats["files"],
+        json!([{"uri": "http://site.test/static/app%20one.js", "size": 10}])
+    );
+    let (used, size) =
+        (stats["memory"]["used"].as_u64().unwrap(), stats["memory"]["size"].as_u64().unwrap());
+    // Of 64 MiB a sixteenth is for copies of large pages; none where there are too many processors
+    // to share it.
     assert!(used > 0 && [60 << 20, 64 << 20].contains(&size), "{stats}");
     assert!(stats["requests_per_second"].is_u64(), "{stats}");
     assert_eq!(admin.order("POST", "/cache/reset/static/app%20one.js", "").status, 200);

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 fn with_admin(origin: &Origin) -> Larder {
     let purge = "purge = { from = [\"127.0.0.1\"] }\nclient_cache_control = false";
     Larder::with_config(&format!(
-        "[[site]]\norigin = \"{}\"\n{purge}\n[http]\nlisten = [\"127.0.0.1:0\"]\n[admin]\nlisten = [\"127.0.0.1:0\"]\n",
+        "[[site]]\norigin = \"{}\"\n{purge}\n[http]\nlisten = [\"127.0.0.1:0\"]\n[admin]\nlisten \
+         = [\"127.0.0.1:0\"]\n",
         origin.url()
     ))
 }
@@ -20,9 +21,8 @@ fn kinds() -> Origin {
         let fresh = "Cache-Control: max-age=600";
         match seen.path() {
             "/style.css" => reply.ok(&[fresh, "Content-Type: text/css"], body),
-            "/old" => {
-                reply.ok(&["Cache-Control: max-age=9000", "Age: 7200", "Content-Type: text/html"], body)
-            }
+            "/old" => reply
+                .ok(&["Cache-Control: max-age=9000", "Age: 7200", "Content-Type: text/html"], body),
             "/tagged" => reply.ok(&[fresh, "Surrogate-Key: news sport"], body),
             "/missing" => reply.answer(404, &[fresh], body),
             "/large" => reply.ok(&[fresh], vec![b'x'; 100_000]),
@@ -84,7 +84,10 @@ fn the_purge_method_is_remembered_too_and_not_for_ever() {
     let larder = with_admin(&origin);
     let admin = Admin::of(&larder);
     get(larder.addr(), "/old");
-    larder.connect().ask("PURGE", "/old", &["Host: site.test", "Larder-Soft-Purge: 1"]).assert_status(200);
+    larder
+        .connect()
+        .ask("PURGE", "/old", &["Host: site.test", "Larder-Soft-Purge: 1"])
+        .assert_status(200);
     let first = admin.json("/api/v1/purges")[0].clone();
     assert_eq!((&first["kind"], &first["what"]), (&json!("url"), &json!("http://site.test/old")));
     assert_eq!((&first["soft"], &first["by"]), (&json!(true), &json!("127.0.0.1 PURGE")));
@@ -216,7 +219,10 @@ fn after_a_ban_nothing_older_is_served_whatever_goes_on() {
             for number in 0..20 {
                 let answer = get(larder.addr(), &format!("/p{number}"));
                 let seen: u64 = answer.text().parse().unwrap();
-                assert!(seen >= round, "made in round {seen}, served after the ban of round {round}");
+                assert!(
+                    seen >= round,
+                    "made in round {seen}, served after the ban of round {round}"
+                );
             }
         }
         stop.store(true, SeqCst);
@@ -241,7 +247,10 @@ fn the_command_line_bans_and_purges_by_the_admin_interface() {
     assert!(purge(&["--ban", "url ~ ^/s || x"]).1.contains("at character 11"));
     assert_eq!(purge(&["--ban", "content_type ~ css"]), (0, "purged: 1 page\n".to_owned()));
     assert_eq!(purge(&["--ban", "content_type ~ css"]), (1, "nothing was there\n".to_owned()));
-    assert_eq!(purge(&["--soft", "http://site.test/old"]), (0, "marked as stale: 1 page\n".to_owned()));
+    assert_eq!(
+        purge(&["--soft", "http://site.test/old"]),
+        (0, "marked as stale: 1 page\n".to_owned())
+    );
     assert_eq!(purge(&["--prefix", "http://site.test/"]).0, 0);
     assert_eq!(gone(&running).len(), PATHS.len());
     assert_eq!(purge(&["--tag", "news", "--tag", "none"]), (0, "purged: 1 page\n".to_owned()));
@@ -249,7 +258,8 @@ fn the_command_line_bans_and_purges_by_the_admin_interface() {
     assert_eq!(status.code(), Some(3), "{err}");
     assert!(err.contains("--token-file"), "{err}");
     let closed = larder_tests::helper::free_port();
-    let (status, ..) = larder::run(&["purge", "--admin", &format!("127.0.0.1:{closed}"), "--ban", "url ~ x"]);
+    let (status, ..) =
+        larder::run(&["purge", "--admin", &format!("127.0.0.1:{closed}"), "--ban", "url ~ x"]);
     assert_eq!(status.code(), Some(4));
 }
 
@@ -314,8 +324,13 @@ fn objects_are_listed_by_what_is_asked_for_and_in_steps() {
 fn one_object_is_shown_in_full() {
     let origin = Origin::start(|seen, reply| {
         let kind = format!("{} of {}", seen.get("x-kind").unwrap_or("none"), seen.target);
-        let fields =
-            ["Cache-Control: max-age=600", "Age: 100", "Vary: X-Kind", "ETag: \"e1\"", "Surrogate-Key: a b"];
+        let fields = [
+            "Cache-Control: max-age=600",
+            "Age: 100",
+            "Vary: X-Kind",
+            "ETag: \"e1\"",
+            "Surrogate-Key: a b",
+        ];
         reply.ok(&fields, kind);
     });
     let larder = with_admin(&origin);

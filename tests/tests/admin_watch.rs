@@ -7,8 +7,9 @@ use serde_json::json;
 
 fn with_admin(origin: &Origin, lines: &str) -> Larder {
     Larder::with_config(&format!(
-        "[[site]]\nhosts = [\"site.test\"]\norigin = \"{0}\"\n[[site]]\nhosts = [\"other.test\"]\norigin = \"{0}\"\n\
-         purge = {{ from = [\"127.0.0.1\"] }}\n[http]\nlisten = [\"127.0.0.1:0\"]\n{lines}\n[admin]\nlisten = [\"127.0.0.1:0\"]\n",
+        "[[site]]\nhosts = [\"site.test\"]\norigin = \"{0}\"\n[[site]]\nhosts = \
+         [\"other.test\"]\norigin = \"{0}\"\npurge = {{ from = [\"127.0.0.1\"] }}\n[http]\nlisten \
+         = [\"127.0.0.1:0\"]\n{lines}\n[admin]\nlisten = [\"127.0.0.1:0\"]\n",
         origin.url()
     ))
 }
@@ -32,10 +33,16 @@ fn a_request_is_told_with_what_became_of_it() {
     // One after the other: each worker tells of its own after it has answered.
     get(larder.addr(), "/page?x=1");
     let miss = all.next_of("request");
-    assert_eq!((&miss["url"], &miss["method"]), (&json!("http://site.test/page?x=1"), &json!("GET")));
+    assert_eq!(
+        (&miss["url"], &miss["method"]),
+        (&json!("http://site.test/page?x=1"), &json!("GET"))
+    );
     assert_eq!((&miss["result"], &miss["outcome"]), (&json!("TCP_MISS"), &json!("miss")));
     assert_eq!((&miss["status"], &miss["site"]), (&json!(200), &json!("site.test")));
-    assert_eq!((&miss["client"], &miss["content_type"]), (&json!("127.0.0.1"), &json!("text/plain")));
+    assert_eq!(
+        (&miss["client"], &miss["content_type"]),
+        (&json!("127.0.0.1"), &json!("text/plain"))
+    );
     assert!(miss["hierarchy"].as_str().unwrap().ends_with("/127.0.0.1"), "{miss}");
     get(larder.addr(), "/page?x=1").assert_hit();
     let hit = all.next_of("request");
@@ -70,7 +77,8 @@ fn filters_choose() {
     }
     larder.connect().ask("GET", "/page2", &["Host: other.test"]);
     larder.connect().ask("HEAD", "/page3", &["Host: site.test"]);
-    // One request that every filter lets through is not to be had: a count of what came before the end of all.
+    // One request that every filter lets through is not to be had: a count of what came before the
+    // end of all.
     larder.connect().get("/end", &[]);
     let mut end = admin.watch("/api/v1/log?url=/end2&limit=1");
     get(larder.addr(), "/end2");

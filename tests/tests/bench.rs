@@ -1,5 +1,5 @@
-//! `larder bench http`, `memcached` and `redis`: the real program against real servers, and against scripted ones that misbehave.
-//! That its percentiles are true is `bench_truth`'s.
+//! `larder bench http`, `memcached` and `redis`: the real program against real servers, and against
+//! scripted ones that misbehave. That its percentiles are true is `bench_truth`'s.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,8 @@ fn bench(words: &[&str]) -> Output {
 fn measured(words: &[&str]) -> (Value, i32) {
     let output = bench(&[words, &["--json", "-"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
-    let run: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let run: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
     agrees(&run);
     (run, output.status.code().unwrap())
 }
@@ -32,7 +33,9 @@ fn number(of: &Value, name: &str) -> u64 {
 #[track_caller]
 fn agrees(run: &Value) {
     let errors = run["errors"].as_object().unwrap();
-    let failed = errors.iter().filter(|(kind, _)| !kind.starts_with("connect: ") && *kind != "unasked bytes");
+    let failed = errors
+        .iter()
+        .filter(|(kind, _)| !kind.starts_with("connect: ") && *kind != "unasked bytes");
     let failed: u64 = failed.map(|(_, count)| count.as_u64().unwrap()).sum();
     let (asked, answers) = (number(run, "requests"), number(run, "answers"));
     assert_eq!(asked, answers + number(run, "wrong") + failed, "{errors:?}");
@@ -41,7 +44,10 @@ fn agrees(run: &Value) {
     assert_eq!(buckets.iter().map(|bucket| bucket[1].as_u64().unwrap()).sum::<u64>(), answers);
     let seconds = run["seconds"].as_array().unwrap();
     for (whole, part) in [("answers", "answers"), ("received_bytes", "received_bytes")] {
-        assert_eq!(number(run, whole), seconds.iter().map(|second| number(second, part)).sum::<u64>());
+        assert_eq!(
+            number(run, whole),
+            seconds.iter().map(|second| number(second, part)).sum::<u64>()
+        );
     }
 }
 
@@ -58,12 +64,24 @@ fn memcached_text_and_meta_hit_what_was_filled() {
     let server = Memcached::debian(&[]);
     for protocol in ["text", "meta"] {
         let keys = format!("{protocol}-{{}}");
-        let words =
-            ["memcached", &server.server(), "--protocol", protocol, "--pattern", &keys, "--keys", "500"];
-        let words = [&words[..], &["--fill", "--size", "1-3000", "--requests", "4000", "-c", "7", "-t", "2"]]
-            .concat();
+        let words = [
+            "memcached",
+            &server.server(),
+            "--protocol",
+            protocol,
+            "--pattern",
+            &keys,
+            "--keys",
+            "500",
+        ];
+        let words = [
+            &words[..],
+            &["--fill", "--size", "1-3000", "--requests", "4000", "-c", "7", "-t", "2"],
+        ]
+        .concat();
         let (run, code) = measured(
-            &[&words[..], &["--depth", "3", "--limit", "errors=0", "--limit", "hits=100%"]].concat(),
+            &[&words[..], &["--depth", "3", "--limit", "errors=0", "--limit", "hits=100%"]]
+                .concat(),
         );
         assert_eq!(
             (number(&run, "answers"), number(&run, "hits"), number(&run, "misses")),
@@ -148,7 +166,12 @@ fn redis_writes_reads_deletes_and_reads_many() {
             "--ttl",
             "1h",
         ]);
-        assert_eq!((number(&run, "answers"), number(&run, "wrong"), code), (3000, 0, 0), "{}", run["errors"]);
+        assert_eq!(
+            (number(&run, "answers"), number(&run, "wrong"), code),
+            (3000, 0, 0),
+            "{}",
+            run["errors"]
+        );
         assert!(number(&run, "hits") > 500 && number(&run, "misses") > 50, "{run}");
         let (run, code) = measured(&[
             "redis",
@@ -173,8 +196,13 @@ fn redis_writes_reads_deletes_and_reads_many() {
 #[test]
 fn bytes_that_this_program_did_not_write_are_wrong() {
     let (memcached, redis) = (Memcached::debian(&[]), Redis::debian(&[]));
-    for (protocol, address) in [("memcached", memcached.server()), ("redis", redis.addr().to_string())] {
-        assert_eq!(measured(&[protocol, &address, "--fill", "--keys", "10", "--requests", "50"]).1, 0);
+    for (protocol, address) in
+        [("memcached", memcached.server()), ("redis", redis.addr().to_string())]
+    {
+        assert_eq!(
+            measured(&[protocol, &address, "--fill", "--keys", "10", "--requests", "50"]).1,
+            0
+        );
         // The same key by another hand, and one emptied.
         if protocol == "memcached" {
             memcached.connect().expect("set key-00000003 0 0 3\r\nabc\r\n", "STORED\r\n");
@@ -184,14 +212,27 @@ fn bytes_that_this_program_did_not_write_are_wrong() {
             // The last of its words is empty.
             redis.connect().say("SET key-00000005 ");
         }
-        let words = [protocol, &address, "--keys", "10", "--popularity", "sequential", "--requests", "50"];
+        let words =
+            [protocol, &address, "--keys", "10", "--popularity", "sequential", "--requests", "50"];
         let (run, code) = measured(&[&words[..], &["--check", "bytes"]].concat());
-        assert_eq!((number(&run, "answers"), number(&run, "wrong"), code), (40, 10, 1), "{protocol}");
+        assert_eq!(
+            (number(&run, "answers"), number(&run, "wrong"), code),
+            (40, 10, 1),
+            "{protocol}"
+        );
         // Of all others it is known now that they are too short.
         let (run, code) = measured(&[&words[..], &["--check", "bytes", "--size", "101"]].concat());
-        assert_eq!((number(&run, "answers"), number(&run, "wrong"), code), (0, 50, 1), "{protocol}");
+        assert_eq!(
+            (number(&run, "answers"), number(&run, "wrong"), code),
+            (0, 50, 1),
+            "{protocol}"
+        );
         let (run, code) = measured(&words);
-        assert_eq!((number(&run, "answers"), number(&run, "wrong"), code), (50, 0, 0), "{protocol}");
+        assert_eq!(
+            (number(&run, "answers"), number(&run, "wrong"), code),
+            (50, 0, 0),
+            "{protocol}"
+        );
     }
 }
 
@@ -210,7 +251,12 @@ fn an_objects_server_that_refuses_is_quoted() {
         "--keys",
         "5",
     ]);
-    assert_eq!((error(&run, "answered: object too large for cache"), code), (5, 1), "{}", run["errors"]);
+    assert_eq!(
+        (error(&run, "answered: object too large for cache"), code),
+        (5, 1),
+        "{}",
+        run["errors"]
+    );
     let redis = Redis::debian(&["--requirepass", "secret"]);
     let (run, _) = measured(&["redis", &redis.addr().to_string(), "--requests", "5"]);
     assert_eq!(error(&run, "answered: NOAUTH Authentication required."), 5, "{}", run["errors"]);
@@ -236,7 +282,8 @@ fn larder_says_what_it_has_and_bench_counts_it() {
         "bytes",
     ];
     let (run, code) = measured(
-        &[&words[..], &["--requests", "500", "-c", "1", "--server-pid", &larder.pid().to_string()]].concat(),
+        &[&words[..], &["--requests", "500", "-c", "1", "--server-pid", &larder.pid().to_string()]]
+            .concat(),
     );
     assert_eq!(
         (number(&run, "answers"), number(&run, "hits"), number(&run, "misses"), code),
@@ -245,7 +292,8 @@ fn larder_says_what_it_has_and_bench_counts_it() {
     assert_eq!(origin.count(), 20);
     assert!(run["servers"][0]["cpu_seconds"].as_f64().unwrap() > 0.0, "{}", run["servers"]);
     // Once more over several connections and batches: everything is there.
-    let (run, _) = measured(&[&words[..], &["--requests", "2000", "-c", "5", "-t", "2", "-d", "8"]].concat());
+    let (run, _) =
+        measured(&[&words[..], &["--requests", "2000", "-c", "5", "-t", "2", "-d", "8"]].concat());
     assert_eq!((number(&run, "hits"), number(&run, "misses"), number(&run, "wrong")), (2000, 0, 0));
 }
 
@@ -271,8 +319,14 @@ fn every_framing_of_http_is_read() {
             reply.raw("HTTP/1.0 200 OK\r\n\r\nhello").close();
         }
     });
-    let (run, code) = measured(&["http", &url(&origin), "-c", "2", "--requests", "100", "--check", "bytes"]);
-    assert_eq!((number(&run, "answers"), number(&run, "wrong"), code), (100, 0, 0), "{}", run["errors"]);
+    let (run, code) =
+        measured(&["http", &url(&origin), "-c", "2", "--requests", "100", "--check", "bytes"]);
+    assert_eq!(
+        (number(&run, "answers"), number(&run, "wrong"), code),
+        (100, 0, 0),
+        "{}",
+        run["errors"]
+    );
     assert!(origin.faults().is_empty(), "{:?}", origin.faults());
 }
 
@@ -330,8 +384,12 @@ fn methods_hosts_and_fields_arrive_as_given() {
         "1",
     ]);
     assert_eq!(number(&run, "answers"), 10);
-    let last: Vec<_> =
-        origin.requests().split_off(200).iter().map(|seen| seen.get("host").unwrap().to_owned()).collect();
+    let last: Vec<_> = origin
+        .requests()
+        .split_off(200)
+        .iter()
+        .map(|seen| seen.get("host").unwrap().to_owned())
+        .collect();
     assert_eq!(last.iter().filter(|host| *host == "a.example").count(), 5, "{last:?}");
     assert_eq!(last.iter().filter(|host| *host == "b.example").count(), 5, "{last:?}");
 }
@@ -360,7 +418,10 @@ fn every_failure_is_counted_as_what_it_was() {
     });
     let words = ["http", &url(&origin), "-c", "1", "--requests", "200", "--check", "bytes"];
     let (run, code) = measured(&[&words[..], &["--limit", "errors=0"]].concat());
-    assert_eq!((number(&run, "requests"), number(&run, "answers"), number(&run, "wrong")), (200, 100, 20));
+    assert_eq!(
+        (number(&run, "requests"), number(&run, "answers"), number(&run, "wrong")),
+        (200, 100, 20)
+    );
     assert_eq!((error(&run, "status 503"), error(&run, "closed")), (20, 40), "{}", run["errors"]);
     assert_eq!(error(&run, "malformed: not an HTTP/1 response"), 20, "{}", run["errors"]);
     assert_eq!(code, 1);
@@ -377,7 +438,8 @@ fn an_answer_that_stalls_is_a_timeout_and_its_connection_is_made_anew() {
             reply.ok(&[], "hello");
         }
     });
-    let (run, _) = measured(&["http", &url(&origin), "-c", "1", "--requests", "20", "--timeout", "1s"]);
+    let (run, _) =
+        measured(&["http", &url(&origin), "-c", "1", "--requests", "20", "--timeout", "1s"]);
     assert_eq!((number(&run, "answers"), error(&run, "timeout")), (15, 5), "{}", run["errors"]);
     assert!((5..=6).contains(&origin.connections()), "{}", origin.connections());
 }
@@ -439,7 +501,11 @@ fn an_open_loop_that_finds_no_connection_counts_what_it_could_not_send() {
         .unwrap()
         .iter()
         .filter(|bucket| bucket[0].as_u64() > Some(50_000_000));
-    assert!(late.map(|bucket| bucket[1].as_u64().unwrap()).sum::<u64>() >= 15, "{}", run["latency"]);
+    assert!(
+        late.map(|bucket| bucket[1].as_u64().unwrap()).sum::<u64>() >= 15,
+        "{}",
+        run["latency"]
+    );
 }
 
 #[test]
@@ -461,7 +527,11 @@ fn limits_decide_the_exit_code_and_say_what_was_found() {
         bench(&[&["http", &url(&origin), "--requests", "50", "--quiet"], &limits[..]].concat())
     };
     let kept = run(&["errors=0", "p99<10s", "answers=50", "rate>0"]);
-    assert_eq!((kept.status.code(), kept.stdout.len(), kept.stderr.len()), (Some(0), 0, 0), "{kept:?}");
+    assert_eq!(
+        (kept.status.code(), kept.stdout.len(), kept.stderr.len()),
+        (Some(0), 0, 0),
+        "{kept:?}"
+    );
     let missed = run(&["errors=0", "answers>50", "p50<1ns"]);
     let said = String::from_utf8_lossy(&missed.stderr);
     assert_eq!(missed.status.code(), Some(1));
@@ -586,7 +656,8 @@ fn a_report_that_fails_later_takes_nothing_from_the_verdict() {
     let origin = Origin::serving(&[], "hello");
     // A device without room takes no report, and can be opened.
     for (limit, code) in [("answers=0", 1), ("answers=5", 2)] {
-        let args = ["http", &url(&origin), "--requests", "5", "--json", "/dev/full", "--limit", limit];
+        let args =
+            ["http", &url(&origin), "--requests", "5", "--json", "/dev/full", "--limit", limit];
         let failed = bench(&args);
         let said = String::from_utf8_lossy(&failed.stderr);
         assert_eq!(failed.status.code(), Some(code), "{said}");

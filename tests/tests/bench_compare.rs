@@ -1,11 +1,14 @@
-//! `larder bench compare`: the real binary with real servers, in very few and very short rounds. That figures are right is not asked
-//! here (two rounds on a busy machine have none), but that the report is whole and consistent, that nothing is left behind, and that
-//! who serves something else is told apart.
+//! `larder bench compare`: the real binary with real servers, in very few and very short rounds.
+//! That figures are right is not asked here (two rounds on a busy machine have none), but that the
+//! report is whole and consistent, that nothing is left behind, and that who serves something else
+//! is told apart.
 
 #![allow(clippy::unwrap_used)]
 
 use larder_lab::peers::{PEERS, Role};
-use larder_tests::{Origin, Scratch, Started, get, helper::free_port, larder::binary, wait_for, wait_until};
+use larder_tests::{
+    Origin, Scratch, Started, get, helper::free_port, larder::binary, wait_for, wait_until,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
@@ -16,7 +19,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A directory for the servers' own directories, which servers that are somebody else's user must pass through.
+/// A directory for the servers' own directories, which servers that are somebody else's user must
+/// pass through.
 fn place() -> Scratch {
     let scratch = Scratch::new("compare");
     fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -38,12 +42,17 @@ fn report(scratch: &Scratch, args: &[&str]) -> (i32, String, Value) {
     let output = compare(scratch, args).arg("--json").arg(&json).output().unwrap();
     assert_nothing_left(scratch);
     let text = String::from_utf8(output.stdout.clone()).unwrap();
-    let read = fs::read(&json).unwrap_or_else(|error| panic!("no report: {error}\n{}", shown(&output)));
+    let read =
+        fs::read(&json).unwrap_or_else(|error| panic!("no report: {error}\n{}", shown(&output)));
     (output.status.code().unwrap(), text, serde_json::from_slice(&read).unwrap())
 }
 
 fn shown(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 /// Processes that work in a directory below this one: every server was started in its own.
@@ -61,8 +70,11 @@ fn working_below(path: &Path) -> Vec<u32> {
 #[track_caller]
 fn assert_nothing_left(scratch: &Scratch) {
     assert_eq!(working_below(scratch.path()), [0u32; 0], "processes that still run");
-    let left: Vec<_> =
-        fs::read_dir(scratch.path()).unwrap().flatten().filter(|entry| entry.path().is_dir()).collect();
+    let left: Vec<_> = fs::read_dir(scratch.path())
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.path().is_dir())
+        .collect();
     assert!(left.is_empty(), "directories that are still there: {left:?}");
 }
 
@@ -71,7 +83,10 @@ fn rows(table: &Value) -> &Vec<Value> {
 }
 
 fn row<'a>(table: &'a Value, name: &str) -> &'a Value {
-    rows(table).iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name} in {table}"))
+    rows(table)
+        .iter()
+        .find(|row| row["name"] == name)
+        .unwrap_or_else(|| panic!("no {name} in {table}"))
 }
 
 /// Every figure is what its rounds say, in bounds that its definition gives.
@@ -82,7 +97,8 @@ fn assert_consistent(table: &Value, rounds: usize) {
         let figures = &row["figures"];
         for figure in ["cpu", "total", "per_second", "p50", "p99"] {
             let spread = &figures[figure];
-            let number = |key: &str| spread[key].as_f64().unwrap_or_else(|| panic!("{figure} of {row}"));
+            let number =
+                |key: &str| spread[key].as_f64().unwrap_or_else(|| panic!("{figure} of {row}"));
             assert!(
                 number("q1") <= number("median") && number("median") <= number("q3"),
                 "{figure}: {spread}"
@@ -153,14 +169,22 @@ fn pages_are_compared_by_ratios_to_the_floor() {
     assert!(
         versions
             .iter()
-            .any(|version| version[0] == "nginx, files" && version[1].as_str().unwrap().contains('.'))
+            .any(|version| version[0] == "nginx, files"
+                && version[1].as_str().unwrap().contains('.'))
     );
     for file in [&html, &markdown] {
         let written = fs::read_to_string(file).unwrap();
-        assert!(written.contains("1,000 B") && written.contains("nginx, files"), "{}", file.display());
+        assert!(
+            written.contains("1,000 B") && written.contains("nginx, files"),
+            "{}",
+            file.display()
+        );
     }
     let page = fs::read_to_string(&html).unwrap();
-    assert!(!page.contains("src=\"http") && !page.contains("href=\"http"), "the page fetches from elsewhere");
+    assert!(
+        !page.contains("src=\"http") && !page.contains("href=\"http"),
+        "the page fetches from elsewhere"
+    );
 }
 
 #[test]
@@ -183,7 +207,10 @@ fn objects_are_compared_with_the_same_language() {
             assert_eq!(row(table, base)["figures"]["ratio"]["median"], 1.0);
             // Marked exactly where it took more.
             let behind = !row(table, name)["behind"].as_array().unwrap().is_empty();
-            assert_eq!(behind, row(table, name)["figures"]["ratio"]["median"].as_f64().unwrap() > 1.0);
+            assert_eq!(
+                behind,
+                row(table, name)["figures"]["ratio"]["median"].as_f64().unwrap() > 1.0
+            );
         }
     }
     assert_eq!(tables[6]["unit"], "key");
@@ -192,7 +219,8 @@ fn objects_are_compared_with_the_same_language() {
 #[test]
 fn memory_and_hit_ratios_are_grids() {
     let scratch = place();
-    let args = ["--plan", "memory", "--items", "100000", "--sizes", "100", "--only", "memcached,larder"];
+    let args =
+        ["--plan", "memory", "--items", "100000", "--sizes", "100", "--only", "memcached,larder"];
     let (code, text, memory) = report(&scratch, &args);
     assert_eq!(code, 0, "{text}");
     let grid = &memory["grids"][0];
@@ -200,14 +228,15 @@ fn memory_and_hit_ratios_are_grids() {
     for row in rows(grid) {
         let value = |at: usize| row["values"][at].as_f64().unwrap_or_else(|| panic!("{text}"));
         let (beside, all) = (value(0), value(1));
-        // What a server gives back of its buffers meanwhile is some megabytes, here tens of bytes an item.
+        // What a server gives back of its buffers meanwhile is some megabytes, here tens of bytes
+        // an item.
         assert!((-80.0..400.0).contains(&beside) && all > beside, "{row}");
     }
 
     let plan = scratch.write(
         "plan.toml",
-        "kind = 'hits'\ntitle = 'Small'\nservers = ['memcached', 'redis', 'larder']\nmemory = '16MiB'\n\
-         keys = 50000\nrequests = 50000\ntraces = ['zipf:1.0']\n",
+        "kind = 'hits'\ntitle = 'Small'\nservers = ['memcached', 'redis', 'larder']\nmemory = \
+         '16MiB'\nkeys = 50000\nrequests = 50000\ntraces = ['zipf:1.0']\n",
     );
     let (code, text, hits) = report(&scratch, &["--plan", plan.to_str().unwrap()]);
     assert_eq!(code, 0, "{text}");
@@ -216,7 +245,8 @@ fn memory_and_hit_ratios_are_grids() {
         .map(|row| (row["title"].as_str().unwrap(), row["values"][0].as_f64().unwrap()))
         .collect();
     assert_eq!(shares.len(), 4, "three servers and what an exact LRU would do: {shares:?}");
-    // The trace is made from a seed: caches that are large enough for much of it find about the same.
+    // The trace is made from a seed: caches that are large enough for much of it find about the
+    // same.
     let least = shares.iter().map(|(_, share)| *share).fold(1.0, f64::min);
     let most = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);
     assert!(least > 0.3 && most < 1.0 && most - least < 0.2, "{shares:?}");
@@ -238,8 +268,12 @@ fn who_is_not_installed_is_left_out_with_the_package_that_brings_it() {
         "--items",
         "100",
     ];
-    let output =
-        compare(&scratch, &args).env("PATH", "/nonexistent").arg("--json").arg(&json).output().unwrap();
+    let output = compare(&scratch, &args)
+        .env("PATH", "/nonexistent")
+        .arg("--json")
+        .arg(&json)
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
     let sentence = "memcached: memcached is not installed: `apt-get install memcached` brings it";
     assert!(shown(&output).contains(sentence), "{}", shown(&output));
@@ -282,7 +316,8 @@ fn who_serves_other_bytes_is_reported_and_not_ranked() {
         .map(|(name, server)| format!("{name}={}", server.addr()));
     let own = format!("right={},pid={}", pages.addr(), pages.pid());
     let args = ["--only", "floor", "--rounds", "2", "--slice", "60ms", "--sizes", "1000"];
-    let given: Vec<&str> = servers.iter().chain([&own]).flat_map(|server| ["--server", server]).collect();
+    let given: Vec<&str> =
+        servers.iter().chain([&own]).flat_map(|server| ["--server", server]).collect();
     let (code, text, report) = report(&scratch, &[&args[..], &given[..]].concat());
     assert_eq!(code, 1, "{text}");
     let table = &report["tables"][0];
@@ -391,7 +426,8 @@ fn assert_keeps_objects(protocol: &str, address: SocketAddr) {
     assert_eq!(output.status.code(), Some(0), "{protocol} at {address}: {}", shown(&output));
 }
 
-/// What other users could write to, as far as they can come: a server that is root's would take from them what it runs.
+/// What other users could write to, as far as they can come: a server that is root's would take
+/// from them what it runs.
 fn writable_by_others(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap().flatten() {
@@ -434,9 +470,10 @@ fn every_peer_starts_in_its_own_configuration_answers_and_ends_when_we_are_kille
     wait_until("the servers to end", || working_below(scratch.path()).is_empty());
 }
 
-/// As Larder: never listens, nor ends when it is asked to, and has two children, of which one leaves its group as daemons do. Its
-/// version is asked for with one argument.
-const STUCK: &str = "#!/bin/sh\n[ $# -gt 1 ] || exit 0\ntrap '' TERM\nsleep 600 &\nsetsid sleep 600 &\nwhile :; do wait; done\n";
+/// As Larder: never listens, nor ends when it is asked to, and has two children, of which one
+/// leaves its group as daemons do. Its version is asked for with one argument.
+const STUCK: &str = "#!/bin/sh\n[ $# -gt 1 ] || exit 0\ntrap '' TERM\nsleep 600 &\nsetsid sleep \
+                     600 &\nwhile :; do wait; done\n";
 
 /// A comparison that waits for a server that is stuck; killed when dropped.
 struct Waiting(Child);
@@ -497,7 +534,16 @@ fn a_server_that_does_not_start_is_quoted() {
     let scratch = place();
     let broken = scratch.write("larder", "#!/bin/sh\necho 'my memory is gone' >&2\nexit 7\n");
     fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).unwrap();
-    let args = ["--only", "larder", "--rounds", "1", "--slice", "20ms", "--larder", broken.to_str().unwrap()];
+    let args = [
+        "--only",
+        "larder",
+        "--rounds",
+        "1",
+        "--slice",
+        "20ms",
+        "--larder",
+        broken.to_str().unwrap(),
+    ];
     let output = compare(&scratch, &args).output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", shown(&output));
     let errors = String::from_utf8_lossy(&output.stderr);

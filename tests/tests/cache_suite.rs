@@ -1,8 +1,9 @@
 //! The public test suite for HTTP caches (npm `http-cache-tests`) against the real binary.
 //!
-//! Every required test must pass but for those named, with a reason from the RFC, in docs/conformance.md. What is named
-//! there must exist and must really fail, so that the list cannot outlive its reasons. `LARDER_CACHE_SUITE_BASE` runs
-//! the suite against another server that has `http://127.0.0.1:LARDER_CACHE_SUITE_ORIGIN_PORT` as its origin.
+//! Every required test must pass but for those named, with a reason from the RFC, in
+//! docs/conformance.md. What is named there must exist and must really fail, so that the list
+//! cannot outlive its reasons. `LARDER_CACHE_SUITE_BASE` runs the suite against another server that
+//! has `http://127.0.0.1:LARDER_CACHE_SUITE_ORIGIN_PORT` as its origin.
 
 #![allow(clippy::unwrap_used)]
 
@@ -33,8 +34,8 @@ fn every_required_test_passes_or_is_explained() {
     let room = source_root().join("tests/http-cache-tests");
     let suite = room.join("node_modules/http-cache-tests");
     assert!(suite.is_dir(), "the suite is not installed: run scripts/test-deps.sh");
-    let port =
-        std::env::var("LARDER_CACHE_SUITE_ORIGIN_PORT").map_or_else(|_| free_port(), |p| p.parse().unwrap());
+    let port = std::env::var("LARDER_CACHE_SUITE_ORIGIN_PORT")
+        .map_or_else(|_| free_port(), |p| p.parse().unwrap());
     let _origin = start_origin(&suite, port);
     let outcomes = match std::env::var("LARDER_CACHE_SUITE_BASE") {
         Ok(base) => run_suite(&room, &base, &[]),
@@ -59,7 +60,10 @@ fn start_origin(suite: &Path, port: u16) -> Helper {
         .current_dir(suite)
         .env("npm_config_protocol", "http")
         .env("npm_config_port", port.to_string())
-        .env("npm_config_pidfile", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache-suite-origin.pid"));
+        .env(
+            "npm_config_pidfile",
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache-suite-origin.pid"),
+        );
     Helper::start(&mut command, "Listening on")
 }
 
@@ -67,7 +71,8 @@ fn start_origin(suite: &Path, port: u16) -> Helper {
 const ABOUT_COOKIES: &[&str] =
     &["304-etag-update-response-Set-Cookie", "headers-store-Set-Cookie", "other-set-cookie"];
 
-/// What docs/conformance.md says of cookies is true: with `allow_set_cookie` the tests about them pass.
+/// What docs/conformance.md says of cookies is true: with `allow_set_cookie` the tests about them
+/// pass.
 fn with_cookies_allowed(room: &Path, port: u16) {
     let larder = Larder::site(&format!("http://127.0.0.1:{port}"), "allow_set_cookie = true");
     let outcomes = run_suite(room, &format!("http://{}", larder.addr()), ABOUT_COOKIES);
@@ -126,8 +131,11 @@ fn print_scores(outcomes: &[Outcome]) {
 
 /// Required tests that fail unexplained, and explanations without a failure.
 fn faults(outcomes: &[Outcome], excused: &BTreeSet<String>) -> Vec<String> {
-    let failed: BTreeMap<&str, &Outcome> =
-        outcomes.iter().filter(|o| o.kind == "required" && !o.passed()).map(|o| (o.id.as_str(), o)).collect();
+    let failed: BTreeMap<&str, &Outcome> = outcomes
+        .iter()
+        .filter(|o| o.kind == "required" && !o.passed())
+        .map(|o| (o.id.as_str(), o))
+        .collect();
     let unexplained = failed
         .values()
         .filter(|o| !excused.contains(&o.id))
@@ -139,11 +147,14 @@ fn faults(outcomes: &[Outcome], excused: &BTreeSet<String>) -> Vec<String> {
     unexplained.chain(outlived).collect()
 }
 
-/// The test names in the table under "Required tests that do not pass": rows beginning with "| `name` |".
+/// The test names in the table under "Required tests that do not pass": rows beginning with "|
+/// `name` |".
 fn excused(path: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(path).unwrap();
-    let section =
-        text.split("## Required tests that do not pass").nth(1).expect("the section of the exceptions");
+    let section = text
+        .split("## Required tests that do not pass")
+        .nth(1)
+        .expect("the section of the exceptions");
     let section = section.split("\n## ").next().unwrap_or_default();
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
     rows.filter_map(|row| {

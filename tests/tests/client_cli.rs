@@ -1,4 +1,5 @@
-//! `larder get`, `set`, ... against memcached servers, beside libmemcached's tools: what one has stored, the other finds.
+//! `larder get`, `set`, ... against memcached servers, beside libmemcached's tools: what one has
+//! stored, the other finds.
 
 #![allow(clippy::unwrap_used)]
 
@@ -38,10 +39,14 @@ fn libmemcacheds_tools_find_what_larder_stores_and_the_other_way_round() {
     let keys: Vec<String> = (0..20).map(|n| format!("key-{n}")).collect();
     for hash in ["default", "md5", "crc", "fnv1a_64", "murmur"] {
         for key in &keys {
-            assert_eq!(larder(&list, &["set", "--hash", hash, key, &format!("{key} by {hash}")]).0, 0);
+            assert_eq!(
+                larder(&list, &["set", "--hash", hash, key, &format!("{key} by {hash}")]).0,
+                0
+            );
         }
         let mut memccat = Command::new("memccat");
-        let memccat = memccat.args([&format!("--servers={list}"), &format!("--hash={hash}")]).args(&keys);
+        let memccat =
+            memccat.args([&format!("--servers={list}"), &format!("--hash={hash}")]).args(&keys);
         let found = String::from_utf8(memcache::client(memccat).stdout).unwrap();
         let expected: String = keys.iter().map(|key| format!("{key} by {hash}\n")).collect();
         assert_eq!(found, expected);
@@ -85,7 +90,9 @@ fn every_command_does_its_work_and_says_so_by_its_exit_code() {
     is(&["ping"], 0, &format!("{list} 1.6.18\n"));
     let (code, stats) = larder(&list, &["stats"]);
     assert!(
-        code == 0 && stats.starts_with(&format!("Server: {list}\n")) && stats.contains("\t curr_items: 1\n")
+        code == 0
+            && stats.starts_with(&format!("Server: {list}\n"))
+            && stats.contains("\t curr_items: 1\n")
     );
     is(&["flush"], 0, "");
     is(&["get", "k"], 1, "");
@@ -170,8 +177,12 @@ fn output_nobody_takes_is_not_success() {
     assert_eq!(larder(&list, &["set", "k", "v"]).0, 0);
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let mut command = Command::new(binary());
-    let output =
-        command.args(["get", "k", "-s", &list]).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    let output = command
+        .args(["get", "k", "-s", &list])
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.starts_with("larder: standard output: "), "{said}");
@@ -182,7 +193,8 @@ fn servers_come_from_the_first_variable_that_names_any() {
     let server = Memcached::debian(&[]);
     let ping = |first: &str, second: &str| {
         let mut command = Command::new(binary());
-        let command = command.arg("ping").env("LIBMEMCACHED_SERVERS", first).env("MEMCACHED_SERVERS", second);
+        let command =
+            command.arg("ping").env("LIBMEMCACHED_SERVERS", first).env("MEMCACHED_SERVERS", second);
         let output = command.output().unwrap();
         (output.status.code().unwrap(), String::from_utf8_lossy(&output.stdout).into_owned())
     };

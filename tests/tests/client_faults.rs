@@ -1,11 +1,11 @@
-//! The client library when servers die, freeze, refuse and come back. What a failure costs is asserted by counts of attempts,
-//! never by time.
+//! The client library when servers die, freeze, refuse and come back. What a failure costs is
+//! asserted by counts of attempts, never by time.
 
 #![allow(clippy::unwrap_used)]
 
 use larder_client::{
-    Client, Config, Distribution, Eject, Error, Failure, Health, Placement, Server, ServerView, State, Store,
-    Timeouts, hash::Hash,
+    Client, Config, Distribution, Eject, Error, Failure, Health, Placement, Server, ServerView,
+    State, Store, Timeouts, hash::Hash,
 };
 use larder_tests::client::{config, patient, run, server, signal, until, value};
 use larder_tests::{Memcached, helper::free_port};
@@ -29,7 +29,11 @@ fn view(client: &Client, at: usize) -> ServerView {
 
 /// So many keys of each server.
 fn keys_of(client: &Client, at: usize, count: usize) -> Vec<String> {
-    (0..).map(|n| format!("key-{n}")).filter(|key| client.locate(key.as_bytes()) == at).take(count).collect()
+    (0..)
+        .map(|n| format!("key-{n}"))
+        .filter(|key| client.locate(key.as_bytes()) == at)
+        .take(count)
+        .collect()
 }
 
 async fn put(client: &Client, key: &str) -> Result<(), Error> {
@@ -90,7 +94,8 @@ fn a_frozen_server_costs_one_timeout_and_comes_back_by_one_probe() {
         }
         let after = view(&client, 0);
         assert_eq!((after.timeouts, after.ejections, after.connects), (1, 1, 1));
-        // While it is frozen nobody waits, and probes find it frozen: the kernel takes connections for it.
+        // While it is frozen nobody waits, and probes find it frozen: the kernel takes connections
+        // for it.
         until("two probes", || {
             let asking = client.clone();
             tokio::spawn(async move { asking.get(b"k").await });
@@ -180,7 +185,8 @@ fn killed_under_load_no_answer_is_anothers() {
         for task in tasks {
             failed += task.await.unwrap();
         }
-        // Each task has at most one operation under way when the connection breaks, and one that had chosen it before.
+        // Each task has at most one operation under way when the connection breaks, and one that
+        // had chosen it before.
         assert!(failed <= 100, "{failed} operations failed");
         let view = view(&client, 1);
         assert!(view.connects <= 2 && view.ejections == 1, "{view:?}");
@@ -248,7 +254,8 @@ fn a_spare_serves_the_keys_of_the_dead() {
 fn replicas_are_written_everywhere_and_read_from_the_first_that_answers() {
     let servers = [Memcached::debian(&[]), Memcached::debian(&[]), Memcached::debian(&[])];
     run(async {
-        let client = Client::new(Config { replicas: 2, ..unforgiving(&servers.each_ref()) }).unwrap();
+        let client =
+            Client::new(Config { replicas: 2, ..unforgiving(&servers.each_ref()) }).unwrap();
         let keys: Vec<String> = (0..60).map(|n| format!("key-{n}")).collect();
         for key in &keys {
             put(&client, key).await.unwrap();
@@ -295,13 +302,17 @@ fn dropped_futures_do_not_shift_answers() {
                             if random % 3 == 0 {
                                 let all = client.get_many(&many).await;
                                 assert_eq!(all[1], Ok(None));
-                                assert_eq!(all[2].as_ref().unwrap().as_ref().unwrap().value, "key-7");
+                                assert_eq!(
+                                    all[2].as_ref().unwrap().as_ref().unwrap().value,
+                                    "key-7"
+                                );
                                 all.into_iter().next().unwrap()
                             } else {
                                 client.get(key.as_bytes()).await
                             }
                         };
-                        // Given up after so many turns of the others, which is before, while or after it is answered.
+                        // Given up after so many turns of the others, which is before, while or
+                        // after it is answered.
                         let turns = random / 128 % 6;
                         let waits = async {
                             for _ in 0..turns {

@@ -1,6 +1,7 @@
-//! The client library against peers that mean no good, or cannot do better: answers that never end, that belong to nothing or to
-//! those who have gone; values taken for requests; connections that end at the wrong time; peers that take and give a few bytes
-//! at a time. The peer is the test itself.
+//! The client library against peers that mean no good, or cannot do better: answers that never end,
+//! that belong to nothing or to those who have gone; values taken for requests; connections that
+//! end at the wrong time; peers that take and give a few bytes at a time. The peer is the test
+//! itself.
 
 #![allow(clippy::unwrap_used)]
 
@@ -84,7 +85,11 @@ fn values_without_an_end_are_not_gathered_for_ever() {
         let keys: Vec<String> = (0..100).map(|n| n.to_string()).collect();
         let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
         let answers = client.get_many(&keys).await;
-        assert!(answers.iter().all(|answer| matches!(answer, Err(Error::Protocol(_)))), "{:?}", answers[0]);
+        assert!(
+            answers.iter().all(|answer| matches!(answer, Err(Error::Protocol(_)))),
+            "{:?}",
+            answers[0]
+        );
         drop(client);
     });
     assert!(played.join().unwrap() <= 10, "about 128 MiB were to be taken");
@@ -113,7 +118,10 @@ fn lengths_that_cannot_be_end_the_connection() {
         run(async {
             let client = Client::new(text(server)).unwrap();
             let answer = client.get(b"k").await;
-            assert!(matches!(answer, Err(Error::Protocol(_) | Error::Closed(_))), "{said:?}: {answer:?}");
+            assert!(
+                matches!(answer, Err(Error::Protocol(_) | Error::Closed(_))),
+                "{said:?}: {answer:?}"
+            );
             assert_eq!(client.servers()[0].state, State::Down, "{said:?}");
         });
         played.join().unwrap();
@@ -209,7 +217,9 @@ fn a_server_is_not_late_with_its_answer_while_it_takes_the_request() {
         config.max_item = SIZE;
         config.timeouts.read = 1500 * MS;
         let client = Client::new(config).unwrap();
-        assert!(client.set(b"k", vec![b'x'; SIZE].into(), Store::default()).await.unwrap().is_stored());
+        assert!(
+            client.set(b"k", vec![b'x'; SIZE].into(), Store::default()).await.unwrap().is_stored()
+        );
     });
     played.join().unwrap();
 }
@@ -251,7 +261,8 @@ fn a_slow_proxy_makes_answers_slow_and_nothing_else() {
                 let (client, key) = (client.clone(), key.clone());
                 tokio::spawn(async move {
                     let value = key.repeat(10);
-                    let set = client.set(key.as_bytes(), value.clone().into(), Store::default()).await;
+                    let set =
+                        client.set(key.as_bytes(), value.clone().into(), Store::default()).await;
                     assert!(set.unwrap().is_stored());
                     assert_eq!(client.get(key.as_bytes()).await.unwrap().unwrap().value, value);
                 })
@@ -279,10 +290,19 @@ fn keys_and_values_at_their_limits() {
             let most = vec![b'k'; 250];
             // The largest value under the longest key fits a server's default `-I 1m`.
             let value = vec![b'v'; client.config().max_item];
-            assert!(client.set(&most, value.clone().into(), Store::default()).await.unwrap().is_stored());
+            assert!(
+                client
+                    .set(&most, value.clone().into(), Store::default())
+                    .await
+                    .unwrap()
+                    .is_stored()
+            );
             assert_eq!(client.get(&most).await.unwrap().unwrap().value, value);
             assert_eq!(client.get(&[b'k'; 251]).await, Err(Error::Key));
-            assert_eq!(client.set(&[b'k'; 251], "v".into(), Store::default()).await, Err(Error::Key));
+            assert_eq!(
+                client.set(&[b'k'; 251], "v".into(), Store::default()).await,
+                Err(Error::Key)
+            );
             let high: Vec<u8> = (0x80..=0xff).collect();
             for key in [&high[..], b"!", "schl\u{fc}ssel".as_bytes()] {
                 client.set(key, key.to_vec().into(), Store::default()).await.unwrap();
@@ -320,7 +340,10 @@ fn a_thousand_servers_that_refuse_cost_an_attempt_each() {
         }
         assert!(client.get_many(&keys).await.into_iter().all(|answer| answer == Ok(None)));
         let views = client.servers();
-        assert!(views[1..].iter().all(|view| view.connects <= 1), "each was tried once at the most");
+        assert!(
+            views[1..].iter().all(|view| view.connects <= 1),
+            "each was tried once at the most"
+        );
         assert_eq!(views[0].state, State::Up);
     });
 }
@@ -346,7 +369,8 @@ fn a_storm_of_callers_who_give_up_leaves_room_for_the_next() {
         move |listener| {
             let mut stream = listener.accept().unwrap().0;
             let lines = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count();
-            let (mut answers, mut piece, mut asked) = (lines(&heard(&mut stream, b"\r\n")), [0; 65536], 0);
+            let (mut answers, mut piece, mut asked) =
+                (lines(&heard(&mut stream, b"\r\n")), [0; 65536], 0);
             gate.wait();
             loop {
                 stream.write_all("END\r\n".repeat(answers).as_bytes()).unwrap();
@@ -386,7 +410,8 @@ fn a_storm_of_callers_who_give_up_leaves_room_for_the_next() {
     assert!(played.join().unwrap() <= 64 + 1);
 }
 
-/// Answers every `get` with its key, for 100 ms and until it has answered once at all; then all connections end and nobody listens for as long.
+/// Answers every `get` with its key, for 100 ms and until it has answered once at all; then all
+/// connections end and nobody listens for as long.
 fn flap(listener: TcpListener, once: &Arc<AtomicBool>) {
     listener.set_nonblocking(true).unwrap();
     let (end, mut taken) = (Instant::now() + 100 * MS, Vec::new());

@@ -1,4 +1,5 @@
-//! Writes nobody waits for: one line comes back for a run of them, errors are counted, and none is taken for another's.
+//! Writes nobody waits for: one line comes back for a run of them, errors are counted, and none is
+//! taken for another's.
 
 #![allow(clippy::unwrap_used)]
 
@@ -74,7 +75,10 @@ fn a_server_that_dies_in_a_run_leaves_nobody_waiting() {
     run(async {
         let client = Client::new(meta(patient(vec![server]))).unwrap();
         for n in 0..100 {
-            client.set_quietly(format!("{n}").as_bytes(), "x".into(), Store::default()).await.unwrap();
+            client
+                .set_quietly(format!("{n}").as_bytes(), "x".into(), Store::default())
+                .await
+                .unwrap();
         }
         client.settle().await;
         assert_eq!(client.get(b"0").await, Err(Error::Down));
@@ -86,13 +90,17 @@ fn of_a_real_server(server: &Memcached) {
     run(async {
         // More than the server takes.
         let client = Client::new(Config { max_item: 2 << 20, ..config(&[server]) }).unwrap();
-        // On one connection: memcached counts what it sent after sending it, and a thread may do so late for another's ear.
+        // On one connection: memcached counts what it sent after sending it, and a thread may do so
+        // late for another's ear.
         let mut talk = server.connect();
         let mut written = || talk.stat("bytes_written").parse::<u64>().unwrap();
         assert_eq!(client.get(b"0").await, Ok(None));
         let before = written();
         for n in 0..2000 {
-            client.set_quietly(format!("{n}").as_bytes(), "x".into(), Store::default()).await.unwrap();
+            client
+                .set_quietly(format!("{n}").as_bytes(), "x".into(), Store::default())
+                .await
+                .unwrap();
         }
         client.settle().await;
         // What it says of itself is a few KiB; 2,000 answers would be 8,000 bytes at least.
@@ -120,7 +128,8 @@ fn larders_own_face_says_what_failed_and_nothing_else() {
     of_a_real_server(&Memcached::larder(&[]));
 }
 
-/// On one thread the connection gets its turn while somebody asks for more and more without waiting.
+/// On one thread the connection gets its turn while somebody asks for more and more without
+/// waiting.
 #[test]
 fn who_waits_for_nothing_does_not_fill_the_queue_first() {
     let server = Memcached::debian(&[]);

@@ -1,11 +1,12 @@
-//! The client library over TLS, by a connector of the test's own (rustls): a memcached that speaks TLS, real certificates.
+//! The client library over TLS, by a connector of the test's own (rustls): a memcached that speaks
+//! TLS, real certificates.
 
 #![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
 use larder_client::{
-    Address, Client, Config, Connecting, Connection, Connector, Error, Server, SharedConnector, State, Store,
-    dial,
+    Address, Client, Config, Connecting, Connection, Connector, Error, Server, SharedConnector,
+    State, Store, dial,
 };
 use larder_tests::client::{config, patient, run, value};
 use larder_tests::{Memcached, Scratch};
@@ -38,8 +39,9 @@ struct Papers {
     scratch: Scratch,
 }
 
-const EXTENSIONS: &str = "[req]\ndistinguished_name = name\n[name]\n[authority]\nbasicConstraints = critical,CA:TRUE\n\
-    [server]\nbasicConstraints = critical,CA:FALSE\nsubjectAltName = IP:127.0.0.1\n";
+const EXTENSIONS: &str = "[req]\ndistinguished_name = name\n[name]\n[authority]\nbasicConstraints \
+                          = critical,CA:TRUE\n[server]\nbasicConstraints = \
+                          critical,CA:FALSE\nsubjectAltName = IP:127.0.0.1\n";
 
 impl Papers {
     fn issue() -> Papers {
@@ -53,13 +55,22 @@ impl Papers {
 
     fn request(&self, name: &str, by: &[&str]) {
         let mut command = Command::new("openssl");
-        command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
+        command.args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+        ]);
         command.args(["-days", "2", "-subj", &format!("/CN={name}"), "-extensions", name]).args(by);
         command.arg("-config").arg(self.file("config"));
         command.arg("-keyout").arg(self.file(&format!("{name}.key")));
         let made = command.arg("-out").arg(self.file(&format!("{name}.pem"))).output();
-        let made =
-            made.unwrap_or_else(|e| panic!("openssl: {e}; scripts/test-deps.sh installs what tests need"));
+        let made = made.unwrap_or_else(|e| {
+            panic!("openssl: {e}; scripts/test-deps.sh installs what tests need")
+        });
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     }
 
@@ -70,7 +81,8 @@ impl Papers {
     /// Debian's memcached with the server's certificate.
     fn memcached(&self) -> Memcached {
         let file = |name: &str| self.file(name).display().to_string();
-        let options = format!("ssl_chain_cert={},ssl_key={}", file("server.pem"), file("server.key"));
+        let options =
+            format!("ssl_chain_cert={},ssl_key={}", file("server.pem"), file("server.key"));
         Memcached::debian(&["-Z", "-o", &options])
     }
 
@@ -78,7 +90,8 @@ impl Papers {
     fn terminator(&self, server: SocketAddr) -> Server {
         let certificate = CertificateDer::from_pem_file(self.file("server.pem")).unwrap();
         let key = PrivateKeyDer::from_pem_file(self.file("server.key")).unwrap();
-        let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key);
+        let config =
+            ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key);
         let acceptor = TlsAcceptor::from(Arc::new(config.unwrap()));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -120,7 +133,13 @@ fn values_of_every_size_go_through_tls() {
         let value = |size: usize| -> Bytes { (0..size).map(|n| (n % 251) as u8).collect() };
         for size in sizes {
             let key = format!("size-{size}");
-            assert!(client.set(key.as_bytes(), value(size), Store::default()).await.unwrap().is_stored());
+            assert!(
+                client
+                    .set(key.as_bytes(), value(size), Store::default())
+                    .await
+                    .unwrap()
+                    .is_stored()
+            );
         }
         let keys: Vec<String> = sizes.iter().map(|size| format!("size-{size}")).collect();
         let asked: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
@@ -130,8 +149,9 @@ fn values_of_every_size_go_through_tls() {
     });
 }
 
-/// More than sockets and TLS hold: what TLS has taken and not passed on must be passed on. Through a terminator, as memcached 1.6.18
-/// forgets what it has decrypted behind a large value until more comes (`openssl s_client` shows it as well).
+/// More than sockets and TLS hold: what TLS has taken and not passed on must be passed on. Through
+/// a terminator, as memcached 1.6.18 forgets what it has decrypted behind a large value until more
+/// comes (`openssl s_client` shows it as well).
 #[test]
 fn a_large_batch_is_flushed_to_its_end() {
     let papers = Papers::issue();
@@ -144,7 +164,10 @@ fn a_large_batch_is_flushed_to_its_end() {
         for n in 0..60 {
             let key = format!("{n}");
             client.set_quietly(key.as_bytes(), large.clone(), Store::default()).await.unwrap();
-            client.set_quietly(format!("small-{n}").as_bytes(), key.into(), Store::default()).await.unwrap();
+            client
+                .set_quietly(format!("small-{n}").as_bytes(), key.into(), Store::default())
+                .await
+                .unwrap();
         }
         client.settle().await;
         assert_eq!(value(&client, "small-59").await.as_deref(), Some("59"));
@@ -169,6 +192,10 @@ fn a_certificate_that_is_not_believed_is_a_failure_and_nothing_is_sent() {
             ..patient(vec![Server::tcp("localhost", server.addr().port())])
         };
         let refused = Client::new(name).unwrap().get(b"k").await;
-        assert_eq!(refused, Err(Error::Connect(std::io::ErrorKind::InvalidData)), "of another name");
+        assert_eq!(
+            refused,
+            Err(Error::Connect(std::io::ErrorKind::InvalidData)),
+            "of another name"
+        );
     });
 }

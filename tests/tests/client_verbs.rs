@@ -1,5 +1,5 @@
-//! The client library's operations and their answers: every protocol, Debian's memcached and Larder's own face, TCP and unix
-//! sockets, passwords.
+//! The client library's operations and their answers: every protocol, Debian's memcached and
+//! Larder's own face, TCP and unix sockets, passwords.
 
 #![allow(clippy::unwrap_used)]
 
@@ -114,7 +114,10 @@ async fn large(client: &Client) {
 
 async fn figures(client: &Client) {
     let versions = client.version().await;
-    assert!(versions.iter().all(|version| version.as_ref().is_ok_and(|v| !v.is_empty())), "{versions:?}");
+    assert!(
+        versions.iter().all(|version| version.as_ref().is_ok_and(|v| !v.is_empty())),
+        "{versions:?}"
+    );
     for stats in client.stats(None).await {
         let stats = stats.unwrap();
         assert!(stats.iter().any(|(name, _)| name == "curr_items"), "{stats:?}");
@@ -211,7 +214,9 @@ fn ascii_passwords_are_accepted_and_refused() {
 fn sasl_passwords_are_accepted_and_refused() {
     let scratch = Scratch::new("sasl");
     let users = scratch.write("users", "larder:secret\n");
-    for server in [Memcached::larder_with_sasl(&users), Memcached::debian_with_sasl("larder", "secret")] {
+    for server in
+        [Memcached::larder_with_sasl(&users), Memcached::debian_with_sasl("larder", "secret")]
+    {
         let with = |password: &str| {
             let auth = Auth::SaslPlain { user: "larder".into(), password: password.into() };
             Config { auth: Some(auth), ..config(&[&server]) }
@@ -254,7 +259,8 @@ fn two_runtimes_at_once_share_one_client() {
                 run(async {
                     for n in 0..500 {
                         let key = format!("{thread}-{n}");
-                        // The other's runtime may end with answers under way: that is an error, and no other's answer.
+                        // The other's runtime may end with answers under way: that is an error, and
+                        // no other's answer.
                         if client.set(key.as_bytes(), key.clone().into(), store(0)).await.is_ok()
                             && let Ok(found) = client.get(key.as_bytes()).await
                         {
@@ -285,7 +291,8 @@ fn two_connections_share_the_work() {
 fn a_multi_threaded_runtime_and_a_runtime_that_is_gone() {
     let server = Memcached::debian(&[]);
     let client = Client::new(config(&[&server])).unwrap();
-    let many = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let many =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let work = |client: Client| async move {
         let tasks: Vec<_> = (0..200)
             .map(|n| {
@@ -316,7 +323,9 @@ fn what_was_asked_quietly_is_done_though_the_client_is_gone() {
             client.set_quietly(format!("{n}").as_bytes(), "x".into(), store(0)).await.unwrap();
         }
         drop(client);
-        larder_tests::client::until("all to be stored", || server.connect().stat("curr_items") == "500")
-            .await;
+        larder_tests::client::until("all to be stored", || {
+            server.connect().stat("curr_items") == "500"
+        })
+        .await;
     });
 }

@@ -1,5 +1,5 @@
-//! What the client library puts on the wire: how many writes, in which pieces, and what it makes of peers that are slow, close,
-//! or speak nonsense. The peer is the test itself, byte by byte.
+//! What the client library puts on the wire: how many writes, in which pieces, and what it makes of
+//! peers that are slow, close, or speak nonsense. The peer is the test itself, byte by byte.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,8 @@ use std::io::{Read, Write};
 
 #[test]
 fn a_batch_is_one_write() {
-    // One read may join several writes, but small ones that follow each other seldom: many would be seen as many.
+    // One read may join several writes, but small ones that follow each other seldom: many would be
+    // seen as many.
     const SETS: usize = 100;
     let (server, played) = peer(|listener| {
         let mut stream = listener.accept().unwrap().0;
@@ -31,7 +32,10 @@ fn a_batch_is_one_write() {
         let client = Client::new(text(server)).unwrap();
         assert_eq!(client.get(b"a").await, Ok(None));
         for n in 0..SETS {
-            client.set_quietly(format!("{n}").as_bytes(), "x".into(), Store::default()).await.unwrap();
+            client
+                .set_quietly(format!("{n}").as_bytes(), "x".into(), Store::default())
+                .await
+                .unwrap();
         }
         client.settle().await;
     });
@@ -70,7 +74,10 @@ fn small_windows_and_late_readers_get_every_byte_in_order() {
     run(async {
         let client = Client::new(text(server)).unwrap();
         for (n, value) in values.iter().enumerate() {
-            client.set_quietly(format!("{n}").as_bytes(), value.clone(), Store::default()).await.unwrap();
+            client
+                .set_quietly(format!("{n}").as_bytes(), value.clone(), Store::default())
+                .await
+                .unwrap();
         }
         client.set_quietly(b"3", "last".into(), Store::default()).await.unwrap();
         client.settle().await;

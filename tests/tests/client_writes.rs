@@ -1,5 +1,6 @@
-//! How many writes a set takes, counted by strace: one, whatever the size around the 8 KiB where clients that gather in a buffer
-//! begin to take two (the second of which waits for a delayed acknowledgement, where TCP_NODELAY is not set).
+//! How many writes a set takes, counted by strace: one, whatever the size around the 8 KiB where
+//! clients that gather in a buffer begin to take two (the second of which waits for a delayed
+//! acknowledgement, where TCP_NODELAY is not set).
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,14 +9,29 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
-/// Stores a value of each size by `larder set` under strace; gives the writes to the connection of each, and how many of all
-/// `setsockopt`s set TCP_NODELAY.
+/// Stores a value of each size by `larder set` under strace; gives the writes to the connection of
+/// each, and how many of all `setsockopt`s set TCP_NODELAY.
 fn writes(server: &str, sizes: &[usize]) -> (Vec<usize>, usize) {
     let scratch = Scratch::new("writes");
     let traced = scratch.file("traced");
     let mut command = Command::new("strace");
-    command.args(["-f", "-yy", "-s", "40", "-e", "trace=write,writev,sendto,sendmsg,setsockopt", "-o"]);
-    command.arg(&traced).arg(binary()).args(["set", "--text", "--timeout", "20s", "--servers", server]);
+    command.args([
+        "-f",
+        "-yy",
+        "-s",
+        "40",
+        "-e",
+        "trace=write,writev,sendto,sendmsg,setsockopt",
+        "-o",
+    ]);
+    command.arg(&traced).arg(binary()).args([
+        "set",
+        "--text",
+        "--timeout",
+        "20s",
+        "--servers",
+        server,
+    ]);
     for size in sizes {
         let file = scratch.write(&format!("value-{size}"), &"v".repeat(*size));
         command.arg("--file").arg(file);

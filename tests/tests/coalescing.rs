@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 const FRESH: &[&str] = &["Cache-Control: max-age=60"];
 
-/// An origin whose `/warm` is a page at once; all else is up to `script`, which has a gate to wait at.
+/// An origin whose `/warm` is a page at once; all else is up to `script`, which has a gate to wait
+/// at.
 fn gated(script: impl Fn(&Seen, &mut Reply, &Gate) + Send + Sync + 'static) -> (Origin, Gate) {
     let gate = Gate::closed();
     let door = gate.clone();
@@ -21,11 +22,12 @@ fn gated(script: impl Fn(&Seen, &mut Reply, &Gate) + Send + Sync + 'static) -> (
     (origin, gate)
 }
 
-/// Connects `count` clients that all wait for `/cold`. Each asks for `/warm`, a hit, in the same packet: its answer
-/// tells that Larder has read the request for `/cold` too.
+/// Connects `count` clients that all wait for `/cold`. Each asks for `/warm`, a hit, in the same
+/// packet: its answer tells that Larder has read the request for `/cold` too.
 fn waiting(larder: &Larder, count: usize) -> Vec<Wire> {
     larder.connect().get("/warm", &[]);
-    let ask = "GET /warm HTTP/1.1\r\nHost: site.test\r\n\r\nGET /cold HTTP/1.1\r\nHost: site.test\r\n\r\n";
+    let ask = "GET /warm HTTP/1.1\r\nHost: site.test\r\n\r\nGET /cold HTTP/1.1\r\nHost: \
+               site.test\r\n\r\n";
     let mut wires: Vec<Wire> = (0..count).map(|_| larder.connect()).collect();
     for wire in &mut wires {
         wire.send(ask);
@@ -37,7 +39,14 @@ fn waiting(larder: &Larder, count: usize) -> Vec<Wire> {
 }
 
 fn threads(threads: usize, origin: &Origin) -> Larder {
-    Larder::serve(&["--http", "127.0.0.1:0", "--threads", &threads.to_string(), "--origin", &origin.url()])
+    Larder::serve(&[
+        "--http",
+        "127.0.0.1:0",
+        "--threads",
+        &threads.to_string(),
+        "--origin",
+        &origin.url(),
+    ])
 }
 
 /// Fifty clients on a cold page make one request, whatever the number of worker threads.
@@ -123,7 +132,8 @@ fn not_shared(fields: &'static [&'static str]) {
     let larder = threads(2, &origin);
     let mut wires = waiting(&larder, 10);
     gate.open();
-    let bodies: BTreeSet<String> = wires.iter_mut().map(|wire| wire.read().text().to_owned()).collect();
+    let bodies: BTreeSet<String> =
+        wires.iter_mut().map(|wire| wire.read().text().to_owned()).collect();
     assert_eq!(bodies.len(), 10, "an answer was shared: {bodies:?}");
     assert_eq!(origin.count_of("/cold"), 10);
 }
@@ -171,7 +181,8 @@ fn requests_for_what_is_uncacheable_do_not_queue() {
 #[test]
 fn a_page_that_becomes_cacheable_is_kept_again() {
     let origin = Origin::start(|seen, reply| {
-        let fields = if seen.number == 0 { "Cache-Control: private" } else { "Cache-Control: max-age=60" };
+        let fields =
+            if seen.number == 0 { "Cache-Control: private" } else { "Cache-Control: max-age=60" };
         reply.ok(&[fields], "page");
     });
     let larder = threads(1, &origin);
@@ -261,7 +272,10 @@ fn a_truncated_answer_is_cut_for_all_and_kept_for_none() {
     let (origin, gate) = gated(|seen, reply, door| {
         if seen.number <= 1 {
             door.wait();
-            reply.head(200, &["Cache-Control: max-age=60", "Content-Length: 1000"]).raw("too short").close();
+            reply
+                .head(200, &["Cache-Control: max-age=60", "Content-Length: 1000"])
+                .raw("too short")
+                .close();
         } else {
             reply.ok(FRESH, "whole");
         }
@@ -270,7 +284,8 @@ fn a_truncated_answer_is_cut_for_all_and_kept_for_none() {
     let mut wires = waiting(&larder, 5);
     gate.open();
     for wire in &mut wires {
-        // Cut off, an error, or asked again and whole: anything but the short body as a complete answer.
+        // Cut off, an error, or asked again and whole: anything but the short body as a complete
+        // answer.
         if let Ok(answer) = wire.try_read_for("GET") {
             assert!(
                 answer.status == 502 || answer.text() == "whole",
@@ -322,6 +337,8 @@ fn a_fetch_nobody_waits_for_any_more_leaves_nothing_open() {
     }
     gate.open();
     // What remains are idle connections to the origin, at most one per fetch.
-    wait_until("the clients' connections to be closed", || larder.usage().descriptors <= before + 5);
+    wait_until("the clients' connections to be closed", || {
+        larder.usage().descriptors <= before + 5
+    });
     assert_eq!(larder.connect().get("/0", &[]).text(), "page");
 }

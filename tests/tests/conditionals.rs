@@ -105,7 +105,8 @@ fn a_condition_on_a_cold_page_is_answered_and_the_page_is_kept() {
     let larder = Larder::before(&origin.url());
     let answer = get_with(larder.addr(), "/", &["If-None-Match: \"v1\""]);
     assert_eq!((answer.status, answer.body.len()), (304, 0));
-    // Whichever way the origin was asked, a client without a condition gets the page and never a 304.
+    // Whichever way the origin was asked, a client without a condition gets the page and never a
+    // 304.
     assert_eq!(get(larder.addr(), "/").text(), "page");
     assert_eq!(get(larder.addr(), "/").assert_hit().text(), "page");
 }

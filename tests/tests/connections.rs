@@ -25,10 +25,12 @@ fn idle_connections_hold_little_memory() {
     let origin = Origin::start(|seen, reply| {
         reply.answer(200, if seen.target == "/" { FRESH } else { &[] }, "x".repeat(3000));
     });
-    let larder = Larder::serve(&["--http", "127.0.0.1:0", "--threads", "1", "--origin", &origin.url()]);
+    let larder =
+        Larder::serve(&["--http", "127.0.0.1:0", "--threads", "1", "--origin", &origin.url()]);
     let opened = |number: u64| {
         let mut wire = larder.connect();
-        let targets: &[&str] = if number.is_multiple_of(20) { &["/", "/passed", "/"] } else { &["/"] };
+        let targets: &[&str] =
+            if number.is_multiple_of(20) { &["/", "/passed", "/"] } else { &["/"] };
         for target in targets {
             assert_eq!(wire.get(target, &[]).text().len(), 3000);
         }
@@ -144,7 +146,9 @@ fn head_in_a_pipeline_brings_no_body() {
     let larder = Larder::before(&origin.url());
     let mut wire = larder.connect();
     wire.get("/", &[]);
-    wire.send("HEAD / HTTP/1.1\r\nHost: site.test\r\n\r\nGET / HTTP/1.1\r\nHost: site.test\r\n\r\n");
+    wire.send(
+        "HEAD / HTTP/1.1\r\nHost: site.test\r\n\r\nGET / HTTP/1.1\r\nHost: site.test\r\n\r\n",
+    );
     let head = wire.read_for("HEAD");
     assert_eq!((head.status, head.get("content-length")), (200, Some("4")));
     assert!(head.is_hit());
@@ -223,12 +227,16 @@ fn a_body_streams_to_the_origin_before_it_is_whole() {
                 _ => return,
             }
         }
-        // Answering now tells the test that the first part is here while the second is not sent yet.
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nearly");
+        // Answering now tells the test that the first part is here while the second is not sent
+        // yet.
+        let _ = stream
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nearly");
     });
     let larder = Larder::before(&origin.url());
     let mut wire = larder.connect();
-    wire.send("POST / HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n");
+    wire.send(
+        "POST / HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n",
+    );
     assert_eq!(wire.read().text(), "early");
 }
 
@@ -250,7 +258,10 @@ fn trailers_of_a_request_do_not_break_it() {
     let origin = Origin::serving(&[], "ok");
     let larder = Larder::before(&origin.url());
     let mut wire = larder.connect();
-    wire.send("POST / HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n");
+    wire.send(
+        "POST / HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: chunked\r\nTrailer: \
+         X-Sum\r\n\r\n",
+    );
     wire.send("3\r\nabc\r\n0\r\nX-Sum: 42\r\nHost: evil.test\r\nContent-Length: 9\r\n\r\n");
     wire.read().assert_status(200);
     let seen = origin.last();
@@ -264,7 +275,9 @@ fn expect_100_continue_is_answered_before_the_body() {
     let origin = Origin::serving(&[], "ok");
     let larder = Larder::before(&origin.url());
     let mut wire = larder.connect();
-    wire.send("POST / HTTP/1.1\r\nHost: site.test\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n");
+    wire.send(
+        "POST / HTTP/1.1\r\nHost: site.test\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n",
+    );
     assert_eq!(wire.read_head().status, 100);
     wire.send("body");
     assert_eq!(wire.read().text(), "ok");
@@ -276,7 +289,10 @@ fn a_client_that_does_not_wait_for_100_is_served_too() {
     let origin = Origin::serving(&[], "ok");
     let larder = Larder::before(&origin.url());
     let mut wire = larder.connect();
-    wire.send("POST / HTTP/1.1\r\nHost: site.test\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\nbody");
+    wire.send(
+        "POST / HTTP/1.1\r\nHost: site.test\r\nContent-Length: 4\r\nExpect: \
+         100-continue\r\n\r\nbody",
+    );
     assert_eq!(wire.read().text(), "ok");
     assert_eq!(wire.get("/next", &[]).status, 200);
     assert_eq!(origin.requests()[0].body, b"body");
@@ -285,7 +301,9 @@ fn a_client_that_does_not_wait_for_100_is_served_too() {
 #[test]
 fn interim_answers_are_forwarded() {
     let origin = Origin::start(|_, reply| {
-        reply.raw("HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n").ok(FRESH, "page");
+        reply
+            .raw("HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n")
+            .ok(FRESH, "page");
     });
     let larder = Larder::before(&origin.url());
     let answer = larder.connect().get("/", &[]);
@@ -328,7 +346,8 @@ fn http_1_0_gets_no_interim_answers() {
 fn an_upgrade_becomes_a_tunnel() {
     let origin = Origin::start(|seen, reply| {
         assert_eq!(seen.get("upgrade"), Some("websocket"));
-        let mut stream = reply.head(101, &["Connection: Upgrade", "Upgrade: websocket"]).take_stream();
+        let mut stream =
+            reply.head(101, &["Connection: Upgrade", "Upgrade: websocket"]).take_stream();
         let mut piece = [0; 1024];
         while let Ok(n) = stream.read(&mut piece) {
             if n == 0 || stream.write_all(&piece[..n].to_ascii_uppercase()).is_err() {
@@ -338,7 +357,10 @@ fn an_upgrade_becomes_a_tunnel() {
     });
     let larder = Larder::before(&origin.url());
     let mut wire = larder.connect();
-    wire.send("GET /chat HTTP/1.1\r\nHost: site.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    wire.send(
+        "GET /chat HTTP/1.1\r\nHost: site.test\r\nConnection: Upgrade\r\nUpgrade: \
+         websocket\r\n\r\n",
+    );
     let head = wire.read_head();
     assert_eq!(head.status, 101);
     assert_eq!(head.fields.get("upgrade"), Some("websocket"));
@@ -355,7 +377,10 @@ fn an_upgrade_the_origin_declines_is_an_ordinary_answer() {
     let origin = Origin::serving(&["Cache-Control: no-store"], "no tunnel here");
     let larder = Larder::before(&origin.url());
     let mut wire = larder.connect();
-    wire.send("GET /chat HTTP/1.1\r\nHost: site.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    wire.send(
+        "GET /chat HTTP/1.1\r\nHost: site.test\r\nConnection: Upgrade\r\nUpgrade: \
+         websocket\r\n\r\n",
+    );
     assert_eq!(wire.read().text(), "no tunnel here");
     assert_eq!(wire.get("/next", &[]).status, 200);
 }
@@ -410,13 +435,17 @@ fn fields_named_by_connection_end_here() {
         assert_eq!((answer.get("x-hop"), answer.get("x-end")), (None, Some("end")), "{answer:?}");
     }
     let seen = origin.last();
-    assert_eq!((seen.get("x-secret"), seen.get("keep-alive"), seen.get("x-end")), (None, None, Some("end")));
+    assert_eq!(
+        (seen.get("x-secret"), seen.get("keep-alive"), seen.get("x-end")),
+        (None, None, Some("end"))
+    );
 }
 
 #[test]
 fn connections_to_the_origin_are_used_again() {
     let origin = Origin::serving(&["Cache-Control: no-store"], "page");
-    let larder = Larder::serve(&["--http", "127.0.0.1:0", "--threads", "1", "--origin", &origin.url()]);
+    let larder =
+        Larder::serve(&["--http", "127.0.0.1:0", "--threads", "1", "--origin", &origin.url()]);
     let mut wire = larder.connect();
     for _ in 0..10 {
         wire.get("/", &[]).assert_status(200);

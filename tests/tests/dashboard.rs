@@ -1,7 +1,8 @@
-//! The dashboard in a browser (Debian's Chromium, playwright-core) against the real binary under load.
+//! The dashboard in a browser (Debian's Chromium, playwright-core) against the real binary under
+//! load.
 //!
-//! The scripts are in tests/dashboard; each asserts by itself and ends with `ok`. Here they get a Larder, an origin and
-//! what only the outside can do: end the server and bring it back.
+//! The scripts are in tests/dashboard; each asserts by itself and ends with `ok`. Here they get a
+//! Larder, an origin and what only the outside can do: end the server and bring it back.
 
 #![allow(clippy::unwrap_used)]
 
@@ -59,11 +60,15 @@ fn larder(origin: &Origin, admin: &str) -> Larder {
 /// Where the dashboard is, with the token, as it is printed.
 fn dashboard(larder: &Larder) -> String {
     wait_for("the line of the admin interface", || {
-        larder.stderr().lines().find_map(|line| line.strip_prefix("larder: admin at ").map(str::to_owned))
+        larder
+            .stderr()
+            .lines()
+            .find_map(|line| line.strip_prefix("larder: admin at ").map(str::to_owned))
     })
 }
 
-/// Runs a script against a Larder of its own; it gets the dashboard's address and that of the HTTP face.
+/// Runs a script against a Larder of its own; it gets the dashboard's address and that of the HTTP
+/// face.
 #[track_caller]
 fn script(name: &str, with_token: bool) {
     let origin = origin();
@@ -80,29 +85,40 @@ fn what_is_committed_is_what_the_source_gives() {
     succeeds(node(&["build.mjs", built.path().to_str().unwrap()]));
     let committed = source_root().join("crates/server/src/admin/web/dist");
     let names = |dir: &std::path::Path| {
-        let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut names: Vec<_> =
+            fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         names
     };
     assert_eq!(names(built.path()), names(&committed));
     for name in names(&committed) {
-        let same = fs::read(built.path().join(&name)).unwrap() == fs::read(committed.join(&name)).unwrap();
-        assert!(same, "{name:?} is not what the source gives: run `npm run build` in tests/dashboard");
+        let same =
+            fs::read(built.path().join(&name)).unwrap() == fs::read(committed.join(&name)).unwrap();
+        assert!(
+            same,
+            "{name:?} is not what the source gives: run `npm run build` in tests/dashboard"
+        );
     }
 }
 
 #[test]
 fn advice_names_sections_that_are_there() {
-    let hints = fs::read_to_string(source_root().join("crates/server/src/admin/web/src/hints.ts")).unwrap();
-    let named: Vec<&str> =
-        hints.lines().filter_map(|line| line.trim().strip_prefix("docs: '")?.strip_suffix("',")).collect();
+    let hints =
+        fs::read_to_string(source_root().join("crates/server/src/admin/web/src/hints.ts")).unwrap();
+    let named: Vec<&str> = hints
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("docs: '")?.strip_suffix("',"))
+        .collect();
     assert!(named.len() >= 8, "{named:?}");
     for name in named {
         let (file, section) = name.split_once(", ").unwrap_or((name, ""));
         let text = fs::read_to_string(source_root().join(file)).unwrap_or_default();
         assert!(!text.is_empty(), "{file} is not there");
         let heading = format!("## {}", section.trim_matches(['“', '”']));
-        assert!(section.is_empty() || text.lines().any(|line| line == heading), "{file} has no {heading:?}");
+        assert!(
+            section.is_empty() || text.lines().any(|line| line == heading),
+            "{file} has no {heading:?}"
+        );
     }
 }
 
@@ -144,7 +160,10 @@ fn a_larder_that_is_gone_is_noticed_and_found_again() {
     let first = larder(&origin, &admin);
     dashboard(&first);
     let mut running = Running(
-        node(&["disconnect.mjs", &format!("http://{admin}/")]).stdout(Stdio::piped()).spawn().unwrap(),
+        node(&["disconnect.mjs", &format!("http://{admin}/")])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap(),
     );
     let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "lose");

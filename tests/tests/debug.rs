@@ -1,4 +1,5 @@
-//! `Larder-Debug`: who may know is told how an answer came about; nobody else is, and nothing of it is kept or passed on.
+//! `Larder-Debug`: who may know is told how an answer came about; nobody else is, and nothing of it
+//! is kept or passed on.
 
 use larder_tests::fleet::{Fleet, wait_counted};
 use larder_tests::{Answer, Larder, Origin};
@@ -23,8 +24,10 @@ fn member(answer: &Answer, name: &str) -> String {
 
 #[test]
 fn a_miss_and_a_hit_say_why() {
-    let origin =
-        Origin::serving(&["Cache-Control: max-age=100, stale-while-revalidate=7", "Age: 30"], "page");
+    let origin = Origin::serving(
+        &["Cache-Control: max-age=100, stale-while-revalidate=7", "Age: 30"],
+        "page",
+    );
     let larder = Larder::site(&origin.url(), ALLOWED);
     let miss = ask(&larder, "/a?b=1", &[]);
     assert_eq!(member(&miss, "found"), "nothing");
@@ -58,12 +61,16 @@ fn a_miss_and_a_hit_say_why() {
 
 #[test]
 fn a_page_of_the_fleet_says_so() {
-    let (origin, fleet) = (Origin::serving(&["Cache-Control: max-age=100"], "page"), Fleet::memcached());
+    let (origin, fleet) =
+        (Origin::serving(&["Cache-Control: max-age=100"], "page"), Fleet::memcached());
     let (one, two) = (fleet.larder_of(&origin, "", ALLOWED), fleet.larder_of(&origin, "", ALLOWED));
     assert_eq!(member(&ask(&one, "/", &[]), "tier"), "origin");
     wait_counted(&one, "stores", 1);
     let remote = ask(&two, "/", &[]);
-    assert_eq!((member(&remote, "found"), member(&remote, "tier")), ("nothing".into(), "remote".into()));
+    assert_eq!(
+        (member(&remote, "found"), member(&remote, "tier")),
+        ("nothing".into(), "remote".into())
+    );
     assert_eq!(member(&ask(&two, "/", &[]), "tier"), "memory");
     assert_eq!(origin.count(), 1);
 }
@@ -74,7 +81,8 @@ fn the_rules_that_matched_and_why_it_was_passed() {
     let larder = Larder::site(
         &origin.url(),
         &format!(
-            "{ALLOWED}\nbypass_cookies = [\"session\"]\n[[site.rule]]\npath = \"/x*\"\nttl = \"5m\"\n[[site.rule]]\npath = \"/xy*\"\npass = true\n"
+            "{ALLOWED}\nbypass_cookies = [\"session\"]\n[[site.rule]]\npath = \"/x*\"\nttl = \
+             \"5m\"\n[[site.rule]]\npath = \"/xy*\"\npass = true\n"
         ),
     );
     let passed = ask(&larder, "/xyz", &[]);
@@ -102,7 +110,10 @@ fn other_variants_and_answers_not_to_be_kept_are_told_apart() {
     let larder = Larder::site(&origin.url(), ALLOWED);
     ask(&larder, "/", &["X-Kind: a"]);
     let other = ask(&larder, "/", &["X-Kind: b"]);
-    assert_eq!((member(&other, "found"), member(&other, "varies")), ("other-variants".into(), "?1".into()));
+    assert_eq!(
+        (member(&other, "found"), member(&other, "varies")),
+        ("other-variants".into(), "?1".into())
+    );
     let hit = ask(&larder, "/", &["X-Kind: b"]);
     assert_eq!((member(&hit, "found"), member(&hit, "vary")), ("page".into(), "\"x-kind\"".into()));
     ask(&larder, "/private", &[]);
@@ -149,7 +160,9 @@ fn what_a_client_puts_into_a_url_stays_within_its_string() {
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(answer.get("x-evil"), None);
     assert!(
-        answer.get("larder-debug").is_some_and(|line| line.contains("/a\\\"b,why=c%0d%0aX-Evil:1\"")),
+        answer
+            .get("larder-debug")
+            .is_some_and(|line| line.contains("/a\\\"b,why=c%0d%0aX-Evil:1\"")),
         "{answer:?}"
     );
 }

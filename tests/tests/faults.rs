@@ -1,8 +1,10 @@
-//! Origins that fail under load: no wrong byte, no stuck request, memory within its budget, and all well afterwards.
+//! Origins that fail under load: no wrong byte, no stuck request, memory within its budget, and all
+//! well afterwards.
 //!
-//! Clients ask for pages of a set three times as large as the memory, in a skewed order, while the origin goes from one
-//! fault to the next. Every body is a function of its URL, so each is checked whole. What a client may see of a fault: an
-//! error status, or an answer that visibly breaks off once it has begun. Never a 200 that looks complete and is not.
+//! Clients ask for pages of a set three times as large as the memory, in a skewed order, while the
+//! origin goes from one fault to the next. Every body is a function of its URL, so each is checked
+//! whole. What a client may see of a fault: an error status, or an answer that visibly breaks off
+//! once it has begun. Never a 200 that looks complete and is not.
 
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
@@ -19,8 +21,9 @@ use std::time::{Duration, Instant};
 /// The least that is worth running with.
 const BUDGET: u64 = 32 << 20;
 
-/// What the process may take beside its budget and what it has when idle: buffers of the connections open at once, and what
-/// the allocator keeps of them. Measured: 21 MiB, the same after 3 rounds of all faults as after the first load.
+/// What the process may take beside its budget and what it has when idle: buffers of the
+/// connections open at once, and what the allocator keeps of them. Measured: 21 MiB, the same after
+/// 3 rounds of all faults as after the first load.
 const ALLOWANCE: u64 = 32 << 20;
 
 /// How much more memory may be resident after all faults than before the first.
@@ -35,14 +38,16 @@ const CLIENTS: u64 = 8;
 /// How long each fault lasts.
 const PHASE: Duration = Duration::from_millis(1500);
 
-/// Far above every timeout of the configuration below: a request under way longer than this is stuck.
+/// Far above every timeout of the configuration below: a request under way longer than this is
+/// stuck.
 const DEADLINE: Duration = Duration::from_secs(15);
 
 fn larder_before(origin: &FaultOrigin) -> Larder {
     let url = origin.url();
     Larder::with_config(&format!(
         "memory = {BUDGET}\n[[site]]\norigin = {{ url = \"{url}\", connect_timeout = \"500ms\", \
-         first_byte_timeout = \"500ms\", between_bytes_timeout = \"500ms\", total_timeout = \"1500ms\" }}\n"
+         first_byte_timeout = \"500ms\", between_bytes_timeout = \"500ms\", total_timeout = \
+         \"1500ms\" }}\n"
     ))
 }
 
@@ -68,10 +73,15 @@ impl Tally {
             .sum()
     }
 
-    /// A fault of the origin is no reason to say nothing at all: while no byte has left, there is still time for a 502.
+    /// A fault of the origin is no reason to say nothing at all: while no byte has left, there is
+    /// still time for a 502.
     #[track_caller]
     fn assert_all_answered(&self, phase: &str) {
-        assert_eq!(self.unanswered.load(Ordering::Relaxed), 0, "{phase}: closed without an answer: {self:?}");
+        assert_eq!(
+            self.unanswered.load(Ordering::Relaxed),
+            0,
+            "{phase}: closed without an answer: {self:?}"
+        );
     }
 }
 
@@ -80,7 +90,8 @@ fn client(larder: &Larder, seed: u64, stop: &AtomicBool, tally: &Tally, asked: &
     let mut random = seed;
     let mut wire: Option<Wire> = None;
     while !stop.load(Ordering::Relaxed) {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let page = skewed(random >> 33);
         asked.lock().unwrap()[usize::try_from(page).unwrap()] = true;
         let target = format!("/page/{page}");
@@ -116,7 +127,11 @@ fn ask(wire: &mut Wire, target: &str, tally: &Tally) -> bool {
     match wire.try_read_for("GET") {
         Ok(answer) => {
             let framed = answer.chunked || answer.get("content-length").is_some();
-            assert!(framed, "{target}: an end that cannot be told from a break: {:?}", answer.fields);
+            assert!(
+                framed,
+                "{target}: an end that cannot be told from a break: {:?}",
+                answer.fields
+            );
             match answer.status {
                 200 => {
                     assert_right(target, &answer);
@@ -128,14 +143,17 @@ fn ask(wire: &mut Wire, target: &str, tally: &Tally) -> bool {
                 502..=504 => Tally::add(&tally.errors),
                 _ => panic!("{target}: {answer:?}"),
             }
-            let close = answer.get("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+            let close =
+                answer.get("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
             !close
         }
         Err(WireError::Truncated(_) | WireError::Closed | WireError::Io(_)) => {
             Tally::add(&tally.broken);
             false
         }
-        Err(error @ (WireError::Timeout(_) | WireError::Malformed(_))) => panic!("{target}: {error:?}"),
+        Err(error @ (WireError::Timeout(_) | WireError::Malformed(_))) => {
+            panic!("{target}: {error:?}")
+        }
     }
 }
 
@@ -233,10 +251,18 @@ fn an_origin_that_fails_under_load() {
     tallies.extend(killed_and_flapping(&origin, &larder, &asked));
     assert_within_budget(&larder, "flapping", idle);
     let rss = larder.usage().rss;
-    assert!(rss <= loaded.rss + GROWTH, "memory is lost: {} MiB, {} MiB before", rss >> 20, loaded.rss >> 20);
+    assert!(
+        rss <= loaded.rss + GROWTH,
+        "memory is lost: {} MiB, {} MiB before",
+        rss >> 20,
+        loaded.rss >> 20
+    );
 
-    // Nothing is left open but what is pooled: 32 connections for each of two threads, and a few more.
-    wait_until("descriptors to be closed", || larder.usage().descriptors <= loaded.descriptors + 80);
+    // Nothing is left open but what is pooled: 32 connections for each of two threads, and a few
+    // more.
+    wait_until("descriptors to be closed", || {
+        larder.usage().descriptors <= loaded.descriptors + 80
+    });
     for (phase, tally) in tallies {
         tally.assert_all_answered(phase);
     }
@@ -270,14 +296,18 @@ fn killed_and_flapping(
     [("killed", killed), ("flapping", flapping)]
 }
 
-/// The same page over and over, each time cut elsewhere: a cut one is never kept, and the first whole one is.
+/// The same page over and over, each time cut elsewhere: a cut one is never kept, and the first
+/// whole one is.
 #[test]
 fn a_cut_page_is_never_kept() {
     let mut tallies = Vec::new();
     // What hangs takes its timeout each time.
-    for (mode, pages) in
-        [(Mode::ShortLength, 40), (Mode::ShortChunks, 40), (Mode::Reset, 40), (Mode::HungMidBody, 4)]
-    {
+    for (mode, pages) in [
+        (Mode::ShortLength, 40),
+        (Mode::ShortChunks, 40),
+        (Mode::Reset, 40),
+        (Mode::HungMidBody, 4),
+    ] {
         let origin = FaultOrigin::start();
         let larder = larder_before(&origin);
         for page in (0..pages).map(|page| format!("/cut/{page}")) {

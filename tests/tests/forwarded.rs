@@ -4,7 +4,8 @@ use larder_tests::{Larder, Origin, Seen};
 
 fn seen_by_origin(http: &str, fields: &[&str]) -> Seen {
     let origin = Origin::serving(&["Cache-Control: no-store"], "page");
-    let larder = Larder::with_config(&format!("[http]\n{http}\n[[site]]\norigin = \"{}\"", origin.url()));
+    let larder =
+        Larder::with_config(&format!("[http]\n{http}\n[[site]]\norigin = \"{}\"", origin.url()));
     larder.connect().get("/", fields).assert_status(200);
     origin.last()
 }
@@ -43,7 +44,10 @@ fn what_a_trusted_proxy_says_is_passed_on() {
     assert_eq!(seen.fields.joined("x-forwarded-proto"), "https");
     assert_eq!(seen.fields.joined("x-forwarded-host"), "claimed.test");
     let forwarded = seen.fields.joined("forwarded");
-    assert!(forwarded.starts_with("for=203.0.113.7") && forwarded.contains("for=127.0.0.1"), "{forwarded}");
+    assert!(
+        forwarded.starts_with("for=203.0.113.7") && forwarded.contains("for=127.0.0.1"),
+        "{forwarded}"
+    );
 }
 
 #[test]
@@ -73,7 +77,10 @@ fn the_scheme_a_trusted_proxy_names_is_in_the_key() {
     let origin = Origin::start(|seen, reply| {
         reply.ok(&["Cache-Control: max-age=600"], seen.fields.joined("x-forwarded-proto"));
     });
-    let text = format!("[http]\ntrusted_proxies = [\"127.0.0.1\"]\n[[site]]\norigin = \"{}\"", origin.url());
+    let text = format!(
+        "[http]\ntrusted_proxies = [\"127.0.0.1\"]\n[[site]]\norigin = \"{}\"",
+        origin.url()
+    );
     let larder = Larder::with_config(&text);
     let ask = |proto: &str| larder.connect().get("/", &[&format!("X-Forwarded-Proto: {proto}")]);
     assert_eq!(ask("https").text(), "https");

@@ -1,12 +1,14 @@
-//! Strict framing: what servers may read differently is refused with 400 and a closed connection, and nothing of what
-//! follows on that connection ever reaches the origin (request smuggling; RFC 9112 6, 11.2).
+//! Strict framing: what servers may read differently is refused with 400 and a closed connection,
+//! and nothing of what follows on that connection ever reaches the origin (request smuggling; RFC
+//! 9112 6, 11.2).
 
 use larder_tests::{Larder, Origin, Wire};
 
 /// What an attacker would like to be read as a request of its own.
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: site.test\r\n\r\n";
 
-/// Sends `bytes` and then a whole request; the first must be refused, the second must never be seen by the origin.
+/// Sends `bytes` and then a whole request; the first must be refused, the second must never be seen
+/// by the origin.
 #[track_caller]
 fn refused_with(status: u16, bytes: &str) {
     let origin = Origin::serving(&["Cache-Control: no-store"], "from the origin");
@@ -224,7 +226,8 @@ fn the_body_of_a_request_that_hits_is_not_the_next_request() {
     assert_eq!(origin.count_of("/smuggled"), 0);
 }
 
-/// What follows an exchange whose body nobody wanted: either an honest next answer, or the end of the connection.
+/// What follows an exchange whose body nobody wanted: either an honest next answer, or the end of
+/// the connection.
 trait Another {
     fn try_read_another(&mut self) -> bool;
 }

@@ -58,8 +58,9 @@ fn truncation_is_noticed() {
 fn a_body_after_head_is_the_next_answer() {
     let server = Origin::raw(|mut stream, _| {
         let _ = stream.read(&mut [0; 1024]);
-        let _ = stream
-            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbodyHTTP/1.1 304 Not Modified\r\n\r\n");
+        let _ = stream.write_all(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbodyHTTP/1.1 304 Not Modified\r\n\r\n",
+        );
     });
     let mut wire = Wire::connect(server.addr());
     assert!(wire.send_get("/", &["Host: a"]).try_read_for("HEAD").is_ok());
@@ -68,11 +69,13 @@ fn a_body_after_head_is_the_next_answer() {
 
 #[test]
 fn every_framing_is_read() {
-    let text =
-        |bytes| reading("GET", bytes).map(|answer| (answer.text().to_owned(), answer.trailers.joined("x")));
+    let text = |bytes| {
+        reading("GET", bytes).map(|answer| (answer.text().to_owned(), answer.trailers.joined("x")))
+    };
     assert_eq!(text(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody").unwrap().0, "body");
     assert_eq!(text(b"HTTP/1.1 200 OK\r\n\r\nto the end").unwrap().0, "to the end");
-    let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4;a=b\r\nbody\r\n0\r\nX: y\r\n\r\n";
+    let chunked =
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4;a=b\r\nbody\r\n0\r\nX: y\r\n\r\n";
     assert_eq!(text(chunked).unwrap(), ("body".to_owned(), "y".to_owned()));
     let interim = b"HTTP/1.1 103 Early\r\nLink: a\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n";
     let answer = reading("GET", interim).unwrap();
@@ -83,7 +86,11 @@ fn every_framing_is_read() {
 fn cache_status_is_read_from_the_last_member() {
     let bytes = b"HTTP/1.1 200 OK\r\nCache-Status: inner; hit\r\nCache-Status: larder; fwd=stale; fwd-status=304\r\nContent-Length: 0\r\n\r\n";
     let answer = reading("GET", bytes).unwrap();
-    assert!(!answer.is_hit() && answer.cache_status_has("fwd=stale") && !answer.cache_status_has("fwd=st"));
+    assert!(
+        !answer.is_hit()
+            && answer.cache_status_has("fwd=stale")
+            && !answer.cache_status_has("fwd=st")
+    );
 }
 
 #[test]
@@ -91,7 +98,8 @@ fn the_origin_records_what_it_was_asked() {
     let origin = Origin::serving(&["X: y"], "page");
     let mut wire = Wire::connect(origin.addr());
     wire.send(
-        "POST /a?b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: u\r\n\r\n",
+        "POST /a?b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: \
+         u\r\n\r\n",
     );
     assert_eq!(wire.read().get("x"), Some("y"));
     let seen = origin.last();

@@ -6,7 +6,8 @@ use larder_tests::{Larder, Origin, get, get_with};
 
 #[test]
 fn the_second_request_is_a_hit() {
-    let origin = Origin::serving(&["Cache-Control: max-age=60", "ETag: \"1\"", "X-Field: kept"], "page");
+    let origin =
+        Origin::serving(&["Cache-Control: max-age=60", "ETag: \"1\"", "X-Field: kept"], "page");
     let larder = Larder::before(&origin.url());
     let miss = get(larder.addr(), "/");
     assert_eq!((miss.status, miss.text(), miss.get("x-field")), (200, "page", Some("kept")));
@@ -74,8 +75,10 @@ fn the_lines_larder_adds_can_be_switched_off() {
 #[test]
 fn the_pseudonym_is_used_everywhere() {
     let origin = Origin::serving(&["Cache-Control: max-age=60"], "page");
-    let larder =
-        Larder::with_config(&format!("[http]\nvia = \"front\"\n[[site]]\norigin = \"{}\"", origin.url()));
+    let larder = Larder::with_config(&format!(
+        "[http]\nvia = \"front\"\n[[site]]\norigin = \"{}\"",
+        origin.url()
+    ));
     get(larder.addr(), "/");
     let hit = get(larder.addr(), "/");
     assert_eq!((hit.get("via"), hit.get("x-cache")), (Some("1.1 front"), Some("HIT from front")));
@@ -85,8 +88,10 @@ fn the_pseudonym_is_used_everywhere() {
 #[test]
 fn hits_are_announced_when_asked_for() {
     let origin = Origin::serving(&["Cache-Control: max-age=60"], "page");
-    let text =
-        format!("[http]\nannounce = \"X-Served-By: the larder\"\n[[site]]\norigin = \"{}\"", origin.url());
+    let text = format!(
+        "[http]\nannounce = \"X-Served-By: the larder\"\n[[site]]\norigin = \"{}\"",
+        origin.url()
+    );
     let larder = Larder::with_config(&text);
     assert_eq!(get(larder.addr(), "/").get("x-served-by"), None);
     assert_eq!(get(larder.addr(), "/").get("x-served-by"), Some("the larder"));
@@ -100,7 +105,13 @@ fn age_adds_to_the_age_the_page_came_with() {
     let hit = get(larder.addr(), "/");
     let age = hit.assert_hit().age().unwrap();
     assert!((100..200).contains(&age), "{hit:?}");
-    let ttl = hit.get("cache-status").and_then(|v| v.rsplit_once("ttl=")).unwrap().1.parse::<u64>().unwrap();
+    let ttl = hit
+        .get("cache-status")
+        .and_then(|v| v.rsplit_once("ttl="))
+        .unwrap()
+        .1
+        .parse::<u64>()
+        .unwrap();
     assert_eq!(ttl + age, 1000);
 }
 
@@ -113,7 +124,8 @@ fn a_page_older_than_its_lifetime_is_never_a_hit() {
     assert_eq!(origin.count(), 2);
 }
 
-/// Fields of an answer that must not be stored, each with what the second request then must be: forwarded.
+/// Fields of an answer that must not be stored, each with what the second request then must be:
+/// forwarded.
 macro_rules! never_stored {
     ($($name:ident: $status:literal, $fields:expr;)*) => {
         $(#[test] fn $name() {
@@ -188,7 +200,10 @@ fn an_answer_to_an_authorised_request_is_not_stored() {
         reply.ok(&["Cache-Control: max-age=60"], seen.get("authorization").unwrap_or("nobody"));
     });
     let larder = Larder::before(&origin.url());
-    assert_eq!(get_with(larder.addr(), "/", &["Authorization: Basic YWxpY2U="]).text(), "Basic YWxpY2U=");
+    assert_eq!(
+        get_with(larder.addr(), "/", &["Authorization: Basic YWxpY2U="]).text(),
+        "Basic YWxpY2U="
+    );
     assert_eq!(get_with(larder.addr(), "/", &["Authorization: Basic Ym9i"]).text(), "Basic Ym9i");
     assert_eq!(get(larder.addr(), "/").text(), "nobody");
 }
@@ -204,7 +219,10 @@ fn an_answer_to_an_authorised_request_is_stored_when_it_is_public() {
 #[test]
 fn only_get_is_stored() {
     let origin = Origin::start(|seen, reply| {
-        reply.ok(&["Cache-Control: max-age=60"], if seen.method == "HEAD" { "" } else { &seen.method });
+        reply.ok(
+            &["Cache-Control: max-age=60"],
+            if seen.method == "HEAD" { "" } else { &seen.method },
+        );
     });
     let larder = Larder::before(&origin.url());
     let mut wire = larder.connect();
@@ -254,7 +272,11 @@ fn fields_of_one_hop_are_not_stored() {
     let larder = Larder::before(&origin.url());
     for _ in 0..2 {
         let answer = get(larder.addr(), "/");
-        assert_eq!((answer.get("keep-alive"), answer.get("proxy-authenticate")), (None, None), "{answer:?}");
+        assert_eq!(
+            (answer.get("keep-alive"), answer.get("proxy-authenticate")),
+            (None, None),
+            "{answer:?}"
+        );
         assert_ne!(answer.get("connection"), Some("close"));
     }
 }
@@ -273,7 +295,8 @@ fn fields_that_are_private_are_not_stored() {
 
 #[test]
 fn a_field_that_comes_twice_stays_two_lines_or_one_list() {
-    let origin = Origin::serving(&["Cache-Control: max-age=60", "X-Multi: a", "X-Multi: b"], "page");
+    let origin =
+        Origin::serving(&["Cache-Control: max-age=60", "X-Multi: a", "X-Multi: b"], "page");
     let larder = Larder::before(&origin.url());
     for _ in 0..2 {
         assert_eq!(get(larder.addr(), "/").fields.joined("x-multi"), "a, b");
@@ -303,7 +326,9 @@ fn bodies_around_8_kb_are_intact() {
     });
     let larder = Larder::before(&origin.url());
     let mut wire = larder.connect();
-    for len in (8170..=8200).chain([0, 1, 4095, 4096, 10_000, 10_240, 16_384, 65_535, 65_536, 65_537]) {
+    for len in
+        (8170..=8200).chain([0, 1, 4095, 4096, 10_000, 10_240, 16_384, 65_535, 65_536, 65_537])
+    {
         for _ in 0..2 {
             assert!(
                 wire.get(&format!("/{len}"), &[]).body == pattern(len),
@@ -345,13 +370,19 @@ fn large_bodies_are_intact() {
         }
     });
     // Several such pages fit beside each other.
-    let larder =
-        Larder::with_config(&format!("memory = \"256MiB\"\n[[site]]\norigin = \"{}\"", origin.url()));
+    let larder = Larder::with_config(&format!(
+        "memory = \"256MiB\"\n[[site]]\norigin = \"{}\"",
+        origin.url()
+    ));
     let whole = pattern(10_000_000);
     for target in ["/length", "/chunked"] {
         for n in 0..3 {
             let answer = get(larder.addr(), target);
-            assert!(answer.body == whole, "{target}: {} bytes came back different", answer.body.len());
+            assert!(
+                answer.body == whole,
+                "{target}: {} bytes came back different",
+                answer.body.len()
+            );
             assert_eq!(answer.is_hit(), n > 0, "{target}: {:?}", answer.fields);
         }
         assert_eq!(origin.count_of(target), 1);

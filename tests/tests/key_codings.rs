@@ -82,7 +82,11 @@ fn what_was_not_asked_for_is_given_to_nobody() {
             get_with(larder.addr(), &target, &[&format!("Accept-Encoding: {text}")]);
             for fields in [&[][..], &["Accept-Encoding: identity"], &["Accept-Encoding: br"]] {
                 let answer = get_with(larder.addr(), &target, fields);
-                assert_eq!((answer.text(), answer.get("content-encoding")), ("plain", None), "after {text}");
+                assert_eq!(
+                    (answer.text(), answer.get("content-encoding")),
+                    ("plain", None),
+                    "after {text}"
+                );
             }
         }
     }
@@ -133,7 +137,10 @@ fn an_error_for_who_refuses_the_identity_is_not_kept() {
     });
     let larder = Larder::before(&origin.url());
     for refusing in ["identity;q=0", "*;q=0", "gzip, *;q=0"] {
-        assert_eq!(get_with(larder.addr(), "/", &[&format!("Accept-Encoding: {refusing}")]).status, 406);
+        assert_eq!(
+            get_with(larder.addr(), "/", &[&format!("Accept-Encoding: {refusing}")]).status,
+            406
+        );
     }
     get(larder.addr(), "/").assert_status(200);
     get_with(larder.addr(), "/", &["Accept-Encoding: gzip"]).assert_status(200);
@@ -160,8 +167,9 @@ fn a_coded_answer_is_not_shared_with_those_who_wait_and_did_not_ask_for_it() {
         larder.connect().get("/warm", &[]);
         let ask = |fields: &str| {
             let mut wire: Wire = larder.connect();
-            let get =
-                |target, fields: &str| format!("GET {target} HTTP/1.1\r\nHost: site.test\r\n{fields}\r\n");
+            let get = |target, fields: &str| {
+                format!("GET {target} HTTP/1.1\r\nHost: site.test\r\n{fields}\r\n")
+            };
             wire.send(get("/warm", "") + &get("/cold", fields));
             wire.read().assert_hit();
             wire
@@ -173,7 +181,11 @@ fn a_coded_answer_is_not_shared_with_those_who_wait_and_did_not_ask_for_it() {
         first.read().assert_status(200);
         for wire in &mut waiting {
             let answer = wire.read();
-            assert_eq!((answer.text(), answer.get("content-encoding")), ("plain", None), "{leader}");
+            assert_eq!(
+                (answer.text(), answer.get("content-encoding")),
+                ("plain", None),
+                "{leader}"
+            );
         }
     }
 }
@@ -186,15 +198,18 @@ fn apache() -> Started {
         for number in 0..NO_GZIP.len() {
             std::fs::write(dir.join(format!("pages/{number}.html")), &page).expect("a page");
         }
-        let module =
-            |name: &str| format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n");
-        let modules: String =
-            ["mpm_event", "authz_core", "mime", "filter", "deflate", "headers"].map(module).concat();
+        let module = |name: &str| {
+            format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n")
+        };
+        let modules: String = ["mpm_event", "authz_core", "mime", "filter", "deflate", "headers"]
+            .map(module)
+            .concat();
         let dir_name = dir.display();
         let text = format!(
-            "{modules}ServerRoot {dir_name}\nListen 127.0.0.1:{port}\nServerName site.test\nPidFile {dir_name}/pid\n\
-             ErrorLog {dir_name}/error\nDocumentRoot {dir_name}/pages\nTypesConfig /dev/null\nAddType text/html .html\n\
-             SetOutputFilter DEFLATE\nHeader set Cache-Control max-age=600\n"
+            "{modules}ServerRoot {dir_name}\nListen 127.0.0.1:{port}\nServerName \
+             site.test\nPidFile {dir_name}/pid\nErrorLog {dir_name}/error\nDocumentRoot \
+             {dir_name}/pages\nTypesConfig /dev/null\nAddType text/html .html\nSetOutputFilter \
+             DEFLATE\nHeader set Cache-Control max-age=600\n"
         );
         let config = dir.join("apache.conf");
         std::fs::write(&config, text).expect("a configuration");
@@ -224,10 +239,12 @@ fn apaches_mod_deflate_codes_nothing_for_those_who_did_not_ask() {
     }
 }
 
-/// A coding that nobody registered is a coding all the same: clients that did not ask for it could not read it.
+/// A coding that nobody registered is a coding all the same: clients that did not ask for it could
+/// not read it.
 #[test]
 fn a_coding_nobody_asked_for_is_kept_for_nobody() {
-    let origin = Origin::serving(&["Cache-Control: max-age=600", "Content-Encoding: lzma"], "packed");
+    let origin =
+        Origin::serving(&["Cache-Control: max-age=600", "Content-Encoding: lzma"], "packed");
     let larder = Larder::before(&origin.url());
     for _ in 0..2 {
         get_with(larder.addr(), "/", &["Accept-Encoding: gzip"]).assert_status(200);

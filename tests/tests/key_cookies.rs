@@ -117,7 +117,11 @@ fn whoever_php_takes_for_logged_in_is_passed() {
         get(larder.addr(), "/page").assert_hit();
         for cookie in cookies {
             // As it came, and neither from memory nor for it.
-            assert_eq!(shown(&larder, "/page", &[cookie]), format!("cookies: {cookie}"), "{preset}");
+            assert_eq!(
+                shown(&larder, "/page", &[cookie]),
+                format!("cookies: {cookie}"),
+                "{preset}"
+            );
             let cold = format!("/cold-{}", origin.count());
             assert_eq!(shown(&larder, &cold, &[cookie]), format!("cookies: {cookie}"), "{preset}");
             assert_eq!(get(larder.addr(), &cold).text(), "cookies: ", "{preset}");

@@ -274,8 +274,12 @@ fn before(origin: &Origin, trusted: bool) -> Larder {
 
 /// As written, with underscores, and with one of each.
 fn spellings(name: &str) -> Vec<String> {
-    let mut all =
-        vec![name.to_owned(), name.replace('-', "_"), name.replacen('-', "_", 1), name.to_ascii_lowercase()];
+    let mut all = vec![
+        name.to_owned(),
+        name.replace('-', "_"),
+        name.replacen('-', "_", 1),
+        name.to_ascii_lowercase(),
+    ];
     all.sort();
     all.dedup();
     all
@@ -288,8 +292,9 @@ fn ask_all(wire: &mut Wire, requests: &[(String, Vec<String>)]) -> Vec<String> {
         let bytes: String = some
             .iter()
             .map(|(target, fields)| {
-                let fields: Vec<&str> =
-                    std::iter::once("Host: site.test").chain(fields.iter().map(String::as_str)).collect();
+                let fields: Vec<&str> = std::iter::once("Host: site.test")
+                    .chain(fields.iter().map(String::as_str))
+                    .collect();
                 request("GET", target, &fields)
             })
             .collect();
@@ -312,7 +317,8 @@ fn no_field_of_one_client_is_seen_by_another(trusted: bool) {
         assert!(!text.contains("evil"), "{line} of another client is in the page:\n{text}");
     }
     // What a trusted proxy names besides Host is in the key: everything else shared one page.
-    let keyed = lines.iter().filter(|line| trusted && line.to_lowercase().starts_with("x-forwarded-host:"));
+    let keyed =
+        lines.iter().filter(|line| trusted && line.to_lowercase().starts_with("x-forwarded-host:"));
     assert_eq!(origin.count(), lines.len() + keyed.count());
 }
 
@@ -355,7 +361,8 @@ fn no_field_is_seen_by_those_who_wait(trusted: bool) {
         // The answer for `/warm` tells that the request behind it has been read.
         let mut visitor = larder.connect();
         visitor.send(
-            request("GET", "/warm", &["Host: site.test"]) + &request("GET", &target, &["Host: site.test"]),
+            request("GET", "/warm", &["Host: site.test"])
+                + &request("GET", &target, &["Host: site.test"]),
         );
         visitor.read().assert_hit();
         pairs.push((attacker, visitor));
@@ -399,11 +406,13 @@ fn requests_past_the_cache_keep_their_fields() {
 
 fn prefixed(lines: &str) -> (Origin, Larder) {
     let origin = Origin::start(|seen, reply| {
-        let shown = ["x-forwarded-prefix", "x_device"].map(|name| seen.fields.joined(name)).join("|");
+        let shown =
+            ["x-forwarded-prefix", "x_device"].map(|name| seen.fields.joined(name)).join("|");
         reply.ok(&["Cache-Control: max-age=600"], shown);
     });
     let config = format!(
-        "[http]\n{lines}\n[[site]]\norigin = \"{}\"\nkey_fields = [\"X-Forwarded-Prefix\", \"X_Device\"]",
+        "[http]\n{lines}\n[[site]]\norigin = \"{}\"\nkey_fields = [\"X-Forwarded-Prefix\", \
+         \"X_Device\"]",
         origin.url()
     );
     (origin, Larder::with_config(&config))
@@ -445,8 +454,10 @@ fn what_varies_on_the_clients_address_is_for_nobody_else() {
         let origin = Origin::start(move |seen, reply| {
             reply.ok(&["Cache-Control: max-age=600", vary], seen.fields.joined("x-forwarded-for"));
         });
-        let config =
-            format!("[http]\ntrusted_proxies = [\"127.0.0.1\"]\n[[site]]\norigin = \"{}\"", origin.url());
+        let config = format!(
+            "[http]\ntrusted_proxies = [\"127.0.0.1\"]\n[[site]]\norigin = \"{}\"",
+            origin.url()
+        );
         let larder = Larder::with_config(&config);
         for address in ["203.0.113.1", "203.0.113.2"] {
             let answer = larder.connect().get("/", &[&format!("X-Forwarded-For: {address}")]);
@@ -474,15 +485,23 @@ fn vary_on_a_field_that_the_origin_does_not_see_makes_one_page() {
 fn an_error_provoked_by_a_range_is_not_kept() {
     let origin = Origin::start(|seen, reply| {
         match seen.get("range") {
-            Some(range) => reply.answer(400, &["Cache-Control: max-age=600"], format!("no {range}")),
+            Some(range) => {
+                reply.answer(400, &["Cache-Control: max-age=600"], format!("no {range}"))
+            }
             None => reply.ok(&["Cache-Control: max-age=600"], "page"),
         };
     });
     let larder = Larder::before(&origin.url());
-    for (number, range) in ["bytes=0-1", "bytes=-1", "bytes=9-1", "evil", "bytes=0-,x"].iter().enumerate() {
+    for (number, range) in
+        ["bytes=0-1", "bytes=-1", "bytes=9-1", "evil", "bytes=0-,x"].iter().enumerate()
+    {
         let target = format!("/{number}");
         let first = larder.connect().get(&target, &[&format!("Range: {range}")]);
         assert!(!first.text().contains("evil") && !first.text().contains('x'), "{first:?}");
-        assert_eq!(larder.connect().get(&target, &[]).assert_status(200).text(), "page", "after {range}");
+        assert_eq!(
+            larder.connect().get(&target, &[]).assert_status(200).text(),
+            "page",
+            "after {range}"
+        );
     }
 }

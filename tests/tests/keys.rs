@@ -82,7 +82,8 @@ fn paths_and_queries_have_pages_of_their_own() {
 #[test]
 fn parts_of_the_key_cannot_be_shifted() {
     let (_origin, larder) = echo();
-    let ask = |host: &str, target: &str| larder.connect().ask("GET", target, &[&format!("Host: {host}")]);
+    let ask =
+        |host: &str, target: &str| larder.connect().ask("GET", target, &[&format!("Host: {host}")]);
     assert_eq!(ask("a.test", "/b.test/").text(), "a.test /b.test/");
     assert_eq!(ask("a.test", "/b.test").text(), "a.test /b.test");
     assert_eq!(ask("a", "/.test/x").text(), "a /.test/x");
@@ -90,7 +91,8 @@ fn parts_of_the_key_cannot_be_shifted() {
     assert_eq!(ask("a.test:8080", "/x").text(), "a.test:8080 /x");
 }
 
-/// The trick of cache deception: a private page under a name that looks like a file. It is the answer that decides.
+/// The trick of cache deception: a private page under a name that looks like a file. It is the
+/// answer that decides.
 #[test]
 fn a_name_like_a_file_makes_nothing_cacheable() {
     let origin = Origin::start(|seen, reply| {
@@ -115,9 +117,10 @@ fn a_name_like_a_file_makes_nothing_cacheable() {
 #[test]
 fn forwarding_fields_of_clients_cannot_poison() {
     let origin = Origin::start(|seen, reply| {
-        let shown: Vec<_> = ["x-forwarded-host", "x-forwarded-proto", "x-forwarded-port", "forwarded"]
-            .map(|n| seen.fields.joined(n))
-            .to_vec();
+        let shown: Vec<_> =
+            ["x-forwarded-host", "x-forwarded-proto", "x-forwarded-port", "forwarded"]
+                .map(|n| seen.fields.joined(n))
+                .to_vec();
         reply.ok(&["Cache-Control: max-age=600"], shown.join(" "));
     });
     let larder = Larder::before(&origin.url());

@@ -1,4 +1,5 @@
-//! `larder lab mediawiki` in small: the real MediaWiki, MariaDB, php-fpm, nginx, memcached and Squid, every kind of row.
+//! `larder lab mediawiki` in small: the real MediaWiki, MariaDB, php-fpm, nginx, memcached and
+//! Squid, every kind of row.
 
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
@@ -12,7 +13,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Every way to the database, every cache in every role, cold and warm.
-const ROWS: &str = "none,none-local,memcached-warm-slow,larder-objects-warm,squid-warm,larder-pages-warm-slow,larder-both-cold";
+const ROWS: &str = "none,none-local,memcached-warm-slow,larder-objects-warm,squid-warm,\
+                    larder-pages-warm-slow,larder-both-cold";
 /// Hits and misses, items, traffic, connections, requests.
 const PLOTS: usize = 5;
 /// A wiki is there after this time, on the slowest machine.
@@ -59,7 +61,8 @@ impl Place {
     fn assert_nothing_left(&self) {
         let path = self.0.path().to_string_lossy().into_owned();
         assert_eq!(processes_of(&path), Vec::<String>::new());
-        let left: Vec<_> = fs::read_dir(self.0.path()).unwrap().flatten().map(|entry| entry.path()).collect();
+        let left: Vec<_> =
+            fs::read_dir(self.0.path()).unwrap().flatten().map(|entry| entry.path()).collect();
         assert_eq!(left, [self.report()]);
     }
 }
@@ -94,7 +97,10 @@ fn every_kind_of_row_in_small() {
         assert_eq!(row["valid"], true, "{row}");
         assert_eq!(figure("n"), 6.0, "{row}");
         assert!(figure("min_ms") > 0.0 && figure("min_ms") <= figure("median_ms"), "{row}");
-        assert!(figure("median_ms") <= figure("p90_ms") && figure("p90_ms") <= figure("max_ms"), "{row}");
+        assert!(
+            figure("median_ms") <= figure("p90_ms") && figure("p90_ms") <= figure("max_ms"),
+            "{row}"
+        );
         assert!(figure("requests_per_second") > 0.0 && figure("kb_per_second") > 0.0, "{row}");
         assert!(row["articles_compared"].as_u64().unwrap() > 0, "{row}");
     }
@@ -150,5 +156,8 @@ fn an_interrupt_leaves_nothing_behind() {
 fn an_unknown_row_is_refused_with_the_names_there_are() {
     let (status, _, printed) = run(&["lab", "mediawiki", "--rows", "nonesuch"]);
     assert_eq!(status.code(), Some(2));
-    assert!(printed.contains("\"nonesuch\"") && printed.contains("larder-both-cold-slow"), "{printed}");
+    assert!(
+        printed.contains("\"nonesuch\"") && printed.contains("larder-both-cold-slow"),
+        "{printed}"
+    );
 }

@@ -1,5 +1,5 @@
-//! Simulations against the real thing, in small: the same requests through a real memcached, a real Redis and a real Larder, and
-//! through two Larders with three memcacheds of which one dies.
+//! Simulations against the real thing, in small: the same requests through a real memcached, a real
+//! Redis and a real Larder, and through two Larders with three memcacheds of which one dies.
 
 #![allow(clippy::unwrap_used)]
 
@@ -57,7 +57,8 @@ struct Played {
     hits: usize,
 }
 
-/// Asks for every object and stores what is not there. `step` asks for one, after storing what was not there before.
+/// Asks for every object and stores what is not there. `step` asks for one, after storing what was
+/// not there before.
 fn play(mut step: impl FnMut(usize, Option<usize>) -> bool) -> Played {
     let (mut trace, mut hits, mut missed, began) = (String::new(), 0, None, Instant::now());
     for (number, id) in popular(REQUESTS, KEYS).into_iter().enumerate() {
@@ -98,7 +99,11 @@ fn play_memcached(addr: SocketAddr) -> Played {
         let _ = write!(asked, "get {}\r\n", key(id));
         stream.write_all(&asked).unwrap();
         read(&mut stream, &mut buffer, |bytes| bytes.ends_with(b"END\r\n"));
-        assert!(buffer.len() == 5 || buffer.starts_with(b"VALUE"), "{:?}", String::from_utf8_lossy(&buffer));
+        assert!(
+            buffer.len() == 5 || buffer.starts_with(b"VALUE"),
+            "{:?}",
+            String::from_utf8_lossy(&buffer)
+        );
         buffer.len() > 5
     })
 }
@@ -108,7 +113,8 @@ fn play_redis(addr: SocketAddr) -> Played {
     play(|id, missed| {
         let mut asked = Vec::new();
         if let Some(missed) = missed {
-            let _ = write!(asked, "*3\r\n$3\r\nSET\r\n$16\r\n{}\r\n${}\r\n", key(missed), size(missed));
+            let _ =
+                write!(asked, "*3\r\n$3\r\nSET\r\n$16\r\n{}\r\n${}\r\n", key(missed), size(missed));
             asked.extend_from_slice(&BYTES[..size(missed)]);
             asked.extend_from_slice(b"\r\n");
         }
@@ -120,7 +126,11 @@ fn play_redis(addr: SocketAddr) -> Played {
             let answer = bytes.get(head..).unwrap_or_default();
             answer == b"$-1\r\n" || answer.len() == found.len() + size(id) + 2
         });
-        assert!(missed.is_none() || buffer.starts_with(b"+OK\r\n"), "{:?}", String::from_utf8_lossy(&buffer));
+        assert!(
+            missed.is_none() || buffer.starts_with(b"+OK\r\n"),
+            "{:?}",
+            String::from_utf8_lossy(&buffer)
+        );
         buffer[head..].starts_with(found.as_bytes())
     })
 }
@@ -153,7 +163,10 @@ fn both(policy: &str, played: &Played) -> (f64, f64) {
 fn assert_near(policy: &str, played: &Played, tolerance: f64) {
     let (real, simulated) = both(policy, played);
     assert!((20.0..95.0).contains(&real), "{policy}: {real} says nothing");
-    assert!((real - simulated).abs() < tolerance, "{policy}: real {real:.2}, simulated {simulated:.2}");
+    assert!(
+        (real - simulated).abs() < tolerance,
+        "{policy}: real {real:.2}, simulated {simulated:.2}"
+    );
 }
 
 #[test]
@@ -170,7 +183,8 @@ fn redis_finds_what_its_models_do() {
     }
 }
 
-/// The same store, so nearly the same figure: its hash has another key, and the clock stands elsewhere.
+/// The same store, so nearly the same figure: its hash has another key, and the clock stands
+/// elsewhere.
 #[test]
 fn larder_finds_what_its_simulation_does() {
     let server = Memcached::larder(&["-m", "16"]);
@@ -183,7 +197,8 @@ const PAGE: usize = 12_000;
 /// What a page's record has beside its body and its name, about.
 const HEAD: &str = "400";
 
-/// Asks two Larders in turn; one memcached dies in the middle. The trace, and the second of the death.
+/// Asks two Larders in turn; one memcached dies in the middle. The trace, and the second of the
+/// death.
 fn play_pages(fleet: &Fleet, larders: &[Larder]) -> (String, f64) {
     let mut wires: Vec<_> = larders.iter().map(Larder::connect).collect();
     let (mut trace, mut death, began) = (String::new(), 0.0, Instant::now());
@@ -204,8 +219,13 @@ fn play_pages(fleet: &Fleet, larders: &[Larder]) -> (String, f64) {
 
 /// What a Larder found in the fleet until now.
 fn fleet_hits(larder: &Larder) -> u64 {
-    let told =
-        || larder.stderr().lines().filter(|line| line.starts_with("larder: remote.pages.hits ")).count();
+    let told = || {
+        larder
+            .stderr()
+            .lines()
+            .filter(|line| line.starts_with("larder: remote.pages.hits "))
+            .count()
+    };
     let before = told();
     larder.usr1();
     wait_until("news of the fleet", || told() > before);
@@ -220,7 +240,9 @@ fn two_larders_and_three_memcacheds_ask_the_origin_as_often_as_simulated() {
     });
     let start = || {
         let text = format!(
-            "memory = \"16MiB\"\nthreads = 1\n[remote]\nservers = [{}]\nbudget = \"10s\"\nread_timeout = \"5s\"\nretry_min = \"10m\"\nretry_max = \"10m\"\n[[site]]\norigin = \"{}\"\n",
+            "memory = \"16MiB\"\nthreads = 1\n[remote]\nservers = [{}]\nbudget = \
+             \"10s\"\nread_timeout = \"5s\"\nretry_min = \"10m\"\nretry_max = \
+             \"10m\"\n[[site]]\norigin = \"{}\"\n",
             fleet.addresses(),
             origin.url()
         );
@@ -231,10 +253,10 @@ fn two_larders_and_three_memcacheds_ask_the_origin_as_often_as_simulated() {
     let scratch = Scratch::new("simulate");
     let trace = scratch.write("trace.csv", &trace);
     let scenario = format!(
-        "[trace]\nfrom = {:?}\nformat = \"csv:1,2,3\"\nttl = \"600s\"\noverhead = {HEAD:?}\n\
-         [topology]\nlarders = 2\nmemory = \"16MiB\"\nrender = \"0ms\"\ninterval = \"1s\"\n\
-         [topology.fleet]\nservers = [{}]\nmemory = \"64MiB\"\nretry_min = \"10m\"\nretry_max = \"10m\"\n\
-         [[event]]\nat = \"{}ms\"\ndown = 1\n",
+        "[trace]\nfrom = {:?}\nformat = \"csv:1,2,3\"\nttl = \"600s\"\noverhead = \
+         {HEAD:?}\n[topology]\nlarders = 2\nmemory = \"16MiB\"\nrender = \"0ms\"\ninterval = \
+         \"1s\"\n[topology.fleet]\nservers = [{}]\nmemory = \"64MiB\"\nretry_min = \
+         \"10m\"\nretry_max = \"10m\"\n[[event]]\nat = \"{}ms\"\ndown = 1\n",
         trace.to_str().unwrap(),
         fleet.addresses(),
         (death * 1000.0) as u64,
@@ -249,8 +271,10 @@ fn two_larders_and_three_memcacheds_ask_the_origin_as_often_as_simulated() {
         "origin: real {real}, simulated {simulated}; fleet: real {remote}, simulated {}",
         total["remote"]
     );
-    // Ports are others each time, and pages lie elsewhere there than here: what the dead server had differs a little.
-    let distinct = popular(VIEWS, PAGES).into_iter().collect::<std::collections::HashSet<_>>().len() as f64;
+    // Ports are others each time, and pages lie elsewhere there than here: what the dead server had
+    // differs a little.
+    let distinct =
+        popular(VIEWS, PAGES).into_iter().collect::<std::collections::HashSet<_>>().len() as f64;
     assert!(
         real > distinct && simulated > distinct,
         "the death costs something: {real}, {simulated} of {distinct}"
@@ -264,7 +288,8 @@ fn two_larders_and_three_memcacheds_ask_the_origin_as_often_as_simulated() {
 #[test]
 fn the_documents_scenario_and_flags_work() {
     let scratch = Scratch::new("simulate");
-    let docs = std::fs::read_to_string(larder_tests::helper::source_root().join("docs/lab.md")).unwrap();
+    let docs =
+        std::fs::read_to_string(larder_tests::helper::source_root().join("docs/lab.md")).unwrap();
     let example = docs.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let small = example.replace("\"2M\"", "\"50k\"");
     assert_ne!(example, small);

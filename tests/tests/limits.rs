@@ -6,7 +6,10 @@ use larder_tests::{Larder, Origin, get, wait_until};
 use std::io::Write;
 
 fn with_limits(origin: &Origin, limits: &str) -> Larder {
-    Larder::with_config(&format!("[http]\nlimits = {{ {limits} }}\n[[site]]\norigin = \"{}\"", origin.url()))
+    Larder::with_config(&format!(
+        "[http]\nlimits = {{ {limits} }}\n[[site]]\norigin = \"{}\"",
+        origin.url()
+    ))
 }
 
 #[test]
@@ -84,7 +87,10 @@ fn a_body_too_large_is_refused_before_100_continue() {
     let origin = Origin::serving(&[], "");
     let larder = with_limits(&origin, "request_body = \"1000\"");
     let mut wire = larder.connect();
-    wire.send("POST / HTTP/1.1\r\nHost: site.test\r\nContent-Length: 5000\r\nExpect: 100-continue\r\n\r\n");
+    wire.send(
+        "POST / HTTP/1.1\r\nHost: site.test\r\nContent-Length: 5000\r\nExpect: \
+         100-continue\r\n\r\n",
+    );
     assert_eq!(wire.read_head().status, 413);
 }
 
@@ -107,7 +113,9 @@ fn a_head_that_drips_is_408_all_the_same() {
     let mut wire = larder.connect();
     wire.send("GET / HTTP/1.1\r\nHost: site.test\r\nX: ");
     let mut dripping = wire.stream().try_clone().unwrap();
-    wait_until("the connection to be ended", || dripping.write_all(b"y").is_err() || !wire.is_idle());
+    wait_until("the connection to be ended", || {
+        dripping.write_all(b"y").is_err() || !wire.is_idle()
+    });
     if let Ok(answer) = wire.try_read_for("GET") {
         answer.assert_status(408);
     }

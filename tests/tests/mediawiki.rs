@@ -1,8 +1,9 @@
 //! A real MediaWiki behind the real binary: the main job.
 //!
-//! One wiki and one Larder serve all steps, since installing takes seconds. The steps run in order, each on articles it
-//! first asks for, or makes cold by a purge, so that one failing does not fail the next. Bodies of two renders always
-//! differ (MediaWiki puts a request id into each), so equal bytes mean one render.
+//! One wiki and one Larder serve all steps, since installing takes seconds. The steps run in order,
+//! each on articles it first asks for, or makes cold by a purge, so that one failing does not fail
+//! the next. Bodies of two renders always differ (MediaWiki puts a request id into each), so equal
+//! bytes mean one render.
 
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
@@ -25,7 +26,10 @@ impl House {
         let mut wiki = Wiki::install();
         let larder = Larder::site(
             &wiki.origin_url(),
-            &format!("hosts = [\"{HOST}\"]\npreset = \"mediawiki\"\npurge = {{ from = [\"127.0.0.1\"] }}"),
+            &format!(
+                "hosts = [\"{HOST}\"]\npreset = \"mediawiki\"\npurge = {{ from = [\"127.0.0.1\"] \
+                 }}"
+            ),
         );
         wiki.serve(larder.addr());
         House { wiki, larder }
@@ -122,7 +126,8 @@ fn head_and_conditional(house: &House) {
     head.assert_hit();
     assert_eq!(head.get("content-length"), full.get("content-length"));
     let modified = full.get("last-modified").unwrap().to_owned();
-    let unchanged = house.anonymous().view_with(&path, &[&format!("If-Modified-Since: {modified}")]);
+    let unchanged =
+        house.anonymous().view_with(&path, &[&format!("If-Modified-Since: {modified}")]);
     unchanged.assert_status(304);
     assert!(unchanged.is_hit(), "{unchanged:?}");
     assert_eq!(house.wiki.renders().len(), renders);
@@ -169,10 +174,12 @@ fn gzip_and_identity(house: &House) {
     house.anonymous().view(&path).assert_forwarded();
 }
 
-/// A page without what differs between two renders of the same revision: a request id, and how long it took.
+/// A page without what differs between two renders of the same revision: a request id, and how long
+/// it took.
 fn without_render_marks(page: &str) -> String {
     let without = |page: &str, mark: &str, end: char| {
-        let at = page.find(mark).unwrap_or_else(|| panic!("no {mark} in a page of MediaWiki")) + mark.len();
+        let at = page.find(mark).unwrap_or_else(|| panic!("no {mark} in a page of MediaWiki"))
+            + mark.len();
         let end = at + page[at..].find(end).unwrap();
         format!("{}{}", &page[..at], &page[end..])
     };
@@ -188,7 +195,10 @@ fn no_s_maxage_leaks(house: &House) {
             let answer = house.anonymous().view(target);
             let control = answer.fields.joined("cache-control");
             assert!(!control.contains("s-maxage"), "{target}: {control}");
-            assert!(control.contains("max-age="), "{target}: the rest of it must stay: {control:?}");
+            assert!(
+                control.contains("max-age="),
+                "{target}: the rest of it must stay: {control:?}"
+            );
         }
     }
     let control = house.anonymous().view(&article).fields.joined("cache-control");
@@ -252,7 +262,8 @@ fn logged_in_user_stays_apart(house: &House) {
     assert_eq!(house.anonymous().view(&path).assert_hit().body, anonymous.body);
     // Together on a cold page: nobody waits for somebody else's page.
     together_on_a_cold_page(house, &mut user, &path);
-    // A session that is over: the wiki must see the dead cookies, and once they are gone she is anybody.
+    // A session that is over: the wiki must see the dead cookies, and once they are gone she is
+    // anybody.
     user.log_out();
     assert!(
         user.cookies().contains_key("wikiUserName"),
@@ -330,7 +341,8 @@ fn edit_purges(house: &House) {
     let old_history = house.anonymous().view(&history);
 
     user.edit(&title, "Rewritten: a second edition.");
-    // MediaWiki answers the edit before it purges. Freshness lasts for hours, so only its purge can make this true.
+    // MediaWiki answers the edit before it purges. Freshness lasts for hours, so only its purge can
+    // make this true.
     let new = wait_for("the edit to be seen", || {
         Some(house.anonymous().view(&path)).filter(|page| page.text().contains("a second edition"))
     });
@@ -338,7 +350,9 @@ fn edit_purges(house: &House) {
     let packed = house.anonymous().view_with(&path, &["Accept-Encoding: gzip"]);
     let unpacked = String::from_utf8(house.wiki.gunzip(&packed.body)).unwrap();
     assert!(unpacked.contains("a second edition"), "the gzip variant is old");
-    wait_until("the history to be purged", || house.anonymous().view(&history).body != old_history.body);
+    wait_until("the history to be purged", || {
+        house.anonymous().view(&history).body != old_history.body
+    });
     house.anonymous().view(&untouched).assert_hit();
     // For some seconds MediaWiki asks that the editor's own views reach it.
     assert_eq!(user.cookies().get("UseCDNCache").map(String::as_str), Some("false"));
@@ -367,7 +381,10 @@ fn creation_replaces_not_found(house: &House) {
     let path = "/wiki/Made_by_a_test";
     house.anonymous().view(path).assert_status(404);
     let missing = house.anonymous().view(path);
-    assert!(missing.status == 404 && missing.is_hit(), "MediaWiki lets a missing page be kept: {missing:?}");
+    assert!(
+        missing.status == 404 && missing.is_hit(),
+        "MediaWiki lets a missing page be kept: {missing:?}"
+    );
     let mut user = house.anonymous();
     user.log_in();
     user.edit("Made by a test", "Now it is here.");
@@ -382,10 +399,14 @@ fn template_edit_purges(house: &House) {
     }
     let mut user = house.anonymous();
     user.log_in();
-    user.edit("Template:Note", "<div class=\"note\">{{{1}}} is generated text, later edition.</div>");
+    user.edit(
+        "Template:Note",
+        "<div class=\"note\">{{{1}}} is generated text, later edition.</div>",
+    );
     for path in &users {
         wait_until(&format!("{path} to show the new template"), || {
-            // MediaWiki purges them from jobs, which it runs after some request for a page that reaches it.
+            // MediaWiki purges them from jobs, which it runs after some request for a page that
+            // reaches it.
             user.view("/wiki/Special:Version");
             house.anonymous().view(path).text().contains("later edition")
         });

@@ -1,5 +1,5 @@
-//! A real MediaWiki whose pages and objects lie in one Larder: `CACHE_MEMCACHED` for objects and sessions, by MediaWiki's own
-//! client and by libmemcached's, beside the pages of the main job.
+//! A real MediaWiki whose pages and objects lie in one Larder: `CACHE_MEMCACHED` for objects and
+//! sessions, by MediaWiki's own client and by libmemcached's, beside the pages of the main job.
 
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
@@ -20,8 +20,9 @@ impl House {
     fn build(client: &str) -> House {
         let mut wiki = Wiki::install();
         let larder = Larder::with_config(&format!(
-            "[[site]]\norigin = \"{}\"\nhosts = [\"{HOST}\"]\npreset = \"mediawiki\"\n\
-             purge = {{ from = [\"127.0.0.1\"] }}\n[http]\nlisten = [\"127.0.0.1:0\"]\n[memcached]\nlisten = [\"127.0.0.1:0\"]\n",
+            "[[site]]\norigin = \"{}\"\nhosts = [\"{HOST}\"]\npreset = \"mediawiki\"\npurge = {{ \
+             from = [\"127.0.0.1\"] }}\n[http]\nlisten = [\"127.0.0.1:0\"]\n[memcached]\nlisten = \
+             [\"127.0.0.1:0\"]\n",
             wiki.origin_url()
         ));
         let objects = larder.face("memcached");
@@ -36,7 +37,8 @@ impl House {
     /// A figure of memcached's `stats`.
     fn figure(&self, name: &str) -> u64 {
         let wanted = format!("STAT {name} ");
-        let line = lines(self.objects, "stats\r\n").into_iter().find(|line| line.starts_with(&wanted));
+        let line =
+            lines(self.objects, "stats\r\n").into_iter().find(|line| line.starts_with(&wanted));
         line.unwrap_or_else(|| panic!("no figure {name}"))[wanted.len()..].parse().unwrap()
     }
 }
@@ -53,25 +55,31 @@ fn objects_and_sessions(client: &str) {
     let house = House::build(client);
     let (first, other) = (house.wiki.paths()[0].clone(), house.wiki.paths()[1].clone());
 
-    // A render leaves its parser output and more in the object cache; the page itself comes from memory.
+    // A render leaves its parser output and more in the object cache; the page itself comes from
+    // memory.
     house.visitor().view(&first).assert_status(200).assert_forwarded();
     house.visitor().view(&first).assert_hit();
     assert!(house.figure("cmd_set") > 0 && house.figure("curr_items") > 0, "nothing was stored");
 
-    // Rendered anew after a purge of the page, it finds what it stored: the two kinds live side by side.
+    // Rendered anew after a purge of the page, it finds what it stored: the two kinds live side by
+    // side.
     let hits = house.figure("get_hits");
     house.larder.connect().ask("PURGE", &first, &[&format!("Host: {HOST}")]).assert_status(200);
     house.visitor().view(&first).assert_status(200).assert_forwarded();
     assert!(house.figure("get_hits") > hits, "the second render found nothing of the first");
 
-    // A session is an object: it survives requests, and it ends when the objects are flushed, while pages stay.
+    // A session is an object: it survives requests, and it ends when the objects are flushed, while
+    // pages stay.
     let mut admin = house.visitor();
     admin.log_in();
     assert!(admin.view(&other).text().contains("Admin"), "logged in, and the page does not say so");
     admin.edit("Objects", "an edit that a session in Larder made possible");
     house.visitor().view("/wiki/Objects").assert_status(200);
     admin.log_out();
-    assert!(!admin.view(&other).text().contains(">Log out<"), "logged out, and the page offers it again");
+    assert!(
+        !admin.view(&other).text().contains(">Log out<"),
+        "logged out, and the page offers it again"
+    );
 
     house.visitor().view(&first);
     assert_eq!(lines_of_one(house.objects, "flush_all\r\n"), "OK");

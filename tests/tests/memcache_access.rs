@@ -21,11 +21,15 @@ fn a_text_login() {
     talk.expect("set x 0 0 10\r\nann secret\r\n", "STORED\r\n");
     talk.expect("get x\r\n", "END\r\n");
     talk.expect("set k 0 0 1\r\nv\r\nget k\r\n", "STORED\r\nVALUE k 0 1\r\nv\r\nEND\r\n");
-    larder
-        .connect()
-        .expect("set x 0 0 14\r\nbob with:colon\r\nget k\r\n", "STORED\r\nVALUE k 0 1\r\nv\r\nEND\r\n");
+    larder.connect().expect(
+        "set x 0 0 14\r\nbob with:colon\r\nget k\r\n",
+        "STORED\r\nVALUE k 0 1\r\nv\r\nEND\r\n",
+    );
     larder.connect().expect("get k\r\n", refused);
-    assert_eq!((talk.stat("auth_cmds"), talk.stat("auth_errors")), ("3".to_owned(), "1".to_owned()));
+    assert_eq!(
+        (talk.stat("auth_cmds"), talk.stat("auth_errors")),
+        ("3".to_owned(), "1".to_owned())
+    );
 }
 
 fn packet(magic: u8, opcode: u8, status: u16, key: &[u8], body: &[u8]) -> Vec<u8> {
@@ -87,7 +91,11 @@ fn no_sasl() {
         assert_eq!(talk.send(request(opcode, key, body)).take(answer.len()), answer);
     }
     let noop = packet(0x81, 0x0a, 0, b"", b"");
-    assert_eq!(talk.send(request(0x0a, b"", b"")).take(noop.len()), noop, "and the connection goes on");
+    assert_eq!(
+        talk.send(request(0x0a, b"", b"")).take(noop.len()),
+        noop,
+        "and the connection goes on"
+    );
 }
 
 /// What memcached 1.6.18 reads as the next command is refused: nobody's value becomes a command.
@@ -154,8 +162,12 @@ fn udp() {
     assert_eq!(udp.ask(0xfffe, b"get k\r\n"), (1, "VALUE k 7 5\r\nvalue\r\nEND\r\n".to_owned()));
     larder.connect().expect("get k\r\n", "VALUE k 7 5\r\nvalue\r\nEND\r\n");
     // All answers to a datagram are one message.
-    assert_eq!(udp.ask(2, b"get a\r\nmn\r\nversion\r\n"), (1, "END\r\nMN\r\nVERSION 1.6.18\r\n".to_owned()));
-    // A request in parts, and what wants no answer, get none: the next answer is that of the next request.
+    assert_eq!(
+        udp.ask(2, b"get a\r\nmn\r\nversion\r\n"),
+        (1, "END\r\nMN\r\nVERSION 1.6.18\r\n".to_owned())
+    );
+    // A request in parts, and what wants no answer, get none: the next answer is that of the next
+    // request.
     udp.send(3, 2, b"get k\r\n");
     udp.send(4, 1, b"set quiet 0 0 1 noreply\r\nx\r\n");
     udp.send(5, 1, b"get k");
@@ -177,7 +189,8 @@ fn long_answers_over_udp() {
     larder.connect().expect(format!("set k 0 0 20000\r\n{value}\r\n"), "STORED\r\n");
     assert_eq!(udp.ask(1, b"get k\r\n"), (15, format!("{stored}END\r\n")));
     assert_eq!(udp.ask(2, b"get k k\r\n"), (29, format!("{stored}{stored}END\r\n")));
-    // Beyond an item of the usual largest size nothing is sent but a refusal: senders of datagrams can lie.
+    // Beyond an item of the usual largest size nothing is sent but a refusal: senders of datagrams
+    // can lie.
     let large = "v".repeat(2 << 20);
     larder.connect().expect(format!("set large 0 0 {}\r\n{large}\r\n", large.len()), "STORED\r\n");
     let refused = (1, "SERVER_ERROR response too large for UDP\r\n".to_owned());

@@ -1,4 +1,5 @@
-//! Programs people use with memcached, unchanged, against Larder: libmemcached and its tools, Python's and PHP's clients.
+//! Programs people use with memcached, unchanged, against Larder: libmemcached and its tools,
+//! Python's and PHP's clients.
 
 // A test reports by panicking.
 #![allow(clippy::unwrap_used)]
@@ -17,7 +18,8 @@ fn said(output: &std::process::Output) -> String {
 fn capable(protocol: &str) {
     let larder = Memcached::larder(&[]);
     let mut command = Command::new("memccapable");
-    let output = client(command.args(["-h", "127.0.0.1", "-p", &larder.port().to_string(), protocol]));
+    let output =
+        client(command.args(["-h", "127.0.0.1", "-p", &larder.port().to_string(), protocol]));
     let text = said(&output) + &String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("All tests passed"), "{text}");
     assert!(!text.contains("FAIL"), "{text}");
@@ -44,7 +46,8 @@ fn pymemcache() {
 fn pylibmc_text_and_binary() {
     for protocol in ["text", "binary"] {
         let larder = Memcached::larder(&[]);
-        let output = client(script("/usr/bin/python3", "pylibmc_all.py").args([protocol, &larder.server()]));
+        let output =
+            client(script("/usr/bin/python3", "pylibmc_all.py").args([protocol, &larder.server()]));
         assert_eq!(said(&output), "ok\n", "{protocol}");
     }
 }
@@ -62,7 +65,8 @@ fn php_text_and_binary() {
     for protocol in ["text", "binary"] {
         let larder = Memcached::larder(&[]);
         let port = larder.port().to_string();
-        let output = client(script("php", "memcached_all.php").args([protocol, "127.0.0.1", &port]));
+        let output =
+            client(script("php", "memcached_all.php").args([protocol, "127.0.0.1", &port]));
         assert_eq!(said(&output), "ok\n", "{protocol}");
     }
 }
@@ -74,7 +78,8 @@ fn php_sessions() {
     let port = free_port();
     let path = format!("session.save_path={}", larder.server());
     let mut command = Command::new("sh");
-    // `sh` says that it is ready and becomes PHP's web server, which says so on standard error only.
+    // `sh` says that it is ready and becomes PHP's web server, which says so on standard error
+    // only.
     command.args([
         "-c",
         "echo ready; exec \"$@\" 2>/dev/null",
@@ -112,7 +117,9 @@ fn the_tools_of_libmemcached() {
         said(&client(Command::new("memccat").arg(&servers).arg("copied"))).trim_end(),
         "content of a file"
     );
-    assert!(said(&client(Command::new("memcdump").arg(&servers))).lines().any(|key| key == "copied"));
+    assert!(
+        said(&client(Command::new("memcdump").arg(&servers))).lines().any(|key| key == "copied")
+    );
     client(Command::new("memcexist").arg(&servers).arg("copied"));
     client(Command::new("memctouch").arg(&servers).args(["--expire=900", "copied"]));
     let stat = said(&client(Command::new("memcstat").arg(&servers)));

@@ -58,7 +58,8 @@ impl Watcher {
 /// Numbers of lines and clients, times and ports are each server's own. So is the class of a value
 /// too large for all classes. Seconds left may be one less.
 fn own(line: &str) -> String {
-    let line = regex::Regex::new(r"^ts=\S+ gid=\d+ | cfd=-?\d+| rport=\d+").unwrap().replace_all(line, "");
+    let line =
+        regex::Regex::new(r"^ts=\S+ gid=\d+ | cfd=-?\d+| rport=\d+").unwrap().replace_all(line, "");
     let line = regex::Regex::new(r"(too_large .*) clsid=\d+").unwrap().replace_all(&line, "$1");
     regex::Regex::new(r"ttl=2[89]\d\b").unwrap().replace_all(&line, "ttl=300").into_owned()
 }
@@ -233,7 +234,9 @@ fn watchers_of_fetchers_see_every_look_up() {
             let shown = if binary { packets } else { &mut *text };
             shown.send(&command);
             if binary {
-                shown.send(packet(0x0a, b"", b"", b"", 0)).until(&[&[0x81, 0x0a][..], &[0; 22]].concat());
+                shown
+                    .send(packet(0x0a, b"", b"", b"", 0))
+                    .until(&[&[0x81, 0x0a][..], &[0; 22]].concat());
             }
             let last = format!("last{at}");
             text.send(format!("get {last}\r\n"));
@@ -267,7 +270,8 @@ fn batches_longer_than_allowed_yield() {
     let large = "y".repeat(40_000);
     talk.expect(format!("set large 0 0 40000\r\n{large}\r\n"), "STORED\r\n");
     let commands = "get large\r\nmg foobar v\r\nincr none 1\r\n".repeat(10);
-    let answers = format!("VALUE large 0 40000\r\n{large}\r\nEND\r\nEN\r\nNOT_FOUND\r\n").repeat(10);
+    let answers =
+        format!("VALUE large 0 40000\r\n{large}\r\nEND\r\nEN\r\nNOT_FOUND\r\n").repeat(10);
     talk.expect(commands, &answers);
     let yields: u64 = talk.stat("conn_yields").parse().unwrap();
     assert!(yields >= 3, "30 commands yield after 7, 14, 21 and 28: {yields}");
@@ -302,16 +306,22 @@ fn sockets_are_listed_as_memcached_lists_them() {
             let ours = [&talk, &other].map(|talk| talk.stream().local_addr().unwrap().to_string());
             let own = |value: &str| {
                 let value = value.replace(&server.port().to_string(), "PORT");
-                if ours.iter().any(|ours| value.ends_with(ours)) { "tcp:CLIENT".to_owned() } else { value }
+                if ours.iter().any(|ours| value.ends_with(ours)) {
+                    "tcp:CLIENT".to_owned()
+                } else {
+                    value
+                }
             };
             let mut seen = entries(&answer);
             // Its time differs.
-            seen.iter_mut().for_each(|entry| assert_eq!(entry.pop().unwrap().0, "secs_since_last_cmd"));
+            seen.iter_mut()
+                .for_each(|entry| assert_eq!(entry.pop().unwrap().0, "secs_since_last_cmd"));
             let shown = seen.into_iter().map(|entry| {
                 let fields = entry.iter().map(|(name, value)| format!("{name}={}", own(value)));
                 fields.collect::<Vec<_>>().join(" ")
             });
-            let (mut clients, sockets): (Vec<_>, Vec<_>) = shown.partition(|entry| entry.contains("CLIENT"));
+            let (mut clients, sockets): (Vec<_>, Vec<_>) =
+                shown.partition(|entry| entry.contains("CLIENT"));
             // The one that only waits may not be known yet.
             clients.retain(|client| client.contains("conn_parse_cmd"));
             (sockets, clients)

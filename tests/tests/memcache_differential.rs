@@ -1,4 +1,5 @@
-//! Random commands to Larder and to a memcached from Debian: the answers are the same, byte for byte.
+//! Random commands to Larder and to a memcached from Debian: the answers are the same, byte for
+//! byte.
 //!
 //! Not compared, or not sent, and why:
 //!
@@ -34,7 +35,8 @@ use std::time::Duration;
 const COMMANDS: usize = 4000;
 /// Batches a shortened history may be tried again with.
 const TRIES: usize = 120;
-/// How long a server may be silent before that counts as its answer. Only a server that hangs takes so long.
+/// How long a server may be silent before that counts as its answer. Only a server that hangs takes
+/// so long.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// One server and what it has shown.
@@ -51,7 +53,13 @@ impl Side {
     }
 
     /// Sends the commands, in as many pieces as `dice` says, and reads all answers.
-    fn answers(&mut self, commands: &[Command], binary: bool, nonce: u32, mut dice: Dice) -> (Answers, End) {
+    fn answers(
+        &mut self,
+        commands: &[Command],
+        binary: bool,
+        nonce: u32,
+        mut dice: Dice,
+    ) -> (Answers, End) {
         let (last, end) = sentinel(binary, nonce);
         let mut bytes = Vec::new();
         commands.iter().for_each(|command| bytes.extend(command.bytes(&self.versions)));
@@ -120,7 +128,8 @@ struct Difference {
 impl std::fmt::Debug for Difference {
     /// From shortly before where they part.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let sides = [&self.larder, &self.memcached].map(|side| format!("{:?} {:?}", side.0, side.1));
+        let sides =
+            [&self.larder, &self.memcached].map(|side| format!("{:?} {:?}", side.0, side.1));
         let parted = sides[0].bytes().zip(sides[1].bytes()).position(|(a, b)| a != b).unwrap_or(0);
         for (name, side) in ["larder", "memcached"].iter().zip(&sides) {
             let from = parted.saturating_sub(150).min(side.len());
@@ -155,11 +164,17 @@ impl Pair {
     fn again(&mut self, commands: &[Command], binary: bool) -> Option<Difference> {
         self.larder.forget();
         self.memcached.forget();
-        commands.iter().find_map(|command| self.batch(std::slice::from_ref(command), binary, u64::MAX).err())
+        commands
+            .iter()
+            .find_map(|command| self.batch(std::slice::from_ref(command), binary, u64::MAX).err())
     }
 
     /// Leaves out what the difference does not need.
-    fn shorten(&mut self, mut commands: Vec<Command>, binary: bool) -> (Vec<Command>, Option<Difference>) {
+    fn shorten(
+        &mut self,
+        mut commands: Vec<Command>,
+        binary: bool,
+    ) -> (Vec<Command>, Option<Difference>) {
         let mut seen = self.again(&commands, binary);
         let (mut piece, mut tries) = (commands.len() / 2, 0);
         while piece > 0 && seen.is_some() {
@@ -188,7 +203,8 @@ fn seeds(of: &[u64]) -> Vec<u64> {
 }
 
 fn compare(seed: u64, binary: bool) {
-    let (mut pair, mut stream, mut dice) = (Pair::new(&["-m", "256"]), Stream::new(seed), Dice::new(!seed));
+    let (mut pair, mut stream, mut dice) =
+        (Pair::new(&["-m", "256"]), Stream::new(seed), Dice::new(!seed));
     let mut history = Vec::new();
     while history.len() < COMMANDS {
         let count = 1 + dice.below(12);
@@ -202,7 +218,10 @@ fn compare(seed: u64, binary: bool) {
             match shorter {
                 Some(shorter) => panic!("seed {seed}: after\n{short:#?}\n{shorter:?}"),
                 None => {
-                    panic!("seed {seed}: the batch\n{batch:#?}\n{difference:?}\n(not seen again one by one)")
+                    panic!(
+                        "seed {seed}: the batch\n{batch:#?}\n{difference:?}\n(not seen again one \
+                         by one)"
+                    )
                 }
             }
         }
@@ -219,7 +238,8 @@ fn text_and_meta() {
 #[test]
 fn counters_one_by_one() {
     for seed in seeds(&[21, 22]) {
-        // memcached's background threads hold items now and then, and one that is held is not counted in place.
+        // memcached's background threads hold items now and then, and one that is held is not
+        // counted in place.
         let mut pair = Pair::new(&["-o", "no_lru_maintainer,no_lru_crawler"]);
         let mut stream = Stream::new(seed);
         let mut history = Vec::new();

@@ -2,13 +2,16 @@
 
 use larder_tests::{Memcached, wait_until};
 
-/// What a server printed of connections from the first with a client's command on: without the numbers of connections.
+/// What a server printed of connections from the first with a client's command on: without the
+/// numbers of connections.
 fn conversation(server: &Memcached) -> Vec<String> {
     let printed = server.printed();
-    let lines =
-        printed.lines().filter(|line| line.starts_with(['<', '>']) || line.contains(": Client using"));
-    let mut lines =
-        lines.map(|line| line.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned()).map(|line| {
+    let lines = printed
+        .lines()
+        .filter(|line| line.starts_with(['<', '>']) || line.contains(": Client using"));
+    let mut lines = lines
+        .map(|line| line.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned())
+        .map(|line| {
             let (arrow, rest) = line.split_at(line.len().min(1));
             format!("{arrow}{}", rest.trim_start_matches(|c: char| c.is_ascii_digit()))
         });

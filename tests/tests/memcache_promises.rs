@@ -1,4 +1,5 @@
-//! What memcached's document promises (protocol.txt) and its flags say, where a comparison with the real one cannot see it.
+//! What memcached's document promises (protocol.txt) and its flags say, where a comparison with the
+//! real one cannot see it.
 
 // A test reports by panicking.
 #![allow(clippy::unwrap_used)]
@@ -30,7 +31,8 @@ fn an_item_expires_at_a_unix_time() {
     let mut talk = larder.connect();
     let now: u64 = talk.stat("time").parse().unwrap();
     talk.expect(format!("set k 0 {} 1\r\nx\r\n", now + 1000), "STORED\r\n");
-    let left: u64 = talk.ask("mg k t\r\n", "\r\n").trim().strip_prefix("HD t").unwrap().parse().unwrap();
+    let left: u64 =
+        talk.ask("mg k t\r\n", "\r\n").trim().strip_prefix("HD t").unwrap().parse().unwrap();
     assert!((990..=1000).contains(&left), "{left}");
     talk.expect(format!("set k 0 {} 1\r\nx\r\nget k\r\n", now - 1), "STORED\r\nEND\r\n");
 }
@@ -106,7 +108,8 @@ fn a_unix_socket_has_its_mode() {
     let path = larder.dir().join("socket");
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o770, "{mode:o}");
-    Talk::unix(&path).expect("set k 0 0 1\r\nx\r\nget k\r\n", "STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\n");
+    Talk::unix(&path)
+        .expect("set k 0 0 1\r\nx\r\nget k\r\n", "STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\n");
 }
 
 #[test]
@@ -139,7 +142,8 @@ fn commands_that_are_switched_off() {
     talk.expect("set k 0 0 1\r\nx\r\ngets k\r\n", "STORED\r\nVALUE k 0 1 0\r\nx\r\nEND\r\n");
 }
 
-/// "-M: return error on memory exhausted (rather than removing items)": what is there can be touched even so.
+/// "-M: return error on memory exhausted (rather than removing items)": what is there can be
+/// touched even so.
 #[test]
 fn a_full_memory_without_evictions_keeps_and_touches_its_items() {
     let larder = Memcached::larder(&["-M", "-m", "16"]);
@@ -163,17 +167,28 @@ fn a_full_memory_without_evictions_keeps_and_touches_its_items() {
     talk.expect(format!("gat 50 k{last} absent k{last}\r\n"), &format!("{one}{one}END\r\n"));
     let marked = format!("HD\r\nVA 1000 t30 X W\r\n{small}\r\n");
     talk.expect(format!("md k{last} I T30\r\nmg k{last} v t\r\n"), &marked);
-    // Too far away for where the item lies, and there is no other place: it stays, and the client learns of it.
+    // Too far away for where the item lies, and there is no other place: it stays, and the client
+    // learns of it.
     let far = talk.stat("time").parse::<u64>().unwrap() + 1000 * 86_400;
     let refused = "SERVER_ERROR out of memory storing object\r\n";
     talk.expect(format!("touch k5 {far}\r\nmg k5 T{far} t\r\n"), &refused.repeat(2));
     let unread = "SERVER_ERROR out of memory writing get response\r\n";
-    talk.expect(format!("gat {far} k5\r\ngat {far} k5 k6\r\nmn\r\n"), &format!("{unread}{unread}MN\r\n"));
-    talk.expect(format!("md k5 I T{far}\r\nmg k5 s t\r\n"), &format!("{refused}HD s100000 t-1 X W\r\n"));
-    assert_eq!((talk.stat("evictions"), talk.stat("touch_misses")), ("0".to_owned(), "1".to_owned()));
+    talk.expect(
+        format!("gat {far} k5\r\ngat {far} k5 k6\r\nmn\r\n"),
+        &format!("{unread}{unread}MN\r\n"),
+    );
+    talk.expect(
+        format!("md k5 I T{far}\r\nmg k5 s t\r\n"),
+        &format!("{refused}HD s100000 t-1 X W\r\n"),
+    );
+    assert_eq!(
+        (talk.stat("evictions"), talk.stat("touch_misses")),
+        ("0".to_owned(), "1".to_owned())
+    );
 }
 
-/// A client that asks for much and reads nothing costs a bounded amount of memory, and others are served.
+/// A client that asks for much and reads nothing costs a bounded amount of memory, and others are
+/// served.
 #[test]
 fn a_slow_reader_costs_little() {
     let larder = Memcached::larder(&["-t", "1"]);
@@ -216,7 +231,8 @@ fn many_keys_in_one_get() {
 #[test]
 fn serve_with_a_memcached_face() {
     let larder = Larder::with_config(
-        "[[site]]\norigin = \"http://127.0.0.1:9\"\n[http]\nlisten = [\"127.0.0.1:0\"]\n[memcached]\nlisten = [\"127.0.0.1:0\"]\n",
+        "[[site]]\norigin = \"http://127.0.0.1:9\"\n[http]\nlisten = \
+         [\"127.0.0.1:0\"]\n[memcached]\nlisten = [\"127.0.0.1:0\"]\n",
     );
     Talk::tcp(larder.face("memcached"))
         .expect("set k 0 0 1\r\nx\r\nget k\r\n", "STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\n");

@@ -1,5 +1,5 @@
-//! What those who run a memcached look at: Larder's statistics have the names of Debian's memcached, and the tools that
-//! read them work.
+//! What those who run a memcached look at: Larder's statistics have the names of Debian's
+//! memcached, and the tools that read them work.
 
 use larder_tests::memcache::{End, Memcached, client};
 use larder_tests::wait_for;
@@ -57,7 +57,8 @@ fn every_name_is_there_in_the_same_order() {
 
 #[test]
 fn settings_tell_the_flags() {
-    let servers = both(&["-c", "321", "-I", "2m", "-M", "-b", "77", "-R", "33", "-C", "-D", "/", "-X", "-F"]);
+    let servers =
+        both(&["-c", "321", "-I", "2m", "-M", "-b", "77", "-R", "33", "-C", "-D", "/", "-X", "-F"]);
     let told = [
         "maxconns 321",
         "item_size_max 2097152",
@@ -112,9 +113,10 @@ fn detail_is_counted_by_prefix() {
 
 #[test]
 fn dumps_have_one_form() {
-    let form =
-        regex::Regex::new(r"^key=group%3Akey\d+ exp=-1 la=\d{10} cas=\d+ fetch=(yes|no) cls=\d+ size=\d+$")
-            .unwrap();
+    let form = regex::Regex::new(
+        r"^key=group%3Akey\d+ exp=-1 la=\d{10} cas=\d+ fetch=(yes|no) cls=\d+ size=\d+$",
+    )
+    .unwrap();
     // memcached misses items that it moves between its queues meanwhile.
     for (server, least) in both(&[]).iter().zip([20, 1]) {
         fill(server);
@@ -159,7 +161,8 @@ fn watchers_see_the_same_lines() {
             lines.contains("key=last").then_some(())
         });
         lines.push_str(&String::from_utf8(watcher.until(b"size=0\n").0).unwrap());
-        // Numbers of lines and clients, classes and times are each server's own; look-ups of stores memcached's.
+        // Numbers of lines and clients, classes and times are each server's own; look-ups of stores
+        // memcached's.
         let own = regex::Regex::new(r"(ts|gid|clsid|cfd)=[0-9.]+").unwrap();
         let lines = own.replace_all(&lines, "$1=").into_owned();
         let stored = lines.find("ts= gid= type=item_store").expect("the store is seen");
@@ -308,13 +311,21 @@ fn connections_are_watched_and_listed() {
     let mut talk = server.connect();
     let from = talk.stream().local_addr().unwrap();
     let conns = talk.ask("stats conns\r\n", "END\r\n");
-    assert!(conns.contains(&format!(":addr tcp:{from}\r\n")) && conns.contains("conn_parse_cmd"), "{conns}");
-    assert!(conns.contains(&format!(":addr tcp:{}\r\n", server.addr())) && conns.contains("conn_listening"));
+    assert!(
+        conns.contains(&format!(":addr tcp:{from}\r\n")) && conns.contains("conn_parse_cmd"),
+        "{conns}"
+    );
+    assert!(
+        conns.contains(&format!(":addr tcp:{}\r\n", server.addr()))
+            && conns.contains("conn_listening")
+    );
     talk.expect("quit\r\n", "");
     drop(talk);
     let new = format!("type=conn_new rip=127.0.0.1 rport={} transport=tcp cfd=", from.port());
-    let close =
-        format!("type=conn_close rip=127.0.0.1 rport={} transport=tcp reason=normal cfd=", from.port());
+    let close = format!(
+        "type=conn_close rip=127.0.0.1 rport={} transport=tcp reason=normal cfd=",
+        from.port()
+    );
     let mut lines = String::new();
     while !lines.contains(&close) {
         let (more, end) = watcher.until(b"\n");
@@ -336,7 +347,8 @@ fn libmemcacheds_tools_read_them() {
         assert!(text.contains("curr_items: 20"), "{text}");
     }
     let output = client(Command::new("memcdump").arg(format!("--servers={}", server.server())));
-    let mut keys: Vec<_> = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+    let mut keys: Vec<_> =
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
     keys.sort();
     keys.dedup();
     assert_eq!(keys.len(), 20, "{keys:?}");

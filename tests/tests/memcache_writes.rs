@@ -1,5 +1,6 @@
-//! An answer is one write, and no exchange waits for an acknowledgement: values around 8 KiB, where clients' buffers end, cost
-//! what others cost. With two small packets instead of one, each would wait up to 40 ms for the peer's delayed ACK.
+//! An answer is one write, and no exchange waits for an acknowledgement: values around 8 KiB, where
+//! clients' buffers end, cost what others cost. With two small packets instead of one, each would
+//! wait up to 40 ms for the peer's delayed ACK.
 
 // A test reports by panicking.
 #![allow(clippy::unwrap_used)]
@@ -11,7 +12,8 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-/// Around the size of libmemcached's and others' buffers (8 KiB), with header and without, and well beyond.
+/// Around the size of libmemcached's and others' buffers (8 KiB), with header and without, and well
+/// beyond.
 fn sizes() -> Vec<usize> {
     (8170..=8200).chain([10 << 10, 16 << 10, 60_000]).collect()
 }
@@ -53,7 +55,9 @@ impl Traced {
     /// The writes once there is one of so many bytes, the last.
     #[track_caller]
     fn until(&self, last: usize) -> Vec<usize> {
-        wait_for("the last write", || Some(self.calls()).filter(|calls| calls.last() == Some(&last)))
+        wait_for("the last write", || {
+            Some(self.calls()).filter(|calls| calls.last() == Some(&last))
+        })
     }
 }
 
@@ -100,8 +104,8 @@ fn a_batch_is_answered_with_one_write() {
     assert_eq!(calls.iter().filter(|&&bytes| bytes % 25 == 0).count(), 1, "{calls:?}");
 }
 
-/// Stores and reads `rounds` times as a client does that fills a buffer of 8 KiB and sends the rest after it; gives the
-/// time in microseconds.
+/// Stores and reads `rounds` times as a client does that fills a buffer of 8 KiB and sends the rest
+/// after it; gives the time in microseconds.
 fn exchange(larder: &Memcached, nodelay: bool, size: usize, rounds: usize) -> u128 {
     let stream = TcpStream::connect(larder.addr()).unwrap();
     stream.set_nodelay(nodelay).unwrap();
@@ -122,15 +126,18 @@ fn exchange(larder: &Memcached, nodelay: bool, size: usize, rounds: usize) -> u1
     started.elapsed().as_micros()
 }
 
-/// Compared with small values on the same machine at the same time: one delayed ACK per round would be two hundred times that.
+/// Compared with small values on the same machine at the same time: one delayed ACK per round would
+/// be two hundred times that.
 #[test]
 fn no_round_waits_for_an_acknowledgement() {
     const ROUNDS: usize = 50;
     let larder = Memcached::larder(&[]);
     for nodelay in [true, false] {
         for size in [8170, 8180, 8185, 8192, 8200, 10 << 10] {
-            // The best of three: other programs may hold the machine, a delayed ACK holds every round.
-            let best = |size| (0..3).map(|_| exchange(&larder, nodelay, size, ROUNDS)).min().unwrap_or(0);
+            // The best of three: other programs may hold the machine, a delayed ACK holds every
+            // round.
+            let best =
+                |size| (0..3).map(|_| exchange(&larder, nodelay, size, ROUNDS)).min().unwrap_or(0);
             let (small, large) = (best(100), best(size));
             assert!(
                 large < small * 20 + 500_000,

@@ -1,10 +1,11 @@
-//! Figures: exactly what was done, under names that Prometheus' own tools accept, each of them documented.
+//! Figures: exactly what was done, under names that Prometheus' own tools accept, each of them
+//! documented.
 
 #![allow(clippy::unwrap_used)]
 
 use larder_tests::{
-    Answer, Gate, Larder, Origin, Reply, Seen, Talk, Wire, helper::source_root, larder, wait_for, wait_until,
-    wire,
+    Answer, Gate, Larder, Origin, Reply, Seen, Talk, Wire, helper::source_root, larder, wait_for,
+    wait_until, wire,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -44,7 +45,8 @@ fn counted(addr: SocketAddr, families: &[&str]) -> BTreeMap<String, f64> {
     samples.filter(|(name, value)| wanted(name) && *value != 0.0).collect()
 }
 
-/// These and no others are counted; what is counted a moment after an answer was read is waited for.
+/// These and no others are counted; what is counted a moment after an answer was read is waited
+/// for.
 #[track_caller]
 fn expect(addr: SocketAddr, families: &[&str], expected: &[(&str, u64)]) {
     let expected: BTreeMap<String, f64> =
@@ -70,23 +72,25 @@ fn origin_script(seen: &Seen, reply: &mut Reply, gate: &Gate) {
     match seen.target.as_str() {
         "/page" => reply.ok(FRESH, "0123456789"),
         "/private" => reply.ok(&["Cache-Control: private"], "yours"),
-        "/swr" => reply.ok(&["Cache-Control: max-age=10, stale-while-revalidate=1000", "Age: 20"], "stale"),
+        "/swr" => reply
+            .ok(&["Cache-Control: max-age=10, stale-while-revalidate=1000", "Age: 20"], "stale"),
         "/etag" if seen.get("if-none-match").is_some() => {
             reply.head(304, &["Cache-Control: max-age=1000", "ETag: \"v1\""])
         }
         "/etag" => reply.ok(&["Cache-Control: max-age=10", "Age: 20", "ETag: \"v1\""], "old"),
         "/vary" => reply.ok(&["Cache-Control: max-age=1000", "Vary: X-Lang"], "word"),
-        "/broken" => {
-            reply.head(200, &["Cache-Control: max-age=1000", "Content-Length: 100"]).raw("0123456789").close()
-        }
+        "/broken" => reply
+            .head(200, &["Cache-Control: max-age=1000", "Content-Length: 100"])
+            .raw("0123456789")
+            .close(),
         "/failing" => reply.answer(500, &["Cache-Control: no-store"], "oops"),
         "/slow" | "/left" => {
             gate.wait();
             reply.ok(FRESH, "at last")
         }
         "/ws" => {
-            let head =
-                "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+            let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: \
+                        websocket\r\n\r\n";
             reply.raw(head);
             let mut stream = reply.take_stream();
             let mut four = [0; 4];
@@ -245,7 +249,8 @@ fn reasons_are_told(addr: SocketAddr) {
         addr,
         &["larder_http_forwarded_total"],
         &[
-            // The misses but one of /vary, the second /private, the follower, who left, the dead origin.
+            // The misses but one of /vary, the second /private, the follower, who left, the dead
+            // origin.
             ("larder_http_forwarded_total{reason=\"uri-miss\"}", 12),
             ("larder_http_forwarded_total{reason=\"vary-miss\"}", 1),
             ("larder_http_forwarded_total{reason=\"stale\"}", 1),
@@ -266,7 +271,10 @@ fn reasons_are_told(addr: SocketAddr) {
     expect(
         addr,
         &["larder_http_rejected_total", "larder_http_coalesced_waits_total"],
-        &[("larder_http_rejected_total{reason=\"line_end\"}", 1), ("larder_http_coalesced_waits_total", 1)],
+        &[
+            ("larder_http_rejected_total{reason=\"line_end\"}", 1),
+            ("larder_http_coalesced_waits_total", 1),
+        ],
     );
     // One for plain traffic, and those for /slow (2), /left, /broken, /ws and the odd line.
     expect(
@@ -282,7 +290,8 @@ fn origins_are_told(addr: SocketAddr, origin: &Origin) {
     assert_eq!(all.get(&own), Some(&(origin.count() as f64)), "{all:?}");
     assert_eq!((all.len(), all.values().sum::<f64>()), (2, origin.count() as f64 + 1.0), "{all:?}");
     let failures = counted(addr, &["larder_origin_failures_total"]);
-    let count = |end: &str| failures.iter().filter(|(name, n)| name.ends_with(end) && **n == 1.0).count();
+    let count =
+        |end: &str| failures.iter().filter(|(name, n)| name.ends_with(end) && **n == 1.0).count();
     let reasons = [count("reason=\"connect\"}"), count("reason=\"truncated\"}"), failures.len()];
     assert_eq!(reasons, [1, 1, 2], "{failures:?}");
     // Every answer whose head came; the one nobody waited for any more was given up.
@@ -333,7 +342,10 @@ fn bytes_are_those_of_the_wire_and_json_says_the_same() {
     assert_eq!(http["requests"], 160);
     assert_eq!((&http["results"]["hit"], &http["results"]["miss"]), (&159.into(), &1.into()));
     assert_eq!((&http["bytes_in"], &http["bytes_out"]), (&sent.into(), &received.into()));
-    assert_eq!((&http["latency"]["hit"]["count"], &http["sites"][0]["requests"]), (&159.into(), &160.into()));
+    assert_eq!(
+        (&http["latency"]["hit"]["count"], &http["sites"][0]["requests"]),
+        (&159.into(), &160.into())
+    );
     assert_eq!(
         (&stats["version"], &stats["threads"], &stats["memcached"]),
         (&1.into(), &2.into(), &serde_json::Value::Null)
@@ -408,7 +420,8 @@ fn the_hottest_urls_are_known() {
     let top = |by: &str| {
         let target = format!("/api/v1/top?by={by}&limit=1");
         let answer = Wire::connect(addr).ask("GET", &target, &[&format!("Host: {addr}")]);
-        let json: serde_json::Value = serde_json::from_str(answer.assert_status(200).text()).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_str(answer.assert_status(200).text()).unwrap();
         assert_eq!(json["sampled_one_in"], 61);
         let url = &json["urls"][0];
         (url["url"].as_str().unwrap().to_owned(), url["requests"].as_u64(), url["misses"].as_u64())
@@ -424,8 +437,8 @@ fn checked(command: &mut Command, input: &str) -> String {
     let mut child = command.spawn().expect("run scripts/test-deps.sh first");
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said =
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     said
 }
@@ -494,8 +507,14 @@ fn documented() -> BTreeSet<String> {
 #[test]
 fn everything_served_is_documented() {
     let origin = Origin::serving(FRESH, "page");
-    let larder =
-        Larder::serve(&["--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--origin", &origin.url()]);
+    let larder = Larder::serve(&[
+        "--http",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--origin",
+        &origin.url(),
+    ]);
     wire::get(larder.addr(), "/");
     let text = scrape(admin(&larder), &[]).text().to_owned();
     let families: BTreeSet<String> = text
@@ -518,8 +537,10 @@ fn dashboard_and_alerts_name_metrics_that_exist() {
         let unknown: Vec<_> = named
             .iter()
             .filter(|name| {
-                let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
-                !documented.contains(**name) && !family.is_some_and(|family| documented.contains(family))
+                let family =
+                    ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+                !documented.contains(**name)
+                    && !family.is_some_and(|family| documented.contains(family))
             })
             .collect();
         assert!(unknown.is_empty() && named.len() > 8, "{file}: {unknown:?}");

@@ -36,11 +36,12 @@ impl Site {
         let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised);
         let origin = Origin::serving(&["Cache-Control: max-age=3600"], "a page");
         let larder = Larder::with_config(&format!(
-            "[http]\nlisten = \"127.0.0.1:0\"\n[[site]]\norigin = \"{}\"\n\
-             [memcached]\nlisten = \"127.0.0.1:0\"\nconnections = 2000\n[redis]\nlisten = \"127.0.0.1:0\"\n",
+            "[http]\nlisten = \"127.0.0.1:0\"\n[[site]]\norigin = \"{}\"\n[memcached]\nlisten = \
+             \"127.0.0.1:0\"\nconnections = 2000\n[redis]\nlisten = \"127.0.0.1:0\"\n",
             origin.url()
         ));
-        let (redis, memcached) = (Resp::tcp(larder.face("redis")), Talk::tcp(larder.face("memcached")));
+        let (redis, memcached) =
+            (Resp::tcp(larder.face("redis")), Talk::tcp(larder.face("memcached")));
         let mut site = Site { larder, redis, memcached, turn: 0, _origin: origin };
         let value = "v".repeat(50_000);
         for number in 0..2 * MEMORY / 50_000 {
@@ -59,7 +60,8 @@ impl Site {
         assert_eq!(self.redis.ask(&["GET", "own"]).text(), value);
         let (len, turn) = (value.len(), self.turn);
         self.memcached.expect(format!("set own {turn} 0 {len}\r\n{value}\r\n"), "STORED\r\n");
-        self.memcached.expect("get own\r\n", &format!("VALUE own {turn} {len}\r\n{value}\r\nEND\r\n"));
+        self.memcached
+            .expect("get own\r\n", &format!("VALUE own {turn} {len}\r\n{value}\r\nEND\r\n"));
         get(self.larder.addr(), "/page").assert_status(200);
     }
 
@@ -211,7 +213,8 @@ fn values_for_memcached_that_stop_half_way() {
     site.crowd("binary set", memcached, &header, b"v", 20);
     site.crowd("lines without end", memcached, b"get ", b"k", 3);
     site.crowd("keys without end", memcached, b"get ", b"key ", 10);
-    site.memcached.expect(format!("set large 0 0 500000\r\n{}\r\n", "v".repeat(500_000)), "STORED\r\n");
+    site.memcached
+        .expect(format!("set large 0 0 500000\r\n{}\r\n", "v".repeat(500_000)), "STORED\r\n");
     site.crowd("values not taken", memcached, b"", b"get large\r\n", 10);
     site.crowd("answers not taken", memcached, b"", b"mn\r\n", 10);
 }
@@ -240,9 +243,9 @@ fn a_large_value_is_stored_while_a_thousand_stand_still() {
 fn impatient() -> Larder {
     let origin = Origin::serving(&[], "");
     Larder::with_config(&format!(
-        "[http]\nlisten = \"127.0.0.1:0\"\n[[site]]\norigin = \"{}\"\n\
-         [memcached]\nlisten = \"127.0.0.1:0\"\nreceive_timeout = \"1s\"\n\
-         [redis]\nlisten = \"127.0.0.1:0\"\nreceive_timeout = \"1s\"\n",
+        "[http]\nlisten = \"127.0.0.1:0\"\n[[site]]\norigin = \"{}\"\n[memcached]\nlisten = \
+         \"127.0.0.1:0\"\nreceive_timeout = \"1s\"\n[redis]\nlisten = \
+         \"127.0.0.1:0\"\nreceive_timeout = \"1s\"\n",
         origin.url()
     ))
 }
@@ -266,7 +269,8 @@ const BEGUN: &[(&str, &[u8])] = &[
 #[test]
 fn a_command_that_has_begun_must_get_on_where_idle_clients_may_stay() {
     let larder = impatient();
-    let (mut redis, mut memcached) = (Resp::tcp(larder.face("redis")), Talk::tcp(larder.face("memcached")));
+    let (mut redis, mut memcached) =
+        (Resp::tcp(larder.face("redis")), Talk::tcp(larder.face("memcached")));
     assert_eq!(redis.say("SET k v"), "OK");
     memcached.expect("mn\r\n", "MN\r\n");
     let begun: Vec<TcpStream> = BEGUN
@@ -307,7 +311,8 @@ fn a_byte_now_and_then_does_not_buy_more_time() {
             match stream.read(&mut [0; 1000]) {
                 Ok(0) => break,
                 Ok(_) => continue,
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(_) => break,
             }
             if bytes.ends_with(b"10\r\nabc") && sent >= 6 {

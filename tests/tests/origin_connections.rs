@@ -3,21 +3,24 @@
 
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::{Admin, Answer, Gate, Larder, Origin, Reply, Seen, Wire, get, get_with, wait_until};
+use larder_tests::{
+    Admin, Answer, Gate, Larder, Origin, Reply, Seen, Wire, get, get_with, wait_until,
+};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
 /// What the late content of an answer may look like.
-const POISON: &str = "HTTP/1.1 200 OK\r\nCache-Control: max-age=1000\r\nContent-Length: 6\r\n\r\npoison";
+const POISON: &str =
+    "HTTP/1.1 200 OK\r\nCache-Control: max-age=1000\r\nContent-Length: 6\r\n\r\npoison";
 const STALE: &[&str] = &["Cache-Control: max-age=1", "Age: 5", "ETag: \"v1\""];
 
 fn before(origin: &Origin, lines: &str) -> (Larder, Admin) {
     let url = origin.url();
     let larder = Larder::with_config(&format!(
-        "[http]\nlisten = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"127.0.0.1:0\"\n\
-         [[site]]\norigin = \"{url}\"\n{lines}\n"
+        "[http]\nlisten = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"127.0.0.1:0\"\n[[site]]\norigin \
+         = \"{url}\"\n{lines}\n"
     ));
     let admin = Admin::of(&larder);
     (larder, admin)
@@ -56,7 +59,8 @@ fn reaches_nobody(method: &str, odd: &'static str) {
     let origin = late_content(move |_, reply| {
         reply.raw(odd);
     });
-    let larder = Larder::serve(&["--http", "127.0.0.1:0", "--threads", "1", "--origin", &origin.url()]);
+    let larder =
+        Larder::serve(&["--http", "127.0.0.1:0", "--threads", "1", "--origin", &origin.url()]);
     let mut wire = larder.connect();
     if method == "GET" {
         assert_eq!(wire.get("/first", &[]).text(), "first");
@@ -83,7 +87,8 @@ fn late_chunks_of_a_204_reach_nobody() {
 fn late_content_of_a_204_after_an_interim_response_reaches_nobody() {
     reaches_nobody(
         "GET",
-        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 204 No Content\r\nContent-Length: 81\r\n\r\n",
+        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 204 No Content\r\nContent-Length: \
+         81\r\n\r\n",
     );
 }
 
@@ -98,7 +103,10 @@ fn late_content_of_an_interim_response_reaches_nobody() {
 /// The second answer is the 304 to the validation of the first.
 #[test]
 fn late_content_of_a_304_reaches_nobody() {
-    reaches_nobody("GET", "HTTP/1.1 304 Not Modified\r\nETag: \"v1\"\r\nContent-Length: 81\r\n\r\n");
+    reaches_nobody(
+        "GET",
+        "HTTP/1.1 304 Not Modified\r\nETag: \"v1\"\r\nContent-Length: 81\r\n\r\n",
+    );
 }
 
 #[test]
@@ -122,7 +130,8 @@ fn an_answer_without_content_that_announces_none_keeps_its_connection() {
                 reply.ok(&["Cache-Control: no-cache", "ETag: \"v1\""], "page");
             }
         });
-        let larder = Larder::serve(&["--http", "127.0.0.1:0", "--threads", "1", "--origin", &origin.url()]);
+        let larder =
+            Larder::serve(&["--http", "127.0.0.1:0", "--threads", "1", "--origin", &origin.url()]);
         let mut wire = larder.connect();
         for _ in 0..4 {
             wire.get("/", &[]);
@@ -142,9 +151,12 @@ fn a_connection_is_not_used_again_after_a_304_nobody_asked_for() {
             reply.ok(&[], "page");
         }
     });
-    let larder = Larder::serve(&["--http", "127.0.0.1:0", "--threads", "1", "--origin", &origin.url()]);
+    let larder =
+        Larder::serve(&["--http", "127.0.0.1:0", "--threads", "1", "--origin", &origin.url()]);
     let mut wire = larder.connect();
-    for (asked, (method, status)) in [("GET", 502), ("POST", 304), ("GET", 502)].into_iter().enumerate() {
+    for (asked, (method, status)) in
+        [("GET", 502), ("POST", 304), ("GET", 502)].into_iter().enumerate()
+    {
         let fields = ["Host: site.test", "Content-Length: 0"];
         let fields = if method == "POST" { &fields[..] } else { &fields[..1] };
         wire.ask(method, "/odd", fields).assert_status(status);
@@ -159,7 +171,8 @@ fn what_follows_an_answer_reaches_nobody_and_is_counted() {
     for more in [POISON, "\r\n", "more than its Content-Length says", "0\r\n\r\n"] {
         let origin = Origin::start(move |seen, reply| {
             let answer = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood";
-            let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n";
+            let chunks =
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n";
             let answer = if seen.target == "/chunks" { chunks } else { answer };
             reply.raw(format!("{answer}{more}"));
         });
@@ -202,8 +215,11 @@ fn what_an_origin_says_on_an_idle_connection_reaches_nobody_and_is_counted() {
 
 /// An answer with neither length nor chunks.
 fn unframed(seen: &Seen, reply: &mut Reply) {
-    let fields =
-        ["Cache-Control: max-age=1000", "ETag: \"v1\"", "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"];
+    let fields = [
+        "Cache-Control: max-age=1000",
+        "ETag: \"v1\"",
+        "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT",
+    ];
     if seen.method == "HEAD" {
         reply.head(200, &fields).close();
     } else {

@@ -1,8 +1,8 @@
-//! The presets `wordpress` and `anonymous` before origins that behave like such sites. (`mediawiki` has the real one, in
-//! mediawiki.rs.)
+//! The presets `wordpress` and `anonymous` before origins that behave like such sites. (`mediawiki`
+//! has the real one, in mediawiki.rs.)
 //!
-//! The origins are careless on purpose: they render a page for whoever's cookie they see and do not say that it is
-//! private, as themes and plugins do. Only the preset keeps visitors apart.
+//! The origins are careless on purpose: they render a page for whoever's cookie they see and do not
+//! say that it is private, as themes and plugins do. Only the preset keeps visitors apart.
 
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
@@ -21,7 +21,8 @@ fn ask(larder: &Larder, target: &str, cookie: &str) -> Answer {
     larder.connect().get(target, fields)
 }
 
-/// A request with these cookies is answered by the origin, with all of them seen there, and leaves no trace.
+/// A request with these cookies is answered by the origin, with all of them seen there, and leaves
+/// no trace.
 #[track_caller]
 fn assert_passed(larder: &Larder, origin: &Origin, target: &str, cookie: &str) {
     for _ in 0..2 {
@@ -35,7 +36,8 @@ fn assert_passed(larder: &Larder, origin: &Origin, target: &str, cookie: &str) {
     assert!(stranger.text().ends_with("for <>"), "{cookie:?} left its page behind: {stranger:?}");
 }
 
-/// A page of a site without any caching plugin: WordPress sends no Cache-Control, no validator and no Vary for visitors.
+/// A page of a site without any caching plugin: WordPress sends no Cache-Control, no validator and
+/// no Vary for visitors.
 fn wordpress() -> Origin {
     Origin::start(|seen, reply| {
         let html = "Content-Type: text/html; charset=UTF-8";
@@ -52,7 +54,10 @@ fn wordpress() -> Origin {
             }
             "/wp-login.php" => {
                 let cookie = "Set-Cookie: wordpress_test_cookie=WP%20Cookie%20check; path=/";
-                reply.ok(&[cookie, "Cache-Control: max-age=600", html], format!("login {}", seen.number));
+                reply.ok(
+                    &[cookie, "Cache-Control: max-age=600", html],
+                    format!("login {}", seen.number),
+                );
             }
             path if path.contains("/wp-admin") || path.contains("/cart") => {
                 careless(&["Cache-Control: max-age=600", html], seen, reply);
@@ -179,7 +184,8 @@ fn wordpress_comment_makes_the_page_new() {
     ask(&larder, "/hello/", "");
     ask(&larder, "/hello/", "").assert_hit();
     let other = ask(&larder, "/other/", "");
-    let post = "POST /wp-comments-post.php HTTP/1.1\r\nHost: site.test\r\nContent-Length: 9\r\n\r\ncomment=x";
+    let post = "POST /wp-comments-post.php HTTP/1.1\r\nHost: site.test\r\nContent-Length: \
+                9\r\n\r\ncomment=x";
     larder.connect().send(post).read().assert_status(302);
     assert_eq!(origin.last().body, b"comment=x");
     // RFC 9111 4.4: what Location names is invalid after an unsafe request.
@@ -214,7 +220,8 @@ fn anonymous_passes_everybody_with_a_cookie() {
     let (origin, larder) = before_any_site();
     ask(&larder, "/page", "");
     ask(&larder, "/page", "").assert_hit();
-    for cookie in ["session=1", "x=", "_gaffe=1", "_ga=GA1.2.3;session=1", "session=1; _ga=GA1.2.3"] {
+    for cookie in ["session=1", "x=", "_gaffe=1", "_ga=GA1.2.3;session=1", "session=1; _ga=GA1.2.3"]
+    {
         assert_passed(&larder, &origin, "/page", cookie);
         let cold = format!("/cold-{}", origin.count());
         assert_passed(&larder, &origin, &cold, cookie);
@@ -242,7 +249,9 @@ fn anonymous_ignores_what_analytics_set() {
         page.text().ends_with("for <>"),
         "what is not part of the key must not reach the origin: {page:?}"
     );
-    for cookie in ["", "_ga=GA1.9.9", "_ga_ABCDEF=GS1.1; _fbp=fb.1.2", "_pk_id.1.abcd=e; _hjSession_1=x"] {
+    for cookie in
+        ["", "_ga=GA1.9.9", "_ga_ABCDEF=GS1.1; _fbp=fb.1.2", "_pk_id.1.abcd=e; _hjSession_1=x"]
+    {
         assert_eq!(ask(&larder, "/page", cookie).assert_hit().body, page.body, "{cookie}");
     }
     assert_eq!(origin.count(), 1);
@@ -277,8 +286,8 @@ fn a_site_may_differ_from_its_preset() {
     let origin = wordpress();
     let larder = Larder::site(
         &origin.url(),
-        "preset = \"wordpress\"\ndrop_query = []\n[[site.rule]]\npath = \"/wp-admin/public/*\"\npass = false\n\
-         [[site.rule]]\npath = \"/live/*\"\npass = true",
+        "preset = \"wordpress\"\ndrop_query = []\n[[site.rule]]\npath = \
+         \"/wp-admin/public/*\"\npass = false\n[[site.rule]]\npath = \"/live/*\"\npass = true",
     );
     ask(&larder, "/wp-admin/public/page", "").assert_forwarded();
     ask(&larder, "/wp-admin/public/page", "").assert_hit();

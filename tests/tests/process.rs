@@ -23,7 +23,10 @@ fn a_name_that_does_not_exist_is_named_with_the_nearest_one() {
     let said = refused(
         "memory = \"64MiB\"\n[http]\nlisten = [\"127.0.0.1:0\"]\nacess_log = \"x.log\"\n[[site]]\norigin = \"http://127.0.0.1:1\"\n",
     );
-    assert!(said.contains("larder.toml") && said.contains('4') && said.contains("access_log"), "{said}");
+    assert!(
+        said.contains("larder.toml") && said.contains('4') && said.contains("access_log"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -127,7 +130,10 @@ fn a_request_under_way_survives_a_reload() {
     wire.send_get("/", &["Host: site.test"]);
     wire.read_head();
     assert_eq!(wire.read_chunked_bytes(6), b"first ");
-    larder.rewrite_config(&format!("[[site]]\norigin = \"{}\"\nstrip_s_maxage = true\n", origin.url()));
+    larder.rewrite_config(&format!(
+        "[[site]]\norigin = \"{}\"\nstrip_s_maxage = true\n",
+        origin.url()
+    ));
     reloaded(&larder);
     gate.open();
     assert_eq!(wire.read_chunked_bytes(6), b"second");
@@ -192,7 +198,10 @@ fn the_drain_has_an_end() {
     let gate = Gate::closed();
     let door = gate.clone();
     let origin = Origin::start(move |_, _| door.wait());
-    let text = format!("[http]\nlimits = {{ drain = \"200ms\" }}\n[[site]]\norigin = \"{}\"", origin.url());
+    let text = format!(
+        "[http]\nlimits = {{ drain = \"200ms\" }}\n[[site]]\norigin = \"{}\"",
+        origin.url()
+    );
     let mut larder = Larder::with_config(&text);
     let mut wire = larder.connect();
     wire.send_get("/", &["Host: site.test"]);

@@ -59,7 +59,8 @@ fn a_token_permits_and_another_does_not() {
     let origin = numbered(FRESH);
     let scratch = larder_tests::Scratch::new("token");
     let file = scratch.write("purge.token", "right-token\n");
-    let larder = Larder::site(&origin.url(), &format!("purge = {{ token_file = \"{}\" }}", file.display()));
+    let larder =
+        Larder::site(&origin.url(), &format!("purge = {{ token_file = \"{}\" }}", file.display()));
     get(larder.addr(), "/");
     for wrong in [
         &[][..],
@@ -156,8 +157,10 @@ fn a_prefix_takes_what_lies_below_it() {
 #[test]
 fn a_prefix_takes_pages_whatever_fields_are_in_their_keys() {
     let origin = numbered(FRESH);
-    let larder =
-        Larder::site(&origin.url(), "key_fields = [\"X-Tenant\"]\npurge = { from = [\"127.0.0.1\"] }");
+    let larder = Larder::site(
+        &origin.url(),
+        "key_fields = [\"X-Tenant\"]\npurge = { from = [\"127.0.0.1\"] }",
+    );
     for tenant in ["X-Tenant: a", "X-Tenant: b"] {
         get_with(larder.addr(), "/blog/1", &[tenant]);
     }
@@ -172,8 +175,8 @@ fn a_prefix_takes_pages_whatever_fields_are_in_their_keys() {
 /// Pages of one URL under three values of a field, and under the host that a proxy names.
 fn keyed_pages(origin: &Origin) -> (Larder, [&'static str; 4]) {
     let larder = Larder::with_config(&format!(
-        "[http]\ntrusted_proxies = [\"127.0.0.1\"]\n[[site]]\norigin = \"{}\"\nkey_fields = [\"X-Tenant\"]\n\
-         purge = {{ from = [\"127.0.0.1\"] }}",
+        "[http]\ntrusted_proxies = [\"127.0.0.1\"]\n[[site]]\norigin = \"{}\"\nkey_fields = \
+         [\"X-Tenant\"]\npurge = {{ from = [\"127.0.0.1\"] }}",
         origin.url()
     ));
     let keys = ["X-Tenant: a", "X-Tenant: b", "X-Other: none", "X-Forwarded-Host: www.test"];
@@ -245,7 +248,10 @@ fn a_tag_takes_what_carries_it() {
     get(larder.addr(), "/1").assert_forwarded();
     get(larder.addr(), "/2").assert_forwarded();
     get(larder.addr(), "/3").assert_hit();
-    assert_eq!(count(&purge(&larder, "/", &["Larder-Purge: tag", "Surrogate-Key: article-1 article-3"])), 2);
+    assert_eq!(
+        count(&purge(&larder, "/", &["Larder-Purge: tag", "Surrogate-Key: article-1 article-3"])),
+        2
+    );
     get(larder.addr(), "/2").assert_hit();
     assert_eq!(purge(&larder, "/", &["Larder-Purge: tag", "Surrogate-Key: unknown"]).status, 404);
 }
@@ -348,8 +354,11 @@ fn an_unsafe_method_that_failed_invalidates_nothing() {
 fn location_and_content_location_are_invalidated_on_the_same_host_only() {
     for field in ["Location", "Content-Location"] {
         let origin = Origin::start(move |seen, reply| {
-            let told =
-                if seen.path() == "/post-here" { "/a".to_owned() } else { "http://other.test/a".to_owned() };
+            let told = if seen.path() == "/post-here" {
+                "/a".to_owned()
+            } else {
+                "http://other.test/a".to_owned()
+            };
             let line = format!("{field}: {told}");
             if seen.method == "POST" {
                 reply.answer(201, &[&line], "")

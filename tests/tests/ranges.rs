@@ -1,4 +1,5 @@
-//! Ranges answered from stored pages (RFC 9110 14), partial answers stored and completed (RFC 9111 3.3, 3.4).
+//! Ranges answered from stored pages (RFC 9110 14), partial answers stored and completed (RFC 9111
+//! 3.3, 3.4).
 
 #![allow(clippy::unwrap_used)]
 
@@ -57,14 +58,19 @@ fn a_range_past_the_end_cannot_be_satisfied() {
     let (_origin, larder) = stored();
     for asked in ["bytes=36-", "bytes=1000-2000", "bytes=-0"] {
         let answer = range(&larder, asked);
-        assert_eq!((answer.status, answer.get("content-range")), (416, Some("bytes */36")), "{asked}");
+        assert_eq!(
+            (answer.status, answer.get("content-range")),
+            (416, Some("bytes */36")),
+            "{asked}"
+        );
     }
 }
 
 #[test]
 fn a_range_that_makes_no_sense_is_ignored() {
     let (_origin, larder) = stored();
-    for asked in ["bytes=5-2", "bytes=a-b", "bytes", "lines=1-2", "bytes=--5", "bytes=1", "bytes="] {
+    for asked in ["bytes=5-2", "bytes=a-b", "bytes", "lines=1-2", "bytes=--5", "bytes=1", "bytes="]
+    {
         let answer = range(&larder, asked);
         assert_eq!((answer.status, answer.text()), (200, BODY), "{asked}");
     }
@@ -77,23 +83,29 @@ fn several_ranges_come_as_multipart() {
     assert_eq!(answer.status, 206);
     assert_eq!(answer.get("content-range"), None);
     let kind = answer.get("content-type").unwrap();
-    let boundary = kind.strip_prefix("multipart/byteranges; boundary=").expect(kind).trim_matches('"');
+    let boundary =
+        kind.strip_prefix("multipart/byteranges; boundary=").expect(kind).trim_matches('"');
     let parts: Vec<&str> = answer.text().split(&format!("--{boundary}")).collect();
     assert_eq!(parts.len(), 5, "{answer:?}"); // what precedes, three parts, the end
     let expected = [("bytes 0-4/36", "01234"), ("bytes 34-35/36", "yz"), ("bytes 10-12/36", "abc")];
     for (part, (content_range, body)) in parts[1..4].iter().zip(expected) {
         let (head, content) = part.trim_start_matches("\r\n").split_once("\r\n\r\n").expect(part);
         assert!(
-            head.lines().any(|line| line.eq_ignore_ascii_case(&format!("Content-Range: {content_range}"))),
+            head.lines()
+                .any(|line| line.eq_ignore_ascii_case(&format!("Content-Range: {content_range}"))),
             "{part}"
         );
-        assert!(head.lines().any(|line| line.eq_ignore_ascii_case("Content-Type: text/plain")), "{part}");
+        assert!(
+            head.lines().any(|line| line.eq_ignore_ascii_case("Content-Type: text/plain")),
+            "{part}"
+        );
         assert_eq!(content.strip_suffix("\r\n"), Some(body), "{part}");
     }
     assert_eq!(parts[4].trim_end(), "--");
 }
 
-/// Many small or overlapping ranges cost far more than they are worth: the page is sent whole instead, or refused.
+/// Many small or overlapping ranges cost far more than they are worth: the page is sent whole
+/// instead, or refused.
 #[test]
 fn ranges_cannot_amplify() {
     let body = "x".repeat(100_000);
@@ -106,7 +118,12 @@ fn ranges_cannot_amplify() {
     let many = (0..1000).map(|n| format!("{n}-")).collect::<Vec<_>>().join(",");
     for asked in [format!("bytes={many}"), format!("bytes={}", ["0-"; 500].join(","))] {
         let answer = range(&larder, &asked);
-        assert!(answer.body.len() <= 2 * body.len(), "{} bytes for {}", answer.body.len(), body.len());
+        assert!(
+            answer.body.len() <= 2 * body.len(),
+            "{} bytes for {}",
+            answer.body.len(),
+            body.len()
+        );
     }
 }
 
@@ -114,7 +131,8 @@ fn ranges_cannot_amplify() {
 fn if_range_with_the_same_validator_gives_the_range() {
     let (_origin, larder) = stored();
     for validator in ["\"v1\"", "Sat, 01 Jan 2000 00:00:00 GMT"] {
-        let answer = get_with(larder.addr(), "/", &["Range: bytes=0-4", &format!("If-Range: {validator}")]);
+        let answer =
+            get_with(larder.addr(), "/", &["Range: bytes=0-4", &format!("If-Range: {validator}")]);
         assert_eq!((answer.status, answer.text()), (206, "01234"), "{validator}");
     }
 }
@@ -123,7 +141,8 @@ fn if_range_with_the_same_validator_gives_the_range() {
 fn if_range_with_another_validator_gives_the_whole() {
     let (_origin, larder) = stored();
     for validator in ["\"v0\"", "W/\"v1\"", "Sat, 01 Jan 2001 00:00:00 GMT", "nonsense"] {
-        let answer = get_with(larder.addr(), "/", &["Range: bytes=0-4", &format!("If-Range: {validator}")]);
+        let answer =
+            get_with(larder.addr(), "/", &["Range: bytes=0-4", &format!("If-Range: {validator}")]);
         assert_eq!((answer.status, answer.text()), (200, BODY), "{validator}");
     }
 }
@@ -144,9 +163,13 @@ fn ranges_of_a_large_page_are_exact() {
     });
     let larder = Larder::before(&origin.url());
     get(larder.addr(), "/");
-    for (first, last) in
-        [(0, 0), (999_999, 1_000_000), (65_535, 65_536), (1_048_570, 1_048_590), (1_999_990, 1_999_999)]
-    {
+    for (first, last) in [
+        (0, 0),
+        (999_999, 1_000_000),
+        (65_535, 65_536),
+        (1_048_570, 1_048_590),
+        (1_999_990, 1_999_999),
+    ] {
         let answer = range(&larder, &format!("bytes={first}-{last}"));
         assert_eq!((answer.status, answer.text()), (206, &body[first..=last]));
     }
@@ -155,9 +178,9 @@ fn ranges_of_a_large_page_are_exact() {
 
 /// Answers ranges itself, as a file server does.
 fn file_server(seen: &Seen, reply: &mut larder_tests::Reply) {
-    let asked = seen
-        .get("range")
-        .and_then(|v| v.strip_prefix("bytes=")?.split_once('-').map(|(a, b)| (a.to_owned(), b.to_owned())));
+    let asked = seen.get("range").and_then(|v| {
+        v.strip_prefix("bytes=")?.split_once('-').map(|(a, b)| (a.to_owned(), b.to_owned()))
+    });
     match asked {
         Some((first, last)) if !first.is_empty() => {
             let first: usize = first.parse().unwrap();
@@ -177,7 +200,10 @@ fn a_range_of_what_is_not_stored_is_right_and_the_page_is_not_confused_by_it() {
     let origin = Origin::start(file_server);
     let larder = Larder::before(&origin.url());
     let part = range(&larder, "bytes=5-9");
-    assert_eq!((part.status, part.text(), part.get("content-range")), (206, "56789", Some("bytes 5-9/36")));
+    assert_eq!(
+        (part.status, part.text(), part.get("content-range")),
+        (206, "56789", Some("bytes 5-9/36"))
+    );
     let whole = get(larder.addr(), "/");
     assert_eq!((whole.status, whole.text()), (200, BODY));
     assert_eq!(range(&larder, "bytes=0-1").text(), "01");
@@ -190,7 +216,10 @@ fn a_stored_part_answers_the_ranges_within_it() {
     range(&larder, "bytes=5-20");
     let count = origin.count();
     let inner = range(&larder, "bytes=6-9");
-    assert_eq!((inner.status, inner.text(), inner.get("content-range")), (206, "6789", Some("bytes 6-9/36")));
+    assert_eq!(
+        (inner.status, inner.text(), inner.get("content-range")),
+        (206, "6789", Some("bytes 6-9/36"))
+    );
     assert_eq!(origin.count(), count);
 }
 

@@ -1,4 +1,5 @@
-//! Real clients of Redis, used as applications use them, and what frameworks send whose clients are not here.
+//! Real clients of Redis, used as applications use them, and what frameworks send whose clients are
+//! not here.
 
 use larder_tests::memcache::{client, script};
 use larder_tests::{Redis, Value};
@@ -19,14 +20,20 @@ fn redis_py() {
     }
 }
 
-/// Django's own cache, and django-redis. Debian's Django may be older than the former: scripts/test-deps.sh gets one.
+/// Django's own cache, and django-redis. Debian's Django may be older than the former:
+/// scripts/test-deps.sh gets one.
 #[test]
 fn django() {
     let packages = larder_tests::helper::source_root().join("tests/.cache/python");
     let larder = Redis::larder(&[]);
-    for backend in ["django.core.cache.backends.redis.RedisCache", "django_redis.cache.RedisCache"] {
+    for backend in ["django.core.cache.backends.redis.RedisCache", "django_redis.cache.RedisCache"]
+    {
         let mut command = script("/usr/bin/python3", "redis_django.py");
-        command.env("PYTHONPATH", &packages).args(["127.0.0.1", &larder.port().to_string(), backend]);
+        command.env("PYTHONPATH", &packages).args([
+            "127.0.0.1",
+            &larder.port().to_string(),
+            backend,
+        ]);
         ends_well(&client(&mut command));
     }
 }
@@ -78,10 +85,15 @@ fn redis_cli() {
     keys.sort();
     assert_eq!(keys, ["greeting", "h"]);
     let big = cli(&larder, &["--bigkeys"]);
-    assert!(big.contains("Biggest string found") && big.contains("Sampled 2 keys in the keyspace"), "{big}");
+    assert!(
+        big.contains("Biggest string found") && big.contains("Sampled 2 keys in the keyspace"),
+        "{big}"
+    );
     assert!(cli(&larder, &["--memkeys"]).contains("Sampled 2 keys"));
     let info = cli(&larder, &["info"]);
-    for line in ["redis_version:7.", "used_memory:", "connected_clients:", "keyspace_hits:", "db0:keys=2"] {
+    for line in
+        ["redis_version:7.", "used_memory:", "connected_clients:", "keyspace_hits:", "db0:keys=2"]
+    {
         assert!(info.lines().any(|held| held.starts_with(line)), "{line} is not in\n{info}");
     }
     // All sections are names in brackets and `name:value`, as every tool splits them.
@@ -97,12 +109,25 @@ fn redis_benchmark() {
     let port = larder.port().to_string();
     for pipeline in ["1", "16"] {
         let mut command = Command::new("redis-benchmark");
-        command.args(["-p", &port, "-n", "2000", "-P", pipeline, "-q", "-t", "ping,set,get,incr,hset,mset"]);
+        command.args([
+            "-p",
+            &port,
+            "-n",
+            "2000",
+            "-P",
+            pipeline,
+            "-q",
+            "-t",
+            "ping,set,get,incr,hset,mset",
+        ]);
         let output = client(&mut command);
         let said = String::from_utf8_lossy(&output.stdout);
         for test in ["SET", "GET", "INCR", "HSET", "MSET"] {
             let done = format!("{test}: ");
-            assert!(said.contains(&done) || said.contains(&format!("{test} (10 keys): ")), "{test}: {said}");
+            assert!(
+                said.contains(&done) || said.contains(&format!("{test} (10 keys): ")),
+                "{test}: {said}"
+            );
         }
         assert!(!said.to_ascii_lowercase().contains("error"), "{said}");
     }
@@ -175,7 +200,8 @@ fn what_frameworks_send_is_answered() {
 fn locks_are_let_go_by_their_holders_only() {
     let larder = Redis::larder(&[]);
     let mut talk = larder.connect();
-    let release = "if redis.call('get', KEYS[1]) == ARGV[1] then\n return redis.call('del', KEYS[1])\nelse\n return 0\nend";
+    let release = "if redis.call('get', KEYS[1]) == ARGV[1] then\n return redis.call('del', \
+                   KEYS[1])\nelse\n return 0\nend";
     assert_eq!(talk.say("SET lock mine NX PX 60000"), "OK");
     assert_eq!(talk.ask(&["EVAL", release, "1", "lock", "another's"]).text(), "0");
     assert_eq!(talk.say("EXISTS lock"), "1");
@@ -184,7 +210,10 @@ fn locks_are_let_go_by_their_holders_only() {
     assert_eq!(talk.ask(&["EVAL", release, "1", "lock", "mine"]).text(), "0");
     for refused in [&["EVAL", "return 1", "0"][..], &["LPUSH", "l", "x"]] {
         let answer = talk.ask(refused);
-        assert!(matches!(answer, Value::Line(b'-', _)) && answer.text().contains("Larder"), "{answer:?}");
+        assert!(
+            matches!(answer, Value::Line(b'-', _)) && answer.text().contains("Larder"),
+            "{answer:?}"
+        );
     }
     // Libraries send the text then, which may be known.
     let unknown = talk.ask(&["EVALSHA", "abc", "1", "lock", "mine"]);

@@ -1,4 +1,5 @@
-//! The Redis face over real connections: channels, tracking and MONITOR across threads; limits; who is let in.
+//! The Redis face over real connections: channels, tracking and MONITOR across threads; limits; who
+//! is let in.
 
 use larder_tests::{Larder, Redis, Resp, Value, wait_until};
 use std::net::{IpAddr, TcpStream, UdpSocket};
@@ -67,7 +68,8 @@ fn monitor_shows_what_all_threads_do() {
         assert_eq!(larder.connect().say(&format!("SET key{number} x")), "OK");
         let line = monitor.reply().text();
         assert!(
-            line.ends_with(&format!("] \"SET\" \"key{number}\" \"x\"")) && line.contains(" [0 127.0.0.1:"),
+            line.ends_with(&format!("] \"SET\" \"key{number}\" \"x\""))
+                && line.contains(" [0 127.0.0.1:"),
             "{line}"
         );
     }
@@ -123,7 +125,8 @@ fn a_subscriber_that_does_not_read_is_closed() {
     let mut publisher = larder.connect();
     let text = "x".repeat(64 << 10);
     // The kernel's buffers take some megabytes, the server one; more than 256 MiB were no limit.
-    let sent = (0..4096).take_while(|_| publisher.ask(&["PUBLISH", "news", &text]).text() == "1").count();
+    let sent =
+        (0..4096).take_while(|_| publisher.ask(&["PUBLISH", "news", &text]).text() == "1").count();
     assert!(sent < 4096, "it is never closed");
     assert!(larder.usage().peak_rss < 200 << 20, "{:?}", larder.usage());
     assert_eq!(publisher.say("PING"), "PONG");
@@ -138,7 +141,8 @@ fn a_socket_in_the_file_system_serves() {
     let mut talk = Resp::unix(&path);
     assert_eq!(talk.say("SET a 1"), "OK");
     assert_eq!(larder.connect().say("GET a"), "1");
-    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o700);
 }
 
@@ -157,7 +161,9 @@ fn a_password_is_asked_for_as_redis_asks() {
         assert_eq!(said("AUTH default s3cret", &mut talk), "OK");
         assert_eq!(said("SET a 1", &mut talk), "OK");
         let mut other = server.connect();
-        assert!(!other.ask(&["HELLO", "3", "AUTH", "default", "s3cret", "SETNAME", "me"]).is_error());
+        assert!(
+            !other.ask(&["HELLO", "3", "AUTH", "default", "s3cret", "SETNAME", "me"]).is_error()
+        );
         assert_eq!(said("GET a", &mut other), "1");
         let mut patient = server.connect();
         assert_eq!(said("QUIT", &mut patient), "OK", "without a password, too");
@@ -199,7 +205,11 @@ fn other_machines_are_refused_while_there_is_no_password() {
         let mut talk = Resp::tcp((ip, larder.port()).into());
         talk.send("PING\r\n").maybe().map(|(reply, _)| reply.text()).unwrap_or_default()
     };
-    assert!(answer(&[]).starts_with("DENIED Larder is running in protected mode"), "{}", answer(&[]));
+    assert!(
+        answer(&[]).starts_with("DENIED Larder is running in protected mode"),
+        "{}",
+        answer(&[])
+    );
     assert_eq!(answer(&["--protected-mode", "no"]), "PONG");
     assert_eq!(answer(&["--requirepass", "x"]), "NOAUTH Authentication required.");
 }
@@ -239,7 +249,11 @@ fn a_watched_key_that_came_and_went_has_changed() {
         assert_eq!(tried("a b", &["SET b 1", "DEL b"]), 0);
         assert_eq!(tried("a", &["SET b 1", "DEL a", "FLUSHDB"]), 1, "it was never there");
         assert_eq!(tried("a", &["SET a 1", "FLUSHALL"]), 0);
-        assert_eq!(tried("a", &["SELECT 1", "SET a 1", "DEL a", "SELECT 0"]), 1, "it was another database's");
+        assert_eq!(
+            tried("a", &["SELECT 1", "SET a 1", "DEL a", "SELECT 0"]),
+            1,
+            "it was another database's"
+        );
         assert_eq!(tried("a", &["SET b 1", "RENAME b a", "RENAME a b"]), 0);
         assert_eq!(tried("b", &["EXPIRE b 100", "PERSIST b"]), 0, "its expiry came and went");
         assert_eq!(tried("b", &["PERSIST b", "GET b"]), 1);
@@ -248,9 +262,12 @@ fn a_watched_key_that_came_and_went_has_changed() {
 
 #[test]
 fn subscribers_hear_what_others_say_though_answers_are_off() {
-    for (server, version) in
-        [(Redis::larder(&[]), 2), (Redis::debian(&[]), 2), (Redis::larder(&[]), 3), (Redis::debian(&[]), 3)]
-    {
+    for (server, version) in [
+        (Redis::larder(&[]), 2),
+        (Redis::debian(&[]), 2),
+        (Redis::larder(&[]), 3),
+        (Redis::debian(&[]), 3),
+    ] {
         let (mut subscriber, mut publisher) = (server.connect(), server.connect());
         subscriber.ask(&["HELLO", &version.to_string()]);
         subscriber.send("CLIENT REPLY OFF\r\nPING\r\nSUBSCRIBE news\r\n");
@@ -375,13 +392,16 @@ fn monitor_writes_what_redis_writes() {
             let end = line.find(']').unwrap_or(0);
             let port = line[..end].rfind(':').filter(|_| !line.contains("unix:")).unwrap_or(end);
             shown.push(
-                format!("{}{}", &line[..port], &line[end..]).replace(&*server.dir().to_string_lossy(), ""),
+                format!("{}{}", &line[..port], &line[end..])
+                    .replace(&*server.dir().to_string_lossy(), ""),
             );
         }
-        // It asks for the second time, subscribes, and leaves: what it does then is not shown to itself.
+        // It asks for the second time, subscribes, and leaves: what it does then is not shown to
+        // itself.
         monitor.send("MONITOR\r\nPING\r\nRESET\r\nPING\r\nQUIT\r\n");
         let rest = String::from_utf8_lossy(&monitor.rest()).into_owned();
-        shown.extend(rest.lines().map(|line| line.split(" [").next().unwrap_or("")[..1].to_owned()));
+        shown
+            .extend(rest.lines().map(|line| line.split(" [").next().unwrap_or("")[..1].to_owned()));
         shown
     };
     let options = ["--unixsocket", "@DIR@/socket"];
@@ -402,7 +422,10 @@ fn shutdown_ends_the_program_where_it_is_allowed() {
     let mut talk = Resp::tcp(larder.face("redis"));
     for words in ["SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN NOW FORCE"] {
         let told = talk.say(words);
-        assert!(told.starts_with("ERR ") && told.contains("`shutdown = true` in [redis]"), "{words}: {told}");
+        assert!(
+            told.starts_with("ERR ") && told.contains("`shutdown = true` in [redis]"),
+            "{words}: {told}"
+        );
     }
     // A transaction and the memcached face are no way round it.
     for words in ["MULTI", "SHUTDOWN", "EXEC"] {
@@ -414,7 +437,9 @@ fn shutdown_ends_the_program_where_it_is_allowed() {
     assert_eq!(talk.say("PING"), "PONG");
     larder.rewrite_config(&config("shutdown = true\n"));
     larder.hup();
-    wait_until("it to be allowed", || Resp::tcp(larder.face("redis")).send("SHUTDOWN\r\n").maybe().is_none());
+    wait_until("it to be allowed", || {
+        Resp::tcp(larder.face("redis")).send("SHUTDOWN\r\n").maybe().is_none()
+    });
     assert!(larder.wait_exit().success());
 }
 

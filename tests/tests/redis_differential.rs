@@ -1,4 +1,5 @@
-//! Random commands to Larder and to a redis-server from Debian: the replies are the same, byte for byte.
+//! Random commands to Larder and to a redis-server from Debian: the replies are the same, byte for
+//! byte.
 //!
 //! Not compared, or not sent, and why:
 //!
@@ -32,13 +33,18 @@ const BATCH: usize = 40;
 const SHOWN: usize = 12;
 
 fn shown(words: &Words) -> String {
-    let word =
-        |word: &Vec<u8>| String::from_utf8_lossy(&word[..word.len().min(60)]).escape_debug().to_string();
+    let word = |word: &Vec<u8>| {
+        String::from_utf8_lossy(&word[..word.len().min(60)]).escape_debug().to_string()
+    };
     words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// Sends commands in pieces as `dice` says, and reads a reply to each.
-fn replies(talk: &mut Resp<TcpStream>, commands: &[Words], dice: &mut Dice) -> Vec<(Value, Vec<u8>)> {
+fn replies(
+    talk: &mut Resp<TcpStream>,
+    commands: &[Words],
+    dice: &mut Dice,
+) -> Vec<(Value, Vec<u8>)> {
     let mut bytes = Vec::new();
     for words in commands {
         match inline(words).filter(|_| dice.once_in(10)) {
@@ -77,16 +83,21 @@ fn same(words: &Words, larder: &(Value, Vec<u8>), redis: &(Value, Vec<u8>), smal
         b"TIME" => left.items().len() == 2 && right.items().len() == 2,
         b"RANDOMKEY" => matches!((left, right), (Value::Bulk(_, Some(_)), Value::Bulk(_, Some(_)))),
         b"HRANDFIELD" => {
-            let pairs =
-                1 + usize::from(words.len() > 3 && matches!(left.items().first(), Some(Value::Bulk(..))));
+            let pairs = 1 + usize::from(
+                words.len() > 3 && matches!(left.items().first(), Some(Value::Bulk(..))),
+            );
             (sorted(left, pairs).is_some() && sorted(left, pairs) == sorted(right, pairs))
                 || drawn(left, right)
         }
         b"KEYS" => sorted(left, 1).is_some() && sorted(left, 1) == sorted(right, 1),
-        b"SCAN" if !words.iter().any(|word| word == b"1000") => !left.is_error() && !right.is_error(),
+        b"SCAN" if !words.iter().any(|word| word == b"1000") => {
+            !left.is_error() && !right.is_error()
+        }
         b"SCAN" => scanned(left, 1).is_some() && scanned(left, 1) == scanned(right, 1),
         b"HSCAN" if !small => scanned(left, 2).is_some() && scanned(left, 2) == scanned(right, 2),
-        b"HKEYS" | b"HVALS" if !small => sorted(left, 1).is_some() && sorted(left, 1) == sorted(right, 1),
+        b"HKEYS" | b"HVALS" if !small => {
+            sorted(left, 1).is_some() && sorted(left, 1) == sorted(right, 1)
+        }
         b"HGETALL" if !small => sorted(left, 2).is_some() && sorted(left, 2) == sorted(right, 2),
         b"TTL" | b"EXPIRETIME" => near(left, right, 2),
         b"PTTL" | b"PEXPIRETIME" => near(left, right, 2000),
@@ -107,7 +118,8 @@ fn drawn(left: &Value, right: &Value) -> bool {
     matches!((left, right), (Value::Bulk(_, Some(_)), Value::Bulk(_, Some(_))))
 }
 
-/// The items in groups of `size`, sorted; a reply that holds none stays as it is. A map and pairs are groups already.
+/// The items in groups of `size`, sorted; a reply that holds none stays as it is. A map and pairs
+/// are groups already.
 fn sorted(value: &Value, size: usize) -> Option<Vec<Vec<Value>>> {
     let Value::Many(_, Some(items)) = value else { return None };
     let mut groups: Vec<Vec<Value>> = items.chunks(size).map(<[Value]>::to_vec).collect();
@@ -151,7 +163,13 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn look(&mut self, words: &Words, larder: &(Value, Vec<u8>), redis: &(Value, Vec<u8>), small: bool) {
+    fn look(
+        &mut self,
+        words: &Words,
+        larder: &(Value, Vec<u8>),
+        redis: &(Value, Vec<u8>),
+        small: bool,
+    ) {
         let name = words[0].to_ascii_uppercase();
         let queued = redis.1 == b"+QUEUED\r\n";
         let good = match &mut self.queued {
@@ -171,10 +189,12 @@ impl Verdict {
         }
         if !good {
             // What has no words of its own is about all that came before.
-            let about =
-                |past: &&Words| words.len() == 1 || past.iter().skip(1).any(|word| words[1..].contains(word));
+            let about = |past: &&Words| {
+                words.len() == 1 || past.iter().skip(1).any(|word| words[1..].contains(word))
+            };
             let most = if words.len() == 1 { 25 } else { 4 };
-            let past: Vec<String> = self.history.iter().rev().filter(about).take(most).map(shown).collect();
+            let past: Vec<String> =
+                self.history.iter().rev().filter(about).take(most).map(shown).collect();
             self.differences.push(format!(
                 "{}\n   larder {}\n   redis  {}\n   before: {}",
                 shown(words),
@@ -335,16 +355,20 @@ fn what_there_is_no_room_for_is_refused_alike() {
 fn a_shutdown_that_makes_no_sense_is_refused_alike() {
     let (larder, redis) = (Redis::larder(&[]), Redis::debian(&[]));
     let (mut left, mut right) = (larder.connect(), redis.connect());
-    for words in ["SHUTDOWN later", "SHUTDOWN SAVE NOSAVE", "SHUTDOWN ABORT NOW", "SHUTDOWN ABORT"] {
+    for words in ["SHUTDOWN later", "SHUTDOWN SAVE NOSAVE", "SHUTDOWN ABORT NOW", "SHUTDOWN ABORT"]
+    {
         assert_eq!(left.say(words), right.say(words), "{words}");
     }
 }
 
-/// A page in a browser can have it send bytes to any port of this machine, but not without these words.
+/// A page in a browser can have it send bytes to any port of this machine, but not without these
+/// words.
 #[test]
 fn browsers_are_cut_off() {
     let larder = Redis::larder(&[]);
-    for head in ["GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: 30\r\n\r\n"] {
+    for head in
+        ["GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: 30\r\n\r\n"]
+    {
         let mut browser = larder.connect();
         browser.send(head).send("SET forged 1\r\n");
         browser.rest();
@@ -352,7 +376,8 @@ fn browsers_are_cut_off() {
     }
 }
 
-/// What COMMAND says of a command for clients that route and check by it: name, arity, flags, and where its keys are.
+/// What COMMAND says of a command for clients that route and check by it: name, arity, flags, and
+/// where its keys are.
 #[test]
 fn commands_are_described_alike() {
     let (larder, redis) = (Redis::larder(&[]), Redis::debian(&[]));

@@ -13,7 +13,8 @@ use std::{
 /// Long enough for debug builds on a busy machine; a test that takes as long has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Sends all of `commands` and reads nothing meanwhile; then reads and compares answers of `answers` bytes.
+/// Sends all of `commands` and reads nothing meanwhile; then reads and compares answers of
+/// `answers` bytes.
 fn write_then_read(server: &Redis, commands: &[u8], answers: impl Iterator<Item = Vec<u8>>) {
     let mut stream = TcpStream::connect(server.addr()).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -62,13 +63,16 @@ fn large_values_wait_in_the_store_while_commands_are_received() {
     let mut talk = larder.connect();
     let large = "v".repeat(20_000);
     assert_eq!(talk.ask(&["SET", "large", &large]).text(), "OK");
-    // Each asked for value is followed by a long command with a short answer, and one in ten by two of one transaction.
+    // Each asked for value is followed by a long command with a short answer, and one in ten by two
+    // of one transaction.
     let (mut commands, mut answers) = (Vec::new(), Vec::new());
     for number in 0..3000 {
         commands.extend_from_slice(b"GET large\r\n");
         answers.push(format!("$20000\r\n{large}\r\n").into_bytes());
         let value = text(number).repeat(50);
-        commands.extend_from_slice(format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$5000\r\n{value}\r\n").as_bytes());
+        commands.extend_from_slice(
+            format!("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$5000\r\n{value}\r\n").as_bytes(),
+        );
         answers.push(b"+OK\r\n".to_vec());
         if number % 10 == 0 {
             commands.extend_from_slice(b"MULTI\r\nSTRLEN a\r\nGET a\r\nEXEC\r\n");

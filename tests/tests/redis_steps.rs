@@ -68,7 +68,9 @@ fn serves_others_during(larder: &Redis, prepare: &[&str], long: &str) {
         other.say("SET stage 0");
         let mut busy = larder.connect();
         let long: Vec<&str> = long.split(' ').collect();
-        busy.send([command(&["INCR", "stage"]), command(&long), command(&["INCR", "stage"])].concat());
+        busy.send(
+            [command(&["INCR", "stage"]), command(&long), command(&["INCR", "stage"])].concat(),
+        );
         loop {
             match other.say("GET stage").as_str() {
                 "1" => break true,
@@ -130,7 +132,12 @@ fn others_are_served_while_many_keys_are_written_and_removed() {
 }
 
 /// Asks `look` until `busy` has answered; every look must be one of these two.
-fn all_or_nothing(busy: &mut Resp<TcpStream>, other: &mut Resp<TcpStream>, look: &str, states: [&str; 2]) {
+fn all_or_nothing(
+    busy: &mut Resp<TcpStream>,
+    other: &mut Resp<TcpStream>,
+    look: &str,
+    states: [&str; 2],
+) {
     loop {
         let now = other.say(look);
         assert!(states.contains(&now.as_str()), "{look}: {now}");
@@ -163,9 +170,11 @@ fn what_goes_on_in_steps_is_one_step_to_everybody() {
         all_or_nothing(&mut busy, &mut other, "HLEN hash", ["40000", "1"]);
         // A transaction, with a long command in the middle.
         let sets: Vec<u8> = names.iter().flat_map(|name| command(&["SET", name, "x"])).collect();
-        let long = [command(&["SETRANGE", "long", "3000000", "x"]), command(&["STRLEN", "long"])].concat();
+        let long =
+            [command(&["SETRANGE", "long", "3000000", "x"]), command(&["STRLEN", "long"])].concat();
         busy.send(
-            [command(&["MULTI"]), sets, long, command(&["SET", last, "y"]), command(&["EXEC"])].concat(),
+            [command(&["MULTI"]), sets, long, command(&["SET", last, "y"]), command(&["EXEC"])]
+                .concat(),
         );
         for _ in 0..names.len() + 4 {
             assert!(!busy.reply().is_error(), "queued");
@@ -208,7 +217,10 @@ fn long_strings_become_what_they_should() {
         format!("[{old}]")
     });
     model[1_543_209..1_543_211].copy_from_slice(&4660_u16.to_be_bytes());
-    assert_eq!(client.ask(&[&b"APPEND"[..], b"long", &patch]).text(), (LONG + patch.len()).to_string());
+    assert_eq!(
+        client.ask(&[&b"APPEND"[..], b"long", &patch]).text(),
+        (LONG + patch.len()).to_string()
+    );
     model.extend_from_slice(&patch);
     assert_eq!(client.say("SETRANGE long 10000000 end"), "10000003");
     model.resize(10_000_000, 0);
@@ -251,7 +263,10 @@ fn a_hash_has_a_largest_size_and_a_write_beyond_it_changes_nothing() {
     let hset = words(&["HSET", "hash"], names.iter().flat_map(|name| [name, &value]));
     assert_eq!(client.ask(&hset).text(), "100000");
     let all = client.ask(&["HKEYS", "hash"]);
-    assert!(all.items().iter().zip(&names).all(|(listed, name)| listed.text() == *name), "in their order");
+    assert!(
+        all.items().iter().zip(&names).all(|(listed, name)| listed.text() == *name),
+        "in their order"
+    );
     assert_eq!(all.items().len(), names.len());
     let more = keys("more", 40_000);
     let too_many = words(&["HSET", "hash"], more.iter().flat_map(|name| [name, &value]));
@@ -309,7 +324,11 @@ fn answers_have_a_limit_however_often_a_value_is_asked_for() {
         let answers = greedy.rest();
         assert!(answers.len() < 40 << 20, "{} bytes", answers.len());
     }
-    assert_eq!(client.say("GET runs"), "2", "a transaction is carried out, whatever becomes of its answers");
+    assert_eq!(
+        client.say("GET runs"),
+        "2",
+        "a transaction is carried out, whatever becomes of its answers"
+    );
     let peak = larder.usage().peak_rss;
     assert!(peak < 192 << 20, "{peak} bytes");
 }
@@ -319,11 +338,18 @@ fn commands_without_keys_take_a_thousand_words() {
     let larder = one_worker();
     let mut client = larder.connect();
     let many = vec!["*a*a*b"; 2000];
-    for first in
-        [&["CONFIG", "GET"][..], &["COMMAND", "DOCS"], &["CLIENT", "LIST", "ID"], &["LATENCY", "HISTOGRAM"]]
-    {
+    for first in [
+        &["CONFIG", "GET"][..],
+        &["COMMAND", "DOCS"],
+        &["CLIENT", "LIST", "ID"],
+        &["LATENCY", "HISTOGRAM"],
+    ] {
         let answer = client.ask(&[first, &many].concat());
-        assert!(answer.text().starts_with("ERR too many arguments"), "{first:?}: {}", answer.text());
+        assert!(
+            answer.text().starts_with("ERR too many arguments"),
+            "{first:?}: {}",
+            answer.text()
+        );
     }
     let prefixes: Vec<String> = (0..100_000).map(|n| format!("{n:06}")).collect();
     let tracked = words(&["CLIENT", "TRACKING", "ON", "BCAST"], &[]);
@@ -345,7 +371,10 @@ fn a_key_is_watched_once() {
     for _ in 0..100 {
         assert_eq!(client.ask(&[&["WATCH"][..], &same].concat()).text(), "OK");
     }
-    assert_eq!(client.ask(&[&["WATCH"][..], &vec!["k"; 5000]].concat()).text(), "ERR too many watched keys");
+    assert_eq!(
+        client.ask(&[&["WATCH"][..], &vec!["k"; 5000]].concat()).text(),
+        "ERR too many watched keys"
+    );
     let mut writer = larder.connect();
     assert_eq!(writer.say("SET k 1"), "OK");
     assert_eq!(client.say("MULTI"), "OK");
@@ -363,8 +392,14 @@ fn a_transaction_that_closes_its_client_is_whole() {
     let mut leaves = larder.connect();
     let id = leaves.say("CLIENT ID");
     let kill = ["CLIENT", "KILL", "ID", &id, "SKIPME", "no"];
-    let words: [&[&str]; 6] =
-        [&["MULTI"], &["SET", "a", "1"], &kill, &["BITCOUNT", "long"], &["SET", "b", "1"], &["EXEC"]];
+    let words: [&[&str]; 6] = [
+        &["MULTI"],
+        &["SET", "a", "1"],
+        &kill,
+        &["BITCOUNT", "long"],
+        &["SET", "b", "1"],
+        &["EXEC"],
+    ];
     leaves.send(words.iter().flat_map(|words| command(words)).collect::<Vec<u8>>());
     leaves.rest();
     wait_until("all of it", || client.say("EXISTS a b") == "2");

@@ -1,4 +1,5 @@
-//! Clients that leave, and a server that is told to: nothing stays open for those who are gone, nobody is left waiting.
+//! Clients that leave, and a server that is told to: nothing stays open for those who are gone,
+//! nobody is left waiting.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,8 +8,8 @@ use larder_tests::{Gate, Larder, Origin, Wire, get, wait_until};
 
 const FRESH: &[&str] = &["Cache-Control: max-age=60"];
 
-/// An origin that answers `/hang...` only when the gate opens, `/page...` at once; one worker before it that has two
-/// connections to it.
+/// An origin that answers `/hang...` only when the gate opens, `/page...` at once; one worker
+/// before it that has two connections to it.
 fn narrow() -> (Origin, Gate, Larder) {
     let gate = Gate::closed();
     let door = gate.clone();
@@ -21,8 +22,10 @@ fn narrow() -> (Origin, Gate, Larder) {
             if seen.target == "/hang/private" { &["Cache-Control: private"] } else { FRESH };
         reply.ok(fields, "page");
     });
-    let text =
-        format!("threads = 1\n[[site]]\norigin = {{ url = \"{}\", max_connections = 2 }}", origin.url());
+    let text = format!(
+        "threads = 1\n[[site]]\norigin = {{ url = \"{}\", max_connections = 2 }}",
+        origin.url()
+    );
     let larder = Larder::with_config(&text);
     (origin, gate, larder)
 }
@@ -68,7 +71,11 @@ fn who_leaves_while_a_post_waits_frees_the_origin_too() {
 fn who_leaves_while_waiting_for_what_is_not_kept_frees_the_origin_too() {
     let (origin, gate, larder) = narrow();
     get(larder.addr(), "/hang/private").assert_status(200);
-    leaving_frees_the_origin(&larder, &origin, "GET /hang/private HTTP/1.1\r\nHost: site.test\r\n\r\n");
+    leaving_frees_the_origin(
+        &larder,
+        &origin,
+        "GET /hang/private HTTP/1.1\r\nHost: site.test\r\n\r\n",
+    );
     gate.open();
 }
 
@@ -103,10 +110,13 @@ fn joined(larder: &Larder) -> Wire {
     wire
 }
 
-/// A follower whose leader is gone, in the middle of the stream, when the server is told to end. Two workers: now and
-/// then the follower is not with the one that fetches.
+/// A follower whose leader is gone, in the middle of the stream, when the server is told to end.
+/// Two workers: now and then the follower is not with the one that fetches.
 fn follower_at_sigterm(origin: &Origin, gates: &[Gate; 2], drain: &str) -> (Larder, Wire) {
-    let text = format!("[http]\nlimits = {{ drain = \"{drain}\" }}\n[[site]]\norigin = \"{}\"", origin.url());
+    let text = format!(
+        "[http]\nlimits = {{ drain = \"{drain}\" }}\n[[site]]\norigin = \"{}\"",
+        origin.url()
+    );
     let larder = Larder::with_config(&text);
     let leader = joined(&larder);
     let mut follower = joined(&larder);
@@ -140,7 +150,8 @@ fn a_follower_is_cut_off_when_the_drain_ends() {
         let (origin, gates) = streaming();
         let (mut larder, mut follower) = follower_at_sigterm(&origin, &gates, "100ms");
         let rest = follower.read_chunk();
-        let cut = matches!(&rest, Err(WireError::Closed | WireError::Truncated(_) | WireError::Io(_)));
+        let cut =
+            matches!(&rest, Err(WireError::Closed | WireError::Truncated(_) | WireError::Io(_)));
         assert!(cut, "neither the rest nor the end of the connection: {rest:?}");
         larder.wait_exit();
         gates[1].open();
@@ -156,7 +167,9 @@ fn joining_and_leaving_a_long_stream_leaves_nothing_open() {
     for _ in 0..500 {
         drop(joined(&larder));
     }
-    wait_until("the followers' connections to be closed", || larder.usage().descriptors <= before + 2);
+    wait_until("the followers' connections to be closed", || {
+        larder.usage().descriptors <= before + 2
+    });
     gates[0].open();
     assert_eq!(leader.read_chunked_bytes(6), b"second");
     assert_eq!(origin.count(), 1);

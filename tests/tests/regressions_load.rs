@@ -39,8 +39,8 @@ fn slow_uploads_leave_the_origin_to_others() {
     let larder = Larder::with_config(&text);
     get(larder.addr(), "/warm");
     // The hit before each tells that Larder has read the upload too.
-    let both = "GET /warm HTTP/1.1\r\nHost: site.test\r\n\r\n\
-                POST /slow HTTP/1.1\r\nHost: site.test\r\nContent-Length: 10\r\n\r\nx";
+    let both = "GET /warm HTTP/1.1\r\nHost: site.test\r\n\r\nPOST /slow HTTP/1.1\r\nHost: \
+                site.test\r\nContent-Length: 10\r\n\r\nx";
     let mut slow: Vec<Wire> = (0..200).map(|_| larder.connect()).collect();
     for wire in &mut slow {
         wire.send(both);
@@ -75,7 +75,8 @@ fn stalled_readers_of_large_pages_leave_the_store_to_others() {
         wire.send_get(&target, &["Host: site.test"]).read_head();
         stalled.push(wire);
     }
-    // Whoever does not read for two seconds counts as stalled; together they may hold half of the memory.
+    // Whoever does not read for two seconds counts as stalled; together they may hold half of the
+    // memory.
     wait_until("room in the store", || {
         get(larder.addr(), "/small");
         get(larder.addr(), "/small").is_hit()

@@ -1,4 +1,5 @@
-//! Parts of pages (RFC 9111 3.3, 3.4): completed into what was asked for, and never taken for a whole.
+//! Parts of pages (RFC 9111 3.3, 3.4): completed into what was asked for, and never taken for a
+//! whole.
 
 use larder_tests::{Answer, Gate, Larder, Origin, Reply, Seen, get, get_with, wait_until};
 
@@ -30,12 +31,9 @@ fn with_half(
     fields: &'static [&'static str],
     then: impl Fn(&Seen, &mut Reply) + Send + Sync + 'static,
 ) -> (Origin, Larder) {
-    let origin =
-        Origin::start(
-            move |seen, reply| {
-                if seen.number == 0 { file_server(fields, seen, reply) } else { then(seen, reply) }
-            },
-        );
+    let origin = Origin::start(move |seen, reply| {
+        if seen.number == 0 { file_server(fields, seen, reply) } else { then(seen, reply) }
+    });
     let larder = Larder::before(&origin.url());
     let half = range(&larder, "bytes=0-4");
     assert_eq!((half.status, half.text()), (206, "01234"));
@@ -48,7 +46,11 @@ fn range(larder: &Larder, range: &str) -> Answer {
 
 #[track_caller]
 fn assert_whole(answer: &Answer) {
-    assert_eq!((answer.status, answer.text(), answer.get("content-range")), (200, BODY, None), "{answer:?}");
+    assert_eq!(
+        (answer.status, answer.text(), answer.get("content-range")),
+        (200, BODY, None),
+        "{answer:?}"
+    );
 }
 
 #[test]
@@ -87,7 +89,10 @@ fn a_part_of_a_page_that_changed_is_replaced_by_the_new_page() {
         reply.ok(&["Cache-Control: max-age=60", "ETag: \"v2\""], "another page");
     });
     let answer = get(larder.addr(), "/");
-    assert_eq!((answer.status, answer.text(), answer.get("etag")), (200, "another page", Some("\"v2\"")));
+    assert_eq!(
+        (answer.status, answer.text(), answer.get("etag")),
+        (200, "another page", Some("\"v2\""))
+    );
     assert_eq!(get(larder.addr(), "/").assert_hit().text(), "another page");
 }
 
@@ -209,8 +214,8 @@ fn a_part_at_the_end_of_all_numbers_breaks_nothing() {
         if seen.target == "/sane" {
             reply.ok(STRONG, BODY);
         } else {
-            let range = "Content-Range: \
-                bytes 18446744073709551610-18446744073709551614/18446744073709551615";
+            let range = "Content-Range: bytes \
+                         18446744073709551610-18446744073709551614/18446744073709551615";
             reply.answer(206, &[STRONG, &[range]].concat(), "hello");
         }
     });
@@ -309,11 +314,13 @@ fn not_completed_by(second: &'static str) {
 
 #[test]
 fn a_completion_whose_length_contradicts_its_range_is_not_used() {
-    for length in
-        ["Content-Length: 2\r\n\r\n56", "Content-Length: 7\r\n\r\n5678901", "Content-Length: 0\r\n\r\n"]
-    {
-        let head = "HTTP/1.1 206 Partial Content\r\nETag: \"v1\"\r\nCache-Control: max-age=60\r\n\
-                    Content-Range: bytes 5-9/10\r\n";
+    for length in [
+        "Content-Length: 2\r\n\r\n56",
+        "Content-Length: 7\r\n\r\n5678901",
+        "Content-Length: 0\r\n\r\n",
+    ] {
+        let head = "HTTP/1.1 206 Partial Content\r\nETag: \"v1\"\r\nCache-Control: \
+                    max-age=60\r\nContent-Range: bytes 5-9/10\r\n";
         not_completed_by(Box::leak(format!("{head}{length}").into_boxed_str()));
     }
 }
@@ -334,8 +341,9 @@ fn a_completion_of_another_representation_is_not_used() {
         let length = if range.starts_with("bytes 6") || range.contains("-8") { 4 } else { 5 };
         let body = "56789".get(..length).unwrap_or_default();
         let answer = format!(
-            "HTTP/1.1 206 Partial Content\r\nETag: \"v1\"\r\nCache-Control: max-age=60\r\n\
-             Content-Range: {range}\r\n{fields}Content-Length: {length}\r\n\r\n{body}"
+            "HTTP/1.1 206 Partial Content\r\nETag: \"v1\"\r\nCache-Control: \
+             max-age=60\r\nContent-Range: {range}\r\n{fields}Content-Length: \
+             {length}\r\n\r\n{body}"
         );
         not_completed_by(Box::leak(answer.into_boxed_str()));
     }
@@ -371,8 +379,13 @@ fn a_completion_in_chunks_that_contradicts_its_range_cuts_nobody_twice() {
 /// fields of both.
 #[test]
 fn a_completed_page_keeps_the_fields_that_its_completion_left_out() {
-    const KNOWN: &[&str] =
-        &["Cache-Control: max-age=60", "ETag: \"v1\"", "Content-Type: text/html", "X-Kept: yes", "X-New: 1"];
+    const KNOWN: &[&str] = &[
+        "Cache-Control: max-age=60",
+        "ETag: \"v1\"",
+        "Content-Type: text/html",
+        "X-Kept: yes",
+        "X-New: 1",
+    ];
     let (_origin, larder) = with_half(KNOWN, |seen, reply| {
         file_server(&["Cache-Control: max-age=60", "ETag: \"v1\"", "X-New: 2"], seen, reply);
     });
@@ -380,7 +393,8 @@ fn a_completed_page_keeps_the_fields_that_its_completion_left_out() {
         let answer = get(larder.addr(), "/");
         assert_whole(&answer);
         assert_eq!(answer.is_hit(), round == 1);
-        let fields = ["content-type", "x-kept", "x-new"].map(|name| answer.get(name).unwrap_or_default());
+        let fields =
+            ["content-type", "x-kept", "x-new"].map(|name| answer.get(name).unwrap_or_default());
         assert_eq!(fields, ["text/html", "yes", "2"], "{answer:?}");
     }
 }

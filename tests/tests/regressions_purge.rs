@@ -1,4 +1,5 @@
-//! Purges and invalidations that meet something under way, a proxy, or another spelling of the same page.
+//! Purges and invalidations that meet something under way, a proxy, or another spelling of the same
+//! page.
 
 use larder_tests::{Answer, Gate, Larder, Origin, Reply, Seen, Wire, get, get_with};
 
@@ -61,7 +62,8 @@ fn every_purge_counts_for_what_is_being_fetched() {
 
 #[test]
 fn every_purge_counts_for_what_is_being_validated() {
-    const STALE: &[&str] = &["Cache-Control: max-age=10", "Age: 20", "ETag: \"1\"", "Surrogate-Key: t1"];
+    const STALE: &[&str] =
+        &["Cache-Control: max-age=10", "Age: 20", "ETag: \"1\"", "Surrogate-Key: t1"];
     for fields in PURGES {
         let (origin, gate) = held(1, |seen, reply| {
             match seen.number {
@@ -217,8 +219,8 @@ fn a_purge_names_the_page_as_get_does() {
     let origin = Origin::serving(FRESH, "page");
     let larder = Larder::site(
         &origin.url(),
-        "purge = { from = [\"127.0.0.1\"] }\n\
-         [[site.rule]]\nmethod = [\"GET\"]\ndrop_query = [\"utm_*\"]\nsort_query = true",
+        "purge = { from = [\"127.0.0.1\"] }\n[[site.rule]]\nmethod = [\"GET\"]\ndrop_query = \
+         [\"utm_*\"]\nsort_query = true",
     );
     get(larder.addr(), "/a?y=2&x=1&utm_source=feed");
     get(larder.addr(), "/a?x=1&y=2").assert_hit();
@@ -230,7 +232,8 @@ fn a_purge_names_the_page_as_get_does() {
 fn a_purge_reaches_a_page_asked_for_with_a_port() {
     let origin = Origin::serving(FRESH, "page");
     let larder = allowed(&origin);
-    let ask = |method: &str, host: &str| larder.connect().ask(method, "/", &[&format!("Host: {host}")]);
+    let ask =
+        |method: &str, host: &str| larder.connect().ask(method, "/", &[&format!("Host: {host}")]);
     for host in ["site.test:443", "site.test:80", "site.test"] {
         ask("GET", host);
         ask("GET", host).assert_hit();
@@ -245,8 +248,11 @@ fn a_purge_reaches_a_page_asked_for_with_a_port() {
 
 #[test]
 fn a_new_kind_of_variant_leaves_the_others_softly_purged() {
-    // What the second variant differs by: the coding of its body, or the fields that its Vary names.
-    for (first, second) in [("Accept-Encoding: gzip", "Accept-Encoding: identity"), ("X-A: 1", "X-B: 1")] {
+    // What the second variant differs by: the coding of its body, or the fields that its Vary
+    // names.
+    for (first, second) in
+        [("Accept-Encoding: gzip", "Accept-Encoding: identity"), ("X-A: 1", "X-B: 1")]
+    {
         let origin = Origin::start(|seen, reply| {
             let coded = seen.fields.joined("accept-encoding").contains("gzip");
             let vary = match () {

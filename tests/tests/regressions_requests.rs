@@ -6,8 +6,11 @@ const FRESH: &[&str] = &["Cache-Control: max-age=60"];
 
 #[test]
 fn two_conditions_at_once_make_one_request() {
-    const TAGGED: &[&str] =
-        &["Cache-Control: max-age=60", "ETag: \"a\"", "Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT"];
+    const TAGGED: &[&str] = &[
+        "Cache-Control: max-age=60",
+        "ETag: \"a\"",
+        "Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT",
+    ];
     let cases: [&[&str]; 4] = [
         &["If-None-Match: \"x\"", "If-Match: \"z\""],
         &["If-None-Match: \"a\"", "If-Match: \"z\"", "Range: bytes=0-1"],
@@ -36,7 +39,8 @@ fn two_conditions_at_once_make_one_request() {
     }
 }
 
-/// What a request says of itself and what `Connection` takes out of it must be one for key and origin.
+/// What a request says of itself and what `Connection` takes out of it must be one for key and
+/// origin.
 fn connection_does_not_poison(name: &'static str, value: &str) {
     let origin = Origin::start(move |seen, reply| {
         let body = seen.get(name).unwrap_or("none").to_owned();
@@ -64,7 +68,8 @@ fn a_cookie_named_by_connection_poisons_no_variant() {
 /// What the origin sees of a request with these lines.
 fn seen(http: &str, fields: &[&str]) -> Seen {
     let origin = Origin::serving(FRESH, "page");
-    let larder = Larder::with_config(&format!("[http]\n{http}\n[[site]]\norigin = \"{}\"", origin.url()));
+    let larder =
+        Larder::with_config(&format!("[http]\n{http}\n[[site]]\norigin = \"{}\"", origin.url()));
     larder.connect().ask("GET", "/", fields).assert_status(200);
     origin.last()
 }
@@ -82,13 +87,17 @@ fn a_forwarded_host_from_outside_is_the_host_asked_for() {
     assert!(!format!("{:?}", seen.fields).contains("evil"), "{seen:?}");
 }
 
-/// Proxies that pass on what their clients say of it are common: a page made for another host is no page of this one.
+/// Proxies that pass on what their clients say of it are common: a page made for another host is no
+/// page of this one.
 #[test]
 fn a_forwarded_host_through_a_proxy_poisons_no_page() {
     let origin = Origin::start(|seen, reply| {
         reply.ok(FRESH, seen.fields.joined("x-forwarded-host"));
     });
-    let text = format!("[http]\ntrusted_proxies = [\"127.0.0.1\"]\n[[site]]\norigin = \"{}\"", origin.url());
+    let text = format!(
+        "[http]\ntrusted_proxies = [\"127.0.0.1\"]\n[[site]]\norigin = \"{}\"",
+        origin.url()
+    );
     let larder = Larder::with_config(&text);
     get_with(larder.addr(), "/", &["X-Forwarded-Host: evil.test"]).assert_status(200);
     for _ in 0..2 {
@@ -136,7 +145,11 @@ fn max_forwards_counts_down_to_an_answer_from_here() {
     let origin = Origin::serving(&["Allow: GET", "X-From: origin"], "");
     let larder = Larder::before(&origin.url());
     let options = |target: &str, left: &str| {
-        larder.connect().ask("OPTIONS", target, &["Host: site.test", &format!("Max-Forwards: {left}")])
+        larder.connect().ask(
+            "OPTIONS",
+            target,
+            &["Host: site.test", &format!("Max-Forwards: {left}")],
+        )
     };
     for target in ["/", "*"] {
         let answer = options(target, "0");

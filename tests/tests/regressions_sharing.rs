@@ -1,4 +1,5 @@
-//! Whose answer reaches whom: credentials, `only-if-cached`, and requests that must not lead others.
+//! Whose answer reaches whom: credentials, `only-if-cached`, and requests that must not lead
+//! others.
 
 use larder_tests::{Gate, Larder, Origin, Wire, get, get_with, wait_until};
 
@@ -34,7 +35,8 @@ fn a_stale_hit_with_credentials_leaves_the_page_for_others() {
     });
 }
 
-/// A field that may not be used again without asking (RFC 9111 5.2.2.4) goes to whom it was sent, and no further.
+/// A field that may not be used again without asking (RFC 9111 5.2.2.4) goes to whom it was sent,
+/// and no further.
 fn cookie_for_the_first_only(control: &'static str) {
     let origin = Origin::start(move |_, reply| {
         reply.ok(&[control, "Set-Cookie: session=secret"], "page");
@@ -92,10 +94,12 @@ fn gated() -> (Origin, Gate) {
     (origin, gate)
 }
 
-/// Twenty clients that wait for `/cold`. The hit they ask for in the same packet tells that Larder has read both.
+/// Twenty clients that wait for `/cold`. The hit they ask for in the same packet tells that Larder
+/// has read both.
 fn twenty_waiting(larder: &Larder) -> Vec<Wire> {
     larder.connect().get("/warm", &[]);
-    let both = "GET /warm HTTP/1.1\r\nHost: site.test\r\n\r\nGET /cold HTTP/1.1\r\nHost: site.test\r\n\r\n";
+    let both = "GET /warm HTTP/1.1\r\nHost: site.test\r\n\r\nGET /cold HTTP/1.1\r\nHost: \
+                site.test\r\n\r\n";
     let mut wires: Vec<Wire> = (0..20).map(|_| larder.connect()).collect();
     for wire in &mut wires {
         wire.send(both);

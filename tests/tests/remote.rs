@@ -1,4 +1,5 @@
-//! Pages shared by two Larders through three servers: what is the same for a client, and what is never served.
+//! Pages shared by two Larders through three servers: what is the same for a client, and what is
+//! never served.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +21,8 @@ fn numbered() -> Origin {
 
 /// What differs between the answers of two Larders.
 fn own(name: &str) -> bool {
-    ["x-cache", "x-cache-lookup", "cache-status", "age", "connection"].contains(&&*name.to_ascii_lowercase())
+    ["x-cache", "x-cache-lookup", "cache-status", "age", "connection"]
+        .contains(&&*name.to_ascii_lowercase())
 }
 
 fn fields(answer: &Answer) -> Vec<(String, String)> {
@@ -40,7 +42,10 @@ fn render(first: &Larder, targets: &[&str]) -> Vec<Answer> {
 
 #[track_caller]
 fn assert_remote(answer: &Answer) {
-    assert!(answer.cache_status_has("hit") && answer.cache_status_has("detail=remote"), "{answer:?}");
+    assert!(
+        answer.cache_status_has("hit") && answer.cache_status_has("detail=remote"),
+        "{answer:?}"
+    );
 }
 
 fn a_page_rendered_once_serves_both(fleet: Fleet) {
@@ -57,7 +62,10 @@ fn a_page_rendered_once_serves_both(fleet: Fleet) {
     assert_eq!(same, fields(&rendered[0]));
     assert!((7..600).contains(&answer.age().unwrap()), "{answer:?}");
     let again = get(two.addr(), "/get");
-    assert!(again.is_hit() && !again.cache_status_has("detail=remote"), "now it is its own: {again:?}");
+    assert!(
+        again.is_hit() && !again.cache_status_has("detail=remote"),
+        "now it is its own: {again:?}"
+    );
     assert_eq!(again.get("x-served-by-memcached"), None);
     let head = two.connect().ask("HEAD", "/head", &["Host: site.test"]);
     assert_remote(&head);
@@ -95,7 +103,8 @@ fn variants_are_shared_with_their_marker(fleet: Fleet) {
     });
     let (one, two) = (fleet.larder(&origin, ""), fleet.larder(&origin, ""));
     let kinds = ["X-Kind: a", "X-Kind: b"];
-    let rendered: Vec<Answer> = kinds.iter().map(|kind| get_with(one.addr(), "/", &[kind])).collect();
+    let rendered: Vec<Answer> =
+        kinds.iter().map(|kind| get_with(one.addr(), "/", &[kind])).collect();
     wait_counted(&one, "stores", 2);
     for (kind, rendered) in kinds.iter().zip(&rendered) {
         let answer = get_with(two.addr(), "/", &[kind]);
@@ -132,7 +141,8 @@ fn a_page_above_the_item_limit_is_split_and_needs_every_part(fleet: Fleet) {
     let answer = get(two.addr(), "/big");
     assert_remote(&answer);
     assert!(answer.body == body, "{} bytes", answer.body.len());
-    let parts: Vec<_> = fleet.items().into_iter().filter(|(_, key)| key.matches(':').count() > 2).collect();
+    let parts: Vec<_> =
+        fleet.items().into_iter().filter(|(_, key)| key.matches(':').count() > 2).collect();
     assert!(parts.len() >= 12, "{parts:?}");
     for part in parts.iter().filter(|(_, key)| key.ends_with(":3")) {
         fleet.delete(part);
@@ -146,7 +156,11 @@ fn bodies_are_compressed_where_that_makes_them_smaller(fleet: Fleet) {
     let text = "all work and no play ".repeat(20_000);
     let sent = text.clone();
     let origin = Origin::start(move |seen, reply| {
-        let kind = if seen.target == "/text" { "Content-Type: text/html" } else { "Content-Type: image/png" };
+        let kind = if seen.target == "/text" {
+            "Content-Type: text/html"
+        } else {
+            "Content-Type: image/png"
+        };
         reply.ok(&[FRESH, kind], &sent);
     });
     let (one, two) = (fleet.larder(&origin, ""), fleet.larder(&origin, ""));
@@ -263,7 +277,10 @@ fn larders_own_redis_face_is_a_fleet() {
     assert_eq!(origin.count(), 1);
     assert_eq!(face.connect().say("KEYS larder:l:*"), "[]", "the lease was let go");
     let purged = one.connect().ask("PURGE", "/page", &["Host: site.test"]);
-    assert!(purged.assert_status(200).text().contains("\"journal\":{\"written\":1,\"of\":1}"), "{purged:?}");
+    assert!(
+        purged.assert_status(200).text().contains("\"journal\":{\"written\":1,\"of\":1}"),
+        "{purged:?}"
+    );
     wait_until("the other to hear of it", || get(two.addr(), "/page").text() != "/page 0");
     wait_counted(&two, "purges_learned", 1);
 }
@@ -278,7 +295,10 @@ fn valkeys_that_want_a_password_and_have_databases() {
     std::fs::write(scratch.file("wrong"), "millet\n").unwrap();
     let lines = |file: &str, database: u16| {
         let file = scratch.file(file);
-        format!("protocol = \"valkey\"\npassword_file = \"{}\"\ndatabase = {database}", file.display())
+        format!(
+            "protocol = \"valkey\"\npassword_file = \"{}\"\ndatabase = {database}",
+            file.display()
+        )
     };
     let with = |lines: &str| larder(&servers, &origin, lines, "");
     let (one, two) = (with(&lines("right", 3)), with(&lines("right", 3)));
@@ -320,7 +340,10 @@ fn a_purge_deletes_in_the_fleet_too(fleet: Fleet) {
 
 fn purged_variants_cannot_be_found_under_an_old_marker(fleet: Fleet) {
     let origin = Origin::start(|seen, reply| {
-        reply.ok(&[FRESH, "Vary: X-Kind"], format!("{} {}", seen.fields.joined("x-kind"), seen.number));
+        reply.ok(
+            &[FRESH, "Vary: X-Kind"],
+            format!("{} {}", seen.fields.joined("x-kind"), seen.number),
+        );
     });
     let short = "local_copy = \"200ms\"";
     let (one, two) = (fleet.larder(&origin, short), fleet.larder(&origin, short));
@@ -345,7 +368,9 @@ fn what_was_purged_by_tag_or_prefix_is_not_taken_back(fleet: Fleet) {
     one.connect().ask("PURGE", "/", &tag).assert_status(200);
     assert_eq!(get(one.addr(), "/tagged").text(), "/tagged 2");
     render(&one, &["/wiki/dog"]);
-    one.connect().ask("PURGE", "/wiki/", &["Host: site.test", "Larder-Purge: prefix"]).assert_status(200);
+    one.connect()
+        .ask("PURGE", "/wiki/", &["Host: site.test", "Larder-Purge: prefix"])
+        .assert_status(200);
     for target in ["/wiki/cat", "/wiki/dog"] {
         assert!(!get(one.addr(), target).is_hit(), "{target}");
     }

@@ -17,7 +17,8 @@ fn said(fleet: &Fleet, what: &str) -> u64 {
     let of = |number: usize| {
         let stats = node(fleet, number).connect().say("INFO errorstats");
         let begin = format!("errorstat_{what}:count=");
-        let count = stats.lines().find_map(|line| line.strip_prefix(&begin)?.trim().parse::<u64>().ok());
+        let count =
+            stats.lines().find_map(|line| line.strip_prefix(&begin)?.trim().parse::<u64>().ok());
         count.unwrap_or(0)
     };
     (0..3).map(of).sum()
@@ -49,8 +50,8 @@ fn slots_that_move_are_followed() {
     ask_all(&two, &pages);
     let rendered = origin.count();
     let ids: Vec<String> = (0..3).map(|n| node(&fleet, n).connect().say("CLUSTER MYID")).collect();
-    // Every slot of the first server that has a page goes to the second: in the middle of it, keys are asked for where they are
-    // not any more, or not yet.
+    // Every slot of the first server that has a page goes to the second: in the middle of it, keys
+    // are asked for where they are not any more, or not yet.
     let items: Vec<String> =
         fleet.items().into_iter().filter(|(on, _)| *on == 0).map(|(_, key)| key).collect();
     assert!(!items.is_empty());
@@ -81,7 +82,8 @@ fn slots_that_move_are_followed() {
         ask_all(&two, &pages);
         said(&fleet, "MOVED") > 0
     });
-    // What moved is found where it is: nothing is rendered again but what was looked for in between.
+    // What moved is found where it is: nothing is rendered again but what was looked for in
+    // between.
     let hits = counted(&two, "hits");
     wait_until("pages to be taken from the fleet again", || {
         get(two.addr(), &pages[0]).assert_status(200);

@@ -18,7 +18,9 @@ const FAILED: [&str; 2] = ["failed", "prolonged"];
 const FRESH: &str = "Cache-Control: max-age=600";
 
 /// As a site would have it: short patience.
-const SHORT: &str = "budget = \"30ms\"\nread_timeout = \"100ms\"\nconnect_timeout = \"100ms\"\nlocal_copy = \"100ms\"\nretry_min = \"100ms\"\nretry_max = \"500ms\"";
+const SHORT: &str = "budget = \"30ms\"\nread_timeout = \"100ms\"\nconnect_timeout = \
+                     \"100ms\"\nlocal_copy = \"100ms\"\nretry_min = \"100ms\"\nretry_max = \
+                     \"500ms\"";
 
 fn named() -> Origin {
     Origin::start(|seen, reply| {
@@ -37,7 +39,8 @@ struct Load {
 impl Load {
     fn on(larders: &[&Larder]) -> Load {
         let stop = Arc::new(AtomicBool::new(false));
-        let answered: Vec<Arc<AtomicUsize>> = (0..2 * larders.len()).map(|_| Arc::default()).collect();
+        let answered: Vec<Arc<AtomicUsize>> =
+            (0..2 * larders.len()).map(|_| Arc::default()).collect();
         let client = |(number, larder): (usize, &&Larder)| {
             let (addr, stop, answered) = (larder.addr(), stop.clone(), answered[number].clone());
             thread::spawn(move || {
@@ -71,7 +74,9 @@ impl Load {
     fn more_each(&self, count: usize) {
         let before = self.counts();
         let enough = |(now, before): (usize, &usize)| now >= before + count;
-        wait_until("each client to be answered", || self.counts().into_iter().zip(&before).all(enough));
+        wait_until("each client to be answered", || {
+            self.counts().into_iter().zip(&before).all(enough)
+        });
     }
 
     fn counts(&self) -> Vec<usize> {
@@ -98,7 +103,9 @@ fn each_server_killed_in_turn(fleet: Fleet) {
         load.more(300);
     }
     load.end();
-    wait_until("the fleet to have been of use", || counted(&one, "hits") + counted(&two, "hits") > 0);
+    wait_until("the fleet to have been of use", || {
+        counted(&one, "hits") + counted(&two, "hits") > 0
+    });
 }
 
 fn each_server_frozen_in_turn_and_back(fleet: Fleet) {
@@ -115,7 +122,8 @@ fn each_server_frozen_in_turn_and_back(fleet: Fleet) {
     load.end();
 }
 
-/// Each server in turn is befallen by these under load, and is well again; two Larders must then find pages there.
+/// Each server in turn is befallen by these under load, and is well again; two Larders must then
+/// find pages there.
 fn each_server_befallen_in_turn(fleet: Fleet, scripts: &[&str]) {
     let (fleet, origin) = (fleet.behind_proxies(), named());
     let (one, two) = (fleet.larder(&origin, SHORT), fleet.larder(&origin, SHORT));
@@ -158,7 +166,8 @@ fn each_server_refuses_in_turn(fleet: Fleet) {
 
 /// Answers that stop in their middle, some cut and some silent.
 fn each_server_breaks_off_in_turn(fleet: Fleet) {
-    let breaks = "seed = 3\n[[rule]]\nprobability = 0.3\ntruncate = 20\n[[rule]]\nprobability = 0.3\nreset = 5\n[[rule]]\nprobability = 0.2\nstall = \"300ms\"\nstall-after = 9";
+    let breaks = "seed = 3\n[[rule]]\nprobability = 0.3\ntruncate = 20\n[[rule]]\nprobability = \
+                  0.3\nreset = 5\n[[rule]]\nprobability = 0.2\nstall = \"300ms\"\nstall-after = 9";
     each_server_befallen_in_turn(fleet, &[breaks]);
 }
 
@@ -186,7 +195,8 @@ fn who_has_asked_the_origin_waits_for_no_other_larder() {
     let (mut first, mut second) = (one.connect(), two.connect());
     first.send_get("/page", &["Host: site.test", "X-Door: 0"]);
     origin.wait_for(2);
-    // The second asks the origin when its budget is over, and hears then that the fleet has nothing.
+    // The second asks the origin when its budget is over, and hears then that the fleet has
+    // nothing.
     slow.rewrite("[[rule]]\ndelay = \"300ms\"");
     let before = counted(&two, "misses");
     second.send_get("/page", &["Host: site.test", "X-Door: 1"]);
@@ -268,7 +278,8 @@ fn copies_are_used_on_while_the_fleet_is_away(fleet: Fleet) {
         assert_eq!(get(two.addr(), &page).text(), format!("body of {page}"));
         counted(&two, "prolonged") >= 3
     });
-    // Where keys go on to the next server, a miss there is an answer: the origin may have been asked meanwhile.
+    // Where keys go on to the next server, a miss there is an answer: the origin may have been
+    // asked meanwhile.
     assert!(origin.count() <= before + 1, "{} requests", origin.count() - before);
 }
 
@@ -278,7 +289,8 @@ fn a_writer_before_a_frozen_fleet_drops_and_holds_no_memory(fleet: Fleet) {
         reply.ok(&[FRESH, "Content-Type: image/png"], &body);
     });
     // No server is left out: what is sent waits for as long as it may.
-    let remote = "failure_limit = 1000\nqueue = 8\nbudget = \"5ms\"\nread_timeout = \"2s\"\nwrite_timeout = \"2s\"\nconnect_timeout = \"2s\"";
+    let remote = "failure_limit = 1000\nqueue = 8\nbudget = \"5ms\"\nread_timeout = \
+                  \"2s\"\nwrite_timeout = \"2s\"\nconnect_timeout = \"2s\"";
     let one = fleet.larder(&origin, remote);
     get(one.addr(), "/warm");
     (0..3).for_each(|server| fleet.signal(server, Signal::STOP));
@@ -312,7 +324,8 @@ larder_tests::on_every_fleet! {
     a_writer_before_a_frozen_fleet_drops_and_holds_no_memory,
 }
 
-/// A node of a cluster that begins again with nothing is none of the cluster: for stand-alone servers alone.
+/// A node of a cluster that begins again with nothing is none of the cluster: for stand-alone
+/// servers alone.
 mod a_server_killed_and_started_again_is_used_again {
     use larder_tests::fleet::Fleet;
 
@@ -327,12 +340,14 @@ mod a_server_killed_and_started_again_is_used_again {
     }
 }
 
-/// Whoever had asked the server when it froze pays one timeout; who asks later pays nothing. Counted, not timed: with a budget
-/// above the timeout, a lookup that waited is one that failed.
+/// Whoever had asked the server when it froze pays one timeout; who asks later pays nothing.
+/// Counted, not timed: with a budget above the timeout, a lookup that waited is one that failed.
 fn a_frozen_server_costs_one_timeout_and_then_nothing(fleet: Fleet) {
     const CLIENTS: u64 = 4;
     let origin = named();
-    let patient = "budget = \"10s\"\nread_timeout = \"1s\"\nconnect_timeout = \"1s\"\nfailure_limit = 1\nretry_min = \"1h\"\nretry_max = \"1h\"\nlease = \"0s\"\nlocal_copy = \"100ms\"";
+    let patient = "budget = \"10s\"\nread_timeout = \"1s\"\nconnect_timeout = \
+                   \"1s\"\nfailure_limit = 1\nretry_min = \"1h\"\nretry_max = \"1h\"\nlease = \
+                   \"0s\"\nlocal_copy = \"100ms\"";
     // What another rendered is a copy here, for which the fleet is asked again and again.
     let (one, two) = (fleet.larder(&origin, patient), fleet.larder(&origin, patient));
     let load = Load::on(&[&two]);
@@ -347,7 +362,8 @@ fn a_frozen_server_costs_one_timeout_and_then_nothing(fleet: Fleet) {
     assert!(there as u64 > 2 * CLIENTS, "{there} pages on the server");
     fleet.signal(1, Signal::STOP);
     wait_until("the freeze to be felt", || counted_now(&one, &FAILED) > 0);
-    // Workers are told of it together, but each waits for what it had asked: the first answer may be one of those.
+    // Workers are told of it together, but each waits for what it had asked: the first answer may
+    // be one of those.
     load.more_each(2);
     let paid = counted_now(&one, &FAILED);
     // All that lay there is asked for where it would be without the server, and rendered again.
@@ -360,7 +376,8 @@ fn a_frozen_server_costs_one_timeout_and_then_nothing(fleet: Fleet) {
     assert_eq!(later, paid, "nobody waited any more");
 }
 
-/// In a cluster the keys of a server that is away have no other: they fail at once, which counts as well.
+/// In a cluster the keys of a server that is away have no other: they fail at once, which counts as
+/// well.
 mod a_frozen_server_costs_one_timeout_and_then_nothing {
     use larder_tests::fleet::Fleet;
 

@@ -1,5 +1,5 @@
-//! Records that somebody else put into the fleet, with every checksum right: Larder takes nothing that would bring a
-//! connection out of step, asks the origin instead, and goes on.
+//! Records that somebody else put into the fleet, with every checksum right: Larder takes nothing
+//! that would bring a connection out of step, asks the origin instead, and goes on.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,8 @@ use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 /// Bytes of an item's head.
 const HEAD: usize = 64;
 
-/// The head of an item before these bytes: kind, flags, bytes of the record, bytes that follow, number.
+/// The head of an item before these bytes: kind, flags, bytes of the record, bytes that follow,
+/// number.
 fn head(like: &[u8], kind: u8, flags: u8, sizes: [u64; 2], number: u32, payload: &[u8]) -> Vec<u8> {
     let mut head = like[..HEAD].to_vec();
     (head[5], head[6]) = (kind, flags);
@@ -55,8 +56,8 @@ fn forge(item: &[u8], change: impl Fn(&mut Page)) -> Vec<u8> {
     whole(item, &[&item[HEAD..start], &record].concat())
 }
 
-/// Renders a page on the first Larder, has its item replaced, and asks the second one twice on one connection. What it says
-/// first.
+/// Renders a page on the first Larder, has its item replaced, and asks the second one twice on one
+/// connection. What it says first.
 #[track_caller]
 fn replaced(
     fleet: &Fleet,
@@ -79,8 +80,11 @@ fn replaced(
 
 fn origin() -> Origin {
     Origin::start(|seen, reply| {
-        let lifetime =
-            if seen.target == "/next" { "Cache-Control: no-store" } else { "Cache-Control: max-age=600" };
+        let lifetime = if seen.target == "/next" {
+            "Cache-Control: no-store"
+        } else {
+            "Cache-Control: max-age=600"
+        };
         let fields = [lifetime, "Content-Type: text/plain"];
         reply.ok(&fields, format!("body of {}", seen.target));
     })
@@ -105,7 +109,10 @@ fn a_head_that_would_break_the_connection_is_not_taken(fleet: Fleet) {
     let mut known = Vec::new();
     type Spoil = Box<dyn Fn(&mut Page)>;
     let ways: Vec<(&str, Spoil)> = vec![
-        ("/split", Box::new(append("X: y\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"))),
+        (
+            "/split",
+            Box::new(append("X: y\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")),
+        ),
         ("/ends", Box::new(append("\r\n"))),
         ("/coding", Box::new(append("Transfer-Encoding: chunked\r\n"))),
         ("/connection", Box::new(append("Connection: close\r\n"))),
@@ -125,7 +132,10 @@ fn a_head_that_would_break_the_connection_is_not_taken(fleet: Fleet) {
         ("/future", Box::new(|page| page.meta.response_time = u64::MAX - 1)),
         ("/date", Box::new(|page| page.meta.date = u64::MAX)),
         ("/modified", Box::new(|page| page.meta.last_modified = Some(u64::MAX))),
-        ("/lengths", Box::new(|page| page.meta.flags = page.meta.flags.without(PageFlags::HAS_LENGTH))),
+        (
+            "/lengths",
+            Box::new(|page| page.meta.flags = page.meta.flags.without(PageFlags::HAS_LENGTH)),
+        ),
     ];
     for (target, way) in ways {
         let foreign = counted(&two, "foreign");
@@ -133,8 +143,9 @@ fn a_head_that_would_break_the_connection_is_not_taken(fleet: Fleet) {
         assert_eq!(said, format!("body of {target}"));
         wait_counted(&two, "foreign", foreign + 1);
     }
-    let said =
-        replaced(&fleet, &mut known, [&one, &two], "/good", |item| forge(item, |page| page.body.reverse()));
+    let said = replaced(&fleet, &mut known, [&one, &two], "/good", |item| {
+        forge(item, |page| page.body.reverse())
+    });
     assert_eq!(said, "doog/ fo ydob", "what is forged well is taken: the forging works");
 }
 
@@ -154,7 +165,8 @@ fn sizes_that_are_lies_are_not_believed(fleet: Fleet) {
         ("/empty", 1, 0, [0, 0], 1),
         ("/part", 2, 0, [0, 0], 1),
     ];
-    // 256 MiB of nothing in one zstd frame with a raw and RLE blocks: what unpacks to more than is told is not unpacked.
+    // 256 MiB of nothing in one zstd frame with a raw and RLE blocks: what unpacks to more than is
+    // told is not unpacked.
     let bomb = zstd_bomb();
     for (target, kind, flags, [record, payload], number) in heads {
         let said = replaced(&fleet, &mut known, [&one, &two], target, |item| {
@@ -168,7 +180,8 @@ fn sizes_that_are_lies_are_not_believed(fleet: Fleet) {
     assert!(after < before + (64 << 20), "from {before} to {after} bytes");
 }
 
-/// 256 MiB of zeros as one zstd frame (RFC 8878): blocks of one byte repeated, without a content size.
+/// 256 MiB of zeros as one zstd frame (RFC 8878): blocks of one byte repeated, without a content
+/// size.
 fn zstd_bomb() -> Vec<u8> {
     let mut out = vec![0x28, 0xB5, 0x2F, 0xFD, 0x00, 0x58];
     for block in 0..2048u32 {

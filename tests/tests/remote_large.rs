@@ -1,4 +1,5 @@
-//! Pages of several MiB in the fleet: only so many at a time are held, and no small page waits for them.
+//! Pages of several MiB in the fleet: only so many at a time are held, and no small page waits for
+//! them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,13 +15,17 @@ const PAGES: usize = 24;
 const AT_ONCE: usize = 8;
 const SIZE: usize = 2 << 20;
 
-/// Nothing but what a test freezes makes anybody wait; a page is in some thirty parts, on all servers.
-const PATIENT: &str = "budget = \"1m\"\nread_timeout = \"1m\"\nwrite_timeout = \"1m\"\nconnect_timeout = \"1m\"\npurge_interval = \"1h\"\nitem_size = \"64KiB\"";
+/// Nothing but what a test freezes makes anybody wait; a page is in some thirty parts, on all
+/// servers.
+const PATIENT: &str = "budget = \"1m\"\nread_timeout = \"1m\"\nwrite_timeout = \
+                       \"1m\"\nconnect_timeout = \"1m\"\npurge_interval = \"1h\"\nitem_size = \
+                       \"64KiB\"";
 
 /// Bytes that no compression makes smaller, others for every target.
 fn noise(target: &str, length: usize) -> Vec<u8> {
-    let mut state =
-        target.bytes().fold(0x9E37_79B9_7F4A_7C15u64, |state, b| (state ^ u64::from(b)).rotate_left(9));
+    let mut state = target
+        .bytes()
+        .fold(0x9E37_79B9_7F4A_7C15u64, |state, b| (state ^ u64::from(b)).rotate_left(9));
     let mut next = || {
         state ^= state << 13;
         state ^= state >> 7;
@@ -38,11 +43,13 @@ fn body(target: &str) -> Vec<u8> {
 fn larder(fleet: &Fleet, origin: &Origin) -> Larder {
     let (protocol, servers, url) = (fleet.protocol(), fleet.addresses(), origin.url());
     Larder::with_config(&format!(
-        "threads = 1\nmemory = \"256MiB\"\n[remote]\nprotocol = \"{protocol}\"\nservers = [{servers}]\n{PATIENT}\n[[site]]\norigin = \"{url}\"\n"
+        "threads = 1\nmemory = \"256MiB\"\n[remote]\nprotocol = \"{protocol}\"\nservers = \
+         [{servers}]\n{PATIENT}\n[[site]]\norigin = \"{url}\"\n"
     ))
 }
 
-/// Pages of the fleet by name: the server of each one's first item, and how many parts of it lie on each server.
+/// Pages of the fleet by name: the server of each one's first item, and how many parts of it lie on
+/// each server.
 fn pages(fleet: &Fleet) -> BTreeMap<String, (usize, [usize; 3])> {
     let mut pages = BTreeMap::<String, (usize, [usize; 3])>::new();
     for (server, key) in fleet.items() {
@@ -71,7 +78,11 @@ fn found(server: &Server) -> usize {
 
 #[track_caller]
 fn assert_from_the_fleet(answer: &Answer, target: &str) {
-    assert!(answer.assert_status(200).cache_status_has("detail=remote"), "{target}: {:?}", answer.fields);
+    assert!(
+        answer.assert_status(200).cache_status_has("detail=remote"),
+        "{target}: {:?}",
+        answer.fields
+    );
     assert!(answer.body == body(target), "{target}: {} bytes", answer.body.len());
 }
 
@@ -96,17 +107,23 @@ fn large_pages_wait_for_each_other_and_small_ones_for_none(fleet: Fleet) {
     }
     let large = pages(&fleet);
     assert_eq!(large.len(), PAGES);
-    // The server that has the fewest indexes freezes: of most pages the index is read, and not all parts.
+    // The server that has the fewest indexes freezes: of most pages the index is read, and not all
+    // parts.
     let indexes = |server: usize| large.values().filter(|(on, _)| *on == server).count();
     let frozen = (0..3).min_by_key(|server| indexes(*server)).unwrap();
-    let small =
-        (0..).map(|n| format!("/small/{n}")).find(|target| render(&one, &fleet, target) != frozen).unwrap();
+    let small = (0..)
+        .map(|n| format!("/small/{n}"))
+        .find(|target| render(&one, &fleet, target) != frozen)
+        .unwrap();
     let rendered = origin.count();
     let two = larder(&fleet, &origin);
     // It has heard from all servers, and is to be measured as it is then.
     assert!(!get(two.addr(), "/other").is_hit());
     let found = || {
-        (0..3).filter(|server| *server != frozen).map(|server| found(&fleet.servers[server])).sum::<usize>()
+        (0..3)
+            .filter(|server| *server != frozen)
+            .map(|server| found(&fleet.servers[server]))
+            .sum::<usize>()
     };
     fleet.signal(frozen, Signal::STOP);
     let (before, memory) = (found(), Usage::of(two.pid()).unwrap().rss);
@@ -118,7 +135,8 @@ fn large_pages_wait_for_each_other_and_small_ones_for_none(fleet: Fleet) {
         })
         .collect();
     let begun: Vec<_> = large.values().filter(|(on, _)| *on != frozen).collect();
-    let mut parts: Vec<usize> = begun.iter().map(|(_, on)| on.iter().sum::<usize>() - on[frozen]).collect();
+    let mut parts: Vec<usize> =
+        begun.iter().map(|(_, on)| on.iter().sum::<usize>() - on[frozen]).collect();
     parts.sort_unstable();
     // All indexes, and the parts of those that have a place.
     let least = begun.len() + parts.iter().take(AT_ONCE).sum::<usize>();
@@ -130,7 +148,8 @@ fn large_pages_wait_for_each_other_and_small_ones_for_none(fleet: Fleet) {
     fleet.signal(frozen, Signal::CONT);
     clients.into_iter().for_each(|client| client.join().unwrap());
     assert_eq!(origin.count(), rendered + 1, "all came from the fleet");
-    // The pages are 48 MiB in its store, and 96 MiB in parts and joined: of those so many at a time are 32.
+    // The pages are 48 MiB in its store, and 96 MiB in parts and joined: of those so many at a time
+    // are 32.
     let grown = Usage::of(two.pid()).unwrap().peak_rss.saturating_sub(memory);
     assert!(grown < 130 << 20, "grown by {grown} bytes");
 }

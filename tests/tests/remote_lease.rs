@@ -32,7 +32,8 @@ fn ended(herd: Vec<JoinHandle<String>>) -> Vec<String> {
 
 fn a_herd_on_both_renders_once(fleet: Fleet) {
     let (origin, open) = held_up("Cache-Control: max-age=600");
-    let (one, two) = (fleet.larder(&origin, "lease = \"30s\""), fleet.larder(&origin, "lease = \"30s\""));
+    let (one, two) =
+        (fleet.larder(&origin, "lease = \"30s\""), fleet.larder(&origin, "lease = \"30s\""));
     let mut clients = herd(&one, 20);
     origin.wait_for(1);
     clients.extend(herd(&two, 20));
@@ -45,7 +46,8 @@ fn a_herd_on_both_renders_once(fleet: Fleet) {
 
 fn a_holder_that_dies_holds_up_nobody_for_longer_than_the_lease(fleet: Fleet) {
     let (origin, open) = held_up("Cache-Control: max-age=600");
-    let (one, two) = (fleet.larder(&origin, "lease = \"2s\""), fleet.larder(&origin, "lease = \"2s\""));
+    let (one, two) =
+        (fleet.larder(&origin, "lease = \"2s\""), fleet.larder(&origin, "lease = \"2s\""));
     let addr = one.addr();
     let lost = thread::spawn(move || {
         use std::io::{Read, Write};
@@ -65,7 +67,8 @@ fn a_holder_that_dies_holds_up_nobody_for_longer_than_the_lease(fleet: Fleet) {
 
 fn a_page_that_is_not_for_others_holds_up_nobody(fleet: Fleet) {
     let (origin, open) = held_up("Cache-Control: private");
-    let (one, two) = (fleet.larder(&origin, "lease = \"1h\""), fleet.larder(&origin, "lease = \"1h\""));
+    let (one, two) =
+        (fleet.larder(&origin, "lease = \"1h\""), fleet.larder(&origin, "lease = \"1h\""));
     let mut clients = herd(&one, 1);
     origin.wait_for(1);
     clients.extend(herd(&two, 1));
@@ -82,7 +85,8 @@ fn an_origin_that_fails_holds_up_nobody(fleet: Fleet) {
         wait_until("the door to be opened", || door.load(Ordering::SeqCst));
         reply.close();
     });
-    let (one, two) = (fleet.larder(&origin, "lease = \"1h\""), fleet.larder(&origin, "lease = \"1h\""));
+    let (one, two) =
+        (fleet.larder(&origin, "lease = \"1h\""), fleet.larder(&origin, "lease = \"1h\""));
     let ask = |larder: &Larder| {
         let addr = larder.addr();
         thread::spawn(move || get(addr, "/page").status)
@@ -109,7 +113,11 @@ fn stale_is_served_while_another_renders(fleet: Fleet) {
         origin.count() == 2
     });
     wait_until("the other to wait for it", || {
-        assert_eq!(get(two.addr(), "/page").text(), "page 0", "in the meantime it serves what it has");
+        assert_eq!(
+            get(two.addr(), "/page").text(),
+            "page 0",
+            "in the meantime it serves what it has"
+        );
         counted(&two, "waits") >= 1
     });
     open.store(true, Ordering::SeqCst);
@@ -120,7 +128,8 @@ fn stale_is_served_while_another_renders(fleet: Fleet) {
 
 fn without_leases_nobody_waits(fleet: Fleet) {
     let (origin, open) = held_up("Cache-Control: max-age=600");
-    let (one, two) = (fleet.larder(&origin, "lease = \"0s\""), fleet.larder(&origin, "lease = \"0s\""));
+    let (one, two) =
+        (fleet.larder(&origin, "lease = \"0s\""), fleet.larder(&origin, "lease = \"0s\""));
     let mut clients = herd(&one, 2);
     origin.wait_for(1);
     clients.extend(herd(&two, 2));
@@ -133,7 +142,8 @@ fn without_leases_nobody_waits(fleet: Fleet) {
 /// A client waits for another Larder's page, and leaves: nobody looks for the page any more.
 fn who_leaves_waits_for_no_lease(fleet: Fleet) {
     let (origin, open) = held_up("Cache-Control: max-age=600");
-    let (one, two) = (fleet.larder(&origin, "lease = \"1h\""), fleet.larder(&origin, "lease = \"1h\""));
+    let (one, two) =
+        (fleet.larder(&origin, "lease = \"1h\""), fleet.larder(&origin, "lease = \"1h\""));
     let clients = herd(&one, 1);
     origin.wait_for(1);
     let mut gone = two.connect();

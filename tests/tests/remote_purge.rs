@@ -1,4 +1,5 @@
-//! Purges reach every Larder that shares the fleet, and nothing purged comes back through it, whatever comes first.
+//! Purges reach every Larder that shares the fleet, and nothing purged comes back through it,
+//! whatever comes first.
 
 #![allow(clippy::unwrap_used)]
 
@@ -63,7 +64,8 @@ fn put_back(fleet: &Fleet, items: &[((usize, String), Vec<u8>)]) {
 
 fn every_kind_of_purge_reaches_copies_and_pages_of_its_own(fleet: Fleet) {
     let origin = numbered();
-    let admin = format!("{LONG}\n[http]\nlisten = [\"127.0.0.1:0\"]\n[admin]\nlisten = [\"127.0.0.1:0\"]");
+    let admin =
+        format!("{LONG}\n[http]\nlisten = [\"127.0.0.1:0\"]\n[admin]\nlisten = [\"127.0.0.1:0\"]");
     let (one, two) = (fleet.larder(&origin, &admin), fleet.larder(&origin, LONG));
     let kinds: [&dyn Fn(&str); 6] = [
         &|target| drop(purge(&one, target, &[])),
@@ -82,7 +84,8 @@ fn every_kind_of_purge_reaches_copies_and_pages_of_its_own(fleet: Fleet) {
         let stored = counted(&one, "stores");
         let rendered = text(&one, &copy);
         wait_counted(&one, "stores", stored + 1);
-        // Mostly a copy: who asks while the page is being sent may win the next lease, and render it himself.
+        // Mostly a copy: who asks while the page is being sent may win the next lease, and render
+        // it himself.
         let shown = text(&two, &copy);
         let alone = text(&two, &own);
         for (target, old) in [(&copy, &shown), (&own, &alone)] {
@@ -116,7 +119,8 @@ fn a_server_that_comes_back_with_the_old_page_is_not_believed(fleet: Fleet) {
 
 fn a_frozen_server_thaws(fleet: Fleet) {
     let origin = numbered();
-    let quick = format!("{LONG}\nread_timeout = \"100ms\"\nretry_min = \"100ms\"\nretry_max = \"200ms\"");
+    let quick =
+        format!("{LONG}\nread_timeout = \"100ms\"\nretry_min = \"100ms\"\nretry_max = \"200ms\"");
     let (one, two) = (fleet.larder(&origin, &quick), fleet.larder(&origin, &quick));
     for page in 0..4 {
         let target = format!("/page/{page}");
@@ -152,7 +156,8 @@ fn held_up() -> (Origin, Arc<AtomicBool>) {
 
 #[test]
 fn a_page_rendered_while_another_larder_purges_is_not_kept() {
-    for fields in [&[][..], &["Larder-Purge: prefix"], &["Larder-Purge: tag", "Surrogate-Key: red"]] {
+    for fields in [&[][..], &["Larder-Purge: prefix"], &["Larder-Purge: tag", "Surrogate-Key: red"]]
+    {
         let (fleet, (origin, open)) = (Fleet::memcached(), held_up());
         let (one, two) = (fleet.larder(&origin, LONG), fleet.larder(&origin, LONG));
         open.store(false, Ordering::SeqCst);
@@ -234,7 +239,8 @@ fn one_who_missed_purges_keeps_nothing(fleet: Fleet) {
     wait_counted(&two, "purges_missed", 1);
 }
 
-/// As many as the journal holds at its usual size, and more, while one Larder is stopped: what it missed is cut off.
+/// As many as the journal holds at its usual size, and more, while one Larder is stopped: what it
+/// missed is cut off.
 #[test]
 fn more_purges_than_the_journal_holds_leave_nothing_old() {
     const TAGS: usize = 5000;
@@ -257,7 +263,8 @@ fn more_purges_than_the_journal_holds_leave_nothing_old() {
             let one = &one;
             scope.spawn(move || {
                 for tags in tags.chunks(50) {
-                    let fields = ["Larder-Purge: tag", &format!("Surrogate-Key: {}", tags.join(" "))];
+                    let fields =
+                        ["Larder-Purge: tag", &format!("Surrogate-Key: {}", tags.join(" "))];
                     purge(one, "/", &fields).assert_status(404);
                 }
             });
@@ -268,8 +275,12 @@ fn more_purges_than_the_journal_holds_leave_nothing_old() {
     let old = [("/copy", &copy), ("/own", &own[0]), ("/kept", &own[1])];
     old.iter().for_each(|(target, old)| drop(wait_changed(&two, target, old)));
     wait_counted(&two, "purges_missed", 1);
-    assert!(counted_now(&two, &["purges_learned"]) < TAGS as u64, "the journal did not hold them all");
-    // What comes back is not taken any more: not by one who missed purges, nor by one who begins now.
+    assert!(
+        counted_now(&two, &["purges_learned"]) < TAGS as u64,
+        "the journal did not hold them all"
+    );
+    // What comes back is not taken any more: not by one who missed purges, nor by one who begins
+    // now.
     let three = fleet.larder(&origin, LONG);
     for larder in [&two, &three] {
         put_back(&fleet, &items);
@@ -297,7 +308,8 @@ fn servers_that_lost_the_journal_are_told_again(fleet: Fleet) {
 
 fn the_fleet_is_not_believed_before_its_journal_was_read(fleet: Fleet) {
     let origin = numbered();
-    let quick = format!("{LONG}\nread_timeout = \"100ms\"\nretry_min = \"100ms\"\nretry_max = \"200ms\"");
+    let quick =
+        format!("{LONG}\nread_timeout = \"100ms\"\nretry_min = \"100ms\"\nretry_max = \"200ms\"");
     let (one, two) = (fleet.larder(&origin, &quick), fleet.larder(&origin, &quick));
     let old = text(&one, "/page");
     wait_counted(&one, "stores", 1);
@@ -315,7 +327,8 @@ fn the_fleet_is_not_believed_before_its_journal_was_read(fleet: Fleet) {
     }
 }
 
-/// A Larder at `port` whose peer is at `peer`; it has the token, and asks the fleet for purges once an hour.
+/// A Larder at `port` whose peer is at `peer`; it has the token, and asks the fleet for purges once
+/// an hour.
 fn peer(fleet: &Fleet, origin: &Origin, token: &str, ports: [u16; 2]) -> Larder {
     let path = std::env::temp_dir().join(format!("larder-peer-{}-{token}", std::process::id()));
     std::fs::write(&path, format!("{token}\n")).unwrap();
@@ -357,7 +370,9 @@ fn peers_believe_only_who_has_the_token(fleet: Fleet) {
     assert_eq!(counted(&two, "parcels_heard"), 0);
     assert_eq!(text(&two, "/page"), old);
     let journal = "Larder-Purge: journal";
-    let ask = |fields: &[&str]| two.connect().ask("PURGE", "/", &[&["Host: x", journal], fields].concat());
+    let ask = |fields: &[&str]| {
+        two.connect().ask("PURGE", "/", &[&["Host: x", journal], fields].concat())
+    };
     ask(&["Larder-Journal: 00"]).assert_status(403);
     ask(&["Larder-Journal: 00", "Authorization: Bearer sesame"]).assert_status(403);
     ask(&["Larder-Journal: 00", "Authorization: Basic millet"]).assert_status(403);
@@ -367,7 +382,8 @@ fn peers_believe_only_who_has_the_token(fleet: Fleet) {
     assert_eq!(text(&two, "/page"), old);
 }
 
-/// When a purge is answered, whoever reads the journal next hears of it: the author may die at once.
+/// When a purge is answered, whoever reads the journal next hears of it: the author may die at
+/// once.
 fn a_purge_is_answered_when_the_journal_has_it(fleet: Fleet) {
     let origin = numbered();
     let one = fleet.larder(&origin, LONG);

@@ -37,8 +37,10 @@ fn hosts_choose_their_site() {
 #[test]
 fn a_host_no_site_has_is_refused() {
     let origin = numbered(&[]);
-    let larder =
-        Larder::with_config(&format!("[[site]]\nhosts = [\"a.test\"]\norigin = \"{}\"", origin.url()));
+    let larder = Larder::with_config(&format!(
+        "[[site]]\nhosts = [\"a.test\"]\norigin = \"{}\"",
+        origin.url()
+    ));
     let answer = larder.connect().ask("GET", "/", &["Host: b.test"]);
     assert!((400..=421).contains(&answer.status), "{answer:?}");
     assert_eq!(origin.count(), 0);
@@ -70,8 +72,8 @@ fn a_ttl_wins_over_what_the_page_says() {
 #[test]
 fn the_first_rule_that_fits_wins() {
     let origin = numbered(&["Cache-Control: max-age=0"]);
-    let rules =
-        "[[site.rule]]\npath = \"/a/b/*\"\nttl = \"0s\"\n[[site.rule]]\npath = \"/a/*\"\nttl = \"10m\"";
+    let rules = "[[site.rule]]\npath = \"/a/b/*\"\nttl = \"0s\"\n[[site.rule]]\npath = \
+                 \"/a/*\"\nttl = \"10m\"";
     let larder = Larder::site(&origin.url(), rules);
     for (target, hit) in [("/a/b/c", false), ("/a/c", true)] {
         get(larder.addr(), target);
@@ -82,9 +84,9 @@ fn the_first_rule_that_fits_wins() {
 #[test]
 fn rules_may_ask_for_method_cookie_and_header() {
     let origin = numbered(&["Cache-Control: max-age=60"]);
-    let rules = "[[site.rule]]\ncookie = \"admin=*\"\npass = true\n\
-                 [[site.rule]]\nheader = \"X-Debug: *\"\npass = true\n\
-                 [[site.rule]]\npath_regex = \"^/x[0-9]+$\"\nmethod = \"GET\"\npass = true";
+    let rules = "[[site.rule]]\ncookie = \"admin=*\"\npass = true\n[[site.rule]]\nheader = \
+                 \"X-Debug: *\"\npass = true\n[[site.rule]]\npath_regex = \"^/x[0-9]+$\"\nmethod \
+                 = \"GET\"\npass = true";
     let larder = Larder::site(&origin.url(), rules);
     get(larder.addr(), "/");
     get(larder.addr(), "/").assert_hit();
@@ -112,14 +114,21 @@ fn visitors_with_a_session_are_passed_and_leave_nothing() {
 #[test]
 fn ignored_cookies_are_not_there() {
     let origin = Origin::start(|seen, reply| {
-        reply.ok(&["Cache-Control: max-age=60", "Vary: Cookie"], seen.get("cookie").unwrap_or("none"));
+        reply.ok(
+            &["Cache-Control: max-age=60", "Vary: Cookie"],
+            seen.get("cookie").unwrap_or("none"),
+        );
     });
-    let larder = Larder::site(&origin.url(), "bypass_cookies = [\"*\"]\nignore_cookies = [\"_ga*\"]");
+    let larder =
+        Larder::site(&origin.url(), "bypass_cookies = [\"*\"]\nignore_cookies = [\"_ga*\"]");
     assert_eq!(get_with(larder.addr(), "/", &["Cookie: _ga=1; _ga_X=2"]).text(), "none");
     get(larder.addr(), "/").assert_hit();
     // One that counts makes it a visitor of its own, who is passed with all there is.
     assert!(
-        get_with(larder.addr(), "/", &["Cookie: _ga=1; real=2"]).assert_forwarded().text().contains("real=2")
+        get_with(larder.addr(), "/", &["Cookie: _ga=1; real=2"])
+            .assert_forwarded()
+            .text()
+            .contains("real=2")
     );
 }
 
@@ -128,7 +137,8 @@ fn query_parameters_can_be_dropped_and_sorted() {
     let origin = Origin::start(|seen, reply| {
         reply.ok(&["Cache-Control: max-age=60"], &seen.target);
     });
-    let larder = Larder::site(&origin.url(), "drop_query = [\"utm_*\", \"fbclid\"]\nsort_query = true");
+    let larder =
+        Larder::site(&origin.url(), "drop_query = [\"utm_*\", \"fbclid\"]\nsort_query = true");
     assert_eq!(get(larder.addr(), "/?b=2&utm_source=x&a=1&fbclid=y").text(), "/?a=1&b=2");
     get(larder.addr(), "/?a=1&b=2").assert_hit();
     get(larder.addr(), "/?b=2&a=1&utm_medium=z").assert_hit();
@@ -136,7 +146,8 @@ fn query_parameters_can_be_dropped_and_sorted() {
     assert_eq!(origin.count(), 2);
 }
 
-/// A parameter smuggled in with `;` or a second `?` must not be dropped from the key only, nor from the request only.
+/// A parameter smuggled in with `;` or a second `?` must not be dropped from the key only, nor from
+/// the request only.
 #[test]
 fn parameter_cloaking_does_not_work() {
     let origin = Origin::start(|seen, reply| {
@@ -144,7 +155,8 @@ fn parameter_cloaking_does_not_work() {
     });
     let larder = Larder::site(&origin.url(), "drop_query = [\"utm_*\"]");
     get(larder.addr(), "/?a=1");
-    for cloaked in ["/?a=1&utm_x=1;a=evil", "/?a=1;utm_x=1&a=evil", "/?a=1?utm_x=evil", "/?a=1&utm%5Fx=evil"]
+    for cloaked in
+        ["/?a=1&utm_x=1;a=evil", "/?a=1;utm_x=1&a=evil", "/?a=1?utm_x=evil", "/?a=1&utm%5Fx=evil"]
     {
         let answer = get(larder.addr(), cloaked);
         // Either the very same page, with the parameter gone altogether, or a page of its own.
@@ -188,10 +200,16 @@ fn errors_are_kept_only_when_asked_for() {
 #[test]
 fn the_anonymous_preset_keeps_visitors_apart_from_users() {
     let origin = Origin::start(|seen, reply| {
-        reply.ok(&["Cache-Control: max-age=60", "Vary: Cookie"], seen.get("cookie").unwrap_or("anonymous"));
+        reply.ok(
+            &["Cache-Control: max-age=60", "Vary: Cookie"],
+            seen.get("cookie").unwrap_or("anonymous"),
+        );
     });
     let larder = Larder::site(&origin.url(), "preset = \"anonymous\"");
-    assert_eq!(get_with(larder.addr(), "/?utm_source=mail", &["Cookie: _ga=GA1.1"]).text(), "anonymous");
+    assert_eq!(
+        get_with(larder.addr(), "/?utm_source=mail", &["Cookie: _ga=GA1.1"]).text(),
+        "anonymous"
+    );
     get(larder.addr(), "/").assert_hit();
     assert_eq!(get_with(larder.addr(), "/", &["Cookie: session=1"]).text(), "session=1");
     assert_eq!(get(larder.addr(), "/").assert_hit().text(), "anonymous");
@@ -205,7 +223,9 @@ fn the_wordpress_preset_knows_who_is_logged_in_and_where_the_admin_is() {
     let larder = Larder::site(&origin.url(), "preset = \"wordpress\"");
     get_with(larder.addr(), "/", &["Cookie: wp-settings-time-1=1"]);
     get(larder.addr(), "/").assert_hit();
-    for cookie in ["wordpress_logged_in_abc=u", "comment_author_abc=u", "woocommerce_items_in_cart=1"] {
+    for cookie in
+        ["wordpress_logged_in_abc=u", "comment_author_abc=u", "woocommerce_items_in_cart=1"]
+    {
         get_with(larder.addr(), "/", &[&format!("Cookie: {cookie}")]).assert_forwarded();
     }
     for target in ["/wp-admin/", "/wp-login.php", "/cart/", "/blog/wp-cron.php"] {
@@ -217,10 +237,12 @@ fn the_wordpress_preset_knows_who_is_logged_in_and_where_the_admin_is() {
 #[test]
 fn pages_are_fresh_for_part_of_their_age_as_the_refresh_pattern_says() {
     let origin = numbered(&["Last-Modified: Sat, 01 Jan 2000 00:00:00 GMT"]);
-    let larder = Larder::site(&origin.url(), "refresh = { min = \"0s\", percent = 0, max = \"0s\" }");
+    let larder =
+        Larder::site(&origin.url(), "refresh = { min = \"0s\", percent = 0, max = \"0s\" }");
     get(larder.addr(), "/");
     get(larder.addr(), "/").assert_forwarded();
-    let larder = Larder::site(&origin.url(), "refresh = { min = \"5m\", percent = 10, max = \"1h\" }");
+    let larder =
+        Larder::site(&origin.url(), "refresh = { min = \"5m\", percent = 10, max = \"1h\" }");
     get(larder.addr(), "/");
     wait_until("a hit", || get(larder.addr(), "/").is_hit());
 }

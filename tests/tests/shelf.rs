@@ -1,4 +1,5 @@
-//! Large pages that are asked for often are sent from copies in files: the same bytes, whole and in part, as long as they are the page's.
+//! Large pages that are asked for often are sent from copies in files: the same bytes, whole and in
+//! part, as long as they are the page's.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,8 +24,9 @@ fn origin() -> Origin {
 
 fn larder(origin: &Origin, lines: &str) -> Larder {
     Larder::with_config(&format!(
-        "memory = \"64MiB\"\nthreads = 1\n[admin]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \"127.0.0.1:0\"\n{lines}\n\
-         [[site]]\norigin = \"{}\"\npurge = {{ from = [\"127.0.0.1\"] }}\n",
+        "memory = \"64MiB\"\nthreads = 1\n[admin]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \
+         \"127.0.0.1:0\"\n{lines}\n[[site]]\norigin = \"{}\"\npurge = {{ from = [\"127.0.0.1\"] \
+         }}\n",
         origin.url()
     ))
 }
@@ -32,8 +34,11 @@ fn larder(origin: &Origin, lines: &str) -> Larder {
 /// What this metric says.
 fn metric(larder: &Larder, name: &str) -> u64 {
     let metrics = Admin::of(larder).get("/metrics");
-    let value =
-        metrics.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(str::to_owned);
+    let value = metrics
+        .text()
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+        .map(str::to_owned);
     value.unwrap_or_else(|| panic!("{name}: {metrics:?}")).parse().unwrap()
 }
 
@@ -79,7 +84,10 @@ fn ranges_and_conditions_are_answered_from_it() {
     assert!(several.body.windows(50_000).any(|part| part == &page[100_000..150_000]));
     assert_eq!(get_with(larder.addr(), "/200000", &["If-None-Match: \"v1\""]).status, 304);
     let head = larder.connect().ask("HEAD", "/200000", &["Host: a"]);
-    assert_eq!((head.status, head.body.len(), head.get("content-length")), (200, 0, Some("200000")));
+    assert_eq!(
+        (head.status, head.body.len(), head.get("content-length")),
+        (200, 0, Some("200000"))
+    );
 }
 
 #[test]
@@ -100,13 +108,15 @@ fn what_was_purged_is_not_sent_any_more() {
 fn answers_that_are_asked_for_in_a_row_come_in_order() {
     let origin = origin();
     let larder = larder(&origin, "");
-    let pages = [("/30000/1", 30_000, 1), ("/9", 9, 0), ("/500000/2", 500_000, 2), ("/30000/3", 30_000, 3)];
+    let pages =
+        [("/30000/1", 30_000, 1), ("/9", 9, 0), ("/500000/2", 500_000, 2), ("/30000/3", 30_000, 3)];
     for (target, len, _) in pages {
         if len > 9 {
             warm(&larder, target);
         }
     }
-    // The client sends all before it reads, and takes little at a time: what does not fit waits in the middle of a file.
+    // The client sends all before it reads, and takes little at a time: what does not fit waits in
+    // the middle of a file.
     let mut wire = Wire::connect_narrow(larder.addr());
     for _ in 0..20 {
         for (target, ..) in pages {

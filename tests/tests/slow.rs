@@ -1,7 +1,7 @@
 //! `larder slow` by bytes, and every fault it makes.
 //!
-//! Delays are what is tested here, so times are asserted: that nothing is shorter than it must be, and where something must not
-//! take several times as long, with seconds to spare.
+//! Delays are what is tested here, so times are asserted: that nothing is shorter than it must be,
+//! and where something must not take several times as long, with seconds to spare.
 
 #![allow(clippy::unwrap_used)]
 
@@ -107,12 +107,16 @@ fn a_connection_is_held_once_and_requests_each() {
     drop(wire);
     assert!(slow.wait_logged(2).iter().all(|request| request.held == 0.0));
     let said = slow.finish();
-    let mean =
-        said.split("\ndelays 1, mean ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
+    let mean = said
+        .split("\ndelays 1, mean ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
     assert!(mean.is_some_and(|mean| mean >= 300.0), "{said}");
 
-    let slow =
-        SlowProxy::before(origin.addr(), &["--per", "request", "--delay", "100ms", "--jitter", "20ms"]);
+    let slow = SlowProxy::before(
+        origin.addr(),
+        &["--per", "request", "--delay", "100ms", "--jitter", "20ms"],
+    );
     let mut wire = Wire::connect(slow.addr());
     for n in 0..5 {
         took_at_least(80, || drop(wire.get(&format!("/{n}"), &[])));
@@ -120,7 +124,8 @@ fn a_connection_is_held_once_and_requests_each() {
     drop(wire);
     let held: Vec<_> = slow.wait_logged(5).iter().map(|request| request.held).collect();
     assert!(
-        held.iter().all(|held| *held >= 80.0) && held.iter().any(|other| (other - held[0]).abs() > 0.01),
+        held.iter().all(|held| *held >= 80.0)
+            && held.iter().any(|other| (other - held[0]).abs() > 0.01),
         "{held:?}"
     );
 }
@@ -153,7 +158,8 @@ fn answer_to(target: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// Answers only when three requests are there, all in one piece: nothing but their lengths tells the answers apart.
+/// Answers only when three requests are there, all in one piece: nothing but their lengths tells
+/// the answers apart.
 fn three_at_once() -> Origin {
     Origin::raw(|mut stream, _| {
         let mut asked = Vec::new();
@@ -169,7 +175,8 @@ fn three_at_once() -> Origin {
     })
 }
 
-/// A proxy with this rule for the second of three requests that were sent together, and their connection.
+/// A proxy with this rule for the second of three requests that were sent together, and their
+/// connection.
 fn second_of_three(origin: &Origin, what: &str) -> (SlowProxy, Wire) {
     let script = format!("[[rule]]\nstatement = \"/2\"\n{what}\n");
     let slow = SlowProxy::scripted(origin.addr(), &script, &["--protocol", "http"]);
@@ -191,10 +198,14 @@ fn of_pipelined_requests_only_the_one_that_was_meant_is_corrupted() {
         let [first, second, third] = THREE.map(answer_to);
         assert_eq!(wire.read_bytes(first.len()), first.as_bytes());
         let got = wire.read_bytes(second.len());
-        let changed = got.iter().zip(second.as_bytes()).map(|(got, sent)| (got ^ sent).count_ones());
+        let changed =
+            got.iter().zip(second.as_bytes()).map(|(got, sent)| (got ^ sent).count_ones());
         let changed: Vec<u32> = changed.collect();
         let every = rule.contains("1.0");
-        assert!((0..at).all(|n| changed[n] == u32::from(every)) && changed[at] == 1, "{rule}: {changed:?}");
+        assert!(
+            (0..at).all(|n| changed[n] == u32::from(every)) && changed[at] == 1,
+            "{rule}: {changed:?}"
+        );
         assert_eq!(wire.read_bytes(third.len()), third.as_bytes());
         drop(wire);
         assert!(slow.wait_logged(3).iter().all(is_whole));
@@ -211,7 +222,10 @@ fn of_pipelined_requests_only_the_one_that_was_meant_is_cut() {
         let expected = answer_to("/1") + &answer_to("/2")[..10];
         assert_eq!((String::from_utf8(bytes).unwrap(), ended), (expected, end));
         drop(wire);
-        assert_eq!(slow.wait_logged(3).iter().map(is_whole).collect::<Vec<_>>(), [true, false, false]);
+        assert_eq!(
+            slow.wait_logged(3).iter().map(is_whole).collect::<Vec<_>>(),
+            [true, false, false]
+        );
     }
 }
 
@@ -234,10 +248,14 @@ fn of_pipelined_requests_only_the_one_that_was_meant_stalls_or_is_late() {
     assert_eq!(wire.read_bytes(all.len()), all.as_bytes());
     drop(wire);
     let logged = slow.wait_logged(3);
-    assert!(logged[1].held >= 150.0 && logged[0].held == 0.0 && logged[2].held == 0.0, "{logged:?}");
+    assert!(
+        logged[1].held >= 150.0 && logged[0].held == 0.0 && logged[2].held == 0.0,
+        "{logged:?}"
+    );
 }
 
-/// A client that sends thousands of requests ahead is not read any more: what is under way is bounded.
+/// A client that sends thousands of requests ahead is not read any more: what is under way is
+/// bounded.
 #[test]
 fn pipelined_requests_beyond_the_limit_wait() {
     /// As docs/slow.md says.
@@ -247,7 +265,8 @@ fn pipelined_requests_beyond_the_limit_wait() {
     let seen = most.clone();
     let origin = Origin::raw(move |mut stream, _| {
         let (mut tail, mut waiting, mut answered) = (Vec::new(), 0, 0);
-        // Whoever sends nothing for this long has sent all that it will; a slow machine may make it answer earlier.
+        // Whoever sends nothing for this long has sent all that it will; a slow machine may make it
+        // answer earlier.
         stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
         while answered < ALL {
             let mut piece = [0; 65_536];
@@ -486,7 +505,9 @@ fn hundreds_of_connections_do_not_wait_for_each_other() {
 /// The answer to `/N` on a connection of its own, for N = 1 to 30: whether it came.
 fn came(slow: &SlowProxy) -> Vec<bool> {
     (1..=30)
-        .map(|n| answered(slow.addr(), n).is_ok_and(|answer| answer.ends_with(&format!("body of /{n}"))))
+        .map(|n| {
+            answered(slow.addr(), n).is_ok_and(|answer| answer.ends_with(&format!("body of /{n}")))
+        })
         .collect()
 }
 
@@ -505,7 +526,8 @@ fn a_script_with_a_seed_gives_the_same_faults_again() {
     let origin = named();
     let script = |seed| {
         format!(
-            "seed = {seed}\n[[rule]]\nprobability = 0.3\nreset = 10\n[[rule]]\nevery = 7\nrefuse = true\n"
+            "seed = {seed}\n[[rule]]\nprobability = 0.3\nreset = 10\n[[rule]]\nevery = 7\nrefuse \
+             = true\n"
         )
     };
     let run = |seed| came(&SlowProxy::scripted(origin.addr(), &script(seed), &[]));

@@ -10,8 +10,18 @@ use std::path::Path;
 use std::process::Command;
 
 /// Every byte is late, in pieces of ten milliseconds' worth, both ways.
-const LINE: &[&str] =
-    &["--delay", "2ms", "--jitter", "2ms", "--rate", "20MB/s", "--direction", "both", "--seed", "5"];
+const LINE: &[&str] = &[
+    "--delay",
+    "2ms",
+    "--jitter",
+    "2ms",
+    "--rate",
+    "20MB/s",
+    "--direction",
+    "both",
+    "--seed",
+    "5",
+];
 
 fn unix(path: &Path) -> String {
     format!("unix:{}", path.display())
@@ -24,8 +34,9 @@ fn between(listen: &Path, server: &Path, protocol: &str) -> SlowProxy {
 
 #[track_caller]
 fn assert_held(logged: &[Logged]) {
-    let well =
-        |request: &Logged| request.held >= 50.0 && request.took.is_some_and(|took| took >= request.held);
+    let well = |request: &Logged| {
+        request.held >= 50.0 && request.took.is_some_and(|took| took >= request.held)
+    };
     assert!(logged.iter().all(well), "{logged:?}");
 }
 
@@ -33,7 +44,8 @@ fn assert_held(logged: &[Logged]) {
 fn pymemcache_by_bytes() {
     let server = Memcached::larder(&[]);
     let slow = SlowProxy::before(server.addr(), LINE);
-    let output = client(script("/usr/bin/python3", "pymemcache_all.py").arg(slow.addr().to_string()));
+    let output =
+        client(script("/usr/bin/python3", "pymemcache_all.py").arg(slow.addr().to_string()));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n");
     assert!(!slow.finish().contains("delays 0,"));
 }
@@ -47,7 +59,9 @@ fn the_tools_of_libmemcached_by_bytes() {
     let value = "a value of some length\n".repeat(20_000);
     let file = scratch.write("value", &value);
     client(Command::new("memccp").arg(&servers).arg(file));
-    assert!(must(Command::new("memccat").arg(&servers).arg("value")).trim_end() == value.trim_end());
+    assert!(
+        must(Command::new("memccat").arg(&servers).arg("value")).trim_end() == value.trim_end()
+    );
 }
 
 #[test]
@@ -87,7 +101,10 @@ fn mariadb_over_unix_sockets() {
     let at = scratch.file("mariadb");
     let slow = between(&at, &server.dir().join("socket"), "mysql");
     let mut client = mariadb_client(0);
-    client.args(["-h", "localhost", "-S"]).arg(&at).args(["-e", "SELECT 1; SELECT @@skip_networking + 2"]);
+    client
+        .args(["-h", "localhost", "-S"])
+        .arg(&at)
+        .args(["-e", "SELECT 1; SELECT @@skip_networking + 2"]);
     assert_eq!(must(&mut client), "1\n2\n");
     let logged = slow.wait_logged(2);
     assert_held(&logged);
@@ -100,7 +117,12 @@ fn psql_over_unix_sockets() {
     let scratch = Scratch::new("slow-unix");
     let slow = between(&scratch.file(".s.PGSQL.5432"), &postgres_socket(&server), "postgres");
     let mut client = psql(5432);
-    client.arg("-h").arg(scratch.path()).args(["-c", "SELECT inet_client_addr() IS NULL", "-c", "SELECT 2"]);
+    client.arg("-h").arg(scratch.path()).args([
+        "-c",
+        "SELECT inet_client_addr() IS NULL",
+        "-c",
+        "SELECT 2",
+    ]);
     assert_eq!(must(&mut client), "t\n2\n");
     assert_held(&slow.wait_logged(2));
 }

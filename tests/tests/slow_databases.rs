@@ -1,7 +1,8 @@
 //! `larder slow` before real databases: one delay for each statement, and each statement's time.
 //!
-//! Delays are what is tested here, so times are asserted: that nothing is shorter than it must be, and, with hundreds of
-//! milliseconds to spare, that concurrent statements do not wait for each other.
+//! Delays are what is tested here, so times are asserted: that nothing is shorter than it must be,
+//! and, with hundreds of milliseconds to spare, that concurrent statements do not wait for each
+//! other.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +25,10 @@ fn texts(logged: &[Logged]) -> Vec<&str> {
 #[track_caller]
 fn assert_held(logged: &[Logged], ms: f64) {
     for request in logged {
-        assert!(request.held >= ms && request.took.is_some_and(|took| took >= request.held), "{request:?}");
+        assert!(
+            request.held >= ms && request.took.is_some_and(|took| took >= request.held),
+            "{request:?}"
+        );
     }
 }
 
@@ -76,7 +80,10 @@ fn mariadb_through_php_with_prepared_and_multiple_statements() {
         try { $db->query('SELECT nothing'); } catch (mysqli_sql_exception $e) { echo ' ', $e->getCode(), ' '; }
         echo strlen($db->query("SELECT REPEAT('y', 20000000)", MYSQLI_USE_RESULT)->fetch_row()[0] ?? '');
     "#;
-    must(mariadb_client(server.port()).args(["-e", "SET GLOBAL max_allowed_packet = 64 * 1024 * 1024"]));
+    must(
+        mariadb_client(server.port())
+            .args(["-e", "SET GLOBAL max_allowed_packet = 64 * 1024 * 1024"]),
+    );
     assert_eq!(php(script, slow.addr().port()), "42 42 [[\"1\"]][[\"2\"]][[\"3\"]] 1054 20000000");
     let logged = slow.wait_logged(5);
     let expected = [
@@ -94,7 +101,11 @@ fn mariadb_through_php_with_prepared_and_multiple_statements() {
 #[test]
 fn mariadb_takes_files_and_statements_longer_than_a_packet() {
     let server = mariadb();
-    must(mariadb_client(server.port()).args(["-e", "SET GLOBAL max_allowed_packet = 64 * 1024 * 1024; CREATE DATABASE d; CREATE TABLE d.t (a INT, b TEXT)"]));
+    must(mariadb_client(server.port()).args([
+        "-e",
+        "SET GLOBAL max_allowed_packet = 64 * 1024 * 1024; CREATE DATABASE d; CREATE TABLE d.t (a \
+         INT, b TEXT)",
+    ]));
     let slow = SlowProxy::before(server.addr(), &[MYSQL, &["--delay", "50ms"]].concat());
     let scratch = Scratch::new("infile");
     let lines: String = (0..20_000).map(|n| format!("{n}\ttext of line {n}\n")).collect();
@@ -105,13 +116,16 @@ fn mariadb_takes_files_and_statements_longer_than_a_packet() {
     );
     let printed = must(mariadb_client(slow.addr().port()).args(["--local-infile=1", "-e", &load]));
     assert_eq!(printed, "20000\t199990000\n");
-    let long =
-        scratch.write("long.sql", &format!("SELECT LENGTH('{}');\nSELECT 7;\n", "x".repeat(17_000_000)));
+    let long = scratch
+        .write("long.sql", &format!("SELECT LENGTH('{}');\nSELECT 7;\n", "x".repeat(17_000_000)));
     let script = std::fs::File::open(long).unwrap();
-    let printed = must(mariadb_client(slow.addr().port()).arg("--max-allowed-packet=64M").stdin(script));
+    let printed =
+        must(mariadb_client(slow.addr().port()).arg("--max-allowed-packet=64M").stdin(script));
     assert_eq!(printed, "17000000\n7\n");
     let logged = slow.wait_logged(4);
-    assert!(logged[0].text.starts_with("LOAD DATA") && logged[2].text.starts_with("SELECT LENGTH('xxx"));
+    assert!(
+        logged[0].text.starts_with("LOAD DATA") && logged[2].text.starts_with("SELECT LENGTH('xxx")
+    );
     assert_held(&logged, 50.0);
     assert_eq!(slow.finish().matches("told by turns").count(), 0);
 }
@@ -123,7 +137,11 @@ fn mariadb_connections_do_not_wait_for_each_other() {
     let begin = Instant::now();
     let mut clients: Vec<_> = (0..8)
         .map(|_| {
-            mariadb_client(slow.addr().port()).args(["-e", "SELECT 1"]).stdout(Stdio::null()).spawn().unwrap()
+            mariadb_client(slow.addr().port())
+                .args(["-e", "SELECT 1"])
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap()
         })
         .collect();
     for client in &mut clients {
@@ -138,12 +156,18 @@ fn mariadb_connections_do_not_wait_for_each_other() {
 #[test]
 fn mariadb_statements_are_chosen_by_what_they_say() {
     let server = mariadb();
-    let script = "[[rule]]\nstatement = \"(?i)from seq_\"\ndelay = \"200ms\"\n[[rule]]\nstatement = \"BREAK\"\nreset = 0\n";
+    let script = "[[rule]]\nstatement = \"(?i)from seq_\"\ndelay = \"200ms\"\n[[rule]]\nstatement \
+                  = \"BREAK\"\nreset = 0\n";
     let slow = SlowProxy::scripted(server.addr(), script, MYSQL);
-    must(mariadb_client(slow.addr().port()).args(["-e", "SELECT 1; SELECT seq FROM seq_1_to_3", "mysql"]));
+    must(mariadb_client(slow.addr().port()).args([
+        "-e",
+        "SELECT 1; SELECT seq FROM seq_1_to_3",
+        "mysql",
+    ]));
     let logged = slow.wait_logged(2);
     assert!(logged[0].held == 0.0 && logged[1].held >= 200.0, "{logged:?}");
-    let broken = mariadb_client(slow.addr().port()).args(["-e", "SELECT 'BREAK'"]).output().unwrap();
+    let broken =
+        mariadb_client(slow.addr().port()).args(["-e", "SELECT 'BREAK'"]).output().unwrap();
     assert!(!broken.status.success());
     assert!(String::from_utf8_lossy(&broken.stderr).contains("Lost connection"), "{broken:?}");
     assert!(slow.finish().contains("resets 1,"));

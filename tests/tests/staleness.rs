@@ -1,6 +1,8 @@
-//! Stale pages: validation, stale-while-revalidate, stale-if-error, and where serving stale is forbidden.
+//! Stale pages: validation, stale-while-revalidate, stale-if-error, and where serving stale is
+//! forbidden.
 //!
-//! Pages are stale from the start by an `Age` beyond their lifetime, so that no test waits for time to pass.
+//! Pages are stale from the start by an `Age` beyond their lifetime, so that no test waits for time
+//! to pass.
 
 use larder_tests::{Answer, Gate, Larder, Origin, Seen, get, get_with, wait_for, wait_until};
 
@@ -27,11 +29,13 @@ const NEW: &[&str] = &["Cache-Control: max-age=1000"];
 
 #[test]
 fn a_stale_page_with_an_etag_is_validated() {
-    let (origin, larder) =
-        first_stale(&["Cache-Control: max-age=10", "Age: 20", "ETag: \"v1\"", "X-A: 1"], |seen, reply| {
+    let (origin, larder) = first_stale(
+        &["Cache-Control: max-age=10", "Age: 20", "ETag: \"v1\"", "X-A: 1"],
+        |seen, reply| {
             assert_eq!(seen.get("if-none-match"), Some("\"v1\""));
             reply.head(304, &["Cache-Control: max-age=1000", "ETag: \"v1\"", "X-A: 2"]);
-        });
+        },
+    );
     let validated = get(larder.addr(), "/");
     assert_eq!((validated.status, validated.text(), validated.get("x-a")), (200, "old", Some("2")));
     assert!(
@@ -69,7 +73,10 @@ fn a_changed_page_replaces_the_stale_one() {
         });
     assert_eq!(get(larder.addr(), "/").text(), "new");
     let hit = get(larder.addr(), "/");
-    assert_eq!((hit.assert_hit().text(), hit.get("etag"), origin.count()), ("new", Some("\"v2\""), 2));
+    assert_eq!(
+        (hit.assert_hit().text(), hit.get("etag"), origin.count()),
+        ("new", Some("\"v2\""), 2)
+    );
 }
 
 #[test]
@@ -122,10 +129,12 @@ fn a_refresh_that_fails_does_not_end_the_stale_time() {
 
 #[test]
 fn beyond_the_window_a_stale_page_is_not_served() {
-    let (origin, larder) =
-        first_stale(&["Cache-Control: max-age=10, stale-while-revalidate=5", "Age: 20"], |_, reply| {
+    let (origin, larder) = first_stale(
+        &["Cache-Control: max-age=10, stale-while-revalidate=5", "Age: 20"],
+        |_, reply| {
             reply.ok(NEW, "new");
-        });
+        },
+    );
     assert_eq!(get(larder.addr(), "/").text(), "new");
     assert_eq!(origin.count(), 2);
 }
@@ -180,7 +189,8 @@ fn an_error_that_is_not_the_servers_fault_is_no_reason_for_stale() {
     assert_eq!(get(larder.addr(), "/").status, 404);
 }
 
-/// Directives that forbid stale answers, with an origin that has gone: 504 and not the page (RFC 9111 4.2.4, 5.2.2.2).
+/// Directives that forbid stale answers, with an origin that has gone: 504 and not the page (RFC
+/// 9111 4.2.4, 5.2.2.2).
 fn never_stale(cache_control: &'static [&'static str]) {
     let origin = Origin::serving(cache_control, "old");
     let larder = Larder::before(&origin.url());
@@ -193,7 +203,8 @@ fn never_stale(cache_control: &'static [&'static str]) {
 #[test]
 fn must_revalidate_forbids_stale() {
     never_stale(&[
-        "Cache-Control: max-age=10, must-revalidate, stale-if-error=1000, stale-while-revalidate=1000",
+        "Cache-Control: max-age=10, must-revalidate, stale-if-error=1000, \
+         stale-while-revalidate=1000",
         "Age: 20",
     ]);
 }
@@ -201,7 +212,8 @@ fn must_revalidate_forbids_stale() {
 #[test]
 fn proxy_revalidate_forbids_stale() {
     never_stale(&[
-        "Cache-Control: max-age=10, proxy-revalidate, stale-if-error=1000, stale-while-revalidate=1000",
+        "Cache-Control: max-age=10, proxy-revalidate, stale-if-error=1000, \
+         stale-while-revalidate=1000",
         "Age: 20",
     ]);
 }
@@ -213,7 +225,11 @@ fn s_maxage_forbids_stale() {
 
 #[test]
 fn no_cache_forbids_stale() {
-    never_stale(&["Cache-Control: no-cache, max-age=10, stale-if-error=1000", "ETag: \"1\"", "Age: 20"]);
+    never_stale(&[
+        "Cache-Control: no-cache, max-age=10, stale-if-error=1000",
+        "ETag: \"1\"",
+        "Age: 20",
+    ]);
 }
 
 #[test]
@@ -314,7 +330,10 @@ fn an_origin_that_never_was_is_a_plain_502() {
     let port = larder_tests::helper::free_port();
     let larder = Larder::before(&format!("http://127.0.0.1:{port}"));
     let answer: Answer = get(larder.addr(), "/");
-    assert!((answer.status == 502 || answer.status == 504) && !answer.body.is_empty(), "{answer:?}");
+    assert!(
+        (answer.status == 502 || answer.status == 504) && !answer.body.is_empty(),
+        "{answer:?}"
+    );
     assert!(answer.get("content-type").is_some_and(|v| v.starts_with("text/html")), "{answer:?}");
     assert_eq!(answer.get("cache-control"), Some("no-store"));
 }

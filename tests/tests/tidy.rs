@@ -20,12 +20,19 @@ const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[];
 /// Files that may be longer: `(path, reason)`.
 const LONG_FILES: &[(&str, &str)] = &[];
 
-/// Words that belong to some rooms only: `(what, words, where they may stand)`. A room is a path or the beginning of one.
+/// Words that belong to some rooms only: `(what, words, where they may stand)`. A room is a path or
+/// the beginning of one.
 const ROOMS: &[(&str, &str, &[&str])] = &[
     (
         "reads a clock",
         r"\b(Instant|SystemTime)::now\b|\bclock_gettime\(|\.elapsed\(\)",
-        &["crates/client/", "crates/server/src/clock.rs", "crates/larder/", "crates/top/", "crates/lab/"],
+        &[
+            "crates/client/",
+            "crates/server/src/clock.rs",
+            "crates/larder/",
+            "crates/top/",
+            "crates/lab/",
+        ],
     ),
     (
         "touches files",
@@ -124,7 +131,8 @@ impl File {
     }
 }
 
-/// Every text file of the tree that is ours: nothing built, nothing installed, nothing hidden but .ci.
+/// Every text file of the tree that is ours: nothing built, nothing installed, nothing hidden but
+/// .ci.
 fn files() -> Vec<File> {
     let root = source_root();
     let mut found = Vec::new();
@@ -132,7 +140,8 @@ fn files() -> Vec<File> {
     while let Some(dir) = open.pop() {
         for entry in fs::read_dir(&dir).unwrap().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let skipped = matches!(name.as_str(), "target" | "node_modules" | "artifacts" | "corpus");
+            let skipped =
+                matches!(name.as_str(), "target" | "node_modules" | "artifacts" | "corpus");
             if skipped || (name.starts_with('.') && name != ".ci") {
                 continue;
             }
@@ -168,7 +177,8 @@ fn functions_are_short() {
         let source = Source::new(&file.text);
         let tests = source.test_lines();
         for f in source.functions().iter().filter(|f| !within(f.lines.start, &tests)) {
-            let excused = LONG_FUNCTIONS.iter().any(|(path, name, _)| *path == file.path && *name == f.name);
+            let excused =
+                LONG_FUNCTIONS.iter().any(|(path, name, _)| *path == file.path && *name == f.name);
             if f.lines.len() > FUNCTION_LINES && !excused {
                 faults.push(format!(
                     "{}:{}: fn {} has {} lines",
@@ -187,7 +197,8 @@ fn functions_are_short() {
 fn files_are_about_one_thing() {
     let mut faults = Vec::new();
     for file in files().iter().filter(|f| f.ships()) {
-        let tests: usize = Source::new(&file.text).test_lines().iter().map(|range| range.len()).sum();
+        let tests: usize =
+            Source::new(&file.text).test_lines().iter().map(|range| range.len()).sum();
         let lines = file.text.lines().count() - tests;
         if lines > FILE_LINES && !LONG_FILES.iter().any(|(path, _)| *path == file.path) {
             faults.push(format!("{}: {lines} lines", file.path));
@@ -200,12 +211,17 @@ fn files_are_about_one_thing() {
 fn exceptions_are_still_needed() {
     let files = files();
     let exists = |path: &str| files.iter().any(|f| f.path == path);
-    let listed =
-        LONG_FUNCTIONS.iter().map(|(path, ..)| *path).chain(LONG_FILES.iter().map(|(path, _)| *path));
+    let listed = LONG_FUNCTIONS
+        .iter()
+        .map(|(path, ..)| *path)
+        .chain(LONG_FILES.iter().map(|(path, _)| *path));
     let listed = listed.chain(UNWRAPPED.iter().map(|(path, _)| *path));
-    let rooms =
-        ROOMS.iter().flat_map(|(.., rooms)| rooms.iter().copied()).filter(|room| !room.ends_with('/'));
-    let gone: Vec<_> = listed.chain(rooms).filter(|path| !exists(path)).map(str::to_owned).collect();
+    let rooms = ROOMS
+        .iter()
+        .flat_map(|(.., rooms)| rooms.iter().copied())
+        .filter(|room| !room.ends_with('/'));
+    let gone: Vec<_> =
+        listed.chain(rooms).filter(|path| !exists(path)).map(str::to_owned).collect();
     assert_none("exceptions for files that are gone", gone);
 }
 
@@ -214,12 +230,17 @@ fn each_thing_stays_in_its_room() {
     let mut faults = Vec::new();
     for (what, words, rooms) in ROOMS {
         let words = Regex::new(words).unwrap();
-        for file in files().iter().filter(|f| f.ships() && !rooms.iter().any(|room| f.path.starts_with(room)))
+        for file in files()
+            .iter()
+            .filter(|f| f.ships() && !rooms.iter().any(|room| f.path.starts_with(room)))
         {
             let source = Source::new(&file.text);
             let tests = source.test_lines();
             for (n, line) in source.lines().enumerate() {
-                if words.is_match(line) && !line.contains("forbid(unsafe_code)") && !within(n, &tests) {
+                if words.is_match(line)
+                    && !line.contains("forbid(unsafe_code)")
+                    && !within(n, &tests)
+                {
                     faults.push(format!("{}:{} {what}: {}", file.path, n + 1, line.trim()));
                 }
             }
@@ -279,7 +300,8 @@ fn rooms_of_the_server_import_downwards() {
 
 #[test]
 fn every_crate_takes_the_lints_of_the_house() {
-    let manifests: Vec<_> = files().into_iter().filter(|f| f.path.ends_with("/Cargo.toml")).collect();
+    let manifests: Vec<_> =
+        files().into_iter().filter(|f| f.path.ends_with("/Cargo.toml")).collect();
     assert!(manifests.len() >= 5);
     let without = manifests
         .iter()
@@ -298,8 +320,9 @@ fn proto_forbids_unsafe_code() {
 fn lines_with(pattern: &str, allowed: &[&str]) -> Vec<String> {
     let pattern = Regex::new(pattern).unwrap();
     let mut found = Vec::new();
-    for file in
-        files().iter().filter(|f| f.path != "tests/tests/tidy.rs" && !allowed.contains(&f.path.as_str()))
+    for file in files()
+        .iter()
+        .filter(|f| f.path != "tests/tests/tidy.rs" && !allowed.contains(&f.path.as_str()))
     {
         for (n, line) in file.text.lines().enumerate().filter(|(_, line)| pattern.is_match(line)) {
             found.push(format!("{}:{}: {}", file.path, n + 1, line.trim()));
@@ -320,7 +343,8 @@ fn no_path_of_one_machine_is_named() {
 
 #[test]
 fn no_registry_host_is_named() {
-    let hosts = r"registry\.npmjs\.org|index\.crates\.io|static\.crates\.io|pypi\.org|proxy\.golang\.org";
+    let hosts =
+        r"registry\.npmjs\.org|index\.crates\.io|static\.crates\.io|pypi\.org|proxy\.golang\.org";
     assert_none("registry hosts", lines_with(hosts, &[]));
 }
 
@@ -332,7 +356,10 @@ fn links_in_documents_lead_somewhere() {
     for file in files().iter().filter(|f| f.path.ends_with(".md")) {
         let dir = root.join(&file.path).parent().map(PathBuf::from).unwrap();
         for target in link.captures_iter(&file.text).map(|c| c[1].to_owned()) {
-            if !target.contains("://") && !target.starts_with("mailto:") && !dir.join(&target).exists() {
+            if !target.contains("://")
+                && !target.starts_with("mailto:")
+                && !dir.join(&target).exists()
+            {
                 broken.push(format!("{}: {target}", file.path));
             }
         }
@@ -368,7 +395,10 @@ fn links_to_sections_lead_to_a_heading() {
 }
 
 fn told(file: &File, faults: Vec<words::Fault>) -> Vec<String> {
-    faults.into_iter().map(|fault| format!("{}:{}: {}", file.path, fault.line, fault.words)).collect()
+    faults
+        .into_iter()
+        .map(|fault| format!("{}:{}: {}", file.path, fault.line, fault.words))
+        .collect()
 }
 
 /// Calls `f` with the comments of every clean room.

@@ -1,4 +1,5 @@
-//! `larder top`, `larder log` and `larder hist` against real servers under load, in a real terminal.
+//! `larder top`, `larder log` and `larder hist` against real servers under load, in a real
+//! terminal.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +24,9 @@ fn origin() -> Origin {
     Origin::start(|seen, reply| {
         match seen.target.as_str() {
             path if path.starts_with("/page") => reply.ok(&["Cache-Control: max-age=60"], "a page"),
-            path if path.starts_with("/gone") => reply.answer(404, &["Cache-Control: no-store"], "gone"),
+            path if path.starts_with("/gone") => {
+                reply.answer(404, &["Cache-Control: no-store"], "gone")
+            }
             _ => reply.ok(&["Cache-Control: private"], "yours"),
         };
     })
@@ -31,8 +34,11 @@ fn origin() -> Origin {
 
 /// A Larder with its admin API.
 fn larder(origin: &Origin) -> Larder {
-    let flags = ["--http", "127.0.0.1:0", "--threads", "2", "--memory", "64MiB", "--admin", "127.0.0.1:0"];
-    Larder::serve(&[&flags[..], &["--origin", &origin.url(), "--memcached", "127.0.0.1:0"]].concat())
+    let flags =
+        ["--http", "127.0.0.1:0", "--threads", "2", "--memory", "64MiB", "--admin", "127.0.0.1:0"];
+    Larder::serve(
+        &[&flags[..], &["--origin", &origin.url(), "--memcached", "127.0.0.1:0"]].concat(),
+    )
 }
 
 /// Where its admin API is.
@@ -40,7 +46,8 @@ fn larder(origin: &Origin) -> Larder {
 fn admin(larder: &Larder) -> SocketAddr {
     wait_for("the admin address", || {
         let printed = larder.stderr();
-        let line = printed.lines().find_map(|line| line.strip_prefix("larder: admin at http://"))?;
+        let line =
+            printed.lines().find_map(|line| line.strip_prefix("larder: admin at http://"))?;
         line.split('/').next()?.parse().ok()
     })
 }
@@ -147,20 +154,27 @@ fn several_servers_are_watched_under_load_and_one_dies_meanwhile() {
     let load = page_load(one.addr());
     let pty = Pty::larder(&["top", "--interval", "300ms", &a, &b, &m], 80, 24);
 
-    // Half of the lookups are hits, and for two lookups one page is stored: so it is in an interval of many rounds, whatever the
-    // clock says. One in which hardly a round fitted tells nothing.
+    // Half of the lookups are hits, and for two lookups one page is stored: so it is in an interval
+    // of many rounds, whatever the clock says. One in which hardly a round fitted tells nothing.
     let seen = pty.wait_for("all three with figures, and those of the load", |lines| {
         let rows = [&a, &b, &m].map(|name| row(lines, name));
         let [Some(one), Some(two), Some(third)] = rows else { return None };
         let (gets, sets, hits) = (*one.get("GETS/s")?, *one.get("SETS/s")?, *one.get("HIT")?);
-        let of_the_load = gets >= 10.0 && (30.0..70.0).contains(&hits) && (1.2..3.5).contains(&(gets / sets));
-        (of_the_load && two.contains_key("GETS/s") && third.contains_key("GETS/s")).then(|| lines.to_vec())
+        let of_the_load =
+            gets >= 10.0 && (30.0..70.0).contains(&hits) && (1.2..3.5).contains(&(gets / sets));
+        (of_the_load && two.contains_key("GETS/s") && third.contains_key("GETS/s"))
+            .then(|| lines.to_vec())
     });
     let shown = row(&seen, &a).unwrap();
-    // No rate is of more than was ever asked, in an interval much shorter than a machine that stalls makes of the stated one.
+    // No rate is of more than was ever asked, in an interval much shorter than a machine that
+    // stalls makes of the stated one.
     assert!(shown["GETS/s"] * 0.02 <= (load.rounds() + 1) as f64 * 2.0, "{seen:#?}");
     let (idle, cache) = (row(&seen, &b).unwrap(), row(&seen, &m).unwrap());
-    assert_eq!((idle["GETS/s"], idle.contains_key("HIT"), cache["GETS/s"]), (0.0, false, 0.0), "{seen:#?}");
+    assert_eq!(
+        (idle["GETS/s"], idle.contains_key("HIT"), cache["GETS/s"]),
+        (0.0, false, 0.0),
+        "{seen:#?}"
+    );
     let total = row(&seen, "TOTAL").unwrap();
     assert!((total["GETS/s"] - shown["GETS/s"]).abs() <= shown["GETS/s"] * 0.01 + 0.1, "{seen:#?}");
     assert!(seen[0].starts_with("larder top  3 up"), "{seen:#?}");
@@ -168,7 +182,9 @@ fn several_servers_are_watched_under_load_and_one_dies_meanwhile() {
     drop(third);
     pty.wait_line(&[&m, "DOWN: connection refused"]);
     pty.wait_line(&["larder top  2 up, 1 DOWN"]);
-    pty.wait_for("the others as before", |lines| row(lines, &a).filter(|row| row.contains_key("HIT")));
+    pty.wait_for("the others as before", |lines| {
+        row(lines, &a).filter(|row| row.contains_key("HIT"))
+    });
 
     let _third = memcached(port);
     let came_back = pty.wait_for("memcached to come back", |lines| row(lines, &m));
@@ -251,11 +267,21 @@ fn a_slow_server_holds_up_no_other() {
     let silent = silent.local_addr().map(|addr| (silent, addr.to_string())).unwrap();
     let memcached = Memcached::debian(&[]);
     let pty = Pty::larder(
-        &["top", "-i", "200ms", "--timeout", "1h", &format!("memcached://{}", silent.1), &memcached.server()],
+        &[
+            "top",
+            "-i",
+            "200ms",
+            "--timeout",
+            "1h",
+            &format!("memcached://{}", silent.1),
+            &memcached.server(),
+        ],
         80,
         24,
     );
-    pty.wait_for("two looks at the other", |lines| row(lines, &memcached.server())?.get("GETS/s").copied());
+    pty.wait_for("two looks at the other", |lines| {
+        row(lines, &memcached.server())?.get("GETS/s").copied()
+    });
     pty.wait_line(&[&silent.1, "..."]);
     drop(pty);
     let (status, out, _) =
@@ -301,7 +327,8 @@ fn once_as_json_says_what_the_servers_say() {
     let stats = json_of(address, "/api/v1/stats");
     let (first, second, third) = (&said["servers"][0], &said["servers"][1], &said["servers"][2]);
     let results = &stats["http"]["results"];
-    let sum = |names: &[&str]| names.iter().map(|name| results[name].as_u64().unwrap()).sum::<u64>();
+    let sum =
+        |names: &[&str]| names.iter().map(|name| results[name].as_u64().unwrap()).sum::<u64>();
     assert_eq!(first["kind"], "larder");
     assert_eq!(first["version"], stats["larder"]);
     assert_eq!(first["budget_bytes"], stats["memory"]["budget"]);
@@ -317,7 +344,10 @@ fn once_as_json_says_what_the_servers_say() {
 
     assert_eq!((&second["kind"], &second["state"]), (&"memcached".into(), &"up".into()));
     let counters = &second["counters"];
-    assert_eq!((&counters["gets"], &counters["hits"], &counters["sets"]), (&3.into(), &1.into(), &1.into()));
+    assert_eq!(
+        (&counters["gets"], &counters["hits"], &counters["sets"]),
+        (&3.into(), &1.into(), &1.into())
+    );
     assert_eq!(second["budget_bytes"], 8 << 20);
     assert_eq!((&third["state"], &third["why"]), (&"down".into(), &"connection refused".into()));
 
@@ -331,8 +361,10 @@ fn redis_is_told_from_the_others() {
     let origin = origin();
     let redis = larder_tests::Redis::debian(&[]);
     let larder = larder(&origin);
-    // A Larder's memcached face answers as memcached does, and its visitors' face is not its admin API.
-    let faces = [redis.addr().to_string(), larder.face("memcached").to_string(), larder.addr().to_string()];
+    // A Larder's memcached face answers as memcached does, and its visitors' face is not its admin
+    // API.
+    let faces =
+        [redis.addr().to_string(), larder.face("memcached").to_string(), larder.addr().to_string()];
     let (status, out, _) = run(&["top", "--once", "-l", "--json", &faces[0], &faces[1], &faces[2]]);
     let said: Value = serde_json::from_str(&out).unwrap();
     let of = |n: usize, what: &str| said["servers"][n][what].as_str().unwrap_or("-").to_owned();
@@ -362,7 +394,12 @@ fn wrong_usage_is_said() {
 /// `larder log` with these filters, its output line by line.
 fn log(address: SocketAddr, args: &[&str]) -> (Ended, BufReader<std::process::ChildStdout>) {
     let mut command = Command::new(binary());
-    command.arg("log").arg(address.to_string()).args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .arg("log")
+        .arg(address.to_string())
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = Ended(command.spawn().unwrap());
     let stdout = BufReader::new(child.0.stdout.take().unwrap());
     (child, stdout)
@@ -401,7 +438,8 @@ fn the_log_as_json_is_the_servers_own() {
     let origin = origin();
     let larder = larder(&origin);
     let front = larder.addr();
-    let (mut child, mut stdout) = log(admin(&larder), &["--json", "-n", "1", "--slower-than", "0ms"]);
+    let (mut child, mut stdout) =
+        log(admin(&larder), &["--json", "-n", "1", "--slower-than", "0ms"]);
     let _load = page_load(front);
     let mut line = String::new();
     stdout.read_line(&mut line).unwrap();
@@ -447,7 +485,8 @@ fn the_histogram_has_hits_and_misses() {
     let (status, out, err) = run(&["hist", "--once", "--window", "3", &address]);
     assert_eq!(status.code(), Some(0), "{err}");
     let legend = out.lines().find(|line| line.contains(" hits  # ")).unwrap();
-    let numbers: Vec<u64> = legend.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let numbers: Vec<u64> =
+        legend.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     assert!(numbers[0] > 0 && numbers[1] > 0, "{out}");
     assert!(out.contains("|\n") || out.contains("||"), "{out}");
 

@@ -50,10 +50,21 @@ fn the_token_is_for_servers_that_were_named_as_larders() {
     scratch.write("token", "of-the-file\n");
     let file = scratch.path().join("token").display().to_string();
     let [named, found, own] = [refusal(), refusal(), refusal()].map(listener);
-    let addresses =
-        [format!("http://{}", named.0), found.0.to_string(), format!("http://{}/#token=its-own", own.0)];
-    let (status, out, _) =
-        run(&["top", "--once", "-l", "--token-file", &file, &addresses[0], &addresses[1], &addresses[2]]);
+    let addresses = [
+        format!("http://{}", named.0),
+        found.0.to_string(),
+        format!("http://{}/#token=its-own", own.0),
+    ];
+    let (status, out, _) = run(&[
+        "top",
+        "--once",
+        "-l",
+        "--token-file",
+        &file,
+        &addresses[0],
+        &addresses[1],
+        &addresses[2],
+    ]);
     assert_eq!(status.code(), Some(4), "{out}");
     let heard = |server: &(SocketAddr, Heard)| server.1.lock().unwrap().to_ascii_lowercase();
     assert!(heard(&named).contains("authorization: bearer of-the-file\r\n"), "{}", heard(&named));
@@ -62,7 +73,10 @@ fn the_token_is_for_servers_that_were_named_as_larders() {
         found_heard.contains("get /api/v1/stats") && !found_heard.contains("authorization"),
         "{found_heard}"
     );
-    assert!(own_heard.contains("bearer its-own\r\n") && !own_heard.contains("of-the-file"), "{own_heard}");
+    assert!(
+        own_heard.contains("bearer its-own\r\n") && !own_heard.contains("of-the-file"),
+        "{own_heard}"
+    );
     assert!(out.contains(&format!("name it http://{} to send it the token", found.0)), "{out}");
 }
 
@@ -74,7 +88,8 @@ fn a_redis_with_a_password_is_shown() {
     let (status, out, _) = run(&["top", "--once", "-l", &given[0], &given[1]]);
     assert_eq!(status.code(), Some(0), "{out}");
     assert!(!out.contains("cret"), "{out}");
-    let (status, out, _) = run(&["top", "--once", "-l", &addr.to_string(), &format!("redis://:bad@{addr}")]);
+    let (status, out, _) =
+        run(&["top", "--once", "-l", &addr.to_string(), &format!("redis://:bad@{addr}")]);
     assert_eq!(status.code(), Some(4));
     assert!(out.contains("DOWN: wants a password: redis://:password@host"), "{out}");
     assert!(out.contains("DOWN: refuses the password: -WRONGPASS"), "{out}");
@@ -86,6 +101,10 @@ fn a_message_of_megabytes_is_told_in_short() {
     let (addr, _) = listener(answer(long.as_bytes()));
     let (status, out, _) = run(&["top", "--once", "-l", &format!("http://{addr}")]);
     assert_eq!(status.code(), Some(4));
-    assert!(out.contains("DOWN: its statistics are not understood"), "{}", &out[..out.len().min(500)]);
+    assert!(
+        out.contains("DOWN: its statistics are not understood"),
+        "{}",
+        &out[..out.len().min(500)]
+    );
     assert!(out.len() < 1500 && !out.contains('\x1b'), "{} bytes", out.len());
 }

@@ -1,4 +1,5 @@
-//! Traces: what a collector gets, read by OpenTelemetry's own definitions of its messages, and what the origin sees.
+//! Traces: what a collector gets, read by OpenTelemetry's own definitions of its messages, and what
+//! the origin sees.
 
 use std::{path::PathBuf, process::Command};
 
@@ -28,7 +29,12 @@ impl Collector {
             .arg(source_root().join("tests/clients/otlp_collector.py"))
             .arg(&out)
             .arg(port.to_string());
-        Collector { _helper: Helper::start(&mut command, "collecting"), _scratch: scratch, out, port }
+        Collector {
+            _helper: Helper::start(&mut command, "collecting"),
+            _scratch: scratch,
+            out,
+            port,
+        }
     }
 
     fn larder(&self, origin: &Origin, more: &str) -> Larder {
@@ -43,7 +49,8 @@ impl Collector {
     fn spans(&self, count: usize) -> Vec<Value> {
         let spans = wait_for(&format!("{count} spans"), || {
             let text = std::fs::read_to_string(&self.out).ok()?;
-            let spans: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+            let spans: Vec<Value> =
+                text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
             (spans.len() >= count).then_some(spans)
         });
         assert_eq!(spans.len(), count, "{spans:#?}");
@@ -89,7 +96,10 @@ fn a_recorded_request_becomes_spans_and_the_origin_stands_below_them() {
     }
     let [miss, hit] = servers[..] else { panic!("two requests: {servers:#?}") };
     let [fetch] = clients[..] else { panic!("one fetch: {clients:#?}") };
-    assert_eq!((&miss["parent"], &hit["parent"]), (&"b7ad6b7169203331".into(), &"b7ad6b7169203331".into()));
+    assert_eq!(
+        (&miss["parent"], &hit["parent"]),
+        (&"b7ad6b7169203331".into(), &"b7ad6b7169203331".into())
+    );
     assert_eq!(miss["attributes"]["larder.result"], "TCP_MISS");
     assert_eq!(miss["attributes"]["user_agent.original"], "tester");
     assert_eq!(hit["attributes"]["larder.result"], "TCP_MEM_HIT");
@@ -97,12 +107,17 @@ fn a_recorded_request_becomes_spans_and_the_origin_stands_below_them() {
     assert_eq!(hit["attributes"]["http.response.body.size"], 4);
     assert_eq!(fetch["parent"], miss["span"]);
     assert!(
-        fetch["start"].as_u64() >= miss["start"].as_u64() && fetch["end"].as_u64() <= miss["end"].as_u64()
+        fetch["start"].as_u64() >= miss["start"].as_u64()
+            && fetch["end"].as_u64() <= miss["end"].as_u64()
     );
     // The origin was told of our span; what is not recorded it gets as it came.
     let seen = origin.requests();
     let told = |target: &str| {
-        seen.iter().find(|s| s.target == target).expect(target).get("traceparent").map(str::to_owned)
+        seen.iter()
+            .find(|s| s.target == target)
+            .expect(target)
+            .get("traceparent")
+            .map(str::to_owned)
     };
     let id = fetch["span"].as_str().expect("an id");
     assert_eq!(told("/a"), Some(format!("00-0af7651916cd43dd8448eb211c80319c-{id}-01")));

@@ -81,7 +81,8 @@ fn accept_encoding_is_compared_by_what_it_accepts() {
 fn an_encoded_page_never_reaches_a_client_that_cannot_read_it() {
     let origin = Origin::start(|seen, reply| {
         let gzip = seen.fields.joined("accept-encoding").contains("gzip");
-        let fields = ["Cache-Control: max-age=60", "Vary: Accept-Encoding", "Content-Encoding: gzip"];
+        let fields =
+            ["Cache-Control: max-age=60", "Vary: Accept-Encoding", "Content-Encoding: gzip"];
         if gzip {
             reply.ok(&fields, "(zipped)")
         } else {
@@ -110,7 +111,10 @@ fn accept_language_is_compared_by_preference() {
 #[test]
 fn cookies_that_make_no_difference_make_no_variants() {
     let origin = Origin::start(|seen, reply| {
-        reply.ok(&["Cache-Control: max-age=60", "Vary: Cookie"], seen.get("cookie").unwrap_or("none"));
+        reply.ok(
+            &["Cache-Control: max-age=60", "Vary: Cookie"],
+            seen.get("cookie").unwrap_or("none"),
+        );
     });
     let larder = Larder::site(&origin.url(), "vary_cookies = [\"theme\"]");
     get_with(larder.addr(), "/", &["Cookie: theme=dark; visit=1"]);
@@ -146,5 +150,8 @@ fn head_is_answered_from_the_right_variant() {
         get_with(larder.addr(), "/", &[kind]);
     }
     let head = larder.connect().ask("HEAD", "/", &["Host: site.test", "X-Kind: bb"]);
-    assert_eq!((head.is_hit(), head.get("x-is"), head.get("content-length")), (true, Some("bb"), Some("2")));
+    assert_eq!(
+        (head.is_hit(), head.get("x-is"), head.get("content-length")),
+        (true, Some("bb"), Some("2"))
+    );
 }

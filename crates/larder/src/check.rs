@@ -37,7 +37,11 @@ pub(crate) fn count(errors: usize) -> String {
 }
 
 fn summary(settings: &Settings) {
-    println!("good: {} of memory, threads: {}", value::show_size(settings.memory), settings.threads);
+    println!(
+        "good: {} of memory, threads: {}",
+        value::show_size(settings.memory),
+        settings.threads
+    );
     for address in &settings.http.listen {
         println!("  listens on http://{address}");
     }
@@ -59,7 +63,11 @@ fn summary(settings: &Settings) {
     }
     for site in &settings.sites {
         let origin = &site.origin;
-        let host = if origin.host.contains(':') { format!("[{}]", origin.host) } else { origin.host.clone() };
+        let host = if origin.host.contains(':') {
+            format!("[{}]", origin.host)
+        } else {
+            origin.host.clone()
+        };
         println!("  {} from http://{host}:{}, rules: {}", site.name, origin.port, site.rules.len());
     }
 }

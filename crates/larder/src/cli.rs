@@ -72,10 +72,8 @@ pub(crate) enum DocsPage {
 }
 
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Flags go before the configuration file. SIGHUP reads the file again and reopens the log; SIGTERM \
-                        lets requests under way finish."
-)]
+#[command(after_help = "Flags go before the configuration file. SIGHUP reads the file again and \
+                        reopens the log; SIGTERM lets requests under way finish.")]
 pub(crate) struct ServeArgs {
     /// Configuration file [default: larder.toml, where there is one]
     #[arg(long, value_name = "FILE")]
@@ -157,10 +155,9 @@ fn demo_delay(text: &str) -> Result<Duration, String> {
 }
 
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Exit code: 0 something was purged, 1 nothing was there, 2 wrong usage, 3 refused, 4 server not reached.\n\n\
-    A site says who may purge: `purge = { from = [\"127.0.0.1\"], token_file = \"purge.token\" }`."
-)]
+#[command(after_help = "Exit code: 0 something was purged, 1 nothing was there, 2 wrong usage, 3 \
+                        refused, 4 server not reached.\n\nA site says who may purge: `purge = { \
+                        from = [\"127.0.0.1\"], token_file = \"purge.token\" }`.")]
 pub(crate) struct PurgeArgs {
     /// The page to purge, as visitors ask for it
     #[arg(value_name = "URL", required_unless_present_any = ["prefix", "tag", "ban"], conflicts_with_all = ["prefix", "tag", "ban"])]

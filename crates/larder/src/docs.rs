@@ -143,19 +143,20 @@ fn about(section: Section) -> &'static str {
              `remote = false` in a `[[site]]` excludes its pages."
         }
         Section::Debug => {
-            "`debug = { from = [\"127.0.0.1\"], token_file = \"debug.token\" }`, with the rules \
-             of `purge`."
+            "`debug = { from = [\"127.0.0.1\"], token_file = \"debug.token\" }`, with the rules of \
+             `purge`."
         }
         Section::Tracing => "Traces of requests, sent to an OpenTelemetry collector.",
         Section::Limits => "Every limit has its own status, and is counted.",
         Section::Site => {
             "Once per site. A request goes to the site that has its host: exactly, else by the \
-             longest `*.domain`, else to the site without `hosts`; if there is none, it is \
-             refused with 421. The keys of [What becomes of requests](#what-becomes-of-requests) \
-             are valid here too."
+             longest `*.domain`, else to the site without `hosts`; if there is none, it is refused \
+             with 421. The keys of [What becomes of requests](#what-becomes-of-requests) are valid \
+             here too."
         }
         Section::Origin => {
-            "`origin = \"http://127.0.0.1:9000\"`, or `origin = { url = \"http://127.0.0.1:9000\", connect_timeout = \"1s\" }`."
+            "`origin = \"http://127.0.0.1:9000\"`, or `origin = { url = \"http://127.0.0.1:9000\", \
+             connect_timeout = \"1s\" }`."
         }
         Section::Purge => {
             "`purge = { from = [\"127.0.0.1\"], token_file = \"purge.token\" }`. The address is \
@@ -171,8 +172,8 @@ fn about(section: Section) -> &'static str {
         Section::Refresh => {
             "Like Squid's `refresh_pattern`: the lifetime of a page with neither `max-age` nor \
              `Expires`. `refresh = { min = \"1m\", percent = 20, max = \"1h\" }`. Without \
-             `Last-Modified` it is `min`. Not set: as RFC 9111 suggests, a tenth of the time \
-             since `Last-Modified`, at most a day."
+             `Last-Modified` it is `min`. Not set: as RFC 9111 suggests, a tenth of the time since \
+             `Last-Modified`, at most a day."
         }
         Section::Preset => "",
     }

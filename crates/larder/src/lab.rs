@@ -36,8 +36,8 @@ pub(crate) fn run() -> ExitCode {
     let error = Command::new(&program).arg0("larder").args(env::args_os().skip(1)).exec();
     if error.kind() == io::ErrorKind::NotFound {
         eprintln!(
-            "larder: bench, slow and lab are commands of the program {PROGRAM}, which is neither beside \
-             larder nor on the PATH; `cargo install --path crates/lab` installs it"
+            "larder: bench, slow and lab are commands of the program {PROGRAM}, which is neither \
+             beside larder nor on the PATH; `cargo install --path crates/lab` installs it"
         );
     } else {
         eprintln!("larder: {}: {error}", program.display());

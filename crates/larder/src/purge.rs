@@ -68,13 +68,15 @@ fn report(answer: &Answer, server: &str, soft: bool) -> ExitCode {
         }
         401 | 403 => {
             eprintln!(
-                "larder purge: {server} refuses: name this machine in the site's `purge.from`, or give --token-file"
+                "larder purge: {server} refuses: name this machine in the site's `purge.from`, or \
+                 give --token-file"
             );
             ExitCode::from(exit::REFUSED)
         }
         status => {
             eprintln!(
-                "larder purge: {server} answers {status}: it is not Larder, or no site of it has this host"
+                "larder purge: {server} answers {status}: it is not Larder, or no site of it has \
+                 this host"
             );
             ExitCode::from(exit::UNREACHABLE)
         }
@@ -105,7 +107,9 @@ impl Request {
         let url = args.url.as_ref().or(args.prefix.as_ref());
         let (secure, host, target) = match url {
             Some(url) => split_url(url)?,
-            None => (false, args.host.clone().unwrap_or_else(|| args.server.clone()), "/".to_owned()),
+            None => {
+                (false, args.host.clone().unwrap_or_else(|| args.server.clone()), "/".to_owned())
+            }
         };
         if value::split_authority(&host).is_none() {
             return Err(format!("expected a host such as \"wiki.example.org\", found {host:?}"));
@@ -119,21 +123,29 @@ impl Request {
             && let Some(tag) =
                 tags.iter().find(|tag| tag.is_empty() || !tag.bytes().all(|b| b.is_ascii_graphic()))
         {
-            return Err(format!("expected a tag of visible characters without blanks, found {tag:?}"));
+            return Err(format!(
+                "expected a tag of visible characters without blanks, found {tag:?}"
+            ));
         }
         Ok(Request { what, secure, host, target, soft: args.soft, token })
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let mut head =
-            format!("PURGE {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.target, self.host);
+        let mut head = format!(
+            "PURGE {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
+            self.target, self.host
+        );
         let what = match &self.what {
             What::Url => "url",
             What::Prefix => "prefix",
             What::Tags(_) => "tag",
         };
         // Writing to a String cannot fail.
-        let _ = write!(head, "Larder-Purge: {what}\r\nUser-Agent: larder/{}\r\n", env!("CARGO_PKG_VERSION"));
+        let _ = write!(
+            head,
+            "Larder-Purge: {what}\r\nUser-Agent: larder/{}\r\n",
+            env!("CARGO_PKG_VERSION")
+        );
         if let What::Tags(tags) = &self.what {
             let _ = write!(head, "Surrogate-Key: {}\r\n", tags.join(" "));
         }
@@ -156,14 +168,19 @@ fn read_token(path: &std::path::Path) -> Result<String, String> {
         .map_err(|reason| format!("cannot use the token file {}: {reason}", path.display()))?;
     let token = bytes.trim_ascii();
     match std::str::from_utf8(token) {
-        Ok(text) if !token.is_empty() && token.iter().all(u8::is_ascii_graphic) => Ok(text.to_owned()),
-        _ => Err(format!("{} does not hold a token: one line of visible characters", path.display())),
+        Ok(text) if !token.is_empty() && token.iter().all(u8::is_ascii_graphic) => {
+            Ok(text.to_owned())
+        }
+        _ => {
+            Err(format!("{} does not hold a token: one line of visible characters", path.display()))
+        }
     }
 }
 
 /// Splits a URL: whether it is https, the host with its port, the path with its query.
 fn split_url(url: &str) -> Result<(bool, String, String), String> {
-    let expected = || format!("expected a URL such as \"http://wiki.example.org/Main_Page\", found {url:?}");
+    let expected =
+        || format!("expected a URL such as \"http://wiki.example.org/Main_Page\", found {url:?}");
     let (scheme, rest) = url.split_once("://").ok_or_else(expected)?;
     let secure = match scheme.to_ascii_lowercase().as_str() {
         "http" => false,
@@ -223,8 +240,9 @@ fn send(server: &str, request: &[u8]) -> io::Result<Answer> {
             Err(error) => return Err(error),
         }
     }
-    parse(&answer)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "what answers does not speak HTTP/1.1"))
+    parse(&answer).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "what answers does not speak HTTP/1.1")
+    })
 }
 
 fn connect(server: &str) -> io::Result<TcpStream> {
@@ -253,7 +271,8 @@ fn parse(answer: &[u8]) -> Option<Answer> {
     let status = status.next()?.parse().ok()?;
     let body = String::from_utf8_lossy(&answer[end + 4..]);
     let count = body.split_once("\"purged\":").map(|(_, rest)| rest.trim_start());
-    let digits = count.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
+    let digits =
+        count.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default());
     let purged = digits.and_then(|digits| digits.parse().ok());
     Some(Answer { status, purged, body: body.into_owned() })
 }
@@ -265,7 +284,8 @@ mod tests {
     #[test]
     fn urls_are_split() {
         let split = |url| split_url(url).ok();
-        let parts = |secure, host: &str, target: &str| Some((secure, host.to_owned(), target.to_owned()));
+        let parts =
+            |secure, host: &str, target: &str| Some((secure, host.to_owned(), target.to_owned()));
         assert_eq!(split("http://a.org/x?y=1#z"), parts(false, "a.org", "/x?y=1"));
         assert_eq!(split("https://a.org:8443"), parts(true, "a.org:8443", "/"));
         assert_eq!(split("http://[::1]:80?q"), parts(false, "[::1]:80", "/?q"));
@@ -273,7 +293,9 @@ mod tests {
             split("http://a.org/Füße und\r\nX: y"),
             parts(false, "a.org", "/F%C3%BC%C3%9Fe%20und%0D%0AX:%20y")
         );
-        for url in ["a.org/x", "ftp://a.org/", "http:///x", "http://u@a.org/", "http://a.org:x/", ""] {
+        for url in
+            ["a.org/x", "ftp://a.org/", "http:///x", "http://u@a.org/", "http://a.org:x/", ""]
+        {
             assert!(split_url(url).is_err(), "{url}");
         }
     }

@@ -43,11 +43,21 @@ enum Effect {
 /// Name, arguments, effect and help.
 const TABLE: &[(&str, &str, Effect, &str)] = &[
     ("port", "N", Effect::Port, "TCP port; 0: none [default: 6379]"),
-    ("bind", "ADDR...", Effect::Bind, "Addresses to listen on; `*`: every one [default: 127.0.0.1]"),
+    (
+        "bind",
+        "ADDR...",
+        Effect::Bind,
+        "Addresses to listen on; `*`: every one [default: 127.0.0.1]",
+    ),
     ("unixsocket", "PATH", Effect::Unixsocket, "A socket in the file system to listen on"),
     ("unixsocketperm", "MODE", Effect::Unixsocketperm, "Its permissions, in octal [default: 700]"),
     ("threads", "N", Effect::Threads, "Worker threads [default: one per processor]"),
-    ("memory", "SIZE", Effect::Memory, "Memory for everything that is kept: 512MiB, 1GiB [default: 256MiB]"),
+    (
+        "memory",
+        "SIZE",
+        Effect::Memory,
+        "Memory for everything that is kept: 512MiB, 1GiB [default: 256MiB]",
+    ),
     ("maxmemory", "SIZE", Effect::Maxmemory, "The same in Redis's units: 100mb, 1gb"),
     (
         "maxmemory-policy",
@@ -130,14 +140,15 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
 }
 
 fn help() -> String {
-    let mut out = "Keep objects for Redis's clients\n\nUsage: larder redis [--OPTION VALUE]...\n\nOptions:\n"
+    let mut out = "Keep objects for Redis's clients\n\nUsage: larder redis [--OPTION \
+                   VALUE]...\n\nOptions:\n"
         .to_owned();
     for (name, values, _, about) in TABLE.iter().filter(|(.., about)| !about.is_empty()) {
         out.push_str(&format!("      --{name} {values}\n          {about}\n"));
     }
     out.push_str(
-        "\nThe names are redis-server's; its other options of files, logs and threads are accepted and do nothing.\n\
-         Without --bind only this machine can connect.\n",
+        "\nThe names are redis-server's; its other options of files, logs and threads are \
+         accepted and do nothing.\nWithout --bind only this machine can connect.\n",
     );
     out
 }
@@ -158,8 +169,9 @@ fn settings(arguments: &[String]) -> Result<Settings, String> {
     };
     let mut rest = arguments;
     while let Some((option, after)) = rest.split_first() {
-        let known =
-            option.strip_prefix("--").and_then(|name| TABLE.iter().find(|(known, ..)| *known == name));
+        let known = option
+            .strip_prefix("--")
+            .and_then(|name| TABLE.iter().find(|(known, ..)| *known == name));
         let Some((name, _, effect, _)) = known else {
             return Err(format!("there is no option \"{option}\"; see larder redis --help"));
         };
@@ -188,7 +200,9 @@ fn take(effect: Effect, values: &[String], typed: &mut Typed) -> Result<(), Stri
         let bytes = redis_bytes(one.as_bytes()).filter(|bytes| (least..=most).contains(bytes));
         bytes.ok_or_else(|| format!("a size such as \"100mb\", from {least} to {most} bytes"))
     };
-    let count = |least, most| number(least, most).map(|number| usize::try_from(number).unwrap_or(usize::MAX));
+    let count = |least, most| {
+        number(least, most).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
+    };
     match effect {
         Effect::Port => typed.port = u16::try_from(number(0, 65_535)?).unwrap_or(0),
         Effect::Bind if values.is_empty() => return Err("addresses".to_owned()),
@@ -297,9 +311,9 @@ fn addresses(text: &str, port: u16, out: &mut Vec<Listen>) -> Result<(), String>
         "*" => std::net::Ipv4Addr::UNSPECIFIED.into(),
         "::*" => std::net::Ipv6Addr::UNSPECIFIED.into(),
         "localhost" => std::net::Ipv4Addr::LOCALHOST.into(),
-        other => other
-            .parse()
-            .map_err(|_| format!("--bind: expected an address such as \"127.0.0.1\", found \"{other}\""))?,
+        other => other.parse().map_err(|_| {
+            format!("--bind: expected an address such as \"127.0.0.1\", found \"{other}\"")
+        })?,
     };
     let address = SocketAddr::new(ip, port);
     if !may_fail || std::net::TcpListener::bind((ip, 0)).is_ok() {
@@ -343,14 +357,23 @@ mod tests {
         assert!(bound.contains(&Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 7)))));
         let unix = face(&["--port", "0", "--unixsocket", "/s", "--unixsocketperm", "770"]).listen;
         assert_eq!(unix, [Listen::Unix { path: "/s".into(), mode: 0o770 }]);
-        let limits =
-            face(&["--client-output-buffer-limit", "normal 0 0 0 pubsub 1mb 1mb 60", "--timeout", "5"]);
-        assert_eq!((limits.subscriber_buffer, limits.idle_timeout), (1 << 20, Duration::from_secs(5)));
+        let limits = face(&[
+            "--client-output-buffer-limit",
+            "normal 0 0 0 pubsub 1mb 1mb 60",
+            "--timeout",
+            "5",
+        ]);
+        assert_eq!(
+            (limits.subscriber_buffer, limits.idle_timeout),
+            (1 << 20, Duration::from_secs(5))
+        );
         assert_eq!(face(&["--slowlog-log-slower-than", "-1"]).slowlog_micros, None);
         assert!(face(&["--maxmemory-policy", "noeviction"]).no_evictions);
         assert!(!face(&["--save", "", "--appendonly", "no", "--protected-mode", "no"]).protected);
         assert!(
-            face(&["--requirepass", "secret"]).password.is_some_and(|password| password.matches(b"secret"))
+            face(&["--requirepass", "secret"])
+                .password
+                .is_some_and(|password| password.matches(b"secret"))
         );
     }
 

@@ -17,13 +17,18 @@ use crate::{
 
 /// Reads the configuration and serves until it is stopped.
 pub(crate) fn run(flags: &Flags) -> ExitCode {
-    let Some(settings) = settings(flags, "nothing started") else { return ExitCode::from(exit::USAGE) };
+    let Some(settings) = settings(flags, "nothing started") else {
+        return ExitCode::from(exit::USAGE);
+    };
     run_settings(settings, || self::settings(flags, "the configuration in use stays as it was"))
 }
 
 /// Serves until it is stopped. `again` reads the settings for SIGHUP; None: they are wrong, and the
 /// problems are printed.
-pub(crate) fn run_settings(settings: Settings, again: impl FnMut() -> Option<Settings>) -> ExitCode {
+pub(crate) fn run_settings(
+    settings: Settings,
+    again: impl FnMut() -> Option<Settings>,
+) -> ExitCode {
     raise_descriptors(&settings);
     match start(settings, |_| ()) {
         Ok((signals, server)) => until_stopped(signals, server, again),
@@ -69,7 +74,10 @@ fn settings(flags: &Flags, otherwise: &str) -> Option<Settings> {
 }
 
 /// Starts a server and prints its addresses. `before` runs before that print.
-pub(crate) fn start(settings: Settings, before: impl FnOnce(&Server)) -> anyhow::Result<(Signals, Server)> {
+pub(crate) fn start(
+    settings: Settings,
+    before: impl FnOnce(&Server),
+) -> anyhow::Result<(Signals, Server)> {
     let signals = Signals::install().context("cannot wait for signals")?;
     let doubts = exposed(&settings);
     let server = Server::start(settings)?;
@@ -91,17 +99,23 @@ pub(crate) fn start(settings: Settings, before: impl FnOnce(&Server)) -> anyhow:
 /// Warnings if other machines can reach the server.
 fn exposed(settings: &Settings) -> Vec<String> {
     let mut doubts = Vec::new();
-    if let Some(address) =
-        settings.admin.iter().flat_map(|admin| &admin.listen).find(|address| !address.ip().is_loopback())
+    if let Some(address) = settings
+        .admin
+        .iter()
+        .flat_map(|admin| &admin.listen)
+        .find(|address| !address.ip().is_loopback())
     {
         doubts.push(format!("{address}, the admin interface, can be reached from other machines"));
     }
     if let Some(address) = settings.http.listen.iter().find(|address| !address.ip().is_loopback()) {
-        let open =
-            settings.sites.iter().find(|site| site.purge.token.is_none() && !site.purge.from.is_empty());
+        let open = settings
+            .sites
+            .iter()
+            .find(|site| site.purge.token.is_none() && !site.purge.from.is_empty());
         let purge = match open {
             Some(site) => format!(
-                "; the site \"{}\" lets every program at its `purge.from` addresses purge, without a token",
+                "; the site \"{}\" lets every program at its `purge.from` addresses purge, \
+                 without a token",
                 site.name
             ),
             None => String::new(),
@@ -112,12 +126,14 @@ fn exposed(settings: &Settings) -> Vec<String> {
         let open = face.auth.is_none() && face.sasl.is_none();
         if let Some(address) = reachable(&face.listen).filter(|_| open) {
             doubts.push(format!(
-                "{address} can be reached from other machines, and lets every one of them read, write and flush"
+                "{address} can be reached from other machines, and lets every one of them read, \
+                 write and flush"
             ));
         }
         if let Some(address) = face.udp.iter().find(|address| !address.ip().is_loopback()) {
             doubts.push(format!(
-                "UDP {address} can be reached from other machines: who forges a sender has answers sent to others"
+                "UDP {address} can be reached from other machines: who forges a sender has \
+                 answers sent to others"
             ));
         }
     }
@@ -125,7 +141,9 @@ fn exposed(settings: &Settings) -> Vec<String> {
         && let Some(address) = reachable(&face.listen).filter(|_| face.password.is_none())
     {
         doubts.push(if face.protected {
-            format!("{address}: other machines are refused until there is a password (protected mode)")
+            format!(
+                "{address}: other machines are refused until there is a password (protected mode)"
+            )
         } else {
             format!("{address} can be reached from other machines, and asks for no password")
         });
@@ -204,7 +222,8 @@ pub(crate) fn raise_descriptors(settings: &Settings) {
     let wanted = (http + memcached + redis + settings.shelf_files()) as u64;
     if let Some(allowed) = allowed.filter(|allowed| *allowed < wanted) {
         eprintln!(
-            "larder: warning: {allowed} descriptors are allowed, and there may be {wanted} connections and files: raise `ulimit -n`"
+            "larder: warning: {allowed} descriptors are allowed, and there may be {wanted} \
+             connections and files: raise `ulimit -n`"
         );
     }
 }

@@ -25,7 +25,8 @@ fn run(arguments: &[&str]) -> (i32, String, String) {
 
 /// A file name in a directory of this process.
 fn scratch(name: &str) -> PathBuf {
-    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("cli-{}", std::process::id()));
+    let directory =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("cli-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
     directory.join(name)
 }
@@ -51,11 +52,15 @@ fn version_and_help() {
 
 #[test]
 fn check_says_what_is_good_and_what_is_not() {
-    let (code, out, err) =
-        run(&["check", "--config", &file("good.toml", "[[site]]\norigin = \"http://127.0.0.1:9000\"\n")]);
+    let (code, out, err) = run(&[
+        "check",
+        "--config",
+        &file("good.toml", "[[site]]\norigin = \"http://127.0.0.1:9000\"\n"),
+    ]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.contains("listens on http://127.0.0.1:8080"), "{out}");
-    let (code, ..) = run(&["check", &file("named.toml", "[[site]]\norigin = \"http://127.0.0.1:9000\"\n")]);
+    let (code, ..) =
+        run(&["check", &file("named.toml", "[[site]]\norigin = \"http://127.0.0.1:9000\"\n")]);
     assert_eq!(code, 0, "a file without `--config`");
     let bad = file(
         "bad.toml",
@@ -67,7 +72,10 @@ fn check_says_what_is_good_and_what_is_not() {
     assert!(err.contains("did you mean `preset`?"), "{err}");
     let (code, _, err) = run(&["check"]);
     assert_eq!(code, 2);
-    assert!(err.contains("larder.toml: cannot read the configuration: there is no such file"), "{err}");
+    assert!(
+        err.contains("larder.toml: cannot read the configuration: there is no such file"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -97,7 +105,10 @@ fn files_that_never_end_are_refused() {
         ] {
             let (code, _, err) = run(arguments);
             assert_eq!(code, 2, "{arguments:?}: {err}");
-            assert!(err.contains(&format!("{path}: ")) && err.contains("it is not a regular file"), "{err}");
+            assert!(
+                err.contains(&format!("{path}: ")) && err.contains("it is not a regular file"),
+                "{err}"
+            );
         }
     }
 }
@@ -139,7 +150,8 @@ struct Running {
 
 impl Running {
     fn start(mut command: Command) -> Running {
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("larder runs");
+        let mut child =
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("larder runs");
         let lines = lines(child.stderr.take().expect("stderr"));
         let mut running = Running { child, lines, address: SocketAddr::from(([0, 0, 0, 0], 0)) };
         let line = running.line_with("listening on http://");
@@ -152,8 +164,10 @@ impl Running {
     fn line_with(&mut self, part: &str) -> String {
         let mut seen = String::new();
         loop {
-            let line =
-                self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no {part:?} in:\n{seen}"));
+            let line = self
+                .lines
+                .recv_timeout(PATIENCE)
+                .unwrap_or_else(|_| panic!("no {part:?} in:\n{seen}"));
             if line.contains(part) {
                 return line;
             }
@@ -180,8 +194,15 @@ impl Drop for Running {
 fn signals_reload_and_stop() {
     let good = "[[site]]\norigin = \"http://127.0.0.1:9\"\n";
     let config = file("reload.toml", good);
-    let mut running =
-        Running::start(larder(&["serve", "--http", "127.0.0.1:0", "--threads", "1", "--config", &config]));
+    let mut running = Running::start(larder(&[
+        "serve",
+        "--http",
+        "127.0.0.1:0",
+        "--threads",
+        "1",
+        "--config",
+        &config,
+    ]));
     file("reload.toml", "[[site]]\norigin = 5\n");
     running.signal("HUP");
     running.line_with("reload.toml:2:10: error: expected an origin such as");
@@ -223,7 +244,10 @@ fn purge_sends_what_was_asked_for() {
         run(&["purge", "http://wiki.example.org:81/a b?c=d", "--soft", "--server", &server]);
     assert_eq!((code, out.as_str(), err.as_str()), (0, "marked as stale: 2 pages\n", ""));
     let head = asked.join().expect("a request");
-    assert!(head.starts_with("PURGE /a%20b?c=d HTTP/1.1\r\nHost: wiki.example.org:81\r\n"), "{head}");
+    assert!(
+        head.starts_with("PURGE /a%20b?c=d HTTP/1.1\r\nHost: wiki.example.org:81\r\n"),
+        "{head}"
+    );
     assert!(
         head.contains("\r\nLarder-Purge: url\r\n") && head.contains("\r\nLarder-Soft-Purge: 1\r\n"),
         "{head}"
@@ -258,8 +282,11 @@ fn purge_says_when_nobody_answers() {
     let (server, asked) = once("SSH-2.0-x\r\n\r\n");
     assert_eq!(run(&["purge", "http://a.org/", "--server", &server]).0, 4);
     asked.join().expect("a request");
-    let closed =
-        TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").to_string();
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .expect("a port")
+        .local_addr()
+        .expect("an address")
+        .to_string();
     let (code, _, err) = run(&["purge", "http://a.org/", "--server", &closed]);
     assert_eq!(code, 4);
     assert!(err.contains(&closed), "{err}");

@@ -15,8 +15,8 @@ const REAL: &str = "/usr/bin/memcached";
 
 /// A directory of this test alone.
 fn scratch(name: &str) -> PathBuf {
-    let directory =
-        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("memcached-{}-{name}", std::process::id()));
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("memcached-{}-{name}", std::process::id()));
     fs::create_dir_all(&directory).expect("a directory");
     directory
 }
@@ -110,7 +110,9 @@ fn wrong_flags_end_it_as_they_end_memcached() {
         let (first, own) = (first(&said), first(&own_said));
         let same = own.starts_with(&first) || (first.starts_with(&own) && !own.is_empty());
         if code != own_code || !same || code.is_none() {
-            wrong.push_str(&format!("{flags:?}: {code:?} {said:?}, here {own_code:?} {own_said:?}\n"));
+            wrong.push_str(&format!(
+                "{flags:?}: {code:?} {said:?}, here {own_code:?} {own_said:?}\n"
+            ));
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
@@ -166,8 +168,8 @@ fn asked(mut stream: impl Read + Write) -> String {
 
 /// The address behind `memcached://`.
 fn tcp(address: &str) -> TcpStream {
-    let stream =
-        TcpStream::connect(address.strip_prefix("memcached://").expect("TCP")).expect("a connection");
+    let stream = TcpStream::connect(address.strip_prefix("memcached://").expect("TCP"))
+        .expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
     stream
 }
@@ -194,8 +196,10 @@ fn it_serves_under_its_own_command_and_under_memcacheds_name() {
 fn the_ports_taken_are_in_the_file_asked_for() {
     let directory = scratch("ports");
     let file = directory.join("ports");
-    let mut command =
-        memcached(env!("CARGO_BIN_EXE_larder"), &["-t", "1", "-m8", "-l", "127.0.0.1:0", "-a", "0770"]);
+    let mut command = memcached(
+        env!("CARGO_BIN_EXE_larder"),
+        &["-t", "1", "-m8", "-l", "127.0.0.1:0", "-a", "0770"],
+    );
     command.env("MEMCACHED_PORT_FILENAME", &file);
     let (serving, address) = serve(command);
     asked(tcp(&address));
@@ -221,9 +225,10 @@ fn a_daemon_is_up_when_its_command_ends_and_takes_its_files_along() {
     assert_eq!(code, Some(71), "{said}");
     assert!(said.contains(&format!("failed to listen on UNIX socket: {socket_path}")), "{said}");
     let process = rustix::process::Pid::from_raw(number).expect("a process");
-    let handle =
-        rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty()).expect("a handle");
-    rustix::process::pidfd_send_signal(&handle, rustix::process::Signal::TERM).expect("it is told to end");
+    let handle = rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty())
+        .expect("a handle");
+    rustix::process::pidfd_send_signal(&handle, rustix::process::Signal::TERM)
+        .expect("it is told to end");
     // It is no child of this process: a handle reports its end.
     let mut ended = [rustix::event::PollFd::new(&handle, rustix::event::PollFlags::IN)];
     let patience = rustix::event::Timespec { tv_sec: 60, tv_nsec: 0 };

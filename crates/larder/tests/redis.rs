@@ -68,7 +68,10 @@ fn one_process_serves_both() {
         "2",
     ];
     let (_serving, addresses) = serve(&flags, 2);
-    assert!(addresses.iter().any(|address| address.starts_with("memcached://127.0.0.1:")), "{addresses:?}");
+    assert!(
+        addresses.iter().any(|address| address.starts_with("memcached://127.0.0.1:")),
+        "{addresses:?}"
+    );
     let redis = addresses.iter().find(|address| address.starts_with("redis://")).expect("Redis");
     assert_eq!(ping(redis), "+PONG\r\n");
 }

@@ -169,8 +169,8 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Adds `count` durations of at most `micros` each, for figures kept in classes elsewhere. Their
-    /// sum is added apart.
+    /// Adds `count` durations of at most `micros` each, for figures kept in classes elsewhere.
+    /// Their sum is added apart.
     pub fn add_class(&mut self, micros: u64, count: u64) {
         self.buckets.resize(BUCKETS, 0);
         let sum = &mut self.buckets[bucket(micros)];
@@ -198,7 +198,8 @@ impl Histogram {
         self.buckets.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// The duration in microseconds within which `per_mille` of a thousand were done; 0 without any.
+    /// The duration in microseconds within which `per_mille` of a thousand were done; 0 without
+    /// any.
     pub fn quantile(&self, per_mille: u64) -> u64 {
         let rank = (u128::from(self.count()) * u128::from(per_mille)).div_ceil(1000);
         let mut below = 0;

@@ -21,7 +21,8 @@ enum Value {
     Rate(fn(&Snapshot) -> u64),
     /// A figure of the moment.
     Gauge(fn(&Snapshot) -> u64),
-    /// A quantile, in thousandths, of the times recorded in between, in microseconds; 0 without any.
+    /// A quantile, in thousandths, of the times recorded in between, in microseconds; 0 without
+    /// any.
     Quantile(fn(&Snapshot) -> Option<&Histogram>, u64),
 }
 
@@ -29,7 +30,10 @@ enum Value {
 const COLUMNS: [(&str, Value); 20] = [
     ("requests", Value::Rate(|s| of_http(s, |http| http.requests))),
     ("hits", Value::Rate(|s| of_http(s, |http| http.results[Outcome::Hit]))),
-    ("misses", Value::Rate(|s| of_http(s, |http| http.results.sum([Outcome::Miss, Outcome::HitForMiss])))),
+    (
+        "misses",
+        Value::Rate(|s| of_http(s, |http| http.results.sum([Outcome::Miss, Outcome::HitForMiss]))),
+    ),
     ("stale", Value::Rate(|s| of_http(s, |http| http.results[Outcome::Stale]))),
     ("passes", Value::Rate(|s| of_http(s, |http| http.results[Outcome::Pass]))),
     ("errors", Value::Rate(|s| of_http(s, |http| http.results[Outcome::Error]))),
@@ -39,13 +43,18 @@ const COLUMNS: [(&str, Value); 20] = [
     ),
     (
         "origin_failures",
-        Value::Rate(|s| of_http(s, |http| http.origins.iter().map(|origin| origin.failures.total()).sum())),
+        Value::Rate(|s| {
+            of_http(s, |http| http.origins.iter().map(|origin| origin.failures.total()).sum())
+        }),
     ),
     ("hit_p50_us", Value::Quantile(|s| latency(s).map(|of| &of.hit), 500)),
     ("hit_p99_us", Value::Quantile(|s| latency(s).map(|of| &of.hit), 990)),
     ("miss_p50_us", Value::Quantile(|s| latency(s).map(|of| &of.miss), 500)),
     ("miss_p99_us", Value::Quantile(|s| latency(s).map(|of| &of.miss), 990)),
-    ("evictions", Value::Rate(|s| s.memory.namespaces.iter().map(|namespace| namespace.evictions).sum())),
+    (
+        "evictions",
+        Value::Rate(|s| s.memory.namespaces.iter().map(|namespace| namespace.evictions).sum()),
+    ),
     (
         "connections",
         Value::Gauge(|s| {
@@ -56,7 +65,10 @@ const COLUMNS: [(&str, Value); 20] = [
     ("object_hits", Value::Rate(|s| of_objects(s, |face| face.get_hits))),
     ("object_sets", Value::Rate(|s| of_objects(s, |face| face.sets))),
     ("loop_delay_p99_us", Value::Quantile(|s| Some(&s.loop_delay), 990)),
-    ("bytes_out", Value::Rate(|s| of_http(s, |http| http.bytes_out) + of_objects(s, |face| face.bytes_out))),
+    (
+        "bytes_out",
+        Value::Rate(|s| of_http(s, |http| http.bytes_out) + of_objects(s, |face| face.bytes_out)),
+    ),
     ("memory_used", Value::Gauge(|s| s.memory.used)),
 ];
 

@@ -252,7 +252,11 @@ impl SampledUrls {
 }
 
 /// The first `limit` URLs of all workers.
-pub fn top_urls<'a>(workers: impl Iterator<Item = &'a SampledUrls>, by: By, limit: usize) -> TopUrls {
+pub fn top_urls<'a>(
+    workers: impl Iterator<Item = &'a SampledUrls>,
+    by: By,
+    limit: usize,
+) -> TopUrls {
     let (mut merged, mut sampled): (HashMap<_, Figures>, _) = (HashMap::new(), false);
     for hot in workers.filter_map(|worker| worker.hot.as_deref()) {
         sampled = true;
@@ -323,7 +327,10 @@ mod tests {
         assert_eq!(first(By::Bytes).url, "http://h/large");
         assert_eq!(first(By::Passes).url, "http://h/passed");
         let slow = first(By::Slow);
-        assert_eq!((slow.url.as_str(), slow.max_us, slow.mean_us), ("http://h/slow", 2_000_000, 1_500_000));
+        assert_eq!(
+            (slow.url.as_str(), slow.max_us, slow.mean_us),
+            ("http://h/slow", 2_000_000, 1_500_000)
+        );
         let popular = first(By::Requests);
         assert_eq!(
             (popular.hits, popular.misses, popular.site.as_str()),
@@ -352,7 +359,8 @@ mod tests {
     fn old_figures_give_way() {
         let worker = SampledUrls::new(true);
         (0..10_000).for_each(|_| see(&worker, "http://h/yesterday", Source::Hit, 1, 1, 1));
-        (0..400_000).for_each(|n| see(&worker, &format!("http://h/{}", n % 3), Source::Hit, 1, 1, 1));
+        (0..400_000)
+            .for_each(|n| see(&worker, &format!("http://h/{}", n % 3), Source::Hit, 1, 1, 1));
         let all = top_urls([&worker].into_iter(), By::Requests, 9).urls;
         assert!(all.iter().take(3).all(|url| url.url != "http://h/yesterday"));
         assert!(all.get(3).is_none_or(|url| url.requests < 20), "{all:?}");

@@ -71,8 +71,8 @@ figures! {
         figures {
             /// Requests, refused and aborted ones included.
             requests;
-            /// Second copies of frequently requested large pages, in files in memory, from which they
-            /// are sent without copying.
+            /// Second copies of frequently requested large pages, in files in memory, from which
+            /// they are sent without copying.
             shelf: Gauge "larder_http_shelf_bytes",
                 "Large pages are in demand; `http.shelf` is the limit.";
         }
@@ -171,7 +171,8 @@ figures! {
                 "Large files, see the URLs with most bytes in the dashboard.";
         }
         with {
-            /// Its name; `-` for requests that reached no site, `other` for sites beyond those counted.
+            /// Its name; `-` for requests that reached no site, `other` for sites beyond those
+            /// counted.
             name: String;
             /// Requests by outcome.
             results: Results;
@@ -198,8 +199,8 @@ figures! {
             /// Requests to the origin.
             requests: Counter "larder_origin_requests",
                 "The cache helps less: see `larder_http_forwarded_total` and `larder_http_not_stored_total`.";
-            /// Connections closed because the origin sent bytes that nobody had asked for, behind an
-            /// answer or before a request.
+            /// Connections closed because the origin sent bytes that nobody had asked for, behind
+            /// an answer or before a request.
             unasked: Counter "larder_origin_unasked",
                 "A wrong `Content-Length`, or content after a 204, a 304 or the answer to a HEAD: the \
                  origin has a bug that poisons caches.";
@@ -213,8 +214,8 @@ figures! {
             name: String;
             /// Requests that failed, before a response head or in the middle, by reason.
             failures: Counts;
-            /// From the request to the head of its response: waiting for a connection, connecting and
-            /// the origin's own time.
+            /// From the request to the head of its response: waiting for a connection, connecting
+            /// and the origin's own time.
             ttfb: Histogram;
         }
     }
@@ -224,7 +225,11 @@ impl Row for Origin {
     const LABELS: &'static [&'static str] = &["origin"];
 
     fn each(snapshot: &Snapshot, f: &mut dyn FnMut(&[&str], &Self)) {
-        snapshot.http.iter().flat_map(|http| &http.origins).for_each(|origin| f(&[&origin.name], origin));
+        snapshot
+            .http
+            .iter()
+            .flat_map(|http| &http.origins)
+            .for_each(|origin| f(&[&origin.name], origin));
     }
 }
 
@@ -241,7 +246,9 @@ pub(crate) const HTTP: &[Metric] = &[
                 clients that do not wait for a slow origin.",
         read: |s, to| {
             Site::each(s, &mut |_, site| {
-                site.results.iter().for_each(|(result, n)| to.count(&[&site.name, result.as_str()], n));
+                site.results
+                    .iter()
+                    .for_each(|(result, n)| to.count(&[&site.name, result.as_str()], n));
             });
         },
     },
@@ -254,7 +261,10 @@ pub(crate) const HTTP: &[Metric] = &[
                 links, scanners, or refusals.",
         read: |s, to| {
             Site::each(s, &mut |_, site| {
-                site.status.classes().iter().for_each(|(class, n)| to.count(&[&site.name, class], *n));
+                site.status
+                    .classes()
+                    .iter()
+                    .for_each(|(class, n)| to.count(&[&site.name, class], *n));
             });
         },
     },
@@ -279,7 +289,8 @@ pub(crate) const HTTP: &[Metric] = &[
         name: "larder_http_forwarded",
         kind: Kind::Counter,
         labels: &["reason"],
-        help: "Requests that memory alone could not answer, by the reason in the words of RFC 9211.",
+        help: "Requests that memory alone could not answer, by the reason in the words of RFC \
+               9211.",
         rises: "`uri-miss`: new or evicted pages (`larder_store_evictions_total`), or URLs with \
                 needless parameters (`drop_query`); `vary-miss`: origins that vary on too much; \
                 `stale`: short lifetimes, see `grace`; `bypass`: rules and cookies; `request`: \
@@ -302,7 +313,8 @@ pub(crate) const HTTP: &[Metric] = &[
         kind: Kind::Counter,
         labels: &["reason"],
         help: "Requests refused because they are malformed or too large, by reason.",
-        rises: "Scanners and attacks, or a client or proxy that is broken: the access log has its address.",
+        rises: "Scanners and attacks, or a client or proxy that is broken: the access log has its \
+                address.",
         read: |s, to| Http::each(s, &mut |_, http| to.words(&[], &http.rejected)),
     },
     Metric {
@@ -333,7 +345,8 @@ pub(crate) const HTTP: &[Metric] = &[
         kind: Kind::Counter,
         labels: &[],
         help: "Connections accepted, including those refused at once.",
-        rises: "Faster than requests: clients without keep-alive, or a proxy in front that does not reuse connections.",
+        rises: "Faster than requests: clients without keep-alive, or a proxy in front that does \
+                not reuse connections.",
         read: |s, to| Http::each(s, &mut |_, http| to.count(&[], http.connections.accepted)),
     },
     Metric {
@@ -341,7 +354,8 @@ pub(crate) const HTTP: &[Metric] = &[
         kind: Kind::Counter,
         labels: &[],
         help: "Connections refused because of the limit.",
-        rises: "`limits.connections` is too low for the traffic, or connections are held (`larder_http_timeouts_total`).",
+        rises: "`limits.connections` is too low for the traffic, or connections are held \
+                (`larder_http_timeouts_total`).",
         read: |s, to| Http::each(s, &mut |_, http| to.count(&[], http.connections.refused)),
     },
 ];
@@ -352,8 +366,8 @@ pub(crate) const ORIGINS: &[Metric] = &[
         name: "larder_origin_failures",
         kind: Kind::Counter,
         labels: &["origin", "reason"],
-        help: "Requests to the origin that failed, by reason: before the head of a response, or in \
-               the middle (`truncated` and timeouts).",
+        help: "Requests to the origin that failed, by reason: before the head of a response, or \
+               in the middle (`truncated` and timeouts).",
         rises: "`connect`, `connect-timeout`: it is down or unreachable; `first-byte-timeout`: it \
                 is overloaded; `too-many-connections`: `max_connections` is reached and the queue \
                 is full; `malformed`: it does not speak HTTP; `body-aborted`: the client broke \
@@ -381,7 +395,8 @@ pub(crate) const ORIGINS: &[Metric] = &[
         labels: &["origin"],
         help: "Time from a request to the head of the origin's response: waiting for a \
                connection, connecting, and the origin's own time.",
-        rises: "The origin is overloaded, or a page has become expensive: see the slowest URLs in the dashboard.",
+        rises: "The origin is overloaded, or a page has become expensive: see the slowest URLs in \
+                the dashboard.",
         read: |s, to| Origin::each(s, &mut |labels, origin| to.histogram(labels, &origin.ttfb)),
     },
 ];

@@ -70,15 +70,20 @@ pub(crate) const OBJECTS: &[Metric] = &[
         labels: &["face"],
         help: "Connections accepted.",
         rises: "Clients that connect for every request: persistent connections cost a fraction.",
-        read: |s, to| Objects::each(s, &mut |labels, face| to.count(labels, face.connections.accepted)),
+        read: |s, to| {
+            Objects::each(s, &mut |labels, face| to.count(labels, face.connections.accepted))
+        },
     },
     Metric {
         name: "larder_object_connections_refused",
         kind: Kind::Counter,
         labels: &["face"],
         help: "Connections refused.",
-        rises: "The face's limit is too low, or (Redis) clients from other machines and no password.",
-        read: |s, to| Objects::each(s, &mut |labels, face| to.count(labels, face.connections.refused)),
+        rises: "The face's limit is too low, or (Redis) clients from other machines and no \
+                password.",
+        read: |s, to| {
+            Objects::each(s, &mut |labels, face| to.count(labels, face.connections.refused))
+        },
     },
     Metric {
         name: "larder_object_commands",
@@ -94,7 +99,8 @@ pub(crate) const OBJECTS: &[Metric] = &[
         labels: &["face"],
         help: "memcached: time from the arrival of a batch of commands until the system accepted \
                its answers. Redis: the time of each command.",
-        rises: "Large values, commands that walk everything, or too little processor (`larder_loop_delay_seconds`).",
+        rises: "Large values, commands that walk everything, or too little processor \
+                (`larder_loop_delay_seconds`).",
         read: |s, to| Objects::each(s, &mut |labels, face| to.histogram(labels, &face.latency)),
     },
 ];

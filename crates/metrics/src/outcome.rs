@@ -85,7 +85,9 @@ impl PerOutcome {
 /// Requests by outcome. In JSON: a map with every outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(ts_rs::TS))]
-pub struct Results(#[cfg_attr(test, ts(type = "{ [key in Outcome]: number }"))] [u64; Outcome::ALL.len()]);
+pub struct Results(
+    #[cfg_attr(test, ts(type = "{ [key in Outcome]: number }"))] [u64; Outcome::ALL.len()],
+);
 
 impl Index<Outcome> for Results {
     type Output = u64;
@@ -154,7 +156,9 @@ impl<'de> Deserialize<'de> for Results {
             /// Outcomes of other versions are ignored.
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Results, A::Error> {
                 let mut results = Results::default();
-                while let Some((word, count)) = map.next_entry::<std::borrow::Cow<'_, str>, u64>()? {
+                while let Some((word, count)) =
+                    map.next_entry::<std::borrow::Cow<'_, str>, u64>()?
+                {
                     let known = Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == word);
                     known.into_iter().for_each(|outcome| results.0[outcome as usize] = count);
                 }

@@ -90,7 +90,9 @@ pub(crate) const MEMORY: &[Metric] = &[
         help: "Memory reserved for the namespace, if configured.",
         rises: "It is configured.",
         read: |s, to| {
-            Namespace::each(s, &mut |labels, ns| ns.floor.iter().for_each(|floor| to.count(labels, *floor)));
+            Namespace::each(s, &mut |labels, ns| {
+                ns.floor.iter().for_each(|floor| to.count(labels, *floor))
+            });
         },
     },
     Metric {
@@ -100,7 +102,9 @@ pub(crate) const MEMORY: &[Metric] = &[
         help: "Limit of the namespace's memory, if configured.",
         rises: "It is configured.",
         read: |s, to| {
-            Namespace::each(s, &mut |labels, ns| ns.ceiling.iter().for_each(|most| to.count(labels, *most)));
+            Namespace::each(s, &mut |labels, ns| {
+                ns.ceiling.iter().for_each(|most| to.count(labels, *most))
+            });
         },
     },
 ];

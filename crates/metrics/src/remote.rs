@@ -109,7 +109,9 @@ pub(crate) const REMOTE: &[Metric] = &[
         help: "1: the server answers; 0: it does not, or is being probed.",
         rises: "It is back. At 0: it is not running, or unreachable.",
         read: |s, to| {
-            RemoteServer::each(s, &mut |labels, server| to.count(labels, u64::from(server.state == "up")));
+            RemoteServer::each(s, &mut |labels, server| {
+                to.count(labels, u64::from(server.state == "up"))
+            });
         },
     },
     Metric {
@@ -118,7 +120,9 @@ pub(crate) const REMOTE: &[Metric] = &[
         labels: &["server"],
         help: "Response time of the server, for lookups, writes and leases.",
         rises: "The server or the network; above the budget the origin is asked as well.",
-        read: |s, to| RemoteServer::each(s, &mut |labels, server| to.histogram(labels, &server.latency)),
+        read: |s, to| {
+            RemoteServer::each(s, &mut |labels, server| to.histogram(labels, &server.latency))
+        },
     },
     Metric {
         name: "larder_remote_pages",

@@ -125,9 +125,12 @@ mod tests {
                 add("frequent key".to_owned());
             }
         }
-        let (_, slot) = sketch.iter().find(|(_, slot)| slot.key == b"frequent").expect("the key, cut");
+        let (_, slot) =
+            sketch.iter().find(|(_, slot)| slot.key == b"frequent").expect("the key, cut");
         assert!(slot.count >= 1000 && slot.count - slot.inherited <= 1000, "{slot:?}");
-        assert!(sketch.iter().count() == SLOTS && sketch.iter().all(|(_, slot)| slot.key.len() <= 8));
+        assert!(
+            sketch.iter().count() == SLOTS && sketch.iter().all(|(_, slot)| slot.key.len() <= 8)
+        );
     }
 
     #[test]

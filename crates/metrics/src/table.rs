@@ -5,7 +5,9 @@
 
 use std::fmt::Write as _;
 
-use crate::{Http, LogFigures, Memory, Namespace, Objects, Origin, Outcome, RemoteServer, Site, Snapshot};
+use crate::{
+    Http, LogFigures, Memory, Namespace, Objects, Origin, Outcome, RemoteServer, Site, Snapshot,
+};
 use crate::{http, objects, process, remote, text::Samples};
 
 /// The types of metrics.
@@ -135,9 +137,12 @@ pub fn docs() -> String {
         if !about.is_empty() {
             let _ = write!(out, "{about}\n\n");
         }
-        out.push_str("| metric | type | labels | meaning | if this rises |\n|---|---|---|---|---|\n");
+        out.push_str(
+            "| metric | type | labels | meaning | if this rises |\n|---|---|---|---|---|\n",
+        );
         for metric in group.metrics() {
-            let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+            let labels: Vec<String> =
+                metric.labels.iter().map(|label| format!("`{label}`")).collect();
             let _ = writeln!(
                 out,
                 "| `{}` | {} | {} | {} | {} |",

@@ -52,7 +52,8 @@ pub fn duration(text: &str) -> Result<Duration, Expected> {
             "w" => 604_800_000_000,
             _ => return Err(expected()),
         };
-        total = number.checked_mul(factor).and_then(|us| total.checked_add(us)).ok_or_else(expected)?;
+        total =
+            number.checked_mul(factor).and_then(|us| total.checked_add(us)).ok_or_else(expected)?;
         rest = after[unit_end..].trim_start();
     }
     Ok(Duration::from_micros(total))
@@ -77,8 +78,13 @@ pub fn show_size(bytes: u64) -> String {
 /// The duration in the form people write.
 pub fn show_duration(time: Duration) -> String {
     let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    let units =
-        [("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000)];
+    let units = [
+        ("d", 86_400_000_000),
+        ("h", 3_600_000_000),
+        ("m", 60_000_000),
+        ("s", 1_000_000),
+        ("ms", 1_000),
+    ];
     for (unit, factor) in units {
         if us >= factor && us.is_multiple_of(factor) {
             return format!("{}{unit}", us / factor);

@@ -45,7 +45,8 @@ fn hint(kind: io::ErrorKind) -> &'static str {
     match kind {
         io::ErrorKind::AddrInUse => "; another program listens there: end it, or take another port",
         io::ErrorKind::PermissionDenied => {
-            "; ports below 1024 are for root and for who has CAP_NET_BIND_SERVICE: take one above, or give it that"
+            "; ports below 1024 are for root and for who has CAP_NET_BIND_SERVICE: take one above, \
+             or give it that"
         }
         io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
         _ => "",
@@ -142,7 +143,8 @@ impl Server {
         let settings = Arc::new(settings);
         let mut sockets = Sockets::bind(&settings)?;
         let addresses = std::mem::take(&mut sockets.addresses);
-        Server::start_with(settings, sockets, addresses.clone()).inspect_err(|_| remove_files(&addresses))
+        Server::start_with(settings, sockets, addresses.clone())
+            .inspect_err(|_| remove_files(&addresses))
     }
 
     fn start_with(
@@ -150,7 +152,8 @@ impl Server {
         mut sockets: Sockets,
         addresses: Vec<(FaceName, Address)>,
     ) -> Result<Server, StartError> {
-        let (store, clock, workers) = (open_store(&settings)?, Clock::start(), settings.threads.max(1));
+        let (store, clock, workers) =
+            (open_store(&settings)?, Clock::start(), settings.threads.max(1));
         let logger = open_log(&settings)?;
         let tracing = settings.tracing.as_ref().map(Tracing::start).transpose()?;
         let faces = Faces::new(&settings, store, clock, workers, &logger, tracing);
@@ -198,15 +201,15 @@ impl Server {
                 counters: counters[number].clone(),
                 listeners: next(&mut sockets.http),
             }),
-            memcached: faces
-                .memcached
-                .as_ref()
-                .map(|shared| StartFace { shared: shared.clone(), listeners: next(&mut sockets.memcached) }),
+            memcached: faces.memcached.as_ref().map(|shared| StartFace {
+                shared: shared.clone(),
+                listeners: next(&mut sockets.memcached),
+            }),
             udp: next(&mut sockets.udp),
-            redis: faces
-                .redis
-                .as_ref()
-                .map(|shared| StartFace { shared: shared.clone(), listeners: next(&mut sockets.redis) }),
+            redis: faces.redis.as_ref().map(|shared| StartFace {
+                shared: shared.clone(),
+                listeners: next(&mut sockets.redis),
+            }),
             commands,
             ready,
         };
@@ -345,11 +348,15 @@ impl Faces {
         logger: &Option<Arc<Logger>>,
         tracing: Option<Arc<Tracing>>,
     ) -> Faces {
-        let remote = settings.remote.clone().map(|settings| remote::Shared::new(settings, workers, random()));
+        let remote = settings
+            .remote
+            .clone()
+            .map(|settings| remote::Shared::new(settings, workers, random()));
         let http = || {
             let watch = settings.admin.is_some();
             let counters = (0..workers).map(|_| Arc::new(Counters::new(watch))).collect();
-            let shared = request::pages::Shared::new([random(), random()], logger.clone(), tracing, remote);
+            let shared =
+                request::pages::Shared::new([random(), random()], logger.clone(), tracing, remote);
             if settings.admin.is_some() {
                 let _ = shared.live.set(Arc::default());
             }
@@ -358,10 +365,9 @@ impl Faces {
         let (now, room) = (clock.now(), Room::new(store, clock));
         Faces {
             http: (!settings.http.listen.is_empty()).then(http),
-            memcached: settings
-                .memcached
-                .as_ref()
-                .map(|settings| memcache::Shared::new(settings.clone(), store, &room, now, workers)),
+            memcached: settings.memcached.as_ref().map(|settings| {
+                memcache::Shared::new(settings.clone(), store, &room, now, workers)
+            }),
             redis: settings
                 .redis
                 .as_ref()

@@ -27,7 +27,8 @@ mod tracing;
 
 pub use admin::{AdminSettings, ReadAccess};
 pub use objects::{
-    DEFAULT_REQUESTS_PER_EVENT, Listen, MemcachedSettings, RedisSettings, Share, Users, WireProtocol,
+    DEFAULT_REQUESTS_PER_EVENT, Listen, MemcachedSettings, RedisSettings, Share, Users,
+    WireProtocol,
 };
 pub use patterns::{CookiePattern, Glob, HostPattern, Net, Secret};
 pub use remote::{PeerToken, RemoteProtocol, RemoteSettings, ValkeyLogin};
@@ -91,7 +92,8 @@ impl Settings {
     /// Bytes for [`HttpSettings::shelf`]: at most half of the memory; 0 without HTTP, or if a
     /// worker's part would be less than 1 MiB.
     pub fn shelf(&self) -> u64 {
-        let wanted = self.http.shelf.unwrap_or((self.memory / 16).min(256 << 20)).min(self.memory / 2);
+        let wanted =
+            self.http.shelf.unwrap_or((self.memory / 16).min(256 << 20)).min(self.memory / 2);
         let worth = !self.http.listen.is_empty() && wanted >= (self.threads as u64) << 20;
         if worth { wanted } else { 0 }
     }
@@ -113,7 +115,12 @@ impl Settings {
                 memcached.is_some(),
                 memcached.map_or(Share::default(), |face| face.share),
             ),
-            group("redis", 2..=17, redis.is_some(), redis.map_or(Share::default(), |face| face.share)),
+            group(
+                "redis",
+                2..=17,
+                redis.is_some(),
+                redis.map_or(Share::default(), |face| face.share),
+            ),
         ]
     }
 

@@ -80,8 +80,9 @@ struct Faces {
 /// The body of a worker thread. Returns when drained.
 pub(crate) fn run(start: Start) -> io::Result<()> {
     // A local runtime: a `LocalSet` on top of an ordinary one queues and polls every task twice.
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())?;
     runtime.block_on(serve(start))
 }
 
@@ -158,7 +159,8 @@ impl Faces {
         let StartHttp { shared, counters, listeners } = start;
         let open = |tier| Remote::open(tier, number, store, conns.clock, shared.nonce());
         let remote = shared.remote.clone().map(open).transpose().map_err(io::Error::other)?;
-        let pages = request::pages::Pages::new(shared, store, conns.clock, counters, settings, remote);
+        let pages =
+            request::pages::Pages::new(shared, store, conns.clock, counters, settings, remote);
         if number == 0 {
             request::journal::start(&pages).map_err(io::Error::other)?;
         }
@@ -186,7 +188,8 @@ impl Faces {
     ) -> io::Result<Rc<Doors<F>>> {
         let doors = Doors::new(face, conns.clone());
         for listener in listeners {
-            self.accepting.push(spawn_local(doors.clone().accept(Acceptor::open(listener, &conns.reactor)?)));
+            self.accepting
+                .push(spawn_local(doors.clone().accept(Acceptor::open(listener, &conns.reactor)?)));
         }
         Ok(doors)
     }

@@ -84,7 +84,9 @@ impl Store {
                         Err(full) => break Err(full),
                     }
                 }
-                Ok(Tried::Crowded(prior)) => break self.store_apart(request, draft, prior, size, parts),
+                Ok(Tried::Crowded(prior)) => {
+                    break self.store_apart(request, draft, prior, size, parts);
+                }
                 Err(e) => break Err(e),
             }
         };
@@ -164,7 +166,8 @@ impl Store {
                 locked.replace(place, loc);
                 space.give_back_linked();
                 self.shares.add(ns, size);
-                self.stats.add_each(ns, [(Count::Stored, 1), (Count::Bytes, bytes.wrapping_sub(held))]);
+                self.stats
+                    .add_each(ns, [(Count::Stored, 1), (Count::Bytes, bytes.wrapping_sub(held))]);
                 let record = self.record(locked, locked.loc(place));
                 let why = if self.outdated(&record, now) { Gone::Outdated } else { Gone::Replaced };
                 self.retire_replaced(&record, why, now);
@@ -173,7 +176,8 @@ impl Store {
                 locked.insert(free, loc);
                 space.give_back_linked();
                 self.shares.add(ns, size);
-                self.stats.add_each(ns, [(Count::Stored, 1), (Count::Items, 1), (Count::Bytes, bytes)]);
+                self.stats
+                    .add_each(ns, [(Count::Stored, 1), (Count::Items, 1), (Count::Bytes, bytes)]);
                 page = locked.grow();
             }
             (None, None) => return Tried::Crowded(prior),
@@ -199,7 +203,9 @@ impl Store {
                         Err(full) => break Err(full),
                     }
                 }
-                Ok(Some((value, Tried::Done(version, _)))) => break Ok(Some(Counter { value, version })),
+                Ok(Some((value, Tried::Done(version, _)))) => {
+                    break Ok(Some(Counter { value, version }));
+                }
                 Ok(Some((_, Tried::Crowded(_))) | None) => break Ok(None),
                 Err(e) => break Err(e),
             }
@@ -265,7 +271,9 @@ impl Old {
     fn new(place: Place, record: &Record<'_>, lives: bool) -> Old {
         match record.short_sizes() {
             Some((size, bytes)) => Old { place, size, bytes, plain: lives },
-            None => Old { place, size: record.size(), bytes: record.bytes_of_entry(), plain: false },
+            None => {
+                Old { place, size: record.size(), bytes: record.bytes_of_entry(), plain: false }
+            }
         }
     }
 }

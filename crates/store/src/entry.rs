@@ -80,7 +80,9 @@ impl Store {
     #[inline(always)]
     fn look<'s>(&'s self, hash: Hash, ns: Namespace, key: &[u8], now: Ms) -> Option<Entry<'s>> {
         let held = self.index.find(&self.segments, hash, |slot, value, loc| {
-            let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else { return Seen::Changed };
+            let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else {
+                return Seen::Changed;
+            };
             if held.record().is(ns, key) { Seen::Yes(held) } else { Seen::No }
         })?;
         self.entry(held, hash, now)
@@ -227,6 +229,13 @@ impl Entry<'_> {
     pub fn info(&self) -> EntryInfo {
         let (last_access, fetched) = (self.last_access(), self.fetched());
         let (stale, claimed) = (self.stale(), self.claimed());
-        EntryInfo { last_access, fetched, stale, claimed, expires: self.expires, ..self.record().info() }
+        EntryInfo {
+            last_access,
+            fetched,
+            stale,
+            claimed,
+            expires: self.expires,
+            ..self.record().info()
+        }
     }
 }

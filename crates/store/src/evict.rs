@@ -167,7 +167,9 @@ impl Store {
             // A few large values can occupy all of the memory through records in segments that are
             // still open.
             let worth = self.segments.size() / 8;
-            self.close(self.shares.limited().then_some(group), |s, _| self.segments.alive(s) >= worth);
+            self.close(self.shares.limited().then_some(group), |s, _| {
+                self.segments.alive(s) >= worth
+            });
             self.victim(from)
         });
         let victim = victim.or_else(|| {
@@ -204,8 +206,11 @@ impl Store {
         match from {
             From::Only(group, _) => queues.take(self, &only(group), crowded),
             From::Any(group) => {
-                let spare: Spare = std::array::from_fn(|g| self.shares.spare(g, queues.leaving(self, g)));
-                queues.take(self, &spare, crowded).or_else(|| queues.take(self, &only(group), crowded))
+                let spare: Spare =
+                    std::array::from_fn(|g| self.shares.spare(g, queues.leaving(self, g)));
+                queues
+                    .take(self, &spare, crowded)
+                    .or_else(|| queues.take(self, &only(group), crowded))
             }
         }
     }
@@ -228,13 +233,20 @@ impl Store {
         match (why, self.options.policy, kind) {
             (Why::Compact, _, _) => Some((kind, word.0)),
             (Why::Trim(_, coming), _, _)
-                if record.piece(0).is_some() && !self.shares.over(self.shares.of(record.ns()), coming) =>
+                if record.piece(0).is_some()
+                    && !self.shares.over(self.shares.of(record.ns()), coming) =>
             {
                 Some((kind, word.0))
             }
             (_, Policy::Fifo, _) => None,
-            (Why::Evict(pressure) | Why::Trim(pressure, _), _, _) if word.frequency() <= pressure => None,
-            (_, Policy::S3Fifo, Kind::Main) => Some((Kind::Main, word.with_frequency(word.frequency() - 1))),
+            (Why::Evict(pressure) | Why::Trim(pressure, _), _, _)
+                if word.frequency() <= pressure =>
+            {
+                None
+            }
+            (_, Policy::S3Fifo, Kind::Main) => {
+                Some((Kind::Main, word.with_frequency(word.frequency() - 1)))
+            }
             (_, Policy::S3Fifo, _) => Some((Kind::Main, word.with_frequency(0))),
         }
     }
@@ -251,15 +263,23 @@ impl Store {
         }
     }
 
-    fn try_settle(&self, record: &Record<'_>, hash: Hash, kind: Kind, why: Why, now: Ms) -> Settled {
+    fn try_settle(
+        &self,
+        record: &Record<'_>,
+        hash: Hash,
+        kind: Kind,
+        why: Why,
+        now: Ms,
+    ) -> Settled {
         let linked = |_: &_, _, loc| if loc == record.loc() { Seen::Yes(()) } else { Seen::No };
         let fate = self.fate(record, kind, why).filter(|_| !self.outdated(record, now));
         let fate = fate.filter(|_| self.index.find(&self.segments, hash, linked).is_some());
         // Space first: nothing is reserved under a stripe's lock.
         let draft = fate.map(|(to, word)| (to, record.draft(word, self.roomy())));
         let group = self.shares.of(record.ns());
-        let space = draft
-            .and_then(|(to, d)| Some((self.survivor_space(to, group, d.size(now), d.bytes(), now)?, to, d)));
+        let space = draft.and_then(|(to, d)| {
+            Some((self.survivor_space(to, group, d.size(now), d.bytes(), now)?, to, d))
+        });
         if why == Why::Compact && draft.is_some() && space.is_none() {
             return Settled::NoRoom;
         }
@@ -297,7 +317,14 @@ impl Store {
     }
 
     /// Updates the counters for a record that moves to another place.
-    pub(crate) fn moved(&self, record: &Record<'_>, from: Kind, to: Kind, size: usize, segment: u32) {
+    pub(crate) fn moved(
+        &self,
+        record: &Record<'_>,
+        from: Kind,
+        to: Kind,
+        size: usize,
+        segment: u32,
+    ) {
         let pieces = record.pieces().len() / 4;
         if pieces != 0 && from != to {
             let group = self.shares.of(record.ns());
@@ -324,7 +351,14 @@ impl Store {
     }
 
     /// Space without evicting: from the reserved segments.
-    fn survivor_space(&self, kind: Kind, group: usize, len: usize, bytes: u64, now: Ms) -> Option<Space<'_>> {
+    fn survivor_space(
+        &self,
+        kind: Kind,
+        group: usize,
+        len: usize,
+        bytes: u64,
+        now: Ms,
+    ) -> Option<Space<'_>> {
         let fresh = || self.segments.take(kind, 0).ok_or(PutError::Full);
         self.reserve_space(kind, group, len, bytes, now, fresh).ok()
     }

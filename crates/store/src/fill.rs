@@ -50,7 +50,10 @@ struct Shared<'s> {
 
 impl Drop for Shared<'_> {
     fn drop(&mut self) {
-        self.left.get_mut().iter().for_each(|run| self.store.staging.give_back(&self.store.segments, run));
+        self.left
+            .get_mut()
+            .iter()
+            .for_each(|run| self.store.staging.give_back(&self.store.segments, run));
         for piece in self.pieces.get_mut() {
             match &piece.home {
                 Home::Run(run) => self.store.staging.give_back(&self.store.segments, run),
@@ -190,7 +193,11 @@ impl<'s> Fill<'s> {
         let home = match self.run_wanted(written) {
             Some(bytes) => Home::Run(self.run(staging::units_for(segments, bytes))?),
             None => Home::Segment(
-                self.store().take_segment(Kind::Chain, self.store().shares.of(self.ns), self.now)?,
+                self.store().take_segment(
+                    Kind::Chain,
+                    self.store().shares.of(self.ns),
+                    self.now,
+                )?,
                 false,
             ),
         };
@@ -208,11 +215,18 @@ impl<'s> Fill<'s> {
             Some(Piece { start, at: old, capacity: _, home: Home::Run(run) }) if whole_before => {
                 // SAFETY: both ranges are this fill's own; below `written` nobody writes any more,
                 // and nobody reads the new place yet.
-                unsafe { segments.map.write(at, segments.map.bytes(old, (written - start) as usize)) };
+                unsafe {
+                    segments.map.write(at, segments.map.bytes(old, (written - start) as usize))
+                };
                 self.shared.left.lock().push(run);
                 pieces.push(Piece { start, at, capacity, home });
             }
-            last => pieces.extend(last.into_iter().chain([Piece { start: written, at, capacity, home }])),
+            last => pieces.extend(last.into_iter().chain([Piece {
+                start: written,
+                at,
+                capacity,
+                home,
+            }])),
         }
         Ok(())
     }
@@ -227,7 +241,8 @@ impl<'s> Fill<'s> {
             let whole = hint.filter(|n| *n <= self.one_record());
             return Some(whole.map_or(contiguous, |n| n as usize).max(1));
         }
-        let whole_segments = self.shared.pieces.read().iter().any(|p| matches!(p.home, Home::Segment(..)));
+        let whole_segments =
+            self.shared.pieces.read().iter().any(|p| matches!(p.home, Home::Segment(..)));
         let rest = hint.map(|n| n - written);
         match rest {
             // A short end goes into the record on commit.
@@ -276,8 +291,11 @@ impl<'s> Fill<'s> {
     /// # Errors
     /// `TooLarge`, `Full`: nothing is stored (followers still get every byte written).
     pub fn commit(self, expires: Option<Ms>, now: Ms) -> Result<u64, PutError> {
-        let put =
-            Put { flags: self.options.flags, expires: expires.or(self.options.expires), ..Put::default() };
+        let put = Put {
+            flags: self.options.flags,
+            expires: expires.or(self.options.expires),
+            ..Put::default()
+        };
         self.commit_put(put, If::Always, now)
     }
 
@@ -287,7 +305,12 @@ impl<'s> Fill<'s> {
     ///
     /// # Errors
     /// As [`Store::put`]: nothing is stored (followers still get every byte written).
-    pub fn commit_put(mut self, put: Put<'_>, condition: If<'_, '_>, now: Ms) -> Result<u64, PutError> {
+    pub fn commit_put(
+        mut self,
+        put: Put<'_>,
+        condition: If<'_, '_>,
+        now: Ms,
+    ) -> Result<u64, PutError> {
         let hash = self.store().hash(self.ns, &self.key)?;
         if !put.tags.is_empty() {
             self.set_tags(put.tags);
@@ -299,8 +322,18 @@ impl<'s> Fill<'s> {
         let word = put.word(now);
         let Put { flags, expires, version, .. } = put;
         let ns = self.ns;
-        let request =
-            Request { ns, key: &key, hash, flags, expires, tags: &tags, version, word, condition, now };
+        let request = Request {
+            ns,
+            key: &key,
+            hash,
+            flags,
+            expires,
+            tags: &tags,
+            version,
+            word,
+            condition,
+            now,
+        };
         self.commit_request(&request)
     }
 
@@ -389,7 +422,8 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     fn new(shared: &'a Shared<'_>, total: u64) -> Plan<'a> {
-        let mut plan = Plan { head: Vec::new(), middle: Vec::new(), whole: Vec::new(), tail: Vec::new() };
+        let mut plan =
+            Plan { head: Vec::new(), middle: Vec::new(), whole: Vec::new(), tail: Vec::new() };
         let size = shared.store.segments.size();
         // The least free space of the record beside the head.
         let mut room = size / 4;

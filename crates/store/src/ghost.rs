@@ -72,7 +72,8 @@ impl Ghost {
         let (line, print) = self.find(hash);
         let at = u64::from(line[0].load(Ordering::Relaxed));
         line[0].store(((at + 1) % WAYS) as u32, Ordering::Relaxed);
-        line[1 + (at % WAYS) as usize].store(print | main << 8 | self.time(main), Ordering::Relaxed);
+        line[1 + (at % WAYS) as usize]
+            .store(print | main << 8 | self.time(main), Ordering::Relaxed);
     }
 
     /// Was it dropped lately? Forgets it.
@@ -89,7 +90,10 @@ impl Ghost {
                 return None;
             }
             word.store(0, Ordering::Relaxed);
-            Some(Memory { queue: if main == 1 { Kind::Main } else { Kind::Small }, near: age <= NEAR })
+            Some(Memory {
+                queue: if main == 1 { Kind::Main } else { Kind::Small },
+                near: age <= NEAR,
+            })
         })
     }
 }

@@ -16,8 +16,13 @@ pub(crate) struct Hasher {
 
 impl Hasher {
     pub(crate) fn new(seed: u64) -> Hasher {
-        let secret = |n: usize| RapidSecrets::seed(seed ^ (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        Hasher { secrets: std::array::from_fn(secret), tags: std::array::from_fn(|n| secret(n + NAMESPACES)) }
+        let secret = |n: usize| {
+            RapidSecrets::seed(seed ^ (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        };
+        Hasher {
+            secrets: std::array::from_fn(secret),
+            tags: std::array::from_fn(|n| secret(n + NAMESPACES)),
+        }
     }
 
     /// Requires a valid `ns`.

@@ -42,7 +42,13 @@ impl Store {
 
     /// [`Store::get`] with a hint for this key.
     #[inline]
-    pub fn get_hinted<'s>(&'s self, hint: Hint, ns: Namespace, key: &[u8], now: Ms) -> Option<Entry<'s>> {
+    pub fn get_hinted<'s>(
+        &'s self,
+        hint: Hint,
+        ns: Namespace,
+        key: &[u8],
+        now: Ms,
+    ) -> Option<Entry<'s>> {
         let hash = hint.hash?;
         let Some(held) = self.held_at(hint, hash, ns, key) else {
             return self.get_hashed(hash, ns, key, now);
@@ -57,7 +63,13 @@ impl Store {
 
     /// [`Store::peek`] with a hint for this key.
     #[inline]
-    pub fn peek_hinted<'s>(&'s self, hint: Hint, ns: Namespace, key: &[u8], now: Ms) -> Option<Entry<'s>> {
+    pub fn peek_hinted<'s>(
+        &'s self,
+        hint: Hint,
+        ns: Namespace,
+        key: &[u8],
+        now: Ms,
+    ) -> Option<Entry<'s>> {
         let hash = hint.hash?;
         match self.held_at(hint, hash, ns, key) {
             Some(held) => self.entry(held, hash, now),
@@ -67,7 +79,13 @@ impl Store {
 
     /// The key's record, if the hinted slot points to it.
     #[inline(always)]
-    fn held_at<'s>(&'s self, hint: Hint, hash: Hash, ns: Namespace, key: &[u8]) -> Option<Held<'s>> {
+    fn held_at<'s>(
+        &'s self,
+        hint: Hint,
+        hash: Hash,
+        ns: Namespace,
+        key: &[u8],
+    ) -> Option<Held<'s>> {
         self.index.find_at(&self.segments, hash, hint.slot, |slot, value, loc| {
             Held::by_slot(&self.segments, slot, value, loc).filter(|held| held.record().is(ns, key))
         })

@@ -148,8 +148,10 @@ fn count_beyond(bucket: &Bucket, add: bool) {
         bucket[0].store(first ^ OVERFLOW, Ordering::Release);
         return;
     }
-    let flags =
-        bucket.iter().enumerate().fold(0u32, |n, (i, s)| n | ((s.load(Ordering::Relaxed) >> 63) as u32) << i);
+    let flags = bucket
+        .iter()
+        .enumerate()
+        .fold(0u32, |n, (i, s)| n | ((s.load(Ordering::Relaxed) >> 63) as u32) << i);
     // A count that reached its maximum stays there: searches are longer than necessary, never
     // wrong.
     let new = if flags == 255 {
@@ -174,7 +176,9 @@ impl Index {
         let stripe_bits = if segments.size() > 1 << 18 { 8 } else { 6 };
         let local_bits = segments.size().ilog2() - BUCKET.ilog2() - stripe_bits;
         let index = Index {
-            layouts: (0..1 << stripe_bits).map(|_| AtomicU64::new(pack(1 << local_bits, IDLE))).collect(),
+            layouts: (0..1 << stripe_bits)
+                .map(|_| AtomicU64::new(pack(1 << local_bits, IDLE)))
+                .collect(),
             counts: (0..1 << stripe_bits).map(|_| Count::default()).collect(),
             stripe_bits,
             local_bits,

@@ -171,7 +171,11 @@ impl<'a> Record<'a> {
 
     #[inline]
     fn key_len(&self) -> usize {
-        if self.is_wide() { self.u16(self.wide(0)) } else { (self.desc >> KEY_SHIFT & 255) as usize }
+        if self.is_wide() {
+            self.u16(self.wide(0))
+        } else {
+            (self.desc >> KEY_SHIFT & 255) as usize
+        }
     }
 
     /// Does it have a version chosen by its writer?
@@ -402,7 +406,8 @@ impl<'a> Record<'a> {
         let new = fresh_word(now) | old.0 & (STALE | CLAIMED) | FETCHED | frequency;
         if new != old.0 {
             // If another thread changes the word now, this read is not recorded: harmless.
-            let _ = self.changing().compare_exchange(old.0, new, Ordering::Relaxed, Ordering::Relaxed);
+            let _ =
+                self.changing().compare_exchange(old.0, new, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 

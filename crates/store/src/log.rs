@@ -135,7 +135,9 @@ impl Space<'_> {
         assert!(bytes.len() <= self.len - self.written, "a record fits its space");
         // SAFETY: this value has the exclusive right to its range, which lies in the mapping (the
         // mapping outlives `'s`), and the bytes fit its rest.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(self.written), bytes.len()) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(self.written), bytes.len())
+        };
         self.written += bytes.len();
     }
 

@@ -31,8 +31,9 @@ impl Map {
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new anonymous mapping at an address the kernel picks aliases nothing.
-        let base =
-            unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
+        let base = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)
+        }?;
         // SAFETY: the range is the mapping just made; the advice changes speed only, so a refusal
         // is no error.
         let _ = unsafe { madvise(base, len, Advice::LinuxHugepage) };
@@ -111,7 +112,9 @@ impl Map {
     pub(crate) unsafe fn write(&self, at: usize, from: &[u8]) {
         // SAFETY: in range; source and target do not overlap because nobody else may hold the
         // target.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.range(at, from.len()), from.len()) }
+        unsafe {
+            std::ptr::copy_nonoverlapping(from.as_ptr(), self.range(at, from.len()), from.len())
+        }
     }
 
     /// Gives the pages of a range back to the system; what was in it is lost. Advice: a refusal

@@ -20,7 +20,9 @@ impl Store {
     pub fn over(&self, ns: Namespace, key: &[u8], now: Ms) -> Option<Over> {
         let hash = self.hash(ns, key).ok()?;
         let held = self.index.find(&self.segments, hash, |slot, value, loc| {
-            let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else { return Seen::Changed };
+            let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else {
+                return Seen::Changed;
+            };
             if held.record().is(ns, key) { Seen::Yes(held) } else { Seen::No }
         })?;
         let record = held.record();

@@ -64,7 +64,13 @@ impl PinTable {
 
     /// [`PinTable::pin_if`] in a given row.
     #[inline]
-    pub fn pin_row(&self, row: usize, segment: u32, slot: &AtomicU64, expected: u64) -> Option<Pin<'_>> {
+    pub fn pin_row(
+        &self,
+        row: usize,
+        segment: u32,
+        slot: &AtomicU64,
+        expected: u64,
+    ) -> Option<Pin<'_>> {
         let pin = self.pin_in(row, segment);
         (slot.load(Ordering::SeqCst) & SLOT == expected & SLOT).then_some(pin)
     }

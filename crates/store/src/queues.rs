@@ -101,8 +101,9 @@ impl Learnt {
 
 impl Queues {
     pub(crate) fn new(segments: usize, groups: usize) -> Queues {
-        let queue =
-            || (0..groups * CLASSES).map(|_| VecDeque::with_capacity(segments / 2 / groups)).collect();
+        let queue = || {
+            (0..groups * CLASSES).map(|_| VecDeque::with_capacity(segments / 2 / groups)).collect()
+        };
         Queues { small: queue(), main: queue(), chained: Default::default(), leaving: Vec::new() }
     }
 
@@ -123,7 +124,13 @@ impl Queues {
     }
 
     /// Puts a segment taken by [`Queues::remove`] back in its place by `age`.
-    pub(crate) fn put_back(&mut self, kind: Kind, row: usize, segment: u32, age: impl Fn(u32) -> u64) {
+    pub(crate) fn put_back(
+        &mut self,
+        kind: Kind,
+        row: usize,
+        segment: u32,
+        age: impl Fn(u32) -> u64,
+    ) {
         let queue = &mut self.queue(kind)[row];
         let at = queue.iter().position(|s| age(*s) > age(segment)).unwrap_or(queue.len());
         queue.insert(at, segment);
@@ -148,7 +155,12 @@ impl Queues {
     }
 
     /// Takes out the next victim among the segments of groups that can spare something.
-    pub(crate) fn take(&mut self, store: &Store, spare: &Spare, spare_pinned: bool) -> Option<Victim> {
+    pub(crate) fn take(
+        &mut self,
+        store: &Store,
+        spare: &Spare,
+        spare_pinned: bool,
+    ) -> Option<Victim> {
         let first = self.next(store, spare);
         let second = if first == Kind::Main { Kind::Small } else { Kind::Main };
         let taken = self
@@ -164,7 +176,10 @@ impl Queues {
     fn next(&self, store: &Store, spare: &Spare) -> Kind {
         let groups = || (0..store.shares.groups()).filter(|g| spare[*g] != 0);
         let length = |queue: &[VecDeque<u32>]| {
-            groups().flat_map(|g| &queue[row(g, 0)..row(g + 1, 0)]).map(VecDeque::len).sum::<usize>()
+            groups()
+                .flat_map(|g| &queue[row(g, 0)..row(g + 1, 0)])
+                .map(VecDeque::len)
+                .sum::<usize>()
         };
         let chained = |main: usize| groups().map(|g| self.chained[g][main]).sum::<usize>();
         let (small, main) = (length(&self.small), length(&self.main));
@@ -182,7 +197,13 @@ impl Queues {
 
     /// The next victim of a queue among the segments without writers whose group can spare their
     /// live bytes; segments pinned by readers are skipped if `spare_pinned`.
-    fn pop(&mut self, kind: Kind, store: &Store, spare: &Spare, spare_pinned: bool) -> Option<Victim> {
+    fn pop(
+        &mut self,
+        kind: Kind,
+        store: &Store,
+        spare: &Spare,
+        spare_pinned: bool,
+    ) -> Option<Victim> {
         let segments = &store.segments;
         let now = segments.next_serial();
         let free = |segment: &u32, spare: usize| {
@@ -192,8 +213,10 @@ impl Queues {
         };
         let age = |group: usize, segment: u32| {
             let heat = segments.heat(segment);
-            let weight = store.learnt.weight(group, heat.filled.load(Relaxed), heat.records.load(Relaxed));
-            (now - segments.serial(segment)) * if store.options.policy == Policy::Fifo { 1 } else { weight }
+            let weight =
+                store.learnt.weight(group, heat.filled.load(Relaxed), heat.records.load(Relaxed));
+            (now - segments.serial(segment))
+                * if store.options.policy == Policy::Fifo { 1 } else { weight }
         };
         let oldest = self.queue(kind).iter().enumerate().filter_map(|(row, queue)| {
             let group = row / CLASSES;

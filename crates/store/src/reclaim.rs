@@ -21,8 +21,11 @@ impl Store {
         }
         // Dead bytes in open segments count too, and their records must not stay in place for ever.
         let worth = self.segments.size() / 16;
-        self.close(None, |segment, fill| fill.saturating_sub(self.segments.heat(segment).live()) >= worth);
-        let compacted = self.deadest(worth).is_some_and(|(segment, kind)| self.compact(segment, kind, now));
+        self.close(None, |segment, fill| {
+            fill.saturating_sub(self.segments.heat(segment).live()) >= worth
+        });
+        let compacted =
+            self.deadest(worth).is_some_and(|(segment, kind)| self.compact(segment, kind, now));
         compacted || freed > 0
     }
 
@@ -34,7 +37,8 @@ impl Store {
             let dead = (heat.filled.load(Relaxed) as usize).saturating_sub(heat.live());
             (dead >= worth && !heat.busy()).then_some((dead, segment, kind))
         };
-        let most = (0..self.segments.count() as u32).filter_map(dead).max_by_key(|found| found.0)?;
+        let most =
+            (0..self.segments.count() as u32).filter_map(dead).max_by_key(|found| found.0)?;
         Some((most.1, most.2))
     }
 }

@@ -29,7 +29,9 @@ impl Store {
                 return Some(Cursor((stripe as u64) << TAG_BITS | tag));
             }
             // Pinned under the stripe's lock, so that the records stay while `f` runs without it.
-            let hold = &mut |locked: &Locked<'_>, loc| found.push(Held::by_lock(&self.segments, locked, loc));
+            let hold = &mut |locked: &Locked<'_>, loc| {
+                found.push(Held::by_lock(&self.segments, locked, loc))
+            };
             let next = self.index.visit(&self.segments, stripe, tag, hold);
             seen += found.len() + 1;
             found.drain(..).for_each(|held| self.show(ns, &held.record(), f));
@@ -41,7 +43,12 @@ impl Store {
         None
     }
 
-    fn show(&self, ns: Namespace, record: &Record<'_>, f: &mut dyn FnMut(&[u8], &EntryInfo) -> Keep) {
+    fn show(
+        &self,
+        ns: Namespace,
+        record: &Record<'_>,
+        f: &mut dyn FnMut(&[u8], &EntryInfo) -> Keep,
+    ) {
         if record.ns() != ns || self.is_flushed(record) {
             return;
         }
@@ -103,14 +110,17 @@ impl Store {
     /// Marks the current copy of a pinned record that was only moved.
     fn mark_stale_moved(&self, record: &Record<'_>) {
         let locked = self.index.lock(&self.segments, self.hasher.key(record.ns(), record.key()));
-        if let Some(place) = locked.find(|loc| self.record(&locked, loc).origin() == record.origin()) {
+        if let Some(place) =
+            locked.find(|loc| self.record(&locked, loc).origin() == record.origin())
+        {
             self.record(&locked, locked.loc(place)).mark_stale();
         }
     }
 
     /// Removes a pinned record, if it is still linked.
     pub(crate) fn unlink(&self, record: &Record<'_>, why: Gone, now: u64) -> bool {
-        let mut locked = self.index.lock(&self.segments, self.hasher.key(record.ns(), record.key()));
+        let mut locked =
+            self.index.lock(&self.segments, self.hasher.key(record.ns(), record.key()));
         let Some(place) = locked.find_loc(record.loc()) else { return false };
         locked.remove(place);
         self.retire(record, why, now);

@@ -31,8 +31,16 @@ pub(crate) enum Kind {
     Limbo,
 }
 
-const KINDS: [Kind; 8] =
-    [Kind::Free, Kind::Index, Kind::Tags, Kind::Staging, Kind::Chain, Kind::Small, Kind::Main, Kind::Limbo];
+const KINDS: [Kind; 8] = [
+    Kind::Free,
+    Kind::Index,
+    Kind::Tags,
+    Kind::Staging,
+    Kind::Chain,
+    Kind::Small,
+    Kind::Main,
+    Kind::Limbo,
+];
 
 /// A place in the mapping: segment and offset in units of four bytes. 39 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,7 +162,8 @@ const OPEN_FOR: u64 = 1 << 30;
 
 impl Segments {
     pub(crate) fn new(map: Map, pins: PinTable, count: usize, shift: u32) -> Segments {
-        let mut pool = Pool { free: Vec::with_capacity(count), limbo: VecDeque::with_capacity(count) };
+        let mut pool =
+            Pool { free: Vec::with_capacity(count), limbo: VecDeque::with_capacity(count) };
         pool.free.extend((0..count as u32).rev());
         let kinds: [AtomicU32; KINDS.len()] = Default::default();
         kinds[0].store(count as u32, Ordering::Relaxed);

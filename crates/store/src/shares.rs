@@ -41,7 +41,11 @@ fn rows(threads: usize) -> usize {
 }
 
 impl Shares {
-    pub(crate) fn new(shares: &[Share], budget: usize, threads: usize) -> Result<Shares, OpenError> {
+    pub(crate) fn new(
+        shares: &[Share],
+        budget: usize,
+        threads: usize,
+    ) -> Result<Shares, OpenError> {
         let mut new = Shares {
             group: [0; NAMESPACES],
             floor: [0; GROUPS],
@@ -50,15 +54,21 @@ impl Shares {
             rows: Box::default(),
         };
         if shares.len() > MAX_SHARES {
-            return Err(OpenError::Shares("too many groups of namespaces with a share of the memory"));
+            return Err(OpenError::Shares(
+                "too many groups of namespaces with a share of the memory",
+            ));
         }
         for (n, share) in shares.iter().enumerate() {
             let (first, last) = (usize::from(share.first.0), usize::from(share.last.0));
             let Some(group) = new.group.get_mut(first..=last).filter(|g| !g.is_empty()) else {
-                return Err(OpenError::Shares("a share of the memory is for namespaces that do not exist"));
+                return Err(OpenError::Shares(
+                    "a share of the memory is for namespaces that do not exist",
+                ));
             };
             if group.iter().any(|g| *g != 0) {
-                return Err(OpenError::Shares("two shares of the memory are for the same namespace"));
+                return Err(OpenError::Shares(
+                    "two shares of the memory are for the same namespace",
+                ));
             }
             if share.floor > share.ceiling {
                 return Err(OpenError::Shares("a floor is above its ceiling"));
@@ -113,7 +123,8 @@ impl Shares {
 
     /// Bytes of a group's records. (Unfinished writes may be counted in part.)
     pub(crate) fn bytes(&self, group: usize) -> usize {
-        let sum = self.rows.iter().fold(0u64, |sum, row| sum.wrapping_add(row.0[group].load(Relaxed)));
+        let sum =
+            self.rows.iter().fold(0u64, |sum, row| sum.wrapping_add(row.0[group].load(Relaxed)));
         usize::try_from(sum as i64).unwrap_or(0)
     }
 
@@ -162,13 +173,17 @@ mod tests {
 
     #[test]
     fn bytes_and_limits_of_groups() {
-        let shares = Shares::new(&[share(0, 0, 100, 1000), share(2, 17, 0, 50)], 1000, 4).expect("sane");
+        let shares =
+            Shares::new(&[share(0, 0, 100, 1000), share(2, 17, 0, 50)], 1000, 4).expect("sane");
         assert_eq!([0, 1, 2, 17, 30].map(|ns| shares.of(Namespace(ns))), [1, 0, 2, 2, 0]);
         shares.add(Namespace(0), 160);
         std::thread::scope(|s| s.spawn(|| shares.sub(Namespace(0), 40)).join()).expect("no panic");
         assert_eq!((shares.bytes(1), shares.bytes(0), shares.bytes(2)), (120, 0, 0));
         assert_eq!((shares.spare(1, 0), shares.spare(1, 15), shares.spare(1, 50)), (20, 5, 0));
         assert_eq!((shares.spare(0, 0), shares.over(0, 1 << 40)), (usize::MAX, false));
-        assert_eq!((shares.over(1, 880), shares.over(1, 881), shares.over(2, 51)), (false, true, true));
+        assert_eq!(
+            (shares.over(1, 880), shares.over(1, 881), shares.over(2, 51)),
+            (false, true, true)
+        );
     }
 }

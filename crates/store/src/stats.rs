@@ -72,10 +72,14 @@ impl Stats {
     }
 
     pub(crate) fn read(&self, ns: Namespace) -> NamespaceStats {
-        let Some(age) = self.evicted_age.get(usize::from(ns.0)) else { return NamespaceStats::default() };
+        let Some(age) = self.evicted_age.get(usize::from(ns.0)) else {
+            return NamespaceStats::default();
+        };
         let sum = |what: Count| {
-            let counts =
-                self.rows.iter().map(|r| r.0[usize::from(ns.0)][what as usize].load(Ordering::Relaxed));
+            let counts = self
+                .rows
+                .iter()
+                .map(|r| r.0[usize::from(ns.0)][what as usize].load(Ordering::Relaxed));
             counts.fold(0, u64::wrapping_add)
         };
         NamespaceStats {

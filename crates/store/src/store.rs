@@ -163,7 +163,8 @@ impl Store {
     /// not yet swept are counted). Inexact by the entries written and swept while a flush runs.
     pub fn live(&self, ns: Namespace) -> u64 {
         let stats = self.stats(ns);
-        let flushing = self.flushing.get(usize::from(ns.0)).map_or(0, |total| total.load(Ordering::Relaxed));
+        let flushing =
+            self.flushing.get(usize::from(ns.0)).map_or(0, |total| total.load(Ordering::Relaxed));
         stats.items.saturating_sub(flushing.saturating_sub(stats.flushed))
     }
 
@@ -268,7 +269,8 @@ impl Store {
             Gone::Evicted => {
                 self.stats.add(ns, Count::Evictions, 1);
                 self.stats.add(ns, Count::EvictedUnfetched, unfetched);
-                self.stats.evicted(ns, now.saturating_sub(record.word().last_access(record.base())));
+                self.stats
+                    .evicted(ns, now.saturating_sub(record.word().last_access(record.base())));
             }
             Gone::Outdated if self.is_flushed(record) => self.stats.add(ns, Count::Flushed, 1),
             Gone::Outdated => {
@@ -282,7 +284,8 @@ impl Store {
     fn drop_pieces(&self, record: &Record<'_>) {
         let Some(first) = record.piece(0) else { return };
         let number = record.pieces().len() / 4;
-        let (kind, group) = (self.segments.kind(record.loc().segment()), self.shares.of(record.ns()));
+        let (kind, group) =
+            (self.segments.kind(record.loc().segment()), self.shares.of(record.ns()));
         self.queues.lock().chained(kind, group, -(number as isize));
         for piece in record.pieces().chunks_exact(4) {
             self.segments.release(u32::from_ne_bytes(std::array::from_fn(|i| piece[i])), first);

@@ -67,7 +67,15 @@ fn hashes(tags: &[u8]) -> impl Iterator<Item = u64> {
 impl Tags {
     pub(crate) fn new(budget: usize) -> Tags {
         let slots = vec![0; slots(budget)].into();
-        Tags { lists: Mutex::new(Lists { slots, pages: Vec::new(), free: 0, free_blocks: 0, tidied: 0 }) }
+        Tags {
+            lists: Mutex::new(Lists {
+                slots,
+                pages: Vec::new(),
+                free: 0,
+                free_blocks: 0,
+                tidied: 0,
+            }),
+        }
     }
 
     pub(crate) fn size(budget: usize) -> usize {
@@ -79,7 +87,13 @@ impl Tags {
     }
 
     /// Makes sure that an entry of `group` with these tags can be listed, for now.
-    pub(crate) fn prepare(&self, store: &Store, group: usize, tags: &[u8], now: Ms) -> Result<(), PutError> {
+    pub(crate) fn prepare(
+        &self,
+        store: &Store,
+        group: usize,
+        tags: &[u8],
+        now: Ms,
+    ) -> Result<(), PutError> {
         // At worst a new list and a further block for each tag.
         while self.lists.lock().free_blocks < tags.len() / 8 {
             let segment = store.take_segment(Kind::Tags, group, now)?;
@@ -107,7 +121,8 @@ impl Tags {
             let mut at = listing.lists.slots[slot];
             while at != 0 {
                 let next = listing.get(at, NEXT);
-                if listing.get(at, DEAD) > 8 && listing.get(at, DEAD) >= listing.get(at, LISTED) / 2 {
+                if listing.get(at, DEAD) > 8 && listing.get(at, DEAD) >= listing.get(at, LISTED) / 2
+                {
                     listing.clean(store, at);
                 }
                 at = next;
@@ -262,7 +277,8 @@ impl Listing<'_> {
 
     /// The short hashes in a list, each once.
     fn entries(&self, list: u32) -> Vec<u32> {
-        let mut entries: Vec<u32> = (0..self.get(list, USED)).map(|i| self.get(list, FIRST + i)).collect();
+        let mut entries: Vec<u32> =
+            (0..self.get(list, USED)).map(|i| self.get(list, FIRST + i)).collect();
         let mut more = self.get(list, MORE);
         while more != 0 {
             entries.extend((0..self.get(more, 1)).map(|i| self.get(more, FURTHER + i)));
@@ -295,7 +311,9 @@ impl Store {
     fn carries(&self, short: u32, tag: u64) -> bool {
         let hash = Hash(u64::from(short) << 32);
         let found = self.index.find(&self.segments, hash, |slot, value, loc| {
-            let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else { return Seen::Changed };
+            let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else {
+                return Seen::Changed;
+            };
             if held.record().has_tag(tag) { Seen::Yes(()) } else { Seen::No }
         });
         found.is_some()

@@ -28,7 +28,13 @@ impl Store {
     ///
     /// # Errors
     /// `NotFound`, `TooLarge`, `Full`.
-    pub fn replace(&self, ns: Namespace, key: &[u8], put: Put<'_>, now: Ms) -> Result<u64, PutError> {
+    pub fn replace(
+        &self,
+        ns: Namespace,
+        key: &[u8],
+        put: Put<'_>,
+        now: Ms,
+    ) -> Result<u64, PutError> {
         self.put(ns, key, put, If::Present, now)
     }
 
@@ -51,7 +57,13 @@ impl Store {
     ///
     /// # Errors
     /// `NotFound`, `TooLarge`, `Full`.
-    pub fn append(&self, ns: Namespace, key: &[u8], parts: &[&[u8]], now: Ms) -> Result<u64, PutError> {
+    pub fn append(
+        &self,
+        ns: Namespace,
+        key: &[u8],
+        parts: &[&[u8]],
+        now: Ms,
+    ) -> Result<u64, PutError> {
         self.modify(ns, key, now, |e| Ok(e.chunks().chain(parts.iter().copied()).collect()))
     }
 
@@ -59,7 +71,13 @@ impl Store {
     ///
     /// # Errors
     /// `NotFound`, `TooLarge`, `Full`.
-    pub fn prepend(&self, ns: Namespace, key: &[u8], parts: &[&[u8]], now: Ms) -> Result<u64, PutError> {
+    pub fn prepend(
+        &self,
+        ns: Namespace,
+        key: &[u8],
+        parts: &[&[u8]],
+        now: Ms,
+    ) -> Result<u64, PutError> {
         self.modify(ns, key, now, |e| Ok(parts.iter().copied().chain(e.chunks()).collect()))
     }
 
@@ -68,7 +86,13 @@ impl Store {
     ///
     /// # Errors
     /// `NotFound`, `NotNumber`, `Full`.
-    pub fn incr(&self, ns: Namespace, key: &[u8], delta: u64, now: Ms) -> Result<Counter, PutError> {
+    pub fn incr(
+        &self,
+        ns: Namespace,
+        key: &[u8],
+        delta: u64,
+        now: Ms,
+    ) -> Result<Counter, PutError> {
         self.count(ns, key, now, |n| n.wrapping_add(delta))
     }
 
@@ -77,7 +101,13 @@ impl Store {
     ///
     /// # Errors
     /// `NotFound`, `NotNumber`, `Full`.
-    pub fn decr(&self, ns: Namespace, key: &[u8], delta: u64, now: Ms) -> Result<Counter, PutError> {
+    pub fn decr(
+        &self,
+        ns: Namespace,
+        key: &[u8],
+        delta: u64,
+        now: Ms,
+    ) -> Result<Counter, PutError> {
         self.count(ns, key, now, |n| n.saturating_sub(delta))
     }
 
@@ -104,7 +134,8 @@ impl Store {
             owned = self.tag_bytes(ns, tags)?;
             &owned
         };
-        let request = Request { ns, key, hash, flags, expires, tags, version, word, condition, now };
+        let request =
+            Request { ns, key, hash, flags, expires, tags, version, word, condition, now };
         self.store_parts(&request, value)
     }
 
@@ -114,7 +145,13 @@ impl Store {
     ///
     /// # Errors
     /// `Exists`, `NotFound`: another one is there, or none; `TooLarge`, `Full`.
-    pub fn put_same(&self, entry: &Entry<'_>, put: Put<'_>, used: bool, now: Ms) -> Result<u64, PutError> {
+    pub fn put_same(
+        &self,
+        entry: &Entry<'_>,
+        put: Put<'_>,
+        used: bool,
+        now: Ms,
+    ) -> Result<u64, PutError> {
         let tags = self.tag_bytes(entry.record().ns(), put.tags)?;
         let Put { value, flags, expires, version, .. } = put;
         let word = entry.record().word().history(used.then_some(now)) | put.marks();
@@ -157,7 +194,13 @@ impl Store {
         }
     }
 
-    fn count(&self, ns: Namespace, key: &[u8], now: Ms, f: impl Fn(u64) -> u64) -> Result<Counter, PutError> {
+    fn count(
+        &self,
+        ns: Namespace,
+        key: &[u8],
+        now: Ms,
+        f: impl Fn(u64) -> u64,
+    ) -> Result<Counter, PutError> {
         if let Some(counter) = self.count_brief(ns, key, now, &f)? {
             return Ok(counter);
         }
@@ -181,7 +224,13 @@ impl Store {
     /// # Errors
     /// `NotFound`; `TooLarge`, `Full`: no field for an expiry so far away (more than 24 days;
     /// without evictions more than 49): the entry is unchanged.
-    pub fn touch(&self, ns: Namespace, key: &[u8], expires: Option<Ms>, now: Ms) -> Result<(), PutError> {
+    pub fn touch(
+        &self,
+        ns: Namespace,
+        key: &[u8],
+        expires: Option<Ms>,
+        now: Ms,
+    ) -> Result<(), PutError> {
         let hash = self.hash(ns, key).map_err(|_| PutError::NotFound)?;
         self.touch_if(hash, ns, key, expires, now, |_| true)
     }
@@ -191,7 +240,12 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::touch`]; `Exists`: another entry has the key.
-    pub fn touch_same(&self, entry: &Entry<'_>, expires: Option<Ms>, now: Ms) -> Result<(), PutError> {
+    pub fn touch_same(
+        &self,
+        entry: &Entry<'_>,
+        expires: Option<Ms>,
+        now: Ms,
+    ) -> Result<(), PutError> {
         let record = entry.record();
         self.touch_if(entry.hash(), record.ns(), record.key(), expires, now, |r| entry.is_still(r))
     }

@@ -118,7 +118,11 @@ impl Store {
         Ok(hashes.into_iter().flat_map(u64::to_ne_bytes).collect())
     }
 
-    pub(crate) fn store_parts(&self, request: &Request<'_>, parts: &[&[u8]]) -> Result<u64, PutError> {
+    pub(crate) fn store_parts(
+        &self,
+        request: &Request<'_>,
+        parts: &[&[u8]],
+    ) -> Result<u64, PutError> {
         let total: u64 = parts.iter().map(|p| p.len() as u64).sum();
         if total > self.max_value() {
             return Err(PutError::TooLarge);
@@ -154,7 +158,12 @@ impl Store {
     }
 
     /// Stores a value of several segments as a fill does.
-    fn store_large(&self, request: &Request<'_>, parts: &[&[u8]], total: u64) -> Result<u64, PutError> {
+    fn store_large(
+        &self,
+        request: &Request<'_>,
+        parts: &[&[u8]],
+        total: u64,
+    ) -> Result<u64, PutError> {
         let options = FillOptions {
             flags: request.flags,
             expires: request.expires,
@@ -177,7 +186,9 @@ impl Store {
     /// starts in it. Refuses early if the condition forbids the write.
     pub(crate) fn prior(&self, request: &Request<'_>) -> Result<Prior, PutError> {
         let old = self.index.find(&self.segments, request.hash, |slot, value, loc| {
-            let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else { return Seen::Changed };
+            let Some(held) = Held::by_slot(&self.segments, slot, value, loc) else {
+                return Seen::Changed;
+            };
             let record = held.record();
             if !record.is(request.ns, request.key) {
                 return Seen::No;
@@ -208,9 +219,14 @@ impl Store {
     pub(crate) fn remembered(&self, ns: Namespace, hash: Hash) -> Prior {
         let memory = self.ghost.take(hash);
         if let Some(m) = memory.filter(|m| m.near) {
-            self.learnt.near_hit(self.shares.of(ns), m.queue, self.segments.count() * self.segments.size());
+            self.learnt.near_hit(
+                self.shares.of(ns),
+                m.queue,
+                self.segments.count() * self.segments.size(),
+            );
         }
-        let again = memory.is_some_and(|m| m.queue == Kind::Small) && self.options.policy == Policy::S3Fifo;
+        let again =
+            memory.is_some_and(|m| m.queue == Kind::Small) && self.options.policy == Policy::S3Fifo;
         Prior { queue: if again { Kind::Main } else { Kind::Small }, frequency: 0 }
     }
 
@@ -224,7 +240,12 @@ impl Store {
         let mut gone = Vec::new();
         let result = loop {
             if !written.draft.tags.is_empty() {
-                self.tags.prepare(self, self.shares.of(request.ns), written.draft.tags, request.now)?;
+                self.tags.prepare(
+                    self,
+                    self.shares.of(request.ns),
+                    written.draft.tags,
+                    request.now,
+                )?;
             }
             if let Some(result) = self.try_link(request, written, &space, &mut gone) {
                 break result;
@@ -286,7 +307,11 @@ impl Store {
         match old_loc {
             Some(loc) => {
                 let record = self.record(&locked, loc);
-                self.stats.add(ns, Count::Bytes, draft.bytes().wrapping_sub(record.bytes_of_entry()));
+                self.stats.add(
+                    ns,
+                    Count::Bytes,
+                    draft.bytes().wrapping_sub(record.bytes_of_entry()),
+                );
                 let outdated = self.outdated(&record, request.now);
                 let why = if outdated { Gone::Outdated } else { Gone::Replaced };
                 self.retire_replaced(&record, why, request.now);
@@ -334,7 +359,12 @@ impl Store {
     }
 
     #[inline(always)]
-    pub(crate) fn find_locked(&self, locked: &Locked<'_>, ns: Namespace, key: &[u8]) -> Option<Place> {
+    pub(crate) fn find_locked(
+        &self,
+        locked: &Locked<'_>,
+        ns: Namespace,
+        key: &[u8],
+    ) -> Option<Place> {
         locked.find(|loc| self.record(locked, loc).is(ns, key))
     }
 

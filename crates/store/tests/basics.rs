@@ -20,7 +20,9 @@ fn get(s: &Store, key: &[u8], now: Ms) -> Option<Vec<u8>> {
 fn set_and_get() {
     let s = open(16 << 20);
     assert!(s.get(NS, b"k", 1000).is_none());
-    let v = s.set(NS, b"k", Put { value: &[b"ab", b"", b"c"], flags: 9, ..Put::default() }, 1000).unwrap();
+    let v = s
+        .set(NS, b"k", Put { value: &[b"ab", b"", b"c"], flags: 9, ..Put::default() }, 1000)
+        .unwrap();
     let e = s.get(NS, b"k", 5000).unwrap();
     assert_eq!(
         (value(&e), e.head(), e.flags(), e.version(), e.len()),
@@ -33,7 +35,10 @@ fn set_and_get() {
     assert!(s.peek(Namespace(2), b"k", 5000).is_none());
     let again = s.get(NS, b"k", 9000).unwrap();
     assert_eq!((again.last_access(), again.fetched()), (5000, true));
-    assert_eq!((s.stats(NS).hits, s.stats(NS).misses, s.stats(NS).items, s.stats(NS).bytes), (2, 1, 1, 4));
+    assert_eq!(
+        (s.stats(NS).hits, s.stats(NS).misses, s.stats(NS).items, s.stats(NS).bytes),
+        (2, 1, 1, 4)
+    );
 }
 
 #[test]
@@ -68,7 +73,8 @@ fn conditions() {
 fn append_prepend_and_counters() {
     let s = open(16 << 20);
     assert_eq!(s.append(NS, b"k", &[b"x"], 0), Err(PutError::NotFound));
-    s.set(NS, b"k", Put { value: &[b"mid"], flags: 3, expires: Some(99), ..Put::default() }, 0).unwrap();
+    s.set(NS, b"k", Put { value: &[b"mid"], flags: 3, expires: Some(99), ..Put::default() }, 0)
+        .unwrap();
     s.append(NS, b"k", &[b">", b"!"], 0).unwrap();
     s.prepend(NS, b"k", &[b"<"], 0).unwrap();
     let e = s.get(NS, b"k", 0).unwrap();
@@ -172,9 +178,14 @@ fn versions_and_stale_marks_that_writers_choose() {
         let e = s.get(NS, b"k", 0).unwrap();
         assert_eq!((e.version(), e.stale(), e.flags(), e.len()), (version, true, 3, size as u64));
         assert_eq!(s.cas(NS, b"k", mine(&[b"w"], 9), version ^ 1, 0), Err(PutError::Exists));
-        assert!(s.touch(NS, b"k", Some(1000), 0).is_ok() && s.touch(NS, b"k", Some(1 << 45), 0).is_ok());
+        assert!(
+            s.touch(NS, b"k", Some(1000), 0).is_ok() && s.touch(NS, b"k", Some(1 << 45), 0).is_ok()
+        );
         let e = s.get(NS, b"k", 0).unwrap();
-        assert_eq!((e.version(), e.chunk_at(0).first(), e.key()), (version, value.first(), &b"k"[..]));
+        assert_eq!(
+            (e.version(), e.chunk_at(0).first(), e.key()),
+            (version, value.first(), &b"k"[..])
+        );
     }
     let free = s.append(NS, b"k", &[b"x"], 0).unwrap();
     let e = s.get(NS, b"k", 0).unwrap();
@@ -204,7 +215,10 @@ fn a_write_that_counts_as_the_same_entry() {
     assert!(e.is_newer_than(first) && !e.is_newer_than(second + 1) && !e.is_newer_than(u64::MAX));
     s.put_same(&e, put(&[b"x"]), true, 20_000).unwrap();
     let e = s.peek(NS, b"k", 20_000).unwrap();
-    assert_eq!((e.fetched(), e.last_access(), e.stale(), e.claimed()), (true, 20_000, false, false));
+    assert_eq!(
+        (e.fetched(), e.last_access(), e.stale(), e.claimed()),
+        (true, 20_000, false, false)
+    );
     // A flush begins another segment: the versions before it are older all the same.
     s.flush(NS, 20_000);
     s.set(NS, b"k", put(&[b"y"]), 20_000).unwrap();
@@ -242,7 +256,10 @@ fn peek_and_bump_are_a_get() {
     s.bump(&e, 3000);
     s.count_miss(NS);
     let e = s.peek(NS, b"k", 3000).unwrap();
-    assert_eq!((s.stats(NS).hits, s.stats(NS).misses, e.fetched(), e.last_access()), (1, 1, true, 3000));
+    assert_eq!(
+        (s.stats(NS).hits, s.stats(NS).misses, e.fetched(), e.last_access()),
+        (1, 1, true, 3000)
+    );
 }
 
 #[test]
@@ -287,7 +304,8 @@ fn expiry_is_exact() {
     let s = open(16 << 20);
     let now = 1_700_000_000_000;
     for (key, expires) in [(&b"short"[..], now + 5), (b"long", now + 400 * 86_400_000)] {
-        s.set(NS, key, Put { value: &[b"v"], expires: Some(expires), ..Put::default() }, now).unwrap();
+        s.set(NS, key, Put { value: &[b"v"], expires: Some(expires), ..Put::default() }, now)
+            .unwrap();
         assert_eq!(s.get(NS, key, expires - 1).unwrap().expires(), Some(expires));
         assert!(s.get(NS, key, expires).is_none());
     }
@@ -301,7 +319,9 @@ fn touch_keeps_the_version() {
     let s = open(16 << 20);
     let now = 1_700_000_000_000;
     let v = s.set(NS, b"k", put(&[b"v"]), now).unwrap();
-    for expires in [Some(now + 10), Some(now + 20), None, Some(now + 900 * 86_400_000), Some(now + 7)] {
+    for expires in
+        [Some(now + 10), Some(now + 20), None, Some(now + 900 * 86_400_000), Some(now + 7)]
+    {
         assert!(s.touch(NS, b"k", expires, now).is_ok());
         let e = s.peek(NS, b"k", now).unwrap();
         assert_eq!((e.expires(), e.version(), e.head()), (expires, v, &b"v"[..]));
@@ -354,12 +374,16 @@ fn expired_memory_comes_back_untouched() {
     let s = open(16 << 20);
     for n in 0..10_000u32 {
         let expires = Some(if n % 10 == 0 { 100_000 } else { 1000 });
-        s.set(NS, &n.to_be_bytes(), Put { value: &[&[0; 500]], expires, ..Put::default() }, 0).unwrap();
+        s.set(NS, &n.to_be_bytes(), Put { value: &[&[0; 500]], expires, ..Put::default() }, 0)
+            .unwrap();
     }
     let free = s.totals().free;
     let removed: usize = (0..100).map(|_| s.sweep(1000, 1 << 20)).sum();
     assert!(removed > 9000 * 500);
-    assert_eq!((s.stats(NS).items, s.stats(NS).expired, s.stats(NS).expired_unfetched), (1000, 9000, 9000));
+    assert_eq!(
+        (s.stats(NS).items, s.stats(NS).expired, s.stats(NS).expired_unfetched),
+        (1000, 9000, 9000)
+    );
     assert!(s.totals().free > free + 15, "{:?}", s.totals());
     assert!((0..10_000u32).step_by(10).all(|n| s.get(NS, &n.to_be_bytes(), 1000).is_some()));
 }
@@ -398,8 +422,8 @@ fn eviction_keeps_within_the_budget_and_keeps_the_hot() {
             }
         }
     }
-    let found =
-        (0..200_000u32).filter(|n| get(&s, &n.to_be_bytes(), 0).is_some_and(|v| v[..4] == n.to_be_bytes()));
+    let found = (0..200_000u32)
+        .filter(|n| get(&s, &n.to_be_bytes(), 0).is_some_and(|v| v[..4] == n.to_be_bytes()));
     let found = found.count() as u64;
     assert_eq!(found, s.stats(NS).items);
     assert!(found > 40_000, "{found}");
@@ -412,7 +436,8 @@ fn tags() {
     for n in 0..3000u32 {
         let (a, b) = (format!("t{}", n % 3), format!("u{n}"));
         let tags: [&[u8]; 2] = [a.as_bytes(), b.as_bytes()];
-        s.set(NS, &n.to_be_bytes(), Put { value: &[b"v"], tags: &tags, ..Put::default() }, 0).unwrap();
+        s.set(NS, &n.to_be_bytes(), Put { value: &[b"v"], tags: &tags, ..Put::default() }, 0)
+            .unwrap();
     }
     assert_eq!(s.purge_tag(Namespace(2), b"t1", false, 0), 0);
     assert_eq!(s.purge_tag(NS, b"t1", true, 0), 1000);
@@ -422,7 +447,8 @@ fn tags() {
     assert_eq!(s.purge_tag(NS, b"u5", false, 0), 1);
     assert_eq!(s.purge_tag(NS, b"t1", false, 0), 0);
     assert_eq!(s.stats(NS).items, 1999);
-    s.set(NS, &1u32.to_be_bytes(), Put { value: &[b"v"], tags: &[b"t1"], ..Put::default() }, 0).unwrap();
+    s.set(NS, &1u32.to_be_bytes(), Put { value: &[b"v"], tags: &[b"t1"], ..Put::default() }, 0)
+        .unwrap();
     assert_eq!(s.purge_tag(NS, b"t1", false, 0), 1);
 }
 

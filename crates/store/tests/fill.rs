@@ -97,7 +97,8 @@ fn every_size_arrives_with_and_without_a_hint() {
                         e.head().len()
                     );
                     assert!(
-                        block_on(follow(reader)) == (bytes.clone(), FillState::Done { len: size as u64 })
+                        block_on(follow(reader))
+                            == (bytes.clone(), FillState::Done { len: size as u64 })
                     );
                 }
             }
@@ -220,7 +221,8 @@ fn followers_keep_the_bytes_when_the_entry_is_evicted() {
     fill.write(&bytes).unwrap();
     fill.commit(None, 0).unwrap();
     for n in 0..100_000u32 {
-        s.set(NS, &n.to_be_bytes(), Put { value: &[&[n as u8; 700]], ..Put::default() }, 0).unwrap();
+        s.set(NS, &n.to_be_bytes(), Put { value: &[&[n as u8; 700]], ..Put::default() }, 0)
+            .unwrap();
     }
     assert!(s.peek(NS, b"big", 0).is_none(), "evicted");
     assert!(block_on(follow(reader)).0 == bytes);

@@ -24,7 +24,11 @@ struct World {
 
 impl World {
     fn new() -> Arc<World> {
-        Arc::new(World { pins: PinTable::new(1, 0), slot: AtomicU64::new(SLOT), bytes: UnsafeCell::new(1) })
+        Arc::new(World {
+            pins: PinTable::new(1, 0),
+            slot: AtomicU64::new(SLOT),
+            bytes: UnsafeCell::new(1),
+        })
     }
 
     /// Reads as `Store::get` does, on a row of its own.
@@ -152,7 +156,10 @@ fn follower_is_not_forgotten(end: fn(&Progress), expected: FillState) {
             Poll::Ready(state) => assert_eq!(state, expected),
             Poll::Pending => {
                 assert_eq!(wakes.number(), 1);
-                assert_eq!(progress.poll(0, &mut Context::from_waker(&waker)), Poll::Ready(expected));
+                assert_eq!(
+                    progress.poll(0, &mut Context::from_waker(&waker)),
+                    Poll::Ready(expected)
+                );
             }
         }
     });

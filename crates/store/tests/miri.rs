@@ -41,11 +41,17 @@ fn a_little_of_everything() {
 fn entries(s: &Store) {
     let v = s.set(NS, b"a", put(&[b"on", b"e"], &[b"t", b"u"], Some(100)), 10).unwrap();
     let held = s.get(NS, b"a", 10).unwrap();
-    assert_eq!((held.head(), held.flags(), held.expires(), held.version()), (&b"one"[..], 7, Some(100), v));
+    assert_eq!(
+        (held.head(), held.flags(), held.expires(), held.version()),
+        (&b"one"[..], 7, Some(100), v)
+    );
     s.append(NS, b"a", &[b"two"], 11).unwrap();
     assert!(s.touch(NS, b"a", None, 11).is_ok() && s.touch(NS, b"a", Some(1 << 50), 11).is_ok());
     assert!(s.mark_stale(NS, b"a", 11));
-    assert_eq!((value(&s.peek(NS, b"a", 12).unwrap()), held.head()), (b"onetwo".to_vec(), &b"one"[..]));
+    assert_eq!(
+        (value(&s.peek(NS, b"a", 12).unwrap()), held.head()),
+        (b"onetwo".to_vec(), &b"one"[..])
+    );
     assert_eq!(s.purge_tag(NS, b"u", false, 12), 1);
     s.set(NS, b"n", put(&[b"9"], &[], None), 12).unwrap();
     assert_eq!(s.incr(NS, b"n", 1, 12).unwrap().value, 10);
@@ -56,7 +62,10 @@ fn entries(s: &Store) {
     let e = s.get_hinted(hint, NS, b"c", 12).unwrap();
     assert!(e.claim() && !e.claim() && e.stale() && s.touch_same(&e, Some(1 << 50), 12).is_ok());
     assert!(random_key(s, NS, 5, 12).is_some() && !s.delete_same(&e, 12));
-    assert!(s.peek(NS, b"c", 12).is_some_and(|e| e.claimed() && e.version() == 99 && s.delete_same(&e, 12)));
+    assert!(
+        s.peek(NS, b"c", 12)
+            .is_some_and(|e| e.claimed() && e.version() == 99 && s.delete_same(&e, 12))
+    );
     let mut seen = 0;
     let mut count = |_: &[u8], _: &EntryInfo| {
         seen += 1;

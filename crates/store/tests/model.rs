@@ -236,7 +236,13 @@ impl Model {
         live
     }
 
-    fn learn(&mut self, at: (u8, u8), value: Vec<u8>, result: Result<u64, PutError>, like: Option<&Known>) {
+    fn learn(
+        &mut self,
+        at: (u8, u8),
+        value: Vec<u8>,
+        result: Result<u64, PutError>,
+        like: Option<&Known>,
+    ) {
         if result == Err(PutError::NotFound) && self.known.contains_key(&at) {
             // Making room for the new value evicted the old one: as if it had been evicted a moment
             // earlier.
@@ -252,7 +258,10 @@ impl Model {
             return;
         }
         let version = result.expect("there is room and the condition holds");
-        assert!(version < 9 || self.known.values().all(|k| k.version != version), "versions are unique");
+        assert!(
+            version < 9 || self.known.values().all(|k| k.version != version),
+            "versions are unique"
+        );
         let base = Known {
             value: Vec::new(),
             flags: 0,
@@ -265,7 +274,8 @@ impl Model {
         let like = like.cloned().map(|k| Known { version, ..k }).unwrap_or(base);
         self.known.insert(at, Known { value, claimed: false, ..like });
         if let Some((ceiling, slack)) = self.ceiling {
-            let held: usize = (0..12).filter_map(|key| self.check((0, key))).map(|k| k.value.len()).sum();
+            let held: usize =
+                (0..12).filter_map(|key| self.check((0, key))).map(|k| k.value.len()).sum();
             assert!(held as u64 <= ceiling as u64 + slack, "{held} bytes in the first group");
         }
     }
@@ -324,7 +334,10 @@ impl Model {
             }
             Op::DeleteIf { ns, key, right } => {
                 let Some(k) = self.check((ns, key)) else { return };
-                assert_eq!(self.store.delete_if(Namespace(ns), &[key], k.version + u64::from(!right)), right);
+                assert_eq!(
+                    self.store.delete_if(Namespace(ns), &[key], k.version + u64::from(!right)),
+                    right
+                );
                 if right {
                     self.known.remove(&(ns, key));
                 }
@@ -355,7 +368,14 @@ impl Model {
         }
     }
 
-    fn set(&mut self, at: (u8, u8), len: usize, ttl: Option<u16>, like: Known, version: Option<u64>) {
+    fn set(
+        &mut self,
+        at: (u8, u8),
+        len: usize,
+        ttl: Option<u16>,
+        like: Known,
+        version: Option<u64>,
+    ) {
         let value = self.value(len);
         let expires = self.expires(ttl);
         let tags: &[&[u8]] = &[&[like.tag.unwrap_or(0)]];
@@ -446,7 +466,8 @@ impl Model {
         let had = self.check((ns, key));
         let value = self.value(len);
         let expected = had.as_ref().map_or(1, |k| k.version + u64::from(!right));
-        let result = self.store.cas(Namespace(ns), &[key], Self::put(&[&value]), expected, self.now);
+        let result =
+            self.store.cas(Namespace(ns), &[key], Self::put(&[&value]), expected, self.now);
         match (had, right) {
             (Some(_), _) if !self.evict && result == Err(PutError::Full) => {}
             (None, _) => assert_eq!(result, Err(PutError::NotFound)),
@@ -468,8 +489,11 @@ impl Model {
                 self.store.delete(Namespace(ns), &[key], self.now);
             }
             Some(k) => {
-                let value =
-                    if front { [more, k.value.clone()].concat() } else { [k.value.clone(), more].concat() };
+                let value = if front {
+                    [more, k.value.clone()].concat()
+                } else {
+                    [k.value.clone(), more].concat()
+                };
                 self.learn((ns, key), value, result, Some(&Known { stale: false, ..k }));
             }
         }
@@ -490,7 +514,8 @@ impl Model {
                 assert!(result.is_err() || result.is_ok_and(|c| c.value == new));
                 let width = k.value.len();
                 let text = format!("{new:width$}").into_bytes();
-                let text = [text.trim_ascii_start(), &b" ".repeat(width)].concat()[..text.len()].to_vec();
+                let text =
+                    [text.trim_ascii_start(), &b" ".repeat(width)].concat()[..text.len()].to_vec();
                 let like = Known { stale: false, ..k };
                 self.learn((ns, key), text, result.map(|c| c.version), Some(&like));
             }
@@ -508,7 +533,8 @@ impl Model {
         let expires = self.expires(ttl);
         let result = self.store.touch(Namespace(ns), &[key], expires, self.now);
         let touched = result.is_ok();
-        // An item without a field for its expiry is written anew: a large one may find no room beside itself.
+        // An item without a field for its expiry is written anew: a large one may find no room
+        // beside itself.
         let no_room = had && matches!(result, Err(PutError::Full | PutError::TooLarge));
         assert!(touched == had || no_room || !self.evict || self.check((ns, key)).is_none());
         if touched {
@@ -562,10 +588,18 @@ impl Model {
                 3 => (If::Version(version), had.is_some()),
                 _ => (If::Always, true),
             };
-            let put = Put { flags: 4, expires, stale: hint, version: ttl.map(|_| 5), ..Put::default() };
+            let put =
+                Put { flags: 4, expires, stale: hint, version: ttl.map(|_| 5), ..Put::default() };
             let result = fill.commit_put(put, condition, self.now);
-            let like =
-                Known { value: Vec::new(), flags: 4, expires, version: 0, stale: hint, claimed: false, tag };
+            let like = Known {
+                value: Vec::new(),
+                flags: 4,
+                expires,
+                version: 0,
+                stale: hint,
+                claimed: false,
+                tag,
+            };
             if met {
                 self.learn(at, value.clone(), result, Some(&like));
             } else {
@@ -590,7 +624,10 @@ impl Model {
         let live = self.known.iter().filter(|(at, k)| at.0 == ns && tagged(k)).count() as u64;
         assert_eq!(self.store.purge_tag(Namespace(ns), &[tag], soft, self.now), live);
         if soft {
-            self.known.iter_mut().filter(|(at, k)| at.0 == ns && tagged(k)).for_each(|(_, k)| k.stale = true);
+            self.known
+                .iter_mut()
+                .filter(|(at, k)| at.0 == ns && tagged(k))
+                .for_each(|(_, k)| k.stale = true);
         } else {
             self.known.retain(|at, k| at.0 != ns || !tagged(k));
         }
@@ -600,13 +637,15 @@ impl Model {
     fn crowd(&mut self, from: u16, number: u16) {
         for n in from..from.saturating_add(number) {
             let value = [n as u8; 1500];
-            let result = self.store.set(Namespace(9), &n.to_be_bytes(), Self::put(&[&value]), self.now);
+            let result =
+                self.store.set(Namespace(9), &n.to_be_bytes(), Self::put(&[&value]), self.now);
             assert!(result.is_ok() || !self.evict && result == Err(PutError::Full), "{result:?}");
         }
     }
 
     fn walk(&mut self, ns: u8) {
-        let mut expected: Vec<u8> = (0..12).filter(|key| self.check((ns, *key)).is_some()).collect();
+        let mut expected: Vec<u8> =
+            (0..12).filter(|key| self.check((ns, *key)).is_some()).collect();
         let mut seen = Vec::new();
         let mut cursor = Some(Cursor::START);
         while let Some(c) = cursor {

@@ -10,11 +10,17 @@ const NS: Namespace = Namespace(2);
 const MIB: usize = 1 << 20;
 
 fn open(budget: usize) -> Store {
-    Store::open(Options { budget, evict: false, seed: 11, threads: 2, ..Options::default() }).unwrap()
+    Store::open(Options { budget, evict: false, seed: 11, threads: 2, ..Options::default() })
+        .unwrap()
 }
 
 fn put(s: &Store, n: u64, len: usize, expires: Option<Ms>, now: Ms) -> Result<u64, PutError> {
-    s.set(NS, &n.to_le_bytes(), Put { value: &[&vec![n as u8; len]], expires, ..Put::default() }, now)
+    s.set(
+        NS,
+        &n.to_le_bytes(),
+        Put { value: &[&vec![n as u8; len]], expires, ..Put::default() },
+        now,
+    )
 }
 
 /// Stores from `n` on until it is full; returns the first number that did not fit.
@@ -32,7 +38,8 @@ fn fill_up(s: &Store, mut n: u64, len: usize, expires: Option<Ms>, now: Ms) -> u
 
 fn all_there(s: &Store, mut keys: impl Iterator<Item = u64>, len: usize, now: Ms) -> bool {
     keys.all(|n| {
-        s.peek(NS, &n.to_le_bytes(), now).is_some_and(|e| e.len() == len as u64 && e.head()[0] == n as u8)
+        s.peek(NS, &n.to_le_bytes(), now)
+            .is_some_and(|e| e.len() == len as u64 && e.head()[0] == n as u8)
     })
 }
 
@@ -55,7 +62,9 @@ fn what_was_deleted_here_and_there_is_used_again() {
     (0..n).filter(|i| i % 4 == 1).for_each(|i| assert!(s.delete(NS, &i.to_le_bytes(), 0)));
     let more = fill_up(&s, n, 400, None, 0) - n;
     assert!(more * 4 > n * 8 / 10, "{more} of the places of {}", n / 4);
-    assert!(all_there(&s, (0..n).filter(|i| i % 4 != 1), 400, 0) && all_there(&s, n..n + more, 400, 0));
+    assert!(
+        all_there(&s, (0..n).filter(|i| i % 4 != 1), 400, 0) && all_there(&s, n..n + more, 400, 0)
+    );
 }
 
 #[test]
@@ -89,10 +98,17 @@ fn overwriting_goes_on_while_a_fifth_is_free() {
 #[test]
 fn large_values_and_a_strict_ceiling() {
     let share = Share { first: NS, last: NS, floor: 0, ceiling: 6 * MIB };
-    let s =
-        Store::open(Options { budget: 32 * MIB, evict: false, shares: vec![share], ..Options::default() });
+    let s = Store::open(Options {
+        budget: 32 * MIB,
+        evict: false,
+        shares: vec![share],
+        ..Options::default()
+    });
     let s = s.unwrap();
-    assert_eq!((put(&s, 0, 3 * MIB, None, 0).is_ok(), put(&s, 1, 2 * MIB, None, 0).is_ok()), (true, true));
+    assert_eq!(
+        (put(&s, 0, 3 * MIB, None, 0).is_ok(), put(&s, 1, 2 * MIB, None, 0).is_ok()),
+        (true, true)
+    );
     assert_eq!(put(&s, 2, 3 * MIB, None, 0), Err(PutError::Full));
     assert_eq!(put(&s, 2, 7 * MIB, None, 0), Err(PutError::TooLarge));
     assert!(s.delete(NS, &0u64.to_le_bytes(), 0) && put(&s, 2, 3 * MIB, None, 0).is_ok());
@@ -121,16 +137,26 @@ fn threads_lose_nothing() {
                             refused += 1;
                             let at = (state >> 20) as usize % mine.len().max(1);
                             let gone = mine.remove(at);
-                            assert!(gone.is_none_or(|(key, _)| s.delete(NS, &key.to_le_bytes(), n)));
+                            assert!(gone.is_none_or(|(key, _)| s.delete(
+                                NS,
+                                &key.to_le_bytes(),
+                                n
+                            )));
                         }
                     }
                     if n % 512 == 0 {
                         s.sweep(n, MIB);
-                        assert!(mine.iter().all(|(key, len)| all_there(s, [*key].into_iter(), *len, n)));
+                        assert!(mine.iter().all(|(key, len)| all_there(
+                            s,
+                            [*key].into_iter(),
+                            *len,
+                            n
+                        )));
                     }
                 }
                 assert!(
-                    refused > 0 && mine.iter().all(|(key, len)| all_there(s, [*key].into_iter(), *len, 0))
+                    refused > 0
+                        && mine.iter().all(|(key, len)| all_there(s, [*key].into_iter(), *len, 0))
                 );
             });
         }
@@ -147,7 +173,8 @@ fn a_full_store_gives_and_takes_expiries() {
     let touch = |n: u64, expires| s.touch(NS, &n.to_le_bytes(), expires, 10);
     // An entry with its own version and one with a distant expiry have the long header, with no
     // field for either before.
-    s.set(NS, &0u64.to_le_bytes(), Put { value: &[b"v"], version: Some(7), ..Put::default() }, 10).unwrap();
+    s.set(NS, &0u64.to_le_bytes(), Put { value: &[b"v"], version: Some(7), ..Put::default() }, 10)
+        .unwrap();
     put(&s, 1, 40_000, Some(4000 * DAY), 10).unwrap();
     s.set(NS, &2u64.to_le_bytes(), Put { value: &[b"12"], ..Put::default() }, 10).unwrap();
     s.incr(NS, &2u64.to_le_bytes(), 1, 10).unwrap();
@@ -227,8 +254,9 @@ fn an_observer_hears_of_evictions_and_expiries_only_while_it_wants_to() {
     assert!(s.observe(Box::new(observer)));
     let others = (0..9).filter(|_| s.observe(Box::new(|_| {}))).count();
     assert_eq!(others, 3, "four in all");
-    let fill =
-        |from: u64, now| (from..from + 40_000).for_each(|n| assert!(put(&s, n, 500, None, now).is_ok()));
+    let fill = |from: u64, now| {
+        (from..from + 40_000).for_each(|n| assert!(put(&s, n, 500, None, now).is_ok()))
+    };
     fill(0, 0);
     assert!(s.stats(NS).evictions > 0 && heard.lock().unwrap().is_empty());
     s.observing(true);
@@ -237,7 +265,8 @@ fn an_observer_hears_of_evictions_and_expiries_only_while_it_wants_to() {
     let list = std::mem::take(&mut *heard.lock().unwrap());
     assert_eq!(list.len() as u64, s.stats(NS).evictions - before);
     assert!(list.iter().all(|(ns, key, len, ttl, fetched, cause, now)| {
-        (*ns, key.len(), *len, *ttl, *fetched, *cause, *now) == (NS, 8, 500, None, false, Cause::Evicted, 10)
+        (*ns, key.len(), *len, *ttl, *fetched, *cause, *now)
+            == (NS, 8, 500, None, false, Cause::Evicted, 10)
     }));
     put(&s, 1, 10, Some(100), 20).unwrap();
     assert!(s.get(NS, &1u64.to_le_bytes(), 20).is_some());

@@ -19,8 +19,11 @@ fn store() -> Store {
 }
 
 fn fill(store: &Store, key: &[u8], len: usize) -> Result<u64, larder_store::PutError> {
-    let options =
-        FillOptions { size_hint: Some(len as u64), contiguous: 300.min(len), ..FillOptions::default() };
+    let options = FillOptions {
+        size_hint: Some(len as u64),
+        contiguous: 300.min(len),
+        ..FillOptions::default()
+    };
     let mut fill = store.fill(NS, key, options, 1)?;
     for _ in 0..len / 50_000 {
         fill.write(&[b'q'; 50_000])?;
@@ -41,7 +44,8 @@ fn half_of_the_memory_pinned_leaves_the_other_half_usable() {
         }
     }
     for n in 0..10u8 {
-        fill(&store, &[b'x', n], 3_500_000).unwrap_or_else(|e| panic!("large {n}: {e} {:?}", store.totals()));
+        fill(&store, &[b'x', n], 3_500_000)
+            .unwrap_or_else(|e| panic!("large {n}: {e} {:?}", store.totals()));
     }
     for n in 0..100u8 {
         fill(&store, &[b's', n], 300).unwrap_or_else(|e| panic!("{n}: {e} {:?}", store.totals()));

@@ -71,7 +71,12 @@ fn larder(trace: &[u64], policy: Policy) -> usize {
         let hit = store.get(NS, key.as_bytes(), 1000).is_some();
         if !hit {
             store
-                .set(NS, key.as_bytes(), Put { value: &[&bytes[..size(id)]], ..Put::default() }, 1000)
+                .set(
+                    NS,
+                    key.as_bytes(),
+                    Put { value: &[&bytes[..size(id)]], ..Put::default() },
+                    1000,
+                )
                 .unwrap();
         }
         hit
@@ -98,7 +103,8 @@ fn lru(trace: &[u64]) -> usize {
 #[test]
 fn popularity_that_stays() {
     let trace = trace(false);
-    let (ours, fifo, lru) = (larder(&trace, Policy::S3Fifo), larder(&trace, Policy::Fifo), lru(&trace));
+    let (ours, fifo, lru) =
+        (larder(&trace, Policy::S3Fifo), larder(&trace, Policy::Fifo), lru(&trace));
     println!("{ours} against LRU {lru}, FIFO {fifo}");
     assert!(ours > lru + lru / 25 && lru > fifo, "{ours} against LRU {lru}, FIFO {fifo}");
 }

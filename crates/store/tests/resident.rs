@@ -63,7 +63,11 @@ fn resident_memory_stays_within_the_budget() {
         }
     }
     most = most.max(resident()) - before;
-    println!("grew by {most} bytes, {:.3} of the budget; {:?}", most as f64 / BUDGET as f64, store.totals());
+    println!(
+        "grew by {most} bytes, {:.3} of the budget; {:?}",
+        most as f64 / BUDGET as f64,
+        store.totals()
+    );
     assert!(most <= BUDGET + BUDGET / 20, "{most}");
     assert!(most >= BUDGET / 2, "the store was really full: {most}");
 }

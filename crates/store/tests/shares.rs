@@ -14,8 +14,14 @@ fn share(first: u8, last: u8, floor: usize, ceiling: usize) -> Share {
 }
 
 fn open(budget: usize, shares: &[Share]) -> Store {
-    Store::open(Options { budget, shares: shares.to_vec(), seed: 11, threads: 2, ..Options::default() })
-        .unwrap()
+    Store::open(Options {
+        budget,
+        shares: shares.to_vec(),
+        seed: 11,
+        threads: 2,
+        ..Options::default()
+    })
+    .unwrap()
 }
 
 fn put(s: &Store, ns: Namespace, n: u64, len: usize) -> Result<u64, PutError> {
@@ -46,9 +52,15 @@ fn a_ceiling_holds_and_takes_nothing_from_others() {
         put(&s, OBJECTS, n, 200 + n as usize % 1500).unwrap();
         assert!(bytes(&s, OBJECTS) <= most, "{} after {n}", bytes(&s, OBJECTS));
         // Part of them is hot: even entries that are read all the time must be evicted.
-        (n.saturating_sub(3000)..n).step_by(100).for_each(|k| drop(s.get(OBJECTS, &k.to_le_bytes(), 0)));
+        (n.saturating_sub(3000)..n)
+            .step_by(100)
+            .for_each(|k| drop(s.get(OBJECTS, &k.to_le_bytes(), 0)));
     }
-    assert!(bytes(&s, OBJECTS) > 2 * MIB && s.stats(OBJECTS).evictions > 50_000, "{:?}", s.stats(OBJECTS));
+    assert!(
+        bytes(&s, OBJECTS) > 2 * MIB && s.stats(OBJECTS).evictions > 50_000,
+        "{:?}",
+        s.stats(OBJECTS)
+    );
     assert_eq!((s.stats(PAGES).items, s.stats(PAGES).evictions), (10_000, 0));
     assert!(s.totals().free > 0);
 }
@@ -125,8 +137,11 @@ fn a_floor_of_nearly_everything_leaves_the_rest_and_ends() {
 
 #[test]
 fn limits_on_all_sides() {
-    let shares =
-        [share(0, 0, 5 * MIB, 8 * MIB), share(1, 1, 5 * MIB, 8 * MIB), share(2, 17, 5 * MIB, 8 * MIB)];
+    let shares = [
+        share(0, 0, 5 * MIB, 8 * MIB),
+        share(1, 1, 5 * MIB, 8 * MIB),
+        share(2, 17, 5 * MIB, 8 * MIB),
+    ];
     let s = open(24 * MIB, &shares);
     let slack = s.share_slack() as usize;
     let mut state = 1;

@@ -34,7 +34,10 @@ fn value(key: u64, seed: u64, len: usize) -> Vec<u8> {
 fn check(key: u64, bytes: &[u8]) {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
     assert_eq!(word(0), key, "another key's bytes");
-    assert!(bytes == value(key, word(8), word(16) as usize), "bytes of {key} changed under a reader");
+    assert!(
+        bytes == value(key, word(8), word(16) as usize),
+        "bytes of {key} changed under a reader"
+    );
 }
 
 fn check_entry(key: u64, e: &Entry<'_>) {
@@ -104,7 +107,8 @@ impl World {
     }
 
     fn fill(&self, key: u64, v: &[u8], commit: bool, now: Ms) {
-        let Ok(mut fill) = self.store.fill(NS, &key.to_le_bytes(), FillOptions::default(), now) else {
+        let Ok(mut fill) = self.store.fill(NS, &key.to_le_bytes(), FillOptions::default(), now)
+        else {
             return;
         };
         let reader = fill.reader();
@@ -170,8 +174,12 @@ fn run(policy: Policy, operations: usize) {
         ..Options::default()
     })
     .unwrap();
-    let w =
-        World { store, now: AtomicU64::new(1 << 40), done: AtomicBool::new(false), full: AtomicU64::new(0) };
+    let w = World {
+        store,
+        now: AtomicU64::new(1 << 40),
+        done: AtomicBool::new(false),
+        full: AtomicU64::new(0),
+    };
     std::thread::scope(|s| {
         let readers: Vec<_> = (0..3)
             .map(|n| {
@@ -303,7 +311,10 @@ fn nothing_hides_while_the_index_grows() {
                         let back = if r.is_multiple_of(2) { r >> 1 } else { (r >> 1) % 100 };
                         let key = there.saturating_sub(1 + back % there.max(1));
                         if there > 0 {
-                            assert!(store.get(NS, &key.to_le_bytes(), 0).is_some(), "{key} of {there}");
+                            assert!(
+                                store.get(NS, &key.to_le_bytes(), 0).is_some(),
+                                "{key} of {there}"
+                            );
                         }
                     }
                 }
@@ -341,7 +352,12 @@ fn one_claim_for_each_write() {
             .collect();
         for n in 0..150_000u64 {
             store
-                .set(Namespace(4), &n.to_le_bytes(), Put { value: &[&[1; 700]], ..Put::default() }, 0)
+                .set(
+                    Namespace(4),
+                    &n.to_le_bytes(),
+                    Put { value: &[&[1; 700]], ..Put::default() },
+                    0,
+                )
                 .unwrap();
             if n.is_multiple_of(500) {
                 // Not before a thread has claimed the last one, or it was evicted.

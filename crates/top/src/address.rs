@@ -106,8 +106,8 @@ impl Address {
         let expected = || {
             format!(
                 "expected an address such as \"127.0.0.1:8081\", \"http://host:8081\", \
-                 \"memcached://host:11211\", \
-                 \"redis://host\" or \"unix:/run/memcached.sock\", found {text:?}"
+                 \"memcached://host:11211\", \"redis://host\" or \"unix:/run/memcached.sock\", \
+                 found {text:?}"
             )
         };
         let (kind, rest) = match text.split_once("://") {
@@ -164,7 +164,8 @@ impl Address {
         let tcp = matches!(address.endpoints.first(), Some(Endpoint::Tcp(..)));
         if !tcp || address.kind.is_some_and(|kind| kind != Kind::Larder) {
             return Err(format!(
-                "expected the admin address of a Larder, such as \"127.0.0.1:8081\", found {text:?}"
+                "expected the admin address of a Larder, such as \"127.0.0.1:8081\", found \
+                 {text:?}"
             ));
         }
         address.endpoints.truncate(1);

@@ -12,15 +12,14 @@ use crate::{
 
 const TOP_HELP: &str = "\
 Which kind of server answers is found out; http://, memcached:// and redis:// before an address \
-say it.\n\n\
-Keys: q quit, ? help, < > sort column, r reverse, space freeze, l since start, c commands, Enter \
-one server.\n\n\
-Exit code: 0 done; with --once 1 when a server is down and 4 when all are; 2 wrong usage; 130, 143 \
-ended by a signal.";
+                        say it.\n\nKeys: q quit, ? help, < > sort column, r reverse, space \
+                        freeze, l since start, c commands, Enter one server.\n\nExit code: 0 \
+                        done; with --once 1 when a server is down and 4 when all are; 2 wrong \
+                        usage; 130, 143 ended by a signal.";
 
 const LOG_HELP: &str = "\
-Filters are the server's work; all that are given must hold. Times are UTC.\n\n\
-Exit code: 0 done, 2 wrong usage, 3 refused, 4 server not reached at the start or no Larder.";
+Filters are the server's work; all that are given must hold. Times are UTC.\n\nExit code: 0 done, \
+                        2 wrong usage, 3 refused, 4 server not reached at the start or no Larder.";
 
 /// Arguments of `larder top`.
 #[derive(Args, Clone, Debug)]
@@ -110,9 +109,9 @@ pub struct LogArgs {
 
 /// Arguments of `larder hist`.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Keys: q quit, space freeze, < > how many seconds are shown.\n\n\
-    Exit code: 0 done, 2 wrong usage, 3 refused, 4 server not reached or no Larder; 130, 143 ended \
-    by a signal.")]
+#[command(after_help = "Keys: q quit, space freeze, < > how many seconds are shown.\n\nExit \
+                        code: 0 done, 2 wrong usage, 3 refused, 4 server not reached or no \
+                        Larder; 130, 143 ended by a signal.")]
 pub struct HistArgs {
     /// The Larder's admin address
     #[arg(

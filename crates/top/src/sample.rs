@@ -334,10 +334,9 @@ mod tests {
         let sample = from_memcached(
             pairs(
                 "pid 77\nuptime 100\nversion 1.6.18\ncurr_connections 9\ncmd_get 50\nget_hits \
-                 40\ncmd_set 7\n\
-                 cmd_touch 3\ndelete_hits 2\ndelete_misses 1\nincr_hits 4\ndecr_misses \
-                 5\nbytes_read 1000\n\
-                 bytes_written 2000\nlimit_maxbytes 67108864\nbytes 1024\nevictions 6",
+                 40\ncmd_set 7\ncmd_touch 3\ndelete_hits 2\ndelete_misses 1\nincr_hits \
+                 4\ndecr_misses 5\nbytes_read 1000\nbytes_written 2000\nlimit_maxbytes \
+                 67108864\nbytes 1024\nevictions 6",
             ),
             at,
             took,
@@ -359,10 +358,8 @@ mod tests {
         let sample = from_memcached(
             pairs(
                 "uptime -5\ncmd_get 18446744073709551615\nget_hits 99999999999999999999\ncmd_set \
-                 many\n\
-                 bytes 12.75\nlimit_maxbytes 0\nevictions NaN\ndelete_hits \
-                 18446744073709551615\ndelete_misses 2\n\
-                 bytes_read  7 \nversion \x1b[31m1",
+                 many\nbytes 12.75\nlimit_maxbytes 0\nevictions NaN\ndelete_hits \
+                 18446744073709551615\ndelete_misses 2\nbytes_read  7 \nversion \x1b[31m1",
             ),
             at,
             took,
@@ -381,11 +378,9 @@ mod tests {
         let sample = from_redis(
             pairs(
                 "redis_version 7.0.15\nrun_id abc\nuptime_in_seconds 60\nconnected_clients \
-                 3\nused_memory 100\n\
-                 maxmemory 0\nkeyspace_hits 8\nkeyspace_misses 2\nevicted_keys \
-                 1\ntotal_net_input_bytes 10\n\
-                 total_net_output_bytes 20\ncmdstat_get calls=9,usec=1\ncmdstat_setex \
-                 calls=4,usec=1\ncmdstat_x odd",
+                 3\nused_memory 100\nmaxmemory 0\nkeyspace_hits 8\nkeyspace_misses \
+                 2\nevicted_keys 1\ntotal_net_input_bytes 10\ntotal_net_output_bytes \
+                 20\ncmdstat_get calls=9,usec=1\ncmdstat_setex calls=4,usec=1\ncmdstat_x odd",
             ),
             at,
             took,

@@ -221,7 +221,8 @@ mod tests {
         let shown = Text::new(sent);
         assert_eq!(
             shown.as_str(),
-            "/a\\x1b]0;owned\\x07\\x1b[2J\\x9b31m\\x0d\\x0a\\x09\\x7f\\u202egpj.exe\\u200b\\ue0041é漢"
+            "/a\\x1b]0;owned\\x07\\x1b[2J\\x9b31m\\x0d\\x0a\\x09\\x7f\\u202egpj.exe\\u200b\\\
+             ue0041é漢"
         );
         assert!(!shown.as_str().chars().any(is_dangerous));
         assert!(matches!(clean("http://a/ü?x=1"), Cow::Borrowed(_)));

@@ -52,7 +52,8 @@ impl Stream {
         let ttl = self.dice.one(&["", " T90", " T0", " T2000"]);
         let stale = if self.dice.once_in(3) { "" } else { " I" };
         let flags = self.flags(&["c", "k", "Oset", "q", "F7"], 3);
-        let mut command = Command::of(format!("ms {key} {}{flag}{mode}{stale}{ttl}{flags}", value.len()));
+        let mut command =
+            Command::of(format!("ms {key} {}{flag}{mode}{stale}{ttl}{flags}", value.len()));
         self.version(&mut command);
         command.add("\r\n").add(value).add("\r\n");
         command

@@ -42,7 +42,8 @@ impl Pty {
             }
         });
         let writer = pair.master.take_writer().unwrap();
-        // The terminal stays open as long as the test has it: its modes are looked at after the program's end.
+        // The terminal stays open as long as the test has it: its modes are looked at after the
+        // program's end.
         std::mem::forget(pair.slave);
         Pty { child, master: pair.master, writer, screen, modes }
     }
@@ -61,14 +62,20 @@ impl Pty {
         let cells = (0..lines).flat_map(|y| (0..columns).map(move |x| (y, x)));
         let coloured = |(y, x)| {
             let cell = parser.screen().cell(y, x);
-            cell.is_some_and(|c| c.fgcolor() != vt100::Color::Default || c.bgcolor() != vt100::Color::Default)
+            cell.is_some_and(|c| {
+                c.fgcolor() != vt100::Color::Default || c.bgcolor() != vt100::Color::Default
+            })
         };
         cells.into_iter().any(coloured)
     }
 
     /// Waits until the screen is as it should be, and gives what `probe` makes of it.
     #[track_caller]
-    pub(crate) fn wait_for<T>(&self, what: &str, mut probe: impl FnMut(&[String]) -> Option<T>) -> T {
+    pub(crate) fn wait_for<T>(
+        &self,
+        what: &str,
+        mut probe: impl FnMut(&[String]) -> Option<T>,
+    ) -> T {
         struct Show<'a>(&'a Pty);
         impl Drop for Show<'_> {
             fn drop(&mut self) {
@@ -104,7 +111,11 @@ impl Pty {
     /// Sends the program a signal.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = self.child.process_id().and_then(|pid| i32::try_from(pid).ok());
-        rustix::process::kill_process(pid.and_then(rustix::process::Pid::from_raw).unwrap(), signal).unwrap();
+        rustix::process::kill_process(
+            pid.and_then(rustix::process::Pid::from_raw).unwrap(),
+            signal,
+        )
+        .unwrap();
     }
 
     /// Waits for the program's end and gives its exit code; the terminal must be as it was before.
@@ -121,7 +132,8 @@ impl Pty {
 
     /// Whether the program has taken the terminal over: raw, and another screen than before.
     pub(crate) fn is_taken(&self) -> bool {
-        modes(&*self.master) != self.modes && self.screen.lock().unwrap().screen().alternate_screen()
+        modes(&*self.master) != self.modes
+            && self.screen.lock().unwrap().screen().alternate_screen()
     }
 }
 

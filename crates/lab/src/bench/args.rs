@@ -94,9 +94,9 @@ pub(super) struct Common {
     pub(super) load: LoadArgs,
 }
 
-const EXITS: &str = "Exit code: 0 done, 1 a limit was missed or bytes were wrong, 2 wrong usage, 4 \
-    server not reached. Ctrl-C ends \
-    the run and shows what was measured; a second one ends at once.";
+const EXITS: &str = "Exit code: 0 done, 1 a limit was missed or bytes were wrong, 2 wrong usage, \
+                     4 server not reached. Ctrl-C ends the run and shows what was measured; a \
+                     second one ends at once.";
 
 /// Arguments of `larder bench http`.
 #[derive(Args, Debug)]

@@ -43,8 +43,8 @@ enum Order {
 }
 
 const EXPECTED: &str = "expected a figure (p50, p99.9, max, mean, rate, answers, errors, wrong, \
-    hits, cpu, own-cpu), one of < <= > >= =, \
-    and a bound, such as p99<5ms, rate>10000, errors=0, hits>=90%, cpu<8us";
+                        hits, cpu, own-cpu), one of < <= > >= =, and a bound, such as p99<5ms, \
+                        rate>10000, errors=0, hits>=90%, cpu<8us";
 
 impl FromStr for Limit {
     type Err = String;

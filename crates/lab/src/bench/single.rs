@@ -76,10 +76,9 @@ fn http_job(args: &HttpArgs) -> Result<Job<'_>, String> {
             || load.keys_file.is_some()
             || load.trace.is_some()
         {
-            return Err(
-                "several URLs and --key, --pattern, --keys-file or --trace exclude each other"
-                    .to_owned(),
-            );
+            return Err("several URLs and --key, --pattern, --keys-file or --trace exclude each \
+                        other"
+                .to_owned());
         }
         let named = |url: &Url| format!("http://{}{}", url.host, url.target);
         let alike = args.host.is_some() || urls.iter().all(|url| url.host == first.host);
@@ -106,11 +105,9 @@ fn objects<'a>(
     let address = target::address(to, port)?;
     let load = common.load.validate()?;
     if fill && common.load.trace.is_some() {
-        return Err(
-            "--fill writes the keys of a list or pattern; a trace writes by itself what it \
-            recorded"
-                .to_owned(),
-        );
+        return Err("--fill writes the keys of a list or pattern; a trace writes by itself what \
+                    it recorded"
+            .to_owned());
     }
     let writes = match &common.load.mix {
         Some(mix) => Mix::parse(mix)?.share(Verb::Set) > 0.0,
@@ -165,10 +162,9 @@ fn plan(
             Pace::Open { rate, arrivals }
         }
         (None, Some(_)) if !load.is_timed() => {
-            return Err(
-                "--speed: this trace has no times; give a --rate, or none for a closed loop"
-                    .to_owned(),
-            );
+            return Err("--speed: this trace has no times; give a --rate, or none for a closed \
+                        loop"
+                .to_owned());
         }
         (None, Some(speed)) => Pace::Recorded { speed },
         (None, None) => Pace::Closed,

@@ -20,8 +20,8 @@ pub enum Error {
     Plan(String),
     /// More connections than files this process may open.
     #[error(
-        "{wanted} connections need as many open files, and this process may have {most}: raise the \
-         limit (`ulimit -n`)"
+        "{wanted} connections need as many open files, and this process may have {most}: raise \
+         the limit (`ulimit -n`)"
     )]
     Files {
         /// Files needed for all connections.

@@ -38,8 +38,7 @@ impl Sizes {
         let wrong = || {
             format!(
                 "size {text:?}: expected 100, 1k-10k, lognormal:4k:1.2, pareto:4k:1.5 (median and \
-                 shape, then the longest \
-                 if it is not 64MiB), or 100:60,1k:30,10k:10"
+                 shape, then the longest if it is not 64MiB), or 100:60,1k:30,10k:10"
             )
         };
         let distribution = if let Some(rest) = text.strip_prefix("lognormal:") {

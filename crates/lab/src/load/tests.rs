@@ -33,7 +33,7 @@ fn stream(load: &Load, thread: usize, threads: usize, seed: u64, count: usize) -
 }
 
 const MIXED: &str = "--pattern k{:05} --keys 1000 --popularity zipf:0.9 --mix \
-    get=80,set=15,delete=5 --size 1k-2k --think exp:1ms --multi 3";
+                     get=80,set=15,delete=5 --size 1k-2k --think exp:1ms --multi 3";
 
 #[test]
 fn the_same_seed_asks_the_same() {

@@ -26,13 +26,11 @@ impl Php {
 
 /// Arguments of `larder lab mediawiki`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Everything it needs comes from Debian's packages; what is missing is named. \
-        Servers are started on free ports of \
-                  127.0.0.1, in a directory of their own, and ended with the experiment.\n\n\
-                  Exit code: 0 every row is valid, 1 a row is not (the report says why), 2 wrong \
-                  usage, 4 a program is missing or does not run."
-)]
+#[command(after_help = "Everything it needs comes from Debian's packages; what is missing is \
+                        named. Servers are started on free ports of 127.0.0.1, in a directory of \
+                        their own, and ended with the experiment.\n\nExit code: 0 every row is \
+                        valid, 1 a row is not (the report says why), 2 wrong usage, 4 a program \
+                        is missing or does not run.")]
 pub(crate) struct MediawikiArgs {
     /// Articles of the wiki
     #[arg(

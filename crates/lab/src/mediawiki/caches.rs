@@ -170,12 +170,12 @@ fn printed_address(printed: &str, words: &str) -> Option<SocketAddr> {
 /// such a wiki would not need. It writes no files, so it needs no directory writable by its user.
 fn squid_conf(addr: SocketAddr, origin: SocketAddr) -> String {
     format!(
-        "http_port {addr} accel defaultsite={HOST}\nvisible_hostname squid.{HOST}\n\
-         cache_peer {ip} parent {port} 0 no-query originserver\n\
-         cache_mem {MEMORY} MB\nmaximum_object_size_in_memory 4 MB\nhttp_access allow all\n\
-         access_log none\ncache_log /dev/null\npid_filename none\ncoredump_dir \
-         none\nnetdb_filename none\n\
-         pinger_enable off\nshutdown_lifetime 0 seconds\nread_timeout {LONGEST_PAGE} seconds\n",
+        "http_port {addr} accel defaultsite={HOST}\nvisible_hostname squid.{HOST}\ncache_peer \
+         {ip} parent {port} 0 no-query originserver\ncache_mem {MEMORY} \
+         MB\nmaximum_object_size_in_memory 4 MB\nhttp_access allow all\naccess_log \
+         none\ncache_log /dev/null\npid_filename none\ncoredump_dir none\nnetdb_filename \
+         none\npinger_enable off\nshutdown_lifetime 0 seconds\nread_timeout {LONGEST_PAGE} \
+         seconds\n",
         ip = origin.ip(),
         port = origin.port(),
     )

@@ -72,10 +72,9 @@ fn fpm(
     let socket = dir.join("php-fpm.sock");
     let user = if root { "user = root\ngroup = root\n" } else { "" };
     let config = format!(
-        "[global]\nerror_log = {dir}/php-fpm-error.log\ndaemonize = no\n\
-         [wiki]\n{user}listen = {socket}\npm = static\npm.max_children = {workers}\nclear_env = \
-         no\n\
-         php_admin_value[output_buffering] = 0\nphp_admin_value[max_execution_time] = \
+        "[global]\nerror_log = {dir}/php-fpm-error.log\ndaemonize = no\n[wiki]\n{user}listen = \
+         {socket}\npm = static\npm.max_children = {workers}\nclear_env = \
+         no\nphp_admin_value[output_buffering] = 0\nphp_admin_value[max_execution_time] = \
          {LONGEST_PAGE}\n",
         dir = dir.display(),
         socket = socket.display(),
@@ -88,10 +87,10 @@ fn fpm(
 
     let config = format!(
         "{user}daemon off;\npid {dir}/nginx.pid;\nerror_log \
-         {dir}/nginx-error.log;\nworker_processes 1;\n\
-         events {{ worker_connections 1024; }}\nhttp {{\naccess_log off;\n{temporary}\
-         server {{ listen {addr}; location / {{\nfastcgi_pass unix:{socket};\n{parameters}\
-         fastcgi_read_timeout {LONGEST_PAGE}s;\nfastcgi_buffers 64 16k;\n}} }} }}\n",
+         {dir}/nginx-error.log;\nworker_processes 1;\nevents {{ worker_connections 1024; }}\nhttp \
+         {{\naccess_log off;\n{temporary}server {{ listen {addr}; location / {{\nfastcgi_pass \
+         unix:{socket};\n{parameters}fastcgi_read_timeout {LONGEST_PAGE}s;\nfastcgi_buffers 64 \
+         16k;\n}} }} }}\n",
         user = if root { "user root;\n" } else { "" },
         dir = dir.display(),
         socket = socket.display(),

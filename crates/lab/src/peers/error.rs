@@ -15,8 +15,8 @@ pub enum Error {
     },
     /// Larder is not installed.
     #[error(
-        "larder is neither beside larder-lab nor on the PATH: `cargo install --path crates/larder` \
-         brings it"
+        "larder is neither beside larder-lab nor on the PATH: `cargo install --path \
+         crates/larder` brings it"
     )]
     NoLarder,
     /// The process could not be started.

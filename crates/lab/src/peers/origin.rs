@@ -98,7 +98,7 @@ mod tests {
         let mut stream = TcpStream::connect(origin.address()).unwrap();
         stream.set_nodelay(true).unwrap();
         let requests = "GET /20000/1 HTTP/1.1\r\nHost: x\r\n\r\nGET /10/2 HTTP/1.1\r\n\r\nGET \
-            /30/3 HTTP/1.0\r\n\r\n";
+                        /30/3 HTTP/1.0\r\n\r\n";
         for piece in requests.as_bytes().chunks(7) {
             stream.write_all(piece).unwrap();
         }

@@ -39,9 +39,9 @@ pub(crate) fn head(size: usize, number: u32) -> Vec<u8> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let date = date::format(now);
     format!(
-        "HTTP/1.1 200 OK\r\nDate: {}\r\nContent-Type: text/html\r\nContent-Length: {size}\r\n\
-         Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\nETag: \"{size}-{number}\"\r\n\
-         Cache-Control: public, max-age=86400\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nDate: {}\r\nContent-Type: text/html\r\nContent-Length: \
+         {size}\r\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\nETag: \
+         \"{size}-{number}\"\r\nCache-Control: public, max-age=86400\r\n\r\n",
         String::from_utf8_lossy(&date)
     )
     .into_bytes()

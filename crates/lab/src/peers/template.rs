@@ -122,8 +122,8 @@ mod tests {
             .with("port", 80)
             .with("dir", "/d")
             .with_list("small", vec!["1".into(), "2".into()]);
-        let text = "listen @port@ @dir@/@port@; mail a@b.c\n#@ each small\n at /@it@ { @dir@ }\n#@ \
-            end\nend";
+        let text = "listen @port@ @dir@/@port@; mail a@b.c\n#@ each small\n at /@it@ { @dir@ \
+                    }\n#@ end\nend";
         let filled = template(text).fill(&values).unwrap();
         assert_eq!(filled, "listen 80 /d/80; mail a@b.c\n at /1 { /d }\n at /2 { /d }\nend\n");
     }

@@ -140,8 +140,7 @@ pub(crate) fn warnings(run: &Run) -> Vec<String> {
     if run.busiest >= FULL {
         all.push(format!(
             "The load generator was at its limit (its busiest thread {:.0} % on a processor): the \
-             rate is its own, not the server's. \
-             Give it more threads, or a machine of its own.",
+             rate is its own, not the server's. Give it more threads, or a machine of its own.",
             run.busiest * 100.0
         ));
     }

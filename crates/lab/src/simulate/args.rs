@@ -222,7 +222,7 @@ pub(crate) fn sizes(texts: &[String]) -> Result<Vec<u64>, String> {
             number.parse().ok().filter(|n| (2..=MAX_SIZES).contains(n)).ok_or_else(|| {
                 format!(
                     "--sizes {text}: behind the * stands how many, 2 to {MAX_SIZES}, as in \
-                64MiB..4GiB*16"
+                     64MiB..4GiB*16"
                 )
             })?;
         let (low, high) = (one(low)? as f64, one(high)? as f64);

@@ -288,7 +288,8 @@ impl Connection {
         Counters::add(&self.shared.request_log.counters.lost, 1);
         let (number, peer) = (self.number, &self.peer);
         self.shared.teller.say(&format!(
-            "connection {number} ({peer}): {why}; requests are told by turns of speech from here on"
+            "connection {number} ({peer}): {why}; requests are told by turns of speech from here \
+             on"
         ));
         *self.dialect.borrow_mut() = Dialect::turns(self.pending.waits());
         self.pending.look();

@@ -38,7 +38,8 @@ pub(super) fn admin(root: &Values, directory: &Path, report: &mut Report) -> Opt
         report.error(problem.fix("name an address, or take out [admin]"));
     }
     if settings.read == ReadAccess::Open && !settings.is_local() {
-        let message = "other machines can reach it, and every one of them may look: URLs, clients, pages";
+        let message =
+            "other machines can reach it, and every one of them may look: URLs, clients, pages";
         report.warn(Problem::new(values.location("read"), message).fix("write read = \"token\""));
     }
     Some(settings)
@@ -55,7 +56,8 @@ fn hosts(values: &Values, report: &mut Report) -> Vec<String> {
         match host {
             HostPattern::Exact(name) => out.push(name),
             HostPattern::Suffix(suffix) => {
-                let message = format!("expected a name such as \"cache.example.org\", found \"*{suffix}\"");
+                let message =
+                    format!("expected a name such as \"cache.example.org\", found \"*{suffix}\"");
                 report.error(Problem::new(location, message).fix("name each host"));
             }
         }

@@ -67,7 +67,12 @@ mod tests {
         let fifo = scratch("fifo");
         mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).expect("a FIFO");
         for path in [&*fifo, Path::new("/dev/zero"), Path::new("/")] {
-            assert_eq!(read(path, 10), Err("it is not a regular file".to_owned()), "{}", path.display());
+            assert_eq!(
+                read(path, 10),
+                Err("it is not a regular file".to_owned()),
+                "{}",
+                path.display()
+            );
         }
         std::fs::remove_file(&fifo).expect("removed");
         assert_eq!(read(&fifo, 10), Err("there is no such file".to_owned()));

@@ -10,9 +10,9 @@ use std::{
 };
 
 use larder_server::settings::{
-    AccessLogSettings, CacheAction, CookiePattern, Glob, HostPattern, HttpSettings, KeyField, Limits,
-    LogFormat, MAX_RULES, Matcher, Net, OriginScheme, OriginSettings, Pattern, Permission, RefreshPattern,
-    Rule, RuleAction, RulePolicy, Secret, Settings, Site, StatusTtl, Unframed,
+    AccessLogSettings, CacheAction, CookiePattern, Glob, HostPattern, HttpSettings, KeyField,
+    Limits, LogFormat, MAX_RULES, Matcher, Net, OriginScheme, OriginSettings, Pattern, Permission,
+    RefreshPattern, Rule, RuleAction, RulePolicy, Secret, Settings, Site, StatusTtl, Unframed,
 };
 
 use super::{
@@ -47,8 +47,10 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
         }
     }
     if root.tables("site").is_empty() && !only_objects && before == 0 {
-        let fix = "give --origin http://host:port, or a [[site]] with an origin in the configuration file";
-        report.error(Problem::new(Location::Whole, "there is no origin to get pages from").fix(fix));
+        let fix = "give --origin http://host:port, or a [[site]] with an origin in the \
+                   configuration file";
+        report
+            .error(Problem::new(Location::Whole, "there is no origin to get pages from").fix(fix));
     }
     duplicate_hosts(root.tables("site"), report);
     let mut http = http(&http_values)?;
@@ -147,7 +149,8 @@ fn site(values: &Values, memory: u64, directory: &Path, report: &mut Report) -> 
         rules.push(Rule::new(matcher(rule, report), action, &defaults));
     }
     if rules.len() > MAX_RULES {
-        let message = format!("{} rules, those of the preset included; at most {MAX_RULES}", rules.len());
+        let message =
+            format!("{} rules, those of the preset included; at most {MAX_RULES}", rules.len());
         report.error(Problem::new(values.location("rule"), message));
     }
     Some(Site {
@@ -173,8 +176,10 @@ fn preset(values: &Values, report: &mut Report) -> Option<Values> {
     let name: String = values.maybe("preset")?;
     let read = presets::preset(&name);
     if read.is_none() {
-        report
-            .error(Problem::new(values.location("preset"), format!("the preset \"{name}\" cannot be read")));
+        report.error(Problem::new(
+            values.location("preset"),
+            format!("the preset \"{name}\" cannot be read"),
+        ));
     }
     read.map(|(values, _)| values)
 }
@@ -261,8 +266,12 @@ fn matcher(values: &Values, report: &mut Report) -> Matcher {
     };
     let names = ["path", "path_regex", "method", "cookie", "header"];
     if !names.iter().any(|name| values.is_written(name)) {
-        let problem = Problem::new(values.location.clone(), "the rule does not say which requests it is for");
-        report.error(problem.fix("add `path`, `path_regex`, `method`, `cookie` or `header`; for all requests write it into [[site]]"));
+        let problem =
+            Problem::new(values.location.clone(), "the rule does not say which requests it is for");
+        report.error(problem.fix(
+            "add `path`, `path_regex`, `method`, `cookie` or `header`; for all requests write it \
+             into [[site]]",
+        ));
     }
     for (glob, location) in values.items::<Glob>("path").unwrap_or_default() {
         if !glob.as_str().starts_with(['/', '*']) {
@@ -302,7 +311,10 @@ fn origin(values: &Values, report: &mut Report) -> Option<OriginSettings> {
 }
 
 fn permission(values: &Values, directory: &Path, report: &mut Report) -> Permission {
-    Permission { from: values.list("from"), token: token_file(values, "token_file", directory, report) }
+    Permission {
+        from: values.list("from"),
+        token: token_file(values, "token_file", directory, report),
+    }
 }
 
 /// The token in the file an option names; None: no file is named, or it is unusable, which is in
@@ -317,8 +329,10 @@ pub(super) fn token_file(
     match token(&path) {
         Ok((token, readable)) => {
             if readable {
-                let problem =
-                    Problem::new(values.location(name), "every user of this machine can read the token");
+                let problem = Problem::new(
+                    values.location(name),
+                    "every user of this machine can read the token",
+                );
                 report.warn(problem.fix(format!("chmod o-r {}", path.display())));
             }
             Some(token)
@@ -348,14 +362,19 @@ fn duplicate_hosts(sites: &[Values], report: &mut Report) {
     for (index, site) in sites.iter().enumerate() {
         let hosts = site.items::<HostPattern>("hosts").unwrap_or_default();
         if hosts.is_empty() && seen.insert("any host".to_owned(), index).is_some() {
-            let problem =
-                Problem::new(site.location.clone(), "a second site without `hosts`: it would never be asked");
+            let problem = Problem::new(
+                site.location.clone(),
+                "a second site without `hosts`: it would never be asked",
+            );
             report.error(problem.fix("give each site its `hosts`; one may be left without"));
         }
         for (host, location) in hosts {
             let name = host_name(&host);
             if seen.insert(name.clone(), index).is_some() {
-                report.error(Problem::new(location, format!("the host \"{name}\" is already in use above")));
+                report.error(Problem::new(
+                    location,
+                    format!("the host \"{name}\" is already in use above"),
+                ));
             }
         }
     }
@@ -366,7 +385,8 @@ fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
     for site in root.tables("site") {
         let nets = |name| site.table(name).items::<Net>("from").unwrap_or_default();
         for (_, location) in nets("debug").into_iter().filter(|(net, _)| anyone(*net)) {
-            let problem = Problem::new(location, "anyone on the Internet may ask how answers come about");
+            let problem =
+                Problem::new(location, "anyone on the Internet may ask how answers come about");
             report.warn(problem.fix("name the machines that may, or use token_file"));
         }
         for (net, location) in nets("purge") {
@@ -374,15 +394,16 @@ fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
                 let problem = Problem::new(location, "anyone on the Internet may purge");
                 report.warn(problem.fix("name the machines that may, or use token_file"));
             } else if settings.http.trusted_proxies.iter().any(|proxy| proxy.overlaps(&net)) {
-                let message =
-                    "of requests through a trusted proxy, the client it names is judged, not the proxy";
+                let message = "of requests through a trusted proxy, the client it names is \
+                               judged, not the proxy";
                 report.note(Problem::new(location, message));
             }
         }
     }
     for (net, location) in root.table("http").items::<Net>("trusted_proxies").unwrap_or_default() {
         if anyone(net) {
-            let problem = Problem::new(location, "anyone may say which address a request comes from");
+            let problem =
+                Problem::new(location, "anyone may say which address a request comes from");
             report.warn(problem.fix("name the proxies before this one"));
         }
     }
@@ -390,7 +411,8 @@ fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
         && !settings.http.listen.is_empty()
         && settings.shelf() == 0
     {
-        let message = format!("for {} threads that is less than 1 MiB each: there is none", settings.threads);
+        let message =
+            format!("for {} threads that is less than 1 MiB each: there is none", settings.threads);
         let problem = Problem::new(root.table("http").location("shelf"), message);
         report.warn(problem.fix("more of it, fewer threads, or 0"));
     }

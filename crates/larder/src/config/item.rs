@@ -2,7 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use larder_server::settings::{CookiePattern, Glob, HostPattern, KeyField, Listen, Net, Pattern, StatusTtl};
+use larder_server::settings::{
+    CookiePattern, Glob, HostPattern, KeyField, Listen, Net, Pattern, StatusTtl,
+};
 use regex::Regex;
 
 use super::{
@@ -76,7 +78,11 @@ from_item! {
 pub(crate) fn default_items(opt: &Opt) -> Vec<Item> {
     let texts: Vec<&str> =
         if opt.list { opt.default.split_whitespace().collect() } else { vec![opt.default] };
-    texts.into_iter().filter(|text| !text.is_empty()).filter_map(|text| parse(opt.kind, text).ok()).collect()
+    texts
+        .into_iter()
+        .filter(|text| !text.is_empty())
+        .filter_map(|text| parse(opt.kind, text).ok())
+        .collect()
 }
 
 /// One value from its text.
@@ -85,7 +91,11 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         Kind::Bool => text.parse().map(Item::Bool).map_err(|_| expected(kind)),
         Kind::Count(min, max) => {
             let number = text.trim().parse().map_err(|_| expected(kind))?;
-            if (min..=max).contains(&number) { Ok(Item::Number(number)) } else { Err(expected(kind)) }
+            if (min..=max).contains(&number) {
+                Ok(Item::Number(number))
+            } else {
+                Err(expected(kind))
+            }
         }
         Kind::Size(min, max) => {
             let bytes = value::size(text)?;
@@ -132,7 +142,9 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Item, String> {
         }),
         Kind::StatusTtl => value::status_ttl(text).map(Item::StatusTtl),
         Kind::Regex => Regex::new(text).map(Item::Regex).map_err(|error| regex_problem(&error)),
-        Kind::HeaderMatch => value::header_match(text).map(|(name, glob)| Item::HeaderMatch(name, glob)),
+        Kind::HeaderMatch => {
+            value::header_match(text).map(|(name, glob)| Item::HeaderMatch(name, glob))
+        }
         Kind::HeaderLine => value::header_line(text).map(Item::Text),
         Kind::Origin => value::origin_url(text).map(Item::Origin),
         Kind::Table(_, Some(_)) | Kind::Table(_, None) | Kind::Tables(_) => Err(expected(kind)),
@@ -162,7 +174,9 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::File => "a path".to_owned(),
         Kind::Choice(words) => format!("one of \"{}\"", words.join("\", \"")),
         Kind::Address => "an address and port such as \"127.0.0.1:8080\"".to_owned(),
-        Kind::Listen => "an address and port such as \"127.0.0.1:11211\", or \"unix:\" and a path".to_owned(),
+        Kind::Listen => {
+            "an address and port such as \"127.0.0.1:11211\", or \"unix:\" and a path".to_owned()
+        }
         Kind::RemoteServer => {
             "a server such as \"10.0.0.1:11211\" or \"unix:/run/m.sock weight=2\"".to_owned()
         }
@@ -175,9 +189,9 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Cookie => "a cookie name or pattern such as \"*_session\"".to_owned(),
         Kind::Token => "a name such as \"GET\" or \"X-Header\"".to_owned(),
         Kind::KeyField => "a request field such as \"X-Forwarded-Prefix\"".to_owned(),
-        Kind::StatusTtl => {
-            "a time such as \"10s\", with a status before it or not: \"404 10s\", \"5xx 1s\"".to_owned()
-        }
+        Kind::StatusTtl => "a time such as \"10s\", with a status before it or not: \"404 10s\", \
+                            \"5xx 1s\""
+            .to_owned(),
         Kind::Regex => "a regular expression".to_owned(),
         Kind::HeaderMatch => "a header to match such as \"X-Api-Key: *\"".to_owned(),
         Kind::HeaderLine => "a header line such as \"X-Cached-By: larder\"".to_owned(),

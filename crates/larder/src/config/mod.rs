@@ -60,8 +60,10 @@ pub(crate) struct Loaded {
 /// Reads file and flags. An error means that a file cannot be read; mistakes in it are in the
 /// report.
 pub(crate) fn load(flags: &Flags) -> Result<Loaded, String> {
-    let path =
-        flags.config.clone().or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists()));
+    let path = flags
+        .config
+        .clone()
+        .or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists()));
     let text = match &path {
         Some(path) => read(path)?,
         None => String::new(),
@@ -70,8 +72,9 @@ pub(crate) fn load(flags: &Flags) -> Result<Loaded, String> {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let text = bounded::read(path, FILE_BYTES)
-        .and_then(|(bytes, _)| String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned()));
+    let text = bounded::read(path, FILE_BYTES).and_then(|(bytes, _)| {
+        String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
+    });
     text.map_err(|reason| format!("{}: cannot read the configuration: {reason}\n", path.display()))
 }
 
@@ -106,7 +109,8 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
             table.set_from_flag("listen", flag, addresses, report);
         }
     }
-    let of_http = !flags.http.is_empty() || flags.access_log.is_some() || flags.access_log_format.is_some();
+    let of_http =
+        !flags.http.is_empty() || flags.access_log.is_some() || flags.access_log_format.is_some();
     if let Some(http) = of_http.then(|| root.table_mut("http")).flatten() {
         if !flags.http.is_empty() {
             http.set_from_flag("listen", "--http", &flags.http, report);
@@ -117,7 +121,12 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
                 log.set_from_flag("path", "--access-log", &one(&flags.access_log), report);
             }
             if flags.access_log_format.is_some() {
-                log.set_from_flag("format", "--access-log-format", &one(&flags.access_log_format), report);
+                log.set_from_flag(
+                    "format",
+                    "--access-log-format",
+                    &one(&flags.access_log_format),
+                    report,
+                );
             }
         }
     }
@@ -139,7 +148,8 @@ fn apply_origin(url: &[String], root: &mut Values, report: &mut Report) {
             }
         }
         several => {
-            let message = format!("the configuration has {} sites: which one is meant?", several.len());
+            let message =
+                format!("the configuration has {} sites: which one is meant?", several.len());
             let fix = "write the origin into the [[site]] it belongs to";
             report.error(Problem::new(Location::Flag("--origin"), message).fix(fix));
         }

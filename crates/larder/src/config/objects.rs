@@ -3,7 +3,8 @@
 use std::{path::Path, time::Duration};
 
 use larder_server::settings::{
-    HttpSettings, Listen, MemcachedSettings, RedisSettings, Secret, Settings, Share, Users, WireProtocol,
+    HttpSettings, Listen, MemcachedSettings, RedisSettings, Secret, Settings, Share, Users,
+    WireProtocol,
 };
 
 use super::{
@@ -17,7 +18,11 @@ use super::{
 
 /// The memcached face; None: the file has no such table, or has a mistake in it, which is in the
 /// report.
-pub(super) fn memcached(root: &Values, directory: &Path, report: &mut Report) -> Option<MemcachedSettings> {
+pub(super) fn memcached(
+    root: &Values,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<MemcachedSettings> {
     if !root.is_set("memcached") {
         return None;
     }
@@ -25,7 +30,8 @@ pub(super) fn memcached(root: &Values, directory: &Path, report: &mut Report) ->
     let settings = memcached_of(&values, directory, report)?;
     let refuses = settings.auth.is_some() || settings.sasl.is_some();
     if refuses && !settings.udp.is_empty() {
-        let problem = Problem::new(values.location("udp"), "over UDP nobody can be asked for a password");
+        let problem =
+            Problem::new(values.location("udp"), "over UDP nobody can be asked for a password");
         report.error(problem.fix("take out `udp`, or `auth_file` and `sasl_file`"));
     }
     let spoken = [
@@ -34,14 +40,15 @@ pub(super) fn memcached(root: &Values, directory: &Path, report: &mut Report) ->
     ];
     for (name, set, other, needed) in spoken {
         if set && settings.protocol == other {
-            let message =
-                format!("`{name}` is for the {needed} protocol, and `protocol` allows only the other");
+            let message = format!(
+                "`{name}` is for the {needed} protocol, and `protocol` allows only the other"
+            );
             report.error(Problem::new(values.location(name), message));
         }
     }
     if settings.auth.is_some() && settings.sasl.is_some() {
-        let message =
-            "`auth_file` refuses the binary protocol and `sasl_file` the text protocol: nothing is left";
+        let message = "`auth_file` refuses the binary protocol and `sasl_file` the text protocol: \
+                       nothing is left";
         report.error(Problem::new(values.location("sasl_file"), message).fix("give one of them"));
     }
     no_listener(&values, &settings.listen, report);
@@ -79,7 +86,11 @@ pub(crate) fn memcached_defaults() -> Option<MemcachedSettings> {
     memcached_of(&values, Path::new(""), &mut Report::new(None, ""))
 }
 
-fn memcached_of(values: &Values, directory: &Path, report: &mut Report) -> Option<MemcachedSettings> {
+fn memcached_of(
+    values: &Values,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<MemcachedSettings> {
     Some(MemcachedSettings {
         listen: listen(values, directory),
         udp: values.list("udp"),
@@ -179,7 +190,8 @@ fn listen(values: &Values, directory: &Path) -> Vec<Listen> {
 fn no_listener(values: &Values, listen: &[Listen], report: &mut Report) {
     if listen.is_empty() {
         let problem = Problem::new(values.location("listen"), "it listens nowhere");
-        report.error(problem.fix(format!("name an address, or take out {}", values.section.title())));
+        report
+            .error(problem.fix(format!("name an address, or take out {}", values.section.title())));
     }
 }
 
@@ -192,7 +204,9 @@ fn users_of(values: &Values, name: &str, directory: &Path, report: &mut Report) 
         }
         Err(reason) => {
             let message = format!("cannot use {}: {reason}", path.display());
-            report.error(Problem::new(values.location(name), message).fix("a line is `user:password`"));
+            report.error(
+                Problem::new(values.location(name), message).fix("a line is `user:password`"),
+            );
             None
         }
     }
@@ -218,10 +232,18 @@ fn password(values: &Values, directory: &Path, report: &mut Report) -> Option<Se
     }
 }
 
-pub(super) fn readable_by_all(values: &Values, name: &str, path: &Path, readable: bool, report: &mut Report) {
+pub(super) fn readable_by_all(
+    values: &Values,
+    name: &str,
+    path: &Path,
+    readable: bool,
+    report: &mut Report,
+) {
     if readable {
-        let problem =
-            Problem::new(values.location(name), "every user of this machine can read the passwords");
+        let problem = Problem::new(
+            values.location(name),
+            "every user of this machine can read the passwords",
+        );
         report.warn(problem.fix(format!("chmod o-r {}", path.display())));
     }
 }
@@ -249,7 +271,8 @@ pub(super) fn look_at_shares(settings: &Settings, report: &mut Report) {
         settings.memcached.as_ref().map(|face| face.share),
         settings.redis.as_ref().map(|face| face.share),
     ];
-    let promised = of_faces.iter().flatten().filter_map(|share| share.floor).fold(0u64, u64::saturating_add);
+    let promised =
+        of_faces.iter().flatten().filter_map(|share| share.floor).fold(0u64, u64::saturating_add);
     if promised >= settings.store() {
         let shelf = if settings.shelf() > 0 { " without `http.shelf`" } else { "" };
         let message = format!(
@@ -257,7 +280,9 @@ pub(super) fn look_at_shares(settings: &Settings, report: &mut Report) {
             value::show_size(promised),
             value::show_size(settings.store())
         );
-        report
-            .error(Problem::new(Location::Whole, message).fix("floors together must be less than `memory`"));
+        report.error(
+            Problem::new(Location::Whole, message)
+                .fix("floors together must be less than `memory`"),
+        );
     }
 }

@@ -232,7 +232,12 @@ const DAY: u64 = 86_400 * SECOND;
 const YEAR: u64 = 366 * DAY;
 
 const ROOT: &[Opt] = &[
-    opt("memory", Kind::Size(16 * MIB, 64 * TIB), "256MiB", "Memory for all data, including the index."),
+    opt(
+        "memory",
+        Kind::Size(16 * MIB, 64 * TIB),
+        "256MiB",
+        "Memory for all data, including the index.",
+    ),
     opt("threads", Kind::Count(1, 1024), "", "Worker threads. Default: one per processor."),
     opt("http", Kind::Table(Section::Http, None), "", "Listeners, and settings for all sites."),
     opt(

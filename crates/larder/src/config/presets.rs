@@ -32,7 +32,8 @@ mod tests {
     #[test]
     fn every_preset_reads_without_a_mistake() {
         for name in NAMES {
-            let (values, report) = preset(name).unwrap_or_else(|| panic!("{name} is missing or not TOML"));
+            let (values, report) =
+                preset(name).unwrap_or_else(|| panic!("{name} is missing or not TOML"));
             assert!(report.errors.is_empty(), "{report}");
             assert!(values.is_set("bypass_cookies"), "{name} lets users in");
         }

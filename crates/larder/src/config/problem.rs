@@ -55,7 +55,13 @@ impl Report {
     /// An empty report about `text` of the file `name`.
     pub(crate) fn new(name: Option<&Path>, text: &str) -> Report {
         let name = name.map(|path| path.display().to_string());
-        Report { name, text: text.to_owned(), errors: Vec::new(), warnings: Vec::new(), notes: Vec::new() }
+        Report {
+            name,
+            text: text.to_owned(),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 
     /// Notes a mistake.
@@ -148,7 +154,10 @@ impl Position {
 }
 
 /// The candidate closest to `word`, when it is close enough to be what was meant.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let word = word.to_ascii_lowercase().replace('-', "_");
     let allowed = (word.chars().count() / 3).max(1);
     candidates

@@ -52,7 +52,9 @@ impl Values {
         for text in texts {
             match parse(opt.kind, text) {
                 Ok(item) => items.push((item, Location::Flag(flag))),
-                Err(expected) => report.error(wrong(Location::Flag(flag), &expected, &format!("{text:?}"))),
+                Err(expected) => {
+                    report.error(wrong(Location::Flag(flag), &expected, &format!("{text:?}")))
+                }
             }
         }
         self.set.retain(|(held, ..)| held.name != opt.name);
@@ -174,7 +176,8 @@ pub(crate) fn read_root(text: &str, report: &mut Report) -> Values {
         Ok(document) => read_table(Section::Root, document.as_table(), 0..0, report),
         Err(error) => {
             let span = error.span().unwrap_or(0..0);
-            let message = format!("not TOML: {}", error.message().lines().collect::<Vec<_>>().join(", "));
+            let message =
+                format!("not TOML: {}", error.message().lines().collect::<Vec<_>>().join(", "));
             report.error(Problem::new(Location::File(span), message));
             Values::empty(Section::Root, Location::Whole)
         }
@@ -190,8 +193,11 @@ pub(crate) fn read_table(
 ) -> Values {
     let mut values = Values::empty(section, Location::File(span.clone()));
     for (key, item) in table.iter() {
-        let key_span =
-            table.key(key).and_then(toml_edit::Key::span).or_else(|| item.span()).unwrap_or(span.clone());
+        let key_span = table
+            .key(key)
+            .and_then(toml_edit::Key::span)
+            .or_else(|| item.span())
+            .unwrap_or(span.clone());
         match section.option(key) {
             Some(opt) => {
                 values.written.push(opt.name);
@@ -211,7 +217,8 @@ pub(crate) fn read_table(
 }
 
 fn unknown(section: Section, key: &str, span: Range<usize>) -> Problem {
-    let problem = Problem::new(Location::File(span), format!("unknown key `{key}` in {}", section.title()));
+    let problem =
+        Problem::new(Location::File(span), format!("unknown key `{key}` in {}", section.title()));
     if let Some(near) = nearest(key, section.options().map(|opt| opt.name)) {
         return problem.fix(format!("did you mean `{near}`?"));
     }
@@ -225,12 +232,22 @@ fn unknown(section: Section, key: &str, span: Range<usize>) -> Problem {
     }
 }
 
-fn read_item(opt: &'static Opt, item: &TomlItem, key: &Range<usize>, report: &mut Report) -> Option<Setting> {
+fn read_item(
+    opt: &'static Opt,
+    item: &TomlItem,
+    key: &Range<usize>,
+    report: &mut Report,
+) -> Option<Setting> {
     let span = item.span().unwrap_or_else(|| key.clone());
     match opt.kind {
         Kind::Table(section, short) => {
             if let Some(table) = item.as_table_like() {
-                return Some(Setting::Table(read_table(section, table, span_of_table(item, key), report)));
+                return Some(Setting::Table(read_table(
+                    section,
+                    table,
+                    span_of_table(item, key),
+                    report,
+                )));
             }
             let short = short.and_then(|name| section.option(name));
             let (Some(short), Some(text)) = (short, item.as_value()) else {
@@ -339,7 +356,9 @@ fn read_value(
         (kind, other) => {
             let problem = wrong(location, &expected(kind), &shown(other));
             report.error(match (kind, integer) {
-                (Kind::Time(..), Some(number)) => problem.fix(format!("with a unit: \"{number}s\"")),
+                (Kind::Time(..), Some(number)) => {
+                    problem.fix(format!("with a unit: \"{number}s\""))
+                }
                 _ => problem,
             });
             return None;

@@ -3,7 +3,9 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use http::HeaderValue;
-use larder_client::{Auth, Config, Distribution, Eject, Failure, Placement, Server, Timeouts, hash::Hash};
+use larder_client::{
+    Auth, Config, Distribution, Eject, Failure, Placement, Server, Timeouts, hash::Hash,
+};
 use larder_server::settings::{
     OriginScheme, OriginSettings, PeerToken, RemoteProtocol, RemoteSettings, Secret, ValkeyLogin,
 };
@@ -26,7 +28,11 @@ const ITEM_OVERHEAD: usize = 512;
 
 /// The remote tier; None: the file has no such table, or has a mistake in it, which is in the
 /// report.
-pub(super) fn remote(root: &Values, directory: &Path, report: &mut Report) -> Option<RemoteSettings> {
+pub(super) fn remote(
+    root: &Values,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<RemoteSettings> {
     if !root.is_set("remote") {
         return None;
     }
@@ -76,11 +82,17 @@ fn protocol(values: &Values, directory: &Path, report: &mut Report) -> Option<Re
             ("database", "memcached has no databases; `namespace` keeps keys apart"),
         ],
         (_, false) => &[
-            ("auth_file", "Valkey servers are told a password by `password_file`, and a user by `user`"),
+            (
+                "auth_file",
+                "Valkey servers are told a password by `password_file`, and a user by `user`",
+            ),
             ("auth", "Valkey servers are told a password by `password_file`"),
         ],
         (_, true) => &[
-            ("auth_file", "Valkey servers are told a password by `password_file`, and a user by `user`"),
+            (
+                "auth_file",
+                "Valkey servers are told a password by `password_file`, and a user by `user`",
+            ),
             ("auth", "Valkey servers are told a password by `password_file`"),
             ("database", "a cluster has database 0 alone; `namespace` keeps keys apart"),
             ("distribution", "a cluster says itself which server has a key"),
@@ -97,7 +109,8 @@ fn protocol(values: &Values, directory: &Path, report: &mut Report) -> Option<Re
     }
     let password = password(values, directory, report)?;
     if values.is_set("user") && password.is_none() {
-        let problem = Problem::new(values.location("user"), "a user without a password is not told");
+        let problem =
+            Problem::new(values.location("user"), "a user without a password is not told");
         report.error(problem.fix("name a `password_file`"));
     }
     let login = ValkeyLogin {
@@ -153,8 +166,10 @@ fn peer(url: OriginUrl) -> Arc<OriginSettings> {
 fn peer_token(values: &Values, directory: &Path, report: &mut Report) -> Option<PeerToken> {
     let Some(path) = file(values, "peer_token_file", directory) else {
         if values.is_set("peers") {
-            let problem = Problem::new(values.location("peers"), "peers believe only who has their token");
-            report.error(problem.fix("name a `peer_token_file`, with the same token on all of them"));
+            let problem =
+                Problem::new(values.location("peers"), "peers believe only who has their token");
+            report
+                .error(problem.fix("name a `peer_token_file`, with the same token on all of them"));
         }
         return None;
     };
@@ -164,7 +179,8 @@ fn peer_token(values: &Values, directory: &Path, report: &mut Report) -> Option<
             return Err("a token is one line of visible characters".to_owned());
         }
         let secret = Secret::new(token).ok_or("it is empty")?;
-        let mut field = HeaderValue::from_bytes(&[b"Bearer ", token].concat()).map_err(|e| e.to_string())?;
+        let mut field =
+            HeaderValue::from_bytes(&[b"Bearer ", token].concat()).map_err(|e| e.to_string())?;
         field.set_sensitive(true);
         Ok((PeerToken { secret, field }, mode & 0o004 != 0))
     });
@@ -212,7 +228,8 @@ fn auth(values: &Values, directory: &Path, report: &mut Report) -> Option<Auth> 
     let path = file(values, "auth_file", directory)?;
     let read = bounded::read(&path, TOKEN_BYTES).and_then(|(text, mode)| {
         let text = String::from_utf8(text).map_err(|_| "it is not UTF-8 text".to_owned())?;
-        let (user, password) = text.trim_end().split_once(':').ok_or("its line is not `user:password`")?;
+        let (user, password) =
+            text.trim_end().split_once(':').ok_or("its line is not `user:password`")?;
         Ok((user.to_owned(), password.to_owned(), mode & 0o004 != 0))
     });
     let (user, password, readable) = match read {
@@ -236,8 +253,10 @@ fn doubts(values: &Values, settings: &RemoteSettings, report: &mut Report) {
     let plain = [Distribution::Modula, Distribution::RendezvousPymemcache]
         .contains(&settings.fleet.placement.distribution);
     if weighted && plain {
-        let problem =
-            Problem::new(values.location("distribution"), "this distribution does not look at weights");
+        let problem = Problem::new(
+            values.location("distribution"),
+            "this distribution does not look at weights",
+        );
         report.warn(problem.fix("with weights, `distribution = \"ketama_weighted\"`"));
     }
     let parts = settings.page_size / settings.fleet.max_item as u64;

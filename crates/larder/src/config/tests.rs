@@ -29,7 +29,9 @@ fn origin_flag(flags: Flags) -> Flags {
 fn said(loaded: &Loaded) -> Vec<String> {
     let text = loaded.report.to_string();
     text.lines()
-        .filter(|line| [": error: ", ": warning: ", ": note: "].iter().any(|kind| line.contains(kind)))
+        .filter(|line| {
+            [": error: ", ": warning: ", ": note: "].iter().any(|kind| line.contains(kind))
+        })
         .map(str::to_owned)
         .collect()
 }
@@ -57,9 +59,15 @@ fn an_origin_is_all_it_takes_and_the_defaults_are_those_of_the_server() {
             && site.purge.token.is_none()
     );
     let policy = RulePolicy { max_object: 64 << 20, ..RulePolicy::default() };
-    assert_eq!(*site.defaults, policy, "max_object is a quarter of memory, all else as the server has it");
+    assert_eq!(
+        *site.defaults, policy,
+        "max_object is a quarter of memory, all else as the server has it"
+    );
     let origin = &*site.origin;
-    assert_eq!((origin.host.as_str(), origin.port, origin.max_connections), ("127.0.0.1", 9000, 128));
+    assert_eq!(
+        (origin.host.as_str(), origin.port, origin.max_connections),
+        ("127.0.0.1", 9000, 128)
+    );
     assert_eq!(
         (origin.connect_timeout, origin.total_timeout),
         (Duration::from_secs(3), Duration::from_secs(3600))
@@ -138,7 +146,10 @@ pass = true
     assert_eq!(settings.http.via, None);
     assert!(!settings.http.x_cache && !settings.http.cache_status);
     let defaults = build::http_defaults().expect("defaults").limits;
-    assert_eq!(settings.http.limits, Limits { fields: 50, drain: Duration::from_secs(5), ..defaults });
+    assert_eq!(
+        settings.http.limits,
+        Limits { fields: 50, drain: Duration::from_secs(5), ..defaults }
+    );
     assert_eq!(settings.access_log.expect("a log").path, PathBuf::from("log/a.log"));
     let site = &settings.sites[0];
     assert_eq!(site.name, "a.example.org");
@@ -200,7 +211,9 @@ const WRONG: &[(&str, &[&str])] = &[
     ),
     (
         "[site]\norigin = \"http://a\"\n",
-        &["l.toml:1:1: error: expected tables, each under its own header in double brackets, found a table"],
+        &[
+            "l.toml:1:1: error: expected tables, each under its own header in double brackets, found a table",
+        ],
     ),
     (
         "[[site]]\norigin = { url = \"http://a\", connect_timeout = 5 }\n",
@@ -283,7 +296,10 @@ const WRONG: &[(&str, &[&str])] = &[
         "memory = \"1GiB\"\n[memcache]\nlisten = [\"127.0.0.1:11211\"]\n[[site]]\norigin = \"http://a\"\n",
         &["l.toml:2:2: error: unknown key `memcache` in the top level"],
     ),
-    ("memory = \n", &["l.toml:1:10: error: not TOML: string values must be quoted, expected literal string"]),
+    (
+        "memory = \n",
+        &["l.toml:1:10: error: not TOML: string values must be quoted, expected literal string"],
+    ),
     ("memory = \"1GiB\"\n", &["l.toml: error: there is no origin to get pages from"]),
     ("", &["l.toml: error: there is no origin to get pages from"]),
 ];
@@ -304,9 +320,8 @@ fn what_is_wrong_is_said_with_line_and_column() {
 
 #[test]
 fn all_mistakes_are_said_at_once_and_the_nearest_name_too() {
-    let loaded = of(
-        "memry = \"1GiB\"\n[http]\nlisten = 5\n[[site]]\norigin = \"http://a\"\nhost = \"a.org\"\ndrop-query = \"x\"\nhead_bytes = 5\n",
-    );
+    let loaded = of("memry = \"1GiB\"\n[http]\nlisten = 5\n[[site]]\norigin = \"http://a\"\nhost \
+                     = \"a.org\"\ndrop-query = \"x\"\nhead_bytes = 5\n");
     assert_eq!(loaded.report.errors.len(), 5, "{}", loaded.report);
     let text = loaded.report.to_string();
     for fix in [
@@ -341,10 +356,12 @@ fn wrong_flags_are_named() {
 
 #[test]
 fn an_origin_flag_does_not_guess_between_sites() {
-    let text =
-        "[[site]]\nhosts = \"a\"\norigin = \"http://a\"\n[[site]]\nhosts = \"b\"\norigin = \"http://b\"\n";
+    let text = "[[site]]\nhosts = \"a\"\norigin = \"http://a\"\n[[site]]\nhosts = \"b\"\norigin = \"http://b\"\n";
     let loaded = with_flags(text, origin_flag(Flags::default()));
-    assert_eq!(said(&loaded), ["--origin: error: the configuration has 2 sites: which one is meant?"]);
+    assert_eq!(
+        said(&loaded),
+        ["--origin: error: the configuration has 2 sites: which one is meant?"]
+    );
 }
 
 fn policy_of(settings: &Settings, path: &str, cookie: &'static str) -> RulePolicy {
@@ -419,7 +436,8 @@ fn presets_set_what_their_sites_need() {
 #[test]
 fn what_the_site_says_goes_before_its_preset() {
     let settings = good(
-        "[[site]]\norigin = \"http://a\"\npreset = \"wordpress\"\ngrace = \"5s\"\n[[site.rule]]\npath = \"/wp-admin/ajax\"\npass = false\n",
+        "[[site]]\norigin = \"http://a\"\npreset = \"wordpress\"\ngrace = \
+         \"5s\"\n[[site.rule]]\npath = \"/wp-admin/ajax\"\npass = false\n",
     );
     assert_eq!(policy_of(&settings, "/", "").cache.grace, Some(5));
     assert_eq!(policy_of(&settings, "/", "").cache.keep, Some(86_400));
@@ -431,7 +449,8 @@ fn what_the_site_says_goes_before_its_preset() {
 fn paths_of_the_file_begin_in_its_directory_and_those_of_flags_do_not() {
     let text = "[http]\naccess_log = \"a.log\"\n[[site]]\norigin = \"http://a\"\n";
     let path = |flags: &Flags| {
-        let settings = parse(Some(Path::new("/etc/larder/l.toml")), text, flags).settings.expect("valid");
+        let settings =
+            parse(Some(Path::new("/etc/larder/l.toml")), text, flags).settings.expect("valid");
         settings.access_log.expect("a log").path
     };
     assert_eq!(path(&Flags::default()), PathBuf::from("/etc/larder/a.log"));

@@ -20,12 +20,19 @@ pub(super) fn tracing(root: &Values, report: &mut Report) -> Option<TracingSetti
     let values = root.table("tracing");
     let endpoint = values.get::<String>("endpoint")?;
     let Some((host, port, path)) = parse(&endpoint) else {
-        let message =
-            format!("expected a URL such as \"http://127.0.0.1:4318/v1/traces\", found \"{endpoint}\"");
+        let message = format!(
+            "expected a URL such as \"http://127.0.0.1:4318/v1/traces\", found \"{endpoint}\""
+        );
         report.error(Problem::new(values.location("endpoint"), message));
         return None;
     };
-    Some(TracingSettings { host, port, path, service: values.get("service")?, one_in: values.get("one_in")? })
+    Some(TracingSettings {
+        host,
+        port,
+        path,
+        service: values.get("service")?,
+        one_in: values.get("one_in")?,
+    })
 }
 
 fn parse(endpoint: &str) -> Option<(String, u16, String)> {
@@ -46,10 +53,15 @@ mod tests {
     #[test]
     fn endpoints() {
         let parsed = |host: &str, port, path: &str| Some((host.to_owned(), port, path.to_owned()));
-        assert_eq!(parse("http://127.0.0.1:4318/v1/traces"), parsed("127.0.0.1", 4318, "/v1/traces"));
+        assert_eq!(
+            parse("http://127.0.0.1:4318/v1/traces"),
+            parsed("127.0.0.1", 4318, "/v1/traces")
+        );
         assert_eq!(parse("http://otel"), parsed("otel", 4318, "/v1/traces"));
         assert_eq!(parse("http://[::1]:80/x"), parsed("::1", 80, "/x"));
-        for wrong in ["https://otel", "otel:4318", "http://", "http://u:p@otel", "http://otel/?a", ""] {
+        for wrong in
+            ["https://otel", "otel:4318", "http://", "http://u:p@otel", "http://otel/?a", ""]
+        {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
     }

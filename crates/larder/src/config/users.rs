@@ -29,8 +29,9 @@ pub(crate) fn parse(text: &[u8]) -> Result<Users, String> {
             continue;
         }
         let at = line.iter().position(|byte| *byte == b':');
-        let (name, password) =
-            at.map(|at| (&line[..at], &line[at + 1..])).ok_or_else(|| malformed(number, "has no colon"))?;
+        let (name, password) = at
+            .map(|at| (&line[..at], &line[at + 1..]))
+            .ok_or_else(|| malformed(number, "has no colon"))?;
         let name = std::str::from_utf8(name).map_err(|_| malformed(number, "is not UTF-8 text"))?;
         if name.is_empty() {
             return Err(malformed(number, "has no user"));

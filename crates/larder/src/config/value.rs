@@ -21,10 +21,13 @@ pub(crate) const SOCKET_MODE: u32 = 0o700;
 
 /// An address of a face: as above, or `unix:` and a path.
 pub(crate) fn listen(text: &str) -> Result<Listen, Expected> {
-    let expected = || "an address and port such as \"127.0.0.1:11211\", or \"unix:\" and a path".to_owned();
+    let expected =
+        || "an address and port such as \"127.0.0.1:11211\", or \"unix:\" and a path".to_owned();
     match text.strip_prefix("unix:") {
         // The kernel's limit: sun_path has 108 bytes, the terminating zero included.
-        Some(path) if path.len() > 107 => Err("a path of at most 107 bytes behind \"unix:\"".to_owned()),
+        Some(path) if path.len() > 107 => {
+            Err("a path of at most 107 bytes behind \"unix:\"".to_owned())
+        }
         Some(path) if path.is_empty() || path.contains('\0') => Err(expected()),
         Some(path) => Ok(Listen::Unix { path: path.into(), mode: SOCKET_MODE }),
         None => address(text).map(Listen::Tcp).map_err(|_| expected()),
@@ -45,7 +48,9 @@ pub(crate) fn origin_url(text: &str) -> Result<OriginUrl, Expected> {
     let expected = || "an origin such as \"http://127.0.0.1:9000\"".to_owned();
     let rest = match text.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-        Some(("https", _)) => return Err(format!("{} (https origins are not supported)", expected())),
+        Some(("https", _)) => {
+            return Err(format!("{} (https origins are not supported)", expected()));
+        }
         _ => return Err(expected()),
     };
     let authority = rest.strip_suffix('/').unwrap_or(rest);
@@ -83,8 +88,10 @@ pub(crate) fn is_token(text: &str) -> bool {
 
 /// The freshness of errors: `10s` (every status from 400 on), `404 10s`, `5xx 1s`, `500-504 1s`.
 pub(crate) fn status_ttl(text: &str) -> Result<StatusTtl, Expected> {
-    let expected =
-        || "a time such as \"10s\", or a status and a time such as \"404 10s\" or \"5xx 1s\"".to_owned();
+    let expected = || {
+        "a time such as \"10s\", or a status and a time such as \"404 10s\" or \"5xx 1s\""
+            .to_owned()
+    };
     let (statuses, time) = text.trim().split_once(' ').unwrap_or(("400-599", text));
     let (first, last) = match statuses.to_ascii_lowercase().strip_suffix("xx") {
         Some(class) => {
@@ -173,8 +180,12 @@ mod tests {
         let unix = |path: &str| Ok(Listen::Unix { path: path.into(), mode: SOCKET_MODE });
         assert_eq!(listen("unix:/run/m.sock"), unix("/run/m.sock"));
         assert_eq!(listen("unix:m.sock"), unix("m.sock"));
-        assert_eq!(listen("[::1]:11211"), Ok(Listen::Tcp("[::1]:11211".parse().expect("an address"))));
-        for text in ["", "unix:", "/run/m.sock", "unix:a\0b", &format!("unix:/{}", "a".repeat(107))] {
+        assert_eq!(
+            listen("[::1]:11211"),
+            Ok(Listen::Tcp("[::1]:11211".parse().expect("an address")))
+        );
+        for text in ["", "unix:", "/run/m.sock", "unix:a\0b", &format!("unix:/{}", "a".repeat(107))]
+        {
             assert!(listen(text).is_err(), "{text}");
         }
     }

@@ -33,9 +33,12 @@ pub(crate) fn run(args: &DemoArgs) -> ExitCode {
 }
 
 fn start(args: &DemoArgs) -> Result<(crate::signals::Signals, larder_server::Server), String> {
-    let origin =
-        origin::start(args.delay).map_err(|error| format!("cannot start the sample site: {error}"))?;
-    let front = args.http.or_else(free_port).ok_or("no free port from 8080 to 8099: name one with --http")?;
+    let origin = origin::start(args.delay)
+        .map_err(|error| format!("cannot start the sample site: {error}"))?;
+    let front = args
+        .http
+        .or_else(free_port)
+        .ok_or("no free port from 8080 to 8099: name one with --http")?;
     let text = configuration(front, admin(front), origin.address);
     let loaded = config::parse(None, &text, &Flags::default());
     let settings = loaded.settings.ok_or_else(|| loaded.report.to_string())?;
@@ -120,7 +123,8 @@ mod tests {
 
     #[test]
     fn its_configuration_is_valid() {
-        let (front, origin) = (SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from(([127, 0, 0, 1], 9)));
+        let (front, origin) =
+            (SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from(([127, 0, 0, 1], 9)));
         let loaded = config::parse(None, &configuration(front, front, origin), &Flags::default());
         let settings = loaded.settings.unwrap_or_else(|| panic!("{}", loaded.report));
         assert!(!settings.sites[0].defaults.cache.honour_client_cc);

@@ -9,7 +9,9 @@ use std::{
 };
 
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::{Request, Response, body::Bytes, body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{
+    Request, Response, body::Bytes, body::Incoming, server::conn::http1, service::service_fn,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -62,8 +64,9 @@ async fn serve(listener: TcpListener, site: Arc<Site>, front: Arc<OnceLock<Socke
         let _ = stream.set_nodelay(true);
         let (site, front) = (site.clone(), front.clone());
         let service = service_fn(move |request| answer(request, site.clone(), front.clone()));
-        let connection =
-            http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .serve_connection(TokioIo::new(stream), service);
         // A client may leave at any time.
         tokio::spawn(async move { drop(connection.await) });
     }
@@ -79,7 +82,9 @@ async fn answer(
         Ok(form) => String::from_utf8_lossy(&form.to_bytes()).into_owned(),
         Err(_) => String::new(),
     };
-    let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let text = |name: &str| {
+        head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    };
     let request = SiteRequest {
         method: head.method.as_str(),
         path: head.uri.path(),

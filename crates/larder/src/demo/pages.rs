@@ -71,25 +71,31 @@ fn page(render: &Render, title: &str, again: bool, main: &str) -> String {
 /// `/`
 pub(super) fn list(render: &Render) -> String {
     let mut main = String::from(
-        "<h1>Things that keep</h1>\n<p class=\"lead\">Twenty short articles from a slow site. Open one, reload it, and watch the \
-         banner: the first reader waits, the next ones do not.</p>\n<ul class=\"cards\">\n",
+        "<h1>Things that keep</h1>\n<p class=\"lead\">Twenty short articles from a slow site. \
+         Open one, reload it, and watch the banner: the first reader waits, the next ones do \
+         not.</p>\n<ul class=\"cards\">\n",
     );
     for article in ARTICLES {
         // Writing to a String cannot fail.
         let _ = writeln!(
             main,
-            "<li><a href=\"/article/{}\"><span class=\"sign\" aria-hidden=\"true\">{}</span><b>{}</b><span>{}</span></a></li>",
+            "<li><a href=\"/article/{}\"><span class=\"sign\" \
+             aria-hidden=\"true\">{}</span><b>{}</b><span>{}</span></a></li>",
             article.slug, article.sign, article.title, article.lead
         );
     }
-    main.push_str("</ul>\n<p class=\"note\">This list is fresh for 5 seconds. After that it is still served at once, while Larder fetches it anew behind (stale-while-revalidate).</p>");
+    main.push_str(
+        "</ul>\n<p class=\"note\">This list is fresh for 5 seconds. After that it is still served \
+         at once, while Larder fetches it anew behind (stale-while-revalidate).</p>",
+    );
     page(render, "Articles", true, &main)
 }
 
 /// `/article/{slug}`
 pub(super) fn article(render: &Render, article: &Article, revision: u32) -> String {
     let mut main = format!(
-        "<article>\n<p class=\"sign\" aria-hidden=\"true\">{}</p>\n<h1>{}</h1>\n<p class=\"lead\">{}</p>\n",
+        "<article>\n<p class=\"sign\" aria-hidden=\"true\">{}</p>\n<h1>{}</h1>\n<p \
+         class=\"lead\">{}</p>\n",
         article.sign, article.title, article.lead
     );
     for paragraph in article.text {
@@ -97,10 +103,12 @@ pub(super) fn article(render: &Render, article: &Article, revision: u32) -> Stri
     }
     let _ = write!(
         main,
-        "</article>\n<form class=\"note\" method=\"post\" action=\"/article/{slug}/edit\">\n<p>Revision {revision}, kept for a minute. An edit makes a new one, and \
-         the site tells Larder to purge the page: the next view is new, the one after that from memory again.</p>\n\
-         <button>Edit, and purge</button>\n</form>\n<p class=\"note\">By hand: with the <code>larder purge</code> \
-         commands that were printed at the start.</p>",
+        "</article>\n<form class=\"note\" method=\"post\" \
+         action=\"/article/{slug}/edit\">\n<p>Revision {revision}, kept for a minute. An edit \
+         makes a new one, and the site tells Larder to purge the page: the next view is new, the \
+         one after that from memory again.</p>\n<button>Edit, and purge</button>\n</form>\n<p \
+         class=\"note\">By hand: with the <code>larder purge</code> commands that were printed at \
+         the start.</p>",
         slug = article.slug,
     );
     page(render, article.title, true, &main)
@@ -109,16 +117,20 @@ pub(super) fn article(render: &Render, article: &Article, revision: u32) -> Stri
 /// `/me`
 pub(super) fn me(render: &Render, user: &str) -> String {
     let form = if user.is_empty() {
-        "<h1>Who are you?</h1>\n<form method=\"post\" action=\"/login\"><label>Name <input name=\"name\" maxlength=\"30\" autocomplete=\"off\" required></label> <button>Log in</button></form>".to_owned()
+        "<h1>Who are you?</h1>\n<form method=\"post\" action=\"/login\"><label>Name <input \
+         name=\"name\" maxlength=\"30\" autocomplete=\"off\" required></label> <button>Log \
+         in</button></form>"
+            .to_owned()
     } else {
         format!(
-            "<h1>Hello, {}</h1>\n<form method=\"post\" action=\"/logout\"><button>Log out</button></form>",
+            "<h1>Hello, {}</h1>\n<form method=\"post\" action=\"/logout\"><button>Log \
+             out</button></form>",
             escape(user)
         )
     };
     let main = format!(
-        "{form}\n<p class=\"note\">This page is marked <code>private</code>: Larder asks the origin every time and keeps nothing of it. \
-         It stays slow, and it stays yours.</p>"
+        "{form}\n<p class=\"note\">This page is marked <code>private</code>: Larder asks the \
+         origin every time and keeps nothing of it. It stays slow, and it stays yours.</p>"
     );
     page(render, "Profile", false, &main)
 }
@@ -126,8 +138,9 @@ pub(super) fn me(render: &Render, user: &str) -> String {
 /// `/live`
 pub(super) fn live(render: &Render) -> String {
     let main = format!(
-        "<h1>{} UTC</h1>\n<p class=\"lead\">A page that says <code>no-store</code>.</p>\n<p class=\"note\">It is rendered for every request, and takes its time \
-         every time. This is what all of the site would feel like.</p>",
+        "<h1>{} UTC</h1>\n<p class=\"lead\">A page that says <code>no-store</code>.</p>\n<p \
+         class=\"note\">It is rendered for every request, and takes its time every time. This is \
+         what all of the site would feel like.</p>",
         render.clock()
     );
     page(render, "Live", false, &main)
@@ -135,10 +148,13 @@ pub(super) fn live(render: &Render) -> String {
 
 /// `/flaky`, when it works
 pub(super) fn flaky(render: &Render) -> String {
-    let main = "<h1>The flaky page</h1>\n<p class=\"lead\">Its origin answers 503 every other time. You will not see it.</p>\n\
-        <ol><li>This copy is fresh for 5 seconds.</li><li>Reload it after that: the origin fails, and Larder serves this copy instead (stale-if-error). \
-        The time in the banner stays the same.</li><li>Reload once more: the origin works again, and the page is new.</li></ol>\n\
-        <p class=\"note\">Ask the origin itself, at the address <code>larder demo</code> printed, to see it fail.</p>";
+    let main = "<h1>The flaky page</h1>\n<p class=\"lead\">Its origin answers 503 every other \
+                time. You will not see it.</p>\n<ol><li>This copy is fresh for 5 \
+                seconds.</li><li>Reload it after that: the origin fails, and Larder serves this \
+                copy instead (stale-if-error). The time in the banner stays the \
+                same.</li><li>Reload once more: the origin works again, and the page is \
+                new.</li></ol>\n<p class=\"note\">Ask the origin itself, at the address \
+                <code>larder demo</code> printed, to see it fail.</p>";
     page(render, "Flaky", true, main)
 }
 
@@ -158,6 +174,7 @@ pub(super) fn not_found(render: &Render) -> String {
         render,
         "Not found",
         false,
-        "<h1>404</h1>\n<p class=\"lead\">There is no such jar on the shelf. <a href=\"/\">Back to the articles</a></p>",
+        "<h1>404</h1>\n<p class=\"lead\">There is no such jar on the shelf. <a href=\"/\">Back to \
+         the articles</a></p>",
     )
 }

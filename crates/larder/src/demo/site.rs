@@ -52,7 +52,9 @@ impl Reply {
     }
 
     fn see_other(location: &str) -> Reply {
-        Reply { status: 303, ..Reply::default() }.with("Location", location).with("Cache-Control", "no-store")
+        Reply { status: 303, ..Reply::default() }
+            .with("Location", location)
+            .with("Cache-Control", "no-store")
     }
 
     /// The HTTP response; for HEAD, the length of the body without the body.
@@ -98,7 +100,9 @@ impl Site {
         let reading = matches!(request.method, "GET" | "HEAD");
         match (reading, request.path) {
             (true, "/style.css") => asset("text/css; charset=utf-8", include_str!("style.css")),
-            (true, "/probe.js") => asset("text/javascript; charset=utf-8", include_str!("probe.js")),
+            (true, "/probe.js") => {
+                asset("text/javascript; charset=utf-8", include_str!("probe.js"))
+            }
             (true, "/favicon.svg") => asset("image/svg+xml", include_str!("favicon.svg")),
             (true, _) => self.page(request).await,
             (false, "/login") if request.method == "POST" => log_in(request.form),
@@ -126,12 +130,20 @@ impl Site {
             "/flaky" => self.flaky(request, &render),
             path => match find(path) {
                 Some((index, article)) => self.article(request, &render, index, article),
-                None => Reply::html(404, pages::not_found(&render)).with("Cache-Control", "max-age=0"),
+                None => {
+                    Reply::html(404, pages::not_found(&render)).with("Cache-Control", "max-age=0")
+                }
             },
         }
     }
 
-    fn article(&self, request: &SiteRequest<'_>, render: &Render, index: usize, article: &Article) -> Reply {
+    fn article(
+        &self,
+        request: &SiteRequest<'_>,
+        render: &Render,
+        index: usize,
+        article: &Article,
+    ) -> Reply {
         let revision = self.revisions[index].load(Ordering::Relaxed);
         // Weak: renderings of one revision differ only in their time.
         let etag = format!("W/\"{}-{revision}\"", article.slug);
@@ -188,16 +200,24 @@ fn log_in(form: &str) -> Reply {
     let given = form.split('&').find_map(|pair| pair.strip_prefix("name=")).unwrap_or_default();
     // The name as received, percent-encoded; other characters are removed, so that it is safe in a
     // cookie.
-    let name: String =
-        given.chars().filter(|c| c.is_ascii_alphanumeric() || "%+-_.".contains(*c)).take(NAME).collect();
+    let name: String = given
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || "%+-_.".contains(*c))
+        .take(NAME)
+        .collect();
     let name = if name.is_empty() { "guest".to_owned() } else { name };
-    Reply::see_other("/me")
-        .with("Set-Cookie", format!("demo_user={name}; Path=/; Max-Age=3600; HttpOnly; SameSite=Lax"))
+    Reply::see_other("/me").with(
+        "Set-Cookie",
+        format!("demo_user={name}; Path=/; Max-Age=3600; HttpOnly; SameSite=Lax"),
+    )
 }
 
 /// The name in the cookie, decoded; empty: no user is logged in.
 fn user(cookie: &str) -> String {
-    let value = cookie.split(';').find_map(|pair| pair.trim().strip_prefix("demo_user=")).unwrap_or_default();
+    let value = cookie
+        .split(';')
+        .find_map(|pair| pair.trim().strip_prefix("demo_user="))
+        .unwrap_or_default();
     let mut bytes = Vec::new();
     let mut rest = value.bytes();
     while let Some(byte) = rest.next() {
@@ -230,12 +250,17 @@ fn http_date(time: SystemTime) -> String {
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     let weekday = DAYS[(days % 7) as usize];
-    format!("{weekday}, {day:02} {} {year} {hour:02}:{minute:02}:{second:02} GMT", MONTHS[month - 1])
+    format!(
+        "{weekday}, {day:02} {} {year} {hour:02}:{minute:02}:{second:02} GMT",
+        MONTHS[month - 1]
+    )
 }
 
 /// Year, month (from 1) and day of a number of days since 1970-01-01.
 fn civil(mut days: u64) -> (u64, usize, u64) {
-    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     let mut year = 1970;
     while days >= 365 + u64::from(leap(year)) {
         days -= 365 + u64::from(leap(year));
@@ -262,7 +287,8 @@ mod tests {
     }
 
     fn ask(site: &Site, request: &SiteRequest<'_>) -> Reply {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(site.answer(request))
     }
 
@@ -303,9 +329,14 @@ mod tests {
     #[test]
     fn the_profile_is_private_and_shows_no_markup_of_its_visitor() {
         let site = Site::new(Duration::ZERO);
-        let login = ask(&site, &SiteRequest { form: "name=%3Cb%3EAnna%3B", ..request("POST", "/login") });
-        let cookie =
-            header(&login, "Set-Cookie").expect("a cookie").split(';').next().expect("a pair").to_owned();
+        let login =
+            ask(&site, &SiteRequest { form: "name=%3Cb%3EAnna%3B", ..request("POST", "/login") });
+        let cookie = header(&login, "Set-Cookie")
+            .expect("a cookie")
+            .split(';')
+            .next()
+            .expect("a pair")
+            .to_owned();
         let page = ask(&site, &SiteRequest { cookie: &cookie, ..request("GET", "/me") });
         assert_eq!(header(&page, "Cache-Control"), Some("private, no-store"));
         assert!(page.body.contains("&lt;b&gt;Anna;"), "{}", page.body);

@@ -3,7 +3,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use larder_client::{Auth, Config, Distribution, Expiry, Placement, Protocol, Server, Timeouts, hash::Hash};
+use larder_client::{
+    Auth, Config, Distribution, Expiry, Placement, Protocol, Server, Timeouts, hash::Hash,
+};
 
 use crate::config::{TOKEN_BYTES, bounded, value};
 
@@ -78,7 +80,10 @@ pub(crate) fn expiry(text: &str) -> Result<Expiry, String> {
         _ => {}
     }
     if let Some(at) = text.strip_prefix('@') {
-        return at.parse().map(Expiry::At).map_err(|_| "expected @ and seconds since 1970".to_owned());
+        return at
+            .parse()
+            .map(Expiry::At)
+            .map_err(|_| "expected @ and seconds since 1970".to_owned());
     }
     match text.parse::<u64>() {
         Ok(seconds) => Ok(Expiry::After(Duration::from_secs(seconds))),
@@ -101,7 +106,8 @@ impl FleetArgs {
         };
         config.prefix = self.prefix.clone().into_bytes();
         config.auth = self.auth()?;
-        config.timeouts = Timeouts { connect: self.timeout, read: self.timeout, write: self.timeout };
+        config.timeouts =
+            Timeouts { connect: self.timeout, read: self.timeout, write: self.timeout };
         config.max_item = usize::try_from(self.max_item).unwrap_or(usize::MAX);
         config.check().map_err(|error| error.to_string())?;
         Ok(config)
@@ -112,7 +118,8 @@ impl FleetArgs {
         if named.is_empty() {
             let set = |name: &&str| std::env::var(name).ok().filter(|list| !list.trim().is_empty());
             let list = SERVERS.iter().find_map(set);
-            named = list.map(|list| list.split(',').map(str::to_owned).collect()).unwrap_or_default();
+            named =
+                list.map(|list| list.split(',').map(str::to_owned).collect()).unwrap_or_default();
         }
         if named.is_empty() {
             return Err("no servers: give --servers, or set MEMCACHED_SERVERS".to_owned());
@@ -124,8 +131,9 @@ impl FleetArgs {
         let Some(user) = self.user.clone() else { return Ok(None) };
         let password = match &self.password_file {
             Some(path) => {
-                let (bytes, _) = bounded::read(path, TOKEN_BYTES)
-                    .map_err(|reason| format!("cannot use the password file {}: {reason}", path.display()))?;
+                let (bytes, _) = bounded::read(path, TOKEN_BYTES).map_err(|reason| {
+                    format!("cannot use the password file {}: {reason}", path.display())
+                })?;
                 String::from_utf8_lossy(bytes.trim_ascii()).into_owned()
             }
             None => std::env::var(PASSWORD)

@@ -68,8 +68,8 @@ pub(crate) enum FleetCommand {
     Ping(PingArgs),
 }
 
-const EXITS: &str = "Exit code: 0 all was done, 1 something was not there or was not stored, 2 wrong usage, 3 a server \
-                     refused, 4 a server was not reached.";
+const EXITS: &str = "Exit code: 0 all was done, 1 something was not there or was not stored, 2 \
+                     wrong usage, 3 a server refused, 4 a server was not reached.";
 
 #[derive(Args, Debug)]
 pub(crate) struct GetArgs {
@@ -208,16 +208,26 @@ impl FleetCommand {
             FleetCommand::Set(args) => store(args, Client::set).await,
             FleetCommand::Add(args) => store(args, Client::add).await,
             FleetCommand::Replace(args) => store(args, Client::replace).await,
-            FleetCommand::Append(args) => store(args, async |c, k, v, _| c.append(k, v).await).await,
-            FleetCommand::Prepend(args) => store(args, async |c, k, v, _| c.prepend(k, v).await).await,
+            FleetCommand::Append(args) => {
+                store(args, async |c, k, v, _| c.append(k, v).await).await
+            }
+            FleetCommand::Prepend(args) => {
+                store(args, async |c, k, v, _| c.prepend(k, v).await).await
+            }
             FleetCommand::Delete(args) => {
                 each(&args.fleet, &args.keys, async |client, key| client.delete(key).await).await
             }
             FleetCommand::Exist(args) => {
-                each(&args.fleet, &args.keys, async |client, key| Ok(client.get(key).await?.is_some())).await
+                each(&args.fleet, &args.keys, async |client, key| {
+                    Ok(client.get(key).await?.is_some())
+                })
+                .await
             }
             FleetCommand::Touch(args) => {
-                each(&args.fleet, &args.keys, async |client, key| client.touch(key, args.expire).await).await
+                each(&args.fleet, &args.keys, async |client, key| {
+                    client.touch(key, args.expire).await
+                })
+                .await
             }
             FleetCommand::Incr(args) => count(args, Client::incr).await,
             FleetCommand::Decr(args) => count(args, Client::decr).await,
@@ -331,7 +341,8 @@ where
     for (key, file) in values {
         let (value, _) = bounded::read(&file, most)
             .map_err(|reason| format!("cannot use {}: {reason}", file.display()))?;
-        outcome = outcome.max(stored(&key, verb(&client, key.as_bytes(), value.into(), with).await));
+        outcome =
+            outcome.max(stored(&key, verb(&client, key.as_bytes(), value.into(), with).await));
     }
     Ok(outcome)
 }

@@ -50,7 +50,12 @@ const TABLE: &[(&str, Check)] = &[
     ),
     (
         "slab_automove_window",
-        Check::Within("Missing slab_automove_window argument", 3.0, MANY, "slab_automove_window must be > 2"),
+        Check::Within(
+            "Missing slab_automove_window argument",
+            3.0,
+            MANY,
+            "slab_automove_window must be > 2",
+        ),
     ),
     ("slab_automove_freeratio", Check::There("Missing slab_automove_freeratio argument")),
     (
@@ -79,11 +84,21 @@ const TABLE: &[(&str, Check)] = &[
     ("no_lru_maintainer", Check::Free),
     (
         "hot_lru_pct",
-        Check::Within("Missing hot_lru_pct argument", 1.0, 80.0, "hot_lru_pct must be > 1 and < 80"),
+        Check::Within(
+            "Missing hot_lru_pct argument",
+            1.0,
+            80.0,
+            "hot_lru_pct must be > 1 and < 80",
+        ),
     ),
     (
         "warm_lru_pct",
-        Check::Within("Missing warm_lru_pct argument", 1.0, 80.0, "warm_lru_pct must be > 1 and < 80"),
+        Check::Within(
+            "Missing warm_lru_pct argument",
+            1.0,
+            80.0,
+            "warm_lru_pct must be > 1 and < 80",
+        ),
     ),
     (
         "hot_max_factor",
@@ -153,11 +168,18 @@ pub(super) fn read(text: &str, typed: &mut Typed) -> Result<(), Exit> {
     Ok(())
 }
 
-fn sub_option(name: &'static str, check: Check, value: Option<&str>, typed: &mut Typed) -> Result<(), Exit> {
+fn sub_option(
+    name: &'static str,
+    check: Check,
+    value: Option<&str>,
+    typed: &mut Typed,
+) -> Result<(), Exit> {
     let there = |missing: &str| value.ok_or_else(|| Exit::failure(missing.to_owned()));
     let digits = |missing: &str| {
         let text = there(missing)?;
-        text.trim().parse::<u64>().map_err(|_| Exit::failure(format!("could not parse argument to {name}")))
+        text.trim()
+            .parse::<u64>()
+            .map_err(|_| Exit::failure(format!("could not parse argument to {name}")))
     };
     match check {
         Check::Fast(fast) => typed.connections_fast = fast,
@@ -193,7 +215,8 @@ fn sub_option(name: &'static str, check: Check, value: Option<&str>, typed: &mut
             typed.without_effect.push(format!("-o {name}"));
         }
         Check::HashAlgorithm => {
-            if !["jenkins", "murmur3", "xxh3"].contains(&there("Missing hash_algorithm argument")?) {
+            if !["jenkins", "murmur3", "xxh3"].contains(&there("Missing hash_algorithm argument")?)
+            {
                 let known = "Unknown hash_algorithm option (jenkins, murmur3, xxh3)";
                 return Err(Exit::failure(known.to_owned()));
             }
@@ -208,8 +231,8 @@ fn sub_option(name: &'static str, check: Check, value: Option<&str>, typed: &mut
         Check::ExtPath => {
             let path = there("missing argument to ext_path, ie: ext_path=/d/file:5G")?;
             if !path.contains(':') {
-                let message = "must supply size to ext_path, ie: ext_path=/f/e:64m (M|G|T|P supported)\n\
-                               failed to parse ext_path argument";
+                let message = "must supply size to ext_path, ie: ext_path=/f/e:64m (M|G|T|P \
+                               supported)\nfailed to parse ext_path argument";
                 return Err(Exit::failure(message.to_owned()));
             }
             typed.without_effect.push(format!("-o {name}"));
@@ -223,8 +246,8 @@ fn hash_power(power: i64) -> Result<(), Exit> {
         ..12 => format!("Initial hashtable multiplier of {power} is too low"),
         12..=32 => return Ok(()),
         _ => format!(
-            "Initial hashtable multiplier of {power} is too high\n\
-             Choose a value based on \"STAT hash_power_level\" from a running instance"
+            "Initial hashtable multiplier of {power} is too high\nChoose a value based on \"STAT \
+             hash_power_level\" from a running instance"
         ),
     };
     Err(Exit::failure(message))
@@ -242,17 +265,25 @@ mod tests {
 
     #[test]
     fn those_with_effect_are_taken() {
-        let typed = read_one("idle_timeout=5,no_maxconns_fast,watcher_logbuf_size=64").expect("good");
-        assert_eq!((typed.idle_seconds, typed.connections_fast, typed.watcher_kilobytes), (5, false, 64));
+        let typed =
+            read_one("idle_timeout=5,no_maxconns_fast,watcher_logbuf_size=64").expect("good");
+        assert_eq!(
+            (typed.idle_seconds, typed.connections_fast, typed.watcher_kilobytes),
+            (5, false, 64)
+        );
         assert_eq!(typed.without_effect, Vec::<String>::new());
         assert!(!typed.sizes && read_one("track_sizes").expect("good").sizes);
         assert!(!read_one("no_modern").expect("good").connections_fast);
-        assert!(read_one("no_modern,maxconns_fast").expect("good").connections_fast, "the last one counts");
+        assert!(
+            read_one("no_modern,maxconns_fast").expect("good").connections_fast,
+            "the last one counts"
+        );
     }
 
     #[test]
     fn those_without_are_checked_and_named() {
-        let typed = read_one("modern,hashpower=20,hot_lru_pct=10,ext_path=/srv/x:1G").expect("good");
+        let typed =
+            read_one("modern,hashpower=20,hot_lru_pct=10,ext_path=/srv/x:1G").expect("good");
         assert_eq!(typed.without_effect.len(), 4);
         for (text, message) in [
             ("foo=1", "Illegal suboption \"foo=1\""),

@@ -128,7 +128,8 @@ fn take(letter: u8, value: &str, typed: &mut Typed) -> Result<(), Stopped> {
 /// Flags whose value is parsed.
 fn with_number(letter: u8, value: &str, typed: &mut Typed) -> Result<(), Exit> {
     let number = atoi(value);
-    let positive = |message: &str| if number > 0 { Ok(()) } else { Err(Exit::failure(message.to_owned())) };
+    let positive =
+        |message: &str| if number > 0 { Ok(()) } else { Err(Exit::failure(message.to_owned())) };
     match letter {
         b'p' => typed.port = Some(number),
         b'U' => typed.udp_port = Some(number),
@@ -158,8 +159,8 @@ fn with_number(letter: u8, value: &str, typed: &mut Typed) -> Result<(), Exit> {
             typed.threads = number;
             if number > 64 {
                 typed.warnings.push(
-                    "WARNING: Setting a high number of workerthreads is not recommended.\n \
-                     Set this value to the number of cores in your machine or less.",
+                    "WARNING: Setting a high number of workerthreads is not recommended.\n Set \
+                     this value to the number of cores in your machine or less.",
                 );
             }
         }
@@ -206,7 +207,8 @@ fn protocol(name: &str) -> Result<WireProtocol, Exit> {
         "ascii" => Ok(WireProtocol::Ascii),
         "binary" => Ok(WireProtocol::Binary),
         other => Err(Exit::usage(format!(
-            "Invalid value for binding protocol: {other}\n -- should be one of auto, binary, or ascii"
+            "Invalid value for binding protocol: {other}\n -- should be one of auto, binary, or \
+             ascii"
         ))),
     }
 }
@@ -222,8 +224,9 @@ fn help() -> String {
 
 fn license() -> String {
     format!(
-        "{}\nThis is Larder, which answers as memcached {COMPATIBLE} does and holds none of its code.\n\
-         Licensed under either of the Apache License, Version 2.0, or the MIT license, as you choose.\n",
+        "{}\nThis is Larder, which answers as memcached {COMPATIBLE} does and holds none of its \
+         code.\nLicensed under either of the Apache License, Version 2.0, or the MIT license, as \
+         you choose.\n",
         version()
     )
 }
@@ -248,7 +251,11 @@ mod tests {
         assert_eq!(letters.len(), FLAGS.len());
         let help = help();
         for (letter, name, _) in FLAGS {
-            assert!(help.contains(&format!("-{}", char::from(*letter))), "-{}", char::from(*letter));
+            assert!(
+                help.contains(&format!("-{}", char::from(*letter))),
+                "-{}",
+                char::from(*letter)
+            );
             assert!(help.contains(&format!("--{name}")), "--{name}");
         }
     }
@@ -270,7 +277,8 @@ mod tests {
 
     #[test]
     fn values_mean_what_they_mean_to_memcached() {
-        let flags = typed(&["-I", "2m", "-a", "0770", "-l", "a,b", "-l", "c", "-vvvv", "-p11x", "-D:;"]);
+        let flags =
+            typed(&["-I", "2m", "-a", "0770", "-l", "a,b", "-l", "c", "-vvvv", "-p11x", "-D:;"]);
         assert_eq!((flags.item_size, flags.unix_mode), (2 << 20, 0o770));
         assert_eq!(flags.listen.as_deref(), Some("a,b,c"));
         assert_eq!((flags.verbosity, flags.port, flags.delimiter), (3, Some(11), Some(b':')));

@@ -42,7 +42,9 @@ pub(super) fn each<E: From<String>>(
                 },
             };
             each(letter, value)?;
-        } else if let Some(cluster) = argument.strip_prefix('-').filter(|cluster| !cluster.is_empty()) {
+        } else if let Some(cluster) =
+            argument.strip_prefix('-').filter(|cluster| !cluster.is_empty())
+        {
             let mut at = 0;
             for (index, letter) in cluster.char_indices() {
                 if index < at {
@@ -82,7 +84,8 @@ fn find_long(flags: &[Flag], name: &str, typed: &str) -> Result<Flag, String> {
         [one] => Ok(**one),
         [] => Err(format!("unrecognized option '--{typed}'")),
         several => {
-            let names: Vec<String> = several.iter().map(|(_, long, _)| format!("'--{long}'")).collect();
+            let names: Vec<String> =
+                several.iter().map(|(_, long, _)| format!("'--{long}'")).collect();
             Err(format!("option '--{typed}' is ambiguous; possibilities: {}", names.join(" ")))
         }
     }
@@ -135,7 +138,11 @@ mod tests {
         assert_eq!(read(&["word", "-", "-D="]), one('D', "="));
         assert_eq!(read(&["--port="]), one('p', ""));
         assert_eq!(read(&["--", "-x"]), Ok(vec![]));
-        assert_eq!(read(&["-p", "--", "-v"]).map(|flags| flags.len()), Ok(2), "an argument may be anything");
+        assert_eq!(
+            read(&["-p", "--", "-v"]).map(|flags| flags.len()),
+            Ok(2),
+            "an argument may be anything"
+        );
     }
 
     #[test]
@@ -155,9 +162,14 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_c_reads_them() {
-        for (text, number) in
-            [("12", 12), (" -5x", -5), ("+7", 7), ("", 0), ("x1", 0), ("99999999999999999999", 2_147_483_647)]
-        {
+        for (text, number) in [
+            ("12", 12),
+            (" -5x", -5),
+            ("+7", 7),
+            ("", 0),
+            ("x1", 0),
+            ("99999999999999999999", 2_147_483_647),
+        ] {
             assert_eq!(atoi(text), number, "{text:?}");
         }
     }

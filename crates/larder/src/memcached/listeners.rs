@@ -63,7 +63,8 @@ pub(super) fn listeners(typed: &Typed) -> Result<Listeners, Exit> {
     }
     let mut out = Listeners::default();
     if let Some(port) = tcp.number() {
-        out.stream = addresses(typed.listen.as_deref(), port)?.into_iter().map(Listen::Tcp).collect();
+        out.stream =
+            addresses(typed.listen.as_deref(), port)?.into_iter().map(Listen::Tcp).collect();
     }
     if let Some(port) = udp.number() {
         out.udp = addresses(typed.listen.as_deref(), port)?;
@@ -76,7 +77,9 @@ fn addresses(list: Option<&str>, port: u16) -> Result<Vec<SocketAddr>, Exit> {
     let mut out = Vec::new();
     for text in list.split([',', ';']).filter(|text| !text.is_empty()) {
         for address in one(text, port).map_err(|reason| {
-            Exit::system(format!("{reason}\nfailed to listen on one of interface(s) {list}: Success"))
+            Exit::system(format!(
+                "{reason}\nfailed to listen on one of interface(s) {list}: Success"
+            ))
         })? {
             if !out.contains(&address) {
                 out.push(address);
@@ -101,7 +104,9 @@ fn one(text: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let text = text.strip_prefix("notls:").unwrap_or(text);
     let text = match text.strip_prefix('_').and_then(|rest| rest.split_once("_:")) {
         Some((tag, host)) if (1..=8).contains(&tag.len()) => host,
-        Some(_) => return Err(format!("Listener tags must be between 1 and 8 characters: \"{text}\"")),
+        Some(_) => {
+            return Err(format!("Listener tags must be between 1 and 8 characters: \"{text}\""));
+        }
         None => text,
     };
     let (host, port_text) = match text.strip_prefix('[') {
@@ -141,9 +146,14 @@ pub(super) fn failed(typed: &Typed, error: &anyhow::Error) -> Exit {
         return Exit::system(format!("larder: {error}"));
     };
     Exit::system(match (&typed.unix_socket, &typed.listen) {
-        (Some(path), _) => format!("bind(): {source}\nfailed to listen on UNIX socket: {path}: {source}"),
+        (Some(path), _) => {
+            format!("bind(): {source}\nfailed to listen on UNIX socket: {path}: {source}")
+        }
         (None, Some(list)) => {
-            format!("bind(): {source}\nfailed to listen on one of interface(s) {list}: {source} ({address})")
+            format!(
+                "bind(): {source}\nfailed to listen on one of interface(s) {list}: {source} \
+                 ({address})"
+            )
         }
         (None, None) => {
             let port = typed.port.unwrap_or(i64::from(PORT));
@@ -174,7 +184,8 @@ mod tests {
 
     #[test]
     fn addresses_come_with_and_without_ports() {
-        let expected = ["127.0.0.1:11211", "127.0.0.2:5", "[::1]:11211", "[::1]:7"].map(str::to_owned);
+        let expected =
+            ["127.0.0.1:11211", "127.0.0.2:5", "[::1]:11211", "[::1]:7"].map(str::to_owned);
         assert_eq!(stream("127.0.0.1,127.0.0.2:5,::1;[::1]:7,127.0.0.1"), Ok(expected.to_vec()));
         assert_eq!(stream("notls:127.0.0.1:9,_tag_:127.0.0.1:8").map(|list| list.len()), Ok(2));
         assert_eq!(stream("localhost:9").map(|list| list[0].ends_with(":9")), Ok(true));
@@ -196,7 +207,10 @@ mod tests {
             ("host.invalid", "getaddrinfo(): Name or service not known"),
         ] {
             let said = stream(list).expect_err(list);
-            assert_eq!(said, format!("{message}\nfailed to listen on one of interface(s) {list}: Success"));
+            assert_eq!(
+                said,
+                format!("{message}\nfailed to listen on one of interface(s) {list}: Success")
+            );
         }
         let typed = Typed { port: Some(70_000), ..Typed::default() };
         assert_eq!(of(&typed), Err("ERROR: Invalid port number 70000.".to_owned()));
@@ -209,7 +223,8 @@ mod tests {
         let udp = of(&Typed { udp_port: Some(5), ..with("127.0.0.1") }).expect("good");
         let both = SocketAddr::from(([127, 0, 0, 1], 5));
         assert_eq!(udp, Listeners { stream: vec![Listen::Tcp(both)], udp: vec![both] });
-        let unix = of(&Typed { unix_socket: Some("/s".to_owned()), udp_port: Some(5), ..with("::1") });
+        let unix =
+            of(&Typed { unix_socket: Some("/s".to_owned()), udp_port: Some(5), ..with("::1") });
         let socket = Listen::Unix { path: "/s".into(), mode: 0o700 };
         assert_eq!(unix, Ok(Listeners { stream: vec![socket], udp: vec![] }));
         let any = of(&Typed { port: Some(-1), ..with("127.0.0.1") }).expect("good");

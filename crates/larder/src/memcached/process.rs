@@ -49,7 +49,8 @@ pub(super) fn raise_limits(typed: &Typed) -> Result<(), Exit> {
     let maximum = now.maximum.map(|maximum| maximum.max(wanted));
     setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }).map_err(|_| {
         Exit::system(
-            "failed to set rlimit for open files. Try starting as root or requesting smaller maxconns value.",
+            "failed to set rlimit for open files. Try starting as root or requesting smaller \
+             maxconns value.",
         )
     })
 }
@@ -75,8 +76,9 @@ pub(super) fn drop_privileges(typed: &Typed) -> Result<(), Exit> {
         // Not allowed after the change of user.
         let _ = setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
     }
-    setgroups(&[])
-        .map_err(|error| Exit::system(format!("failed to drop supplementary groups: {}", error.desc())))?;
+    setgroups(&[]).map_err(|error| {
+        Exit::system(format!("failed to drop supplementary groups: {}", error.desc()))
+    })?;
     setgid(user.gid)
         .and_then(|()| setuid(user.uid))
         .map_err(|_| Exit::system(format!("failed to assume identity of user {name}")))
@@ -117,7 +119,9 @@ pub(super) fn daemonize(arguments: &[String]) -> Result<ExitCode, Exit> {
 /// The daemon's part: a session of its own, and the root as its directory, so that it blocks no
 /// unmount (unless core files are wanted).
 pub(super) fn leave_terminal(typed: &Typed) -> Result<(), Exit> {
-    setsid().map_err(|error| Exit::system(format!("failed to daemon() in order to daemonize: {error}")))?;
+    setsid().map_err(|error| {
+        Exit::system(format!("failed to daemon() in order to daemonize: {error}"))
+    })?;
     if !typed.core {
         std::env::set_current_dir("/").map_err(|error| Exit::system(format!("/: {error}")))?;
     }
@@ -149,7 +153,8 @@ impl PidFile {
         // The file is written under another name first, so that readers see all of it.
         let mut under = path.clone().into_os_string();
         under.push(".tmp");
-        match fs::write(&under, format!("{}\n", std::process::id())).and_then(|()| fs::rename(&under, &path))
+        match fs::write(&under, format!("{}\n", std::process::id()))
+            .and_then(|()| fs::rename(&under, &path))
         {
             Ok(()) => PidFile(Some(path)),
             Err(error) => {

@@ -26,7 +26,9 @@ pub(super) fn settings(typed: &Typed) -> Result<Settings, Exit> {
     let protocol = protocol(typed)?;
     let listeners = listeners::listeners(typed)?;
     if typed.auth_file.is_some() && !listeners.udp.is_empty() {
-        return Err(Exit::usage("Cannot use UDP with ascii authentication enabled (-U 0 to disable)"));
+        return Err(Exit::usage(
+            "Cannot use UDP with ascii authentication enabled (-U 0 to disable)",
+        ));
     }
     let no_default = || Exit::system(format!("larder: {}", objects::NO_DEFAULT));
     let defaults = objects::memcached_defaults().ok_or_else(no_default)?;
@@ -76,17 +78,21 @@ fn protocol(typed: &Typed) -> Result<WireProtocol, Exit> {
     let asked = typed.protocol.unwrap_or_default();
     if typed.sasl {
         if asked == WireProtocol::Ascii {
-            return Err(Exit::usage("ERROR: You cannot allow the ASCII protocol while using SASL."));
+            return Err(Exit::usage(
+                "ERROR: You cannot allow the ASCII protocol while using SASL.",
+            ));
         }
         if typed.udp_port.is_some_and(|port| port != 0) {
-            return Err(Exit::usage("ERROR: Cannot enable UDP while using binary SASL authentication."));
+            return Err(Exit::usage(
+                "ERROR: Cannot enable UDP while using binary SASL authentication.",
+            ));
         }
         return Ok(WireProtocol::Binary);
     }
     if typed.auth_file.is_some() {
         if asked == WireProtocol::Binary {
-            let message =
-                "ERROR: You cannot allow the BINARY protocol while using ascii authentication tokens.";
+            let message = "ERROR: You cannot allow the BINARY protocol while using ascii \
+                           authentication tokens.";
             return Err(Exit::usage(message));
         }
         return Ok(WireProtocol::Ascii);
@@ -102,7 +108,8 @@ pub(super) fn read_users(typed: &Typed, settings: &mut Settings) -> Result<(), E
     }
     if typed.sasl {
         let path = std::env::var_os("MEMCACHED_SASL_PWDB").ok_or_else(|| {
-            let message = "Error initializing sasl.\nlarder: MEMCACHED_SASL_PWDB must name a file of users";
+            let message =
+                "Error initializing sasl.\nlarder: MEMCACHED_SASL_PWDB must name a file of users";
             Exit::failure(message.to_owned())
         })?;
         face.sasl = Some(sasl_file(Path::new(&path))?);
@@ -182,7 +189,10 @@ mod tests {
         let auth = || Some("/f".to_owned());
         for (typed, begins) in [
             (Typed { item_size: 1023, ..local() }, "Item max size"),
-            (Typed { item_size: 33 << 20, ..local() }, "Cannot set item size limit higher than 1/2"),
+            (
+                Typed { item_size: 33 << 20, ..local() },
+                "Cannot set item size limit higher than 1/2",
+            ),
             (
                 Typed { item_size: 2 << 30, megabytes: 8192, ..local() },
                 "Cannot set item size limit higher than a g",
@@ -198,7 +208,10 @@ mod tests {
                 Typed { auth_file: auth(), protocol: Some(WireProtocol::Binary), ..local() },
                 "ERROR: You cannot allow the BINARY",
             ),
-            (Typed { auth_file: auth(), udp_port: Some(5), ..local() }, "Cannot use UDP with ascii"),
+            (
+                Typed { auth_file: auth(), udp_port: Some(5), ..local() },
+                "Cannot use UDP with ascii",
+            ),
         ] {
             let (message, code) = of(&typed).expect_err(begins);
             assert!(message.starts_with(begins), "{message}");
@@ -208,9 +221,15 @@ mod tests {
 
     #[test]
     fn little_memory_is_raised_and_a_password_chooses_the_protocol() {
-        assert_eq!(settings(&Typed { megabytes: 2, ..local() }).expect("good").memory, LEAST_MEMORY);
+        assert_eq!(
+            settings(&Typed { megabytes: 2, ..local() }).expect("good").memory,
+            LEAST_MEMORY
+        );
         let ascii = of(&Typed { auth_file: Some("/f".to_owned()), ..local() }).expect("good");
         assert_eq!(ascii.protocol, WireProtocol::Ascii);
-        assert_eq!(of(&Typed { sasl: true, ..local() }).expect("good").protocol, WireProtocol::Binary);
+        assert_eq!(
+            of(&Typed { sasl: true, ..local() }).expect("good").protocol,
+            WireProtocol::Binary
+        );
     }
 }

@@ -30,8 +30,8 @@ pub(super) fn bytes(args: &PurgeArgs, admin: &str) -> Result<Vec<u8>, String> {
         return Err(format!("expected an address such as \"{ADMIN}\", found {admin:?}"));
     }
     let mut head = format!(
-        "POST /api/v1/purge HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nUser-Agent: larder/{}\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\n",
+        "POST /api/v1/purge HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nUser-Agent: \
+         larder/{}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
         env!("CARGO_PKG_VERSION"),
         order.len()
     );
@@ -108,7 +108,8 @@ mod tests {
     #[test]
     fn hosts_are_named_as_the_admin_interface_wants_them() {
         assert!(
-            request(&["--ban", "url ~ x"]).is_ok_and(|text| text.contains("\r\nHost: 127.0.0.1:8081\r\n"))
+            request(&["--ban", "url ~ x"])
+                .is_ok_and(|text| text.contains("\r\nHost: 127.0.0.1:8081\r\n"))
         );
         let text = request(&["--admin", ":99", "http://a/"]);
         assert!(text.is_ok_and(|text| text.contains("\r\nHost: 127.0.0.1:99\r\n")));

@@ -1,8 +1,8 @@
 //! The text for Prometheus and the conventions of the table.
 
 use crate::{
-    Counts, Format, Histogram, Http, Latencies, Namespace, Objects, Origin, Outcome, Recorder, Remote,
-    RemoteServer, Site, Snapshot, Spans, prometheus,
+    Counts, Format, Histogram, Http, Latencies, Namespace, Objects, Origin, Outcome, Recorder,
+    Remote, RemoteServer, Site, Snapshot, Spans, prometheus,
     table::{self, Kind},
     text::Seconds,
 };
@@ -34,8 +34,11 @@ fn full() -> Snapshot {
         rejected: one("line_end"),
         ..Http::default()
     };
-    let server =
-        RemoteServer { name: "10.0.0.1:11211".to_owned(), state: "up".to_owned(), ..RemoteServer::default() };
+    let server = RemoteServer {
+        name: "10.0.0.1:11211".to_owned(),
+        state: "up".to_owned(),
+        ..RemoteServer::default()
+    };
     let mut snapshot = Snapshot {
         http: Some(http),
         memcached: Some(Objects { commands: one("get"), ..Objects::default() }),
@@ -56,7 +59,8 @@ fn full() -> Snapshot {
 
 #[test]
 fn samples_are_written_as_the_formats_want_them() {
-    let (plain, open) = (prometheus(&full(), Format::Prometheus), prometheus(&full(), Format::OpenMetrics));
+    let (plain, open) =
+        (prometheus(&full(), Format::Prometheus), prometheus(&full(), Format::OpenMetrics));
     for line in [
         "# TYPE larder_http_requests_total counter",
         "larder_http_requests_total{site=\"a\\\"b\\\\c\\nd\",result=\"hit\"} 7",
@@ -74,7 +78,8 @@ fn samples_are_written_as_the_formats_want_them() {
     }
     assert!(!plain.contains("# EOF") && !plain.contains("# UNIT"));
     assert!(open.ends_with("\n# EOF\n"));
-    for line in ["# TYPE larder_http_requests counter", "# UNIT larder_loop_delay_seconds seconds"] {
+    for line in ["# TYPE larder_http_requests counter", "# UNIT larder_loop_delay_seconds seconds"]
+    {
         assert!(open.lines().any(|written| written == line), "{line}");
     }
 }
@@ -82,15 +87,20 @@ fn samples_are_written_as_the_formats_want_them() {
 /// The rules of `promtool check metrics`, for every metric.
 #[test]
 fn the_table_keeps_to_the_conventions() {
-    let (plain, mut names) = (prometheus(&full(), Format::Prometheus), std::collections::BTreeSet::new());
+    let (plain, mut names) =
+        (prometheus(&full(), Format::Prometheus), std::collections::BTreeSet::new());
     for metric in table::all() {
         let name = metric.name;
         assert!(names.insert(name), "{name} twice");
         assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");
-        assert!(!name.ends_with("_total") && !name.contains("_count") && !name.ends_with("_sum"), "{name}");
+        assert!(
+            !name.ends_with("_total") && !name.contains("_count") && !name.ends_with("_sum"),
+            "{name}"
+        );
         assert!(metric.unit() == "seconds" || metric.kind != Kind::Histogram, "{name}");
-        let sentence =
-            |text: &str| text.ends_with('.') && !text.contains(['\n', '\\']) && !text.contains("  ");
+        let sentence = |text: &str| {
+            text.ends_with('.') && !text.contains(['\n', '\\']) && !text.contains("  ")
+        };
         assert!(sentence(metric.help()) && sentence(metric.rises), "{name}");
         let family = format!("# TYPE {} {}\n", metric.full_name(), metric.kind.as_str());
         assert_eq!(plain.matches(&family).count(), 1, "{name}");

@@ -1,14 +1,15 @@
-//! The dashboard's `types.ts`, generated from the types of the API. Run with LARDER_BLESS=1 to write
-//! it.
+//! The dashboard's `types.ts`, generated from the types of the API. Run with LARDER_BLESS=1 to
+//! write it.
 
 use std::{fmt::Write as _, path::Path};
 
 use ts_rs::{Config, TS};
 
 use crate::{
-    Columns, Connections, Counts, Histogram, HotKey, HotUrl, Http, Latencies, LogFigures, LogLine, Memory,
-    Namespace, ObjectRow, Objects, Origin, Outcome, Purge, Remote, RemotePages, RemoteServer, Results, Site,
-    Snapshot, Spans, Statuses, Timeouts, TopKeys, TopUrls, histogram::HistogramJson,
+    Columns, Connections, Counts, Histogram, HotKey, HotUrl, Http, Latencies, LogFigures, LogLine,
+    Memory, Namespace, ObjectRow, Objects, Origin, Outcome, Purge, Remote, RemotePages,
+    RemoteServer, Results, Site, Snapshot, Spans, Statuses, Timeouts, TopKeys, TopUrls,
+    histogram::HistogramJson,
 };
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../server/src/admin/web/src/types.ts");
@@ -39,7 +40,8 @@ fn generated() -> String {
     declare!(out: Connections, Timeouts, Latencies, Site, Origin, Objects, Remote, RemoteServer, RemotePages);
     declare!(out: LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey, LogLine, ObjectRow, Purge);
     out.push_str(
-        "\n/** The outcomes with their meanings. */\nexport const OUTCOMES: Record<Outcome, string> = {\n",
+        "\n/** The outcomes with their meanings. */\nexport const OUTCOMES: Record<Outcome, \
+         string> = {\n",
     );
     for outcome in Outcome::ALL {
         let _ = writeln!(out, "    {}: {:?},", outcome.as_str(), outcome.about());

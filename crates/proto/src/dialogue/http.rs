@@ -84,7 +84,9 @@ impl Http {
         let length = match request.parse(bytes) {
             Ok(httparse::Status::Complete(length)) => length,
             Ok(httparse::Status::Partial) if bytes.len() < NEEDED => return Up::More,
-            Ok(httparse::Status::Partial) => return Up::Lost("the client's head is too long".to_owned()),
+            Ok(httparse::Status::Partial) => {
+                return Up::Lost("the client's head is too long".to_owned());
+            }
             Err(error) => return Up::Lost(format!("the client speaks no HTTP/1 ({error})")),
         };
         let field = |name: &str| {

@@ -151,21 +151,27 @@ impl Mysql {
     fn login(&mut self, head: &Head, bytes: &[u8]) -> Up {
         if head.number != 1 {
             let number = head.number;
-            return Up::Lost(format!("the client's login is no MySQL packet (number {number}, expected 1)"));
+            return Up::Lost(format!(
+                "the client's login is no MySQL packet (number {number}, expected 1)"
+            ));
         }
         let Some(content) = head.content(bytes, 32) else { return Up::More };
-        let Some(capabilities) = content.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)) else {
+        let Some(capabilities) = content.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+        else {
             return Up::Lost("the client's login packet is too short for MySQL".to_owned());
         };
         if capabilities & CLIENT_SSL != 0 && head.length <= 32 {
             return Up::Lost(
-                "the client goes over to TLS (`--ssl-mode=DISABLED`, `--skip-ssl` keep it from that)"
+                "the client goes over to TLS (`--ssl-mode=DISABLED`, `--skip-ssl` keep it from \
+                 that)"
                     .to_owned(),
             );
         }
         self.deprecate_eof = capabilities & CLIENT_DEPRECATE_EOF != 0;
-        let of_mariadb =
-            content.get(28..32).and_then(|bytes| bytes.first_chunk()).map_or(0, |b| u32::from_le_bytes(*b));
+        let of_mariadb = content
+            .get(28..32)
+            .and_then(|bytes| bytes.first_chunk())
+            .map_or(0, |b| u32::from_le_bytes(*b));
         self.cached_columns = capabilities & CLIENT_MYSQL == 0 && of_mariadb & CACHE_METADATA != 0;
         self.phase = Phase::Proof;
         Up::Pass(self.up.begin(head, bytes))
@@ -294,7 +300,8 @@ impl Mysql {
             self.phase = Phase::Proof;
             return self.proof(head, bytes);
         }
-        if let (Answer::Prepare, [0, number @ ..], Some(text)) = (&first.answer, content, first.text.take())
+        if let (Answer::Prepare, [0, number @ ..], Some(text)) =
+            (&first.answer, content, first.text.take())
             && self.prepared.len() < PREPARED
         {
             self.prepared.insert(statement_number(number), text);

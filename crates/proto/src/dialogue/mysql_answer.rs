@@ -94,7 +94,13 @@ impl Answer {
         }
     }
 
-    fn result(&mut self, kind: u8, content: &[u8], deprecate_eof: bool, cached_columns: bool) -> Step {
+    fn result(
+        &mut self,
+        kind: u8,
+        content: &[u8],
+        deprecate_eof: bool,
+        cached_columns: bool,
+    ) -> Step {
         match kind {
             0x00 => self.set_ended(ok_status(content)),
             0xfb => Step::File,
@@ -129,7 +135,8 @@ impl Answer {
             0 => 0,
             count => u64::from(count) + u64::from(!deprecate_eof),
         };
-        match definitions(u16::from_le_bytes([c0, c1])) + definitions(u16::from_le_bytes([p0, p1])) {
+        match definitions(u16::from_le_bytes([c0, c1])) + definitions(u16::from_le_bytes([p0, p1]))
+        {
             0 => Step::End,
             packets => {
                 *self = Answer::Skip(packets);
@@ -152,7 +159,10 @@ fn ok_status(content: &[u8]) -> u16 {
 
 /// The status in an EOF: after the number of warnings.
 fn eof_status(content: &[u8]) -> u16 {
-    content.get(3..5).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u16::from_le_bytes(*bytes))
+    content
+        .get(3..5)
+        .and_then(|bytes| bytes.first_chunk())
+        .map_or(0, |bytes| u16::from_le_bytes(*bytes))
 }
 
 /// A length-encoded number, and the bytes after it.

@@ -83,7 +83,10 @@ impl Postgres {
         }
         let Some((kind, length)) = head(bytes) else { return Up::More };
         if !(4..=MESSAGE).contains(&length) || !b"QPBEDCHSFpdcfX".contains(&kind) {
-            return Up::Lost(format!("the client's message {:?} is not PostgreSQL's", char::from(kind)));
+            return Up::Lost(format!(
+                "the client's message {:?} is not PostgreSQL's",
+                char::from(kind)
+            ));
         }
         let whole = 1 + length;
         let Some(content) = bytes.get(5..whole.min(5 + STATEMENT_SEEN)) else { return Up::More };
@@ -204,7 +207,9 @@ impl Postgres {
 
     fn begins(&mut self) -> bool {
         match self.pending.front_mut() {
-            Some(Pending::Query { begun } | Pending::Execute { begun }) => !std::mem::replace(begun, true),
+            Some(Pending::Query { begun } | Pending::Execute { begun }) => {
+                !std::mem::replace(begun, true)
+            }
             _ => false,
         }
     }

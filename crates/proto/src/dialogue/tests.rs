@@ -233,7 +233,12 @@ fn mysql_several_results_are_one_answer_and_progress_is_none() {
 fn mysql_a_file_is_no_command_whatever_its_packets_are_numbered() {
     let mut says = vec![query("LOAD DATA LOCAL"), Server(packet(1, b"\xfbfile.csv"))];
     says.extend((2..300).map(|n| Client(packet((n % 256) as u8, b"\x03a line of the file"))));
-    says.extend([Client(packet(44, b"")), Server(packet(45, OK)), query("SELECT 2"), Server(packet(1, OK))]);
+    says.extend([
+        Client(packet(44, b"")),
+        Server(packet(45, OK)),
+        query("SELECT 2"),
+        Server(packet(1, OK)),
+    ]);
     let heard = everywhere(Dialect::mysql, &mysql(0, says));
     assert_eq!((heard.requests.len(), heard.ends.len(), heard.lost), (2, 2, None));
 }
@@ -269,21 +274,27 @@ fn mysql_prepared_statements_keep_their_text() {
 #[test]
 fn mysql_prepare_and_execute_sent_together() {
     let both =
-        [packet(0, b"\x16SELECT 1"), packet(0, &[0x17, 0xff, 0xff, 0xff, 0xff, 0, 1, 0, 0, 0])].concat();
+        [packet(0, b"\x16SELECT 1"), packet(0, &[0x17, 0xff, 0xff, 0xff, 0xff, 0, 1, 0, 0, 0])]
+            .concat();
     let prepared = packet(1, &[0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     let answers = [prepared.clone(), rows(false, EOF)].concat();
     let heard = everywhere(Dialect::mysql, &mysql(0, vec![Client(both), Server(answers)]));
-    assert_eq!((heard.requests.len(), heard.begins.len(), heard.ends), (1, 1, vec![heard.to_client.len()]));
+    assert_eq!(
+        (heard.requests.len(), heard.begins.len(), heard.ends),
+        (1, 1, vec![heard.to_client.len()])
+    );
 }
 
 #[test]
 fn mysql_packets_of_sixteen_megabytes_go_on() {
     let text = vec![b'x'; 0xff_ffff - 1];
-    let statement = [packet(0, &[b"\x03", &text[..]].concat()), packet(1, b"and the rest")].concat();
+    let statement =
+        [packet(0, &[b"\x03", &text[..]].concat()), packet(1, b"and the rest")].concat();
     let row = [packet(4, &vec![0xfe; 0xff_ffff]), packet(5, b""), packet(6, EOF)].concat();
     let answer = [packet(1, b"\x01"), packet(2, b"\x03defone"), packet(3, EOF), row].concat();
     for piece in [usize::MAX, 65_536, 1_000_003] {
-        let says = mysql(0, vec![Client(statement.clone()), Server(answer.clone()), query("SELECT 2")]);
+        let says =
+            mysql(0, vec![Client(statement.clone()), Server(answer.clone()), query("SELECT 2")]);
         let heard = hear(Dialect::mysql, &says, piece);
         assert_eq!((heard.requests.len(), heard.lost), (2, None));
         assert_eq!(heard.requests[0].1.as_ref().map(String::len), Some(STATEMENT_SEEN - 1));
@@ -319,15 +330,23 @@ fn mysql_what_cannot_be_read_is_said() {
     let tls = packet(1, &[&(1u32 << 11).to_le_bytes()[..], &[0; 28]].concat());
     assert!(lost(&[Server(greeting()), Client(tls)]).contains("TLS"));
     assert!(
-        lost(&[Server(greeting()), Client(b"GET / HTTP/1.1\r\n\r\n".to_vec())]).contains("login is no MySQL")
+        lost(&[Server(greeting()), Client(b"GET / HTTP/1.1\r\n\r\n".to_vec())])
+            .contains("login is no MySQL")
     );
-    assert!(lost(&[Client(b"GET / HTTP/1.1\r\n\r\n".to_vec())]).contains("before the server's greeting"));
-    assert!(lost(&[Server(b"HTTP/1.1 400 Bad Request\r\n".to_vec())]).contains("greets as no MySQL"));
+    assert!(
+        lost(&[Client(b"GET / HTTP/1.1\r\n\r\n".to_vec())])
+            .contains("before the server's greeting")
+    );
+    assert!(
+        lost(&[Server(b"HTTP/1.1 400 Bad Request\r\n".to_vec())]).contains("greets as no MySQL")
+    );
     // The content of the next packet is not this packet's version.
     let empty = [packet(0, b""), vec![10]].concat();
     assert!(lost(&[Server(empty)]).contains("another version"));
     assert!(lost(&mysql(0, vec![Client(packet(0, b"\x12replica"))])).contains("replicates"));
-    assert!(lost(&mysql(0, vec![Client(packet(3, b"\x03SELECT"))])).contains("number 3, expected 0"));
+    assert!(
+        lost(&mysql(0, vec![Client(packet(3, b"\x03SELECT"))])).contains("number 3, expected 0")
+    );
 }
 
 fn message(kind: u8, content: &[u8]) -> Vec<u8> {
@@ -345,7 +364,9 @@ fn postgres(more: Vec<Say>) -> Vec<Say> {
         Client(startup(80_877_104, b"")),
         Client(startup(80_877_103, b"")),
         Client(startup(3 << 16, b"user\0me\0\0")),
-        Server([message(b'R', &[0, 0, 0, 10]), message(b'R', &[0; 4]), message(b'Z', b"I")].concat()),
+        Server(
+            [message(b'R', &[0, 0, 0, 10]), message(b'R', &[0; 4]), message(b'Z', b"I")].concat(),
+        ),
     ];
     says.extend(more);
     says
@@ -361,7 +382,8 @@ fn postgres_refuses_tls_and_reads_simple_queries() {
         message(b'Z', b"I"),
     ]
     .concat();
-    let two = [message(b'E', b"SERROR\0\0"), message(b'N', b"notice\0\0"), message(b'Z', b"I")].concat();
+    let two =
+        [message(b'E', b"SERROR\0\0"), message(b'N', b"notice\0\0"), message(b'Z', b"I")].concat();
     let heard = everywhere(
         Dialect::postgres,
         &postgres(vec![
@@ -447,24 +469,33 @@ fn postgres_copy_passes_and_cancelling_is_no_request() {
         &postgres(vec![
             Client(message(b'Q', b"COPY t FROM STDIN\0")),
             Server(message(b'G', b"\0\0\0")),
-            Client([message(b'd', b"1\tone\n"), message(b'd', b"2\ttwo\n"), message(b'c', b"")].concat()),
+            Client(
+                [message(b'd', b"1\tone\n"), message(b'd', b"2\ttwo\n"), message(b'c', b"")]
+                    .concat(),
+            ),
             Server([message(b'C', b"COPY 2\0"), message(b'Z', b"I")].concat()),
         ]),
     );
     assert_eq!((heard.requests.len(), heard.ends.len(), heard.lost), (1, 1, None));
     assert_eq!(heard.asides, Vec::<usize>::new(), "the data belong to the statement");
-    let heard = everywhere(Dialect::postgres, &[Client(startup(80_877_102, &[1, 2, 3, 4, 5, 6, 7, 8]))]);
+    let heard =
+        everywhere(Dialect::postgres, &[Client(startup(80_877_102, &[1, 2, 3, 4, 5, 6, 7, 8]))]);
     assert_eq!((heard.requests, heard.lost), (vec![], None));
 }
 
 #[test]
 fn postgres_what_cannot_be_read_is_said() {
     let lost = |says: &[Say]| everywhere(Dialect::postgres, says).lost.unwrap_or_default();
-    assert!(lost(&[Client(b"GET / HTTP/1.1\r\n".to_vec())]).contains("first packet is not PostgreSQL's"));
+    assert!(
+        lost(&[Client(b"GET / HTTP/1.1\r\n".to_vec())])
+            .contains("first packet is not PostgreSQL's")
+    );
     assert!(lost(&[Client(b"\x16\x03\x01\x02\x00\x01\x00\x01".to_vec())]).contains("TLS at once"));
     assert!(lost(&postgres(vec![Client(b"HELLO".to_vec())])).contains("'H'"));
     assert!(lost(&postgres(vec![Client(b"zzzzzzz".to_vec())])).contains("'z'"));
-    assert!(lost(&postgres(vec![Server(b"Zzzzzzz".to_vec())])).contains("the server's message 'Z'"));
+    assert!(
+        lost(&postgres(vec![Server(b"Zzzzzzz".to_vec())])).contains("the server's message 'Z'")
+    );
 }
 
 /// A client that prepares and asks for ever, and a server that never answers.
@@ -478,7 +509,8 @@ fn what_is_kept_of_a_connection_is_bounded() {
     let prepares = |n: u32| message(b'P', format!("{n}\0SELECT 1\0\0\0").as_bytes());
     let binds = |n: u32| message(b'B', format!("{n}\0{n}\0\0\0\0\0\0\0").as_bytes());
     let unanswered = mysql(0, (0..2000).map(|_| query("SELECT 1")).collect());
-    let all = (0..70_000).map(|n| Client([prepares(n), binds(n), message(b'E', b"\0\0\0\0\0")].concat()));
+    let all =
+        (0..70_000).map(|n| Client([prepares(n), binds(n), message(b'E', b"\0\0\0\0\0")].concat()));
     for (protocol, most, says) in [
         // One more for the command that is not answered yet.
         (Dialect::mysql as fn() -> Dialect, 1024 + 1, server),
@@ -524,19 +556,27 @@ fn get(target: &str) -> String {
 fn http_answers_to_pipelined_requests() {
     let answers = [
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x\r\nsec\r\n3\r\nond\r\n0\r\nT: 1\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x\r\nsec\r\n3\r\nond\r\n0\r\nT: \
+         1\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n",
         "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
         "HTTP/1.1 304 Not Modified\r\nContent-Length: 70\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
     ];
-    let asked =
-        [get("/1"), get("/2"), "HEAD /3 HTTP/1.1\r\n\r\n".to_owned(), get("/4"), get("/5"), get("/6")];
+    let asked = [
+        get("/1"),
+        get("/2"),
+        "HEAD /3 HTTP/1.1\r\n\r\n".to_owned(),
+        get("/4"),
+        get("/5"),
+        get("/6"),
+    ];
     let heard = everywhere(
         Dialect::http,
         &[Client(asked.concat().into_bytes()), Server(answers.concat().into_bytes())],
     );
-    let ends: Vec<usize> = (1..=answers.len()).map(|count| answers[..count].concat().len()).collect();
+    let ends: Vec<usize> =
+        (1..=answers.len()).map(|count| answers[..count].concat().len()).collect();
     assert_eq!((heard.requests.len(), heard.lost), (answers.len(), None));
     assert_eq!(heard.begins[1..], ends[..ends.len() - 1]);
     assert_eq!((heard.begins[0], heard.ends), (0, ends));
@@ -551,7 +591,10 @@ fn http_answers_that_end_with_the_connection() {
     ] {
         let mut dialect = Dialect::http();
         assert!(matches!(dialect.up(asked.as_bytes()), Up::Request(..)));
-        assert!(matches!(dialect.down(&mut answer.as_bytes().to_vec()), Down::Pass { begins: true, .. }));
+        assert!(matches!(
+            dialect.down(&mut answer.as_bytes().to_vec()),
+            Down::Pass { begins: true, .. }
+        ));
         assert_eq!(dialect.server_ended(), ended, "{answer:?}");
     }
 }
@@ -566,7 +609,10 @@ fn http_an_upgrade_is_one_only_if_the_server_says_so() {
         Server("\x05".into()),
     ];
     let heard = everywhere(Dialect::http, &switched);
-    assert_eq!((heard.requests.len(), heard.begins, heard.ends, heard.lost), (1, vec![0], vec![], None));
+    assert_eq!(
+        (heard.requests.len(), heard.begins, heard.ends, heard.lost),
+        (1, vec![0], vec![], None)
+    );
     let connect = [
         Client("CONNECT a:443 HTTP/1.1\r\n\r\n".into()),
         Server("HTTP/1.1 200 OK\r\n\r\n".into()),
@@ -592,9 +638,13 @@ fn http_what_cannot_be_read_is_said() {
         everywhere(Dialect::http, &says).lost.unwrap_or_default()
     };
     assert!(lost("220 mail.example ESMTP\r\n").contains("answers with not an HTTP/1 response"));
-    assert!(lost("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n").contains("not clear"));
     assert!(
-        lost("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nno\r\n").contains("chunks that are none")
+        lost("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n")
+            .contains("not clear")
+    );
+    assert!(
+        lost("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nno\r\n")
+            .contains("chunks that are none")
     );
     let asked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nno\r\n";
     let lost = everywhere(Dialect::http, &[Client(asked.into())]).lost.unwrap_or_default();

@@ -135,7 +135,10 @@ impl Codings {
         if name.eq_ignore_ascii_case(b"x-gzip") {
             return Some(Self::GZIP);
         }
-        Self::NAMES.iter().find(|(_, n)| n.as_bytes().eq_ignore_ascii_case(name)).map(|(coding, _)| *coding)
+        Self::NAMES
+            .iter()
+            .find(|(_, n)| n.as_bytes().eq_ignore_ascii_case(name))
+            .map(|(coding, _)| *coding)
     }
 
     /// Whether every coding of `other` is accepted.
@@ -188,7 +191,8 @@ impl Codings {
     /// give the answer to.
     pub fn field(self) -> String {
         let mut out = String::new();
-        let names = Self::NAMES.iter().filter(|(coding, _)| self.contains(*coding)).map(|(_, name)| *name);
+        let names =
+            Self::NAMES.iter().filter(|(coding, _)| self.contains(*coding)).map(|(_, name)| *name);
         let last = match (self.identity(), self.0 & !Self::NO_IDENTITY) {
             (false, _) => Some("identity;q=0"),
             (true, 0) => Some("identity"),

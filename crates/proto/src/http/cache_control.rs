@@ -112,7 +112,10 @@ impl CacheControl {
     /// A directive with a target (`max-age=60;device`) counts for that device only, and has
     /// precedence over one without (Edge Architecture 1.0, 2.3). The second number of
     /// `max-age=60+600` is the time for which the page may be served stale.
-    pub fn parse_surrogate<'a>(lines: impl IntoIterator<Item = &'a [u8]>, device: &[u8]) -> Option<Self> {
+    pub fn parse_surrogate<'a>(
+        lines: impl IntoIterator<Item = &'a [u8]>,
+        device: &[u8],
+    ) -> Option<Self> {
         let (mut ours, mut anyone) = (Self::default(), Self::default());
         for element in lines.into_iter().flat_map(Elements::of) {
             let mut parts = Elements::parameters(element);
@@ -196,7 +199,9 @@ impl CacheControl {
 
     fn apply_surrogate(&mut self, directive: &[u8]) {
         match split(directive) {
-            (name, Argument::Text(text)) if name.eq_ignore_ascii_case(b"max-age") && text.contains(&b'+') => {
+            (name, Argument::Text(text))
+                if name.eq_ignore_ascii_case(b"max-age") && text.contains(&b'+') =>
+            {
                 let mut numbers = text.splitn(2, |&b| b == b'+').map(delta_seconds);
                 let (fresh, stale) = (numbers.next().flatten(), numbers.next().flatten());
                 self.apply(name, Argument::Odd);
@@ -245,13 +250,16 @@ pub fn delta_seconds(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let number = digits.iter().fold(0_u64, |n, d| (n * 10 + u64::from(d - b'0')).min(u64::from(MAX_DELTA)));
+    let number =
+        digits.iter().fold(0_u64, |n, d| (n * 10 + u64::from(d - b'0')).min(u64::from(MAX_DELTA)));
     u32::try_from(number).ok()
 }
 
 /// Name and argument of one directive.
 fn split(element: &[u8]) -> (&[u8], Argument<'_>) {
-    let Some(equals) = element.iter().position(|&b| b == b'=') else { return (element, Argument::None) };
+    let Some(equals) = element.iter().position(|&b| b == b'=') else {
+        return (element, Argument::None);
+    };
     let (name, value) = (&element[..equals], &element[equals + 1..]);
     let argument = match value {
         _ if trim(name) != name || trim(value) != value => Argument::Odd,
@@ -270,7 +278,9 @@ fn first(slot: &mut Option<u32>, value: Option<u32>) {
 /// Any argument but a list of field names restricts the whole response.
 fn restrict(before: Restriction, argument: Argument<'_>) -> Restriction {
     let now = match argument {
-        Argument::Text(text) if Elements::of(text).next().is_some() && Elements::of(text).all(is_token) => {
+        Argument::Text(text)
+            if Elements::of(text).next().is_some() && Elements::of(text).all(is_token) =>
+        {
             Restriction::Fields
         }
         _ => Restriction::Whole,

@@ -50,8 +50,8 @@ fn lifetimes() {
 #[test]
 fn directives_without_number() {
     let all = parse(
-        "NO-STORE, no-transform,public , must-revalidate, proxy-revalidate, must-understand, immutable, \
-         only-if-cached, no-cache, private",
+        "NO-STORE, no-transform,public , must-revalidate, proxy-revalidate, must-understand, \
+         immutable, only-if-cached, no-cache, private",
     );
     let expected = CacheControl {
         no_store: true,
@@ -69,7 +69,9 @@ fn directives_without_number() {
     };
     assert_eq!(all, expected);
     assert!(
-        parse("no-store=1").no_store && parse("a=\"b, no-store").no_store && parse("no-store =x").no_store
+        parse("no-store=1").no_store
+            && parse("a=\"b, no-store").no_store
+            && parse("no-store =x").no_store
     );
     assert!(!parse("a=\"no-store\"").no_store && !parse("no-stor").no_store);
     assert!(parse("x").present && !parse(" , ").present);
@@ -77,7 +79,8 @@ fn directives_without_number() {
 
 #[test]
 fn other_times() {
-    let control = parse("s-maxage=1, stale-while-revalidate=2, stale-if-error=3, min-fresh=4, max-stale=5");
+    let control =
+        parse("s-maxage=1, stale-while-revalidate=2, stale-if-error=3, min-fresh=4, max-stale=5");
     let times = [
         control.s_maxage,
         control.stale_while_revalidate,

@@ -48,8 +48,17 @@ fn bodies() {
     }
     let pipelined = decode(b"1\r\na\r\n0\r\n\r\nGET", 100).expect("well-formed");
     assert_eq!(pipelined.1.map(|(used, _)| used), Some(11));
-    for cut in ["", "5", "5\r", "5\r\nhel", "5\r\nhello", "5\r\nhello\r", "0\r\n", "0\r\n\r", "0\r\nA: b\r\n"]
-    {
+    for cut in [
+        "",
+        "5",
+        "5\r",
+        "5\r\nhel",
+        "5\r\nhello",
+        "5\r\nhello\r",
+        "0\r\n",
+        "0\r\n\r",
+        "0\r\nA: b\r\n",
+    ] {
         assert_eq!(decode(cut.as_bytes(), 1).map(|(_, end)| end), Ok(None), "{cut:?}");
     }
 }
@@ -128,17 +137,27 @@ fn encode(pieces: &[Vec<u8>], trailers: &[(&str, &[u8])]) -> Vec<u8> {
 
 #[test]
 fn written_to_the_byte() {
-    let trailers =
-        [("X-Sum", &b"1"[..]), ("Content-Length", b"2"), ("a b", b""), ("", b""), ("C", b"d\r\ne: f")];
+    let trailers = [
+        ("X-Sum", &b"1"[..]),
+        ("Content-Length", b"2"),
+        ("a b", b""),
+        ("", b""),
+        ("C", b"d\r\ne: f"),
+    ];
     let got = encode(&[vec![b'x'; 26], vec![b'y'; 256]], &trailers);
-    let expected = format!("1a\r\n{}\r\n100\r\n{}\r\n0\r\nX-Sum: 1\r\n\r\n", "x".repeat(26), "y".repeat(256));
+    let expected =
+        format!("1a\r\n{}\r\n100\r\n{}\r\n0\r\nX-Sum: 1\r\n\r\n", "x".repeat(26), "y".repeat(256));
     assert_eq!(String::from_utf8_lossy(&got), expected);
 }
 
 #[test]
 fn a_bare_line_end_among_trailers_has_one_reason_however_it_comes() {
     for step in [1, 4, 1000] {
-        assert_eq!(decode(b"0\r\n\n\r\n\r\n", step), Err(RejectReason::LineEnd), "in steps of {step}");
+        assert_eq!(
+            decode(b"0\r\n\n\r\n\r\n", step),
+            Err(RejectReason::LineEnd),
+            "in steps of {step}"
+        );
     }
 }
 

@@ -82,7 +82,9 @@ fn percent_decoded(name: &[u8]) -> Vec<u8> {
 pub fn cookies(line: &[u8]) -> impl Iterator<Item = Cookie<'_>> + Clone {
     line.split(|&b| b == b';').map(trim).filter(|pair| !pair.is_empty()).map(|pair| {
         match pair.iter().position(|&b| b == b'=') {
-            Some(at) => Cookie { pair, written: &pair[..at], value: trim(&pair[at + 1..]), valued: true },
+            Some(at) => {
+                Cookie { pair, written: &pair[..at], value: trim(&pair[at + 1..]), valued: true }
+            }
             None => Cookie { pair, written: pair, value: b"", valued: false },
         }
     })
@@ -140,7 +142,8 @@ mod tests {
 
     #[test]
     fn pairs_are_split_as_browsers_send_them() {
-        let all: Vec<_> = cookies(b" a=1; b = x=y ;;c; d=").map(|c| (c.name(), c.value, c.valued)).collect();
+        let all: Vec<_> =
+            cookies(b" a=1; b = x=y ;;c; d=").map(|c| (c.name(), c.value, c.valued)).collect();
         let expected: [(&[u8], &[u8], bool); 4] =
             [(b"a", b"1", true), (b"b", b"x=y", true), (b"c", b"", false), (b"d", b"", true)];
         assert_eq!(all, expected);

@@ -10,8 +10,9 @@ use crate::Secs;
 const DAYS: [&[u8; 3]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
 const FULL_DAYS: [&[u8]; 7] =
     [b"monday", b"tuesday", b"wednesday", b"thursday", b"friday", b"saturday", b"sunday"];
-const MONTHS: [&[u8; 3]; 12] =
-    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+const MONTHS: [&[u8; 3]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
 const DAY: i64 = 86_400;
 /// 9999-12-31 23:59:59, the last second with a four-digit year.
 const LAST: Secs = 253_402_300_799;
@@ -60,7 +61,8 @@ fn two(out: &mut [u8; LENGTH], at: usize, number: u64) {
 fn imf_fixdate(value: &[u8]) -> Option<Secs> {
     let v: &[u8; LENGTH] = value.try_into().ok()?;
     let separators = [(3, b','), (4, b' '), (7, b' '), (11, b' '), (16, b' ')];
-    if !separators.iter().all(|&(at, byte)| v[at] == byte) || !day_name(&v[..3]) || !zone(&v[25..]) {
+    if !separators.iter().all(|&(at, byte)| v[at] == byte) || !day_name(&v[..3]) || !zone(&v[25..])
+    {
         return None;
     }
     let year = number(&v[12..14])? * 100 + number(&v[14..16])?;
@@ -95,9 +97,11 @@ fn rfc850(value: &[u8], now: Secs) -> Option<Secs> {
     let year = this_year - this_year % 100 + short + 100;
     let limit = same_day_in(this_year + 50, now);
     // The latest year with these digits that is not more than 50 years ahead.
-    [year, year - 100, year - 200].into_iter().find_map(|year| match instant(year, month, day, clock) {
-        Some(secs) if secs > limit => None,
-        other => Some(other),
+    [year, year - 100, year - 200].into_iter().find_map(|year| {
+        match instant(year, month, day, clock) {
+            Some(secs) if secs > limit => None,
+            other => Some(other),
+        }
     })?
 }
 
@@ -165,7 +169,8 @@ const fn civil(days: i64) -> (i64, i64, u64) {
     let days = days + 719_468;
     let era = days / 146_097;
     let day_of_era = days % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;

@@ -28,7 +28,9 @@ impl<'a> EntityTag<'a> {
     pub fn parse(value: &'a [u8]) -> Option<Self> {
         match value {
             [] => None,
-            [b'W', b'/', quoted @ ..] if is_quoted(quoted) => Some(Self::weak(&quoted[1..quoted.len() - 1])),
+            [b'W', b'/', quoted @ ..] if is_quoted(quoted) => {
+                Some(Self::weak(&quoted[1..quoted.len() - 1]))
+            }
             quoted if is_quoted(quoted) => {
                 Some(Self { opaque: &quoted[1..quoted.len() - 1], kind: TagKind::Strong })
             }
@@ -165,7 +167,11 @@ mod tests {
         ] {
             for (comparison, expected) in [(Comparison::Strong, strong), (Comparison::Weak, weak)] {
                 let lines_of = lines.iter().map(|l| l.as_bytes());
-                assert_eq!(list_matches(lines_of, stored.as_ref(), comparison), expected, "{lines:?}");
+                assert_eq!(
+                    list_matches(lines_of, stored.as_ref(), comparison),
+                    expected,
+                    "{lines:?}"
+                );
             }
         }
     }

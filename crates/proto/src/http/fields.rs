@@ -42,7 +42,10 @@ impl<'a> Fields<'a> {
 
     /// The comma-separated elements of all lines of `name`: trimmed, empty ones skipped, quoted
     /// strings respected.
-    pub fn elements<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a, 'n> {
+    pub fn elements<'n>(
+        &self,
+        name: &'n str,
+    ) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a, 'n> {
         self.all(name).flat_map(Elements::of)
     }
 

@@ -26,7 +26,11 @@ pub struct Hop<'a> {
 
 impl Hop<'_> {
     /// Writes a Forwarded value: the values from trusted proxies, and this hop.
-    pub fn write_forwarded<'v>(&self, before: impl IntoIterator<Item = &'v [u8]>, out: &mut String) {
+    pub fn write_forwarded<'v>(
+        &self,
+        before: impl IntoIterator<Item = &'v [u8]>,
+        out: &mut String,
+    ) {
         write_before(before, out);
         out.push_str("for=");
         write_node(self.client, out);
@@ -39,7 +43,11 @@ impl Hop<'_> {
     }
 
     /// Writes an X-Forwarded-For value: the values from trusted proxies, and this hop.
-    pub fn write_x_forwarded_for<'v>(&self, before: impl IntoIterator<Item = &'v [u8]>, out: &mut String) {
+    pub fn write_x_forwarded_for<'v>(
+        &self,
+        before: impl IntoIterator<Item = &'v [u8]>,
+        out: &mut String,
+    ) {
         write_before(before, out);
         write_address(self.client, out);
     }
@@ -136,7 +144,9 @@ pub fn chain<'a>(
     }
     let mut chain = vec![peer.to_canonical()];
     for entry in entries.into_iter().take(MAX_HOPS) {
-        let (Some(address), true) = (entry, chain.last().is_some_and(|&last| trusted(last))) else { break };
+        let (Some(address), true) = (entry, chain.last().is_some_and(|&last| trusted(last))) else {
+            break;
+        };
         chain.push(address.to_canonical());
     }
     chain.reverse();
@@ -173,7 +183,8 @@ fn client(
 pub fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
     Elements::parameters(element).find_map(|pair| {
         let equals = pair.iter().position(|&b| b == b'=')?;
-        let value = pair[..equals].eq_ignore_ascii_case(name.as_bytes()).then_some(&pair[equals + 1..])?;
+        let value =
+            pair[..equals].eq_ignore_ascii_case(name.as_bytes()).then_some(&pair[equals + 1..])?;
         match value {
             [b'"', inner @ .., b'"'] if !inner.contains(&b'\\') => Some(inner),
             token if is_token(token) => Some(token),
@@ -195,7 +206,10 @@ fn parse_node(text: &[u8]) -> Option<IpAddr> {
         Ok(SocketAddr::V6(address)) => Some(IpAddr::V6(*address.ip())),
         Ok(SocketAddr::V4(address)) => Some(IpAddr::V4(*address.ip())),
         // A port that is not a number is an obfuscated one (RFC 7239 6.3).
-        Err(_) => text.split_once(":_").and_then(|(host, _)| host.parse::<Ipv4Addr>().ok()).map(IpAddr::V4),
+        Err(_) => text
+            .split_once(":_")
+            .and_then(|(host, _)| host.parse::<Ipv4Addr>().ok())
+            .map(IpAddr::V4),
     }
 }
 
@@ -251,18 +265,24 @@ mod tests {
             ("10.0.0.1", &["192.0.2.1:1234"], "192.0.2.1"),
             ("10.0.0.1", &["[2001:db8::1]:1"], "2001:db8::1"),
         ] {
-            let by_x = client_by_x_forwarded_for(lines.iter().map(|l| l.as_bytes()), ip(peer), trusted);
+            let by_x =
+                client_by_x_forwarded_for(lines.iter().map(|l| l.as_bytes()), ip(peer), trusted);
             assert_eq!(by_x, ip(expected), "{peer} {lines:?}");
             let forwarded: Vec<String> = lines.iter().map(|l| forwarded_of(l)).collect();
-            let by_f = client_by_forwarded(forwarded.iter().map(|l| l.as_bytes()), ip(peer), trusted);
+            let by_f =
+                client_by_forwarded(forwarded.iter().map(|l| l.as_bytes()), ip(peer), trusted);
             assert_eq!(by_f, ip(expected), "{peer} {forwarded:?}");
         }
         let chain = vec!["10.0.0.2"; MAX_HOPS].join(",");
         let line = format!("192.0.2.1,{chain}");
-        let found = client_by_x_forwarded_for([line.as_bytes()].into_iter(), ip("10.0.0.1"), trusted);
-        assert_eq!(found, ip("10.0.0.2"));
         let found =
-            client_by_forwarded([forwarded_of(&line).as_bytes()].into_iter(), ip("10.0.0.1"), trusted);
+            client_by_x_forwarded_for([line.as_bytes()].into_iter(), ip("10.0.0.1"), trusted);
+        assert_eq!(found, ip("10.0.0.2"));
+        let found = client_by_forwarded(
+            [forwarded_of(&line).as_bytes()].into_iter(),
+            ip("10.0.0.1"),
+            trusted,
+        );
         assert_eq!(found, ip("10.0.0.2"));
     }
 
@@ -281,7 +301,11 @@ mod tests {
             ("proto=\"h\\\"\"", None),
             ("proto=", None),
         ] {
-            assert_eq!(parameter(element.as_bytes(), "proto"), expected.map(str::as_bytes), "{element}");
+            assert_eq!(
+                parameter(element.as_bytes(), "proto"),
+                expected.map(str::as_bytes),
+                "{element}"
+            );
         }
         assert_eq!(parse_node(b"192.0.2.1:_x"), Some(ip("192.0.2.1")));
         assert_eq!(parse_node(b"_hidden"), None);

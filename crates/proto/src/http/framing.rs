@@ -9,11 +9,16 @@ use super::request::{BodyFraming, Version};
 /// How the body of a request is delimited (RFC 9112 6.3). Refuses everything that two servers could
 /// read differently.
 #[inline]
-pub(super) fn body_framing(version: Version, known: &Known<'_>) -> Result<BodyFraming, RejectReason> {
+pub(super) fn body_framing(
+    version: Version,
+    known: &Known<'_>,
+) -> Result<BodyFraming, RejectReason> {
     match (known.content_length(), known.transfer_encoding()) {
         (None, None) => Ok(BodyFraming::None),
         (Some(_), Some(_)) => Err(RejectReason::LengthAndEncoding),
-        (Some(_), None) if known.is_repeated(KnownField::ContentLength) => Err(RejectReason::ContentLength),
+        (Some(_), None) if known.is_repeated(KnownField::ContentLength) => {
+            Err(RejectReason::ContentLength)
+        }
         (Some(value), None) => match content_length(value) {
             Some(0) => Ok(BodyFraming::None),
             Some(length) => Ok(BodyFraming::Length(length)),
@@ -72,7 +77,9 @@ impl Connection {
         let modern = version == Version::Http11;
         match known.connection() {
             None => Self { keep_alive: modern, upgrade: false },
-            Some(value) if is_word(value, b"keep-alive") && !known.is_repeated(KnownField::Connection) => {
+            Some(value)
+                if is_word(value, b"keep-alive") && !known.is_repeated(KnownField::Connection) =>
+            {
                 Self { keep_alive: true, upgrade: false }
             }
             Some(_) => Self::from_options(modern, known),
@@ -96,7 +103,9 @@ impl Connection {
 pub(super) fn expects_continue(version: Version, known: &Known<'_>) -> Result<bool, RejectReason> {
     match known.expect() {
         None => Ok(false),
-        Some(value) if is_word(value, b"100-continue") && !known.is_repeated(KnownField::Expect) => {
+        Some(value)
+            if is_word(value, b"100-continue") && !known.is_repeated(KnownField::Expect) =>
+        {
             Ok(version == Version::Http11)
         }
         Some(_) => Err(RejectReason::Expectation),

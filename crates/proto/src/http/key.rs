@@ -11,9 +11,9 @@
 //! behind   0 | host a trusted proxy named, or nothing | (1 | field name | 2 | field value)*
 //! variant  'V' | nonce u64 | page length u32 | page | (value length u32 | value)*
 //! ```
-//! All numbers are big-endian. Path and query come last and unbounded, so that the keys of all pages
-//! below a path start with the same bytes. Few requests have a suffix behind them; neither a path
-//! nor a field has a byte below 3.
+//! All numbers are big-endian. Path and query come last and unbounded, so that the keys of all
+//! pages below a path start with the same bytes. Few requests have a suffix behind them; neither a
+//! path nor a field has a byte below 3.
 
 /// The scheme of the requested URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -118,8 +118,8 @@ pub fn split_behind(path_and_query: &[u8]) -> (&[u8], Behind<'_>) {
     (path, Behind { forwarded_host, lines })
 }
 
-/// The key of the URL alone: `page` (the key of a page, not of a variant) without what stands behind
-/// path and query.
+/// The key of the URL alone: `page` (the key of a page, not of a variant) without what stands
+/// behind path and query.
 pub fn url_key(page: &[u8]) -> &[u8] {
     let Some(parts) = parse_key(page) else { return page };
     let behind = parts.path_and_query.len() - split_behind(parts.path_and_query).0.len();
@@ -178,7 +178,12 @@ pub fn parse_key(key: &[u8]) -> Option<KeyParts<'_>> {
     let scheme = [Scheme::Http, Scheme::Https].into_iter().find(|&s| s as u8 == scheme)?;
     let (host, path_and_query) = read_text(rest)?;
     let host = std::str::from_utf8(host).ok()?;
-    (kind == PAGE).then_some(KeyParts { scheme, host, port: u16::from_be_bytes([p1, p0]), path_and_query })
+    (kind == PAGE).then_some(KeyParts {
+        scheme,
+        host,
+        port: u16::from_be_bytes([p1, p0]),
+        path_and_query,
+    })
 }
 
 /// Page key, nonce and the bytes of the values of a variant's key; `None` when it is not one.
@@ -238,7 +243,11 @@ mod tests {
             (Scheme::Http, "a.example", 0, "/b%3fc", false),
             (Scheme::Http, "a.example", 0, "/b", false),
         ] {
-            assert_eq!(key(scheme, host, port, path) == base, same, "{scheme:?} {host} {port} {path}");
+            assert_eq!(
+                key(scheme, host, port, path) == base,
+                same,
+                "{scheme:?} {host} {port} {path}"
+            );
         }
         assert_eq!(key(Scheme::Https, "a", 443, "/"), key(Scheme::Https, "a", 0, "/"));
         assert!(base.starts_with(&key(Scheme::Http, "a.example", 0, "/b")));
@@ -262,7 +271,8 @@ mod tests {
             let (path, behind) = split_behind(&out);
             assert_eq!(path, b"/a?b");
             assert_eq!(behind.forwarded_host, host);
-            let expected: Vec<_> = lines.iter().map(|(name, value)| (name.as_bytes(), *value)).collect();
+            let expected: Vec<_> =
+                lines.iter().map(|(name, value)| (name.as_bytes(), *value)).collect();
             assert_eq!(behind.lines, expected);
         }
     }

@@ -199,7 +199,8 @@ mod tests {
     #[test]
     fn first_values_and_repeated_lines() {
         let header = |name, value: &'static str| Header { name, value: value.as_bytes() };
-        let list = [header("A", "0"), header("Cookie", "1"), header("HOST", "h"), header("cookie", "2")];
+        let list =
+            [header("A", "0"), header("Cookie", "1"), header("HOST", "h"), header("cookie", "2")];
         let known = Known::of(Fields::new(&list));
         assert_eq!(known.cookie(), Some(&b"1"[..]));
         assert_eq!(known.host(), Some(&b"h"[..]));

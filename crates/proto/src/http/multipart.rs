@@ -109,9 +109,11 @@ mod tests {
     fn a_body_to_the_byte() {
         let multipart = Multipart::new(0x0123_4567_89ab_cdef, Some(b"text/plain"), 10);
         let got = body(&multipart, &list("bytes=0-1,-2", 10), b"0123456789");
-        let expected = "\r\n--larder--0123456789abcdef\r\nContent-Type: text/plain\r\nContent-Range: bytes 0-1/10\r\n\r\n01\
-            \r\n--larder--0123456789abcdef\r\nContent-Type: text/plain\r\nContent-Range: bytes 8-9/10\r\n\r\n89\
-            \r\n--larder--0123456789abcdef--\r\n";
+        let expected = "\r\n--larder--0123456789abcdef\r\nContent-Type: \
+                        text/plain\r\nContent-Range: bytes \
+                        0-1/10\r\n\r\n01\r\n--larder--0123456789abcdef\r\nContent-Type: \
+                        text/plain\r\nContent-Range: bytes \
+                        8-9/10\r\n\r\n89\r\n--larder--0123456789abcdef--\r\n";
         assert_eq!(String::from_utf8_lossy(&got), expected);
         let mut out = Vec::new();
         multipart.write_content_type(&mut out);

@@ -1,6 +1,6 @@
 //! Request fields whose purpose is to say something else than the request itself: another target,
-//! host, port, scheme, method, client or user. Frameworks and proxies believe them, caches that do not
-//! know them are poisoned by them.
+//! host, port, scheme, method, client or user. Frameworks and proxies believe them, caches that do
+//! not know them are poisoned by them.
 //!
 //! The names are facts from public work: RFC 7239 and RFC 9440; the lists of Param Miner and the
 //! papers "Practical Web Cache Poisoning", "Web Cache Entanglement" and "Your Cache Has Fallen:
@@ -27,8 +27,8 @@ pub const TABLE: &[Group] = &[
         names: &["forward*", "x-forward*", "http-x-forward*", "http-forward*"],
     },
     Group {
-        source: "the target: IIS URL Rewrite and ARR, Symfony and Zend/Laminas, nginx ingress, Envoy, \
-                 Spring, WSGI and CGI gateways, Next.js, ASP.NET's request paths",
+        source: "the target: IIS URL Rewrite and ARR, Symfony and Zend/Laminas, nginx ingress, \
+                 Envoy, Spring, WSGI and CGI gateways, Next.js, ASP.NET's request paths",
         names: &[
             "x-original-*",
             "x-rewrite-*",
@@ -102,8 +102,8 @@ pub const TABLE: &[Group] = &[
         ],
     },
     Group {
-        source: "scheme, port and TLS: Microsoft's ISA and front ends, Rack, Django, WSGI, ARR, Tomcat, \
-                 AWS, nginx and HAProxy recipes, RFC 9440",
+        source: "scheme, port and TLS: Microsoft's ISA and front ends, Rack, Django, WSGI, ARR, \
+                 Tomcat, AWS, nginx and HAProxy recipes, RFC 9440",
         names: &[
             "front-end-https",
             "x-front-end-https",
@@ -138,12 +138,19 @@ pub const TABLE: &[Group] = &[
         ],
     },
     Group {
-        source: "the method: Rails and Rack, Symfony, Laravel, Google Data, ASP.NET, IBM WebSphere, Express",
-        names: &["x-http-method*", "x-method-*", "x-method", "http-method-override", "method-override"],
+        source: "the method: Rails and Rack, Symfony, Laravel, Google Data, ASP.NET, IBM \
+                 WebSphere, Express",
+        names: &[
+            "x-http-method*",
+            "x-method-*",
+            "x-method",
+            "http-method-override",
+            "method-override",
+        ],
     },
     Group {
-        source: "the client's address: nginx, Rails, WebLogic, Zeus and Riverbed, WordPress plugins, \
-                 Azure, PortSwigger's lists",
+        source: "the client's address: nginx, Rails, WebLogic, Zeus and Riverbed, WordPress \
+                 plugins, Azure, PortSwigger's lists",
         names: &[
             "client-ip",
             "x-client-ip",
@@ -194,10 +201,11 @@ pub const TABLE: &[Group] = &[
         ],
     },
     Group {
-        source: "the user, as proxies that authenticate name it: RFC 3875 (REMOTE_USER), RFC 9440, \
-                 Apache's mod_auth_openidc, mod_auth_mellon and Shibboleth, oauth2-proxy, Authelia, \
-                 authentik, Vouch, Pomerium, Kubernetes, Grafana, Kong, Tailscale, Google IAP, Azure App \
-                 Service, AWS ALB, SiteMinder, WebSEAL, Oracle Access Manager",
+        source: "the user, as proxies that authenticate name it: RFC 3875 (REMOTE_USER), RFC \
+                 9440, Apache's mod_auth_openidc, mod_auth_mellon and Shibboleth, oauth2-proxy, \
+                 Authelia, authentik, Vouch, Pomerium, Kubernetes, Grafana, Kong, Tailscale, \
+                 Google IAP, Azure App Service, AWS ALB, SiteMinder, WebSEAL, Oracle Access \
+                 Manager",
         names: &[
             "remote-user*",
             "remote-group*",
@@ -242,8 +250,9 @@ pub const TABLE: &[Group] = &[
         ],
     },
     Group {
-        source: "what networks say of client and target: Cloudflare, Akamai, Fastly, CloudFront, Azure, \
-                 Google, Incapsula, Sucuri, Alibaba, Tencent, Vercel, Netlify, Fly, DigitalOcean",
+        source: "what networks say of client and target: Cloudflare, Akamai, Fastly, CloudFront, \
+                 Azure, Google, Incapsula, Sucuri, Alibaba, Tencent, Vercel, Netlify, Fly, \
+                 DigitalOcean",
         names: &[
             "cf-*",
             "cloudfront-*",
@@ -282,7 +291,8 @@ pub const TABLE: &[Group] = &[
         ],
     },
     Group {
-        source: "old cookies and hop counts: RFC 2965; Apache's mod_proxy obeys Max-Forwards for every method",
+        source: "old cookies and hop counts: RFC 2965; Apache's mod_proxy obeys Max-Forwards for \
+                 every method",
         names: &["cookie2", "max-forwards"],
     },
 ];
@@ -308,7 +318,8 @@ pub fn is_plain(name: &str) -> bool {
 /// Whether both names are one to a gateway: without regard to case, nor to which character joins
 /// words. `other` is in lower case, with dashes.
 pub fn same(name: &str, other: &str) -> bool {
-    let folded = |byte: u8| if byte.is_ascii_alphanumeric() { byte.to_ascii_lowercase() } else { b'-' };
+    let folded =
+        |byte: u8| if byte.is_ascii_alphanumeric() { byte.to_ascii_lowercase() } else { b'-' };
     name.len() == other.len() && name.bytes().map(folded).eq(other.bytes().map(folded))
 }
 

@@ -61,7 +61,11 @@ impl OwnedHead {
             authority: target.authority.map(|text| part(text.as_bytes())),
             path_and_query: part(target.path_and_query.as_bytes()),
             host: head.host.map(|host| (part(host.host.as_bytes()), host.port)),
-            lines: head.fields.iter().map(|(name, value)| (part(name.as_bytes()), part(value))).collect(),
+            lines: head
+                .fields
+                .iter()
+                .map(|(name, value)| (part(name.as_bytes()), part(value)))
+                .collect(),
             known: head.known.of_other(&[]),
             version: head.version,
             framing: head.framing,
@@ -80,7 +84,10 @@ impl OwnedHead {
 
     /// Its field lines, for [`OwnedHead::head`].
     pub fn lines(&self) -> Vec<Header<'_>> {
-        let line = |&(name, value): &(Part, Part)| Header { name: self.text(name), value: self.bytes(value) };
+        let line = |&(name, value): &(Part, Part)| Header {
+            name: self.text(name),
+            value: self.bytes(value),
+        };
         self.lines.iter().map(line).collect()
     }
 
@@ -127,13 +134,16 @@ mod tests {
     #[test]
     fn a_copy_reads_as_the_head() {
         for raw in [
-            "GET /a?b HTTP/1.1\r\nHost: A.test:81\r\nCookie: a=1\r\ncookie: b=\u{e9}\r\nX-Empty:\r\n\r\n",
-            "\r\nPOST http://a.test HTTP/1.1\r\nhost: a.test\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc",
+            "GET /a?b HTTP/1.1\r\nHost: A.test:81\r\nCookie: a=1\r\ncookie: \
+             b=\u{e9}\r\nX-Empty:\r\n\r\n",
+            "\r\nPOST http://a.test HTTP/1.1\r\nhost: a.test\r\nContent-Length: 3\r\nExpect: \
+             100-continue\r\n\r\nabc",
             "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
             "CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n",
             "M-SEARCH /x HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
             "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nmore",
-            "GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "GET /ws HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nTransfer-Encoding: \
+             chunked\r\n\r\n",
         ] {
             let mut room = slots::<16>();
             let parsed = parse_request(raw.as_bytes(), &mut room, &HeadLimits::default());

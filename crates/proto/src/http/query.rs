@@ -41,7 +41,9 @@ impl Pattern {
 /// (`a[]=1&a[]=2`). If no parameter is left, the `?` is removed, too. Borrowed when nothing
 /// changes.
 pub fn normalise_query<'a>(path_and_query: &'a str, drop: &[Pattern], sort: bool) -> Cow<'a, str> {
-    let Some((path, query)) = path_and_query.split_once('?') else { return Cow::Borrowed(path_and_query) };
+    let Some((path, query)) = path_and_query.split_once('?') else {
+        return Cow::Borrowed(path_and_query);
+    };
     let keep = |parameter: &&str| !drop.iter().any(|p| p.matches(name(parameter)));
     let drops = !query.split('&').all(|p| keep(&p));
     let sorted = !sort || query.split('&').is_sorted_by_key(name);

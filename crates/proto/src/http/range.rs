@@ -133,7 +133,10 @@ impl RangeSet {
 
 /// Result of a Range field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "lives on the stack of one function; boxing would allocate")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "lives on the stack of one function; boxing would allocate"
+)]
 pub enum Satisfied {
     /// Send everything, as without Range.
     Ignored,

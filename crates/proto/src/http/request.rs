@@ -83,7 +83,10 @@ impl Default for HeadLimits {
 
 /// Result of parsing the bytes received so far.
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::large_enum_variant, reason = "taken apart at once; boxing would allocate on every request")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "taken apart at once; boxing would allocate on every request"
+)]
 pub enum Parsed<'b> {
     /// A complete head.
     Complete(RequestHead<'b>),
@@ -115,7 +118,8 @@ pub fn parse_request<'h, 'b: 'h>(
         Ok(Status::Partial) => return partial(bytes, limits),
         Err(error) => return Err(explain(error, bytes, limits).into()),
     };
-    let (Some(method), Some(raw_target), Some(minor)) = (request.method, request.path, request.version)
+    let (Some(method), Some(raw_target), Some(minor)) =
+        (request.method, request.path, request.version)
     else {
         return Err(RejectReason::RequestLine.into());
     };
@@ -131,7 +135,8 @@ pub fn parse_request<'h, 'b: 'h>(
         return Err(RejectReason::LineEnd.into());
     }
     let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
-    let head = assemble(Method::of(method), raw_target, version, Fields::new(headers), start + len)?;
+    let head =
+        assemble(Method::of(method), raw_target, version, Fields::new(headers), start + len)?;
     Ok(Parsed::Complete(head))
 }
 
@@ -149,7 +154,8 @@ fn assemble<'b>(
     let host = host(&target, version, &known)?;
     let framing = framing::body_framing(version, &known)?;
     let connection = framing::Connection::of(version, &known);
-    let expect_continue = framing::expects_continue(version, &known)? && framing != BodyFraming::None;
+    let expect_continue =
+        framing::expects_continue(version, &known)? && framing != BodyFraming::None;
     let upgrade = if connection.upgrade { known.upgrade() } else { None };
     let keep_alive = connection.keep_alive;
     let head = RequestHead {
@@ -188,8 +194,8 @@ fn host<'b>(
     };
     let Some(authority) = target.authority else { return Ok(from_field) };
     let from_target = Authority::parse(authority.as_bytes()).ok_or(RejectReason::HostInvalid)?;
-    let secure =
-        target.scheme.is_some_and(|s| s.eq_ignore_ascii_case("https")) || target.form == Form::Authority;
+    let secure = target.scheme.is_some_and(|s| s.eq_ignore_ascii_case("https"))
+        || target.form == Form::Authority;
     match from_field {
         Some(field) if !field.same(&from_target, if secure { 443 } else { 80 }) => {
             Err(RejectReason::HostMismatch)
@@ -250,7 +256,9 @@ fn explain(error: httparse::Error, bytes: &[u8], limits: &HeadLimits) -> RejectR
         E::HeaderValue => RejectReason::FieldValue,
         E::NewLine => RejectReason::LineEnd,
         E::Version if names_a_version(bytes) => RejectReason::Version,
-        _ if bytes.len() > limits.request_line && !bytes[..limits.request_line].contains(&b'\n') => {
+        _ if bytes.len() > limits.request_line
+            && !bytes[..limits.request_line].contains(&b'\n') =>
+        {
             RejectReason::TargetTooLong
         }
         E::Token if !bytes.contains(&b'\r') && bytes.contains(&b'\n') => RejectReason::LineEnd,
@@ -267,7 +275,10 @@ fn has_bare_cr(bytes: &[u8]) -> bool {
 fn names_a_version(bytes: &[u8]) -> bool {
     let line = bytes.split(|&b| b == b'\r').next().unwrap_or_default();
     let mut parts = line.split(|&b| b == b' ').skip(2);
-    matches!((parts.next(), parts.next()), (Some([b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', ..]), None))
+    matches!(
+        (parts.next(), parts.next()),
+        (Some([b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', ..]), None)
+    )
 }
 
 #[cfg(test)]

@@ -31,14 +31,21 @@ fn framing_of(lines: &str) -> Result<BodyFraming, RejectReason> {
 
 #[test]
 fn a_head_taken_apart() {
-    let bytes = b"\r\nGET /a?b=c HTTP/1.1\r\nHost: A.example:8080\r\nCookie: x=1\r\nX-Other:\t \r\n\r\nGET";
+    let bytes =
+        b"\r\nGET /a?b=c HTTP/1.1\r\nHost: A.example:8080\r\nCookie: x=1\r\nX-Other:\t \r\n\r\nGET";
     let checked = parse(bytes, |head| {
-        assert_eq!((head.method, head.version, head.raw_target), (Method::Get, Version::Http11, "/a?b=c"));
+        assert_eq!(
+            (head.method, head.version, head.raw_target),
+            (Method::Get, Version::Http11, "/a?b=c")
+        );
         assert_eq!(head.target.path_and_query, "/a?b=c");
         assert_eq!(head.host, Some(Authority { host: "A.example", port: Some(8080) }));
         assert_eq!(head.known.cookie(), Some(&b"x=1"[..]));
         assert_eq!(head.fields.get("x-other"), Some(&b""[..]));
-        assert_eq!((head.framing, head.keep_alive, head.expect_continue), (BodyFraming::None, true, false));
+        assert_eq!(
+            (head.framing, head.keep_alive, head.expect_continue),
+            (BodyFraming::None, true, false)
+        );
         assert_eq!((head.upgrade, head.len), (None, bytes.len() - 3));
     });
     assert_eq!(checked, Ok(Some(())));
@@ -180,7 +187,11 @@ fn hosts() {
         let bytes = format!("{line}\r\n{fields}\r\n\r\n");
         let host = parse(bytes.as_bytes(), |head| head.host.map(|h| h.host.to_owned()));
         let host = host.map(|head| head.expect("a whole head"));
-        assert_eq!(host.as_ref().map(Option::as_deref), expected.as_ref().map(|h| *h), "{line} {fields}");
+        assert_eq!(
+            host.as_ref().map(Option::as_deref),
+            expected.as_ref().map(|h| *h),
+            "{line} {fields}"
+        );
     }
 }
 
@@ -200,7 +211,8 @@ fn connections() {
         ("1.0", Some("upgrade"), false, false),
     ] {
         let connection = connection.map(|c| format!("Connection: {c}\r\n")).unwrap_or_default();
-        let bytes = format!("GET / HTTP/{version}\r\nHost: a\r\n{connection}Upgrade: websocket\r\n\r\n");
+        let bytes =
+            format!("GET / HTTP/{version}\r\nHost: a\r\n{connection}Upgrade: websocket\r\n\r\n");
         let got = parse(bytes.as_bytes(), |head| (head.keep_alive, head.upgrade.is_some()));
         assert_eq!(got, Ok(Some((keep_alive, upgrade))), "{version} {connection}");
     }
@@ -226,9 +238,13 @@ fn expectations() {
 #[test]
 fn limits() {
     use RejectReason as R;
-    let line = |length: usize| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(length - 14));
-    let fields = |count: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "x:y\r\n".repeat(count - 1));
-    let head = |length: usize| format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(length - 32));
+    let line =
+        |length: usize| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(length - 14));
+    let fields =
+        |count: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "x:y\r\n".repeat(count - 1));
+    let head = |length: usize| {
+        format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(length - 32))
+    };
     for (bytes, expected) in [
         (line(64), Ok(Some(()))),
         (line(65), Err(R::TargetTooLong)),
@@ -248,8 +264,9 @@ fn limits() {
         assert_eq!(parse(bytes.as_bytes(), |_| ()), expected, "{bytes:?}");
     }
     let unlimited = HeadLimits::default();
-    let reject =
-        parse_request(fields(9).as_bytes(), &mut slots::<8>(), &unlimited).map(|_| ()).map_err(|r| r.status);
+    let reject = parse_request(fields(9).as_bytes(), &mut slots::<8>(), &unlimited)
+        .map(|_| ())
+        .map_err(|r| r.status);
     assert_eq!(reject, Err(431));
 }
 

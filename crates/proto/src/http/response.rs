@@ -87,22 +87,28 @@ pub fn parse_response(bytes: &[u8], to_head: bool) -> Result<Option<ResponseHead
     let mut slots = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_RESPONSE_FIELDS];
     let mut parsed = httparse::Response::new(&mut []);
     let window = &bytes[..bytes.len().min(MAX_RESPONSE_HEAD)];
-    let status = ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, window, &mut slots);
+    let status =
+        ParserConfig::default().parse_response_with_uninit_headers(&mut parsed, window, &mut slots);
     let used = match status {
         Ok(Status::Complete(used)) => used,
         Ok(Status::Partial) if bytes.len() < MAX_RESPONSE_HEAD => return Ok(None),
-        Ok(Status::Partial) | Err(httparse::Error::TooManyHeaders) => return Err(BadResponse::TooLarge),
+        Ok(Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+            return Err(BadResponse::TooLarge);
+        }
         Err(_) => return Err(BadResponse::Syntax),
     };
     // Three digits may still not be a status (RFC 9110 section 15).
     let status = parsed.code.filter(|status| *status >= 100);
-    let (Some(status), Some(minor)) = (status, parsed.version) else { return Err(BadResponse::Syntax) };
+    let (Some(status), Some(minor)) = (status, parsed.version) else {
+        return Err(BadResponse::Syntax);
+    };
     let mut said = Said::default();
     for field in &*parsed.headers {
         said.take(field.name, field.value)?;
     }
     let body = said.body(status, to_head)?;
-    let keep_alive = body != ResponseBody::UntilClose && !said.close && (minor == 1 || said.keep_alive);
+    let keep_alive =
+        body != ResponseBody::UntilClose && !said.close && (minor == 1 || said.keep_alive);
     Ok(Some(ResponseHead { status, body, keep_alive, cached: said.cached(), used }))
 }
 
@@ -145,7 +151,8 @@ impl Said {
             }
             17 if is("transfer-encoding") => {
                 self.coded = true;
-                self.chunked = Elements::of(value).last().is_some_and(|last| is_word(last, b"chunked"));
+                self.chunked =
+                    Elements::of(value).last().is_some_and(|last| is_word(last, b"chunked"));
             }
             _ => {}
         }

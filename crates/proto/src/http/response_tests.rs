@@ -26,7 +26,10 @@ fn bodies_end_as_the_fields_say() {
         assert_eq!(whole(text).body, body, "{text}");
     }
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
-    assert_eq!(parse_response(answer, true).expect("a head").expect("all").body, ResponseBody::None);
+    assert_eq!(
+        parse_response(answer, true).expect("a head").expect("all").body,
+        ResponseBody::None
+    );
 }
 
 #[test]
@@ -38,7 +41,11 @@ fn unclear_framing_is_an_error() {
         "Content-Length:\n",
         "Content-Length: 5\nTransfer-Encoding: chunked\n",
     ] {
-        assert_eq!(head(&format!("HTTP/1.1 200 OK\n{fields}\n")), Err(BadResponse::Framing), "{fields}");
+        assert_eq!(
+            head(&format!("HTTP/1.1 200 OK\n{fields}\n")),
+            Err(BadResponse::Framing),
+            "{fields}"
+        );
     }
 }
 

@@ -103,9 +103,8 @@ impl<'a> Dictionary<'a> {
                 self.rest = &self.rest[2..];
                 Ok(if digit == b'1' { Value::True } else { Value::False })
             }
-            [b':', ..] => {
-                self.delimited(b':', |b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='))
-            }
+            [b':', ..] => self
+                .delimited(b':', |b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=')),
             [b'@', ..] => {
                 self.rest = &self.rest[1..];
                 match self.number()? {
@@ -154,7 +153,11 @@ impl<'a> Dictionary<'a> {
         Ok(if escapes { Value::Other } else { Value::Text(&inner[..at]) })
     }
 
-    fn delimited(&mut self, end: u8, fits: impl Fn(u8) -> bool) -> Result<Value<'a>, NotStructured> {
+    fn delimited(
+        &mut self,
+        end: u8,
+        fits: impl Fn(u8) -> bool,
+    ) -> Result<Value<'a>, NotStructured> {
         self.rest = &self.rest[1..];
         self.skip(fits);
         if self.eat(end) { Ok(Value::Other) } else { Err(NotStructured) }
@@ -242,7 +245,8 @@ mod tests {
             assert_eq!(first, Some(expected), "{line}");
         }
         assert_eq!(Dictionary::of(b"  ").count(), 0);
-        let names: Vec<_> = Dictionary::of(b"a\t,\t b=1 , *c").map(|m| m.map(|(name, _)| name)).collect();
+        let names: Vec<_> =
+            Dictionary::of(b"a\t,\t b=1 , *c").map(|m| m.map(|(name, _)| name)).collect();
         assert_eq!(names, [Ok(&b"a"[..]), Ok(b"b"), Ok(b"*c")]);
         assert_eq!(Dictionary::of(b"a, &, b").collect::<Vec<_>>().len(), 2);
     }

@@ -51,9 +51,12 @@ impl<'b> Target<'b> {
             [b'/', ..] if !connect => {
                 Ok(Self { form: Form::Origin, scheme: None, authority: None, path_and_query: raw })
             }
-            b"*" if matches!(method, Method::Options) => {
-                Ok(Self { form: Form::Asterisk, scheme: None, authority: None, path_and_query: raw })
-            }
+            b"*" if matches!(method, Method::Options) => Ok(Self {
+                form: Form::Asterisk,
+                scheme: None,
+                authority: None,
+                path_and_query: raw,
+            }),
             _ if connect => Self::authority_form(raw),
             _ => Self::absolute_form(method, raw),
         }
@@ -61,9 +64,12 @@ impl<'b> Target<'b> {
 
     fn authority_form(raw: &'b str) -> Result<Self, RejectReason> {
         match Authority::parse(raw.as_bytes()) {
-            Some(Authority { port: Some(_), .. }) => {
-                Ok(Self { form: Form::Authority, scheme: None, authority: Some(raw), path_and_query: "" })
-            }
+            Some(Authority { port: Some(_), .. }) => Ok(Self {
+                form: Form::Authority,
+                scheme: None,
+                authority: Some(raw),
+                path_and_query: "",
+            }),
             _ => Err(RejectReason::Target),
         }
     }
@@ -81,7 +87,12 @@ impl<'b> Target<'b> {
             _ => return Err(RejectReason::Target),
         };
         Authority::parse(authority.as_bytes()).ok_or(RejectReason::HostInvalid)?;
-        Ok(Self { form: Form::Absolute, scheme: Some(scheme), authority: Some(authority), path_and_query })
+        Ok(Self {
+            form: Form::Absolute,
+            scheme: Some(scheme),
+            authority: Some(authority),
+            path_and_query,
+        })
     }
 }
 

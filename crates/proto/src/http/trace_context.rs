@@ -24,7 +24,10 @@ impl TraceParent {
         }
         let version = hex(&known[..2])?;
         let rest = &value[TRACEPARENT_LEN..];
-        if version == 0xff || (version == 0 && !rest.is_empty()) || !(rest.is_empty() || rest[0] == b'-') {
+        if version == 0xff
+            || (version == 0 && !rest.is_empty())
+            || !(rest.is_empty() || rest[0] == b'-')
+        {
             return None;
         }
         let trace = hex(&known[3..35])?;
@@ -79,9 +82,13 @@ mod tests {
 
     #[test]
     fn later_versions_are_read_as_far_as_they_are_known() {
-        let later = b"cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-what-the-future-will-be-like";
+        let later =
+            b"cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-what-the-future-will-be-like";
         assert_eq!(TraceParent::parse(later), TraceParent::parse(EXAMPLE));
-        assert_eq!(TraceParent::parse(b"cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01."), None);
+        assert_eq!(
+            TraceParent::parse(b"cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01."),
+            None
+        );
     }
 
     #[test]

@@ -162,7 +162,8 @@ mod tests {
             (true, 204, None, false, true),
             (true, 304, Some(7), false, false),
         ] {
-            let answered = Answered { to_head, status, length, coded, conditional: true, odd_interim: false };
+            let answered =
+                Answered { to_head, status, length, coded, conditional: true, odd_interim: false };
             assert_eq!(answered.is_over(), over, "{answered:?}");
             let unasked = Answered { conditional: false, ..answered };
             assert_eq!(unasked.is_over(), over && status != 304, "{unasked:?}");

@@ -49,9 +49,9 @@ fn data(rest: &[u8], nth: usize) -> Option<usize> {
     if word.is_empty() || word.len() > 9 {
         return None;
     }
-    let len = word
-        .iter()
-        .try_fold(0, |len, byte| byte.is_ascii_digit().then(|| len * 10 + usize::from(byte - b'0')))?;
+    let len = word.iter().try_fold(0, |len, byte| {
+        byte.is_ascii_digit().then(|| len * 10 + usize::from(byte - b'0'))
+    })?;
     Some(len + 2)
 }
 
@@ -71,9 +71,14 @@ mod tests {
 
     #[test]
     fn the_first_key_is_known_before_its_command_is_whole() {
-        for input in
-            ["get abc\r\n", "get abc\n", "gets abc d\r\n", "mg abc v\r\n", "set abc 0 0 5\r\nhe", "ms abc "]
-        {
+        for input in [
+            "get abc\r\n",
+            "get abc\n",
+            "gets abc d\r\n",
+            "mg abc v\r\n",
+            "set abc 0 0 5\r\nhe",
+            "ms abc ",
+        ] {
             assert_eq!(first_key(input.as_bytes()), Some(&b"abc"[..]), "{input:?}");
         }
         let long = format!("get {}\r\n", "k".repeat(MAX_KEY + 1));
@@ -112,11 +117,16 @@ mod tests {
 
     #[test]
     fn a_command_ends_where_decode_ends_it() {
-        for input in
-            ["get abc\r\nx", "mg a v k t\r\nx", "set a 1 2 3 noreply\r\nabc\r\nx", "ms a 3 F1\r\nabc\r\nx"]
-        {
+        for input in [
+            "get abc\r\nx",
+            "mg a v k t\r\nx",
+            "set a 1 2 3 noreply\r\nabc\r\nx",
+            "ms a 3 F1\r\nabc\r\nx",
+        ] {
             let (_, used) = ahead(input.as_bytes()).unwrap();
-            let Decoded::Command(command, line) = decode(input.as_bytes()) else { panic!("{input:?}") };
+            let Decoded::Command(command, line) = decode(input.as_bytes()) else {
+                panic!("{input:?}")
+            };
             let data = match command {
                 Command::Store(store) => store.len as usize + 2,
                 Command::MetaSet(_) => 5,

@@ -69,7 +69,8 @@ const NEAR: usize = 64;
 #[inline]
 pub(crate) fn find(byte: u8, input: &[u8]) -> Option<usize> {
     let near = &input[..input.len().min(NEAR)];
-    let found = first(near, |word| below(word ^ (EACH * u64::from(byte)), 1), |other| other == byte);
+    let found =
+        first(near, |word| below(word ^ (EACH * u64::from(byte)), 1), |other| other == byte);
     if found.is_some() || near.len() == input.len() {
         return found;
     }
@@ -104,7 +105,9 @@ fn first(input: &[u8], marks: impl Fn(u64) -> u64, is: impl Fn(u8) -> bool) -> O
             return Some(at * 8 + marked.trailing_zeros() as usize / 8);
         }
     }
-    let Some(last) = input.last_chunk::<8>() else { return input.iter().position(|byte| is(*byte)) };
+    let Some(last) = input.last_chunk::<8>() else {
+        return input.iter().position(|byte| is(*byte));
+    };
     let marked = marks(u64::from_le_bytes(*last));
     (marked != 0).then(|| input.len() - 8 + marked.trailing_zeros() as usize / 8)
 }
@@ -120,9 +123,9 @@ fn magnitude(word: &[u8]) -> Option<(bool, u64)> {
     // Nearly every number consists of a few digits only.
     if let [b'0'..=b'9', ..] = word
         && word.len() <= 19
-        && let Some(value) = word
-            .iter()
-            .try_fold(0u64, |value, byte| byte.is_ascii_digit().then(|| value * 10 + u64::from(byte - b'0')))
+        && let Some(value) = word.iter().try_fold(0u64, |value, byte| {
+            byte.is_ascii_digit().then(|| value * 10 + u64::from(byte - b'0'))
+        })
     {
         return Some((false, value));
     }
@@ -246,7 +249,11 @@ mod tests {
             for other in [0x00, 0x21, 0x7f, 0x80, 0xff] {
                 let mut text = vec![other; len];
                 let (blank_at, space_at) = ((other == 0 && len > 0).then_some(0), None);
-                assert_eq!((blank(&text), find(b' ', &text)), (blank_at, space_at), "{len} {other}");
+                assert_eq!(
+                    (blank(&text), find(b' ', &text)),
+                    (blank_at, space_at),
+                    "{len} {other}"
+                );
                 for at in 0..len {
                     text[at] = b' ';
                     text[at + 1..].fill(b'!');
@@ -299,8 +306,21 @@ mod tests {
 
     #[test]
     fn decimals_are_written_without_zeros_before_them() {
-        for value in [0, 7, 10, 42, 99, 100, 101, 999, 1000, 65_535, 1_234_567, u64::from(u32::MAX), u64::MAX]
-        {
+        for value in [
+            0,
+            7,
+            10,
+            42,
+            99,
+            100,
+            101,
+            999,
+            1000,
+            65_535,
+            1_234_567,
+            u64::from(u32::MAX),
+            u64::MAX,
+        ] {
             let mut text = Vec::new();
             decimal(value, &mut text);
             assert_eq!(text, value.to_string().as_bytes());

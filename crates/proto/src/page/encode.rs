@@ -39,8 +39,12 @@ impl std::error::Error for TooLarge {}
 
 /// All bytes before the body, with their checksum.
 pub fn encode_head(meta: &Meta, parts: &Parts<'_>) -> Result<Vec<u8>, TooLarge> {
-    let guess =
-        HEADER_LEN + parts.etag.len() + parts.key.len() + parts.withheld.len() + parts.head.len() + 256;
+    let guess = HEADER_LEN
+        + parts.etag.len()
+        + parts.key.len()
+        + parts.withheld.len()
+        + parts.head.len()
+        + 256;
     let mut out = Vec::with_capacity(guess.min(MAX_HEAD_LEN));
     out.resize(HEADER_LEN, 0);
     write_meta(&mut out, meta);
@@ -98,7 +102,8 @@ fn write_meta(out: &mut [u8], meta: &Meta) {
     };
     out[13] = u8::from(meta.last_modified.is_some()) | u8::from(meta.partial.is_some()) << 1;
     put(out, 16, &meta.response_time.to_le_bytes());
-    for (at, secs) in [(24, meta.initial_age), (28, meta.freshness), (32, meta.swr), (36, meta.sie)] {
+    for (at, secs) in [(24, meta.initial_age), (28, meta.freshness), (32, meta.swr), (36, meta.sie)]
+    {
         put(out, at, &secs.to_le_bytes());
     }
     put(out, 40, &meta.date.to_le_bytes());

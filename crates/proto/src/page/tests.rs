@@ -51,8 +51,13 @@ fn metas() -> impl Strategy<Value = Meta> {
         Encoding::Deflate,
         Encoding::Other,
     ]);
-    let numbers =
-        (any::<u16>(), 0..=PageFlags::ALL.0, any::<[u32; 4]>(), any::<[u64; 4]>(), any::<Option<u64>>());
+    let numbers = (
+        any::<u16>(),
+        0..=PageFlags::ALL.0,
+        any::<[u32; 4]>(),
+        any::<[u64; 4]>(),
+        any::<Option<u64>>(),
+    );
     (kinds, encodings, numbers).prop_map(
         |(kind, encoding, (status, flags, [age, fresh, swr, sie], wide, modified))| Meta {
             kind,
@@ -173,7 +178,10 @@ proptest! {
 fn the_format_does_not_change_by_accident() {
     let record = sample().record();
     assert_eq!(&record[..8], b"LRDP\x01\x00\xc8\x00");
-    assert_eq!(&record[96..120], &[3, 0, 0, 0, 25, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 17, 0, 0, 0]);
+    assert_eq!(
+        &record[96..120],
+        &[3, 0, 0, 0, 25, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 17, 0, 0, 0]
+    );
     assert_eq!(&record[128..131], b"\"a\"");
     assert_eq!(&record[131..156], b"\x06\0accept\x01\0\0\0x\x06\0cookie\xff\xff\xff\xff");
     assert_eq!(&record[156..164], b"\x02\0t1\x02\0t2");
@@ -225,7 +233,9 @@ fn what_a_reader_refuses() {
 #[test]
 fn positions_at_the_end_of_64_bits_are_refused() {
     const END: u64 = u64::MAX;
-    for (first, last, total) in [(0, END, END), (0, END - 1, END), (END, 0, END), (END - 1, END - 1, END)] {
+    for (first, last, total) in
+        [(0, END, END), (0, END - 1, END), (END, 0, END), (END - 1, END - 1, END)]
+    {
         let partial = Some(Partial { first, last, total });
         let record = Owned { meta: Meta { partial, ..sample().meta }, ..sample() }.record();
         for (len, verify, expected) in [
@@ -233,7 +243,11 @@ fn positions_at_the_end_of_64_bits_are_refused() {
             (END, Verify::Layout, Damaged::Layout),
             (0, Verify::Layout, Damaged::Short),
         ] {
-            assert_eq!(view(&record, len, verify).map(|p| p.body_len), Err(expected), "{partial:?} {len}");
+            assert_eq!(
+                view(&record, len, verify).map(|p| p.body_len),
+                Err(expected),
+                "{partial:?} {len}"
+            );
         }
     }
     let record = sample().record();

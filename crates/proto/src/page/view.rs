@@ -3,8 +3,8 @@
 use super::check::{BodyCheck, head_checksum, stored_checksum};
 use super::parts::{Pairs, Tags};
 use super::{
-    CHECKSUM_AT, Encoding, HEADER_LEN, Kind, MAGIC, MAX_HEAD_LEN, Meta, PageFlags, Partial, TAIL_MAGIC,
-    TRAILER_LEN, VERSION,
+    CHECKSUM_AT, Encoding, HEADER_LEN, Kind, MAGIC, MAX_HEAD_LEN, Meta, PageFlags, Partial,
+    TAIL_MAGIC, TRAILER_LEN, VERSION,
 };
 
 /// How far a reader trusts the bytes.
@@ -72,7 +72,11 @@ pub struct PageView<'a> {
 /// Reads the record of `total_len` bytes that starts with `record_start`, which must hold at least
 /// all bytes before the body (at most [`MAX_HEAD_LEN`]). Does not allocate with [`Verify::Layout`].
 #[inline]
-pub fn view<'a>(record_start: &'a [u8], total_len: u64, verify: Verify) -> Result<PageView<'a>, Damaged> {
+pub fn view<'a>(
+    record_start: &'a [u8],
+    total_len: u64,
+    verify: Verify,
+) -> Result<PageView<'a>, Damaged> {
     let header: &[u8; HEADER_LEN] = record_start.first_chunk().ok_or(Damaged::Short)?;
     let meta = read_meta(header)?;
     let mut at = HEADER_LEN;
@@ -112,7 +116,8 @@ pub fn view<'a>(record_start: &'a [u8], total_len: u64, verify: Verify) -> Resul
 /// Checks a trailer against the running check of a body that was read in pieces (disk).
 pub fn verify_trailer(trailer: &[u8], check: &BodyCheck) -> Result<(), Damaged> {
     let trailer: &[u8; TRAILER_LEN] = trailer.try_into().map_err(|_| Damaged::Short)?;
-    let fits = trailer[16..] == TAIL_MAGIC && (u64_at(trailer, 0), u64_at(trailer, 8)) == check.finish();
+    let fits =
+        trailer[16..] == TAIL_MAGIC && (u64_at(trailer, 0), u64_at(trailer, 8)) == check.finish();
     if fits { Ok(()) } else { Err(Damaged::Body) }
 }
 
@@ -127,7 +132,8 @@ fn verify_all(record: &[u8], total_len: u64, page: &PageView<'_>) -> Result<(), 
     if !page.vary.well_formed() || !page.tags.well_formed() {
         return Err(Damaged::Layout);
     }
-    let (body, trailer) = record[page.body_at..].split_at(record.len() - page.body_at - TRAILER_LEN);
+    let (body, trailer) =
+        record[page.body_at..].split_at(record.len() - page.body_at - TRAILER_LEN);
     let mut check = BodyCheck::new(record);
     check.update(body);
     verify_trailer(trailer, &check)
@@ -138,7 +144,10 @@ fn read_meta(header: &[u8; HEADER_LEN]) -> Result<Meta, Damaged> {
     const { assert!(CHECKSUM_AT == HEADER_LEN - 8) };
     let flags = PageFlags(u32_at(header, 8));
     let presence = header[13];
-    if header[..4] != MAGIC || header[4] != VERSION || flags.any(PageFlags(!PageFlags::ALL.0)) || presence > 3
+    if header[..4] != MAGIC
+        || header[4] != VERSION
+        || flags.any(PageFlags(!PageFlags::ALL.0))
+        || presence > 3
     {
         return Err(Damaged::Unknown);
     }

@@ -33,8 +33,13 @@ mod tests {
 
     #[test]
     fn a_command_ends_where_the_decoder_ends_it() {
-        let limits =
-            Limits { bulk: 1 << 20, command: 1 << 20, stranger: false, item: 1 << 20, room: 1 << 20 };
+        let limits = Limits {
+            bulk: 1 << 20,
+            command: 1 << 20,
+            stranger: false,
+            item: 1 << 20,
+            room: 1 << 20,
+        };
         let long = [&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$120\r\n"[..], &[b'x'; 120], b"\r\n"].concat();
         for command in [
             &b"*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000001\r\n"[..],
@@ -48,7 +53,9 @@ mod tests {
                 assert_eq!(ahead(&command[..cut]), None, "whole at {cut}?");
             }
             let mut decoder = Decoder::default();
-            let Step::Command { args, used: decoded } = decoder.step(command, &limits) else { panic!() };
+            let Step::Command { args, used: decoded } = decoder.step(command, &limits) else {
+                panic!()
+            };
             assert_eq!((args.get(1), decoded), (key, used));
         }
     }

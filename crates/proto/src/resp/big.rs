@@ -50,7 +50,8 @@ impl Big {
         let mut words = vec![0u32; self.0.len() + other.0.len()];
         for (at, &a) in self.0.iter().enumerate() {
             let mut carry = 0u64;
-            for (word, &b) in words[at..].iter_mut().zip(other.0.iter().chain(std::iter::once(&0))) {
+            for (word, &b) in words[at..].iter_mut().zip(other.0.iter().chain(std::iter::once(&0)))
+            {
                 carry += u64::from(*word) + u64::from(a) * u64::from(b);
                 *word = carry as u32;
                 carry >>= 32;
@@ -125,7 +126,8 @@ impl Big {
         }
         let below = bits - 64;
         let (skip, shift) = (below / 32, below % 32);
-        let wide = (0..3).map(|at| u128::from(self.word(skip + at)) << (32 * at)).sum::<u128>() >> shift;
+        let wide =
+            (0..3).map(|at| u128::from(self.word(skip + at)) << (32 * at)).sum::<u128>() >> shift;
         let half = below - 1;
         let half_set = self.word(half / 32) >> (half % 32) & 1 == 1;
         let lower = self.0[..half / 32].iter().any(|&word| word != 0)

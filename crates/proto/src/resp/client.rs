@@ -85,7 +85,11 @@ fn read(buffer: &[u8], max_bulk: usize) -> Result<Received<'_>, BadReply> {
     let window = &buffer[..buffer.len().min(MAX_REPLY_LINE)];
     let Some(end) = window.iter().position(|&byte| byte == b'\n') else {
         let need = buffer.len() + 1;
-        return if need > MAX_REPLY_LINE { Err(BadReply::Line) } else { Ok(Received::Incomplete { need }) };
+        return if need > MAX_REPLY_LINE {
+            Err(BadReply::Line)
+        } else {
+            Ok(Received::Incomplete { need })
+        };
     };
     let line = buffer[1..end].strip_suffix(b"\r").ok_or(BadReply::Line)?;
     let used = end + 1;

@@ -25,7 +25,9 @@ fn replies_are_what_the_server_writes() {
     ];
     let mut at = 0;
     for expected in expected {
-        let Received::Reply(got, used) = receive(&bytes[at..], 100) else { panic!("no reply at {at}") };
+        let Received::Reply(got, used) = receive(&bytes[at..], 100) else {
+            panic!("no reply at {at}")
+        };
         assert_eq!(got, expected);
         at += used;
     }
@@ -34,10 +36,15 @@ fn replies_are_what_the_server_writes() {
 
 #[test]
 fn a_reply_is_the_same_wherever_it_was_cut() {
-    for text in ["+OK\r\n", "-ERR x\r\n", ":-5\r\n", "$5\r\na\r\nbc\r\n", "$-1\r\n", "*3\r\n", "$0\r\n\r\n"] {
+    for text in
+        ["+OK\r\n", "-ERR x\r\n", ":-5\r\n", "$5\r\na\r\nbc\r\n", "$-1\r\n", "*3\r\n", "$0\r\n\r\n"]
+    {
         let bytes = text.as_bytes();
         let whole = receive(bytes, 100);
-        assert!(matches!(whole, Received::Reply(_, used) if used == bytes.len()), "{text}: {whole:?}");
+        assert!(
+            matches!(whole, Received::Reply(_, used) if used == bytes.len()),
+            "{text}: {whole:?}"
+        );
         for cut in 0..bytes.len() {
             match receive(&bytes[..cut], 100) {
                 Received::Incomplete { need } => {

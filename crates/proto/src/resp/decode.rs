@@ -168,8 +168,9 @@ impl Decoder {
             Line::Open => return Err(Failed::More(0)),
             Line::TooLong => return Err(error("too big mbulk count string")),
         };
-        let count =
-            count.filter(|&n| n <= MAX_ARGS as i64).ok_or_else(|| error("invalid multibulk length"))?;
+        let count = count
+            .filter(|&n| n <= MAX_ARGS as i64)
+            .ok_or_else(|| error("invalid multibulk length"))?;
         if limits.stranger && count > STRANGER_ARGS {
             return Err(error("unauthenticated multibulk length"));
         }
@@ -183,7 +184,9 @@ impl Decoder {
         // Nearly all arguments are shorter than 1000 bytes.
         if let Some((head, len)) = short::bulk_head(input.get(self.at..).unwrap_or_default()) {
             let start = self.at + head;
-            if len as u64 <= limits.bulk && (start + len + 2) as u64 <= limits.command.min(limits.room) {
+            if len as u64 <= limits.bulk
+                && (start + len + 2) as u64 <= limits.command.min(limits.room)
+            {
                 return Ok((start, len));
             }
         }

@@ -9,7 +9,8 @@ fn all(input: &[u8], limits: &Limits) -> Vec<String> {
     loop {
         match decoder.step(&input[at..], limits) {
             Step::Command { args, used } => {
-                let words: Vec<String> = args.from(0).map(|arg| arg.escape_ascii().to_string()).collect();
+                let words: Vec<String> =
+                    args.from(0).map(|arg| arg.escape_ascii().to_string()).collect();
                 found.push(words.join(" "));
                 at += used;
             }
@@ -82,7 +83,10 @@ fn strangers_may_send_little() {
 #[test]
 fn a_command_as_a_whole_is_limited() {
     let limits = Limits { command: 1000, ..LIMITS };
-    assert_eq!(all(b"*2\r\n$3\r\nGET\r\n$990\r\n", &limits), ["-ERR Protocol error: invalid bulk length"]);
+    assert_eq!(
+        all(b"*2\r\n$3\r\nGET\r\n$990\r\n", &limits),
+        ["-ERR Protocol error: invalid bulk length"]
+    );
     assert!(all(b"*2\r\n$3\r\nGET\r\n$900\r\n", &limits).is_empty());
 }
 
@@ -93,7 +97,9 @@ fn a_large_argument_tells_where_it_ends() {
     let Step::More(end) = decoder.step(head, &LIMITS) else { panic!("it is not whole") };
     assert_eq!(end, head.len() + 100_002);
     let whole = [&head[..], &[b'v'; 100_000], b"\r\n"].concat();
-    assert!(matches!(decoder.step(&whole, &LIMITS), Step::Command { used, .. } if used == whole.len()));
+    assert!(
+        matches!(decoder.step(&whole, &LIMITS), Step::Command { used, .. } if used == whole.len())
+    );
 }
 
 #[test]

@@ -62,7 +62,8 @@ impl Float {
             return Some(if self.mantissa == 0 { other } else { self });
         }
         let exponent = self.exponent.min(other.exponent);
-        let aligned = |f: &Float| Big::from(u128::from(f.mantissa)).shifted((f.exponent - exponent) as usize);
+        let aligned =
+            |f: &Float| Big::from(u128::from(f.mantissa)).shifted((f.exponent - exponent) as usize);
         let (a, b) = (aligned(&self), aligned(&other));
         let (negative, sum) = if self.negative == other.negative {
             (self.negative, a.plus(&b))
@@ -97,7 +98,8 @@ fn fraction(mantissa: u64, shift: u64) -> String {
     let rounded = match shift {
         0 => scaled,
         1..=121 => {
-            let (whole, rest, half) = (scaled >> shift, scaled & ((1 << shift) - 1), 1 << (shift - 1));
+            let (whole, rest, half) =
+                (scaled >> shift, scaled & ((1 << shift) - 1), 1 << (shift - 1));
             whole + u128::from(rest > half || (rest == half && whole & 1 == 1))
         }
         _ => 0,
@@ -244,9 +246,10 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_refused() {
-        for text in
-            ["", " 1", "1 ", "abc", "1e", "1e+", "e5", ".", "0x", "nan", "1e5000", "1e-5000", "1\0", "--1"]
-        {
+        for text in [
+            "", " 1", "1 ", "abc", "1e", "1e+", "e5", ".", "0x", "nan", "1e5000", "1e-5000", "1\0",
+            "--1",
+        ] {
             assert_eq!(Float::parse(text.as_bytes()), None, "{text:?}");
         }
         assert!(!Float::parse(b"-inf").unwrap().is_finite());

@@ -51,7 +51,8 @@ impl<'a> Hash<'a> {
     /// The bytes are not a hash. (Later parts may still turn out damaged.)
     pub fn read(bytes: &'a [u8]) -> Result<Self, Damaged> {
         let (&form, rest) = bytes.split_first().ok_or(Damaged)?;
-        let count = rest.first_chunk().map(|raw| u32::from_le_bytes(*raw) as usize).ok_or(Damaged)?;
+        let count =
+            rest.first_chunk().map(|raw| u32::from_le_bytes(*raw) as usize).ok_or(Damaged)?;
         let indexed = match form {
             PLAIN => false,
             INDEXED => true,
@@ -104,7 +105,8 @@ impl<'a> Hash<'a> {
 
     /// Where the entry of this rank starts.
     fn start(&self, rank: usize) -> Result<usize, Damaged> {
-        let raw = self.bytes.get(HEAD + 4 * rank..).and_then(|rest| rest.first_chunk()).ok_or(Damaged)?;
+        let raw =
+            self.bytes.get(HEAD + 4 * rank..).and_then(|rest| rest.first_chunk()).ok_or(Damaged)?;
         let at = u32::from_le_bytes(*raw) as usize;
         if at < self.entries() { Err(Damaged) } else { Ok(at) }
     }
@@ -213,7 +215,8 @@ fn push_length(out: &mut Vec<u8>, mut length: usize) {
 /// large for one record (4 GiB).
 pub fn pack(pairs: &[Pair<'_>]) -> Option<Vec<u8>> {
     let indexed = pairs.len() > INDEX_FROM;
-    let bytes: usize = pairs.iter().map(|(field, value)| field.len() + value.len() + 2 * MAX_LENGTH).sum();
+    let bytes: usize =
+        pairs.iter().map(|(field, value)| field.len() + value.len() + 2 * MAX_LENGTH).sum();
     let index = if indexed { pairs.len() * 4 } else { 0 };
     if pairs.is_empty() || HEAD + index + bytes > u32::MAX as usize {
         return None;
@@ -247,7 +250,9 @@ mod tests {
     use super::*;
 
     fn fields(count: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
-        (0..count).map(|n| (format!("f{}", n * 7919 % 10_007).into_bytes(), vec![b'v'; n % 300])).collect()
+        (0..count)
+            .map(|n| (format!("f{}", n * 7919 % 10_007).into_bytes(), vec![b'v'; n % 300]))
+            .collect()
     }
 
     fn borrowed(pairs: &[(Vec<u8>, Vec<u8>)]) -> Vec<Pair<'_>> {

@@ -115,7 +115,8 @@ pub fn parse_cursor(text: &[u8]) -> Option<u64> {
 /// unit, not a number, or above `i64::MAX`.
 pub fn parse_bytes(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?.to_ascii_lowercase();
-    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let (digits, unit) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let unit = match unit {
         "" | "b" => 1,
         "k" => 1000,

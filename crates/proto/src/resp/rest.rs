@@ -57,7 +57,8 @@ impl Rest {
         if first != b'$' {
             return Err([b"ERR Protocol error: expected '$', got '", &[first][..], b"'"].concat());
         }
-        let len = number::parse_i64(&self.line[1..self.len - 2]).and_then(|len| u64::try_from(len).ok());
+        let len =
+            number::parse_i64(&self.line[1..self.len - 2]).and_then(|len| u64::try_from(len).ok());
         len.ok_or_else(|| b"ERR Protocol error: invalid bulk length".into())
     }
 }

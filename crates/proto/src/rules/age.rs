@@ -87,7 +87,10 @@ mod tests {
             (0, Some(1 << 31), Some(0), 1 << 31),
             (u64::MAX, Some(1 << 31), Some(0), u32::MAX),
         ] {
-            let facts = ResponseFacts { request_time: (NOW * 1000).saturating_sub(delay_ms), ..response(0) };
+            let facts = ResponseFacts {
+                request_time: (NOW * 1000).saturating_sub(delay_ms),
+                ..response(0)
+            };
             let expected = if delay_ms == u64::MAX { (1 << 31) + NOW as u32 } else { expected };
             assert_eq!(initial_age(&facts, age, date), expected, "{delay_ms} {age:?} {date:?}");
         }

@@ -154,7 +154,12 @@ mod tests {
             ),
             (
                 "Larder; fwd=miss; collapsed; detail=private",
-                CacheStatus { fwd: Some(Forward::Miss), collapsed: true, detail: Some("private"), ..none },
+                CacheStatus {
+                    fwd: Some(Forward::Miss),
+                    collapsed: true,
+                    detail: Some("private"),
+                    ..none
+                },
             ),
         ] {
             assert_eq!(written("Larder", status), expected);
@@ -163,8 +168,12 @@ mod tests {
 
     #[test]
     fn a_hit_is_never_also_forwarded() {
-        let both =
-            CacheStatus { hit: true, fwd: Some(Forward::Miss), stored: true, ..CacheStatus::default() };
+        let both = CacheStatus {
+            hit: true,
+            fwd: Some(Forward::Miss),
+            stored: true,
+            ..CacheStatus::default()
+        };
         assert_eq!(written("a", both), "a; hit");
     }
 

@@ -48,7 +48,9 @@ pub fn evaluate(req: &RequestView<'_>, meta: &Meta, etag: Option<&[u8]>) -> Prec
     }
     match known.if_modified_since().and_then(|value| read(value, meta)) {
         // Without Last-Modified, Date takes its place (RFC 9111 4.3.2).
-        Some(since) if meta.last_modified.unwrap_or(meta.date) <= since => Precondition::NotModified,
+        Some(since) if meta.last_modified.unwrap_or(meta.date) <= since => {
+            Precondition::NotModified
+        }
         _ => Precondition::Full,
     }
 }
@@ -103,7 +105,11 @@ mod tests {
             (None, "\"a\"", Full),
             (Some("\"a\u{fc}\""), "\"a\u{fc}\"", NotModified),
         ] {
-            assert_eq!(check(&page(), stored, &[("If-None-Match", asked)]), expected, "{stored:?} {asked}");
+            assert_eq!(
+                check(&page(), stored, &[("If-None-Match", asked)]),
+                expected,
+                "{stored:?} {asked}"
+            );
         }
     }
 
@@ -167,7 +173,8 @@ mod tests {
             (None, &[("If-Range", other.as_str())], false),
             (Some("\"a\""), &[("If-Range", "\"a\""), ("If-Range", "\"a\"")], false),
         ] {
-            let applies = with_request("GET", list, |r| range_applies(r, &page(), stored.map(str::as_bytes)));
+            let applies =
+                with_request("GET", list, |r| range_applies(r, &page(), stored.map(str::as_bytes)));
             assert_eq!(applies, expected, "{stored:?} {list:?}");
         }
         let weak = Meta { last_modified: Some(NOW), ..page() };

@@ -124,10 +124,17 @@ fn reuse(meta: &Meta, policy: &Policy, asked: &CacheControl, now: Ms) -> Decisio
         return Decision::Stale { age, ttl, why: StaleWhy::SwrRefresh };
     }
     // RFC 9111 5.2.1.2. A client's max-stale does not apply to a page that was purged.
-    if allowed && meta.soft_purged_at == 0 && asked.max_stale.is_some_and(|most| -ttl <= i64::from(most)) {
+    if allowed
+        && meta.soft_purged_at == 0
+        && asked.max_stale.is_some_and(|most| -ttl <= i64::from(most))
+    {
         return Decision::Stale { age, ttl, why: StaleWhy::MaxStale };
     }
-    revalidate(if meta.soft_purged_at == 0 { RevalidateWhy::Stale } else { RevalidateWhy::SoftPurged })
+    revalidate(if meta.soft_purged_at == 0 {
+        RevalidateWhy::Stale
+    } else {
+        RevalidateWhy::SoftPurged
+    })
 }
 
 /// Freshness left in seconds: positive while fresh (RFC 9111 4.2: lifetime > age). A soft purge

@@ -36,7 +36,8 @@ fn flagged(flags: PageFlags) -> Meta {
 }
 
 const STALE: fn(bool) -> Decision = |may| revalidate(RevalidateWhy::Stale, may);
-const REQUEST: Decision = Decision::Revalidate { why: RevalidateWhy::Request, may_serve_on_error: true };
+const REQUEST: Decision =
+    Decision::Revalidate { why: RevalidateWhy::Request, may_serve_on_error: true };
 const fn swr(age: u32, ttl: i64) -> Decision {
     Decision::Stale { age, ttl, why: StaleWhy::SwrRefresh }
 }
@@ -89,7 +90,11 @@ fn section_5_2_1_request_directives() {
         ("max-age=10", 10, Decision::Fresh { age: 10, ttl: 50 }),
         ("max-age=10", 11, REQUEST),
         ("max-age=100", 61, STALE(true)),
-        ("max-age=100, max-stale=5", 61, Decision::Stale { age: 61, ttl: -1, why: StaleWhy::MaxStale }),
+        (
+            "max-age=100, max-stale=5",
+            61,
+            Decision::Stale { age: 61, ttl: -1, why: StaleWhy::MaxStale },
+        ),
         ("min-fresh=60", 0, Decision::Fresh { age: 0, ttl: 60 }),
         ("min-fresh=60", 1, REQUEST),
         ("max-stale=20", 80, Decision::Stale { age: 80, ttl: -20, why: StaleWhy::MaxStale }),
@@ -181,7 +186,10 @@ fn only_pages_and_only_get_and_head() {
         ("POST", Decision::Unusable(Unusable::Method)),
         ("M-SEARCH", Decision::Unusable(Unusable::Method)),
     ] {
-        assert_eq!(with_request(method, &[], |r| decide(r, &page(), &Policy::default(), at(0))), expected);
+        assert_eq!(
+            with_request(method, &[], |r| decide(r, &page(), &Policy::default(), at(0))),
+            expected
+        );
     }
 }
 
@@ -212,7 +220,13 @@ fn rfc_5861_4_stale_if_error() {
         assert_eq!(got, expected, "{secs} {cause:?} {:?}", meta.flags);
     }
     let client = [("Cache-Control", "stale-if-error=500")];
-    assert!(with_request("GET", &client, |r| stale_on_error(&page(), &policy, r, at(300), Status(503))));
+    assert!(with_request("GET", &client, |r| stale_on_error(
+        &page(),
+        &policy,
+        r,
+        at(300),
+        Status(503)
+    )));
 }
 
 proptest! {

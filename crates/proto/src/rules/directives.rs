@@ -27,7 +27,8 @@ pub fn governing(response: Fields<'_>, policy: &Policy) -> (CacheControl, Source
     }
     if policy.surrogate {
         let device = policy.surrogate_id.as_bytes();
-        if let Some(directives) = CacheControl::parse_surrogate(response.all("surrogate-control"), device)
+        if let Some(directives) =
+            CacheControl::parse_surrogate(response.all("surrogate-control"), device)
             && (directives.max_age.is_some() || directives.no_store)
         {
             return (directives, Source::Surrogate);
@@ -77,9 +78,21 @@ mod tests {
                 Source::CacheControl,
                 Some(1),
             ),
-            (&[("Cache-Control", "max-age=1"), ("CDN-Cache-Control", "")], Source::CacheControl, Some(1)),
-            (&[("Cache-Control", "max-age=1"), ("CDN-Cache-Control", "&&&")], Source::CacheControl, Some(1)),
-            (&[("Cache-Control", "no-store"), ("CDN-Cache-Control", "no-cache")], Source::Targeted, None),
+            (
+                &[("Cache-Control", "max-age=1"), ("CDN-Cache-Control", "")],
+                Source::CacheControl,
+                Some(1),
+            ),
+            (
+                &[("Cache-Control", "max-age=1"), ("CDN-Cache-Control", "&&&")],
+                Source::CacheControl,
+                Some(1),
+            ),
+            (
+                &[("Cache-Control", "no-store"), ("CDN-Cache-Control", "no-cache")],
+                Source::Targeted,
+                None,
+            ),
             (
                 &[("Cache-Control", "no-store"), ("Surrogate-Control", "max-age=3")],
                 Source::Surrogate,

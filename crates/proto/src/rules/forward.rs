@@ -57,7 +57,8 @@ impl Mode<'_> {
         match self {
             Self::Pass => true,
             Self::Range => {
-                !is_condition(name) || ["range", "if-range"].iter().any(|n| name.eq_ignore_ascii_case(n))
+                !is_condition(name)
+                    || ["range", "if-range"].iter().any(|n| name.eq_ignore_ascii_case(n))
             }
             Self::Whole | Self::Validate(_) | Self::Complete { .. } => !is_condition(name),
         }
@@ -128,7 +129,8 @@ pub fn key_lines<'a>(
     key_fields: &'a [KeyField],
 ) -> impl Iterator<Item = (&'a str, &'a [u8])> {
     let counting = key_fields.iter().filter(move |field| trusted || !field.of_proxies);
-    counting.flat_map(move |field| fields.all(&field.name).map(|value| (field.name.as_str(), value)))
+    counting
+        .flat_map(move |field| fields.all(&field.name).map(|value| (field.name.as_str(), value)))
 }
 
 /// A line of the head: name and value.
@@ -210,8 +212,14 @@ fn of_forwarding(name: &str) -> bool {
 }
 
 fn is_condition(name: &str) -> bool {
-    const NAMES: [&str; 6] =
-        ["if-none-match", "if-modified-since", "if-match", "if-unmodified-since", "if-range", "range"];
+    const NAMES: [&str; 6] = [
+        "if-none-match",
+        "if-modified-since",
+        "if-match",
+        "if-unmodified-since",
+        "if-range",
+        "range",
+    ];
     NAMES.iter().any(|condition| name.eq_ignore_ascii_case(condition))
 }
 
@@ -257,7 +265,8 @@ fn conditions<'a>(mode: &Mode<'a>, out: &mut Vec<Line<'a>>) {
 /// of the key.
 fn who_asks<'a>(received: &Received<'a>, mode: &Mode<'a>, out: &mut Vec<Line<'a>>) {
     let (scheme, fields) = (received.scheme.as_str(), received.fields);
-    let named = received.forwarded_host.filter(|host| !host.is_empty()).map(<[u8]>::to_ascii_lowercase);
+    let named =
+        received.forwarded_host.filter(|host| !host.is_empty()).map(<[u8]>::to_ascii_lowercase);
     let named_host = named.as_deref().and_then(|host| std::str::from_utf8(host).ok());
     let (mut list, mut text) = (String::new(), String::new());
     match (received.chain, mode) {

@@ -38,7 +38,8 @@ fn key_fields(names: &[&str]) -> Vec<KeyField> {
 
 #[test]
 fn ordinary_fields_go_on() {
-    let list = [("User-Agent", "a"), ("accept", "b"), ("X-Own", "1"), ("X-Own", "2"), ("Via", "1.1 x")];
+    let list =
+        [("User-Agent", "a"), ("accept", "b"), ("X-Own", "1"), ("X-Own", "2"), ("Via", "1.1 x")];
     let own = ["user-agent: a", "accept: b", "x-own: 1", "x-own: 2", "accept-encoding: identity"];
     assert_eq!(sent(&list, false, &site(&[], &[]), &Mode::Whole), own);
     assert_eq!(sent(&list, false, &site(&[], &[]), &Mode::Pass), own[..4]);
@@ -66,22 +67,34 @@ fn every_override_in_every_spelling_is_dropped() {
 
 #[test]
 fn names_that_gateways_read_as_others_are_dropped() {
-    for name in
-        ["Accept_Encoding", "x_own", "If_Range", "A.B", "COOKIE_", "X~Y", "Cache_Control", "content_type"]
-    {
+    for name in [
+        "Accept_Encoding",
+        "x_own",
+        "If_Range",
+        "A.B",
+        "COOKIE_",
+        "X~Y",
+        "Cache_Control",
+        "content_type",
+    ] {
         let lines = sent(&[(name, "gzip")], true, &site(&[], &[]), &Mode::Whole);
         assert_eq!(lines, ["accept-encoding: identity"], "{name}");
         assert!(!sent(&[(name, "gzip")], true, &site(&[], &[]), &Mode::Pass).is_empty(), "{name}");
     }
     for name in ["X_Forwarded_For", "x_real_ip", "Forwarded_", "Connection", "Ho_st", "HOST"] {
         let passed = sent(&[(name, "evil")], false, &site(&[], &[]), &Mode::Pass);
-        assert_eq!(passed.is_empty(), !["Forwarded_", "Ho_st"].contains(&name), "{name} {passed:?}");
+        assert_eq!(
+            passed.is_empty(),
+            !["Forwarded_", "Ho_st"].contains(&name),
+            "{name} {passed:?}"
+        );
     }
 }
 
 #[test]
 fn past_the_cache_only_claims_are_dropped() {
-    let list = [("X-HTTP-Method-Override", "PUT"), ("X-Real-IP", "9.9.9.9"), ("X-Forwarded-Port", "1")];
+    let list =
+        [("X-HTTP-Method-Override", "PUT"), ("X-Real-IP", "9.9.9.9"), ("X-Forwarded-Port", "1")];
     let line = "x-http-method-override: PUT".to_owned();
     assert_eq!(sent(&list, false, &site(&[], &[]), &Mode::Pass), std::slice::from_ref(&line));
     let trusted = sent(&list, true, &site(&[], &[]), &Mode::Pass);
@@ -101,12 +114,15 @@ fn fields_in_the_key_go_on() {
         ("X-Device", "phone"),
         ("X-Forwarded_Prefix", "/b"),
     ];
-    let device = ["x_api_key: k", "x-device: tablet", "x-device: phone", "accept-encoding: identity"];
+    let device =
+        ["x_api_key: k", "x-device: tablet", "x-device: phone", "accept-encoding: identity"];
     let site = site(&[], &keyed);
     assert_eq!(sent(&list, false, &site, &Mode::Whole), device);
     assert_eq!(sent(&list, true, &site, &Mode::Whole)[0], "x-forwarded-prefix: /a");
     assert_eq!(sent(&list, true, &site, &Mode::Whole)[1..], device);
-    for name in ["Host", "Cookie", "Range", "TE", "X-Forwarded-Host", "accept-encoding", "Authorization"] {
+    for name in
+        ["Host", "Cookie", "Range", "TE", "X-Forwarded-Host", "accept-encoding", "Authorization"]
+    {
         assert_eq!(KeyField::new(name), None, "{name}");
     }
 }
@@ -163,7 +179,8 @@ fn who_asks_is_told_from_what_is_known() {
     assert_eq!(proxied[0], "203.0.113.7, 2001:db8::1");
     assert_eq!(
         proxied[1].replace('\\', ""),
-        "for=203.0.113.7;host=named.test;proto=https, for=\"[2001:db8::1]\";host=site.test;proto=https"
+        "for=203.0.113.7;host=named.test;proto=https, \
+         for=\"[2001:db8::1]\";host=site.test;proto=https"
     );
     assert_eq!(proxied[2..], ["https", "named.test"]);
     for mode in [Mode::Whole, Mode::Pass] {

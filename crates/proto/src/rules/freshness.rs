@@ -84,7 +84,8 @@ impl Lifetime {
 /// 4.2.4).
 #[inline]
 pub fn stale_forbidden(flags: PageFlags, policy: &Policy) -> bool {
-    let forbids = if policy.stale_against_origin { PageFlags::NO_CACHE } else { PageFlags::NO_STALE };
+    let forbids =
+        if policy.stale_against_origin { PageFlags::NO_CACHE } else { PageFlags::NO_STALE };
     flags.any(forbids)
 }
 
@@ -199,9 +200,10 @@ fn heuristic(fields: Fields<'_>, source: Source, dates: &Dates, policy: &Policy)
     let unchanged = dates.last_modified.map(|modified| dates.date.saturating_sub(modified));
     let part = |percent: u32| unchanged.map(|secs| secs.saturating_mul(u64::from(percent)) / 100);
     let secs = match policy.refresh {
-        Some(pattern) => {
-            part(pattern.percent).unwrap_or(0).max(u64::from(pattern.min)).min(u64::from(pattern.max))
-        }
+        Some(pattern) => part(pattern.percent)
+            .unwrap_or(0)
+            .max(u64::from(pattern.min))
+            .min(u64::from(pattern.max)),
         None => part(policy.heuristic_percent)?.min(u64::from(policy.heuristic_max)),
     };
     Some(u32::try_from(secs).unwrap_or(u32::MAX))
@@ -211,7 +213,10 @@ fn flags(directives: &CacheControl, policy: &Policy) -> PageFlags {
     PageFlags::empty()
         .with_if(PageFlags::MUST_REVALIDATE, directives.must_revalidate)
         .with_if(PageFlags::PROXY_REVALIDATE, directives.proxy_revalidate)
-        .with_if(PageFlags::NO_CACHE, directives.no_cache == Restriction::Whole && !policy.force_cache)
+        .with_if(
+            PageFlags::NO_CACHE,
+            directives.no_cache == Restriction::Whole && !policy.force_cache,
+        )
         .with_if(PageFlags::S_MAXAGE, directives.s_maxage.is_some())
         .with_if(PageFlags::IMMUTABLE, directives.immutable)
         .with_if(PageFlags::NO_TRANSFORM, directives.no_transform)

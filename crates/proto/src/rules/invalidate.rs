@@ -28,13 +28,19 @@ pub fn targets(method: &Method<'_>, uri: &Uri<'_>, status: u16, fields: Fields<'
 /// Path and query of a reference resolved against `base` (RFC 3986 5), `None` if it leads to
 /// another origin or is not an http(s) reference. The fragment is dropped.
 fn resolve(base: &Uri<'_>, reference: &[u8]) -> Option<String> {
-    if reference.len() > MAX_REFERENCE || reference.iter().any(|b| b.is_ascii_control() || *b == b' ') {
+    if reference.len() > MAX_REFERENCE
+        || reference.iter().any(|b| b.is_ascii_control() || *b == b' ')
+    {
         return None;
     }
     let reference = std::str::from_utf8(reference).ok()?;
     let reference = reference.split('#').next().unwrap_or_default();
     let rest = match split_scheme(reference) {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(base.scheme) && rest.starts_with("//") => rest,
+        Some((scheme, rest))
+            if scheme.eq_ignore_ascii_case(base.scheme) && rest.starts_with("//") =>
+        {
+            rest
+        }
         Some(_) => return None,
         None => reference,
     };
@@ -68,7 +74,10 @@ fn split_scheme(reference: &str) -> Option<(&str, &str)> {
 fn same_authority(base: &Uri<'_>, other: &str) -> bool {
     let default_port = if base.scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
     let bare = |authority: &str| {
-        let host = authority.strip_suffix(default_port).or(authority.strip_suffix(':')).unwrap_or(authority);
+        let host = authority
+            .strip_suffix(default_port)
+            .or(authority.strip_suffix(':'))
+            .unwrap_or(authority);
         host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
     };
     !other.is_empty() && bare(base.authority) == bare(other)
@@ -150,7 +159,8 @@ mod tests {
             Header { name: "Content-Location", value: b"http://other.example/x" },
         ];
         let fields = Fields::new(&list);
-        let invalidated = |method: &str, status| targets(&Method::of(method), &BASE, status, fields);
+        let invalidated =
+            |method: &str, status| targets(&Method::of(method), &BASE, status, fields);
         for method in ["POST", "PUT", "DELETE", "PATCH", "M-SEARCH"] {
             assert_eq!(invalidated(method, 200), ["/a/b/c?d=e", "/new"], "{method}");
             assert_eq!(invalidated(method, 303).len(), 2);
@@ -161,8 +171,10 @@ mod tests {
         for method in ["GET", "HEAD", "OPTIONS", "TRACE"] {
             assert!(invalidated(method, 200).is_empty(), "{method}");
         }
-        let same =
-            [Header { name: "Location", value: b"" }, Header { name: "Content-Location", value: b"/x" }];
+        let same = [
+            Header { name: "Location", value: b"" },
+            Header { name: "Content-Location", value: b"/x" },
+        ];
         assert_eq!(targets(&Method::Put, &BASE, 201, Fields::new(&same)), ["/a/b/c?d=e", "/x"]);
     }
 }

@@ -82,18 +82,24 @@ pub fn combine(
     answer: Fields<'_>,
     length: Option<u64>,
 ) -> Combined {
-    let (Some(stored), Some(new)) = (meta.partial, content_range(answer)) else { return Combined::No };
+    let (Some(stored), Some(new)) = (meta.partial, content_range(answer)) else {
+        return Combined::No;
+    };
     let wrong_length = length.is_some_and(|length| length != new.bytes());
     if !stored.coherent() || wrong_length || !same_representation(held, answer) {
         return Combined::No;
     }
-    let touch = new.first <= stored.last.saturating_add(1) && stored.first <= new.last.saturating_add(1);
+    let touch =
+        new.first <= stored.last.saturating_add(1) && stored.first <= new.last.saturating_add(1);
     let adds = new.first < stored.first || new.last > stored.last;
     if new.total != stored.total || !touch || !adds || !same_strong_validator(meta, etag, answer) {
         return Combined::No;
     }
-    let whole =
-        Partial { first: stored.first.min(new.first), last: stored.last.max(new.last), total: stored.total };
+    let whole = Partial {
+        first: stored.first.min(new.first),
+        last: stored.last.max(new.last),
+        total: stored.total,
+    };
     let join = Join {
         whole,
         before: new.first.saturating_sub(stored.first),
@@ -205,8 +211,12 @@ mod tests {
     }
 
     fn combined(etag: Option<&str>, answer: &[Header<'_>]) -> Combined {
-        let meta =
-            Meta { partial: Some(STORED), last_modified: Some(NOW - 60), date: NOW, ..Meta::default() };
+        let meta = Meta {
+            partial: Some(STORED),
+            last_modified: Some(NOW - 60),
+            date: NOW,
+            ..Meta::default()
+        };
         combine(&meta, etag.map(str::as_bytes), Fields::default(), Fields::new(answer), None)
     }
 
@@ -238,7 +248,8 @@ mod tests {
             let mut list = vec![("ETag", "\"a\""), ("Content-Range", "bytes 20-29/100")];
             list.extend_from_slice(more);
             let answer = fields(&list);
-            let got = combine(&meta, Some(b"\"a\""), Fields::new(&held), Fields::new(&answer), length);
+            let got =
+                combine(&meta, Some(b"\"a\""), Fields::new(&held), Fields::new(&answer), length);
             assert_eq!(got != Combined::No, together, "{more:?} {length:?}");
         }
         let several = fields(&[
@@ -274,14 +285,19 @@ mod tests {
             assert_eq!(got, expected, "{range}");
         }
         let all = fields(&[("ETag", "\"a\""), ("Content-Range", "bytes 0-99/100")]);
-        assert!(matches!(combined(Some("\"a\""), &all), Combined::Whole(join) if join.whole.total == 100));
+        assert!(
+            matches!(combined(Some("\"a\""), &all), Combined::Whole(join) if join.whole.total == 100)
+        );
     }
 
     #[test]
     fn positions_at_the_end_of_64_bits() {
         const END: u64 = u64::MAX;
         let held = Partial { first: END - 20, last: END - 11, total: END };
-        assert_eq!(missing(&held, Some(span(END - 15, END))).as_deref(), Some("bytes=18446744073709551605-"));
+        assert_eq!(
+            missing(&held, Some(span(END - 15, END))).as_deref(),
+            Some("bytes=18446744073709551605-")
+        );
         assert_eq!(missing(&held, Some(span(0, END))), None);
         assert_eq!(held.bytes(), 10);
         assert_eq!(Partial { first: 0, last: END - 1, total: END }.bytes(), END);
@@ -296,7 +312,9 @@ mod tests {
     #[test]
     fn a_part_that_contradicts_itself_is_of_no_use() {
         const END: u64 = u64::MAX;
-        for (first, last, total) in [(0, END, END), (0, 0, 0), (9, 2, 10), (0, END, 0), (0, END, 10)] {
+        for (first, last, total) in
+            [(0, END, END), (0, 0, 0), (9, 2, 10), (0, END, 0), (0, END, 10)]
+        {
             let part = Partial { first, last, total };
             let _no_overflow = part.bytes();
             for wanted in [None, Some(span(0, END)), Some(span(0, 0)), Some(span(5, 20))] {
@@ -333,9 +351,13 @@ mod tests {
                 "{stored:?} {tag:?} {date:?}"
             );
         }
-        let weak = Meta { partial: Some(STORED), last_modified: Some(NOW), date: NOW, ..Meta::default() };
+        let weak =
+            Meta { partial: Some(STORED), last_modified: Some(NOW), date: NOW, ..Meta::default() };
         let now = http_date(0);
         let answer = fields(&[("Content-Range", "bytes 20-29/100"), ("Last-Modified", &now)]);
-        assert_eq!(combine(&weak, None, Fields::default(), Fields::new(&answer), None), Combined::No);
+        assert_eq!(
+            combine(&weak, None, Fields::default(), Fields::new(&answer), None),
+            Combined::No
+        );
     }
 }

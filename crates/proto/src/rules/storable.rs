@@ -89,7 +89,8 @@ pub fn storable(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>, policy: &Polic
 /// for its Accept-Encoding, by which it would be found again.
 fn accepted(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>) -> Result<(), NoStore> {
     let codings = Codings::parse(req.fields.all("accept-encoding"));
-    let allowed = codings.allows(resp.fields.elements("content-encoding").filter(|name| is_coding(name)));
+    let allowed =
+        codings.allows(resp.fields.elements("content-encoding").filter(|name| is_coding(name)));
     if allowed { Ok(()) } else { Err(NoStore::CodingNotAccepted) }
 }
 
@@ -123,14 +124,16 @@ pub(super) fn judge(
     let fresh = lifetime.freshness > lifetime.initial_age;
     // A stale window applies to a page that once was fresh: it does not make a response without a
     // lifetime storable.
-    let stale =
-        has_freshness && !stale_forbidden(lifetime.flags, policy) && (lifetime.swr > 0 || lifetime.sie > 0);
+    let stale = has_freshness
+        && !stale_forbidden(lifetime.flags, policy)
+        && (lifetime.swr > 0 || lifetime.sie > 0);
     let usable = validator || (!lifetime.flags.any(PageFlags::NO_CACHE) && (fresh || stale));
     if !kind_allows || !usable {
         return Err(NoStore::NoFreshness);
     }
     lifetime.partial = partial;
-    lifetime.flags = lifetime.flags.with_if(PageFlags::AUTHORIZED, req.known.authorization().is_some());
+    lifetime.flags =
+        lifetime.flags.with_if(PageFlags::AUTHORIZED, req.known.authorization().is_some());
     Ok(lifetime)
 }
 
@@ -167,9 +170,17 @@ fn sets_cookie(resp: &ResponseFacts<'_>, policy: &Policy) -> bool {
 
 /// The response to a request with Authorization is stored only if the response allows it (RFC 9111
 /// 3.5).
-fn authorised(req: &RequestFacts<'_>, directives: &CacheControl, policy: &Policy) -> Result<(), NoStore> {
+fn authorised(
+    req: &RequestFacts<'_>,
+    directives: &CacheControl,
+    policy: &Policy,
+) -> Result<(), NoStore> {
     let allowed = directives.must_revalidate || directives.public || directives.s_maxage.is_some();
-    if req.known.authorization().is_none() || allowed || policy.allow_authorization || policy.force_cache {
+    if req.known.authorization().is_none()
+        || allowed
+        || policy.allow_authorization
+        || policy.force_cache
+    {
         Ok(())
     } else {
         Err(NoStore::Authorization)
@@ -184,7 +195,8 @@ fn selectable(resp: &ResponseFacts<'_>) -> Result<(), NoStore> {
         Vary::Star => Err(NoStore::VaryStar),
         Vary::Names(names) => {
             let mut codings = resp.fields.elements("content-encoding");
-            let known = codings.all(|c| c.eq_ignore_ascii_case(b"identity") || Codings::named(c).is_some());
+            let known =
+                codings.all(|c| c.eq_ignore_ascii_case(b"identity") || Codings::named(c).is_some());
             if known || names.iter().all(|n| n != "accept-encoding") {
                 Ok(())
             } else {

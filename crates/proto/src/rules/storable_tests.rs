@@ -3,7 +3,12 @@ use crate::http::Fields;
 use crate::rules::test_support::{NOW, fields, http_date, response, with_request};
 use crate::rules::{RefreshPattern, StatusTtl};
 
-fn verdict(status: u16, request: &[(&str, &str)], list: &[(&str, &str)], policy: &Policy) -> Storable {
+fn verdict(
+    status: u16,
+    request: &[(&str, &str)],
+    list: &[(&str, &str)],
+    policy: &Policy,
+) -> Storable {
     let held = fields(list);
     with_request("GET", request, |req| storable(req, &response(status, &held), policy))
 }
@@ -33,13 +38,19 @@ const FRESH: (&str, &str) = ("Cache-Control", "max-age=60");
 
 #[test]
 fn section_3_every_final_status_with_explicit_freshness() {
-    for status in [200, 203, 204, 299, 301, 302, 303, 307, 308, 400, 404, 410, 499, 500, 502, 503, 504, 599] {
+    for status in
+        [200, 203, 204, 299, 301, 302, 303, 307, 308, 400, 404, 410, 499, 500, 502, 503, 504, 599]
+    {
         assert_eq!(refusal(status, &[], &[FRESH]), None, "{status}");
     }
     for status in [100, 103, 199, 304, 412, 416] {
         assert_eq!(refusal(status, &[], &[FRESH]), Some(NoStore::Status), "{status}");
         let always = Policy { force_cache: true, ttl: Some(60), ..Policy::default() };
-        assert_eq!(verdict(status, &[], &[FRESH], &always), Storable::No(NoStore::Status), "{status}");
+        assert_eq!(
+            verdict(status, &[], &[FRESH], &always),
+            Storable::No(NoStore::Status),
+            "{status}"
+        );
     }
 }
 
@@ -47,7 +58,9 @@ fn section_3_every_final_status_with_explicit_freshness() {
 fn section_3_only_get_is_stored() {
     let held = fields(&[FRESH]);
     for method in ["HEAD", "POST", "PUT", "DELETE", "OPTIONS", "get", "M-SEARCH"] {
-        let got = with_request(method, &[], |req| storable(req, &response(200, &held), &Policy::default()));
+        let got = with_request(method, &[], |req| {
+            storable(req, &response(200, &held), &Policy::default())
+        });
         assert_eq!(got, Storable::No(NoStore::Method), "{method}");
     }
 }
@@ -68,12 +81,18 @@ fn section_5_2_2_directives_that_forbid() {
         (&[FRESH, ("Vary", "Accept, *")], Some(NoStore::VaryStar)),
         (&[FRESH, ("Set-Cookie", "a=b")], Some(NoStore::SetCookie)),
         (&[("Cache-Control", "max-age=60, no-cache=\"set-cookie\""), ("Set-Cookie", "a=b")], None),
-        (&[("Cache-Control", "max-age=60, private=\"x, Set-Cookie\""), ("Set-Cookie", "a=b")], None),
+        (
+            &[("Cache-Control", "max-age=60, private=\"x, Set-Cookie\""), ("Set-Cookie", "a=b")],
+            None,
+        ),
         (
             &[("Cache-Control", "max-age=60, private=\"x-user\""), ("Set-Cookie", "a=b")],
             Some(NoStore::SetCookie),
         ),
-        (&[FRESH, ("Vary", "Accept-Encoding"), ("Content-Encoding", "foo")], Some(NoStore::OddCoding)),
+        (
+            &[FRESH, ("Vary", "Accept-Encoding"), ("Content-Encoding", "foo")],
+            Some(NoStore::OddCoding),
+        ),
         (&[FRESH, ("Content-Encoding", "foo")], None),
         (&[FRESH, ("Content-Encoding", "identity")], None),
         (&[], Some(NoStore::NoFreshness)),
@@ -110,7 +129,10 @@ fn a_coding_that_was_not_accepted_is_not_stored() {
             assert_eq!(got, expected, "{accepted} {coding:?} {varies}");
         }
     }
-    assert_eq!(refusal(200, &[], &[FRESH, ("Content-Encoding", "gzip")]), Some(NoStore::CodingNotAccepted));
+    assert_eq!(
+        refusal(200, &[], &[FRESH, ("Content-Encoding", "gzip")]),
+        Some(NoStore::CodingNotAccepted)
+    );
 }
 
 #[test]
@@ -164,7 +186,10 @@ fn section_4_2_1_the_lifetime_is_the_first_of() {
     assert_eq!(dated("max-age=60", "0"), 60);
     assert_eq!(dated("max-age=0", &soon), 0);
     assert_eq!(dated("foobar", &soon), 600);
-    assert_eq!(freshness_of(&[("Cache-Control", "max-age=60"), ("Cache-Control", "s-maxage=1")]), 1);
+    assert_eq!(
+        freshness_of(&[("Cache-Control", "max-age=60"), ("Cache-Control", "s-maxage=1")]),
+        1
+    );
     for (cc, expected) in [
         ("MaX-aGe=60", 60),
         ("max-age=2147483647", 2_147_483_647),
@@ -184,7 +209,8 @@ fn section_4_2_1_the_lifetime_is_the_first_of() {
 
 #[test]
 fn section_5_3_expires() {
-    let [now, soon, soon2, past, skewed, skewed_later] = [0, 600, 700, -600, 400, 300].map(http_date);
+    let [now, soon, soon2, past, skewed, skewed_later] =
+        [0, 600, 700, -600, 400, 300].map(http_date);
     for (list, expected) in [
         (&[("Expires", soon.as_str()), ("Date", now.as_str())][..], 600),
         (&[("Expires", &now), ("Date", &now)], 0),
@@ -242,7 +268,8 @@ fn section_4_2_2_heuristics_are_bounded_and_never_against_the_origin() {
     ] {
         assert_eq!(life(list, &policy).freshness, 0, "{list:?}");
     }
-    let pragma = [("Last-Modified", day.as_str()), ("Pragma", "no-cache"), ("Cache-Control", "max-age=9")];
+    let pragma =
+        [("Last-Modified", day.as_str()), ("Pragma", "no-cache"), ("Cache-Control", "max-age=9")];
     assert_eq!(life(&pragma, &policy).freshness, 9);
 }
 
@@ -268,7 +295,11 @@ fn age_and_clock_skew() {
 /// Half a page looks like a whole one where only the end of the connection tells its end.
 #[test]
 fn what_is_kept_briefly_has_no_window_and_is_gone_with_its_time() {
-    let list = [("Cache-Control", "max-age=900, stale-while-revalidate=9"), ("Age", "5"), ("ETag", "\"x\"")];
+    let list = [
+        ("Cache-Control", "max-age=900, stale-while-revalidate=9"),
+        ("Age", "5"),
+        ("ETag", "\"x\""),
+    ];
     let policy = Policy { keep: Some(60), ..Policy::default() };
     let (whole, brief) = (life(&list, &policy), life(&list, &policy).briefly(10));
     assert_eq!((whole.freshness, whole.swr, whole.sie), (900, 9, 60));
@@ -286,10 +317,20 @@ fn rfc_9213_a_targeted_field_replaces_cache_control_and_expires() {
         (&[("Cache-Control", "private"), ("CDN-Cache-Control", "max-age=60")], Ok(60)),
         (&[("Cache-Control", "max-age=1"), ("CDN-Cache-Control", "max-age=60")], Ok(60)),
         (&[("Cache-Control", "max-age=60"), ("CDN-Cache-Control", "max-age=1")], Ok(1)),
-        (&[("Cache-Control", "max-age=60"), ("CDN-Cache-Control", "no-store")], Err(NoStore::NoStore)),
-        (&[("Cache-Control", "max-age=60"), ("CDN-Cache-Control", "private")], Err(NoStore::Private)),
         (
-            &[("Expires", soon.as_str()), ("Date", now.as_str()), ("CDN-Cache-Control", "max-age=0")],
+            &[("Cache-Control", "max-age=60"), ("CDN-Cache-Control", "no-store")],
+            Err(NoStore::NoStore),
+        ),
+        (
+            &[("Cache-Control", "max-age=60"), ("CDN-Cache-Control", "private")],
+            Err(NoStore::Private),
+        ),
+        (
+            &[
+                ("Expires", soon.as_str()),
+                ("Date", now.as_str()),
+                ("CDN-Cache-Control", "max-age=0"),
+            ],
             Err(NoStore::NoFreshness),
         ),
         (
@@ -297,9 +338,15 @@ fn rfc_9213_a_targeted_field_replaces_cache_control_and_expires() {
             Err(NoStore::NoFreshness),
         ),
         (&[("Cache-Control", "max-age=60"), ("CDN-Cache-Control", "max-age=1;;")], Ok(60)),
-        (&[("Cache-Control", "no-store"), ("CDN-Cache-Control", "max-age =60")], Err(NoStore::NoStore)),
+        (
+            &[("Cache-Control", "no-store"), ("CDN-Cache-Control", "max-age =60")],
+            Err(NoStore::NoStore),
+        ),
         (&[("Cache-Control", "no-store"), ("Surrogate-Control", "max-age=60")], Ok(60)),
-        (&[("Cache-Control", "max-age=60"), ("Surrogate-Control", "no-store")], Err(NoStore::NoStore)),
+        (
+            &[("Cache-Control", "max-age=60"), ("Surrogate-Control", "no-store")],
+            Err(NoStore::NoStore),
+        ),
         (&[("Expires", "0"), ("Surrogate-Control", "max-age=60")], Ok(60)),
         (&[("Expires", &soon), ("Surrogate-Control", "max-age=0")], Err(NoStore::NoFreshness)),
     ] {
@@ -351,7 +398,10 @@ fn an_operator_may_decide_otherwise() {
     let ttl = Policy { ttl: Some(100), ..Policy::default() };
     let overridden = life(&[("Cache-Control", "max-age=1"), ("Age", "50")], &ttl);
     assert_eq!((overridden.freshness, overridden.initial_age), (150, 50));
-    assert_eq!(verdict(200, &[], &[("Cache-Control", "private")], &ttl), Storable::No(NoStore::Private));
+    assert_eq!(
+        verdict(200, &[], &[("Cache-Control", "private")], &ttl),
+        Storable::No(NoStore::Private)
+    );
 
     assert_eq!(verdict(500, &[], &[], &ttl), Storable::No(NoStore::NoFreshness));
     assert!(matches!(verdict(404, &[], &[FRESH], &ttl), Storable::Yes(l) if l.freshness == 60));
@@ -363,8 +413,10 @@ fn an_operator_may_decide_otherwise() {
         matches!(verdict(200, &[], &list, &forced), Storable::Yes(l) if !l.flags.any(PageFlags::NO_CACHE))
     );
 
-    let errors =
-        Policy { status_ttl: vec![StatusTtl { first: 500, last: 503, ttl: 7 }], ..Policy::default() };
+    let errors = Policy {
+        status_ttl: vec![StatusTtl { first: 500, last: 503, ttl: 7 }],
+        ..Policy::default()
+    };
     let Storable::Yes(kept) = verdict(502, &[], &[], &errors) else { panic!("status ttl") };
     assert!(kept.freshness == 7 && kept.flags.any(PageFlags::NEGATIVE));
     assert_eq!(verdict(504, &[], &[], &errors), Storable::No(NoStore::NoFreshness));
@@ -372,13 +424,18 @@ fn an_operator_may_decide_otherwise() {
     assert_eq!(explicit.freshness, 60);
 
     let cookies = Policy { allow_set_cookie: true, ..Policy::default() };
-    assert!(matches!(verdict(200, &[], &[FRESH, ("Set-Cookie", "a=b")], &cookies), Storable::Yes(_)));
+    assert!(matches!(
+        verdict(200, &[], &[FRESH, ("Set-Cookie", "a=b")], &cookies),
+        Storable::Yes(_)
+    ));
 }
 
 #[test]
 fn squids_refresh_pattern() {
-    let policy =
-        Policy { refresh: Some(RefreshPattern { min: 60, percent: 50, max: 600 }), ..Policy::default() };
+    let policy = Policy {
+        refresh: Some(RefreshPattern { min: 60, percent: 50, max: 600 }),
+        ..Policy::default()
+    };
     let [minute, quarter, day] = [-60, -900, -86_400].map(http_date);
     for (list, expected) in [
         (&[][..], 60),
@@ -409,11 +466,17 @@ fn section_3_3_partial_responses() {
             Err(NoStore::ContentRange),
         ),
         (&range, &[FRESH, ("Content-Range", "bytes 5-9/*")], Err(NoStore::ContentRange)),
-        (&range, &[FRESH, ("Content-Type", "multipart/byteranges; boundary=x")], Err(NoStore::ContentRange)),
+        (
+            &range,
+            &[FRESH, ("Content-Type", "multipart/byteranges; boundary=x")],
+            Err(NoStore::ContentRange),
+        ),
         (&no_range, &[FRESH, ("Content-Range", "bytes 5-9/10")], Err(NoStore::ContentRange)),
     ] {
         let got = match verdict(206, request, list, &Policy::default()) {
-            Storable::Yes(l) => l.partial.map(|p| (p.first, p.last, p.total)).ok_or(NoStore::Status),
+            Storable::Yes(l) => {
+                l.partial.map(|p| (p.first, p.last, p.total)).ok_or(NoStore::Status)
+            }
             Storable::No(why) => Err(why),
         };
         assert_eq!(got, expected, "{list:?}");
@@ -423,8 +486,12 @@ fn section_3_3_partial_responses() {
 #[test]
 fn the_page_keeps_what_was_found() {
     let modified = http_date(-60);
-    let held =
-        fields(&[FRESH, ("Last-Modified", &modified), ("Content-Encoding", "GZIP"), ("Content-Length", "3")]);
+    let held = fields(&[
+        FRESH,
+        ("Last-Modified", &modified),
+        ("Content-Encoding", "GZIP"),
+        ("Content-Length", "3"),
+    ]);
     let facts = response(200, &held);
     let accepts = [("Accept-Encoding", "gzip")];
     let judged = with_request("GET", &accepts, |r| storable(r, &facts, &Policy::default()));

@@ -121,7 +121,8 @@ pub(super) fn restricted(fields: Fields<'_>, policy: &Policy, name: &str) -> boo
     let targets = policy.targets.iter().map(String::as_str);
     targets.chain(["cache-control"]).any(|control| {
         ["private", "no-cache"].into_iter().any(|directive| {
-            field_names(fields.all(control), directive).any(|n| n.eq_ignore_ascii_case(name.as_bytes()))
+            field_names(fields.all(control), directive)
+                .any(|n| n.eq_ignore_ascii_case(name.as_bytes()))
         })
     })
 }
@@ -188,7 +189,10 @@ mod tests {
         for directive in ["no-cache", "private"] {
             let cc = format!("{directive}=\"a, B\", max-age=60");
             let list = [("Cache-Control", cc.as_str()), ("A", "1"), ("b", "2"), ("c", "3")];
-            assert_eq!(lines(&list, &Policy::default()), [format!("Cache-Control: {cc}"), "c: 3".to_owned()]);
+            assert_eq!(
+                lines(&list, &Policy::default()),
+                [format!("Cache-Control: {cc}"), "c: 3".to_owned()]
+            );
         }
         let cookie = [("Set-Cookie", "a=b"), ("x", "y")];
         assert_eq!(lines(&cookie, &Policy::default()), ["x: y"]);
@@ -198,7 +202,11 @@ mod tests {
         assert_eq!(lines(&own, &allowed), ["Cache-Control: max-age=60, no-cache=\"Set-Cookie\""]);
         let held = fields(&cookie);
         let sent = forwarded_head(&response(200, &held), "OK", &Policy::default());
-        assert!(sent.starts_with(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\n"), "{}", sent.escape_ascii());
+        assert!(
+            sent.starts_with(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\n"),
+            "{}",
+            sent.escape_ascii()
+        );
     }
 
     #[test]
@@ -209,7 +217,10 @@ mod tests {
             (&[("date", "foo")], now.clone()),
             (&[("date", earlier.as_str())], format!("date: {earlier}")),
         ] {
-            assert_eq!(stored(list, &Policy::default()).0, format!("HTTP/1.1 200 OK\r\n{expected}\r\n"));
+            assert_eq!(
+                stored(list, &Policy::default()).0,
+                format!("HTTP/1.1 200 OK\r\n{expected}\r\n")
+            );
         }
     }
 
@@ -222,7 +233,8 @@ mod tests {
             ("proxy-revalidate, x=\"s-maxage=1\"", Some("x=\"s-maxage=1\"")),
         ] {
             let list = [("Cache-Control", cc)];
-            let expected: Vec<String> = sent.map(|s| format!("Cache-Control: {s}")).into_iter().collect();
+            let expected: Vec<String> =
+                sent.map(|s| format!("Cache-Control: {s}")).into_iter().collect();
             assert_eq!(lines(&list, &strip), expected);
             assert_eq!(stored(&list, &strip).1, format!("Cache-Control: {cc}\r\n"));
             assert_eq!(lines(&list, &Policy::default()), [format!("Cache-Control: {cc}")]);

@@ -110,14 +110,16 @@ fn renew(
     policy: &Policy,
 ) -> Result<Freshened, NotFreshened> {
     let (status_line, _) = split_head(page.head).ok_or(NotFreshened::Malformed)?;
-    let reason = status_line.get(13..).and_then(|r| std::str::from_utf8(r).ok()).unwrap_or_default();
+    let reason =
+        status_line.get(13..).and_then(|r| std::str::from_utf8(r).ok()).unwrap_or_default();
     let merged = merge_304(page, new.fields, policy).map_err(|_| NotFreshened::Malformed)?;
     with_fields(&merged, |fields| {
         let facts = ResponseFacts { status: page.meta.status, fields, ..*new };
         if !same_selection(page, fields) {
             return Err(NotFreshened::OtherPage);
         }
-        let lifetime = judge(req, &facts, policy, page.meta.partial).map_err(NotFreshened::NotStorable)?;
+        let lifetime =
+            judge(req, &facts, policy, page.meta.partial).map_err(NotFreshened::NotStorable)?;
         let authorised = page.meta.flags.any(PageFlags::AUTHORIZED);
         let meta = Meta { encoding: page.meta.encoding, ..lifetime.meta(&facts) };
         Ok(Freshened {
@@ -145,7 +147,11 @@ fn same_selection(page: &PageView<'_>, merged: Fields<'_>) -> bool {
 /// of that name, except fields that describe the stored bytes or may not be stored (RFC 9111 3.2).
 /// Lines withheld from clients are included again, and so is the 304's Age: these lines are
 /// evaluated, and [`stored_head`] makes the head from them.
-pub fn merge_304(page: &PageView<'_>, new: Fields<'_>, policy: &Policy) -> Result<Vec<u8>, Malformed> {
+pub fn merge_304(
+    page: &PageView<'_>,
+    new: Fields<'_>,
+    policy: &Policy,
+) -> Result<Vec<u8>, Malformed> {
     let (_, head) = split_head(page.head).ok_or(Malformed::LineEnd)?;
     let mut out = Vec::with_capacity(page.head.len() + 256);
     let taken = |name: &str| updates(name, new, page.etag.is_some(), policy);

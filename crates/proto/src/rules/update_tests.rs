@@ -14,7 +14,8 @@ impl Stored {
         let held = fields(list);
         let facts = response(200, &held);
         let accepts = [("Accept-Encoding", "gzip")];
-        let Storable::Yes(life) = with_request("GET", &accepts, |r| storable(r, &facts, policy)) else {
+        let Storable::Yes(life) = with_request("GET", &accepts, |r| storable(r, &facts, policy))
+        else {
             panic!("not storable: {list:?}")
         };
         let head = stored_head(&facts, "OK", policy);
@@ -24,8 +25,13 @@ impl Stored {
             _ => Vec::new(),
         };
         let vary: Vec<_> = names.iter().map(|n| (n.as_str(), None)).collect();
-        let parts =
-            Parts { etag, vary: &vary, head: &head.head, withheld: &head.withheld, ..Parts::default() };
+        let parts = Parts {
+            etag,
+            vary: &vary,
+            head: &head.head,
+            withheld: &head.withheld,
+            ..Parts::default()
+        };
         let mut record = encode_head(&life.meta(&facts), &parts).expect("small");
         record.resize(record.len() + 5 + TRAILER_LEN, b'x');
         Self { record }
@@ -44,8 +50,12 @@ fn freshened(
     policy: &Policy,
 ) -> Result<Freshened, NotFreshened> {
     let time = (NOW + later) * 1000;
-    let facts =
-        ResponseFacts { status: 304, fields: Fields::new(new), request_time: time, response_time: time };
+    let facts = ResponseFacts {
+        status: 304,
+        fields: Fields::new(new),
+        request_time: time,
+        response_time: time,
+    };
     with_request("GET", &[], |req| freshen(&stored.page(), req, &facts, policy))
 }
 
@@ -56,7 +66,8 @@ fn lines(head: &[u8]) -> Vec<String> {
 
 fn value_of(name: &str, fresh: &Freshened) -> Option<String> {
     let (_, lines) = split_head(&fresh.head.head)?;
-    with_fields(lines, |f| f.get(name).map(|v| String::from_utf8_lossy(v).into_owned())).expect("well-formed")
+    with_fields(lines, |f| f.get(name).map(|v| String::from_utf8_lossy(v).into_owned()))
+        .expect("well-formed")
 }
 
 const TAG: (&str, &str) = ("ETag", "\"a\"");
@@ -87,15 +98,21 @@ fn section_3_2_which_fields_a_304_updates() {
         let stored = Stored::new(&list, &Policy::default());
         let held = fields(&[(name, new)]);
         let fresh = freshened(&stored, &held, 3, &Policy::default()).expect("validated");
-        assert_eq!(value_of(name, &fresh).as_deref(), Some(if updated { new } else { old }), "{name}");
+        assert_eq!(
+            value_of(name, &fresh).as_deref(),
+            Some(if updated { new } else { old }),
+            "{name}"
+        );
         assert_eq!(fresh.meta.response_time, (NOW + 3) * 1000);
     }
 }
 
 #[test]
 fn fields_the_304_omits_stay() {
-    let stored =
-        Stored::new(&[TAG, ("Test-Header", "a"), ("Cache-Control", "max-age=2")], &Policy::default());
+    let stored = Stored::new(
+        &[TAG, ("Test-Header", "a"), ("Cache-Control", "max-age=2")],
+        &Policy::default(),
+    );
     let fresh = freshened(&stored, &[], 3, &Policy::default()).expect("validated");
     let date = format!("Date: {}", http_date(3));
     assert_eq!(
@@ -111,7 +128,8 @@ fn several_lines_are_replaced_as_a_whole() {
     let stored = Stored::new(&[TAG, ("X", "1"), ("Y", "y"), ("x", "2")], &Policy::default());
     let new = fields(&[("X", "3"), ("x", "4")]);
     let fresh = freshened(&stored, &new, 0, &Policy::default()).expect("validated");
-    let kept: Vec<_> = lines(&fresh.head.head).into_iter().filter(|l| l.starts_with(['x', 'X'])).collect();
+    let kept: Vec<_> =
+        lines(&fresh.head.head).into_iter().filter(|l| l.starts_with(['x', 'X'])).collect();
     assert_eq!(kept, ["X: 3", "x: 4"]);
 }
 
@@ -148,8 +166,10 @@ fn withheld_directives_still_govern_after_a_304() {
     assert_eq!((fresh.meta.freshness, value_of("cache-control", &fresh)), (7, None));
     assert_eq!(fresh.head.withheld, b"Cache-Control: s-maxage=7\r\n");
 
-    let stored =
-        Stored::new(&[TAG, ("Surrogate-Control", "max-age=60"), ("Cache-Control", "no-store")], &policy);
+    let stored = Stored::new(
+        &[TAG, ("Surrogate-Control", "max-age=60"), ("Cache-Control", "no-store")],
+        &policy,
+    );
     let fresh = freshened(&stored, &[], 5, &policy).expect("validated");
     assert_eq!((fresh.meta.freshness, value_of("surrogate-control", &fresh)), (60, None));
 }
@@ -171,7 +191,8 @@ fn a_304_may_end_the_pages_life() {
     }
     let new = fields(&[("Vary", "Accept")]);
     assert!(freshened(&stored, &new, 0, &Policy::default()).is_ok());
-    let untagged = Stored::new(&[("Last-Modified", "Wed, 01 Jan 2020 00:00:00 GMT")], &Policy::default());
+    let untagged =
+        Stored::new(&[("Last-Modified", "Wed, 01 Jan 2020 00:00:00 GMT")], &Policy::default());
     let new = fields(&[("Last-Modified", "Thu, 02 Jan 2020 00:00:00 GMT")]);
     assert_eq!(freshened(&untagged, &new, 0, &Policy::default()), Err(NotFreshened::OtherPage));
 }
@@ -179,21 +200,31 @@ fn a_304_may_end_the_pages_life() {
 #[test]
 fn section_4_3_5_head() {
     let modified = "Wed, 01 Jan 2020 00:00:00 GMT";
-    let old = [TAG, ("Last-Modified", modified), ("Template-A", "1"), ("Cache-Control", "max-age=2")];
+    let old =
+        [TAG, ("Last-Modified", modified), ("Template-A", "1"), ("Cache-Control", "max-age=2")];
     let stored = Stored::new(&old, &Policy::default());
     let head = |status, list: &[(&str, &str)]| {
         let held = fields(list);
         let facts = response(status, &held);
-        with_request("HEAD", &[], |req| head_update(&stored.page(), req, &facts, &Policy::default()))
+        with_request("HEAD", &[], |req| {
+            head_update(&stored.page(), req, &facts, &Policy::default())
+        })
     };
     let same = [TAG, ("Last-Modified", modified)];
     let with = |more: &[(&'static str, &'static str)]| [&same[..], more].concat();
-    let new = with(&[("Content-Length", "5"), ("Template-A", "2"), ("Cache-Control", "max-age=1000")]);
+    let new =
+        with(&[("Content-Length", "5"), ("Template-A", "2"), ("Cache-Control", "max-age=1000")]);
     let HeadUpdate::Update(fresh) = head(200, &new) else { panic!("same representation") };
-    assert_eq!((fresh.meta.freshness, value_of("Template-A", &fresh).as_deref()), (1000, Some("2")));
+    assert_eq!(
+        (fresh.meta.freshness, value_of("Template-A", &fresh).as_deref()),
+        (1000, Some("2"))
+    );
     assert!(matches!(head(200, &same), HeadUpdate::Update(_)));
     assert_eq!(head(200, &with(&[("Content-Length", "6")])), HeadUpdate::Invalidate);
-    assert_eq!(head(200, &[("ETag", "\"b\""), ("Last-Modified", modified)]), HeadUpdate::Invalidate);
+    assert_eq!(
+        head(200, &[("ETag", "\"b\""), ("Last-Modified", modified)]),
+        HeadUpdate::Invalidate
+    );
     assert_eq!(head(200, &[("ETag", "\"a\"")]), HeadUpdate::Invalidate);
     assert_eq!(head(200, &with(&[("Cache-Control", "no-store")])), HeadUpdate::Invalidate);
     assert_eq!(head(200, &with(&[("Cache-Control", "private")])), HeadUpdate::Invalidate);
@@ -205,12 +236,16 @@ fn section_4_3_5_head() {
 #[test]
 fn a_head_that_cannot_be_read_is_a_miss() {
     for head in [&b""[..], b"HTTP/1.1 200 OK", b"HTTP/1.1 200 OK\r\nbroken\r\n"] {
-        let record =
-            encode_head(&Meta { status: 200, ..Meta::default() }, &Parts { head, ..Parts::default() })
-                .expect("small");
-        let page = view(&record, (record.len() + TRAILER_LEN) as u64, Verify::Layout).expect("layout");
-        let got =
-            with_request("GET", &[], |req| freshen(&page, req, &response(304, &[]), &Policy::default()));
+        let record = encode_head(
+            &Meta { status: 200, ..Meta::default() },
+            &Parts { head, ..Parts::default() },
+        )
+        .expect("small");
+        let page =
+            view(&record, (record.len() + TRAILER_LEN) as u64, Verify::Layout).expect("layout");
+        let got = with_request("GET", &[], |req| {
+            freshen(&page, req, &response(304, &[]), &Policy::default())
+        });
         assert_eq!(got, Err(NotFreshened::Malformed), "{}", head.escape_ascii());
     }
 }

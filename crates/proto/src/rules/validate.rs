@@ -39,7 +39,8 @@ pub fn validates(meta: &Meta, etag: Option<&[u8]>, new: Fields<'_>) -> bool {
     if etag.is_some() {
         return true;
     }
-    let named = new.get("last-modified").and_then(|value| date::parse(value, meta.response_time / 1000));
+    let named =
+        new.get("last-modified").and_then(|value| date::parse(value, meta.response_time / 1000));
     match (meta.last_modified, named) {
         (Some(stored), Some(named)) => named <= stored,
         _ => true,
@@ -62,7 +63,8 @@ mod tests {
 
     #[test]
     fn a_304_validates_what_it_was_asked_about() {
-        let meta = Meta { last_modified: Some(NOW - 100), response_time: NOW * 1000, ..Meta::default() };
+        let meta =
+            Meta { last_modified: Some(NOW - 100), response_time: NOW * 1000, ..Meta::default() };
         let (same, later) = (http_date(-100), http_date(-50));
         for (etag, list, expected) in [
             (None, &[][..], true),

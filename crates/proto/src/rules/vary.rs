@@ -31,9 +31,12 @@ pub enum Vary {
 pub fn names(response: Fields<'_>) -> Vary {
     let mut names: Vec<String> = Vec::new();
     for element in response.elements("vary") {
-        let name = std::str::from_utf8(element).ok().filter(|_| element != b"*" && is_token(element));
+        let name =
+            std::str::from_utf8(element).ok().filter(|_| element != b"*" && is_token(element));
         match name {
-            Some(name) if ADDRESS.iter().any(|field| name.eq_ignore_ascii_case(field)) => return Vary::Star,
+            Some(name) if ADDRESS.iter().any(|field| name.eq_ignore_ascii_case(field)) => {
+                return Vary::Star;
+            }
             Some(name) if overrides::is_override(name) || !overrides::is_plain(name) => {}
             Some(name) if names.len() < MAX_NAMES => names.push(name.to_ascii_lowercase()),
             _ => return Vary::Star,
@@ -62,7 +65,12 @@ fn is_coded(response: Fields<'_>) -> bool {
 /// relevant codings, where an absent field asks for none; Accept-Language in lower case, sorted by
 /// weight and name; Cookie as the policy's cookies only, if it names some; of other fields the
 /// joined lines without the whitespace around their commas.
-pub fn write_normalised(name: &str, req: &RequestView<'_>, policy: &Policy, out: &mut Vec<u8>) -> bool {
+pub fn write_normalised(
+    name: &str,
+    req: &RequestView<'_>,
+    policy: &Policy,
+    out: &mut Vec<u8>,
+) -> bool {
     let lines = req.fields.all(name);
     match name {
         "accept-encoding" => {
@@ -120,7 +128,11 @@ mod tests {
             assert_eq!(names_of(lines), Vary::None, "{lines:?}");
         }
         for lines in [&["X-Forwarded-Proto, X_Odd"][..], &["x-original-url"]] {
-            assert_eq!(names_of(lines), Vary::None, "{lines:?}: the origin does not see the client's");
+            assert_eq!(
+                names_of(lines),
+                Vary::None,
+                "{lines:?}: the origin does not see the client's"
+            );
         }
         for lines in [&["Forwarded"][..], &["Accept, X-Forwarded-For"]] {
             assert_eq!(names_of(lines), Vary::Star, "{lines:?}: for this address alone");
@@ -150,8 +162,16 @@ mod tests {
             ("foo", &[("Foo", "1,2")], &[("Foo", " 1,   2 ")]),
             ("accept-language", &[("Accept-Language", "en, de")], &[("Accept-Language", "de, en")]),
             ("accept-language", &[("Accept-Language", "en, de")], &[("Accept-Language", "eN, De")]),
-            ("accept-language", &[("Accept-Language", "en, de")], &[("Accept-Language", " en ,   de")]),
-            ("accept-encoding", &[("Accept-Encoding", "gzip, br")], &[("Accept-Encoding", "br;q=0.9,GZIP")]),
+            (
+                "accept-language",
+                &[("Accept-Language", "en, de")],
+                &[("Accept-Language", " en ,   de")],
+            ),
+            (
+                "accept-encoding",
+                &[("Accept-Encoding", "gzip, br")],
+                &[("Accept-Encoding", "br;q=0.9,GZIP")],
+            ),
             ("accept-encoding", &[], &[("Accept-Encoding", "identity")]),
             ("foo", &[("Bar", "1")], &[]),
         ] {
@@ -169,7 +189,11 @@ mod tests {
             ),
             ("accept-encoding", &[("Accept-Encoding", "gzip")], &[("Accept-Encoding", "gzip;q=0")]),
         ] {
-            assert_ne!(value(name, list, &policy), value(name, other, &policy), "{list:?} {other:?}");
+            assert_ne!(
+                value(name, list, &policy),
+                value(name, other, &policy),
+                "{list:?} {other:?}"
+            );
         }
     }
 

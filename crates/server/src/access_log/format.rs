@@ -56,8 +56,9 @@ fn media_type(content_type: &[u8]) -> &[u8] {
     &content_type[..end.unwrap_or(content_type.len())]
 }
 
-const MONTHS: [&[u8]; 12] =
-    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+const MONTHS: [&[u8]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
 
 /// Apache's combined format, `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-agent}i"`; times in
 /// UTC.
@@ -103,7 +104,9 @@ fn combined_time(out: &mut Vec<u8>, time: u64) {
 
 /// The target as the client sent it: the part behind the authority.
 fn path(url: &str) -> &str {
-    let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else { return url };
+    let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else {
+        return url;
+    };
     match rest.find(['/', '?']) {
         Some(start) => &rest[start..],
         None => "/",
@@ -122,9 +125,11 @@ fn json(out: &mut Vec<u8>, record: &Record<'_>) {
     json_field(out, "method", Some(record.method.as_bytes()));
     json_field(out, "url", Some(record.url.as_bytes()));
     json_field(out, "http_version", Some(record.http_version.as_bytes()));
-    for (key, value) in
-        [("status", u64::from(record.status)), ("bytes", record.bytes), ("body_bytes", record.body_bytes)]
-    {
+    for (key, value) in [
+        ("status", u64::from(record.status)),
+        ("bytes", record.bytes),
+        ("body_bytes", record.body_bytes),
+    ] {
         json_key(out, key);
         number(out, value, 0, b' ');
     }
@@ -247,7 +252,8 @@ mod tests {
         );
         assert_eq!(
             written(LogFormat::Squid, &nothing_known()),
-            "        0.007      0 2001:db8::1 NONE/000 0 GET error:invalid-request - HIER_NONE/- -\n"
+            "        0.007      0 2001:db8::1 NONE/000 0 GET error:invalid-request - HIER_NONE/- \
+             -\n"
         );
         let now = Record {
             time: 1_753_000_000_120,
@@ -273,7 +279,8 @@ mod tests {
         );
         assert_eq!(
             written(LogFormat::Combined, &nothing_known()),
-            "2001:db8::1 - - [01/Jan/1970:00:00:00 +0000] \"GET error:invalid-request HTTP/1.0\" 000 - \"-\" \"-\"\n"
+            "2001:db8::1 - - [01/Jan/1970:00:00:00 +0000] \"GET error:invalid-request HTTP/1.0\" \
+             000 - \"-\" \"-\"\n"
         );
     }
 
@@ -292,7 +299,10 @@ mod tests {
         assert_eq!(value, expected);
         let value: serde_json::Value =
             serde_json::from_str(&written(LogFormat::Json, &nothing_known())).expect("JSON");
-        assert_eq!((&value["peer"], &value["user"]), (&serde_json::Value::Null, &serde_json::Value::Null));
+        assert_eq!(
+            (&value["peer"], &value["user"]),
+            (&serde_json::Value::Null, &serde_json::Value::Null)
+        );
         assert_eq!(value.as_object().expect("object").len(), 17);
     }
 
@@ -343,7 +353,8 @@ mod tests {
 
     /// Splits a combined line as log readers do.
     fn combined_fields(line: &str) -> Vec<String> {
-        let (mut fields, mut quoted, mut bracketed, mut escaped) = (vec![String::new()], false, false, false);
+        let (mut fields, mut quoted, mut bracketed, mut escaped) =
+            (vec![String::new()], false, false, false);
         for character in line.trim_end_matches('\n').chars() {
             match character {
                 _ if escaped => escaped = false,

@@ -83,7 +83,8 @@ impl LiveFeed {
             self.lost.fetch_add(1, Relaxed);
             return;
         };
-        let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).into_owned();
+        let text =
+            |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).into_owned();
         let hierarchy = match record.hierarchy.peer() {
             Some(peer) => format!("{}/{peer}", record.hierarchy.as_str()),
             None => record.hierarchy.as_str().to_owned(),

@@ -90,7 +90,10 @@ impl Logger {
     /// Lines handed to the writer since the start, and the lost ones among them.
     pub fn figures(&self) -> LogFigures {
         let Shared { lines, dropped, .. } = &*self.shared;
-        LogFigures { lines: lines.load(Ordering::Relaxed), dropped: dropped.load(Ordering::Relaxed) }
+        LogFigures {
+            lines: lines.load(Ordering::Relaxed),
+            dropped: dropped.load(Ordering::Relaxed),
+        }
     }
 
     /// Writes all lines and ends the writer thread; waits at most 5 seconds for it. The workers

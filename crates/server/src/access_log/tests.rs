@@ -104,7 +104,11 @@ fn a_large_batch_is_handed_over_at_once() {
             log.record(&record(&long));
         }
         logger.close();
-        assert_eq!(urls(&path).len(), 4, "four lines are more than 16 KiB, the fifth is a new batch");
+        assert_eq!(
+            urls(&path).len(),
+            4,
+            "four lines are more than 16 KiB, the fifth is a new batch"
+        );
         drop(log);
         assert_eq!(logger.figures().dropped, 1, "what comes after the end is counted");
     });
@@ -209,7 +213,8 @@ fn what_cannot_be_written_is_counted() {
 #[test]
 fn a_log_that_cannot_be_opened_is_an_error_at_the_start() {
     let room = TempDir::new().expect("room");
-    let settings = AccessLogSettings { path: room.path().join("none/access.log"), format: LogFormat::Json };
+    let settings =
+        AccessLogSettings { path: room.path().join("none/access.log"), format: LogFormat::Json };
     assert_eq!(Logger::open(&settings).expect_err("no directory").kind(), io::ErrorKind::NotFound);
 }
 
@@ -224,7 +229,8 @@ fn what_is_no_file_is_refused_at_once() {
     fifo(&at("unread"));
     fifo(&at("read"));
     let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let _reader = OpenOptions::new().read(true).custom_flags(nonblocking).open(at("read")).expect("reader");
+    let _reader =
+        OpenOptions::new().read(true).custom_flags(nonblocking).open(at("read")).expect("reader");
     let _socket = UnixListener::bind(at("socket")).expect("socket");
     for name in ["unread", "read", "socket"] {
         let settings = AccessLogSettings { path: at(name), format: LogFormat::Squid };

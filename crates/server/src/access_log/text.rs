@@ -157,9 +157,11 @@ mod tests {
 
     #[test]
     fn addresses_are_written_the_usual_way() {
-        for (given, expected) in
-            [("10.0.0.1", "10.0.0.1"), ("::ffff:10.0.0.1", "10.0.0.1"), ("2001:db8::1", "2001:db8::1")]
-        {
+        for (given, expected) in [
+            ("10.0.0.1", "10.0.0.1"),
+            ("::ffff:10.0.0.1", "10.0.0.1"),
+            ("2001:db8::1", "2001:db8::1"),
+        ] {
             assert_eq!(text(|out| address(out, given.parse().expect("address"))), expected);
         }
     }

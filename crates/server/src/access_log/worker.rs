@@ -47,10 +47,19 @@ struct Lines {
 }
 
 impl WorkerLog {
-    pub(super) fn new(format: LogFormat, queue: SyncSender<Message>, shared: Arc<Shared>) -> WorkerLog {
+    pub(super) fn new(
+        format: LogFormat,
+        queue: SyncSender<Message>,
+        shared: Arc<Shared>,
+    ) -> WorkerLog {
         let begun = Rc::new(Notify::new());
-        let lines =
-            Rc::new(Lines { format, batch: RefCell::new(empty()), queue, shared, begun: begun.clone() });
+        let lines = Rc::new(Lines {
+            format,
+            batch: RefCell::new(empty()),
+            queue,
+            shared,
+            begun: begun.clone(),
+        });
         tokio::task::spawn_local(hand_over_in_time(Rc::downgrade(&lines), begun));
         WorkerLog { lines }
     }

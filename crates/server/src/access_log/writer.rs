@@ -92,8 +92,12 @@ impl Sink {
 /// except to a terminal, so it is cleared.
 fn open_file(path: &Path) -> io::Result<File> {
     let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let opened =
-        OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(nonblocking).open(path);
+    let opened = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o640)
+        .custom_flags(nonblocking)
+        .open(path);
     let file = opened.map_err(|error| match Errno::from_io_error(&error) {
         // A FIFO without a reader, or a socket.
         Some(Errno::NXIO) => not_a_log(),
@@ -142,7 +146,9 @@ impl Writer {
         if self.shared.reopen.swap(false, Ordering::AcqRel)
             && let Err(error) = self.sink.reopen()
         {
-            eprintln!("larder: the access log cannot be opened again, the old file is used: {error}");
+            eprintln!(
+                "larder: the access log cannot be opened again, the old file is used: {error}"
+            );
         }
         let Message::Batch(batch) = message else { return };
         match self.sink.write(&batch.bytes) {

@@ -16,7 +16,11 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Refused {
+    pub(crate) fn new(
+        status: StatusCode,
+        code: &'static str,
+        message: impl Into<String>,
+    ) -> Refused {
         Refused { status, code, message: message.into() }
     }
 
@@ -72,7 +76,11 @@ pub(crate) fn json_as(status: StatusCode, value: &impl Serialize) -> Response {
 }
 
 /// A body with its type.
-pub(crate) fn typed(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response {
+pub(crate) fn typed(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response {
     let mut response = Response::new(Body::from(body.into()));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));

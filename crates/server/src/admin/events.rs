@@ -125,6 +125,8 @@ impl Hub {
             return;
         }
         let event = event();
-        watchers.retain(|watcher| !matches!(watcher.try_send(event.clone()), Err(TrySendError::Closed(_))));
+        watchers.retain(|watcher| {
+            !matches!(watcher.try_send(event.clone()), Err(TrySendError::Closed(_)))
+        });
     }
 }

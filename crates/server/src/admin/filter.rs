@@ -52,7 +52,11 @@ impl Filter {
         let regex = query.regex.map(|text| compiled(&text)).transpose()?;
         let words = |list: Option<String>| -> Vec<String> {
             let list = list.unwrap_or_default();
-            list.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+            list.split(',')
+                .map(str::trim)
+                .filter(|word| !word.is_empty())
+                .map(str::to_owned)
+                .collect()
         };
         let (status, result) = (words(query.status), words(query.result));
         if status.len().max(result.len()) > WORDS {
@@ -72,10 +76,12 @@ impl Filter {
 
     /// Whether this request matches.
     pub(super) fn wants(&self, line: &LogLine) -> bool {
-        let result = |word: &String| *word == line.result || word.eq_ignore_ascii_case(&line.outcome);
+        let result =
+            |word: &String| *word == line.result || word.eq_ignore_ascii_case(&line.outcome);
         line.elapsed_us >= self.slower_than_us
             && self.method.as_ref().is_none_or(|method| line.method.eq_ignore_ascii_case(method))
-            && (self.status.is_empty() || self.status.iter().any(|(a, b)| (*a..=*b).contains(&line.status)))
+            && (self.status.is_empty()
+                || self.status.iter().any(|(a, b)| (*a..=*b).contains(&line.status)))
             && (self.result.is_empty() || self.result.iter().any(result))
             && self.site.as_ref().is_none_or(|site| *site == line.site)
             && self.url.as_ref().is_none_or(|part| line.url.contains(part.as_str()))
@@ -86,7 +92,8 @@ impl Filter {
 /// Compiles an expression over bytes: URLs are ASCII, and Unicode classes would use most of the
 /// size.
 fn compiled(text: &str) -> Result<Regex, Refused> {
-    let regex = RegexBuilder::new(text).unicode(false).size_limit(REGEX).dfa_size_limit(REGEX).build();
+    let regex =
+        RegexBuilder::new(text).unicode(false).size_limit(REGEX).dfa_size_limit(REGEX).build();
     // The error's text marks the place on lines of its own; the last line is the reason.
     let why = |error: regex::Error| error.to_string().lines().last().unwrap_or_default().to_owned();
     regex.map_err(|error| Refused::bad("bad_parameter", format!("regex: {}", why(error))))
@@ -95,18 +102,29 @@ fn compiled(text: &str) -> Result<Regex, Refused> {
 /// A word of the access log or of the figures, in any case; the result is upper case. Other words
 /// are refused, as they would never match.
 fn result(word: &str) -> Result<String, Refused> {
-    let known =
-        || ResultCode::ALL.iter().map(|code| code.as_str()).chain(Outcome::ALL.iter().map(|o| o.as_str()));
+    let known = || {
+        ResultCode::ALL
+            .iter()
+            .map(|code| code.as_str())
+            .chain(Outcome::ALL.iter().map(|o| o.as_str()))
+    };
     if known().any(|name| name.eq_ignore_ascii_case(word)) {
         return Ok(word.to_ascii_uppercase());
     }
-    Err(Refused::bad("bad_parameter", format!("expected a result such as miss or TCP_MISS, found {word:?}")))
+    Err(Refused::bad(
+        "bad_parameter",
+        format!("expected a result such as miss or TCP_MISS, found {word:?}"),
+    ))
 }
 
 /// `404`, or a class: `5xx`.
 fn status(word: &str) -> Result<(u16, u16), Refused> {
-    let wrong =
-        || Refused::bad("bad_parameter", format!("expected a status such as 404 or 5xx, found {word:?}"));
+    let wrong = || {
+        Refused::bad(
+            "bad_parameter",
+            format!("expected a status such as 404 or 5xx, found {word:?}"),
+        )
+    };
     match word.strip_suffix("xx") {
         Some(class) => {
             let class: u16 = class.parse().ok().filter(|class| *class < 6).ok_or_else(wrong)?;
@@ -179,9 +197,11 @@ mod tests {
     /// A reader cannot keep the thread busy: expressions that need many steps per byte are refused.
     #[test]
     fn expensive_expressions_are_refused() {
-        for bomb in
-            ["(?:[a-z0-9/]{0,50}){0,50}[A-Z][a-z]x", "[a-z/]{0,300}[0-9/a-z]{300}[A-Z]", "(.{0,99}){0,99}x"]
-        {
+        for bomb in [
+            "(?:[a-z0-9/]{0,50}){0,50}[A-Z][a-z]x",
+            "[a-z/]{0,300}[0-9/a-z]{300}[A-Z]",
+            "(.{0,99}){0,99}x",
+        ] {
             let escaped = bomb.replace('{', "%7B").replace('}', "%7D");
             let uri = format!("/?regex={escaped}").parse().expect("a URI");
             assert_eq!(Filter::of(&uri).expect_err(bomb).code, "bad_parameter");
@@ -190,14 +210,18 @@ mod tests {
 
     #[test]
     fn mistakes_are_refused() {
-        for wrong in ["status=abc", "status=99xx", "regex=(", "colour=red", "slower_than_ms=-1", "limit=x"] {
+        for wrong in
+            ["status=abc", "status=99xx", "regex=(", "colour=red", "slower_than_ms=-1", "limit=x"]
+        {
             assert!(Filter::of(&format!("/?{wrong}").parse().expect("a URI")).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn what_could_never_fit_is_refused() {
-        for wrong in ["status=9xx", "status=abc", "status=1000", "result=nonsense", "result=hit,nonsense"] {
+        for wrong in
+            ["status=9xx", "status=abc", "status=1000", "result=nonsense", "result=hit,nonsense"]
+        {
             assert!(Filter::of(&format!("/?{wrong}").parse().expect("a URI")).is_err(), "{wrong}");
         }
         for outcome in Outcome::ALL {

@@ -26,7 +26,8 @@ use crate::settings::{AdminSettings, ReadAccess};
 const HEADERS: [(header::HeaderName, &str); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
-        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; \
+         object-src 'none'",
     ),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
@@ -84,7 +85,9 @@ fn host<'h>(headers: &'h HeaderMap, admin: &AdminSettings) -> Result<&'h str, Re
     if address || name == "localhost" || admin.hosts.contains(&name) {
         return Ok(host);
     }
-    Err(refuse("this name is not among `hosts` of [admin]: use the address, localhost, or add the name"))
+    Err(refuse(
+        "this name is not among `hosts` of [admin]: use the address, localhost, or add the name",
+    ))
 }
 
 fn without_port(host: &str) -> &str {
@@ -96,8 +99,9 @@ fn without_port(host: &str) -> &str {
 
 /// Refuses a browser's request on behalf of another site's page. Programs send neither field.
 fn own_origin(headers: &HeaderMap, host: &str) -> Result<(), Refused> {
-    let foreign =
-        || Refused::new(StatusCode::FORBIDDEN, "bad_origin", "pages of other sites may not do this");
+    let foreign = || {
+        Refused::new(StatusCode::FORBIDDEN, "bad_origin", "pages of other sites may not do this")
+    };
     for origin in headers.get_all(header::ORIGIN) {
         let origin = origin.to_str().map_err(|_| foreign())?;
         let own = origin.split_once("://").is_some_and(|(scheme, authority)| {
@@ -140,7 +144,9 @@ mod tests {
     fn fields(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         pairs
             .iter()
-            .map(|(name, value)| (header::HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .map(|(name, value)| {
+                (header::HeaderName::from_static(name), HeaderValue::from_static(value))
+            })
             .collect()
     }
 
@@ -171,9 +177,13 @@ mod tests {
         ] {
             assert_eq!(host(&fields(&[("host", good)]), &admin), Ok(good));
         }
-        for bad in
-            ["", "evil.example", "cache.example.org.evil.example", "localhost.evil.example:80", "x:y:z"]
-        {
+        for bad in [
+            "",
+            "evil.example",
+            "cache.example.org.evil.example",
+            "localhost.evil.example:80",
+            "x:y:z",
+        ] {
             assert!(host(&fields(&[("host", bad)]), &admin).is_err(), "{bad}");
         }
         assert!(host(&HeaderMap::new(), &admin).is_err());
@@ -184,8 +194,9 @@ mod tests {
 
     #[test]
     fn other_sites_pages_are_told_from_our_own() {
-        let ask =
-            |pairs: &[(&'static str, &'static str)]| own_origin(&fields(pairs), "127.0.0.1:8081").is_ok();
+        let ask = |pairs: &[(&'static str, &'static str)]| {
+            own_origin(&fields(pairs), "127.0.0.1:8081").is_ok()
+        };
         assert!(ask(&[]));
         assert!(ask(&[("origin", "http://127.0.0.1:8081"), ("sec-fetch-site", "same-origin")]));
         assert!(ask(&[("sec-fetch-site", "none")]));

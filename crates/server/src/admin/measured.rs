@@ -34,7 +34,8 @@ pub(super) async fn stats(State(app): State<Arc<App>>) -> Response {
 
 /// For Prometheus and its like.
 pub(super) async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let accept =
+        headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let openmetrics = accept.split(',').any(|range| {
         let kind = range.split(';').next().unwrap_or_default();
         kind.trim().eq_ignore_ascii_case("application/openmetrics-text")
@@ -75,8 +76,9 @@ fn twenty() -> usize {
 /// The hottest URLs.
 pub(super) async fn top(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Refused> {
     let query: TopOf = params(&uri)?;
-    let by = By::named(query.by.as_deref().unwrap_or("requests"))
-        .ok_or_else(|| Refused::bad("bad_parameter", "by is one of requests, misses, bytes, slow, passes"))?;
+    let by = By::named(query.by.as_deref().unwrap_or("requests")).ok_or_else(|| {
+        Refused::bad("bad_parameter", "by is one of requests, misses, bytes, slow, passes")
+    })?;
     Ok(answer::json(&app.registry.top(by, query.limit.clamp(1, MOST))))
 }
 

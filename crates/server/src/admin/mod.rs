@@ -159,8 +159,11 @@ impl Admin {
     pub(crate) fn start(start: Start, admin: AdminSettings) -> io::Result<Admin> {
         let token = random_token()?;
         let random = Secret::new(token.as_bytes()).ok_or(io::ErrorKind::InvalidData)?;
-        let addresses =
-            start.listeners.iter().map(std::net::TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let addresses = start
+            .listeners
+            .iter()
+            .map(std::net::TcpListener::local_addr)
+            .collect::<Result<_, _>>()?;
         start.registry.set_name(admin.name.clone());
         let live = start.http.as_ref().and_then(|http| http.live.get());
         let tail = live.map(|live| tail::Tail::new(live.clone()));
@@ -240,7 +243,8 @@ fn random_token() -> io::Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     let mut filled = 0;
     while filled < bytes.len() {
-        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+        filled +=
+            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
     }
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -79,7 +79,8 @@ pub(super) async fn stats(State(app): State<Arc<App>>) -> Result<Response, Refus
     let snapshot = app.registry.snapshot(now);
     let lately = app.history.since(now.saturating_sub(LATELY));
     let (pages, _) = pages::published(&app, Bookmark::default(), FILES).await?;
-    let files: Vec<_> = pages.iter().map(|page| json!({"uri": page["url"], "size": page["size"]})).collect();
+    let files: Vec<_> =
+        pages.iter().map(|page| json!({"uri": page["url"], "size": page["size"]})).collect();
     Ok(answer::json(&json!({
         "memory": {"used": snapshot.memory.used, "size": snapshot.memory.budget},
         "requests_per_second": lately.columns.get("requests").and_then(|column| column.last()).copied().unwrap_or(0),
@@ -99,7 +100,10 @@ pub(super) async fn add(
     let body = pages::upload(&app, body).await?;
     let mut headers = parts.headers;
     // The type that programs send by default says nothing about the file.
-    if headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/x-www-form-urlencoded") {
+    if headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind == "application/x-www-form-urlencoded")
+    {
         headers.remove(header::CONTENT_TYPE);
     }
     pages::publish(&app, &place, &headers, None, &[], &body)?;
@@ -126,6 +130,7 @@ pub(super) async fn reset(
 /// Encodes a path again, as the router decodes it.
 fn escaped(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte);
-    let escape = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    let escape =
+        |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     path.bytes().map(escape).collect()
 }

@@ -220,7 +220,10 @@ fn body(entry: Entry<'static>) -> Option<Response> {
     let mut response = Response::new(Body::new(Stored { entry, at, end }));
     let fields = response.headers_mut();
     fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-    fields.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"body\""));
+    fields.insert(
+        header::CONTENT_DISPOSITION,
+        HeaderValue::from_static("attachment; filename=\"body\""),
+    );
     fields.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     Some(response)
 }
@@ -241,7 +244,8 @@ impl http_body::Body for Stored {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let chunk = self.entry.chunk_at(self.at);
-        let take = (chunk.len() as u64).min(self.end.saturating_sub(self.at)).min(PIECE as u64) as usize;
+        let take =
+            (chunk.len() as u64).min(self.end.saturating_sub(self.at)).min(PIECE as u64) as usize;
         if take == 0 {
             return Poll::Ready(None);
         }

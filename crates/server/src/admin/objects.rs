@@ -81,8 +81,9 @@ impl ListFilter {
     /// Whether an entry may match, by its key and length: most entries need no further read.
     fn may(&self, settings: &Settings, key: &KeyParts<'_>, info: &EntryInfo) -> bool {
         let under = |place: &PageUrl| {
-            let default =
-                |port: Option<u16>| port.filter(|port| *port != key.scheme.default_port()).unwrap_or(0);
+            let default = |port: Option<u16>| {
+                port.filter(|port| *port != key.scheme.default_port()).unwrap_or(0)
+            };
             key.host.eq_ignore_ascii_case(place.host.trim_end_matches('.'))
                 && key.port == default(place.port)
                 && key.path_and_query.starts_with(place.path.as_bytes())
@@ -96,7 +97,10 @@ impl ListFilter {
         page.meta.kind == Kind::Page
             && page.body_len >= self.min_size
             && self.stale.is_none_or(|stale| stale == (freshness.state() == "stale"))
-            && self.tag.as_ref().is_none_or(|tag| page.tags.into_iter().any(|held| held == tag.as_bytes()))
+            && self
+                .tag
+                .as_ref()
+                .is_none_or(|tag| page.tags.into_iter().any(|held| held == tag.as_bytes()))
     }
 }
 

@@ -28,24 +28,31 @@ impl PageUrl {
         let plain = place.path.split_once('?').map_or(place.path.as_str(), |(plain, _)| plain);
         let any = |_: &str, _: &mut dyn FnMut(&[u8]) -> bool| false;
         let policy = place.site.policy(&RequestView { method: "GET", path: plain, any: &any });
-        place.path = query::normalise_query(&place.path, &policy.drop_query, policy.sort_query).into_owned();
+        place.path =
+            query::normalise_query(&place.path, &policy.drop_query, policy.sort_query).into_owned();
         Ok(place)
     }
 
     /// The same with path and query unchanged, for prefixes.
     pub(super) fn verbatim(app: &App, url: &str) -> Result<PageUrl, Refused> {
         let wrong = || {
-            let message = format!("expected a URL such as \"http://example.org/page\", found {url:?}");
+            let message =
+                format!("expected a URL such as \"http://example.org/page\", found {url:?}");
             Refused::bad("bad_url", message)
         };
         let url = url.split('#').next().unwrap_or_default();
         let target = Target::parse(Method::Get, url).map_err(|_| wrong())?;
         let scheme = target.scheme.and_then(Scheme::named).ok_or_else(wrong)?;
-        let authority =
-            target.authority.and_then(|text| Authority::parse(text.as_bytes())).ok_or_else(wrong)?;
+        let authority = target
+            .authority
+            .and_then(|text| Authority::parse(text.as_bytes()))
+            .ok_or_else(wrong)?;
         let settings = app.settings();
         let site = settings.site_for(authority.host).ok_or_else(|| {
-            Refused::absent("no_site", format!("no site of this server has the host {:?}", authority.host))
+            Refused::absent(
+                "no_site",
+                format!("no site of this server has the host {:?}", authority.host),
+            )
         })?;
         Ok(PageUrl {
             site: site.clone(),
@@ -59,7 +66,13 @@ impl PageUrl {
     /// Its key.
     pub(super) fn key(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        key::write_key(&mut out, self.scheme, &self.host, self.port.unwrap_or(0), self.path.as_bytes());
+        key::write_key(
+            &mut out,
+            self.scheme,
+            &self.host,
+            self.port.unwrap_or(0),
+            self.path.as_bytes(),
+        );
         out
     }
 }

@@ -77,7 +77,10 @@ struct Params {
 }
 
 /// Publishes the body under a URL.
-pub(super) async fn put(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refused> {
+pub(super) async fn put(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Response, Refused> {
     let query: Params = params(request.uri())?;
     let place = PageUrl::of(&app, &query.url)?;
     let ttl = query.ttl.as_deref().map(seconds).transpose()?;
@@ -99,14 +102,19 @@ pub(super) async fn upload(app: &App, body: axum::body::Body) -> Result<Bytes, R
 /// Seconds, or a time such as 1h30m.
 fn seconds(text: &str) -> Result<u32, Refused> {
     let seconds = text.parse().ok().or_else(|| ban::seconds(text));
-    let seconds = seconds.and_then(|seconds| u32::try_from(seconds).ok()).filter(|seconds| *seconds > 0);
+    let seconds =
+        seconds.and_then(|seconds| u32::try_from(seconds).ok()).filter(|seconds| *seconds > 0);
     seconds.ok_or_else(|| {
-        Refused::bad("bad_parameter", format!("ttl is seconds or a time such as 1h30m, found {text:?}"))
+        Refused::bad(
+            "bad_parameter",
+            format!("ttl is seconds or a time such as 1h30m, found {text:?}"),
+        )
     })
 }
 
 fn tags(text: &str) -> Result<Vec<&[u8]>, Refused> {
-    let tags: Vec<&[u8]> = text.split([',', ' ']).filter(|tag| !tag.is_empty()).map(str::as_bytes).collect();
+    let tags: Vec<&[u8]> =
+        text.split([',', ' ']).filter(|tag| !tag.is_empty()).map(str::as_bytes).collect();
     if tags.len() > MAX_TAGS || tags.iter().any(|tag| tag.len() > TAG) {
         let message = format!("a page has at most {MAX_TAGS} tags of at most {TAG} bytes");
         return Err(Refused::bad("bad_parameter", message));
@@ -131,7 +139,11 @@ pub(super) fn publish(
             "too_large",
             "the store does not take so large a page",
         ),
-        _ => Refused::new(StatusCode::INSUFFICIENT_STORAGE, "full", "the store has no room for it now"),
+        _ => Refused::new(
+            StatusCode::INSUFFICIENT_STORAGE,
+            "full",
+            "the store has no room for it now",
+        ),
     })
 }
 
@@ -148,7 +160,8 @@ fn draft(
     let any = |_: &str, _: &mut dyn FnMut(&[u8]) -> bool| false;
     let policy = place.site.policy(&RequestView { method: "GET", path: plain, any: &any });
     if policy.pass {
-        let message = "the site's rules pass requests for this URL: a page there would never be served";
+        let message =
+            "the site's rules pass requests for this URL: a page there would never be served";
         return Err(Refused::new(StatusCode::CONFLICT, "passed", message));
     }
     let lines = lines(headers, plain, body, now)?;
@@ -186,9 +199,17 @@ fn draft(
 }
 
 /// The page's fields: those of the request, and those that every page has.
-fn lines(headers: &HeaderMap, path: &str, body: &[u8], now: Ms) -> Result<Vec<(String, Vec<u8>)>, Refused> {
+fn lines(
+    headers: &HeaderMap,
+    path: &str,
+    body: &[u8],
+    now: Ms,
+) -> Result<Vec<(String, Vec<u8>)>, Refused> {
     if headers.contains_key(header::VARY) {
-        return Err(Refused::bad("bad_header", "a published page is the same for everybody: it has no Vary"));
+        return Err(Refused::bad(
+            "bad_header",
+            "a published page is the same for everybody: it has no Vary",
+        ));
     }
     let mut out: Vec<(String, Vec<u8>)> = Vec::new();
     for name in &KEPT {
@@ -212,7 +233,9 @@ fn lines(headers: &HeaderMap, path: &str, body: &[u8], now: Ms) -> Result<Vec<(S
 /// The type by the extension of the path; without one, HTML.
 fn type_of(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or_default();
-    let Some((_, extension)) = name.rsplit_once('.') else { return "text/html; charset=utf-8".to_owned() };
+    let Some((_, extension)) = name.rsplit_once('.') else {
+        return "text/html; charset=utf-8".to_owned();
+    };
     let guess = mime_guess::from_ext(extension).first_or_octet_stream();
     if guess.type_() == "text" { format!("{guess}; charset=utf-8") } else { guess.to_string() }
 }
@@ -315,7 +338,9 @@ mod tests {
     #[test]
     fn nothing_of_the_publisher_becomes_the_pages() {
         let mut headers = HeaderMap::new();
-        for name in ["authorization", "cookie", "x-forwarded-for", "host", "user-agent", "set-cookie"] {
+        for name in
+            ["authorization", "cookie", "x-forwarded-for", "host", "user-agent", "set-cookie"]
+        {
             headers.insert(name, "secret".parse().expect("a value"));
         }
         headers.insert("content-language", "de".parse().expect("a value"));

@@ -32,9 +32,14 @@ pub(super) async fn health() -> Response {
 /// Whether requests are served: the server does not stop, and every worker answers.
 pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Response, Refused> {
     if app.is_draining() {
-        return Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the server is being stopped"));
+        return Err(Refused::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "draining",
+            "the server is being stopped",
+        ));
     }
-    let stuck = || Refused::new(StatusCode::SERVICE_UNAVAILABLE, "stuck", "a worker does not answer");
+    let stuck =
+        || Refused::new(StatusCode::SERVICE_UNAVAILABLE, "stuck", "a worker does not answer");
     let mut answers = Vec::new();
     for commands in &app.commands {
         let (send, answer) = oneshot::channel();
@@ -57,15 +62,17 @@ pub(super) async fn asset(uri: Uri, headers: HeaderMap) -> Response {
         return Refused::absent("no_route", "there is no such file").into_response();
     };
     let known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| {
-        known
-            .to_str()
-            .is_ok_and(|known| known.split(',').any(|tag| tag.trim().trim_start_matches("W/") == asset.etag))
+        known.to_str().is_ok_and(|known| {
+            known.split(',').any(|tag| tag.trim().trim_start_matches("W/") == asset.etag)
+        })
     });
     let mut response = if known {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         let mut response = Response::new(Body::from(asset.bytes));
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(asset.content_type));
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static(asset.content_type));
         response
     };
     let fields = response.headers_mut();

@@ -61,7 +61,9 @@ pub(super) async fn whole(body: Body, limit: usize) -> Result<Bytes, Refused> {
 
 /// The HTTP face, if it is served.
 pub(super) fn http(app: &App) -> Result<&Arc<Shared>, Refused> {
-    app.http.as_ref().ok_or_else(|| Refused::absent("no_face", "HTTP is not served here: there are no pages"))
+    app.http
+        .as_ref()
+        .ok_or_else(|| Refused::absent("no_face", "HTTP is not served here: there are no pages"))
 }
 
 /// The page writer for requests of the API.
@@ -88,18 +90,22 @@ pub(super) async fn purge(
     request: Request,
 ) -> Result<Response, Refused> {
     let bytes = whole(request.into_body(), REQUEST).await?;
-    let request: PurgeRequest =
-        serde_json::from_slice(&bytes).map_err(|error| Refused::bad("bad_json", error.to_string()))?;
+    let request: PurgeRequest = serde_json::from_slice(&bytes)
+        .map_err(|error| Refused::bad("bad_json", error.to_string()))?;
     let shared = http(&app)?;
     let soft = request.soft;
     let purger = Purger::new(writer(&app, shared), shared.remote.as_deref(), soft);
     let (kind, what, purged) = match &request {
-        PurgeRequest { url: Some(url), prefix: None, tags: None, ban: None, host: None, .. } => {
+        PurgeRequest {
+            url: Some(url), prefix: None, tags: None, ban: None, host: None, ..
+        } => {
             let place = PageUrl::of(&app, url)?;
             let found = purger.page(&keys(&place.host, place.port, &place.path)).await;
             ("url", url.clone(), u64::from(found))
         }
-        PurgeRequest { prefix: Some(url), url: None, tags: None, ban: None, host: None, .. } => {
+        PurgeRequest {
+            prefix: Some(url), url: None, tags: None, ban: None, host: None, ..
+        } => {
             let key = PageUrl::verbatim(&app, url)?.key();
             let _turn = app.turns.take().await?;
             let purged = match key::parse_key(&key) {
@@ -111,15 +117,19 @@ pub(super) async fn purge(
         PurgeRequest { tags: Some(tags), url: None, prefix: None, ban: None, host, .. } => {
             ("tags", tags.join(" "), by_tags(&app, &purger, tags, host.as_deref()).await?)
         }
-        PurgeRequest { ban: Some(text), url: None, prefix: None, tags: None, host: None, .. } => {
-            let ban = Ban::parse(text).map_err(|wrong| Refused::bad("bad_ban", wrong.to_string()))?;
+        PurgeRequest {
+            ban: Some(text), url: None, prefix: None, tags: None, host: None, ..
+        } => {
+            let ban =
+                Ban::parse(text).map_err(|wrong| Refused::bad("bad_ban", wrong.to_string()))?;
             let _turn = app.turns.take().await?;
             // Pages stored during the walk were requested after its begin, or marked at its begin.
             let purger = Purger::new(writer(&app, shared), shared.remote.as_deref(), soft);
             ("ban", text.clone(), purger.ban(text, &ban).await)
         }
         _ => {
-            let message = "a request has exactly one of url, prefix, tags, ban; host goes with tags";
+            let message =
+                "a request has exactly one of url, prefix, tags, ban; host goes with tags";
             return Err(Refused::bad("bad_order", message));
         }
     };
@@ -153,9 +163,9 @@ async fn by_tags(
         }
         return Ok(purged);
     };
-    let site = settings
-        .site_for(host)
-        .ok_or_else(|| Refused::absent("no_site", format!("no site of this server has the host {host:?}")))?;
+    let site = settings.site_for(host).ok_or_else(|| {
+        Refused::absent("no_site", format!("no site of this server has the host {host:?}"))
+    })?;
     Ok(purger.tags(&site.name, &tags).await)
 }
 

@@ -11,7 +11,8 @@ use axum::{
 };
 
 use super::{
-    App, answer::Refused, guard, live, measured, monkey, object, objects, pages, plain, purges, tail,
+    App, answer::Refused, guard, live, measured, monkey, object, objects, pages, plain, purges,
+    tail,
 };
 
 /// A path in axum's notation, its methods, and its handlers.
@@ -38,7 +39,11 @@ fn table() -> Vec<Route> {
         ("/api/v1/object", &["GET"], get(object::object)),
         ("/api/v1/purge", &["POST"], post(purges::purge)),
         ("/api/v1/purges", &["GET"], get(purges::purges)),
-        ("/api/v1/pages", &["GET", "PUT", "DELETE"], put(pages::put).get(pages::list).delete(pages::delete)),
+        (
+            "/api/v1/pages",
+            &["GET", "PUT", "DELETE"],
+            put(pages::put).get(pages::list).delete(pages::delete),
+        ),
         ("/cache/stats", &["POST"], post(monkey::stats)),
         ("/cache/add/{*path}", &["POST"], post(monkey::add)),
         ("/cache/reset/{*path}", &["POST"], post(monkey::reset)),
@@ -52,7 +57,9 @@ pub(super) fn router(app: Arc<App>) -> Router {
         router = router.route(path, service);
     }
     router
-        .fallback(async || Refused::absent("no_route", "there is nothing here: see /api/v1/openapi.json"))
+        .fallback(async || {
+            Refused::absent("no_route", "there is nothing here: see /api/v1/openapi.json")
+        })
         .method_not_allowed_fallback(async || {
             let message = "this is not done with this method: see /api/v1/openapi.json";
             Refused::new(StatusCode::METHOD_NOT_ALLOWED, "bad_method", message)
@@ -81,7 +88,9 @@ mod tests {
         let mut routes = BTreeSet::new();
         for (path, methods, _) in table() {
             // OpenAPI has no word for the rest of a path.
-            routes.extend(methods.iter().map(|method| (path.replace("{*", "{"), (*method).to_owned())));
+            routes.extend(
+                methods.iter().map(|method| (path.replace("{*", "{"), (*method).to_owned())),
+            );
         }
         assert_eq!(operations, routes);
         let changing = |(path, method): &(String, String)| {

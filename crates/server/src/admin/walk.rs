@@ -56,7 +56,9 @@ impl<'de> Deserialize<'de> for Bookmark {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         let number = u64::from_str_radix(&text, 16);
-        number.map(|number| Bookmark(Cursor(number))).map_err(|_| D::Error::custom("no such cursor"))
+        number
+            .map(|number| Bookmark(Cursor(number)))
+            .map_err(|_| D::Error::custom("no such cursor"))
     }
 }
 

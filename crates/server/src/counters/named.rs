@@ -25,8 +25,9 @@ impl<T: Default> Named<T> {
     /// The index of a name; a new name is added.
     pub(super) fn index(&self, name: &str) -> usize {
         let mut all = self.0.lock();
-        let find =
-            |all: &[(Box<str>, Arc<T>)], name: &str| all.iter().position(|(known, _)| **known == *name);
+        let find = |all: &[(Box<str>, Arc<T>)], name: &str| {
+            all.iter().position(|(known, _)| **known == *name)
+        };
         if let Some(at) = find(&all, name) {
             return at;
         }

@@ -43,7 +43,10 @@ pub(crate) struct Sites {
 
 impl Sites {
     /// For settings with sites of these names.
-    pub(crate) fn new<'a>(known: &Named<SiteCounters>, names: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn new<'a>(
+        known: &Named<SiteCounters>,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Self {
         let nowhere = known.of(NOWHERE);
         let indexes = names.map(|name| known.index(name) as u16).collect();
         let counters = known.all().into_iter().map(|(_, counters)| counters).collect();
@@ -91,7 +94,8 @@ impl SiteSums {
     }
 
     pub(super) fn statuses(&self) -> Statuses {
-        let [none, informational, successful, redirection, client_error, server_error] = self.status;
+        let [none, informational, successful, redirection, client_error, server_error] =
+            self.status;
         Statuses { informational, successful, redirection, client_error, server_error, none }
     }
 }

@@ -67,9 +67,11 @@ mod tests {
         let known = Named::default();
         let sites = Sites::new(&known, ["a"].into_iter());
         let mut timing = Timing::default();
-        for (outcome, since, waited) in
-            [(Outcome::Hit, 100, false), (Outcome::Stale, 150, false), (Outcome::Coalesced, 90, true)]
-        {
+        for (outcome, since, waited) in [
+            (Outcome::Hit, 100, false),
+            (Outcome::Stale, 150, false),
+            (Outcome::Coalesced, 90, true),
+        ] {
             timing.push(Timed::of(outcome, since, 1, waited).expect("timed"));
         }
         assert!(

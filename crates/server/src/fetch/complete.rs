@@ -30,8 +30,9 @@ fn joint(keep: &Keep, facts: &ResponseFacts<'_>, declared: Option<u64>) -> Optio
     let stored = held.meta.partial?;
     let new = partial::content_range(facts.fields)?;
     let (_, lines) = split_head(page.head)?;
-    let combined =
-        with_fields(lines, |fields| partial::combine(&held.meta, page.etag, fields, facts.fields, declared));
+    let combined = with_fields(lines, |fields| {
+        partial::combine(&held.meta, page.etag, fields, facts.fields, declared)
+    });
     match combined.ok()? {
         Combined::Whole(join) if stored.first == 0 && new.first <= stored.last + 1 => {
             Some(Joint { before: new.first, total: join.whole.total })

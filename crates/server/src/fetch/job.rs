@@ -11,8 +11,8 @@ use larder_proto::{
     http::{Fields, OwnedHead, RequestHead, framing::content_length as content_length_of},
     page::{Verify, view},
     rules::{
-        ErrorCause, Forward, HeadUpdate, Lifetime, NoStore, RequestView, ResponseFacts, Storable, Unframed,
-        head_update, stale_on_error, storable, strip,
+        ErrorCause, Forward, HeadUpdate, Lifetime, NoStore, RequestView, ResponseFacts, Storable,
+        Unframed, head_update, stale_on_error, storable, strip,
         update::{Freshened, NotFreshened, freshen},
     },
 };
@@ -149,7 +149,12 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
     let spelled = spell(&job, &response);
     let headers = spelled.headers();
     let fields = Fields::new(&headers);
-    let facts = ResponseFacts { status: response.status, fields, request_time: asked_at, response_time: now };
+    let facts = ResponseFacts {
+        status: response.status,
+        fields,
+        request_time: asked_at,
+        response_time: now,
+    };
     if response.body.close_delimited() {
         job.pages.counters.unframed.one();
     }
@@ -166,9 +171,8 @@ pub(crate) async fn run(mut job: Job, request: origin::Request) {
             job.tell(FetchResult::LookAgain(Again::Validated));
         }
         Verdict::Forget => forget(job),
-        Verdict::Unasked => {
-            job.fail(ErrorCause::Disconnected, "the site behind this cache did not answer correctly")
-        }
+        Verdict::Unasked => job
+            .fail(ErrorCause::Disconnected, "the site behind this cache did not answer correctly"),
         Verdict::UseStale(status) => {
             job.fail(ErrorCause::Status(status), "the site behind this cache failed")
         }
@@ -309,14 +313,24 @@ fn complete(
 fn unstored(why: NoStore) -> Unstored {
     let request = matches!(
         why,
-        NoStore::Method | NoStore::RequestNoStore | NoStore::Authorization | NoStore::CodingNotAccepted
+        NoStore::Method
+            | NoStore::RequestNoStore
+            | NoStore::Authorization
+            | NoStore::CodingNotAccepted
     );
     Unstored { detail: why.as_str(), mark: !request }
 }
 
 /// A 304 (RFC 9111 section 4.3.4). [`Verdict::Forget`]: it does not speak of the stored page.
-fn confirm(keep: &Keep, held: &StoredPage, request: &RequestView<'_>, facts: &ResponseFacts<'_>) -> Verdict {
-    let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return Verdict::Forget };
+fn confirm(
+    keep: &Keep,
+    held: &StoredPage,
+    request: &RequestView<'_>,
+    facts: &ResponseFacts<'_>,
+) -> Verdict {
+    let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else {
+        return Verdict::Forget;
+    };
     match freshen(&page, request, facts, &keep.policy.cache) {
         Ok(fresh) => Verdict::Refresh(Box::new(fresh)),
         // This request may not change what is stored; the page is good all the same.
@@ -371,7 +385,11 @@ pub(crate) async fn pass_on(
     let answer = Arc::new(Answer {
         status: response.status,
         head: head::without_length(&head),
-        length: if job.head { content_length(facts.fields) } else { response.body.declared_length() },
+        length: if job.head {
+            content_length(facts.fields)
+        } else {
+            response.body.declared_length()
+        },
         meta: None,
         etag: None,
         vary: Vec::new(),
@@ -426,7 +444,8 @@ async fn settle(job: &Job, facts: &ResponseFacts<'_>, why: Option<&Unstored>) {
 async fn update_by_head(job: &Job, keep: &Keep, facts: &ResponseFacts<'_>) {
     let Some(held) = &keep.held else { return };
     let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return };
-    let update = keep.with_request(|head| head_update(&page, &request_view(head), facts, &keep.policy.cache));
+    let update = keep
+        .with_request(|head| head_update(&page, &request_view(head), facts, &keep.policy.cache));
     match update {
         HeadUpdate::Update(fresh) => {
             store::refreshed(job, &fresh).await;

@@ -16,7 +16,9 @@ use std::{rc::Rc, sync::Arc};
 use larder_proto::{
     http::{BodyFraming, Fields, KnownField, Method, RangeSet, parse_fields, query},
     page::{Meta, PageFlags, Verify, view},
-    rules::{ErrorCause, Forward, Uri, conditions, invalidate, partial, split_head, update::with_fields},
+    rules::{
+        ErrorCause, Forward, Uri, conditions, invalidate, partial, split_head, update::with_fields,
+    },
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -67,7 +69,8 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn new(why: Forward, held: Option<StoredPage>, variant: Option<Vec<u8>>) -> Self {
-        let fleet = matches!(why, Forward::UriMiss | Forward::VaryMiss | Forward::Miss | Forward::Stale);
+        let fleet =
+            matches!(why, Forward::UriMiss | Forward::VaryMiss | Forward::Miss | Forward::Stale);
         Self { why, held, variant, solo: false, store: true, fleet }
     }
 }
@@ -164,7 +167,8 @@ fn joins(request: &Request<'_, '_>, plan: &Plan) -> bool {
 
 /// Between the lookup and the lead somebody else may have landed.
 fn overtaken(request: &Request<'_, '_>, route: &Route<'_>, plan: &Plan) -> bool {
-    let looked = look(request.pages.store, &route.key, &request.view(), &route.policy, request.now());
+    let looked =
+        look(request.pages.store, &route.key, &request.view(), &route.policy, request.now());
     let before = plan.held.as_ref().map(|held| held.entry.version());
     match looked.found {
         Found::Page(held) => before != Some(held.entry.version()),
@@ -174,7 +178,12 @@ fn overtaken(request: &Request<'_, '_>, route: &Route<'_>, plan: &Plan) -> bool 
 }
 
 /// The result of another request's fetch, for this request.
-fn follow(request: &Request<'_, '_>, route: &Route<'_>, plan: &Plan, landing: Landing) -> FetchResult {
+fn follow(
+    request: &Request<'_, '_>,
+    route: &Route<'_>,
+    plan: &Plan,
+    landing: Landing,
+) -> FetchResult {
     let streaming = match landing {
         Landing::Streaming(streaming) => streaming,
         Landing::LookAgain(again) => return FetchResult::LookAgain(again),
@@ -223,10 +232,15 @@ pub(crate) async fn pass(
 pub(crate) async fn invalidate(request: &Request<'_, '_>, route: &Route<'_>, reply: &Reply) {
     let Some((_, lines)) = split_head(&reply.answer.head) else { return };
     let authority = request.head.host.map(|host| host.to_string()).unwrap_or_default();
-    let uri = Uri { scheme: request.scheme().as_str(), authority: &authority, path_and_query: &route.path };
+    let uri = Uri {
+        scheme: request.scheme().as_str(),
+        authority: &authority,
+        path_and_query: &route.path,
+    };
     let status = reply.answer.status;
-    let targets =
-        with_fields(lines, |fields| invalidate::targets(&request.head.method, &uri, status, fields));
+    let targets = with_fields(lines, |fields| {
+        invalidate::targets(&request.head.method, &uri, status, fields)
+    });
     let any = |_: &str, _: &mut dyn FnMut(&[u8]) -> bool| false;
     for path in targets.unwrap_or_default() {
         // The key a GET would look under.
@@ -245,7 +259,8 @@ pub(crate) fn refresh(request: &Request<'_, '_>, route: &Route<'_>) {
     if request.head.method != Method::Get || request.head.known.authorization().is_some() {
         return;
     }
-    let looked = look(request.pages.store, &route.key, &request.view(), &route.policy, request.now());
+    let looked =
+        look(request.pages.store, &route.key, &request.view(), &route.policy, request.now());
     let Found::Page(held) = looked.found else { return };
     let key = looked.variant.as_deref().unwrap_or(&route.key).to_vec();
     let Joined::Leader(lead) = request.pages.shared.flights.join(&key, &route.key) else { return };
@@ -265,7 +280,9 @@ fn prepare(
 ) -> (origin::Request, Keep) {
     let mut slots = [larder_proto::http::EMPTY_HEADER; 256];
     let page = plan.held.as_ref().and_then(|held| {
-        view(held.entry.head(), held.entry.len(), Verify::Layout).ok().map(|page| (page, &held.meta))
+        view(held.entry.head(), held.entry.len(), Verify::Layout)
+            .ok()
+            .map(|page| (page, &held.meta))
     });
     let fields = page
         .as_ref()

@@ -57,7 +57,11 @@ enum RemoteLookup {
 
 /// Asks the fleet where that is of use, and the origin where the fleet has nothing or takes too
 /// long. None: everybody was told to look into the store again, or nobody wants an answer any more.
-pub(crate) async fn first(job: &mut Job, request: origin::Request, interim: Option<Interim>) -> Option<Sent> {
+pub(crate) async fn first(
+    job: &mut Job,
+    request: origin::Request,
+    interim: Option<Interim>,
+) -> Option<Sent> {
     let Job { pages, origin, lead, client, keep, lease, .. } = job;
     let lookup = match (&pages.remote, keep.as_ref()) {
         (Some(remote), Some(keep)) if keep.ask_fleet => Lookup { pages, remote, keep, lead },
@@ -72,7 +76,8 @@ pub(crate) async fn first(job: &mut Job, request: origin::Request, interim: Opti
             // A copy that is held and fresh needs neither the fleet nor the origin.
             Err(_) if lookup.held_copy().is_some() => Answer::Failed,
             Err(_) => {
-                let mut sending = pin!(job::send(pages, origin, lead, client.as_mut(), request, interim));
+                let mut sending =
+                    pin!(job::send(pages, origin, lead, client.as_mut(), request, interim));
                 let answer = tokio::select! {
                     biased;
                     answer = &mut looking => answer,
@@ -93,7 +98,8 @@ pub(crate) async fn first(job: &mut Job, request: origin::Request, interim: Opti
             RemoteLookup::Nothing => false,
         };
         // The origin was not asked yet: other Larders may be asking it.
-        let Some(turn) = while_wanted(pages, lead, client.as_mut(), lookup.turn(failed)).await else {
+        let Some(turn) = while_wanted(pages, lead, client.as_mut(), lookup.turn(failed)).await
+        else {
             counters.waits_left.one();
             return None;
         };
@@ -231,8 +237,10 @@ impl Lookup<'_> {
         let (store, primary, now) = (self.pages.store, &self.keep.primary, self.pages.clock.now());
         let mut marker = Marker::of(fleets);
         let own = store.peek(PAGES, primary, now);
-        let own = own.as_ref().and_then(|entry| view(entry.head(), entry.len(), Verify::Layout).ok());
-        let own = own.filter(|page| page.meta.kind == Kind::VaryMarker && page.meta.nonce == marker.nonce);
+        let own =
+            own.as_ref().and_then(|entry| view(entry.head(), entry.len(), Verify::Layout).ok());
+        let own = own
+            .filter(|page| page.meta.kind == Kind::VaryMarker && page.meta.nonce == marker.nonce);
         if let Some(page) = &own
             && !marker.add(&Marker::of(page))
         {
@@ -289,22 +297,29 @@ impl Lookup<'_> {
     /// The copy that is held, if it is fresh by its own times and was not purged here.
     fn held_copy(&self) -> Option<&StoredPage> {
         let held = self.keep.held.as_ref()?;
-        let fresh =
-            i64::from(held.meta.freshness) > i64::from(current_age(&held.meta, self.pages.clock.now()));
+        let fresh = i64::from(held.meta.freshness)
+            > i64::from(current_age(&held.meta, self.pages.clock.now()));
         (held.meta.flags.any(PageFlags::COPY) && !soft_purged(held) && fresh).then_some(held)
     }
 
     /// The fleet does not answer: the copy that is held is used on.
     async fn prolong(&self) -> bool {
         let Some(held) = self.held_copy() else { return false };
-        let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return false };
+        let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else {
+            return false;
+        };
         let start = page.body_at as u64;
         self.put(&page, page.meta, |at| held.entry.chunk_at(start + at)).await
     }
 
     /// Puts a copy of a page into the store. `body` returns the bytes of the body from a position
     /// on, as many as lie together.
-    async fn put<'b>(&self, page: &PageView<'_>, meta: Meta, body: impl Fn(u64) -> &'b [u8]) -> bool {
+    async fn put<'b>(
+        &self,
+        page: &PageView<'_>,
+        meta: Meta,
+        body: impl Fn(u64) -> &'b [u8],
+    ) -> bool {
         if page.body_len > self.keep.policy.max_object {
             return false;
         }
@@ -347,7 +362,8 @@ fn newer(meta: &Meta, held: &StoredPage) -> bool {
 
 /// Whether what is held was softly purged here, be it by its marker.
 fn soft_purged(held: &StoredPage) -> bool {
-    let own = view(held.entry.head(), held.entry.len(), Verify::Layout).map(|page| page.meta.soft_purged_at);
+    let own = view(held.entry.head(), held.entry.len(), Verify::Layout)
+        .map(|page| page.meta.soft_purged_at);
     held.entry.stale() || own != Ok(held.meta.soft_purged_at)
 }
 

@@ -41,10 +41,16 @@ const SPILL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Stores a response and lets everybody follow. One that cannot be stored goes to its client alone;
 /// a part that cannot complete what is stored goes to nobody.
-pub(crate) async fn store(job: Job, response: Response, facts: &ResponseFacts<'_>, lifetime: Lifetime) {
+pub(crate) async fn store(
+    job: Job,
+    response: Response,
+    facts: &ResponseFacts<'_>,
+    lifetime: Lifetime,
+) {
     let Some(keep) = &job.keep else { return };
     let page = NewPage::new(&job, keep, &response, facts, lifetime);
-    let fits = |page: &NewPage| page.draft.length.is_none_or(|length| length <= keep.policy.max_object);
+    let fits =
+        |page: &NewPage| page.draft.length.is_none_or(|length| length <= keep.policy.max_object);
     let opened = match page.filter(fits) {
         None => Err(Unstored { detail: "too-large", mark: true }),
         Some(page) => match job.pages.writer().begin(&page.draft, &job.lead.flight) {
@@ -85,7 +91,14 @@ impl NewPage {
         match complete::merged(keep, facts) {
             None => Self::of(job, keep, response, facts, &lifetime, extent),
             Some(lines) => with_fields(&lines, |fields| {
-                Self::of(job, keep, response, &ResponseFacts { fields, ..*facts }, &lifetime, extent)
+                Self::of(
+                    job,
+                    keep,
+                    response,
+                    &ResponseFacts { fields, ..*facts },
+                    &lifetime,
+                    extent,
+                )
             })
             .ok()?,
         }
@@ -101,10 +114,12 @@ impl NewPage {
     ) -> Option<Self> {
         let Extent { meta, before, length } = extent;
         let same = meta.status == facts.status;
-        let reason = if same { job::reason(response) } else { head::phrase(meta.status).to_owned() };
+        let reason =
+            if same { job::reason(response) } else { head::phrase(meta.status).to_owned() };
         let whole = ResponseFacts { status: meta.status, ..*facts };
         let StoredHead { head, withheld } = strip::stored_head(&whole, &reason, &keep.policy.cache);
-        let without: &[&str] = if same { &["content-length"] } else { &["content-length", "content-range"] };
+        let without: &[&str] =
+            if same { &["content-length"] } else { &["content-length", "content-range"] };
         let Destination { key, vary, marker } = target::destination(job, keep, facts.fields)?;
         let etag = facts.fields.get("etag").map(<[u8]>::to_vec);
         let validators = etag.is_some() || lifetime.last_modified.is_some();
@@ -125,7 +140,13 @@ impl NewPage {
         Some(NewPage { draft, marker, before })
     }
 
-    async fn fill(self, mut job: Job, response: Response, facts: &ResponseFacts<'_>, mut fill: PageFill) {
+    async fn fill(
+        self,
+        mut job: Job,
+        response: Response,
+        facts: &ResponseFacts<'_>,
+        mut fill: PageFill,
+    ) {
         let Some(keep) = &job.keep else { return };
         if let Some(marker) = &self.marker {
             put_marker(&job, &keep.primary, marker);
@@ -181,7 +202,11 @@ impl NewPage {
     fn own_answer(&self, job: &Job, facts: &ResponseFacts<'_>, response: &Response) -> Answer {
         let draft = &self.draft;
         let head = if draft.meta.status == facts.status {
-            head::without_length(&strip::forwarded_head(facts, &job::reason(response), &job.policy.cache))
+            head::without_length(&strip::forwarded_head(
+                facts,
+                &job::reason(response),
+                &job.policy.cache,
+            ))
         } else {
             draft.head.clone()
         };

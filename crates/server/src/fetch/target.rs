@@ -37,8 +37,9 @@ pub(crate) fn destination(job: &Job, keep: &Keep, fields: Fields<'_>) -> Option<
         return Some(Destination { key: keep.primary.clone(), vary: Vec::new(), marker: None });
     }
     let encoding = fields.get("content-encoding");
-    let vary =
-        keep.with_request(|head| variant::values(&names, &job::request_view(head), &keep.policy, encoding));
+    let vary = keep.with_request(|head| {
+        variant::values(&names, &job::request_view(head), &keep.policy, encoding)
+    });
     let (marker, new) = Marker::with(before, &vary, || job.pages.nonce());
     Some(Destination { key: marker.key(&keep.primary, &vary), vary, marker: new.then_some(marker) })
 }

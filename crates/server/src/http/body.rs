@@ -117,18 +117,21 @@ impl<'c> Incoming<'c> {
         let mut decoder = ChunkedDecoder::new(ChunkLimits::default());
         let mut total = 0u64;
         loop {
-            let (used, frame, end) = match decoder.decode(&self.buf[*self.at..]).map_err(BodyError::Reject)? {
-                Step::Need => {
-                    self.more().await?;
-                    continue;
-                }
-                Step::Skip { used } => (used, None, false),
-                Step::Data { used, data } => {
-                    total += data.len() as u64;
-                    (used, Some(BodyFrame::Data(Bytes::copy_from_slice(data))), false)
-                }
-                Step::End { used, trailers } => (used, trailer_map(&trailers).map(BodyFrame::Trailers), true),
-            };
+            let (used, frame, end) =
+                match decoder.decode(&self.buf[*self.at..]).map_err(BodyError::Reject)? {
+                    Step::Need => {
+                        self.more().await?;
+                        continue;
+                    }
+                    Step::Skip { used } => (used, None, false),
+                    Step::Data { used, data } => {
+                        total += data.len() as u64;
+                        (used, Some(BodyFrame::Data(Bytes::copy_from_slice(data))), false)
+                    }
+                    Step::End { used, trailers } => {
+                        (used, trailer_map(&trailers).map(BodyFrame::Trailers), true)
+                    }
+                };
             *self.at += used;
             if total > self.limit {
                 return Err(BodyError::TooLarge);

@@ -79,7 +79,13 @@ enum Turn {
 /// meanwhile.
 pub(crate) async fn refuse(worker: &Rc<Worker>, stream: Stream, watch: Rc<Watch>) {
     let mut answer = Vec::new();
-    refuse::compose(&mut answer, worker.pages.clock.now(), 503, "too many connections", Answered::UNREAD);
+    refuse::compose(
+        &mut answer,
+        worker.pages.clock.now(),
+        503,
+        "too many connections",
+        Answered::UNREAD,
+    );
     let _ = stream.try_write(&answer);
     let mut desk = worker.conns.take_desk();
     linger(worker, &mut Socket { stream, watch }, &mut desk.buf).await;
@@ -280,7 +286,13 @@ impl Conn {
     fn refuse(&mut self, status: u16, why: &'static str) {
         let desk = self.desk.get_or_insert_with(|| self.worker.conns.take_desk());
         let before = desk.out.pending();
-        refuse::compose(desk.out.scratch(), self.worker.pages.clock.now(), status, why, Answered::UNREAD);
+        refuse::compose(
+            desk.out.scratch(),
+            self.worker.pages.clock.now(),
+            status,
+            why,
+            Answered::UNREAD,
+        );
         log::unread(&self.worker, self.peer, status, desk.out.pending() - before);
     }
 
@@ -366,5 +378,9 @@ impl Drop for Conn {
 
 fn head_limits(config: &Config) -> HeadLimits {
     let limits = &config.settings.http.limits;
-    HeadLimits { head_bytes: limits.head_bytes, request_line: limits.request_line, fields: limits.fields }
+    HeadLimits {
+        head_bytes: limits.head_bytes,
+        request_line: limits.request_line,
+        fields: limits.fields,
+    }
 }

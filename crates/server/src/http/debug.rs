@@ -171,7 +171,10 @@ fn sums(members: &mut Members, meta: &Meta, now: Ms) {
     members
         .number("age", i64::from(age))
         .number("initial-age", i64::from(meta.initial_age))
-        .number("resident", i64::try_from(now.saturating_sub(meta.response_time) / 1000).unwrap_or(i64::MAX))
+        .number(
+            "resident",
+            i64::try_from(now.saturating_sub(meta.response_time) / 1000).unwrap_or(i64::MAX),
+        )
         .number("lifetime", i64::from(meta.freshness))
         .token("lifetime-by", lifetime_by(meta.flags))
         .number("ttl", i64::from(meta.freshness) - i64::from(age))
@@ -202,10 +205,14 @@ fn verdict(decision: &Decision) -> (&'static str, Option<&'static str>) {
                 RevalidateWhy::Stale => "its lifetime is over",
                 RevalidateWhy::SoftPurged => "it was softly purged",
                 RevalidateWhy::ResponseNoCache => "the response said no-cache",
-                RevalidateWhy::Request => "the request wants a newer one (no-cache, max-age or min-fresh)",
+                RevalidateWhy::Request => {
+                    "the request wants a newer one (no-cache, max-age or min-fresh)"
+                }
             }),
         ),
-        Decision::Unusable(Unusable::RequestNoStore) => ("unusable", Some("the request said no-store")),
+        Decision::Unusable(Unusable::RequestNoStore) => {
+            ("unusable", Some("the request said no-store"))
+        }
         Decision::Unusable(_) => ("unusable", Some("it does not answer such a request")),
         Decision::GatewayTimeout => {
             ("refused", Some("only-if-cached, and nothing that could be served is stored"))

@@ -94,9 +94,12 @@ impl Served {
         match self.how {
             How::Fresh | How::Stale => cache_status.hit = true,
             How::Fleet => (cache_status.hit, cache_status.detail) = (true, Some("remote")),
-            How::Validated(why) => (cache_status.fwd, cache_status.fwd_status) = (Some(why), Some(304)),
+            How::Validated(why) => {
+                (cache_status.fwd, cache_status.fwd_status) = (Some(why), Some(304))
+            }
             How::OnError => {
-                (cache_status.fwd, cache_status.detail) = (Some(Forward::Stale), Some("origin-failed"));
+                (cache_status.fwd, cache_status.detail) =
+                    (Some(Forward::Stale), Some("origin-failed"));
             }
         }
         ResponseMeta { hit: true, found: true, age: Some(self.age), cache_status }
@@ -169,7 +172,9 @@ pub(crate) fn entry(
     held: StoredPage,
     served: &Served,
 ) -> Result<Delivered, StoredPage> {
-    let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else { return Err(held) };
+    let Ok(page) = view(held.entry.head(), held.entry.len(), Verify::Layout) else {
+        return Err(held);
+    };
     let Some(part) = part(exchange, &page, &held.meta) else { return Err(held) };
     let before = out.pending();
     let keep = exchange.keep();
@@ -196,12 +201,16 @@ pub(crate) fn entry(
 }
 
 /// Cache-Status as the log writes it; nothing is composed when nothing is logged.
-pub(super) fn logged_status(exchange: &Exchange<'_, '_>, status: &CacheStatus<'_>) -> Option<Vec<u8>> {
+pub(super) fn logged_status(
+    exchange: &Exchange<'_, '_>,
+    status: &CacheStatus<'_>,
+) -> Option<Vec<u8>> {
     if !exchange.worker.shows() {
         return None;
     }
     let mut out = Vec::with_capacity(48);
-    status.write(exchange.request.config.settings.http.via.as_deref().unwrap_or("larder"), &mut out);
+    status
+        .write(exchange.request.config.settings.http.via.as_deref().unwrap_or("larder"), &mut out);
     Some(out)
 }
 
@@ -262,7 +271,10 @@ fn part(exchange: &Exchange<'_, '_>, page: &PageView<'_>, meta: &Meta) -> Option
     }
     let total = meta.partial.map_or(page.body_len, |part| part.total);
     let part = match known.range() {
-        Some(range) if exchange.request.head.method == Method::Get && ranges_apply(exchange, page, meta) => {
+        Some(range)
+            if exchange.request.head.method == Method::Get
+                && ranges_apply(exchange, page, meta) =>
+        {
             match satisfy(range, total) {
                 Satisfied::Ignored => Part::Whole,
                 Satisfied::Unsatisfiable => Part::Unsatisfiable,
@@ -286,7 +298,8 @@ fn part(exchange: &Exchange<'_, '_>, page: &PageView<'_>, meta: &Meta) -> Option
 
 /// Ranges are for 200 responses, under the client's If-Range (RFC 9110 sections 13.1.5 and 14.2).
 fn ranges_apply(exchange: &Exchange<'_, '_>, page: &PageView<'_>, meta: &Meta) -> bool {
-    (meta.status == 200 || meta.partial.is_some()) && range_applies(&exchange.request.view(), meta, page.etag)
+    (meta.status == 200 || meta.partial.is_some())
+        && range_applies(&exchange.request.view(), meta, page.etag)
 }
 
 fn compose_page(

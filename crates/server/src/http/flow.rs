@@ -17,7 +17,10 @@ use larder_metrics::Outcome;
 use larder_proto::{
     http::{BodyFraming, Method},
     page::PageFlags,
-    rules::{Decision, Forward, RevalidateWhy, StaleWhy, Unusable, decide, only_if_cached, stale_on_error},
+    rules::{
+        Decision, Forward, RevalidateWhy, StaleWhy, Unusable, decide, only_if_cached,
+        stale_on_error,
+    },
 };
 
 use crate::{access_log::ResultCode, clock::Ms, origin::RequestBody};
@@ -82,8 +85,8 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
     let route = match route(&exchange.request) {
         Ok(route) => route,
         Err(refusal) => {
-            let waits =
-                purge::is_journal(&exchange.request) || exchange.request.head.framing != BodyFraming::None;
+            let waits = purge::is_journal(&exchange.request)
+                || exchange.request.head.framing != BodyFraming::None;
             if waits {
                 return Now::later(Err(refusal), None);
             }
@@ -94,7 +97,13 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
         return Now::later(Ok(route), None);
     }
     let now = exchange.request.pages.clock.at(exchange.request.since);
-    let looked = look(exchange.request.pages.store, &route.key, &exchange.request.view(), &route.policy, now);
+    let looked = look(
+        exchange.request.pages.store,
+        &route.key,
+        &exchange.request.view(),
+        &route.policy,
+        now,
+    );
     if exchange.request.head.known.larder_debug().is_some() {
         debug::note(&exchange.request, &route, &looked, now);
     }
@@ -236,7 +245,9 @@ fn look_again(
             let served = if std::mem::take(&mut lookups.copied) { served.shared() } else { served };
             (held, served)
         }
-        (Step::Refuse(refusal), _) => return ControlFlow::Break(answer_refusal(exchange, out, &refusal)),
+        (Step::Refuse(refusal), _) => {
+            return ControlFlow::Break(answer_refusal(exchange, out, &refusal));
+        }
         (Step::Fetch(plan), _) => return ControlFlow::Continue(plan),
     };
     match deliver::entry(exchange, out, held, &served) {
@@ -321,11 +332,25 @@ async fn ask(
 }
 
 /// The origin failed: the stored page if that is allowed, else the error.
-fn failed(conn: &mut Active<'_>, exchange: &Exchange<'_, '_>, route: &Route<'_>, failure: &Failure) -> bool {
+fn failed(
+    conn: &mut Active<'_>,
+    exchange: &Exchange<'_, '_>,
+    route: &Route<'_>,
+    failure: &Failure,
+) -> bool {
     let now = exchange.request.now();
-    let looked = look(exchange.request.pages.store, &route.key, &exchange.request.view(), &route.policy, now);
-    let Found::Page(held) = looked.found else { return failure_page(exchange, &mut conn.desk.out, failure) };
-    if stale_on_error(&held.meta, &route.policy.cache, &exchange.request.view(), now, failure.cause) {
+    let looked = look(
+        exchange.request.pages.store,
+        &route.key,
+        &exchange.request.view(),
+        &route.policy,
+        now,
+    );
+    let Found::Page(held) = looked.found else {
+        return failure_page(exchange, &mut conn.desk.out, failure);
+    };
+    if stale_on_error(&held.meta, &route.policy.cache, &exchange.request.view(), now, failure.cause)
+    {
         let served = Served::on_error(&held.meta, now);
         if let Ok(delivered) = deliver::entry(exchange, &mut conn.desk.out, held, &served) {
             return finish(exchange, &delivered);
@@ -439,7 +464,9 @@ async fn passed(
             fetch::invalidate(&exchange.request, route, &reply).await;
             reply::send(socket, out, exchange, *reply).await
         }
-        FetchResult::Failed(failure) => Ok(Done::Answered { keep: failure_page(exchange, out, &failure) }),
+        FetchResult::Failed(failure) => {
+            Ok(Done::Answered { keep: failure_page(exchange, out, &failure) })
+        }
         FetchResult::LookAgain(_) => Ok(Done::Answered { keep: false }),
     }
 }
@@ -468,7 +495,13 @@ fn answer_refusal(exchange: &Exchange<'_, '_>, out: &mut Out, refusal: &Refusal)
         && exchange.request.head.framing == BodyFraming::None
         && exchange.request.head.method != Method::Connect;
     let before = out.pending();
-    refuse::compose(out.scratch(), exchange.request.now(), refusal.0, refusal.1, exchange.answered(keep));
+    refuse::compose(
+        out.scratch(),
+        exchange.request.now(),
+        refusal.0,
+        refusal.1,
+        exchange.answered(keep),
+    );
     let mut delivered = Delivered::own(refusal.0, out.pending() - before);
     delivered.keep = keep;
     finish(exchange, &delivered)

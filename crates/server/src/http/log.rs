@@ -20,7 +20,11 @@ pub(crate) fn finish(exchange: &Exchange<'_, '_>, delivered: &Delivered) -> bool
     let (worker, stats) = (exchange.worker, &exchange.request.stats);
     let outcome = delivered.outcome(stats.miss.get());
     stats.outcome.set(Some(outcome));
-    exchange.request.config.counted.at(stats.site.get()).count(outcome, delivered.status, delivered.bytes);
+    exchange.request.config.counted.at(stats.site.get()).count(
+        outcome,
+        delivered.status,
+        delivered.bytes,
+    );
     if let Some(why) = stats.forward_reason.get() {
         worker.pages.counters.forwards.one(why);
     }
@@ -96,15 +100,30 @@ fn of<'r>(exchange: &'r Exchange<'_, '_>, delivered: &'r Delivered, url: &'r str
 
 /// As the client meant it.
 fn url(exchange: &Exchange<'_, '_>) -> String {
-    let host =
-        exchange.request.head.known.host().and_then(|host| std::str::from_utf8(host).ok()).unwrap_or("-");
-    format!("{}://{host}{}", exchange.request.scheme().as_str(), exchange.request.head.target.path_and_query)
+    let host = exchange
+        .request
+        .head
+        .known
+        .host()
+        .and_then(|host| std::str::from_utf8(host).ok())
+        .unwrap_or("-");
+    format!(
+        "{}://{host}{}",
+        exchange.request.scheme().as_str(),
+        exchange.request.head.target.path_and_query
+    )
 }
 
 /// Looks at a request for the hottest URLs, for `weight` of its kind. A request that
 /// reached no site has no page.
 #[cold]
-fn watch(exchange: &Exchange<'_, '_>, delivered: &Delivered, outcome: Outcome, hot: &HotUrls, weight: u64) {
+fn watch(
+    exchange: &Exchange<'_, '_>,
+    delivered: &Delivered,
+    outcome: Outcome,
+    hot: &HotUrls,
+    weight: u64,
+) {
     let source = match outcome {
         Outcome::Hit | Outcome::Stale => Source::Hit,
         Outcome::Pass | Outcome::Tunnel => Source::Pass,
@@ -112,7 +131,8 @@ fn watch(exchange: &Exchange<'_, '_>, delivered: &Delivered, outcome: Outcome, h
         _ => Source::Miss,
     };
     let host = exchange.request.head.host.as_ref().map_or("", |authority| authority.host);
-    let site = exchange.request.config.settings.site_for(host).map_or("", |site| site.name.as_str());
+    let site =
+        exchange.request.config.settings.site_for(host).map_or("", |site| site.name.as_str());
     let micros = exchange.request.pages.clock.micros().saturating_sub(exchange.request.since);
     let url = url(exchange);
     hot.see(&Seen { url: &url, site, source, bytes: delivered.bytes, micros }, weight);

@@ -67,19 +67,30 @@ pub(crate) fn hear(out: &mut Out, exchange: &Exchange<'_, '_>) -> bool {
 pub(crate) async fn serve(out: &mut Out, exchange: &Exchange<'_, '_>, route: &Route<'_>) -> bool {
     // Of a request through a trusted proxy, the client counts: else the proxy would let everybody
     // in.
-    let allowed =
-        route.site.purge.allows(exchange.request.client(), exchange.request.head.known.authorization());
+    let allowed = route
+        .site
+        .purge
+        .allows(exchange.request.client(), exchange.request.head.known.authorization());
     if !allowed {
-        return answer(out, exchange, 403, ResultCode::TcpDenied, "purging is not allowed from here");
+        return answer(
+            out,
+            exchange,
+            403,
+            ResultCode::TcpDenied,
+            "purging is not allowed from here",
+        );
     }
-    let soft = exchange.request.head.fields.get("larder-soft-purge").is_some_and(|value| value != b"0");
+    let soft =
+        exchange.request.head.fields.get("larder-soft-purge").is_some_and(|value| value != b"0");
     let Some(what) = what(exchange) else {
         let why = "Larder-Purge is url, prefix or tag, and tag needs a Surrogate-Key";
         return answer(out, exchange, 400, ResultCode::TcpPurge, why);
     };
     let purger = exchange.request.pages.purger(soft);
     let purged = match &what {
-        What::Url => u64::from(purger.page_everywhere(&exchange.request.page_keys(&route.path)).await),
+        What::Url => {
+            u64::from(purger.page_everywhere(&exchange.request.page_keys(&route.path)).await)
+        }
         What::Prefix => match key::parse_key(&route.key) {
             Some(mut wanted) => {
                 // All pages below, whatever else is in their keys.
@@ -124,14 +135,22 @@ fn what(exchange: &Exchange<'_, '_>) -> Option<What> {
     }
 }
 
-fn answer(out: &mut Out, exchange: &Exchange<'_, '_>, status: u16, result: ResultCode, body: &str) -> bool {
-    let keep = exchange.keep() && exchange.request.head.framing == larder_proto::http::BodyFraming::None;
+fn answer(
+    out: &mut Out,
+    exchange: &Exchange<'_, '_>,
+    status: u16,
+    result: ResultCode,
+    body: &str,
+) -> bool {
+    let keep =
+        exchange.keep() && exchange.request.head.framing == larder_proto::http::BodyFraming::None;
     let content_type = if body.starts_with('{') { "application/json" } else { "text/plain" };
     let before = out.pending();
     let Answered { version, head_only, .. } = exchange.answered(keep);
     let now = exchange.request.now();
     let body = format!("{body}\n");
-    OwnAnswer { status, now, content_type, body: &body, version, keep, head_only }.write(out.scratch());
+    OwnAnswer { status, now, content_type, body: &body, version, keep, head_only }
+        .write(out.scratch());
     let mut delivered = Delivered::own(status, out.pending() - before);
     (delivered.result, delivered.keep) = (result, keep);
     delivered.content_type = Some(content_type.as_bytes().to_vec());
@@ -149,5 +168,12 @@ fn note(exchange: &Exchange<'_, '_>, what: &What, soft: bool, purged: u64) {
         ),
     };
     let by = format!("{} PURGE", exchange.request.client());
-    exchange.request.pages.shared.purges.note(exchange.request.now(), what.kind(), &target, soft, purged, by);
+    exchange.request.pages.shared.purges.note(
+        exchange.request.now(),
+        what.kind(),
+        &target,
+        soft,
+        purged,
+        by,
+    );
 }

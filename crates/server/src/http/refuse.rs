@@ -17,15 +17,16 @@ pub(crate) struct Answered {
 
 impl Answered {
     /// A request that was not understood, or came too late: the connection ends.
-    pub(crate) const UNREAD: Self = Self { version: Version::Http11, keep: false, head_only: false };
+    pub(crate) const UNREAD: Self =
+        Self { version: Version::Http11, keep: false, head_only: false };
 }
 
 /// Appends a whole answer made at `now`. `why` is our own text: plain ASCII, nothing a client sent.
 pub(crate) fn compose(out: &mut Vec<u8>, now: Ms, status: u16, why: &str, to: Answered) {
     let phrase = phrase(status);
     let body = format!(
-        "<!doctype html><meta charset=utf-8><title>{status} {phrase}</title><h1>{status} {phrase}</h1>\
-         <p>{why}.</p>\n"
+        "<!doctype html><meta charset=utf-8><title>{status} {phrase}</title><h1>{status} \
+         {phrase}</h1><p>{why}.</p>\n"
     );
     let Answered { version, keep, head_only } = to;
     let content_type = "text/html; charset=utf-8";

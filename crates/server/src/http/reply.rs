@@ -115,7 +115,9 @@ fn head_of(exchange: &Exchange<'_, '_>, out: &mut Out, reply: &Reply) -> Deliver
     };
     let mut head = HeadWriter(out.scratch());
     let precondition = match &answer.meta {
-        Some(meta) if reply.conditions => evaluate(&exchange.request.view(), meta, answer.etag.as_deref()),
+        Some(meta) if reply.conditions => {
+            evaluate(&exchange.request.view(), meta, answer.etag.as_deref())
+        }
         _ => Precondition::Full,
     };
     if precondition == Precondition::NotModified {

@@ -26,7 +26,8 @@ pub(crate) async fn run(
     socket.watch.busy();
     socket.stream.write_all(&tunnel.early).await?;
     tunnel.stream.write_all(early).await?;
-    let (up, down) = copy_bidirectional(&mut socket.stream, &mut tunnel.stream).await.unwrap_or_default();
+    let (up, down) =
+        copy_bidirectional(&mut socket.stream, &mut tunnel.stream).await.unwrap_or_default();
     exchange.request.pages.counters.bytes_in.add(up);
     exchange.request.pages.counters.bytes_out.add(down);
     delivered.bytes += down;

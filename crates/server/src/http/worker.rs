@@ -50,7 +50,8 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(pages: Rc<Pages>, conns: Rc<Conns>) -> Rc<Self> {
         let settings: Arc<Settings> = pages.config().settings.clone();
-        let sendfile = SendfileCache::new(settings.shelf(), settings.threads, pages.counters.shelf.clone());
+        let sendfile =
+            SendfileCache::new(settings.shelf(), settings.threads, pages.counters.shelf.clone());
         let shared = &pages.shared;
         Rc::new(Self {
             conns,
@@ -86,7 +87,12 @@ impl Worker {
     }
 
     /// Sends what was composed, within `patience` milliseconds for each stretch of it.
-    pub(crate) async fn send(&self, socket: &Socket, out: &mut Out, patience: Ms) -> Result<(), Ended> {
+    pub(crate) async fn send(
+        &self,
+        socket: &Socket,
+        out: &mut Out,
+        patience: Ms,
+    ) -> Result<(), Ended> {
         let mut pace = Pace::new(self.pages.clock, patience, &self.conns.shared.stalled);
         let sent = socket.flush(out, &mut pace).await;
         self.count_sent(sent)

@@ -34,7 +34,14 @@ impl Registry {
         // wastes nothing.
         let idle = (entries * totals.segment).saturating_sub(payload);
         let fragmentation = idle as f64 / totals.budget.max(1) as f64;
-        Memory { budget: totals.budget, used, resident: resident(), payload, fragmentation, namespaces }
+        Memory {
+            budget: totals.budget,
+            used,
+            resident: resident(),
+            payload,
+            fragmentation,
+            namespaces,
+        }
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, OnceLock, atomic::Ordering};
 
-use larder_metrics::{By, Format, Histogram, Recorder, Snapshot, TopUrls, VERSION, prometheus, top_urls};
+use larder_metrics::{
+    By, Format, Histogram, Recorder, Snapshot, TopUrls, VERSION, prometheus, top_urls,
+};
 use larder_store::Store;
 use parking_lot::RwLock;
 use serde_json::Value;
@@ -90,7 +92,9 @@ impl Registry {
             }),
             memcached: memcached.as_ref().map(|shared| shared.figures()),
             redis: redis.as_ref().map(|shared| shared.figures()),
-            remote: shared.and_then(|shared| shared.remote.as_ref()).map(|remote| remote.stats().figures()),
+            remote: shared
+                .and_then(|shared| shared.remote.as_ref())
+                .map(|remote| remote.stats().figures()),
             loop_delay: Histogram::of(self.delays.iter().map(|delay| &**delay)),
             log: logger.as_ref().map(|logger| logger.figures()).unwrap_or_default(),
             tracing: shared
@@ -123,9 +127,12 @@ impl Registry {
 
 /// Adds the numbers in `value`. Elements of lists are called by their names.
 fn flatten(path: &str, value: &Value, numbers: &mut Vec<(String, u64)>) {
-    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    let below =
+        |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match value {
-        Value::Number(number) => numbers.extend(number.as_u64().map(|number| (path.to_owned(), number))),
+        Value::Number(number) => {
+            numbers.extend(number.as_u64().map(|number| (path.to_owned(), number)))
+        }
         Value::Object(fields) => {
             fields.iter().for_each(|(name, value)| flatten(&below(name), value, numbers));
         }

@@ -1,7 +1,8 @@
-//! Who may use the face: a text login (protocol.txt, "Authentication") and SASL PLAIN in the binary protocol.
+//! Who may use the face: a text login (protocol.txt, "Authentication") and SASL PLAIN in the binary
+//! protocol.
 //!
-//! Passwords are compared in a time that depends on lengths only, and all users are looked at whoever asks, so that
-//! nobody learns names or passwords by waiting.
+//! Passwords are compared in a time that depends on lengths only, and all users are looked at
+//! whoever asks, so that nobody learns names or passwords by waiting.
 
 use larder_proto::memcache::{
     binary::sasl::{MAX_MECHANISM, Sasl},
@@ -10,8 +11,8 @@ use larder_proto::memcache::{
 
 use crate::settings::Users;
 
-/// Longest line of a client that has not logged in, and longest `user password`, in bytes. What is longer is a client that
-/// cannot know better being cut off (memcached 1.6.18: 2,048).
+/// Longest line of a client that has not logged in, and longest `user password`, in bytes. What is
+/// longer is a client that cannot know better being cut off (memcached 1.6.18: 2,048).
 pub(crate) const MAX_LOGIN: usize = 2048;
 
 const UNAUTHENTICATED: &[u8] = b"CLIENT_ERROR unauthenticated\r\n";
@@ -42,8 +43,8 @@ pub(crate) enum Login {
     Close,
 }
 
-/// The next line of a text client that has not logged in. What lets it in is a `set` of any key whose value is the name, a
-/// blank and the password.
+/// The next line of a text client that has not logged in. What lets it in is a `set` of any key
+/// whose value is the name, a blank and the password.
 pub(crate) fn text_login(users: &Users, input: &[u8]) -> Login {
     let Some(end) = input.iter().take(MAX_LOGIN).position(|&byte| byte == b'\n') else {
         return if input.len() < MAX_LOGIN { Login::More(0) } else { Login::Close };
@@ -51,17 +52,25 @@ pub(crate) fn text_login(users: &Users, input: &[u8]) -> Login {
     let start = end + 1;
     let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
     let Some(len) = value_len(line) else { return Login::Refused(start, UNAUTHENTICATED) };
-    let Some(block) = input.get(start..start + len + 2) else { return Login::More(start + len + 2) };
-    let Some(value) = block.strip_suffix(b"\r\n") else { return Login::Refused(start + len + 2, BAD_END) };
+    let Some(block) = input.get(start..start + len + 2) else {
+        return Login::More(start + len + 2);
+    };
+    let Some(value) = block.strip_suffix(b"\r\n") else {
+        return Login::Refused(start + len + 2, BAD_END);
+    };
     let Some((name, password, rest)) = token(value) else {
         return Login::Refused(start + len + 2, BAD_TOKEN);
     };
     let known = check(users, name, password) | check(users, name, rest);
-    if known { Login::In(start + len + 2, b"STORED\r\n") } else { Login::Refused(start + len + 2, FAILED) }
+    if known {
+        Login::In(start + len + 2, b"STORED\r\n")
+    } else {
+        Login::Refused(start + len + 2, FAILED)
+    }
 }
 
-/// Of a value `user password`: the name, the word behind it, which is what memcached compares, and everything behind it, for
-/// passwords with blanks. Blanks before each do not count.
+/// Of a value `user password`: the name, the word behind it, which is what memcached compares, and
+/// everything behind it, for passwords with blanks. Blanks before each do not count.
 fn token(value: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let word = |text: &[u8]| text.iter().position(|&byte| byte == b' ').unwrap_or(text.len());
     let start = value.iter().position(|&byte| byte != b' ')?;
@@ -93,7 +102,8 @@ pub(crate) enum Step {
     Invalid,
 }
 
-/// One step. `begun`: the one before came to [`Step::GoOn`]. The message is looked at up to [`MAX_MESSAGE`] bytes.
+/// One step. `begun`: the one before came to [`Step::GoOn`]. The message is looked at up to
+/// [`MAX_MESSAGE`] bytes.
 pub(crate) fn sasl(users: &Users, sasl: &Sasl<'_>, message: &[u8], begun: bool) -> Step {
     if sasl.mechanism.len() > MAX_MECHANISM {
         return Step::Invalid;
@@ -114,7 +124,9 @@ mod tests {
     use crate::settings::Secret;
 
     fn two() -> Users {
-        let user = |name: &str, password: &[u8]| (name.to_owned(), Secret::new(password).expect("not empty"));
+        let user = |name: &str, password: &[u8]| {
+            (name.to_owned(), Secret::new(password).expect("not empty"))
+        };
         [user("user", b"secret"), user("u2", b"pw:colon")].into()
     }
 
@@ -122,12 +134,22 @@ mod tests {
     fn a_login_lets_in() {
         let (ok, stored) = (b"set x 0 0 11\r\nuser secret\r\n", &b"STORED\r\n"[..]);
         assert_eq!(text_login(&two(), ok), Login::In(ok.len(), stored));
-        assert_eq!(text_login(&two(), b"set x a b 11\nuser secret\r\nget a\r\n"), Login::In(26, stored));
-        assert_eq!(text_login(&two(), b"set x 0 0 11 noreply\r\nu2 pw:colon\r\n"), Login::In(35, stored));
+        assert_eq!(
+            text_login(&two(), b"set x a b 11\nuser secret\r\nget a\r\n"),
+            Login::In(26, stored)
+        );
+        assert_eq!(
+            text_login(&two(), b"set x 0 0 11 noreply\r\nu2 pw:colon\r\n"),
+            Login::In(35, stored)
+        );
         // Blanks and further words do not count, as in memcached 1.6.18.
         for value in [" user secret", "user  secret", "user secret ", "user secret x"] {
             let login = format!("set x 0 0 {}\r\n{value}\r\n", value.len());
-            assert_eq!(text_login(&two(), login.as_bytes()), Login::In(login.len(), stored), "{value}");
+            assert_eq!(
+                text_login(&two(), login.as_bytes()),
+                Login::In(login.len(), stored),
+                "{value}"
+            );
         }
         let blanks: Users = [("user".to_owned(), Secret::new(b"a b").expect("not empty"))].into();
         assert_eq!(text_login(&blanks, b"set x 0 0 8\r\nuser a b\r\n"), Login::In(23, stored));
@@ -154,7 +176,11 @@ mod tests {
         }
         assert_eq!(refused(b"set x 0 0 8\r\nuser sec\r\nget a\r\n"), (23, FAILED));
         assert_eq!(refused(b"set x 0 0 12\r\nuser secrets\r\n"), (28, FAILED));
-        assert_eq!(refused(b"set x 0 0 13\r\nuser pw:colon\r\n"), (29, FAILED), "another's password");
+        assert_eq!(
+            refused(b"set x 0 0 13\r\nuser pw:colon\r\n"),
+            (29, FAILED),
+            "another's password"
+        );
         // Words of memcached 1.6.18.
         assert_eq!(refused(b"set x 0 0 4\r\nuser\r\n"), (19, BAD_TOKEN));
         assert_eq!(refused(b"set x 0 0 5\r\nuser \r\n"), (20, BAD_TOKEN));

@@ -1,10 +1,10 @@
-//! Requests of the binary protocol carried out and answered. Decoding and encoding are in `proto::memcache::binary`, what
-//! happens to the store in `ops.rs`.
+//! Requests of the binary protocol carried out and answered. Decoding and encoding are in
+//! `proto::memcache::binary`, what happens to the store in `ops.rs`.
 
 use larder_proto::memcache::{
     binary::{
-        self, Command, Decoded, Header, Status, count::Count, delete::Delete, flush::Flush, get, get::Get,
-        sasl::Sasl, stat::Stat, store::Store,
+        self, Command, Decoded, Header, Status, count::Count, delete::Delete, flush::Flush, get,
+        get::Get, sasl::Sasl, stat::Stat, store::Store,
     },
     sasl::{MAX_MESSAGE, PLAIN},
     text::Mode,
@@ -72,8 +72,12 @@ pub(crate) struct Value {
 impl Value {
     /// Answers.
     pub(crate) fn stored(&self, face: &Face, stored: Stored, out: &mut Out) {
-        let write =
-            ops::Write { mode: self.mode, key: &self.key, flags: self.flags, ..ops::Write::default() };
+        let write = ops::Write {
+            mode: self.mode,
+            key: &self.key,
+            flags: self.flags,
+            ..ops::Write::default()
+        };
         answer_stored(face, (&self.header, self.quiet), (&write, self.len), stored, out);
     }
 }
@@ -205,7 +209,9 @@ fn answer_stored(
         Stored::Exists => Status::Exists,
         Stored::NotFound | Stored::NotStored if joins => Status::NotStored,
         // Not what was sent is too large, but what it was to become a part of.
-        Stored::TooLarge if joins && ops::fits(face, write.key, write.flags, len) => Status::NotStored,
+        Stored::TooLarge if joins && ops::fits(face, write.key, write.flags, len) => {
+            Status::NotStored
+        }
         Stored::NotStored if mode == Mode::Add => Status::Exists,
         Stored::NotStored if mode == Mode::Replace => Status::NotFound,
         Stored::NotStored => Status::NotStored,

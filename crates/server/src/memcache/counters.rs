@@ -1,6 +1,8 @@
-//! What a worker of the memcached face counts: one set per worker, written by its worker alone, merged on reading.
+//! What a worker of the memcached face counts: one set per worker, written by its worker alone,
+//! merged on reading.
 //!
-//! The names are memcached's (protocol.txt, "General-purpose statistics"); whoever applies a command counts it.
+//! The names are memcached's (protocol.txt, "General-purpose statistics"); whoever applies a
+//! command counts it.
 
 larder_metrics::counters! {
     /// What one worker of the memcached face counted since it started.
@@ -13,7 +15,8 @@ larder_metrics::counters! {
         listen_disabled_num,
         /// Microseconds connections beyond the limit waited, from the first that did to the last.
         time_in_listen_disabled_us,
-        /// Keys asked for: one for every key of a `get`. Not those of `gat`, nor those `mg` found and touched.
+        /// Keys asked for: one for every key of a `get`. Not those of `gat`, nor those `mg` found
+        /// and touched.
         cmd_get,
         /// Values sent to be stored, whatever became of them.
         cmd_set,

@@ -1,8 +1,10 @@
-//! Walks over all items: `lru_crawler metadump`, `mgdump`, `stats cachedump`, `sizes`, `largest`. A walk goes on step by
-//! step: each looks at a bounded number of items and composes a bounded number of bytes, then others get their turn and
-//! the client its bytes. Millions of items cost no more memory than one step, and nobody waits.
+//! Walks over all items: `lru_crawler metadump`, `mgdump`, `stats cachedump`, `sizes`, `largest`. A
+//! walk goes on step by step: each looks at a bounded number of items and composes a bounded number
+//! of bytes, then others get their turn and the client its bytes. Millions of items cost no more
+//! memory than one step, and nobody waits.
 //!
-//! Items there throughout a walk are shown; one written while the walk runs may be missed or shown twice, as in memcached.
+//! Items there throughout a walk are shown; one written while the walk runs may be missed or shown
+//! twice, as in memcached.
 
 use std::{
     cmp::Reverse,
@@ -91,7 +93,8 @@ impl Walk {
         Self::new(Kind::Largest { limit, found: BinaryHeap::new() }, form)
     }
 
-    /// Goes on. True: that was the end of the answer. False: have it sent and call again ([`Turn::Flush`]).
+    /// Goes on. True: that was the end of the answer. False: have it sent and call again
+    /// ([`Turn::Flush`]).
     ///
     /// [`Turn::Flush`]: crate::object::Turn::Flush
     pub(crate) fn step(&mut self, face: &Face, now: Ms, out: &mut Out) -> bool {

@@ -61,8 +61,8 @@ impl object::Face for Face {
     }
 }
 
-/// Listeners of all workers that wait for a place, and since when the first of them does. memcached has one listener:
-/// its figures count from the first that waits to the last.
+/// Listeners of all workers that wait for a place, and since when the first of them does. memcached
+/// has one listener: its figures count from the first that waits to the last.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting(Mutex<(usize, u64)>);
 

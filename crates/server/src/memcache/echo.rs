@@ -1,8 +1,10 @@
-//! What memcached prints at `-vv`: commands as they come and what they are answered, on standard error, for who looks for a
-//! mistake. A worker that prints waits for the terminal, as memcached's do; off, it costs one look at a flag for each command.
+//! What memcached prints at `-vv`: commands as they come and what they are answered, on standard
+//! error, for who looks for a mistake. A worker that prints waits for the terminal, as memcached's
+//! do; off, it costs one look at a flag for each command.
 //!
-//! `<13 get foo` came from connection 13, `>13 END` went to it (memcached writes the number of its file descriptor there,
-//! Larder that of `stats conns`). Values are not shown. Of binary commands and answers the header is.
+//! `<13 get foo` came from connection 13, `>13 END` went to it (memcached writes the number of its
+//! file descriptor there, Larder that of `stats conns`). Values are not shown. Of binary commands
+//! and answers the header is.
 
 use std::{fmt::Write as _, io::Write as _};
 
@@ -28,8 +30,11 @@ pub(super) fn print(lines: &str) {
 #[cold]
 #[inline(never)]
 pub(super) fn turn(session: &mut Session, input: &[u8], now: Ms, out: &mut Out) -> Turn {
-    let (id, known, ready) =
-        (session.client.id, session.is_known(), matches!(session.state, State::Ready | State::Block));
+    let (id, known, ready) = (
+        session.client.id,
+        session.is_known(),
+        matches!(session.state, State::Ready | State::Block),
+    );
     let before = out.scratch().len();
     let turn = session.step(input, now, out);
     let mut lines = String::new();
@@ -38,11 +43,17 @@ pub(super) fn turn(session: &mut Session, input: &[u8], now: Ms, out: &mut Out) 
         let protocol = if session.is_binary() { "binary" } else { "ascii" };
         let _ = writeln!(lines, "{id}: Client using the {protocol} protocol");
     } else if ready && taken && session.is_binary() {
-        header(&mut lines, &format!("<{id} Read binary protocol data:"), &format!("<{id}   "), input);
+        header(
+            &mut lines,
+            &format!("<{id} Read binary protocol data:"),
+            &format!("<{id}   "),
+            input,
+        );
     } else if ready && taken {
         let line = input.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let _ = writeln!(lines, "<{id} {}", String::from_utf8_lossy(&line[..line.len().min(SHOWN)]));
+        let _ =
+            writeln!(lines, "<{id} {}", String::from_utf8_lossy(&line[..line.len().min(SHOWN)]));
     }
     let answer = out.scratch().get(before..).unwrap_or_default();
     if session.is_binary() {
@@ -54,7 +65,8 @@ pub(super) fn turn(session: &mut Session, input: &[u8], now: Ms, out: &mut Out) 
     turn
 }
 
-/// The lines of an answer in text that memcached prints: not values, statistics, nor what meta commands are answered when all is well.
+/// The lines of an answer in text that memcached prints: not values, statistics, nor what meta
+/// commands are answered when all is well.
 fn answers(lines: &mut String, id: u64, mut answer: &[u8]) {
     let mut quiet = false;
     while let Some(end) = answer.iter().position(|&byte| byte == b'\n') {
@@ -64,7 +76,8 @@ fn answers(lines: &mut String, id: u64, mut answer: &[u8]) {
         let verb = words.next().unwrap_or_default();
         match verb {
             b"VALUE" => {
-                let (key, size) = (words.next().unwrap_or_default(), words.nth(1).unwrap_or_default());
+                let (key, size) =
+                    (words.next().unwrap_or_default(), words.nth(1).unwrap_or_default());
                 let _ = writeln!(lines, ">{id} sending key {}", String::from_utf8_lossy(key));
                 answer = behind_value(answer, size);
             }
@@ -81,7 +94,8 @@ fn answers(lines: &mut String, id: u64, mut answer: &[u8]) {
     }
 }
 
-/// What follows a value of `size` bytes, whose text is a number. A large one is not among what was composed.
+/// What follows a value of `size` bytes, whose text is a number. A large one is not among what was
+/// composed.
 fn behind_value<'a>(answer: &'a [u8], size: &[u8]) -> &'a [u8] {
     let size = std::str::from_utf8(size).ok().and_then(|size| size.parse().ok()).unwrap_or(0);
     let here = if size > COPY_LIMIT { 0 } else { size };

@@ -16,8 +16,9 @@ impl Shared {
         let sum = |counter: fn(&Counters) -> &Counter| -> u64 {
             self.counters.iter().map(|one| counter(one).get()).sum()
         };
-        let both =
-            |hits: fn(&Counters) -> &Counter, misses: fn(&Counters) -> &Counter| sum(hits) + sum(misses);
+        let both = |hits: fn(&Counters) -> &Counter, misses: fn(&Counters) -> &Counter| {
+            sum(hits) + sum(misses)
+        };
         let (sets, gets) = (sum(|c| &c.cmd_set), sum(|c| &c.cmd_get));
         let deletes = both(|c| &c.delete_hits, |c| &c.delete_misses);
         let touches = sum(|c| &c.cmd_touch);

@@ -1,5 +1,5 @@
-//! A value longer than is waited for, on its way from the socket into the store: written where it will lie as it arrives,
-//! visible when it is whole. For the text, meta and binary protocols.
+//! A value longer than is waited for, on its way from the socket into the store: written where it
+//! will lie as it arrives, visible when it is whole. For the text, meta and binary protocols.
 //!
 //! A shorter value is not met here: it is taken whole from the received bytes, in one copy.
 
@@ -102,8 +102,8 @@ fn why(error: PutError) -> Stored {
 }
 
 impl Incoming {
-    /// Begins to take a value. An error: it cannot be taken, that has been answered, and so many bytes are to be thrown
-    /// away.
+    /// Begins to take a value. An error: it cannot be taken, that has been answered, and so many
+    /// bytes are to be thrown away.
     pub(super) fn begin(
         face: &Face,
         client: &Arc<Client>,
@@ -121,13 +121,16 @@ impl Incoming {
             if !held.resize(len.min(face.segment)) {
                 return Err(Stored::NoMemory);
             }
-            let options = FillOptions { flags: write.flags, size_hint: Some(len), ..FillOptions::default() };
+            let options =
+                FillOptions { flags: write.flags, size_hint: Some(len), ..FillOptions::default() };
             let fill = face.store.fill(OBJECTS, write.key, options, now).map_err(why)?;
             if held.resize(fill.memory(0)) { Ok((fill, held)) } else { Err(Stored::NoMemory) }
         };
         let end = answer.end();
         match begin() {
-            Ok((fill, held)) => Ok(Self { answer, fill: Ok(fill), left: len, end, broken: false, held }),
+            Ok((fill, held)) => {
+                Ok(Self { answer, fill: Ok(fill), left: len, end, broken: false, held })
+            }
             Err(stored) => {
                 ops::refuse(face, &write, stored, len, now);
                 answer.stored(face, stored, now, out);
@@ -136,7 +139,8 @@ impl Incoming {
         }
     }
 
-    /// Takes what belongs to the value of `input`. Returns how many bytes that are, and whether it is whole now.
+    /// Takes what belongs to the value of `input`. Returns how many bytes that are, and whether it
+    /// is whole now.
     pub(super) fn take(&mut self, input: &[u8]) -> (usize, bool) {
         let value = self.left.min(input.len() as u64) as usize;
         self.left -= value as u64;

@@ -1,7 +1,8 @@
-//! Commands of the meta protocol carried out and answered. Decoding and encoding are in `proto::memcache::meta`.
+//! Commands of the meta protocol carried out and answered. Decoding and encoding are in
+//! `proto::memcache::meta`.
 //!
-//! What a client may do that others may not (store a stale, missing or aging item anew) it wins by claiming the item's
-//! entry: the store gives a claim once per write.
+//! What a client may do that others may not (store a stale, missing or aging item anew) it wins by
+//! claiming the item's entry: the store gives a claim once per write.
 
 use larder_proto::memcache::{
     BAD_CHUNK, MAX_KEY, NO_MEMORY, NOT_NUMBER, TOO_LARGE, line,
@@ -49,7 +50,8 @@ fn ttl(expires: Option<Ms>, now: Ms) -> i64 {
 pub(super) fn get(face: &Face, get: &Get<'_>, ahead: Option<Hint>, now: Ms, out: &mut Out) {
     let mut buffer = [0; MAX_KEY];
     let key = get.key.bytes(&mut buffer);
-    let hint = ahead.filter(|_| !get.key.is_base64()).unwrap_or_else(|| face.store.hint(OBJECTS, key));
+    let hint =
+        ahead.filter(|_| !get.key.is_base64()).unwrap_or_else(|| face.store.hint(OBJECTS, key));
     let Some(entry) = face.store.peek_hinted(hint, OBJECTS, key, now) else {
         return missing(face, get, key, now, out);
     };
@@ -134,7 +136,8 @@ impl Item {
         true
     }
 
-    /// Appends who may store it anew: this client (W), or another that was told so before (Z); and whether it is stale (X).
+    /// Appends who may store it anew: this client (W), or another that was told so before (Z); and
+    /// whether it is stale (X).
     #[cold]
     fn compete(&self, face: &Face, aging: bool, now: Ms, into: &mut Vec<u8>) {
         let stale = self.entry.stale();
@@ -261,7 +264,14 @@ pub(super) fn set(
     session.take_value(used, Answer::Meta(kept), now, out)
 }
 
-fn answer_set(face: &Face, set: &meta::Set<'_>, write: &Write<'_>, stored: Stored, now: Ms, out: &mut Out) {
+fn answer_set(
+    face: &Face,
+    set: &meta::Set<'_>,
+    write: &Write<'_>,
+    stored: Stored,
+    now: Ms,
+    out: &mut Out,
+) {
     let code = match stored {
         Stored::Stored(_) if set.quiet => return,
         Stored::Stored(_) => HD,
@@ -358,9 +368,9 @@ pub(super) fn count(face: &Face, count: &Count<'_>, now: Ms, out: &mut Out) {
         compare: count.compare,
         version: count.version,
         // A new expiry goes before the one it would be made with.
-        initial: count
-            .vivify
-            .map(|(exptime, value)| (value, ops::expires(i64::from(count.ttl.unwrap_or(exptime)), now))),
+        initial: count.vivify.map(|(exptime, value)| {
+            (value, ops::expires(i64::from(count.ttl.unwrap_or(exptime)), now))
+        }),
         touch: count.ttl.map(|exptime| ops::expires(i64::from(exptime), now)),
     };
     let code = match ops::count(face, &asked, now) {

@@ -1,8 +1,10 @@
-//! What commands do to the store, for all of memcached's protocols: they decode, call these, and encode what came of it.
-//! Everything is counted here by memcached's names (protocol.txt, "General-purpose statistics").
+//! What commands do to the store, for all of memcached's protocols: they decode, call these, and
+//! encode what came of it. Everything is counted here by memcached's names (protocol.txt,
+//! "General-purpose statistics").
 //!
-//! A change that depends on what is there is made by looking, computing and storing on the condition that what was seen is
-//! still there ([`If::Same`]), again until that holds: no lock is held meanwhile.
+//! A change that depends on what is there is made by looking, computing and storing on the
+//! condition that what was seen is still there ([`If::Same`]), again until that holds: no lock is
+//! held meanwhile.
 
 mod count;
 mod mark;
@@ -19,8 +21,8 @@ use super::{
 };
 use crate::clock::Ms;
 
-/// What memcached keeps beside key and value of an item, in bytes: its header, the version, a NUL behind the key, the line
-/// end behind the value. Its limit on items counts them, so ours does.
+/// What memcached keeps beside key and value of an item, in bytes: its header, the version, a NUL
+/// behind the key, the line end behind the value. Its limit on items counts them, so ours does.
 const HEADER: u64 = 48;
 const VERSION: u64 = 8;
 const ENDS: u64 = 1 + 2;
@@ -72,8 +74,8 @@ pub(crate) enum Deleted {
     Exists,
 }
 
-/// When an item with this `exptime` stops being there; None: never. Negative: it never was (protocol.txt, "Expiration
-/// times"). Above 30 days it is a UNIX time.
+/// When an item with this `exptime` stops being there; None: never. Negative: it never was
+/// (protocol.txt, "Expiration times"). Above 30 days it is a UNIX time.
 #[inline]
 pub(crate) fn expires(exptime: i64, now: Ms) -> Option<Ms> {
     const MONTH: i64 = 60 * 60 * 24 * 30;
@@ -154,7 +156,12 @@ pub(crate) fn get_and_touch(
 }
 
 /// `touch`: false if it is not there.
-pub(crate) fn touch(face: &Face, key: &[u8], expires: Option<Ms>, now: Ms) -> Result<bool, NoMemory> {
+pub(crate) fn touch(
+    face: &Face,
+    key: &[u8],
+    expires: Option<Ms>,
+    now: Ms,
+) -> Result<bool, NoMemory> {
     face.counters.cmd_touch.one();
     face.looks_up(key, now);
     // A touch is a use of the item, as in memcached. It may move the entry, so that comes after.
@@ -170,8 +177,14 @@ pub(crate) fn touch(face: &Face, key: &[u8], expires: Option<Ms>, now: Ms) -> Re
     Ok(found)
 }
 
-/// False if it is not there. Counts only what found no memory: an expiry too far away, where nothing is evicted.
-pub(crate) fn change_expiry(face: &Face, key: &[u8], expires: Option<Ms>, now: Ms) -> Result<bool, NoMemory> {
+/// False if it is not there. Counts only what found no memory: an expiry too far away, where
+/// nothing is evicted.
+pub(crate) fn change_expiry(
+    face: &Face,
+    key: &[u8],
+    expires: Option<Ms>,
+    now: Ms,
+) -> Result<bool, NoMemory> {
     match face.store.touch(OBJECTS, key, expires, now) {
         Ok(()) => Ok(true),
         Err(PutError::Full | PutError::TooLarge) => {
@@ -214,7 +227,13 @@ fn store_value(face: &Face, write: &Write<'_>, value: &[&[u8]], len: u64, now: M
 }
 
 /// Stores what was written into `fill`, `len` bytes.
-pub(crate) fn commit(face: &Face, write: &Write<'_>, fill: Fill<'static>, len: u64, now: Ms) -> Stored {
+pub(crate) fn commit(
+    face: &Face,
+    write: &Write<'_>,
+    fill: Fill<'static>,
+    len: u64,
+    now: Ms,
+) -> Stored {
     if matches!(write.mode, Mode::Append | Mode::Prepend) {
         let staged = fill.reader();
         let mut parts = Vec::new();
@@ -243,7 +262,13 @@ pub(crate) fn commit(face: &Face, write: &Write<'_>, fill: Fill<'static>, len: u
 /// The same where somebody watches: the look-up that comes first, and what became of the write, are
 /// told.
 #[cold]
-fn told(face: &Face, write: &Write<'_>, len: u64, now: Ms, store: impl FnOnce() -> Stored) -> Stored {
+fn told(
+    face: &Face,
+    write: &Write<'_>,
+    len: u64,
+    now: Ms,
+    store: impl FnOnce() -> Stored,
+) -> Stored {
     face.looks_up(write.key, now);
     let stored = store();
     // Those refused have been told of.
@@ -253,8 +278,8 @@ fn told(face: &Face, write: &Write<'_>, len: u64, now: Ms, store: impl FnOnce() 
     stored
 }
 
-/// Refuses a value that was not looked at: it is too large, or there is no memory. What it was to replace must not be
-/// taken for it.
+/// Refuses a value that was not looked at: it is too large, or there is no memory. What it was to
+/// replace must not be taken for it.
 pub(crate) fn refuse(face: &Face, write: &Write<'_>, stored: Stored, len: u64, now: Ms) -> Stored {
     match stored {
         Stored::TooLarge => face.counters.store_too_large.one(),
@@ -317,7 +342,8 @@ fn compared<'e>(
     }
     // As stale as what it replaces, for no longer; and whoever was told to store it anew still is
     // the one.
-    let stale = Put { stale: true, claimed: entry.claimed(), expires: entry.expires(), ..put(write) };
+    let stale =
+        Put { stale: true, claimed: entry.claimed(), expires: entry.expires(), ..put(write) };
     Ok((If::Same(entry), stale))
 }
 
@@ -338,7 +364,8 @@ fn outcome(write: &Write<'_>, result: Result<u64, PutError>) -> Stored {
 /// which takes some milliseconds.
 const JOINED: u64 = 16 << 20;
 
-/// `append`, `prepend`: flags and expiry stay. A value that would become too large is not stored; what is there stays.
+/// `append`, `prepend`: flags and expiry stay. A value that would become too large is not stored;
+/// what is there stays.
 fn join(face: &Face, write: &Write<'_>, value: &[&[u8]], now: Ms) -> Stored {
     let added: u64 = value.iter().map(|part| part.len() as u64).sum();
     loop {
@@ -358,8 +385,11 @@ fn join(face: &Face, write: &Write<'_>, value: &[&[u8]], now: Ms) -> Stored {
             return Stored::NotStored;
         }
         let (old, new) = (entry.chunks(), value.iter().copied());
-        let parts: Vec<&[u8]> =
-            if write.mode == Mode::Append { old.chain(new).collect() } else { new.chain(old).collect() };
+        let parts: Vec<&[u8]> = if write.mode == Mode::Append {
+            old.chain(new).collect()
+        } else {
+            new.chain(old).collect()
+        };
         let (flags, expires, version) = (entry.flags(), entry.expires(), write.version);
         let put = Put { value: &parts, flags, expires, version, ..Put::default() };
         match face.store.put(OBJECTS, write.key, put, If::Same(&entry), now) {
@@ -414,7 +444,8 @@ fn see(face: &Face, write: &Write<'_>, stored: Stored, sent: u64, now: Ms) {
         Mode::Prepend => "prepend",
     };
     // What lies there now: a value may have been joined to it, an older one has kept its expiry.
-    let entry = matches!(stored, Stored::Stored(_)).then(|| face.store.peek(OBJECTS, write.key, now));
+    let entry =
+        matches!(stored, Stored::Stored(_)).then(|| face.store.peek(OBJECTS, write.key, now));
     let (expires, size) = match (stored, entry.flatten()) {
         (Stored::TooLarge | Stored::NoMemory, _) => (None, 0),
         (_, Some(entry)) => (entry.expires(), entry.len()),

@@ -1,7 +1,8 @@
 //! One client's conversation: which protocol it speaks, what state it is in, one command at a time.
 //!
-//! The first byte tells the protocol (0x80 begins a binary request, nothing else does), and it stays. Between commands the
-//! state is [`State::Ready`]; the others are commands whose bytes, or whose answers, do not fit one turn:
+//! The first byte tells the protocol (0x80 begins a binary request, nothing else does), and it
+//! stays. Between commands the state is [`State::Ready`]; the others are commands whose bytes, or
+//! whose answers, do not fit one turn:
 //!
 //! | state | until | what |
 //! |---|---|---|
@@ -206,8 +207,8 @@ impl Session {
         Turn::Close
     }
 
-    /// `used` bytes are used up; `bytes` behind them are to be thrown away, of those received and those to come. There are
-    /// `len` bytes of input.
+    /// `used` bytes are used up; `bytes` behind them are to be thrown away, of those received and
+    /// those to come. There are `len` bytes of input.
     pub(super) fn skip(&mut self, used: usize, bytes: u64, len: usize) -> Turn {
         let there = bytes.min((len - used) as u64);
         if bytes > there {
@@ -216,9 +217,15 @@ impl Session {
         Turn::Used(used + there as usize)
     }
 
-    /// `used` bytes are used up; the value of a command, longer than is waited for, begins behind them. A value that cannot
-    /// be taken is answered now.
-    pub(super) fn take_value(&mut self, used: usize, answer: Answer, now: Ms, out: &mut Out) -> Turn {
+    /// `used` bytes are used up; the value of a command, longer than is waited for, begins behind
+    /// them. A value that cannot be taken is answered now.
+    pub(super) fn take_value(
+        &mut self,
+        used: usize,
+        answer: Answer,
+        now: Ms,
+        out: &mut Out,
+    ) -> Turn {
         self.enter(match Incoming::begin(&self.face, &self.client, answer, now, out) {
             Ok(incoming) => State::Value(Box::new(incoming)),
             Err(bytes) => State::Skip(bytes),
@@ -244,7 +251,9 @@ impl Session {
             }
             State::Value(incoming) => {
                 let (used, done) = incoming.take(input);
-                if done && let State::Value(incoming) = std::mem::replace(&mut self.state, State::Ready) {
+                if done
+                    && let State::Value(incoming) = std::mem::replace(&mut self.state, State::Ready)
+                {
                     self.enter(State::Ready);
                     incoming.end(&self.face, now, out);
                 }
@@ -317,7 +326,8 @@ impl crate::object::Session for Session {
     }
 
     fn fetch(&mut self, input: &[u8]) {
-        if let (Voice::Text, State::Ready, Some(key)) = (&self.voice, &self.state, first_key(input)) {
+        if let (Voice::Text, State::Ready, Some(key)) = (&self.voice, &self.state, first_key(input))
+        {
             self.first.fetch(self.face.store, OBJECTS, key);
         }
     }

@@ -1,13 +1,14 @@
-//! Commands of the text protocol carried out and answered. Decoding and encoding are in `proto::memcache::text`.
+//! Commands of the text protocol carried out and answered. Decoding and encoding are in
+//! `proto::memcache::text`.
 
 use larder_proto::memcache::{
-    BAD_CHUNK, BAD_FORMAT, Command, Decoded, NO_MEMORY, NOT_NUMBER, Refused, TOO_LARGE, ahead as codec_ahead,
-    decode,
+    BAD_CHUNK, BAD_FORMAT, Command, Decoded, NO_MEMORY, NOT_NUMBER, Refused, TOO_LARGE,
+    ahead as codec_ahead, decode,
     line::{self, Words},
     meta as codec,
     text::{
-        self, Admin, Count, DELETED, Delete, END, EXISTS, Flush, Get, Key, NOT_FOUND, NOT_STORED, OK, STORED,
-        Shutdown, TOUCHED, Touch,
+        self, Admin, Count, DELETED, Delete, END, EXISTS, Flush, Get, Key, NOT_FOUND, NOT_STORED,
+        OK, STORED, Shutdown, TOUCHED, Touch,
     },
 };
 
@@ -38,14 +39,22 @@ const NO_MEMORY_READING: &[u8] = b"SERVER_ERROR out of memory writing get respon
 /// `shutdown` where it is not allowed.
 const NO_SHUTDOWN: &[u8] = b"ERROR: shutdown not enabled\r\n";
 
-/// Takes up the first command of `input`, which has at least a byte. `hint`: its key's, where that was looked at alone.
+/// Takes up the first command of `input`, which has at least a byte. `hint`: its key's, where that
+/// was looked at alone.
 #[inline]
-pub(super) fn turn(session: &mut Session, hint: Option<Hint>, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+pub(super) fn turn(
+    session: &mut Session,
+    hint: Option<Hint>,
+    input: &[u8],
+    now: Ms,
+    out: &mut Out,
+) -> Turn {
     let turn = command(session, hint, input, now, out);
     match turn {
         Turn::Used(used) if used < input.len() => look_ahead(session, &input[used..]),
         Turn::Flush(used) if used < input.len() => {}
-        // Before more is taken up, more is received: the same distance from its end is another command's.
+        // Before more is taken up, more is received: the same distance from its end is another
+        // command's.
         _ => session.face.ahead.borrow_mut().clear(),
     }
     turn
@@ -67,7 +76,13 @@ fn look_ahead(session: &Session, input: &[u8]) {
 }
 
 #[inline]
-fn command(session: &mut Session, hint: Option<Hint>, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+fn command(
+    session: &mut Session,
+    hint: Option<Hint>,
+    input: &[u8],
+    now: Ms,
+    out: &mut Out,
+) -> Turn {
     // Of use for gets; others take theirs as well, so that more is looked at when all are taken.
     let hint = hint.or_else(|| hint_of(session, input));
     match decode(input) {
@@ -97,9 +112,17 @@ fn say(noreply: bool, answer: &[u8], out: &mut Out) {
     }
 }
 
-/// Answers one key of a retrieval. An error is answered, too: it ends the retrieval, as in memcached.
+/// Answers one key of a retrieval. An error is answered, too: it ends the retrieval, as in
+/// memcached.
 #[inline]
-fn value(face: &Face, key: &[u8], hint: Hint, want: Want, now: Ms, out: &mut Out) -> Result<(), NoMemory> {
+fn value(
+    face: &Face,
+    key: &[u8],
+    hint: Hint,
+    want: Want,
+    now: Ms,
+    out: &mut Out,
+) -> Result<(), NoMemory> {
     let found = match want.touch {
         None => ops::get(face, key, hint, now),
         Some(expires) => ops::get_and_touch(face, key, expires, now)
@@ -147,12 +170,19 @@ impl Want {
     }
 }
 
-/// A retrieval whose keys are taken one by one: more than have arrived, or more than is sent at a time.
+/// A retrieval whose keys are taken one by one: more than have arrived, or more than is sent at a
+/// time.
 pub(super) struct Keys(Want);
 
 impl Keys {
     /// Goes on. The state is the one behind the retrieval; None: it goes on.
-    pub(super) fn turn(&self, face: &Face, input: &[u8], now: Ms, out: &mut Out) -> (Turn, Option<State>) {
+    pub(super) fn turn(
+        &self,
+        face: &Face,
+        input: &[u8],
+        now: Ms,
+        out: &mut Out,
+    ) -> (Turn, Option<State>) {
         let mut keys = text::Keys::new(input);
         loop {
             match keys.take() {
@@ -249,7 +279,14 @@ impl Session {
     }
 
     #[inline]
-    fn store(&mut self, store: &text::Store<'_>, used: usize, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+    fn store(
+        &mut self,
+        store: &text::Store<'_>,
+        used: usize,
+        input: &[u8],
+        now: Ms,
+        out: &mut Out,
+    ) -> Turn {
         let &text::Store { mode, key, flags, exptime, len, cas, noreply } = store;
         let expires = ops::expires(i64::from(exptime), now);
         let write = Write { mode, key, flags, expires, compare: cas, ..Write::default() };
@@ -261,7 +298,9 @@ impl Session {
         let whole = used + len as usize + 2;
         if let Some(block) = input.get(used..whole) {
             match block.strip_suffix(b"\r\n") {
-                Some(value) => say(noreply, answer(ops::store(&self.face, &write, &[value], now)), out),
+                Some(value) => {
+                    say(noreply, answer(ops::store(&self.face, &write, &[value], now)), out)
+                }
                 None => say(noreply, BAD_CHUNK, out),
             }
             return Turn::Used(whole);
@@ -274,7 +313,14 @@ impl Session {
         self.take_value(used, Answer::Text(store), now, out)
     }
 
-    fn other(&mut self, command: Command<'_>, used: usize, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+    fn other(
+        &mut self,
+        command: Command<'_>,
+        used: usize,
+        input: &[u8],
+        now: Ms,
+        out: &mut Out,
+    ) -> Turn {
         let face = &self.face;
         match command {
             Command::Delete(delete) => delete_key(face, delete, now, out),
@@ -349,22 +395,24 @@ fn delete_key(face: &Face, delete: Delete<'_>, now: Ms, out: &mut Out) {
 
 fn count_key(face: &Face, count: Count<'_>, now: Ms, out: &mut Out) {
     let Count { key, delta, down, noreply } = count;
-    let answer = match ops::count(face, &ops::Count { key, delta, down, ..ops::Count::default() }, now) {
-        Counted::Number { .. } if noreply => return,
-        Counted::Number { value, .. } => {
-            line::decimal(value, out.scratch());
-            b"\r\n"
-        }
-        Counted::NotFound => NOT_FOUND,
-        Counted::NotNumber => NOT_NUMBER,
-        Counted::Exists => EXISTS,
-        Counted::NoMemory => meta::NO_MEMORY_COUNTING,
-    };
+    let answer =
+        match ops::count(face, &ops::Count { key, delta, down, ..ops::Count::default() }, now) {
+            Counted::Number { .. } if noreply => return,
+            Counted::Number { value, .. } => {
+                line::decimal(value, out.scratch());
+                b"\r\n"
+            }
+            Counted::NotFound => NOT_FOUND,
+            Counted::NotNumber => NOT_NUMBER,
+            Counted::Exists => EXISTS,
+            Counted::NoMemory => meta::NO_MEMORY_COUNTING,
+        };
     say(noreply, answer, out);
 }
 
 fn touch_key(face: &Face, touch: Touch<'_>, now: Ms, out: &mut Out) {
-    let answer = match ops::touch(face, touch.key, ops::expires(i64::from(touch.exptime), now), now) {
+    let answer = match ops::touch(face, touch.key, ops::expires(i64::from(touch.exptime), now), now)
+    {
         Ok(true) => TOUCHED,
         Ok(false) => NOT_FOUND,
         Err(NoMemory) => NO_MEMORY,

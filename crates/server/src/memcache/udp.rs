@@ -1,12 +1,13 @@
 //! Requests in UDP datagrams (protocol.txt, "UDP protocol").
 //!
-//! A datagram is a whole request: one or more commands, in any of the protocols. Each gets a conversation of its own that
-//! ends with it, so nothing is kept for somebody who may never have been there. What memcached drops without a word
-//! (requests in more than one datagram, headers without a command) is dropped here; what it leaves out of the numbering is
-//! not: all answers to a datagram are one message, numbered through, so that a client knows when it has them all.
+//! A datagram is a whole request: one or more commands, in any of the protocols. Each gets a
+//! conversation of its own that ends with it, so nothing is kept for somebody who may never have
+//! been there. What memcached drops without a word (requests in more than one datagram, headers
+//! without a command) is dropped here; what it leaves out of the numbering is not: all answers to a
+//! datagram are one message, numbered through, so that a client knows when it has them all.
 //!
-//! UDP senders can lie about who they are. An answer is limited ([`MAX_ANSWER`]) to what one item of memcached's usual
-//! largest size takes, and UDP is off unless configured.
+//! UDP senders can lie about who they are. An answer is limited ([`MAX_ANSWER`]) to what one item
+//! of memcached's usual largest size takes, and UDP is off unless configured.
 
 use std::{
     io,
@@ -48,7 +49,8 @@ const TOO_LARGE: &[u8] = b"SERVER_ERROR response too large for UDP\r\n";
 
 /// Answers what comes in at `socket`, for ever.
 pub(crate) async fn serve(face: Rc<Face>, socket: UdpSocket, clock: Clock) {
-    let local: Arc<str> = socket.local_addr().map_or_else(|_| "udp".into(), |at| at.to_string().into());
+    let local: Arc<str> =
+        socket.local_addr().map_or_else(|_| "udp".into(), |at| at.to_string().into());
     let mut received = vec![0; LONGEST];
     let mut out = Out::default();
     let mut answer = Vec::new();
@@ -80,7 +82,8 @@ fn request(datagram: &[u8]) -> Option<(u16, &[u8])> {
     whole.then_some((u16::from_be_bytes([i0, i1]), commands))
 }
 
-/// Has `commands` carried out in order, as far as they are whole. Their answers replace what is in `answer`.
+/// Has `commands` carried out in order, as far as they are whole. Their answers replace what is in
+/// `answer`.
 fn converse(
     session: &mut impl crate::object::Session,
     commands: &[u8],
@@ -225,7 +228,10 @@ mod tests {
         let mut commands = b"\x80\x0c\0\0\0\0\0\0\0\0\0\0\x01\x02\x03\x04\0\0\0\0\0\0\0\0".to_vec();
         commands.push(b'!');
         let answer = answered(&commands);
-        assert!(answer.starts_with(b"\x81\x0c\0\0\0\0\0\x03\0\0\0\x0a\x01\x02\x03\x04"), "{answer:?}");
+        assert!(
+            answer.starts_with(b"\x81\x0c\0\0\0\0\0\x03\0\0\0\x0a\x01\x02\x03\x04"),
+            "{answer:?}"
+        );
     }
 
     #[test]

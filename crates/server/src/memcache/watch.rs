@@ -1,9 +1,10 @@
-//! `watch`: a log of what happens, sent to whoever asked for it (protocol.txt, "Watchers"), and the one switch that says
-//! whether anybody wants to know.
+//! `watch`: a log of what happens, sent to whoever asked for it (protocol.txt, "Watchers"), and the
+//! one switch that says whether anybody wants to know.
 //!
-//! A line is made only while there is a watcher for its kind: otherwise the hot path pays one relaxed load for this and
-//! for `stats detail` together. Lines go into the watchers' mail; what does not fit there is skipped and counted, and a
-//! `skipped=<n>` line says so when there is room again.
+//! A line is made only while there is a watcher for its kind: otherwise the hot path pays one
+//! relaxed load for this and for `stats detail` together. Lines go into the watchers' mail; what
+//! does not fit there is skipped and counted, and a `skipped=<n>` line says so when there is room
+//! again.
 
 use std::{
     io::Write,
@@ -36,7 +37,8 @@ pub(crate) const DELETIONS: u32 = 1 << 4;
 /// Not a watcher's: `stats detail` is on.
 pub(crate) const DETAIL: u32 = 1 << 31;
 
-/// The kinds a client may name. Those of memcached's proxy are accepted, as by a memcached without one, and never come.
+/// The kinds a client may name. Those of memcached's proxy are accepted, as by a memcached without
+/// one, and never come.
 const KINDS: &[(&[u8], u32)] = &[
     (b"fetchers", FETCHERS),
     (b"mutations", MUTATIONS),
@@ -49,7 +51,8 @@ const KINDS: &[(&[u8], u32)] = &[
     (b"proxyuser", 0),
 ];
 
-/// Who wants to know what. On lines of memory of its own: read by every command, written when somebody begins or ends.
+/// Who wants to know what. On lines of memory of its own: read by every command, written when
+/// somebody begins or ends.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Eyes {
@@ -121,7 +124,8 @@ impl Eyes {
         }
     }
 
-    /// The client becomes a watcher of the kinds named in `words`; without any, of fetchers (as in memcached).
+    /// The client becomes a watcher of the kinds named in `words`; without any, of fetchers (as in
+    /// memcached).
     pub(crate) fn watch(&self, client: &Arc<Client>, words: &[u8], buffer: usize) -> Watching {
         let mut kinds = 0;
         let mut named = false;
@@ -151,7 +155,9 @@ impl Eyes {
             return; // Nobody watches; one that watches for nothing is found by its weak count.
         }
         let mut watchers = self.watchers.lock();
-        watchers.list.retain(|watcher| watcher.client.upgrade().is_some_and(|known| known.id != client.id));
+        watchers
+            .list
+            .retain(|watcher| watcher.client.upgrade().is_some_and(|known| known.id != client.id));
         self.look(&watchers);
     }
 
@@ -173,7 +179,8 @@ impl Eyes {
         }
     }
 
-    /// Sends a line of `kind` to those who watch for it. `rest`: appends what stands behind the number of the line.
+    /// Sends a line of `kind` to those who watch for it. `rest`: appends what stands behind the
+    /// number of the line.
     #[cold]
     fn tell(&self, kind: u32, now: Ms, rest: impl FnOnce(&mut Vec<u8>)) {
         let mut line = Vec::with_capacity(256);
@@ -274,7 +281,10 @@ impl Eyes {
             encode(store.key, line);
             let Store { status, command, size, .. } = store;
             let ttl = left(store.expires, now).max(0);
-            let _ = write!(line, " status={status} cmd={command} ttl={ttl} clsid=1 cfd={cfd} size={size}");
+            let _ = write!(
+                line,
+                " status={status} cmd={command} ttl={ttl} clsid=1 cfd={cfd} size={size}"
+            );
         });
     }
 
@@ -339,7 +349,11 @@ pub(crate) fn encode(key: &[u8], into: &mut Vec<u8>) {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
             into.push(byte);
         } else {
-            into.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+            into.extend_from_slice(&[
+                b'%',
+                HEX[usize::from(byte >> 4)],
+                HEX[usize::from(byte & 15)],
+            ]);
         }
     }
 }
@@ -379,18 +393,25 @@ mod tests {
         };
         eyes.stored(26, store, NOW);
         eyes.deleted(26, b"n", "delete", 1, NOW);
-        let item = Dropped { key: b"old", fetched: true, expires: None, last_access: NOW - 7999, size: 70 };
+        let item = Dropped {
+            key: b"old",
+            fetched: true,
+            expires: None,
+            last_access: NOW - 7999,
+            size: 70,
+        };
         eyes.evicted(item, NOW);
         eyes.connected(&watcher, NOW);
         eyes.disconnected(&watcher, "normal", NOW);
         let expected = "\
-            ts=1795200944.007000 gid=1 type=item_get key=a%3Ab status=found clsid=1 cfd=25 size=3\n\
-            ts=1795200944.007000 gid=2 type=item_get key=n status=expired clsid=0 cfd=25 size=0\n\
-            ts=1795200944.007000 gid=3 type=item_store key=n status=stored cmd=set ttl=100 clsid=1 cfd=26 size=1\n\
-            ts=1795200944.007000 gid=4 type=deleted key=n cmd=delete clsid=1 cfd=26 size=1\n\
-            ts=1795200944.007000 gid=5 type=eviction key=old fetch=yes ttl=-1 la=7 clsid=1 size=70\n\
-            ts=1795200944.007000 gid=6 type=conn_new rip=127.0.0.1 rport=4711 transport=tcp cfd=1\n\
-            ts=1795200944.007000 gid=7 type=conn_close rip=127.0.0.1 rport=4711 transport=tcp reason=normal cfd=1\n";
+            ts=1795200944.007000 gid=1 type=item_get key=a%3Ab status=found clsid=1 cfd=25 \
+             size=3\nts=1795200944.007000 gid=2 type=item_get key=n status=expired clsid=0 cfd=25 \
+             size=0\nts=1795200944.007000 gid=3 type=item_store key=n status=stored cmd=set \
+             ttl=100 clsid=1 cfd=26 size=1\nts=1795200944.007000 gid=4 type=deleted key=n \
+             cmd=delete clsid=1 cfd=26 size=1\nts=1795200944.007000 gid=5 type=eviction key=old \
+             fetch=yes ttl=-1 la=7 clsid=1 size=70\nts=1795200944.007000 gid=6 type=conn_new \
+             rip=127.0.0.1 rport=4711 transport=tcp cfd=1\nts=1795200944.007000 gid=7 \
+             type=conn_close rip=127.0.0.1 rport=4711 transport=tcp reason=normal cfd=1\n";
         assert_eq!(mail(&watcher), expected);
     }
 

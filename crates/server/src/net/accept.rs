@@ -1,6 +1,8 @@
 //! Accepting connections.
 
-use std::{future::poll_fn, io, net::SocketAddr, os::fd::OwnedFd, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    future::poll_fn, io, net::SocketAddr, os::fd::OwnedFd, rc::Rc, sync::Arc, time::Duration,
+};
 
 use rustix::net::{SocketFlags, acceptfrom_with};
 
@@ -37,14 +39,22 @@ impl Acceptor {
         };
         rustix::io::ioctl_fionbio(&listener, true)?;
         let registered = reactor.register(&listener)?;
-        Ok(Acceptor { reactor: reactor.clone(), registered, listener, kind, name: (!any).then_some(name) })
+        Ok(Acceptor {
+            reactor: reactor.clone(),
+            registered,
+            listener,
+            kind,
+            name: (!any).then_some(name),
+        })
     }
 
     /// The address a connection came in at, as its client knows it.
     pub(crate) fn local(&self, stream: &Stream) -> Arc<str> {
         match &self.name {
             Some(name) => name.clone(),
-            None => stream.local_addr().map(|address| address.to_string()).unwrap_or_default().into(),
+            None => {
+                stream.local_addr().map(|address| address.to_string()).unwrap_or_default().into()
+            }
         }
     }
 
@@ -66,8 +76,10 @@ impl Acceptor {
     }
 
     fn accept(&self) -> io::Result<(Stream, Option<SocketAddr>)> {
-        let (socket, peer) = acceptfrom_with(&self.listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
-        let peer = if self.kind == Kind::Tcp { peer.and_then(|peer| peer.try_into().ok()) } else { None };
+        let (socket, peer) =
+            acceptfrom_with(&self.listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
+        let peer =
+            if self.kind == Kind::Tcp { peer.and_then(|peer| peer.try_into().ok()) } else { None };
         Ok((Stream::new(&self.reactor, socket, self.kind)?, peer))
     }
 }

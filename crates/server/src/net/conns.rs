@@ -90,10 +90,9 @@ impl Conns {
 
     /// An empty desk with room for a read.
     pub(crate) fn take_desk(&self) -> Box<Desk> {
-        self.desks
-            .borrow_mut()
-            .pop()
-            .unwrap_or_else(|| Box::new(Desk { buf: Vec::with_capacity(BUFFER), at: 0, out: Out::default() }))
+        self.desks.borrow_mut().pop().unwrap_or_else(|| {
+            Box::new(Desk { buf: Vec::with_capacity(BUFFER), at: 0, out: Out::default() })
+        })
     }
 
     /// Takes a desk back; what is left on it is forgotten.

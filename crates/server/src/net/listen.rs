@@ -70,11 +70,18 @@ pub(crate) struct Manner {
 
 /// A listener of every address for every one of `workers`. The first of each address takes the
 /// port, the others join it. On an error: the address, and what the system said.
-pub(crate) fn bind(listen: &[Listen], workers: usize, manner: Manner) -> Result<Bound, (Address, io::Error)> {
-    let mut bound = Bound { workers: (0..workers).map(|_| Vec::new()).collect(), addresses: Vec::new() };
+pub(crate) fn bind(
+    listen: &[Listen],
+    workers: usize,
+    manner: Manner,
+) -> Result<Bound, (Address, io::Error)> {
+    let mut bound =
+        Bound { workers: (0..workers).map(|_| Vec::new()).collect(), addresses: Vec::new() };
     for wanted in listen {
         let (name, taken) = match wanted {
-            Listen::Tcp(address) => (Address::Tcp(*address), bind_tcp(*address, &mut bound, manner)),
+            Listen::Tcp(address) => {
+                (Address::Tcp(*address), bind_tcp(*address, &mut bound, manner))
+            }
             Listen::Unix { path, mode } => {
                 (Address::Unix(path.clone()), bind_unix(path, *mode, &mut bound, manner))
             }
@@ -137,14 +144,19 @@ fn bind_unix(path: &Path, mode: u32, bound: &mut Bound, manner: Manner) -> io::R
 /// Anything else stays, and binding fails for it.
 fn replace_stale(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-    if is_socket && UnixStream::connect(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused) {
+    if is_socket
+        && UnixStream::connect(path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
+    {
         fs::remove_file(path)?;
     }
     Ok(())
 }
 
 /// One UDP socket per worker: the system spreads clients over them by their address.
-pub(crate) fn bind_udp(wanted: SocketAddr, workers: usize) -> io::Result<(Vec<UdpSocket>, Address)> {
+pub(crate) fn bind_udp(
+    wanted: SocketAddr,
+    workers: usize,
+) -> io::Result<(Vec<UdpSocket>, Address)> {
     free(wanted, Type::DGRAM)?;
     let mut address = wanted;
     let mut sockets = Vec::new();
@@ -214,7 +226,10 @@ mod tests {
         let path = dir.path().join("socket");
         let first = bind(&unix(&path), 1, MANNER).expect("bound");
         let (address, error) = bind(&unix(&path), 1, MANNER).err().expect("somebody answers");
-        assert_eq!((address, error.kind()), (Address::Unix(path.clone()), io::ErrorKind::AddrInUse));
+        assert_eq!(
+            (address, error.kind()),
+            (Address::Unix(path.clone()), io::ErrorKind::AddrInUse)
+        );
         drop(first);
         assert!(path.exists(), "left behind");
         bind(&unix(&path), 1, MANNER).expect("replaced");
@@ -244,7 +259,8 @@ mod tests {
     fn every_worker_has_the_same_port() {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let bound = bind(&[Listen::Tcp(any)], 2, MANNER).expect("bound");
-        let names: Vec<_> = bound.workers.iter().map(|own| own[0].name().expect("a name")).collect();
+        let names: Vec<_> =
+            bound.workers.iter().map(|own| own[0].name().expect("a name")).collect();
         assert_eq!(names, [bound.addresses[0].to_string(), bound.addresses[0].to_string()]);
         let (sockets, address) = bind_udp(any, 2).expect("bound");
         for socket in &sockets {

@@ -189,7 +189,8 @@ impl Out {
             // Nothing but composed bytes: the usual case, and cheaper than a list of slices (1 KB
             // to set up).
             while self.done < self.scratch.len() as u64 {
-                self.done += sink.send(&[IoSlice::new(&self.scratch[self.done as usize..])], false)? as u64;
+                self.done +=
+                    sink.send(&[IoSlice::new(&self.scratch[self.done as usize..])], false)? as u64;
             }
             self.clear();
             return Ok(());
@@ -224,7 +225,8 @@ impl Out {
     /// bytes, and how many they are.
     #[inline]
     fn usual(&self) -> Option<([IoSlice<'_>; 3], usize)> {
-        let [Piece::Scratch { from: 0, to: before }, Piece::Stored { entry: 0, from, to }] = self.pieces[..]
+        let [Piece::Scratch { from: 0, to: before }, Piece::Stored { entry: 0, from, to }] =
+            self.pieces[..]
         else {
             return None;
         };
@@ -350,7 +352,12 @@ mod tests {
             if taken == 0 { Err("nothing was offered") } else { Ok(taken) }
         }
 
-        fn send_file(&mut self, file: &OwnedFd, from: u64, len: u64) -> Result<usize, &'static str> {
+        fn send_file(
+            &mut self,
+            file: &OwnedFd,
+            from: u64,
+            len: u64,
+        ) -> Result<usize, &'static str> {
             self.files += 1;
             self.all.send_file(file, from, len.min(self.takes as u64)).map_err(|_| "not read")
         }
@@ -377,8 +384,10 @@ mod tests {
     fn copies_go_out_in_order_with_what_is_around_them() {
         let (store, value) = stored(300_000);
         let entry = store.get(Namespace(1), b"key", 1).expect("found");
-        let cache = super::super::sendfile::SendfileCache::new(4 << 20, 1, std::sync::Arc::default());
-        let copy = (0..100).find_map(|_| cache.find(&entry, 1, entry.len())).expect("asked for often");
+        let cache =
+            super::super::sendfile::SendfileCache::new(4 << 20, 1, std::sync::Arc::default());
+        let copy =
+            (0..100).find_map(|_| cache.find(&entry, 1, entry.len())).expect("asked for often");
         for takes in [1_000, 70_001, usize::MAX] {
             let mut out = Out::default();
             out.scratch().extend_from_slice(b"first ");
@@ -459,7 +468,10 @@ mod tests {
             let expected = [&b"head "[..], &value, b" end"].concat().repeat(answers);
             let Narrow { all, most, .. } = sent(&mut out, takes);
             assert!(all == expected, "{answers} answers, {takes} bytes at a time");
-            assert!(most <= if answers == 1 { FEW_SLICES } else { MAX_SLICES }, "{most} slices at once");
+            assert!(
+                most <= if answers == 1 { FEW_SLICES } else { MAX_SLICES },
+                "{most} slices at once"
+            );
         }
     }
 }

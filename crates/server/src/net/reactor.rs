@@ -197,7 +197,8 @@ impl Reactor {
         self.polled_at.set(self.clock.micros());
         let mut woke = false;
         for event in events.iter() {
-            let source = self.sources.borrow().all.get(event.data.u64() as usize).cloned().flatten();
+            let source =
+                self.sources.borrow().all.get(event.data.u64() as usize).cloned().flatten();
             // A closed socket may be reported once more: the new owner of its index reads in vain.
             if let Some(source) = source {
                 woke |= source.happened(event.flags);
@@ -254,7 +255,8 @@ impl Source {
         if self.is_ready(what) {
             return Poll::Ready(());
         }
-        let mut waits = if what == READ { self.reader.borrow_mut() } else { self.writer.borrow_mut() };
+        let mut waits =
+            if what == READ { self.reader.borrow_mut() } else { self.writer.borrow_mut() };
         match &mut *waits {
             Some(waker) => waker.clone_from(cx.waker()),
             none => *none = Some(cx.waker().clone()),

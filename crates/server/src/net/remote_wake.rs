@@ -78,7 +78,11 @@ impl RemoteWakes {
 
     /// The waker of a connection, for as long as it lives.
     pub(super) fn waker(&self, id: u64) -> Waker {
-        Waker::from(Arc::new(RemoteWaker { id, listed: AtomicBool::new(false), list: self.list.clone() }))
+        Waker::from(Arc::new(RemoteWaker {
+            id,
+            listed: AtomicBool::new(false),
+            list: self.list.clone(),
+        }))
     }
 }
 

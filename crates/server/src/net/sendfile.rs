@@ -115,8 +115,11 @@ impl SendfileCache {
     pub(crate) fn new(limit: u64, workers: usize, held: Arc<AtomicU64>) -> Self {
         let open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let files = usize::try_from(open).unwrap_or(usize::MAX) / PART_OF_FILES / workers;
-        let budget =
-            Budget { limit: (limit / workers as u64, files.min(SHELF_FILES)), held, files: Cell::new(0) };
+        let budget = Budget {
+            limit: (limit / workers as u64, files.min(SHELF_FILES)),
+            held,
+            files: Cell::new(0),
+        };
         Self {
             counters: RefCell::default(),
             budget: Rc::new(budget),
@@ -127,7 +130,12 @@ impl SendfileCache {
 
     /// The copy of a value of which `wanted` bytes are requested, if there is one. Makes it once
     /// the value is requested often. `body_at`: offset of the body in the value.
-    pub(crate) fn find(&self, entry: &Entry<'_>, body_at: u64, wanted: u64) -> Option<Rc<FileCopy>> {
+    pub(crate) fn find(
+        &self,
+        entry: &Entry<'_>,
+        body_at: u64,
+        wanted: u64,
+    ) -> Option<Rc<FileCopy>> {
         if wanted < LEAST || entry.len() > MOST.min(self.budget.limit.0) {
             return None;
         }
@@ -284,7 +292,10 @@ mod tests {
         assert_eq!((content(&copy), held.load(Relaxed)), (vec![0; SIZE], TAKES));
         assert!(cache.find(&entry, BODY, LEAST - 1).is_none(), "a small part of it");
         put(store, 0, SIZE);
-        assert!(cache.find(&get(store, 0), BODY, SIZE as u64).is_none(), "another value under the same key");
+        assert!(
+            cache.find(&get(store, 0), BODY, SIZE as u64).is_none(),
+            "another value under the same key"
+        );
     }
 
     #[test]
@@ -297,8 +308,12 @@ mod tests {
         assert!(request(&cache, &get(store, 1), 100).is_none());
         assert!(request(&cache, &get(store, 2), 100).is_none());
         assert!(
-            request(&SendfileCache::new(SIZE as u64 * 2 - 1, 2, Arc::default()), &get(store, 3), 100)
-                .is_none()
+            request(
+                &SendfileCache::new(SIZE as u64 * 2 - 1, 2, Arc::default()),
+                &get(store, 3),
+                100
+            )
+            .is_none()
         );
         assert!(request(&cache, &get(store, 3), 100).is_some());
     }
@@ -315,7 +330,8 @@ mod tests {
         for _ in 0..2000 {
             let now = round();
             assert!(
-                now.iter().zip(&first).all(|(now, first)| Rc::ptr_eq(now, first)) && now.len() == first.len()
+                now.iter().zip(&first).all(|(now, first)| Rc::ptr_eq(now, first))
+                    && now.len() == first.len()
             );
             assert!(held.load(Relaxed) <= 1 << 20);
         }
@@ -326,8 +342,9 @@ mod tests {
         let store = store(30);
         let cache = SendfileCache::new(1 << 20, 1, Arc::default());
         let all: Vec<_> = (0..30).map(|n| get(store, n)).collect();
-        let copies =
-            |of: std::ops::Range<usize>| of.filter(|n| request(&cache, &all[*n], 1).is_some()).count();
+        let copies = |of: std::ops::Range<usize>| {
+            of.filter(|n| request(&cache, &all[*n], 1).is_some()).count()
+        };
         for _ in 0..2000 {
             copies(0..15);
         }

@@ -83,7 +83,11 @@ pub(crate) struct Slot<C> {
 impl<C: Connection> Slot<C> {
     /// Puts a new connection at rest. The slot lives as long as the connection's watch.
     pub(crate) fn open(conn: Box<C>, reactor: &Rc<Reactor>) {
-        let slot = Rc::new(Slot { conn: Cell::default(), joined: Cell::default(), reactor: reactor.clone() });
+        let slot = Rc::new(Slot {
+            conn: Cell::default(),
+            joined: Cell::default(),
+            reactor: reactor.clone(),
+        });
         let told: Weak<Self> = Rc::downgrade(&slot);
         conn.socket().stream.tell(told);
         conn.socket().watch.settle(slot.clone());
@@ -294,7 +298,8 @@ mod tests {
             let (tasks, tracked) = (Rc::<Cell<usize>>::default(), conns.track());
             let socket = Socket { stream, watch: tracked.watch.clone() };
             socket.watch.wait_idle(deadline);
-            let echo = Echo { socket, received: Vec::new(), tasks: tasks.clone(), _tracked: tracked };
+            let echo =
+                Echo { socket, received: Vec::new(), tasks: tasks.clone(), _tracked: tracked };
             Slot::open(Box::new(echo), &conns.reactor);
             Far { stream: far, tasks }
         }
@@ -308,15 +313,20 @@ mod tests {
             let mut piece = [0; 100];
             loop {
                 match self.stream.read(&mut piece) {
-                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => yield_now().await,
-                    read => return String::from_utf8_lossy(&piece[..read.unwrap_or(0)]).into_owned(),
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                        yield_now().await
+                    }
+                    read => {
+                        return String::from_utf8_lossy(&piece[..read.unwrap_or(0)]).into_owned();
+                    }
                 }
             }
         }
     }
 
     fn run<F: Future<Output = ()>>(test: impl FnOnce(Rc<Conns>) -> F) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
         LocalSet::new().block_on(&runtime, async {
             let conns = Conns::new(WorkerShared::new(Clock::start(), 1 << 20)).expect("a reactor");
             let runs = conns.clone();

@@ -128,7 +128,11 @@ impl Stream {
     }
 
     /// Appends what can be received to `buf`, when there is something.
-    pub(crate) fn poll_read_buf(&self, cx: &mut Context<'_>, buf: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_read_buf(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
         self.poll_when(READ, cx, || self.try_read_buf(buf))
     }
 
@@ -201,7 +205,11 @@ impl Sink for &Stream {
 }
 
 impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         self.poll_when(READ, cx, || {
             let room = buf.remaining();
             let received = recv(&self.socket, buf.initialize_unfilled(), RecvFlags::empty());
@@ -213,7 +221,11 @@ impl AsyncRead for Stream {
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.poll_when(WRITE, cx, || self.try_write(bytes))
     }
 
@@ -244,7 +256,8 @@ mod tests {
 
     /// Runs a test with a reactor that runs.
     fn run<F: Future<Output = ()>>(test: impl FnOnce(Rc<Reactor>) -> F) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
         LocalSet::new().block_on(&runtime, async {
             let reactor = Reactor::new(Clock::start()).expect("a reactor");
             let runs = reactor.clone();
@@ -268,19 +281,25 @@ mod tests {
         run(|reactor| async move {
             let (mut far, near) = pair(&reactor);
             let idle = Context::from_waker(std::task::Waker::noop());
-            assert!(!is_ready(near.poll_read_ready(&idle)) && is_ready(near.poll_write_ready(&idle)));
+            assert!(
+                !is_ready(near.poll_read_ready(&idle)) && is_ready(near.poll_write_ready(&idle))
+            );
             for word in ["one", "two"] {
                 far.write_all(word.as_bytes()).expect("sent");
                 poll_fn(|cx| near.poll_read_ready(cx)).await;
                 let mut got = Vec::with_capacity(64);
-                assert_eq!((near.try_read_buf(&mut got).expect("read"), &got[..]), (3, word.as_bytes()));
+                assert_eq!(
+                    (near.try_read_buf(&mut got).expect("read"), &got[..]),
+                    (3, word.as_bytes())
+                );
                 assert!(!is_ready(near.poll_read_ready(&idle)), "all is read");
             }
             far.write_all(b"last").expect("sent");
             drop(far);
             poll_fn(|cx| near.poll_read_ready(cx)).await;
             let mut got = Vec::with_capacity(64);
-            let reads: Vec<_> = (0..3).map(|_| near.try_read_buf(&mut got).expect("read")).collect();
+            let reads: Vec<_> =
+                (0..3).map(|_| near.try_read_buf(&mut got).expect("read")).collect();
             assert_eq!(reads, [4, 0, 0]);
             assert!(is_ready(near.poll_read_ready(&idle)), "the end is read as often as one likes");
         });

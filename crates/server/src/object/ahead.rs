@@ -1,14 +1,15 @@
-//! Memory fetched ahead. A batch of pipelined commands names its keys before any of them is taken up: the index and the
-//! records of several are fetched at once, so that the waits for memory overlap instead of adding up. (A million items of 100 B,
-//! 16 gets in a batch: see docs/notebook/objects.md.)
+//! Memory fetched ahead. A batch of pipelined commands names its keys before any of them is taken
+//! up: the index and the records of several are fetched at once, so that the waits for memory
+//! overlap instead of adding up. (A million items of 100 B, 16 gets in a batch: see
+//! docs/notebook/objects.md.)
 
 use larder_store::{Hint, Namespace, Store};
 
 /// Commands looked at together: about as many lines as a processor core fetches at once.
 const AHEAD: usize = 16;
 
-/// What was fetched for the commands to come. One per worker; it belongs to the client it was filled for, until that has
-/// used up what it had received.
+/// What was fetched for the commands to come. One per worker; it belongs to the client it was
+/// filled for, until that has used up what it had received.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     client: u64,
@@ -19,8 +20,8 @@ pub(crate) struct Ahead {
     len: usize,
 }
 
-/// What was fetched for the first command a client has sent, together with what others' need. It belongs to the client's session, and
-/// to that command alone.
+/// What was fetched for the first command a client has sent, together with what others' need. It
+/// belongs to the client's session, and to that command alone.
 #[derive(Debug, Default)]
 pub(crate) struct First(Option<Hint>);
 
@@ -47,7 +48,8 @@ impl First {
 }
 
 impl Ahead {
-    /// The hint for the command of this client that begins `left` bytes before the end of what was received.
+    /// The hint for the command of this client that begins `left` bytes before the end of what was
+    /// received.
     #[inline]
     pub(crate) fn take(&mut self, client: u64, ns: Namespace, left: usize) -> Option<Hint> {
         while self.next < self.len && self.client == client && self.ns == Some(ns) {
@@ -75,8 +77,8 @@ impl Ahead {
         self.len = 0;
     }
 
-    /// Has the memory fetched for the next commands of `input`. `look` gives the key and the length of the first command of what
-    /// it is given, None where that cannot be told.
+    /// Has the memory fetched for the next commands of `input`. `look` gives the key and the length
+    /// of the first command of what it is given, None where that cannot be told.
     pub(crate) fn fill(
         &mut self,
         client: u64,
@@ -100,7 +102,8 @@ impl Ahead {
     }
 }
 
-/// Keys of one command looked up together: answers each by `f`, with its memory fetched some keys ahead.
+/// Keys of one command looked up together: answers each by `f`, with its memory fetched some keys
+/// ahead.
 pub(crate) fn each<'k>(
     store: &Store,
     ns: Namespace,

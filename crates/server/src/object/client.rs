@@ -59,13 +59,15 @@ pub(crate) struct Client {
 #[derive(Debug, Default)]
 struct Mail {
     bytes: Vec<u8>,
-    /// The connection's task: stays registered for the connection's life, so that waiting costs no lock.
+    /// The connection's task: stays registered for the connection's life, so that waiting costs no
+    /// lock.
     waker: Option<Waker>,
 }
 
 impl Client {
-    /// Bytes to be sent to this client between its answers, from any thread. False when more than `limit` bytes would
-    /// wait, when there is no [`Room`] for them, or when it is gone: nothing was added then.
+    /// Bytes to be sent to this client between its answers, from any thread. False when more than
+    /// `limit` bytes would wait, when there is no [`Room`] for them, or when it is gone: nothing
+    /// was added then.
     pub(crate) fn push(&self, bytes: &[u8], limit: usize) -> bool {
         // Before the lock is taken: room may be made by closing others, which takes theirs.
         let len = bytes.len() as u64;
@@ -81,7 +83,8 @@ impl Client {
         }
         mail.bytes.extend_from_slice(bytes);
         // Who found mail there before has woken the connection: it will take this with it.
-        let waker = if self.has_mail.swap(true, Ordering::AcqRel) { None } else { mail.waker.clone() };
+        let waker =
+            if self.has_mail.swap(true, Ordering::AcqRel) { None } else { mail.waker.clone() };
         drop(mail);
         if let Some(waker) = waker {
             waker.wake();
@@ -126,7 +129,8 @@ impl Client {
         self.killed.load(Ordering::Acquire)
     }
 
-    /// True: it waits for what others send (a subscriber, a watcher), and is not closed for its silence.
+    /// True: it waits for what others send (a subscriber, a watcher), and is not closed for its
+    /// silence.
     pub(crate) fn set_stays(&self, stays: bool) {
         self.stays.store(stays, Ordering::Relaxed);
     }
@@ -168,7 +172,8 @@ impl Client {
         self.moved.load(Ordering::Relaxed)
     }
 
-    /// Calls `waker` from now on when there is mail, or the connection is to be closed. Ask for both after this.
+    /// Calls `waker` from now on when there is mail, or the connection is to be closed. Ask for
+    /// both after this.
     pub(crate) fn register(&self, waker: &Waker) {
         self.mail.lock().waker = Some(waker.clone());
     }
@@ -200,7 +205,8 @@ impl Clients {
 
     /// Of a face whose listening sockets have the first `taken` numbers: clients are numbered on.
     pub(crate) fn numbered_from(room: &Arc<Room>, taken: u64) -> Arc<Self> {
-        let clients = Arc::new(Self { next: AtomicU64::new(taken), room: room.clone(), ..Self::default() });
+        let clients =
+            Arc::new(Self { next: AtomicU64::new(taken), room: room.clone(), ..Self::default() });
         room.enter(&clients);
         clients
     }
@@ -258,7 +264,8 @@ impl Clients {
         }
     }
 
-    /// Ends at the next [`Clients::leave`] or [`Clients::look_again`] after this call (not after the first poll).
+    /// Ends at the next [`Clients::leave`] or [`Clients::look_again`] after this call (not after
+    /// the first poll).
     pub(crate) fn left(&self) -> Notified<'_> {
         self.left.notified()
     }

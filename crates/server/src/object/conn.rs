@@ -1,11 +1,12 @@
 //! The connection loop of the object faces: bytes in, a session's answers out.
 //!
-//! A depth-1 request costs one `recv` and one `send`; a pipelined batch costs the same, whatever it holds, up to
-//! [`HIGH_WATER`](super::HIGH_WATER) bytes of answers. An idle connection holds no buffer.
+//! A depth-1 request costs one `recv` and one `send`; a pipelined batch costs the same, whatever it
+//! holds, up to [`HIGH_WATER`](super::HIGH_WATER) bytes of answers. An idle connection holds no
+//! buffer.
 //!
 //! What comes is received as soon as it is heard of, and answered in a round with that of others
-//! ([`Round`](crate::net::round::Round)). Where all of it can be answered and sent at once, that is all, and the connection rests
-//! ([`Slot`]). Else a task takes over the batch.
+//! ([`Round`](crate::net::round::Round)). Where all of it can be answered and sent at once, that is
+//! all, and the connection rests ([`Slot`]). Else a task takes over the batch.
 
 use std::{cell::Cell, io, rc::Rc, sync::Arc};
 
@@ -31,12 +32,13 @@ mod jam;
 
 /// With less room than this a read is not worth its system call: the buffer grows first.
 const ROOM: usize = 4096;
-/// After the last answer: how much of what the client still sends is read, and for how long, so that the answer is not
-/// lost to a reset.
+/// After the last answer: how much of what the client still sends is read, and for how long, so
+/// that the answer is not lost to a reset.
 const LINGER: (usize, Ms) = (256 * 1024, 2000);
 
-/// Bytes a client may have sent before the server stops that are still answered: more than the system keeps for a
-/// connection (Linux: 6 MB). A client that always has sent more by then would hold up the end.
+/// Bytes a client may have sent before the server stops that are still answered: more than the
+/// system keeps for a connection (Linux: 6 MB). A client that always has sent more by then would
+/// hold up the end.
 const LATE: usize = 8 << 20;
 
 /// How a connection ended.
@@ -74,7 +76,8 @@ struct Conn<S> {
     limits: Rc<Cell<Limits>>,
     /// None while idle.
     desk: Option<Box<Desk>>,
-    /// Bytes the session knows the next command to have, from the start of what is not used up; 0: not known.
+    /// Bytes the session knows the next command to have, from the start of what is not used up; 0:
+    /// not known.
     want: usize,
     /// The last read filled its buffer: more is there, most likely.
     filled: bool,
@@ -192,8 +195,11 @@ impl<S: Session + 'static> Connection for Conn<S> {
         let received = std::mem::take(&mut self.received);
         let mut batch = self.begin(received, began);
         let answered = self.finish_now(&mut batch);
-        let work =
-            Work { commands: batch.commands, bytes: batch.received + batch.written, ..Work::default() };
+        let work = Work {
+            commands: batch.commands,
+            bytes: batch.received + batch.written,
+            ..Work::default()
+        };
         let next = if answered { self.wait_again() } else { Next::Task(Ok(Woken::Begun(batch))) };
         (work, next)
     }
@@ -202,7 +208,10 @@ impl<S: Session + 'static> Connection for Conn<S> {
         Next::Task(Err(ended))
     }
 
-    async fn proceed(mut self: Box<Self>, todo: Self::Todo) -> Option<(Box<Self>, Next<Self::Todo>)> {
+    async fn proceed(
+        mut self: Box<Self>,
+        todo: Self::Todo,
+    ) -> Option<(Box<Self>, Next<Self::Todo>)> {
         self.socket.watch.busy();
         match self.work(todo).await {
             Ok(()) => {
@@ -229,7 +238,9 @@ impl<S: Session> Conn<S> {
             Ok(Woken::Bytes(n)) => self.batch(n).await,
             Ok(Woken::Eof) => return Err(End::Closed),
             Err(Ended::Closed) => return Err(self.closed()),
-            Err(Ended::TimedOut) => return Err(if self.begun.is_some() { End::Late } else { End::Idle }),
+            Err(Ended::TimedOut) => {
+                return Err(if self.begun.is_some() { End::Late } else { End::Idle });
+            }
             Err(Ended::Drained) if self.late >= LATE => return Err(End::Drained),
             Err(Ended::Drained) => match self.received_before().await {
                 0 if self.told || !self.client.has_mail() => return Err(End::Drained),
@@ -263,7 +274,11 @@ impl<S: Session> Conn<S> {
         let used = self.desk.as_ref().is_some_and(|desk| desk.at > 0);
         self.make_room()?;
         let limits = self.limits.get();
-        let idle = if self.client.stays() || limits.idle == 0 { Ms::MAX } else { self.rested + limits.idle };
+        let idle = if self.client.stays() || limits.idle == 0 {
+            Ms::MAX
+        } else {
+            self.rested + limits.idle
+        };
         let late = self.note_begun(used, limits.receive).unwrap_or(Ms::MAX);
         let deadline = idle.min(late);
         self.socket.watch.wait_idle(if deadline == Ms::MAX { 0 } else { deadline });
@@ -272,7 +287,8 @@ impl<S: Session> Conn<S> {
 
     /// Counts the buffer that is kept while nothing is done.
     fn hold_desk(&mut self) -> Result<(), Ended> {
-        let bytes = self.desk.as_ref().map_or(0, |desk| desk.buf.capacity() as u64 + desk.out.capacity());
+        let bytes =
+            self.desk.as_ref().map_or(0, |desk| desk.buf.capacity() as u64 + desk.out.capacity());
         self.client.settle();
         if self.held.resize(bytes) { Ok(()) } else { Err(Ended::Closed) }
     }
@@ -286,7 +302,8 @@ impl<S: Session> Conn<S> {
         }
     }
 
-    /// The server is stopping: takes what has come by now, how many bytes that are. What was received is still answered.
+    /// The server is stopping: takes what has come by now, how many bytes that are. What was
+    /// received is still answered.
     async fn received_before(&mut self) -> usize {
         // The runtime looks at the sockets once more.
         tokio::task::yield_now().await;
@@ -307,7 +324,8 @@ impl<S: Session> Conn<S> {
         }
     }
 
-    /// Gives the desk back when nothing is on it, else makes room for what is missing, up to [`WINDOW`].
+    /// Gives the desk back when nothing is on it, else makes room for what is missing, up to
+    /// [`WINDOW`].
     fn make_room(&mut self) -> Result<(), Ended> {
         let Some(desk) = &mut self.desk else { return Ok(()) };
         let left = desk.buf.len() - desk.at;
@@ -336,8 +354,8 @@ impl<S: Session> Conn<S> {
         }
     }
 
-    /// Sees to it that the last answer is not lost to a reset, which is what the client gets when it has sent something that
-    /// nobody read.
+    /// Sees to it that the last answer is not lost to a reset, which is what the client gets when
+    /// it has sent something that nobody read.
     async fn linger(&mut self) {
         let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
         let mut unread = desk.at < desk.buf.len();

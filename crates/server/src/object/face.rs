@@ -1,4 +1,5 @@
-//! What a face is to the workers: somebody who has sessions for clients, and rules for letting them in.
+//! What a face is to the workers: somebody who has sessions for clients, and rules for letting them
+//! in.
 
 use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc};
 
@@ -94,7 +95,8 @@ impl<F: Face> Doors<F> {
             self.limits.set(limits);
             let clients = self.face.shared().clients();
             let left = clients.left();
-            if let Some(client) = clients.enter_below(limits.connections, peer, local, self.conns.clock.now())
+            if let Some(client) =
+                clients.enter_below(limits.connections, peer, local, self.conns.clock.now())
             {
                 break client;
             }
@@ -117,11 +119,19 @@ impl<F: Face> Doors<F> {
         self.face.count(Event::Accepted);
         let session = self.face.session(client.clone());
         let leave = Leave { doors: self.clone(), client: client.clone(), end: End::Closed };
-        conn::open(self.conns.track(), stream, session, client, self.limits.clone(), Box::new(leave));
+        conn::open(
+            self.conns.track(),
+            stream,
+            session,
+            client,
+            self.limits.clone(),
+            Box::new(leave),
+        );
     }
 }
 
-/// Says why, and closes. What the client has sent by now is taken first: a reset would take the answer from it.
+/// Says why, and closes. What the client has sent by now is taken first: a reset would take the
+/// answer from it.
 fn refuse(stream: &Stream, refusal: &[u8]) {
     let _ = stream.try_write(refusal);
     let _ = stream.try_read_buf(&mut Vec::with_capacity(1024));

@@ -127,8 +127,9 @@ mod tests {
     use super::*;
 
     fn hottest<'a>(workers: impl Iterator<Item = &'a Hot>, limit: usize) -> (Vec<HotKey>, u64) {
-        let top =
-            super::hottest("memcached", workers, limit, |key| String::from_utf8_lossy(key).into_owned());
+        let top = super::hottest("memcached", workers, limit, |key| {
+            String::from_utf8_lossy(key).into_owned()
+        });
         (top.keys, top.gets)
     }
 
@@ -150,7 +151,10 @@ mod tests {
         assert_eq!((keys.len(), keys[0].key.as_str()), (3, "hot"));
         assert!((550_000..650_000).contains(&gets), "{gets}");
         assert!((170_000..230_000).contains(&keys[0].gets), "{:?}", keys[0]);
-        assert!(keys[0].gets_at_least <= keys[0].gets && keys[1].gets_at_least * 10 < keys[0].gets_at_least);
+        assert!(
+            keys[0].gets_at_least <= keys[0].gets
+                && keys[1].gets_at_least * 10 < keys[0].gets_at_least
+        );
     }
 
     #[test]

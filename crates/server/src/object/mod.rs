@@ -1,7 +1,8 @@
-//! What the object faces (memcached, Redis) share: the connection loop, clients, what others send to a client.
+//! What the object faces (memcached, Redis) share: the connection loop, clients, what others send
+//! to a client.
 //!
-//! A face turns received bytes into answers ([`Session`]); it never touches a socket. The loop that reads, sends and
-//! waits is one for both.
+//! A face turns received bytes into answers ([`Session`]); it never touches a socket. The loop that
+//! reads, sends and waits is one for both.
 
 pub(crate) mod ahead;
 mod client;
@@ -17,13 +18,13 @@ pub(crate) use face::{Face, Shared};
 
 use crate::{clock::Ms, net::out::Out};
 
-/// Composed and pinned bytes at which a session has them sent before it goes on, so that a client that does not read
-/// costs no more than this and one value. (Sixteen values of 10 KB sent in one write instead of three: 1.6 microseconds each
-/// instead of 2.5.)
+/// Composed and pinned bytes at which a session has them sent before it goes on, so that a client
+/// that does not read costs no more than this and one value. (Sixteen values of 10 KB sent in one
+/// write instead of three: 1.6 microseconds each instead of 2.5.)
 pub(crate) const HIGH_WATER: u64 = 256 * 1024;
 
-/// The most received bytes kept for one command that is not whole yet. What may be longer (values) is taken in pieces
-/// as it arrives: the session uses up what is there and keeps the state.
+/// The most received bytes kept for one command that is not whole yet. What may be longer (values)
+/// is taken in pieces as it arrives: the session uses up what is there and keeps the state.
 pub(crate) const WINDOW: usize = 64 * 1024;
 
 /// What a session wants after it has looked at received bytes.
@@ -31,17 +32,18 @@ pub(crate) const WINDOW: usize = 64 * 1024;
 pub(crate) enum Turn {
     /// So many bytes are used up; look again if some are left.
     Used(usize),
-    /// The next command is not whole. It would be at so many bytes from the start of the input (0: not known).
+    /// The next command is not whole. It would be at so many bytes from the start of the input (0:
+    /// not known).
     More(usize),
-    /// So many bytes are used up (may be 0). Send what is composed, then call again, even without new bytes: a long
-    /// answer is on its way (a walk, thousands of keys).
+    /// So many bytes are used up (may be 0). Send what is composed, then call again, even without
+    /// new bytes: a long answer is on its way (a walk, thousands of keys).
     Flush(usize),
     /// So many bytes are used up (may be 0). Call again when others have had their turn, whatever
     /// becomes of the client meanwhile, and send nothing before: a command goes on that is to come
     /// to its end.
     Again(usize),
-    /// So many bytes are used up (may be 0). Send what is composed, and call again after so many milliseconds, even without
-    /// new bytes: the next command may not be taken up yet.
+    /// So many bytes are used up (may be 0). Send what is composed, and call again after so many
+    /// milliseconds, even without new bytes: the next command may not be taken up yet.
     Later(usize, Ms),
     /// Send what is composed, then close.
     Close,
@@ -49,7 +51,8 @@ pub(crate) enum Turn {
 
 /// One client's conversation in one protocol.
 pub(crate) trait Session {
-    /// Takes up the next command, or goes on with a long one. `now`: read once for all commands of a batch.
+    /// Takes up the next command, or goes on with a long one. `now`: read once for all commands of
+    /// a batch.
     fn turn(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn;
 
     /// Bytes came, and are taken up together with others': time to have memory fetched.
@@ -94,7 +97,8 @@ pub(crate) struct Sent {
 pub(crate) struct Limits {
     /// Client connections at once, over all workers.
     pub(crate) connections: usize,
-    /// Above that: true, a connection is told so and closed; false, it waits in the listener's queue.
+    /// Above that: true, a connection is told so and closed; false, it waits in the listener's
+    /// queue.
     pub(crate) connections_fast: bool,
     /// A connection without a command for so long is closed; 0: never.
     pub(crate) idle: Ms,
@@ -102,9 +106,10 @@ pub(crate) struct Limits {
     pub(crate) receive: Ms,
     /// A client that takes nothing of its answers for so long is closed.
     pub(crate) send: Ms,
-    /// Bytes of answers, and as many of commands, gathered for a client that goes on sending before it takes its answers
-    /// (one that sends a long pipeline whole, and then reads). Above that it has to read first. 0: no more is received than
-    /// [`HIGH_WATER`] of answers let through. All clients together are limited by their [`room`].
+    /// Bytes of answers, and as many of commands, gathered for a client that goes on sending before
+    /// it takes its answers (one that sends a long pipeline whole, and then reads). Above that it
+    /// has to read first. 0: no more is received than [`HIGH_WATER`] of answers let through. All
+    /// clients together are limited by their [`room`].
     pub(crate) gather: u64,
     /// Commands of one connection taken up before what they are answered is sent, and others get
     /// their turn.

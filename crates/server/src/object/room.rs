@@ -35,7 +35,8 @@ const STANDS_STILL: Ms = 2000;
 /// Who makes room makes at least this part of the limit at once: looking through all clients is not
 /// done for every byte.
 const AT_ONCE: u64 = 8;
-/// Clients that were told to leave may hold one part in so many of the limit on top of it, until they have.
+/// Clients that were told to leave may hold one part in so many of the limit on top of it, until
+/// they have.
 const OVERSHOOT: u64 = 16;
 /// Loans are taken and given back in steps of so many bytes.
 const STEP: u64 = 1 << 20;
@@ -138,8 +139,9 @@ impl Room {
         granted
     }
 
-    /// The same for mail, which is pushed under locks of those who send it. Nothing is borrowed here: an eviction would
-    /// be told to others through the same locks. The connection borrows when it counts its buffers.
+    /// The same for mail, which is pushed under locks of those who send it. Nothing is borrowed
+    /// here: an eviction would be told to others through the same locks. The connection borrows
+    /// when it counts its buffers.
     pub(crate) fn take_mail(&self, client: &Client, bytes: u64) -> bool {
         let place = self.count(Place::Heap);
         let Some(first) = client.account.add(place, bytes) else { return false };
@@ -153,7 +155,8 @@ impl Room {
         granted
     }
 
-    /// Borrows what mail has taken since the last time. Not under a lock that a sender of mail takes.
+    /// Borrows what mail has taken since the last time. Not under a lock that a sender of mail
+    /// takes.
     pub(crate) fn settle(&self) {
         if self.wanted() > self.lent.load(Relaxed) {
             self.borrow();
@@ -214,8 +217,9 @@ impl Room {
         self.lent.store(loan.bytes(), Relaxed);
     }
 
-    /// Closes clients until this one has its room. False: there is nobody to close for it, or those that are closed
-    /// still hold too much: their memory is free when their threads have come to them.
+    /// Closes clients until this one has its room. False: there is nobody to close for it, or those
+    /// that are closed still hold too much: their memory is free when their threads have come to
+    /// them.
     #[cold]
     fn make(&self, asks: &Client) -> bool {
         let _making = self.making.lock();
@@ -267,7 +271,10 @@ impl Default for Room {
 
 impl fmt::Debug for Room {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Room").field("heap", &self.heap).field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("Room")
+            .field("heap", &self.heap)
+            .field("store", &self.store)
+            .finish_non_exhaustive()
     }
 }
 

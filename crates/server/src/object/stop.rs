@@ -8,7 +8,9 @@ pub(crate) struct StopHandle;
 impl StopHandle {
     /// Stops. Received requests are still answered, then connections are closed.
     pub(crate) fn ask(self) {
-        // The signal to the own process needs no permission and cannot fail while the process lives.
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
+        // The signal to the own process needs no permission and cannot fail while the process
+        // lives.
+        let _ =
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
     }
 }

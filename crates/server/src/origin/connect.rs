@@ -119,7 +119,11 @@ fn client() -> http1::Builder {
     builder
 }
 
-async fn dial(host: &str, port: u16, limit: Option<Instant>) -> io::Result<(TcpStream, SocketAddr)> {
+async fn dial(
+    host: &str,
+    port: u16,
+    limit: Option<Instant>,
+) -> io::Result<(TcpStream, SocketAddr)> {
     let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
     connect_any(&addresses, limit).await
 }
@@ -201,7 +205,8 @@ mod tests {
     /// A listener whose queue is full does not answer at all.
     #[tokio::test]
     async fn a_silent_address_leaves_time_for_the_next() {
-        let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("socket");
+        let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
+            .expect("socket");
         full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("bind");
         full.listen(0).expect("listen");
         let silent = full.local_addr().expect("address").as_socket().expect("an IP address");
@@ -211,7 +216,8 @@ mod tests {
         let limit = after(Duration::from_millis(300));
         let (_, peer) = connect_any(&[silent, open], limit).await.expect("connect");
         assert_eq!(peer, open);
-        let late = connect_any(&[silent], after(Duration::from_millis(50))).await.expect_err("silent");
+        let late =
+            connect_any(&[silent], after(Duration::from_millis(50))).await.expect_err("silent");
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);
     }
 

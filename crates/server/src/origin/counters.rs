@@ -76,7 +76,10 @@ pub(super) fn count(counter: &AtomicU64) {
 pub(super) struct Held(Arc<OriginCounters>, fn(&OriginCounters) -> &AtomicU64);
 
 impl Held {
-    pub(super) fn new(counters: &Arc<OriginCounters>, gauge: fn(&OriginCounters) -> &AtomicU64) -> Held {
+    pub(super) fn new(
+        counters: &Arc<OriginCounters>,
+        gauge: fn(&OriginCounters) -> &AtomicU64,
+    ) -> Held {
         gauge(counters).fetch_add(1, Relaxed);
         Held(counters.clone(), gauge)
     }

@@ -92,7 +92,8 @@ pub(super) fn respond(
     let framing = framing(&asked.method, head.status, &head.headers, incoming.size_hint().exact())?;
     lease.keep &= answered(asked, head.status, &head.headers, framing).is_over();
     repair(&mut head.headers, framing);
-    let peer = lease.connection().map(|connection| connection.peer).ok_or(OriginError::Truncated)?;
+    let peer =
+        lease.connection().map(|connection| connection.peer).ok_or(OriginError::Truncated)?;
     let reused = lease.reused;
     let body = if upgraded.is_some() {
         lease.upgrade();
@@ -102,7 +103,10 @@ pub(super) fn respond(
     };
     Ok(Response {
         status: head.status.as_u16(),
-        reason: head.extensions.get::<ReasonPhrase>().map(|reason| Bytes::copy_from_slice(reason.as_bytes())),
+        reason: head
+            .extensions
+            .get::<ReasonPhrase>()
+            .map(|reason| Bytes::copy_from_slice(reason.as_bytes())),
         headers: head.headers,
         body,
         http10: head.version == Version::HTTP_10,
@@ -132,7 +136,9 @@ fn framing(
             true => Ok(Framing::Chunked),
             // We have sent no TE, so no other coding may be used (RFC 9112 section 7.4), and we
             // could not undo it.
-            false => Err(OriginError::Malformed("a Transfer-Encoding other than chunked".to_owned())),
+            false => {
+                Err(OriginError::Malformed("a Transfer-Encoding other than chunked".to_owned()))
+            }
         };
     }
     Ok(match exact {
@@ -186,7 +192,12 @@ mod tests {
         headers
     }
 
-    fn framed(method: Method, status: u16, headers: &HeaderMap, exact: Option<u64>) -> Option<Framing> {
+    fn framed(
+        method: Method,
+        status: u16,
+        headers: &HeaderMap,
+        exact: Option<u64>,
+    ) -> Option<Framing> {
         framing(&method, StatusCode::from_u16(status).expect("status"), headers, exact).ok()
     }
 
@@ -205,15 +216,19 @@ mod tests {
 
     #[test]
     fn other_transfer_codings_are_refused() {
-        for codings in [&["gzip, chunked"][..], &["gzip"], &["chunked", "chunked"], &["identity"], &[""]] {
-            let list: Vec<_> = codings.iter().map(|coding| (header::TRANSFER_ENCODING, *coding)).collect();
+        for codings in
+            [&["gzip, chunked"][..], &["gzip"], &["chunked", "chunked"], &["identity"], &[""]]
+        {
+            let list: Vec<_> =
+                codings.iter().map(|coding| (header::TRANSFER_ENCODING, *coding)).collect();
             assert_eq!(framed(Method::GET, 200, &fields(&list), None), None, "{codings:?}");
         }
     }
 
     #[test]
     fn two_lengths_become_one() {
-        let mut both = fields(&[(header::CONTENT_LENGTH, "5"), (header::TRANSFER_ENCODING, "chunked")]);
+        let mut both =
+            fields(&[(header::CONTENT_LENGTH, "5"), (header::TRANSFER_ENCODING, "chunked")]);
         repair(&mut both, Framing::Chunked);
         assert!(!both.contains_key(header::CONTENT_LENGTH));
         let mut twice = fields(&[(header::CONTENT_LENGTH, "5, 5"), (header::CONTENT_LENGTH, "5")]);

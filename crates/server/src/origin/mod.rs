@@ -118,7 +118,9 @@ impl Origin {
                 };
                 count(&counters.retried);
                 lease.renew(total).await?;
-                exchange(&mut lease, again, &progress, total).await.map_err(|failure| failure.error)?
+                exchange(&mut lease, again, &progress, total)
+                    .await
+                    .map_err(|failure| failure.error)?
             }
         };
         respond(&asked, lease, response, progress, total)

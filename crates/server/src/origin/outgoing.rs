@@ -56,8 +56,9 @@ impl Outgoing {
         if upgrade {
             headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         }
-        let conditional =
-            [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE].iter().any(|name| headers.contains_key(name));
+        let conditional = [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE]
+            .iter()
+            .any(|name| headers.contains_key(name));
         let asked = Asked { method, upgrade, conditional, odd_interim: Arc::default() };
         Ok((Outgoing { asked, uri, headers, interim }, body))
     }
@@ -85,7 +86,8 @@ impl Outgoing {
 }
 
 fn uri(target: &str) -> Result<Uri, OriginError> {
-    let unsendable = || OriginError::Unsendable(format!("the target {target:?} is not origin-form"));
+    let unsendable =
+        || OriginError::Unsendable(format!("the target {target:?} is not origin-form"));
     // A fragment would be cut off silently.
     if target.contains('#') {
         return Err(unsendable());
@@ -100,7 +102,9 @@ fn percent_encode(target: &str) -> Cow<'_, str> {
     if !target.contains(['"', '<', '>', '`']) {
         return Cow::Borrowed(target);
     }
-    Cow::Owned(target.replace('"', "%22").replace('<', "%3C").replace('>', "%3E").replace('`', "%60"))
+    Cow::Owned(
+        target.replace('"', "%22").replace('<', "%3C").replace('>', "%3E").replace('`', "%60"),
+    )
 }
 
 /// The configured Host, else the client's, else the origin's own name (an HTTP/1.0 client need not
@@ -111,7 +115,8 @@ fn set_host(headers: &mut HeaderMap, settings: &OriginSettings) -> Result<(), Or
         None if headers.contains_key(header::HOST) => return Ok(()),
         None => authority(&settings.host, settings.port),
     };
-    let value = HeaderValue::try_from(host).map_err(|_| OriginError::Unsendable("the Host".to_owned()))?;
+    let value =
+        HeaderValue::try_from(host).map_err(|_| OriginError::Unsendable("the Host".to_owned()))?;
     headers.insert(header::HOST, value);
     Ok(())
 }
@@ -163,7 +168,9 @@ mod tests {
     }
 
     fn sent_target(target: &str) -> Option<String> {
-        outgoing(target, HeaderMap::new(), &OriginSettings::default()).ok().map(|o| o.uri.to_string())
+        outgoing(target, HeaderMap::new(), &OriginSettings::default())
+            .ok()
+            .map(|o| o.uri.to_string())
     }
 
     #[test]
@@ -195,9 +202,11 @@ mod tests {
     fn host_is_the_configured_one_or_the_clients_or_the_origins() {
         let mut settings =
             OriginSettings { host: "10.0.0.1".to_owned(), port: 9000, ..OriginSettings::default() };
-        let clients = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("wiki.example.org"))]);
+        let clients =
+            HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("wiki.example.org"))]);
         let host = |headers: &HeaderMap, settings: &OriginSettings| {
-            outgoing("/", headers.clone(), settings).expect("sendable").headers[header::HOST].clone()
+            outgoing("/", headers.clone(), settings).expect("sendable").headers[header::HOST]
+                .clone()
         };
         assert_eq!(host(&clients, &settings), "wiki.example.org");
         assert_eq!(host(&HeaderMap::new(), &settings), "10.0.0.1:9000");

@@ -60,7 +60,10 @@ impl Pool {
     }
 
     /// A connection for one exchange, idle or new; waits for one when all are in use.
-    pub(super) async fn lease(self: &Rc<Self>, total: Option<Instant>) -> Result<Lease, OriginError> {
+    pub(super) async fn lease(
+        self: &Rc<Self>,
+        total: Option<Instant>,
+    ) -> Result<Lease, OriginError> {
         let permit = self.permit(total).await?;
         let (connection, reused) = match self.take_idle() {
             Some(connection) => (connection, true),
@@ -139,7 +142,9 @@ impl Pool {
     fn prune(&self) -> Option<Instant> {
         let now = instant();
         let mut idle = self.idle.borrow_mut();
-        idle.retain(|one| one.until.is_none_or(|until| now < until) && !one.connection.sender.is_closed());
+        idle.retain(|one| {
+            one.until.is_none_or(|until| now < until) && !one.connection.sender.is_closed()
+        });
         idle.front().and_then(|oldest| oldest.until)
     }
 
@@ -234,7 +239,8 @@ impl Lease {
         }
         let (pool, permit) = (self.pool.clone(), self.permit.take());
         tokio::task::spawn_local(async move {
-            let ready = timeout(pool.settings.between_bytes_timeout, connection.sender.ready()).await;
+            let ready =
+                timeout(pool.settings.between_bytes_timeout, connection.sender.ready()).await;
             if matches!(ready, Ok(Ok(()))) {
                 pool.put_idle(connection);
             }

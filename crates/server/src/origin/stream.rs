@@ -160,7 +160,8 @@ impl Socket {
 
     /// True when the failed write is to be taken for a success.
     fn swallow(&self, error: &io::Error) -> bool {
-        let gone = matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
+        let gone =
+            matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
         if gone {
             self.write_failed.store(true, Relaxed);
         }
@@ -202,7 +203,11 @@ impl OriginStream {
 }
 
 impl AsyncRead for OriginStream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let socket = &*self.socket;
         loop {
             ready!(socket.tcp.poll_read_ready(cx))?;
@@ -220,7 +225,11 @@ impl AsyncRead for OriginStream {
 }
 
 impl AsyncWrite for OriginStream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.poll_write_with(cx, buf.len(), |tcp| tcp.try_write(buf))
     }
 
@@ -268,8 +277,8 @@ pub struct Tunnel {
 /// stands still.
 pub async fn tunnel(upgraded: OnUpgrade) -> Result<Tunnel, OriginError> {
     let upgraded = upgraded.await.map_err(|_| OriginError::Truncated)?;
-    let parts = upgraded
-        .downcast::<TokioIo<OriginStream>>()
-        .map_err(|_| OriginError::Malformed("an upgraded connection that is not ours".to_owned()))?;
+    let parts = upgraded.downcast::<TokioIo<OriginStream>>().map_err(|_| {
+        OriginError::Malformed("an upgraded connection that is not ours".to_owned())
+    })?;
     Ok(Tunnel { stream: parts.io.into_inner(), early: parts.read_buf })
 }

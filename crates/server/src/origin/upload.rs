@@ -87,7 +87,9 @@ impl Upload {
             RequestBody::Empty | RequestBody::Stream { length: Some(0), .. } => {
                 Upload { frames: None, owed: Some(0), progress }
             }
-            RequestBody::Stream { length, frames } => Upload { frames: Some(frames), owed: length, progress },
+            RequestBody::Stream { length, frames } => {
+                Upload { frames: Some(frames), owed: length, progress }
+            }
         }
     }
 
@@ -123,7 +125,10 @@ impl Body for Upload {
     type Data = Bytes;
     type Error = Aborted;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Aborted>>> {
         let this = self.get_mut();
         let Some(frames) = &mut this.frames else { return Poll::Ready(None) };
         let Poll::Ready(frame) = frames.poll_recv(cx) else {

@@ -93,7 +93,12 @@ impl Streaming {
         }
         tails.push(send);
         drop(held);
-        Some(Follower { streaming: self.clone(), reader: self.reader.clone(), tail, spilled: false })
+        Some(Follower {
+            streaming: self.clone(),
+            reader: self.reader.clone(),
+            tail,
+            spilled: false,
+        })
     }
 
     /// Whether [`Streaming::ends_at`] was said.
@@ -148,7 +153,9 @@ impl Follower {
                         len => Piece::Stored(&chunk[..len]),
                     };
                 }
-                FillState::Done { .. } => return Piece::End(self.streaming.trailers.lock().clone()),
+                FillState::Done { .. } => {
+                    return Piece::End(self.streaming.trailers.lock().clone());
+                }
                 FillState::Aborted => self.spilled = true,
             }
         }

@@ -46,7 +46,10 @@ fn possible(meta: &Meta, body: u64, now: Ms) -> bool {
         status => (200..600).contains(&status),
     };
     let received = meta.response_time <= now.saturating_add(AHEAD);
-    bodied && received && meta.date <= LAST_SECOND && meta.last_modified.is_none_or(|at| at <= LAST_SECOND)
+    bodied
+        && received
+        && meta.date <= LAST_SECOND
+        && meta.last_modified.is_none_or(|at| at <= LAST_SECOND)
 }
 
 /// A status line and fields as they are stored, and nothing behind them.
@@ -66,7 +69,8 @@ fn readable(page: &PageView<'_>) -> bool {
     let fits = with_fields(fields, |fields| {
         let lengths: Vec<_> = fields.all("content-length").collect();
         let own = |name: &str| {
-            is_hop_by_hop(name) || ["age", "content-range"].iter().any(|n| n.eq_ignore_ascii_case(name))
+            is_hop_by_hop(name)
+                || ["age", "content-range"].iter().any(|n| n.eq_ignore_ascii_case(name))
         };
         let length = match lengths[..] {
             [] => !has_length,

@@ -87,7 +87,11 @@ pub(crate) fn without(head: &[u8], names: &[&str]) -> Vec<u8> {
 }
 
 /// `Via` with us added to what was there (RFC 9110 section 7.6.3).
-pub(crate) fn via<'a>(before: impl Iterator<Item = &'a [u8]>, http10: bool, pseudonym: &str) -> Vec<u8> {
+pub(crate) fn via<'a>(
+    before: impl Iterator<Item = &'a [u8]>,
+    http10: bool,
+    pseudonym: &str,
+) -> Vec<u8> {
     let mut out = Vec::new();
     for value in before.flat_map(Elements::of) {
         out.extend_from_slice(value);

@@ -65,7 +65,10 @@ pub(crate) fn look(
     let found = variant::select(primary, nonce, page.vary, request, policy, |key| {
         let entry = store.get(PAGES, key, now)?;
         let meta = view(entry.head(), entry.len(), Verify::Layout).ok()?.meta;
-        Some(LookupResult { found: classify(entry, meta, purged, now), variant: Some(key.to_vec()) })
+        Some(LookupResult {
+            found: classify(entry, meta, purged, now),
+            variant: Some(key.to_vec()),
+        })
     });
     found.unwrap_or_else(|| {
         let key = variant::flight_key(primary, nonce, page.vary, request, policy);

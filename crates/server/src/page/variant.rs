@@ -70,8 +70,8 @@ impl Marker {
 
     /// Adds what another marker of the same nonce knows. Whether it then says more than that one.
     pub(crate) fn add(&mut self, other: &Marker) -> bool {
-        let more =
-            !other.classes[0] & self.classes[0] != 0 || self.sets.iter().any(|set| !other.sets.contains(set));
+        let more = !other.classes[0] & self.classes[0] != 0
+            || self.sets.iter().any(|set| !other.sets.contains(set));
         self.classes[0] |= other.classes[0];
         for set in &other.sets {
             if self.sets.len() < MAX_SETS && !self.sets.contains(set) {
@@ -87,8 +87,12 @@ impl Marker {
         values: &Values,
         nonce: impl FnOnce() -> u64,
     ) -> (Marker, bool) {
-        let mut marker = before.unwrap_or_else(|| Marker { sets: Vec::new(), nonce: nonce(), classes: [0] });
-        let class = values.iter().find(|(name, _)| name == ENCODING).and_then(|(_, value)| value.as_deref());
+        let mut marker =
+            before.unwrap_or_else(|| Marker { sets: Vec::new(), nonce: nonce(), classes: [0] });
+        let class = values
+            .iter()
+            .find(|(name, _)| name == ENCODING)
+            .and_then(|(_, value)| value.as_deref());
         let classes = marker.classes[0] | class.map_or(0, bit);
         let names: Vec<String> = values.iter().map(|(name, _)| name.clone()).collect();
         if marker.sets.first() == Some(&names) && classes == marker.classes[0] {
@@ -297,7 +301,9 @@ pub(crate) fn selects(values: &Values, request: &RequestView<'_>, policy: &RuleP
     values.iter().all(|(name, value)| {
         if name == ENCODING {
             let codings = codings(request);
-            value.as_deref().is_some_and(|v| classes(codings).any(|c| c == v) || exactly(codings) == v)
+            value
+                .as_deref()
+                .is_some_and(|v| classes(codings).any(|c| c == v) || exactly(codings) == v)
         } else {
             normalise(name, request, policy) == *value
         }
@@ -321,8 +327,10 @@ const BARE: &[u8] = b"bare";
 
 /// The classes of responses that are for a client, best first.
 fn classes(codings: Codings) -> impl Iterator<Item = &'static [u8]> {
-    let coded =
-        CODED.into_iter().filter(move |(coding, ..)| codings.contains(*coding)).map(|(.., name)| name);
+    let coded = CODED
+        .into_iter()
+        .filter(move |(coding, ..)| codings.contains(*coding))
+        .map(|(.., name)| name);
     let uncoded = codings.identity().then_some(if takes_coding(codings) { PLAIN } else { BARE });
     coded.chain(uncoded)
 }

@@ -71,7 +71,10 @@ impl PageDraft {
             head: head::without_length(page.head),
             withheld: page.withheld.to_vec(),
             etag: page.etag.map(<[u8]>::to_vec),
-            vary: page.vary.map(|(name, value)| (name.to_owned(), value.map(<[u8]>::to_vec))).collect(),
+            vary: page
+                .vary
+                .map(|(name, value)| (name.to_owned(), value.map(<[u8]>::to_vec)))
+                .collect(),
             tags: page.tags.map(Box::from).collect(),
             site: site.to_owned(),
             length: Some(page.body_len),
@@ -85,8 +88,10 @@ impl PageDraft {
         let mut lines = self.head.clone();
         let mut meta = self.meta;
         let length = self.length.filter(|_| has_body(false, meta.status));
-        meta.flags =
-            meta.flags.without(PageFlags::HAS_LENGTH).with_if(PageFlags::HAS_LENGTH, length.is_some());
+        meta.flags = meta
+            .flags
+            .without(PageFlags::HAS_LENGTH)
+            .with_if(PageFlags::HAS_LENGTH, length.is_some());
         if let Some(length) = length {
             head::number_line(&mut lines, "Content-Length", length);
         }
@@ -188,8 +193,10 @@ impl PageWriter<'_> {
     /// Opens a page for `flight` and writes everything before its body.
     pub(crate) fn begin(&self, draft: &PageDraft, flight: &Flight) -> Result<PageFill, PutError> {
         let record = draft.encode()?;
-        let size_hint = draft.length.map(|length| record.len() as u64 + length + TRAILER_LEN as u64);
-        let options = FillOptions { flags: draft.flags, expires: None, size_hint, contiguous: record.len() };
+        let size_hint =
+            draft.length.map(|length| record.len() as u64 + length + TRAILER_LEN as u64);
+        let options =
+            FillOptions { flags: draft.flags, expires: None, size_hint, contiguous: record.len() };
         let mut fill = self.store.fill(PAGES, &draft.key, options, self.clock.now())?;
         fill.write(&record)?;
         let tags = draft.store_tags();
@@ -262,7 +269,12 @@ impl PageWriter<'_> {
     /// it is a hundred bytes, and goes when nobody asks for it.
     ///
     /// Variants that were softly purged under the marker before stay so.
-    pub(crate) fn marker(&self, flight: &Flight, primary: &[u8], marker: &Marker) -> Result<(), PutError> {
+    pub(crate) fn marker(
+        &self,
+        flight: &Flight,
+        primary: &[u8],
+        marker: &Marker,
+    ) -> Result<(), PutError> {
         flight.hold_purges(|purged| {
             let now = self.clock.now();
             match purged {
@@ -284,7 +296,8 @@ impl PageWriter<'_> {
         marker: &Marker,
         soft_purged_at: Ms,
     ) -> Result<(), PutError> {
-        let meta = Meta { kind: Kind::VaryMarker, nonce: marker.nonce, soft_purged_at, ..Meta::default() };
+        let meta =
+            Meta { kind: Kind::VaryMarker, nonce: marker.nonce, soft_purged_at, ..Meta::default() };
         self.put_record(primary, &meta, &marker.pairs(), None)
     }
 

@@ -1,4 +1,5 @@
-//! Who must hear of what data commands do: nobody, usually, and then a write costs one relaxed load for it.
+//! Who must hear of what data commands do: nobody, usually, and then a write costs one relaxed load
+//! for it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,8 +22,8 @@ pub(crate) fn any(shared: &Shared, who: u32) -> bool {
     shared.attention.load(Relaxed) & who != 0
 }
 
-/// Sets or clears a bit. Entries that go by themselves are reported once somebody wants to hear of them; that stays on, as
-/// the other face may want to hear too.
+/// Sets or clears a bit. Entries that go by themselves are reported once somebody wants to hear of
+/// them; that stays on, as the other face may want to hear too.
 pub(crate) fn set(shared: &Shared, who: u32, listens: bool) {
     let before = if listens {
         shared.attention.fetch_or(who, std::sync::atomic::Ordering::SeqCst)

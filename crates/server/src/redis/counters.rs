@@ -1,4 +1,5 @@
-//! What a worker of the Redis face counts: one set per worker, written by its worker alone, merged on reading.
+//! What a worker of the Redis face counts: one set per worker, written by its worker alone, merged
+//! on reading.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,8 @@ use super::dispatch::COMMANDS;
 
 /// Different error codes counted; those that come later are counted as `OTHER` (Redis: 128 too).
 const CODES: usize = 128;
-/// Classes of a command's time: powers of two of microseconds, the last one open (as LATENCY HISTOGRAM shows them).
+/// Classes of a command's time: powers of two of microseconds, the last one open (as LATENCY
+/// HISTOGRAM shows them).
 pub(crate) const BUCKETS: usize = 32;
 
 /// One command's figures.
@@ -49,7 +51,8 @@ impl std::ops::Index<usize> for Commands {
     }
 }
 
-/// Errors by code. Off the path of what works; its worker is the one who locks it, but for a reader now and then.
+/// Errors by code. Off the path of what works; its worker is the one who locks it, but for a reader
+/// now and then.
 #[derive(Debug, Default)]
 pub(crate) struct Errors(Mutex<BTreeMap<Box<[u8]>, u64>>);
 

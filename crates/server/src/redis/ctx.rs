@@ -46,7 +46,8 @@ pub(crate) enum Class {
     Missed,
 }
 
-/// The composed bytes of one client's answers may take one part in so many of what all clients may hold.
+/// The composed bytes of one client's answers may take one part in so many of what all clients may
+/// hold.
 const ANSWER: u64 = 4;
 
 /// Those who hear of every write.
@@ -67,8 +68,8 @@ impl Ctx<'_> {
         Reply::new(self.out.scratch(), self.version)
     }
 
-    /// Whether the answer takes more memory than one client may have for it (Redis: a client over its output buffer
-    /// limit). Its connection is closed then.
+    /// Whether the answer takes more memory than one client may have for it (Redis: a client over
+    /// its output buffer limit). Its connection is closed then.
     pub(crate) fn overflows(&mut self) -> bool {
         let over = self.out.capacity() > self.face.room / ANSWER;
         self.conn.closing |= over;
@@ -90,7 +91,8 @@ impl Ctx<'_> {
         self.reply().bulk_end();
     }
 
-    /// A key was written: those who follow it are told. `event` in Redis's words (`set`, `del`, `hset`, ...).
+    /// A key was written: those who follow it are told. `event` in Redis's words (`set`, `del`,
+    /// `hset`, ...).
     #[inline]
     pub(crate) fn modified(&mut self, class: Class, event: &'static str, key: &[u8]) {
         if attention::any(self.shared, OF_WRITES) {

@@ -1,5 +1,6 @@
-//! From a received command to its function: rights, states, locks, counting. The order of the checks is Redis's
-//! (server.c, `processCommand`), so that a command with two faults is told the same one.
+//! From a received command to its function: rights, states, locks, counting. The order of the
+//! checks is Redis's (server.c, `processCommand`), so that a command with two faults is told the
+//! same one.
 
 use crate::{clock::Ms, net::out::Out};
 use larder_proto::resp::{
@@ -24,8 +25,8 @@ pub(crate) type Handler = fn(&mut Ctx<'_>, &Args<'_>);
 /// Commands there may be (their numbers are bytes).
 pub(crate) const COMMANDS: usize = 256;
 
-/// Of commands that are fast by nature one in so many is timed, and counts for all: reading the clock twice costs more
-/// than half a GET.
+/// Of commands that are fast by nature one in so many is timed, and counts for all: reading the
+/// clock twice costs more than half a GET.
 const SAMPLE: u32 = 16;
 /// The most arguments a write may have to count as fast.
 const QUICK_ARGS: usize = 8;
@@ -41,7 +42,8 @@ pub(crate) struct Found {
     pub(crate) handler: Handler,
 }
 
-/// The command a connection sent last: a pipeline mostly repeats it, and comparing one word is cheaper than the table.
+/// The command a connection sent last: a pipeline mostly repeats it, and comparing one word is
+/// cheaper than the table.
 #[derive(Default)]
 pub(crate) struct Last {
     name: (usize, u64),
@@ -51,13 +53,16 @@ pub(crate) struct Last {
 impl Last {
     #[inline]
     fn find(&self, args: &Args<'_>) -> Option<Found> {
-        self.found.filter(|found| word(args.get(0)) == Some(self.name) && found.command.takes(args.len()))
+        self.found
+            .filter(|found| word(args.get(0)) == Some(self.name) && found.command.takes(args.len()))
     }
 
     fn keep(&mut self, args: &Args<'_>, found: Found) {
         // Of containers (`CONFIG GET`) the first word does not tell the command.
         let plain = !found.command.name.contains('|') && table::find(args.get(0)).is_some();
-        if let Some(name) = word(args.get(0)).filter(|_| plain && found.command.subcommands.is_empty()) {
+        if let Some(name) =
+            word(args.get(0)).filter(|_| plain && found.command.subcommands.is_empty())
+        {
             (self.name, self.found) = (name, Some(found));
         }
     }
@@ -69,9 +74,11 @@ fn word(name: &[u8]) -> Option<(usize, u64)> {
     let bits = match *name {
         [a, b, c] => u64::from_le_bytes([a, b, c, 0, 0, 0, 0, 0]),
         [a, b, c, d, .., w, x, y, z] => u64::from_le_bytes([a, b, c, d, w, x, y, z]),
-        [a, b, c, d, ref rest @ ..] => rest
-            .iter()
-            .fold(u64::from(u32::from_le_bytes([a, b, c, d])), |bits, byte| bits << 8 | u64::from(*byte)),
+        [a, b, c, d, ref rest @ ..] => {
+            rest.iter().fold(u64::from(u32::from_le_bytes([a, b, c, d])), |bits, byte| {
+                bits << 8 | u64::from(*byte)
+            })
+        }
         _ => return None,
     };
     (name.len() <= 8).then_some((name.len(), bits))
@@ -80,7 +87,9 @@ fn word(name: &[u8]) -> Option<(usize, u64)> {
 /// The functions by number.
 pub(crate) fn handlers() -> Box<[Handler; COMMANDS]> {
     let mut handlers: Box<[Handler; COMMANDS]> = Box::new([missing; COMMANDS]);
-    for command in table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands)) {
+    for command in
+        table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands))
+    {
         if let Some(handler) = conn::handler(command.id) {
             handlers[command.id as usize] = handler;
         }
@@ -104,7 +113,8 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
                 conn.closing = true;
                 return true;
             }
-            let exec = args.get(0).eq_ignore_ascii_case(b"exec").then(|| table::find(b"exec")).flatten();
+            let exec =
+                args.get(0).eq_ignore_ascii_case(b"exec").then(|| table::find(b"exec")).flatten();
             refuse(face, conn, exec, &text, out);
             return true;
         }
@@ -117,7 +127,8 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
     {
         return true;
     }
-    if attention::any(&face.shared, attention::PAUSE) && pause::holds(&face.shared, conn, found.command, now)
+    if attention::any(&face.shared, attention::PAUSE)
+        && pause::holds(&face.shared, conn, found.command, now)
     {
         return false;
     }
@@ -157,14 +168,16 @@ fn may_run(face: &Face, conn: &mut Conn, found: Found, out: &mut Out) -> bool {
     }
     if conn.gates & gate::SUBSCRIBER != 0 && !for_subscribers(command.id) {
         let text = format!(
-            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
-             context",
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+             are allowed in this context",
             command.name
         );
         refuse(face, conn, Some(command), &text, out);
         return false;
     }
-    if conn.gates & gate::MONITOR != 0 && command.has(flag::WRITE | flag::READONLY | flag::MAY_REPLICATE) {
+    if conn.gates & gate::MONITOR != 0
+        && command.has(flag::WRITE | flag::READONLY | flag::MAY_REPLICATE)
+    {
         refuse(face, conn, Some(command), "ERR Replica can't interact with the keyspace", out);
         return false;
     }
@@ -262,8 +275,8 @@ fn printed(bytes: &[u8], most: usize) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or(bytes)
 }
 
-/// Whether a browser speaks: `POST / HTTP/1.1`, `Host: ...`. What a page makes it send could have commands in its body, so the
-/// connection is closed without a word, as by Redis.
+/// Whether a browser speaks: `POST / HTTP/1.1`, `Host: ...`. What a page makes it send could have
+/// commands in its body, so the connection is closed without a word, as by Redis.
 fn of_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
@@ -273,7 +286,8 @@ pub(crate) fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// A command that is not run: answered, counted, and a transaction it was to be part of will not run either.
+/// A command that is not run: answered, counted, and a transaction it was to be part of will not
+/// run either.
 #[cold]
 pub(crate) fn refuse(
     face: &Face,
@@ -329,7 +343,9 @@ fn lock<'a>(
             locks.write(args.get(place), taker).map(Guard::One)
         }
         // One that has waited goes on as it began, and leaves the queue.
-        (Some(_), None) if !command.has(flag::WRITE) && !locks.is_busy() && !conn.waits => Some(Guard::None),
+        (Some(_), None) if !command.has(flag::WRITE) && !locks.is_busy() && !conn.waits => {
+            Some(Guard::None)
+        }
         (Some(place), None) if !command.has(flag::WRITE) => {
             locks.write(args.get(place), taker).map(Guard::One)
         }
@@ -397,7 +413,12 @@ pub(crate) fn resume(
 
 fn running_command(args: &Args<'_>) -> Option<&'static Command> {
     let command = table::find(args.get(0))?;
-    Some(command.subcommand(args.get(1)).filter(|_| !command.subcommands.is_empty()).unwrap_or(command))
+    Some(
+        command
+            .subcommand(args.get(1))
+            .filter(|_| !command.subcommands.is_empty())
+            .unwrap_or(command),
+    )
 }
 
 /// Adds the keys of a command to what a step needs.
@@ -414,9 +435,17 @@ pub(crate) fn want(wanted: &mut Wanted, command: &Command, args: &Args<'_>) {
     }
 }
 
-/// Runs a command whose locks are held. Its answer is appended; its time and its failure are counted.
+/// Runs a command whose locks are held. Its answer is appended; its time and its failure are
+/// counted.
 #[inline]
-pub(crate) fn call(face: &Face, conn: &mut Conn, found: Found, args: &Args<'_>, now: Ms, out: &mut Out) {
+pub(crate) fn call(
+    face: &Face,
+    conn: &mut Conn,
+    found: Found,
+    args: &Args<'_>,
+    now: Ms,
+    out: &mut Out,
+) {
     let Found { command, handler } = found;
     let shared = &*face.shared;
     let counter = &face.counters.commands[command.id as usize];
@@ -459,7 +488,10 @@ pub(crate) fn call(face: &Face, conn: &mut Conn, found: Found, args: &Args<'_>, 
 #[inline]
 fn is_quick(command: &Command, args: &Args<'_>) -> bool {
     command.has(flag::FAST)
-        || (command.has(flag::WRITE) && command.first == 1 && command.last == 1 && args.len() <= QUICK_ARGS)
+        || (command.has(flag::WRITE)
+            && command.first == 1
+            && command.last == 1
+            && args.len() <= QUICK_ARGS)
 }
 
 #[cold]

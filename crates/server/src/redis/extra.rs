@@ -1,5 +1,5 @@
-//! Commands that are not in the table of Redis 7.0 as Larder has it, but that clients and tools send: newer ones, and a few
-//! whose answer says that there is nothing of the kind.
+//! Commands that are not in the table of Redis 7.0 as Larder has it, but that clients and tools
+//! send: newer ones, and a few whose answer says that there is nothing of the kind.
 
 use larder_proto::resp::{Args, table};
 
@@ -11,7 +11,8 @@ use super::{
     dispatch::{Found, Handler},
 };
 
-/// Name, subcommand (empty: any), least and most arguments, function, and the command it is counted as.
+/// Name, subcommand (empty: any), least and most arguments, function, and the command it is counted
+/// as.
 static EXTRA: &[(&str, &str, usize, usize, Handler, &str)] = &[
     ("client", "setinfo", 4, 4, client::set_info, "client"),
     ("client", "no-touch", 3, 3, client::no_touch, "client"),
@@ -30,11 +31,12 @@ static EXTRA: &[(&str, &str, usize, usize, Handler, &str)] = &[
 /// The function for a command the table does not have.
 #[cold]
 pub(crate) fn find(args: &Args<'_>) -> Option<Found> {
-    let fits = |(name, subcommand, least, most, ..): &&(&str, &str, usize, usize, Handler, &str)| {
-        args.is(0, name)
-            && (subcommand.is_empty() || args.is(1, subcommand))
-            && (*least..=*most).contains(&args.len())
-    };
+    let fits =
+        |(name, subcommand, least, most, ..): &&(&str, &str, usize, usize, Handler, &str)| {
+            args.is(0, name)
+                && (subcommand.is_empty() || args.is(1, subcommand))
+                && (*least..=*most).contains(&args.len())
+        };
     let (name, .., handler, counted) = EXTRA.iter().find(fits)?;
     // What is refused is refused at once, not when a transaction has begun.
     if *name == "eval" && !scripts::knows(args) {

@@ -40,7 +40,15 @@ impl Shared {
             get_misses: of(|ns| ns.misses),
             sets: of(|ns| ns.stored),
             deletes: of(|ns| ns.deleted),
-            touches: calls(&["touch", "expire", "pexpire", "expireat", "pexpireat", "persist", "getex"]),
+            touches: calls(&[
+                "touch",
+                "expire",
+                "pexpire",
+                "expireat",
+                "pexpireat",
+                "persist",
+                "getex",
+            ]),
             evictions: of(|ns| ns.evictions),
             bytes_in: sum(|c| &c.total_net_input_bytes),
             bytes_out: sum(|c| &c.total_net_output_bytes),
@@ -52,7 +60,9 @@ impl Shared {
     /// Calls and microseconds by command, without those never used, and the time of all commands.
     fn command_figures(&self) -> (BTreeMap<&'static str, (u64, u64)>, Histogram) {
         let mut commands = BTreeMap::new();
-        for command in table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands)) {
+        for command in
+            table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands))
+        {
             let own = self.counters.iter().map(|one| &one.commands[command.id as usize]);
             let (calls, micros) =
                 own.fold((0, 0), |sum, one| (sum.0 + one.calls.get(), sum.1 + one.micros.get()));

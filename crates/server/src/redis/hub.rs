@@ -1,10 +1,11 @@
 //! Who hears which channel, and the sending.
 //!
-//! Channels are spread over locked parts by their names; a message costs its channel's subscribers, and one comparison
-//! for each pattern there is. A message is handed to a subscriber under the lock of the part: two messages of one channel
-//! reach all subscribers in the same order. Messages that two clients publish at the same time may reach those who hear
-//! them by patterns in different orders. (Redis's pubsub.c; the messages are described in "Redis Pub/Sub", "Format of
-//! pushed messages".)
+//! Channels are spread over locked parts by their names; a message costs its channel's subscribers,
+//! and one comparison for each pattern there is. A message is handed to a subscriber under the lock
+//! of the part: two messages of one channel reach all subscribers in the same order. Messages that
+//! two clients publish at the same time may reach those who hear them by patterns in different
+//! orders. (Redis's pubsub.c; the messages are described in "Redis Pub/Sub", "Format of pushed
+//! messages".)
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -114,7 +115,9 @@ struct Patterns {
 impl Patterns {
     /// False: there are too many.
     fn add(&mut self, pattern: &[u8], known: &Arc<Known>) -> bool {
-        if let Some((_, listeners)) = self.numbers.get(pattern).and_then(|number| self.all.get_mut(number)) {
+        if let Some((_, listeners)) =
+            self.numbers.get(pattern).and_then(|number| self.all.get_mut(number))
+        {
             listeners.push(known.clone());
             return true;
         }
@@ -281,7 +284,11 @@ impl Hub {
 
     /// How many hear a channel (by its name).
     pub(crate) fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
-        if kind == Kind::Shard { self.shards.listeners(name) } else { self.channels.listeners(name) }
+        if kind == Kind::Shard {
+            self.shards.listeners(name)
+        } else {
+            self.channels.listeners(name)
+        }
     }
 
     /// Different channels, patterns, and channels of the other space.

@@ -110,7 +110,8 @@ impl Known {
         self.flags.fetch_and(!flags, Relaxed);
     }
 
-    /// Sends it a message between its answers. One that has let more than `limit` bytes wait is closed.
+    /// Sends it a message between its answers. One that has let more than `limit` bytes wait is
+    /// closed.
     pub(crate) fn push(&self, bytes: &[u8], limit: usize) {
         if !self.client.push(bytes, limit) {
             self.client.kill();

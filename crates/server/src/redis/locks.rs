@@ -1,20 +1,24 @@
-//! Isolation: what makes EXEC and commands of several keys one step although workers run in parallel.
+//! Isolation: what makes EXEC and commands of several keys one step although workers run in
+//! parallel.
 //!
-//! A fixed table of stripes, each a lock for the keys that hash to it. Every write holds its key's stripe. What must be
-//! seen as one step (EXEC, MSET, RENAME, MGET, ...) holds the stripes of all its keys, taken in rising order so that two
-//! of them never wait for each other in a circle; FLUSHALL and its like hold all. A key's stripe is the same in all
-//! databases: COPY and MOVE take two of them at once.
+//! A fixed table of stripes, each a lock for the keys that hash to it. Every write holds its key's
+//! stripe. What must be seen as one step (EXEC, MSET, RENAME, MGET, ...) holds the stripes of all
+//! its keys, taken in rising order so that two of them never wait for each other in a circle;
+//! FLUSHALL and its like hold all. A key's stripe is the same in all databases: COPY and MOVE take
+//! two of them at once.
 //!
-//! A command that goes on in steps keeps its stripes between two of them ([`Kept`]). No thread waits for these: whoever
-//! needs one is put in the stripe's queue, and its connection tries again when it is called. A stripe with a queue is the
-//! first one's in it, so that no pipeline of long commands keeps others from its keys for ever. A place is lost by who does
-//! not come for it ([`PATIENCE`]).
+//! A command that goes on in steps keeps its stripes between two of them ([`Kept`]). No thread
+//! waits for these: whoever needs one is put in the stripe's queue, and its connection tries again
+//! when it is called. A stripe with a queue is the first one's in it, so that no pipeline of long
+//! commands keeps others from its keys for ever. A place is lost by who does not come for it
+//! ([`PATIENCE`]).
 //!
-//! A read of one key takes no lock as long as no such step writes (`busy` is 0). That is enough: who has seen one write of
-//! a step has also seen `busy` raised, for it was raised before; its next read waits at the stripe until the step is over.
+//! A read of one key takes no lock as long as no such step writes (`busy` is 0). That is enough:
+//! who has seen one write of a step has also seen `busy` raised, for it was raised before; its next
+//! read waits at the stripe until the step is over.
 //!
-//! Rejected: one lock for all writes (a worker's writes would stop all others), and taking a read's stripe always (two
-//! locked instructions on every GET).
+//! Rejected: one lock for all writes (a worker's writes would stop all others), and taking a read's
+//! stripe always (two locked instructions on every GET).
 
 use std::{
     collections::VecDeque,
@@ -105,7 +109,9 @@ impl State {
 
 impl Waiter {
     fn is_there(&self, now: Ms) -> bool {
-        self.tried + PATIENCE > now && !self.client.is_killed() && Arc::strong_count(&self.client) > 1
+        self.tried + PATIENCE > now
+            && !self.client.is_killed()
+            && Arc::strong_count(&self.client) > 1
     }
 }
 
@@ -302,7 +308,8 @@ impl Locks {
 
 #[inline]
 fn stripe(key: &[u8]) -> usize {
-    // Which stripe a key has is no secret: a client that picks keys of one stripe makes its own writes wait.
+    // Which stripe a key has is no secret: a client that picks keys of one stripe makes its own
+    // writes wait.
     let hash = rapidhash::v3::rapidhash_v3(key);
     (hash % STRIPES as u64) as usize
 }
@@ -445,7 +452,10 @@ mod tests {
         }
         drop(kept);
         people.1[1].kill();
-        assert!(locks.write(b"key", &people.taker(3, PATIENCE - 1)).is_none(), "the next one's turn");
+        assert!(
+            locks.write(b"key", &people.taker(3, PATIENCE - 1)).is_none(),
+            "the next one's turn"
+        );
         let gone = people.1.remove(2);
         people.0.leave(&gone);
         drop(gone);

@@ -1,8 +1,9 @@
 //! The Redis face: RESP2 and RESP3 over the one store.
 //!
-//! A connection's bytes go through [`session`] (framing, states), [`dispatch`] (table, rights, locks, counting) and then
-//! to one function per command: those of the connection in [`conn`], those of the server in [`admin`], those of the data
-//! in `data`. What all connections of the process share is in [`Shared`].
+//! A connection's bytes go through [`session`] (framing, states), [`dispatch`] (table, rights,
+//! locks, counting) and then to one function per command: those of the connection in [`conn`],
+//! those of the server in [`admin`], those of the data in `data`. What all connections of the
+//! process share is in [`Shared`].
 //!
 //! | file | what |
 //! |---|---|

@@ -62,7 +62,11 @@ pub(crate) fn is_secret(args: &Args<'_>, at: usize) -> bool {
     } else if args.is(0, "hello") {
         option("auth").is_some_and(|auth| at == auth + 1 || at == auth + 2)
     } else {
-        args.is(0, "config") && args.is(1, "set") && at > 2 && at % 2 == 1 && args.is(at - 1, "requirepass")
+        args.is(0, "config")
+            && args.is(1, "set")
+            && at > 2
+            && at % 2 == 1
+            && args.is(at - 1, "requirepass")
     }
 }
 
@@ -78,11 +82,15 @@ pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>)
     line.push(b'+');
     number::push_u64(&mut line, micros / 1_000_000);
     line.extend_from_slice(
-        format!(".{:06} [{} {}]", micros % 1_000_000, conn.db, shown_address(&conn.known.client)).as_bytes(),
+        format!(".{:06} [{} {}]", micros % 1_000_000, conn.db, shown_address(&conn.known.client))
+            .as_bytes(),
     );
     for (at, arg) in args.from(0).enumerate() {
         line.push(b' ');
-        quote(if is_secret(args, at) { b"(redacted)" } else { &arg[..arg.len().min(SHOWN)] }, &mut line);
+        quote(
+            if is_secret(args, at) { b"(redacted)" } else { &arg[..arg.len().min(SHOWN)] },
+            &mut line,
+        );
     }
     line.extend_from_slice(b"\r\n");
     let limit = face.shared.config.mail_limit();
@@ -115,7 +123,12 @@ pub(crate) fn quote(bytes: &[u8], into: &mut Vec<u8>) {
             b' '..=b'~' => into.push(byte),
             _ => {
                 let hex = b"0123456789abcdef";
-                into.extend_from_slice(&[b'\\', b'x', hex[(byte >> 4) as usize], hex[(byte & 15) as usize]]);
+                into.extend_from_slice(&[
+                    b'\\',
+                    b'x',
+                    hex[(byte >> 4) as usize],
+                    hex[(byte & 15) as usize],
+                ]);
             }
         }
     }

@@ -1,8 +1,8 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH (Redis documentation, "Transactions").
 //!
-//! EXEC holds the stripes of all keys its commands name, and of all watched keys, from the comparison of the watched
-//! versions to its last command ([`super::locks`]): nobody sees a part of it. It goes on in steps
-//! ([`super::job`]).
+//! EXEC holds the stripes of all keys its commands name, and of all watched keys, from the
+//! comparison of the watched versions to its last command ([`super::locks`]): nobody sees a part of
+//! it. It goes on in steps ([`super::job`]).
 
 use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 
@@ -58,7 +58,8 @@ impl Multi {
     }
 }
 
-/// What WATCH sees of a key that is there: its version, and when it expires, since EXPIRE and PERSIST change a key, too.
+/// What WATCH sees of a key that is there: its version, and when it expires, since EXPIRE and
+/// PERSIST change a key, too.
 type Seen = (u64, Option<Ms>);
 
 /// What was seen of a watched key, and the watch that tells whether it was written since.

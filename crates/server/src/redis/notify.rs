@@ -1,4 +1,5 @@
-//! Keyspace notifications: messages about what happens to keys (Redis documentation, "Redis keyspace notifications").
+//! Keyspace notifications: messages about what happens to keys (Redis documentation, "Redis
+//! keyspace notifications").
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -45,7 +46,8 @@ pub(crate) fn letters(bits: u32) -> String {
     if bits & ALL == ALL {
         text.push('A');
     } else {
-        let classes = LETTERS.iter().filter(|(letter, bit)| !b"Am".contains(letter) && bits & bit != 0);
+        let classes =
+            LETTERS.iter().filter(|(letter, bit)| !b"Am".contains(letter) && bits & bit != 0);
         text.extend(classes.map(|(letter, _)| *letter as char));
     }
     for (letter, bit) in [('K', KEYSPACE), ('E', KEYEVENT), ('m', 1 << 12)] {

@@ -1,4 +1,5 @@
-//! CLIENT PAUSE and UNPAUSE: commands wait until a time. Their bytes stay where they are, and their workers serve others.
+//! CLIENT PAUSE and UNPAUSE: commands wait until a time. Their bytes stay where they are, and their
+//! workers serve others.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -54,7 +55,9 @@ pub(crate) fn holds(shared: &Shared, conn: &Conn, command: &Command, now: Ms) ->
         pause.end(shared, now, false);
         return false;
     }
-    pause.all.load(Relaxed) || changes(command) || (command.id == Id::Exec && conn.multi.any(changes))
+    pause.all.load(Relaxed)
+        || changes(command)
+        || (command.id == Id::Exec && conn.multi.any(changes))
 }
 
 /// What the replicas of a Redis would be sent.
@@ -65,8 +68,9 @@ fn changes(command: &Command) -> bool {
 /// CLIENT PAUSE milliseconds [WRITE | ALL]
 pub(crate) fn pause(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if args.len() > 4 {
-        let error =
-            "ERR unknown subcommand or wrong number of arguments for 'PAUSE'. Try CLIENT HELP.".to_owned();
+        let error = "ERR unknown subcommand or wrong number of arguments for 'PAUSE'. Try CLIENT \
+                     HELP."
+            .to_owned();
         return ctx.reply().error(error);
     }
     if args.len() == 4 && !args.is(3, "write") && !args.is(3, "all") {

@@ -1,7 +1,8 @@
 //! One client's conversation: received bytes into commands, in whatever pieces they come.
 //!
-//! Commands lie in the receive buffer while they are taken up. One too long for it is collected here, up to its end and
-//! no further; what has been looked at of it is not looked at again ([`Decoder`]).
+//! Commands lie in the receive buffer while they are taken up. One too long for it is collected
+//! here, up to its end and no further; what has been looked at of it is not looked at again
+//! ([`Decoder`]).
 
 use std::{net::IpAddr, rc::Rc, sync::Arc, sync::atomic::Ordering::Relaxed};
 
@@ -37,13 +38,16 @@ const NO_ROOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 /// A client that announces an argument that nothing could be done with.
 const TOO_LARGE: &str = "ERR value is larger than the largest item this server stores";
 
-/// What a client on another machine is told where nobody has set a password (Redis: protected mode).
-const DENIED: &str = "DENIED Larder is running in protected mode because protected mode is enabled and no password is \
-set for the default user. In this mode connections are only accepted from the loopback interface and unix sockets. If \
-you want to connect from external computers, you may adopt one of the following solutions: 1) Set a password \
-(redis.password in the configuration, or CONFIG SET requirepass <password> from this machine). 2) Disable protected mode \
-(redis.protected = false in the configuration, or CONFIG SET protected-mode no from this machine); make sure the server \
-is not reachable from the internet then. 3) Listen on the addresses of the loopback interface only.";
+/// What a client on another machine is told where nobody has set a password (Redis: protected
+/// mode).
+const DENIED: &str = "DENIED Larder is running in protected mode because protected mode is enabled and no password \
+     is set for the default user. In this mode connections are only accepted from the loopback \
+     interface and unix sockets. If you want to connect from external computers, you may adopt \
+     one of the following solutions: 1) Set a password (redis.password in the configuration, or \
+     CONFIG SET requirepass <password> from this machine). 2) Disable protected mode \
+     (redis.protected = false in the configuration, or CONFIG SET protected-mode no from this \
+     machine); make sure the server is not reachable from the internet then. 3) Listen on the \
+     addresses of the loopback interface only.";
 
 /// One client's conversation in RESP.
 pub(crate) struct Session {
@@ -98,7 +102,9 @@ impl Session {
         let local = match self.conn.known.client.peer {
             Peer::Tcp(address) | Peer::Udp(address) => match address.ip() {
                 IpAddr::V4(ip) => ip.is_loopback(),
-                IpAddr::V6(ip) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
+                IpAddr::V6(ip) => {
+                    ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback())
+                }
             },
             Peer::Unix => true,
         };
@@ -190,7 +196,8 @@ impl Session {
             if rest.is_empty() {
                 return Turn::Used(used);
             }
-            // Up to where the decoder looks again; where it does not know (a length's line is open), to the line's end.
+            // Up to where the decoder looks again; where it does not know (a length's line is
+            // open), to the line's end.
             let take = match need.checked_sub(large.len()) {
                 Some(missing) if missing > 0 => missing.min(rest.len()),
                 _ => rest.iter().position(|&b| b == b'\n').map_or(rest.len(), |at| at + 1),
@@ -273,7 +280,14 @@ const NO_COMMAND: u16 = u16::MAX;
 
 /// Runs a command, its answers into `out` or nowhere. False: it has to wait.
 #[inline]
-fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &mut Out, dropped: &mut Out) -> bool {
+fn run(
+    face: &Face,
+    conn: &mut Conn,
+    args: &Args<'_>,
+    now: Ms,
+    out: &mut Out,
+    dropped: &mut Out,
+) -> bool {
     let muted = conn.gates & gate::MUTED != 0;
     let ran = dispatch::run(face, conn, args, now, if muted { &mut *dropped } else { &mut *out });
     if muted {
@@ -349,7 +363,8 @@ impl object::Session for Session {
         let client = conn.known.client.id;
         match decoder.step(input, &limits) {
             Step::Command { args, used } => {
-                conn.hint = first.or_else(|| face.ahead.borrow_mut().take(client, conn.ns, input.len()));
+                conn.hint =
+                    first.or_else(|| face.ahead.borrow_mut().take(client, conn.ns, input.len()));
                 if !run(face, conn, &args, now, out, dropped) {
                     return Turn::Later(0, pause::LOOK);
                 }

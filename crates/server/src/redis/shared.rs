@@ -36,8 +36,8 @@ use super::{
     watched::Watched,
 };
 
-/// The namespace of database 0; the others follow. Where the memcached face's namespace is shared, database 0 is
-/// [`SHARED_NAMESPACE`].
+/// The namespace of database 0; the others follow. Where the memcached face's namespace is shared,
+/// database 0 is [`SHARED_NAMESPACE`].
 const FIRST_NAMESPACE: u8 = 2;
 /// The memcached face's namespace.
 const SHARED_NAMESPACE: u8 = 1;
@@ -88,7 +88,8 @@ impl Shared {
         workers: usize,
     ) -> Arc<Shared> {
         let now = clock.now();
-        let run = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), now);
+        let run =
+            std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), now);
         let shared = Arc::new(Shared {
             config: Config::new(&settings),
             settings,

@@ -1,4 +1,5 @@
-//! The slow log: the last commands that took longer than `slowlog-log-slower-than`. A bounded ring for the process.
+//! The slow log: the last commands that took longer than `slowlog-log-slower-than`. A bounded ring
+//! for the process.
 
 use std::{
     collections::VecDeque,
@@ -12,7 +13,8 @@ use crate::clock::Ms;
 
 use super::{config::Config, conn::client::address, state::Conn};
 
-/// Arguments kept of a command, and bytes kept of each (Redis: SLOWLOG_ENTRY_MAX_ARGC, _MAX_STRING).
+/// Arguments kept of a command, and bytes kept of each (Redis: SLOWLOG_ENTRY_MAX_ARGC,
+/// _MAX_STRING).
 const ARGS: usize = 32;
 const ARG: usize = 128;
 

@@ -1,4 +1,5 @@
-//! Figures that INFO tells relative to something: since CONFIG RESETSTAT, per second since the last look.
+//! Figures that INFO tells relative to something: since CONFIG RESETSTAT, per second since the last
+//! look.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use parking_lot::Mutex;
@@ -42,8 +43,9 @@ impl Baseline {
         if before.at != 0 && span < SPAN {
             return looks.1;
         }
-        let per_second =
-            |a: u64, b: u64| if span == 0 || before.at == 0 { 0 } else { a.saturating_sub(b) * 1000 / span };
+        let per_second = |a: u64, b: u64| {
+            if span == 0 || before.at == 0 { 0 } else { a.saturating_sub(b) * 1000 / span }
+        };
         let rates = Rates {
             commands: per_second(now.commands, before.commands),
             kbytes_in: per_second(now.bytes_in, before.bytes_in) as f64 / 1024.0,
@@ -64,10 +66,12 @@ impl Baseline {
     }
 }
 
-/// What the process has used: microseconds of processor time as user and as system, and bytes of memory at the most.
+/// What the process has used: microseconds of processor time as user and as system, and bytes of
+/// memory at the most.
 pub(crate) fn usage() -> (u64, u64, u64) {
     // Cannot fail for the process itself (getrusage(2)); if it did, there would be nothing to say.
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return (0, 0, 0) };
-    let micros = |time: nix::sys::time::TimeVal| time.tv_sec() as u64 * 1_000_000 + time.tv_usec() as u64;
+    let micros =
+        |time: nix::sys::time::TimeVal| time.tv_sec() as u64 * 1_000_000 + time.tv_usec() as u64;
     (micros(usage.user_time()), micros(usage.system_time()), usage.max_rss() as u64 * 1024)
 }

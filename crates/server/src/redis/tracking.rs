@@ -1,9 +1,10 @@
-//! Client-side caching: which clients may hold a key, and the messages that tell them it changed (Redis documentation,
-//! "Client-side caching in Redis"; tracking.c).
+//! Client-side caching: which clients may hold a key, and the messages that tell them it changed
+//! (Redis documentation, "Client-side caching in Redis"; tracking.c).
 //!
-//! A key is entered before it is read: a write that comes between is told too early rather than never. The table is
-//! spread over locked parts and bounded by `tracking-table-max-keys`; a key dropped for room is told as changed. While
-//! nobody tracks, reads and writes do not come here ([`super::attention`]).
+//! A key is entered before it is read: a write that comes between is told too early rather than
+//! never. The table is spread over locked parts and bounded by `tracking-table-max-keys`; a key
+//! dropped for room is told as changed. While nobody tracks, reads and writes do not come here
+//! ([`super::attention`]).
 
 use std::{
     collections::HashMap,
@@ -24,7 +25,8 @@ use super::{
 
 /// Locked parts of the table.
 const PARTS: usize = 64;
-/// From so many entries for one key on, those of clients that are gone are dropped whenever there are twice as many.
+/// From so many entries for one key on, those of clients that are gone are dropped whenever there
+/// are twice as many.
 const CROWD: usize = 64;
 /// Bytes of an entry beside its key: the key's place in its part, and the first client of its list.
 const ENTRY: usize = 112;
@@ -133,7 +135,8 @@ impl Tracking {
     fn is_full(&self, shared: &Shared, key: &[u8]) -> bool {
         let most = shared.config.tracking_keys.load(Relaxed) as usize;
         let bytes = self.bytes.load(Relaxed) + self.items.load(Relaxed) * ITEM + ENTRY + key.len();
-        (most > 0 && self.keys.load(Relaxed) >= most) || bytes as u64 > shared.clients.room().most() / SHARE
+        (most > 0 && self.keys.load(Relaxed) >= most)
+            || bytes as u64 > shared.clients.room().most() / SHARE
     }
 
     /// This key is out of the table.
@@ -142,7 +145,8 @@ impl Tracking {
         self.bytes.fetch_sub(ENTRY + key.len(), Relaxed);
     }
 
-    /// Drops the entries of clients that are gone: a key that everybody reads and nobody writes would collect them.
+    /// Drops the entries of clients that are gone: a key that everybody reads and nobody writes
+    /// would collect them.
     fn forget_gone(&self, shared: &Shared, ids: &mut Vec<u64>) {
         if ids.len() < CROWD || ids.len() < ids.capacity() {
             return;

@@ -1,5 +1,5 @@
-//! Keys that somebody WATCHes, and how often each was written meanwhile: of a key that came and went again, or was given an
-//! expiry and lost it, nothing else tells.
+//! Keys that somebody WATCHes, and how often each was written meanwhile: of a key that came and
+//! went again, or was given an expiry and lost it, nothing else tells.
 //!
 //! While nobody watches, a write pays nothing ([`attention::WATCHES`]).
 
@@ -37,7 +37,8 @@ impl Default for Parts {
     }
 }
 
-/// The table. One per process; it has an entry for each key watched now (a connection watches a limited number).
+/// The table. One per process; it has an entry for each key watched now (a connection watches a
+/// limited number).
 #[derive(Default)]
 pub(crate) struct Watched {
     parts: Parts,
@@ -75,7 +76,8 @@ impl Watched {
 }
 
 impl Watch {
-    /// Watches a key from now on. With its stripe held: a write that has not seen that somebody watches is over then.
+    /// Watches a key from now on. With its stripe held: a write that has not seen that somebody
+    /// watches is over then.
     pub(crate) fn new(shared: &Arc<Shared>, ns: Namespace, key: &[u8]) -> Watch {
         let watched = &shared.watched;
         let key = (ns.0, Box::from(key));

@@ -36,25 +36,38 @@ impl Backend {
 
     pub(crate) async fn get(&self, name: &[u8]) -> Result<Option<Bytes>, Unanswered> {
         match self {
-            Backend::Memcached(client) => {
-                client.get(name).await.map(|item| item.map(|item| item.value)).map_err(|_| Unanswered)
-            }
+            Backend::Memcached(client) => client
+                .get(name)
+                .await
+                .map(|item| item.map(|item| item.value))
+                .map_err(|_| Unanswered),
             Backend::Valkey(fleet) => fleet.get(name).await,
         }
     }
 
     /// Gets values, in the order of the names.
-    pub(crate) async fn get_many(&self, names: &[Vec<u8>]) -> Vec<Result<Option<Bytes>, Unanswered>> {
+    pub(crate) async fn get_many(
+        &self,
+        names: &[Vec<u8>],
+    ) -> Vec<Result<Option<Bytes>, Unanswered>> {
         let client = match self {
             Backend::Memcached(client) => client,
             Backend::Valkey(fleet) => return fleet.get_many(names).await,
         };
         let names: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
         let items = client.get_many(&names).await;
-        items.into_iter().map(|item| item.map(|i| i.map(|i| i.value)).map_err(|_| Unanswered)).collect()
+        items
+            .into_iter()
+            .map(|item| item.map(|i| i.map(|i| i.value)).map_err(|_| Unanswered))
+            .collect()
     }
 
-    pub(crate) async fn set(&self, name: &[u8], value: Bytes, lasting: Duration) -> Result<(), Unanswered> {
+    pub(crate) async fn set(
+        &self,
+        name: &[u8],
+        value: Bytes,
+        lasting: Duration,
+    ) -> Result<(), Unanswered> {
         match self {
             Backend::Memcached(client) => {
                 let store = Store { expiry: Expiry::After(lasting), ..Store::default() };
@@ -65,9 +78,16 @@ impl Backend {
     }
 
     /// Stores a value if there is none. Returns whether it did.
-    pub(crate) async fn add(&self, name: &[u8], value: Bytes, lasting: Duration) -> Result<bool, Unanswered> {
+    pub(crate) async fn add(
+        &self,
+        name: &[u8],
+        value: Bytes,
+        lasting: Duration,
+    ) -> Result<bool, Unanswered> {
         match self {
-            Backend::Memcached(client) => client.lease(name, value, lasting).await.map_err(|_| Unanswered),
+            Backend::Memcached(client) => {
+                client.lease(name, value, lasting).await.map_err(|_| Unanswered)
+            }
             Backend::Valkey(fleet) => fleet.add(name, &value, lasting).await,
         }
     }
@@ -148,9 +168,11 @@ impl Copy {
 
     pub(super) async fn sum(&self) -> Result<Option<Bytes>, Unanswered> {
         match self {
-            Copy::Memcached { server, sum, .. } => {
-                server.get(sum).await.map(|item| item.map(|item| item.value)).map_err(|_| Unanswered)
-            }
+            Copy::Memcached { server, sum, .. } => server
+                .get(sum)
+                .await
+                .map(|item| item.map(|item| item.value))
+                .map_err(|_| Unanswered),
             Copy::Valkey(copy) => copy.sum().await,
         }
     }
@@ -186,15 +208,22 @@ impl Copy {
             (copy, Read::Memcached(before)) => (copy, before),
             _ => return Err(Unanswered),
         };
-        let Copy::Memcached { server, log: log_name, sum: sum_name } = copy else { return Err(Unanswered) };
+        let Copy::Memcached { server, log: log_name, sum: sum_name } = copy else {
+            return Err(Unanswered);
+        };
         let lasting = Store::lasting(lasting);
         // The sum first: a reader with another sum reads the log. In the other order, a reader
         // could miss a change.
         if let Some(sum) = sum {
-            server.set(sum_name, Bytes::copy_from_slice(&sum), lasting).await.map_err(|_| Unanswered)?;
+            server
+                .set(sum_name, Bytes::copy_from_slice(&sum), lasting)
+                .await
+                .map_err(|_| Unanswered)?;
         }
         let stored = match before {
-            Some(Item { cas: Some(cas), .. }) => server.cas(log_name, log.into(), cas, lasting).await,
+            Some(Item { cas: Some(cas), .. }) => {
+                server.cas(log_name, log.into(), cas, lasting).await
+            }
             Some(_) => server.set(log_name, log.into(), lasting).await,
             None => server.add(log_name, log.into(), lasting).await,
         };

@@ -50,7 +50,8 @@ counters! {
 }
 
 /// The counters of [`RemotePages`]; all others are events.
-const PAGES: [&str; 8] = ["lookups", "hits", "misses", "failed", "late", "damaged", "stores", "dropped"];
+const PAGES: [&str; 8] =
+    ["lookups", "hits", "misses", "failed", "late", "damaged", "stores", "dropped"];
 
 /// Statistics of the remote tier, over all workers.
 #[derive(Clone, Debug, Default)]

@@ -106,7 +106,9 @@ impl Exchange {
         let mut each = JoinSet::new();
         for copy in &self.copies {
             let (exchange, copy, shared) = (self.clone(), copy.clone(), shared.clone());
-            each.spawn_local(async move { exchange.exchange(&copy, &shared.journal, clock, whole).await });
+            each.spawn_local(async move {
+                exchange.exchange(&copy, &shared.journal, clock, whole).await
+            });
         }
         let all = each.join_all().await;
         let written = all.iter().filter(|copy| **copy == Ok(Reached::Written)).count();
@@ -136,7 +138,9 @@ impl Exchange {
             // The log on the server, if any, was read completely.
             let theirs_read = theirs.is_some() || sum.is_none();
             let read = |reached| if theirs_read { Ok(reached) } else { Err(Unanswered) };
-            let Some(log) = journal.merge(theirs, clock.now()) else { return read(Reached::Written) };
+            let Some(log) = journal.merge(theirs, clock.now()) else {
+                return read(Reached::Written);
+            };
             if self.settings.read_only {
                 return read(Reached::Read);
             }
@@ -269,6 +273,7 @@ mod tests {
 
     /// Whether a future is still pending after a poll.
     async fn futures_pending<T>(waiting: &mut std::pin::Pin<&mut impl Future<Output = T>>) -> bool {
-        std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.as_mut().poll(cx).is_pending())).await
+        std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.as_mut().poll(cx).is_pending()))
+            .await
     }
 }

@@ -93,7 +93,11 @@ impl Remote {
                 Ok(Some(Some(lease))) => {
                     self.counters.leases.one();
                     // The page may have been sent between our lookup and the lease.
-                    return match if waited { timeout_at(end, look()).await } else { Ok(Answer::Nothing) } {
+                    return match if waited {
+                        timeout_at(end, look()).await
+                    } else {
+                        Ok(Answer::Nothing)
+                    } {
                         Ok(answer @ Answer::Record(_)) => {
                             lease.sent();
                             LeaseResult::Shared(answer)
@@ -131,8 +135,10 @@ impl Remote {
         // In a task of its own: the client may leave, and the lease must not remain without a
         // holder.
         spawn_local(async move {
-            let token = Bytes::from(format!("held {:016x}{:016x}", remote.random(), remote.random()));
-            let added = remote.backend.add(&name, token.clone(), remote.settings().lease).await.ok();
+            let token =
+                Bytes::from(format!("held {:016x}{:016x}", remote.random(), remote.random()));
+            let added =
+                remote.backend.add(&name, token.clone(), remote.settings().lease).await.ok();
             let lease = |added: bool| added.then(|| Lease { remote, name, token, sent: false });
             if let Err(Some(Some(lease))) = told.send(added.map(lease)) {
                 lease.left();

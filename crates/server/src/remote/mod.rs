@@ -132,7 +132,9 @@ impl Shared {
     pub(crate) fn stats(&self) -> StatsView {
         let mut sums = vec![0u64; Counters::NAMES.len()];
         for worker in &self.counters {
-            sums.iter_mut().zip(worker.values()).for_each(|(sum, value)| *sum = sum.wrapping_add(value));
+            sums.iter_mut()
+                .zip(worker.values())
+                .for_each(|(sum, value)| *sum = sum.wrapping_add(value));
         }
         let backends = self.backends.lock().clone();
         let servers = counters::sum_servers(backends.iter().map(Backend::servers));

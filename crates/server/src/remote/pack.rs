@@ -79,7 +79,10 @@ fn item(head: &Head, payload: &[u8]) -> Bytes {
 
 /// The payload of an index's parts, in order. If a part is missing or of another write, the whole
 /// is unusable.
-pub(crate) fn join<'p>(index: &Head, parts: impl Iterator<Item = &'p [u8]>) -> Result<Vec<u8>, Bad> {
+pub(crate) fn join<'p>(
+    index: &Head,
+    parts: impl Iterator<Item = &'p [u8]>,
+) -> Result<Vec<u8>, Bad> {
     let mut out = Vec::with_capacity(index.payload as usize);
     for (item, number) in parts.zip(0..) {
         let (head, payload) = Head::decode(item)?;
@@ -117,16 +120,19 @@ pub(crate) fn compressible(page: &PageView<'_>) -> bool {
         return false;
     }
     let Some((_, lines)) = split_head(page.head) else { return false };
-    let line = lines
-        .split(|&b| b == b'\n')
-        .find(|line| line.get(..13).is_some_and(|start| start.eq_ignore_ascii_case(b"content-type:")));
-    let kind = line.map(|line| line[13..].split(|&b| b == b';').next().unwrap_or_default().trim_ascii());
+    let line = lines.split(|&b| b == b'\n').find(|line| {
+        line.get(..13).is_some_and(|start| start.eq_ignore_ascii_case(b"content-type:"))
+    });
+    let kind =
+        line.map(|line| line[13..].split(|&b| b == b';').next().unwrap_or_default().trim_ascii());
     // Without a type, text is likely; a mistake costs little time.
     let Some(kind) = kind.filter(|kind| !kind.is_empty()) else { return true };
     let kind = kind.to_ascii_lowercase();
     const ENDS: [&[u8]; 4] = [b"json", b"xml", b"javascript", b"wasm"];
     const FONTS: [&[u8]; 3] = [b"font/ttf", b"font/otf", b"image/svg+xml"];
-    kind.starts_with(b"text/") || ENDS.iter().any(|end| kind.ends_with(end)) || FONTS.contains(&&kind[..])
+    kind.starts_with(b"text/")
+        || ENDS.iter().any(|end| kind.ends_with(end))
+        || FONTS.contains(&&kind[..])
 }
 
 #[cfg(test)]
@@ -161,7 +167,9 @@ mod tests {
             (4097 - HEAD, 4096, false, 2),
         ] {
             let packed = pack(record(length), packing(item, compress)).await.expect("packed");
-            assert!(packed.first.len() <= item && packed.parts.iter().all(|part| part.len() <= item));
+            assert!(
+                packed.first.len() <= item && packed.parts.iter().all(|part| part.len() <= item)
+            );
             assert!(packed.parts.len() >= parts, "{length} in {item}: {}", packed.parts.len());
             assert_eq!(packed.parts.is_empty(), parts == 0, "{length} in {item}");
             assert_eq!(back(&packed).await.expect("the record"), record(length));
@@ -172,7 +180,9 @@ mod tests {
     #[tokio::test]
     async fn parts_of_two_writes_never_make_a_page() {
         let one = pack(record(10_000), packing(4096, false)).await.expect("packed");
-        let two = pack(record(10_000), Packing { write: 43, ..packing(4096, false) }).await.expect("packed");
+        let two = pack(record(10_000), Packing { write: 43, ..packing(4096, false) })
+            .await
+            .expect("packed");
         let (head, _) = Head::decode(&one.first).expect("an index");
         let mixed = [&one.parts[0][..], &two.parts[1], &one.parts[2]];
         assert_eq!(join(&head, mixed.into_iter()), Err(Bad::Foreign));

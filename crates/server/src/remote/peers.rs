@@ -104,7 +104,8 @@ impl Telling {
             if attempt > 0 {
                 tokio::time::sleep(FIRST_PAUSE * 2u32.pow(attempt - 1)).await;
             }
-            let Ok(Ok(mut response)) = timeout(PATIENCE, self.origin.send(self.request(&field), None)).await
+            let Ok(Ok(mut response)) =
+                timeout(PATIENCE, self.origin.send(self.request(&field), None)).await
             else {
                 continue;
             };
@@ -127,7 +128,13 @@ impl Telling {
         headers.insert("larder-purge", HeaderValue::from_static("journal"));
         headers.insert("larder-journal", field.clone());
         let method = Method::from_bytes(b"PURGE").unwrap_or(Method::DELETE);
-        Request { method, target: "/".to_owned(), headers, body: RequestBody::Empty, upgrade: false }
+        Request {
+            method,
+            target: "/".to_owned(),
+            headers,
+            body: RequestBody::Empty,
+            upgrade: false,
+        }
     }
 }
 

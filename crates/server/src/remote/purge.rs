@@ -77,8 +77,8 @@ impl Shared {
         let lasting = self.settings.max_expiry.as_millis() as Ms;
         let (peers, told) = (!self.settings.peers.is_empty(), !self.settings.read_only);
         let entry = Entry { at: now, soft, what };
-        let name =
-            ((peers || told) && entry.len() <= LONGEST).then(|| self.journal.begin(entry.clone(), peers));
+        let name = ((peers || told) && entry.len() <= LONGEST)
+            .then(|| self.journal.begin(entry.clone(), peers));
         self.purged.note(&entry.what, name, now, lasting);
         if name.is_some() {
             self.reading.want();
@@ -90,7 +90,9 @@ impl Shared {
     pub(crate) fn learn(&self, task: &Task) {
         let lasting = self.settings.max_expiry.as_millis() as Ms;
         match task {
-            Task::Purge(name, entry) => self.purged.note(&entry.what, Some(*name), entry.at, lasting),
+            Task::Purge(name, entry) => {
+                self.purged.note(&entry.what, Some(*name), entry.at, lasting)
+            }
             Task::Missed(author, cut) => self.purged.missed((*author, cut.number), cut.at, lasting),
         }
     }
@@ -141,7 +143,9 @@ impl Shared {
         for purges in self.purges.lock().iter() {
             match purges.try_send(purge) {
                 Ok(()) => return true,
-                Err(mpsc::error::TrySendError::Full(back) | mpsc::error::TrySendError::Closed(back)) => {
+                Err(
+                    mpsc::error::TrySendError::Full(back) | mpsc::error::TrySendError::Closed(back),
+                ) => {
                     purge = back;
                 }
             }
@@ -177,11 +181,15 @@ impl Remote {
     async fn forget(&self, primary: &[u8]) -> bool {
         let name = key::name(&self.settings().namespace, primary);
         let marker = match self.get(primary).await {
-            Answer::Record(taken) => taken.page().is_some_and(|page| page.meta.kind == Kind::VaryMarker),
+            Answer::Record(taken) => {
+                taken.page().is_some_and(|page| page.meta.kind == Kind::VaryMarker)
+            }
             Answer::Nothing | Answer::Failed => false,
         };
         let done = match marker.then(|| self.empty_marker(primary)).flatten() {
-            Some(item) => self.backend.set(&name, item, self.settings().max_expiry).await.map(|()| true),
+            Some(item) => {
+                self.backend.set(&name, item, self.settings().max_expiry).await.map(|()| true)
+            }
             None => self.backend.delete(&name).await,
         };
         match done {
@@ -197,7 +205,8 @@ impl Remote {
         let meta = Meta { kind: Kind::VaryMarker, nonce, response_time: now, ..Meta::default() };
         // The classes of codings that were stored: none.
         let vary: [(&str, Option<&[u8]>); 1] = [("*", Some(&[0]))];
-        let mut bytes = encode_head(&meta, &Parts { vary: &vary, key: primary, ..Parts::default() }).ok()?;
+        let mut bytes =
+            encode_head(&meta, &Parts { vary: &vary, key: primary, ..Parts::default() }).ok()?;
         let trailer = Trailer::new(&bytes).finish();
         bytes.extend_from_slice(&trailer);
         let bytes = [self.shared.journal.knows().encode(), bytes].concat();

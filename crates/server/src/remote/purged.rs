@@ -82,7 +82,9 @@ struct Lately {
 impl Mark {
     fn covers(&self, received: Ms, knows: &KnownPurges) -> bool {
         match self.name {
-            Some((author, number)) => !knows.has(author, number) && received <= self.at.saturating_add(SLACK),
+            Some((author, number)) => {
+                !knows.has(author, number) && received <= self.at.saturating_add(SLACK)
+            }
             None => received <= self.at,
         }
     }
@@ -95,7 +97,8 @@ impl PurgedLately {
         let mark = Mark { name, at };
         match what {
             What::Keys(keys) => {
-                keys.iter().for_each(|key| lately.mark(Of::Key(key.as_slice().into()), mark, lasting));
+                keys.iter()
+                    .for_each(|key| lately.mark(Of::Key(key.as_slice().into()), mark, lasting));
             }
             What::Prefix(host, port, path) => {
                 let of = Of::Prefix(host.as_str().into(), *port, path.as_slice().into());
@@ -121,7 +124,8 @@ impl PurgedLately {
         }
         let covers = |marks: &Vec<Mark>| marks.iter().any(|mark| mark.covers(received, knows));
         let since = |of: &Of| lately.marks.get(of).is_some_and(covers);
-        if since(&Of::All) || [primary, key::url_key(primary)].iter().any(|&key| since(&Of::Key(key.into())))
+        if since(&Of::All)
+            || [primary, key::url_key(primary)].iter().any(|&key| since(&Of::Key(key.into())))
         {
             return true;
         }
@@ -154,7 +158,9 @@ impl Lately {
         marks.retain(|before| author(before) != author(&mark));
         marks.push(mark);
         self.order.push_back((mark.at, of));
-        while self.order.len() > MOST || self.order.front().is_some_and(|(at, _)| at + lasting < mark.at) {
+        while self.order.len() > MOST
+            || self.order.front().is_some_and(|(at, _)| at + lasting < mark.at)
+        {
             self.forget_oldest(mark.at, lasting);
         }
     }
@@ -208,7 +214,13 @@ mod tests {
     }
 
     /// Whether a page of a sender with this knowledge, received at that time, is covered.
-    fn covers(lately: &PurgedLately, key: &[u8], tags: &[&[u8]], received: Ms, knows: &KnownPurges) -> bool {
+    fn covers(
+        lately: &PurgedLately,
+        key: &[u8],
+        tags: &[&[u8]],
+        received: Ms,
+        knows: &KnownPurges,
+    ) -> bool {
         let meta = Meta { status: 200, response_time: received, ..Meta::default() };
         let mut record = encode_head(&meta, &Parts { key, ..Parts::default() }).expect("a head");
         record.extend_from_slice(&Trailer::new(&record).finish());
@@ -220,7 +232,9 @@ mod tests {
     /// The knowledge of a sender that executed one purge of author 1.
     fn informed() -> KnownPurges {
         let journal = Journal::new(1, 1000, LASTING);
-        journal.done(journal.begin(Entry { at: NOW, soft: false, what: What::Tag(Vec::new()) }, false));
+        journal.done(
+            journal.begin(Entry { at: NOW, soft: false, what: What::Tag(Vec::new()) }, false),
+        );
         journal.knows()
     }
 
@@ -233,7 +247,8 @@ mod tests {
         let (lately, nothing) = (PurgedLately::default(), KnownPurges::default());
         assert!(!covers(&lately, &key("a", "/x"), &[], NOW, &nothing));
         lately.note(&keys(&["/x"]), Some((1, 1)), NOW, LASTING);
-        let x = |received, knows: &KnownPurges| covers(&lately, &key("a", "/x"), &[], received, knows);
+        let x =
+            |received, knows: &KnownPurges| covers(&lately, &key("a", "/x"), &[], received, knows);
         assert!(x(NOW - 1, &nothing) && x(NOW + SLACK, &nothing));
         assert!(!x(NOW + SLACK + 1, &nothing));
         assert!(!x(NOW - 10_000, &informed()), "whatever the clocks say");
@@ -251,14 +266,20 @@ mod tests {
     #[test]
     fn every_kind_covers_what_it_means() {
         let (lately, nothing) = (PurgedLately::default(), KnownPurges::default());
-        lately.note(&What::Prefix("b".to_owned(), 0, b"/wiki/".to_vec()), Some((1, 1)), NOW, LASTING);
+        lately.note(
+            &What::Prefix("b".to_owned(), 0, b"/wiki/".to_vec()),
+            Some((1, 1)),
+            NOW,
+            LASTING,
+        );
         lately.note(&What::Tag(b"site\0red".to_vec()), Some((1, 2)), NOW, LASTING);
         lately.note(&What::Ban("url ~ \"^/ban\"".to_owned()), Some((1, 3)), NOW, LASTING);
         let old = |key: &[u8], tags: &[&[u8]]| covers(&lately, key, tags, NOW - 5, &nothing);
         assert!(old(&key("b", "/wiki/Cat"), &[]));
         assert!(!old(&key("b", "/w"), &[]) && !old(&key("c", "/wiki/Cat"), &[]));
         assert!(
-            old(&key("d", "/"), &[b"site\0blue", b"site\0red"]) && !old(&key("d", "/"), &[b"site\0blue"])
+            old(&key("d", "/"), &[b"site\0blue", b"site\0red"])
+                && !old(&key("d", "/"), &[b"site\0blue"])
         );
         assert!(old(&key("e", "/banned"), &[]) && !old(&key("e", "/other"), &[]));
         lately.missed((2, 9), NOW, LASTING);

@@ -69,7 +69,8 @@ impl Head {
         out[..4].copy_from_slice(&MAGIC);
         (out[4], out[5]) = (VERSION, kind);
         out[6..8].copy_from_slice(&(if self.compressed { COMPRESSED } else { 0 }).to_le_bytes());
-        for (at, value) in [(8, self.sent), (16, self.write), (24, self.record), (32, self.payload)] {
+        for (at, value) in [(8, self.sent), (16, self.write), (24, self.record), (32, self.payload)]
+        {
             out[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
         out[40..44].copy_from_slice(&number.to_le_bytes());
@@ -130,7 +131,14 @@ mod tests {
     use super::*;
 
     fn head(kind: Kind, payload: u64) -> Head {
-        Head { kind, compressed: true, sent: 1_700_000_000_123, write: u64::MAX - 1, record: 77_777, payload }
+        Head {
+            kind,
+            compressed: true,
+            sent: 1_700_000_000_123,
+            write: u64::MAX - 1,
+            record: 77_777,
+            payload,
+        }
     }
 
     #[test]

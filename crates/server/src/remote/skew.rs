@@ -56,7 +56,11 @@ mod tests {
         let skew = Skew::default();
         assert_eq!(skew.behind(NOW - 90_000, NOW), Some(0), "nothing is known yet");
         assert_eq!(skew.behind(NOW + 60_000, NOW), Some(60_000));
-        assert_eq!(skew.behind(NOW - 90_000, NOW + 1), Some(60_000), "older records are read by it");
+        assert_eq!(
+            skew.behind(NOW - 90_000, NOW + 1),
+            Some(60_000),
+            "older records are read by it"
+        );
         assert_eq!(skew.behind(NOW + MOST + 2, NOW + 1), None);
     }
 

@@ -84,7 +84,8 @@ impl Remote {
             return self.get(key).await;
         }
         let Ok(_place) = self.lookups.acquire().await else { return Answer::Failed };
-        let names: Vec<Vec<u8>> = keys.iter().map(|key| key::name(&self.settings().namespace, key)).collect();
+        let names: Vec<Vec<u8>> =
+            keys.iter().map(|key| key::name(&self.settings().namespace, key)).collect();
         let items = self.backend.get_many(&names).await;
         let mut failed = items.len() != keys.len();
         for ((key, name), item) in keys.iter().zip(&names).zip(items) {
@@ -110,14 +111,20 @@ impl Remote {
             Err(Unread::Failed) => return Answer::Failed,
         };
         let Unpacked { bytes, sent, place } = record;
-        let Some((knows, start)) = KnownPurges::decode(&bytes) else { return self.useless(Bad::Damaged) };
+        let Some((knows, start)) = KnownPurges::decode(&bytes) else {
+            return self.useless(Bad::Damaged);
+        };
         let record = &bytes[start..];
         let Ok(page) = view(record, record.len() as u64, Verify::All) else {
             return self.useless(Bad::Damaged);
         };
         // Another page with the same hash, or one that somebody put there.
         let partial = page.meta.partial.is_some();
-        if page.key != key || page.meta.kind == PageKind::HitForMiss || partial || is_copy(&page.meta) {
+        if page.key != key
+            || page.meta.kind == PageKind::HitForMiss
+            || partial
+            || is_copy(&page.meta)
+        {
             return self.useless(Bad::Foreign);
         }
         let now = self.clock.now();
@@ -164,7 +171,8 @@ impl Remote {
             }
             Kind::Index(parts) => {
                 let place = Some(self.large_place().await?);
-                let names: Vec<Vec<u8>> = (0..parts).map(|n| key::part(name, head.write, n)).collect();
+                let names: Vec<Vec<u8>> =
+                    (0..parts).map(|n| key::part(name, head.write, n)).collect();
                 let mut items = Vec::with_capacity(names.len());
                 for item in self.backend.get_many(&names).await {
                     match item.map_err(|_| Unread::Failed)? {

@@ -112,7 +112,9 @@ struct Sender {
 async fn serve(sender: Rc<Sender>, mut jobs: mpsc::Receiver<WriteJob>) {
     let permits = Arc::new(Semaphore::new(SENDING_SMALL));
     while let Some(job) = jobs.recv().await {
-        let Ok(place) = permits.clone().acquire_many_owned(sender.permits(&job)).await else { return };
+        let Ok(place) = permits.clone().acquire_many_owned(sender.permits(&job)).await else {
+            return;
+        };
         let sender = sender.clone();
         spawn_local(async move {
             sender.carry_out(job).await;
@@ -132,7 +134,9 @@ impl Sender {
     /// The number of [`SENDING_SMALL`] permits that a task needs.
     fn permits(&self, job: &WriteJob) -> u32 {
         let (WriteJob::Page(key, ..) | WriteJob::Marker(key)) = job;
-        let Some(entry) = self.start.store.peek(PAGES, key, self.start.clock.now()) else { return 1 };
+        let Some(entry) = self.start.store.peek(PAGES, key, self.start.clock.now()) else {
+            return 1;
+        };
         permits(entry.len())
     }
 
@@ -186,7 +190,8 @@ impl Sender {
         }
         let page = view(entry.head(), entry.len(), Verify::Layout).ok()?;
         let lasting = lasting(&page.meta, settings, now)?;
-        let compress = settings.compress.is_some_and(|from| page.body_len >= from) && compressible(&page);
+        let compress =
+            settings.compress.is_some_and(|from| page.body_len >= from) && compressible(&page);
         Some(OutgoingRecord { bytes: bytes_of(&knows, &entry), compress, lasting })
     }
 
@@ -205,7 +210,11 @@ impl Sender {
     /// Sends the parts first, so that a reader of the index finds them.
     async fn send(&self, key: &[u8], record: OutgoingRecord) -> Result<(), Unanswered> {
         let settings = &self.start.settings;
-        let write = self.writes.get().wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        let write = self
+            .writes
+            .get()
+            .wrapping_mul(0x5851_F42D_4C95_7F2D)
+            .wrapping_add(0x1405_7B7E_F767_814F);
         self.writes.set(write);
         let packing = Packing {
             item: settings.fleet.max_item,
@@ -215,15 +224,23 @@ impl Sender {
         };
         let packed = pack(record.bytes, packing).await.ok_or(Unanswered)?;
         let name = key::name(&settings.namespace, key);
-        let parts: Vec<(Vec<u8>, Bytes)> =
-            packed.parts.into_iter().zip(0..).map(|(part, n)| (key::part(&name, write, n), part)).collect();
+        let parts: Vec<(Vec<u8>, Bytes)> = packed
+            .parts
+            .into_iter()
+            .zip(0..)
+            .map(|(part, n)| (key::part(&name, write, n), part))
+            .collect();
         for some in parts.chunks(PARTS_AT_ONCE) {
             self.send_parts(some, record.lasting).await?;
         }
         self.start.backend.set(&name, packed.first, record.lasting).await
     }
 
-    async fn send_parts(&self, parts: &[(Vec<u8>, Bytes)], lasting: Duration) -> Result<(), Unanswered> {
+    async fn send_parts(
+        &self,
+        parts: &[(Vec<u8>, Bytes)],
+        lasting: Duration,
+    ) -> Result<(), Unanswered> {
         let sending: Vec<_> = parts
             .iter()
             .cloned()
@@ -252,7 +269,8 @@ fn lasting(meta: &Meta, settings: &RemoteSettings, now: Ms) -> Option<Duration> 
     if meta.kind != Kind::Page || meta.partial.is_some() || meta.flags.any(unfit) {
         return None;
     }
-    let fresh = Duration::from_secs(u64::from(meta.freshness.saturating_sub(current_age(meta, now))));
+    let fresh =
+        Duration::from_secs(u64::from(meta.freshness.saturating_sub(current_age(meta, now))));
     if fresh.is_zero() || fresh < settings.min_freshness {
         return None;
     }

@@ -81,8 +81,9 @@ async fn purge(purger: &Purger<'_>, what: &What) -> (&'static str, String, u64) 
     match what {
         What::Keys(keys) => {
             let url = keys.first().and_then(|key| larder_proto::http::key::parse_key(key));
-            let url = url
-                .map_or_else(String::new, |url| format!("http://{}{}", url.host, text(url.path_and_query)));
+            let url = url.map_or_else(String::new, |url| {
+                format!("http://{}{}", url.host, text(url.path_and_query))
+            });
             ("url", url, u64::from(purger.page(keys).await))
         }
         What::Prefix(host, port, path) => {

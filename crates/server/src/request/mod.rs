@@ -85,7 +85,11 @@ pub(crate) struct Detached {
 
 impl Detached {
     /// Calls `f` with the request.
-    pub(crate) async fn with<T>(self, pages: &Rc<Pages>, f: impl AsyncFnOnce(Request<'_, '_>) -> T) -> T {
+    pub(crate) async fn with<T>(
+        self,
+        pages: &Rc<Pages>,
+        f: impl AsyncFnOnce(Request<'_, '_>) -> T,
+    ) -> T {
         let Self { config, peer, head, since, stats, trace, debug } = self;
         let lines = head.lines();
         let view = head.head(&lines);
@@ -106,7 +110,18 @@ impl<'a, 'r> Request<'a, 'r> {
     ) -> Self {
         let trace = pages.trace_of(head);
         let stats = RequestStats::default();
-        Self { pages, config, peer, head, raw, owned: None, since, stats, trace, debug: Cell::new(None) }
+        Self {
+            pages,
+            config,
+            peer,
+            head,
+            raw,
+            owned: None,
+            since,
+            stats,
+            trace,
+            debug: Cell::new(None),
+        }
     }
 
     /// The head, for a fetch that outlives the request.
@@ -146,7 +161,12 @@ impl<'a, 'r> Request<'a, 'r> {
     #[inline]
     pub(crate) fn timed(&self) -> Option<Timed> {
         let stats = &self.stats;
-        Timed::of(stats.outcome.get()?, self.since, stats.site.get(), stats.forward_reason.get().is_some())
+        Timed::of(
+            stats.outcome.get()?,
+            self.since,
+            stats.site.get(),
+            stats.forward_reason.get().is_some(),
+        )
     }
 
     pub(crate) fn now(&self) -> Ms {
@@ -231,7 +251,11 @@ impl<'a, 'r> Request<'a, 'r> {
     pub(crate) fn no_store(&self, policy: &RulePolicy) -> bool {
         policy.cache.honour_client_cc
             && self.head.known.cache_control().is_some()
-            && self.head.fields.elements("cache-control").any(|d| d.eq_ignore_ascii_case(b"no-store"))
+            && self
+                .head
+                .fields
+                .elements("cache-control")
+                .any(|d| d.eq_ignore_ascii_case(b"no-store"))
     }
 
     /// Connection names fields that are not the connection's own: they would be dropped on the way
@@ -241,12 +265,17 @@ impl<'a, 'r> Request<'a, 'r> {
             std::str::from_utf8(option)
                 .is_ok_and(|name| strip::is_hop_by_hop(name) || name.eq_ignore_ascii_case("close"))
         };
-        self.head.known.connection().is_some() && !self.head.fields.elements("connection").all(known)
+        self.head.known.connection().is_some()
+            && !self.head.fields.elements("connection").all(known)
     }
 
     /// This process has seen the request before: it was sent in a circle (RFC 8586).
     pub(crate) fn loops(&self) -> bool {
         self.head.known.cdn_loop().is_some()
-            && self.head.fields.elements("cdn-loop").any(|id| id == self.pages.shared.loop_id.as_bytes())
+            && self
+                .head
+                .fields
+                .elements("cdn-loop")
+                .any(|id| id == self.pages.shared.loop_id.as_bytes())
     }
 }

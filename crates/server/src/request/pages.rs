@@ -89,14 +89,16 @@ impl Config {
             if origins.iter().any(|(known, _)| *known == site.origin) {
                 continue;
             }
-            let kept = before.and_then(|b| b.origins.iter().find(|(known, _)| *known == site.origin));
+            let kept =
+                before.and_then(|b| b.origins.iter().find(|(known, _)| *known == site.origin));
             let origin = match kept {
                 Some((_, origin)) => origin.clone(),
                 None => Origin::new(site.origin.clone(), counters.origins.of(&site.origin.name())),
             };
             origins.push((site.origin.clone(), origin));
         }
-        let counted = Sites::new(&counters.sites, settings.sites.iter().map(|site| site.name.as_str()));
+        let counted =
+            Sites::new(&counters.sites, settings.sites.iter().map(|site| site.name.as_str()));
         Self { hit_lines: HitLines::new(&settings.http), counted, settings, origins }
     }
 
@@ -108,7 +110,10 @@ impl Config {
 
     /// The origin of a site; sites with equal settings share their connections.
     pub(crate) fn origin(&self, site: &Site) -> Option<Rc<Origin>> {
-        self.origins.iter().find(|(known, _)| *known == site.origin).map(|(_, origin)| origin.clone())
+        self.origins
+            .iter()
+            .find(|(known, _)| *known == site.origin)
+            .map(|(_, origin)| origin.clone())
     }
 }
 
@@ -135,7 +140,15 @@ impl Pages {
     ) -> Rc<Self> {
         let config = Rc::new(Config::new(settings, &counters, None));
         let tracer = shared.tracing.as_ref().map(|tracing| tracing.worker(shared.nonce()));
-        Rc::new(Self { shared, store, clock, counters, remote, tracer, config: RefCell::new(config) })
+        Rc::new(Self {
+            shared,
+            store,
+            clock,
+            counters,
+            remote,
+            tracer,
+            config: RefCell::new(config),
+        })
     }
 
     pub(crate) fn config(&self) -> Rc<Config> {

@@ -70,7 +70,11 @@ fn done(begun: Option<Begun<'_>>) {
 impl<'f> Purger<'f> {
     /// Purges what is stored and being fetched now. `fleet`: None where other Larders know of the
     /// purge already.
-    pub(crate) fn new(pages: PageWriter<'f>, fleet: Option<&'f remote::Shared>, soft: bool) -> Self {
+    pub(crate) fn new(
+        pages: PageWriter<'f>,
+        fleet: Option<&'f remote::Shared>,
+        soft: bool,
+    ) -> Self {
         Self { pages, now: pages.clock.now(), soft, fleet }
     }
 
@@ -205,7 +209,8 @@ impl<'f> Purger<'f> {
     /// Every stored response that an expression means; see [`Purger::matching`].
     pub(crate) async fn ban(&self, text: &str, ban: &Ban) -> u64 {
         let begun = self.begin(|| What::Ban(text.to_owned()));
-        let purged = self.matching(|key| ban.may(key), |key, _, page| ban.means(key, page, self.now)).await;
+        let purged =
+            self.matching(|key| ban.may(key), |key, _, page| ban.means(key, page, self.now)).await;
         done(begun);
         purged
     }
@@ -218,14 +223,17 @@ impl<'f> Purger<'f> {
         may: impl Fn(&KeyParts<'_>) -> bool,
         matches: impl Fn(&KeyParts<'_>, &EntryInfo, &PageView<'_>) -> bool,
     ) -> u64 {
-        self.pages.flights.purge(|key| key::parse_key(key).is_some_and(|parts| may(&parts)), self.soft);
+        self.pages
+            .flights
+            .purge(|key| key::parse_key(key).is_some_and(|parts| may(&parts)), self.soft);
         let mut purged = 0;
         self.walk(|key, info| {
             let Some(parts) = key::parse_key(key).filter(|parts| may(parts)) else { return false };
             let Some(entry) = self.pages.store.peek(PAGES, key, self.now) else { return false };
             let Ok(page) = view(entry.head(), entry.len(), Verify::Layout) else { return false };
-            let meant =
-                page.meta.kind == Kind::Page && !(self.soft && info.stale) && matches(&parts, info, &page);
+            let meant = page.meta.kind == Kind::Page
+                && !(self.soft && info.stale)
+                && matches(&parts, info, &page);
             purged += u64::from(meant);
             if meant {
                 self.forget_in_fleet(key);
@@ -248,7 +256,9 @@ impl<'f> Purger<'f> {
     async fn walk(&self, mut meant: impl FnMut(&[u8], &EntryInfo) -> bool) {
         let mut cursor = Some(Cursor::START);
         while let Some(at) = cursor {
-            cursor = self.pages.store.scan(PAGES, at, SCAN_STEP, &mut |key, info| match meant(key, info) {
+            cursor = self.pages.store.scan(PAGES, at, SCAN_STEP, &mut |key, info| match meant(
+                key, info,
+            ) {
                 false => Keep::Keep,
                 true if self.soft => Keep::Stale,
                 true => Keep::Delete,

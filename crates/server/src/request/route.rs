@@ -53,7 +53,10 @@ pub(crate) fn route<'a>(request: &Request<'a, '_>) -> Result<Route<'a>, Refusal>
         return Err(Refusal(405, "this method is not served here"));
     }
     if head.method == Method::Options && request.max_forwards() == Some(0) {
-        return Err(Refusal(200, "this cache answers for itself: the request was not to be passed on"));
+        return Err(Refusal(
+            200,
+            "this cache answers for itself: the request was not to be passed on",
+        ));
     }
     if request.loops() {
         return Err(Refusal(508, "the request came back to where it was sent from"));
@@ -90,11 +93,14 @@ fn way(request: &Request<'_, '_>, policy: &RulePolicy) -> Way {
     if head.known.if_match().is_some() || head.known.if_unmodified_since().is_some() {
         return Way::Pass(Forward::Request);
     }
-    let cookies =
-        || head.known.cookie().is_some() && head.fields.all("cookie").any(|line| policy.bypassed_by(line));
+    let cookies = || {
+        head.known.cookie().is_some()
+            && head.fields.all("cookie").any(|line| policy.bypassed_by(line))
+    };
     // A GET with a body: what the origin makes of the body is in no key.
-    let special =
-        head.framing != BodyFraming::None || request.upgrade().is_some() || request.connection_hides_fields();
+    let special = head.framing != BodyFraming::None
+        || request.upgrade().is_some()
+        || request.connection_hides_fields();
     if policy.pass || special || cookies() {
         return Way::Pass(Forward::Bypass);
     }

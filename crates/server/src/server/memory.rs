@@ -25,8 +25,10 @@ pub(super) fn open_store(settings: &Settings) -> Result<&'static Store, StartErr
         shares: shares(settings),
         evict: may_evict(settings),
     };
-    let store = Store::open(options)
-        .map_err(|error| StartError::Memory { bytes: settings.store(), reason: error.to_string() })?;
+    let store = Store::open(options).map_err(|error| StartError::Memory {
+        bytes: settings.store(),
+        reason: error.to_string(),
+    })?;
     // One store per process, never dropped: threads hold plain references to it, so that a hit
     // counts no references.
     Ok(Box::leak(Box::new(store)))
@@ -44,7 +46,9 @@ pub(super) fn may_evict(settings: &Settings) -> bool {
     let memcached = settings.memcached.as_ref().map(|face| face.no_evictions);
     let redis = settings.redis.as_ref().map(|face| face.no_evictions);
     let refusing = [memcached, redis].into_iter().flatten();
-    !settings.http.listen.is_empty() || refusing.clone().count() == 0 || refusing.into_iter().any(|no| !no)
+    !settings.http.listen.is_empty()
+        || refusing.clone().count() == 0
+        || refusing.into_iter().any(|no| !no)
 }
 
 /// The faces' guaranteed and limited shares of the memory.

@@ -52,7 +52,8 @@ impl Sockets {
         self.http = self.keep(FaceName::Http, listen::bind(&http, workers, manner)?);
         if let Some(face) = &settings.memcached {
             let manner = Manner { sndbuf: 0, backlog: face.backlog };
-            self.memcached = self.keep(FaceName::Memcached, listen::bind(&face.listen, workers, manner)?);
+            self.memcached =
+                self.keep(FaceName::Memcached, listen::bind(&face.listen, workers, manner)?);
             self.udp = (0..workers).map(|_| Vec::new()).collect();
             for &wanted in &face.udp {
                 let bound = listen::bind_udp(wanted, workers);

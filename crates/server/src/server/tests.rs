@@ -94,8 +94,10 @@ fn only_faces_with_addresses_run() {
 
 #[test]
 fn each_face_has_its_own_limit_and_words() {
-    let face =
-        MemcachedSettings { connections: 0, ..MemcachedSettings::plain(vec![Listen::Tcp(any_port())]) };
+    let face = MemcachedSettings {
+        connections: 0,
+        ..MemcachedSettings::plain(vec![Listen::Tcp(any_port())])
+    };
     let other = RedisSettings { connections: 0, ..redis(vec![Listen::Tcp(any_port())]) };
     let server = Server::start(settings(Some(face), Some(other))).expect("started");
     let words = ["ERROR Too many open connections\r\n", "-ERR max number of clients reached\r\n"];
@@ -103,7 +105,8 @@ fn each_face_has_its_own_limit_and_words() {
         let Address::Tcp(address) = address else { panic!("{address:?}") };
         assert_eq!(told(TcpStream::connect(address).expect("connected")), words, "{face}");
     }
-    let refused = |(name, value): &(String, u64)| name == "memcached.connections.refused" && *value == 1;
+    let refused =
+        |(name, value): &(String, u64)| name == "memcached.connections.refused" && *value == 1;
     assert!(server.numbers().iter().any(refused));
     server.drain();
 }
@@ -114,8 +117,10 @@ fn a_taken_address_leaves_nothing_behind() {
     let path = dir.path().join("socket");
     let taken = TcpListener::bind(any_port()).expect("bound");
     let taken = taken.local_addr().expect("an address");
-    let wanted =
-        settings(Some(MemcachedSettings::plain(vec![unix(&path)])), Some(redis(vec![Listen::Tcp(taken)])));
+    let wanted = settings(
+        Some(MemcachedSettings::plain(vec![unix(&path)])),
+        Some(redis(vec![Listen::Tcp(taken)])),
+    );
     match Server::start(wanted) {
         Err(StartError::Listen { address, .. }) => assert_eq!(address, Address::Tcp(taken)),
         other => panic!("{:?}", other.err()),
@@ -148,7 +153,8 @@ fn a_reload_names_what_takes_a_restart() {
 
 #[test]
 fn memory_is_refused_only_where_every_face_wants_it() {
-    let refusing = |no| Some(MemcachedSettings { no_evictions: no, ..MemcachedSettings::plain(Vec::new()) });
+    let refusing =
+        |no| Some(MemcachedSettings { no_evictions: no, ..MemcachedSettings::plain(Vec::new()) });
     let other = |no| Some(RedisSettings { no_evictions: no, ..redis(Vec::new()) });
     let may = |memcached, redis| memory::may_evict(&settings(memcached, redis));
     assert!(!may(refusing(true), None) && !may(refusing(true), other(true)));

@@ -43,7 +43,9 @@ impl HostPattern {
             HostPattern::Exact(name) => name.eq_ignore_ascii_case(host).then_some(usize::MAX),
             HostPattern::Suffix(suffix) => {
                 let cut = host.len().checked_sub(suffix.len()).filter(|&cut| cut > 0)?;
-                host.as_bytes()[cut..].eq_ignore_ascii_case(suffix.as_bytes()).then_some(suffix.len())
+                host.as_bytes()[cut..]
+                    .eq_ignore_ascii_case(suffix.as_bytes())
+                    .then_some(suffix.len())
             }
         }
     }
@@ -206,7 +208,9 @@ impl CookiePattern {
     /// From `name` or `name=value`, both globs.
     pub fn new(text: &str) -> CookiePattern {
         match text.split_once('=') {
-            Some((name, value)) => CookiePattern { name: Glob::new(name), value: Some(Glob::new(value)) },
+            Some((name, value)) => {
+                CookiePattern { name: Glob::new(name), value: Some(Glob::new(value)) }
+            }
             None => CookiePattern { name: Glob::new(text), value: None },
         }
     }

@@ -31,7 +31,10 @@ pub struct ValkeyLogin {
 impl std::fmt::Debug for ValkeyLogin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ValkeyLogin { user, database, .. } = self;
-        f.debug_struct("ValkeyLogin").field("user", user).field("database", database).finish_non_exhaustive()
+        f.debug_struct("ValkeyLogin")
+            .field("user", user)
+            .field("database", database)
+            .finish_non_exhaustive()
     }
 }
 

@@ -48,11 +48,15 @@ pub struct Matcher {
 impl Matcher {
     /// Whether the request matches.
     pub fn matches(&self, request: &RequestView<'_>) -> bool {
-        (self.paths.is_empty() || self.paths.iter().any(|glob| glob.matches(request.path.as_bytes())))
-            && (self.methods.is_empty() || self.methods.iter().any(|method| method == request.method))
+        (self.paths.is_empty()
+            || self.paths.iter().any(|glob| glob.matches(request.path.as_bytes())))
+            && (self.methods.is_empty()
+                || self.methods.iter().any(|method| method == request.method))
             && self.path_regex.as_ref().is_none_or(|regex| regex.is_match(request.path))
             && self.cookie.as_ref().is_none_or(|pattern| {
-                (request.any)("cookie", &mut |line| cookies(line).any(|cookie| pattern.matches(&cookie)))
+                (request.any)("cookie", &mut |line| {
+                    cookies(line).any(|cookie| pattern.matches(&cookie))
+                })
             })
             && self
                 .header

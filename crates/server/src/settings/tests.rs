@@ -34,8 +34,11 @@ fn settings(sites: Vec<Site>) -> Settings {
 
 #[test]
 fn the_most_specific_site_answers() {
-    let settings =
-        settings(vec![site(&[]), site(&["*.example.org"]), site(&["wiki.example.org", "*.en.example.org"])]);
+    let settings = settings(vec![
+        site(&[]),
+        site(&["*.example.org"]),
+        site(&["wiki.example.org", "*.en.example.org"]),
+    ]);
     let name = |host| settings.site_for(host).map(|site| site.name.as_str());
     assert_eq!(name("wiki.example.org"), Some("wiki.example.org"));
     assert_eq!(name("WIKI.Example.ORG."), Some("wiki.example.org"));
@@ -77,7 +80,9 @@ fn globs() {
 #[test]
 fn a_hostile_glob_ends_soon() {
     let pattern = Glob::new(&"*a".repeat(50));
-    assert!(!pattern.matches("a".repeat(20_000).replace('a', "ba").trim_end_matches('a').as_bytes()));
+    assert!(
+        !pattern.matches("a".repeat(20_000).replace('a', "ba").trim_end_matches('a').as_bytes())
+    );
 }
 
 #[test]
@@ -181,13 +186,20 @@ fn a_lone_star_ignores_what_no_other_list_names() {
 #[test]
 fn bypass_cookies_match_names_as_php_reads_them() {
     let policy = RulePolicy {
-        bypass_cookies: Arc::new([CookiePattern::new("wp_logged_in_*"), CookiePattern::new("mw_session")]),
+        bypass_cookies: Arc::new([
+            CookiePattern::new("wp_logged_in_*"),
+            CookiePattern::new("mw_session"),
+        ]),
         ignore_cookies: Arc::new([Glob::new("*")]),
         ..RulePolicy::default()
     };
-    for line in
-        ["wp.logged_in_x=1", "wp logged in x=1", "mw[session=1", "a=1; mw_session[x]=1", "mw_session =1"]
-    {
+    for line in [
+        "wp.logged_in_x=1",
+        "wp logged in x=1",
+        "mw[session=1",
+        "a=1; mw_session[x]=1",
+        "mw_session =1",
+    ] {
         assert!(policy.bypassed_by(line.as_bytes()), "{line}");
     }
     assert!(!policy.bypassed_by(b"wp-logged_in_x=1; mw_sessions=1; xmw.session=1"));
@@ -235,7 +247,10 @@ fn a_matcher_needs_all_it_names() {
         ..Matcher::default()
     };
     let fields = |cookie: &'static [u8], key: &'static [u8]| {
-        move |name: &str, test: &mut dyn FnMut(&[u8]) -> bool| match name.to_ascii_lowercase().as_str() {
+        move |name: &str, test: &mut dyn FnMut(&[u8]) -> bool| match name
+            .to_ascii_lowercase()
+            .as_str()
+        {
             "cookie" => test(cookie),
             "x-key" => test(key),
             _ => false,

@@ -82,10 +82,14 @@ async fn post(
     body: Vec<u8>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let stream = TcpStream::connect((settings.host.as_str(), settings.port)).await?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let driver = tokio::spawn(connection);
-    let host =
-        if settings.host.contains(':') { format!("[{}]", settings.host) } else { settings.host.clone() };
+    let host = if settings.host.contains(':') {
+        format!("[{}]", settings.host)
+    } else {
+        settings.host.clone()
+    };
     let request = http::Request::post(&settings.path)
         .header("host", format!("{host}:{}", settings.port))
         .header("content-type", "application/x-protobuf")

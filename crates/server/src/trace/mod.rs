@@ -134,10 +134,13 @@ impl Tracer {
         let parent = traceparent.and_then(TraceParent::parse);
         let recorded = match parent {
             Some(parent) => parent.sampled,
-            None => self.tracing.one_in != 0 && self.random_bits().is_multiple_of(self.tracing.one_in),
+            None => {
+                self.tracing.one_in != 0 && self.random_bits().is_multiple_of(self.tracing.one_in)
+            }
         };
         recorded.then(|| TraceIds {
-            trace: parent.map_or_else(|| u128::from(self.id()) << 64 | u128::from(self.id()), |p| p.trace),
+            trace: parent
+                .map_or_else(|| u128::from(self.id()) << 64 | u128::from(self.id()), |p| p.trace),
             span: self.id(),
             parent: parent.map(|parent| parent.span),
             fetch: self.id(),

@@ -112,7 +112,8 @@ pub(super) fn encode(service: &str, spans: Vec<Span>) -> Vec<u8> {
     let scope = Scope { name: "larder".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let spans = spans.into_iter().map(record).collect();
     let scope_spans = vec![ScopeSpans { scope: Some(scope), spans }];
-    Request { resource_spans: vec![ResourceSpans { resource: Some(resource), scope_spans }] }.encode_to_vec()
+    Request { resource_spans: vec![ResourceSpans { resource: Some(resource), scope_spans }] }
+        .encode_to_vec()
 }
 
 fn record(span: Span) -> Record {
@@ -143,7 +144,8 @@ fn record(span: Span) -> Record {
 }
 
 fn attributes_of(request: &Arc<RequestAttributes>, kind: Kind) -> Vec<KeyValue> {
-    let mut out = vec![text("http.request.method", &request.method), text("server.address", &request.host)];
+    let mut out =
+        vec![text("http.request.method", &request.method), text("server.address", &request.host)];
     match kind {
         Kind::Server => {
             out.push(text("url.scheme", request.scheme));
@@ -153,7 +155,8 @@ fn attributes_of(request: &Arc<RequestAttributes>, kind: Kind) -> Vec<KeyValue> 
             out.extend(request.agent.as_deref().map(|agent| text("user_agent.original", agent)));
         }
         Kind::Client => {
-            let query = request.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();
+            let query =
+                request.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();
             let url = format!("{}://{}{}{query}", request.scheme, request.host, request.path);
             out.push(text("url.full", &url));
         }
@@ -162,7 +165,10 @@ fn attributes_of(request: &Arc<RequestAttributes>, kind: Kind) -> Vec<KeyValue> 
 }
 
 fn text(key: &str, value: &str) -> KeyValue {
-    KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(Value::Text(value.to_owned())) }) }
+    KeyValue {
+        key: key.to_owned(),
+        value: Some(AnyValue { value: Some(Value::Text(value.to_owned())) }),
+    }
 }
 
 fn number(key: &str, value: u64) -> KeyValue {

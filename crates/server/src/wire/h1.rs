@@ -120,7 +120,12 @@ pub(crate) enum Framing {
 
 impl Framing {
     /// The framing of a streamed response.
-    pub(crate) fn of(version: Version, head_request: bool, status: u16, length: Option<u64>) -> Self {
+    pub(crate) fn of(
+        version: Version,
+        head_request: bool,
+        status: u16,
+        length: Option<u64>,
+    ) -> Self {
         match (length, version) {
             _ if !has_body(false, status) => Self::None,
             _ if head_request => Self::Described,

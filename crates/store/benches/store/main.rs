@@ -34,7 +34,10 @@ fn hits() {
         "segcache",
         "segcache S3-FIFO",
     ];
-    println!("Hit ratio (and of bytes), 64 MiB, {} requests, the first quarter warms up", trace::REQUESTS);
+    println!(
+        "Hit ratio (and of bytes), 64 MiB, {} requests, the first quarter warms up",
+        trace::REQUESTS
+    );
     println!("| trace | {} |", names.join(" | "));
     println!("|---|{}", "---|".repeat(names.len()));
     for (name, kind, theta) in trace::TRACES {

@@ -51,14 +51,20 @@ fn time(threads: u32, keys: u32, read: &(dyn Fn(u32) -> bool + Sync)) -> f64 {
 /// Prints the table.
 pub(crate) fn reads() {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as u32;
-    let steps: Vec<u32> = [1, 2, 4, 8, 16, 32, 64].into_iter().filter(|n| *n <= processors).collect();
+    let steps: Vec<u32> =
+        [1, 2, 4, 8, 16, 32, 64].into_iter().filter(|n| *n <= processors).collect();
     println!(
-        "\nNanoseconds per read and thread, {ITEMS} entries of 116 bytes (the same as threads are added: scales)"
+        "\nNanoseconds per read and thread, {ITEMS} entries of 116 bytes (the same as threads are \
+         added: scales)"
     );
-    println!("| | {} |", steps.iter().map(|n| format!("{n} threads")).collect::<Vec<_>>().join(" | "));
+    println!(
+        "| | {} |",
+        steps.iter().map(|n| format!("{n} threads")).collect::<Vec<_>>().join(" | ")
+    );
     println!("|---|{}", "---|".repeat(steps.len()));
     let row = |name: &str, keys: u32, read: &(dyn Fn(u32) -> bool + Sync)| {
-        let cells: Vec<String> = steps.iter().map(|n| format!("{:.0}", time(*n, keys, read))).collect();
+        let cells: Vec<String> =
+            steps.iter().map(|n| format!("{:.0}", time(*n, keys, read))).collect();
         println!("| {name} | {} |", cells.join(" | "));
     };
     let store = open();

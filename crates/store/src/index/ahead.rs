@@ -21,7 +21,12 @@ impl Index {
     /// Prefetches two lines of the record that a slot of the bucket at `at` with this tag points to
     /// (there is seldom more than one such slot); returns the offset of that slot.
     #[inline]
-    pub(crate) fn prefetch_record(&self, segments: &Segments, hash: Hash, at: usize) -> Option<usize> {
+    pub(crate) fn prefetch_record(
+        &self,
+        segments: &Segments,
+        hash: Hash,
+        at: usize,
+    ) -> Option<usize> {
         let wanted = self.split(hash).1 << LOC_BITS;
         let at = at & !(BUCKET - 1);
         let slots = segments.map.bucket(at);

@@ -68,7 +68,8 @@ impl Locked<'_> {
         let from = cursor - 1;
         // The tags at home here, in the slots' place. (The smallest with `home(tag) >= n` is
         // `n << TAG_BITS / buckets`, rounded up.)
-        let first = |bucket: usize| (((bucket as u64) << TAG_BITS).div_ceil(buckets as u64)) << LOC_BITS;
+        let first =
+            |bucket: usize| (((bucket as u64) << TAG_BITS).div_ceil(buckets as u64)) << LOC_BITS;
         // An empty slot is zero, and no other is.
         let least = first(from).max(1);
         let span = first(cursor) - least;

@@ -44,8 +44,9 @@ fn growth_is_announced_before_it_moves_anything() {
         n += 1;
     }
     assert_eq!(layout(), (64, 64));
-    let count =
-        |bucket| index.bucket(&segments, 0, bucket).iter().filter(|s| s.load(Ordering::Relaxed) != 0).count();
+    let count = |bucket| {
+        index.bucket(&segments, 0, bucket).iter().filter(|s| s.load(Ordering::Relaxed) != 0).count()
+    };
     assert_eq!((64..grown(64)).map(count).sum::<usize>(), 0, "nothing lies in the wide layout yet");
     assert!((0..n).all(|i| found(&segments, &index, i)));
 }

@@ -1,7 +1,8 @@
 //! Records before they are written: their size and their bytes (see `item.rs` for the format).
 
 use super::{
-    CHOSEN, E, F, FAR, KEY_SHIFT, NEVER, NS_SHIFT, SHAPE_SHIFT, SHORT_VALUE, V, X, origin_at, prefix,
+    CHOSEN, E, F, FAR, KEY_SHIFT, NEVER, NS_SHIFT, SHAPE_SHIFT, SHORT_VALUE, V, X, origin_at,
+    prefix,
 };
 use crate::log::Space;
 use crate::segment::{SHORT_EXPIRY, SHORT_PAST, Segments};
@@ -73,7 +74,13 @@ impl Draft<'_> {
 
     /// Writes the record; `space` has [`Draft::size`] of the same `now`. Returns its version.
     #[inline]
-    pub(crate) fn write(&self, segments: &Segments, space: &mut Space<'_>, now: Ms, value: &[&[u8]]) -> u64 {
+    pub(crate) fn write(
+        &self,
+        segments: &Segments,
+        space: &mut Space<'_>,
+        now: Ms,
+        value: &[&[u8]],
+    ) -> u64 {
         self.write_as(self.shape(now), self.word, segments, space, value)
     }
 
@@ -87,8 +94,10 @@ impl Draft<'_> {
         space: &mut Space<'_>,
         value: &[&[u8]],
     ) -> u64 {
-        let (klen, vlen) = if shape & X != 0 { (0, 0) } else { (self.key.len() as u32, self.local as u32) };
-        let desc = u32::from(self.ns.0) << NS_SHIFT | shape << SHAPE_SHIFT | klen << KEY_SHIFT | vlen;
+        let (klen, vlen) =
+            if shape & X != 0 { (0, 0) } else { (self.key.len() as u32, self.local as u32) };
+        let desc =
+            u32::from(self.ns.0) << NS_SHIFT | shape << SHAPE_SHIFT | klen << KEY_SHIFT | vlen;
         let loc = space.loc();
         space.put_word(two_words(desc, word));
         if let Some(t) = self.expires {
@@ -137,7 +146,8 @@ impl Draft<'_> {
 }
 
 fn two_words(first: u32, second: u32) -> [u8; 8] {
-    let (low, high) = if cfg!(target_endian = "little") { (first, second) } else { (second, first) };
+    let (low, high) =
+        if cfg!(target_endian = "little") { (first, second) } else { (second, first) };
     (u64::from(high) << 32 | u64::from(low)).to_ne_bytes()
 }
 

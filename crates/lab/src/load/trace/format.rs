@@ -73,8 +73,8 @@ impl Format {
     pub fn parse(text: &str) -> Result<Format, String> {
         let wrong = || {
             format!(
-                "trace format {text:?}: expected squid, common, json, twitter, msr, csv, csv:1,2,3 \
-                 (columns of time, key, size) or keys"
+                "trace format {text:?}: expected squid, common, json, twitter, msr, csv, \
+                 csv:1,2,3 (columns of time, key, size) or keys"
             )
         };
         if let Some(columns) = text.strip_prefix("csv:") {

@@ -67,8 +67,7 @@ impl Valid<'_> {
             let plain = self.plain(outcome.row.database)?;
             Some(format!(
                 "{}: {} in the mean where no cache takes {}: {}; {} times as many requests a \
-                 second, and {} statements of the \
-                 database for each answer in the place of {}.",
+                 second, and {} statements of the database for each answer in the place of {}.",
                 outcome.row.title,
                 ms(outcome.figures.mean),
                 ms(plain.figures.mean),
@@ -148,8 +147,8 @@ impl Valid<'_> {
         let sentence = |outcome: &Outcome| {
             let n = outcome.figures.n;
             format!(
-                "{}: of {n} requests to empty caches {} caused a render or waited for one, {} came \
-                 from memory; the mean was {}, the longest {}.",
+                "{}: of {n} requests to empty caches {} caused a render or waited for one, {} \
+                 came from memory; the mean was {}, the longest {}.",
                 outcome.row.title,
                 n - outcome.page_hits,
                 outcome.page_hits,

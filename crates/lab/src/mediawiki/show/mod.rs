@@ -63,8 +63,7 @@ pub(super) fn how(
             "articles".to_owned(),
             format!(
                 "{}, generated (seed {}); wikitext lognormal with median {MEDIAN} and sigma \
-                 {SIGMA}; drawn: shortest {} B, median {} B, \
-                 mean {mean} B, p90 {} B, longest {} B",
+                 {SIGMA}; drawn: shortest {} B, median {} B, mean {mean} B, p90 {} B, longest {} B",
                 lengths.len(),
                 args.seed,
                 at(0.0),

@@ -6,12 +6,11 @@ use crate::report::html::{self};
 
 /// Explanation of the tables.
 const NOTE: &str = "Times are milliseconds; KB/s counts whole answers. Statements: how many \
-    reached the database for each answer. CPU ms: processor time of \
-                    wiki, database and caches together for each answer. A row is valid when every \
-                    answer was 200 and whole, articles equal what the wiki rendered \
-                    first, hits and misses are where they should be by the answers' heads and by \
-                    the caches' own counts, and the database was asked, or slow, as the \
-                    title says.";
+                    reached the database for each answer. CPU ms: processor time of wiki, \
+                    database and caches together for each answer. A row is valid when every \
+                    answer was 200 and whole, articles equal what the wiki rendered first, hits \
+                    and misses are where they should be by the answers' heads and by the caches' \
+                    own counts, and the database was asked, or slow, as the title says.";
 
 const TITLE: &str = "MediaWiki with and without caches";
 const BY: &str = "Made by `larder lab mediawiki`.";
@@ -62,6 +61,6 @@ fn sections(report: &Report<'_>) -> [(&'static str, &'static str, table::Table);
 }
 
 const REFERENCE: &str = "The experiment of the reference documents, on machines of its time, with \
-    databases and caches on machines of their own.";
+                         databases and caches on machines of their own.";
 const RATIOS: &str = "How many times faster in the mean than without any cache and with the same \
-    database: what can be compared between machines.";
+                      database: what can be compared between machines.";

@@ -13,11 +13,15 @@ const SERIES: usize = 8;
 const FIRST: u8 = 0x10;
 
 /// Colours on white: contrast of at least 4 to 1, distinguishable with red-green colour blindness.
-pub(crate) const LIGHT: &str = "--paper:#ffffff;--ink:#1b1f24;--soft:#57606a;--grid:#d8dee4;--panel:#f6f8fa;--bad:#b3261e;\
-    --s1:#1f6fb4;--s2:#c04a05;--s3:#1a7f4b;--s4:#8549b0;--s5:#8a6a00;--s6:#0b7285;--s7:#b32d68;--s8:#59636e";
+pub(crate) const LIGHT: &str = "--paper:#ffffff;--ink:#1b1f24;--soft:#57606a;--grid:#d8dee4;\
+                                --panel:#f6f8fa;--bad:#b3261e;--s1:#1f6fb4;--s2:#c04a05;--s3:#\
+                                1a7f4b;--s4:#8549b0;--s5:#8a6a00;--s6:#0b7285;--s7:#b32d68;--s8:#\
+                                59636e";
 /// Colours on almost black.
-pub(crate) const DARK: &str = "--paper:#14171a;--ink:#e6e9ec;--soft:#a2abb5;--grid:#363c43;--panel:#1d2126;--bad:#ff8a80;\
-    --s1:#6cb2f0;--s2:#f59056;--s3:#5fcf95;--s4:#c99bea;--s5:#e3bd4a;--s6:#5ccfe0;--s7:#f285b0;--s8:#a9b3bf";
+pub(crate) const DARK: &str = "--paper:#14171a;--ink:#e6e9ec;--soft:#a2abb5;--grid:#363c43;\
+                               --panel:#1d2126;--bad:#ff8a80;--s1:#6cb2f0;--s2:#f59056;--s3:#\
+                               5fcf95;--s4:#c99bea;--s5:#e3bd4a;--s6:#5ccfe0;--s7:#f285b0;--s8:#\
+                               a9b3bf";
 
 /// CSS rules for plots, for the page's style.
 pub(crate) fn rules() -> String {
@@ -61,7 +65,8 @@ pub(super) fn themed(svg: &str, title: &str, alone: bool) -> String {
     let (width, title) = (super::canvas::WIDTH, crate::report::html::escaped(title));
     let style = if alone {
         format!(
-            "<style>svg{{{LIGHT};background:var(--paper)}}@media(prefers-color-scheme:dark){{svg{{{DARK}}}}}{}</style>",
+            "<style>svg{{{LIGHT};background:var(--paper)}}@media(prefers-color-scheme:\
+             dark){{svg{{{DARK}}}}}{}</style>",
             rules()
         )
     } else {

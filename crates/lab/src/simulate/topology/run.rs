@@ -36,8 +36,8 @@ fn check(plan: &Topology, trace: &Trace) -> Result<(), String> {
     let objects = trace.hashes.len();
     if caches.saturating_mul(objects) > MAX_PLACES {
         return Err(format!(
-            "{objects} objects in {caches} Larders and servers are more than fit into memory: take \
-             a sample of the trace's keys (sample = 0.01)"
+            "{objects} objects in {caches} Larders and servers are more than fit into memory: \
+             take a sample of the trace's keys (sample = 0.01)"
         ));
     }
     if let Some(event) = plan.events.iter().find(|event| event.at > last) {

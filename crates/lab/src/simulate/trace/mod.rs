@@ -160,8 +160,8 @@ pub(crate) fn load(source: &mut dyn Source, how: &LoadOptions) -> Result<Trace, 
         count += 1;
         if last > MAX_TIME {
             return Err(format!(
-                "request {count} of the trace comes {} years after the first, and {} are simulated \
-                 at the most: are its times in another unit, or --rate too low?",
+                "request {count} of the trace comes {} years after the first, and {} are \
+                 simulated at the most: are its times in another unit, or --rate too low?",
                 last / YEAR,
                 MAX_TIME / YEAR
             ));

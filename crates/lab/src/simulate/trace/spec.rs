@@ -93,7 +93,7 @@ impl Spec {
                     || {
                         format!(
                             "the skew of trace {text:?} has to be a number from 0 to 5, as in \
-                        {name}:0.9"
+                             {name}:0.9"
                         )
                     },
                 )?

@@ -21,7 +21,8 @@ pub(super) const ADMIN: &[Opt] = &[
         "hosts",
         Kind::Host,
         "",
-        "Names under which browsers may reach it, besides its addresses and `localhost`. Others are refused (DNS rebinding).",
+        "Names under which browsers may reach it, besides its addresses and `localhost`. Others \
+         are refused (DNS rebinding).",
     ),
     opt(
         "read",
@@ -43,7 +44,12 @@ pub(super) const ADMIN: &[Opt] = &[
         "Also answer the routes of Monkey's cache plugin: `/cache/stats`, `/cache/add/URI`, \
          `/cache/reset/URI` (by POST, with the token).",
     ),
-    opt("connections", Kind::Count(4, 4096), "128", "Connections at once; further ones are closed."),
+    opt(
+        "connections",
+        Kind::Count(4, 4096),
+        "128",
+        "Connections at once; further ones are closed.",
+    ),
     opt(
         "page_size",
         Kind::Size(0, GIB),

@@ -3,14 +3,24 @@
 use super::{DAY, Kind, MIB, Opt, Section, TIB, ceiling, floor, list, opt, required};
 
 pub(super) const HTTP: &[Opt] = &[
-    list("listen", Kind::Address, "127.0.0.1:8080", "Addresses to serve HTTP on. Port 0 takes a free one."),
+    list(
+        "listen",
+        Kind::Address,
+        "127.0.0.1:8080",
+        "Addresses to serve HTTP on. Port 0 takes a free one.",
+    ),
     opt(
         "access_log",
         Kind::Table(Section::AccessLog, Some("path")),
         "",
         "Log of every request: a path, or `-` for standard output.",
     ),
-    opt("limits", Kind::Table(Section::Limits, None), "", "Limits that protect the server from its clients."),
+    opt(
+        "limits",
+        Kind::Table(Section::Limits, None),
+        "",
+        "Limits that protect the server from its clients.",
+    ),
     opt("x_cache", Kind::Bool, "true", "Send `X-Cache` and `X-Cache-Lookup`."),
     opt("cache_status", Kind::Bool, "true", "Send `Cache-Status` (RFC 9211)."),
     opt("announce", Kind::HeaderLine, "", "A header line added to every answer from memory."),
@@ -19,7 +29,9 @@ pub(super) const HTTP: &[Opt] = &[
         "trusted_proxies",
         Kind::Net,
         "",
-        "Proxies before this one whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host` are believed. The origin is told of what is believed alone; see What the origin is told in docs/operations.md.",
+        "Proxies before this one whose `X-Forwarded-For`, `X-Forwarded-Proto` and \
+         `X-Forwarded-Host` are believed. The origin is told of what is believed alone; see What \
+         the origin is told in docs/operations.md.",
     ),
     opt(
         "sndbuf",
@@ -46,9 +58,19 @@ pub(super) const ACCESS_LOG: &[Opt] = &[
 ];
 
 pub(super) const LIMITS: &[Opt] = &[
-    opt("head_bytes", Kind::Size(1 << 10, MIB), "64KiB", "A request head; more is refused with 431."),
+    opt(
+        "head_bytes",
+        Kind::Size(1 << 10, MIB),
+        "64KiB",
+        "A request head; more is refused with 431.",
+    ),
     opt("request_line", Kind::Size(256, MIB), "16KiB", "A request line; more is refused with 414."),
-    opt("fields", Kind::Count(10, 256), "100", "Header fields in a request; more are refused with 431."),
+    opt(
+        "fields",
+        Kind::Count(10, 256),
+        "100",
+        "Header fields in a request; more are refused with 431.",
+    ),
     opt(
         "connections",
         Kind::Count(1, 1_000_000),
@@ -56,14 +78,24 @@ pub(super) const LIMITS: &[Opt] = &[
         "Client connections at once, including WebSockets; the next one gets 503 and is closed.",
     ),
     opt("request_body", Kind::Size(0, TIB), "1GiB", "A request body; more is refused with 413."),
-    opt("header_timeout", Kind::Time(100, DAY), "10s", "For a whole request head to arrive, then 408."),
+    opt(
+        "header_timeout",
+        Kind::Time(100, DAY),
+        "10s",
+        "For a whole request head to arrive, then 408.",
+    ),
     opt(
         "idle_timeout",
         Kind::Time(100, DAY),
         "60s",
         "Between two requests of a connection, then it is closed.",
     ),
-    opt("body_timeout", Kind::Time(100, DAY), "30s", "Without progress in a request body, then 408."),
+    opt(
+        "body_timeout",
+        Kind::Time(100, DAY),
+        "30s",
+        "Without progress in a request body, then 408.",
+    ),
     opt(
         "send_timeout",
         Kind::Time(100, DAY),
@@ -77,5 +109,10 @@ pub(super) const LIMITS: &[Opt] = &[
         "64",
         "Answers to pipelined requests that are collected before they are sent.",
     ),
-    opt("drain", Kind::Time(0, DAY), "30s", "Time for open requests to finish when the server stops."),
+    opt(
+        "drain",
+        Kind::Time(0, DAY),
+        "30s",
+        "Time for open requests to finish when the server stops.",
+    ),
 ];

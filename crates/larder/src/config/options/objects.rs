@@ -21,7 +21,8 @@ const RECEIVE_TIMEOUT: Opt = opt(
     "receive_timeout",
     Kind::Time(100, DAY),
     "60s",
-    "A client that has begun a command and for so long sends less than 16 KiB more of it is closed, also where idle ones may stay.",
+    "A client that has begun a command and for so long sends less than 16 KiB more of it is \
+     closed, also where idle ones may stay.",
 );
 
 const SEND_TIMEOUT: Opt = opt(
@@ -83,13 +84,15 @@ pub(super) const MEMCACHED: &[Opt] = &[
         "auth_file",
         Kind::File,
         "",
-        "A file with lines `user:password`. A client of the text protocol must then first `set` a key of its choice to `user password`. Not with `udp`; no binary protocol then.",
+        "A file with lines `user:password`. A client of the text protocol must then first `set` a \
+         key of its choice to `user password`. Not with `udp`; no binary protocol then.",
     ),
     opt(
         "sasl_file",
         Kind::File,
         "",
-        "A file with lines `user:password` for SASL PLAIN in the binary protocol. Not with `udp`; no text protocol then.",
+        "A file with lines `user:password` for SASL PLAIN in the binary protocol. Not with `udp`; \
+         no text protocol then.",
     ),
     opt("cas", Kind::Bool, "true", "Send `cas unique` values, and compare them."),
     opt("flush_all", Kind::Bool, "true", "Allow `flush_all`."),
@@ -108,7 +111,12 @@ pub(super) const MEMCACHED: &[Opt] = &[
         ":",
         "Delimiter between the prefix of a key and its rest, for `stats detail`.",
     ),
-    opt("detail", Kind::Bool, "false", "Count by prefix from the start; else from `stats detail on`."),
+    opt(
+        "detail",
+        Kind::Bool,
+        "false",
+        "Count by prefix from the start; else from `stats detail on`.",
+    ),
     opt(
         "watcher_buffer",
         Kind::Size(4 * KIB, 64 * MIB),
@@ -119,10 +127,15 @@ pub(super) const MEMCACHED: &[Opt] = &[
         "requests_per_event",
         Kind::Count(1, 1_000_000),
         "20",
-        "Commands of one connection executed before the others get their turn; 20, memcached's own \
-         default, means 256.",
+        "Commands of one connection executed before the others get their turn; 20, memcached's \
+         own default, means 256.",
     ),
-    opt("backlog", Kind::Count(1, 65_535), "1024", "Connections the kernel keeps waiting per listener."),
+    opt(
+        "backlog",
+        Kind::Count(1, 65_535),
+        "1024",
+        "Connections the kernel keeps waiting per listener.",
+    ),
     opt(
         "verbosity",
         Kind::Count(0, 3),
@@ -185,7 +198,12 @@ pub(super) const REDIS: &[Opt] = &[
         "true",
         "While no password is set, only this machine may connect (Redis: `protected-mode`).",
     ),
-    opt("shutdown", Kind::Bool, "false", "Allow `SHUTDOWN`, which ends the program, pages included."),
+    opt(
+        "shutdown",
+        Kind::Bool,
+        "false",
+        "Allow `SHUTDOWN`, which ends the program, pages included.",
+    ),
     opt(
         "share_memcached",
         Kind::Bool,
@@ -201,5 +219,10 @@ pub(super) const REDIS: &[Opt] = &[
         "A command is slow from this many microseconds on (Redis: `slowlog-log-slower-than`); 0: \
          all are.",
     ),
-    opt("backlog", Kind::Count(1, 65_535), "511", "Connections the kernel keeps waiting per listener."),
+    opt(
+        "backlog",
+        Kind::Count(1, 65_535),
+        "511",
+        "Connections the kernel keeps waiting per listener.",
+    ),
 ];

@@ -66,7 +66,12 @@ pub(super) const REMOTE: &[Opt] = &[
         "md5",
         "Hash of a key for the placement.",
     ),
-    opt("auth_file", Kind::File, "", "A file with a line `user:password`, if memcacheds ask for one."),
+    opt(
+        "auth_file",
+        Kind::File,
+        "",
+        "A file with a line `user:password`, if memcacheds ask for one.",
+    ),
     opt(
         "auth",
         Kind::Choice(&["ascii", "sasl"]),
@@ -83,9 +88,15 @@ pub(super) const REMOTE: &[Opt] = &[
         "budget",
         Kind::Time(1, 60 * SECOND),
         "50ms",
-        "If the servers have not answered by then, the origin is asked as well, and the first answer counts.",
+        "If the servers have not answered by then, the origin is asked as well, and the first \
+         answer counts.",
     ),
-    opt("max_expiry", Kind::Time(SECOND, 30 * DAY), "1d", "The longest a page stays on the servers."),
+    opt(
+        "max_expiry",
+        Kind::Time(SECOND, 30 * DAY),
+        "1d",
+        "The longest a page stays on the servers.",
+    ),
     opt(
         "min_freshness",
         Kind::Time(0, HOUR),
@@ -118,7 +129,12 @@ pub(super) const REMOTE: &[Opt] = &[
         "A header line for answers that came directly from the servers, such as \
          `X-Served-by-memcached: yes`.",
     ),
-    opt("read_only", Kind::Bool, "false", "Read pages from the servers, and never send or delete one."),
+    opt(
+        "read_only",
+        Kind::Bool,
+        "false",
+        "Read pages from the servers, and never send or delete one.",
+    ),
     opt(
         "queue",
         Kind::Count(1, 1_000_000),
@@ -129,7 +145,12 @@ pub(super) const REMOTE: &[Opt] = &[
     opt("connect_timeout", Kind::Time(1, 60 * SECOND), "100ms", "Limit for connecting."),
     opt("read_timeout", Kind::Time(1, 60 * SECOND), "200ms", "Limit for an answer."),
     opt("write_timeout", Kind::Time(1, 60 * SECOND), "200ms", "Limit for sending a request."),
-    opt("failure_limit", Kind::Count(1, 1000), "3", "Failures in a row after which a server is ejected."),
+    opt(
+        "failure_limit",
+        Kind::Count(1, 1000),
+        "3",
+        "Failures in a row after which a server is ejected.",
+    ),
     opt(
         "eject",
         Kind::Bool,

@@ -24,7 +24,12 @@ pub(super) const SITE: &[Opt] = &[
         "",
         "Settings known to suit a kind of site; see Presets.",
     ),
-    opt("remote", Kind::Bool, "true", "Share its pages through the servers of `[remote]`, if configured."),
+    opt(
+        "remote",
+        Kind::Bool,
+        "true",
+        "Share its pages through the servers of `[remote]`, if configured.",
+    ),
     opt("purge", Kind::Table(Section::Purge, None), "", "Clients that may purge. Default: none."),
     opt(
         "debug",
@@ -38,7 +43,12 @@ pub(super) const SITE: &[Opt] = &[
 
 pub(super) const ORIGIN: &[Opt] = &[
     required("url", Kind::Origin, "`http://host:port`."),
-    opt("host_header", Kind::Text, "", "`Host` sent to the origin. Default: that of the client's request."),
+    opt(
+        "host_header",
+        Kind::Text,
+        "",
+        "`Host` sent to the origin. Default: that of the client's request.",
+    ),
     opt("connect_timeout", Kind::Time(1, DAY), "3s", "For a connection, then 504."),
     opt(
         "first_byte_timeout",
@@ -52,7 +62,12 @@ pub(super) const ORIGIN: &[Opt] = &[
         "30s",
         "Between two pieces of a body; then it counts as cut off.",
     ),
-    opt("total_timeout", Kind::Time(1, DAY), "1h", "For a whole answer; then it counts as cut off."),
+    opt(
+        "total_timeout",
+        Kind::Time(1, DAY),
+        "1h",
+        "For a whole answer; then it counts as cut off.",
+    ),
     opt(
         "max_connections",
         Kind::Count(1, 100_000),
@@ -86,9 +101,19 @@ pub(super) const DEBUG: &[Opt] = &[
 
 pub(super) const RULE: &[Opt] = &[
     list("path", Kind::Glob, "", "Applies to these paths (query not included): `/api/*`."),
-    opt("path_regex", Kind::Regex, "", "Applies to paths that contain a match; `^` and `$` anchor it."),
+    opt(
+        "path_regex",
+        Kind::Regex,
+        "",
+        "Applies to paths that contain a match; `^` and `$` anchor it.",
+    ),
     list("method", Kind::Token, "", "Applies to these methods."),
-    opt("cookie", Kind::Cookie, "", "Applies when a cookie of this name (or `name=value`) is sent."),
+    opt(
+        "cookie",
+        Kind::Cookie,
+        "",
+        "Applies when a cookie of this name (or `name=value`) is sent.",
+    ),
     opt(
         "header",
         Kind::HeaderMatch,
@@ -99,7 +124,12 @@ pub(super) const RULE: &[Opt] = &[
 
 /// Actions on requests: in a site for all of them, in a rule for those that match.
 pub(super) const POLICY: &[Opt] = &[
-    opt("pass", Kind::Bool, "false", "Straight to the origin: no lookup, and the answer is not stored."),
+    opt(
+        "pass",
+        Kind::Bool,
+        "false",
+        "Straight to the origin: no lookup, and the answer is not stored.",
+    ),
     opt(
         "cache",
         Kind::Bool,
@@ -107,7 +137,12 @@ pub(super) const POLICY: &[Opt] = &[
         "Store the answer despite `no-store`, `private` or `no-cache`. Only for content that is \
          the same for everyone.",
     ),
-    opt("ttl", Kind::Time(0, YEAR), "", "Fresh for this long, overriding the answer's own lifetime."),
+    opt(
+        "ttl",
+        Kind::Time(0, YEAR),
+        "",
+        "Fresh for this long, overriding the answer's own lifetime.",
+    ),
     list(
         "error_ttl",
         Kind::StatusTtl,
@@ -161,16 +196,17 @@ pub(super) const POLICY: &[Opt] = &[
         "vary_cookies",
         Kind::Token,
         "",
-        "If a page varies on `Cookie`: the names of the cookies that select a variant, and that the \
-         origin is sent with a request whose answer may be stored. Not set: all do; `[]`: none does.",
+        "If a page varies on `Cookie`: the names of the cookies that select a variant, and that \
+         the origin is sent with a request whose answer may be stored. Not set: all do; `[]`: \
+         none does.",
     ),
     list(
         "key_fields",
         Kind::KeyField,
         "",
-        "Request fields that go to the origin and are part of the key: each value has pages of its \
-         own. Fields in which proxies describe their clients (`X-Forwarded-Prefix`) count from \
-         `http.trusted_proxies` only, others from everybody.",
+        "Request fields that go to the origin and are part of the key: each value has pages of \
+         its own. Fields in which proxies describe their clients (`X-Forwarded-Prefix`) count \
+         from `http.trusted_proxies` only, others from everybody.",
     ),
     list("drop_query", Kind::Parameter, "", "Query parameters removed from the request: `utm_*`."),
     opt(
@@ -209,7 +245,8 @@ pub(super) const POLICY: &[Opt] = &[
         "client_cache_control",
         Kind::Bool,
         "true",
-        "Obey `Cache-Control` and `Pragma` of requests (RFC 9111). `false`: a visitor's reload does not reach the origin.",
+        "Obey `Cache-Control` and `Pragma` of requests (RFC 9111). `false`: a visitor's reload \
+         does not reach the origin.",
     ),
     list(
         "targets",
@@ -222,12 +259,17 @@ pub(super) const POLICY: &[Opt] = &[
         "unframed",
         Kind::Choice(&["keep", "brief", "pass"]),
         "brief",
-        "Answers with neither length nor chunks, which end with the connection: an origin that dies \
-         in the middle of one ends it in the same way. `keep`: store them as any other; `brief`: for \
-         10 s at most, then fetch them whole; `pass`: do not store them. An answer that ends in a \
-         reset is never stored.",
+        "Answers with neither length nor chunks, which end with the connection: an origin that \
+         dies in the middle of one ends it in the same way. `keep`: store them as any other; \
+         `brief`: for 10 s at most, then fetch them whole; `pass`: do not store them. An answer \
+         that ends in a reset is never stored.",
     ),
-    opt("surrogate_control", Kind::Bool, "true", "Obey `Surrogate-Control`, and remove it for the client."),
+    opt(
+        "surrogate_control",
+        Kind::Bool,
+        "true",
+        "Obey `Surrogate-Control`, and remove it for the client.",
+    ),
 ];
 
 pub(super) const REFRESH: &[Opt] = &[

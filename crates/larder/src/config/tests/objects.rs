@@ -17,7 +17,10 @@ fn objects_alone_need_no_origin_and_serve_no_http() {
     let memcached = settings.memcached.expect("a face");
     let socket = Listen::Unix { path: PathBuf::from("m.sock"), mode: 0o700 };
     assert_eq!(memcached.listen, [Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))), socket]);
-    assert_eq!(settings.redis.expect("a face").listen, [Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 7)))]);
+    assert_eq!(
+        settings.redis.expect("a face").listen,
+        [Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 7)))]
+    );
     let site = good("[memcached]\n[[site]]\norigin = \"http://a\"\n");
     assert_eq!(site.http.listen.len(), 1, "a site is served");
     assert!(site.memcached.is_some() && site.redis.is_none());
@@ -147,7 +150,8 @@ fn what_is_wrong_with_object_faces_is_said() {
     for (text, message) in [
         (
             "[memcached]\nlisten = \"/run/m\"\n",
-            "l.toml:2:10: error: expected an address and port such as \"127.0.0.1:11211\", or \"unix:\" and a path, found \"/run/m\"",
+            "l.toml:2:10: error: expected an address and port such as \"127.0.0.1:11211\", or \
+             \"unix:\" and a path, found \"/run/m\"",
         ),
         ("[memcached]\nlisten = []\n", "l.toml:2:1: error: it listens nowhere"),
         (
@@ -184,7 +188,10 @@ fn a_password_and_what_goes_round_it_exclude_each_other() {
     std::fs::write(&users, "anna:secret\n").expect("a file");
     let file = users.display();
     for (text, part) in [
-        (format!("auth_file = \"{file}\"\nudp = \"127.0.0.1:1\"\n"), "over UDP nobody can be asked"),
+        (
+            format!("auth_file = \"{file}\"\nudp = \"127.0.0.1:1\"\n"),
+            "over UDP nobody can be asked",
+        ),
         (format!("auth_file = \"{file}\"\nprotocol = \"binary\"\n"), "is for the text protocol"),
         (format!("sasl_file = \"{file}\"\nprotocol = \"ascii\"\n"), "is for the binary protocol"),
         (format!("auth_file = \"{file}\"\nsasl_file = \"{file}\"\n"), "nothing is left"),

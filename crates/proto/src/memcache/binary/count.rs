@@ -25,7 +25,9 @@ pub struct Count<'a> {
 
 pub(super) fn decode<'a>(parts: &Parts<'a>, down: bool, quiet: bool) -> Result<Count<'a>, Invalid> {
     let Some((&delta, rest)) = parts.extras.split_first_chunk::<8>() else { return Err(Invalid) };
-    let Some((&initial, &[e0, e1, e2, e3])) = rest.split_first_chunk::<8>() else { return Err(Invalid) };
+    let Some((&initial, &[e0, e1, e2, e3])) = rest.split_first_chunk::<8>() else {
+        return Err(Invalid);
+    };
     if parts.key.is_empty() || parts.value != 0 {
         return Err(Invalid);
     }

@@ -70,7 +70,13 @@ pub(super) struct Lengths {
 
 /// Writes the header of a response to `request`.
 #[inline]
-pub(super) fn respond(into: &mut Vec<u8>, request: &Header, status: Status, lengths: Lengths, cas: u64) {
+pub(super) fn respond(
+    into: &mut Vec<u8>,
+    request: &Header,
+    status: Status,
+    lengths: Lengths,
+    cas: u64,
+) {
     let body = u32::from(lengths.extras) + u32::from(lengths.key) + lengths.value;
     let fields = (lengths.key, lengths.extras, body, cas);
     raw(into, RESPONSE, request.opcode, request.opaque, status as u16, fields);

@@ -140,14 +140,18 @@ pub fn decode(input: &[u8], admitted: bool) -> Decoded<'_> {
     let Some(header) = Header::read(head) else { return Decoded::Garbage };
     let close = |status| Decoded::Refused(Refused { header, status, skip: 0, close: true });
     let (extras, key) = (usize::from(header.extras), usize::from(header.key));
-    let Some(value) = header.body.checked_sub((extras + key) as u32) else { return close(Status::Unknown) };
+    let Some(value) = header.body.checked_sub((extras + key) as u32) else {
+        return close(Status::Unknown);
+    };
     if !admitted && !authenticates(header.opcode) {
         return close(Status::AuthError);
     }
     if key > MAX_KEY {
         return close(Status::Invalid);
     }
-    let (Some(extras_bytes), Some(key_bytes)) = (rest.get(..extras), rest.get(extras..extras + key)) else {
+    let (Some(extras_bytes), Some(key_bytes)) =
+        (rest.get(..extras), rest.get(extras..extras + key))
+    else {
         return Decoded::Partial(HEADER + extras + key);
     };
     match command(header.opcode, &Parts { extras: extras_bytes, key: key_bytes, value }) {

@@ -52,7 +52,11 @@ fn the_header_is_read_as_it_lies_on_the_wire() {
     assert_eq!(header, expected);
     let mut written = Vec::new();
     header.write(&mut written);
-    assert_eq!((&written[..5], &written[8..]), (&bytes[..5], &bytes[8..]), "but for data type and vbucket");
+    assert_eq!(
+        (&written[..5], &written[8..]),
+        (&bytes[..5], &bytes[8..]),
+        "but for data type and vbucket"
+    );
     assert_eq!(Header::read(&[RESPONSE; HEADER]), None);
 }
 
@@ -65,7 +69,8 @@ fn a_request_is_whole_or_says_how_much_is_missing() {
     for end in HEADER..HEADER + 11 {
         assert_eq!(decode(&bytes[..end], true), Decoded::Partial(HEADER + 11), "{end}");
     }
-    let store = store::Store { mode: Mode::Set, key: b"key", flags: 7, exptime: 10, len: 5, quiet: false };
+    let store =
+        store::Store { mode: Mode::Set, key: b"key", flags: 7, exptime: 10, len: 5, quiet: false };
     for end in HEADER + 11..=bytes.len() {
         let (_, command, used) = taken(&bytes[..end]);
         assert_eq!((command, used), (Command::Store(store), HEADER + 11));
@@ -126,7 +131,13 @@ fn counters() {
     let extras = |exptime: u32| {
         [7u64.to_be_bytes(), 9u64.to_be_bytes()].concat().into_iter().chain(exptime.to_be_bytes())
     };
-    let seen = |code, exptime| match taken(&request(code, &extras(exptime).collect::<Vec<_>>(), b"k", b"")).1
+    let seen = |code, exptime| match taken(&request(
+        code,
+        &extras(exptime).collect::<Vec<_>>(),
+        b"k",
+        b"",
+    ))
+    .1
     {
         Command::Count(count) => (count.delta, count.down, count.initial, count.quiet),
         other => panic!("{other:?}"),
@@ -145,7 +156,10 @@ fn the_others() {
     assert_eq!(seen(opcode::DELETE, b"", b"k"), "Delete(Delete { key: [107], quiet: false })");
     assert_eq!(seen(opcode::DELETEQ, b"", b"k"), "Delete(Delete { key: [107], quiet: true })");
     assert_eq!(seen(opcode::FLUSH, b"", b""), "Flush(Flush { exptime: 0, quiet: false })");
-    assert_eq!(seen(opcode::FLUSHQ, b"\0\0\x01\0", b""), "Flush(Flush { exptime: 256, quiet: true })");
+    assert_eq!(
+        seen(opcode::FLUSHQ, b"\0\0\x01\0", b""),
+        "Flush(Flush { exptime: 256, quiet: true })"
+    );
     assert_eq!(seen(opcode::STAT, b"", b""), "Stat(Stat { what: [] })");
     assert_eq!(seen(opcode::STAT, b"", b"k"), "Stat(Stat { what: [107] })");
     assert_eq!(seen(opcode::QUIT, b"", b""), "Quit(false)");
@@ -189,7 +203,11 @@ fn lengths_that_do_not_fit_end_the_connection() {
         (opcode::GATQ, b"\0\0\0\0", b"k", b"v"),
         (opcode::STAT, b"", b"k", b"v"),
     ] {
-        assert_eq!(refused(&request(code, extras, key, value), true), CLOSED, "{code:#x} {extras:?} {key:?}");
+        assert_eq!(
+            refused(&request(code, extras, key, value), true),
+            CLOSED,
+            "{code:#x} {extras:?} {key:?}"
+        );
     }
 }
 
@@ -212,7 +230,11 @@ fn a_body_shorter_than_its_parts_ends_the_connection() {
 fn an_unknown_command_is_thrown_away_with_its_body() {
     let bytes = request(0x50, b"ext", b"key", b"value");
     assert_eq!(refused(&bytes, true), (Status::Unknown, bytes.len() as u64, false));
-    assert_eq!(refused(&request(0x1b, &[0; 4], b"", b""), true), (Status::Unknown, 28, false), "verbosity");
+    assert_eq!(
+        refused(&request(0x1b, &[0; 4], b"", b""), true),
+        (Status::Unknown, 28, false),
+        "verbosity"
+    );
 }
 
 #[test]
@@ -225,12 +247,15 @@ fn garbage_is_told_by_the_first_byte() {
 #[test]
 fn only_who_is_known_may_ask() {
     for code in 0..=u8::MAX {
-        let allowed =
-            matches!(code, opcode::VERSION | opcode::SASL_LIST | opcode::SASL_AUTH | opcode::SASL_STEP);
+        let allowed = matches!(
+            code,
+            opcode::VERSION | opcode::SASL_LIST | opcode::SASL_AUTH | opcode::SASL_STEP
+        );
         let bytes = request(code, b"", b"", b"");
         let turned_away = decode(&bytes, false)
             == Decoded::Refused(Refused {
-                header: Header::read(bytes[..].try_into().expect("a header alone")).expect("a request"),
+                header: Header::read(bytes[..].try_into().expect("a header alone"))
+                    .expect("a request"),
                 status: Status::AuthError,
                 skip: 0,
                 close: true,
@@ -243,7 +268,8 @@ fn only_who_is_known_may_ask() {
 fn responses() {
     let answer = |code, write: &dyn Fn(&mut Vec<u8>, &Header)| {
         let bytes = request(code, b"", b"", b"");
-        let header = Header::read(bytes[..].try_into().expect("a header alone")).expect("a request");
+        let header =
+            Header::read(bytes[..].try_into().expect("a header alone")).expect("a request");
         let mut out = Vec::new();
         write(&mut out, &header);
         out
@@ -255,7 +281,10 @@ fn responses() {
     let got = answer(opcode::SETQ, &|out, header| error(out, header, Status::TooLarge));
     assert_eq!(got, b"\x81\x11\0\0\0\0\0\x03\0\0\0\x0a\xde\xad\xbe\xef\0\0\0\0\0\0\0\0Too large.");
     let got = answer(opcode::INCREMENT, &|out, header| count::counted(out, header, 258, 1));
-    assert_eq!(got, b"\x81\x05\0\0\0\0\0\0\0\0\0\x08\xde\xad\xbe\xef\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\x01\x02");
+    assert_eq!(
+        got,
+        b"\x81\x05\0\0\0\0\0\0\0\0\0\x08\xde\xad\xbe\xef\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\x01\x02"
+    );
     let got = answer(opcode::SASL_AUTH, &|out, header| sasl::go_on(out, header));
     assert_eq!(got, b"\x81\x21\0\0\0\0\0\x21\0\0\0\0\xde\xad\xbe\xef\0\0\0\0\0\0\0\0");
 }

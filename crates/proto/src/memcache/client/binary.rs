@@ -6,7 +6,9 @@
 
 use super::{
     super::{
-        binary::{Header, count::Count, delete::Delete, flush::Flush, get::Get, opcode, store::Store},
+        binary::{
+            Header, count::Count, delete::Delete, flush::Flush, get::Get, opcode, store::Store,
+        },
         sasl,
         text::Mode,
     },
@@ -76,7 +78,8 @@ pub fn store(store: &Store<'_>, tag: Tag, into: &mut Vec<u8>) -> Result<(), KeyE
     let mut extras = [0; 8];
     extras[..4].copy_from_slice(&store.flags.to_be_bytes());
     extras[4..].copy_from_slice(&store.exptime.to_be_bytes());
-    let extras: &[u8] = if matches!(store.mode, Mode::Append | Mode::Prepend) { &[] } else { &extras };
+    let extras: &[u8] =
+        if matches!(store.mode, Mode::Append | Mode::Prepend) { &[] } else { &extras };
     request(code, extras, store.key, store.len, tag, into);
     Ok(())
 }

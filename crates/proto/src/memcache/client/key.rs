@@ -24,7 +24,9 @@ impl std::fmt::Display for KeyError {
         match self {
             KeyError::Empty => f.write_str("a key has at least one byte"),
             KeyError::TooLong(most) => write!(f, "a key has at most {most} bytes here"),
-            KeyError::BadByte(byte) => write!(f, "a key in the text protocol may not have byte {byte:#04x}"),
+            KeyError::BadByte(byte) => {
+                write!(f, "a key in the text protocol may not have byte {byte:#04x}")
+            }
         }
     }
 }

@@ -161,7 +161,12 @@ impl Line<'_> {
 }
 
 /// Appends verb and key; on error nothing. `len`: of the value, for `ms`.
-fn begin<'v>(verb: u8, key: &[u8], len: Option<u32>, into: &'v mut Vec<u8>) -> Result<Line<'v>, KeyError> {
+fn begin<'v>(
+    verb: u8,
+    key: &[u8],
+    len: Option<u32>,
+    into: &'v mut Vec<u8>,
+) -> Result<Line<'v>, KeyError> {
     let start = into.len();
     into.reserve(key.len() + 96);
     into.extend_from_slice(&[b'm', verb, b' ']);

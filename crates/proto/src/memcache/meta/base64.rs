@@ -23,7 +23,8 @@ pub(crate) fn decode<'o>(text: &[u8], into: &'o mut [u8]) -> Option<&'o [u8]> {
     if count == 0 || !count.is_multiple_of(4) || count / 4 * 3 > into.len() {
         return None;
     }
-    let mut digits = text.iter().filter_map(|byte| value(*byte).map(|value| (value, *byte == b'=')));
+    let mut digits =
+        text.iter().filter_map(|byte| value(*byte).map(|value| (value, *byte == b'=')));
     let mut len = 0;
     let mut padding = 0;
     while padding == 0
@@ -63,9 +64,13 @@ mod tests {
 
     #[test]
     fn vectors_of_rfc_4648() {
-        for (plain, text) in
-            [("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")]
-        {
+        for (plain, text) in [
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("foobar", "Zm9vYmFy"),
+        ] {
             let mut encoded = Vec::new();
             encode(plain.as_bytes(), &mut encoded);
             assert_eq!(encoded, text.as_bytes());

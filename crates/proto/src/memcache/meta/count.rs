@@ -47,7 +47,18 @@ pub(super) fn count(words: Words<'_>) -> Command<'_> {
     };
     let Flags { key, echo, delta, initial, compare, version, ttl, value, quiet, .. } = flags;
     let vivify = flags.vivify.map(|ttl| (ttl, initial));
-    Command::MetaCount(Count { key, echo, delta, down, vivify, compare, version, ttl, value, quiet })
+    Command::MetaCount(Count {
+        key,
+        echo,
+        delta,
+        down,
+        vivify,
+        compare,
+        version,
+        ttl,
+        value,
+        quiet,
+    })
 }
 
 #[cfg(test)]
@@ -77,9 +88,15 @@ mod tests {
         for (mode, down) in [("I", false), ("+", false), ("D", true), ("-", true)] {
             assert_eq!(read(&format!("ma k M{mode}\r\n")).down, down);
         }
-        for (line, answer) in [("ma k Mi", BAD_MODE), ("ma k Mincr", delete::BAD_FLAG), ("ma", ERROR)] {
+        for (line, answer) in
+            [("ma k Mi", BAD_MODE), ("ma k Mincr", delete::BAD_FLAG), ("ma", ERROR)]
+        {
             let line = format!("{line}\r\n");
-            assert_eq!(decode(line.as_bytes()), Decoded::Command(refused(answer), line.len()), "{line:?}");
+            assert_eq!(
+                decode(line.as_bytes()),
+                Decoded::Command(refused(answer), line.len()),
+                "{line:?}"
+            );
         }
     }
 }

@@ -11,7 +11,9 @@ pub struct Debug<'a> {
 }
 
 pub(super) fn debug(mut words: Words<'_>) -> Command<'_> {
-    let Some(key) = words.next().filter(|key| key.len() <= MAX_KEY) else { return refused(BAD_FORMAT) };
+    let Some(key) = words.next().filter(|key| key.len() <= MAX_KEY) else {
+        return refused(BAD_FORMAT);
+    };
     // Only the first flag counts, and only alone.
     match Key::new(key, words.next() == Some(b"b")) {
         Some(key) => Command::MetaDebug(Debug { key }),
@@ -93,6 +95,9 @@ mod tests {
         };
         assert_eq!(write(data, b"a", false), "ME a exp=-1 la=4 cas=169 fetch=no cls=1 size=67\r\n");
         let data = Metadata { left: Some(50), fetched: true, ..data };
-        assert_eq!(write(data, b"YmI=", true), "ME YmI= exp=-50 la=4 cas=169 fetch=yes cls=1 size=67\r\n");
+        assert_eq!(
+            write(data, b"YmI=", true),
+            "ME YmI= exp=-50 la=4 cas=169 fetch=yes cls=1 size=67\r\n"
+        );
     }
 }

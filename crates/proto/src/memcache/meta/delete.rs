@@ -44,7 +44,16 @@ pub(super) fn read(mut words: Words<'_>) -> Result<Flags<'_>, &'static [u8]> {
 pub(super) fn delete(words: Words<'_>) -> Command<'_> {
     match read(words).and_then(Flags::opaque) {
         Ok(Flags { key, echo, compare, version, invalidate, empty, ttl, quiet, .. }) => {
-            Command::MetaDelete(Delete { key, echo, compare, version, invalidate, empty, ttl, quiet })
+            Command::MetaDelete(Delete {
+                key,
+                echo,
+                compare,
+                version,
+                invalidate,
+                empty,
+                ttl,
+                quiet,
+            })
         }
         Err(answer) => refused(answer),
     }
@@ -57,7 +66,8 @@ mod tests {
 
     #[test]
     fn the_flags_used_by_the_md_command() {
-        let Decoded::Command(Command::MetaDelete(delete), 29) = decode(b"md YWI= b C1 I T30 q x E9 k\r\n")
+        let Decoded::Command(Command::MetaDelete(delete), 29) =
+            decode(b"md YWI= b C1 I T30 q x E9 k\r\n")
         else {
             panic!("no md")
         };
@@ -78,7 +88,11 @@ mod tests {
             (&format!("md {}", "x".repeat(251)), BAD_FORMAT),
         ] {
             let line = format!("{line}\r\n");
-            assert_eq!(decode(line.as_bytes()), Decoded::Command(refused(answer), line.len()), "{line:?}");
+            assert_eq!(
+                decode(line.as_bytes()),
+                Decoded::Command(refused(answer), line.len()),
+                "{line:?}"
+            );
         }
     }
 }

@@ -40,7 +40,17 @@ pub(super) fn get(mut words: Words<'_>) -> Command<'_> {
     }
     match Flags::read(key, words).and_then(Flags::opaque) {
         Ok(Flags { key, echo, value, quiet, unbumped, ttl, vivify, recache, version, .. }) => {
-            Command::MetaGet(Get { key, echo, value, quiet, unbumped, ttl, vivify, recache, version })
+            Command::MetaGet(Get {
+                key,
+                echo,
+                value,
+                quiet,
+                unbumped,
+                ttl,
+                vivify,
+                recache,
+                version,
+            })
         }
         Err(answer) => refused(answer),
     }
@@ -62,7 +72,10 @@ mod tests {
     fn flags_modify_the_item() {
         let get = read("mg k v q u T30 N60 R10 E5\r\n");
         assert!(get.value && get.quiet && get.unbumped);
-        assert_eq!((get.ttl, get.vivify, get.recache, get.version), (Some(30), Some(60), Some(10), Some(5)));
+        assert_eq!(
+            (get.ttl, get.vivify, get.recache, get.version),
+            (Some(30), Some(60), Some(10), Some(5))
+        );
         let get = read("mg k\r\n");
         assert!(!get.value && !get.quiet && !get.unbumped);
         assert_eq!((get.ttl, get.vivify, get.recache), (None, None, None));
@@ -76,8 +89,10 @@ mod tests {
 
     #[test]
     fn seventeen_flags_are_enough() {
-        let all =
-            ["v", "k", "s", "c", "t", "f", "h", "l", "q", "u", "O1", "P1", "L1", "D1", "I", "C1", "MI", "N1"];
+        let all = [
+            "v", "k", "s", "c", "t", "f", "h", "l", "q", "u", "O1", "P1", "L1", "D1", "I", "C1",
+            "MI", "N1",
+        ];
         read(&format!("mg k {}\r\n", all[..17].join(" ")));
         let line = format!("mg k {}\r\n", all.join(" "));
         assert_eq!(decode(line.as_bytes()), Decoded::Command(refused(TOO_MANY), line.len()));

@@ -69,13 +69,23 @@ impl<'a> Echo<'a> {
     /// true, or returns false if the flag asks for nothing. It is called with every flag but those
     /// two, in order, if any flag asks for data or changes an expiry.
     #[inline]
-    pub fn write(&self, key: &Key<'a>, into: &mut Vec<u8>, value: impl FnMut(u8, &mut Vec<u8>) -> bool) {
+    pub fn write(
+        &self,
+        key: &Key<'a>,
+        into: &mut Vec<u8>,
+        value: impl FnMut(u8, &mut Vec<u8>) -> bool,
+    ) {
         if self.any {
             self.write_all(key, into, value);
         }
     }
 
-    fn write_all(&self, key: &Key<'a>, into: &mut Vec<u8>, mut value: impl FnMut(u8, &mut Vec<u8>) -> bool) {
+    fn write_all(
+        &self,
+        key: &Key<'a>,
+        into: &mut Vec<u8>,
+        mut value: impl FnMut(u8, &mut Vec<u8>) -> bool,
+    ) {
         for flag in self.flags {
             match flag[0] {
                 b'O' => {
@@ -120,13 +130,19 @@ mod tests {
     #[test]
     fn commands_without_a_key() {
         for line in ["mg\r\n", "ms\r\n", "md  \r\n", "ma\r\n", "mz a\r\n"] {
-            assert_eq!(decode(line.as_bytes()), Decoded::Command(refused(ERROR), line.len()), "{line:?}");
+            assert_eq!(
+                decode(line.as_bytes()),
+                Decoded::Command(refused(ERROR), line.len()),
+                "{line:?}"
+            );
         }
         assert_eq!(decode(b"me\r\n"), Decoded::Command(refused(BAD_FORMAT), 4));
     }
 
     fn echo(line: &str) -> String {
-        let Decoded::Command(Command::MetaGet(get), _) = decode(line.as_bytes()) else { panic!("{line}") };
+        let Decoded::Command(Command::MetaGet(get), _) = decode(line.as_bytes()) else {
+            panic!("{line}")
+        };
         let mut into = Vec::new();
         get.echo.write(&get.key, &mut into, |flag, into| match flag {
             b't' => {

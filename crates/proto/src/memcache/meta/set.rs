@@ -51,7 +51,9 @@ pub(super) fn set(mut words: Words<'_>) -> Command<'_> {
     match Flags::read(key, words).and_then(|flags| with(flags, len)) {
         Ok(set) => Command::MetaSet(set),
         // The data block follows in any case: it is not a command.
-        Err(answer) => Command::Refused(Refused { answer, swallow: u64::from(len) + 2, close: false }),
+        Err(answer) => {
+            Command::Refused(Refused { answer, swallow: u64::from(len) + 2, close: false })
+        }
     }
 }
 
@@ -67,7 +69,19 @@ fn with(flags: Flags<'_>, len: u32) -> Result<Set<'_>, &'static [u8]> {
     let flags = flags.opaque()?;
     let Flags { key, echo, client, ttl, compare, version, invalidate, vivify, quiet, .. } = flags;
     let ttl = ttl.unwrap_or(0);
-    Ok(Set { key, echo, mode, len, flags: client, ttl, compare, version, invalidate, vivify, quiet })
+    Ok(Set {
+        key,
+        echo,
+        mode,
+        len,
+        flags: client,
+        ttl,
+        compare,
+        version,
+        invalidate,
+        vivify,
+        quiet,
+    })
 }
 
 #[cfg(test)]
@@ -85,10 +99,16 @@ mod tests {
     #[test]
     fn the_flags_used_by_the_ms_command() {
         let set = read("ms k 5 T30 F7 C1 E2 I q MS\r\n");
-        assert_eq!((set.len, set.ttl, set.flags, set.compare, set.version), (5, 30, 7, Some(1), Some(2)));
+        assert_eq!(
+            (set.len, set.ttl, set.flags, set.compare, set.version),
+            (5, 30, 7, Some(1), Some(2))
+        );
         assert!(set.invalidate && set.quiet);
         let set = read("ms k 0\r\n");
-        assert_eq!((set.len, set.ttl, set.flags, set.compare, set.mode), (0, 0, 0, None, Mode::Set));
+        assert_eq!(
+            (set.len, set.ttl, set.flags, set.compare, set.mode),
+            (0, 0, 0, None, Mode::Set)
+        );
         assert_eq!(read("ms k 1 MA N60\r\n").vivify, Some(60));
         assert_eq!(read("ms YWI= 1 b\r\n").key.bytes(&mut [0; 250]), b"ab");
     }

@@ -125,14 +125,21 @@ mod tests {
             ("cache_memlimit 1 2 3", ERROR),
         ] {
             let line = format!("{line}\r\n");
-            assert_eq!(decode(line.as_bytes()), Decoded::Command(refused(answer), line.len()), "{line:?}");
+            assert_eq!(
+                decode(line.as_bytes()),
+                Decoded::Command(refused(answer), line.len()),
+                "{line:?}"
+            );
         }
     }
 
     #[test]
     fn shutdown_alone_or_graceful() {
         let is = |line: &str, expected| {
-            assert_eq!(decode(line.as_bytes()), Decoded::Command(Command::Shutdown(expected), line.len()));
+            assert_eq!(
+                decode(line.as_bytes()),
+                Decoded::Command(Command::Shutdown(expected), line.len())
+            );
         };
         is("shutdown\r\n", Shutdown::Now);
         is("shutdown graceful\r\n", Shutdown::Graceful);

@@ -1,6 +1,8 @@
 //! `incr`, `decr` (protocol.txt, "Increment/Decrement").
 
-use super::super::{BAD_FORMAT, Command, ERROR, MAX_KEY, line, line::Words, refused, refused_unless};
+use super::super::{
+    BAD_FORMAT, Command, ERROR, MAX_KEY, line, line::Words, refused, refused_unless,
+};
 use super::NOREPLY;
 
 /// An invalid delta.
@@ -38,7 +40,8 @@ mod tests {
 
     #[test]
     fn value_is_a_decimal_representation_of_a_64_bit_unsigned_integer() {
-        let count = |delta, down, noreply| Command::Count(Count { key: b"k", delta, down, noreply });
+        let count =
+            |delta, down, noreply| Command::Count(Count { key: b"k", delta, down, noreply });
         for (line, expected) in [
             ("incr k 1", count(1, false, false)),
             ("decr k 18446744073709551615", count(u64::MAX, true, false)),

@@ -68,7 +68,11 @@ mod tests {
             (&format!("delete {long} noreply"), b""),
         ] {
             let line = format!("{line}\r\n");
-            assert_eq!(decode(line.as_bytes()), Decoded::Command(refused(answer), line.len()), "{line:?}");
+            assert_eq!(
+                decode(line.as_bytes()),
+                Decoded::Command(refused(answer), line.len()),
+                "{line:?}"
+            );
         }
     }
 }

@@ -194,7 +194,11 @@ mod tests {
     #[test]
     fn a_retrieval_without_keys_is_an_error() {
         for line in ["get\r\n", "get \r\n", "gets   \r\n", "gat\r\n", "bget\r\n"] {
-            assert_eq!(decode(line.as_bytes()), Decoded::Command(refused(ERROR), line.len()), "{line:?}");
+            assert_eq!(
+                decode(line.as_bytes()),
+                Decoded::Command(refused(ERROR), line.len()),
+                "{line:?}"
+            );
         }
         assert_eq!(decode(b"gat x a\r\n"), Decoded::Command(refused(BAD_EXPTIME), 9));
     }
@@ -239,8 +243,15 @@ mod tests {
         assert_eq!(all(&mut Keys::new(b"a \n")), [Key::Key(b"a"), Key::End]);
         let key = "x".repeat(250);
         for end in [" ", "\r\n", "\n"] {
-            assert_eq!(Keys::new(format!("{key}{end}").as_bytes()).take(), Key::Key(key.as_bytes()));
-            assert_eq!(Keys::new(format!("x{key}{end}").as_bytes()).take(), Key::TooLong, "{end:?}");
+            assert_eq!(
+                Keys::new(format!("{key}{end}").as_bytes()).take(),
+                Key::Key(key.as_bytes())
+            );
+            assert_eq!(
+                Keys::new(format!("x{key}{end}").as_bytes()).take(),
+                Key::TooLong,
+                "{end:?}"
+            );
         }
         assert_eq!(Keys::new("x".repeat(251).as_bytes()).take(), Key::Partial);
         assert_eq!(Keys::new("x".repeat(252).as_bytes()).take(), Key::TooLong);

@@ -102,7 +102,11 @@ mod tests {
             "misbehave\r\n",
             "foo x HTTP\r\n",
         ] {
-            assert_eq!(decode(line.as_bytes()), Decoded::Command(refused(ERROR), line.len()), "{line:?}");
+            assert_eq!(
+                decode(line.as_bytes()),
+                Decoded::Command(refused(ERROR), line.len()),
+                "{line:?}"
+            );
         }
     }
 
@@ -110,7 +114,10 @@ mod tests {
     fn what_looks_like_http_ends_the_connection() {
         let close = Refused { answer: b"", swallow: 0, close: true };
         for line in ["POST / HTTP/1.1\r\n", "HTTP/1.0\r\n"] {
-            assert_eq!(decode(line.as_bytes()), Decoded::Command(Command::Refused(close), line.len()));
+            assert_eq!(
+                decode(line.as_bytes()),
+                Decoded::Command(Command::Refused(close), line.len())
+            );
         }
     }
 

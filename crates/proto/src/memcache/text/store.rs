@@ -1,6 +1,8 @@
 //! `set`, `add`, `replace`, `append`, `prepend`, `cas` (protocol.txt, "Storage commands").
 
-use super::super::{BAD_FORMAT, Command, ERROR, MAX_KEY, line, line::Words, refused, refused_unless};
+use super::super::{
+    BAD_FORMAT, Command, ERROR, MAX_KEY, line, line::Words, refused, refused_unless,
+};
 use super::NOREPLY;
 
 /// Modes of a store command.
@@ -59,7 +61,9 @@ pub(crate) fn store(mode: Mode, mut words: Words<'_>) -> Command<'_> {
 }
 
 pub(super) fn cas(words: Words<'_>) -> Command<'_> {
-    let Some([key, flags, exptime, len, cas]) = super::words(words, 6) else { return refused(ERROR) };
+    let Some([key, flags, exptime, len, cas]) = super::words(words, 6) else {
+        return refused(ERROR);
+    };
     let noreply = words.last_word() == NOREPLY;
     fields(Mode::Set, key, [flags, exptime, len], Some(cas), noreply)
 }
@@ -87,8 +91,15 @@ mod tests {
     use super::super::super::{Decoded, decode};
     use super::*;
 
-    const PLAIN: Store<'_> =
-        Store { mode: Mode::Set, key: b"k", flags: 0, exptime: 0, len: 1, cas: None, noreply: false };
+    const PLAIN: Store<'_> = Store {
+        mode: Mode::Set,
+        key: b"k",
+        flags: 0,
+        exptime: 0,
+        len: 1,
+        cas: None,
+        noreply: false,
+    };
 
     #[track_caller]
     fn is(line: &str, store: Store<'_>) {
@@ -97,7 +108,11 @@ mod tests {
 
     #[track_caller]
     fn is_refused(line: &str, answer: &'static [u8]) {
-        assert_eq!(decode(line.as_bytes()), Decoded::Command(refused(answer), line.len()), "{line:?}");
+        assert_eq!(
+            decode(line.as_bytes()),
+            Decoded::Command(refused(answer), line.len()),
+            "{line:?}"
+        );
     }
 
     #[test]
@@ -150,7 +165,9 @@ mod tests {
 
     #[test]
     fn too_few_and_too_many_words_are_an_error() {
-        for line in ["set", "set k", "set k 0 0", "set k 0 0 1 2 3", "cas k 0 0 1", "cas k 0 0 1 2 3 4"] {
+        for line in
+            ["set", "set k", "set k 0 0", "set k 0 0 1 2 3", "cas k 0 0 1", "cas k 0 0 1 2 3 4"]
+        {
             is_refused(&format!("{line}\r\n"), ERROR);
         }
     }

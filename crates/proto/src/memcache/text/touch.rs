@@ -1,6 +1,8 @@
 //! `touch` (protocol.txt, "Touch").
 
-use super::super::{BAD_FORMAT, Command, ERROR, MAX_KEY, line, line::Words, refused, refused_unless};
+use super::super::{
+    BAD_FORMAT, Command, ERROR, MAX_KEY, line, line::Words, refused, refused_unless,
+};
 use super::NOREPLY;
 
 /// An invalid expiry.

@@ -51,10 +51,13 @@ pub fn merge<'a>(old: Option<&Hash<'a>>, changes: &[Change<'_>]) -> Result<Merge
         placed.iter_mut().try_for_each(|change| change.find(old))?;
     }
     let there = old.map_or(0, Hash::len);
-    let removed = placed.iter().filter(|change| change.place.is_ok() && change.value.is_none()).count();
-    let added = placed.iter().filter(|change| change.place.is_err() && change.value.is_some()).count();
+    let removed =
+        placed.iter().filter(|change| change.place.is_ok() && change.value.is_none()).count();
+    let added =
+        placed.iter().filter(|change| change.place.is_err() && change.value.is_some()).count();
     let count = there.saturating_sub(removed) + added;
-    let mut merged = Merged { head: Vec::new(), own: Vec::new(), pieces: Vec::new(), count, added, removed };
+    let mut merged =
+        Merged { head: Vec::new(), own: Vec::new(), pieces: Vec::new(), count, added, removed };
     let moved = merged.entries(old, &mut placed)?;
     merged.index(old, &placed, &moved)?;
     Ok(merged)
@@ -136,7 +139,11 @@ impl<'a> Merged<'a> {
     }
 
     /// The entries: old ones in their places, new ones behind them in the order they came.
-    fn entries(&mut self, old: Option<&Hash<'a>>, placed: &mut [Placed<'_>]) -> Result<Moved, Damaged> {
+    fn entries(
+        &mut self,
+        old: Option<&Hash<'a>>,
+        placed: &mut [Placed<'_>],
+    ) -> Result<Moved, Damaged> {
         let (bytes, first) = old.map_or((&[][..], 0), |old| (old.bytes, old.entries()));
         let mut changed: Vec<&mut Placed<'_>> = placed.iter_mut().collect();
         changed.sort_by_key(|change| match &change.place {
@@ -169,7 +176,12 @@ impl<'a> Merged<'a> {
         Ok(moved)
     }
 
-    fn index(&mut self, old: Option<&Hash<'a>>, placed: &[Placed<'_>], moved: &Moved) -> Result<(), Damaged> {
+    fn index(
+        &mut self,
+        old: Option<&Hash<'a>>,
+        placed: &[Placed<'_>],
+        moved: &Moved,
+    ) -> Result<(), Damaged> {
         let indexed = self.count > INDEX_FROM;
         self.head.push(if indexed { INDEXED } else { PLAIN });
         self.head.extend_from_slice(&(self.count as u32).to_le_bytes());
@@ -299,7 +311,9 @@ mod tests {
         // A plain generator: the same cases on every run.
         let mut seed = 7u64;
         let mut random = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % below
         };
         for size in [0, 1, 5, INDEX_FROM - 1, INDEX_FROM, INDEX_FROM + 1, 300] {
@@ -307,7 +321,10 @@ mod tests {
                 let mut model: Model = Vec::new();
                 for n in 0..size {
                     let value = vec![b'v'; random(200) as usize];
-                    change(&mut model, &[(format!("f{}", n * 7919 % 10_007).as_bytes(), Some(&value))]);
+                    change(
+                        &mut model,
+                        &[(format!("f{}", n * 7919 % 10_007).as_bytes(), Some(&value))],
+                    );
                 }
                 let names: Vec<String> = (0..random(30) + 1)
                     .map(|_| match random(3) {
@@ -340,7 +357,8 @@ mod tests {
 
     #[test]
     fn damage_is_told_or_stays_and_never_panics() {
-        let model: Model = (0..100).map(|n| (format!("field{n}").into_bytes(), b"value".to_vec())).collect();
+        let model: Model =
+            (0..100).map(|n| (format!("field{n}").into_bytes(), b"value".to_vec())).collect();
         let good = packed(&model).unwrap();
         for at in 0..good.len() {
             for flip in [0x01, 0x80, 0xff] {

@@ -31,8 +31,8 @@ pub enum Absent {
 static ABSENT: &[(Absent, &str)] = &[
     (
         Absent::Lists,
-        "blmove blmpop blpop brpop brpoplpush lindex linsert llen lmove lmpop lpop lpos lpush lpushx \
-         lrange lrem lset ltrim rpop rpoplpush rpush rpushx",
+        "blmove blmpop blpop brpop brpoplpush lindex linsert llen lmove lmpop lpop lpos lpush \
+         lpushx lrange lrem lset ltrim rpop rpoplpush rpush rpushx",
     ),
     (
         Absent::Sets,
@@ -53,12 +53,15 @@ static ABSENT: &[(Absent, &str)] = &[
     ),
     (
         Absent::Geo,
-        "geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro \
-         geosearch geosearchstore",
+        "geoadd geodist geohash geopos georadius georadius_ro georadiusbymember \
+         georadiusbymember_ro geosearch geosearchstore",
     ),
     (Absent::HyperLogLog, "pfadd pfcount pfdebug pfmerge pfselftest"),
     (Absent::Scripts, "eval eval_ro evalsha evalsha_ro fcall fcall_ro function script"),
-    (Absent::Replication, "asking failover migrate psync replconf replicaof restore-asking slaveof sync"),
+    (
+        Absent::Replication,
+        "asking failover migrate psync replconf replicaof restore-asking slaveof sync",
+    ),
     (Absent::Persistence, "bgrewriteaof"),
     (Absent::Modules, "module"),
     (Absent::Sorting, "sort sort_ro"),
@@ -66,7 +69,8 @@ static ABSENT: &[(Absent, &str)] = &[
 
 /// Is this a command of Redis that Larder does not have?
 pub fn absent(name: &[u8]) -> Option<Absent> {
-    let knows = |names: &str| names.split(' ').any(|known| known.as_bytes().eq_ignore_ascii_case(name));
+    let knows =
+        |names: &str| names.split(' ').any(|known| known.as_bytes().eq_ignore_ascii_case(name));
     ABSENT.iter().find(|(_, names)| knows(names)).map(|(about, _)| *about)
 }
 
@@ -74,20 +78,28 @@ impl Absent {
     /// The error for a client, its code included.
     pub fn error(self) -> &'static str {
         match self {
-            Absent::Lists => "ERR Larder is a cache: it has strings, bitmaps and hashes, but no lists",
-            Absent::Sets => "ERR Larder is a cache: it has strings, bitmaps and hashes, but no sets",
+            Absent::Lists => {
+                "ERR Larder is a cache: it has strings, bitmaps and hashes, but no lists"
+            }
+            Absent::Sets => {
+                "ERR Larder is a cache: it has strings, bitmaps and hashes, but no sets"
+            }
             Absent::SortedSets => {
                 "ERR Larder is a cache: it has strings, bitmaps and hashes, but no sorted sets"
             }
-            Absent::Streams => "ERR Larder is a cache: it has strings, bitmaps and hashes, but no streams",
+            Absent::Streams => {
+                "ERR Larder is a cache: it has strings, bitmaps and hashes, but no streams"
+            }
             Absent::Geo => {
-                "ERR Larder is a cache: it has strings, bitmaps and hashes, but no geospatial indexes"
+                "ERR Larder is a cache: it has strings, bitmaps and hashes, but no geospatial \
+                 indexes"
             }
             Absent::HyperLogLog => {
                 "ERR Larder is a cache: it has strings, bitmaps and hashes, but no HyperLogLog"
             }
             Absent::Scripts => {
-                "ERR Larder runs no scripts and no functions: use MULTI, WATCH and EXEC for what must be atomic"
+                "ERR Larder runs no scripts and no functions: use MULTI, WATCH and EXEC for what \
+                 must be atomic"
             }
             Absent::Replication => "ERR Larder is a cache: it does not replicate or move its data",
             Absent::Persistence => "ERR Larder is a cache: it keeps its data in memory only",

@@ -83,7 +83,8 @@ impl Words {
 /// The name and the documentation of `command`, as COMMAND DOCS pairs them.
 pub fn write(reply: &mut Reply<'_>, command: &Command) {
     let words = Words::of(command);
-    let (flags, history, arguments) = (words.facts("flags"), words.facts("history"), words.arguments());
+    let (flags, history, arguments) =
+        (words.facts("flags"), words.facts("history"), words.arguments());
     let single = ["summary", "since", "group", "complexity", "deprecated", "replaced"];
     let single = single.iter().map(|name| words.facts(name).len().min(1)).sum::<usize>();
     let lists = [flags.len(), history.len(), arguments.len(), command.subcommands.len()];

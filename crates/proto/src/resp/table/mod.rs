@@ -159,7 +159,10 @@ impl Command {
     /// The subcommand with this name, in any case.
     pub fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
         let known = |command: &&Command| {
-            command.name.split_once('|').is_some_and(|(_, own)| own.as_bytes().eq_ignore_ascii_case(name))
+            command
+                .name
+                .split_once('|')
+                .is_some_and(|(_, own)| own.as_bytes().eq_ignore_ascii_case(name))
         };
         self.subcommands.iter().find(known)
     }

@@ -9,9 +9,18 @@ fn every_command_is_found_whatever_its_case() {
         assert_eq!(find(command.name.as_bytes()).map(|c| c.id), Some(command.id));
         assert_eq!(find(command.name.to_uppercase().as_bytes()).map(|c| c.id), Some(command.id));
         for sub in command.subcommands {
-            assert_eq!(docs::named(sub.name.as_bytes()).map(|c| c.id), Some(sub.id), "{}", sub.name);
+            assert_eq!(
+                docs::named(sub.name.as_bytes()).map(|c| c.id),
+                Some(sub.id),
+                "{}",
+                sub.name
+            );
         }
-        assert!(absent::absent(command.name.as_bytes()).is_none(), "{} is there and absent", command.name);
+        assert!(
+            absent::absent(command.name.as_bytes()).is_none(),
+            "{} is there and absent",
+            command.name
+        );
     }
     assert!(count * 2 < SLOTS, "the table of names is too full");
     for unknown in ["", "g", "gett", "ge", "no such command at all"] {
@@ -21,7 +30,8 @@ fn every_command_is_found_whatever_its_case() {
 
 #[test]
 fn keys_are_where_redis_says() {
-    let places = |name: &str, count| find(name.as_bytes()).unwrap().key_places(count).collect::<Vec<_>>();
+    let places =
+        |name: &str, count| find(name.as_bytes()).unwrap().key_places(count).collect::<Vec<_>>();
     assert_eq!(places("get", 2), [1]);
     assert_eq!(places("del", 4), [1, 2, 3]);
     assert_eq!(places("mset", 5), [1, 3]);

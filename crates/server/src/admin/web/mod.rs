@@ -42,9 +42,9 @@ fn page(bytes: &'static [u8], content_type: &'static str) -> Asset {
 
 /// FNV-1a, 64 bits: tells one build's file from another's. Nobody sends us files to collide.
 fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]
@@ -54,8 +54,10 @@ mod tests {
     #[test]
     fn the_page_names_only_files_that_are_there() {
         let html = std::str::from_utf8(asset("/").unwrap().bytes).unwrap();
-        let named: Vec<_> =
-            html.split(['"', '\'']).filter(|word| word.starts_with('/') || word.contains("://")).collect();
+        let named: Vec<_> = html
+            .split(['"', '\''])
+            .filter(|word| word.starts_with('/') || word.contains("://"))
+            .collect();
         assert!(named.len() >= 3, "{named:?}");
         for path in named {
             assert!(asset(path).is_some(), "{path} is not there");
@@ -65,14 +67,21 @@ mod tests {
     #[test]
     fn the_page_has_nothing_inline() {
         let html = std::str::from_utf8(asset("/").unwrap().bytes).unwrap();
-        assert!(!html.contains("<style") && !html.contains(" style=") && !html.contains(" onclick="));
-        assert_eq!(html.matches("<script").count(), html.matches("<script type=\"module\" src=").count());
+        assert!(
+            !html.contains("<style") && !html.contains(" style=") && !html.contains(" onclick=")
+        );
+        assert_eq!(
+            html.matches("<script").count(),
+            html.matches("<script type=\"module\" src=").count()
+        );
     }
 
     #[test]
     fn entity_tags_differ_and_are_quoted() {
         let mut tags: Vec<_> = ASSETS.iter().map(|(_, asset)| asset.etag).collect();
-        assert!(tags.iter().all(|tag| tag.len() == 18 && tag.starts_with('"') && tag.ends_with('"')));
+        assert!(
+            tags.iter().all(|tag| tag.len() == 18 && tag.starts_with('"') && tag.ends_with('"'))
+        );
         tags.sort_unstable();
         tags.dedup();
         assert_eq!(tags.len(), ASSETS.len());

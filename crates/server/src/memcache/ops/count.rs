@@ -32,7 +32,8 @@ pub(crate) struct Count<'a> {
 /// What came of counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
-    /// The new value, its version, and the expiry it had before (a new one: the one it got). `made`: it was missing.
+    /// The new value, its version, and the expiry it had before (a new one: the one it got).
+    /// `made`: it was missing.
     Number {
         value: u64,
         version: u64,
@@ -47,7 +48,8 @@ pub(crate) enum Counted {
     NoMemory,
 }
 
-/// `incr`, `decr`. The text keeps its length, with blanks behind a shorter number, as memcached's does.
+/// `incr`, `decr`. The text keeps its length, with blanks behind a shorter number, as memcached's
+/// does.
 pub(crate) fn count(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
     face.looks_up(count.key, now);
     let counted = recount(face, count, now);
@@ -91,8 +93,11 @@ fn recount(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
         let Some(number) = line::unsigned(text).filter(|_| text.len() as u64 == entry.len()) else {
             return Counted::NotNumber;
         };
-        let value =
-            if count.down { number.saturating_sub(count.delta) } else { number.wrapping_add(count.delta) };
+        let value = if count.down {
+            number.saturating_sub(count.delta)
+        } else {
+            number.wrapping_add(count.delta)
+        };
         let expires = count.touch.unwrap_or_else(|| entry.expires());
         let put = Put { flags: entry.flags(), expires, ..Put::default() };
         let seen = Before { entry: &entry, width: text.len() };
@@ -110,7 +115,8 @@ fn recount(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
 #[cold]
 fn made(face: &Face, key: &[u8], value: u64, expires: Option<Ms>, now: Ms) {
     let size = line::digits(value) as u64;
-    face.stats.saw_store(&Seen { key, status: "stored", command: "add", expires, size, sent: size }, now);
+    face.stats
+        .saw_store(&Seen { key, status: "stored", command: "add", expires, size, sent: size }, now);
 }
 
 /// A counter before it is counted.

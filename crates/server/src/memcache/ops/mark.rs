@@ -40,7 +40,8 @@ pub(crate) fn mark(face: &Face, key: &[u8], mark: &Mark, now: Ms) -> Result<Dele
         let flags = if mark.empty { 0 } else { entry.flags() };
         let expires = mark.expires.unwrap_or_else(|| entry.expires());
         let stale = mark.stale || entry.stale();
-        let put = Put { value: &parts, flags, expires, stale, version: mark.version, ..Put::default() };
+        let put =
+            Put { value: &parts, flags, expires, stale, version: mark.version, ..Put::default() };
         // To be marked is no use of it.
         match face.store.put_same(&entry, put, false, now) {
             Ok(_) => return Ok(Deleted::Deleted),

@@ -1,5 +1,6 @@
-//! What those who run a server send: `stats`, `watch`, `lru_crawler`, and the tuning of machinery Larder does not have
-//! (`slabs`, `lru`, `extstore`), answered as memcached 1.6.18 does where a client can tell the difference.
+//! What those who run a server send: `stats`, `watch`, `lru_crawler`, and the tuning of machinery
+//! Larder does not have (`slabs`, `lru`, `extstore`), answered as memcached 1.6.18 does where a
+//! client can tell the difference.
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -20,7 +21,8 @@ pub(crate) enum Then {
     Next,
     /// With more of this answer: [`Walk::step`].
     Walk(Walk),
-    /// The client is a watcher now: what it sends is thrown away, what it is sent comes by its mail.
+    /// The client is a watcher now: what it sends is thrown away, what it is sent comes by its
+    /// mail.
     Watch,
 }
 
@@ -34,7 +36,13 @@ const CLASSES: std::ops::Range<u64> = 1..64;
 const WORDS: usize = 8;
 
 /// Carries the command out and answers it, unless the client does not want an answer.
-pub(crate) fn admin(face: &Face, client: &Arc<Client>, admin: &Admin<'_>, now: Ms, out: &mut Out) -> Then {
+pub(crate) fn admin(
+    face: &Face,
+    client: &Arc<Client>,
+    admin: &Admin<'_>,
+    now: Ms,
+    out: &mut Out,
+) -> Then {
     let mut words = [&b""[..]; WORDS];
     let mut count = 0;
     for word in admin.args.split(|byte| *byte == b' ').filter(|word| !word.is_empty()) {
@@ -66,7 +74,8 @@ pub(crate) fn admin(face: &Face, client: &Arc<Client>, admin: &Admin<'_>, now: M
         Verb::Verbosity => verbosity(face, words),
         Verb::Extstore => extstore(words),
     };
-    // The words of these are counted or compared whole, so that `noreply` makes them another, unknown command.
+    // The words of these are counted or compared whole, so that `noreply` makes them another,
+    // unknown command.
     let heeds_noreply = match admin.verb {
         Verb::LruCrawler => false,
         Verb::Slabs => words.first() == Some(&&b"automove"[..]),
@@ -117,7 +126,9 @@ fn crawler(face: &Face, words: &[&[u8]]) -> Result<Walk, &'static [u8]> {
         [b"crawl", classes] => Err(if class_list(classes).is_some() { OK } else { BAD_CLASS }),
         [b"sleep", micros] => Err(match number(micros) {
             None => BAD_FORMAT,
-            Some(micros) if micros > 1_000_000 => b"CLIENT_ERROR sleep must be one second or less\r\n",
+            Some(micros) if micros > 1_000_000 => {
+                b"CLIENT_ERROR sleep must be one second or less\r\n"
+            }
             Some(micros) => {
                 knobs.crawler_sleep = micros;
                 OK
@@ -143,12 +154,14 @@ fn dump(face: &Face, classes: &[u8], walk: fn() -> Walk) -> Result<Walk, &'stati
     if !face.settings().dump {
         return Err(b"ERROR metadump not allowed\r\n");
     }
-    let named = class_list(classes).or_else(|| (classes == b"hash").then_some(true)).ok_or(BAD_CLASS)?;
+    let named =
+        class_list(classes).or_else(|| (classes == b"hash").then_some(true)).ok_or(BAD_CLASS)?;
     face.shared.stats.walks.fetch_add(1, Relaxed);
     Ok(if named { walk() } else { Walk::nothing() })
 }
 
-/// `all` or `<id>[,<id>...]`: is the one class with items among them? None: that is no list of classes.
+/// `all` or `<id>[,<id>...]`: is the one class with items among them? None: that is no list of
+/// classes.
 fn class_list(words: &[u8]) -> Option<bool> {
     if words == b"all" {
         return Some(true);
@@ -212,7 +225,8 @@ fn lru(knobs: &mut Knobs, words: &[&[u8]]) -> &'static [u8] {
         }
         [b"tune", hot, warm, hot_age, warm_age, ..] => {
             let percent = number(hot).zip(number(warm));
-            let Some((percent, factors)) = percent.zip(fraction(hot_age).zip(fraction(warm_age))) else {
+            let Some((percent, factors)) = percent.zip(fraction(hot_age).zip(fraction(warm_age)))
+            else {
                 return ERROR;
             };
             if percent.0 + percent.1 > 80 {
@@ -235,8 +249,8 @@ fn lru(knobs: &mut Knobs, words: &[&[u8]]) -> &'static [u8] {
     }
 }
 
-/// `cache_memlimit <megabytes>`. The memory is mapped at the start and shared with the other faces: its size as it is can
-/// be confirmed, not changed.
+/// `cache_memlimit <megabytes>`. The memory is mapped at the start and shared with the other faces:
+/// its size as it is can be confirmed, not changed.
 fn memlimit(face: &Face, words: &[&[u8]]) -> &'static [u8] {
     const MIB: u64 = 1 << 20;
     let Some(megabytes) = words.first().and_then(|word| whole(word)) else { return ERROR };

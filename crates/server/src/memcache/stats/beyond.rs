@@ -9,11 +9,13 @@ use super::{
 /// Keys shown by `stats hotkeys`.
 const HOTTEST: usize = 50;
 
-/// `stats prefixes`: the table of `stats detail dump` with bytes, as `<prefix>:<figure>`. The prefix is encoded like a
-/// key of a dump, so that no name has a space or a colon too many.
+/// `stats prefixes`: the table of `stats detail dump` with bytes, as `<prefix>:<figure>`. The
+/// prefix is encoded like a key of a dump, so that no name has a space or a colon too many.
 pub(super) fn prefixes(face: &Face, lines: &mut Lines<'_>) {
     lines.stat("detail_enabled", &face.shared.stats.eyes.any(super::DETAIL));
-    for (prefix, row) in prefixes::merged(face.shared.stats.workers.iter().map(|worker| &worker.prefixes)) {
+    for (prefix, row) in
+        prefixes::merged(face.shared.stats.workers.iter().map(|worker| &worker.prefixes))
+    {
         let mut name = Vec::new();
         encode(&prefix, &mut name);
         let name = String::from_utf8_lossy(&name);
@@ -38,8 +40,10 @@ pub(super) fn dump(face: &Face, lines: &mut Lines<'_>) {
         for (prefix, row) in rows {
             out.extend_from_slice(b"PREFIX ");
             out.extend_from_slice(&prefix);
-            let figures =
-                format!(" get {} hit {} set {} del {}\r\n", row.gets, row.hits, row.sets, row.deletes);
+            let figures = format!(
+                " get {} hit {} set {} del {}\r\n",
+                row.gets, row.hits, row.sets, row.deletes
+            );
             out.extend_from_slice(figures.as_bytes());
         }
         out.extend_from_slice(b"END\r\n");
@@ -61,7 +65,8 @@ pub(super) fn hotkeys(face: &Face, lines: &mut Lines<'_>) {
     }
 }
 
-/// `stats latency`: microseconds from when a batch of commands was there until the system had taken the answers.
+/// `stats latency`: microseconds from when a batch of commands was there until the system had taken
+/// the answers.
 pub(super) fn latency(face: &Face, lines: &mut Lines<'_>) {
     let stats = &face.shared.stats;
     let latency = stats.latency().since(&stats.before.lock().latency);

@@ -1,6 +1,7 @@
-//! `stats items`, `stats slabs` (protocol.txt, "Item statistics", "Slab statistics"). Items lie one behind the other in
-//! segments, not in classes of equal chunks: all are shown as class 1, with chunks as large as an item is on average and
-//! pages as large as a segment. So what tools compute from it (used of total, wasted) is true.
+//! `stats items`, `stats slabs` (protocol.txt, "Item statistics", "Slab statistics"). Items lie one
+//! behind the other in segments, not in classes of equal chunks: all are shown as class 1, with
+//! chunks as large as an item is on average and pages as large as a segment. So what tools compute
+//! from it (used of total, wasted) is true.
 
 use larder_store::NamespaceStats;
 
@@ -113,12 +114,17 @@ mod tests {
 
     #[test]
     fn chunks_hold_all_items_and_little_more() {
-        for (items, bytes, segment) in [(1, 1, 1 << 20), (1000, 123_456, 1 << 18), (3, 40 << 20, 1 << 20)] {
+        for (items, bytes, segment) in
+            [(1, 1, 1 << 20), (1000, 123_456, 1 << 18), (3, 40 << 20, 1 << 20)]
+        {
             let stored = NamespaceStats { items, bytes, ..NamespaceStats::default() };
             let chunks = Chunks::of(&stored, segment);
             assert!(chunks.pages * chunks.per_page >= items, "{chunks:?}");
             assert!((chunks.pages - 1) * chunks.per_page < items, "{chunks:?}");
-            assert!(chunks.size * items >= bytes && chunks.size * items < bytes + items, "{chunks:?}");
+            assert!(
+                chunks.size * items >= bytes && chunks.size * items < bytes + items,
+                "{chunks:?}"
+            );
         }
     }
 }

@@ -14,7 +14,8 @@ const LARGEST: (usize, usize) = (20, 1000);
 /// What `stats detail` says to anything but on, off and dump.
 const DETAIL_USAGE: &str = "CLIENT_ERROR usage: stats detail on|off|dump\r\n";
 
-/// Answers `stats <args>`. What is returned is an answer that is not at its end: to be gone on with by [`Walk::step`].
+/// Answers `stats <args>`. What is returned is an answer that is not at its end: to be gone on with
+/// by [`Walk::step`].
 pub(crate) fn command(
     face: &Face,
     client: &Client,
@@ -102,7 +103,12 @@ fn largest(face: &Face, number: Option<&[u8]>, form: Form, lines: &mut Lines<'_>
 }
 
 /// `stats cachedump <class> <limit>`.
-fn cachedump(face: &Face, class: Option<&[u8]>, limit: Option<&[u8]>, lines: &mut Lines<'_>) -> Option<Walk> {
+fn cachedump(
+    face: &Face,
+    class: Option<&[u8]>,
+    limit: Option<&[u8]>,
+    lines: &mut Lines<'_>,
+) -> Option<Walk> {
     /// memcached's number of classes.
     const CLASSES: u64 = 64;
     if !face.settings().dump {

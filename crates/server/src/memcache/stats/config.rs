@@ -1,5 +1,5 @@
-//! `stats settings`: memcached 1.6.18's names in its order (protocol.txt, "Settings statistics"). Settings of machinery that
-//! is not there have memcached's defaults, or what a client set.
+//! `stats settings`: memcached 1.6.18's names in its order (protocol.txt, "Settings statistics").
+//! Settings of machinery that is not there have memcached's defaults, or what a client set.
 
 use super::{super::Face, general, lines::Lines};
 use crate::settings::{Listen, MemcachedSettings, WireProtocol};
@@ -116,7 +116,11 @@ fn addresses(settings: &MemcachedSettings, lines: &mut Lines<'_>) {
             hosts.push(addr.ip().to_string());
         }
     }
-    if hosts.is_empty() { lines.stat("inter", "NULL") } else { lines.stat("inter", &*hosts.join(",")) }
+    if hosts.is_empty() {
+        lines.stat("inter", "NULL")
+    } else {
+        lines.stat("inter", &*hosts.join(","))
+    }
 }
 
 fn socket(settings: &MemcachedSettings, lines: &mut Lines<'_>) {

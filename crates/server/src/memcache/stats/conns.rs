@@ -29,7 +29,9 @@ pub(super) fn write(face: &Face, asking: &Client, lines: &mut Lines<'_>, now: Ms
             Listen::Tcp(addr) if addr.is_ipv6() => {
                 lines.part(format_args!("{id}:"), "addr", &format_args!("tcp6:{addr}"));
             }
-            Listen::Tcp(addr) => lines.part(format_args!("{id}:"), "addr", &format_args!("tcp:{addr}")),
+            Listen::Tcp(addr) => {
+                lines.part(format_args!("{id}:"), "addr", &format_args!("tcp:{addr}"))
+            }
             Listen::Unix { path, .. } => {
                 lines.part(format_args!("{id}:"), "addr", &format_args!("unix:{}", path.display()));
             }
@@ -37,7 +39,10 @@ pub(super) fn write(face: &Face, asking: &Client, lines: &mut Lines<'_>, now: Ms
         lines.part(format_args!("{id}:"), "state", "conn_listening");
         lines.part(format_args!("{id}:"), "secs_since_last_cmd", &since(started));
     }
-    let udp = settings.udp.iter().flat_map(|addr| face.shared.stats.workers.iter().map(move |of| (addr, of)));
+    let udp = settings
+        .udp
+        .iter()
+        .flat_map(|addr| face.shared.stats.workers.iter().map(move |of| (addr, of)));
     for ((addr, worker), id) in udp.zip(&mut ids) {
         let kind = if addr.is_ipv6() { "udp6" } else { "udp" };
         lines.part(format_args!("{id}:"), "UDP", "UDP");
@@ -61,7 +66,9 @@ fn one(client: &Arc<Client>, asking: bool, lines: &mut Lines<'_>, now: Ms) {
         Peer::Unix => "unix",
     };
     match client.peer {
-        Peer::Tcp(addr) => lines.part(format_args!("{id}:"), "addr", &format_args!("{kind}:{addr}")),
+        Peer::Tcp(addr) => {
+            lines.part(format_args!("{id}:"), "addr", &format_args!("{kind}:{addr}"))
+        }
         Peer::Udp(addr) => {
             lines.part(format_args!("{id}:"), "UDP", "UDP");
             lines.part(format_args!("{id}:"), "addr", &format_args!("{kind}:{addr}"));

@@ -1,5 +1,5 @@
-//! `stats`: memcached 1.6.18's names in its order (protocol.txt, "General-purpose statistics"). What counts machinery that
-//! is not there (read buffers, slab moves, LRU queues) is 0.
+//! `stats`: memcached 1.6.18's names in its order (protocol.txt, "General-purpose statistics").
+//! What counts machinery that is not there (read buffers, slab moves, LRU queues) is 0.
 
 use std::{fmt::Arguments, sync::atomic::Ordering::Relaxed};
 
@@ -122,7 +122,8 @@ pub(super) fn write(face: &Face, lines: &mut Lines<'_>, now: Ms) {
     sums.all(lines, &["bytes_read", "bytes_written"]);
     lines.stat("limit_maxbytes", &limit(face));
     // With maxconns_fast all are accepted, if only to be told that they are too many.
-    let accepting = face.settings().connections_fast || shared.clients.open() < face.settings().connections;
+    let accepting =
+        face.settings().connections_fast || shared.clients.open() < face.settings().connections;
     lines.stat("accepting_conns", &u64::from(accepting));
     sums.all(lines, &["listen_disabled_num", "time_in_listen_disabled_us"]);
     lines.stat("threads", &(shared.counters.len() as u64));

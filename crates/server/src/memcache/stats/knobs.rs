@@ -1,5 +1,5 @@
-//! What memcached lets be tuned at run time and Larder has no machinery for: kept so that what a tool sets is what it
-//! reads back, without any effect.
+//! What memcached lets be tuned at run time and Larder has no machinery for: kept so that what a
+//! tool sets is what it reads back, without any effect.
 
 use crate::settings::MemcachedSettings;
 
@@ -12,7 +12,8 @@ pub(super) struct Knobs {
     pub(super) automove: u64,
     /// `slabs automove ratio`.
     pub(super) automove_ratio: f64,
-    /// `lru_crawler enable`, `disable`. The one with an effect: no walks while it is off, as in memcached.
+    /// `lru_crawler enable`, `disable`. The one with an effect: no walks while it is off, as in
+    /// memcached.
     pub(super) crawler: bool,
     /// `lru_crawler sleep`, microseconds.
     pub(super) crawler_sleep: u64,

@@ -74,7 +74,12 @@ impl<'o> Lines<'o> {
     }
 
     /// The same with a composed name, such as `1:chunk_size`.
-    pub(crate) fn part(&mut self, group: std::fmt::Arguments<'_>, name: &str, value: &(impl Value + ?Sized)) {
+    pub(crate) fn part(
+        &mut self,
+        group: std::fmt::Arguments<'_>,
+        name: &str,
+        value: &(impl Value + ?Sized),
+    ) {
         let mut full = Vec::with_capacity(48);
         let _ = write!(full, "{group}{name}");
         self.named(&full, value);
@@ -109,7 +114,8 @@ impl<'o> Lines<'o> {
         }
     }
 
-    /// A word instead of a list (`OK`, `RESET`), with its line end; the binary protocol has the end alone.
+    /// A word instead of a list (`OK`, `RESET`), with its line end; the binary protocol has the end
+    /// alone.
     pub(crate) fn word(&mut self, text: &str) {
         match self.form {
             Form::Text => self.out.extend_from_slice(text.as_bytes()),
@@ -117,7 +123,8 @@ impl<'o> Lines<'o> {
         }
     }
 
-    /// Statistics that are not there, or asked for wrongly: `text` with its line end, "Not found" in the binary protocol.
+    /// Statistics that are not there, or asked for wrongly: `text` with its line end, "Not found"
+    /// in the binary protocol.
     pub(crate) fn refuse(&mut self, text: &str) {
         match self.form {
             Form::Text => self.out.extend_from_slice(text.as_bytes()),
@@ -129,8 +136,8 @@ impl<'o> Lines<'o> {
         }
     }
 
-    /// Lines that are no list of names and values, end included: as they are, in the binary protocol the value of one
-    /// packet of this name.
+    /// Lines that are no list of names and values, end included: as they are, in the binary
+    /// protocol the value of one packet of this name.
     pub(crate) fn raw(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         match self.form {
             Form::Text => write(self.out),

@@ -1,5 +1,6 @@
-//! Statistics of the memcached face: what is kept for them per worker, the hooks that feed it, and the commands that read
-//! it (protocol.txt, "Statistics"; what goes beyond is listed in docs/memcached.md).
+//! Statistics of the memcached face: what is kept for them per worker, the hooks that feed it, and
+//! the commands that read it (protocol.txt, "Statistics"; what goes beyond is listed in
+//! docs/memcached.md).
 //!
 //! | file | what |
 //! |---|---|
@@ -41,7 +42,8 @@ use self::{knobs::Knobs, prefixes::Prefixes};
 use super::{
     Face, OBJECTS, Shared,
     watch::{
-        CONNEVENTS, DELETIONS, DETAIL, Dropped, EVICTIONS, Eyes, FETCHERS, Found, MUTATIONS, Store as Seen,
+        CONNEVENTS, DELETIONS, DETAIL, Dropped, EVICTIONS, Eyes, FETCHERS, Found, MUTATIONS,
+        Store as Seen,
     },
 };
 use crate::{
@@ -50,7 +52,8 @@ use crate::{
     settings::MemcachedSettings,
 };
 
-/// What one worker keeps beside its counters. It writes, others read; on lines of memory of its own.
+/// What one worker keeps beside its counters. It writes, others read; on lines of memory of its
+/// own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct WorkerStats {
@@ -89,7 +92,8 @@ struct Before {
 }
 
 impl FaceStats {
-    /// Nothing counted yet. The store tells of evicted items from now on, if somebody watches for them.
+    /// Nothing counted yet. The store tells of evicted items from now on, if somebody watches for
+    /// them.
     pub(crate) fn new(settings: &MemcachedSettings, store: &'static Store, workers: usize) -> Self {
         let eyes = Arc::new(Eyes::default());
         eyes.detail(settings.detail);
@@ -169,7 +173,8 @@ impl Face {
         self.stats.eyes.fetched(self.stats.serving.load(Relaxed), key, found, now);
     }
 
-    /// Why a key that was asked for is not found: counted among the misses, and for [`WorkerStats::saw_get`].
+    /// Why a key that was asked for is not found: counted among the misses, and for
+    /// [`WorkerStats::saw_get`].
     #[inline]
     pub(crate) fn missing(&self, key: &[u8], now: Ms) -> Found {
         match self.store.over(OBJECTS, key, now) {
@@ -186,8 +191,8 @@ impl Face {
     }
 }
 
-/// Hooks: called by whoever carries a command out, beside counting it. While nobody wants to know, each is one relaxed
-/// load; a get also counts down to the next sample of hot keys.
+/// Hooks: called by whoever carries a command out, beside counting it. While nobody wants to know,
+/// each is one relaxed load; a get also counts down to the next sample of hot keys.
 impl WorkerStats {
     fn new(eyes: &Arc<Eyes>, delimiter: u8) -> Self {
         Self {

@@ -1,7 +1,9 @@
-//! Figures by the first part of a key (`stats detail`, `stats prefixes`): what stands before the first delimiter.
+//! Figures by the first part of a key (`stats detail`, `stats prefixes`): what stands before the
+//! first delimiter.
 //!
-//! A table per worker behind a lock that only a reader of the figures contends for; nothing is touched while it is off.
-//! A key without a delimiter has no prefix and is not counted, as in memcached.
+//! A table per worker behind a lock that only a reader of the figures contends for; nothing is
+//! touched while it is off. A key without a delimiter has no prefix and is not counted, as in
+//! memcached.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -107,20 +107,22 @@ fn names(answer: &str) -> Vec<&str> {
 
 /// What memcached 1.6.18 answers to `stats`, in its order.
 const GENERAL: &str = "pid uptime time version libevent pointer_size rusage_user rusage_system max_connections \
-    curr_connections total_connections rejected_connections connection_structures response_obj_oom \
-    response_obj_count response_obj_bytes read_buf_count read_buf_bytes read_buf_bytes_free read_buf_oom \
-    reserved_fds cmd_get cmd_set cmd_flush cmd_touch cmd_meta get_hits get_misses get_expired get_flushed \
-    delete_misses delete_hits incr_misses incr_hits decr_misses decr_hits cas_misses cas_hits cas_badval \
-    touch_hits touch_misses store_too_large store_no_memory auth_cmds auth_errors bytes_read bytes_written \
-    limit_maxbytes accepting_conns listen_disabled_num time_in_listen_disabled_us threads conn_yields \
-    hash_power_level hash_bytes hash_is_expanding slab_reassign_rescues slab_reassign_chunk_rescues \
-    slab_reassign_evictions_nomem slab_reassign_inline_reclaim slab_reassign_busy_items \
-    slab_reassign_busy_deletes slab_reassign_running slabs_moved lru_crawler_running lru_crawler_starts \
-    lru_maintainer_juggles malloc_fails log_worker_dropped log_worker_written log_watcher_skipped \
-    log_watcher_sent log_watchers unexpected_napi_ids round_robin_fallback bytes curr_items total_items \
-    slab_global_page_pool expired_unfetched evicted_unfetched evicted_active evictions reclaimed \
-    crawler_reclaimed crawler_items_checked lrutail_reflocked moves_to_cold moves_to_warm moves_within_lru \
-    direct_reclaims lru_bumps_dropped";
+     curr_connections total_connections rejected_connections connection_structures \
+     response_obj_oom response_obj_count response_obj_bytes read_buf_count read_buf_bytes \
+     read_buf_bytes_free read_buf_oom reserved_fds cmd_get cmd_set cmd_flush cmd_touch cmd_meta \
+     get_hits get_misses get_expired get_flushed delete_misses delete_hits incr_misses incr_hits \
+     decr_misses decr_hits cas_misses cas_hits cas_badval touch_hits touch_misses store_too_large \
+     store_no_memory auth_cmds auth_errors bytes_read bytes_written limit_maxbytes \
+     accepting_conns listen_disabled_num time_in_listen_disabled_us threads conn_yields \
+     hash_power_level hash_bytes hash_is_expanding slab_reassign_rescues \
+     slab_reassign_chunk_rescues slab_reassign_evictions_nomem slab_reassign_inline_reclaim \
+     slab_reassign_busy_items slab_reassign_busy_deletes slab_reassign_running slabs_moved \
+     lru_crawler_running lru_crawler_starts lru_maintainer_juggles malloc_fails \
+     log_worker_dropped log_worker_written log_watcher_skipped log_watcher_sent log_watchers \
+     unexpected_napi_ids round_robin_fallback bytes curr_items total_items slab_global_page_pool \
+     expired_unfetched evicted_unfetched evicted_active evictions reclaimed crawler_reclaimed \
+     crawler_items_checked lrutail_reflocked moves_to_cold moves_to_warm moves_within_lru \
+     direct_reclaims lru_bumps_dropped";
 
 #[test]
 fn general_statistics_have_memcacheds_names_in_its_order() {
@@ -128,7 +130,8 @@ fn general_statistics_have_memcacheds_names_in_its_order() {
     let answer = fixture.ask("stats");
     assert!(answer.ends_with("\r\nEND\r\n"));
     assert_eq!(names(&answer).join(" "), GENERAL.split_whitespace().collect::<Vec<_>>().join(" "));
-    let idle = Fixture::with(MemcachedSettings { idle_timeout: Duration::from_secs(9), ..settings() });
+    let idle =
+        Fixture::with(MemcachedSettings { idle_timeout: Duration::from_secs(9), ..settings() });
     assert!(idle.ask("stats").contains("auth_errors 0\r\nSTAT idle_kicks 0\r\nSTAT bytes_read"));
 }
 
@@ -164,7 +167,8 @@ fn general_statistics_are_true() {
 #[test]
 fn connections_beyond_the_limit_are_not_accepted_where_they_wait() {
     for (fast, connections, accepting) in [(true, 1, "1"), (false, 1, "0"), (false, 2, "1")] {
-        let fixture = Fixture::with(MemcachedSettings { connections, connections_fast: fast, ..settings() });
+        let fixture =
+            Fixture::with(MemcachedSettings { connections, connections_fast: fast, ..settings() });
         assert_eq!(fixture.values("stats")["accepting_conns"], accepting, "{fast} {connections}");
     }
 }
@@ -199,9 +203,10 @@ fn settings_are_those_of_the_face() {
         ..settings()
     });
     let answer = fixture.ask("stats settings");
-    let start = "STAT maxbytes 8388608\r\nSTAT maxconns 1024\r\nSTAT tcpport 4000\r\nSTAT udpport 0\r\n\
-        STAT inter 127.0.0.1,127.0.0.2\r\nSTAT verbosity 0\r\nSTAT oldest 0\r\nSTAT evictions off\r\n\
-        STAT domain_socket /run/m.sock\r\nSTAT umask 770\r\nSTAT shutdown_command no\r\n";
+    let start = "STAT maxbytes 8388608\r\nSTAT maxconns 1024\r\nSTAT tcpport 4000\r\nSTAT udpport \
+                 0\r\nSTAT inter 127.0.0.1,127.0.0.2\r\nSTAT verbosity 0\r\nSTAT oldest 0\r\nSTAT \
+                 evictions off\r\nSTAT domain_socket /run/m.sock\r\nSTAT umask 770\r\nSTAT \
+                 shutdown_command no\r\n";
     assert!(answer.starts_with(start), "{answer}");
     for line in [
         "track_sizes yes",
@@ -218,13 +223,22 @@ fn settings_are_those_of_the_face() {
 fn items_and_slabs_are_one_class() {
     let fixture = Fixture::new();
     assert_eq!(fixture.ask("stats items"), "END\r\n");
-    assert_eq!(fixture.ask("stats slabs"), "STAT active_slabs 0\r\nSTAT total_malloced 0\r\nEND\r\n");
+    assert_eq!(
+        fixture.ask("stats slabs"),
+        "STAT active_slabs 0\r\nSTAT total_malloced 0\r\nEND\r\n"
+    );
     (0..100).for_each(|n| fixture.put(&format!("key{n:02}"), &[b'x'; 95], None));
     let items = fixture.values("stats items");
-    assert_eq!((items["items:1:number"].as_str(), items["items:1:mem_requested"].as_str()), ("100", "10000"));
+    assert_eq!(
+        (items["items:1:number"].as_str(), items["items:1:mem_requested"].as_str()),
+        ("100", "10000")
+    );
     let slabs = fixture.values("stats slabs");
     let number = |name: &str| slabs[name].parse::<u64>().unwrap();
-    assert_eq!((number("1:chunk_size"), number("1:used_chunks"), number("active_slabs")), (100, 100, 1));
+    assert_eq!(
+        (number("1:chunk_size"), number("1:used_chunks"), number("active_slabs")),
+        (100, 100, 1)
+    );
     assert_eq!(number("1:total_chunks"), number("1:total_pages") * number("1:chunks_per_page"));
     assert_eq!(number("1:free_chunks"), number("1:total_chunks") - 100);
     assert_eq!(number("total_malloced"), number("1:total_pages") * fixture.store.totals().segment);
@@ -234,11 +248,12 @@ fn items_and_slabs_are_one_class() {
 fn connections_are_listed_with_the_listeners() {
     let fixture = Fixture::new();
     let other = fixture.face.shared.clients.enter(Peer::Unix, "/run/m.sock".into(), NOW - 5000);
-    let expected = "STAT 1:addr tcp:127.0.0.1:11211\r\nSTAT 1:state conn_listening\r\nSTAT 1:secs_since_last_cmd 0\r\n\
-        STAT 2:addr tcp:127.0.0.1:4711\r\nSTAT 2:listen_addr tcp:127.0.0.1:11211\r\n\
-        STAT 2:state conn_parse_cmd\r\nSTAT 2:secs_since_last_cmd 0\r\n\
-        STAT 3:addr unix:/run/m.sock\r\nSTAT 3:listen_addr unix:/run/m.sock\r\n\
-        STAT 3:state conn_read\r\nSTAT 3:secs_since_last_cmd 5\r\nEND\r\n";
+    let expected = "STAT 1:addr tcp:127.0.0.1:11211\r\nSTAT 1:state conn_listening\r\nSTAT \
+                    1:secs_since_last_cmd 0\r\nSTAT 2:addr tcp:127.0.0.1:4711\r\nSTAT \
+                    2:listen_addr tcp:127.0.0.1:11211\r\nSTAT 2:state conn_parse_cmd\r\nSTAT \
+                    2:secs_since_last_cmd 0\r\nSTAT 3:addr unix:/run/m.sock\r\nSTAT 3:listen_addr \
+                    unix:/run/m.sock\r\nSTAT 3:state conn_read\r\nSTAT 3:secs_since_last_cmd \
+                    5\r\nEND\r\n";
     assert_eq!(fixture.ask("stats conns"), expected);
     fixture.face.shared.clients.leave(&other);
 }
@@ -346,9 +361,13 @@ const ANSWERS: &[(&str, &str)] = &[
 #[test]
 fn what_is_tuned_is_read_back() {
     let fixture = Fixture::new();
-    for line in
-        ["slabs automove 0", "lru tune 10 25 0.1 1.5", "lru temp_ttl 7", "lru mode flat", "verbosity 2"]
-    {
+    for line in [
+        "slabs automove 0",
+        "lru tune 10 25 0.1 1.5",
+        "lru temp_ttl 7",
+        "lru mode flat",
+        "verbosity 2",
+    ] {
         assert_eq!(fixture.ask(line), "OK\r\n");
     }
     let settings = fixture.values("stats settings");
@@ -377,9 +396,13 @@ fn a_metadump_shows_every_item_once_in_memcacheds_form() {
     let version = fixture.store.peek(OBJECTS, b"a:b%x", NOW).unwrap().version();
     assert!(fixture.store.get(OBJECTS, b"soon", NOW).is_some());
     let dump = fixture.ask("lru_crawler metadump all");
-    let line = format!("key=a%3Ab%25x exp=-1 la={} cas={version} fetch=no cls=1 size=8\n", NOW / 1000);
+    let line =
+        format!("key=a%3Ab%25x exp=-1 la={} cas={version} fetch=no cls=1 size=8\n", NOW / 1000);
     assert!(dump.contains(&line), "{dump}");
-    assert!(dump.contains(&format!("key=soon exp={} ", NOW / 1000 + 100)) && dump.contains(" fetch=yes "));
+    assert!(
+        dump.contains(&format!("key=soon exp={} ", NOW / 1000 + 100))
+            && dump.contains(" fetch=yes ")
+    );
     assert!(!dump.contains("over") && dump.ends_with("\nEND\r\n"));
     assert_eq!(fixture.ask("lru_crawler metadump hash"), dump);
     assert_eq!(fixture.ask("lru_crawler metadump 2,3"), "END\r\n");
@@ -411,8 +434,9 @@ fn cachedump_stops_where_it_is_told() {
     (0..3000).for_each(|n| fixture.put(&format!("k{n}"), b"abc", Some(NOW + 5000)));
     let all = fixture.ask("stats cachedump 1 0");
     assert_eq!(all.lines().count(), 3001);
-    let item =
-        |line: &str| line.starts_with("ITEM k") && line.ends_with(&format!(" [3 b; {} s]", NOW / 1000 + 5));
+    let item = |line: &str| {
+        line.starts_with("ITEM k") && line.ends_with(&format!(" [3 b; {} s]", NOW / 1000 + 5))
+    };
     assert!(all.lines().take(3000).all(item), "{}", &all[..100]);
     assert_eq!(fixture.ask("stats cachedump 1 2").lines().count(), 3);
 }
@@ -434,7 +458,8 @@ fn sizes_and_the_largest() {
     fixture.put("key 3", &[b'x'; 40], None);
     assert_eq!(fixture.ask("stats sizes_enable"), "STAT sizes_status enabled\r\n");
     assert_eq!(fixture.ask("stats sizes"), "STAT 32 1\r\nSTAT 64 2\r\nEND\r\n");
-    let largest = "STAT 1:key key%203\r\nSTAT 1:size 40\r\nSTAT 2:key key2\r\nSTAT 2:size 29\r\nEND\r\n";
+    let largest =
+        "STAT 1:key key%203\r\nSTAT 1:size 40\r\nSTAT 2:key key2\r\nSTAT 2:size 29\r\nEND\r\n";
     assert_eq!(fixture.ask("stats largest 2"), largest);
     assert_eq!(fixture.ask("stats largest").lines().count(), 7);
     assert_eq!(fixture.ask("stats largest x"), "CLIENT_ERROR bad command line format\r\n");
@@ -444,8 +469,14 @@ fn sizes_and_the_largest() {
 fn prefixes_are_counted_while_it_is_on() {
     let fixture = Fixture::new();
     let stats = &fixture.face.stats;
-    let store =
-        watch::Store { key: b"user:1", status: "stored", command: "set", expires: None, size: 7, sent: 7 };
+    let store = watch::Store {
+        key: b"user:1",
+        status: "stored",
+        command: "set",
+        expires: None,
+        size: 7,
+        sent: 7,
+    };
     let everything = || {
         stats.saw_get(b"user:1", Found::Hit(7), NOW);
         stats.saw_get(b"user:2", Found::Miss, NOW);
@@ -459,7 +490,10 @@ fn prefixes_are_counted_while_it_is_on() {
     everything();
     assert_eq!(fixture.ask("stats detail dump"), "PREFIX user get 2 hit 1 set 1 del 1\r\nEND\r\n");
     let prefixes = fixture.values("stats prefixes");
-    assert_eq!((prefixes["user:bytes_out"].as_str(), prefixes["user:bytes_in"].as_str()), ("7", "7"));
+    assert_eq!(
+        (prefixes["user:bytes_out"].as_str(), prefixes["user:bytes_in"].as_str()),
+        ("7", "7")
+    );
     fixture.ask("stats detail off");
     everything();
     assert_eq!(fixture.values("stats prefixes")["user:get"], "2");
@@ -504,7 +538,8 @@ fn hot_keys_and_latency() {
 fn evictions_reach_who_watches_for_them() {
     let fixture = Fixture::new();
     let value = vec![b'x'; 10_000];
-    let fill = |from: usize| (from..from + 2000).for_each(|n| fixture.put(&format!("k{n}"), &value, None));
+    let fill =
+        |from: usize| (from..from + 2000).for_each(|n| fixture.put(&format!("k{n}"), &value, None));
     fill(0);
     assert!(fixture.mail().is_empty() && fixture.store.stats(OBJECTS).evictions > 0);
     assert_eq!(fixture.ask("watch evictions"), "OK\r\n");
@@ -541,7 +576,8 @@ fn the_binary_protocol_has_the_same_statistics() {
     let ask = |key: &str| {
         let (mut out, mut sent) = (Out::default(), Vec::new());
         let form = Form::Binary { opaque: *b"opaq" };
-        let walk = super::command(&fixture.face, &fixture.client, key.as_bytes(), form, NOW, &mut out);
+        let walk =
+            super::command(&fixture.face, &fixture.client, key.as_bytes(), form, NOW, &mut out);
         if let Some(mut walk) = walk {
             while !walk.step(&fixture.face, NOW, &mut out) {}
         }
@@ -560,7 +596,8 @@ fn the_binary_protocol_has_the_same_statistics() {
     assert_eq!(ask("detail on"), std::slice::from_ref(&end));
     assert_eq!(ask("detail dump"), [(0, "detailed".to_owned(), "END\r\n".to_owned()), end.clone()]);
     fixture.put("k", b"value", None);
-    let largest = [(0, "1:key".to_owned(), "k".to_owned()), (0, "1:size".to_owned(), "5".to_owned()), end];
+    let largest =
+        [(0, "1:key".to_owned(), "k".to_owned()), (0, "1:size".to_owned(), "5".to_owned()), end];
     assert_eq!(ask("largest"), largest);
 }
 
@@ -572,7 +609,11 @@ fn packets(mut bytes: &[u8]) -> Vec<(u16, String, String)> {
         let key = 24 + usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
         let end = 24 + u32::from_be_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) as usize;
         let text = |part: &[u8]| String::from_utf8(part.to_vec()).unwrap();
-        all.push((u16::from_be_bytes([bytes[6], bytes[7]]), text(&bytes[24..key]), text(&bytes[key..end])));
+        all.push((
+            u16::from_be_bytes([bytes[6], bytes[7]]),
+            text(&bytes[24..key]),
+            text(&bytes[key..end]),
+        ));
         bytes = &bytes[end..];
     }
     all

@@ -45,7 +45,8 @@ impl<S: Session> Conn<S> {
         self.finish(batch).await
     }
 
-    /// Takes up what was received, as far as that goes before something is sent. `began`: when it was there, microseconds.
+    /// Takes up what was received, as far as that goes before something is sent. `began`: when it
+    /// was there, microseconds.
     pub(super) fn begin(&mut self, received: usize, began: u64) -> Batch {
         let now = self.conns.clock.at(began);
         if received > 0 {
@@ -73,7 +74,8 @@ impl<S: Session> Conn<S> {
         }
     }
 
-    /// A batch of which all is taken up, and sent at once: the usual one. False: there is more to do for it.
+    /// A batch of which all is taken up, and sent at once: the usual one. False: there is more to
+    /// do for it.
     pub(super) fn finish_now(&mut self, batch: &mut Batch) -> bool {
         let Took::All { want } = batch.took else { return false };
         let (sent, result) = self.send();
@@ -135,8 +137,9 @@ impl<S: Session> Conn<S> {
     fn end(&mut self, batch: &Batch) {
         let received = batch.received + self.end_jam();
         if batch.written == 0 && received > 0 {
-            // No answer carries the acknowledgement. A client that has sent a part of a command without TCP_NODELAY (a
-            // buffer of 8 KiB, then the rest) sends the rest only when it has it: 40 ms later, if left to the system.
+            // No answer carries the acknowledgement. A client that has sent a part of a command
+            // without TCP_NODELAY (a buffer of 8 KiB, then the rest) sends the rest only when it
+            // has it: 40 ms later, if left to the system.
             self.socket.stream.acknowledge();
         }
         let ended = self.conns.clock.micros();
@@ -170,8 +173,9 @@ impl<S: Session> Conn<S> {
         }
     }
 
-    /// Waits for so many milliseconds, for mail, or for a [call](crate::object::Client::call). Returns the bytes received meanwhile. A client that has gone wants nothing
-    /// more: what it had sent would come late, behind what it sent anew on another connection.
+    /// Waits for so many milliseconds, for mail, or for a [call](crate::object::Client::call).
+    /// Returns the bytes received meanwhile. A client that has gone wants nothing more: what it had
+    /// sent would come late, behind what it sent anew on another connection.
     async fn put_off(&mut self, time: Ms) -> Result<u64, Ended> {
         self.streak = (0, 0);
         self.hold_desk()?;
@@ -229,8 +233,9 @@ pub(super) enum Took {
     Last,
 }
 
-/// Takes up commands until none is whole, more than `high` bytes wait to be sent, or `commands` is a multiple of `most`.
-/// `again`: the session is in the middle of an answer, and goes on without new bytes.
+/// Takes up commands until none is whole, more than `high` bytes wait to be sent, or `commands` is
+/// a multiple of `most`. `again`: the session is in the middle of an answer, and goes on without
+/// new bytes.
 fn take_up<S: Session>(
     desk: &mut Desk,
     session: &mut S,

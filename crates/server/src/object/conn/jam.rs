@@ -71,7 +71,8 @@ impl Jam {
             return (false, 0);
         }
         // In the middle of an answer the session waits for what is composed to be sent.
-        let answers = took != Took::Part && composed < limits.gather && desk.out.pinned() <= HIGH_WATER;
+        let answers =
+            took != Took::Part && composed < limits.gather && desk.out.pinned() <= HIGH_WATER;
         // A server that is stopping answers what has come, and no more comes.
         let ends = self.eof || self.conns.draining.get();
         let reads = if ends { 0 } else { limits.gather.saturating_sub(input) };
@@ -80,8 +81,8 @@ impl Jam {
 }
 
 impl<S: Session> Conn<S> {
-    /// Goes on where `error` ended a write of which `sent` bytes were taken. Returns when all is sent, or when there is
-    /// something to do meanwhile. Ends early when the client is killed.
+    /// Goes on where `error` ended a write of which `sent` bytes were taken. Returns when all is
+    /// sent, or when there is something to do meanwhile. Ends early when the client is killed.
     #[cold]
     #[inline(never)]
     pub(super) async fn wait_for_client(
@@ -91,7 +92,8 @@ impl<S: Session> Conn<S> {
         limits: &Limits,
         took: Took,
     ) -> Result<Flushed, Ended> {
-        let Conn { conns, socket, session, client, desk: Some(desk), jam, streak, .. } = self else {
+        let Conn { conns, socket, session, client, desk: Some(desk), jam, streak, .. } = self
+        else {
             return Err(Ended::Closed);
         };
         let jam = jam.get_or_insert_with(|| Jam::new(conns.clone(), client));
@@ -164,8 +166,8 @@ impl<S: Session> Conn<S> {
     }
 }
 
-/// Makes place for a read of `room` bytes at the most: by dropping what is used up where that is the most of the buffer, else
-/// by doubling it.
+/// Makes place for a read of `room` bytes at the most: by dropping what is used up where that is
+/// the most of the buffer, else by doubling it.
 pub(super) fn make_room(desk: &mut Desk, room: usize) {
     if desk.buf.capacity() - desk.buf.len() >= WINDOW.min(room) {
         return;

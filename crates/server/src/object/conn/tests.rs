@@ -52,7 +52,8 @@ struct Seen {
     most_pending: Cell<u64>,
 }
 
-/// Echoes lines. `long N`: an answer of N parts; `mail X`: somebody sends the client X meanwhile; `quit`; `panic`.
+/// Echoes lines. `long N`: an answer of N parts; `mail X`: somebody sends the client X meanwhile;
+/// `quit`; `panic`.
 struct Echo {
     client: Arc<Client>,
     seen: Rc<Seen>,
@@ -225,7 +226,8 @@ impl Pair {
 
 /// Runs a test on a runtime as a worker has.
 fn run<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
     LocalSet::new().block_on(&runtime, async { test().await });
 }
 
@@ -240,7 +242,10 @@ fn a_pipelined_batch_is_answered_at_once() {
             pair.until(|pair| !pair.seen.batches.borrow().is_empty()).await;
             let batches = pair.seen.batches.take();
             let len = batch.len() as u64;
-            assert_eq!(batches.iter().map(|b| (b.received, b.written)).collect::<Vec<_>>(), [(len, len)]);
+            assert_eq!(
+                batches.iter().map(|b| (b.received, b.written)).collect::<Vec<_>>(),
+                [(len, len)]
+            );
             assert_eq!(pair.seen.turns.get(), 64, "no turn without input");
             drop(pair.far);
             assert_eq!(pair.served.await.expect("served"), End::Closed);
@@ -253,7 +258,9 @@ fn a_command_may_come_in_pieces() {
     run(|| async {
         for streams in [tcp(), unix()] {
             let mut pair = pair(streams, LIMITS);
-            for (number, piece) in [&b"one\ntw"[..], b"", b"o\nth", b"ree\n"].into_iter().enumerate() {
+            for (number, piece) in
+                [&b"one\ntw"[..], b"", b"o\nth", b"ree\n"].into_iter().enumerate()
+            {
                 if piece.is_empty() {
                     continue;
                 }
@@ -328,7 +335,8 @@ fn a_client_may_send_before_it_reads_where_it_is_let() {
             assert!(got.chunks(line.len()).all(|chunk| chunk == line));
             assert!(pair.seen.gathered.get() > 0);
             pair.until(|pair| pair.client.held() == 0).await;
-            let received = pair.seen.batches.borrow().iter().map(|batch| batch.received).sum::<u64>();
+            let received =
+                pair.seen.batches.borrow().iter().map(|batch| batch.received).sum::<u64>();
             assert_eq!(received, got.len() as u64);
         }
     });
@@ -342,8 +350,10 @@ fn a_client_that_sends_and_never_reads_is_given_up() {
             let line = [&[b'x'; 99][..], b"\n"].concat().repeat(1000);
             let late = pair.conns.clock.now() + 3_600_000;
             while !pair.served.is_finished() {
-                let full =
-                    pair.far.try_write(&line).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+                let full = pair
+                    .far
+                    .try_write(&line)
+                    .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
                 yield_now().await;
                 let (most, waits) = (pair.client.held(), pair.seen.most_pending.get());
                 // Buffers that grow are up to twice what is in them.
@@ -501,7 +511,8 @@ fn what_was_received_is_answered_before_the_end() {
 #[test]
 fn a_client_that_always_sends_does_not_hold_up_the_end() {
     let line = [&[b'x'; 99][..], b"\n"].concat().repeat(500);
-    // The second client reads; the last one does not before the server stops, so that its answers are gathered.
+    // The second client reads; the last one does not before the server stops, so that its answers
+    // are gathered.
     for (gather, reads) in [(0, true), (64 << 20, true), (64 << 20, false)] {
         run(|| async {
             let pair = pair(unix(), Limits { gather, ..LIMITS });

@@ -18,12 +18,15 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tokio::{sync::mpsc, task::LocalSet};
 
 use self::server::{Peer, Server};
-use super::{BodyFrame, Interim, Origin, OriginCounters, OriginError, Request, RequestBody, Response};
+use super::{
+    BodyFrame, Interim, Origin, OriginCounters, OriginError, Request, RequestBody, Response,
+};
 use crate::settings::OriginSettings;
 
 /// Runs a test as a worker thread runs: one thread, one `LocalSet`. A test that hangs fails.
 fn worker(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
     let guarded = async { tokio::time::timeout(Duration::from_secs(60), test).await };
     let ended = LocalSet::new().block_on(&runtime, guarded);
     ended.expect("the test hangs");

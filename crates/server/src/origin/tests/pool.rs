@@ -178,7 +178,8 @@ fn a_connection_that_died_or_spoke_while_idle_is_not_used_even_for_a_post() {
             assert_eq!(origin.pool.idle(), 1);
             now.notify_one();
             said.notified().await;
-            let mut response = origin.send(request(Method::POST, "/"), None).await.expect("a new connection");
+            let mut response =
+                origin.send(request(Method::POST, "/"), None).await.expect("a new connection");
             assert_eq!(read(&mut response).await.expect("content"), "ok");
             assert_eq!(server.accepted(), 2);
             assert_eq!(counted(&origin.pool.counters.retried), 0);
@@ -344,7 +345,8 @@ fn idle_connections_are_closed_after_a_while_without_anyone_touching_them() {
             tell.notify_one();
         })
         .await;
-        let origin = origin_with(&server, |settings| settings.idle_timeout = Duration::from_millis(1));
+        let origin =
+            origin_with(&server, |settings| settings.idle_timeout = Duration::from_millis(1));
         fetch(&origin, "/").await.expect("content");
         ended.notified().await;
         assert_eq!(origin.pool.idle(), 0);

@@ -25,7 +25,10 @@ fn a_request_goes_out_as_it_is_given() {
     worker(async {
         let (server, got) = recording("\r\n\r\n").await;
         let headers = fields(&[("host", "wiki.example.org"), ("x-a", "1"), ("accept", "*/*")]);
-        let odd = Request { headers, ..request(Method::from_bytes(b"REPORT").expect("method"), "/a?b=%20") };
+        let odd = Request {
+            headers,
+            ..request(Method::from_bytes(b"REPORT").expect("method"), "/a?b=%20")
+        };
         origin(&server).send(odd, None).await.expect("response");
         let got = got.borrow();
         let mut lines: Vec<_> = got.lines().collect();
@@ -58,7 +61,10 @@ fn a_body_of_known_length_is_streamed_with_it() {
         }
         assert_eq!(answer.await.expect("join").expect("response").status, 200);
         let got = got.borrow();
-        assert!(got.contains("content-length: 11\r\n") && got.ends_with("\r\n\r\nhello world"), "{got}");
+        assert!(
+            got.contains("content-length: 11\r\n") && got.ends_with("\r\n\r\nhello world"),
+            "{got}"
+        );
         assert!(!got.contains("chunked"));
     });
 }
@@ -77,7 +83,10 @@ fn a_body_of_unknown_length_is_streamed_in_chunks_whatever_the_method() {
             assert_eq!(answer.await.expect("join").expect("response").status, 200);
             let got = got.borrow();
             assert!(got.contains("transfer-encoding: chunked\r\n"), "{got}");
-            assert!(got.ends_with("\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"), "{method}: {got}");
+            assert!(
+                got.ends_with("\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"),
+                "{method}: {got}"
+            );
         }
     });
 }
@@ -174,7 +183,8 @@ fn an_answer_before_the_end_of_the_upload_comes_through() {
 #[test]
 fn an_early_refusal_is_read_although_the_upload_cannot_be_written() {
     worker(async {
-        let refusal = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig";
+        let refusal =
+            "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig";
         let server = Server::start(async move |_, mut peer: Peer| {
             peer.head().await;
             peer.send(refusal).await;

@@ -10,13 +10,17 @@ async fn outcome(answer: impl Into<Vec<u8>>) -> Result<String, OriginError> {
 fn a_whole_response_comes_through() {
     worker(async {
         let server =
-            Server::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nETag: \"a\"\r\n\r\nhello").await;
+            Server::answering("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nETag: \"a\"\r\n\r\nhello")
+                .await;
         let mut response = get(&origin(&server), "/").await.expect("response");
         assert_eq!((response.status, response.http10, response.reused), (200, false, false));
         assert_eq!(response.headers["etag"], "\"a\"");
         assert_eq!(response.reason, None);
         assert_eq!(response.peer.port(), server.port());
-        assert_eq!((response.body.declared_length(), response.body.close_delimited()), (Some(5), false));
+        assert_eq!(
+            (response.body.declared_length(), response.body.close_delimited()),
+            (Some(5), false)
+        );
         assert_eq!(read(&mut response).await.expect("content"), "hello");
         assert_eq!(response.body.trailers(), None);
     });
@@ -60,7 +64,10 @@ fn the_end_of_the_connection_ends_content_without_length() {
         let server = Server::answering("HTTP/1.0 200 OK\r\n\r\nhello").await;
         let mut response = get(&origin(&server), "/").await.expect("head");
         assert!(response.http10);
-        assert_eq!((response.body.declared_length(), response.body.close_delimited()), (None, true));
+        assert_eq!(
+            (response.body.declared_length(), response.body.close_delimited()),
+            (None, true)
+        );
         assert_eq!(read(&mut response).await.expect("content"), "hello");
     });
 }
@@ -150,7 +157,8 @@ fn where_there_is_no_content_none_is_waited_for() {
             let server = Server::keeping_alive(answer).await;
             let origin = origin(&server);
             for _ in 0..2 {
-                let mut response = origin.send(request(method.clone(), "/"), None).await.expect("head");
+                let mut response =
+                    origin.send(request(method.clone(), "/"), None).await.expect("head");
                 assert_eq!(
                     (response.body.declared_length(), response.body.close_delimited()),
                     (Some(0), false)
@@ -178,7 +186,8 @@ fn odd_statuses_and_reasons_come_through() {
             ("599 Whatever it is", 599, Some("Whatever it is")),
             ("999 No", 999, Some("No")),
         ] {
-            let server = Server::answering(format!("HTTP/1.1 {line}\r\nContent-Length: 2\r\n\r\nok")).await;
+            let server =
+                Server::answering(format!("HTTP/1.1 {line}\r\nContent-Length: 2\r\n\r\nok")).await;
             let mut response = get(&origin(&server), "/").await.expect(line);
             let expected = reason.map(|reason| Bytes::from_static(reason.as_bytes()));
             assert_eq!((response.status, &response.reason), (status, &expected), "{line:?}");
@@ -195,7 +204,10 @@ fn fields_keep_their_bytes_and_their_order() {
         let server = Server::answering(answer).await;
         let response = get(&origin(&server), "/").await.expect("head");
         assert_eq!(response.headers["x-latin"].as_bytes(), b"caf\xe9");
-        assert_eq!(response.headers.get_all("set-cookie").iter().collect::<Vec<_>>(), ["a=1", "b=2"]);
+        assert_eq!(
+            response.headers.get_all("set-cookie").iter().collect::<Vec<_>>(),
+            ["a=1", "b=2"]
+        );
         assert_eq!(response.headers["x-empty"], "");
         assert_eq!(response.headers["x-fold"], "one two");
         assert_eq!(response.headers["x-space"], "y");
@@ -206,7 +218,8 @@ fn fields_keep_their_bytes_and_their_order() {
 #[test]
 fn trailers_come_after_the_content() {
     worker(async {
-        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n2\r\nab\r\n0\r\nX-Sum: 7\r\n\r\n";
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: \
+                       X-Sum\r\n\r\n2\r\nab\r\n0\r\nX-Sum: 7\r\n\r\n";
         let server = Server::keeping_alive(chunked).await;
         let origin = origin(&server);
         for _ in 0..2 {
@@ -223,8 +236,8 @@ fn trailers_come_after_the_content() {
 #[test]
 fn two_lengths_are_repaired_and_the_connection_is_not_trusted_again() {
     worker(async {
-        let both =
-            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n";
+        let both = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: \
+                    chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n";
         let server = Server::keeping_alive(both).await;
         let origin = origin(&server);
         for _ in 0..2 {
@@ -240,13 +253,15 @@ fn two_lengths_are_repaired_and_the_connection_is_not_trusted_again() {
 fn interim_responses_are_handed_on_before_the_final_one() {
     worker(async {
         let server = Server::answering(
-            "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n\
-             HTTP/1.1 103 Early Hints\r\nLink: </b.css>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\nHTTP/1.1 102 \
+             Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </b.css>\r\n\r\nHTTP/1.1 200 \
+             OK\r\nContent-Length: 2\r\n\r\nok",
         )
         .await;
         let origin = origin(&server);
         let (interim, mut heads) = interims();
-        let mut response = origin.send(request(Method::GET, "/"), Some(interim)).await.expect("final");
+        let mut response =
+            origin.send(request(Method::GET, "/"), Some(interim)).await.expect("final");
         assert_eq!(response.status, 200);
         let first = heads.recv().await.expect("the first");
         assert_eq!(
@@ -271,6 +286,9 @@ fn interim_responses_nobody_takes_are_dropped_and_counted() {
         let response = origin.send(request(Method::GET, "/"), Some(interim)).await.expect("final");
         assert_eq!(response.status, 204);
         assert_eq!(heads.len(), 4);
-        assert_eq!(origin.pool.counters.interim_dropped.load(std::sync::atomic::Ordering::Relaxed), 3);
+        assert_eq!(
+            origin.pool.counters.interim_dropped.load(std::sync::atomic::Ordering::Relaxed),
+            3
+        );
     });
 }

@@ -82,7 +82,8 @@ impl Peer {
     /// Everything to the end of the next `mark`; empty when the connection ended before it came.
     pub(super) async fn until(&mut self, mark: &str) -> String {
         loop {
-            let found = self.buffer.windows(mark.len()).position(|window| window == mark.as_bytes());
+            let found =
+                self.buffer.windows(mark.len()).position(|window| window == mark.as_bytes());
             if let Some(start) = found {
                 let taken: Vec<u8> = self.buffer.drain(..start + mark.len()).collect();
                 return String::from_utf8(taken).expect("text");

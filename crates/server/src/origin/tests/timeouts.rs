@@ -65,8 +65,9 @@ fn a_timeout_on_a_pooled_connection_is_not_a_reason_to_ask_again() {
             peer.hang().await;
         })
         .await;
-        let origin =
-            origin_with(&server, |settings| settings.first_byte_timeout = Duration::from_millis(500));
+        let origin = origin_with(&server, |settings| {
+            settings.first_byte_timeout = Duration::from_millis(500)
+        });
         get(&origin, "/").await.expect("the first");
         assert_eq!(reason(get(&origin, "/").await), "first-byte-timeout");
         assert_eq!(server.accepted(), 1);
@@ -159,7 +160,8 @@ async fn the_origin_is_not_blamed_while_the_client_is_slow() {
         std::future::pending::<()>().await;
     };
     let both = async { tokio::join!(patiently(hyper, &progress, limit, None), client) };
-    let (late, ()) = tokio::time::timeout(Duration::from_secs(1000), both).await.expect("the upload stalls");
+    let (late, ()) =
+        tokio::time::timeout(Duration::from_secs(1000), both).await.expect("the upload stalls");
     assert_eq!(late, Err(Late::Silent));
     assert_eq!(started.elapsed().as_secs(), 85, "10 seconds after the end of the upload");
 }

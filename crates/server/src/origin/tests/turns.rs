@@ -42,11 +42,13 @@ fn a_connection_on_which_content_may_follow_is_not_used_again() {
             (Method::HEAD, "HTTP/1.1 200 OK\r\n\r\n"),
             (
                 Method::GET,
-                "HTTP/1.1 103 Early Hints\r\nContent-Length: 6\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
+                "HTTP/1.1 103 Early Hints\r\nContent-Length: 6\r\n\r\nHTTP/1.1 204 No \
+                 Content\r\n\r\n",
             ),
             (
                 Method::GET,
-                "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 204 No Content\r\nContent-Length: 6\r\n\r\n",
+                "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 204 No Content\r\nContent-Length: \
+                 6\r\n\r\n",
             ),
         ] {
             let server = late(answer, POISON).await;
@@ -68,7 +70,10 @@ fn a_connection_on_which_nothing_may_follow_is_used_again() {
             (Method::GET, "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n"),
             (Method::GET, "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n"),
             (Method::HEAD, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
-            (Method::GET, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"),
+            (
+                Method::GET,
+                "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
+            ),
         ] {
             let server = Server::keeping_alive(answer).await;
             let origin = origin(&server);
@@ -86,7 +91,8 @@ fn a_connection_on_which_nothing_may_follow_is_used_again() {
 #[test]
 fn what_comes_with_an_answer_and_is_none_of_it_ends_the_connection_and_is_counted() {
     worker(async {
-        for more in ["\r\n", "x", "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison", "0\r\n\r\n"] {
+        for more in ["\r\n", "x", "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison", "0\r\n\r\n"]
+        {
             for answer in [
                 "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood",
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n",
@@ -147,15 +153,19 @@ fn an_answer_before_the_request_is_none() {
         .await;
         let origin = origin_with(&server, |settings| settings.max_connections = 1);
         assert_eq!(fetch(&origin, "/1").await.expect("content"), "good");
-        let early =
-            super::super::connect::Connection::open(&origin.pool.settings, &origin.pool.counters, None);
+        let early = super::super::connect::Connection::open(
+            &origin.pool.settings,
+            &origin.pool.counters,
+            None,
+        );
         let mut early = early.await.expect("connection");
         said.notified().await;
         early.socket.ask();
-        let sent = early.sender.try_send_request(http::Request::new(super::super::upload::Upload::new(
-            RequestBody::Empty,
-            super::super::upload::Progress::new(),
-        )));
+        let sent =
+            early.sender.try_send_request(http::Request::new(super::super::upload::Upload::new(
+                RequestBody::Empty,
+                super::super::upload::Progress::new(),
+            )));
         assert!(sent.await.is_err());
         assert_eq!(unasked(&origin), 1);
     });
@@ -205,7 +215,10 @@ fn answer(dice: &mut Dice, head: bool, number: &str) -> (Vec<u8>, bool) {
 async fn converse(mut dice: Dice, mut peer: Peer) {
     loop {
         let head = peer.head().await;
-        let Some(number) = head.split(' ').nth(1).and_then(|target| target.strip_prefix('/')) else { return };
+        let Some(number) = head.split(' ').nth(1).and_then(|target| target.strip_prefix('/'))
+        else {
+            return;
+        };
         let (bytes, late) = answer(&mut dice, head.starts_with("HEAD"), number);
         // All but the end in pieces, cut anywhere.
         let end = bytes.len().saturating_sub(60);
@@ -246,8 +259,8 @@ fn in_any_conversation_an_answer_is_to_its_own_request() {
                 let Ok(mut response) = origin.send(asked, None).await else { continue };
                 let Ok(body) = read(&mut response).await else { continue };
                 let own = number.to_string();
-                let whole =
-                    body.len() % 4 == 0 && body.as_bytes().chunks(4).all(|part| part == own.as_bytes());
+                let whole = body.len() % 4 == 0
+                    && body.as_bytes().chunks(4).all(|part| part == own.as_bytes());
                 assert!(whole, "{seed}: {number} got {:?}", &body[..body.len().min(60)]);
                 for _ in 0..dice.roll(10) {
                     yield_now().await;

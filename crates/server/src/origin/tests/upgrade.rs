@@ -9,7 +9,11 @@ const SWITCHING: &str =
     "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n";
 
 fn websocket() -> Request {
-    Request { headers: fields(&[("upgrade", "websocket")]), upgrade: true, ..request(Method::GET, "/ws") }
+    Request {
+        headers: fields(&[("upgrade", "websocket")]),
+        upgrade: true,
+        ..request(Method::GET, "/ws")
+    }
 }
 
 #[test]
@@ -67,7 +71,8 @@ fn open_tunnels_leave_the_origin_to_other_requests() {
         let mut tunnels = Vec::new();
         for _ in 0..3 {
             let mut response = origin.send(websocket(), None).await.expect("101");
-            tunnels.push(tunnel(response.upgraded.take().expect("upgraded")).await.expect("tunnel"));
+            tunnels
+                .push(tunnel(response.upgraded.take().expect("upgraded")).await.expect("tunnel"));
         }
         assert_eq!(origin.pool.available(), 1);
         let mut response = get(&origin, "/").await.expect("a page beside three tunnels");

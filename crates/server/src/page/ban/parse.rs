@@ -81,7 +81,8 @@ impl<'t> Reader<'t> {
 
     /// The text at this position, for a message.
     fn found(&self) -> String {
-        let word: String = self.rest().chars().take_while(|c| !c.is_whitespace()).take(20).collect();
+        let word: String =
+            self.rest().chars().take_while(|c| !c.is_whitespace()).take(20).collect();
         if word.is_empty() { "the end".to_owned() } else { format!("{word:?}") }
     }
 
@@ -89,7 +90,9 @@ impl<'t> Reader<'t> {
     fn word(&mut self) -> &'t str {
         let rest = self.rest();
         let end = rest
-            .find(|c: char| c.is_whitespace() || matches!(c, '=' | '!' | '~' | '<' | '>' | '&' | '"'))
+            .find(|c: char| {
+                c.is_whitespace() || matches!(c, '=' | '!' | '~' | '<' | '>' | '&' | '"')
+            })
             .unwrap_or(rest.len());
         self.at += end;
         &rest[..end]
@@ -106,7 +109,9 @@ impl<'t> Reader<'t> {
             "tag" => self.text_test().map(Term::Tag),
             "content_type" | "obj.http.content-type" => self.text_test().map(Term::ContentType),
             "status" | "obj.status" => self.number_test("404 or 5xx", status).map(Term::Status),
-            "age" | "obj.age" => self.number_test("a time such as 90s, 1h30m or 2d", time).map(Term::Age),
+            "age" | "obj.age" => {
+                self.number_test("a time such as 90s, 1h30m or 2d", time).map(Term::Age)
+            }
             "size" => self.number_test("a size such as 1000, 64KiB or 1MB", size).map(Term::Size),
             _ => Err(self.wrong(at, format!("expected {FIELDS}, found {found}"))),
         }
@@ -120,7 +125,8 @@ impl<'t> Reader<'t> {
             () if self.take("!~") => (true, true),
             () if self.take("~") => (true, false),
             () => {
-                return Err(self.wrong(self.at, format!("expected ==, !=, ~ or !~, found {}", self.found())));
+                return Err(self
+                    .wrong(self.at, format!("expected ==, !=, ~ or !~, found {}", self.found())));
             }
         };
         self.blanks();
@@ -169,7 +175,11 @@ impl<'t> Reader<'t> {
         Err(self.wrong(start, "this text has no closing quote".to_owned()))
     }
 
-    fn number_test(&mut self, expected: &str, read: fn(&str) -> Option<(u64, u64)>) -> Result<Number, Wrong> {
+    fn number_test(
+        &mut self,
+        expected: &str,
+        read: fn(&str) -> Option<(u64, u64)>,
+    ) -> Result<Number, Wrong> {
         self.blanks();
         let how = match () {
             () if self.take("==") => How::Equal,
@@ -185,8 +195,8 @@ impl<'t> Reader<'t> {
         };
         self.blanks();
         let (at, found) = (self.at, self.found());
-        let (low, high) =
-            read(self.word()).ok_or_else(|| self.wrong(at, format!("expected {expected}, found {found}")))?;
+        let (low, high) = read(self.word())
+            .ok_or_else(|| self.wrong(at, format!("expected {expected}, found {found}")))?;
         Ok(Number { how, low, high })
     }
 }

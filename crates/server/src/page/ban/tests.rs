@@ -11,7 +11,8 @@ const NOW: Ms = 10_000_000;
 fn with_page<T>(see: impl FnOnce(&KeyParts<'_>, &PageView<'_>) -> T) -> T {
     let mut bytes = Vec::new();
     key::write_key(&mut bytes, key::Scheme::Http, "A.org", 8080, b"/x/y?z");
-    let meta = Meta { status: 404, response_time: NOW - 60_000, initial_age: 3600, ..Meta::default() };
+    let meta =
+        Meta { status: 404, response_time: NOW - 60_000, initial_age: 3600, ..Meta::default() };
     let parts = Parts {
         tags: &[b"news", b"sport-7"],
         key: &bytes,

@@ -19,7 +19,9 @@ pub(crate) fn who_am_i(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
 fn everybody(ctx: &Ctx<'_>) -> Vec<(String, bool)> {
     let config = &ctx.shared.config;
     let mut all = vec![("default".to_owned(), config.has_password())];
-    all.extend(config.users().into_iter().filter(|name| name != "default").map(|name| (name, true)));
+    all.extend(
+        config.users().into_iter().filter(|name| name != "default").map(|name| (name, true)),
+    );
     all
 }
 
@@ -73,7 +75,8 @@ pub(crate) fn categories(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             .reply()
             .error("ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP.");
     }
-    let wanted = category::NAMES.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(args.get(2)));
+    let wanted =
+        category::NAMES.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(args.get(2)));
     let Some(bit) = wanted.map(|at| 1u32 << at) else {
         let error = format!("ERR Unknown category '{}'", text(args.get(2)));
         return ctx.reply().error(error);
@@ -94,12 +97,16 @@ pub(crate) fn generate(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     };
     if !(1..=PASSWORD_BITS.1).contains(&bits) {
         return ctx.reply().error(
-            "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096",
+            "ERR ACL GENPASS argument must be the number of bits for the output password, a \
+             positive number up to 4096",
         );
     }
     // Fresh keys from the system for every 64 bits: this is to be guessed by nobody.
     let state = || {
-        std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), ctx.shared.random())
+        std::hash::BuildHasher::hash_one(
+            &std::collections::hash_map::RandomState::new(),
+            ctx.shared.random(),
+        )
     };
     let digits = (bits as usize).div_ceil(4);
     let mut password = String::new();
@@ -114,5 +121,6 @@ pub(crate) fn log(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 pub(crate) fn fixed(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    ctx.reply().error("ERR Larder's users are those of its configuration: change redis.users there");
+    ctx.reply()
+        .error("ERR Larder's users are those of its configuration: change redis.users there");
 }

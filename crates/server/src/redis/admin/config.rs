@@ -18,8 +18,11 @@ pub(crate) fn get(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         let lower = wanted.to_ascii_lowercase();
         for param in PARAMS {
             for name in [Some(param.name), param.alias].into_iter().flatten() {
-                let is =
-                    if pattern { glob::matches(&lower, name.as_bytes()) } else { name.as_bytes() == lower };
+                let is = if pattern {
+                    glob::matches(&lower, name.as_bytes())
+                } else {
+                    name.as_bytes() == lower
+                };
                 // A plain name is told as it was asked for.
                 let told = if pattern { name.as_bytes() } else { wanted };
                 if is && !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(told)) {
@@ -36,7 +39,8 @@ pub(crate) fn get(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
 }
 
-/// All or none: names are looked at before anything is set, and what was set is set back when a value is refused.
+/// All or none: names are looked at before anything is set, and what was set is set back when a
+/// value is refused.
 pub(crate) fn set(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if !args.len().is_multiple_of(2) {
         return ctx.reply().error("ERR syntax error");
@@ -45,8 +49,10 @@ pub(crate) fn set(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     for at in (2..args.len()).step_by(2) {
         let name = args.get(at);
         let Some(param) = PARAMS.iter().find(|param| param.is(name)) else {
-            let error =
-                format!("ERR Unknown option or number of arguments for CONFIG SET - '{}'", text(name));
+            let error = format!(
+                "ERR Unknown option or number of arguments for CONFIG SET - '{}'",
+                text(name)
+            );
             return ctx.reply().error(error);
         };
         if found.iter().any(|(known, _)| std::ptr::eq(*known, param)) {
@@ -69,7 +75,8 @@ pub(crate) fn set(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 fn refuse(ctx: &mut Ctx<'_>, param: &Param, reason: &str) {
-    let error = format!("ERR CONFIG SET failed (possibly related to argument '{}') - {reason}", param.name);
+    let error =
+        format!("ERR CONFIG SET failed (possibly related to argument '{}') - {reason}", param.name);
     ctx.reply().error(error);
 }
 

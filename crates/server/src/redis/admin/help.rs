@@ -1,6 +1,7 @@
 //! HELP of commands that have subcommands.
 //!
-//! `help.txt` holds the words: a line with a command's name at its start, then its help, each line indented by one space.
+//! `help.txt` holds the words: a line with a command's name at its start, then its help, each line
+//! indented by one space.
 
 use larder_proto::resp::Args;
 
@@ -16,8 +17,10 @@ pub(crate) fn help(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         .skip(1)
         .map_while(|line| line.strip_prefix(' '))
         .collect();
-    let head =
-        format!("{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", name.to_ascii_uppercase());
+    let head = format!(
+        "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        name.to_ascii_uppercase()
+    );
     let mut reply = ctx.reply();
     reply.array(lines.len() + 3);
     reply.simple(&head);

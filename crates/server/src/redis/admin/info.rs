@@ -1,4 +1,5 @@
-//! INFO: which sections are asked for, and the figures they and CONFIG RESETSTAT share. The lines are in [`super::sections`].
+//! INFO: which sections are asked for, and the figures they and CONFIG RESETSTAT share. The lines
+//! are in [`super::sections`].
 
 use larder_proto::resp::{
     Args,
@@ -65,10 +66,13 @@ pub(crate) fn processed(shared: &Shared) -> u64 {
 
 /// What the databases of this face counted, summed: hits, misses, expired, evicted.
 pub(crate) fn lookups(shared: &Shared) -> [(&'static str, u64); 4] {
-    let mut sums = [("keyspace_hits", 0), ("keyspace_misses", 0), ("expired_keys", 0), ("evicted_keys", 0)];
+    let mut sums =
+        [("keyspace_hits", 0), ("keyspace_misses", 0), ("expired_keys", 0), ("evicted_keys", 0)];
     for db in 0..shared.databases() {
         let stats = shared.store.stats(shared.namespace(db));
-        for (sum, value) in sums.iter_mut().zip([stats.hits, stats.misses, stats.expired, stats.evictions]) {
+        for (sum, value) in
+            sums.iter_mut().zip([stats.hits, stats.misses, stats.expired, stats.evictions])
+        {
             sum.1 += value;
         }
     }
@@ -83,7 +87,8 @@ pub(crate) fn memory(shared: &Shared) -> (u64, u64) {
     (used, overhead.min(used))
 }
 
-/// The four figures of a command: calls, microseconds, rejected, failed, over all workers and since the last reset.
+/// The four figures of a command: calls, microseconds, rejected, failed, over all workers and since
+/// the last reset.
 pub(crate) fn per_command(shared: &Shared, command: &Command) -> [u64; 4] {
     let mut sums = raw_per_command(shared, command);
     for (nth, sum) in sums.iter_mut().enumerate() {

@@ -40,7 +40,8 @@ pub(crate) fn times(shared: &Shared) -> Vec<(&'static str, [u64; BUCKETS])> {
 pub(crate) fn histogram(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let wanted: Vec<String> = args.from(2).map(|name| text(name).to_ascii_lowercase()).collect();
     let chosen = |name: &str| {
-        wanted.is_empty() || wanted.iter().any(|w| name == w || name.split('|').next() == Some(w.as_str()))
+        wanted.is_empty()
+            || wanted.iter().any(|w| name == w || name.split('|').next() == Some(w.as_str()))
     };
     let times: Vec<_> = times(ctx.shared).into_iter().filter(|(name, _)| chosen(name)).collect();
     let mut reply = ctx.reply();

@@ -4,8 +4,8 @@ use larder_proto::resp::{Args, number};
 
 use crate::redis::ctx::Ctx;
 
-/// What the store keeps beside an entry's key and value, in bytes: its record's head and its place in the index, on the
-/// average.
+/// What the store keeps beside an entry's key and value, in bytes: its record's head and its place
+/// in the index, on the average.
 const OVERHEAD: u64 = 40;
 
 pub(crate) fn usage(ctx: &mut Ctx<'_>, args: &Args<'_>) {
@@ -39,7 +39,8 @@ pub(crate) fn doctor(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
 }
 
 pub(crate) fn allocator(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    ctx.reply().verbatim("txt", b"Entries do not come from the system's allocator: see MEMORY STATS.\n");
+    ctx.reply()
+        .verbatim("txt", b"Entries do not come from the system's allocator: see MEMORY STATS.\n");
 }
 
 pub(crate) fn stats(ctx: &mut Ctx<'_>, _args: &Args<'_>) {

@@ -1,5 +1,5 @@
-//! Commands about files, replicas and the process, most of which have little to tell here: Larder keeps its data in memory
-//! only, and alone.
+//! Commands about files, replicas and the process, most of which have little to tell here: Larder
+//! keeps its data in memory only, and alone.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -33,7 +33,8 @@ pub(crate) fn debug(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 pub(crate) fn lolwut(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    let line = format!("Larder {} speaks as Redis ver. {REDIS_VERSION}\n", env!("CARGO_PKG_VERSION"));
+    let line =
+        format!("Larder {} speaks as Redis ver. {REDIS_VERSION}\n", env!("CARGO_PKG_VERSION"));
     ctx.reply().verbatim("txt", line.as_bytes());
 }
 
@@ -64,8 +65,8 @@ pub(crate) fn wait(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 /// SHUTDOWN where it is not allowed: the process may serve pages and other objects.
-const NO_SHUTDOWN: &str =
-    "ERR SHUTDOWN ends the whole program, pages included; it is allowed by `shutdown = true` in [redis]";
+const NO_SHUTDOWN: &str = "ERR SHUTDOWN ends the whole program, pages included; it is allowed by \
+                           `shutdown = true` in [redis]";
 
 /// Stops the process, where that is allowed: what was received is answered, then connections end.
 /// Nothing is saved, whatever is asked.

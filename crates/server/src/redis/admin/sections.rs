@@ -1,11 +1,13 @@
-//! The sections of INFO. Names and order are Redis 7.0's, so that tools that read them find what they look for; what has no
-//! meaning here has the value of a Redis that does not use it.
+//! The sections of INFO. Names and order are Redis 7.0's, so that tools that read them find what
+//! they look for; what has no meaning here has the value of a Redis that does not use it.
 
 use std::fmt::Write;
 
 use crate::{
     object::Shared as _,
-    redis::{config::params, conn::REDIS_VERSION, counters::BUCKETS, ctx::Ctx, known::flag, stats::Look},
+    redis::{
+        config::params, conn::REDIS_VERSION, counters::BUCKETS, ctx::Ctx, known::flag, stats::Look,
+    },
 };
 
 use super::info;
@@ -89,7 +91,9 @@ pub(crate) fn memory(out: &mut String, ctx: &Ctx<'_>) {
     let system = total_memory();
     let share = if used == 0 { 0.0 } else { (used - overhead) as f64 * 100.0 / used as f64 };
     out.push_str("# Memory\r\n");
-    for (name, value) in [("used_memory", used), ("used_memory_rss", resident), ("used_memory_peak", used)] {
+    for (name, value) in
+        [("used_memory", used), ("used_memory_rss", resident), ("used_memory_peak", used)]
+    {
         line!(out, "{name}:{value}");
         line!(out, "{name}_human:{}", human(value));
     }
@@ -149,8 +153,8 @@ pub(crate) fn memory(out: &mut String, ctx: &Ctx<'_>) {
     }
 }
 
-/// Resident bytes of the process: the peak, which is what can be asked without reading files; the budget is taken at the
-/// start, so that the two are close.
+/// Resident bytes of the process: the peak, which is what can be asked without reading files; the
+/// budget is taken at the start, so that the two are close.
 fn resident() -> u64 {
     crate::redis::stats::usage().2
 }
@@ -162,16 +166,37 @@ fn total_memory() -> u64 {
 
 pub(crate) fn persistence(out: &mut String, ctx: &Ctx<'_>) {
     out.push_str("# Persistence\r\n");
-    let zero = |out: &mut String, names: &[&str]| names.iter().for_each(|name| line!(out, "{name}:0"));
-    zero(out, &["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
+    let zero =
+        |out: &mut String, names: &[&str]| names.iter().for_each(|name| line!(out, "{name}:0"));
+    zero(
+        out,
+        &[
+            "loading",
+            "async_loading",
+            "current_cow_peak",
+            "current_cow_size",
+            "current_cow_size_age",
+        ],
+    );
     line!(out, "current_fork_perc:0.00");
-    zero(out, &["current_save_keys_processed", "current_save_keys_total", "rdb_changes_since_last_save"]);
+    zero(
+        out,
+        &["current_save_keys_processed", "current_save_keys_total", "rdb_changes_since_last_save"],
+    );
     line!(out, "rdb_bgsave_in_progress:0");
     line!(out, "rdb_last_save_time:{}", ctx.shared.started / 1000);
     line!(out, "rdb_last_bgsave_status:ok");
     line!(out, "rdb_last_bgsave_time_sec:-1");
     line!(out, "rdb_current_bgsave_time_sec:-1");
-    zero(out, &["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"]);
+    zero(
+        out,
+        &[
+            "rdb_saves",
+            "rdb_last_cow_size",
+            "rdb_last_load_keys_expired",
+            "rdb_last_load_keys_loaded",
+        ],
+    );
     zero(out, &["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
     line!(out, "aof_last_rewrite_time_sec:-1");
     line!(out, "aof_current_rewrite_time_sec:-1");
@@ -193,10 +218,15 @@ pub(crate) fn stats(out: &mut String, ctx: &Ctx<'_>) {
     });
     let (channels, patterns, shards) = shared.hub.counts();
     let (keys, items, prefixes, _) = shared.tracking.counts();
-    let zero = |out: &mut String, names: &[&str]| names.iter().for_each(|name| line!(out, "{name}:0"));
+    let zero =
+        |out: &mut String, names: &[&str]| names.iter().for_each(|name| line!(out, "{name}:0"));
     out.push_str("# Stats\r\n");
     line!(out, "total_connections_received:{}", count("total_connections_received"));
-    line!(out, "total_commands_processed:{}", shared.baseline.since("total_commands_processed", processed));
+    line!(
+        out,
+        "total_commands_processed:{}",
+        shared.baseline.since("total_commands_processed", processed)
+    );
     line!(out, "instantaneous_ops_per_sec:{}", rates.commands);
     line!(out, "total_net_input_bytes:{}", count("total_net_input_bytes"));
     line!(out, "total_net_output_bytes:{}", count("total_net_output_bytes"));
@@ -207,7 +237,8 @@ pub(crate) fn stats(out: &mut String, ctx: &Ctx<'_>) {
     line!(out, "instantaneous_output_repl_kbps:0.00");
     line!(out, "rejected_connections:{}", count("rejected_connections"));
     zero(out, &["sync_full", "sync_partial_ok", "sync_partial_err"]);
-    let lookups = info::lookups(shared).map(|(name, value)| (name, shared.baseline.since(name, value)));
+    let lookups =
+        info::lookups(shared).map(|(name, value)| (name, shared.baseline.since(name, value)));
     for (name, value) in &lookups[2..] {
         line!(out, "{name}:{value}");
     }
@@ -221,10 +252,23 @@ pub(crate) fn stats(out: &mut String, ctx: &Ctx<'_>) {
     line!(out, "pubsub_channels:{channels}");
     line!(out, "pubsub_patterns:{patterns}");
     line!(out, "pubsubshard_channels:{shards}");
-    zero(out, &["latest_fork_usec", "total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys"]);
     zero(
         out,
-        &["active_defrag_hits", "active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses"],
+        &[
+            "latest_fork_usec",
+            "total_forks",
+            "migrate_cached_sockets",
+            "slave_expires_tracked_keys",
+        ],
+    );
+    zero(
+        out,
+        &[
+            "active_defrag_hits",
+            "active_defrag_misses",
+            "active_defrag_key_hits",
+            "active_defrag_key_misses",
+        ],
     );
     zero(out, &["total_active_defrag_time", "current_active_defrag_time"]);
     line!(out, "tracking_total_keys:{keys}");
@@ -282,7 +326,8 @@ pub(crate) fn commands(out: &mut String, ctx: &Ctx<'_>) {
             let each = if calls == 0 { 0.0 } else { micros as f64 / calls as f64 };
             line!(
                 out,
-                "cmdstat_{}:calls={calls},usec={micros},usec_per_call={each:.2},rejected_calls={rejected},failed_calls={failed}",
+                "cmdstat_{}:calls={calls},usec={micros},usec_per_call={each:.2},\
+                 rejected_calls={rejected},failed_calls={failed}",
                 command.name
             );
         }

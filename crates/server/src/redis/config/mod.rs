@@ -1,4 +1,5 @@
-//! What CONFIG shows and changes while running. [`params`] is the table of names; here are the values that count.
+//! What CONFIG shows and changes while running. [`params`] is the table of names; here are the
+//! values that count.
 
 pub(crate) mod params;
 
@@ -105,12 +106,19 @@ impl Config {
         }
         let users = self.users.read();
         let users = users.iter().flat_map(|users| users.iter());
-        users.filter(|(name, _)| name.as_bytes() == user).any(|(_, secret)| secret.matches(password))
+        users
+            .filter(|(name, _)| name.as_bytes() == user)
+            .any(|(_, secret)| secret.matches(password))
     }
 
     /// The users there are beside `default`.
     pub(crate) fn users(&self) -> Vec<String> {
-        self.users.read().iter().flat_map(|users| users.iter()).map(|(name, _)| name.clone()).collect()
+        self.users
+            .read()
+            .iter()
+            .flat_map(|users| users.iter())
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     pub(crate) fn slowlog_micros(&self) -> u64 {

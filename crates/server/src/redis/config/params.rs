@@ -64,12 +64,18 @@ pub(crate) static PARAMS: &[Param] = &[
     param("requirepass", Kind::Own(|_| String::new(), set_password)),
     param("databases", Kind::Told(|shared| shared.settings.databases.to_string())),
     param("proto-max-bulk-len", Kind::Bytes(|config| &config.bulk, 1 << 20, 4 << 30)),
-    param("client-query-buffer-limit", Kind::Bytes(|config| &config.query_buffer, 1 << 20, 4 << 30)),
+    param(
+        "client-query-buffer-limit",
+        Kind::Bytes(|config| &config.query_buffer, 1 << 20, 4 << 30),
+    ),
     param("client-output-buffer-limit", Kind::Own(output_limit, set_output_limit)),
     param("slowlog-log-slower-than", Kind::Own(slower_than, set_slower_than)),
     param("slowlog-max-len", Kind::Number(|config| &config.slowlog_len, 0, SLOWLOG_MOST)),
     param("notify-keyspace-events", Kind::Own(events, set_events)),
-    param("tracking-table-max-keys", Kind::Number(|config| &config.tracking_keys, 0, u32::MAX as u64)),
+    param(
+        "tracking-table-max-keys",
+        Kind::Number(|config| &config.tracking_keys, 0, u32::MAX as u64),
+    ),
     param("latency-tracking", Kind::YesNo(|config| &config.latency_tracking)),
     fixed("latency-tracking-info-percentiles", "50 99 99.9"),
     fixed("latency-monitor-threshold", "0"),
@@ -152,7 +158,9 @@ impl Param {
             Kind::Number(field, ..) | Kind::Bytes(field, ..) => {
                 field(&shared.config).load(Relaxed).to_string()
             }
-            Kind::YesNo(field) => if field(&shared.config).load(Relaxed) { "yes" } else { "no" }.to_owned(),
+            Kind::YesNo(field) => {
+                if field(&shared.config).load(Relaxed) { "yes" } else { "no" }.to_owned()
+            }
         }
     }
 
@@ -199,7 +207,8 @@ fn within(number: Option<u64>, least: u64, most: u64) -> Result<u64, String> {
         .ok_or_else(|| format!("argument must be between {least} and {most} inclusive"))
 }
 
-/// The policy's nearest name in Redis: victims are chosen by how often and how lately they were read.
+/// The policy's nearest name in Redis: victims are chosen by how often and how lately they were
+/// read.
 pub(crate) fn policy(shared: &Shared) -> &'static str {
     if shared.settings.no_evictions { "noeviction" } else { "allkeys-lfu" }
 }
@@ -255,7 +264,8 @@ fn events(shared: &Shared) -> String {
 }
 
 fn set_events(shared: &Shared, value: &[u8]) -> Result<(), String> {
-    let bits = notify::bits(value).ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?;
+    let bits =
+        notify::bits(value).ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?;
     shared.config.events.store(bits, Relaxed);
     attention::set(shared, attention::EVENTS, bits != 0);
     Ok(())
@@ -282,7 +292,11 @@ fn set_output_limit(shared: &Shared, value: &[u8]) -> Result<(), String> {
                 let hard = if hard == 0 { MAIL_MOST } else { hard.clamp(1 << 16, MAIL_MOST) };
                 shared.config.subscriber_buffer.store(hard, Relaxed);
             }
-            _ => return Err("Invalid client class specified in buffer limit configuration.".to_owned()),
+            _ => {
+                return Err(
+                    "Invalid client class specified in buffer limit configuration.".to_owned()
+                );
+            }
         }
     }
     Ok(())
@@ -297,7 +311,8 @@ mod tests {
 
     #[test]
     fn no_name_is_listed_twice() {
-        let mut names: Vec<_> = PARAMS.iter().flat_map(|p| [Some(p.name), p.alias]).flatten().collect();
+        let mut names: Vec<_> =
+            PARAMS.iter().flat_map(|p| [Some(p.name), p.alias]).flatten().collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

@@ -43,7 +43,8 @@ pub(crate) fn select(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         return ctx.reply().error("ERR value is not an integer or out of range");
     };
     if i32::try_from(db).is_err() {
-        let error = format!("ERR value is out of range, value must between {} and {}", i32::MIN, i32::MAX);
+        let error =
+            format!("ERR value is out of range, value must between {} and {}", i32::MIN, i32::MAX);
         return ctx.reply().error(error);
     }
     match u8::try_from(db).ok().filter(|db| *db < ctx.shared.databases()) {
@@ -113,8 +114,8 @@ pub(crate) fn auth(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
     if args.len() == 2 && !ctx.shared.config.has_password() {
         return ctx.reply().error(
-            "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
-             configuration is correct?",
+            "ERR AUTH <password> called without any password configured for the default user. Are \
+             you sure your configuration is correct?",
         );
     }
     let (user, password) =
@@ -134,7 +135,9 @@ pub(crate) fn hello(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             Some(2) => Some(Version::V2),
             Some(3) => Some(Version::V3),
             Some(_) => return ctx.reply().error("NOPROTO unsupported protocol version"),
-            None => return ctx.reply().error("ERR Protocol version is not an integer or out of range"),
+            None => {
+                return ctx.reply().error("ERR Protocol version is not an integer or out of range");
+            }
         },
     };
     let (mut credentials, mut name) = (None, None);
@@ -164,8 +167,9 @@ pub(crate) fn hello(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
     if ctx.conn.gates & gate::STRANGER != 0 {
         return ctx.reply().error(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
-             <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
+             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+             select the RESP protocol version at the same time",
         );
     }
     if let Some(name) = name {

@@ -16,7 +16,8 @@ use crate::{
     },
 };
 
-pub(crate) const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
+pub(crate) const BAD_NAME: &str =
+    "ERR Client names cannot contain spaces, newlines or special characters.";
 /// Bytes of a name or of what a library says of itself.
 const NAME: usize = 1024;
 
@@ -229,7 +230,8 @@ fn letters(known: &Known) -> String {
     letters
 }
 
-/// A connection as CLIENT LIST shows it. What lies in buffers of its worker is not known to others: 0.
+/// A connection as CLIENT LIST shows it. What lies in buffers of its worker is not known to others:
+/// 0.
 pub(crate) fn describe(known: &Known, now: Ms) -> String {
     let client = &known.client;
     let held = known.text.lock().clone();
@@ -244,9 +246,9 @@ pub(crate) fn describe(known: &Known, now: Ms) -> String {
         false => format!(" lib-name={} lib-ver={}", text(&held.lib_name), text(&held.lib_version)),
     };
     format!(
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={} qbuf=0 \
-         qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} omem={} tot-mem={} events=r cmd={} user={} \
-         redir={} resp={}{library}\n",
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
+         ssub={} multi={} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} \
+         omem={} tot-mem={} events=r cmd={} user={} redir={} resp={}{library}\n",
         client.id,
         address(client),
         local_address(client),
@@ -272,6 +274,7 @@ pub(crate) fn describe(known: &Known, now: Ms) -> String {
 
 /// The name of a command by its number.
 pub(crate) fn command_name(number: u16) -> &'static str {
-    let mut all = table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands));
+    let mut all =
+        table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands));
     all.find(|command| command.id as u16 == number).map_or("NULL", |command| command.name)
 }

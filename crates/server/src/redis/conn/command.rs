@@ -42,8 +42,11 @@ pub(crate) fn info(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 pub(crate) fn docs(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let commands: Vec<&Command> =
-        if args.len() == 2 { table::all().collect() } else { args.from(2).filter_map(named).collect() };
+    let commands: Vec<&Command> = if args.len() == 2 {
+        table::all().collect()
+    } else {
+        args.from(2).filter_map(named).collect()
+    };
     let mut reply = ctx.reply();
     reply.map(commands.len());
     commands.iter().for_each(|command| docs::write(&mut reply, command));
@@ -51,14 +54,19 @@ pub(crate) fn docs(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let value = args.get(4);
-    let everything = || table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands));
+    let everything =
+        || table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands));
     let chosen: Vec<&str> = match args.len() {
         2 => table::all().map(|command| command.name).collect(),
         5 if args.is(2, "filterby") && args.is(3, "module") => Vec::new(),
         5 if args.is(2, "filterby") && args.is(3, "aclcat") => {
-            let wanted = category::NAMES.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(value));
+            let wanted =
+                category::NAMES.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(value));
             let bit = wanted.map_or(0, |at| 1u32 << at);
-            everything().filter(|command| command.categories & bit != 0).map(|command| command.name).collect()
+            everything()
+                .filter(|command| command.categories & bit != 0)
+                .map(|command| command.name)
+                .collect()
         }
         5 if args.is(2, "filterby") && args.is(3, "pattern") => {
             let value = value.to_ascii_lowercase();
@@ -80,7 +88,8 @@ fn keys(args: &Args<'_>) -> Result<(&'static Command, Vec<usize>), &'static str>
     let inner = larder_proto::resp::Owned::new(&parts);
     let inner = inner.args();
     let name = inner.get(0);
-    let Some(command) = table::find(name).map(|own| own.subcommand(inner.get(1)).unwrap_or(own)) else {
+    let Some(command) = table::find(name).map(|own| own.subcommand(inner.get(1)).unwrap_or(own))
+    else {
         return Err("ERR Invalid command specified");
     };
     if command.first == 0 {
@@ -121,8 +130,8 @@ pub(crate) fn get_keys_and_flags(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
 }
 
-/// What is done to the key of SET and BITFIELD depends on their arguments (`setGetKeys` and `bitfieldGetKeys` of Redis).
-/// `args` begins with COMMAND GETKEYSANDFLAGS.
+/// What is done to the key of SET and BITFIELD depends on their arguments (`setGetKeys` and
+/// `bitfieldGetKeys` of Redis). `args` begins with COMMAND GETKEYSANDFLAGS.
 fn with_arguments(flags: u32, command: &Command, args: &Args<'_>) -> u32 {
     if flags & key::VARIABLE_FLAGS == 0 {
         return flags;

@@ -33,7 +33,8 @@ impl<'a> Filter<'a> {
                 filter.id = Some(id.ok_or("ERR client-id should be greater than 0")? as u64);
             } else if args.is(at, "type") {
                 let kind = type_named(value);
-                filter.kind = Some(kind.ok_or_else(|| format!("ERR Unknown client type '{}'", text(value)))?);
+                filter.kind =
+                    Some(kind.ok_or_else(|| format!("ERR Unknown client type '{}'", text(value)))?);
             } else if args.is(at, "addr") {
                 filter.address = Some(value);
             } else if args.is(at, "laddr") {

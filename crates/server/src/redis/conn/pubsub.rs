@@ -61,7 +61,8 @@ impl Change {
     fn join(&self, ctx: &mut Ctx<'_>, name: &[u8]) {
         if !names(ctx.conn, self.kind).contains(name) {
             let has = ctx.conn.subscriptions.count() + ctx.conn.subscriptions.shards.len();
-            let is_full = self.kind == Kind::Pattern && ctx.conn.subscriptions.patterns.len() >= PATTERNS;
+            let is_full =
+                self.kind == Kind::Pattern && ctx.conn.subscriptions.patterns.len() >= PATTERNS;
             if has >= SUBSCRIPTIONS || is_full {
                 return ctx.reply().error("ERR too many subscriptions");
             }
@@ -136,7 +137,8 @@ fn remove(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind, word: &'static str) {
     ctx.go(Change { kind, word, joins: false, at: 1, all }, args);
 }
 
-/// Tells what it is subscribed to now. That is a message, no answer: CLIENT REPLY does not hold it back.
+/// Tells what it is subscribed to now. That is a message, no answer: CLIENT REPLY does not hold it
+/// back.
 fn tell(ctx: &mut Ctx<'_>, word: &str, name: Option<&[u8]>, count: usize) {
     if ctx.conn.gates & gate::MUTED == 0 {
         return message(&mut ctx.reply(), word, name, count);
@@ -206,7 +208,8 @@ pub(crate) fn sunsubscribe(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 pub(crate) fn publish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let way = ctx.shared.hub.publish_by_name(args.get(1), args.get(2), ctx.shared.config.mail_limit());
+    let way =
+        ctx.shared.hub.publish_by_name(args.get(1), args.get(2), ctx.shared.config.mail_limit());
     ctx.go(Publish(way), args);
 }
 
@@ -231,12 +234,14 @@ impl Job for Publish {
 }
 
 pub(crate) fn spublish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let receivers = ctx.shared.hub.publish_shard(args.get(1), args.get(2), ctx.shared.config.mail_limit());
+    let receivers =
+        ctx.shared.hub.publish_shard(args.get(1), args.get(2), ctx.shared.config.mail_limit());
     published(ctx, receivers);
 }
 
 fn published(ctx: &mut Ctx<'_>, receivers: usize) {
-    // Its own message, where it hears the channel itself, comes before the answer; in a transaction behind all of it.
+    // Its own message, where it hears the channel itself, comes before the answer; in a transaction
+    // behind all of it.
     if !ctx.conn.in_exec {
         ctx.conn.hear(ctx.out.scratch());
     }

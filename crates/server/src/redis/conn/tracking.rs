@@ -34,7 +34,8 @@ pub(crate) fn remember(shared: &Shared, conn: &mut Conn, command: &Command, args
     }
     // CACHING counts for the next command other than CLIENT, or for a whole transaction.
     if tracks.caching.is_some() && !conn.in_exec {
-        let stays = matches!(command.id, Id::Multi | Id::Exec) || command.name.starts_with("client");
+        let stays =
+            matches!(command.id, Id::Multi | Id::Exec) || command.name.starts_with("client");
         if !stays {
             conn.tracks.caching = None;
         }
@@ -65,7 +66,8 @@ fn read(ctx: &Ctx<'_>, args: &Args<'_>) -> Result<(Tracks, u64), String> {
             if redirect != 0 {
                 return Err("ERR A client can only redirect to a single other client".to_owned());
             }
-            let id = number::parse_i64(args.get(at)).ok_or("ERR value is not an integer or out of range")?;
+            let id = number::parse_i64(args.get(at))
+                .ok_or("ERR value is not an integer or out of range")?;
             redirect = id as u64;
             if ctx.shared.registry.get(redirect).is_none() {
                 return Err("ERR The client ID you want redirect to does not exist".to_owned());
@@ -95,11 +97,9 @@ fn check(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
         return Err("ERR PREFIX option requires BCAST mode to be enabled".to_owned());
     }
     if before.on && before.broadcast != tracks.broadcast {
-        return Err(
-            "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then \
-                    re-enabling it with a different mode."
-                .to_owned(),
-        );
+        return Err("ERR You can't switch BCAST mode on/off before disabling tracking for this \
+                    client, and then re-enabling it with a different mode."
+            .to_owned());
     }
     if tracks.broadcast && (tracks.opt_in || tracks.opt_out) {
         return Err("ERR OPTIN and OPTOUT are not compatible with BCAST".to_owned());
@@ -108,11 +108,9 @@ fn check(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
         return Err("ERR You can't specify both OPTIN mode and OPTOUT mode".to_owned());
     }
     if (tracks.opt_in && before.opt_out) || (tracks.opt_out && before.opt_in) {
-        return Err(
-            "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then \
-                    re-enabling it with a different mode."
-                .to_owned(),
-        );
+        return Err("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this \
+                    client, and then re-enabling it with a different mode."
+            .to_owned());
     }
     overlaps(tracks, before)
 }
@@ -123,7 +121,8 @@ fn overlaps(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
     if tracks.prefixes.len() + before.prefixes.len() > PREFIXES {
         return Err("ERR too many prefixes".to_owned());
     }
-    let bytes: usize = tracks.prefixes.iter().chain(&before.prefixes).map(|prefix| prefix.len()).sum();
+    let bytes: usize =
+        tracks.prefixes.iter().chain(&before.prefixes).map(|prefix| prefix.len()).sum();
     if bytes > PREFIX_BYTES {
         return Err("ERR the prefixes are too long".to_owned());
     }
@@ -132,14 +131,16 @@ fn overlaps(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
     for (at, prefix) in tracks.prefixes.iter().enumerate() {
         if let Some(known) = before.prefixes.iter().find(|known| overlap(known, prefix)) {
             return Err(format!(
-                "ERR Prefix '{}' overlaps with an existing prefix '{}'. Prefixes for a single client must not overlap.",
+                "ERR Prefix '{}' overlaps with an existing prefix '{}'. Prefixes for a single \
+                 client must not overlap.",
                 shown(prefix),
                 shown(known)
             ));
         }
         if let Some(other) = tracks.prefixes[at + 1..].iter().find(|other| overlap(other, prefix)) {
             return Err(format!(
-                "ERR Prefix '{}' overlaps with another provided prefix '{}'. Prefixes for a single client must not overlap.",
+                "ERR Prefix '{}' overlaps with another provided prefix '{}'. Prefixes for a \
+                 single client must not overlap.",
                 shown(prefix),
                 shown(other)
             ));
@@ -192,21 +193,22 @@ pub(crate) fn caching(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let tracks = &mut ctx.conn.tracks;
     if !tracks.on || !(tracks.opt_in || tracks.opt_out) {
         return ctx.reply().error(
-            "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
+            "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN \
+             or OPTOUT mode enabled",
         );
     }
     if args.is(2, "yes") {
         if !tracks.opt_in {
-            return ctx
-                .reply()
-                .error("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.");
+            return ctx.reply().error(
+                "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.",
+            );
         }
         tracks.caching = Some(true);
     } else if args.is(2, "no") {
         if !tracks.opt_out {
-            return ctx
-                .reply()
-                .error("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.");
+            return ctx.reply().error(
+                "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.",
+            );
         }
         tracks.caching = Some(false);
     } else {

@@ -9,7 +9,8 @@ use super::super::ctx::Ctx;
 use super::errors::{Outcome, WRONG_TYPE, refused};
 use crate::clock::Ms;
 
-/// How often a command looks again after it was overtaken. More than ever happens: then the error of a full memory.
+/// How often a command looks again after it was overtaken. More than ever happens: then the error
+/// of a full memory.
 const ATTEMPTS: usize = 1000;
 
 /// Does this entry hold a hash?
@@ -92,7 +93,10 @@ impl Ctx<'_> {
     }
 
     /// Calls `step` until it was not overtaken (`Ok(None)`).
-    pub(super) fn retry<T>(&mut self, mut step: impl FnMut(&mut Self) -> Outcome<Option<T>>) -> Outcome<T> {
+    pub(super) fn retry<T>(
+        &mut self,
+        mut step: impl FnMut(&mut Self) -> Outcome<Option<T>>,
+    ) -> Outcome<T> {
         for _ in 0..ATTEMPTS {
             if let Some(done) = step(self)? {
                 return Ok(done);

@@ -14,8 +14,8 @@ use super::range::{bulk_limit, check_len};
 /// Fields of one command.
 const MOST_FIELDS: usize = 4096;
 
-const BAD_TYPE: &str =
-    "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
+const BAD_TYPE: &str = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is \
+                        not supported but i64 is.";
 
 /// What a sum outside the field's range becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,8 @@ struct Field {
     action: Action,
 }
 
-/// BITFIELD key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] SET encoding offset value | INCRBY ...] ...
+/// BITFIELD key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] SET encoding offset value |
+/// INCRBY ...] ...
 pub(super) fn bitfield(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let outcome = step(ctx, args, false);
     ctx.settle(outcome, args);
@@ -63,7 +64,8 @@ fn parse(ctx: &Ctx<'_>, args: &Args<'_>) -> Outcome<Vec<Field>> {
         }
         let left = args.len() - at - 1;
         if args.is(at, "OVERFLOW") && left >= 1 {
-            let modes = [("WRAP", Overflow::Wrap), ("SAT", Overflow::Saturate), ("FAIL", Overflow::Fail)];
+            let modes =
+                [("WRAP", Overflow::Wrap), ("SAT", Overflow::Saturate), ("FAIL", Overflow::Fail)];
             let known = modes.into_iter().find(|(word, _)| args.is(at + 1, word));
             overflow = known.ok_or("ERR Invalid OVERFLOW type specified")?.1;
             at += 2;
@@ -107,7 +109,9 @@ fn place(ctx: &Ctx<'_>, text: &[u8], width: u32) -> Outcome<u64> {
         _ => (text, 1),
     };
     let number = parse_i64(text).and_then(|number| u64::try_from(number).ok());
-    let place = number.and_then(|number| number.checked_mul(unit)).filter(|place| *place <= i64::MAX as u64);
+    let place = number
+        .and_then(|number| number.checked_mul(unit))
+        .filter(|place| *place <= i64::MAX as u64);
     let place = place.ok_or(BAD_OFFSET)?;
     if place >> 3 >= bulk_limit(ctx) { Err(BAD_OFFSET.into()) } else { Ok(place) }
 }
@@ -126,8 +130,9 @@ impl Value {
 
     fn layout(self, len: u64) -> Layout {
         let changed = self.changed.into_iter();
-        changed
-            .fold(Layout::new(self.old, len), |layout, (at, byte)| layout.with(at, Bytes::Own([byte].into())))
+        changed.fold(Layout::new(self.old, len), |layout, (at, byte)| {
+            layout.with(at, Bytes::Own([byte].into()))
+        })
     }
 }
 
@@ -169,7 +174,9 @@ impl Field {
         }
         match self.overflow {
             Overflow::Wrap => Some(self.wrap(sum) as i64),
-            Overflow::Saturate if sum < least && !self.is_taken_for_large(value, most) => Some(least as i64),
+            Overflow::Saturate if sum < least && !self.is_taken_for_large(value, most) => {
+                Some(least as i64)
+            }
             Overflow::Saturate => Some(most as i64),
             Overflow::Fail => None,
         }
@@ -214,7 +221,8 @@ fn step(ctx: &mut Ctx<'_>, args: &Args<'_>, only_get: bool) -> Outcome {
         let len = old.as_ref().map_or(0, |entry| entry.len()).max(needed.unwrap_or(0));
         let expires = old.as_ref().and_then(|entry| entry.expires());
         let mut value = Value { old, changed: BTreeMap::new() };
-        let applied: Vec<(Option<i64>, bool)> = fields.iter().map(|field| field.apply(&mut value)).collect();
+        let applied: Vec<(Option<i64>, bool)> =
+            fields.iter().map(|field| field.apply(&mut value)).collect();
         if needed.is_none() {
             answer(ctx, args, &applied);
             return Ok(Some(()));

@@ -56,7 +56,13 @@ fn setbit_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
             ctx.reply().integer(before.into());
             ctx.modified(Class::String, "setbit", args.get(1));
         });
-        ctx.write(args, Layout::new(old, len).with(place, Bytes::Own([byte].into())), target, setbit, end)
+        ctx.write(
+            args,
+            Layout::new(old, len).with(place, Bytes::Own([byte].into())),
+            target,
+            setbit,
+            end,
+        )
     });
     wrote.map(drop)
 }
@@ -201,7 +207,8 @@ fn bitpos_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         ctx.reply().integer(if wanted { -1 } else { 0 });
         return Ok(());
     };
-    // Redis reads the start, then the unit, then the end; the first mistake is the one that is told.
+    // Redis reads the start, then the unit, then the end; the first mistake is the one that is
+    // told.
     let no_unit = args.len() == 6 && !args.is(5, "BIT") && !args.is(5, "BYTE");
     if args.len() > 6 || (no_unit && parse_i64(args.get(3)).is_some()) {
         return Err(SYNTAX.into());
@@ -294,7 +301,8 @@ fn bitop_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         return Ok(());
     }
     let options = FillOptions { size_hint: Some(len), ..FillOptions::default() };
-    let fill = ctx.store.fill(ctx.ns, target, options, ctx.now).map_err(|error| refused(error, target))?;
+    let fill =
+        ctx.store.fill(ctx.ns, target, options, ctx.now).map_err(|error| refused(error, target))?;
     let negates = name == "NOT";
     ctx.go(Combine { sources, apply, negates, fill: Some(fill), at: 0, len }, args);
     Ok(())

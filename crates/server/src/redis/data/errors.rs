@@ -5,7 +5,8 @@ use larder_store::{MAX_KEY, PutError};
 
 use super::super::ctx::Ctx;
 
-pub(super) const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+pub(super) const WRONG_TYPE: &str =
+    "WRONGTYPE Operation against a key holding the wrong kind of value";
 pub(super) const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 pub(super) const NOT_FLOAT: &str = "ERR value is not a valid float";
 pub(super) const NOT_FINITE: &str = "ERR increment would produce NaN or Infinity";

@@ -84,8 +84,10 @@ fn apply(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: i64, base: Ms) {
 fn expire_at(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: i64, base: Ms, only: Only) -> Outcome {
     let key = args.get(1);
     let when = parse_i64(args.get(2)).ok_or(NOT_INTEGER)?;
-    let when =
-        when.checked_mul(unit).and_then(|when| when.checked_add(base as i64)).ok_or(Refused::Expiry)?;
+    let when = when
+        .checked_mul(unit)
+        .and_then(|when| when.checked_add(base as i64))
+        .ok_or(Refused::Expiry)?;
     let done = ctx.retry(|ctx| {
         let Some(entry) = ctx.look(key).filter(|entry| only.allows(entry.expires(), when)) else {
             return Ok(Some(None));

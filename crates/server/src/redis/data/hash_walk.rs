@@ -19,7 +19,8 @@ use super::walk::{BAD_CURSOR, Options};
 const MOST_DRAWS: u64 = 16 * 1024;
 /// Bytes of fields and values in one draw: as many as the largest hash has.
 const DRAWN_BYTES: usize = 4 << 20;
-/// A step of HSCAN has read the whole hash, so it shows at least this part of it: a walk takes so many steps at most.
+/// A step of HSCAN has read the whole hash, so it shows at least this part of it: a walk takes so
+/// many steps at most.
 const STEPS: usize = 128;
 /// Most fields a step of HSCAN shows, whatever COUNT says.
 const MOST: usize = 16 * 1024;
@@ -42,8 +43,11 @@ fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let options = Options::parse(args, 3, false)?;
     let record = bytes(&entry);
     let hash = read(&record)?;
-    let (mut pairs, next) =
-        if is_packed(ctx, &hash) { (hash.pairs()?, 0) } else { window(&hash, cursor, options.count)? };
+    let (mut pairs, next) = if is_packed(ctx, &hash) {
+        (hash.pairs()?, 0)
+    } else {
+        window(&hash, cursor, options.count)?
+    };
     pairs.retain(|(field, _)| options.matches(field));
     let mut reply = ctx.reply();
     reply.array(2);
@@ -56,8 +60,8 @@ fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The fields whose hashes are next from `cursor` on, and where to go on: by their hashes, so that a field there all the
-/// time is shown whatever else comes and goes.
+/// The fields whose hashes are next from `cursor` on, and where to go on: by their hashes, so that
+/// a field there all the time is shown whatever else comes and goes.
 fn window<'a>(hash: &Hash<'a>, cursor: u64, count: usize) -> Outcome<(Vec<Pair<'a>>, u64)> {
     let count = count.min(MOST).max(hash.len() / STEPS);
     let mut marked: Vec<(u64, Pair<'a>)> = Vec::new();
@@ -112,8 +116,8 @@ pub(super) fn hrandfield(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 fn draws(args: &Args<'_>) -> Outcome<(i64, bool)> {
     let count = parse_i64(args.get(2)).ok_or(NOT_INTEGER)?;
     if count == i64::MIN {
-        let text =
-            "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+        let text = "ERR value is out of range, value must between -9223372036854775807 and \
+                    9223372036854775807";
         return Err(text.into());
     }
     if args.len() > 4 || (args.len() == 4 && !args.is(3, "WITHVALUES")) {
@@ -138,7 +142,8 @@ fn draw(pairs: Vec<Pair<'_>>, count: i64) -> Vec<Pair<'_>> {
     }
     let mut wanted = usize::try_from(count).unwrap_or(usize::MAX).min(pairs.len());
     let total = pairs.len();
-    // Each of those left is taken with the chance that makes the number come out (Knuth's algorithm S).
+    // Each of those left is taken with the chance that makes the number come out (Knuth's algorithm
+    // S).
     let take = |(at, pair)| {
         let taken = pick(total - at) < wanted;
         wanted -= usize::from(taken);

@@ -43,7 +43,8 @@ struct SetAll {
     added: usize,
     /// What the last step wrote.
     written: Option<u64>,
-    /// Where it may turn out to have too many fields: the next one to be looked for, and those not there so far.
+    /// Where it may turn out to have too many fields: the next one to be looked for, and those not
+    /// there so far.
     checks: Option<(usize, usize)>,
     /// Answers, told how many were new.
     end: fn(&mut Ctx<'_>, usize),
@@ -87,7 +88,8 @@ impl SetAll {
         Ok(Progress::Done)
     }
 
-    /// Refuses what would turn out too large in the middle: half of the fields are not to be stored.
+    /// Refuses what would turn out too large in the middle: half of the fields are not to be
+    /// stored.
     fn may_fit(&mut self, ctx: &Ctx<'_>, args: &Args<'_>) -> Outcome {
         if self.checks.is_some() {
             return Ok(());

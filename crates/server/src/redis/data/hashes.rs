@@ -1,7 +1,7 @@
-//! Hashes: what reads them, and how they lie in the store. A hash is one value (see [`larder_proto::resp::hash`]), so a
-//! write of one field writes all of it anew: what that costs is in docs/redis.md. That is why a
-//! hash has a largest size: writing it, and bringing one that lies in several pieces together,
-//! takes two milliseconds at the most.
+//! Hashes: what reads them, and how they lie in the store. A hash is one value (see
+//! [`larder_proto::resp::hash`]), so a write of one field writes all of it anew: what that costs is
+//! in docs/redis.md. That is why a hash has a largest size: writing it, and bringing one that lies
+//! in several pieces together, takes two milliseconds at the most.
 
 use std::borrow::Cow;
 
@@ -268,7 +268,8 @@ impl List {
         let record = bytes(&self.entry);
         let found = read(&record)?;
         loop {
-            let mut fields = self.place.map_or_else(|| found.iter(), |place| found.iter_from(place));
+            let mut fields =
+                self.place.map_or_else(|| found.iter(), |place| found.iter_from(place));
             for pair in fields.by_ref().take(FIELDS) {
                 let pair = pair?;
                 if self.checked {
@@ -346,7 +347,8 @@ impl Hdel {
     fn some(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
         let key = args.get(1);
         while self.at < args.len() && !self.is_gone {
-            let changes: Vec<Change<'_>> = args.from(self.at).take(PART).map(|field| (field, None)).collect();
+            let changes: Vec<Change<'_>> =
+                args.from(self.at).take(PART).map(|field| (field, None)).collect();
             let changed = ctx.retry(|ctx| match ctx.look_hash(key)? {
                 None => Ok(Some(Changed::default())),
                 Some(old) => change(ctx, key, Some(&old), &changes),

@@ -122,7 +122,9 @@ impl Table {
             if a[i - 1] == b[j - 1] {
                 trace.text.push(a[i - 1]);
                 match &mut run {
-                    Some(run) if run.a.0 == i && run.b.0 == j => (run.a.0, run.b.0) = (i - 1, j - 1),
+                    Some(run) if run.a.0 == i && run.b.0 == j => {
+                        (run.a.0, run.b.0) = (i - 1, j - 1)
+                    }
                     _ => {
                         let next = Match { a: (i - 1, i - 1), b: (j - 1, j - 1) };
                         trace.matches.extend(run.replace(next));

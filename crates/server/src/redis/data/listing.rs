@@ -1,8 +1,8 @@
 //! KEYS: the whole store, in steps between which the worker serves others.
 //!
-//! The number of keys goes before them, and a walk may show a key twice when the index grows meanwhile: so everything is
-//! collected first, by hash into parts small enough that each is put in order in one step, and then answered as fast as it
-//! is taken.
+//! The number of keys goes before them, and a walk may show a key twice when the index grows
+//! meanwhile: so everything is collected first, by hash into parts small enough that each is put in
+//! order in one step, and then answered as fast as it is taken.
 
 use larder_proto::resp::{Args, glob};
 use larder_store::{Cursor, Keep};

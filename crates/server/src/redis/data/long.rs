@@ -66,7 +66,8 @@ impl Layout {
     fn piece<'a>(&'a self, args: &Args<'a>, at: u64) -> &'a [u8] {
         let next = self.patches.partition_point(|(start, _)| *start <= at);
         if let Some((start, bytes)) = next.checked_sub(1).map(|index| &self.patches[index])
-            && let Some(rest) = bytes.get(args).get((at - start) as usize..).filter(|rest| !rest.is_empty())
+            && let Some(rest) =
+                bytes.get(args).get((at - start) as usize..).filter(|rest| !rest.is_empty())
         {
             return &rest[..rest.len().min(PIECE)];
         }
@@ -145,7 +146,9 @@ impl Ctx<'_> {
         let condition = condition(wanted, layout.old.as_ref());
         match self.store.put(ns, args.get(key), put, condition, self.now) {
             Ok(_) => end(self, args, true),
-            Err(PutError::Exists | PutError::NotFound) if wanted == Wanted::Same => return Ok(None),
+            Err(PutError::Exists | PutError::NotFound) if wanted == Wanted::Same => {
+                return Ok(None);
+            }
             Err(PutError::Exists | PutError::NotFound) => end(self, args, false),
             Err(error) => return Err(refused(error, args.get(key))),
         }
@@ -175,7 +178,12 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    pub(super) fn begin(ctx: &Ctx<'_>, args: &Args<'_>, layout: Layout, target: Target) -> Outcome<Writing> {
+    pub(super) fn begin(
+        ctx: &Ctx<'_>,
+        args: &Args<'_>,
+        layout: Layout,
+        target: Target,
+    ) -> Outcome<Writing> {
         let options = FillOptions {
             flags: target.flags,
             expires: target.expires,
@@ -183,12 +191,19 @@ impl Writing {
             contiguous: 0,
         };
         let key = args.get(target.key);
-        let fill = ctx.store.fill(target.ns, key, options, ctx.now).map_err(|error| refused(error, key))?;
+        let fill = ctx
+            .store
+            .fill(target.ns, key, options, ctx.now)
+            .map_err(|error| refused(error, key))?;
         Ok(Writing { layout, target, fill: Some(fill), at: 0 })
     }
 
     /// Goes on. Some: it is stored (Ok), or was not.
-    pub(super) fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Option<Result<(), PutError>> {
+    pub(super) fn step(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        args: &Args<'_>,
+    ) -> Option<Result<(), PutError>> {
         while self.at < self.layout.len {
             let piece = self.layout.piece(args, self.at);
             if let Err(error) = self.fill.as_mut()?.write(piece) {

@@ -1,9 +1,11 @@
-//! The commands on data. Each takes its arguments, does its work on the store and answers; it knows nothing of
-//! connections, transactions and locks. Replies and errors are Redis 7.0's, byte for byte.
+//! The commands on data. Each takes its arguments, does its work on the store and answers; it knows
+//! nothing of connections, transactions and locks. Replies and errors are Redis 7.0's, byte for
+//! byte.
 //!
-//! A string is an entry with any flags but [`resp::hash::FLAGS`], which mark a hash. A write that depends on what is there
-//! looks, computes and puts its result in place of what it saw; who was overtaken (by the memcached face or by eviction)
-//! looks again. (Commands of this face do not overtake each other: dispatch holds the key's lock.)
+//! A string is an entry with any flags but [`resp::hash::FLAGS`], which mark a hash. A write that
+//! depends on what is there looks, computes and puts its result in place of what it saw; who was
+//! overtaken (by the memcached face or by eviction) looks again. (Commands of this face do not
+//! overtake each other: dispatch holds the key's lock.)
 //!
 //! | file | what |
 //! |---|---|

@@ -143,7 +143,8 @@ fn move_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
 /// SWAPDB index1 index2: a database is a part of the store and keeps its number.
 pub(super) fn swapdb(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let outcome = (|| {
-        let number = |at: usize| parse_i64(args.get(at)).and_then(|number| i32::try_from(number).ok());
+        let number =
+            |at: usize| parse_i64(args.get(at)).and_then(|number| i32::try_from(number).ok());
         let first = number(1).ok_or("ERR invalid first DB index")?;
         let second = number(2).ok_or("ERR invalid second DB index")?;
         let databases = 0..i32::from(ctx.shared.databases());

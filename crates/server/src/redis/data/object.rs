@@ -18,8 +18,9 @@ const EMBEDDED: u64 = 44;
 /// Bytes of a record beyond key and value, with its slot in the index.
 const RECORD: u64 = 32;
 
-const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that \
-     when switching between policies at runtime LRU and LFU data will take some time to adjust.";
+const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not \
+                            tracked. Please note that when switching between policies at runtime \
+                            LRU and LFU data will take some time to adjust.";
 
 const HELP: &[&str] = &[
     "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -78,7 +79,8 @@ pub(super) fn is_packed(ctx: &Ctx<'_>, hash: &Hash<'_>) -> bool {
         && hash.iter().all(|pair| pair.is_ok_and(|(field, value)| short(field) && short(value)))
 }
 
-/// OBJECT FREQ key: 0 to 3 where entries are evicted by it, and Redis's error where none are evicted.
+/// OBJECT FREQ key: 0 to 3 where entries are evicted by it, and Redis's error where none are
+/// evicted.
 pub(super) fn frequency(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     match ctx.look(args.get(2)) {
         Some(_) if ctx.shared.settings.no_evictions => ctx.reply().error(NO_FREQUENCY),

@@ -19,12 +19,14 @@ pub(super) fn check_len(ctx: &Ctx<'_>, len: u64) -> Outcome {
     if len > bulk_limit(ctx).min(ctx.store.max_value()) { Err(TOO_LONG.into()) } else { Ok(()) }
 }
 
-/// Redis's ranges: negative places count from the end, the end is included. `from..to`, empty when there is nothing.
+/// Redis's ranges: negative places count from the end, the end is included. `from..to`, empty when
+/// there is nothing.
 pub(super) fn slice(start: i64, end: i64, len: u64) -> (u64, u64) {
     if start < 0 && end < 0 && start > end { (0, 0) } else { clamped(start, end, len) }
 }
 
-/// The same, but for an end before the start where both lie before the string: then it is the string's first place.
+/// The same, but for an end before the start where both lie before the string: then it is the
+/// string's first place.
 pub(super) fn clamped(start: i64, end: i64, len: u64) -> (u64, u64) {
     let len = len as i64;
     let from_end = |place: i64| if place < 0 { len.saturating_add(place).max(0) } else { place };

@@ -1,10 +1,12 @@
 //! EVAL and EVALSHA, of a few scripts known by their text.
 //!
-//! Larder runs no scripts. But the locks of PHP sessions (phpredis), of Laravel, of redis-py and of most libraries after Redis's
-//! own page on locks are taken with `SET key token NX PX` and let go with the same few words of Lua: delete the key if it
-//! still has my token. Without them a session's lock would hold until it expires. Laravel's `Cache::add`, which its rate limiter
-//! calls for every request, is a script too, and django-redis counts with one. Each is one command on one key, and done here as
-//! such; all other scripts are refused. EVALSHA of an unknown sum is answered with NOSCRIPT, upon which libraries send the text.
+//! Larder runs no scripts. But the locks of PHP sessions (phpredis), of Laravel, of redis-py and of
+//! most libraries after Redis's own page on locks are taken with `SET key token NX PX` and let go
+//! with the same few words of Lua: delete the key if it still has my token. Without them a
+//! session's lock would hold until it expires. Laravel's `Cache::add`, which its rate limiter calls
+//! for every request, is a script too, and django-redis counts with one. Each is one command on one
+//! key, and done here as such; all other scripts are refused. EVALSHA of an unknown sum is answered
+//! with NOSCRIPT, upon which libraries send the text.
 
 use larder_proto::resp::{Args, Owned, number::parse_i64, table::absent::Absent};
 
@@ -87,7 +89,10 @@ const TEXTS: [(&str, Script); 9] = [
     ),
     ("returnredis.call(\"incrby\",keys[1],argv[1])", Script::Count),
     // Laravel's Cache::add.
-    ("returnredis.call(\"exists\",keys[1])<1andredis.call(\"setex\",keys[1],argv[2],argv[1])", Script::Add),
+    (
+        "returnredis.call(\"exists\",keys[1])<1andredis.call(\"setex\",keys[1],argv[2],argv[1])",
+        Script::Add,
+    ),
 ];
 
 /// What EVALSHA calls them: the text of phpredis, and those of redis-py, blanks and all.
@@ -188,7 +193,8 @@ fn known(script: &[u8]) -> Option<Script> {
         return None;
     }
     let plain = |byte: &u8| if *byte == b'\'' { b'"' } else { byte.to_ascii_lowercase() };
-    let text: Vec<u8> = script.iter().filter(|byte| !byte.is_ascii_whitespace()).map(plain).collect();
+    let text: Vec<u8> =
+        script.iter().filter(|byte| !byte.is_ascii_whitespace()).map(plain).collect();
     TEXTS.iter().find(|(known, _)| known.as_bytes() == text).map(|(_, script)| *script)
 }
 
@@ -200,30 +206,34 @@ mod tests {
     fn the_scripts_of_libraries_are_known() {
         for (script, is) in [
             (
-                "if redis.call(\"get\",KEYS[1]) == ARGV[1] then return redis.call(\"del\",KEYS[1]) else return 0 end",
+                "if redis.call(\"get\",KEYS[1]) == ARGV[1] then return \
+                 redis.call(\"del\",KEYS[1]) else return 0 end",
                 Some(Script::Release),
             ),
             (
-                "if redis.call('GET', KEYS[1]) == ARGV[1] then\n return redis.call('DEL', KEYS[1])\nelse\n return 0\nend\n",
+                "if redis.call('GET', KEYS[1]) == ARGV[1] then\n return redis.call('DEL', \
+                 KEYS[1])\nelse\n return 0\nend\n",
                 Some(Script::Release),
             ),
             (
-                "\n local token = redis.call('get', KEYS[1])\n if not token or token ~= ARGV[1] then\n return 0\n end\n \
-                 redis.call('del', KEYS[1])\n return 1\n ",
+                "\n local token = redis.call('get', KEYS[1])\n if not token or token ~= ARGV[1] \
+                 then\n return 0\n end\n redis.call('del', KEYS[1])\n return 1\n ",
                 Some(Script::Release),
             ),
             (
-                "\n local exists = redis.call('EXISTS', KEYS[1])\n if (exists == 1) then\n \
-                 return redis.call('INCRBY', KEYS[1], ARGV[1])\n else return false end\n ",
+                "\n local exists = redis.call('EXISTS', KEYS[1])\n if (exists == 1) then\n return \
+                 redis.call('INCRBY', KEYS[1], ARGV[1])\n else return false end\n ",
                 Some(Script::CountPresent),
             ),
             ("\n return redis.call('INCRBY', KEYS[1], ARGV[1])\n ", Some(Script::Count)),
             (
-                "return redis.call('exists',KEYS[1])<1 and redis.call('setex',KEYS[1],ARGV[2],ARGV[1])",
+                "return redis.call('exists',KEYS[1])<1 and \
+                 redis.call('setex',KEYS[1],ARGV[2],ARGV[1])",
                 Some(Script::Add),
             ),
             (
-                "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[2]) else return 0 end",
+                "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[2]) \
+                 else return 0 end",
                 None,
             ),
             ("return 1", None),

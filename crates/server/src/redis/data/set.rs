@@ -58,7 +58,9 @@ impl<'a> Options<'a> {
                 options.present = true;
             } else if args.is(at, "GET") {
                 options.get = true;
-            } else if args.is(at, "KEEPTTL") && matches!(options.expiry, Expiry::None | Expiry::Keep) {
+            } else if args.is(at, "KEEPTTL")
+                && matches!(options.expiry, Expiry::None | Expiry::Keep)
+            {
                 options.expiry = Expiry::Keep;
             } else {
                 at = options.time(args, at)?;
@@ -82,7 +84,8 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// A unit and its number; the same unit twice is allowed, the last counts. Returns the place of the number.
+    /// A unit and its number; the same unit twice is allowed, the last counts. Returns the place of
+    /// the number.
     fn time(&mut self, args: &Args<'a>, at: usize) -> Outcome<usize> {
         let units = [
             ("EX", Unit::Seconds),
@@ -122,7 +125,8 @@ pub(super) fn expires(expiry: Expiry<'_>, now: Ms) -> Outcome<Option<Ms>> {
     at.map(|at| Some(at as Ms)).ok_or(Refused::Expiry)
 }
 
-/// SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT seconds | PXAT milliseconds | KEEPTTL]
+/// SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT seconds | PXAT milliseconds |
+/// KEEPTTL]
 #[inline]
 pub(super) fn set(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let outcome = if args.len() == 3 { plain(ctx, args) } else { set_with(ctx, args) };
@@ -220,14 +224,20 @@ fn set_long(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             Wanted::Any
         };
         let target = ctx.target(1, until, wanted);
-        let end: End = Box::new(move |ctx, args, stored| set_done(ctx, args, options.get, given, stored));
+        let end: End =
+            Box::new(move |ctx, args, stored| set_done(ctx, args, options.get, given, stored));
         ctx.write(args, layout, target, set_long, end)
     });
     ctx.settle(outcome, args);
 }
 
 /// Stores with the expiry that is there: was it stored? `None`: overtaken.
-fn keep(ctx: &mut Ctx<'_>, key: &[u8], value: &[u8], options: Options<'_>) -> Outcome<Option<bool>> {
+fn keep(
+    ctx: &mut Ctx<'_>,
+    key: &[u8],
+    value: &[u8],
+    options: Options<'_>,
+) -> Outcome<Option<bool>> {
     let old = ctx.look(key);
     if (options.absent && old.is_some()) || (options.present && old.is_none()) {
         return Ok(Some(false));

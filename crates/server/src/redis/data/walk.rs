@@ -13,9 +13,9 @@ use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
 const COUNT: usize = 10;
 /// Most keys one step of SCAN shows, whatever COUNT says.
 const MOST: usize = 100_000;
-/// Places of the store one step of SCAN looks at, if it has not found COUNT keys before: where the store is nearly empty, or
-/// full of what is not of this database, a walk would take a step for every few places. (It ends
-/// sooner when its time is over: a worker serves others too.)
+/// Places of the store one step of SCAN looks at, if it has not found COUNT keys before: where the
+/// store is nearly empty, or full of what is not of this database, a walk would take a step for
+/// every few places. (It ends sooner when its time is over: a worker serves others too.)
 const PLACES: usize = 64 * 1024;
 /// Places looked at between two looks at the clock.
 pub(super) const LOOK: usize = 512;
@@ -47,7 +47,8 @@ impl<'a> Options<'a> {
             let value = (at + 1 < args.len()).then(|| args.get(at + 1)).ok_or(SYNTAX)?;
             if args.is(at, "COUNT") {
                 let count = parse_i64(value).ok_or(NOT_INTEGER)?;
-                options.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
+                options.count =
+                    usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
             } else if args.is(at, "MATCH") {
                 options.pattern = Some(value).filter(|pattern| pattern != b"*");
             } else if kinds && args.is(at, "TYPE") {
@@ -97,7 +98,11 @@ fn scan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         });
         looked += limit;
         // Where little is found, longer steps; near the end of what was wanted, no longer ones.
-        limit = if seen == 0 { limit * 2 } else { (limit * 2).min(wanted.saturating_sub(seen).max(COUNT)) };
+        limit = if seen == 0 {
+            limit * 2
+        } else {
+            (limit * 2).min(wanted.saturating_sub(seen).max(COUNT))
+        };
         if ctx.is_over() {
             break;
         }

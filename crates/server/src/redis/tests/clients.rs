@@ -7,14 +7,20 @@ use crate::{redis::Face, settings::RedisSettings};
 
 fn with_password() -> std::rc::Rc<Face> {
     let users: crate::settings::Users = Arc::new([("ann".to_owned(), secret("hers"))]);
-    Face::new(&shared(RedisSettings { password: Some(secret("open")), users: Some(users), ..settings() }), 0)
+    Face::new(
+        &shared(RedisSettings { password: Some(secret("open")), users: Some(users), ..settings() }),
+        0,
+    )
 }
 
 #[test]
 fn who_has_not_authenticated_may_do_nothing_else() {
     let mut someone = Someone::new(&with_password());
     assert_eq!(someone.say("get k"), "-NOAUTH Authentication required.\r\n");
-    assert_eq!(someone.say("nosuch"), "-ERR unknown command 'nosuch', with args beginning with: \r\n");
+    assert_eq!(
+        someone.say("nosuch"),
+        "-ERR unknown command 'nosuch', with args beginning with: \r\n"
+    );
     assert!(someone.say("hello 3").starts_with("-NOAUTH HELLO must be called"));
     let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
     assert_eq!(someone.say("auth shut"), wrong);
@@ -32,7 +38,10 @@ fn who_has_not_authenticated_may_do_nothing_else() {
 #[test]
 fn a_stranger_may_send_little() {
     let mut someone = Someone::new(&with_password());
-    assert_eq!(someone.send(b"*11\r\n"), b"-ERR Protocol error: unauthenticated multibulk length\r\n");
+    assert_eq!(
+        someone.send(b"*11\r\n"),
+        b"-ERR Protocol error: unauthenticated multibulk length\r\n"
+    );
     assert!(someone.closed);
     let mut someone = Someone::new(&with_password());
     assert_eq!(
@@ -53,7 +62,10 @@ fn protected_mode_lets_in_who_is_on_this_machine() {
     assert_eq!(near.say("config set protected-mode no"), "+OK\r\n");
     assert_eq!(Someone::from(&face, "192.0.2.7:4712").say("ping"), "+PONG\r\n");
     assert_eq!(near.say("config set protected-mode yes requirepass x"), "+OK\r\n");
-    assert_eq!(Someone::from(&face, "192.0.2.7:4713").say("ping"), "-NOAUTH Authentication required.\r\n");
+    assert_eq!(
+        Someone::from(&face, "192.0.2.7:4713").say("ping"),
+        "-NOAUTH Authentication required.\r\n"
+    );
 }
 
 #[test]
@@ -81,11 +93,21 @@ fn databases_are_apart() {
 fn connections_are_listed_and_closed_by_filters() {
     let face = face();
     let (mut me, mut other) = (Someone::new(&face), Someone::from(&face, "127.0.0.1:5000"));
-    assert_eq!(other.say("client setname worker\nselect 3\nsubscribe news").matches("+OK").count(), 2);
+    assert_eq!(
+        other.say("client setname worker\nselect 3\nsubscribe news").matches("+OK").count(),
+        2
+    );
     let list = me.say("client list");
     let line = list.lines().find(|line| line.contains("name=worker")).unwrap();
-    for part in ["addr=127.0.0.1:5000", "flags=P", "db=3", "sub=1", "cmd=subscribe", "user=default", "resp=2"]
-    {
+    for part in [
+        "addr=127.0.0.1:5000",
+        "flags=P",
+        "db=3",
+        "sub=1",
+        "cmd=subscribe",
+        "user=default",
+        "resp=2",
+    ] {
         assert!(line.split(' ').any(|word| word == part), "{part} in {line}");
     }
     assert!(!me.say("client list type normal").contains("name=worker"));
@@ -101,7 +123,10 @@ fn connections_are_listed_and_closed_by_filters() {
 #[test]
 fn newer_libraries_may_introduce_themselves() {
     let mut someone = Someone::new(&face());
-    assert_eq!(someone.say("client setinfo LIB-NAME redis-py\nclient setinfo lib-ver 5.0"), "+OK\r\n+OK\r\n");
+    assert_eq!(
+        someone.say("client setinfo LIB-NAME redis-py\nclient setinfo lib-ver 5.0"),
+        "+OK\r\n+OK\r\n"
+    );
     assert!(someone.say("client info").contains(" lib-name=redis-py lib-ver=5.0\n"));
     assert!(someone.say("client setinfo foo bar").starts_with("-ERR Unrecognized option 'foo'"));
 }

@@ -1,4 +1,5 @@
-//! EXEC and commands of several keys are one step to everybody, whatever workers run at the same time.
+//! EXEC and commands of several keys are one step to everybody, whatever workers run at the same
+//! time.
 
 use std::sync::{
     Arc,
@@ -73,7 +74,8 @@ fn transfers_never_show_a_wrong_sum() {
 
 #[test]
 fn reads_one_after_the_other_never_go_back() {
-    // A reader that has seen a transaction's first write sees its last one too: `a` is written before `b`.
+    // A reader that has seen a transaction's first write sees its last one too: `a` is written
+    // before `b`.
     let shared = shared(settings());
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -132,8 +134,12 @@ fn watch_counts_what_many_workers_do() {
                     for _ in 0..500 {
                         loop {
                             let seen = someone.say("watch n\nget n");
-                            let n: u64 = seen.split("\r\n").nth(2).and_then(|v| v.parse().ok()).unwrap_or(0);
-                            if someone.say(&format!("multi\nset n {}\nexec", n + 1)).contains("*1\r\n+OK") {
+                            let n: u64 =
+                                seen.split("\r\n").nth(2).and_then(|v| v.parse().ok()).unwrap_or(0);
+                            if someone
+                                .say(&format!("multi\nset n {}\nexec", n + 1))
+                                .contains("*1\r\n+OK")
+                            {
                                 break;
                             }
                         }
@@ -187,8 +193,15 @@ fn what_was_refused_while_queuing_refuses_the_whole() {
     }
     assert_eq!(me.say("exists k"), ":0\r\n");
     let answer = me.say("set s text\nmulti\nincr s\nset k 1\nexec");
-    assert!(answer.ends_with("*2\r\n-ERR value is not an integer or out of range\r\n+OK\r\n"), "{answer}");
-    assert_eq!(me.say("exists k"), ":1\r\n", "a command that fails while it runs does not stop the others");
+    assert!(
+        answer.ends_with("*2\r\n-ERR value is not an integer or out of range\r\n+OK\r\n"),
+        "{answer}"
+    );
+    assert_eq!(
+        me.say("exists k"),
+        ":1\r\n",
+        "a command that fails while it runs does not stop the others"
+    );
 }
 
 #[test]

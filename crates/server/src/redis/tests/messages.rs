@@ -6,11 +6,13 @@ use crate::{redis::Face, settings::RedisSettings};
 #[test]
 fn messages_reach_subscribers_and_nobody_else() {
     let face = face();
-    let (mut a, mut b, mut c) = (Someone::new(&face), Someone::new(&face).resp3(), Someone::new(&face));
+    let (mut a, mut b, mut c) =
+        (Someone::new(&face), Someone::new(&face).resp3(), Someone::new(&face));
     assert_eq!(a.say("subscribe news"), "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
     assert_eq!(
         b.say("psubscribe n* x*"),
-        ">3\r\n$10\r\npsubscribe\r\n$2\r\nn*\r\n:1\r\n>3\r\n$10\r\npsubscribe\r\n$2\r\nx*\r\n:2\r\n"
+        ">3\r\n$10\r\npsubscribe\r\n$2\r\nn*\r\n:1\r\n>3\r\n$10\r\npsubscribe\r\n$2\r\nx*\r\n:2\r\\
+         n"
     );
     assert_eq!(c.say("publish news hello"), ":2\r\n");
     assert_eq!(a.mail(), "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n");
@@ -23,7 +25,11 @@ fn messages_reach_subscribers_and_nobody_else() {
     );
     assert_eq!(a.say("unsubscribe"), "*3\r\n$11\r\nunsubscribe\r\n$4\r\nnews\r\n:0\r\n");
     drop(b);
-    assert_eq!(c.say("publish news hello\npubsub numpat"), ":0\r\n:0\r\n", "who left hears nothing");
+    assert_eq!(
+        c.say("publish news hello\npubsub numpat"),
+        ":0\r\n:0\r\n",
+        "who left hears nothing"
+    );
 }
 
 #[test]
@@ -32,7 +38,8 @@ fn a_subscriber_of_resp2_may_do_little() {
     someone.say("subscribe a");
     assert_eq!(
         someone.say("get x"),
-        "-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n"
+        "-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+         are allowed in this context\r\n"
     );
     assert_eq!(someone.say("ping"), "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
     someone.say("unsubscribe");
@@ -119,7 +126,10 @@ fn monitor_shows_commands_and_hides_passwords() {
     writer.say("set k 'a b'\nauth secret\nhello 2 auth default secret\nconfig get x");
     let told = watcher.mail();
     assert!(told.contains(" [0 127.0.0.1:5001] \"set\" \"k\" \"a b\"\r\n"), "{told}");
-    assert!(told.starts_with('+') && !told.contains("secret") && !told.contains("config"), "{told}");
+    assert!(
+        told.starts_with('+') && !told.contains("secret") && !told.contains("config"),
+        "{told}"
+    );
     drop(watcher);
     assert_eq!(
         face.shared.attention.load(std::sync::atomic::Ordering::Relaxed),

@@ -22,7 +22,10 @@ fn a_conversation_cut_anywhere_is_answered_the_same() {
 #[test]
 fn a_repeated_command_is_told_from_one_that_looks_like_it() {
     let mut someone = Someone::new(&face());
-    let answers = someone.say("get k\nget\nGET k\nset k v\nget k\nping\npint\nincrby n 1\nincrby n 1 2\ndecrby n 1\nconfig get port\nconfig resetstat");
+    let answers = someone.say(
+        "get k\nget\nGET k\nset k v\nget k\nping\npint\nincrby n 1\nincrby n 1 2\ndecrby n \
+         1\nconfig get port\nconfig resetstat",
+    );
     let lines: Vec<&str> =
         answers.split("\r\n").map(|line| line.split(',').next().unwrap_or_default()).collect();
     assert_eq!(
@@ -59,7 +62,11 @@ fn a_command_larger_than_the_receive_buffer_is_taken_in_pieces() {
     for piece in [1000, 16 * 1024, 65_536, 1 << 20] {
         let mut someone = Someone::new(&face());
         let sent: Vec<u8> = talk.chunks(piece).flat_map(|bytes| someone.send(bytes)).collect();
-        assert_eq!(String::from_utf8(sent).unwrap(), "+OK\r\n+PONG\r\n:300000\r\n", "in pieces of {piece}");
+        assert_eq!(
+            String::from_utf8(sent).unwrap(),
+            "+OK\r\n+PONG\r\n:300000\r\n",
+            "in pieces of {piece}"
+        );
     }
 }
 
@@ -94,7 +101,8 @@ fn errors_of_the_protocol_end_the_connection() {
 
 #[test]
 fn a_bulk_beyond_the_limit_is_refused_before_it_is_sent() {
-    let face = Face::new(&shared(crate::settings::RedisSettings { bulk: 1 << 20, ..settings() }), 0);
+    let face =
+        Face::new(&shared(crate::settings::RedisSettings { bulk: 1 << 20, ..settings() }), 0);
     let mut someone = Someone::new(&face);
     assert_eq!(
         someone.send(b"*2\r\n$3\r\nGET\r\n$1048577\r\n"),
@@ -127,7 +135,8 @@ fn an_argument_larger_than_the_store_takes_is_refused_when_it_is_announced() {
 fn a_refused_command_ends_its_transaction_and_is_muted_as_any() {
     let mut someone = Someone::new(&face());
     someone.say("multi");
-    let long = [&b"*2\r\n$3\r\nGET\r\n$1048577\r\n"[..], &vec![b'x'; (1 << 20) + 1], b"\r\n"].concat();
+    let long =
+        [&b"*2\r\n$3\r\nGET\r\n$1048577\r\n"[..], &vec![b'x'; (1 << 20) + 1], b"\r\n"].concat();
     assert_eq!(someone.send(&long), TOO_LARGE);
     assert!(someone.say("exec").starts_with("-EXECABORT"));
     someone.say("client reply off");
@@ -225,7 +234,10 @@ fn pipelined_gets() {
         object::{Peer, Session, Turn},
     };
     let face = face();
-    assert_eq!(Someone::new(&face).say("set key:000001 0123456789012345678901234567890123456789"), "+OK\r\n");
+    assert_eq!(
+        Someone::new(&face).say("set key:000001 0123456789012345678901234567890123456789"),
+        "+OK\r\n"
+    );
     let client = face.shared.clients.enter(Peer::Unix, "sock".into(), super::NOW);
     let mut session = face.session(client);
     let mut out = Out::default();
@@ -233,7 +245,9 @@ fn pipelined_gets() {
     for _ in 0..1000 {
         let mut at = 0;
         while at < input.len() {
-            let Turn::Used(used) = session.turn(&input[at..], super::NOW, &mut out) else { panic!("used") };
+            let Turn::Used(used) = session.turn(&input[at..], super::NOW, &mut out) else {
+                panic!("used")
+            };
             at += used;
         }
         assert_eq!(out.pending(), 64 * 47);
@@ -255,7 +269,11 @@ fn keys_of_a_large_store_come_in_steps_and_each_once() {
     let client = face.shared.clients.enter(Peer::Unix, "sock".into(), super::NOW);
     let mut session = face.session(client);
     let mut out = Out::default();
-    assert_eq!(session.turn(b"keys *\r\nping\r\n", super::NOW, &mut out), Turn::Flush(8), "the first step");
+    assert_eq!(
+        session.turn(b"keys *\r\nping\r\n", super::NOW, &mut out),
+        Turn::Flush(8),
+        "the first step"
+    );
     assert_eq!(
         (session.turn(b"ping\r\n", super::NOW, &mut out), out.pending()),
         (Turn::Flush(0), 0),

@@ -34,7 +34,10 @@ fn info_counts_what_was_done_and_resets() {
 fn info_tells_the_sections_asked_for() {
     let mut someone = Someone::new(&face());
     let info = someone.say("info clients keyspace");
-    assert!(info.contains("# Clients\r\nconnected_clients:1\r\n") && info.contains("\r\n\r\n# Keyspace\r\n"));
+    assert!(
+        info.contains("# Clients\r\nconnected_clients:1\r\n")
+            && info.contains("\r\n\r\n# Keyspace\r\n")
+    );
     assert!(!info.contains("# Server"));
     let usual = someone.say("info");
     assert!(usual.contains("# Stats") && !usual.contains("# Commandstats"));
@@ -49,9 +52,14 @@ fn config_is_set_as_a_whole_or_not_at_all() {
     assert_eq!(someone.say("config get maxclients"), "*2\r\n$10\r\nmaxclients\r\n$2\r\n50\r\n");
     assert_eq!(
         someone.say("config set maxclients 60 databases 3"),
-        "-ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config\r\n"
+        "-ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable \
+         config\r\n"
     );
-    assert_eq!(someone.say("config get maxclients"), "*2\r\n$10\r\nmaxclients\r\n$2\r\n50\r\n", "set back");
+    assert_eq!(
+        someone.say("config get maxclients"),
+        "*2\r\n$10\r\nmaxclients\r\n$2\r\n50\r\n",
+        "set back"
+    );
     assert_eq!(someone.say("config set save ''"), "+OK\r\n", "what it is already");
     assert_eq!(
         someone.say("config get MaxClients timeout*"),
@@ -78,7 +86,9 @@ fn slow_commands_are_kept_newest_first_and_shortened() {
 #[test]
 fn passwords_do_not_show_in_the_slow_log() {
     let mut someone = Someone::new(&face());
-    someone.say("config set slowlog-log-slower-than 0\nauth default hidden\nconfig set requirepass hidden");
+    someone.say(
+        "config set slowlog-log-slower-than 0\nauth default hidden\nconfig set requirepass hidden",
+    );
     assert!(!someone.say("slowlog get 10").contains("hidden"));
 }
 
@@ -96,8 +106,9 @@ fn the_table_of_commands_is_told() {
 fn every_command_of_the_table_has_a_function() {
     use crate::redis::conn::handler;
     use larder_proto::resp::table;
-    let all = table::all()
-        .flat_map(|c| if c.subcommands.is_empty() { std::slice::from_ref(c) } else { c.subcommands });
+    let all = table::all().flat_map(|c| {
+        if c.subcommands.is_empty() { std::slice::from_ref(c) } else { c.subcommands }
+    });
     let without: Vec<_> =
         all.filter(|command| handler(command.id).is_none()).map(|command| command.name).collect();
     assert!(without.is_empty(), "{without:?}");
@@ -126,8 +137,8 @@ fn what_larder_does_not_do_is_said_so() {
 #[test]
 fn known_scripts_are_done_and_others_refused() {
     let mut someone = Someone::new(&face());
-    let add =
-        "eval \"return redis.call('exists',KEYS[1])<1 and redis.call('setex',KEYS[1],ARGV[2],ARGV[1])\" 1 k";
+    let add = "eval \"return redis.call('exists',KEYS[1])<1 and \
+               redis.call('setex',KEYS[1],ARGV[2],ARGV[1])\" 1 k";
     assert_eq!(someone.say(&format!("{add} mine 100")), "+OK\r\n");
     assert_eq!(someone.say(&format!("{add} other 200")), "$-1\r\n");
     assert_eq!(someone.say("get k"), "$4\r\nmine\r\n");

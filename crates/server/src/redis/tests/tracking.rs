@@ -76,7 +76,8 @@ fn broadcast_tells_of_keys_by_their_beginning() {
 #[test]
 fn resp2_hears_on_another_connection() {
     let face = face();
-    let (mut data, mut hearer, mut other) = (Someone::new(&face), Someone::new(&face), Someone::new(&face));
+    let (mut data, mut hearer, mut other) =
+        (Someone::new(&face), Someone::new(&face), Someone::new(&face));
     let id = hearer.client.id;
     hearer.say("subscribe __redis__:invalidate");
     assert_eq!(
@@ -84,7 +85,10 @@ fn resp2_hears_on_another_connection() {
         format!("+OK\r\n$-1\r\n:{id}\r\n")
     );
     other.say("set a 1");
-    assert_eq!(hearer.mail(), "*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*1\r\n$1\r\na\r\n");
+    assert_eq!(
+        hearer.mail(),
+        "*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*1\r\n$1\r\na\r\n"
+    );
     assert_eq!(data.mail(), "");
     data.say("get a");
     drop(hearer);

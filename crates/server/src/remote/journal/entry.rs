@@ -82,7 +82,9 @@ impl Entry {
         let what = match kind {
             0 => {
                 let count = from.u32()?;
-                What::Keys((0..count).map(|_| from.text().map(<[u8]>::to_vec)).collect::<Option<_>>()?)
+                What::Keys(
+                    (0..count).map(|_| from.text().map(<[u8]>::to_vec)).collect::<Option<_>>()?,
+                )
             }
             1 => {
                 let port = from.u16()?;

@@ -21,7 +21,9 @@ impl KnownPurges {
     }
 
     pub(crate) fn has(&self, author: u64, number: u64) -> bool {
-        self.0.binary_search_by_key(&author, |(known, _)| *known).is_ok_and(|at| self.0[at].1 >= number)
+        self.0
+            .binary_search_by_key(&author, |(known, _)| *known)
+            .is_ok_and(|at| self.0[at].1 >= number)
     }
 
     /// The bytes before a record.
@@ -40,7 +42,8 @@ impl KnownPurges {
         let count = usize::from(u16::from_le_bytes(*count));
         let pairs = rest.get(..16 * count).filter(|_| count <= AUTHORS)?;
         let word = |at: &[u8]| at.first_chunk::<8>().map_or(0, |word| u64::from_le_bytes(*word));
-        let all: Arc<[_]> = pairs.chunks_exact(16).map(|pair| (word(pair), word(&pair[8..]))).collect();
+        let all: Arc<[_]> =
+            pairs.chunks_exact(16).map(|pair| (word(pair), word(&pair[8..]))).collect();
         all.is_sorted_by_key(|(author, _)| *author).then_some((KnownPurges(all), 2 + 16 * count))
     }
 }

@@ -63,7 +63,10 @@ impl Log {
     /// Cuts entries older than `oldest`, and the oldest ones beyond `most` bytes.
     pub(super) fn trim(&mut self, most: usize, oldest: Ms) {
         let first = |log: &Log| {
-            log.entries.iter().min_by_key(|(name, entry)| (entry.at, **name)).map(|(n, e)| (*n, e.at))
+            log.entries
+                .iter()
+                .min_by_key(|(name, entry)| (entry.at, **name))
+                .map(|(n, e)| (*n, e.at))
         };
         while let Some(((author, number), at)) = first(self) {
             if at >= oldest && self.bytes <= most {
@@ -75,8 +78,11 @@ impl Log {
             self.cut.insert(author, Cut { number, at });
         }
         while self.cut.len() > AUTHORS {
-            let silent =
-                self.cut.iter().min_by_key(|(author, cut)| (cut.at, **author)).map(|(author, _)| *author);
+            let silent = self
+                .cut
+                .iter()
+                .min_by_key(|(author, cut)| (cut.at, **author))
+                .map(|(author, _)| *author);
             silent.and_then(|author| self.cut.remove(&author));
         }
     }
@@ -96,7 +102,9 @@ impl Log {
         out.extend_from_slice(&[0; 8]);
         out.extend_from_slice(&(self.cut.len() as u32).to_le_bytes());
         for (author, cut) in &self.cut {
-            [*author, cut.number, cut.at].iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+            [*author, cut.number, cut.at]
+                .iter()
+                .for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
         }
         out.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
         for ((author, number), entry) in &self.entries {

@@ -67,7 +67,8 @@ struct State {
 impl Journal {
     /// `author`: a random number.
     pub(crate) fn new(author: u64, most: usize, lasting: Ms) -> Journal {
-        let state = State { knows: KnownPurges::new([(author, 0)].into_iter()), ..State::default() };
+        let state =
+            State { knows: KnownPurges::new([(author, 0)].into_iter()), ..State::default() };
         Journal { author, most, lasting, state: Mutex::new(state) }
     }
 
@@ -144,9 +145,11 @@ impl Journal {
             .cut
             .iter()
             .filter(|(author, cut)| **author != self.author && cut.number > done(**author));
-        let mut tasks: Vec<Task> = missed.map(|(author, cut)| Task::Missed(*author, *cut)).collect();
-        let own =
-            given_up.into_iter().filter_map(|number| state.log.entries.get_key_value(&(self.author, number)));
+        let mut tasks: Vec<Task> =
+            missed.map(|(author, cut)| Task::Missed(*author, *cut)).collect();
+        let own = given_up
+            .into_iter()
+            .filter_map(|number| state.log.entries.get_key_value(&(self.author, number)));
         tasks.extend(own.map(|(name, entry)| Task::Purge(*name, entry.clone())));
         let others = state.log.entries.iter();
         let others = others.filter(|(name, _)| {
@@ -195,16 +198,19 @@ impl State {
         self.done.insert(own, carried_out);
         // The latest authors matter: names without entries are obsolete.
         let heard = |author: &u64| {
-            *author == own || self.log.entries.range((*author, 0)..=(*author, u64::MAX)).next().is_some()
+            *author == own
+                || self.log.entries.range((*author, 0)..=(*author, u64::MAX)).next().is_some()
         };
-        self.knows =
-            KnownPurges::new(self.done.iter().filter(|(author, _)| heard(author)).map(|(a, n)| (*a, *n)));
+        self.knows = KnownPurges::new(
+            self.done.iter().filter(|(author, _)| heard(author)).map(|(a, n)| (*a, *n)),
+        );
     }
 
     /// An author without an entry in the log.
     fn forgettable(&self) -> Option<u64> {
-        let silent =
-            |author: &&u64| self.log.entries.range((**author, 0)..=(**author, u64::MAX)).next().is_none();
+        let silent = |author: &&u64| {
+            self.log.entries.range((**author, 0)..=(**author, u64::MAX)).next().is_none()
+        };
         self.done.keys().find(silent).copied()
     }
 }

@@ -4,7 +4,11 @@ const NOW: Ms = 1_700_000_000_000;
 const LASTING: Ms = 60_000;
 
 fn entry(number: u64) -> Entry {
-    Entry { at: NOW + number, soft: false, what: What::Tag(format!("site\0tag {number}").into_bytes()) }
+    Entry {
+        at: NOW + number,
+        soft: false,
+        what: What::Tag(format!("site\0tag {number}").into_bytes()),
+    }
 }
 
 fn journal(author: u64) -> Journal {
@@ -72,7 +76,8 @@ fn each_carries_out_what_others_ordered_once_and_in_order() {
     order(&one, 3);
     through(&mut server, &one);
     through(&mut server, &two);
-    let expected: Vec<Task> = (0..3).map(|number| Task::Purge((1, number + 1), entry(number))).collect();
+    let expected: Vec<Task> =
+        (0..3).map(|number| Task::Purge((1, number + 1), entry(number))).collect();
     assert!(!two.knows().has(1, 1), "not before it was carried out");
     assert_eq!(carry_out(&two), expected);
     assert!(two.knows().has(1, 3) && !two.knows().has(1, 4));

@@ -7,7 +7,9 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use larder_client::{Address, Config, ConfigError, Eject, Health, Router, Server, ServerView, hash::Hash};
+use larder_client::{
+    Address, Config, ConfigError, Eject, Health, Router, Server, ServerView, hash::Hash,
+};
 use parking_lot::Mutex;
 use redis::{Cmd, Value, cmd};
 use tokio::{sync::Semaphore, task::spawn_local, time::Instant};
@@ -136,7 +138,12 @@ impl Cluster {
         Err(last)
     }
 
-    async fn ask_node(&self, node: &Arc<Node>, command: Cmd, asking: bool) -> Result<Value, Failed> {
+    async fn ask_node(
+        &self,
+        node: &Arc<Node>,
+        command: Cmd,
+        asking: bool,
+    ) -> Result<Value, Failed> {
         if !Cluster::is_up(node) {
             node.skipped();
             return Err(Failed::Down);
@@ -205,7 +212,9 @@ impl Cluster {
             let mut slots = vec![None; SLOTS];
             for range in &ranges {
                 let Some((first, last, address)) = range_of(&node, range) else { continue };
-                if let (Some(owner), Some(slots)) = (self.node(&address), slots.get_mut(first..=last)) {
+                if let (Some(owner), Some(slots)) =
+                    (self.node(&address), slots.get_mut(first..=last))
+                {
                     slots.fill(Some(owner));
                 }
             }
@@ -218,7 +227,8 @@ impl Cluster {
 
     /// Forgets servers without slots that are not configured.
     fn keep(&self, slots: Vec<Option<Arc<Node>>>) {
-        let seeds: Vec<String> = self.0.config.servers.iter().map(|s| s.address.to_string()).collect();
+        let seeds: Vec<String> =
+            self.0.config.servers.iter().map(|s| s.address.to_string()).collect();
         let mut known = self.0.known.lock();
         let owns = |node: &Arc<Node>| slots.iter().flatten().any(|owner| Arc::ptr_eq(owner, node));
         known.nodes.retain(|name, node| seeds.contains(name) || owns(node));
@@ -226,7 +236,8 @@ impl Cluster {
     }
 
     pub(super) fn servers(&self) -> Vec<ServerView> {
-        let mut views: Vec<ServerView> = self.0.known.lock().nodes.values().map(|node| node.view()).collect();
+        let mut views: Vec<ServerView> =
+            self.0.known.lock().nodes.values().map(|node| node.view()).collect();
         views.sort_by(|one, other| one.name.cmp(&other.name));
         views
     }
@@ -245,7 +256,9 @@ fn beside(from: &Node, host: &str, port: u16) -> Option<Address> {
 /// First and last slot, and their owner.
 fn range_of(from: &Node, range: &Value) -> Option<(usize, usize, Address)> {
     let Value::Array(range) = range else { return None };
-    let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = &range[..] else { return None };
+    let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = &range[..] else {
+        return None;
+    };
     let [host, Value::Int(port), ..] = &master[..] else { return None };
     let host = match host {
         Value::BulkString(host) => std::str::from_utf8(host).ok()?,

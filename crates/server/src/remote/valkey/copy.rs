@@ -57,7 +57,8 @@ pub(in crate::remote) fn all(settings: &RemoteSettings) -> Result<Vec<Copy>, Con
             let servers = settings.fleet.servers.iter().chain(&settings.fleet.spares);
             let alone = |server: &larder_client::Server| {
                 let mut config: Config = settings.fleet.clone();
-                (config.servers, config.spares, config.replicas) = (vec![server.clone()], Vec::new(), 1);
+                (config.servers, config.spares, config.replicas) =
+                    (vec![server.clone()], Vec::new(), 1);
                 (config.failure.eject, config.connections) = (Eject::No, 1);
                 Ok(copy(Fleet::ring(config, login, &Health::new())?, format!("{namespace}:j")))
             };

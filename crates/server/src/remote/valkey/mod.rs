@@ -30,8 +30,8 @@ use crate::settings::{RemoteProtocol, RemoteSettings, ValkeyLogin};
 
 /// Deletes a key if it has this value. This is the text in Redis's documentation of locks; Larder's
 /// Redis face knows it.
-const RELEASE: &str =
-    "if redis.call(\"get\",KEYS[1]) == ARGV[1] then return redis.call(\"del\",KEYS[1]) else return 0 end";
+const RELEASE: &str = "if redis.call(\"get\",KEYS[1]) == ARGV[1] then return \
+                       redis.call(\"del\",KEYS[1]) else return 0 end";
 
 /// The servers, as one worker knows them. Clones share their state.
 #[derive(Clone)]
@@ -52,7 +52,9 @@ impl Fleet {
                 Ok(Fleet(Arc::new(Layout::Cluster(Cluster::open(&settings.fleet, login, health)?))))
             }
             RemoteProtocol::Valkey(login) => Fleet::ring(settings.fleet.clone(), login, health),
-            RemoteProtocol::Memcached => Fleet::ring(settings.fleet.clone(), &ValkeyLogin::default(), health),
+            RemoteProtocol::Memcached => {
+                Fleet::ring(settings.fleet.clone(), &ValkeyLogin::default(), health)
+            }
         }
     }
 
@@ -77,7 +79,10 @@ impl Fleet {
     }
 
     /// Gets values, in the order of the names, with all requests in flight at once.
-    pub(super) async fn get_many(&self, names: &[Vec<u8>]) -> Vec<Result<Option<Bytes>, Unanswered>> {
+    pub(super) async fn get_many(
+        &self,
+        names: &[Vec<u8>],
+    ) -> Vec<Result<Option<Bytes>, Unanswered>> {
         let mut asking = JoinSet::new();
         for (place, name) in names.iter().cloned().enumerate() {
             let fleet = self.clone();
@@ -92,14 +97,24 @@ impl Fleet {
         found
     }
 
-    pub(super) async fn set(&self, name: &[u8], value: &[u8], lasting: Duration) -> Result<(), Unanswered> {
+    pub(super) async fn set(
+        &self,
+        name: &[u8],
+        value: &[u8],
+        lasting: Duration,
+    ) -> Result<(), Unanswered> {
         let mut command = cmd("SET");
         command.arg(name).arg(value).arg("PX").arg(millis(lasting));
         self.write(name, command, Copies::All).await.map(drop)
     }
 
     /// Stores a value if there is none. Returns whether it did.
-    pub(super) async fn add(&self, name: &[u8], value: &[u8], lasting: Duration) -> Result<bool, Unanswered> {
+    pub(super) async fn add(
+        &self,
+        name: &[u8],
+        value: &[u8],
+        lasting: Duration,
+    ) -> Result<bool, Unanswered> {
         let mut command = cmd("SET");
         command.arg(name).arg(value).arg("PX").arg(millis(lasting)).arg("NX");
         Ok(self.write(name, command, Copies::First).await? != Value::Nil)

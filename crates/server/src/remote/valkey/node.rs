@@ -182,7 +182,10 @@ impl Node {
         let mut connection = live.connection.clone();
         let answer = async {
             if !asking {
-                return connection.send_packed_command(&command).await.and_then(Value::extract_error);
+                return connection
+                    .send_packed_command(&command)
+                    .await
+                    .and_then(Value::extract_error);
             }
             let mut both = Pipeline::new();
             both.cmd("ASKING").ignore().add_command(command.clone());
@@ -363,7 +366,9 @@ pub(super) struct Watched {
 impl Node {
     /// Reads a key for a compare-and-swap. Not for keys of moving slots.
     pub(super) async fn watch(self: &Arc<Self>, key: &[u8]) -> Result<Watched, Failed> {
-        let Ok(turn) = self.watching.clone().acquire_owned().await else { return Err(Failed::Closed) };
+        let Ok(turn) = self.watching.clone().acquire_owned().await else {
+            return Err(Failed::Closed);
+        };
         let (lane, live) = self.connected().await?;
         let mut words = Pipeline::new();
         // An earlier watch may have been abandoned.
@@ -383,7 +388,12 @@ impl Node {
 
 impl Watched {
     /// Stores another value; false: another writer was faster.
-    pub(super) async fn store(self, key: &[u8], value: &[u8], lasting: Duration) -> Result<bool, Failed> {
+    pub(super) async fn store(
+        self,
+        key: &[u8],
+        value: &[u8],
+        lasting: Duration,
+    ) -> Result<bool, Failed> {
         // Another connection watches nothing.
         if self.live.over.load(SeqCst) {
             return Err(Failed::Closed);
@@ -397,10 +407,9 @@ impl Watched {
             answers.pop().unwrap_or(Value::Nil).extract_error()
         };
         let (node, asked) = (&self.node, instant());
-        let lane = node
-            .lanes
-            .iter()
-            .find(|lane| lane.live.lock().as_ref().is_some_and(|live| Arc::ptr_eq(live, &self.live)));
+        let lane = node.lanes.iter().find(|lane| {
+            lane.live.lock().as_ref().is_some_and(|live| Arc::ptr_eq(live, &self.live))
+        });
         let Some(lane) = lane else { return Err(Failed::Closed) };
         node.counters.writes.add(1);
         Ok(node.awaited(lane, &self.live, asked, answer).await? != Value::Nil)

@@ -11,7 +11,8 @@ pub(super) fn decode(buffer: &[u8], max_value: usize) -> Result<Decoded<'_>, Bro
         };
     };
     let (header, status) = binary::Header::read_response(head).ok_or(Broken::Unknown)?;
-    let (extras, key, body) = (usize::from(header.extras), usize::from(header.key), header.body as usize);
+    let (extras, key, body) =
+        (usize::from(header.extras), usize::from(header.key), header.body as usize);
     let value = body.checked_sub(extras + key).ok_or(Broken::BadLengths)?;
     if value > max_value {
         return Err(Broken::TooLarge);
@@ -25,10 +26,17 @@ pub(super) fn decode(buffer: &[u8], max_value: usize) -> Result<Decoded<'_>, Bro
         key: key_bytes,
         value: value_bytes,
         at: HEADER + extras + key,
-        extra: Extra::binary(extra::Header { opcode: header.opcode, opaque: header.opaque, cas: header.cas }),
+        extra: Extra::binary(extra::Header {
+            opcode: header.opcode,
+            opaque: header.opaque,
+            cas: header.cas,
+        }),
     };
-    let reply =
-        if status == Status::Ok as u16 { done(header.opcode, &parts)? } else { failed(status, &parts) };
+    let reply = if status == Status::Ok as u16 {
+        done(header.opcode, &parts)?
+    } else {
+        failed(status, &parts)
+    };
     Ok(Decoded::Reply(reply, need))
 }
 

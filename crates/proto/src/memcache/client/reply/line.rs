@@ -10,7 +10,11 @@ pub const MAX_LINE: usize = 8192;
 pub(super) fn decode(buffer: &[u8], max_value: usize) -> Result<Decoded<'_>, Broken> {
     let Some((line, used)) = line::split(&buffer[..buffer.len().min(MAX_LINE)]) else {
         let need = buffer.len() + 1;
-        return if need > MAX_LINE { Err(Broken::LongLine) } else { Ok(Decoded::Incomplete { need }) };
+        return if need > MAX_LINE {
+            Err(Broken::LongLine)
+        } else {
+            Ok(Decoded::Incomplete { need })
+        };
     };
     let mut words = Words::new(line);
     let reply = match words.next().unwrap_or_default() {
@@ -71,8 +75,11 @@ type Before<'a> = (Value<'a>, u64);
 #[inline]
 fn text(mut words: Words<'_>) -> Result<Before<'_>, Broken> {
     let key = words.next().ok_or(Broken::Unknown)?;
-    let flags =
-        words.next().and_then(number).and_then(|flags| u32::try_from(flags).ok()).ok_or(Broken::Unknown)?;
+    let flags = words
+        .next()
+        .and_then(number)
+        .and_then(|flags| u32::try_from(flags).ok())
+        .ok_or(Broken::Unknown)?;
     let len = words.next().and_then(number).ok_or(Broken::Unknown)?;
     let cas = match words.next() {
         Some(cas) => Some(number(cas).ok_or(Broken::Unknown)?),

@@ -15,7 +15,10 @@ fn values_are_ranges_of_what_was_received() {
     let received = b"VALUE key 7 5\r\nhe\r\no\r\nVALUE k2 0 0 18446744073709551615\r\n\r\nEND\r\n";
     let read = all(&TEXT, received);
     let Reply::Value(first) = &read[0] else { panic!("{read:?}") };
-    assert_eq!((first.key, first.flags, first.cas, first.at.clone()), (&b"key"[..], 7, None, 15..20));
+    assert_eq!(
+        (first.key, first.flags, first.cas, first.at.clone()),
+        (&b"key"[..], 7, None, 15..20)
+    );
     assert_eq!(&received[first.at.clone()], b"he\r\no");
     let Reply::Value(second) = &read[1] else { panic!("{read:?}") };
     assert_eq!((second.key, second.cas, second.at.len()), (&b"k2"[..], Some(u64::MAX), 0));
@@ -29,7 +32,9 @@ fn a_value_on_its_way_says_how_long_the_reply_is() {
         let need = if end < 18 { end + 1 } else { whole.len() };
         assert_eq!(TEXT.next(&whole[..end]), Decoded::Incomplete { need }, "{end}");
     }
-    assert!(matches!(TEXT.next(&whole), Decoded::Reply(Reply::Value(_), used) if used == whole.len()));
+    assert!(
+        matches!(TEXT.next(&whole), Decoded::Reply(Reply::Value(_), used) if used == whole.len())
+    );
 }
 
 #[test]
@@ -50,7 +55,11 @@ fn words_of_the_text_protocol() {
         ("EX", Done::Exists),
     ] {
         for end in ["\r\n", "\n"] {
-            assert_eq!(one(format!("{line}{end}").as_bytes()), Reply::Done(done, Extra::default()), "{line}");
+            assert_eq!(
+                one(format!("{line}{end}").as_bytes()),
+                Reply::Done(done, Extra::default()),
+                "{line}"
+            );
         }
     }
     assert_eq!(one(b"18446744073709551615\r\n"), Reply::Number(u64::MAX, Extra::default()));
@@ -64,7 +73,11 @@ fn words_of_the_text_protocol() {
         ("ERROR", Fault::Command, ""),
         ("ERROR Too many open connections", Fault::Command, "Too many open connections"),
         ("CLIENT_ERROR bad data chunk", Fault::Client, "bad data chunk"),
-        ("SERVER_ERROR out of memory storing object", Fault::Server, "out of memory storing object"),
+        (
+            "SERVER_ERROR out of memory storing object",
+            Fault::Server,
+            "out of memory storing object",
+        ),
     ] {
         assert_eq!(
             one(format!("{line}\r\n").as_bytes()),
@@ -90,10 +103,16 @@ fn meta_replies_with_their_flags() {
     assert_eq!(extra.key(&mut [0; 250]), Some(&b"a b"[..]));
     assert_eq!((extra.won(), extra.stale(), extra.others()), (true, false, false));
     let Reply::Done(Done::Done, extra) = &read[1] else { panic!("{read:?}") };
-    assert_eq!((extra.opaque(), extra.number(b'h'), extra.number(b'l')), (Some(78), Some(1), Some(4)));
+    assert_eq!(
+        (extra.opaque(), extra.number(b'h'), extra.number(b'l')),
+        (Some(78), Some(1), Some(4))
+    );
     assert_eq!((extra.won(), extra.stale(), extra.others()), (false, true, true));
     assert_eq!((extra.key(&mut [0; 250]), extra.opcode()), (None, None));
-    assert_eq!(read[2..], [Reply::Done(Done::NotFound, Extra::default()), Reply::Noop(Extra::default())]);
+    assert_eq!(
+        read[2..],
+        [Reply::Done(Done::NotFound, Extra::default()), Reply::Noop(Extra::default())]
+    );
 }
 
 #[test]

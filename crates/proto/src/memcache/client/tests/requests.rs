@@ -23,7 +23,10 @@ fn retrievals() {
     assert_eq!(get(&["a"], false, Some(-1)), "gat -1 a\r\n");
     assert_eq!(get(&["a", "b"], true, Some(60)), "gats 60 a b\r\n");
     assert_eq!(get(&[], false, None), "a key has at least one byte");
-    assert_eq!(get(&["a", "b c"], false, None), "a key in the text protocol may not have byte 0x20");
+    assert_eq!(
+        get(&["a", "b c"], false, None),
+        "a key in the text protocol may not have byte 0x20"
+    );
     assert_eq!(
         get(&["a", "b\r\nflush_all"], false, None),
         "a key in the text protocol may not have byte 0x0d"
@@ -34,14 +37,25 @@ fn retrievals() {
 
 #[test]
 fn storage_commands() {
-    let plain = Store { mode: Mode::Set, key: b"k", flags: 0, exptime: 0, len: 3, cas: None, noreply: false };
+    let plain = Store {
+        mode: Mode::Set,
+        key: b"k",
+        flags: 0,
+        exptime: 0,
+        len: 3,
+        cas: None,
+        noreply: false,
+    };
     let store = |change: Store<'_>| written(|into| text::store(&change, into));
     assert_eq!(store(plain), "set k 0 0 3\r\n");
     assert_eq!(
         store(Store { mode: Mode::Add, flags: u32::MAX, exptime: -1, ..plain }),
         "add k 4294967295 -1 3\r\n"
     );
-    assert_eq!(store(Store { mode: Mode::Replace, noreply: true, ..plain }), "replace k 0 0 3 noreply\r\n");
+    assert_eq!(
+        store(Store { mode: Mode::Replace, noreply: true, ..plain }),
+        "replace k 0 0 3 noreply\r\n"
+    );
     assert_eq!(store(Store { mode: Mode::Append, ..plain }), "append k 0 0 3\r\n");
     assert_eq!(store(Store { mode: Mode::Prepend, ..plain }), "prepend k 0 0 3\r\n");
     let cas = Store { cas: Some(u64::MAX), exptime: 60, noreply: true, ..plain };
@@ -69,7 +83,8 @@ fn the_other_text_commands() {
     text::verbosity(2, false, &mut rest);
     text::authenticate(b"u", b"secret", &mut rest);
     text::quit(&mut rest);
-    let expected = "flush_all\r\nflush_all 10 noreply\r\nversion\r\nverbosity 2\r\nset auth 0 0 8\r\nu secret\r\nquit\r\n";
+    let expected = "flush_all\r\nflush_all 10 noreply\r\nversion\r\nverbosity 2\r\nset auth 0 0 \
+                    8\r\nu secret\r\nquit\r\n";
     assert_eq!(String::from_utf8_lossy(&rest), expected);
 }
 
@@ -97,9 +112,15 @@ fn meta_get() {
         ..Default::default()
     };
     assert_eq!(get(all), "mg k t s h l u T30 N60 R-1 E5\r\n");
-    assert_eq!(get(meta::Get { key: b"a b", value: true, ..Default::default() }), "mg YSBi b v\r\n");
+    assert_eq!(
+        get(meta::Get { key: b"a b", value: true, ..Default::default() }),
+        "mg YSBi b v\r\n"
+    );
     assert_eq!(get(meta::Get { key: &[0; 186], ..Default::default() }).len(), 3 + 248 + 2 + 2);
-    assert_eq!(get(meta::Get { key: &[0; 187], ..Default::default() }), "a key has at most 186 bytes here");
+    assert_eq!(
+        get(meta::Get { key: &[0; 187], ..Default::default() }),
+        "a key has at most 186 bytes here"
+    );
     assert_eq!(
         get(meta::Get { key: &[b'x'; 251], ..Default::default() }),
         "a key has at most 250 bytes here"
@@ -139,8 +160,14 @@ fn the_other_meta_commands() {
     assert_eq!(written(|into| meta::delete(&delete, into)), "md k C1 E2 I x T30 q\r\n");
     let count = meta::Count { key: b"n", delta: 1, ..Default::default() };
     assert_eq!(written(|into| meta::count(&count, into)), "ma n\r\n");
-    let count =
-        meta::Count { down: true, delta: 5, vivify: Some((60, 13)), ttl: Some(9), value: true, ..count };
+    let count = meta::Count {
+        down: true,
+        delta: 5,
+        vivify: Some((60, 13)),
+        ttl: Some(9),
+        value: true,
+        ..count
+    };
     assert_eq!(written(|into| meta::count(&count, into)), "ma n MD D5 N60 J13 T9 v\r\n");
     assert_eq!(written(|into| meta::debug(b"a b", into)), "me YSBi b\r\n");
     let mut noop = Vec::new();

@@ -13,13 +13,19 @@ fn nothing_is_answered_before_the_login() {
     let no = "CLIENT_ERROR unauthenticated\r\n";
     assert_eq!(server.ask("get a\r\n"), no);
     assert_eq!(server.ask("version\r\nquit\r\n"), [no, no].concat());
-    assert_eq!(server.ask("set x 0 0 9\r\nuser pass\r\nversion\r\n"), "STORED\r\nVERSION 1.6.18\r\n");
+    assert_eq!(
+        server.ask("set x 0 0 9\r\nuser pass\r\nversion\r\n"),
+        "STORED\r\nVERSION 1.6.18\r\n"
+    );
     let failed = server.ask("set x 0 0 9\r\nuser word\r\nversion\r\n");
     assert_eq!(failed, format!("CLIENT_ERROR authentication failure\r\n{no}"));
     let counters = &server.face.counters;
     assert_eq!((counters.auth_cmds.get(), counters.auth_errors.get()), (2, 1));
     // A binary client cannot log in, so it is heard as text.
-    assert_eq!(server.converse([&[0x80, 0, 0, 0][..]], NOW), Heard { answers: vec![], closed: false });
+    assert_eq!(
+        server.converse([&[0x80, 0, 0, 0][..]], NOW),
+        Heard { answers: vec![], closed: false }
+    );
 }
 
 #[test]

@@ -26,7 +26,8 @@ fn a_long_value_is_stored_whatever_pieces_it_comes_in() {
     for len in [WINDOW - 30, WINDOW, WINDOW + 1, 300_000, 1_000_000] {
         let value = value(len);
         for pieces in [usize::MAX, 60_000, 1460] {
-            let input = [command(&format!("set a 3 0 {len}"), &value), b"version\r\n".to_vec()].concat();
+            let input =
+                [command(&format!("set a 3 0 {len}"), &value), b"version\r\n".to_vec()].concat();
             let heard = server.converse(input.chunks(pieces.min(input.len())), NOW);
             assert_eq!(heard.answers, b"STORED\r\nVERSION 1.6.18\r\n", "{len} in {pieces}");
             is_there(&server, "a", 3, &value);
@@ -100,7 +101,8 @@ fn an_item_is_counted_with_what_memcached_keeps_beside_it() {
     for (flags, len, stored) in
         [(0, most, true), (0, most + 1, false), (1, most - 4, true), (1, most - 3, false)]
     {
-        let heard = server.converse([&command(&format!("set big {flags} 0 {len}"), &value(len))[..]], NOW);
+        let heard =
+            server.converse([&command(&format!("set big {flags} 0 {len}"), &value(len))[..]], NOW);
         let expected = if stored { "STORED\r\n" } else { answer };
         assert_eq!(String::from_utf8(heard.answers).unwrap(), expected, "{flags} {len}");
     }
@@ -124,12 +126,19 @@ fn a_value_too_large_is_swallowed_and_what_it_was_to_replace_is_gone() {
         let there = if stays { "VALUE a 0 1\r\n1\r\nEND\r\n" } else { "END\r\n" };
         for pieces in [input.len(), 10_000] {
             let heard = server.converse(input.chunks(pieces), NOW);
-            assert_eq!(String::from_utf8(heard.answers).unwrap(), format!("{said}{there}"), "{line}");
+            assert_eq!(
+                String::from_utf8(heard.answers).unwrap(),
+                format!("{said}{there}"),
+                "{line}"
+            );
         }
     }
     // What would become too large is not stored, and stays as it was.
     server.converse([&command("set a 0 0 1048500", &value(1_048_500))[..]], NOW);
-    assert_eq!(server.ask("append a 0 0 30\r\n012345678901234567890123456789\r\n"), "NOT_STORED\r\n");
+    assert_eq!(
+        server.ask("append a 0 0 30\r\n012345678901234567890123456789\r\n"),
+        "NOT_STORED\r\n"
+    );
     assert_eq!(server.ask("mg a s\r\n"), "HD s1048500\r\n");
 }
 
@@ -137,13 +146,14 @@ fn a_value_too_large_is_swallowed_and_what_it_was_to_replace_is_gone() {
 fn a_limit_above_1_mib_is_honoured() {
     let server = Server::with(MemcachedSettings { item_size: 8 << 20, ..settings() });
     let value = value(7 << 20);
-    let heard = server.converse(command(&format!("set a 0 0 {}", value.len()), &value).chunks(50_000), NOW);
+    let heard =
+        server.converse(command(&format!("set a 0 0 {}", value.len()), &value).chunks(50_000), NOW);
     assert_eq!(heard.answers, b"STORED\r\n");
     is_there(&server, "a", 0, &value);
 }
 
-/// Values on their way take half of the memory at the most, however many they are, and give it back; what is only announced
-/// takes next to nothing.
+/// Values on their way take half of the memory at the most, however many they are, and give it
+/// back; what is only announced takes next to nothing.
 #[test]
 fn values_that_do_not_come_leave_the_others_theirs() {
     let server = Server::new();
@@ -181,7 +191,11 @@ fn values_that_do_not_come_leave_the_others_theirs() {
     drop(stuck);
     assert_eq!(server.client.held(), 0);
     assert_eq!(server.converse(long.chunks(60_000), NOW).answers, b"STORED\r\n");
-    assert_eq!(server.converse(long.chunks(60_000), NOW).answers, b"STORED\r\n", "its place was given back");
+    assert_eq!(
+        server.converse(long.chunks(60_000), NOW).answers,
+        b"STORED\r\n",
+        "its place was given back"
+    );
 }
 
 #[test]
@@ -193,6 +207,9 @@ fn a_value_that_looks_like_commands_misleads_nobody() {
     let input = [&set[..], &b"get b\r\n".repeat(50)].concat();
     let expected = [&b"STORED\r\n"[..], &b"VALUE b 0 1\r\nB\r\nEND\r\n".repeat(50)].concat();
     for pieces in [64, 1460, 4096, 60_000] {
-        assert!(server.converse(input.chunks(pieces), NOW).answers == expected, "in pieces of {pieces}");
+        assert!(
+            server.converse(input.chunks(pieces), NOW).answers == expected,
+            "in pieces of {pieces}"
+        );
     }
 }

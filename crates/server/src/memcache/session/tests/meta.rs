@@ -6,7 +6,10 @@ use super::*;
 fn mg_returns_what_its_flags_ask_for() {
     let server = Server::new();
     server.ask("set a 7 0 3\r\nabc\r\n");
-    assert_eq!(server.ask("mg a\r\nmg a v\r\nmg a s v\r\n"), "HD\r\nVA 3\r\nabc\r\nVA 3 s3\r\nabc\r\n");
+    assert_eq!(
+        server.ask("mg a\r\nmg a v\r\nmg a s v\r\n"),
+        "HD\r\nVA 3\r\nabc\r\nVA 3 s3\r\nabc\r\n"
+    );
     assert_eq!(server.ask("mg a v k f t s O9 q\r\n"), "VA 3 ka f7 t-1 s3 O9\r\nabc\r\n");
     assert_eq!(server.ask("mg n\r\nmg n k O1\r\nmg n q k\r\nmn\r\n"), "EN\r\nEN kn O1\r\nMN\r\n");
     // Flags take effect in their order.
@@ -27,16 +30,29 @@ fn h_and_l_return_the_value_before_the_command_was_processed() {
 #[test]
 fn vivify_on_miss_gives_one_client_the_right_to_recache() {
     let server = Server::new();
-    assert_eq!(server.ask("mg n N30 t v\r\nmg n N30 t v k\r\n"), "VA 0 t30 W\r\n\r\nVA 0 t30 kn Z\r\n\r\n");
+    assert_eq!(
+        server.ask("mg n N30 t v\r\nmg n N30 t v k\r\n"),
+        "VA 0 t30 W\r\n\r\nVA 0 t30 kn Z\r\n\r\n"
+    );
     assert_eq!(server.ask("mg n v\r\n"), "VA 0 Z\r\n\r\n");
     assert_eq!(server.ask("ms n 2\r\nhi\r\nmg n v t\r\n"), "HD\r\nVA 2 t-1\r\nhi\r\n");
     assert_eq!(server.ask("mg m N30 q\r\nmg m N30 q k\r\n"), "HD W\r\nHD km Z\r\n");
     assert_eq!(server.ask("mg o N30 T60 t k O1\r\n"), "HD t60 ko O1 W\r\n");
-    assert_eq!(server.ask("mg o T60\r\nmd none\r\nma none\r\nme none\r\n"), "HD Z\r\nNF\r\nNF\r\nEN\r\n");
+    assert_eq!(
+        server.ask("mg o T60\r\nmd none\r\nma none\r\nme none\r\n"),
+        "HD Z\r\nNF\r\nNF\r\nEN\r\n"
+    );
     let counters = &server.face.counters;
-    assert_eq!((counters.get_hits.get(), counters.get_misses.get(), counters.cmd_get.get()), (4, 3, 7));
-    // As memcached 1.6.18 counts: "mg" that found and touched is a touch, and "me" alone a meta command.
-    assert_eq!((counters.cmd_touch.get(), counters.touch_hits.get(), counters.cmd_meta.get()), (2, 2, 1));
+    assert_eq!(
+        (counters.get_hits.get(), counters.get_misses.get(), counters.cmd_get.get()),
+        (4, 3, 7)
+    );
+    // As memcached 1.6.18 counts: "mg" that found and touched is a touch, and "me" alone a meta
+    // command.
+    assert_eq!(
+        (counters.cmd_touch.get(), counters.touch_hits.get(), counters.cmd_meta.get()),
+        (2, 2, 1)
+    );
     assert_eq!(
         server.ask("mg p t N30 t\r\nmg p t N30\r\nmg p t\r\n"),
         "CLIENT_ERROR duplicate flag\r\nHD t-1 W\r\nHD t30 Z\r\n"
@@ -48,7 +64,10 @@ fn r_wins_for_recache_when_the_remaining_ttl_is_less() {
     let server = Server::new();
     server.ask("set a 0 0 1\r\n1\r\n");
     assert_eq!(server.ask("mg a R30 t\r\nmg a T20 R10\r\n"), "HD t-1\r\nHD\r\n");
-    assert_eq!(server.ask("mg a R30 t\r\nmg a R30 t\r\nmg a t\r\n"), "HD t20 W\r\nHD t20 Z\r\nHD t20 Z\r\n");
+    assert_eq!(
+        server.ask("mg a R30 t\r\nmg a R30 t\r\nmg a t\r\n"),
+        "HD t20 W\r\nHD t20 Z\r\nHD t20 Z\r\n"
+    );
     // A new value can be won again.
     assert_eq!(server.ask("set a 0 10 1\r\n2\r\nmg a R30\r\n"), "STORED\r\nHD W\r\n");
     assert_eq!(server.ask("mg a T20 R30 t\r\n"), "HD t20 Z\r\n");
@@ -68,7 +87,10 @@ fn invalidated_items_are_stale_until_stored_anew() {
         "TOUCHED\r\nHD Z X\r\nVALUE a 7 3\r\nabc\r\nEND\r\n"
     );
     assert_eq!(server.ask("set a 0 0 1\r\nx\r\nmg a\r\n"), "STORED\r\nHD\r\n");
-    assert_eq!(server.ask("md a I\r\nappend a 0 0 1\r\ny\r\nmg a v\r\n"), "HD\r\nSTORED\r\nVA 2\r\nxy\r\n");
+    assert_eq!(
+        server.ask("md a I\r\nappend a 0 0 1\r\ny\r\nmg a v\r\n"),
+        "HD\r\nSTORED\r\nVA 2\r\nxy\r\n"
+    );
     // A number counted in its place is as stale as it was.
     assert_eq!(
         server.ask("ms a 1\r\n1\r\nmd a I\r\nma a v\r\nmg a v\r\n"),
@@ -77,7 +99,10 @@ fn invalidated_items_are_stale_until_stored_anew() {
     assert_eq!(server.ask("md n I\r\nmd a I T-1\r\nmg a\r\n"), "NF\r\nHD\r\nEN\r\n");
     // After a win and an invalidation another client may win.
     server.ask("set r 0 30 1\r\nx\r\n");
-    assert_eq!(server.ask("mg r R60\r\nmd r I\r\nmg r\r\nmg r\r\n"), "HD W\r\nHD\r\nHD X W\r\nHD Z X\r\n");
+    assert_eq!(
+        server.ask("mg r R60\r\nmd r I\r\nmg r\r\nmg r\r\n"),
+        "HD W\r\nHD\r\nHD X W\r\nHD Z X\r\n"
+    );
 }
 
 #[test]
@@ -88,7 +113,10 @@ fn ms_with_a_lower_cas_and_i_stores_a_stale_item() {
         server.ask("ms a 2 C1\r\nhi\r\nms a 2 C0 I\r\nhi\r\nms n 2 C1 k O1\r\nhi\r\n"),
         "EX\r\nEX\r\nNF kn O1\r\n"
     );
-    assert_eq!(server.ask("ms a 2 C99999999999999 I\r\nhi\r\nms a 2 MA C1 I\r\nhi\r\n"), "EX\r\nEX\r\n");
+    assert_eq!(
+        server.ask("ms a 2 C99999999999999 I\r\nhi\r\nms a 2 MA C1 I\r\nhi\r\n"),
+        "EX\r\nEX\r\n"
+    );
     assert_eq!(
         server.ask("ms a 2 C1 I\r\nhi\r\nmg a v\r\nmg a v\r\n"),
         "HD\r\nVA 2 X W\r\nhi\r\nVA 2 Z X\r\nhi\r\n"
@@ -153,7 +181,10 @@ fn e_gives_the_version() {
 fn md_deletes_or_marks_with_the_right_version_only() {
     let server = Server::new();
     server.ask("set a 7 0 3\r\nabc\r\n");
-    assert_eq!(server.ask("md a C1 q k\r\nmd a I C1\r\nmd n q k O1\r\n"), "EX ka\r\nEX\r\nNF kn O1\r\n");
+    assert_eq!(
+        server.ask("md a C1 q k\r\nmd a I C1\r\nmd n q k O1\r\n"),
+        "EX ka\r\nEX\r\nNF kn O1\r\n"
+    );
     assert_eq!(server.ask("md a q\r\nmg a\r\nmn\r\n"), "EN\r\nMN\r\n");
     server.ask("set a 7 0 3\r\nabc\r\n");
     assert_eq!(server.ask("md a x\r\nmg a v f\r\n"), "HD\r\nVA 0 f0\r\n\r\n");
@@ -185,10 +216,14 @@ fn me_shows_the_metadata() {
     let server = Server::new();
     server.ask("set a 7 0 3\r\nabc\r\nms YmI= 2 b T50\r\nhi\r\n");
     let a = server.ask("me a\r\n");
-    assert!(a.starts_with("ME a exp=-1 la=0 cas=") && a.ends_with(" fetch=no cls=1 size=67\r\n"), "{a}");
+    assert!(
+        a.starts_with("ME a exp=-1 la=0 cas=") && a.ends_with(" fetch=no cls=1 size=67\r\n"),
+        "{a}"
+    );
     let b = server.ask("mg bb\r\nme YmI= b\r\n");
     assert!(
-        b.starts_with("HD\r\nME YmI= exp=-50 la=0 cas=") && b.ends_with(" fetch=yes cls=1 size=63\r\n"),
+        b.starts_with("HD\r\nME YmI= exp=-50 la=0 cas=")
+            && b.ends_with(" fetch=yes cls=1 size=63\r\n"),
         "{b}"
     );
     assert_eq!(server.ask("me n\r\n"), "EN\r\n");
@@ -215,7 +250,7 @@ fn binary_keys_in_base64() {
 fn meta_commands_are_the_same_however_they_are_split() {
     let input = b"ms YWI= 5 b k O12 T0\r\nhello\r\nmg ab v k t\r\nms ab 3 MX\r\nabc\r\nms ab 2 q\r\nxy\r\nmg ab v q\r\n\
         ma n N0 J5 v\r\nma n D7 v\r\nmd n q\r\nmg n q\r\nme n\r\nmn\r\n";
-    let expected = "HD kYWI= b O12\r\nVA 5 kab t-1\r\nhello\r\nCLIENT_ERROR invalid mode for ms M token\r\n\
-        VA 2\r\nxy\r\nVA 1\r\n5\r\nVA 2\r\n12\r\nEN\r\nMN\r\n";
+    let expected = "HD kYWI= b O12\r\nVA 5 kab t-1\r\nhello\r\nCLIENT_ERROR invalid mode for ms M \
+                    token\r\nVA 2\r\nxy\r\nVA 1\r\n5\r\nVA 2\r\n12\r\nEN\r\nMN\r\n";
     is_the_same_however_split(input, expected);
 }

@@ -1,5 +1,5 @@
-//! Conversations over a real, small store, without sockets: bytes in, bytes out. What is expected was answered by
-//! memcached 1.6.18.
+//! Conversations over a real, small store, without sockets: bytes in, bytes out. What is expected
+//! was answered by memcached 1.6.18.
 
 mod auth;
 mod large;
@@ -29,7 +29,8 @@ fn settings() -> MemcachedSettings {
 struct Server {
     face: Rc<Face>,
     client: Arc<Client>,
-    /// Keys are looked at before their command, as in a round of several connections; else as where a task goes on.
+    /// Keys are looked at before their command, as in a round of several connections; else as where
+    /// a task goes on.
     rounds: Cell<bool>,
 }
 
@@ -92,9 +93,11 @@ impl Server {
 }
 
 impl Heard {
-    /// Has the session take from `input` what it can, as the connection loop does. True: it is closed.
+    /// Has the session take from `input` what it can, as the connection loop does. True: it is
+    /// closed.
     fn feed(&mut self, session: &mut Session, input: &mut Vec<u8>, now: Ms, out: &mut Out) -> bool {
-        // A turn that neither uses bytes nor answers must change the state: no more than a few in a row.
+        // A turn that neither uses bytes nor answers must change the state: no more than a few in a
+        // row.
         let mut idle = 0;
         loop {
             let turn = session.turn(input, now, out);
@@ -103,7 +106,11 @@ impl Heard {
             let used = match turn {
                 Turn::Used(used) | Turn::Flush(used) | Turn::Again(used) => used,
                 Turn::More(whole) => {
-                    assert!(whole == 0 || whole > input.len(), "it has {} and wants {whole}", input.len());
+                    assert!(
+                        whole == 0 || whole > input.len(),
+                        "it has {} and wants {whole}",
+                        input.len()
+                    );
                     return false;
                 }
                 Turn::Later(..) => panic!("memcached's commands never wait"),
@@ -122,7 +129,8 @@ impl Heard {
     }
 }
 
-/// Sends `input` whole, then to a new server for every place to split it at: the answers are the same.
+/// Sends `input` whole, then to a new server for every place to split it at: the answers are the
+/// same.
 #[track_caller]
 fn is_the_same_however_split(input: &[u8], expected: &str) {
     let whole = Server::new().converse([input], NOW);

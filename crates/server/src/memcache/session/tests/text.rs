@@ -7,14 +7,28 @@ fn storage_commands_and_their_conditions() {
     let server = Server::new();
     assert_eq!(server.ask("set a 7 0 3\r\nabc\r\n"), "STORED\r\n");
     assert_eq!(server.ask("get a\r\n"), "VALUE a 7 3\r\nabc\r\nEND\r\n");
-    // "add" means "store this data, but only if the server *doesn't* already hold data for this key".
+    // "add" means "store this data, but only if the server *doesn't* already hold data for this
+    // key".
     assert_eq!(server.ask("add a 0 0 1\r\nx\r\nadd b 0 0 1\r\nx\r\n"), "NOT_STORED\r\nSTORED\r\n");
-    // "replace" means "store this data, but only if the server *does* already hold data for this key".
-    assert_eq!(server.ask("replace c 0 0 1\r\nx\r\nreplace b 1 0 1\r\ny\r\n"), "NOT_STORED\r\nSTORED\r\n");
+    // "replace" means "store this data, but only if the server *does* already hold data for this
+    // key".
+    assert_eq!(
+        server.ask("replace c 0 0 1\r\nx\r\nreplace b 1 0 1\r\ny\r\n"),
+        "NOT_STORED\r\nSTORED\r\n"
+    );
     // They update existing data portions, and ignore new flag and exptime settings.
-    assert_eq!(server.ask("append a 9 -1 2\r\nde\r\nprepend a 9 -1 2\r\n12\r\n"), "STORED\r\nSTORED\r\n");
-    assert_eq!(server.ask("append c 0 0 1\r\nx\r\nprepend c 0 0 1\r\nx\r\n"), "NOT_STORED\r\nNOT_STORED\r\n");
-    assert_eq!(server.ask("get a b c\r\n"), "VALUE a 7 7\r\n12abcde\r\nVALUE b 1 1\r\ny\r\nEND\r\n");
+    assert_eq!(
+        server.ask("append a 9 -1 2\r\nde\r\nprepend a 9 -1 2\r\n12\r\n"),
+        "STORED\r\nSTORED\r\n"
+    );
+    assert_eq!(
+        server.ask("append c 0 0 1\r\nx\r\nprepend c 0 0 1\r\nx\r\n"),
+        "NOT_STORED\r\nNOT_STORED\r\n"
+    );
+    assert_eq!(
+        server.ask("get a b c\r\n"),
+        "VALUE a 7 7\r\n12abcde\r\nVALUE b 1 1\r\ny\r\nEND\r\n"
+    );
 }
 
 fn version(server: &Server, key: &str) -> String {
@@ -33,14 +47,20 @@ fn cas_stores_only_if_no_one_else_has_updated_since() {
     assert_eq!(server.ask("cas a 0 0 1 0\r\n3\r\n"), "EXISTS\r\n");
     assert_eq!(server.ask("get a\r\n"), "VALUE a 0 1\r\n2\r\nEND\r\n");
     let counters = &server.face.counters;
-    assert_eq!((counters.cas_hits.get(), counters.cas_misses.get(), counters.cas_badval.get()), (1, 1, 2));
+    assert_eq!(
+        (counters.cas_hits.get(), counters.cas_misses.get(), counters.cas_badval.get()),
+        (1, 1, 2)
+    );
     assert_eq!(counters.cmd_set.get(), 5);
 }
 
 #[test]
 fn without_versions_none_is_right() {
     let server = Server::with(MemcachedSettings { cas: false, ..settings() });
-    assert_eq!(server.ask("set a 7 0 1\r\n1\r\ngets a\r\n"), "STORED\r\nVALUE a 7 1 0\r\n1\r\nEND\r\n");
+    assert_eq!(
+        server.ask("set a 7 0 1\r\n1\r\ngets a\r\n"),
+        "STORED\r\nVALUE a 7 1 0\r\n1\r\nEND\r\n"
+    );
     assert_eq!(server.ask("cas a 0 0 1 0\r\n1\r\ncas a 0 0 1 5\r\n1\r\n"), "EXISTS\r\nEXISTS\r\n");
     assert_eq!(server.ask("cas b 0 0 1 0\r\n1\r\n"), "NOT_FOUND\r\n");
     assert_eq!(
@@ -55,9 +75,15 @@ fn a_block_that_does_not_end_where_it_was_to_is_a_bad_chunk() {
     let server = Server::new();
     server.ask("set a 0 0 1\r\n1\r\n");
     let bad = "CLIENT_ERROR bad data chunk\r\n";
-    assert_eq!(server.ask("set a 0 0 1\r\n123\r\nversion\r\n"), format!("{bad}ERROR\r\nVERSION 1.6.18\r\n"));
+    assert_eq!(
+        server.ask("set a 0 0 1\r\n123\r\nversion\r\n"),
+        format!("{bad}ERROR\r\nVERSION 1.6.18\r\n")
+    );
     assert_eq!(server.ask("set a 0 0 2\r\n1\r\nversion\r\n"), format!("{bad}ERROR\r\n"));
-    assert_eq!(server.ask("set a 0 0 1 noreply\r\n123\r\nversion\r\n"), "ERROR\r\nVERSION 1.6.18\r\n");
+    assert_eq!(
+        server.ask("set a 0 0 1 noreply\r\n123\r\nversion\r\n"),
+        "ERROR\r\nVERSION 1.6.18\r\n"
+    );
     assert_eq!(server.ask("get a\r\n"), "VALUE a 0 1\r\n1\r\nEND\r\n");
 }
 
@@ -78,8 +104,12 @@ fn counting_keeps_the_length_of_the_text() {
     let server = Server::new();
     server.ask("set n 5 0 2\r\n10\r\n");
     assert_eq!(server.ask("decr n 1\r\nget n\r\n"), "9\r\nVALUE n 5 2\r\n9 \r\nEND\r\n");
-    // Underflow in the "decr" command is caught; overflow in the "incr" command wraps around the 64 bit mark.
-    assert_eq!(server.ask("decr n 100\r\nincr n 18446744073709551615\r\n"), "0\r\n18446744073709551615\r\n");
+    // Underflow in the "decr" command is caught; overflow in the "incr" command wraps around the 64
+    // bit mark.
+    assert_eq!(
+        server.ask("decr n 100\r\nincr n 18446744073709551615\r\n"),
+        "0\r\n18446744073709551615\r\n"
+    );
     assert_eq!(
         server.ask("incr n 1\r\nget n\r\n"),
         format!("0\r\nVALUE n 5 20\r\n0{}\r\nEND\r\n", " ".repeat(19))
@@ -122,8 +152,10 @@ fn expiration_times() {
     assert_eq!(server.ask("set a 0 -1 1\r\n1\r\nget a\r\n"), "STORED\r\nEND\r\n");
     // If the number is larger than 30 days, the server will consider it to be real Unix time value.
     let unix = NOW / 1000 + 100;
-    server
-        .ask(&format!("set a 0 {unix} 1\r\n1\r\nset b 0 {month} 1\r\n1\r\nset c 0 {} 1\r\n1\r\n", month + 1));
+    server.ask(&format!(
+        "set a 0 {unix} 1\r\n1\r\nset b 0 {month} 1\r\n1\r\nset c 0 {} 1\r\n1\r\n",
+        month + 1
+    ));
     let all = "VALUE a 0 1\r\n1\r\nVALUE b 0 1\r\n1\r\nEND\r\n";
     assert_eq!(server.ask("get a b c\r\n"), all);
     assert_eq!(server.at(NOW + 99 * second, "get a b\r\n"), all);
@@ -148,9 +180,15 @@ fn touch_replaces_the_existing_expiration_time() {
     assert_eq!(gats, format!("VALUE b 3 1 {version}\r\n1\r\nEND\r\n"));
     assert_eq!(server.at(NOW + 15_000, "get b\r\n"), "END\r\n");
     let counters = &server.face.counters;
-    assert_eq!((counters.cmd_touch.get(), counters.touch_hits.get(), counters.touch_misses.get()), (5, 3, 2));
+    assert_eq!(
+        (counters.cmd_touch.get(), counters.touch_hits.get(), counters.touch_misses.get()),
+        (5, 3, 2)
+    );
     // "gat" is a touch and no "get", as memcached 1.6.18 counts.
-    assert_eq!((counters.cmd_get.get(), counters.get_hits.get(), counters.get_misses.get()), (4, 2, 2));
+    assert_eq!(
+        (counters.cmd_get.get(), counters.get_hits.get(), counters.get_misses.get()),
+        (4, 2, 2)
+    );
 }
 
 #[test]
@@ -158,7 +196,10 @@ fn flush_all_now_and_later() {
     let server = Server::new();
     server.ask("set a 0 0 1\r\n1\r\n");
     assert_eq!(server.ask("flush_all\r\nget a\r\n"), "OK\r\nEND\r\n");
-    assert_eq!(server.ask("set a 0 0 1\r\n1\r\nget a\r\n"), "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n");
+    assert_eq!(
+        server.ask("set a 0 0 1\r\n1\r\nget a\r\n"),
+        "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n"
+    );
     // The delay option allows you to have them reset in e.g. 10 second intervals.
     assert_eq!(server.ask("flush_all 10\r\nget a\r\n"), "OK\r\nVALUE a 0 1\r\n1\r\nEND\r\n");
     assert_eq!(
@@ -183,7 +224,10 @@ fn what_ends_the_connection() {
         assert_eq!(heard, Heard { answers: Vec::new(), closed: true }, "{input:?}");
     }
     let heard = server.converse([&b"shutdown\r\n"[..]], NOW);
-    assert_eq!(heard, Heard { answers: b"ERROR: shutdown not enabled\r\n".to_vec(), closed: false });
+    assert_eq!(
+        heard,
+        Heard { answers: b"ERROR: shutdown not enabled\r\n".to_vec(), closed: false }
+    );
 }
 
 #[test]
@@ -192,7 +236,10 @@ fn a_key_too_long_spoils_a_retrieval() {
     server.ask("set a 0 0 1\r\n1\r\n");
     let bad = "CLIENT_ERROR bad command line format\r\n";
     let long = "x".repeat(251);
-    assert_eq!(server.ask(&format!("get a {long}\r\nversion\r\n")), format!("{bad}VERSION 1.6.18\r\n"));
+    assert_eq!(
+        server.ask(&format!("get a {long}\r\nversion\r\n")),
+        format!("{bad}VERSION 1.6.18\r\n")
+    );
     // In a line that is taken as it arrives, what came before it was answered.
     let line = format!("get {} {long} a\r\nversion\r\n", "k ".repeat(2000));
     let heard = server.converse(line.as_bytes().chunks(2100), NOW);
@@ -227,7 +274,9 @@ fn answers_wait_for_the_client_to_read() {
     let mut session = server.session();
     let mut out = Out::default();
     assert_eq!(session.turn(line.as_bytes(), NOW, &mut out), Turn::Used(0));
-    let Turn::Flush(used) = session.turn(line.as_bytes(), NOW, &mut out) else { panic!("no flush") };
+    let Turn::Flush(used) = session.turn(line.as_bytes(), NOW, &mut out) else {
+        panic!("no flush")
+    };
     assert!(used < line.len() && out.pending() < crate::object::HIGH_WATER + 2000);
 }
 
@@ -236,10 +285,11 @@ fn pipelined_commands_are_the_same_however_they_are_split() {
     let input = b"set a 1 0 3\r\nabc\r\nget a\r\n\r\nappend a 0 0 2\r\nde\r\nget a nothing\r\ntouch a 0\r\n\
         set n 0 0 1\r\n9\r\nincr n 1\r\nset a 0 0 1\r\n123\r\nms m 2 T0 k\r\nhi\r\nmg m s v\r\nms m 2 Tx\r\nhi\r\n\
         mn\r\nset l 0 0 4 noreply\r\n\r\n\r\n\r\nget l\r\ndelete a\nget a\nfoo\r\n";
-    let expected = "STORED\r\nVALUE a 1 3\r\nabc\r\nEND\r\nERROR\r\nSTORED\r\nVALUE a 1 5\r\nabcde\r\nEND\r\n\
-        TOUCHED\r\nSTORED\r\n10\r\nCLIENT_ERROR bad data chunk\r\nERROR\r\nHD km\r\nVA 2 s2\r\nhi\r\n\
-        CLIENT_ERROR bad token in command line format\r\nMN\r\nVALUE l 0 4\r\n\r\n\r\n\r\nEND\r\nDELETED\r\n\
-        END\r\nERROR\r\n";
+    let expected = "STORED\r\nVALUE a 1 3\r\nabc\r\nEND\r\nERROR\r\nSTORED\r\nVALUE a 1 \
+                    5\r\nabcde\r\nEND\r\nTOUCHED\r\nSTORED\r\n10\r\nCLIENT_ERROR bad data \
+                    chunk\r\nERROR\r\nHD km\r\nVA 2 s2\r\nhi\r\nCLIENT_ERROR bad token in command \
+                    line format\r\nMN\r\nVALUE l 0 \
+                    4\r\n\r\n\r\n\r\nEND\r\nDELETED\r\nEND\r\nERROR\r\n";
     is_the_same_however_split(input, expected);
 }
 
@@ -249,7 +299,10 @@ fn statistics_and_dumps_come_through() {
     server.ask("set a 0 0 1\r\n1\r\n");
     assert!(server.ask("stats\r\n").contains("STAT cmd_set 1\r\n"));
     let dump = server.ask("lru_crawler metadump all\r\nversion\r\n");
-    assert!(dump.starts_with("key=a exp=-1") && dump.ends_with("END\r\nVERSION 1.6.18\r\n"), "{dump:?}");
+    assert!(
+        dump.starts_with("key=a exp=-1") && dump.ends_with("END\r\nVERSION 1.6.18\r\n"),
+        "{dump:?}"
+    );
     assert_eq!(server.ask("watch fetchers\r\nget a\r\nversion\r\n"), "OK\r\n");
 }
 
@@ -270,7 +323,10 @@ fn a_key_looked_at_before_its_command_is_the_commands_wherever_it_is_cut() {
         ("mg a v\r\nmg ab v\r\n", "VA 1\r\n1\r\nVA 1\r\n2\r\n"),
         ("mg YQ== b v\r\n", "VA 1\r\n1\r\n"),
         ("mg YQ== v\r\n", "VA 1\r\n4\r\n"),
-        ("set c 0 0 1\r\n5\r\nget a\r\ndelete c\r\n", "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\nDELETED\r\n"),
+        (
+            "set c 0 0 1\r\n5\r\nget a\r\ndelete c\r\n",
+            "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\nDELETED\r\n",
+        ),
     ] {
         // Before the first bytes nothing is looked at: the protocol is not known.
         let whole = format!("VERSION 1.6.18\r\n{answer}");
@@ -290,7 +346,8 @@ fn what_was_looked_at_ahead_in_one_batch_is_forgotten_in_the_next() {
         server.rounds.set(rounds);
         let parts = [
             &b"set kkkkkkkkkkkkkk 0 0 1\r\n9\r\n"[..],
-            // A store does not ask for its key as a get does, and `mn` sends before more is looked at.
+            // A store does not ask for its key as a get does, and `mn` sends before more is looked
+            // at.
             b"get x\r\nset a 0 0 1\r\n1\r\nmn\r\n",
             // As many bytes before the end as the store of `a` began.
             b"version\r\nget kkkkkkkkkkkkkk\r\n",
@@ -298,7 +355,8 @@ fn what_was_looked_at_ahead_in_one_batch_is_forgotten_in_the_next() {
         let heard = server.converse(parts, NOW);
         assert_eq!(
             String::from_utf8(heard.answers).unwrap(),
-            "STORED\r\nEND\r\nSTORED\r\nMN\r\nVERSION 1.6.18\r\nVALUE kkkkkkkkkkkkkk 0 1\r\n9\r\nEND\r\n"
+            "STORED\r\nEND\r\nSTORED\r\nMN\r\nVERSION 1.6.18\r\nVALUE kkkkkkkkkkkkkk 0 \
+             1\r\n9\r\nEND\r\n"
         );
     }
 }

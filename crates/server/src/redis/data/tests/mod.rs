@@ -1,6 +1,7 @@
 //! The data commands through the face, over a small store.
 //!
-//! The conversations in the `.txt` files are Redis 7.0.15's own: a line sent (`>`), and what it answered (`<`, escaped).
+//! The conversations in the `.txt` files are Redis 7.0.15's own: a line sent (`>`), and what it
+//! answered (`<`, escaped).
 
 use std::sync::Arc;
 
@@ -84,7 +85,10 @@ fn what_has_expired_is_not_there() {
         "*1\r\n$4\r\nkept\r\n*2\r\n$1\r\n0\r\n*1\r\n$4\r\nkept\r\n"
     );
     // A new value does not take over an expiry that has passed.
-    assert_eq!(someone.say("incr a\nttl a\nhset h g 1\nttl h\nhlen h"), ":1\r\n:-1\r\n:1\r\n:-1\r\n:1\r\n");
+    assert_eq!(
+        someone.say("incr a\nttl a\nhset h g 1\nttl h\nhlen h"),
+        ":1\r\n:-1\r\n:1\r\n:-1\r\n:1\r\n"
+    );
 }
 
 #[test]
@@ -98,7 +102,8 @@ fn a_large_hash_is_found_listed_and_walked() {
     let (mut cursor, mut seen) = ("0".to_string(), Vec::new());
     loop {
         let answer = someone.say(&format!("hscan h {cursor} count 100"));
-        let mut words = answer.split("\r\n").filter(|word| !word.starts_with(['*', '$']) && !word.is_empty());
+        let mut words =
+            answer.split("\r\n").filter(|word| !word.starts_with(['*', '$']) && !word.is_empty());
         cursor = words.next().expect("a cursor").to_string();
         seen.extend(words.map(str::to_string));
         if cursor == "0" {
@@ -138,7 +143,9 @@ fn a_damaged_hash_is_of_the_wrong_type() {
     for cut in 0..good.len() {
         let put = Put { value: &[&good[..cut]], flags: hash::FLAGS, ..Put::default() };
         shared.store.set(Namespace(2), b"h", put, NOW).unwrap();
-        for command in ["hgetall h", "hset h a b", "hdel h field", "hget h none", "hscan h 0", "get h"] {
+        for command in
+            ["hgetall h", "hset h a b", "hdel h field", "hget h none", "hscan h 0", "get h"]
+        {
             let answer = someone.say(command);
             assert!(answer.starts_with("-WRONGTYPE"), "cut at {cut}: {command}: {answer}");
         }
@@ -152,7 +159,9 @@ fn values_and_keys_beyond_the_limits_are_refused() {
     let set = format!("*3\r\n$3\r\nset\r\n$1\r\na\r\n${}\r\n{large}\r\n", large.len());
     assert!(someone.send(set.as_bytes()).starts_with(b"-ERR value is larger"));
     let key = "k".repeat(20_000);
-    assert!(someone.say(&format!("set {key} 1")).starts_with("-ERR the key is longer than 16384 bytes"));
+    assert!(
+        someone.say(&format!("set {key} 1")).starts_with("-ERR the key is longer than 16384 bytes")
+    );
     assert_eq!(someone.say(&format!("get {key}")), "$-1\r\n");
     assert_eq!(someone.say("dbsize"), ":0\r\n");
 }
