@@ -293,5 +293,4 @@ fn takes_names(directive: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[path = "cache_control_tests.rs"]
 mod tests;

@@ -307,5 +307,4 @@ pub fn write_end<'a>(trailers: impl IntoIterator<Item = (&'a str, &'a [u8])>, ou
 }
 
 #[cfg(test)]
-#[path = "chunked_tests.rs"]
 mod tests;

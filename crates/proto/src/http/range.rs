@@ -305,5 +305,4 @@ impl<'a> IfRange<'a> {
 }
 
 #[cfg(test)]
-#[path = "range_tests.rs"]
 mod tests;

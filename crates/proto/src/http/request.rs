@@ -282,5 +282,4 @@ fn names_a_version(bytes: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[path = "request_tests.rs"]
 mod tests;

@@ -198,5 +198,4 @@ fn has_word(value: &[u8], word: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[path = "response_tests.rs"]
 mod tests;

@@ -126,5 +126,4 @@ fn bulk(buffer: &[u8], start: usize, len: usize) -> Result<Received<'_>, BadRepl
 }
 
 #[cfg(test)]
-#[path = "client_tests.rs"]
 mod tests;

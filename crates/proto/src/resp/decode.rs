@@ -270,5 +270,4 @@ fn number_line(input: &[u8], at: usize) -> Line {
 }
 
 #[cfg(test)]
-#[path = "decode_tests.rs"]
 mod tests;

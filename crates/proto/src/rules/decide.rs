@@ -214,5 +214,4 @@ pub fn only_if_cached(req: &RequestView<'_>, policy: &Policy) -> bool {
 }
 
 #[cfg(test)]
-#[path = "decide_tests.rs"]
 mod tests;

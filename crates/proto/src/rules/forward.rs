@@ -295,5 +295,4 @@ fn who_asks<'a>(received: &Received<'a>, mode: &Mode<'a>, out: &mut Vec<Line<'a>
 }
 
 #[cfg(test)]
-#[path = "forward_tests.rs"]
 mod tests;

@@ -228,5 +228,4 @@ fn part(req: &RequestFacts<'_>, resp: &ResponseFacts<'_>) -> Result<Partial, NoS
 }
 
 #[cfg(test)]
-#[path = "storable_tests.rs"]
 mod tests;

@@ -192,5 +192,4 @@ fn updates(name: &str, new: Fields<'_>, has_etag: bool, policy: &Policy) -> bool
 }
 
 #[cfg(test)]
-#[path = "update_tests.rs"]
 mod tests;
