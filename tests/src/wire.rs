@@ -4,7 +4,10 @@ use crate::answer::{Answer, Fields};
 use crate::wait::PATIENCE;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{self, ClientConfig, ClientConnection};
 
 /// Why no answer could be read.
 pub enum WireError {
@@ -61,6 +64,8 @@ enum Framing {
 /// One client connection.
 pub struct Wire {
     stream: TcpStream,
+    /// None: plain HTTP.
+    tls: Option<Box<ClientConnection>>,
     buffer: Vec<u8>,
 }
 
@@ -89,12 +94,48 @@ impl Wire {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Wire { stream, buffer: Vec::new() }
+        Wire { stream, tls: None, buffer: Vec::new() }
+    }
+
+    /// Connects over TLS to the server of this name; the handshake is done with the first bytes.
+    #[track_caller]
+    pub fn connect_tls(addr: SocketAddr, client: &Arc<ClientConfig>, name: &str) -> Wire {
+        Wire::connect(addr).secured(client, name)
+    }
+
+    /// The same connection over TLS, before anything is sent.
+    #[track_caller]
+    pub fn secured(self, client: &Arc<ClientConfig>, name: &str) -> Wire {
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        let tls = ClientConnection::new(client.clone(), name).unwrap();
+        Wire { tls: Some(Box::new(tls)), ..self }
+    }
+
+    /// The state of TLS.
+    #[track_caller]
+    pub fn tls(&mut self) -> &mut ClientConnection {
+        self.tls.as_mut().expect("a connection over TLS")
+    }
+
+    /// Shakes hands; the error is the first of either side.
+    pub fn shake_hands(&mut self) -> io::Result<()> {
+        let tls = self.tls.as_mut().expect("a connection over TLS");
+        while tls.is_handshaking() {
+            tls.complete_io(&mut self.stream)?;
+        }
+        Ok(())
     }
 
     /// Sends exact bytes. A peer that has closed already is no error here: reading tells.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Wire {
-        if let Err(e) = self.stream.write_all(bytes.as_ref()) {
+        let sent = match &mut self.tls {
+            None => self.stream.write_all(bytes.as_ref()),
+            Some(tls) => {
+                let mut stream = rustls::Stream::new(&mut **tls, &mut self.stream);
+                stream.write_all(bytes.as_ref()).and_then(|()| stream.flush())
+            }
+        };
+        if let Err(e) = sent {
             let gone = matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
             assert!(gone, "sending: {e}");
         }
@@ -299,7 +340,11 @@ impl Wire {
     /// Reads what is there; at least one byte on success.
     fn more(&mut self) -> Result<(), WireError> {
         let mut piece = [0; 65536];
-        match self.stream.read(&mut piece) {
+        let read = match &mut self.tls {
+            None => self.stream.read(&mut piece),
+            Some(tls) => rustls::Stream::new(&mut **tls, &mut self.stream).read(&mut piece),
+        };
+        match read {
             Ok(0) if self.buffer.is_empty() => Err(WireError::Closed),
             Ok(0) => Err(WireError::Truncated(self.buffer.clone())),
             Ok(n) => {

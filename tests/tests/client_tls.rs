@@ -9,15 +9,13 @@ use larder_client::{
     State, Store, dial,
 };
 use larder_tests::client::{config, patient, run, value};
-use larder_tests::{Memcached, Scratch};
+use larder_tests::{Memcached, Papers};
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use tokio::net::TcpStream;
+use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// TLS to servers on TCP.
@@ -34,55 +32,18 @@ impl Connector for Tls {
     }
 }
 
-/// A certificate authority, and a certificate of 127.0.0.1 by it.
-struct Papers {
-    scratch: Scratch,
+/// The servers of the tests.
+trait Servers {
+    fn memcached(&self) -> Memcached;
+    fn terminator(&self, server: SocketAddr) -> Server;
+    fn connector(&self) -> SharedConnector;
 }
 
-const EXTENSIONS: &str = "[req]\ndistinguished_name = name\n[name]\n[authority]\nbasicConstraints \
-                          = critical,CA:TRUE\n[server]\nbasicConstraints = \
-                          critical,CA:FALSE\nsubjectAltName = IP:127.0.0.1\n";
-
-impl Papers {
-    fn issue() -> Papers {
-        let papers = Papers { scratch: Scratch::new("papers") };
-        papers.scratch.write("config", EXTENSIONS);
-        papers.request("authority", &[]);
-        let (by, key) = (papers.file("authority.pem"), papers.file("authority.key"));
-        papers.request("server", &["-CA", by.to_str().unwrap(), "-CAkey", key.to_str().unwrap()]);
-        papers
-    }
-
-    fn request(&self, name: &str, by: &[&str]) {
-        let mut command = Command::new("openssl");
-        command.args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-        ]);
-        command.args(["-days", "2", "-subj", &format!("/CN={name}"), "-extensions", name]).args(by);
-        command.arg("-config").arg(self.file("config"));
-        command.arg("-keyout").arg(self.file(&format!("{name}.key")));
-        let made = command.arg("-out").arg(self.file(&format!("{name}.pem"))).output();
-        let made = made.unwrap_or_else(|e| {
-            panic!("openssl: {e}; scripts/test-deps.sh installs what tests need")
-        });
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.scratch.file(name)
-    }
-
+impl Servers for Papers {
     /// Debian's memcached with the server's certificate.
     fn memcached(&self) -> Memcached {
-        let file = |name: &str| self.file(name).display().to_string();
-        let options =
-            format!("ssl_chain_cert={},ssl_key={}", file("server.pem"), file("server.key"));
+        let (chain, key) = (self.path("server.pem"), self.path("server.key"));
+        let options = format!("ssl_chain_cert={chain},ssl_key={key}");
         Memcached::debian(&["-Z", "-o", &options])
     }
 
@@ -114,10 +75,7 @@ impl Papers {
 
     /// Believes what this authority signs.
     fn connector(&self) -> SharedConnector {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(self.file("authority.pem")).unwrap()).unwrap();
-        let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-        Arc::new(Tls(TlsConnector::from(Arc::new(config)))).into()
+        Arc::new(Tls(TlsConnector::from(self.client()))).into()
     }
 }
 

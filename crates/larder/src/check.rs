@@ -45,6 +45,9 @@ fn summary(settings: &Settings) {
     for address in &settings.http.listen {
         println!("  listens on http://{address}");
     }
+    for address in settings.https.iter().flat_map(|https| &https.listen) {
+        println!("  listens on https://{address}");
+    }
     for (face, listen) in [
         ("memcached", settings.memcached.as_ref().map(|face| &face.listen)),
         ("redis", settings.redis.as_ref().map(|face| &face.listen)),

@@ -80,6 +80,12 @@ pub(crate) struct ServeArgs {
     config: Option<PathBuf>,
     #[arg(long, value_name = "ADDR", help = flag_help("--http"))]
     http: Vec<String>,
+    #[arg(long, value_name = "ADDR", help = flag_help("--https"))]
+    https: Vec<String>,
+    #[arg(long, value_name = "FILE", help = flag_help("--cert"))]
+    cert: Option<String>,
+    #[arg(long, value_name = "FILE", help = flag_help("--key"))]
+    key: Option<String>,
     #[arg(long, value_name = "URL", help = flag_help("--origin"))]
     origin: Option<String>,
     #[arg(long, value_name = "ADDR", help = flag_help("--memcached"))]
@@ -107,6 +113,9 @@ impl ServeArgs {
             memory: self.memory.clone(),
             threads: self.threads.clone(),
             http: self.http.clone(),
+            https: self.https.clone(),
+            cert: self.cert.clone(),
+            key: self.key.clone(),
             origin: self.origin.clone(),
             access_log: self.access_log.clone(),
             access_log_format: self.access_log_format.clone(),

@@ -98,6 +98,8 @@ fn heading(section: Section) -> &'static str {
         Section::Http => "`[http]`",
         Section::AccessLog => "`access_log` of `[http]`",
         Section::Limits => "`[http.limits]`",
+        Section::Https => "`[https]`",
+        Section::Certificate => "`certificates` of `[https]`",
         Section::Memcached => "`[memcached]`",
         Section::Redis => "`[redis]`",
         Section::Admin => "`[admin]`",
@@ -121,6 +123,15 @@ fn about(section: Section) -> &'static str {
             "`access_log = \"access.log\"`, or `access_log = { path = \"access.log\", format = \
              \"json\" }`. Lines are written off the hot path; when the disk is too slow they are \
              dropped and counted, and no request waits for it."
+        }
+        Section::Https => {
+            "The pages over TLS. `larder serve --https 127.0.0.1:8443 --cert site.pem --key \
+             site.key` needs no file. Where it is set and `http.listen` is not, plain HTTP is not \
+             served."
+        }
+        Section::Certificate => {
+            "`certificates = [{ cert = \"site.pem\", key = \"site.key\" }]`, or a \
+             `[[https.certificates]]` for each."
         }
         Section::Memcached => {
             "Objects over memcached's protocols (text, meta, binary), in the same memory as the \

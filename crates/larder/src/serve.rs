@@ -107,7 +107,9 @@ fn exposed(settings: &Settings) -> Vec<String> {
     {
         doubts.push(format!("{address}, the admin interface, can be reached from other machines"));
     }
-    if let Some(address) = settings.http.listen.iter().find(|address| !address.ip().is_loopback()) {
+    let https = settings.https.iter().flat_map(|https| &https.listen);
+    let mut listeners = settings.http.listen.iter().chain(https);
+    if let Some(address) = listeners.find(|address| !address.ip().is_loopback()) {
         let open = settings
             .sites
             .iter()
@@ -216,7 +218,7 @@ pub(crate) fn raise_descriptors(settings: &Settings) {
         Ok(()) => now.maximum,
         Err(_) => now.current,
     };
-    let http = if settings.http.listen.is_empty() { 0 } else { settings.http.limits.connections };
+    let http = if settings.serves_pages() { settings.http.limits.connections } else { 0 };
     let memcached = settings.memcached.as_ref().map_or(0, |face| face.connections);
     let redis = settings.redis.as_ref().map_or(0, |face| face.connections);
     let wanted = (http + memcached + redis + settings.shelf_files()) as u64;

@@ -67,6 +67,14 @@ figures! {
             unframed: "larder_http_unframed",
                 "The origin speaks HTTP/1.0, or a script of it leaves out `Content-Length`: `unframed` \
                  says what is kept of them.";
+            /// TLS handshakes that succeeded.
+            tls_handshakes: "larder_http_tls_handshakes",
+                "More clients, or clients that keep no connection.";
+            /// TLS handshakes of clients that had a ticket.
+            tls_resumed: "larder_http_tls_resumed", "Clients come back: resumption is cheaper.";
+            /// Connections to a port of HTTPS that failed for TLS, or spoke none.
+            tls_failures: "larder_http_tls_failures",
+                "Scanners, very old clients, or clients that do not accept the certificate.";
         }
         figures {
             /// Requests, refused and aborted ones included.

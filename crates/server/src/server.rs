@@ -98,6 +98,8 @@ pub enum ReloadError {
 pub enum FaceName {
     /// HTTP/1.1.
     Http,
+    /// The same over TLS.
+    Https,
     /// memcached's protocols.
     Memcached,
     /// Redis's.
@@ -108,6 +110,7 @@ impl fmt::Display for FaceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             FaceName::Http => "http",
+            FaceName::Https => "https",
             FaceName::Memcached => "memcached",
             FaceName::Redis => "redis",
         })
@@ -157,6 +160,10 @@ impl Server {
         let logger = open_log(&settings)?;
         let tracing = settings.tracing.as_ref().map(Tracing::start).transpose()?;
         let faces = Faces::new(&settings, store, clock, workers, &logger, tracing);
+        let mut https = addresses.iter().filter(|(face, _)| *face == FaceName::Https);
+        if let (Some((shared, _)), Some((_, Address::Tcp(address)))) = (&faces.http, https.next()) {
+            let _ = shared.https_port.set(address.port());
+        }
         let registry = Registry::new(Parts {
             clock,
             store,
@@ -200,6 +207,7 @@ impl Server {
                 shared: shared.clone(),
                 counters: counters[number].clone(),
                 listeners: next(&mut sockets.http),
+                tls_listeners: next(&mut sockets.https),
             }),
             memcached: faces.memcached.as_ref().map(|shared| StartFace {
                 shared: shared.clone(),
@@ -364,7 +372,7 @@ impl Faces {
         };
         let (now, room) = (clock.now(), Room::new(store, clock));
         Faces {
-            http: (!settings.http.listen.is_empty()).then(http),
+            http: settings.serves_pages().then(http),
             memcached: settings.memcached.as_ref().map(|settings| {
                 memcache::Shared::new(settings.clone(), store, &room, now, workers)
             }),

@@ -19,6 +19,7 @@ pub use larder_proto::resp::number::parse_bytes as redis_bytes;
 pub use larder_proto::rules::{Policy, RefreshPattern, StatusTtl, Unframed, forward::KeyField};
 
 mod admin;
+mod https;
 mod objects;
 mod patterns;
 mod remote;
@@ -26,6 +27,7 @@ mod rules;
 mod tracing;
 
 pub use admin::{AdminSettings, ReadAccess};
+pub use https::{Certificate, CertificateError, HttpsSettings, TlsVersion};
 pub use objects::{
     DEFAULT_REQUESTS_PER_EVENT, Listen, MemcachedSettings, RedisSettings, Share, Users,
     WireProtocol,
@@ -44,6 +46,8 @@ pub struct Settings {
     pub threads: usize,
     /// The HTTP face.
     pub http: HttpSettings,
+    /// HTTPS; None: pages are served over plain HTTP alone.
+    pub https: Option<HttpsSettings>,
     /// Sites, in the order of the file. `site_for` picks one by host.
     pub sites: Vec<Arc<Site>>,
     /// None: no access log.
@@ -89,12 +93,17 @@ pub struct HttpSettings {
 }
 
 impl Settings {
+    /// Pages are served, by HTTP or HTTPS.
+    pub fn serves_pages(&self) -> bool {
+        !self.http.listen.is_empty() || self.https.is_some()
+    }
+
     /// Bytes for [`HttpSettings::shelf`]: at most half of the memory; 0 without HTTP, or if a
     /// worker's part would be less than 1 MiB.
     pub fn shelf(&self) -> u64 {
         let wanted =
             self.http.shelf.unwrap_or((self.memory / 16).min(256 << 20)).min(self.memory / 2);
-        let worth = !self.http.listen.is_empty() && wanted >= (self.threads as u64) << 20;
+        let worth = self.serves_pages() && wanted >= (self.threads as u64) << 20;
         if worth { wanted } else { 0 }
     }
 

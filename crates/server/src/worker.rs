@@ -24,7 +24,7 @@ use crate::{
     object::face::{Doors, Face},
     redis,
     remote::Remote,
-    request,
+    request::{self, Peer},
     settings::Settings,
 };
 
@@ -60,6 +60,8 @@ pub(crate) struct StartHttp {
     pub(crate) shared: Arc<request::pages::Shared>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) listeners: Vec<Listener>,
+    /// Of HTTPS.
+    pub(crate) tls_listeners: Vec<Listener>,
 }
 
 /// The arguments of a worker's object face.
@@ -156,7 +158,7 @@ impl Faces {
         store: &'static Store,
         settings: Arc<Settings>,
     ) -> io::Result<()> {
-        let StartHttp { shared, counters, listeners } = start;
+        let StartHttp { shared, counters, listeners, tls_listeners } = start;
         let open = |tier| Remote::open(tier, number, store, conns.clock, shared.nonce());
         let remote = shared.remote.clone().map(open).transpose().map_err(io::Error::other)?;
         let pages =
@@ -164,14 +166,16 @@ impl Faces {
         if number == 0 {
             request::journal::start(&pages).map_err(io::Error::other)?;
         }
-        let worker = http::worker::Worker::new(pages, conns.clone());
-        for listener in listeners {
+        let worker = http::worker::Worker::new(pages, conns.clone()).map_err(io::Error::other)?;
+        let plain = listeners.into_iter().map(|listener| (listener, false));
+        let tls = tls_listeners.into_iter().map(|listener| (listener, true));
+        for (listener, secure) in plain.chain(tls) {
             let (acceptor, worker) = (Acceptor::open(listener, &conns.reactor)?, worker.clone());
             self.accepting.push(spawn_local(async move {
                 loop {
                     // HTTP listens on TCP only, so every peer has an address.
-                    if let (stream, Some(peer)) = acceptor.next().await {
-                        worker.admit(stream, peer);
+                    if let (stream, Some(address)) = acceptor.next().await {
+                        worker.admit(stream, Peer { address, secure });
                     }
                 }
             }));
@@ -209,7 +213,7 @@ impl Faces {
 
     fn reload(&self, settings: Arc<Settings>) {
         if let Some(http) = &self.http {
-            http.pages.reload(settings);
+            http.reload(settings);
         }
         if let Some(memcached) = &self.memcached {
             memcached.reload();

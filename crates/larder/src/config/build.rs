@@ -16,7 +16,7 @@ use larder_server::settings::{
 };
 
 use super::{
-    TOKEN_BYTES, admin, bounded,
+    TOKEN_BYTES, admin, bounded, https,
     item::default_items,
     objects,
     options::Section,
@@ -38,6 +38,7 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
     // With object faces alone, HTTP is not served unless it is configured.
     let only_objects = (memcached.is_some() || redis.is_some())
         && !root.is_set("http")
+        && !root.is_set("https")
         && !root.is_set("site")
         && !root.is_written("site");
     let mut sites = Vec::new();
@@ -53,14 +54,17 @@ pub(crate) fn settings(root: &Values, directory: &Path, report: &mut Report) -> 
             .error(Problem::new(Location::Whole, "there is no origin to get pages from").fix(fix));
     }
     duplicate_hosts(root.tables("site"), report);
+    let https = https::https(root, directory, report);
     let mut http = http(&http_values)?;
-    if only_objects {
+    // A listener that is there by default is not there beside others that were named.
+    if only_objects || (https.is_some() && !http_values.is_set("listen")) {
         http.listen.clear();
     }
     let settings = Settings {
         memory,
         threads: root.get("threads").unwrap_or_else(processors),
         http,
+        https,
         sites,
         access_log: access_log(&http_values, directory),
         pages: objects::share(&http_values, report),
@@ -408,7 +412,7 @@ fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
         }
     }
     if settings.http.shelf.is_some_and(|bytes| bytes > 0)
-        && !settings.http.listen.is_empty()
+        && settings.serves_pages()
         && settings.shelf() == 0
     {
         let message =

@@ -10,6 +10,7 @@ use larder_server::settings::Settings;
 mod admin;
 pub(crate) mod bounded;
 mod build;
+mod https;
 pub(crate) mod item;
 pub(crate) mod objects;
 pub(crate) mod options;
@@ -41,6 +42,9 @@ pub(crate) struct Flags {
     pub(crate) memory: Option<String>,
     pub(crate) threads: Option<String>,
     pub(crate) http: Vec<String>,
+    pub(crate) https: Vec<String>,
+    pub(crate) cert: Option<String>,
+    pub(crate) key: Option<String>,
     pub(crate) origin: Option<String>,
     pub(crate) access_log: Option<String>,
     pub(crate) access_log_format: Option<String>,
@@ -99,7 +103,9 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
     if flags.threads.is_some() {
         root.set_from_flag("threads", "--threads", &one(&flags.threads), report);
     }
+    apply_certificate(flags, root, report);
     for (table, flag, addresses) in [
+        ("https", "--https", &flags.https),
         ("memcached", "--memcached", &flags.memcached),
         ("redis", "--redis", &flags.redis),
         ("admin", "--admin", &flags.admin),
@@ -133,6 +139,28 @@ fn apply(flags: &Flags, root: &mut Values, report: &mut Report) {
     if flags.origin.is_some() {
         apply_origin(&one(&flags.origin), root, report);
     }
+}
+
+/// `--cert` and `--key` are one certificate, instead of those of the file.
+fn apply_certificate(flags: &Flags, root: &mut Values, report: &mut Report) {
+    let one = |text: &Option<String>| text.as_slice().to_vec();
+    if flags.cert.is_none() && flags.key.is_none() {
+        return;
+    }
+    let Some(https) = root.table_mut("https") else { return };
+    let Some(certificates) = https.tables_mut("certificates") else { return };
+    certificates.clear();
+    let mut certificate = Values::empty(Section::Certificate, Location::Flag("--cert"));
+    for (name, flag, file) in [("cert", "--cert", &flags.cert), ("key", "--key", &flags.key)] {
+        match file {
+            Some(_) => certificate.set_from_flag(name, flag, &one(file), report),
+            None => report.error(Problem::new(
+                Location::Flag(flag),
+                "a certificate and its key are two files: --cert FILE --key FILE",
+            )),
+        }
+    }
+    certificates.push(certificate);
 }
 
 /// `--origin` is the origin of the one site; without any, it makes one for every host.

@@ -69,6 +69,7 @@ pub(crate) fn only(
         memory,
         threads,
         http: HttpSettings { listen: Vec::new(), ..http_defaults()? },
+        https: None,
         sites: Vec::new(),
         access_log: None,
         pages: Share::default(),

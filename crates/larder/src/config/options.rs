@@ -6,6 +6,7 @@
 
 mod admin;
 mod http;
+mod https;
 mod objects;
 mod remote;
 mod site;
@@ -13,6 +14,7 @@ mod tracing;
 
 use admin::ADMIN;
 use http::{ACCESS_LOG, HTTP, LIMITS};
+use https::{CERTIFICATE, HTTPS};
 use objects::{MEMCACHED, REDIS};
 use remote::REMOTE;
 use site::{DEBUG, ORIGIN, POLICY, PRESET, PURGE, REFRESH, RULE, SITE};
@@ -29,6 +31,10 @@ pub(crate) enum Section {
     Limits,
     /// `[http.access_log]`
     AccessLog,
+    /// `[https]`
+    Https,
+    /// An entry of `certificates`.
+    Certificate,
     /// `[memcached]`
     Memcached,
     /// `[redis]`
@@ -57,11 +63,13 @@ pub(crate) enum Section {
 
 impl Section {
     /// The sections for users, in the order of the documentation.
-    pub(crate) const DOCUMENTED: [Section; 15] = [
+    pub(crate) const DOCUMENTED: [Section; 17] = [
         Section::Root,
         Section::Http,
         Section::AccessLog,
         Section::Limits,
+        Section::Https,
+        Section::Certificate,
         Section::Site,
         Section::Origin,
         Section::Purge,
@@ -82,6 +90,8 @@ impl Section {
             Section::Http => "[http]",
             Section::Limits => "[http.limits]",
             Section::AccessLog => "[http] access_log",
+            Section::Https => "[https]",
+            Section::Certificate => "[[https.certificates]]",
             Section::Memcached => "[memcached]",
             Section::Redis => "[redis]",
             Section::Admin => "[admin]",
@@ -104,6 +114,8 @@ impl Section {
             Section::Http => (HTTP, &[]),
             Section::Limits => (LIMITS, &[]),
             Section::AccessLog => (ACCESS_LOG, &[]),
+            Section::Https => (HTTPS, &[]),
+            Section::Certificate => (CERTIFICATE, &[]),
             Section::Memcached => (MEMCACHED, &[]),
             Section::Redis => (REDIS, &[]),
             Section::Admin => (ADMIN, &[]),
@@ -241,6 +253,12 @@ const ROOT: &[Opt] = &[
     opt("threads", Kind::Count(1, 1024), "", "Worker threads. Default: one per processor."),
     opt("http", Kind::Table(Section::Http, None), "", "Listeners, and settings for all sites."),
     opt(
+        "https",
+        Kind::Table(Section::Https, None),
+        "",
+        "The same pages over TLS. Absent: no such listener.",
+    ),
+    opt(
         "memcached",
         Kind::Table(Section::Memcached, None),
         "",
@@ -276,10 +294,13 @@ const ROOT: &[Opt] = &[
 ];
 
 /// The options behind flags such as `--memory`.
-pub(crate) const FLAGS: [(&str, Section, &str); 8] = [
+pub(crate) const FLAGS: [(&str, Section, &str); 11] = [
     ("--memory", Section::Root, "memory"),
     ("--threads", Section::Root, "threads"),
     ("--http", Section::Http, "listen"),
+    ("--https", Section::Https, "listen"),
+    ("--cert", Section::Certificate, "cert"),
+    ("--key", Section::Certificate, "key"),
     ("--origin", Section::Site, "origin"),
     ("--memcached", Section::Memcached, "listen"),
     ("--redis", Section::Redis, "listen"),

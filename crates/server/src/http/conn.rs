@@ -5,7 +5,7 @@
 //! to a task, which first sends the answers before it. An idle connection has neither task nor
 //! buffers.
 
-use std::{io, net::SocketAddr, rc::Rc};
+use std::{io, rc::Rc};
 
 use larder_proto::http::{HeadLimits, Parsed, Reject, parse_request, slots};
 
@@ -25,7 +25,7 @@ use crate::{
         socket::{Ended, Socket, Watch},
         stream::Stream,
     },
-    request::{Detached, Request, pages::Config},
+    request::{Detached, Peer, Request, pages::Config},
 };
 
 /// Field lines of a request head at the most, whatever the settings say.
@@ -43,7 +43,7 @@ const LINGER: (usize, Ms) = (256 * 1024, 2000);
 pub(crate) struct Conn {
     worker: Rc<Worker>,
     socket: Socket,
-    peer: SocketAddr,
+    peer: Peer,
     /// `None` while idle.
     desk: Option<Box<Desk>>,
     /// Counts it among the open ones.
@@ -119,7 +119,14 @@ impl Connection for Conn {
         if desk.buf.capacity() == desk.buf.len() {
             desk.buf.reserve(READ_STEP);
         }
-        match self.socket.stream.try_read_buf(&mut desk.buf) {
+        let received = self.socket.stream.try_read_buf(&mut desk.buf);
+        if self.peer.secure
+            && let Some(next) = self.look_at_tls(&received)
+        {
+            return next;
+        }
+        let desk = self.desk.get_or_insert_with(|| self.worker.conns.take_desk());
+        match received {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if desk.buf.is_empty() {
                     self.give_desk();
@@ -190,12 +197,39 @@ impl Conn {
         worker: Rc<Worker>,
         stream: Stream,
         watch: Rc<Watch>,
-        peer: SocketAddr,
+        peer: Peer,
         open: OpenConnection,
     ) -> Box<Self> {
-        let idle = worker.pages.config().settings.http.limits.idle_timeout.as_millis() as Ms;
-        watch.wait_idle(worker.pages.clock.now() + idle);
+        let (config, now) = (worker.pages.config(), worker.pages.clock.now());
+        let limits = &config.settings.http.limits;
+        if peer.secure {
+            watch.wait_head(now + limits.header_timeout.as_millis() as Ms);
+        } else {
+            watch.wait_idle(now + limits.idle_timeout.as_millis() as Ms);
+        }
         Box::new(Self { worker, socket: Socket { stream, watch }, peer, desk: None, _open: open })
+    }
+
+    /// Counts a handshake that has ended. Returns the end of a connection that failed to have one.
+    fn look_at_tls(&mut self, received: &io::Result<usize>) -> Option<Next<Todo>> {
+        let stream = &mut self.socket.stream;
+        let counters = &self.worker.pages.counters;
+        if let Some(handshake) = stream.take_handshake() {
+            counters.tls_handshakes.one();
+            if handshake.resumed {
+                counters.tls_resumed.one();
+            }
+            let limits = &self.worker.pages.config().settings.http.limits;
+            let idle = limits.idle_timeout.as_millis() as Ms;
+            self.socket.watch.wait_idle(self.worker.pages.clock.now() + idle);
+        } else if received.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidData) {
+            counters.tls_failures.one();
+        } else if stream.lacks_tls() && matches!(received, Ok(1..)) {
+            counters.tls_failures.one();
+            self.refuse(400, "this port speaks TLS: use https");
+            return Some(Next::Task(Todo { turn: Turn::Close, timing: Timing::default() }));
+        }
+        None
     }
 
     /// Does what a round could not, and sends all answers.
@@ -293,7 +327,7 @@ impl Conn {
             why,
             Answered::UNREAD,
         );
-        log::unread(&self.worker, self.peer, status, desk.out.pending() - before);
+        log::unread(&self.worker, self.peer.address, status, desk.out.pending() - before);
     }
 
     /// Received bytes that are not used up.

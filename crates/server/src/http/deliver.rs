@@ -240,7 +240,10 @@ fn send_spans(
         Body::None => {}
         Body::One(range) => {
             let (from, to) = (at(range.first), at(range.last) + 1);
-            match exchange.worker.sendfile.find(&held.entry, body_at, to - from) {
+            // What is sealed is read anyhow: a file would be one more copy.
+            let secure = exchange.request.peer.secure;
+            let find = || exchange.worker.sendfile.find(&held.entry, body_at, to - from);
+            match (!secure).then(find).flatten() {
                 Some(copy) => out.copied(copy, from, to),
                 None => out.stored(held.entry, from, to),
             }
@@ -354,7 +357,7 @@ fn compose_page(
         How::Validated(_) | How::OnError => meta::meta_lines(&mut head, http, &served.meta()),
     }
     super::debug::tier(&exchange.request, served.tier());
-    end_head(exchange, head, keep);
+    end_head(exchange, head, page.head, keep);
     Spans { status, body }
 }
 
@@ -397,8 +400,22 @@ pub(super) fn content_type(head: &[u8]) -> Option<Vec<u8>> {
     field(head, "content-type").map(<[u8]>::to_vec)
 }
 
-/// Connection, what `Larder-Debug` asked for, and the empty line.
-pub(super) fn end_head(exchange: &Exchange<'_, '_>, mut head: HeadWriter<'_>, keep: bool) {
+/// HSTS, Connection, what `Larder-Debug` asked for, and the empty line. `origin`: the head as the
+/// origin sent it.
+pub(super) fn end_head(
+    exchange: &Exchange<'_, '_>,
+    mut head: HeadWriter<'_>,
+    origin: &[u8],
+    keep: bool,
+) {
+    // Never over plain HTTP (RFC 6797 section 7.2).
+    if exchange.request.peer.secure
+        && let Some(https) = &exchange.request.config.settings.https
+        && let Some(hsts) = &https.hsts
+        && field(origin, "strict-transport-security").is_none()
+    {
+        head.line("Strict-Transport-Security", hsts.as_bytes());
+    }
     head.connection(exchange.request.head.version, keep);
     super::debug::line(&exchange.request, &mut head);
     head.end();

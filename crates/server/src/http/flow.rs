@@ -33,7 +33,7 @@ use crate::{
         deliver::{self, Delivered, Served},
         exchange::Exchange,
         log::finish,
-        purge, refuse,
+        purge, redirect, refuse,
         reply::{self, Done},
         tunnel,
     },
@@ -82,6 +82,9 @@ impl Now {
 
 /// Answers what can be answered at once.
 pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
+    if let Some(keep) = redirect::to_https(exchange, out) {
+        return Now::Answered { keep };
+    }
     let route = match route(&exchange.request) {
         Ok(route) => route,
         Err(refusal) => {

@@ -12,6 +12,7 @@ mod exchange;
 mod flow;
 mod log;
 mod purge;
+mod redirect;
 mod refuse;
 mod reply;
 mod tunnel;

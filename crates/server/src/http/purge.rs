@@ -149,7 +149,7 @@ fn answer(
     let Answered { version, head_only, .. } = exchange.answered(keep);
     let now = exchange.request.now();
     let body = format!("{body}\n");
-    OwnAnswer { status, now, content_type, body: &body, version, keep, head_only }
+    OwnAnswer { status, now, content_type, body: &body, location: None, version, keep, head_only }
         .write(out.scratch());
     let mut delivered = Delivered::own(status, out.pending() - before);
     (delivered.result, delivered.keep) = (result, keep);

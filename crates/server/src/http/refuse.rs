@@ -30,5 +30,6 @@ pub(crate) fn compose(out: &mut Vec<u8>, now: Ms, status: u16, why: &str, to: An
     );
     let Answered { version, keep, head_only } = to;
     let content_type = "text/html; charset=utf-8";
-    OwnAnswer { status, now, content_type, body: &body, version, keep, head_only }.write(out);
+    OwnAnswer { status, now, content_type, body: &body, location: None, version, keep, head_only }
+        .write(out);
 }

@@ -137,7 +137,7 @@ fn head_of(exchange: &Exchange<'_, '_>, out: &mut Out, reply: &Reply) -> Deliver
     if matches!(reply.source, Source::Tunnel(..)) {
         head.end();
     } else {
-        end_head(exchange, head, delivered.keep);
+        end_head(exchange, head, &answer.head, delivered.keep);
     }
     delivered
 }

@@ -2,13 +2,13 @@
 //! limits, the log.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     io::IoSlice,
-    net::SocketAddr,
     rc::Rc,
     sync::{Arc, atomic::Ordering},
 };
 
+use rustls::ServerConfig;
 use tokio::task::spawn_local;
 
 use crate::{
@@ -22,12 +22,13 @@ use crate::{
         slot::Slot,
         socket::{Ended, Pace, Socket},
         stream::Stream,
+        tls::server_config,
     },
     settings::Settings,
 };
 use crate::{
     http::conn::{self, Conn},
-    request::pages::Pages,
+    request::{Peer, pages::Pages},
 };
 
 /// Connections beyond the limit that are told so in order (the answer read before the end) at the
@@ -45,27 +46,37 @@ pub(crate) struct Worker {
     /// Empty, for the answers of a batch: its memory is used again.
     pub(crate) timing: Cell<Timing>,
     refusing: Cell<usize>,
+    /// For connections from now on; None: HTTPS is not served.
+    tls: RefCell<Option<Arc<ServerConfig>>>,
 }
 
 impl Worker {
-    pub(crate) fn new(pages: Rc<Pages>, conns: Rc<Conns>) -> Rc<Self> {
+    pub(crate) fn new(pages: Rc<Pages>, conns: Rc<Conns>) -> Result<Rc<Self>, rustls::Error> {
         let settings: Arc<Settings> = pages.config().settings.clone();
         let sendfile =
             SendfileCache::new(settings.shelf(), settings.threads, pages.counters.shelf.clone());
         let shared = &pages.shared;
-        Rc::new(Self {
+        let tls = settings.https.as_ref().map(server_config).transpose()?;
+        Ok(Rc::new(Self {
             conns,
+            tls: RefCell::new(tls),
             sendfile,
             log: shared.logger.as_ref().map(|logger| logger.worker()),
             feed: shared.live.get().map(|live| live.feed()),
             timing: Cell::default(),
             refusing: Cell::new(0),
             pages,
-        })
+        }))
     }
 
     /// Takes in an accepted connection, or refuses it where it is one too many.
-    pub(crate) fn admit(self: &Rc<Self>, stream: Stream, peer: SocketAddr) {
+    pub(crate) fn admit(self: &Rc<Self>, stream: Stream, peer: Peer) {
+        let stream = match &*self.tls.borrow() {
+            Some(config) if peer.secure => stream.secured(config),
+            _ => Ok(stream),
+        };
+        // Without memory for it there is no connection.
+        let Ok(stream) = stream else { return };
         let worker = self.clone();
         worker.pages.counters.connections.accepted.one();
         let before = worker.pages.shared.open.fetch_add(1, Ordering::Relaxed);
@@ -84,6 +95,15 @@ impl Worker {
                 drop(open);
             });
         }
+    }
+
+    /// Uses these settings for further requests, and their certificates for further connections.
+    /// Those in use stay where the new ones cannot be used.
+    pub(crate) fn reload(&self, settings: Arc<Settings>) {
+        if let Some(Ok(config)) = settings.https.as_ref().map(server_config) {
+            *self.tls.borrow_mut() = Some(config);
+        }
+        self.pages.reload(settings);
     }
 
     /// Sends what was composed, within `patience` milliseconds for each stretch of it.

@@ -12,3 +12,4 @@ pub(crate) mod sendfile;
 pub(crate) mod slot;
 pub(crate) mod socket;
 pub(crate) mod stream;
+pub(crate) mod tls;

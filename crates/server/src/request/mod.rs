@@ -52,12 +52,25 @@ impl RequestStats {
     }
 }
 
+/// The other end of the connection that a request came on.
+#[derive(Clone, Copy)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    /// The connection is TLS.
+    pub(crate) secure: bool,
+}
+
+impl Peer {
+    fn scheme(self) -> key::Scheme {
+        if self.secure { key::Scheme::Https } else { key::Scheme::Http }
+    }
+}
+
 /// A request, as received.
 pub(crate) struct Request<'a, 'r> {
     pub(crate) pages: &'a Rc<Pages>,
     pub(crate) config: &'a Rc<Config>,
-    /// Address of the connection it came on.
-    pub(crate) peer: SocketAddr,
+    pub(crate) peer: Peer,
     pub(crate) head: &'a RequestHead<'r>,
     /// Bytes of the head.
     raw: &'a [u8],
@@ -75,7 +88,7 @@ pub(crate) struct Request<'a, 'r> {
 /// A request that outlives the buffer it was received into, with what is known of it so far.
 pub(crate) struct Detached {
     config: Rc<Config>,
-    peer: SocketAddr,
+    peer: Peer,
     head: Rc<OwnedHead>,
     since: u64,
     stats: RequestStats,
@@ -103,7 +116,7 @@ impl<'a, 'r> Request<'a, 'r> {
     pub(crate) fn new(
         pages: &'a Rc<Pages>,
         config: &'a Rc<Config>,
-        peer: SocketAddr,
+        peer: Peer,
         head: &'a RequestHead<'r>,
         raw: &'a [u8],
         since: u64,
@@ -150,7 +163,7 @@ impl<'a, 'r> Request<'a, 'r> {
     /// Whether the peer is a proxy whose word about the client counts.
     pub(crate) fn trusted(&self) -> bool {
         let proxies = &self.config.settings.http.trusted_proxies;
-        !proxies.is_empty() && proxies.iter().any(|net| net.contains(self.peer.ip()))
+        !proxies.is_empty() && proxies.iter().any(|net| net.contains(self.peer.address.ip()))
     }
 
     pub(crate) fn is_head(&self) -> bool {
@@ -173,17 +186,17 @@ impl<'a, 'r> Request<'a, 'r> {
         self.pages.clock.now()
     }
 
-    /// The scheme the client used: what a trusted proxy says it was.
+    /// The scheme the client used: what a trusted proxy says it was, or that of the connection.
     pub(crate) fn scheme(&self) -> key::Scheme {
         let told = self.head.known.x_forwarded_proto().filter(|_| self.trusted());
         told.and_then(|name| std::str::from_utf8(name).ok())
             .and_then(key::Scheme::named)
-            .unwrap_or(key::Scheme::Http)
+            .unwrap_or(self.peer.scheme())
     }
 
     /// Address of the client: the peer, or the one that a trusted proxy names.
     pub(crate) fn client(&self) -> IpAddr {
-        let peer = self.peer.ip().to_canonical();
+        let peer = self.peer.address.ip().to_canonical();
         let proxies = &self.config.settings.http.trusted_proxies;
         if proxies.is_empty() || self.head.known.x_forwarded_for().is_none() {
             return peer;
@@ -199,7 +212,7 @@ impl<'a, 'r> Request<'a, 'r> {
     pub(crate) fn chain(&self) -> Vec<IpAddr> {
         let (fields, proxies) = (self.head.fields, &self.config.settings.http.trusted_proxies);
         let lines: Vec<&[u8]> = fields.all("x-forwarded-for").collect();
-        forwarded::chain(lines.into_iter(), fields.all("forwarded"), self.peer.ip(), |ip| {
+        forwarded::chain(lines.into_iter(), fields.all("forwarded"), self.peer.address.ip(), |ip| {
             proxies.iter().any(|net| net.contains(ip))
         })
     }

@@ -45,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) live: OnceLock<Arc<LiveLog>>,
     /// The fleet pages are shared through.
     pub(crate) remote: Option<Arc<remote::Shared>>,
+    /// The first port of HTTPS; set before the workers start, where it is served.
+    pub(crate) https_port: OnceLock<u16>,
 }
 
 impl Shared {
@@ -65,6 +67,7 @@ impl Shared {
             purges: purge::History::default(),
             live: OnceLock::new(),
             remote,
+            https_port: OnceLock::new(),
         })
     }
 

@@ -1,5 +1,7 @@
 //! The settings whose change needs a restart.
 
+use std::net::SocketAddr;
+
 use crate::settings::{MemcachedSettings, RedisSettings, Settings};
 
 /// The first changed setting that needs a restart.
@@ -8,6 +10,7 @@ pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
         ("memory", new.memory != old.memory),
         ("threads", new.threads != old.threads),
         ("http.listen", new.http.listen != old.http.listen),
+        ("https.listen", https_listen(new) != https_listen(old)),
         ("http.sndbuf", new.http.sndbuf != old.http.sndbuf),
         ("http.shelf", new.http.shelf != old.http.shelf),
         ("http.access_log", new.access_log != old.access_log),
@@ -35,6 +38,10 @@ pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
         _ => Some("admin.listen"),
     };
     first(&changed).or(by_face).or(by_redis).or(by_admin)
+}
+
+fn https_listen(settings: &Settings) -> Option<&[SocketAddr]> {
+    settings.https.as_ref().map(|https| &https.listen[..])
 }
 
 fn fixed_memcached(old: &MemcachedSettings, new: &MemcachedSettings) -> Option<&'static str> {

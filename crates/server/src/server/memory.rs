@@ -46,9 +46,7 @@ pub(super) fn may_evict(settings: &Settings) -> bool {
     let memcached = settings.memcached.as_ref().map(|face| face.no_evictions);
     let redis = settings.redis.as_ref().map(|face| face.no_evictions);
     let refusing = [memcached, redis].into_iter().flatten();
-    !settings.http.listen.is_empty()
-        || refusing.clone().count() == 0
-        || refusing.into_iter().any(|no| !no)
+    settings.serves_pages() || refusing.clone().count() == 0 || refusing.into_iter().any(|no| !no)
 }
 
 /// The faces' guaranteed and limited shares of the memory.

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{TcpListener, UdpSocket},
+    net::{SocketAddr, TcpListener, UdpSocket},
 };
 
 use super::{FaceName, StartError};
@@ -20,6 +20,7 @@ const ADMIN_BACKLOG: i32 = 64;
 #[derive(Default)]
 pub(super) struct Sockets {
     pub(super) http: Vec<Vec<Listener>>,
+    pub(super) https: Vec<Vec<Listener>>,
     pub(super) memcached: Vec<Vec<Listener>>,
     pub(super) udp: Vec<Vec<UdpSocket>>,
     pub(super) redis: Vec<Vec<Listener>>,
@@ -47,9 +48,16 @@ impl Sockets {
 
     fn bind_all(&mut self, settings: &Settings) -> Result<(), (Address, io::Error)> {
         let workers = settings.threads.max(1);
-        let http: Vec<Listen> = settings.http.listen.iter().copied().map(Listen::Tcp).collect();
+        let tcp = |listen: &[SocketAddr]| -> Vec<Listen> {
+            listen.iter().copied().map(Listen::Tcp).collect()
+        };
         let manner = Manner { sndbuf: settings.http.sndbuf, backlog: BACKLOG };
+        let http = tcp(&settings.http.listen);
         self.http = self.keep(FaceName::Http, listen::bind(&http, workers, manner)?);
+        if let Some(https) = &settings.https {
+            let https = tcp(&https.listen);
+            self.https = self.keep(FaceName::Https, listen::bind(&https, workers, manner)?);
+        }
         if let Some(face) = &settings.memcached {
             let manner = Manner { sndbuf: 0, backlog: face.backlog };
             self.memcached =
@@ -67,8 +75,8 @@ impl Sockets {
             self.redis = self.keep(FaceName::Redis, listen::bind(&face.listen, workers, manner)?);
         }
         if let Some(admin) = &settings.admin {
-            let listen: Vec<Listen> = admin.listen.iter().copied().map(Listen::Tcp).collect();
-            let bound = listen::bind(&listen, 1, Manner { sndbuf: 0, backlog: ADMIN_BACKLOG })?;
+            let manner = Manner { sndbuf: 0, backlog: ADMIN_BACKLOG };
+            let bound = listen::bind(&tcp(&admin.listen), 1, manner)?;
             let tcp = |listener| match listener {
                 Listener::Tcp(listener) => Some(listener),
                 Listener::Unix(..) => None,

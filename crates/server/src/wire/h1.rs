@@ -166,6 +166,8 @@ pub(crate) struct OwnAnswer<'a> {
     pub(crate) content_type: &'a str,
     /// Not sent with a 204 (RFC 9110 section 15.3.5).
     pub(crate) body: &'a str,
+    /// Another place of the resource.
+    pub(crate) location: Option<&'a str>,
     pub(crate) version: Version,
     /// The connection goes on.
     pub(crate) keep: bool,
@@ -180,6 +182,9 @@ impl OwnAnswer<'_> {
         head.status(self.status, head::phrase(self.status));
         head.line("Date", &date::format(self.now / 1000));
         head.line("Server", b"larder");
+        if let Some(location) = self.location {
+            head.line("Location", location.as_bytes());
+        }
         let bodied = has_body(false, self.status);
         if bodied {
             head.line("Content-Type", self.content_type.as_bytes());

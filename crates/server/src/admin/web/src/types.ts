@@ -116,10 +116,16 @@ export type Http = {
     /** Responses of origins with neither length nor chunks: their end is the end of the
      * connection. */
     unframed: number,
+    /** TLS handshakes that succeeded. */
+    tls_handshakes: number,
+    /** TLS handshakes of clients that had a ticket. */
+    tls_resumed: number,
+    /** Connections to a port of HTTPS that failed for TLS, or spoke none. */
+    tls_failures: number,
     /** Requests, refused and aborted ones included. */
     requests: number,
-    /** Second copies of frequently requested large pages, in files in memory, from which they
-     * are sent without copying. */
+    /** Second copies of frequently requested large pages, in files in memory, from which
+     * they are sent without copying. */
     shelf: number,
     /** Connections of clients. */
     connections: Connections,
@@ -179,7 +185,8 @@ export type Latencies = {
 
 /** One site. */
 export type Site = {
-    /** Its name; `-` for requests that reached no site, `other` for sites beyond those counted. */
+    /** Its name; `-` for requests that reached no site, `other` for sites beyond those
+     * counted. */
     name: string,
     /** Requests by outcome. */
     results: Results,
@@ -199,13 +206,13 @@ export type Origin = {
     name: string,
     /** Requests that failed, before a response head or in the middle, by reason. */
     failures: Counts,
-    /** From the request to the head of its response: waiting for a connection, connecting and
-     * the origin's own time. */
+    /** From the request to the head of its response: waiting for a connection, connecting
+     * and the origin's own time. */
     ttfb: Histogram,
     /** Requests to the origin. */
     requests: number,
-    /** Connections closed because the origin sent bytes that nobody had asked for, behind an
-     * answer or before a request. */
+    /** Connections closed because the origin sent bytes that nobody had asked for, behind
+     * an answer or before a request. */
     unasked: number,
     /** Connections to it now, idle ones included, tunnels not. */
     connections_open: number,

@@ -1,0 +1,149 @@
+//! From typed values to settings: `[https]`.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use larder_server::settings::{Certificate, HttpsSettings, TlsVersion};
+
+use super::{
+    bounded,
+    build::file,
+    problem::{Location, Problem, Report},
+    reader::Values,
+};
+
+/// Largest file of certificates or of a key, in bytes.
+const PEM_BYTES: usize = 1 << 20;
+
+/// Before the end of a certificate: from here on it is warned of.
+const SOON: Duration = Duration::from_secs(14 * 86_400);
+
+/// HTTPS; None: the file has no such table, or has a mistake in it, which is in the report.
+pub(super) fn https(root: &Values, directory: &Path, report: &mut Report) -> Option<HttpsSettings> {
+    if !root.is_set("https") {
+        return None;
+    }
+    let values = root.table("https");
+    let listen: Vec<SocketAddr> = values.list("listen");
+    if listen.is_empty() {
+        let problem = Problem::new(values.location("listen"), "it listens nowhere");
+        report.error(problem.fix("name an address, or take out [https]"));
+    }
+    let mut certificates = Vec::new();
+    for values in values.tables("certificates") {
+        certificates.extend(certificate(values, directory, report).map(Arc::new));
+    }
+    if values.tables("certificates").is_empty() {
+        certificates.extend(self_signed(&values, &listen, report).map(Arc::new));
+    }
+    let min_version = match values.get::<String>("min_version")?.as_str() {
+        "1.3" => TlsVersion::Tls13,
+        _ => TlsVersion::Tls12,
+    };
+    if values.get("redirect")? && !root.table("http").is_set("listen") {
+        let message = "there is no listener of plain HTTP whose requests it could send here";
+        let problem = Problem::new(values.location("redirect"), message);
+        report.warn(problem.fix("name one: http.listen"));
+    }
+    Some(HttpsSettings {
+        listen,
+        certificates,
+        min_version,
+        redirect: values.get("redirect")?,
+        hsts: hsts(&values, report),
+    })
+}
+
+fn certificate(values: &Values, directory: &Path, report: &mut Report) -> Option<Certificate> {
+    let (chain, key) = (file(values, "cert", directory)?, file(values, "key", directory)?);
+    let chain_bytes = read(values, "cert", &chain, report)?;
+    let key_bytes = read(values, "key", &key, report)?;
+    match Certificate::parse(&chain_bytes, &key_bytes) {
+        Ok(certificate) => {
+            look_at_time(values, &chain, &certificate, report);
+            Some(certificate)
+        }
+        Err(error) => {
+            let name = if error.is_of_key() { "key" } else { "cert" };
+            let of = if error.is_of_key() { &key } else { &chain };
+            let message = format!("{}: {error}", of.display());
+            report.error(Problem::new(values.location(name), message));
+            None
+        }
+    }
+}
+
+fn read(
+    values: &Values,
+    name: &'static str,
+    path: &PathBuf,
+    report: &mut Report,
+) -> Option<Vec<u8>> {
+    match bounded::read(path, PEM_BYTES) {
+        Ok((bytes, _)) => Some(bytes),
+        Err(reason) => {
+            let message = format!("cannot read {}: {reason}", path.display());
+            report.error(Problem::new(values.location(name), message));
+            None
+        }
+    }
+}
+
+fn look_at_time(values: &Values, path: &Path, certificate: &Certificate, report: &mut Report) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let left = certificate.not_after - now.as_secs() as i64;
+    let message = if left < 0 {
+        format!("{}: the certificate has expired", path.display())
+    } else if left < SOON.as_secs() as i64 {
+        format!("{}: the certificate ends in {} days", path.display(), left / 86_400)
+    } else {
+        return;
+    };
+    report.warn(Problem::new(values.location("cert"), message));
+}
+
+/// A certificate for trying, where no other machine is served.
+fn self_signed(values: &Values, listen: &[SocketAddr], report: &mut Report) -> Option<Certificate> {
+    if let Some(open) = listen.iter().find(|address| !address.ip().is_loopback()) {
+        let message = format!("there is no certificate, and other machines can reach {open}");
+        let problem = Problem::new(values.location("certificates"), message);
+        report.error(problem.fix("give --cert FILE --key FILE, or certificates = [{ cert, key }]"));
+        return None;
+    }
+    if listen.is_empty() {
+        return None;
+    }
+    report.warn(Problem::new(
+        Location::Whole,
+        "there is no certificate: HTTPS shows a self-signed one that no client knows",
+    ));
+    match Certificate::self_signed() {
+        Ok(certificate) => Some(certificate),
+        Err(error) => {
+            report.error(Problem::new(values.location("certificates"), error.to_string()));
+            None
+        }
+    }
+}
+
+fn hsts(values: &Values, report: &mut Report) -> Option<String> {
+    let value: String = values.get("hsts").filter(|value: &String| !value.is_empty())?;
+    let directives = value.split(';').map(|part| part.trim().to_ascii_lowercase());
+    let age = |part: &String| {
+        part.strip_prefix("max-age=").is_some_and(|seconds| {
+            !seconds.is_empty() && seconds.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    let visible = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if visible && directives.filter(age).count() == 1 {
+        return Some(value);
+    }
+    let message = format!("expected one `max-age=SECONDS` and directives, found {value:?}");
+    let problem = Problem::new(values.location("hsts"), message);
+    report.error(problem.fix("write hsts = \"max-age=31536000\""));
+    None
+}

@@ -1,0 +1,84 @@
+//! The settings of a TLS server: versions, certificates by name, tickets.
+
+use std::sync::{Arc, LazyLock};
+
+use rustls::{
+    ServerConfig, SupportedCipherSuite, SupportedProtocolVersion,
+    crypto::{CryptoProvider, ring},
+    server::{ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert},
+    sign::CertifiedKey,
+    version::{TLS12, TLS13},
+};
+
+use crate::settings::{Certificate, HttpsSettings, TlsVersion};
+
+/// The keys of session tickets: one set for all workers, made anew every six hours; tickets of the
+/// set before are still accepted. They last as long as the program, also over reloads.
+static TICKETS: LazyLock<Option<Arc<dyn ProducesTickets>>> =
+    LazyLock::new(|| ring::Ticketer::new().ok());
+
+/// Tickets given to a client of TLS 1.3 after the handshake: each connects once more.
+const TICKETS_EACH: usize = 2;
+
+/// From the oldest version on.
+const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
+
+/// The configuration of connections from now on.
+pub(crate) fn server_config(https: &HttpsSettings) -> Result<Arc<ServerConfig>, rustls::Error> {
+    let versions = match https.min_version {
+        TlsVersion::Tls12 => &VERSIONS[..],
+        TlsVersion::Tls13 => &VERSIONS[1..],
+    };
+    let resolver = Resolver(https.certificates.clone());
+    let mut config = ServerConfig::builder_with_provider(provider().into())
+        .with_protocol_versions(versions)?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(resolver));
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // Tickets alone: a table of sessions would be shared by all workers.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    if let Some(tickets) = TICKETS.as_ref() {
+        config.ticketer = tickets.clone();
+        config.send_tls13_tickets = TICKETS_EACH;
+    }
+    config.ignore_client_order = true;
+    Ok(Arc::new(config))
+}
+
+/// The crypto of ring. AES-128 before AES-256: as safe, and 10 rounds instead of 14.
+fn provider() -> CryptoProvider {
+    let mut provider = ring::default_provider();
+    let is_aes_256 = |suite: &SupportedCipherSuite| {
+        let name = format!("{:?}", suite.suite());
+        name.contains("AES_256")
+    };
+    // Suites of TLS 1.3 stay before those of 1.2.
+    provider.cipher_suites.sort_by_key(|suite| (suite.tls13().is_none(), is_aes_256(suite)));
+    provider
+}
+
+/// Certificates by the name a client asks for (RFC 6066 section 3).
+#[derive(Debug)]
+struct Resolver(Vec<Arc<Certificate>>);
+
+impl ResolvesServerCert for Resolver {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = hello.server_name().map(str::to_ascii_lowercase);
+        let verifies = |certificate: &&Arc<Certificate>| {
+            certificate.key.key.choose_scheme(hello.signature_schemes()).is_some()
+        };
+        let rank = |certificate: &Arc<Certificate>| {
+            name.as_deref().and_then(|name| certificate.rank(name))
+        };
+        let mut best: Option<(Option<u8>, &Arc<Certificate>)> = None;
+        // The first of those that fit equally well.
+        for certificate in self.0.iter().filter(verifies) {
+            let rank = rank(certificate);
+            if best.is_none_or(|(held, _)| rank > held) {
+                best = Some((rank, certificate));
+            }
+        }
+        best.or_else(|| self.0.first().map(|first| (None, first)))
+            .map(|(_, certificate)| certificate.key.clone())
+    }
+}

@@ -1,0 +1,15 @@
+//! TLS of clients' connections: a session that stands between a socket and its connection.
+//!
+//! A session has no buffers while nothing is under way: received records are decrypted in a buffer
+//! of the thread, sealed records leave from another. What a socket does not take at once, and the
+//! beginning of a record whose end is still to come, is all that a session keeps.
+//!
+//! `send` reports bytes as sent once their record has left. Until then the caller offers them
+//! again, as it does where a socket takes none.
+
+mod config;
+mod scratch;
+mod session;
+
+pub(crate) use config::server_config;
+pub(crate) use session::{Handshake, Session, Transport};

@@ -1,0 +1,498 @@
+//! One connection's TLS state.
+
+use std::{
+    io::{self, IoSlice},
+    os::fd::OwnedFd,
+    sync::Arc,
+};
+
+use rustls::{
+    HandshakeKind, ServerConfig,
+    server::UnbufferedServerConnection,
+    unbuffered::{
+        ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
+    },
+};
+
+use super::scratch::{self, RECEIVED, Scratch};
+
+/// Plain bytes of a full record (RFC 8446 section 5.1).
+const RECORD: usize = 16 * 1024;
+/// Records sealed for one write. Larger writes leave the near caches before the system copies them.
+const RECORDS: usize = 4;
+/// Sealed bytes that may wait for a client that makes us answer and does not read: alerts, answers
+/// to its key updates.
+const BACKLOG: usize = 128 * 1024;
+
+/// The socket below a session.
+pub(crate) trait Transport {
+    /// Appends what can be received, within the room there is; 0 is the end.
+    fn receive(&self, into: &mut Vec<u8>) -> io::Result<usize>;
+
+    /// Whether it is worth a try.
+    fn is_ready(&self) -> bool;
+
+    /// Sends. `more`: something follows at once.
+    fn send(&self, bytes: &[u8], more: bool) -> io::Result<usize>;
+}
+
+/// The outcome of a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Handshake {
+    /// It used a ticket.
+    pub(crate) resumed: bool,
+}
+
+/// The state of one connection.
+pub(crate) struct Session {
+    tls: UnbufferedServerConnection,
+    /// Received bytes of a record that is not whole.
+    partial: Vec<u8>,
+    /// Decrypted bytes that were received by a look ([`Session::peek`]).
+    plain: Vec<u8>,
+    /// Records that the socket did not take yet.
+    sealed: Vec<u8>,
+    /// Plain bytes in `sealed` that are not reported as sent.
+    unreported: usize,
+    state: State,
+    /// The end of the handshake was reported.
+    told: bool,
+    /// The end of what we send is announced, or is not to be.
+    closed: bool,
+}
+
+/// What can be received and sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No byte was received.
+    New,
+    Handshaking,
+    Open,
+    /// The client sends nothing more.
+    PeerClosed,
+    /// The client speaks no TLS: bytes pass as they are.
+    Plain,
+}
+
+impl Session {
+    pub(crate) fn new(config: &Arc<ServerConfig>) -> Result<Self, rustls::Error> {
+        Ok(Self {
+            tls: UnbufferedServerConnection::new(config.clone())?,
+            partial: Vec::new(),
+            plain: Vec::new(),
+            sealed: Vec::new(),
+            unreported: 0,
+            state: State::New,
+            told: false,
+            closed: false,
+        })
+    }
+
+    /// The handshake, if it has ended since the last call.
+    pub(crate) fn take_handshake(&mut self) -> Option<Handshake> {
+        let ended = !self.told && !self.tls.is_handshaking();
+        self.told |= ended;
+        ended.then(|| Handshake {
+            resumed: self.tls.handshake_kind() == Some(HandshakeKind::Resumed),
+        })
+    }
+
+    /// The client has spoken, and not TLS. What it sends is received as it is, and it is answered
+    /// so.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.state == State::Plain
+    }
+
+    /// A read has something to say, whatever the socket has: decrypted bytes, or the end.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.plain.is_empty() || self.state == State::PeerClosed
+    }
+
+    /// Appends decrypted bytes to `buf`; 0 is the end. More than its room may come: what was
+    /// received is decrypted.
+    pub(crate) fn read(&mut self, socket: &impl Transport, buf: &mut Vec<u8>) -> io::Result<usize> {
+        if !self.plain.is_empty() {
+            let plain = std::mem::take(&mut self.plain);
+            buf.extend_from_slice(&plain);
+            return Ok(plain.len());
+        }
+        match self.state {
+            State::Plain => socket.receive(buf),
+            State::PeerClosed => Ok(0),
+            _ => scratch::with(|scratch| self.read_records(socket, scratch, buf)),
+        }
+    }
+
+    /// Fills `buf`. What was decrypted beyond it is kept for the next read.
+    pub(crate) fn read_some(
+        &mut self,
+        socket: &impl Transport,
+        buf: &mut [u8],
+    ) -> io::Result<usize> {
+        self.peek(socket)?;
+        let taken = self.plain.len().min(buf.len());
+        buf[..taken].copy_from_slice(&self.plain[..taken]);
+        self.plain.drain(..taken);
+        if self.plain.is_empty() {
+            self.plain = Vec::new();
+        }
+        Ok(taken)
+    }
+
+    /// Decrypts ahead of the next read. False: nothing more comes.
+    pub(crate) fn peek(&mut self, socket: &impl Transport) -> io::Result<bool> {
+        if self.plain.is_empty() {
+            let mut plain = Vec::new();
+            let read = self.read(socket, &mut plain);
+            self.plain = plain;
+            return read.map(|read| read > 0);
+        }
+        Ok(true)
+    }
+
+    fn read_records(
+        &mut self,
+        socket: &impl Transport,
+        scratch: &mut Scratch,
+        buf: &mut Vec<u8>,
+    ) -> io::Result<usize> {
+        let before = buf.len();
+        while socket.is_ready() {
+            let received = &mut scratch.received;
+            received.clear();
+            received.extend_from_slice(&self.partial);
+            received.reserve_exact(RECEIVED.saturating_sub(received.len()).max(RECORD));
+            match socket.receive(received) {
+                // An end without notice cuts what was under way: the framing of HTTP tells.
+                Ok(0) => {
+                    self.state = State::PeerClosed;
+                    return Ok(0);
+                }
+                Ok(_) => {}
+                Err(error) => return Err(error),
+            }
+            if self.state == State::New {
+                if speaks_plainly(received) {
+                    self.state = State::Plain;
+                    buf.extend_from_slice(received);
+                    return Ok(received.len());
+                }
+                self.state = State::Handshaking;
+            }
+            let processed = self.process(received, buf);
+            let flushed = self.flush(socket, false);
+            let used = processed?;
+            match flushed {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                _ if self.sealed.len() > BACKLOG => return Err(io::ErrorKind::InvalidData.into()),
+                _ => {}
+            }
+            self.keep_partial(&scratch.received[used..]);
+            if buf.len() > before {
+                return Ok(buf.len() - before);
+            }
+            if self.state == State::PeerClosed {
+                return Ok(0);
+            }
+        }
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn keep_partial(&mut self, rest: &[u8]) {
+        self.partial.clear();
+        if rest.is_empty() {
+            self.partial = Vec::new();
+        } else {
+            self.partial.extend_from_slice(rest);
+        }
+    }
+
+    /// Takes all whole records of `received`. Returns how many bytes they are.
+    fn process(&mut self, received: &mut [u8], buf: &mut Vec<u8>) -> io::Result<usize> {
+        let mut used = 0;
+        loop {
+            let UnbufferedStatus { discard, state } =
+                self.tls.process_tls_records(&mut received[used..]);
+            let mut blocked = false;
+            let mut failed = None;
+            match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(record) = traffic.next_record() {
+                        buf.extend_from_slice(record.map_err(invalid)?.payload);
+                    }
+                }
+                Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                    encode(&mut self.sealed, |room| data.encode(room))?;
+                }
+                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+                Ok(ConnectionState::PeerClosed) => self.state = State::PeerClosed,
+                Ok(ConnectionState::WriteTraffic(_)) => {
+                    if self.state == State::Handshaking {
+                        self.state = State::Open;
+                    }
+                    blocked = true;
+                }
+                Ok(_) => blocked = true,
+                Err(error) => failed = Some(error),
+            }
+            used += discard;
+            if let Some(error) = failed {
+                self.seal_alert();
+                return Err(invalid(error));
+            }
+            if blocked {
+                return Ok(used);
+            }
+        }
+    }
+
+    /// Seals the alert that tells the client what it did wrong.
+    fn seal_alert(&mut self) {
+        while let Ok(ConnectionState::EncodeTlsData(mut data)) =
+            self.tls.process_tls_records(&mut []).state
+        {
+            if encode(&mut self.sealed, |room| data.encode(room)).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Sends records that wait. [`io::ErrorKind::WouldBlock`]: not all of them now.
+    fn flush(&mut self, socket: &impl Transport, more: bool) -> io::Result<()> {
+        let mut sent = 0;
+        let result = loop {
+            if sent == self.sealed.len() {
+                break Ok(());
+            }
+            match socket.send(&self.sealed[sent..], more) {
+                Ok(taken) => sent += taken,
+                Err(error) => break Err(error),
+            }
+        };
+        if sent == self.sealed.len() {
+            self.sealed = Vec::new();
+        } else {
+            self.sealed.drain(..sent);
+        }
+        result
+    }
+
+    /// Seals and sends as much as one write takes. Returns how many plain bytes have left: those
+    /// that were offered before and have left since count.
+    pub(crate) fn send(
+        &mut self,
+        socket: &impl Transport,
+        slices: &[IoSlice<'_>],
+        more: bool,
+    ) -> io::Result<usize> {
+        if self.state == State::Plain {
+            let first = slices.iter().find(|slice| !slice.is_empty());
+            return first.map_or(Ok(0), |slice| socket.send(slice, false));
+        }
+        self.flush(socket, more)?;
+        if self.unreported > 0 {
+            return Ok(std::mem::take(&mut self.unreported));
+        }
+        scratch::with(|scratch| {
+            let (mut plain, mut sealed) = (0, 0);
+            let mut rest = Rest { slices, at: 0 };
+            for _ in 0..RECORDS {
+                let record = rest.next(&mut scratch.plain);
+                if record.is_empty() {
+                    break;
+                }
+                sealed += self.seal(record, &mut scratch.sealed[sealed..])?;
+                plain += record.len();
+            }
+            self.send_sealed(socket, &scratch.sealed[..sealed], plain, more || rest.is_more())
+        })
+    }
+
+    /// The bytes from `from` of a file, `len` at the most.
+    pub(crate) fn send_file(
+        &mut self,
+        socket: &impl Transport,
+        file: &OwnedFd,
+        from: u64,
+        len: u64,
+    ) -> io::Result<usize> {
+        self.flush(socket, true)?;
+        if self.unreported > 0 {
+            return Ok(std::mem::take(&mut self.unreported));
+        }
+        let mut bytes = vec![0; (RECORDS * RECORD).min(usize::try_from(len).unwrap_or(usize::MAX))];
+        let read = rustix::io::pread(file, &mut bytes, from)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.send(socket, &[IoSlice::new(&bytes[..read])], false)
+    }
+
+    /// Sends a prefix of `sealed` and keeps the rest.
+    fn send_sealed(
+        &mut self,
+        socket: &impl Transport,
+        sealed: &[u8],
+        plain: usize,
+        more: bool,
+    ) -> io::Result<usize> {
+        match socket.send(sealed, more) {
+            Ok(sent) if sent == sealed.len() => Ok(plain),
+            Ok(sent) => {
+                self.sealed.extend_from_slice(&sealed[sent..]);
+                // All records but the last are full.
+                let records = plain.div_ceil(RECORD);
+                let full = RECORD + (sealed.len() - plain) / records;
+                let left = (sent / full).min(records - 1) * RECORD;
+                self.unreported = plain - left;
+                if left == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(left) }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.sealed.extend_from_slice(sealed);
+                self.unreported = plain;
+                Err(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Seals one record. Returns how many bytes that are.
+    fn seal(&mut self, plain: &[u8], into: &mut [u8]) -> io::Result<usize> {
+        let mut at = 0;
+        loop {
+            match self.tls.process_tls_records(&mut []).state.map_err(invalid)? {
+                ConnectionState::WriteTraffic(mut traffic) => {
+                    let sealed = traffic.encrypt(plain, &mut into[at..]);
+                    return sealed.map(|sealed| at + sealed).map_err(io::Error::other);
+                }
+                ConnectionState::TransmitTlsData(data) => data.done(),
+                ConnectionState::EncodeTlsData(mut data) => {
+                    at += data.encode(&mut into[at..]).map_err(io::Error::other)?;
+                }
+                ConnectionState::PeerClosed => self.state = State::PeerClosed,
+                _ => return Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        }
+    }
+
+    /// The end is not announced: what was sent is not whole.
+    pub(crate) fn abandon(&mut self) {
+        self.closed = true;
+    }
+
+    /// Says that nothing more is sent (RFC 8446 section 6.1), as far as the socket takes it.
+    pub(crate) fn close(&mut self, socket: &impl Transport) {
+        let ended = std::mem::replace(&mut self.closed, true);
+        if ended || self.state == State::Plain || self.tls.is_handshaking() {
+            return;
+        }
+        if self.flush(socket, true).is_err() {
+            return;
+        }
+        if let Ok(ConnectionState::WriteTraffic(mut traffic)) =
+            self.tls.process_tls_records(&mut []).state
+        {
+            let _ = encode(&mut self.sealed, |room| traffic.queue_close_notify(room));
+        }
+        let _ = self.flush(socket, false);
+    }
+}
+
+/// What is still to be sealed of some slices.
+struct Rest<'s, 'b> {
+    slices: &'s [IoSlice<'b>],
+    /// Bytes of the first slice that are used up.
+    at: usize,
+}
+
+impl<'s> Rest<'s, '_> {
+    fn is_more(&self) -> bool {
+        self.slices.iter().map(|slice| slice.len()).sum::<usize>() > self.at
+    }
+
+    /// The next full record, or all that is left. It is gathered in `several` where it lies in
+    /// several slices. Empty: nothing is left.
+    fn next<'r>(&mut self, several: &'r mut Vec<u8>) -> &'r [u8]
+    where
+        's: 'r,
+    {
+        several.clear();
+        while let Some((slice, others)) = self.slices.split_first() {
+            let left = &slice[self.at..];
+            let taken = left.len().min(RECORD - several.len());
+            if several.is_empty() && (taken == RECORD || others.is_empty()) {
+                self.at += taken;
+                return &left[..taken];
+            }
+            several.extend_from_slice(&left[..taken]);
+            if taken < left.len() || several.len() == RECORD {
+                self.at += taken;
+                break;
+            }
+            (self.slices, self.at) = (others, 0);
+        }
+        several
+    }
+}
+
+/// Why something could not be encoded.
+enum Fault {
+    /// It takes so many bytes.
+    Room(usize),
+    Failed,
+}
+
+impl From<EncodeError> for Fault {
+    fn from(error: EncodeError) -> Self {
+        match error {
+            EncodeError::InsufficientSize(InsufficientSizeError { required_size }) => {
+                Fault::Room(required_size)
+            }
+            EncodeError::AlreadyEncoded => Fault::Failed,
+        }
+    }
+}
+
+impl From<EncryptError> for Fault {
+    fn from(error: EncryptError) -> Self {
+        match error {
+            EncryptError::InsufficientSize(InsufficientSizeError { required_size }) => {
+                Fault::Room(required_size)
+            }
+            EncryptError::EncryptExhausted => Fault::Failed,
+        }
+    }
+}
+
+/// Appends what `write` encodes.
+fn encode<E: Into<Fault>>(
+    sealed: &mut Vec<u8>,
+    mut write: impl FnMut(&mut [u8]) -> Result<usize, E>,
+) -> io::Result<()> {
+    let before = sealed.len();
+    let mut room = 0;
+    loop {
+        sealed.resize(before + room, 0);
+        match write(&mut sealed[before..]).map_err(Into::into) {
+            Ok(written) => {
+                sealed.truncate(before + written);
+                return Ok(());
+            }
+            Err(Fault::Room(needed)) if needed > room => room = needed,
+            Err(_) => {
+                sealed.truncate(before);
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+    }
+}
+
+fn invalid(error: rustls::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+/// Whether a client begins as one of HTTP does, or of another protocol of words; a TLS record
+/// begins with 22 (RFC 8446 section 5.1).
+fn speaks_plainly(received: &[u8]) -> bool {
+    received.first().is_some_and(u8::is_ascii_alphabetic)
+}
