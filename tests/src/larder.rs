@@ -80,6 +80,12 @@ impl Larder {
         Larder::with_config(&format!("[[site]]\norigin = \"{origin_url}\"\n{lines}\n"))
     }
 
+    /// One site with these lines in its table `[site.origin]`.
+    #[track_caller]
+    pub fn site_with_origin(lines: &str) -> Larder {
+        Larder::with_config(&format!("[[site]]\n[site.origin]\n{lines}"))
+    }
+
     #[track_caller]
     fn spawn<S: AsRef<OsStr>>(args: &[S], scratch: Scratch) -> Larder {
         let mut child = Command::new(binary())

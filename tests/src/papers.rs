@@ -1,12 +1,16 @@
 //! Certificates for tests: an authority of their own, and what it signs.
 
 use crate::Scratch;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
-use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 /// A certificate authority with a directory: `authority.pem`, `server.pem`, `server.key`.
 pub struct Papers {
@@ -57,6 +61,41 @@ impl Papers {
     /// The same as text.
     pub fn path(&self, name: &str) -> String {
         self.file(name).display().to_string()
+    }
+
+    /// Takes TLS off what comes to the returned address, and passes it on to `server`. It shows
+    /// the certificate `name`, and wants one of its clients where `clients` says so.
+    #[track_caller]
+    pub fn terminator(&self, name: &str, server: SocketAddr, clients: bool) -> SocketAddr {
+        let file = |ending: &str| self.file(&format!("{name}.{ending}"));
+        let certificate = CertificateDer::from_pem_file(file("pem")).unwrap();
+        let key = PrivateKeyDer::from_pem_file(file("key")).unwrap();
+        let config = ServerConfig::builder();
+        let config = if clients {
+            let verifier = WebPkiClientVerifier::builder(Arc::new(self.roots())).build().unwrap();
+            config.with_client_cert_verifier(verifier)
+        } else {
+            config.with_no_client_auth()
+        };
+        let config = config.with_single_cert(vec![certificate], key).unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        std::thread::spawn(move || {
+            crate::client::run(async {
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                while let Ok((stream, _)) = listener.accept().await {
+                    let acceptor = acceptor.clone();
+                    tokio::spawn(async move {
+                        let mut client = acceptor.accept(stream).await?;
+                        let mut server = TcpStream::connect(server).await?;
+                        tokio::io::copy_bidirectional(&mut client, &mut server).await
+                    });
+                }
+            });
+        });
+        address
     }
 
     /// The authority.

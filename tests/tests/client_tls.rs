@@ -35,7 +35,6 @@ impl Connector for Tls {
 /// The servers of the tests.
 trait Servers {
     fn memcached(&self) -> Memcached;
-    fn terminator(&self, server: SocketAddr) -> Server;
     fn connector(&self) -> SharedConnector;
 }
 
@@ -45,32 +44,6 @@ impl Servers for Papers {
         let (chain, key) = (self.path("server.pem"), self.path("server.key"));
         let options = format!("ssl_chain_cert={chain},ssl_key={key}");
         Memcached::debian(&["-Z", "-o", &options])
-    }
-
-    /// Takes TLS off what comes to an address, and passes it on to `server`.
-    fn terminator(&self, server: SocketAddr) -> Server {
-        let certificate = CertificateDer::from_pem_file(self.file("server.pem")).unwrap();
-        let key = PrivateKeyDer::from_pem_file(self.file("server.key")).unwrap();
-        let config =
-            ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key);
-        let acceptor = TlsAcceptor::from(Arc::new(config.unwrap()));
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        listener.set_nonblocking(true).unwrap();
-        std::thread::spawn(move || {
-            run(async {
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                while let Ok((stream, _)) = listener.accept().await {
-                    let acceptor = acceptor.clone();
-                    tokio::spawn(async move {
-                        let mut client = acceptor.accept(stream).await?;
-                        let mut server = TcpStream::connect(server).await?;
-                        tokio::io::copy_bidirectional(&mut client, &mut server).await
-                    });
-                }
-            });
-        });
-        larder_tests::client::server(address)
     }
 
     /// Believes what this authority signs.
@@ -114,7 +87,8 @@ fn values_of_every_size_go_through_tls() {
 fn a_large_batch_is_flushed_to_its_end() {
     let papers = Papers::issue();
     let server = Memcached::debian(&[]);
-    let terminator = papers.terminator(server.addr());
+    let terminator =
+        larder_tests::client::server(papers.terminator("server", server.addr(), false));
     run(async {
         let config = Config { connector: Some(papers.connector()), ..patient(vec![terminator]) };
         let client = Client::new(config).unwrap();

@@ -27,7 +27,7 @@ mod rules;
 mod tracing;
 
 pub use admin::{AdminSettings, ReadAccess};
-pub use https::{Certificate, CertificateError, HttpsSettings, TlsVersion};
+pub use https::{Certificate, CertificateError, HttpsSettings, OriginTls, TlsVersion};
 pub use objects::{
     DEFAULT_REQUESTS_PER_EVENT, Listen, MemcachedSettings, RedisSettings, Share, Users,
     WireProtocol,
@@ -291,10 +291,22 @@ impl Site {
 }
 
 /// The protocol of an origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginScheme {
     /// HTTP/1.1 over TCP.
     Http,
+    /// The same over TLS.
+    Https(Arc<OriginTls>),
+}
+
+impl OriginScheme {
+    /// As in URLs.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            OriginScheme::Http => "http",
+            OriginScheme::Https(_) => "https",
+        }
+    }
 }
 
 /// The origin of a site, with its time limits.
@@ -329,11 +341,11 @@ pub struct OriginSettings {
 impl OriginSettings {
     /// `http://host:port`: its name in figures and listings.
     pub fn name(&self) -> String {
-        let OriginScheme::Http = self.scheme;
+        let scheme = self.scheme.as_str();
         if self.host.contains(':') {
-            return format!("http://[{}]:{}", self.host, self.port);
+            return format!("{scheme}://[{}]:{}", self.host, self.port);
         }
-        format!("http://{}:{}", self.host, self.port)
+        format!("{scheme}://{}:{}", self.host, self.port)
     }
 }
 

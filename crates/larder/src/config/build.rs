@@ -11,7 +11,7 @@ use std::{
 
 use larder_server::settings::{
     AccessLogSettings, CacheAction, CookiePattern, Glob, HostPattern, HttpSettings, KeyField,
-    Limits, LogFormat, MAX_RULES, Matcher, Net, OriginScheme, OriginSettings, Pattern, Permission,
+    Limits, LogFormat, MAX_RULES, Matcher, Net, OriginSettings, Pattern, Permission,
     RefreshPattern, Rule, RuleAction, RulePolicy, Secret, Settings, Site, StatusTtl, Unframed,
 };
 
@@ -160,7 +160,7 @@ fn site(values: &Values, memory: u64, directory: &Path, report: &mut Report) -> 
     Some(Site {
         name: hosts.first().map_or_else(|| "default".to_owned(), host_name),
         hosts,
-        origin: Arc::new(origin(&values.table("origin"), report)?),
+        origin: Arc::new(origin(&values.table("origin"), directory, report)?),
         purge: permission(&values.table("purge"), directory, report),
         debug: permission(&values.table("debug"), directory, report),
         remote: values.get("remote")?,
@@ -289,7 +289,7 @@ fn matcher(values: &Values, report: &mut Report) -> Matcher {
     matcher
 }
 
-fn origin(values: &Values, report: &mut Report) -> Option<OriginSettings> {
+fn origin(values: &Values, directory: &Path, report: &mut Report) -> Option<OriginSettings> {
     let url: OriginUrl = values.get("url")?;
     let host_header: Option<String> = values.maybe("host_header");
     if let Some(host) = &host_header
@@ -299,7 +299,7 @@ fn origin(values: &Values, report: &mut Report) -> Option<OriginSettings> {
         report.error(Problem::new(values.location("host_header"), message));
     }
     Some(OriginSettings {
-        scheme: OriginScheme::Http,
+        scheme: https::origin_scheme(values, &url, directory, report)?,
         host: url.host,
         port: url.port,
         host_header,

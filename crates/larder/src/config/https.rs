@@ -1,4 +1,4 @@
-//! From typed values to settings: `[https]`.
+//! From typed values to settings: TLS of clients (`[https]`) and of origins.
 
 use std::{
     net::SocketAddr,
@@ -7,13 +7,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use larder_server::settings::{Certificate, HttpsSettings, TlsVersion};
+use larder_server::settings::{Certificate, HttpsSettings, OriginScheme, OriginTls, TlsVersion};
+use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 
 use super::{
     bounded,
     build::file,
     problem::{Location, Problem, Report},
     reader::Values,
+    value::OriginUrl,
 };
 
 /// Largest file of certificates or of a key, in bytes.
@@ -88,6 +90,72 @@ fn read(
         Err(reason) => {
             let message = format!("cannot read {}: {reason}", path.display());
             report.error(Problem::new(values.location(name), message));
+            None
+        }
+    }
+}
+
+/// The protocol of an origin, with what secures it. None: a mistake, which is in the report.
+pub(super) fn origin_scheme(
+    values: &Values,
+    url: &OriginUrl,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<OriginScheme> {
+    if !url.secure {
+        for name in ["ca", "verify", "tls_name", "cert", "key"] {
+            if values.is_set(name) {
+                let message = format!("`{name}` is for https origins, and this one is http");
+                report.warn(Problem::new(values.location(name), message));
+            }
+        }
+        return Some(OriginScheme::Http);
+    }
+    let name = values.maybe("tls_name").unwrap_or_else(|| url.host.clone());
+    if ServerName::try_from(name.as_str()).is_err() {
+        let message = format!("expected a host name or an address, found {name:?}");
+        report.error(Problem::new(values.location("tls_name"), message));
+        return None;
+    }
+    let client = match (values.is_set("cert"), values.is_set("key")) {
+        (false, false) => None,
+        (true, true) => Some(Arc::new(certificate(values, directory, report)?)),
+        _ => {
+            let message = "a certificate and its key are two files: cert and key";
+            report.error(Problem::new(values.location("cert"), message));
+            return None;
+        }
+    };
+    let verify = values.get("verify")?;
+    let roots = if verify { roots(values, directory, report)? } else { Vec::new() };
+    let tls = OriginTls { name, roots: roots.into(), verify, client };
+    Some(OriginScheme::Https(Arc::new(tls)))
+}
+
+/// The authorities that may sign an origin's certificate.
+fn roots(
+    values: &Values,
+    directory: &Path,
+    report: &mut Report,
+) -> Option<Vec<CertificateDer<'static>>> {
+    let Some(path) = file(values, "ca", directory) else {
+        let roots = rustls_native_certs::load_native_certs().certs;
+        if roots.is_empty() {
+            let message = "this system knows no authority that could sign the certificate of an \
+                           https origin";
+            let problem = Problem::new(values.location("url"), message);
+            report.error(problem.fix("install ca-certificates, or give `ca`"));
+            return None;
+        }
+        return Some(roots);
+    };
+    let bytes = read(values, "ca", &path, report)?;
+    let roots: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    match roots {
+        Ok(roots) if !roots.is_empty() => Some(roots),
+        _ => {
+            let message = format!("{}: there is no certificate in PEM", path.display());
+            report.error(Problem::new(values.location("ca"), message));
             None
         }
     }

@@ -63,7 +63,7 @@ fn settings(values: &Values, directory: &Path, report: &mut Report) -> Option<Re
         announce: values.get("announce"),
         read_only: values.get("read_only")?,
         queue: values.get("queue")?,
-        peers: values.list::<OriginUrl>("peers").into_iter().map(peer).collect(),
+        peers: peers(&values, report),
         peer_token: peer_token(values, directory, report),
         purge_interval: values.get("purge_interval")?,
         lease: values.get("lease")?,
@@ -143,6 +143,17 @@ fn password(values: &Values, directory: &Path, report: &mut Report) -> Option<Op
             None
         }
     }
+}
+
+fn peers(values: &Values, report: &mut Report) -> Vec<Arc<OriginSettings>> {
+    let urls = values.items::<OriginUrl>("peers").unwrap_or_default();
+    for (url, location) in &urls {
+        if url.secure {
+            let message = format!("{}: peers are reached by plain http", url.host);
+            report.error(Problem::new(location.clone(), message));
+        }
+    }
+    urls.into_iter().map(|(url, _)| peer(url)).collect()
 }
 
 /// Another Larder as an origin: it has to answer soon, and one connection is enough.

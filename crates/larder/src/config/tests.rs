@@ -204,9 +204,9 @@ const WRONG: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "[[site]]\norigin = \"https://a\"\n",
+        "[[site]]\norigin = \"ftp://a\"\n",
         &[
-            "l.toml:2:10: error: expected an origin such as \"http://127.0.0.1:9000\" (https origins are not supported), found \"https://a\"",
+            "l.toml:2:10: error: expected an origin such as \"http://127.0.0.1:9000\", found \"ftp://a\"",
         ],
     ),
     (

@@ -37,20 +37,20 @@ pub(crate) fn listen(text: &str) -> Result<Listen, Expected> {
 /// The address of an origin: host without brackets, and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OriginUrl {
+    /// `https`.
+    pub(crate) secure: bool,
     /// Name or address.
     pub(crate) host: String,
-    /// 80 by default.
+    /// 80 by default, 443 for `https`.
     pub(crate) port: u16,
 }
 
-/// `http://host[:port]`, without path.
+/// `http://host[:port]` or `https://host[:port]`, without path.
 pub(crate) fn origin_url(text: &str) -> Result<OriginUrl, Expected> {
     let expected = || "an origin such as \"http://127.0.0.1:9000\"".to_owned();
-    let rest = match text.split_once("://") {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
-        Some(("https", _)) => {
-            return Err(format!("{} (https origins are not supported)", expected()));
-        }
+    let (secure, rest) = match text.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
         _ => return Err(expected()),
     };
     let authority = rest.strip_suffix('/').unwrap_or(rest);
@@ -58,7 +58,8 @@ pub(crate) fn origin_url(text: &str) -> Result<OriginUrl, Expected> {
         return Err(format!("{}, without path or user", expected()));
     }
     let (host, port) = split_authority(authority).ok_or_else(expected)?;
-    Ok(OriginUrl { host: host.to_owned(), port: port.unwrap_or(80) })
+    let port = port.unwrap_or(if secure { 443 } else { 80 });
+    Ok(OriginUrl { secure, host: host.to_owned(), port })
 }
 
 /// Host (brackets removed) and port of `host`, `host:port`, `[v6]`, `[v6]:port`. None: something
@@ -145,7 +146,10 @@ mod tests {
 
     #[test]
     fn origins() {
-        let url = |host: &str, port| Ok(OriginUrl { host: host.to_owned(), port });
+        let of = |secure, host: &str, port| Ok(OriginUrl { secure, host: host.to_owned(), port });
+        let url = |host: &str, port| of(false, host, port);
+        assert_eq!(origin_url("https://wiki.internal"), of(true, "wiki.internal", 443));
+        assert_eq!(origin_url("HTTPS://[::1]:81/"), of(true, "::1", 81));
         assert_eq!(origin_url("http://127.0.0.1:9000"), url("127.0.0.1", 9000));
         assert_eq!(origin_url("http://wiki.internal/"), url("wiki.internal", 80));
         assert_eq!(origin_url("http://[::1]:81"), url("::1", 81));
@@ -155,7 +159,7 @@ mod tests {
             "http://a:b",
             "http://a/path",
             "http://u@a",
-            "https://a",
+            "https://a/b",
             "http://a:0",
             "http://[::1",
         ] {

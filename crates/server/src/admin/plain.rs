@@ -17,7 +17,7 @@ use super::{
     web,
 };
 use crate::{
-    settings::{HostPattern, OriginScheme, Site},
+    settings::{HostPattern, Site},
     worker::Command,
 };
 
@@ -94,14 +94,11 @@ pub(super) async fn sites(State(app): State<Arc<App>>) -> Response {
 }
 
 fn site_view(site: &Site) -> serde_json::Value {
-    let OriginScheme::Http = site.origin.scheme;
-    let host = &site.origin.host;
-    let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
     let hosts: Vec<String> = site.hosts.iter().map(host_text).collect();
     json!({
         "name": site.name,
         "hosts": hosts,
-        "origin": format!("http://{host}:{}", site.origin.port),
+        "origin": site.origin.name(),
         "rules": site.rules.len(),
     })
 }

@@ -14,6 +14,7 @@ use super::{
     OriginCounters, OriginError,
     counters::Held,
     stream::{OriginStream, Socket},
+    tls::{Needs, Session, Tls},
     upload::Upload,
 };
 use crate::{clock::instant, settings::OriginSettings};
@@ -43,16 +44,25 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Resolves, connects, and starts the connection task.
+    /// Resolves, connects, shakes hands over TLS if it has `tls`, and starts the connection task.
     pub(super) async fn open(
         settings: &OriginSettings,
+        tls: Option<&Tls>,
         counters: &Arc<OriginCounters>,
         deadline: Option<Instant>,
     ) -> Result<Connection, OriginError> {
         let started = instant();
         let limit = earlier(started.checked_add(settings.connect_timeout), deadline);
-        let dialled = within(limit, dial(&settings.host, settings.port, limit)).await;
-        let (tcp, peer) = match dialled {
+        let dialled = within(limit, async {
+            let (tcp, peer) = dial(&settings.host, settings.port, limit).await?;
+            tcp.set_nodelay(true)?;
+            let session = match tls {
+                Some(tls) => Some(shake_hands(tls, &tcp).await?),
+                None => None,
+            };
+            Ok::<_, io::Error>((Socket::new(tcp, session, counters.clone()), peer))
+        });
+        let (socket, peer) = match dialled.await {
             Some(Ok(connected)) => connected,
             Some(Err(error)) if error.kind() != io::ErrorKind::TimedOut => {
                 return Err(OriginError::Connect(error));
@@ -62,16 +72,10 @@ impl Connection {
             }
             _ => return Err(OriginError::ConnectTimeout),
         };
-        Connection::start(tcp, peer, counters.clone()).await
+        Connection::start(socket, peer).await
     }
 
-    async fn start(
-        tcp: TcpStream,
-        peer: SocketAddr,
-        counters: Arc<OriginCounters>,
-    ) -> Result<Connection, OriginError> {
-        tcp.set_nodelay(true).map_err(OriginError::Connect)?;
-        let socket = Socket::new(tcp, counters);
+    async fn start(socket: Arc<Socket>, peer: SocketAddr) -> Result<Connection, OriginError> {
         let io = TokioIo::new(OriginStream::new(socket.clone()));
         let (sender, connection) = client()
             .handshake::<_, Upload>(io)
@@ -117,6 +121,17 @@ fn client() -> http1::Builder {
         .allow_spaces_after_header_name_in_responses(true)
         .ignore_invalid_headers_in_responses(false);
     builder
+}
+
+async fn shake_hands(tls: &Tls, tcp: &TcpStream) -> io::Result<Session> {
+    let session = tls.session()?;
+    loop {
+        match session.shake_hands(tcp)? {
+            Needs::Nothing => return Ok(session),
+            Needs::Read => tcp.readable().await?,
+            Needs::Write => tcp.writable().await?,
+        }
+    }
 }
 
 async fn dial(

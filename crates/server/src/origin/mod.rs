@@ -7,7 +7,8 @@
 //! The way of a request: `send` -> [`outgoing`] (target, Host, framing) -> [`pool`] (a permit, then
 //! an idle connection or a new one from [`connect`]) -> [`exchange`] (write, wait for the head) ->
 //! [`Body`], which holds the connection until the last byte and then gives it back. [`upload`] is
-//! the request's body on its way, [`stream`] the socket beneath hyper, [`patience`] the waiting.
+//! the request's body on its way, [`stream`] the socket beneath hyper, [`tls`] what secures it,
+//! [`patience`] the waiting.
 //!
 //! Absent: no following of redirects, no decoding of content, no caching of name lookups
 //! (the system does that), no thread: an `Origin` lives on one worker and is never sent to another.
@@ -24,6 +25,7 @@ mod pool;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod upload;
 
 use std::{rc::Rc, sync::Arc};

@@ -9,7 +9,7 @@
 //! without a lock); tunnels aside, the whole process opens at most workers times `max_connections`.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     collections::VecDeque,
     rc::{Rc, Weak},
     sync::Arc,
@@ -24,14 +24,20 @@ use super::{
     OriginCounters, OriginError,
     connect::{Connection, after, earlier, within},
     counters::{Held, count},
+    tls::Tls,
 };
-use crate::{clock::instant, settings::OriginSettings};
+use crate::{
+    clock::instant,
+    settings::{OriginScheme, OriginSettings},
+};
 
 /// The connections of one worker to one origin.
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) settings: Arc<OriginSettings>,
     pub(super) counters: Arc<OriginCounters>,
+    /// Made for the first connection; None: the origin speaks plain HTTP.
+    tls: OnceCell<std::io::Result<Option<Tls>>>,
     permits: Arc<Semaphore>,
     waiting: Cell<usize>,
     idle: RefCell<VecDeque<Idle>>,
@@ -52,6 +58,7 @@ impl Pool {
         Rc::new(Pool {
             settings,
             counters,
+            tls: OnceCell::new(),
             permits: Arc::new(Semaphore::new(permits)),
             waiting: Cell::new(0),
             idle: RefCell::default(),
@@ -98,7 +105,15 @@ impl Pool {
     }
 
     async fn open(&self, total: Option<Instant>) -> Result<Connection, OriginError> {
-        let mut connection = Connection::open(&self.settings, &self.counters, total).await?;
+        let tls = self.tls.get_or_init(|| match &self.settings.scheme {
+            OriginScheme::Http => Ok(None),
+            OriginScheme::Https(tls) => Tls::new(tls).map(Some),
+        });
+        let tls = tls
+            .as_ref()
+            .map_err(|error| OriginError::Connect(std::io::Error::other(error.to_string())))?;
+        let mut connection =
+            Connection::open(&self.settings, tls.as_ref(), &self.counters, total).await?;
         count(&self.counters.opened);
         connection.counted = Some(Held::new(&self.counters, |counters| &counters.open));
         Ok(connection)

@@ -38,12 +38,14 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::{OriginCounters, OriginError, counters::count};
+use super::{OriginCounters, OriginError, counters::count, tls::Session};
 
 /// A socket and what is known about it.
 #[derive(Debug)]
 pub(super) struct Socket {
     tcp: TcpStream,
+    /// None: bytes pass as they are.
+    tls: Option<Session>,
     received: AtomicU64,
     write_failed: AtomicBool,
     /// A [`Turn`]. One thread reads and writes it; it is atomic because hyper wants connections
@@ -62,9 +64,14 @@ enum Look {
 }
 
 impl Socket {
-    pub(super) fn new(tcp: TcpStream, counters: Arc<OriginCounters>) -> Arc<Socket> {
+    pub(super) fn new(
+        tcp: TcpStream,
+        tls: Option<Session>,
+        counters: Arc<OriginCounters>,
+    ) -> Arc<Socket> {
         Arc::new(Socket {
             tcp,
+            tls,
             received: AtomicU64::new(0),
             write_failed: AtomicBool::new(false),
             turn: AtomicU8::new(Turn::Idle as u8),
@@ -110,6 +117,13 @@ impl Socket {
     }
 
     fn look(&self) -> Look {
+        if let Some(tls) = &self.tls {
+            return match tls.has_spoken(&self.tcp) {
+                Ok(false) => Look::Quiet,
+                Ok(true) => Look::Spoke,
+                Err(_) => Look::Dead,
+            };
+        }
         let mut byte = [0_u8; 1];
         match recv(&self.tcp, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
             Err(error) if error == rustix::io::Errno::WOULDBLOCK => Look::Quiet,
@@ -158,6 +172,20 @@ impl Socket {
         let _ = rustix::net::sockopt::set_tcp_quickack(&self.tcp, true);
     }
 
+    fn try_read(&self, buf: &mut ReadBuf<'_>) -> io::Result<usize> {
+        let Some(tls) = &self.tls else { return self.tcp.try_read_buf(buf) };
+        let read = tls.read(&self.tcp, buf.initialize_unfilled())?;
+        buf.advance(read);
+        Ok(read)
+    }
+
+    fn try_write(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        match &self.tls {
+            Some(tls) => tls.write(&self.tcp, bufs),
+            None => self.tcp.try_write_vectored(bufs),
+        }
+    }
+
     /// True when the failed write is to be taken for a success.
     fn swallow(&self, error: &io::Error) -> bool {
         let gone =
@@ -184,7 +212,7 @@ impl OriginStream {
         &self,
         cx: &mut Context<'_>,
         offered: usize,
-        write: impl Fn(&TcpStream) -> io::Result<usize>,
+        write: impl Fn(&Socket) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         let socket = &*self.socket;
         socket.begin_writing()?;
@@ -193,7 +221,7 @@ impl OriginStream {
         }
         loop {
             ready!(socket.tcp.poll_write_ready(cx))?;
-            match write(&socket.tcp) {
+            match write(socket) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if socket.swallow(&error) => return Poll::Ready(Ok(offered)),
                 done => return Poll::Ready(done),
@@ -210,9 +238,10 @@ impl AsyncRead for OriginStream {
     ) -> Poll<io::Result<()>> {
         let socket = &*self.socket;
         loop {
-            ready!(socket.tcp.poll_read_ready(cx))?;
-            match socket.tcp.try_read_buf(buf) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            match socket.try_read(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(socket.tcp.poll_read_ready(cx))?;
+                }
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok(read) => {
                     socket.heard(read)?;
@@ -230,7 +259,7 @@ impl AsyncWrite for OriginStream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_write_with(cx, buf.len(), |tcp| tcp.try_write(buf))
+        self.poll_write_with(cx, buf.len(), |socket| socket.try_write(&[IoSlice::new(buf)]))
     }
 
     fn poll_write_vectored(
@@ -239,18 +268,31 @@ impl AsyncWrite for OriginStream {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let offered = bufs.iter().map(|buf| buf.len()).sum();
-        self.poll_write_with(cx, offered, |tcp| tcp.try_write_vectored(bufs))
+        self.poll_write_with(cx, offered, |socket| socket.try_write(bufs))
     }
 
     fn is_write_vectored(&self) -> bool {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let socket = &*self.socket;
+        let Some(tls) = &socket.tls else { return Poll::Ready(Ok(())) };
+        loop {
+            match tls.flush(&socket.tcp) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(socket.tcp.poll_write_ready(cx))?;
+                }
+                Err(error) if socket.swallow(&error) => return Poll::Ready(Ok(())),
+                flushed => return Poll::Ready(flushed),
+            }
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(tls) = &self.socket.tls {
+            tls.close(&self.socket.tcp);
+        }
         match SockRef::from(&self.socket.tcp).shutdown(Shutdown::Write) {
             Err(error) if error.kind() != io::ErrorKind::NotConnected => Poll::Ready(Err(error)),
             _ => Poll::Ready(Ok(())),

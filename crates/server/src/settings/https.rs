@@ -28,6 +28,29 @@ pub struct HttpsSettings {
     pub hsts: Option<String>,
 }
 
+/// TLS to an origin.
+#[derive(Clone, Debug)]
+pub struct OriginTls {
+    /// The name it is asked for (SNI), and that its certificate must have.
+    pub name: String,
+    /// Authorities that may sign its certificate.
+    pub roots: Arc<[CertificateDer<'static>]>,
+    /// Without this any certificate is taken.
+    pub verify: bool,
+    /// The certificate that Larder shows to it.
+    pub client: Option<Arc<Certificate>>,
+}
+
+impl PartialEq for OriginTls {
+    fn eq(&self, other: &Self) -> bool {
+        let chain = |tls: &Self| tls.client.as_ref().map(|client| client.key.cert.clone());
+        (&self.name, &self.roots, self.verify, chain(self))
+            == (&other.name, &other.roots, other.verify, chain(other))
+    }
+}
+
+impl Eq for OriginTls {}
+
 /// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {

@@ -42,7 +42,30 @@ pub(super) const SITE: &[Opt] = &[
 ];
 
 pub(super) const ORIGIN: &[Opt] = &[
-    required("url", Kind::Origin, "`http://host:port`."),
+    required("url", Kind::Origin, "`http://host:port` or `https://host:port`."),
+    opt(
+        "ca",
+        Kind::File,
+        "",
+        "Authorities in PEM that may sign the certificate of an `https` origin. Default: those \
+         that the system knows.",
+    ),
+    opt(
+        "verify",
+        Kind::Bool,
+        "true",
+        "Check the certificate of an `https` origin. Without this anybody between can read and \
+         change pages.",
+    ),
+    opt(
+        "tls_name",
+        Kind::Text,
+        "",
+        "The name that an `https` origin is asked for (SNI) and that its certificate must have. \
+         Default: the host of `url`.",
+    ),
+    opt("cert", Kind::File, "", "A certificate in PEM that is shown to an `https` origin."),
+    opt("key", Kind::File, "", "The private key of `cert` in PEM."),
     opt(
         "host_header",
         Kind::Text,

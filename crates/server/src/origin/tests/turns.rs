@@ -155,6 +155,7 @@ fn an_answer_before_the_request_is_none() {
         assert_eq!(fetch(&origin, "/1").await.expect("content"), "good");
         let early = super::super::connect::Connection::open(
             &origin.pool.settings,
+            None,
             &origin.pool.counters,
             None,
         );
