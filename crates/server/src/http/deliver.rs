@@ -240,7 +240,7 @@ fn send_spans(
         Body::None => {}
         Body::One(range) => {
             let (from, to) = (at(range.first), at(range.last) + 1);
-            // What is sealed is read anyhow: a file would be one more copy.
+            // TLS reads the bytes it seals: a file would be one more copy.
             let secure = exchange.request.peer.secure;
             let find = || exchange.worker.sendfile.find(&held.entry, body_at, to - from);
             match (!secure).then(find).flatten() {

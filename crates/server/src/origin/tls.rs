@@ -59,7 +59,7 @@ impl Tls {
 #[derive(Debug)]
 pub(super) struct Session(Mutex<ClientConnection>);
 
-/// What a handshake waits for.
+/// The step that a handshake waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
     Nothing,
@@ -88,7 +88,7 @@ impl Session {
     }
 
     /// Reads decrypted bytes; 0 is the end that the origin announced. An end without announcement
-    /// is an error: what it cut is not whole.
+    /// is an error: the answer before it is not whole.
     pub(super) fn read(&self, tcp: &TcpStream, buf: &mut [u8]) -> io::Result<usize> {
         let mut tls = self.0.lock();
         loop {

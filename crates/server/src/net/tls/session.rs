@@ -61,7 +61,7 @@ pub(crate) struct Session {
     closed: bool,
 }
 
-/// What can be received and sent.
+/// The phases of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// No byte was received.
@@ -97,8 +97,8 @@ impl Session {
         })
     }
 
-    /// The client has spoken, and not TLS. What it sends is received as it is, and it is answered
-    /// so.
+    /// The client has spoken, and not TLS. Its bytes are received as they
+    /// are, and it is answered so.
     pub(crate) fn is_plain(&self) -> bool {
         self.state == State::Plain
     }
@@ -123,7 +123,7 @@ impl Session {
         }
     }
 
-    /// Fills `buf`. What was decrypted beyond it is kept for the next read.
+    /// Fills `buf`. Further decrypted bytes are kept for the next read.
     pub(crate) fn read_some(
         &mut self,
         socket: &impl Transport,
@@ -398,7 +398,7 @@ impl Session {
     }
 }
 
-/// What is still to be sealed of some slices.
+/// The bytes of some slices that are still to be sealed.
 struct Rest<'s, 'b> {
     slices: &'s [IoSlice<'b>],
     /// Bytes of the first slice that are used up.
