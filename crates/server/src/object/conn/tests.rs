@@ -474,14 +474,9 @@ fn mail_alone_counts_as_work() {
         let stream = Stream::new(&conns.reactor, near, kind).expect("registered");
         let session = Echo { client: client.clone(), seen: Rc::default(), parts: 0 };
         let limits = Rc::new(Cell::new(LIMITS));
-        let mut conn = Conn::new(
-            tracked,
-            stream,
-            session,
-            client.clone(),
-            limits,
-            Box::new(Left(End::Closed, None)),
-        );
+        let (tell, _told) = oneshot::channel();
+        let leaving = Box::new(Left(End::Closed, Some(tell)));
+        let mut conn = Conn::new(tracked, stream, session, client.clone(), limits, leaving);
         assert!(client.push(b"mail\n", 100));
         let (work, next) = conn.answer(0);
         assert!(matches!(next, Next::Rest));
