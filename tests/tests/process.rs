@@ -4,6 +4,7 @@
 
 use larder_tests::larder::run;
 use larder_tests::{Gate, Larder, Origin, Scratch, get, wait_until};
+use rustix::process::Signal;
 
 /// Runs `serve` with a configuration that must not start anything; gives what it says.
 #[track_caller]
@@ -209,4 +210,27 @@ fn the_drain_has_an_end() {
     larder.term();
     larder.wait_exit();
     gate.open();
+}
+
+/// Requests that arrive at idle connections while the server is told to stop.
+#[test]
+fn a_request_that_meets_the_drain_is_answered() {
+    let origin = Origin::serving(&["Cache-Control: max-age=600"], "page");
+    let mut larder = Larder::site(&origin.url(), "");
+    assert_eq!(get(larder.addr(), "/").text(), "page");
+    let mut wires: Vec<_> = (0..200).map(|_| larder.connect()).collect();
+    for wire in &mut wires {
+        wire.get("/", &[]).assert_hit();
+    }
+    larder_tests::client::signal(larder.pid(), Signal::STOP);
+    for wire in &mut wires {
+        wire.send_get("/", &["Host: site.test"]);
+    }
+    larder.term();
+    larder_tests::client::signal(larder.pid(), Signal::CONT);
+    for wire in &mut wires {
+        assert_eq!(wire.read().text(), "page");
+        wire.expect_closed();
+    }
+    assert!(larder.wait_exit().success());
 }

@@ -118,6 +118,29 @@ fn who_is_silent_is_closed_and_subscribers_are_not() {
 }
 
 #[test]
+fn a_timeout_that_is_set_reaches_clients_at_rest() {
+    let larder = Redis::larder(&["--timeout", "0"]);
+    let (mut silent, mut other) = (larder.connect(), larder.connect());
+    assert_eq!(silent.say("PING"), "PONG");
+    assert_eq!(other.say("CONFIG SET timeout 1"), "OK");
+    assert_eq!(silent.rest(), b"", "closed without a word");
+}
+
+#[test]
+fn a_timeout_that_is_taken_back_closes_no_client_at_rest() {
+    let larder = Redis::larder(&["--timeout", "2"]);
+    let (mut silent, mut other) = (larder.connect(), larder.connect());
+    assert_eq!(silent.say("CLIENT SETNAME silent"), "OK");
+    assert_eq!(other.say("CONFIG SET timeout 0"), "OK");
+    wait_until("the old timeout to be over", || {
+        let list = other.say("CLIENT LIST");
+        let line = list.lines().find(|line| line.contains("name=silent")).expect("still there");
+        line.contains(" idle=4")
+    });
+    assert_eq!(silent.say("PING"), "PONG");
+}
+
+#[test]
 fn a_subscriber_that_does_not_read_is_closed() {
     let larder = Redis::larder(&["--client-output-buffer-limit", "pubsub 1mb 1mb 60"]);
     let mut sleeper = larder.connect();

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Longest function, in lines, outside tests.
 const FUNCTION_LINES: usize = 80;
 /// Longest file, in lines outside test modules.
-const FILE_LINES: usize = 510;
+const FILE_LINES: usize = 500;
 
 /// Functions that may be longer: `(path, name, reason)`.
 const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[];
@@ -204,7 +204,7 @@ fn files_are_about_one_thing() {
             faults.push(format!("{}: {lines} lines", file.path));
         }
     }
-    assert_none("files longer than 510 lines", faults);
+    assert_none("files longer than 500 lines", faults);
 }
 
 #[test]

@@ -20,6 +20,7 @@
 
 mod ahead;
 mod growth;
+mod layout;
 #[cfg(test)]
 mod tests;
 
@@ -27,10 +28,10 @@ use crate::hash::Hash;
 use crate::map::Bucket;
 use crate::pin::SLOT;
 use crate::segment::{LOC_BITS, Loc, Segments};
+use layout::{TAG_BITS, grown, home, pack, place_in, unpack};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-const TAG_BITS: u32 = 24;
 const OVERFLOW: u64 = 1 << 63;
 /// The tag in a slot.
 const TAG: u64 = SLOT & !((1 << LOC_BITS) - 1);
@@ -105,35 +106,12 @@ pub(crate) struct Locked<'a> {
     count: MutexGuard<'a, usize>,
 }
 
-fn grown(buckets: usize) -> usize {
-    buckets + (buckets / 8).max(1)
-}
-
-fn unpack(layout: u64) -> (usize, usize) {
-    ((layout & 0xffff_ffff) as usize, (layout >> 32) as usize)
-}
-
-fn pack(buckets: usize, cursor: usize) -> u64 {
-    buckets as u64 | (cursor as u64) << 32
-}
-
-fn home(tag: u64, buckets: usize) -> usize {
-    ((tag * buckets as u64) >> TAG_BITS) as usize
-}
-
 fn tag_of(slot: u64) -> u64 {
     (slot & SLOT) >> LOC_BITS
 }
 
 fn loc_of(slot: u64) -> Loc {
     Loc(slot & ((1 << LOC_BITS) - 1))
-}
-
-/// Home and buckets of the layout that holds for `tag`.
-fn place_in(layout: u64, tag: u64) -> (usize, usize) {
-    let (buckets, cursor) = unpack(layout);
-    let old = home(tag, buckets);
-    if old < cursor { (old, buckets) } else { (home(tag, grown(buckets)), grown(buckets)) }
 }
 
 fn overflow(bucket: &Bucket) -> bool {

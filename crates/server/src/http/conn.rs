@@ -148,6 +148,10 @@ impl Connection for Conn {
         let mut work = Work { bytes: self.unread() as u64, ..Work::default() };
         let next = loop {
             let turn = self.turn(&config, began, &mut timing);
+            if !matches!(turn, Turn::NeedMore) {
+                // The deadline of this request's head, even if it passed meanwhile.
+                self.socket.watch.forgive();
+            }
             work.commands += 1;
             let pending = self.desk.as_ref().map_or(0, |desk| desk.out.pending());
             match turn {
@@ -161,10 +165,11 @@ impl Connection for Conn {
                             // Others have their turn first.
                             break Next::Answer;
                         }
-                        break self.rest(&config, now, again || work.commands > 1);
+                        break self.rest(&config, now);
                     }
                     Err(Ended::TimedOut) => {}
-                    Err(_) => break Next::Close,
+                    // The timings are dropped: nothing was sent.
+                    Err(_) => return (work, Next::Close),
                 },
                 Turn::Later(..) | Turn::Close => {}
             }
@@ -174,12 +179,16 @@ impl Connection for Conn {
         (work, next)
     }
 
-    fn ended(&mut self, ended: Ended) -> Next<Todo> {
+    fn ended(&mut self, _: Ended) -> Next<Todo> {
         self.socket.watch.forgive();
-        // A client that has begun a request is told that it took too long; an idle one is not.
-        if !matches!(ended, Ended::TimedOut) || self.unread() == 0 {
-            return Next::Close;
+        if self.unread() == 0 {
+            // A request may have arrived meanwhile: closing would reset it.
+            return match self.receive() {
+                Next::Rest => Next::Close,
+                next => next,
+            };
         }
+        // A client that has begun a request is told that it took too long.
         self.worker.pages.counters.timeouts.header.one();
         self.refuse(408, "the request head took too long");
         Next::Task(Todo { turn: Turn::Close, timing: Timing::default() })
@@ -235,7 +244,7 @@ impl Conn {
     /// Does what a round could not, and sends all answers.
     async fn run(&mut self, todo: Todo) -> Result<Next<Todo>, Ended> {
         let Todo { turn, mut timing } = todo;
-        self.socket.watch.busy();
+        self.socket.watch.forgive();
         self.flush(&mut timing).await?;
         let goes_on = match turn {
             Turn::Again | Turn::NeedMore => true,
@@ -250,7 +259,7 @@ impl Conn {
             return Err(Ended::Closed);
         }
         let config = self.worker.pages.config();
-        Ok(if self.unread() > 0 { Next::Answer } else { self.rest(&config, now, true) })
+        Ok(if self.unread() > 0 { Next::Answer } else { self.rest(&config, now) })
     }
 
     /// Sees a request through that has to wait.
@@ -370,18 +379,14 @@ impl Conn {
         self.worker.pages.clock.at(micros)
     }
 
-    /// All answers are sent: waits for more bytes. `answered`: a request was, so the deadline of
-    /// the next head starts anew.
-    fn rest(&mut self, config: &Config, now: Ms, answered: bool) -> Next<Todo> {
+    /// All answers are sent: waits for more bytes.
+    fn rest(&mut self, config: &Config, now: Ms) -> Next<Todo> {
         let limits = &config.settings.http.limits;
         let watch = &self.socket.watch;
         match &mut self.desk {
             Some(desk) if desk.at < desk.buf.len() => {
                 desk.buf.drain(..desk.at);
                 desk.at = 0;
-                if answered {
-                    watch.busy();
-                }
                 watch.wait_head(now + limits.header_timeout.as_millis() as Ms);
             }
             _ => {

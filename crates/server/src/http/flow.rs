@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 
 use larder_metrics::Outcome;
 use larder_proto::{
-    http::{BodyFraming, Method},
+    http::BodyFraming,
     page::PageFlags,
     rules::{
         Decision, Forward, RevalidateWhy, StaleWhy, Unusable, decide, only_if_cached,
@@ -23,25 +23,19 @@ use larder_proto::{
     },
 };
 
-use crate::{access_log::ResultCode, clock::Ms, origin::RequestBody};
 use crate::{
+    clock::Ms,
     fetch::{self, FetchResult, Plan},
     http::{
-        body::{BodyError, Incoming},
         conn::Active,
         debug,
-        deliver::{self, Delivered, Served},
+        deliver::{self, Served},
         exchange::Exchange,
         log::finish,
-        purge, redirect, refuse,
+        pass, purge, redirect, refuse,
         reply::{self, Done},
-        tunnel,
     },
-    net::{
-        conns::Desk,
-        out::Out,
-        socket::{Ended, Socket},
-    },
+    net::{out::Out, socket::Ended},
     page::{
         flight::{Again, Failure},
         lookup::{Found, LookupResult, StoredPage, look},
@@ -52,8 +46,6 @@ use crate::{
     },
 };
 
-/// Request bodies up to this many bytes are read before the origin is asked.
-const SMALL_BODY: u64 = 64 * 1024;
 /// How often a request may find that what it waited for is not for it, before it asks for itself.
 const ROUNDS: usize = 3;
 
@@ -93,7 +85,7 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
             if waits {
                 return Now::later(Err(refusal), None);
             }
-            return Now::Answered { keep: answer_refusal(exchange, out, &refusal) };
+            return Now::Answered { keep: refuse::refusal(exchange, out, &refusal) };
         }
     };
     if route.way != Way::Lookup {
@@ -120,7 +112,7 @@ pub(crate) fn now(exchange: &Exchange<'_, '_>, out: &mut Out) -> Now {
             }
             Err(_) => Now::later(Ok(route), None),
         },
-        Step::Refuse(refusal) => Now::Answered { keep: answer_refusal(exchange, out, &refusal) },
+        Step::Refuse(refusal) => Now::Answered { keep: refuse::refusal(exchange, out, &refusal) },
         Step::Fetch(plan) => Now::later(Ok(route), Some(plan)),
     }
 }
@@ -139,13 +131,13 @@ pub(crate) async fn later(
     let route = match route {
         Ok(route) => route,
         Err(refusal) => {
-            answer_refusal(exchange, &mut conn.desk.out, &refusal);
+            refuse::refusal(exchange, &mut conn.desk.out, &refusal);
             return Ok(false);
         }
     };
     match route.way {
         Way::Lookup => cached(conn, exchange, &route, plan).await,
-        Way::Pass(why) => pass(conn, exchange, &route, why).await,
+        Way::Pass(why) => pass::serve(conn, exchange, &route, why).await,
         Way::Purge => Ok(purge::serve(&mut conn.desk.out, exchange, &route).await),
     }
 }
@@ -249,7 +241,7 @@ fn look_again(
             (held, served)
         }
         (Step::Refuse(refusal), _) => {
-            return ControlFlow::Break(answer_refusal(exchange, out, &refusal));
+            return ControlFlow::Break(refuse::refusal(exchange, out, &refusal));
         }
         (Step::Fetch(plan), _) => return ControlFlow::Continue(plan),
     };
@@ -261,7 +253,7 @@ fn look_again(
             ControlFlow::Break(finish(exchange, &delivered))
         }
         Err(_) if only_if_cached(&request.view(), &route.policy.cache) => {
-            ControlFlow::Break(answer_refusal(exchange, out, &NOTHING_STORED))
+            ControlFlow::Break(refuse::refusal(exchange, out, &NOTHING_STORED))
         }
         Err(held) => ControlFlow::Continue(Plan::new(Forward::Partial, Some(held), variant)),
     }
@@ -350,7 +342,7 @@ fn failed(
         now,
     );
     let Found::Page(held) = looked.found else {
-        return failure_page(exchange, &mut conn.desk.out, failure);
+        return refuse::failure(exchange, &mut conn.desk.out, failure);
     };
     if stale_on_error(&held.meta, &route.policy.cache, &exchange.request.view(), now, failure.cause)
     {
@@ -362,150 +354,7 @@ fn failed(
         // A page that must not be served stale, and an origin that cannot be asked: 504 (RFC 9111
         // section 5.2.2.2).
         let failure = Failure { status: 504, ..*failure };
-        return failure_page(exchange, &mut conn.desk.out, &failure);
+        return refuse::failure(exchange, &mut conn.desk.out, &failure);
     }
-    failure_page(exchange, &mut conn.desk.out, failure)
-}
-
-/// pass: past the cache. The request's body goes up while the answer comes down.
-async fn pass(
-    conn: &mut Active<'_>,
-    exchange: &Exchange<'_, '_>,
-    route: &Route<'_>,
-    why: Forward,
-) -> Result<bool, Ended> {
-    exchange.request.pages.counters.passes.one();
-    exchange.request.stats.forwarded(why);
-    exchange.request.stats.miss.set(Some(Outcome::Pass));
-    if exchange.request.head.known.larder_debug().is_some() {
-        debug::passed(&exchange.request, route, why);
-    }
-    let Active { socket, desk } = conn;
-    let Desk { buf, at, out } = &mut **desk;
-    // A small body is taken whole before the origin is asked: a client that sends it byte by byte
-    // holds no connection to the origin meanwhile.
-    let mut expect = exchange.request.head.expect_continue;
-    if let BodyFraming::Length(length @ ..=SMALL_BODY) = exchange.request.head.framing {
-        let mut incoming = Incoming::new(exchange, socket, buf, at, expect);
-        if let Err(failed) = incoming.have(length as usize).await {
-            return body_failed(exchange, socket, out, failed);
-        }
-        expect = false;
-    }
-    let (body, frames) = fetch::body(exchange.request.head.framing);
-    let Some(frames) = frames else {
-        return match passed(socket, out, exchange, route, why, body).await? {
-            Done::Answered { keep } => Ok(keep),
-            Done::Tunnel(upgraded, delivered) => {
-                tunnel::run(exchange, socket, &buf[*at..], upgraded, delivered).await
-            }
-        };
-    };
-    let mut incoming = Incoming::new(exchange, socket, buf, at, expect);
-    let failed = {
-        let pump = incoming.pump(exchange.request.head.framing, frames);
-        let answer = passed(socket, out, exchange, route, why, body);
-        tokio::pin!(pump, answer);
-        tokio::select! {
-            biased;
-            pumped = &mut pump => match pumped {
-                // Whole, or the origin does not want the rest: its answer says what it made of it.
-                Ok(()) => return answer.await.map(|done| matches!(done, Done::Answered { keep: true })),
-                Err(BodyError::Unwanted) => return answer.await.map(|_| false),
-                Err(failed) => failed,
-            },
-            // The rest of the body is unread: this connection ends.
-            keep = &mut answer => return keep.map(|_| false),
-        }
-    };
-    body_failed(exchange, socket, out, failed)
-}
-
-/// Answers a request whose body did not arrive. Nothing was sent yet: an answer that has begun ends
-/// the wait first.
-fn body_failed(
-    exchange: &Exchange<'_, '_>,
-    socket: &Socket,
-    out: &mut Out,
-    failed: BodyError,
-) -> Result<bool, Ended> {
-    let (status, why) = match failed {
-        BodyError::Ended(Ended::TimedOut) => {
-            exchange.request.pages.counters.timeouts.body.one();
-            socket.watch.forgive();
-            (408, "the request body stopped coming")
-        }
-        BodyError::Ended(ended) => return Err(ended),
-        BodyError::Reject(reject) => {
-            exchange.request.pages.counters.reject(reject.reason);
-            (reject.status, reject.reason.as_str())
-        }
-        BodyError::TooLarge => (413, "the request body is larger than allowed"),
-        BodyError::Unwanted => return Ok(false),
-    };
-    if exchange.started.get() {
-        return Err(Ended::Closed);
-    }
-    answer_refusal(exchange, out, &Refusal(status, why));
-    Ok(false)
-}
-
-/// The answer to a passed request.
-async fn passed(
-    socket: &Socket,
-    out: &mut Out,
-    exchange: &Exchange<'_, '_>,
-    route: &Route<'_>,
-    why: Forward,
-    body: RequestBody,
-) -> Result<Done, Ended> {
-    let (send, interim) = fetch::interim();
-    let fetch = fetch::pass(&exchange.request, route, body, send);
-    match exchange.wait(socket, out, fetch, interim).await? {
-        FetchResult::Response(mut reply) => {
-            (reply.why, reply.conditions) = (why, false);
-            fetch::invalidate(&exchange.request, route, &reply).await;
-            reply::send(socket, out, exchange, *reply).await
-        }
-        FetchResult::Failed(failure) => {
-            Ok(Done::Answered { keep: failure_page(exchange, out, &failure) })
-        }
-        FetchResult::LookAgain(_) => Ok(Done::Answered { keep: false }),
-    }
-}
-
-/// The page that says that the origin failed.
-fn failure_page(exchange: &Exchange<'_, '_>, out: &mut Out, failure: &Failure) -> bool {
-    exchange.request.stats.miss.set(Some(Outcome::Error));
-    let keep = exchange.keep();
-    let before = out.pending();
-    refuse::compose(
-        out.scratch(),
-        exchange.request.now(),
-        failure.status,
-        failure.why,
-        exchange.answered(keep),
-    );
-    let mut delivered = Delivered::own(failure.status, out.pending() - before);
-    (delivered.result, delivered.keep) = (ResultCode::TcpMiss, keep);
-    finish(exchange, &delivered)
-}
-
-/// Says no. A body that follows is not read: the connection ends then.
-fn answer_refusal(exchange: &Exchange<'_, '_>, out: &mut Out, refusal: &Refusal) -> bool {
-    // The bytes behind a CONNECT are not HTTP.
-    let keep = exchange.keep()
-        && exchange.request.head.framing == BodyFraming::None
-        && exchange.request.head.method != Method::Connect;
-    let before = out.pending();
-    refuse::compose(
-        out.scratch(),
-        exchange.request.now(),
-        refusal.0,
-        refusal.1,
-        exchange.answered(keep),
-    );
-    let mut delivered = Delivered::own(refusal.0, out.pending() - before);
-    delivered.keep = keep;
-    finish(exchange, &delivered)
+    refuse::failure(exchange, &mut conn.desk.out, failure)
 }

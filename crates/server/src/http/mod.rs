@@ -11,6 +11,7 @@ mod deliver;
 mod exchange;
 mod flow;
 mod log;
+mod pass;
 mod purge;
 mod redirect;
 mod refuse;

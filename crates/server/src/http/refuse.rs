@@ -1,9 +1,17 @@
 //! Errors and refusals, as plain small pages.
 
-use larder_proto::http::Version;
+use larder_metrics::Outcome;
+use larder_proto::http::{BodyFraming, Method, Version};
 
-use crate::clock::Ms;
-use crate::{page::head::phrase, wire::h1::OwnAnswer};
+use crate::{
+    access_log::ResultCode,
+    clock::Ms,
+    http::{deliver::Delivered, exchange::Exchange, log::finish},
+    net::out::Out,
+    page::{flight::Failure, head::phrase},
+    request::route::Refusal,
+    wire::h1::OwnAnswer,
+};
 
 /// A request as far as the answer to it depends on it.
 #[derive(Clone, Copy)]
@@ -32,4 +40,34 @@ pub(crate) fn compose(out: &mut Vec<u8>, now: Ms, status: u16, why: &str, to: An
     let content_type = "text/html; charset=utf-8";
     OwnAnswer { status, now, content_type, body: &body, location: None, version, keep, head_only }
         .write(out);
+}
+
+/// The page that says that the origin failed.
+pub(super) fn failure(exchange: &Exchange<'_, '_>, out: &mut Out, failure: &Failure) -> bool {
+    exchange.request.stats.miss.set(Some(Outcome::Error));
+    let keep = exchange.keep();
+    let before = out.pending();
+    compose(
+        out.scratch(),
+        exchange.request.now(),
+        failure.status,
+        failure.why,
+        exchange.answered(keep),
+    );
+    let mut delivered = Delivered::own(failure.status, out.pending() - before);
+    (delivered.result, delivered.keep) = (ResultCode::TcpMiss, keep);
+    finish(exchange, &delivered)
+}
+
+/// Says no. A body that follows is not read: the connection ends then.
+pub(super) fn refusal(exchange: &Exchange<'_, '_>, out: &mut Out, refusal: &Refusal) -> bool {
+    // The bytes behind a CONNECT are not HTTP.
+    let keep = exchange.keep()
+        && exchange.request.head.framing == BodyFraming::None
+        && exchange.request.head.method != Method::Connect;
+    let before = out.pending();
+    compose(out.scratch(), exchange.request.now(), refusal.0, refusal.1, exchange.answered(keep));
+    let mut delivered = Delivered::own(refusal.0, out.pending() - before);
+    delivered.keep = keep;
+    finish(exchange, &delivered)
 }

@@ -67,6 +67,8 @@ pub(crate) struct Conns {
     watches: Watches,
     wakes: Rc<RemoteWakes>,
     next_watch: Cell<u64>,
+    /// Called by every sweep.
+    at_sweep: RefCell<Vec<Box<dyn Fn()>>>,
     #[allow(clippy::vec_box)]
     // a desk goes from hand to hand for every batch: as one pointer, not as 200 bytes
     desks: RefCell<Vec<Box<Desk>>>,
@@ -84,6 +86,7 @@ impl Conns {
             draining: Cell::new(false),
             watches,
             next_watch: Cell::new(0),
+            at_sweep: RefCell::default(),
             desks: RefCell::default(),
         }))
     }
@@ -123,11 +126,17 @@ impl Conns {
         TrackedConnection { conns: self.clone(), id, watch }
     }
 
+    /// Has every sweep call `f` before it looks at the deadlines. For as long as the worker runs.
+    pub(crate) fn at_sweep(&self, f: impl Fn() + 'static) {
+        self.at_sweep.borrow_mut().push(Box::new(f));
+    }
+
     /// Wakes connections whose time has come, until the task is ended.
     pub(crate) async fn sweep(&self) {
         let mut timer = tokio::time::interval(SWEEP);
         loop {
             timer.tick().await;
+            self.at_sweep.borrow().iter().for_each(|f| f());
             let now = self.clock.now();
             // A connection may end when its deadline passes, and leave the list.
             let due = |watch: &&Rc<Watch>| watch.is_due(now);
@@ -139,14 +148,23 @@ impl Conns {
     /// Connections end when they are idle, from now on.
     pub(crate) fn start_drain(&self) {
         self.draining.set(true);
-        let all: Vec<_> = self.watches.borrow().values().cloned().collect();
-        all.iter().for_each(|watch| watch.start_drain());
+        self.of_all(Watch::start_drain);
     }
 
     /// Closes the connections that no task has.
     pub(crate) fn close_resting(&self) {
+        self.of_all(Watch::unsettle);
+    }
+
+    /// Has every connection look at the settings again: its task, or its slot.
+    pub(crate) fn wake_all(&self) {
+        self.of_all(Watch::wake);
+    }
+
+    fn of_all(&self, f: fn(&Watch)) {
+        // A connection may end meanwhile, and leave the list.
         let all: Vec<_> = self.watches.borrow().values().cloned().collect();
-        all.iter().for_each(|watch| watch.unsettle());
+        all.iter().for_each(|watch| f(watch));
     }
 
     /// Returns when no connection is open. A worker without connections of its own may still fetch

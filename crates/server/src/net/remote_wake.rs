@@ -93,7 +93,10 @@ impl Readable for RemoteWakes {
         let _ = rustix::io::read(&self.list.eventfd, &mut [0; 8]);
         let woken = std::mem::take(&mut *self.list.woken.lock());
         for waker in woken {
-            waker.listed.store(false, Ordering::Release);
+            // A swap: a wake that still finds the flag set happens before it, so that the
+            // connection sees what it was woken for. (A store may become visible after the
+            // connection has looked.)
+            waker.listed.swap(false, Ordering::AcqRel);
             let watch = self.watches.borrow().get(&waker.id).cloned();
             if let Some(watch) = watch {
                 watch.wake();

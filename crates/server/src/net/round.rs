@@ -57,13 +57,15 @@ impl Round {
     }
 
     /// Answers all in order, and adds the work to `done`. False: other tasks are to have their turn
-    /// before the next call.
+    /// before the next call. Memory is prefetched for the first [`MOST`] only: thousands may wait
+    /// that others have woken, and each call would prefetch for all that are left.
     pub(crate) fn answer(&self, done: &mut Work) -> bool {
         let is_over = |done: &Work| done.commands >= TURN.commands || done.bytes >= TURN.bytes;
         if !is_over(done) {
             let waiting = self.0.borrow();
-            waiting.iter().for_each(|member| member.fetch());
-            waiting.iter().for_each(|member| member.fetch_more());
+            let next = || waiting.iter().take(MOST);
+            next().for_each(|member| member.fetch());
+            next().for_each(|member| member.fetch_more());
         }
         loop {
             if is_over(done) {
@@ -83,10 +85,16 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
+    thread_local! {
+        static FETCHED: Cell<usize> = const { Cell::new(0) };
+    }
+
     struct Counted(Rc<Cell<usize>>, Work);
 
     impl Member for Counted {
-        fn fetch(&self) {}
+        fn fetch(&self) {
+            FETCHED.set(FETCHED.get() + 1);
+        }
 
         fn fetch_more(&self) {}
 
@@ -94,6 +102,15 @@ mod tests {
             self.0.set(self.0.get() + 1);
             self.1
         }
+    }
+
+    #[test]
+    fn memory_is_prefetched_for_as_many_as_a_call_answers() {
+        let (round, answered) = (Round::default(), Rc::new(Cell::new(0)));
+        let most = Work { commands: TURN.commands, ..Work::default() };
+        (0..10 * MOST).for_each(|_| round.join(Rc::new(Counted(answered.clone(), most))));
+        assert!(!round.answer(&mut Work::default()));
+        assert_eq!((answered.get(), FETCHED.take()), (1, MOST));
     }
 
     #[test]

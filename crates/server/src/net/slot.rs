@@ -55,6 +55,9 @@ pub(crate) trait Connection: Sized + 'static {
         Next::Rest
     }
 
+    /// It is woken while it waits in the slot: settings may have changed.
+    fn refresh(&mut self) {}
+
     /// Its deadline passed, or the server stops, while it waits in the slot.
     fn ended(&mut self, ended: Ended) -> Next<Self::Todo>;
 
@@ -189,8 +192,11 @@ impl<C: Connection> Resting for Slot<C> {
         if self.joined.get() {
             return;
         }
-        if let Some(conn) = self.conn.take() {
-            guard(|| self.follow(conn, Next::Rest));
+        if let Some(mut conn) = self.conn.take() {
+            guard(|| {
+                conn.refresh();
+                self.follow(conn, Next::Rest)
+            });
         }
     }
 }

@@ -117,31 +117,8 @@ pub(crate) fn open<S: Session + 'static>(
     limits: Rc<Cell<Limits>>,
     leaving: Box<dyn Leaving>,
 ) {
-    client.register(&tracked.waker());
     let conns = tracked.conns.clone();
-    let mut conn = Box::new(Conn {
-        socket: Socket { stream, watch: tracked.watch.clone() },
-        conns: conns.clone(),
-        session,
-        rested: client.since,
-        held: Held::new(&client, room::Place::Heap),
-        client,
-        limits,
-        desk: None,
-        want: 0,
-        filled: false,
-        received: 0,
-        streak: (0, 0),
-        jam: None,
-        begun: None,
-        come: 0,
-        late: 0,
-        told: false,
-        leaving,
-        _tracked: tracked,
-    });
-    // Without a desk this cannot fail.
-    let _ = conn.idle();
+    let conn = Conn::new(tracked, stream, session, client, limits, leaving);
     Slot::open(conn, &conns.reactor);
 }
 
@@ -196,12 +173,18 @@ impl<S: Session + 'static> Connection for Conn<S> {
         let mut batch = self.begin(received, began);
         let answered = self.finish_now(&mut batch);
         let work = Work {
-            commands: batch.commands,
+            // Mail alone is work, too.
+            commands: batch.commands.max(1),
             bytes: batch.received + batch.written,
             ..Work::default()
         };
         let next = if answered { self.wait_again() } else { Next::Task(Ok(Woken::Begun(batch))) };
         (work, next)
+    }
+
+    /// [`Limits::idle`] may have changed.
+    fn refresh(&mut self) {
+        self.wait_idle();
     }
 
     fn ended(&mut self, ended: Ended) -> Next<Self::Todo> {
@@ -231,6 +214,41 @@ impl<S: Session + 'static> Connection for Conn<S> {
 }
 
 impl<S: Session> Conn<S> {
+    /// A connection that nothing was received on.
+    fn new(
+        tracked: TrackedConnection,
+        stream: Stream,
+        session: S,
+        client: Arc<Client>,
+        limits: Rc<Cell<Limits>>,
+        leaving: Box<dyn Leaving>,
+    ) -> Box<Self> {
+        client.register(&tracked.waker());
+        let conn = Box::new(Conn {
+            socket: Socket { stream, watch: tracked.watch.clone() },
+            conns: tracked.conns.clone(),
+            session,
+            rested: client.since,
+            held: Held::new(&client, room::Place::Heap),
+            client,
+            limits,
+            desk: None,
+            want: 0,
+            filled: false,
+            received: 0,
+            streak: (0, 0),
+            jam: None,
+            begun: None,
+            come: 0,
+            late: 0,
+            told: false,
+            leaving,
+            _tracked: tracked,
+        });
+        conn.wait_idle();
+        conn
+    }
+
     /// Does what a round could not. An error: the connection is over.
     async fn work(&mut self, todo: Result<Woken, Ended>) -> Result<(), End> {
         let answered = match todo {
@@ -273,16 +291,17 @@ impl<S: Session> Conn<S> {
     fn idle(&mut self) -> Result<(), Ended> {
         let used = self.desk.as_ref().is_some_and(|desk| desk.at > 0);
         self.make_room()?;
-        let limits = self.limits.get();
-        let idle = if self.client.stays() || limits.idle == 0 {
-            Ms::MAX
-        } else {
-            self.rested + limits.idle
-        };
-        let late = self.note_begun(used, limits.receive).unwrap_or(Ms::MAX);
-        let deadline = idle.min(late);
-        self.socket.watch.wait_idle(if deadline == Ms::MAX { 0 } else { deadline });
+        self.note_begun(used);
+        self.wait_idle();
         self.hold_desk()
+    }
+
+    /// Sets the deadline of the wait.
+    fn wait_idle(&self) {
+        let Limits { idle, .. } = self.limits.get();
+        let silent = if self.client.stays() || idle == 0 { Ms::MAX } else { self.rested + idle };
+        let deadline = silent.min(self.begun.map_or(Ms::MAX, |begun| begun.deadline));
+        self.socket.watch.wait_idle(if deadline == Ms::MAX { 0 } else { deadline });
     }
 
     /// Counts the buffer that is kept while nothing is done.
@@ -315,7 +334,10 @@ impl<S: Session> Conn<S> {
     fn read(&mut self) -> Option<io::Result<Woken>> {
         let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
         match self.socket.stream.try_read_buf(&mut desk.buf) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.filled = false;
+                None
+            }
             Ok(0) => Some(Ok(Woken::Eof)),
             read => {
                 self.filled = desk.buf.len() == desk.buf.capacity();

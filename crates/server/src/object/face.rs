@@ -67,12 +67,29 @@ pub(crate) struct Doors<F> {
 impl<F: Face> Doors<F> {
     pub(crate) fn new(face: Rc<F>, conns: Rc<Conns>) -> Rc<Self> {
         let limits = Rc::new(Cell::new(face.shared().limits()));
-        Rc::new(Self { face, conns, limits })
+        let doors = Rc::new(Self { face, conns, limits });
+        let follows = Rc::downgrade(&doors);
+        doors.conns.at_sweep(move || {
+            if let Some(doors) = follows.upgrade() {
+                doors.follow_limits();
+            }
+        });
+        doors
+    }
+
+    /// Takes over the face's limits where they have changed (by a reload, by Redis's CONFIG SET),
+    /// and has every connection compute its deadline anew.
+    fn follow_limits(&self) -> Limits {
+        let limits = self.face.shared().limits();
+        if self.limits.replace(limits) != limits {
+            self.conns.wake_all();
+        }
+        limits
     }
 
     /// The face's limits have changed.
     pub(crate) fn reload(&self) {
-        self.limits.set(self.face.shared().limits());
+        self.follow_limits();
         self.face.shared().clients().look_again();
     }
 
@@ -90,9 +107,7 @@ impl<F: Face> Doors<F> {
         let peer = address.map_or(Peer::Unix, Peer::Tcp);
         let mut told = false;
         let client = loop {
-            // Asked anew: Redis's CONFIG SET changes them.
-            let limits = self.face.shared().limits();
-            self.limits.set(limits);
+            let limits = self.follow_limits();
             let clients = self.face.shared().clients();
             let left = clients.left();
             if let Some(client) =

@@ -112,8 +112,8 @@ impl Page {
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta \
              name=\"viewport\" content=\"width=device-width, \
-             initial-scale=1\"/>\n<title>{title}</title><style>{}</style></head>\n<body><main>\\
-             n<h1>{title}</h1>\n{}</main></body></html>\n",
+             initial-scale=1\"/>\n<title>{title}</title><style>{}</style></head>\n<body><main>\n\
+             <h1>{title}</h1>\n{}</main></body></html>\n",
             style::sheet(),
             self.body
         )

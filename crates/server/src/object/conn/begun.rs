@@ -12,32 +12,28 @@ use crate::{clock::Ms, net::socket::PROGRESS, object::Session};
 pub(super) struct Begun {
     /// Bytes of it when the deadline was set, as [`Conn::come`] counts them.
     come: u64,
-    deadline: Ms,
+    pub(super) deadline: Ms,
     /// The session has used up what has come of it.
     used: bool,
 }
 
 impl<S: Session> Conn<S> {
-    /// When the command under way must have got on, if there is one. `used`: something was used up
-    /// since the last wait.
-    pub(super) fn note_begun(&mut self, used: bool, receive: Ms) -> Option<Ms> {
+    /// Notes when the command under way must have got on, if there is one. `used`: something was
+    /// used up since the last wait.
+    pub(super) fn note_begun(&mut self, used: bool) {
         let awaits = self.session.awaits();
         let lies = self.desk.as_ref().is_some_and(|desk| desk.at < desk.buf.len());
         if !awaits && !lies {
             self.begun = None;
-            return None;
+            return;
         }
         // What lies behind something that was used up is the beginning of another command.
         let same = |begun: &Begun| begun.used == awaits && (awaits || !used);
-        match self.begun.filter(same) {
-            Some(begun) if self.come - begun.come < PROGRESS => Some(begun.deadline),
-            _ => {
-                let now = self.conns.clock.now();
-                self.client.moves(now);
-                let deadline = now + receive;
-                self.begun = Some(Begun { come: self.come, deadline, used: awaits });
-                Some(deadline)
-            }
+        if self.begun.filter(same).is_none_or(|begun| self.come - begun.come >= PROGRESS) {
+            let now = self.conns.clock.now();
+            self.client.moves(now);
+            let deadline = now + self.limits.get().receive;
+            self.begun = Some(Begun { come: self.come, deadline, used: awaits });
         }
     }
 }

@@ -466,6 +466,25 @@ fn mail_reaches_a_client_that_waits() {
 }
 
 #[test]
+fn mail_alone_counts_as_work() {
+    run(|| async {
+        let client = Clients::default().enter(Peer::Unix, "here".into(), 0);
+        let conns = conns();
+        let (tracked, Sockets(_far, near, kind)) = (conns.track(), unix());
+        let stream = Stream::new(&conns.reactor, near, kind).expect("registered");
+        let session = Echo { client: client.clone(), seen: Rc::default(), parts: 0 };
+        let limits = Rc::new(Cell::new(LIMITS));
+        let (tell, _told) = oneshot::channel();
+        let leaving = Box::new(Left(End::Closed, Some(tell)));
+        let mut conn = Conn::new(tracked, stream, session, client.clone(), limits, leaving);
+        assert!(client.push(b"mail\n", 100));
+        let (work, next) = conn.answer(0);
+        assert!(matches!(next, Next::Rest));
+        assert_eq!((work.commands, work.bytes), (1, 5));
+    });
+}
+
+#[test]
 fn mail_comes_between_answers() {
     run(|| async {
         let mut pair = pair(tcp(), LIMITS);
@@ -571,6 +590,10 @@ fn an_idle_connection_holds_no_desk() {
         let filling = [&[b'a'; 16 * 1024 - 1][..], b"\n"].concat();
         pair.send(&filling).await;
         pair.expect(&filling).await;
+        pair.until(|pair| pair.conns.desks_free() == 1).await;
+        // Nor after mail, which nothing is received for.
+        assert!(pair.client.push(b"mail\n", 100));
+        pair.expect(b"mail\n").await;
         pair.until(|pair| pair.conns.desks_free() == 1).await;
         assert!(pair.client.active.load(Ordering::Relaxed) >= pair.client.since);
     });

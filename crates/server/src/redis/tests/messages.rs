@@ -11,8 +11,8 @@ fn messages_reach_subscribers_and_nobody_else() {
     assert_eq!(a.say("subscribe news"), "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
     assert_eq!(
         b.say("psubscribe n* x*"),
-        ">3\r\n$10\r\npsubscribe\r\n$2\r\nn*\r\n:1\r\n>3\r\n$10\r\npsubscribe\r\n$2\r\nx*\r\n:2\r\\
-         n"
+        ">3\r\n$10\r\npsubscribe\r\n$2\r\nn*\r\n:1\r\n\
+         >3\r\n$10\r\npsubscribe\r\n$2\r\nx*\r\n:2\r\n"
     );
     assert_eq!(c.say("publish news hello"), ":2\r\n");
     assert_eq!(a.mail(), "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n");

@@ -1,0 +1,47 @@
+//! The command that a connection sent last.
+
+use larder_proto::resp::{Args, table};
+
+use super::Found;
+
+/// The command a connection sent last: a pipeline mostly repeats it, and comparing one word is
+/// cheaper than the table.
+#[derive(Default)]
+pub(crate) struct Last {
+    name: (usize, u64),
+    found: Option<Found>,
+}
+
+impl Last {
+    #[inline]
+    pub(super) fn find(&self, args: &Args<'_>) -> Option<Found> {
+        self.found
+            .filter(|found| word(args.get(0)) == Some(self.name) && found.command.takes(args.len()))
+    }
+
+    pub(super) fn keep(&mut self, args: &Args<'_>, found: Found) {
+        // Of containers (`CONFIG GET`) the first word does not tell the command.
+        let plain = !found.command.name.contains('|') && table::find(args.get(0)).is_some();
+        if let Some(name) =
+            word(args.get(0)).filter(|_| plain && found.command.subcommands.is_empty())
+        {
+            (self.name, self.found) = (name, Some(found));
+        }
+    }
+}
+
+/// The length and bytes of a name of at most 8 bytes as numbers: equal for equal names only.
+#[inline]
+fn word(name: &[u8]) -> Option<(usize, u64)> {
+    let bits = match *name {
+        [a, b, c] => u64::from_le_bytes([a, b, c, 0, 0, 0, 0, 0]),
+        [a, b, c, d, .., w, x, y, z] => u64::from_le_bytes([a, b, c, d, w, x, y, z]),
+        [a, b, c, d, ref rest @ ..] => {
+            rest.iter().fold(u64::from(u32::from_le_bytes([a, b, c, d])), |bits, byte| {
+                bits << 8 | u64::from(*byte)
+            })
+        }
+        _ => return None,
+    };
+    (name.len() <= 8).then_some((name.len(), bits))
+}
