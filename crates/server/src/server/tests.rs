@@ -42,6 +42,7 @@ fn settings(memcached: Option<MemcachedSettings>, redis: Option<RedisSettings>) 
         memory: 32 << 20,
         threads: 2,
         http: HttpSettings { listen: Vec::new(), ..HttpSettings::default() },
+        https: None,
         sites: Vec::new(),
         access_log: None,
         pages: Share::default(),

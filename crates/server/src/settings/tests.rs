@@ -21,6 +21,7 @@ fn settings(sites: Vec<Site>) -> Settings {
         memory: 1 << 20,
         threads: 1,
         http: HttpSettings::default(),
+        https: None,
         sites,
         access_log: None,
         pages: Share::default(),

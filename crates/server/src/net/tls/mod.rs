@@ -10,6 +10,8 @@
 mod config;
 mod scratch;
 mod session;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use config::server_config;
 pub(crate) use session::{Handshake, Session, Transport};

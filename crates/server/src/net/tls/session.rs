@@ -103,6 +103,12 @@ impl Session {
         self.state == State::Plain
     }
 
+    /// Bytes of its buffers.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.partial.capacity() + self.plain.capacity() + self.sealed.capacity()
+    }
+
     /// A read has something to say, whatever the socket has: decrypted bytes, or the end.
     pub(crate) fn is_ready(&self) -> bool {
         !self.plain.is_empty() || self.state == State::PeerClosed
