@@ -92,7 +92,7 @@ const fn codes() -> [u64; 256] {
 }
 
 /// Bits that index [`PAIRS`].
-const INDEX_BITS: u32 = 11;
+const INDEX_BITS: u32 = 12;
 
 /// One or two symbols for the next [`INDEX_BITS`] bits: bits 0..8 first symbol, 8..16 second, 16..20
 /// bits of all, 20..24 bits of the first, 24..26 number of symbols. 0: a longer code.
