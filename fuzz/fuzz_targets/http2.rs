@@ -5,7 +5,9 @@
 
 use larder_proto::http::{HeadLimits, Parsed, parse_request, slots};
 use larder_proto::http2::frame::{FrameHead, HEAD, kind};
-use larder_proto::http2::{Connection, ErrorCode, Event, Limits, PREFACE, Sent, Workspace};
+use larder_proto::http2::{
+    Connection, ErrorCode, Event, Fields, Limits, PREFACE, Sent, Workspace,
+};
 use libfuzzer_sys::fuzz_target;
 
 // The first byte is the size of the pieces; the preface and empty settings go before the others.
@@ -97,7 +99,7 @@ impl Server {
     }
 
     fn answer(&mut self, stream: u32) {
-        let head: &[&[u8]] = &[b"Server: larder\r\nContent-Type: text/plain\r\n"];
+        let head = &[Fields::Lines(b"Server: larder\r\nContent-Type: text/plain\r\n")];
         let _ = self.conn.respond(stream, 200, head, false, &self.limits, &mut self.out);
         self.conn.wants_to_send(stream, true);
         self.send();

@@ -14,7 +14,7 @@ mod static_table;
 mod table;
 
 pub use decode::{Decoded, Decoder, Line};
-pub use encode::{Block, Encoder};
+pub use encode::{Block, Encoder, prepare};
 
 /// Size of the dynamic table before a setting changes it, in bytes (RFC 9113 section 6.5.2).
 pub const DEFAULT_TABLE_SIZE: u32 = 4096;

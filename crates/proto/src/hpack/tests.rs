@@ -199,6 +199,30 @@ fn secrets_and_changing_values_are_not_indexed() {
 }
 
 #[test]
+fn prepared_fields_fit_any_block() {
+    let head = b"Server: larder\r\nX-Cache: HIT\r\nConnection: close\r\nSet-Cookie: a\r\nX-Own: 1\r\n\r\n";
+    let mut fields = Vec::new();
+    prepare(head, &mut fields);
+    let expected = [
+        (":status", "200"),
+        ("via", "b"),
+        ("server", "larder"),
+        ("x-cache", "HIT"),
+        ("set-cookie", "a"),
+        ("x-own", "1"),
+    ];
+    let (mut encoder, mut decoder) = (Encoder::new(4096), Decoder::default());
+    for _ in 0..3 {
+        let mut out = Vec::new();
+        let mut block = encoder.block(&mut out);
+        block.status(200);
+        block.lines(b"Via: b");
+        block.prepared(&fields);
+        assert_eq!(decode(&mut decoder, &out), Ok(lines(&expected)));
+    }
+}
+
+#[test]
 fn sizes_are_announced() {
     let mut encoder = Encoder::new(100);
     assert_eq!(encode(&mut encoder, 200, b"")[..], bytes("3f4588"));

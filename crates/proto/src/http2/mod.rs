@@ -28,7 +28,7 @@ pub use event::{Event, Step, Workspace};
 pub use flood::{Flood, FloodLimits};
 pub use limits::Limits;
 pub use priority::Priority;
-pub use response::Sent;
+pub use response::{Fields, Sent};
 
 /// The bytes that a client sends first (RFC 9113 section 3.4), over TLS and with prior knowledge
 /// alike.

@@ -7,6 +7,16 @@ use super::frame::{self, FrameHead, flag, kind};
 use super::limits::Limits;
 use super::streams::Closed;
 
+/// A piece of a response's head.
+#[derive(Clone, Copy, Debug)]
+pub enum Fields<'f> {
+    /// Lines as HTTP/1.1 has them: `Name: value` and CRLF each. Fields of the connection are left
+    /// out.
+    Lines(&'f [u8]),
+    /// Fields that [`crate::hpack::prepare`] encoded.
+    Prepared(&'f [u8]),
+}
+
 /// Result of sending a head, data or trailers.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +34,13 @@ pub enum Sent {
 }
 
 impl Connection {
-    /// Appends the head of a response: `status` and field lines as HTTP/1.1 has them (`Name: value`
-    /// and CRLF each), in several pieces in order. Fields of the connection are left out. `end`: no
-    /// body follows. A status below 200 is an interim response.
+    /// Appends the head of a response: `status` and its fields, in several pieces in order. `end`:
+    /// no body follows. A status below 200 is an interim response, which never ends the stream.
     pub fn respond(
         &mut self,
         stream: u32,
         status: u16,
-        lines: &[&[u8]],
+        fields: &[Fields<'_>],
         end: bool,
         limits: &Limits,
         out: &mut Vec<u8>,
@@ -39,18 +48,25 @@ impl Connection {
         if end && status >= 200 {
             self.settle(stream, limits, out);
         }
-        self.head(stream, Some(status), lines, end && status >= 200, out)
+        self.head(stream, Some(status), fields, end && status >= 200, out)
     }
 
-    /// Appends trailers, which end the response: field lines as in [`Connection::respond`]. Only
-    /// after the last byte of the body.
+    /// Appends trailers, which end the response: lines as in [`Fields::Lines`]. Only after the last
+    /// byte of the body.
     pub fn trailers(&mut self, stream: u32, lines: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Sent {
         self.settle(stream, limits, out);
-        self.head(stream, None, &[lines], true, out)
+        self.head(stream, None, &[Fields::Lines(lines)], true, out)
     }
 
     #[inline]
-    fn head(&mut self, id: u32, status: Option<u16>, lines: &[&[u8]], end: bool, out: &mut Vec<u8>) -> Sent {
+    fn head(
+        &mut self,
+        id: u32,
+        status: Option<u16>,
+        fields: &[Fields<'_>],
+        end: bool,
+        out: &mut Vec<u8>,
+    ) -> Sent {
         if self.streams.get(id).is_none_or(|stream| stream.local_closed) {
             return Sent::Gone;
         }
@@ -60,8 +76,11 @@ impl Connection {
         if let Some(status) = status {
             block.status(status);
         }
-        for piece in lines {
-            block.lines(piece);
+        for piece in fields {
+            match piece {
+                Fields::Lines(lines) => block.lines(lines),
+                Fields::Prepared(fields) => block.prepared(fields),
+            }
         }
         let length = out.len() - start - frame::HEAD;
         let max = self.peer.max_frame as usize;

@@ -1,7 +1,7 @@
 //! RFC 9113 section 6.8, and memory at rest.
 
 use crate::peer::*;
-use larder_proto::http2::{Connection, ErrorCode, Limits, Sent};
+use larder_proto::http2::{Connection, ErrorCode, Fields, Limits, Sent};
 
 #[test]
 fn draining_takes_two_steps() {
@@ -32,7 +32,7 @@ fn a_connection_at_rest_is_small() {
         peer.get(2 * n + 1);
     }
     for n in 0..100 {
-        let lines: &[&[u8]] = &[b"server: larder\r\n"];
+        let lines = &[Fields::Lines(b"server: larder\r\n")];
         let sent = peer.conn.respond(2 * n + 1, 200, lines, true, &peer.limits, &mut peer.out);
         assert_eq!(sent, Sent::Done);
     }
@@ -55,7 +55,7 @@ fn memory_is_bounded_with_all_tables_full() {
         let id = 2 * n + 1;
         assert_eq!(peer.send(&frame(1, 5, id, &fields)).len(), 1);
         let line = format!("server: {value}\r\n");
-        let lines: &[&[u8]] = &[line.as_bytes()];
+        let lines = &[Fields::Lines(line.as_bytes())];
         assert_eq!(peer.conn.respond(id, 200, lines, true, &peer.limits, &mut peer.out), Sent::Done);
     }
     let limits = Limits::default();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use larder_proto::http2::{Connection, ErrorCode, Event, Limits, Sent, Workspace};
+use larder_proto::http2::{Connection, ErrorCode, Event, Fields, Limits, Sent, Workspace};
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
@@ -126,7 +126,7 @@ impl Server {
         let head: String = fields.collect();
         let body = bytes_of(exchange.answer_length);
         let end = body.is_empty();
-        let lines = [head.as_bytes(), b"Connection: close\r\n"];
+        let lines = [Fields::Lines(head.as_bytes()), Fields::Lines(b"Connection: close\r\n")];
         let sent = self.conn.respond(stream, 200, &lines, end, &self.limits, &mut self.out);
         assert_eq!(sent, if end { Sent::Done } else { Sent::Open });
         if !end {

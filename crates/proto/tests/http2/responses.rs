@@ -1,9 +1,9 @@
 //! RFC 9113 section 8.1: responses on the wire.
 
 use crate::peer::*;
-use larder_proto::hpack::Decoder;
+use larder_proto::hpack::{Decoder, prepare};
 use larder_proto::http2::frame::{flag, kind};
-use larder_proto::http2::{ErrorCode, Sent};
+use larder_proto::http2::{ErrorCode, Fields, Sent};
 
 fn lines(decoder: &mut Decoder, block: &[u8]) -> String {
     let mut text = String::new();
@@ -22,10 +22,19 @@ fn stored_heads_become_fields() {
     let mut peer = Peer::plain();
     peer.get(1);
     let stored = b"Content-Type: text/css\r\nConnection: close\r\nETag:  \"x\" \r\n";
-    let own = b"Age: 7\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let sent = peer.conn.respond(1, 103, &[b"Link: </a>\r\n"], true, &peer.limits, &mut peer.out);
+    let mut prepared = Vec::new();
+    prepare(b"Age: 7\r\nTransfer-Encoding: chunked\r\n\r\n", &mut prepared);
+    let sent =
+        peer.conn.respond(1, 103, &[Fields::Lines(b"Link: </a>\r\n")], true, &peer.limits, &mut peer.out);
     assert_eq!(sent, Sent::Open);
-    let sent = peer.conn.respond(1, 200, &[stored, own], false, &peer.limits, &mut peer.out);
+    let sent = peer.conn.respond(
+        1,
+        200,
+        &[Fields::Lines(stored), Fields::Prepared(&prepared)],
+        false,
+        &peer.limits,
+        &mut peer.out,
+    );
     assert_eq!(sent, Sent::Open);
     assert_eq!(peer.conn.data_frame(1, 4, false, &peer.limits, &mut peer.out), Sent::Open);
     peer.out.extend_from_slice(b"body");
@@ -61,7 +70,7 @@ fn large_heads_are_continued() {
     for n in 0..100 {
         head.extend_from_slice(format!("x-{n}: {}\r\n", "\\".repeat(500)).as_bytes());
     }
-    let _ = peer.conn.respond(1, 200, &[&head], true, &peer.limits, &mut peer.out);
+    let _ = peer.conn.respond(1, 200, &[Fields::Lines(&head)], true, &peer.limits, &mut peer.out);
     let frames = peer.frames();
     assert_eq!(frames.len(), 4);
     let flags: Vec<_> = frames.iter().map(|frame| (frame.0, frame.1)).collect();
@@ -103,7 +112,7 @@ fn a_client_without_a_table_gets_literals() {
     peer.frames();
     for n in 0..3 {
         peer.get(2 * n + 1);
-        let lines_sent: &[&[u8]] = &[b"Server: larder\r\n"];
+        let lines_sent = &[Fields::Lines(b"Server: larder\r\n")];
         let _ = peer.conn.respond(2 * n + 1, 200, lines_sent, true, &peer.limits, &mut peer.out);
         let block = peer.frames().remove(0).3;
         assert_eq!(lines(&mut decoder, &block), ":status=200;server=larder;");
