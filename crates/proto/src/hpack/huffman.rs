@@ -4,8 +4,9 @@
 //! shorter codes come first. So the lengths of appendix B define it, and all tables are computed
 //! from them at compile time.
 //!
-//! The decoder looks at 12 bits at a time, which are one or two symbols (all frequent symbols have
-//! 5 to 8 bits). That table has 16 KiB; with 11 bits decoding took a tenth longer. Longer codes are rare and found by their length.
+//! The decoder looks at 12 bits at a time, which are one or two symbols: all frequent symbols have
+//! 5 to 8 bits. That table has 16 KiB; with 11 bits decoding took a tenth longer. Longer codes are
+//! rare and found by their length.
 
 use super::HpackError;
 
@@ -159,7 +160,7 @@ pub(super) fn decode(input: &[u8], out: &mut [u8]) -> Result<usize, HpackError> 
         let taken = (63 - have) / 8;
         rest = &rest[taken as usize..];
         have += 8 * taken;
-        // Bits behind the valid ones are those of the next bytes: reading them again gives the same.
+        // Bits behind the valid ones are of the next bytes: reading these again gives the same.
         while have >= LONGEST as u32 {
             let entry = PAIRS[(bits >> (64 - INDEX_BITS)) as usize];
             let used = if entry == 0 {

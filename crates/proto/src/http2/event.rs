@@ -18,8 +18,8 @@ pub struct Step {
 /// An event of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The input is used up as far as it goes. Progress needs `need` bytes behind the used ones, the
-    /// unused bytes included: call again with at least as many.
+    /// The input is used up as far as it goes. Progress needs `need` bytes behind the used ones,
+    /// the unused bytes included: call again with at least as many.
     More {
         /// At least 1, at most a frame and its head.
         need: usize,

@@ -10,8 +10,10 @@
 
 mod connection;
 mod control;
+mod data;
 mod error;
 mod event;
+mod fields;
 mod flood;
 pub mod frame;
 mod headers;

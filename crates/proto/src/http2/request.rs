@@ -12,10 +12,11 @@
 use std::ops::Range;
 
 use super::event::Workspace;
+use super::fields::{CHECKED, check, class, is_authority, is_token, is_uri};
 use super::priority::Priority;
 use crate::hpack::Line;
+use crate::http::Authority;
 use crate::http::framing::content_length;
-use crate::http::{Authority, fields::is_token_byte};
 
 /// A request that began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,9 +86,9 @@ faults! {
     Method "method",
     /// `:scheme` is neither `http` nor `https`.
     Scheme "scheme",
-    /// `:path` does not begin with `/` (and is not `*` of OPTIONS), or has bytes that a URI has not.
+    /// `:path` does not begin with `/` (and is not `*` of OPTIONS), or has bytes that no URI has.
     Path "path",
-    /// `:authority` is empty or has bytes that no authority has, or `:protocol` is not a token.
+    /// `:authority` is empty or has bytes that no authority has; or `:protocol` is not a token.
     Authority "authority",
     /// `host` came twice, or contradicts `:authority`.
     Host "host",
@@ -101,93 +102,8 @@ faults! {
     SelfDependency "self_dependency",
 }
 
-/// Classes of field names; a class and [`CHECKED`] are the mark of a line in the dynamic table.
-mod class {
-    pub(super) const UNKNOWN: u8 = 0;
-    pub(super) const METHOD: u8 = 1;
-    pub(super) const SCHEME: u8 = 2;
-    pub(super) const AUTHORITY: u8 = 3;
-    pub(super) const PATH: u8 = 4;
-    pub(super) const PROTOCOL: u8 = 5;
-    pub(super) const PSEUDO: u8 = 6;
-    pub(super) const ORDINARY: u8 = 7;
-    pub(super) const HOST: u8 = 8;
-    pub(super) const COOKIE: u8 = 9;
-    pub(super) const CONTENT_LENGTH: u8 = 10;
-    pub(super) const TE: u8 = 11;
-    pub(super) const PRIORITY: u8 = 12;
-    pub(super) const CONNECTION: u8 = 13;
-}
-
-/// Name and value were checked and are good.
-const CHECKED: u8 = 0x80;
-
 /// Number of pseudo fields that requests have.
 const PSEUDO: usize = 5;
-
-/// The class of each name in the static table, by its index.
-static STATIC: [u8; 62] = {
-    let mut classes = [class::ORDINARY; 62];
-    classes[0] = class::UNKNOWN;
-    classes[1] = class::AUTHORITY;
-    classes[2] = class::METHOD;
-    classes[3] = class::METHOD;
-    classes[4] = class::PATH;
-    classes[5] = class::PATH;
-    classes[6] = class::SCHEME;
-    classes[7] = class::SCHEME;
-    let mut at = 8;
-    while at <= 14 {
-        classes[at] = class::PSEUDO;
-        at += 1;
-    }
-    classes[28] = class::CONTENT_LENGTH;
-    classes[32] = class::COOKIE;
-    classes[38] = class::HOST;
-    classes[57] = class::CONNECTION;
-    classes
-};
-
-/// The class of a name in full.
-fn classify(name: &[u8]) -> u8 {
-    match name {
-        b":method" => class::METHOD,
-        b":scheme" => class::SCHEME,
-        b":authority" => class::AUTHORITY,
-        b":path" => class::PATH,
-        b":protocol" => class::PROTOCOL,
-        [b':', ..] => class::PSEUDO,
-        b"host" => class::HOST,
-        b"cookie" => class::COOKIE,
-        b"content-length" => class::CONTENT_LENGTH,
-        b"te" => class::TE,
-        b"priority" => class::PRIORITY,
-        b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
-            class::CONNECTION
-        }
-        _ => class::ORDINARY,
-    }
-}
-
-/// Bytes of field names: those of tokens, without upper-case letters (section 8.2.1).
-static NAME_BYTES: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0_u8;
-    while byte < 0x7f {
-        table[byte as usize] = is_token_byte(byte) && !byte.is_ascii_uppercase();
-        byte += 1;
-    }
-    table
-};
-
-/// Whether a value can stand in a line of HTTP/1.1 (section 8.2.1). One fold without early exit,
-/// which the compiler turns into vector code.
-#[inline]
-fn is_value(value: &[u8]) -> bool {
-    let edge = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    let good = value.iter().fold(true, |ok, &b| ok & (b != 0) & (b != b'\r') & (b != b'\n'));
-    good && !edge(value.first()) && !edge(value.last())
-}
 
 /// Writes the head of one request, line by line.
 #[derive(Debug)]
@@ -449,21 +365,6 @@ impl<'p> Pseudo<'p> {
     }
 }
 
-/// The class of a line that was not checked before; the fault of a bad one.
-fn check(line: &Line<'_>) -> Result<u8, Malformed> {
-    let class = match STATIC.get(usize::from(line.static_name)) {
-        Some(&class) if class != class::UNKNOWN => class,
-        _ => {
-            let name = line.name.strip_prefix(b":").unwrap_or(line.name);
-            if name.is_empty() || !name.iter().all(|&byte| NAME_BYTES[usize::from(byte)]) {
-                return Err(Malformed::FieldName);
-            }
-            classify(line.name)
-        }
-    };
-    if is_value(line.value) { Ok(class) } else { Err(Malformed::FieldValue) }
-}
-
 /// Takes one line of trailers: the same rules, no pseudo fields, and none that frame or route the
 /// request (RFC 9110 section 6.5.1).
 pub(super) fn trailer(line: &Line<'_>, head: &mut Vec<u8>) -> Result<(), Malformed> {
@@ -483,20 +384,4 @@ fn write_line(name: &[u8], value: &[u8], head: &mut Vec<u8>) {
     head.extend_from_slice(b": ");
     head.extend_from_slice(value);
     head.extend_from_slice(b"\r\n");
-}
-
-fn is_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
-}
-
-/// Visible ASCII without `#`.
-fn is_uri(bytes: &[u8]) -> bool {
-    bytes.iter().fold(true, |ok, &b| ok & (b > b' ') & (b < 0x7f) & (b != b'#'))
-}
-
-/// Visible ASCII without the delimiters of other parts of a URI and without userinfo (section
-/// 8.3.1). The parser of heads knows what a host is.
-fn is_authority(bytes: &[u8]) -> bool {
-    let good = |b: u8| (b > b' ') & (b < 0x7f) & !matches!(b, b'#' | b'/' | b'?' | b'@');
-    !bytes.is_empty() && bytes.iter().all(|&b| good(b))
 }
