@@ -328,6 +328,12 @@ impl Connection {
         self.streams.len()
     }
 
+    /// The client acknowledged our SETTINGS. One that never does is at fault; the caller has the
+    /// clock (section 6.5.3).
+    pub fn settings_acknowledged(&self) -> bool {
+        self.acknowledged
+    }
+
     /// All output was sent: the client can read the answers to its PING frames.
     pub fn flushed(&mut self) {
         self.floods.clear(Flood::UnsentAnswers);

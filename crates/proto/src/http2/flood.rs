@@ -62,7 +62,7 @@ floods! {
     /// PING frames (CVE-2019-9512).
     Pings pings 1000,
     /// Answers to PING and SETTINGS frames, and resets, that the client has not received. The count
-    /// starts anew when the caller says that all output was sent.
+    /// starts anew when the caller says that all output was sent, and changes in no other way.
     UnsentAnswers unsent_answers 1000,
     /// DATA frames without data and without END_STREAM, and empty CONTINUATION frames
     /// (CVE-2019-9518).
@@ -112,9 +112,17 @@ impl Floods {
     /// A request was answered.
     #[inline]
     pub(super) fn answered(&mut self) {
+        self.ease(|counter| counter.saturating_sub(1));
+    }
+
+    /// Changes all counters but that of answers that wait: only sending them helps.
+    #[inline]
+    fn ease(&mut self, by: impl Fn(u16) -> u16) {
+        let unsent = self.0[Flood::UnsentAnswers.index()];
         for counter in &mut self.0 {
-            *counter = counter.saturating_sub(1);
+            *counter = by(*counter);
         }
+        self.0[Flood::UnsentAnswers.index()] = unsent;
     }
 
     /// Starts a counter anew.
@@ -125,8 +133,6 @@ impl Floods {
 
     /// Time has passed.
     pub(super) fn tick(&mut self) {
-        for counter in &mut self.0 {
-            *counter /= 2;
-        }
+        self.ease(|counter| counter / 2);
     }
 }

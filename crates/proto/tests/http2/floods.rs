@@ -91,6 +91,7 @@ fn answered_requests_pay_for_a_clients_moods() {
     let mut peer = Peer::ready(few());
     for n in 0..3000 {
         let id = 2 * n + 1;
+        peer.conn.flushed();
         peer.get(id);
         if n % 3 == 0 {
             let seen = peer.send(&[reset(id), frame(kind::PING, 0, 0, &[0; 8])].concat());
@@ -109,6 +110,25 @@ fn time_pays_too() {
         let pings = frame(kind::PING, flag::ACK, 0, &[0; 8]).repeat(2);
         assert_eq!(peer.send(&pings).len(), 2);
         peer.conn.tick();
+    }
+}
+
+/// A client that does not read its answers is not helped by time or by further requests.
+#[test]
+fn answers_that_wait_are_bounded() {
+    let floods = FloodLimits { unsent_answers: 50, ..FloodLimits::default() };
+    let mut peer = Peer::ready(Limits { floods, ..Limits::default() });
+    peer.conn.flushed();
+    for n in 0..50 {
+        assert_eq!(peer.send(&frame(kind::PING, 0, 0, &[0; 8])), []);
+        peer.get(2 * n + 1);
+        let sent = peer.conn.respond(2 * n + 1, 200, &[], true, &peer.limits, &mut peer.out);
+        assert_eq!(sent, Sent::Done);
+        peer.conn.tick();
+    }
+    match peer.one(&frame(kind::PING, 0, 0, &[0; 8])) {
+        Seen::Failed { flood, .. } => assert_eq!(flood, Some(Flood::UnsentAnswers)),
+        seen => panic!("{seen:?}"),
     }
 }
 

@@ -34,6 +34,7 @@ fn the_preface_may_come_byte_by_byte() {
     let mut peer = Peer::new(Limits::default());
     let hello = [&PREFACE[..], &settings(&[(4, 70_000)]), &request(1, true)].concat();
     let seen: Vec<_> = hello.iter().flat_map(|byte| peer.send(&[*byte])).collect();
+    assert!(!peer.conn.settings_acknowledged() && Peer::plain().conn.settings_acknowledged());
     assert!(matches!(&seen[..], [Seen::Request { .. }]), "{seen:?}");
     let frames = peer.frames();
     assert_eq!(frames[0].0, kind::SETTINGS);
