@@ -2,14 +2,17 @@
 //!
 //! Nothing in this crate reads a clock, a socket or a file, and nothing in it depends on an async
 //! runtime. Bytes from the network are checked here and nowhere else: [`http`] turns bytes into
-//! requests, fields, ranges and dates, [`rules`] decides which responses may be stored and reused
-//! (RFC 9111), [`page`] is the byte format of a stored page, [`memcache`] and [`resp`] are the
-//! protocols of objects, [`dialogue`] finds requests and answers between a client and a server of
-//! any protocol, [`units`] reads sizes and times as people write them.
+//! requests, fields, ranges and dates, [`http2`] does so for HTTP/2 with the compression of
+//! [`hpack`], [`rules`] decides which responses may be stored and reused (RFC 9111), [`page`] is
+//! the byte format of a stored page, [`memcache`] and [`resp`] are the protocols of objects,
+//! [`dialogue`] finds requests and answers between a client and a server of any protocol,
+//! [`units`] reads sizes and times as people write them.
 #![forbid(unsafe_code)]
 
 pub mod dialogue;
+pub mod hpack;
 pub mod http;
+pub mod http2;
 pub mod memcache;
 pub mod page;
 pub mod resp;
