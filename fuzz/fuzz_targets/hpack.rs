@@ -34,7 +34,10 @@ fn decode_all(mut rest: &[u8]) {
             return;
         };
         assert_eq!(size, small, "the limit does not change the size");
-        assert_eq!(all.iter().map(|(name, value)| name.len() + value.len() + 32).sum::<usize>(), *size);
+        assert_eq!(
+            all.iter().map(|(name, value)| name.len() + value.len() + 32).sum::<usize>(),
+            *size
+        );
         assert!(all.starts_with(some), "and delivers the first lines");
         assert!(decoder.memory() < 100_000);
     }

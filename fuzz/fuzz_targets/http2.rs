@@ -5,9 +5,7 @@
 
 use larder_proto::http::{HeadLimits, Parsed, parse_request, slots};
 use larder_proto::http2::frame::{FrameHead, HEAD, kind};
-use larder_proto::http2::{
-    Connection, ErrorCode, Event, Fields, Limits, PREFACE, Sent, Workspace,
-};
+use larder_proto::http2::{Connection, ErrorCode, Event, Fields, Limits, PREFACE, Sent, Workspace};
 use libfuzzer_sys::fuzz_target;
 
 // The first byte is the size of the pieces; the preface and empty settings go before the others.

@@ -176,7 +176,11 @@ enum Text<'b> {
 impl<'b> Text<'b> {
     /// Takes a string from `input`. `used`: bytes of `scratch` that earlier strings hold.
     #[inline]
-    fn decode(input: &mut &'b [u8], scratch: &mut Vec<u8>, used: &mut usize) -> Result<Self, HpackError> {
+    fn decode(
+        input: &mut &'b [u8],
+        scratch: &mut Vec<u8>,
+        used: &mut usize,
+    ) -> Result<Self, HpackError> {
         let huffman = input.first().ok_or(HpackError::Truncated)? & 0x80 != 0;
         let length = integer::decode(input, 7)?;
         let (text, rest) = input.split_at_checked(length).ok_or(HpackError::Truncated)?;

@@ -202,7 +202,12 @@ impl Block<'_> {
             return self.literal_at(0, 4, name_index(known, named), known, value);
         }
         self.literal_at(0x40, 6, name_index(known, named), known, value);
-        self.encoder.table.insert(Name::Given(known.name.as_bytes()), value, known.static_index, place);
+        self.encoder.table.insert(
+            Name::Given(known.name.as_bytes()),
+            value,
+            known.static_index,
+            place,
+        );
     }
 
     /// A literal of a name that is not in the static table: the first goes into the dynamic one.
@@ -212,7 +217,12 @@ impl Block<'_> {
             return self.literal_at(0, 4, name_index(known, found), known, value);
         }
         self.literal_at(0x40, 6, 0, known, value);
-        self.encoder.table.insert(Name::Given(known.name.as_bytes()), value, known.static_index, place);
+        self.encoder.table.insert(
+            Name::Given(known.name.as_bytes()),
+            value,
+            known.static_index,
+            place,
+        );
     }
 
     fn fits(&self, known: &names::Known, value: &[u8]) -> bool {
@@ -231,7 +241,14 @@ impl Block<'_> {
 
     /// A literal whose name is at `index`, or in full if that is 0.
     #[inline]
-    fn literal_at(&mut self, flags: u8, bits: u32, index: usize, known: &names::Known, value: &[u8]) {
+    fn literal_at(
+        &mut self,
+        flags: u8,
+        bits: u32,
+        index: usize,
+        known: &names::Known,
+        value: &[u8],
+    ) {
         integer::encode(index, bits, flags, self.out);
         if index == 0 {
             string(known.name.as_bytes(), self.out);

@@ -121,7 +121,11 @@ const fn pairs() -> [u32; 1 << INDEX_BITS] {
 }
 
 const fn entry(first: u8, second: u8, bits: u8, first_bits: u8, count: u32) -> u32 {
-    bits as u32 | (first as u32) << 8 | (second as u32) << 16 | count << 24 | (first_bits as u32) << 26
+    bits as u32
+        | (first as u32) << 8
+        | (second as u32) << 16
+        | count << 24
+        | (first_bits as u32) << 26
 }
 
 /// For all values of the next bits: the first symbol and its length; length 0 for longer codes.
@@ -206,7 +210,11 @@ fn last(
         let (symbol, used) =
             if entry == 0 { long(padded) } else { ((entry >> 8) as u16 & 0xff, entry >> 26) };
         if used > have {
-            return if have < 8 && padded == u64::MAX { Ok(written) } else { Err(HpackError::Huffman) };
+            return if have < 8 && padded == u64::MAX {
+                Ok(written)
+            } else {
+                Err(HpackError::Huffman)
+            };
         }
         out[written] = u8::try_from(symbol).map_err(|_| HpackError::Huffman)?;
         written += 1;
@@ -243,7 +251,8 @@ pub(super) fn encode(input: &[u8], out: &mut [u8]) -> Option<usize> {
         have += length;
         if have >= 32 {
             have -= 32;
-            *out.get_mut(written..written + 4)?.first_chunk_mut()? = ((bits >> have) as u32).to_be_bytes();
+            *out.get_mut(written..written + 4)?.first_chunk_mut()? =
+                ((bits >> have) as u32).to_be_bytes();
             written += 4;
         }
     }
@@ -275,7 +284,10 @@ mod tests {
 
     #[test]
     fn known_codes() {
-        assert_eq!(encoded(b"www.example.com"), b"\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff");
+        assert_eq!(
+            encoded(b"www.example.com"),
+            b"\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff"
+        );
         assert_eq!(CODES[0], 0x1ff8 << 8 | 13);
         assert_eq!(CODES[255], 0x3ff_ffee << 8 | 26);
         assert_eq!(CANONICAL.symbols[256], EOS);
@@ -297,10 +309,12 @@ mod tests {
     /// The plain way: bit by bit.
     fn plain(code: &[u8]) -> Result<Vec<u8>, HpackError> {
         let (mut out, mut word, mut length) = (Vec::new(), 0, 0);
-        for bit in code.iter().flat_map(|byte| (0..8).rev().map(move |n| u32::from(byte >> n & 1))) {
+        for bit in code.iter().flat_map(|byte| (0..8).rev().map(move |n| u32::from(byte >> n & 1)))
+        {
             (word, length) = (word << 1 | bit, length + 1);
             if word < CANONICAL.end[length] && word >= CANONICAL.first[length] {
-                let index = usize::from(CANONICAL.offset[length]) + (word - CANONICAL.first[length]) as usize;
+                let index = usize::from(CANONICAL.offset[length])
+                    + (word - CANONICAL.first[length]) as usize;
                 out.push(u8::try_from(CANONICAL.symbols[index]).map_err(|_| HpackError::Huffman)?);
                 (word, length) = (0, 0);
             }

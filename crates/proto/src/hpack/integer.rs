@@ -66,7 +66,9 @@ mod tests {
     #[test]
     fn every_size_comes_back() {
         for bits in 4..=7 {
-            for value in (0..1 << 20).step_by(97).chain([(1 << bits) - 2, (1 << bits) - 1, 1 << bits]) {
+            for value in
+                (0..1 << 20).step_by(97).chain([(1 << bits) - 2, (1 << bits) - 1, 1 << bits])
+            {
                 let mut out = Vec::new();
                 encode(value, bits, 0, &mut out);
                 assert_eq!(decode(&mut &out[..], bits), Ok(value));
@@ -78,7 +80,10 @@ mod tests {
     fn length_is_bounded() {
         assert_eq!(decode(&mut &[0x7f, 0x80, 0x80][..], 7), Err(HpackError::Truncated));
         assert_eq!(decode(&mut &[][..], 7), Err(HpackError::Truncated));
-        assert_eq!(decode(&mut &[0x7f, 0x80, 0x80, 0x80, 0x80, 0][..], 7), Err(HpackError::Integer));
+        assert_eq!(
+            decode(&mut &[0x7f, 0x80, 0x80, 0x80, 0x80, 0][..], 7),
+            Err(HpackError::Integer)
+        );
         assert_eq!(decode(&mut &[0x7f, 0x80, 0x80, 0x80, 0][..], 7), Ok(127));
     }
 }

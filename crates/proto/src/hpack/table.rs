@@ -97,10 +97,18 @@ impl Table {
 
     /// Adds an entry (section 4.4): as many as needed are evicted for it, and one that is larger
     /// than the table empties it. Returns whether it was added.
-    pub(super) fn insert(&mut self, name: Name<'_>, value: &[u8], static_name: u8, mark: u8) -> bool {
+    pub(super) fn insert(
+        &mut self,
+        name: Name<'_>,
+        value: &[u8],
+        static_name: u8,
+        mark: u8,
+    ) -> bool {
         let name_len = match name {
             Name::Given(name) => name.len(),
-            Name::Entry(index) => self.entries.get(index).map_or(0, |entry| usize::from(entry.name)),
+            Name::Entry(index) => {
+                self.entries.get(index).map_or(0, |entry| usize::from(entry.name))
+            }
         };
         let length = name_len + value.len();
         let size = length + ENTRY_OVERHEAD;

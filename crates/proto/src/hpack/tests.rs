@@ -6,7 +6,8 @@ use proptest::prelude::*;
 type Lines = Vec<(String, String)>;
 
 fn bytes(hex: &str) -> Vec<u8> {
-    let digits: Vec<u8> = hex.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
+    let digits: Vec<u8> =
+        hex.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
@@ -51,7 +52,12 @@ fn appendix_c_3_and_c_4_requests() {
         "828684be5886a8eb10649cbf",
         "828785bf408825a849e95ba97d7f8925a849e95bb8e8b4bf",
     ];
-    let first = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "www.example.com")];
+    let first = [
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":path", "/"),
+        (":authority", "www.example.com"),
+    ];
     let second = [&first[..], &[("cache-control", "no-cache")]].concat();
     let third = [
         (":method", "GET"),
@@ -178,9 +184,14 @@ fn encode(encoder: &mut Encoder, status: u16, lines: &[u8]) -> Vec<u8> {
 #[test]
 fn repeated_fields_are_one_byte_and_names_are_lower_case() {
     let (mut encoder, mut decoder) = (Encoder::new(4096), Decoder::default());
-    let head = b"Server: larder\r\nContent-Type: text/html\r\nX-Cache: HIT\r\nConnection: close\r\n";
-    let expected =
-        [(":status", "200"), ("server", "larder"), ("content-type", "text/html"), ("x-cache", "HIT")];
+    let head =
+        b"Server: larder\r\nContent-Type: text/html\r\nX-Cache: HIT\r\nConnection: close\r\n";
+    let expected = [
+        (":status", "200"),
+        ("server", "larder"),
+        ("content-type", "text/html"),
+        ("x-cache", "HIT"),
+    ];
     let first = encode(&mut encoder, 200, head);
     assert_eq!(decode(&mut decoder, &first), Ok(lines(&expected)));
     assert_eq!(encode(&mut encoder, 200, head), [0x88, 0xc0, 0xbf, 0xbe]);
@@ -190,7 +201,8 @@ fn repeated_fields_are_one_byte_and_names_are_lower_case() {
 #[test]
 fn secrets_and_changing_values_are_not_indexed() {
     let mut encoder = Encoder::new(4096);
-    let out = encode(&mut encoder, 200, b"Set-Cookie: a=b\r\nAge: 5\r\nETag: \"x\"\r\nX-Own: 1\r\n");
+    let out =
+        encode(&mut encoder, 200, b"Set-Cookie: a=b\r\nAge: 5\r\nETag: \"x\"\r\nX-Own: 1\r\n");
     assert_eq!(encoder.table_len(), 0);
     assert_eq!(out[1..3], [0x1f, 55 - 15]);
     let mut out = Vec::new();
@@ -200,7 +212,8 @@ fn secrets_and_changing_values_are_not_indexed() {
 
 #[test]
 fn prepared_fields_fit_any_block() {
-    let head = b"Server: larder\r\nX-Cache: HIT\r\nConnection: close\r\nSet-Cookie: a\r\nX-Own: 1\r\n\r\n";
+    let head =
+        b"Server: larder\r\nX-Cache: HIT\r\nConnection: close\r\nSet-Cookie: a\r\nX-Own: 1\r\n\r\n";
     let mut fields = Vec::new();
     prepare(head, &mut fields);
     let expected = [

@@ -262,7 +262,13 @@ impl Connection {
     }
 
     /// Removes a stream. Data of it that was not consumed counts as consumed for the connection.
-    pub(super) fn close(&mut self, id: u32, why: Closed, limits: &Limits, out: &mut Vec<u8>) -> bool {
+    pub(super) fn close(
+        &mut self,
+        id: u32,
+        why: Closed,
+        limits: &Limits,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let Some(stream) = self.streams.close(id, why) else { return false };
         self.credit_connection(stream.unconsumed, limits, out);
         true

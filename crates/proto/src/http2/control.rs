@@ -141,7 +141,8 @@ impl Connection {
         if self.early.is_empty() {
             return None;
         }
-        let found = self.early.iter().find(|(early, _)| *early == id).map(|(_, priority)| *priority);
+        let found =
+            self.early.iter().find(|(early, _)| *early == id).map(|(_, priority)| *priority);
         // Those of lower numbers can no longer be opened.
         self.early.retain(|(early, _)| *early > id);
         found

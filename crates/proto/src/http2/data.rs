@@ -61,7 +61,13 @@ impl Connection {
 
     /// Takes a DATA frame into the account of its stream. `Err`: the code of the stream's error, or
     /// none for a stream that is closed.
-    fn accept_data(&mut self, id: u32, length: u32, data: u32, end: bool) -> Result<(), Option<ErrorCode>> {
+    fn accept_data(
+        &mut self,
+        id: u32,
+        length: u32,
+        data: u32,
+        end: bool,
+    ) -> Result<(), Option<ErrorCode>> {
         let stream = self.streams.get_mut(id).ok_or(None)?;
         if stream.remote_closed {
             return Err(Some(ErrorCode::STREAM_CLOSED));

@@ -96,9 +96,13 @@ impl FrameHead {
             (kind::RST_STREAM | kind::WINDOW_UPDATE, _) if self.length != 4 => {
                 Err(Fault::size("frame has a length other than 4"))
             }
-            (kind::PING, _) if self.length != 8 => Err(Fault::size("PING with a length other than 8")),
+            (kind::PING, _) if self.length != 8 => {
+                Err(Fault::size("PING with a length other than 8"))
+            }
             (kind::GOAWAY, _) if self.length < 8 => Err(Fault::size("GOAWAY is too short")),
-            (kind::PRIORITY_UPDATE, _) if self.length < 4 => Err(Fault::size("PRIORITY_UPDATE is too short")),
+            (kind::PRIORITY_UPDATE, _) if self.length < 4 => {
+                Err(Fault::size("PRIORITY_UPDATE is too short"))
+            }
             (kind::SETTINGS, _) if self.has(flag::ACK) && self.length != 0 => {
                 Err(Fault::size("acknowledgement of SETTINGS with a payload"))
             }
@@ -115,8 +119,12 @@ pub(super) fn unpadded<'p>(head: &FrameHead, payload: &'p [u8]) -> Result<&'p [u
     if !head.has(flag::PADDED) {
         return Ok(payload);
     }
-    let (&padding, rest) = payload.split_first().ok_or(Fault::size("padded frame without a length"))?;
-    let end = rest.len().checked_sub(usize::from(padding)).ok_or(Fault::protocol("padding is too long"))?;
+    let (&padding, rest) =
+        payload.split_first().ok_or(Fault::size("padded frame without a length"))?;
+    let end = rest
+        .len()
+        .checked_sub(usize::from(padding))
+        .ok_or(Fault::protocol("padding is too long"))?;
     Ok(&rest[..end])
 }
 

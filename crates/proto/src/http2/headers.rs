@@ -46,10 +46,12 @@ impl Connection {
             return Err(Fault::protocol("request with an even stream number"));
         }
         let mut block = frame::unpadded(head, payload)?;
-        let mut flags = BlockFlags { end_stream: head.has(flag::END_STREAM), self_dependent: false };
+        let mut flags =
+            BlockFlags { end_stream: head.has(flag::END_STREAM), self_dependent: false };
         if head.has(flag::PRIORITY) {
-            let (priority, rest) =
-                block.split_at_checked(5).ok_or(Fault::size("HEADERS is too short for a priority"))?;
+            let (priority, rest) = block
+                .split_at_checked(5)
+                .ok_or(Fault::size("HEADERS is too short for a priority"))?;
             flags.self_dependent = frame::number(priority) == head.stream;
             block = rest;
         }
@@ -86,7 +88,12 @@ impl Connection {
         Ok(None)
     }
 
-    fn extend(&mut self, continuing: &mut Continuing, more: &[u8], limits: &Limits) -> Result<(), Fault> {
+    fn extend(
+        &mut self,
+        continuing: &mut Continuing,
+        more: &[u8],
+        limits: &Limits,
+    ) -> Result<(), Fault> {
         if continuing.block.len() + more.len() > limits.block_bytes {
             return Err(Fault::flood(Flood::BlockBytes));
         }
@@ -157,7 +164,13 @@ impl Connection {
         Ok(Some(Event::Request(Request { stream, end, secure, connect, content_length, priority })))
     }
 
-    fn open(&mut self, id: u32, end: bool, written: &Written, limits: &Limits) -> super::priority::Priority {
+    fn open(
+        &mut self,
+        id: u32,
+        end: bool,
+        written: &Written,
+        limits: &Limits,
+    ) -> super::priority::Priority {
         // A PRIORITY_UPDATE that came before has the last word (RFC 9218 section 7.1).
         let early = self.early_priority(id);
         let priority = early.or(written.priority).unwrap_or_default();
@@ -170,7 +183,13 @@ impl Connection {
 
     /// Resets the stream of a malformed request (section 8.1.1).
     #[cold]
-    fn malformed(&mut self, stream: u32, why: Malformed, limits: &Limits, out: &mut Vec<u8>) -> Handled {
+    fn malformed(
+        &mut self,
+        stream: u32,
+        why: Malformed,
+        limits: &Limits,
+        out: &mut Vec<u8>,
+    ) -> Handled {
         self.stream_fault(stream, ErrorCode::PROTOCOL_ERROR, limits, out)?;
         Ok(Some(Event::Malformed { stream, why }))
     }
@@ -204,7 +223,8 @@ impl Connection {
             return self.stream_fault(id, ErrorCode::STREAM_CLOSED, limits, out);
         }
         let whole = stream.left.is_none_or(|left| left == 0);
-        let mut fault = (!flags.end_stream || !whole || flags.self_dependent).then_some(Malformed::Trailers);
+        let mut fault =
+            (!flags.end_stream || !whole || flags.self_dependent).then_some(Malformed::Trailers);
         work.head.clear();
         let Workspace { head, scratch, .. } = work;
         let list = limits.header_list_bytes as usize;

@@ -53,7 +53,11 @@ mod tests {
             ("u=1, ,", 3, false),
             ("u=\"1\"", 3, false),
         ] {
-            assert_eq!(Priority::parse(value.as_bytes()), Priority { urgency, incremental }, "{value}");
+            assert_eq!(
+                Priority::parse(value.as_bytes()),
+                Priority { urgency, incremental },
+                "{value}"
+            );
         }
     }
 }

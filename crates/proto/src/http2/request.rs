@@ -326,7 +326,11 @@ impl<'p> Pseudo<'p> {
         if method == b"CONNECT" && protocol.is_none() {
             // A tunnel has neither scheme nor path (section 8.5).
             let alone = scheme.is_none() && path.is_none() && authority.is_some();
-            return if alone { Ok((Connect::Tunnel, false)) } else { Err(Malformed::PseudoMissing) };
+            return if alone {
+                Ok((Connect::Tunnel, false))
+            } else {
+                Err(Malformed::PseudoMissing)
+            };
         }
         let secure = match scheme.ok_or(Malformed::PseudoMissing)? {
             scheme if scheme.eq_ignore_ascii_case(b"https") => true,
@@ -349,7 +353,8 @@ impl<'p> Pseudo<'p> {
     /// Writes request line, host and upgrade from fields that were checked.
     fn write(&self, connect: Connect, head: &mut Vec<u8>) {
         let authority = self.get(class::AUTHORITY);
-        let method = if connect == Connect::Protocol { Some(&b"GET"[..]) } else { self.get(class::METHOD) };
+        let method =
+            if connect == Connect::Protocol { Some(&b"GET"[..]) } else { self.get(class::METHOD) };
         let target = if connect == Connect::Tunnel { authority } else { self.get(class::PATH) };
         head.extend_from_slice(method.unwrap_or_default());
         head.push(b' ');

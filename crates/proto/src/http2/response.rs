@@ -53,7 +53,13 @@ impl Connection {
 
     /// Appends trailers, which end the response: lines as in [`Fields::Lines`]. Only after the last
     /// byte of the body.
-    pub fn trailers(&mut self, stream: u32, lines: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Sent {
+    pub fn trailers(
+        &mut self,
+        stream: u32,
+        lines: &[u8],
+        limits: &Limits,
+        out: &mut Vec<u8>,
+    ) -> Sent {
         self.settle(stream, limits, out);
         self.head(stream, None, &[Fields::Lines(lines)], true, out)
     }
@@ -86,7 +92,8 @@ impl Connection {
         let max = self.peer.max_frame as usize;
         let last = if length <= max { flag::END_HEADERS } else { 0 };
         let flags = last | if end { flag::END_STREAM } else { 0 };
-        let head = FrameHead { length: length.min(max) as u32, kind: kind::HEADERS, flags, stream: id };
+        let head =
+            FrameHead { length: length.min(max) as u32, kind: kind::HEADERS, flags, stream: id };
         out[start..start + frame::HEAD].copy_from_slice(&head.bytes());
         if length > max {
             split(id, start + frame::HEAD + max, max, out);

@@ -101,7 +101,9 @@ impl Connection {
             (id::MAX_FRAME_SIZE, frame::MIN_MAX_BYTES..=frame::MAX_MAX_BYTES) => {
                 self.peer.max_frame = value;
             }
-            (id::MAX_FRAME_SIZE, _) => return Err(Fault::protocol("the largest frame is out of range")),
+            (id::MAX_FRAME_SIZE, _) => {
+                return Err(Fault::protocol("the largest frame is out of range"));
+            }
             _ => {}
         }
         Ok(())

@@ -102,7 +102,13 @@ impl Streams {
     }
 
     /// Opens a stream with its two windows.
-    pub(super) fn open(&mut self, id: u32, receive: i32, send: i32, priority: Priority) -> &mut Stream {
+    pub(super) fn open(
+        &mut self,
+        id: u32,
+        receive: i32,
+        send: i32,
+        priority: Priority,
+    ) -> &mut Stream {
         self.ids.push(id);
         self.list.push(Stream {
             id,

@@ -14,7 +14,8 @@ fn draining_takes_two_steps() {
     peer.conn.drain(&mut peer.out);
     assert_eq!(peer.frames(), [goaway(3, ErrorCode::NO_ERROR)]);
     // Later streams are ignored with all of their frames; those that are open go on.
-    let late = [request(5, false), data(5, false, b"x"), window_update(5, 1), reset(5), request(7, true)];
+    let late =
+        [request(5, false), data(5, false, b"x"), window_update(5, 1), reset(5), request(7, true)];
     assert_eq!(peer.send(&late.concat()), []);
     assert_eq!(peer.send(&data(3, true, b"x")).len(), 1);
     assert_eq!(peer.frames(), []);
@@ -56,7 +57,10 @@ fn memory_is_bounded_with_all_tables_full() {
         assert_eq!(peer.send(&frame(1, 5, id, &fields)).len(), 1);
         let line = format!("server: {value}\r\n");
         let lines = &[Fields::Lines(line.as_bytes())];
-        assert_eq!(peer.conn.respond(id, 200, lines, true, &peer.limits, &mut peer.out), Sent::Done);
+        assert_eq!(
+            peer.conn.respond(id, 200, lines, true, &peer.limits, &mut peer.out),
+            Sent::Done
+        );
     }
     let limits = Limits::default();
     let tables = 5 * (limits.table_bytes + limits.encoder_table_bytes) as usize;

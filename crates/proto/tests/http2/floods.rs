@@ -59,8 +59,10 @@ fn every_kind_has_its_limit() {
     let malformed = move |n| headers(id(n), true, &[(":method", "GET")]);
     let refused = Limits { concurrent_streams: 0, ..few() };
     let lists = Limits { header_list_bytes: 50, ..few() };
-    let unsent =
-        Limits { floods: FloodLimits { unsent_answers: 5, ..FloodLimits::default() }, ..Limits::default() };
+    let unsent = Limits {
+        floods: FloodLimits { unsent_answers: 5, ..FloodLimits::default() },
+        ..Limits::default()
+    };
     for (limits, frames, expected) in [
         (
             few(),

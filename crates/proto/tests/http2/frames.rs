@@ -54,7 +54,9 @@ fn faults_of_the_connection() {
 #[test]
 fn faults_of_an_open_stream() {
     let padded = |payload: &[u8]| frame(kind::DATA, flag::PADDED, 1, payload);
-    for (what, bytes) in [("padding of DATA", padded(&[5, 0, 0, 0, 0])), ("padding alone", padded(&[1]))] {
+    for (what, bytes) in
+        [("padding of DATA", padded(&[5, 0, 0, 0, 0])), ("padding alone", padded(&[1]))]
+    {
         let mut peer = Peer::plain();
         peer.post(1);
         fails(&mut peer, &bytes, ErrorCode::PROTOCOL_ERROR, what);
@@ -67,7 +69,11 @@ fn faults_of_an_open_stream() {
         ("WINDOW_UPDATE of nothing", window_update(1, 0), ErrorCode::PROTOCOL_ERROR),
         ("window", window_update(1, (1 << 31) - 1), ErrorCode::FLOW_CONTROL_ERROR),
         ("HEADERS without an end", headers(1, false, &[("x", "y")]), ErrorCode::PROTOCOL_ERROR),
-        ("pseudo field in trailers", headers(1, true, &[(":path", "/")]), ErrorCode::PROTOCOL_ERROR),
+        (
+            "pseudo field in trailers",
+            headers(1, true, &[(":path", "/")]),
+            ErrorCode::PROTOCOL_ERROR,
+        ),
     ] {
         let mut peer = Peer::plain();
         peer.post(1);
@@ -161,6 +167,7 @@ fn our_settings_are_those_of_the_limits() {
         connect_protocol: true,
         ..Limits::default()
     };
-    let expected = settings(&[(3, 7), (4, 99_999), (6, 9000), (9, 1), (1, 8192), (5, 32_768), (8, 1)]);
+    let expected =
+        settings(&[(3, 7), (4, 99_999), (6, 9000), (9, 1), (1, 8192), (5, 32_768), (8, 1)]);
     assert_eq!(Peer::new(limits).out, expected);
 }

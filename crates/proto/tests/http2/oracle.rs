@@ -149,7 +149,10 @@ impl Server {
 
 type ClientError = Box<dyn std::error::Error + Send + Sync>;
 
-async fn ask(client: h2::client::SendRequest<Bytes>, exchange: Exchange) -> Result<(), ClientError> {
+async fn ask(
+    client: h2::client::SendRequest<Bytes>,
+    exchange: Exchange,
+) -> Result<(), ClientError> {
     let mut client = client.ready().await?;
     let mut request = http::Request::builder()
         .method(if exchange.body.is_empty() { "GET" } else { "POST" })
@@ -174,7 +177,8 @@ async fn ask(client: h2::client::SendRequest<Bytes>, exchange: Exchange) -> Resu
     assert_eq!(head.headers.len(), exchange.answer.len());
     let mut lines: Vec<_> = exchange.answer.clone();
     for (name, value) in &head.headers {
-        let found = lines.iter().position(|(n, v)| n.eq_ignore_ascii_case(name.as_str()) && v == value);
+        let found =
+            lines.iter().position(|(n, v)| n.eq_ignore_ascii_case(name.as_str()) && v == value);
         lines.remove(found.expect("a field that was sent"));
     }
     let mut received = Vec::new();
@@ -214,7 +218,8 @@ prop_compose! {
 }
 
 const ASKED: &[&str] = &["accept", "user-agent", "x-a", "x-b", "if-none-match", "authorization"];
-const ANSWERED: &[&str] = &["Server", "Content-Type", "ETag", "X-A", "Set-Cookie", "Cache-Status", "Via"];
+const ANSWERED: &[&str] =
+    &["Server", "Content-Type", "ETag", "X-A", "Set-Cookie", "Cache-Status", "Via"];
 
 prop_compose! {
     fn exchange()(

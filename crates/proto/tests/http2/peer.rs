@@ -119,7 +119,9 @@ pub(crate) fn owned(event: Event, input: &[u8], work: &Workspace) -> Seen {
         Event::Request(request) => Seen::Request { request, head: text() },
         Event::TooLarge { stream, end } => Seen::TooLarge { stream, end },
         Event::Malformed { stream, why } => Seen::Malformed { stream, why },
-        Event::Data { stream, range, end } => Seen::Data { stream, bytes: input[range].to_vec(), end },
+        Event::Data { stream, range, end } => {
+            Seen::Data { stream, bytes: input[range].to_vec(), end }
+        }
         Event::Trailers { stream } => Seen::Trailers { stream, lines: text() },
         Event::Reset { stream, code, by_peer } => Seen::Reset { stream, code, by_peer },
         Event::Writable => Seen::Writable,
@@ -184,8 +186,10 @@ pub(crate) fn window_update(stream: u32, by: u32) -> Vec<u8> {
 }
 
 pub(crate) fn settings(of: &[(u16, u32)]) -> Vec<u8> {
-    let payload: Vec<u8> =
-        of.iter().flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()).collect();
+    let payload: Vec<u8> = of
+        .iter()
+        .flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat())
+        .collect();
     frame(kind::SETTINGS, 0, 0, &payload)
 }
 

@@ -28,7 +28,8 @@ fn some_frame() -> impl Strategy<Value = Vec<u8>> {
     let id = prop_oneof![8 => (0_u32..8).prop_map(|n| 2 * n + 1), 1 => 0_u32..20];
     let bytes = prop::collection::vec(any::<u8>(), 0..40);
     let request = (id.clone(), any::<bool>()).prop_map(|(id, end)| request(id, end));
-    let body = (id.clone(), any::<bool>(), bytes.clone()).prop_map(|(id, end, bytes)| data(id, end, &bytes));
+    let body = (id.clone(), any::<bool>(), bytes.clone())
+        .prop_map(|(id, end, bytes)| data(id, end, &bytes));
     let trailers = id.clone().prop_map(|id| headers(id, true, &[("x", "y")]));
     let compressed = (id.clone(), bytes.clone()).prop_map(|(id, bytes)| {
         let fields = [&block(&GET)[..], b"\x40\x01a\x01b\xbe", &bytes].concat();
@@ -50,7 +51,8 @@ fn events(bytes: &[u8], pieces: &[usize]) -> (Vec<Seen>, Vec<u8>) {
     let (mut seen, mut rest) = (Vec::new(), bytes);
     let mut sizes = pieces.iter().cycle();
     while !rest.is_empty() {
-        let (piece, behind) = rest.split_at(sizes.next().map_or(rest.len(), |n| *n).min(rest.len()));
+        let (piece, behind) =
+            rest.split_at(sizes.next().map_or(rest.len(), |n| *n).min(rest.len()));
         seen.extend(peer.send(piece));
         rest = behind;
     }

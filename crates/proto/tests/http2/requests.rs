@@ -65,7 +65,8 @@ fn the_order_of_pseudo_fields_is_free() {
     }
     let without = [(":method", "GET"), (":scheme", "https"), (":path", "/x"), ("host", "b")];
     assert_eq!(head(&without, true).as_deref(), Ok("GET /x HTTP/1.1\r\nhost: b\r\n\r\n"));
-    let options = [(":method", "OPTIONS"), (":scheme", "http"), (":path", "*"), (":authority", "b")];
+    let options =
+        [(":method", "OPTIONS"), (":scheme", "http"), (":path", "*"), (":authority", "b")];
     assert_eq!(head(&options, true).as_deref(), Ok("OPTIONS * HTTP/1.1\r\nhost: b\r\n\r\n"));
 }
 
@@ -149,7 +150,10 @@ fn malformed_pseudo_fields_are_refused() {
 #[test]
 fn connect_has_its_own_rules() {
     let tunnel = [(":method", "CONNECT"), (":authority", "a:443")];
-    assert_eq!(head(&tunnel, false).as_deref(), Ok("CONNECT a:443 HTTP/1.1\r\nhost: a:443\r\n\r\n"));
+    assert_eq!(
+        head(&tunnel, false).as_deref(),
+        Ok("CONNECT a:443 HTTP/1.1\r\nhost: a:443\r\n\r\n")
+    );
     assert_eq!(head(&[(":method", "CONNECT")], false), Err(Malformed::PseudoMissing));
     let extended = [
         (":method", "CONNECT"),

@@ -24,8 +24,14 @@ fn stored_heads_become_fields() {
     let stored = b"Content-Type: text/css\r\nConnection: close\r\nETag:  \"x\" \r\n";
     let mut prepared = Vec::new();
     prepare(b"Age: 7\r\nTransfer-Encoding: chunked\r\n\r\n", &mut prepared);
-    let sent =
-        peer.conn.respond(1, 103, &[Fields::Lines(b"Link: </a>\r\n")], true, &peer.limits, &mut peer.out);
+    let sent = peer.conn.respond(
+        1,
+        103,
+        &[Fields::Lines(b"Link: </a>\r\n")],
+        true,
+        &peer.limits,
+        &mut peer.out,
+    );
     assert_eq!(sent, Sent::Open);
     let sent = peer.conn.respond(
         1,
@@ -75,7 +81,8 @@ fn large_heads_are_continued() {
     assert_eq!(frames.len(), 4);
     let flags: Vec<_> = frames.iter().map(|frame| (frame.0, frame.1)).collect();
     let more = (kind::CONTINUATION, 0);
-    let expected = [(kind::HEADERS, flag::END_STREAM), more, more, (kind::CONTINUATION, flag::END_HEADERS)];
+    let expected =
+        [(kind::HEADERS, flag::END_STREAM), more, more, (kind::CONTINUATION, flag::END_HEADERS)];
     assert_eq!(flags, expected);
     let block: Vec<u8> = frames.into_iter().flat_map(|frame| frame.3).collect();
     assert_eq!(lines(&mut Decoder::default(), &block).matches("x-").count(), 100);

@@ -121,7 +121,8 @@ fn frames_on_their_way_when_a_stream_is_reset_here_are_ignored() {
     peer.post(1);
     peer.conn.reset(1, ErrorCode::NO_ERROR, &peer.limits, &mut peer.out);
     assert_eq!(peer.frames(), [rst(1, ErrorCode::NO_ERROR)]);
-    let late = [data(1, false, b"late"), window_update(1, 1), headers(1, true, &[("x", "y")]), reset(1)];
+    let late =
+        [data(1, false, b"late"), window_update(1, 1), headers(1, true, &[("x", "y")]), reset(1)];
     assert_eq!(peer.send(&late.concat()), []);
     assert_eq!(peer.frames(), []);
     peer.get(3);
