@@ -50,8 +50,11 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(pages: Rc<Pages>, conns: Rc<Conns>) -> Rc<Self> {
         let settings: Arc<Settings> = pages.config().settings.clone();
-        let sendfile =
-            SendfileCache::new(settings.shelf(), settings.threads, pages.counters.shelf.clone());
+        let sendfile = SendfileCache::new(
+            settings.sendfile_cache(),
+            settings.threads,
+            pages.counters.sendfile_cache.clone(),
+        );
         let shared = &pages.shared;
         Rc::new(Self {
             conns,

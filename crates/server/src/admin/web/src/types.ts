@@ -120,7 +120,7 @@ export type Http = {
     requests: number,
     /** Second copies of frequently requested large pages, in files in memory, from which they
      * are sent without copying. */
-    shelf: number,
+    sendfile_cache: number,
     /** Connections of clients. */
     connections: Connections,
     /** Clients that took too long. */
