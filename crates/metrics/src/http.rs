@@ -81,8 +81,8 @@ figures! {
             requests;
             /// Second copies of frequently requested large pages, in files in memory, from which
             /// they are sent without copying.
-            shelf: Gauge "larder_http_shelf_bytes",
-                "Large pages are in demand; `http.shelf` is the limit.";
+            sendfile_cache: Gauge "larder_http_sendfile_cache_bytes",
+                "Large pages are in demand; `http.sendfile_cache` is the limit.";
         }
         nested {
             /// Connections of clients.

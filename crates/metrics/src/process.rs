@@ -11,7 +11,7 @@ figures! {
     pub struct Memory {
         figures {
             /// Budget of the store.
-            budget: Gauge "larder_memory_budget_bytes", "It is configured: `memory`, less `http.shelf`.";
+            budget: Gauge "larder_memory_budget_bytes", "It is configured: `memory`, less `http.sendfile_cache`.";
             /// Used part of the store's budget, including bookkeeping.
             used: Gauge "larder_memory_used_bytes",
                 "It fills: at the budget old entries are evicted, as in any cache.";

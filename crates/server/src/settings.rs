@@ -89,7 +89,7 @@ pub struct HttpSettings {
     pub sndbuf: usize,
     /// Bytes of the memory for file copies of large popular pages, which `sendfile` sends without
     /// copying; over all workers. None: a sixteenth of the memory, at most 256 MiB.
-    pub shelf: Option<u64>,
+    pub sendfile_cache: Option<u64>,
 }
 
 impl Settings {
@@ -98,18 +98,21 @@ impl Settings {
         !self.http.listen.is_empty() || self.https.is_some()
     }
 
-    /// Bytes for [`HttpSettings::shelf`]: at most half of the memory; 0 without HTTP, or if a
-    /// worker's part would be less than 1 MiB.
-    pub fn shelf(&self) -> u64 {
-        let wanted =
-            self.http.shelf.unwrap_or((self.memory / 16).min(256 << 20)).min(self.memory / 2);
+    /// Bytes for [`HttpSettings::sendfile_cache`]: at most half of the memory; 0 without HTTP, or if
+    /// a worker's part would be less than 1 MiB.
+    pub fn sendfile_cache(&self) -> u64 {
+        let wanted = self
+            .http
+            .sendfile_cache
+            .unwrap_or((self.memory / 16).min(256 << 20))
+            .min(self.memory / 2);
         let worth = self.serves_pages() && wanted >= (self.threads as u64) << 20;
         if worth { wanted } else { 0 }
     }
 
     /// The most open files for these copies.
-    pub fn shelf_files(&self) -> usize {
-        if self.shelf() > 0 { self.threads * SHELF_FILES } else { 0 }
+    pub fn sendfile_cache_files(&self) -> usize {
+        if self.sendfile_cache() > 0 { self.threads * SENDFILE_CACHE_FILES } else { 0 }
     }
 
     /// The namespaces of the store by face, with their shares of the memory.
@@ -135,12 +138,12 @@ impl Settings {
 
     /// Bytes of the store: the memory without the files.
     pub fn store(&self) -> u64 {
-        self.memory - self.shelf()
+        self.memory - self.sendfile_cache()
     }
 }
 
 /// The most files of one worker's cache of large pages.
-pub(crate) const SHELF_FILES: usize = 256;
+pub(crate) const SENDFILE_CACHE_FILES: usize = 256;
 
 /// The namespaces of one face.
 pub(crate) struct NamespaceGroup {
@@ -215,7 +218,7 @@ impl Default for HttpSettings {
             via: Some("larder".to_owned()),
             trusted_proxies: Vec::new(),
             sndbuf: 256 << 10,
-            shelf: None,
+            sendfile_cache: None,
         }
     }
 }

@@ -98,7 +98,7 @@ fn http(values: &Values) -> Option<HttpSettings> {
         via: values.get("via").filter(|name: &String| !name.is_empty()),
         trusted_proxies: values.list("trusted_proxies"),
         sndbuf: values.get("sndbuf")?,
-        shelf: values.get("shelf"),
+        sendfile_cache: values.get("sendfile_cache"),
     })
 }
 
@@ -411,13 +411,13 @@ fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
             report.warn(problem.fix("name the proxies before this one"));
         }
     }
-    if settings.http.shelf.is_some_and(|bytes| bytes > 0)
+    if settings.http.sendfile_cache.is_some_and(|bytes| bytes > 0)
         && settings.serves_pages()
-        && settings.shelf() == 0
+        && settings.sendfile_cache() == 0
     {
         let message =
             format!("for {} threads that is less than 1 MiB each: there is none", settings.threads);
-        let problem = Problem::new(root.table("http").location("shelf"), message);
+        let problem = Problem::new(root.table("http").location("sendfile_cache"), message);
         report.warn(problem.fix("more of it, fewer threads, or 0"));
     }
     for site in &settings.sites {

@@ -275,9 +275,10 @@ pub(super) fn look_at_shares(settings: &Settings, report: &mut Report) {
     let promised =
         of_faces.iter().flatten().filter_map(|share| share.floor).fold(0u64, u64::saturating_add);
     if promised >= settings.store() {
-        let shelf = if settings.shelf() > 0 { " without `http.shelf`" } else { "" };
+        let without =
+            if settings.sendfile_cache() > 0 { " without `http.sendfile_cache`" } else { "" };
         let message = format!(
-            "the floors are {} together, and `memory` is {}{shelf}",
+            "the floors are {} together, and `memory` is {}{without}",
             value::show_size(promised),
             value::show_size(settings.store())
         );

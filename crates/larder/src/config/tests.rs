@@ -48,7 +48,7 @@ fn an_origin_is_all_it_takes_and_the_defaults_are_those_of_the_server() {
         (http.listen, http.x_cache, http.via),
         (vec!["127.0.0.1:8080".parse().expect("an address")], true, Some("larder".to_owned()))
     );
-    assert_eq!((http.announce, http.sndbuf, http.shelf), (None, 256 << 10, None));
+    assert_eq!((http.announce, http.sndbuf, http.sendfile_cache), (None, 256 << 10, None));
     assert_eq!((http.limits.fields, http.limits.drain), (100, Duration::from_secs(30)));
     assert!(http.trusted_proxies.is_empty());
     let site = &settings.sites[0];

@@ -121,6 +121,12 @@ impl Decoder {
         Args::new(bytes, &self.spans)
     }
 
+    /// No command is under way: the decoder may serve another connection.
+    #[inline]
+    pub fn is_at_rest(&self) -> bool {
+        self.at == 0 && self.left == 0
+    }
+
     /// The command under way is not wanted: how far it was looked at, from its start, and what of
     /// it comes from there. None: no argument of it has begun.
     pub fn give_up(&mut self) -> Option<(usize, Rest)> {

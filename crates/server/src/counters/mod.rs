@@ -44,7 +44,7 @@ pub(crate) struct Counters {
     /// The counters of the table in `larder_metrics`.
     plain: HttpCounters,
     /// Bytes of the copies from which large pages are sent, now.
-    pub(crate) shelf: Arc<AtomicU64>,
+    pub(crate) sendfile_cache: Arc<AtomicU64>,
     /// Rejected requests.
     rejected: RejectReasons,
     /// Requests by site.
@@ -89,7 +89,7 @@ pub(crate) fn figures(workers: &[Arc<Counters>], settings: &Settings, open: u64)
         worker.forwards.add_to(&mut http.why_missed);
         worker.not_stored.add_to(&mut http.not_stored);
         worker.rejected.add_to(&mut http.rejected);
-        http.shelf += worker.shelf.load(Relaxed);
+        http.sendfile_cache += worker.sendfile_cache.load(Relaxed);
         for (name, counters) in worker.origins.all() {
             let new = || Origin { name: (*name).to_owned(), ..Origin::default() };
             counters.add_to(origins.entry(name.clone()).or_insert_with(new));

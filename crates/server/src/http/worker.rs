@@ -53,8 +53,11 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(pages: Rc<Pages>, conns: Rc<Conns>) -> Result<Rc<Self>, rustls::Error> {
         let settings: Arc<Settings> = pages.config().settings.clone();
-        let sendfile =
-            SendfileCache::new(settings.shelf(), settings.threads, pages.counters.shelf.clone());
+        let sendfile = SendfileCache::new(
+            settings.sendfile_cache(),
+            settings.threads,
+            pages.counters.sendfile_cache.clone(),
+        );
         let shared = &pages.shared;
         let tls = settings.https.as_ref().map(server_config).transpose()?;
         Ok(Rc::new(Self {

@@ -8,7 +8,7 @@
 //! (Measured: docs/notebook/rounds.md.)
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     io,
     os::fd::{AsFd, OwnedFd},
     rc::{Rc, Weak},
@@ -72,9 +72,9 @@ pub(crate) trait Readable {
 pub(crate) struct Source {
     /// Known readiness: [`READ`], [`WRITE`], [`ENDED`].
     ready: Cell<u8>,
-    reader: RefCell<Option<Waker>>,
-    writer: RefCell<Option<Waker>>,
-    by: RefCell<Option<Weak<dyn Readable>>>,
+    reader: Cell<Option<Waker>>,
+    writer: Cell<Option<Waker>>,
+    by: OnceCell<Weak<dyn Readable>>,
 }
 
 /// Result of a poll of the sockets.
@@ -227,7 +227,7 @@ impl Source {
         self.ready.set(self.ready.get() | bit(read, READ) | bit(write, WRITE) | bit(ended, ENDED));
         let mut woke = false;
         if read {
-            let by = self.by.borrow().as_ref().and_then(Weak::upgrade);
+            let by = self.by.get().and_then(Weak::upgrade);
             woke = !by.is_some_and(Readable::readable) && wake(&self.reader);
         }
         (write && wake(&self.writer)) || woke
@@ -240,7 +240,7 @@ impl Source {
 
     /// Calls this one first when bytes have come.
     pub(crate) fn tell(&self, by: Weak<dyn Readable>) {
-        *self.by.borrow_mut() = Some(by);
+        let _ = self.by.set(by);
     }
 
     /// Whether this ([`READ`] or [`WRITE`]) is worth a try.
@@ -255,12 +255,15 @@ impl Source {
         if self.is_ready(what) {
             return Poll::Ready(());
         }
-        let mut waits =
-            if what == READ { self.reader.borrow_mut() } else { self.writer.borrow_mut() };
-        match &mut *waits {
-            Some(waker) => waker.clone_from(cx.waker()),
-            none => *none = Some(cx.waker().clone()),
-        }
+        let waits = if what == READ { &self.reader } else { &self.writer };
+        let waker = match waits.take() {
+            Some(mut waker) => {
+                waker.clone_from(cx.waker());
+                waker
+            }
+            None => cx.waker().clone(),
+        };
+        waits.set(Some(waker));
         Poll::Pending
     }
 
@@ -274,9 +277,8 @@ impl Source {
 }
 
 /// True: there was a task that waits.
-fn wake(waits: &RefCell<Option<Waker>>) -> bool {
-    let waker = waits.borrow_mut().take();
-    waker.map(Waker::wake).is_some()
+fn wake(waits: &Cell<Option<Waker>>) -> bool {
+    waits.take().map(Waker::wake).is_some()
 }
 
 impl Drop for Registered {

@@ -26,7 +26,7 @@ use rustix::{
     process::{Resource, getrlimit},
 };
 
-use crate::settings::SHELF_FILES;
+use crate::settings::SENDFILE_CACHE_FILES;
 
 /// Smaller values are not copied, in bytes: somewhere below, the second system call takes as long
 /// as the copy of a write. (At 20,000 B there is a gain. The floor and the nginx of `bench/peers`
@@ -116,7 +116,7 @@ impl SendfileCache {
         let open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let files = usize::try_from(open).unwrap_or(usize::MAX) / PART_OF_FILES / workers;
         let budget = Budget {
-            limit: (limit / workers as u64, files.min(SHELF_FILES)),
+            limit: (limit / workers as u64, files.min(SENDFILE_CACHE_FILES)),
             held,
             files: Cell::new(0),
         };

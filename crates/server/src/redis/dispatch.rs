@@ -259,7 +259,7 @@ pub(crate) fn refuse(
     out: &mut Out,
 ) {
     let mut text = std::borrow::Cow::Borrowed(text.as_ref());
-    conn.multi.fail();
+    multi::fail(conn);
     if command.is_some_and(|command| command.id == Id::Exec) {
         // An EXEC that is not run ends the transaction all the same, and says why.
         multi::end(conn);

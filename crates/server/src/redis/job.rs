@@ -50,7 +50,7 @@ pub(crate) struct Begun {
 
 /// A command between two steps.
 pub(crate) struct Running {
-    pub(crate) begun: Begun,
+    pub(crate) begun: Box<Begun>,
     /// Its words, unless they stay where they were received.
     pub(crate) owned: Option<Owned>,
     /// Its stripes.
@@ -68,7 +68,7 @@ impl Ctx<'_> {
     pub(crate) fn go(&mut self, mut job: impl Job + 'static, args: &Args<'_>) {
         let progress = job.step(self, args);
         if progress != Progress::Done {
-            self.conn.begun = Some(Begun { job: Box::new(job), progress });
+            self.conn.begun = Some(Box::new(Begun { job: Box::new(job), progress }));
         }
     }
 

@@ -4,13 +4,14 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
 };
 
 use larder_proto::resp::Version;
 use parking_lot::Mutex;
 
+use super::on_demand::{OnDemand, static_default};
 use crate::object::Client;
 
 /// States that show as letters in CLIENT LIST.
@@ -44,16 +45,16 @@ pub(crate) struct Known {
     pub(crate) patterns: AtomicU32,
     pub(crate) shard_channels: AtomicU32,
     /// Commands queued by MULTI; -1: not in one.
-    pub(crate) queued: AtomicI64,
+    pub(crate) queued: AtomicI32,
     /// The last command (its place in the table of counters).
     pub(crate) command: AtomicU16,
     /// Where invalidations go instead; 0: to itself.
     pub(crate) redirect: AtomicU64,
-    pub(crate) text: Mutex<Text>,
+    pub(crate) text: Mutex<OnDemand<Text>>,
 }
 
 /// What a client says of itself.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Text {
     /// CLIENT SETNAME.
     pub(crate) name: Vec<u8>,
@@ -65,6 +66,19 @@ pub(crate) struct Text {
     pub(crate) lib_version: Vec<u8>,
 }
 
+impl Default for Text {
+    fn default() -> Self {
+        Self {
+            name: Vec::new(),
+            user: b"default".to_vec(),
+            lib_name: Vec::new(),
+            lib_version: Vec::new(),
+        }
+    }
+}
+
+static_default!(Text);
+
 impl Known {
     pub(crate) fn new(client: Arc<Client>, command: u16) -> Known {
         Known {
@@ -75,10 +89,10 @@ impl Known {
             channels: AtomicU32::new(0),
             patterns: AtomicU32::new(0),
             shard_channels: AtomicU32::new(0),
-            queued: AtomicI64::new(-1),
+            queued: AtomicI32::new(-1),
             command: AtomicU16::new(command),
             redirect: AtomicU64::new(0),
-            text: Mutex::new(Text { user: b"default".to_vec(), ..Text::default() }),
+            text: Mutex::default(),
         }
     }
 

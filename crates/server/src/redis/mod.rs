@@ -34,6 +34,7 @@ mod monitor;
 mod multi;
 mod names;
 mod notify;
+mod on_demand;
 mod pause;
 mod session;
 mod shared;

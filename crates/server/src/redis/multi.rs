@@ -15,6 +15,7 @@ use super::{
     job::{Begun, Job, Progress},
     known::flag,
     locks::Wanted,
+    on_demand::{OnDemand, static_default},
     state::{Conn, ENTRY, gate},
     watched::Watch,
 };
@@ -51,10 +52,14 @@ impl Multi {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes + self.watched_bytes
     }
+}
 
-    /// A command was refused; in a transaction, that is remembered.
-    pub(crate) fn fail(&mut self) {
-        self.failed |= self.open;
+static_default!(Multi);
+
+/// A command was refused; in a transaction, that is remembered.
+pub(crate) fn fail(conn: &mut Conn) {
+    if conn.multi.open {
+        conn.multi.failed = true;
     }
 }
 
@@ -74,20 +79,20 @@ pub(crate) fn queue(conn: &mut Conn, found: Found, args: &Args<'_>, reply: &mut 
     let owned = args.to_owned();
     conn.multi.bytes += owned.size() + size_of::<(Found, Owned)>();
     if conn.multi.bytes > QUEUE || conn.multi.queue.len() >= COMMANDS || !conn.hold() {
-        conn.multi.fail();
+        fail(conn);
         conn.multi.queue = Vec::new();
         conn.multi.bytes = 0;
         conn.hold();
         return reply.error(TOO_LARGE);
     }
     conn.multi.queue.push((found, owned));
-    conn.known.queued.store(conn.multi.queue.len() as i64, Relaxed);
+    conn.known.queued.store(conn.multi.queue.len() as i32, Relaxed);
     reply.raw(b"+QUEUED\r\n");
 }
 
 /// Leaves the transaction and forgets the watched keys.
 pub(crate) fn end(conn: &mut Conn) {
-    conn.multi = Multi::default();
+    conn.multi = OnDemand::default();
     conn.hold();
     conn.known.queued.store(-1, Relaxed);
     conn.known.lower(flag::MULTI);
@@ -144,9 +149,11 @@ pub(crate) fn watch(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 pub(crate) fn unwatch(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    ctx.conn.multi.watched.clear();
-    ctx.conn.multi.watched_bytes = 0;
-    ctx.conn.hold();
+    if !ctx.conn.multi.watched.is_empty() {
+        ctx.conn.multi.watched.clear();
+        ctx.conn.multi.watched_bytes = 0;
+        ctx.conn.hold();
+    }
     ctx.reply().ok();
 }
 
@@ -167,7 +174,7 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if !ctx.conn.multi.open {
         return ctx.reply().error("ERR EXEC without MULTI");
     }
-    let mut multi = std::mem::take(&mut ctx.conn.multi);
+    let mut multi = std::mem::take(&mut ctx.conn.multi).into_inner();
     end(ctx.conn);
     let changed = !multi.failed
         && multi.watched.iter().any(|((ns, key), (seen, watch))| {
@@ -177,7 +184,7 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     multi.watched.clear();
     if multi.failed || changed {
         // CLIENT CACHING before MULTI was for all of it.
-        ctx.conn.tracks.caching = None;
+        ctx.conn.end_caching();
         if changed {
             return ctx.reply().null_array();
         }
@@ -197,7 +204,7 @@ struct Exec {
     /// One moment for all of it.
     now: Ms,
     /// One of its commands that goes on in steps.
-    begun: Option<(Begun, Owned)>,
+    begun: Option<(Box<Begun>, Owned)>,
 }
 
 impl Exec {
@@ -236,7 +243,7 @@ impl Job for Exec {
         ctx.conn.multi.bytes = 0;
         ctx.conn.hold();
         ctx.conn.in_exec = false;
-        ctx.conn.tracks.caching = None;
+        ctx.conn.end_caching();
         Progress::Done
     }
 }

@@ -53,34 +53,38 @@ const DENIED: &str = "DENIED Larder is running in protected mode because protect
 pub(crate) struct Session {
     face: Rc<Face>,
     conn: Conn,
-    decoder: Decoder,
-    /// A command longer than the receive buffer, as far as it is here. Empty: there is none.
-    large: Vec<u8>,
-    /// Its bytes.
-    held: Held,
-    /// What is still to come of a command that was refused.
-    rest: Option<Rest>,
-    /// Answers nobody wants (CLIENT REPLY OFF).
-    dropped: Out,
+    /// The worker's while the connection is idle.
+    decoder: Option<Box<Decoder>>,
+    /// A command longer than the receive buffer, as far as it is here.
+    large: Option<Box<Large>>,
+    /// The part still to arrive of a command that was refused.
+    rest: Option<Box<Rest>>,
+    /// Answers that the client does not want (CLIENT REPLY OFF).
+    dropped: Option<Box<Out>>,
     /// Was the client looked at: may it be here?
     met: bool,
     /// Of the next command.
     first: First,
 }
 
+/// A long command that is collected.
+struct Large {
+    bytes: Vec<u8>,
+    held: Held,
+}
+
 impl Session {
     pub(crate) fn new(face: Rc<Face>, client: Arc<Client>) -> Session {
-        let held = Held::new(&client, Place::Heap);
         let known = Arc::new(Known::new(client, NO_COMMAND));
         face.shared.registry.enter(known.clone());
         let conn = Conn::new(known, &face.shared);
-        let (decoder, large, dropped, first) = Default::default();
-        Session { face, conn, decoder, large, held, rest: None, dropped, met: false, first }
+        let (decoder, large, rest, dropped, first) = Default::default();
+        Session { face, conn, decoder, large, rest, dropped, met: false, first }
     }
 
     /// The next bytes begin a command.
     fn is_between_commands(&self) -> bool {
-        self.large.is_empty() && self.rest.is_none() && self.conn.running.is_none()
+        self.large.is_none() && self.rest.is_none() && self.conn.running.is_none()
     }
 
     fn limits(&self) -> Limits {
@@ -135,12 +139,12 @@ impl Session {
         let Some(mut running) = conn.running.take() else { return Turn::Used(0) };
         let muted = conn.gates & gate::MUTED != 0;
         let owned = running.owned.take();
-        let args = owned.as_ref().map_or_else(|| decoder.last(large), Owned::args);
-        let to = if muted { &mut *dropped } else { &mut *out };
-        let done = dispatch::resume(face, conn, &mut running, &args, now, to);
-        if muted {
-            dropped.clear();
-        }
+        let bytes = large.as_ref().map_or(&[][..], |large| &large.bytes);
+        let decoder = decoder.get_or_insert_default();
+        let args = owned.as_ref().map_or_else(|| decoder.last(bytes), Owned::args);
+        let done =
+            dispatch::resume(face, conn, &mut running, &args, now, target(muted, dropped, out));
+        drop_answers(dropped);
         if done {
             drop(running);
             answered(conn, muted, out);
@@ -172,7 +176,9 @@ impl Session {
         let mut used = 0;
         loop {
             let Session { face, conn, decoder, large, dropped, .. } = self;
-            let need = match decoder.step(large, &limits) {
+            let Some(large) = large else { return Turn::Used(used) };
+            let decoder = decoder.get_or_insert_default();
+            let need = match decoder.step(&large.bytes, &limits) {
                 Step::Command { args, .. } => {
                     // What was looked at ahead was an earlier command's.
                     (conn.hint, conn.stays) = (None, true);
@@ -198,38 +204,43 @@ impl Session {
             }
             // Up to where the decoder looks again; where it does not know (a length's line is
             // open), to the line's end.
-            let take = match need.checked_sub(large.len()) {
+            let take = match need.checked_sub(large.bytes.len()) {
                 Some(missing) if missing > 0 => missing.min(rest.len()),
                 _ => rest.iter().position(|&b| b == b'\n').map_or(rest.len(), |at| at + 1),
             };
-            if !self.grow(need, take) {
+            if !self.collect_more(need, &rest[..take]) {
                 return self.refuse(TooMuch::Command, used, out);
             }
-            self.large.extend_from_slice(&input[used..used + take]);
             used += take;
         }
     }
 
-    /// Makes place for so many bytes more of a long command that goes on to `need` at least, and
-    /// more where much has come already. False: there is no room for them.
-    fn grow(&mut self, need: usize, bytes: usize) -> bool {
-        let Session { decoder, large, held, .. } = self;
-        if large.capacity() - large.len() < bytes {
-            let much = (large.len() + bytes).max(GROWTH);
-            let more = need.saturating_sub(large.len()).min(much).max(bytes);
-            if !held.resize((large.len() + more + decoder.kept()) as u64) {
+    /// Collects `input` of a long command that goes on to `need` bytes at least. The buffer grows
+    /// by more where much has come already. False: there is no room for it.
+    fn collect_more(&mut self, need: usize, input: &[u8]) -> bool {
+        let Session { conn, decoder, large, .. } = self;
+        let new = || {
+            let held = Held::new(&conn.known.client, Place::Heap);
+            Box::new(Large { bytes: Vec::new(), held })
+        };
+        let Large { bytes, held } = &mut **large.get_or_insert_with(new);
+        if bytes.capacity() - bytes.len() < input.len() {
+            let much = (bytes.len() + input.len()).max(GROWTH);
+            let more = need.saturating_sub(bytes.len()).min(much).max(input.len());
+            let kept = decoder.as_ref().map_or(0, |decoder| decoder.kept());
+            if !held.resize((bytes.len() + more + kept) as u64) {
                 return false;
             }
-            large.reserve_exact(more);
+            bytes.reserve_exact(more);
         }
+        bytes.extend_from_slice(input);
         true
     }
 
     /// The long command is over. The places of a million arguments are 8 MB: an idle connection
     /// keeps none of it.
     fn forget_large(&mut self) {
-        (self.large, self.decoder) = Default::default();
-        self.held.resize(0);
+        (self.large, self.decoder) = (None, None);
     }
 
     /// Refuses the command under way, of which `used` bytes of the input are looked at or
@@ -243,17 +254,19 @@ impl Session {
         let Session { face, conn, decoder, large, dropped, .. } = self;
         // Without an argument it is a line, or the head of an array: there is room for these, or
         // the client is to go.
+        let decoder = decoder.get_or_insert_default();
         let Some((at, mut rest)) = decoder.give_up() else { return Turn::Close };
-        let collected = rest.take(large.get(at..).unwrap_or_default());
-        let at = if large.is_empty() { at } else { used };
+        let bytes = large.as_ref().map_or(&[][..], |large| &large.bytes);
+        let collected = rest.take(bytes.get(at..).unwrap_or_default());
+        let at = if bytes.is_empty() { at } else { used };
         let muted = conn.gates & gate::MUTED != 0;
-        dispatch::refuse(face, conn, None, text, if muted { &mut *dropped } else { &mut *out });
-        dropped.clear();
+        dispatch::refuse(face, conn, None, text, target(muted, dropped, out));
+        drop_answers(dropped);
         answered(conn, muted, out);
         self.forget_large();
         match collected {
             Ok((_, ended)) => {
-                self.rest = (!ended).then_some(rest);
+                self.rest = (!ended).then(|| Box::new(rest));
                 self.after(at)
             }
             Err(text) => self.broken(&text, out),
@@ -278,6 +291,20 @@ impl Session {
 /// Before the first command: what CLIENT LIST shows as `NULL`.
 const NO_COMMAND: u16 = u16::MAX;
 
+/// The buffer for a command's answers.
+#[inline]
+fn target<'o>(muted: bool, dropped: &'o mut Option<Box<Out>>, out: &'o mut Out) -> &'o mut Out {
+    if muted { dropped.get_or_insert_default() } else { out }
+}
+
+/// Drops answers that the client does not want.
+#[inline]
+fn drop_answers(dropped: &mut Option<Box<Out>>) {
+    if let Some(dropped) = dropped {
+        dropped.clear();
+    }
+}
+
 /// Runs a command, its answers into `out` or nowhere. False: it has to wait.
 #[inline]
 fn run(
@@ -286,13 +313,11 @@ fn run(
     args: &Args<'_>,
     now: Ms,
     out: &mut Out,
-    dropped: &mut Out,
+    dropped: &mut Option<Box<Out>>,
 ) -> bool {
     let muted = conn.gates & gate::MUTED != 0;
-    let ran = dispatch::run(face, conn, args, now, if muted { &mut *dropped } else { &mut *out });
-    if muted {
-        dropped.clear();
-    }
+    let ran = dispatch::run(face, conn, args, now, target(muted, dropped, out));
+    drop_answers(dropped);
     if !ran || conn.running.is_some() {
         return ran;
     }
@@ -331,8 +356,10 @@ fn next_answer(conn: &mut Conn, out: &mut Out) {
     match conn.answers {
         Answers::SkipNext => conn.answers = Answers::Skip,
         Answers::Skip => conn.answers = Answers::On,
-        Answers::TurnedOn(answer) => {
+        Answers::TurnedOn | Answers::Reset => {
             if was_muted {
+                let answer: &[u8] =
+                    if conn.answers == Answers::Reset { b"+RESET\r\n" } else { b"+OK\r\n" };
                 out.scratch().extend_from_slice(answer);
             }
             conn.answers = Answers::On;
@@ -352,7 +379,7 @@ impl object::Session for Session {
         if self.conn.running.is_some() {
             return self.resume(now, out);
         }
-        if !self.large.is_empty() {
+        if self.large.is_some() {
             return self.collect(input, now, out);
         }
         if self.rest.is_some() {
@@ -361,6 +388,7 @@ impl object::Session for Session {
         let limits = self.limits();
         let Session { face, conn, decoder, dropped, .. } = self;
         let client = conn.known.client.id;
+        let decoder = decoder.get_or_insert_with(|| face.take_decoder());
         match decoder.step(input, &limits) {
             Step::Command { args, used } => {
                 conn.hint =
@@ -374,10 +402,9 @@ impl object::Session for Session {
             Step::Skip(used) => Turn::Used(used),
             Step::More(need) if need > LARGE || input.len() > LARGE => {
                 self.face.ahead.borrow_mut().clear();
-                if !self.grow(need, input.len()) {
+                if !self.collect_more(need, input) {
                     return self.refuse(TooMuch::Command, 0, out);
                 }
-                self.large.extend_from_slice(input);
                 Turn::Used(input.len())
             }
             Step::Refused(why) => {
@@ -412,10 +439,15 @@ impl object::Session for Session {
         counters.total_net_output_bytes.add(batch.written);
         counters.total_reads_processed.add(u64::from(batch.received > 0));
         counters.total_writes_processed.add(u64::from(batch.written > 0));
+        if self.is_between_commands()
+            && let Some(decoder) = self.decoder.take_if(|decoder| decoder.is_at_rest())
+        {
+            self.face.give_decoder(decoder);
+        }
     }
 
     fn awaits(&self) -> bool {
-        (!self.large.is_empty() && self.conn.running.is_none()) || self.rest.is_some()
+        (self.large.is_some() && self.conn.running.is_none()) || self.rest.is_some()
     }
 
     fn leave(&mut self) -> bool {

@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use larder_proto::resp::Decoder;
 use larder_store::{Cause, Evicted, MAX_KEY, Namespace, Store};
 
 use crate::{
@@ -39,6 +40,8 @@ use super::{
 /// The namespace of database 0; the others follow. Where the memcached face's namespace is shared,
 /// database 0 is [`SHARED_NAMESPACE`].
 const FIRST_NAMESPACE: u8 = 2;
+/// Decoders kept for reuse per worker: so many connections have a batch under way at the same time.
+const DECODERS: usize = 64;
 /// The memcached face's namespace.
 const SHARED_NAMESPACE: u8 = 1;
 /// Bytes of answers, and as many of commands, kept for a client that sends more before it reads,
@@ -199,6 +202,9 @@ pub(crate) struct Face {
     /// Of the client whose batch is taken up now.
     pub(crate) ahead: RefCell<Ahead>,
     pub(crate) handlers: Box<[Handler; dispatch::COMMANDS]>,
+    /// Decoders that no connection needs now.
+    #[allow(clippy::vec_box)] // each goes from hand to hand for every batch
+    decoders: RefCell<Vec<Box<Decoder>>>,
     /// The longest argument anything could be done with.
     pub(crate) item: u64,
     /// The longest command there could be room for.
@@ -213,10 +219,24 @@ impl Face {
             clock: shared.clock,
             ahead: RefCell::default(),
             handlers: dispatch::handlers(),
+            decoders: RefCell::default(),
             item: shared.settings.item_size.min(shared.clients.room().item()).max(LEAST_ITEM),
             room: shared.clients.room().most(),
             shared: shared.clone(),
         })
+    }
+
+    #[inline]
+    pub(super) fn take_decoder(&self) -> Box<Decoder> {
+        self.decoders.borrow_mut().pop().unwrap_or_default()
+    }
+
+    #[inline]
+    pub(super) fn give_decoder(&self, decoder: Box<Decoder>) {
+        let mut kept = self.decoders.borrow_mut();
+        if kept.len() < DECODERS {
+            kept.push(decoder);
+        }
     }
 
     /// A conversation with a client that has just connected.

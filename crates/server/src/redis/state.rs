@@ -12,6 +12,7 @@ use super::{
     job::{Begun, Running},
     known::{Known, flag},
     multi::Multi,
+    on_demand::{OnDemand, static_default},
     shared::Shared,
 };
 
@@ -51,8 +52,10 @@ pub(crate) enum Answers {
     SkipNext,
     /// This one is not.
     Skip,
-    /// They are again, from this command on, whose answer this is.
-    TurnedOn(&'static [u8]),
+    /// They are again, from this command on, which CLIENT REPLY ON is.
+    TurnedOn,
+    /// The same, by RESET.
+    Reset,
 }
 
 /// CLIENT TRACKING, as this connection asked for it.
@@ -79,6 +82,9 @@ pub(crate) struct Subscriptions {
     pub(crate) bytes: usize,
 }
 
+static_default!(Tracks);
+static_default!(Subscriptions);
+
 /// One connection's state.
 pub(crate) struct Conn {
     pub(crate) known: Arc<Known>,
@@ -90,9 +96,9 @@ pub(crate) struct Conn {
     /// The connection ends when the answers are sent.
     pub(crate) closing: bool,
     pub(crate) answers: Answers,
-    pub(crate) multi: Multi,
+    pub(crate) multi: OnDemand<Multi>,
     /// The present command has more to do.
-    pub(crate) begun: Option<Begun>,
+    pub(crate) begun: Option<Box<Begun>>,
     /// A command that goes on in steps: the next one waits for its end.
     pub(crate) running: Option<Box<Running>>,
     /// When the present step has taken its time, microseconds; 0: it has just begun.
@@ -103,21 +109,21 @@ pub(crate) struct Conn {
     pub(crate) in_exec: bool,
     /// The present command has a place in the queue of a stripe (see [`locks`](super::locks)).
     pub(crate) waits: bool,
-    pub(crate) tracks: Tracks,
-    pub(crate) subscriptions: Subscriptions,
+    pub(crate) tracks: OnDemand<Tracks>,
+    pub(crate) subscriptions: OnDemand<Subscriptions>,
     pub(crate) last: Last,
     /// Where the key of the present command lies, if that was looked at ahead.
     pub(crate) hint: Option<Hint>,
     /// Commands run, for sampling their time.
     pub(crate) turns: u32,
-    /// What it remembers: a transaction, watched keys, subscriptions.
-    held: Held,
+    /// Bytes of its transaction, watched keys and subscriptions, where they are many.
+    held: Option<Box<Held>>,
 }
 
 impl Conn {
     pub(crate) fn new(known: Arc<Known>, shared: &Shared) -> Conn {
         let mut conn = Conn {
-            held: Held::new(&known.client, Place::Heap),
+            held: None,
             known,
             version: Version::V2,
             db: 0,
@@ -126,15 +132,15 @@ impl Conn {
             closing: false,
             answers: Answers::On,
             hint: None,
-            multi: Multi::default(),
+            multi: OnDemand::default(),
             begun: None,
             running: None,
             until: 0,
             stays: false,
             in_exec: false,
             waits: false,
-            tracks: Tracks::default(),
-            subscriptions: Subscriptions::default(),
+            tracks: OnDemand::default(),
+            subscriptions: OnDemand::default(),
             last: Last::default(),
             turns: 0,
         };
@@ -144,8 +150,20 @@ impl Conn {
 
     /// Counts what it remembers. False: there is no room for it.
     pub(crate) fn hold(&mut self) -> bool {
-        let bytes = (self.multi.bytes() + self.subscriptions.bytes) as u64;
-        self.held.resize(bytes / STEP * STEP)
+        let bytes = (self.multi.bytes() + self.subscriptions.bytes) as u64 / STEP * STEP;
+        if bytes == 0 {
+            self.held = None;
+            return true;
+        }
+        let new = || Box::new(Held::new(&self.known.client, Place::Heap));
+        self.held.get_or_insert_with(new).resize(bytes)
+    }
+
+    /// CLIENT CACHING counts no longer.
+    pub(crate) fn end_caching(&mut self) {
+        if self.tracks.caching.is_some() {
+            self.tracks.caching = None;
+        }
     }
 
     /// Raises or lowers a gate.

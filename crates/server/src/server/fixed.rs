@@ -12,7 +12,7 @@ pub(super) fn fixed(old: &Settings, new: &Settings) -> Option<&'static str> {
         ("http.listen", new.http.listen != old.http.listen),
         ("https.listen", https_listen(new) != https_listen(old)),
         ("http.sndbuf", new.http.sndbuf != old.http.sndbuf),
-        ("http.shelf", new.http.shelf != old.http.shelf),
+        ("http.sendfile_cache", new.http.sendfile_cache != old.http.sendfile_cache),
         ("http.access_log", new.access_log != old.access_log),
         ("http.floor and http.ceiling", new.pages != old.pages),
         ("tracing", new.tracing != old.tracing),

@@ -40,7 +40,7 @@ pub(super) const HTTP: &[Opt] = &[
         "Send buffer of a client connection in the kernel; 0 leaves it to the system.",
     ),
     opt(
-        "shelf",
+        "sendfile_cache",
         Kind::Size(0, TIB),
         "",
         "Part of `memory` for second copies of frequently requested pages from 16 KiB to 2 MiB, \

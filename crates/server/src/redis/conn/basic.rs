@@ -85,7 +85,7 @@ impl Job for Reset {
         monitor::leave(shared, &conn.known);
         tracking::off(shared, conn);
         if conn.answers != Answers::On {
-            conn.answers = Answers::TurnedOn(b"+RESET\r\n");
+            conn.answers = Answers::Reset;
         }
         conn.select(0, shared);
         conn.known.text.lock().name.clear();

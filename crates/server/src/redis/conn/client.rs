@@ -11,7 +11,7 @@ use crate::{
         ctx::Ctx,
         dispatch::text,
         job::{Job, Progress},
-        known::{Known, flag},
+        known::{Known, Text, flag},
         state::Answers,
     },
 };
@@ -116,7 +116,7 @@ pub(crate) fn unblock(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 pub(crate) fn reply(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if args.is(2, "on") {
         if ctx.conn.answers != Answers::On {
-            ctx.conn.answers = Answers::TurnedOn(b"+OK\r\n");
+            ctx.conn.answers = Answers::TurnedOn;
         }
         ctx.reply().ok();
     } else if args.is(2, "off") {
@@ -234,7 +234,7 @@ fn letters(known: &Known) -> String {
 /// 0.
 pub(crate) fn describe(known: &Known, now: Ms) -> String {
     let client = &known.client;
-    let held = known.text.lock().clone();
+    let held = Text::clone(&known.text.lock());
     let seconds = |since: Ms| now.saturating_sub(since) / 1000;
     let redirect = match known.redirect.load(Relaxed) {
         _ if !known.has(flag::TRACKING) => -1,

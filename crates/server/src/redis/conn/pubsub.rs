@@ -160,6 +160,9 @@ fn message(reply: &mut Reply<'_>, word: &str, name: Option<&[u8]>, count: usize)
 
 /// Leaves some of what it hears, silently; true: there is more.
 pub(crate) fn leave_some(shared: &Shared, conn: &mut Conn) -> bool {
+    if !conn.subscribed() {
+        return false;
+    }
     for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
         for _ in 0..LEAVES {
             let Some(name) = names(conn, kind).pop_last() else { break };
@@ -173,6 +176,9 @@ pub(crate) fn leave_some(shared: &Shared, conn: &mut Conn) -> bool {
 
 /// Leaves everything, silently.
 pub(crate) fn leave_all(shared: &Shared, conn: &mut Conn) {
+    if !conn.subscribed() {
+        return;
+    }
     for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
         for name in std::mem::take(names(conn, kind)) {
             shared.hub.remove(kind, &name, &conn.known);

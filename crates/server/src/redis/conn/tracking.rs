@@ -10,6 +10,7 @@ use larder_proto::resp::{
 use crate::redis::{
     ctx::Ctx,
     known::flag,
+    on_demand::OnDemand,
     shared::Shared,
     state::{Conn, Tracks},
 };
@@ -37,7 +38,7 @@ pub(crate) fn remember(shared: &Shared, conn: &mut Conn, command: &Command, args
         let stays =
             matches!(command.id, Id::Multi | Id::Exec) || command.name.starts_with("client");
         if !stays {
-            conn.tracks.caching = None;
+            conn.end_caching();
         }
     }
 }
@@ -48,7 +49,7 @@ pub(crate) fn off(shared: &Shared, conn: &mut Conn) {
         return;
     }
     shared.tracking.leave(shared, &conn.known);
-    conn.tracks = Tracks::default();
+    conn.tracks = OnDemand::default();
     conn.known.lower(flag::TRACKING | flag::BROADCAST | flag::BROKEN_REDIRECT | flag::NO_LOOP);
     conn.known.redirect.store(0, Relaxed);
     conn.settle();
@@ -165,7 +166,7 @@ pub(crate) fn tracking(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if let Err(error) = check(&tracks, &ctx.conn.tracks) {
         return ctx.reply().error(error);
     }
-    let before = std::mem::take(&mut ctx.conn.tracks);
+    let before = std::mem::take(&mut ctx.conn.tracks).into_inner();
     if tracks.broadcast && tracks.prefixes.is_empty() && before.prefixes.is_empty() {
         tracks.prefixes.push(Box::default());
     }
@@ -184,7 +185,7 @@ pub(crate) fn tracking(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         ctx.shared.tracking.enter(ctx.shared, known, &tracks.prefixes);
     }
     tracks.prefixes.extend(before.prefixes);
-    ctx.conn.tracks = tracks;
+    ctx.conn.tracks = OnDemand::new(tracks);
     ctx.conn.settle();
     ctx.reply().ok();
 }
@@ -224,7 +225,7 @@ pub(crate) fn get_redirect(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
 }
 
 pub(crate) fn info(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    let tracks = ctx.conn.tracks.clone();
+    let tracks = (*ctx.conn.tracks).clone();
     let known = ctx.conn.known.clone();
     let shown = [
         (tracks.on, "on"),

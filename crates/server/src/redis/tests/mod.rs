@@ -135,3 +135,11 @@ fn drain(out: &mut Out, sent: &mut Vec<u8>) {
 pub(super) fn face() -> Rc<Face> {
     Face::new(&shared(settings()), 0)
 }
+
+/// Idle connections are most of all connections of a busy site
+/// (docs/decisions/0010-connections-at-rest.md).
+#[test]
+fn a_session_is_small() {
+    assert!(size_of::<Session>() <= 208, "{}", size_of::<Session>());
+    assert!(size_of::<super::known::Known>() <= 56, "{}", size_of::<super::known::Known>());
+}

@@ -124,9 +124,9 @@ export type Http = {
     tls_failures: number,
     /** Requests, refused and aborted ones included. */
     requests: number,
-    /** Second copies of frequently requested large pages, in files in memory, from which
-     * they are sent without copying. */
-    shelf: number,
+    /** Second copies of frequently requested large pages, in files in memory, from which they
+     * are sent without copying. */
+    sendfile_cache: number,
     /** Connections of clients. */
     connections: Connections,
     /** Clients that took too long. */

@@ -44,7 +44,7 @@ fn metric(larder: &Larder, name: &str) -> u64 {
 
 /// Bytes of copies.
 fn held(larder: &Larder) -> u64 {
-    metric(larder, "larder_http_shelf_bytes")
+    metric(larder, "larder_http_sendfile_cache_bytes")
 }
 
 /// Asks so often that it has a copy.
@@ -131,7 +131,7 @@ fn answers_that_are_asked_for_in_a_row_come_in_order() {
 #[test]
 fn no_more_is_held_than_is_allowed() {
     let origin = origin();
-    let larder = larder(&origin, "shelf = \"1MiB\"");
+    let larder = larder(&origin, "sendfile_cache = \"1MiB\"");
     for round in 0..60 {
         for page in 0..30 {
             let answer = get(larder.addr(), &format!("/100000/{page}"));
@@ -145,7 +145,7 @@ fn no_more_is_held_than_is_allowed() {
 #[test]
 fn it_can_be_turned_off() {
     let origin = origin();
-    let larder = larder(&origin, "shelf = 0");
+    let larder = larder(&origin, "sendfile_cache = 0");
     for _ in 0..60 {
         assert!(get(larder.addr(), "/100000").body == body(100_000, 0));
     }
