@@ -22,6 +22,8 @@ const MAX_SLICES: usize = 64;
 /// KB to set up (150 of the 4,700 instructions of a get of 10 KB). A body lies in slices of at
 /// least 256 KiB, so that these are more than the system takes at once.
 const FEW_SLICES: usize = 8;
+/// Bytes of a buffer that are kept from one batch to the next.
+const KEPT: usize = 64 * 1024;
 /// Pieces that are few.
 const FEW_PIECES: usize = 3;
 
@@ -70,6 +72,17 @@ impl Sink for Vec<u8> {
         self.truncate(before + read);
         Ok(read)
     }
+}
+
+/// A place in what is composed, to which [`Out::truncate`] goes back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    scratch: usize,
+    pieces: usize,
+    entries: usize,
+    copies: usize,
+    covered: usize,
+    queued: u64,
 }
 
 /// A batch of bytes to send, in order.
@@ -296,6 +309,28 @@ impl Out {
         }
     }
 
+    /// The end of what is composed.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            scratch: self.scratch.len(),
+            pieces: self.pieces.len(),
+            entries: self.entries.len(),
+            copies: self.copies.len(),
+            covered: self.covered,
+            queued: self.queued,
+        }
+    }
+
+    /// Forgets what was composed since, of which nothing may have been sent.
+    pub(crate) fn truncate(&mut self, mark: Mark) {
+        self.scratch.truncate(mark.scratch);
+        self.scratch.shrink_to(KEPT);
+        self.pieces.truncate(mark.pieces);
+        self.entries.truncate(mark.entries);
+        self.copies.truncate(mark.copies);
+        (self.covered, self.queued) = (mark.covered, mark.queued);
+    }
+
     /// Forgets everything, keeps the buffers.
     pub(crate) fn clear(&mut self) {
         if self.scratch.is_empty() && self.entries.is_empty() && self.copies.is_empty() {
@@ -306,7 +341,7 @@ impl Out {
         self.entries.clear();
         self.copies.clear();
         (self.next, self.done, self.covered, self.queued) = (0, 0, 0, 0);
-        if self.scratch.capacity() > 64 * 1024 {
+        if self.scratch.capacity() > KEPT {
             self.scratch = Vec::with_capacity(4096);
         }
     }
@@ -407,31 +442,64 @@ mod tests {
 
     #[test]
     fn what_is_sent_of_composed_bytes_does_not_wait_any_more_when_a_value_follows() {
-        /// Takes so many bytes, and no more.
-        struct Once(usize);
-
-        impl Sink for Once {
-            type Error = ();
-
-            fn send(&mut self, _: &[IoSlice<'_>], _: bool) -> Result<usize, ()> {
-                match std::mem::take(&mut self.0) {
-                    0 => Err(()),
-                    takes => Ok(takes),
-                }
-            }
-
-            fn send_file(&mut self, _: &OwnedFd, _: u64, _: u64) -> Result<usize, ()> {
-                Err(())
-            }
-        }
-
         let (store, value) = stored(10_000);
         let mut out = Out::default();
         out.scratch().extend_from_slice(b"composed ");
-        assert_eq!(out.send(&mut Once(4)), Err(()));
+        assert_eq!(out.send(&mut Takes(&mut 4, &mut Vec::new())), Err(()));
         out.stored(store.get(Namespace(1), b"key", 1).expect("found"), 0, 10_000);
         assert_eq!(out.pending(), 5 + 10_000);
         assert!(sent(&mut out, usize::MAX).all == [&b"osed "[..], &value].concat());
+    }
+
+    #[test]
+    fn what_was_composed_since_a_mark_is_forgotten() {
+        let (store, value) = stored(10_000);
+        let get = || store.get(Namespace(1), b"key", 1).expect("found");
+        for (values, sent_before) in [(0, 0), (0, 3), (1, 0), (2, 12_000)] {
+            let mut out = Out::default();
+            let mut expected = Vec::new();
+            for _ in 0..values {
+                out.scratch().extend_from_slice(b"head ");
+                out.whole(get(), b"");
+                expected.extend([b"head ", &value[..]].concat());
+            }
+            out.scratch().extend_from_slice(b"composed ");
+            expected.extend_from_slice(b"composed ");
+            let mut sent = Vec::new();
+            if sent_before > 0 {
+                let mut left = sent_before;
+                assert_eq!(out.send(&mut Takes(&mut left, &mut sent)), Err(()));
+            }
+            let (mark, before) = (out.mark(), (out.pending(), out.pinned()));
+            out.whole(get(), b" end");
+            out.scratch().extend_from_slice(&[b'x'; 100_000]);
+            out.whole(get(), b"");
+            out.truncate(mark);
+            assert_eq!((out.pending(), out.pinned()), before);
+            out.scratch().extend_from_slice(b"last");
+            expected.extend_from_slice(b"last");
+            sent.extend(self::sent(&mut out, usize::MAX).all);
+            assert!(sent == expected, "{values} values, {sent_before} bytes sent before");
+        }
+    }
+
+    /// Takes so many bytes, and no more.
+    struct Takes<'a>(&'a mut usize, &'a mut Vec<u8>);
+
+    impl Sink for Takes<'_> {
+        type Error = ();
+
+        fn send(&mut self, slices: &[IoSlice<'_>], _: bool) -> Result<usize, ()> {
+            let all: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            let taken = all.len().min(*self.0);
+            self.1.extend_from_slice(&all[..taken]);
+            *self.0 -= taken;
+            if taken == 0 { Err(()) } else { Ok(taken) }
+        }
+
+        fn send_file(&mut self, _: &OwnedFd, _: u64, _: u64) -> Result<usize, ()> {
+            Err(())
+        }
     }
 
     #[test]

@@ -9,6 +9,8 @@ use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 use larder_proto::resp::{Args, Owned, Reply, table::Command};
 use larder_store::{Ms, Namespace, Store};
 
+use crate::net::out::Mark;
+
 use super::{
     ctx::Ctx,
     dispatch::{self, Found},
@@ -190,12 +192,18 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         }
         return ctx.reply().error("EXECABORT Transaction discarded because of previous errors.");
     }
+    // What was sent to it before is not to come between its answers.
+    if ctx.conn.gates & gate::MUTED == 0 {
+        ctx.conn.hear(ctx.out.scratch());
+    }
+    let start = ctx.out.mark();
     ctx.reply().array(multi.queue.len());
     // Its commands are held until all of them have run.
     ctx.conn.multi.bytes = multi.bytes;
     ctx.conn.hold();
     ctx.conn.in_exec = true;
-    ctx.go(Exec { left: multi.queue.into_iter(), now: ctx.now, begun: None }, args);
+    let left = multi.queue.into_iter();
+    ctx.go(Exec { left, now: ctx.now, begun: None, start, overflowed: false }, args);
 }
 
 /// A transaction that runs. Its keys are its own until it has ended.
@@ -205,6 +213,10 @@ struct Exec {
     now: Ms,
     /// One of its commands that goes on in steps.
     begun: Option<(Box<Begun>, Owned)>,
+    /// Where its answers begin.
+    start: Mark,
+    /// They were too long: all of the transaction is carried out, and none of it is answered.
+    overflowed: bool,
 }
 
 impl Exec {
@@ -232,9 +244,9 @@ impl Job for Exec {
     fn step(&mut self, ctx: &mut Ctx<'_>, _args: &Args<'_>) -> Progress {
         ctx.now = self.now;
         while self.next(ctx) {
-            if ctx.overflows() {
-                // All of the transaction is carried out; nobody gets the answers.
-                ctx.out.clear();
+            self.overflowed |= ctx.overflows();
+            if self.overflowed {
+                ctx.out.truncate(self.start);
             }
             if ctx.is_over() {
                 return Progress::Again;

@@ -328,11 +328,11 @@ fn run(
 /// A command has been answered.
 #[inline]
 fn answered(conn: &mut Conn, muted: bool, out: &mut Out) {
-    if conn.answers != Answers::On || conn.gates & gate::MUTED != 0 {
-        next_answer(conn, out);
-    }
     if muted || conn.gates & gate::HEARS != 0 {
         conn.hear(out.scratch());
+    }
+    if conn.answers != Answers::On || conn.gates & gate::MUTED != 0 {
+        next_answer(conn, out);
     }
 }
 

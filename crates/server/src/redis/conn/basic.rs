@@ -84,6 +84,10 @@ impl Job for Reset {
         multi::end(conn);
         monitor::leave(shared, &conn.known);
         tracking::off(shared, conn);
+        // What was sent to it before comes before it is told that it hears nothing more.
+        if conn.gates & gate::MUTED == 0 {
+            conn.hear(ctx.out.scratch());
+        }
         if conn.answers != Answers::On {
             conn.answers = Answers::Reset;
         }

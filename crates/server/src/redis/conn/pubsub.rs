@@ -88,11 +88,17 @@ impl Change {
             ctx.shared.hub.remove(self.kind, name, &ctx.conn.known);
         }
         // What was sent before it left comes before it is told that it has left.
-        if ctx.conn.gates & gate::MUTED == 0 {
-            ctx.conn.hear(ctx.out.scratch());
-        }
+        hear(ctx);
         let count = count(ctx.conn, self.kind);
         tell(ctx, self.word, Some(name), count);
+    }
+}
+
+/// Composes what was sent to it by now, unless it is to come behind all of the present command: in
+/// a transaction, and where the answers go nowhere.
+fn hear(ctx: &mut Ctx<'_>) {
+    if ctx.conn.gates & gate::MUTED == 0 && !ctx.conn.in_exec {
+        ctx.conn.hear(ctx.out.scratch());
     }
 }
 
@@ -247,10 +253,8 @@ pub(crate) fn spublish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 fn published(ctx: &mut Ctx<'_>, receivers: usize) {
     // Its own message, where it hears the channel itself, comes before the answer; in a transaction
-    // behind all of it.
-    if !ctx.conn.in_exec {
-        ctx.conn.hear(ctx.out.scratch());
-    }
+    // behind all of it, and where answers are dropped it must not be dropped with them.
+    hear(ctx);
     ctx.reply().count(receivers);
 }
 

@@ -130,6 +130,9 @@ impl SetAll {
 impl Job for SetAll {
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
         self.some(ctx, args).unwrap_or_else(|refused| {
+            if self.written.is_some() {
+                ctx.modified(Class::Hash, "hset", args.get(1));
+            }
             ctx.settle(Err(refused), args);
             Progress::Done
         })

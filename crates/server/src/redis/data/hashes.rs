@@ -374,6 +374,9 @@ impl Hdel {
 impl Job for Hdel {
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
         self.some(ctx, args).unwrap_or_else(|refused| {
+            if self.removed > 0 {
+                ctx.modified(Class::Hash, "hdel", args.get(1));
+            }
             ctx.settle(Err(refused), args);
             Progress::Done
         })

@@ -14,7 +14,8 @@ use super::{
     access::bytes,
     counters,
     errors::{NOT_INTEGER, Outcome, Refused},
-    expiry, set,
+    expiry,
+    set::{self, Unit},
 };
 use crate::redis::ctx::{Class, Ctx};
 
@@ -143,7 +144,15 @@ pub(crate) fn eval(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             counters::incrby(ctx, &Owned::new(&[b"incrby", key, argument]).args());
         }
         Script::Add if ctx.look(key).is_some() => ctx.reply().null(),
-        Script::Add => set::setex(ctx, &Owned::new(&[b"setex", key, args.get(5), argument]).args()),
+        // A long value goes on in steps, which get the words of EVAL: no others are made of them.
+        Script::Add => {
+            let outcome = set::set_expiring(ctx, args, [3, 5, 4], Unit::Seconds, eval);
+            let of_setex = |refused| match refused {
+                Refused::Expiry => "ERR invalid expire time in 'setex' command".into(),
+                other => other,
+            };
+            ctx.settle(outcome.map_err(of_setex), args);
+        }
     }
 }
 

@@ -262,22 +262,29 @@ pub(super) fn setnx(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 /// SETEX key seconds value
 pub(super) fn setex(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let outcome = set_expiring(ctx, args, Unit::Seconds);
+    let outcome = set_expiring(ctx, args, [1, 2, 3], Unit::Seconds, setex);
     ctx.settle(outcome, args);
 }
 
 /// PSETEX key milliseconds value
 pub(super) fn psetex(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let outcome = set_expiring(ctx, args, Unit::Millis);
+    let outcome = set_expiring(ctx, args, [1, 2, 3], Unit::Millis, psetex);
     ctx.settle(outcome, args);
 }
 
-fn set_expiring(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: Unit) -> Outcome {
-    let expires = expires(Expiry::At(unit, args.get(2)), ctx.now)?;
-    let again: Run = if unit == Unit::Seconds { setex } else { psetex };
-    let end: End = Box::new(|ctx, args, _| {
-        plainly(ctx, args, true);
-        ctx.event(Class::Generic, "expire", args.get(1));
+/// Stores a value that expires. Key, time and value are the arguments at these places.
+pub(super) fn set_expiring(
+    ctx: &mut Ctx<'_>,
+    args: &Args<'_>,
+    [key, time, value]: [usize; 3],
+    unit: Unit,
+    again: Run,
+) -> Outcome {
+    let expires = expires(Expiry::At(unit, args.get(time)), ctx.now)?;
+    let end: End = Box::new(move |ctx, args, _| {
+        ctx.reply().ok();
+        ctx.modified(Class::String, "set", args.get(key));
+        ctx.event(Class::Generic, "expire", args.get(key));
     });
-    ctx.store_arg(args, (1, 3), expires, again, end)
+    ctx.store_arg(args, (key, value), expires, again, end)
 }

@@ -69,6 +69,25 @@ fn resp3_answers_as_redis_does() {
     play(&mut someone().1.resp3(), include_str!("resp3.txt"));
 }
 
+/// The store of these tests takes values of 1 MiB: the second part of this hash does not fit.
+#[test]
+fn an_hset_that_fails_in_the_middle_is_told_to_those_who_watch() {
+    let (shared, mut someone) = someone();
+    let mut watcher = Someone::new(&Face::new(&shared, 0));
+    watcher.say("watch h\nmulti\nset a 1");
+    let fields: Vec<String> = (0..2000).map(|n| format!("f{n} {}", "v".repeat(1000))).collect();
+    let lines = |words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        let word = |word: &&str| format!("${}\r\n{word}\r\n", word.len());
+        let words_sent: String = words.iter().map(word).collect();
+        format!("*{}\r\n{words_sent}", words.len()).into_bytes()
+    };
+    let refused = escaped(&someone.send(&lines(&format!("HSET h {}", fields.join(" ")))));
+    assert!(refused.starts_with("-ERR value is larger"), "{refused}");
+    assert_ne!(someone.say("hlen h"), ":0\r\n", "a part of it is there");
+    assert_eq!(watcher.say("exec"), "*-1\r\n");
+}
+
 #[test]
 fn what_has_expired_is_not_there() {
     let (_, mut someone) = someone();
