@@ -24,6 +24,8 @@ const MAX_SLICES: usize = 64;
 const FEW_SLICES: usize = 8;
 /// Bytes of a buffer that are kept from one batch to the next.
 const KEPT: usize = 64 * 1024;
+/// The same in pieces.
+const KEPT_PIECES: usize = 256;
 /// Pieces that are few.
 const FEW_PIECES: usize = 3;
 
@@ -118,9 +120,11 @@ impl Out {
         self.scratch.len() as u64
     }
 
-    /// The memory that composed bytes have, whatever they are.
+    /// The memory that it has: composed bytes, whatever they are, and the lists of values.
     pub(crate) fn capacity(&self) -> u64 {
-        self.scratch.capacity() as u64
+        let lists = self.pieces.capacity() * size_of::<Piece>()
+            + self.entries.capacity() * size_of::<Entry<'static>>();
+        (self.scratch.capacity() + lists) as u64
     }
 
     /// Bytes of the store, and of copies, that cannot be evicted until this is sent.
@@ -326,9 +330,20 @@ impl Out {
         self.scratch.truncate(mark.scratch);
         self.scratch.shrink_to(KEPT);
         self.pieces.truncate(mark.pieces);
+        self.pieces.shrink_to(KEPT_PIECES);
         self.entries.truncate(mark.entries);
+        self.entries.shrink_to(KEPT_PIECES);
         self.copies.truncate(mark.copies);
         (self.covered, self.queued) = (mark.covered, mark.queued);
+    }
+
+    fn clear_lists(&mut self) {
+        self.pieces.clear();
+        self.entries.clear();
+        self.copies.clear();
+        if self.pieces.capacity() > KEPT_PIECES || self.entries.capacity() > KEPT_PIECES {
+            (self.pieces, self.entries) = Default::default();
+        }
     }
 
     /// Forgets everything, keeps the buffers.
@@ -337,9 +352,9 @@ impl Out {
             return;
         }
         self.scratch.clear();
-        self.pieces.clear();
-        self.entries.clear();
-        self.copies.clear();
+        if !self.entries.is_empty() || !self.copies.is_empty() {
+            self.clear_lists();
+        }
         (self.next, self.done, self.covered, self.queued) = (0, 0, 0, 0);
         if self.scratch.capacity() > KEPT {
             self.scratch = Vec::with_capacity(4096);
@@ -500,6 +515,20 @@ mod tests {
         fn send_file(&mut self, _: &OwnedFd, _: u64, _: u64) -> Result<usize, ()> {
             Err(())
         }
+    }
+
+    #[test]
+    fn lists_of_many_values_are_counted_and_not_kept() {
+        let (store, _) = stored(COPY_LIMIT as u32 + 1);
+        let mut out = Out::default();
+        for _ in 0..10_000 {
+            out.scratch().push(b'.');
+            out.whole(store.get(Namespace(1), b"key", 1).expect("found"), b"");
+        }
+        let least = 10_000 * (2 * size_of::<Piece>() + size_of::<Entry<'static>>());
+        assert!(out.capacity() >= least as u64, "{} bytes", out.capacity());
+        out.clear();
+        assert!(out.capacity() < 100_000, "{} bytes", out.capacity());
     }
 
     #[test]

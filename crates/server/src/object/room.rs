@@ -236,6 +236,13 @@ impl Room {
             .collect();
         others.sort_unstable_by_key(|(moved, ..)| *moved);
         let still = others.partition_point(|(moved, ..)| moved + STANDS_STILL <= now);
+        let own = asks.account.held();
+        let may_leave =
+            others.iter().enumerate().filter(|(at, (_, held, _))| *at < still || *held > own);
+        if may_leave.map(|(_, (_, held, _))| held).sum::<u64>() < self.excess() {
+            // Nobody leaves for what is refused all the same.
+            return false;
+        }
         let more = self.excess() + self.limit / AT_ONCE;
         let mut freed = 0;
         for (_, held, other) in others.drain(..still) {
@@ -245,7 +252,6 @@ impl Room {
             freed += held;
             self.close(&other);
         }
-        let own = asks.account.held();
         others.sort_unstable_by_key(|(_, held, _)| *held);
         while self.excess() > 0 {
             match others.pop() {

@@ -107,3 +107,14 @@ fn else_the_one_leaves_that_holds_most_unless_that_is_who_asks() {
     assert!(!small.is_killed() && !asks.is_killed());
     assert_eq!(house.room.held().0, 6 * MIB);
 }
+
+#[test]
+fn nobody_leaves_for_what_there_is_no_room_for_all_the_same() {
+    let house = house();
+    let (still, _a) = house.client(Place::Heap, 2 * MIB, true);
+    let (_asks, mut held) = house.client(Place::Heap, 21 * MIB, false);
+    assert!(!held.resize(30 * MIB), "8 MiB above the limit");
+    assert!(!still.is_killed());
+    // What it has left is another's.
+    assert!(!held.resize(24 * MIB) && still.is_killed());
+}
