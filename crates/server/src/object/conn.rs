@@ -306,8 +306,11 @@ impl<S: Session> Conn<S> {
 
     /// Counts the buffer that is kept while nothing is done.
     fn hold_desk(&mut self) -> Result<(), Ended> {
-        let bytes =
-            self.desk.as_ref().map_or(0, |desk| desk.buf.capacity() as u64 + desk.out.capacity());
+        let session = &self.session;
+        let bytes = self
+            .desk
+            .as_ref()
+            .map_or(0, |desk| desk.buf.capacity() as u64 + desk.out.capacity() + session.kept());
         self.client.settle();
         if self.held.resize(bytes) { Ok(()) } else { Err(Ended::Closed) }
     }

@@ -74,6 +74,11 @@ pub(crate) trait Session {
     /// what was received? (A command whose beginning it has not used up lies on the desk.)
     fn awaits(&self) -> bool;
 
+    /// Bytes that it keeps beside a desk that is not empty, in no account of its own.
+    fn kept(&self) -> u64 {
+        0
+    }
+
     /// The connection has ended: gives up some of what it shares with others. True: there is more,
     /// call again when others have had their turn.
     fn leave(&mut self) -> bool {

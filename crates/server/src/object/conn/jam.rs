@@ -14,7 +14,6 @@ use std::{
     io,
     pin::pin,
     rc::Rc,
-    sync::Arc,
     task::Poll,
 };
 
@@ -27,10 +26,7 @@ use crate::{
         conns::{Conns, Desk},
         socket::{Ended, Mark, Pace},
     },
-    object::{
-        Client, HIGH_WATER, Limits, Session, WINDOW,
-        room::{Held, Place},
-    },
+    object::{HIGH_WATER, Limits, Session, WINDOW, room::Held},
 };
 
 /// What is known of a jam, from its first unsent byte to the end of the batch.
@@ -43,24 +39,21 @@ pub(super) struct Jam {
     mark: Mark,
     /// The client has ended its side.
     eof: bool,
-    /// What the desk holds.
-    held: Held,
     /// There is no room for more than the desk holds.
     full: bool,
 }
 
 impl Jam {
-    fn new(conns: Rc<Conns>, client: &Arc<Client>) -> Box<Self> {
-        let held = Held::new(client, Place::Heap);
-        Box::new(Jam { conns, sent: 0, received: 0, mark: None, eof: false, held, full: false })
+    fn new(conns: Rc<Conns>) -> Box<Self> {
+        Box::new(Jam { conns, sent: 0, received: 0, mark: None, eof: false, full: false })
     }
 
     /// Counts what the desk holds. Where there is no room for it, it was taken up before that was
     /// known: nothing is added to it. False: it was too much from the start.
-    fn hold(&mut self, desk: &Desk) -> bool {
+    fn hold(&mut self, desk: &Desk, held: &mut Held) -> bool {
         let bytes = desk.buf.capacity() as u64 + desk.out.capacity();
-        self.full = !self.held.resize(bytes);
-        !self.full || self.held.bytes() > 0
+        self.full = !held.resize(bytes);
+        !self.full || held.bytes() > 0
     }
 
     /// May answers be gathered, and how many bytes may be received?
@@ -92,15 +85,15 @@ impl<S: Session> Conn<S> {
         limits: &Limits,
         took: Took,
     ) -> Result<Flushed, Ended> {
-        let Conn { conns, socket, session, client, desk: Some(desk), jam, streak, .. } = self
+        let Conn { conns, socket, session, client, desk: Some(desk), jam, streak, held, .. } = self
         else {
             return Err(Ended::Closed);
         };
-        let jam = jam.get_or_insert_with(|| Jam::new(conns.clone(), client));
+        let jam = jam.get_or_insert_with(|| Jam::new(conns.clone()));
         jam.sent += sent;
         let mut received = false;
         loop {
-            if !jam.hold(desk) {
+            if !jam.hold(desk, held) {
                 return Err(Ended::Closed);
             }
             let (gathers, room) = jam.room(desk, limits, took);
