@@ -146,6 +146,8 @@ impl Patterns {
 pub(crate) struct Way {
     /// The next pattern.
     next: u64,
+    /// None from here on: who asks for a pattern meanwhile may have had the message by another.
+    end: Option<u64>,
     /// Receivers so far.
     pub(crate) receivers: usize,
 }
@@ -230,7 +232,7 @@ impl Hub {
     pub(crate) fn publish_by_name(&self, channel: &[u8], payload: &[u8], limit: usize) -> Way {
         let parts = [&b"message"[..], channel, payload];
         let receivers = self.channels.send(channel, &mut Message::new(&parts), limit);
-        Way { next: 0, receivers }
+        Way { next: 0, end: None, receivers }
     }
 
     /// Sends it to those who hear it by one of the next patterns: [`COMPARED`] comparisons of bytes
@@ -247,7 +249,8 @@ impl Hub {
         }
         let patterns = self.patterns.read();
         let mut compared = 0;
-        for (number, (pattern, listeners)) in patterns.all.range(way.next..) {
+        let end = *way.end.get_or_insert(patterns.next);
+        for (number, (pattern, listeners)) in patterns.all.range(way.next..end.max(way.next)) {
             if compared > COMPARED {
                 return true;
             }

@@ -6,15 +6,19 @@ use larder_proto::resp::{
     hash::Change,
     number::{self, parse_i64},
 };
+use larder_store::PutError;
 
 use super::super::{
     ctx::{Class, Ctx},
     job::{Job, Progress},
 };
 use super::access::bytes;
-use super::errors::{NOT_FINITE, NOT_FLOAT, NOT_INTEGER, OVERFLOW, Outcome};
+use super::errors::{NOT_FINITE, NOT_FLOAT, NOT_INTEGER, OVERFLOW, Outcome, refused};
 use super::hashes::{MOST_BYTES, MOST_FIELDS, TOO_LARGE, change, read};
 use super::parts::PART;
+
+/// How often an HSET of many fields begins anew, each time it was overtaken in the middle.
+const ATTEMPTS: usize = 16;
 
 /// HSET key field value [field value ...]
 pub(super) fn hset(ctx: &mut Ctx<'_>, args: &Args<'_>) {
@@ -32,7 +36,7 @@ fn set_all(ctx: &mut Ctx<'_>, args: &Args<'_>, arity: &'static str, end: fn(&mut
     if args.len() % 2 == 1 {
         return ctx.reply().error(arity);
     }
-    ctx.go(SetAll { at: 2, added: 0, written: None, checks: None, end }, args);
+    ctx.go(SetAll { at: 2, added: 0, written: None, overtaken: 0, checks: None, end }, args);
 }
 
 /// HSET under way. Its key is its own, so that no client of this face sees a part of it.
@@ -43,6 +47,8 @@ struct SetAll {
     added: usize,
     /// What the last step wrote.
     written: Option<u64>,
+    /// How often it began anew.
+    overtaken: usize,
     /// Where it may turn out to have too many fields: the next one to be looked for, and those not
     /// there so far.
     checks: Option<(usize, usize)>,
@@ -74,6 +80,10 @@ impl SetAll {
             let Some(changed) = changed else {
                 // It was evicted in the middle, or somebody else's: half of the fields are not to
                 // be taken for all.
+                self.overtaken += 1;
+                if self.overtaken > ATTEMPTS {
+                    return Err(refused(PutError::Full, key));
+                }
                 (self.at, self.added, self.written) = (2, 0, None);
                 continue;
             };

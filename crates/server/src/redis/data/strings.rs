@@ -1,14 +1,14 @@
 //! Strings: what reads and writes them whole.
 
 use larder_proto::resp::Args;
-use larder_store::{Entry, PutError};
+use larder_store::{Entry, MAX_KEY, PutError};
 
 use super::super::{
     ctx::{Class, Ctx},
     job::{Job, Progress},
 };
 use super::access::{is_hash, string};
-use super::errors::{Outcome, refused};
+use super::errors::{Outcome, Refused, refused};
 use super::long::{AT_ONCE, Bytes, End, Layout, PIECE, Wanted, Writing};
 use super::set::{self, Expiry, Options};
 use crate::{clock::Ms, object::ahead};
@@ -167,6 +167,10 @@ fn set_many(ctx: &mut Ctx<'_>, args: &Args<'_>, absent: bool) {
     if args.len().is_multiple_of(2) {
         // The name is as the table has it, whatever the client's case.
         return ctx.reply().error(if absent { MSETNX_ARITY } else { MSET_ARITY });
+    }
+    // A part of them is not to be stored.
+    if args.from(1).step_by(2).any(|key| key.len() > MAX_KEY) {
+        return ctx.settle(Err(Refused::Key), args);
     }
     ctx.go(SetMany { at: 1, looks: absent, absent, writing: None }, args);
 }

@@ -200,3 +200,14 @@ fn a_large_value_comes_back_whole() {
         format!(":700003\r\n$4\r\n{}xy\r\n", String::from_utf8_lossy(&value[699_998..]))
     );
 }
+
+#[test]
+fn an_mset_with_a_key_that_is_too_long_stores_nothing() {
+    let (_, mut someone) = someone();
+    let long = "k".repeat(16 * 1024 + 1);
+    for command in ["mset", "msetnx"] {
+        let answer = someone.say(&format!("{command} a 1 {long} 2"));
+        assert_eq!(answer, "-ERR the key is longer than 16384 bytes\r\n", "{command}");
+        assert_eq!(someone.say("exists a"), ":0\r\n");
+    }
+}
