@@ -1,7 +1,9 @@
 //! Strings as rows of bits, the first bit the highest of the first byte.
 
 use larder_proto::resp::{Args, number::parse_i64};
-use larder_store::{Entry, Fill, FillOptions};
+use larder_store::{Entry, Fill, FillOptions, PutError};
+
+use crate::object::room::{Held, Place};
 
 use super::super::{
     ctx::{Class, Ctx},
@@ -304,7 +306,8 @@ fn bitop_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let fill =
         ctx.store.fill(ctx.ns, target, options, ctx.now).map_err(|error| refused(error, target))?;
     let negates = name == "NOT";
-    ctx.go(Combine { sources, apply, negates, fill: Some(fill), at: 0, len }, args);
+    let held = Held::new(&ctx.conn.known.client, Place::Store);
+    ctx.go(Combine { sources, apply, negates, fill: Some(fill), held, at: 0, len }, args);
     Ok(())
 }
 
@@ -314,6 +317,8 @@ struct Combine {
     apply: Operation,
     negates: bool,
     fill: Option<Fill<'static>>,
+    /// The store's memory it takes.
+    held: Held,
     at: u64,
     len: u64,
 }
@@ -350,6 +355,9 @@ impl Combine {
         while self.at < self.len {
             let piece = self.piece();
             if let Some(fill) = &mut self.fill {
+                if !self.held.resize(fill.memory(piece.len() as u64)) {
+                    return Err(refuse(PutError::Full));
+                }
                 fill.write(&piece).map_err(refuse)?;
             }
             self.at += piece.len() as u64;

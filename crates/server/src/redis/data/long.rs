@@ -13,7 +13,10 @@ use super::super::{
 };
 use super::Run;
 use super::errors::{Outcome, refused};
-use crate::clock::Ms;
+use crate::{
+    clock::Ms,
+    object::room::{Held, Place},
+};
 
 /// Values up to this are written in one go: a tenth of a millisecond.
 pub(super) const AT_ONCE: u64 = 256 * 1024;
@@ -60,6 +63,11 @@ impl Layout {
     pub(super) fn with(mut self, at: u64, bytes: Bytes) -> Layout {
         self.patches.push((at, bytes));
         self
+    }
+
+    /// Bytes of it that are the command's own: they are in the account of what clients hold.
+    fn own(&self, args: &Args<'_>) -> u64 {
+        self.patches.iter().map(|(_, bytes)| bytes.get(args).len() as u64).sum()
     }
 
     /// Some of its bytes from `at` on, which must lie before the end.
@@ -175,6 +183,8 @@ pub(super) struct Writing {
     target: Target,
     fill: Option<Fill<'static>>,
     at: u64,
+    /// The store's memory it takes beyond the command's own bytes.
+    held: Held,
 }
 
 impl Writing {
@@ -195,7 +205,8 @@ impl Writing {
             .store
             .fill(target.ns, key, options, ctx.now)
             .map_err(|error| refused(error, key))?;
-        Ok(Writing { layout, target, fill: Some(fill), at: 0 })
+        let held = Held::new(&ctx.conn.known.client, Place::Store);
+        Ok(Writing { layout, target, fill: Some(fill), at: 0, held })
     }
 
     /// Goes on. Some: it is stored (Ok), or was not.
@@ -204,9 +215,14 @@ impl Writing {
         ctx: &mut Ctx<'_>,
         args: &Args<'_>,
     ) -> Option<Result<(), PutError>> {
+        let own = self.layout.own(args);
         while self.at < self.layout.len {
             let piece = self.layout.piece(args, self.at);
-            if let Err(error) = self.fill.as_mut()?.write(piece) {
+            let fill = self.fill.as_mut()?;
+            if !self.held.resize(fill.memory(piece.len() as u64).saturating_sub(own)) {
+                return Some(Err(PutError::Full));
+            }
+            if let Err(error) = fill.write(piece) {
                 return Some(Err(error));
             }
             self.at += piece.len() as u64;
