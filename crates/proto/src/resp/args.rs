@@ -51,10 +51,20 @@ impl<'a> Args<'a> {
         self.get(index).eq_ignore_ascii_case(word.as_bytes())
     }
 
+    /// Bytes of all arguments.
+    fn bytes(&self) -> usize {
+        self.spans.iter().map(|span| span.len as usize).sum()
+    }
+
+    /// Size of [`Args::to_owned`] in bytes.
+    pub fn owned_size(&self) -> usize {
+        self.bytes() + size_of_val(self.spans)
+    }
+
     /// A copy that outlives the received bytes.
     pub fn to_owned(&self) -> Owned {
         let mut owned = Owned { bytes: Vec::new(), spans: Vec::with_capacity(self.len()) };
-        owned.bytes.reserve_exact(self.spans.iter().map(|span| span.len as usize).sum());
+        owned.bytes.reserve_exact(self.bytes());
         for arg in self.from(0) {
             owned.spans.push(Span { at: owned.bytes.len() as u32, len: arg.len() as u32 });
             owned.bytes.extend_from_slice(arg);
@@ -84,10 +94,5 @@ impl Owned {
     /// The command in its usual form.
     pub fn args(&self) -> Args<'_> {
         Args::new(&self.bytes, &self.spans)
-    }
-
-    /// Its size in bytes.
-    pub fn size(&self) -> usize {
-        self.bytes.len() + self.spans.len() * size_of::<Span>()
     }
 }

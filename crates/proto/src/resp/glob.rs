@@ -1,5 +1,11 @@
 //! Patterns of KEYS, SCAN and PSUBSCRIBE (Redis: stringmatchlen).
 
+/// The longest pattern of a client, in bytes: a comparison takes the length of the text times that
+/// of the pattern.
+pub const LONGEST: usize = 1024;
+/// Error for a longer one.
+pub const TOO_LONG: &str = "ERR a pattern is longer than 1024 bytes";
+
 /// Does `text` match `pattern`? `*` any bytes, `?` one byte, `[a-c]`, `[^a]`, `\` takes the next
 /// byte as it is.
 ///

@@ -8,7 +8,7 @@ use crate::{clock::Ms, net::out::Out};
 use super::{
     attention, notify,
     shared::{Face, Shared},
-    state::Conn,
+    state::{Conn, gate},
 };
 
 /// What a command is given beside its arguments.
@@ -74,6 +74,14 @@ impl Ctx<'_> {
         let over = self.out.capacity() > self.face.room / ANSWER;
         self.conn.closing |= over;
         over
+    }
+
+    /// Composes what others sent to the client by now, unless it is to come behind all of the
+    /// present command: in a transaction, and where the answers go nowhere.
+    pub(crate) fn hear(&mut self) {
+        if self.conn.gates & gate::MUTED == 0 && !self.conn.in_exec {
+            self.conn.hear(self.out.scratch());
+        }
     }
 
     /// Answers a stored value as a string; a large one stays where it is.

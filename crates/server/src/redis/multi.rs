@@ -78,8 +78,7 @@ fn look(store: &Store, ns: Namespace, key: &[u8], now: Ms) -> Option<Seen> {
 
 /// Puts a command in the queue.
 pub(crate) fn queue(conn: &mut Conn, found: Found, args: &Args<'_>, reply: &mut Reply<'_>) {
-    let owned = args.to_owned();
-    conn.multi.bytes += owned.size() + size_of::<(Found, Owned)>();
+    conn.multi.bytes += args.owned_size() + size_of::<(Found, Owned)>();
     if conn.multi.bytes > QUEUE || conn.multi.queue.len() >= COMMANDS || !conn.hold() {
         fail(conn);
         conn.multi.queue = Vec::new();
@@ -87,14 +86,23 @@ pub(crate) fn queue(conn: &mut Conn, found: Found, args: &Args<'_>, reply: &mut 
         conn.hold();
         return reply.error(TOO_LARGE);
     }
-    conn.multi.queue.push((found, owned));
+    conn.multi.queue.push((found, args.to_owned()));
     conn.known.queued.store(conn.multi.queue.len() as i32, Relaxed);
     reply.raw(b"+QUEUED\r\n");
 }
 
 /// Leaves the transaction and forgets the watched keys.
 pub(crate) fn end(conn: &mut Conn) {
+    leave(conn, 0);
+}
+
+/// The same with so many bytes of commands that are still held.
+fn leave(conn: &mut Conn, bytes: usize) {
     conn.multi = OnDemand::default();
+    if bytes > 0 {
+        conn.multi.bytes = bytes;
+    }
+    // Not more than before: it does not fail.
     conn.hold();
     conn.known.queued.store(-1, Relaxed);
     conn.known.lower(flag::MULTI);
@@ -134,10 +142,11 @@ pub(crate) fn watch(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         if ctx.conn.multi.watched.len() >= WATCHES {
             return ctx.reply().error("ERR too many watched keys");
         }
-        // Once here, once where writes look.
-        ctx.conn.multi.watched_bytes += 2 * (key.len() + ENTRY);
+        // Once in the list, once in its watch, once where writes look.
+        let bytes = 3 * (key.len() + ENTRY);
+        ctx.conn.multi.watched_bytes += bytes;
         if !ctx.conn.hold() {
-            ctx.conn.multi.watched_bytes -= 2 * (key.len() + ENTRY);
+            ctx.conn.multi.watched_bytes -= bytes;
             return ctx.reply().error("OOM no room for more watched keys");
         }
         let watched = &mut ctx.conn.multi.watched;
@@ -177,14 +186,16 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         return ctx.reply().error("ERR EXEC without MULTI");
     }
     let mut multi = std::mem::take(&mut ctx.conn.multi).into_inner();
-    end(ctx.conn);
     let changed = !multi.failed
         && multi.watched.iter().any(|((ns, key), (seen, watch))| {
             look(ctx.store, Namespace(*ns), key, ctx.now) != *seen || watch.is_written()
         });
     // The transaction's own writes are no news to it.
     multi.watched.clear();
-    if multi.failed || changed {
+    let runs = !multi.failed && !changed;
+    // Its commands are held until all of them have run.
+    leave(ctx.conn, if runs { multi.bytes } else { 0 });
+    if !runs {
         // CLIENT CACHING before MULTI was for all of it.
         ctx.conn.end_caching();
         if changed {
@@ -193,14 +204,9 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         return ctx.reply().error("EXECABORT Transaction discarded because of previous errors.");
     }
     // What was sent to it before is not to come between its answers.
-    if ctx.conn.gates & gate::MUTED == 0 {
-        ctx.conn.hear(ctx.out.scratch());
-    }
+    ctx.hear();
     let start = ctx.out.mark();
     ctx.reply().array(multi.queue.len());
-    // Its commands are held until all of them have run.
-    ctx.conn.multi.bytes = multi.bytes;
-    ctx.conn.hold();
     ctx.conn.in_exec = true;
     let left = multi.queue.into_iter();
     ctx.go(Exec { left, now: ctx.now, begun: None, start, overflowed: false }, args);
@@ -256,6 +262,8 @@ impl Job for Exec {
         ctx.conn.hold();
         ctx.conn.in_exec = false;
         ctx.conn.end_caching();
+        // Where it has unsubscribed, nothing else looks for what was sent to it before.
+        ctx.hear();
         Progress::Done
     }
 }

@@ -13,6 +13,9 @@ use super::info::figures;
 pub(crate) fn get(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let shared = ctx.shared;
     let mut found: Vec<(Vec<u8>, String)> = Vec::new();
+    if args.from(2).any(|wanted| wanted.len() > glob::LONGEST) {
+        return ctx.reply().error(glob::TOO_LONG);
+    }
     for wanted in args.from(2) {
         let pattern = wanted.iter().any(|byte| b"*?[".contains(byte));
         let lower = wanted.to_ascii_lowercase();

@@ -79,15 +79,13 @@ impl Job for Reset {
                 return Progress::Again;
             }
         }
-        let Ctx { conn, shared, .. } = ctx;
-        conn.settle();
-        multi::end(conn);
-        monitor::leave(shared, &conn.known);
-        tracking::off(shared, conn);
+        ctx.conn.settle();
+        multi::end(ctx.conn);
+        monitor::leave(ctx.shared, &ctx.conn.known);
+        tracking::off(ctx.shared, ctx.conn);
         // What was sent to it before comes before it is told that it hears nothing more.
-        if conn.gates & gate::MUTED == 0 {
-            conn.hear(ctx.out.scratch());
-        }
+        ctx.hear();
+        let Ctx { conn, shared, .. } = ctx;
         if conn.answers != Answers::On {
             conn.answers = Answers::Reset;
         }

@@ -69,6 +69,9 @@ pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {
                 .collect()
         }
         5 if args.is(2, "filterby") && args.is(3, "pattern") => {
+            if value.len() > glob::LONGEST {
+                return ctx.reply().error(glob::TOO_LONG);
+            }
             let value = value.to_ascii_lowercase();
             everything()
                 .map(|command| command.name)

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use larder_proto::resp::{Args, Reply, glob};
+use larder_store::MAX_KEY;
 
 use crate::{
     object::room::{Held, Place},
@@ -23,6 +24,8 @@ const PATTERNS: usize = 1 << 10;
 /// Subscriptions a connection leaves in one go.
 const LEAVES: usize = 256;
 
+/// Comparisons of bytes between two looks at the clock.
+const COMPARED: usize = 256 * 1024;
 /// Names answered between two looks at the clock.
 const AT_ONCE: usize = 256;
 
@@ -40,9 +43,9 @@ fn count(conn: &Conn, kind: Kind) -> usize {
     if kind == Kind::Shard { conn.subscriptions.shards.len() } else { conn.subscriptions.count() }
 }
 
-/// Bytes a subscription takes, here and in the hub.
-fn bytes(name: &[u8]) -> usize {
-    2 * (name.len() + ENTRY)
+/// Bytes a subscription takes: here and in the hub, which has a pattern twice.
+fn bytes(kind: Kind, name: &[u8]) -> usize {
+    (if kind == Kind::Pattern { 3 } else { 2 }) * (name.len() + ENTRY)
 }
 
 /// SUBSCRIBE or UNSUBSCRIBE of many under way.
@@ -60,19 +63,25 @@ struct Change {
 impl Change {
     fn join(&self, ctx: &mut Ctx<'_>, name: &[u8]) {
         if !names(ctx.conn, self.kind).contains(name) {
+            if self.kind == Kind::Pattern && name.len() > glob::LONGEST {
+                return ctx.reply().error(glob::TOO_LONG);
+            }
+            if name.len() > MAX_KEY {
+                return ctx.reply().error(LONG_CHANNEL);
+            }
             let has = ctx.conn.subscriptions.count() + ctx.conn.subscriptions.shards.len();
             let is_full =
                 self.kind == Kind::Pattern && ctx.conn.subscriptions.patterns.len() >= PATTERNS;
             if has >= SUBSCRIPTIONS || is_full {
                 return ctx.reply().error("ERR too many subscriptions");
             }
-            ctx.conn.subscriptions.bytes += bytes(name);
+            ctx.conn.subscriptions.bytes += bytes(self.kind, name);
             if !ctx.conn.hold() {
-                ctx.conn.subscriptions.bytes -= bytes(name);
+                ctx.conn.subscriptions.bytes -= bytes(self.kind, name);
                 return ctx.reply().error("OOM no room for more subscriptions");
             }
             if !ctx.shared.hub.add(self.kind, name, &ctx.conn.known) {
-                ctx.conn.subscriptions.bytes -= bytes(name);
+                ctx.conn.subscriptions.bytes -= bytes(self.kind, name);
                 return ctx.reply().error("ERR too many patterns");
             }
             names(ctx.conn, self.kind).insert(name.into());
@@ -83,22 +92,14 @@ impl Change {
 
     fn leave(&self, ctx: &mut Ctx<'_>, name: &[u8]) {
         if names(ctx.conn, self.kind).remove(name) {
-            ctx.conn.subscriptions.bytes -= bytes(name);
+            ctx.conn.subscriptions.bytes -= bytes(self.kind, name);
             ctx.conn.hold();
             ctx.shared.hub.remove(self.kind, name, &ctx.conn.known);
         }
         // What was sent before it left comes before it is told that it has left.
-        hear(ctx);
+        ctx.hear();
         let count = count(ctx.conn, self.kind);
         tell(ctx, self.word, Some(name), count);
-    }
-}
-
-/// Composes what was sent to it by now, unless it is to come behind all of the present command: in
-/// a transaction, and where the answers go nowhere.
-fn hear(ctx: &mut Ctx<'_>) {
-    if ctx.conn.gates & gate::MUTED == 0 && !ctx.conn.in_exec {
-        ctx.conn.hear(ctx.out.scratch());
     }
 }
 
@@ -173,7 +174,7 @@ pub(crate) fn leave_some(shared: &Shared, conn: &mut Conn) -> bool {
         for _ in 0..LEAVES {
             let Some(name) = names(conn, kind).pop_last() else { break };
             shared.hub.remove(kind, &name, &conn.known);
-            conn.subscriptions.bytes -= bytes(&name);
+            conn.subscriptions.bytes -= bytes(kind, &name);
         }
     }
     conn.hold();
@@ -219,7 +220,13 @@ pub(crate) fn sunsubscribe(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     remove(ctx, args, Kind::Shard, "sunsubscribe");
 }
 
+/// Every pattern there is may be compared with all of a channel's name.
+const LONG_CHANNEL: &str = "ERR the name of a channel is longer than 16384 bytes";
+
 pub(crate) fn publish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
+    if args.get(1).len() > MAX_KEY {
+        return ctx.reply().error(LONG_CHANNEL);
+    }
     let way =
         ctx.shared.hub.publish_by_name(args.get(1), args.get(2), ctx.shared.config.mail_limit());
     ctx.go(Publish(way), args);
@@ -254,7 +261,7 @@ pub(crate) fn spublish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 fn published(ctx: &mut Ctx<'_>, receivers: usize) {
     // Its own message, where it hears the channel itself, comes before the answer; in a transaction
     // behind all of it, and where answers are dropped it must not be dropped with them.
-    hear(ctx);
+    ctx.hear();
     ctx.reply().count(receivers);
 }
 
@@ -271,8 +278,12 @@ fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
     if args.len() > 3 {
         return ctx.reply().error(misused_subcommand(args));
     }
+    if args.len() > 2 && args.get(2).len() > glob::LONGEST {
+        return ctx.reply().error(glob::TOO_LONG);
+    }
     let held = Held::new(&ctx.conn.known.client, Place::Heap);
-    ctx.go(Channels { kind, part: 0, found: Names::default(), held, next: None }, args);
+    let (part_names, found) = Default::default();
+    ctx.go(Channels { kind, part: 0, part_names, at: 0, found, held, next: None }, args);
 }
 
 /// PUBSUB CHANNELS under way.
@@ -280,24 +291,41 @@ struct Channels {
     kind: Kind,
     /// The next part of the table.
     part: usize,
+    /// Names of the last part, and the next of them to be compared.
+    part_names: Names,
+    at: usize,
     found: Names,
-    /// The names found, in the account of what clients hold.
+    /// Both lists, in the account of what clients hold.
     held: Held,
     /// All are found: the next one to be answered.
     next: Option<usize>,
 }
 
 impl Channels {
-    /// Looks through a part of the table. False: there is none left.
+    /// Compares some names, or has those of the next part listed: under its lock nothing is
+    /// compared. False: there is none left.
     fn find(&mut self, ctx: &Ctx<'_>, pattern: Option<&[u8]>) -> bool {
-        let found = &mut self.found;
-        let there = ctx.shared.hub.names(self.kind, self.part, &mut |name| {
+        let mut compared = 0;
+        while self.at < self.part_names.len() && compared < COMPARED {
+            let name = self.part_names.get(self.at);
             if pattern.is_none_or(|pattern| glob::matches(pattern, name)) {
-                found.push(name);
+                self.found.push(name);
             }
-        });
+            compared += ENTRY + pattern.map_or(1, <[u8]>::len) * name.len();
+            self.at += 1;
+        }
+        if compared > 0 {
+            return true;
+        }
+        let mut names = Names::default();
+        let there = ctx.shared.hub.names(self.kind, self.part, &mut |name| names.push(name));
+        (self.part_names, self.at) = (names, 0);
         self.part += 1;
         there
+    }
+
+    fn memory(&self) -> u64 {
+        (self.found.memory() + self.part_names.memory()) as u64
     }
 }
 
@@ -314,7 +342,7 @@ impl Job for Channels {
                     if !self.find(ctx, pattern) {
                         ctx.reply().array(self.found.len());
                         self.next = Some(0);
-                    } else if !self.held.resize(self.found.memory() as u64) {
+                    } else if !self.held.resize(self.memory()) {
                         ctx.reply().error("OOM no room for the names of so many channels");
                         return Progress::Done;
                     }

@@ -49,6 +49,9 @@ pub(super) fn keys(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if ctx.conn.gates & gate::MUTED != 0 {
         return; // CLIENT REPLY: nobody will see it
     }
+    if args.get(1).len() > glob::LONGEST {
+        return ctx.reply().error(glob::TOO_LONG);
+    }
     let parts = (0..PARTS).map(|_| Names::default()).collect();
     let held = Held::new(&ctx.conn.known.client, Place::Heap);
     ctx.go(Listing { parts, held, stage: Stage::Looking(Cursor::START) }, args);

@@ -50,6 +50,9 @@ impl<'a> Options<'a> {
                 options.count =
                     usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
             } else if args.is(at, "MATCH") {
+                if value.len() > glob::LONGEST {
+                    return Err(glob::TOO_LONG.into());
+                }
                 options.pattern = Some(value).filter(|pattern| pattern != b"*");
             } else if kinds && args.is(at, "TYPE") {
                 options.kind = Some(value);
