@@ -16,6 +16,8 @@ const STRANGER_ARGS: i64 = 10;
 const STRANGER_BULK: u64 = 16 * 1024;
 /// Capacity kept from one command to the next, in arguments.
 const KEPT_SPANS: usize = 1024;
+/// Bytes kept while a client is idle.
+const KEPT_AT_REST: usize = 4096;
 /// Capacity kept from one inline command to the next, in unescaped bytes.
 const KEPT_TEXT: usize = 4096;
 
@@ -134,6 +136,13 @@ impl Decoder {
         let rest = Rest::new(std::mem::take(&mut self.left));
         self.spans = Vec::new();
         (at > 0 && rest != Rest::new(0)).then_some((at, rest))
+    }
+
+    /// Between commands it gives back what is more than a few arguments need.
+    pub fn rest(&mut self) {
+        if self.at == 0 && self.kept() > KEPT_AT_REST {
+            *self = Decoder::default();
+        }
     }
 
     /// Bytes that it keeps, besides what it is shown.

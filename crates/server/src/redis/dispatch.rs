@@ -2,6 +2,8 @@
 //! checks is Redis's (server.c, `processCommand`), so that a command with two faults is told the
 //! same one.
 
+use std::cell::Cell;
+
 use crate::{clock::Ms, net::out::Out};
 use larder_proto::resp::{
     Args, Reply,
@@ -98,12 +100,12 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
         multi::queue(conn, found, args, &mut Reply::new(out.scratch(), conn.version));
         return true;
     }
-    let taker = Taker { client: &conn.known.client, now };
+    let taker = Taker { client: &conn.known.client, now, ticket: Cell::new(conn.ticket) };
     let Some(guard) = lock(&face.shared.locks, conn, found.command, args, &taker) else {
-        conn.waits = true;
+        conn.ticket = taker.ticket.get();
         return false;
     };
-    conn.waits = false;
+    conn.ticket = 0;
     call(face, conn, found, args, now, out);
     if conn.begun.is_some() {
         goes_on(face, conn, guard, args);
@@ -305,7 +307,7 @@ fn lock<'a>(
             locks.write(args.get(place), taker).map(Guard::One)
         }
         // One that has waited goes on as it began, and leaves the queue.
-        (Some(_), None) if !command.has(flag::WRITE) && !locks.is_busy() && !conn.waits => {
+        (Some(_), None) if !command.has(flag::WRITE) && !locks.is_busy() && conn.ticket == 0 => {
             Some(Guard::None)
         }
         (Some(place), None) if !command.has(flag::WRITE) => {
@@ -436,6 +438,7 @@ pub(crate) fn call(
     if weight > 0 {
         let micros = face.clock.micros().saturating_sub(start);
         counter.micros.add(micros * u64::from(weight));
+        conn.spent += micros;
         if micros >= shared.config.slowlog_micros() && !command.has(flag::SKIP_SLOWLOG) {
             shared.slowlog.note(&shared.config, conn, args, now, micros);
         }

@@ -10,8 +10,10 @@
 //! A command that goes on in steps keeps its stripes between two of them ([`Kept`]). No thread
 //! waits for these: whoever needs one is put in the stripe's queue, and its connection tries again
 //! when it is called. A stripe with a queue is the first one's in it, so that no pipeline of long
-//! commands keeps others from its keys for ever. A place is lost by who does not come for it
-//! ([`PATIENCE`]).
+//! commands keeps others from its keys for ever. Queues are in the order of tickets, which a command
+//! takes when it has to wait first: the one with the lowest passes all that wait wherever it comes,
+//! so that no two of them wait for each other in a circle. The first of a queue that does not come
+//! loses its place ([`PATIENCE`]).
 //!
 //! A read of one key takes no lock as long as no such step writes (`busy` is 0). That is enough:
 //! who has seen one write of a step has also seen `busy` raised, for it was raised before; its next
@@ -21,10 +23,11 @@
 //! stripe always (two locked instructions on every GET).
 
 use std::{
+    cell::Cell,
     collections::VecDeque,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -40,8 +43,9 @@ const WORDS: usize = STRIPES / 64;
 /// out which takes longer.
 const ALL_FROM: usize = 8 * STRIPES;
 
-/// Milliseconds after which a waiter that has not tried again loses its place: waiters try every
-/// [`LOOK`](super::pause::LOOK) at the latest.
+/// Milliseconds after which a waiter tries again although it was not called.
+pub(crate) const LOOK: Ms = 100;
+/// Milliseconds after which the first of a queue that has not tried again loses its place.
 const PATIENCE: Ms = 250;
 
 /// A lock on a cache line of its own.
@@ -54,40 +58,49 @@ struct Stripe(Mutex<State>);
 struct State {
     /// It belongs to a command that goes on in steps, and is between two of them.
     kept: bool,
-    /// Clients that wait for it, in order of arrival. A client has one place at the most.
+    /// Clients that wait for it, by their tickets. A client has one place at the most.
     queue: VecDeque<Waiter>,
 }
 
 /// A client whose command waits for a stripe.
 struct Waiter {
     client: Arc<Client>,
+    ticket: u64,
     /// Time of its last attempt.
     tried: Ms,
 }
 
 /// A client that takes stripes, and the present time.
-#[derive(Clone, Copy)]
 pub(crate) struct Taker<'a> {
     pub(crate) client: &'a Arc<Client>,
     pub(crate) now: Ms,
+    /// Of its command; 0: it has not waited, and gets one if it has to.
+    pub(crate) ticket: Cell<u64>,
 }
 
 impl State {
     /// May this client have the stripe? If not, it has a place in the queue now.
     #[inline]
-    fn admits(&mut self, taker: &Taker<'_>) -> bool {
-        (!self.kept && self.queue.is_empty()) || self.waits(taker)
+    fn admits(&mut self, taker: &Taker<'_>, tickets: &AtomicU64) -> bool {
+        (!self.kept && self.queue.is_empty()) || self.waits(taker, tickets)
     }
 
     #[cold]
-    fn waits(&mut self, taker: &Taker<'_>) -> bool {
-        let is_taker = |waiter: &Waiter| waiter.client.id == taker.client.id;
-        self.queue.retain(|waiter| is_taker(waiter) || waiter.is_there(taker.now));
-        match self.queue.iter_mut().find(|waiter| is_taker(waiter)) {
-            Some(waiter) => waiter.tried = taker.now,
-            None => self.queue.push_back(Waiter { client: taker.client.clone(), tried: taker.now }),
+    fn waits(&mut self, taker: &Taker<'_>, tickets: &AtomicU64) -> bool {
+        if taker.ticket.get() == 0 {
+            taker.ticket.set(tickets.fetch_add(1, Ordering::Relaxed) + 1);
         }
-        !self.kept && self.queue.front().is_some_and(is_taker)
+        let (client, now, ticket) = (taker.client, taker.now, taker.ticket.get());
+        while self.queue.front().is_some_and(|first| first.ticket != ticket && !first.is_there(now))
+        {
+            self.queue.pop_front();
+        }
+        let at = self.queue.partition_point(|waiter| waiter.ticket < ticket);
+        match self.queue.get_mut(at) {
+            Some(waiter) if waiter.ticket == ticket => waiter.tried = now,
+            _ => self.queue.insert(at, Waiter { client: client.clone(), ticket, tried: now }),
+        }
+        !self.kept && at == 0
     }
 
     /// This client has the stripe: it waits no longer.
@@ -101,7 +114,7 @@ impl State {
     /// The stripe is free: calls the first that waits.
     #[inline]
     fn free(&self) {
-        if let Some(first) = self.queue.front() {
+        if let Some(first) = self.queue.iter().find(|waiter| !waiter.client.is_killed()) {
             first.client.call();
         }
     }
@@ -124,6 +137,8 @@ struct Busy(AtomicUsize);
 pub(crate) struct Locks {
     busy: Busy,
     stripes: Box<[Stripe]>,
+    /// Tickets given out.
+    tickets: AtomicU64,
 }
 
 /// Some of the stripes.
@@ -255,7 +270,8 @@ impl Wanted {
 
 impl Locks {
     pub(crate) fn new() -> Locks {
-        Locks { busy: Busy::default(), stripes: (0..STRIPES).map(|_| Stripe::default()).collect() }
+        let stripes = (0..STRIPES).map(|_| Stripe::default()).collect();
+        Locks { busy: Busy::default(), stripes, tickets: AtomicU64::new(0) }
     }
 
     /// For a write of one key. None: the client has to wait, and is called.
@@ -263,7 +279,7 @@ impl Locks {
     pub(crate) fn write(&self, key: &[u8], taker: &Taker<'_>) -> Option<One<'_>> {
         let at = stripe(key);
         let mut guard = self.stripes[at].0.lock();
-        if !guard.admits(taker) {
+        if !guard.admits(taker, &self.tickets) {
             return None;
         }
         guard.admitted(taker);
@@ -282,8 +298,7 @@ impl Locks {
     }
 
     /// For a step of several keys. None: the client has to wait for one of the stripes, and is
-    /// called. It keeps its place in the queues of those before it meanwhile. As all take stripes
-    /// in rising order, nobody waits in a circle.
+    /// called. It keeps its places in the queues meanwhile.
     pub(crate) fn take(&self, wanted: &Wanted, taker: &Taker<'_>) -> Option<Held<'_>> {
         let busy = wanted.writes.then_some(&self.busy.0);
         if let Some(busy) = busy {
@@ -292,7 +307,7 @@ impl Locks {
         let mut guards = Vec::new();
         for at in wanted.set.iter() {
             let mut guard = self.stripes[at].0.lock();
-            if !guard.admits(taker) {
+            if !guard.admits(taker, &self.tickets) {
                 // Nobody is called: a queue before this one has the client itself as its first.
                 if let Some(busy) = busy {
                     busy.fetch_sub(1, Ordering::Release);
@@ -316,7 +331,7 @@ fn stripe(key: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
     use crate::object::{Clients, Peer};
@@ -332,7 +347,12 @@ mod tests {
         }
 
         fn taker(&self, number: usize, now: Ms) -> Taker<'_> {
-            Taker { client: &self.1[number], now }
+            self.again(number, now, 0)
+        }
+
+        /// The same with the ticket that it was given before.
+        fn again(&self, number: usize, now: Ms, ticket: u64) -> Taker<'_> {
+            Taker { client: &self.1[number], now, ticket: Cell::new(ticket) }
         }
     }
 
@@ -341,17 +361,17 @@ mod tests {
         let locks = Locks::new();
         let (a, b) = (AtomicU64::new(0), AtomicU64::new(0));
         let people = People::new(1);
-        let taker = people.taker(0, 0);
         std::thread::scope(|scope| {
             for turned in [false, true, false, true] {
-                let (locks, a, b, taker) = (&locks, &a, &b, &taker);
+                let (locks, a, b, people) = (&locks, &a, &b, &people);
                 scope.spawn(move || {
+                    let taker = people.taker(0, 0);
                     for _ in 0..20_000 {
                         let mut wanted = Wanted::default();
                         let keys = if turned { [b"one", b"two"] } else { [b"two", b"one"] };
                         keys.iter().for_each(|key| wanted.key(&key[..]));
                         wanted.writes();
-                        let _held = locks.take(&wanted, taker).expect("nobody keeps a stripe");
+                        let _held = locks.take(&wanted, &taker).expect("nobody keeps a stripe");
                         // Not atomic on purpose: only exclusion makes the sum right.
                         a.store(a.load(Relaxed) + 1, Relaxed);
                         b.store(b.load(Relaxed) + 1, Relaxed);
@@ -442,6 +462,30 @@ mod tests {
         assert!(locks.write(b"key", &late).is_some(), "nobody waits");
     }
 
+    /// Both want the same two stripes. One is first at the second of them, and the other comes
+    /// first to the first.
+    #[test]
+    fn clients_that_wait_for_the_same_stripes_do_not_wait_for_each_other() {
+        let shared = crate::redis::tests::shared(crate::redis::tests::settings());
+        let (locks, people) = (&shared.locks, People::new(4));
+        let [one, other, a, b] = [0, 1, 2, 3].map(|number| people.taker(number, 0));
+        let mut keys = [&b"key"[..], b"yek"];
+        keys.sort_unstable_by_key(|key| stripe(key));
+        let mut both = Wanted::default();
+        keys.iter().for_each(|key| both.key(key));
+        let second = locks.write(keys[1], &other).map(|one| one.keep(&shared));
+        assert!(locks.take(&both, &a).is_none() && locks.take(&both, &b).is_none());
+        let first = locks.write(keys[0], &one).map(|one| one.keep(&shared));
+        assert!(locks.take(&both, &b).is_none() && locks.take(&both, &a).is_none());
+        drop((first, second));
+        assert!(a.client.take_call() && !b.client.take_call());
+        assert!(locks.take(&both, &b).is_none(), "not its turn");
+        drop(locks.take(&both, &a).expect("its turn"));
+        assert!(b.client.take_call());
+        drop(locks.take(&both, &b).expect("its turn"));
+        assert!(keys.iter().all(|key| locks.stripes[stripe(key)].0.lock().queue.is_empty()));
+    }
+
     #[test]
     fn a_place_is_lost_by_clients_that_do_not_come_for_it() {
         let shared = crate::redis::tests::shared(crate::redis::tests::settings());
@@ -453,17 +497,17 @@ mod tests {
         drop(kept);
         people.1[1].kill();
         assert!(
-            locks.write(b"key", &people.taker(3, PATIENCE - 1)).is_none(),
+            locks.write(b"key", &people.again(3, PATIENCE - 1, 3)).is_none(),
             "the next one's turn"
         );
         let gone = people.1.remove(2);
         people.0.leave(&gone);
         drop(gone);
-        assert!(locks.write(b"key", &people.taker(2, PATIENCE - 1)).is_some());
+        assert!(locks.write(b"key", &people.again(2, PATIENCE - 1, 3)).is_some());
         let kept = locks.write(b"key", &people.taker(0, 0)).map(|one| one.keep(&shared));
         assert!(locks.write(b"key", &people.taker(2, 0)).is_none());
         drop(kept);
         assert!(locks.write(b"key", &people.taker(0, PATIENCE - 1)).is_none());
-        assert!(locks.write(b"key", &people.taker(0, PATIENCE)).is_some());
+        assert!(locks.write(b"key", &people.again(0, PATIENCE, 5)).is_some());
     }
 }

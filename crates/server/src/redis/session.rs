@@ -12,7 +12,7 @@ use crate::{
     clock::Ms,
     net::out::Out,
     object::{
-        self, Client, Peer, Sent, Turn, WINDOW,
+        self, Client, HIGH_WATER, Peer, Sent, Turn, WINDOW,
         ahead::First,
         room::{Held, Place},
     },
@@ -20,9 +20,9 @@ use crate::{
 
 use super::{
     dispatch,
-    job::Progress,
+    job::{self, Progress},
     known::Known,
-    monitor, multi, pause,
+    monitor, multi,
     shared::Face,
     state::{Answers, Conn, gate},
 };
@@ -122,12 +122,17 @@ impl Session {
 
     /// After a command that took `used` bytes.
     #[inline]
-    fn after(&self, used: usize) -> Turn {
+    fn after(&mut self, used: usize, out: &Out) -> Turn {
         match self.conn.running.as_ref().map(|running| running.begun.progress) {
             // A command that has begun comes to its end, even if its client is to be closed.
             Some(Progress::Send) if !self.conn.closing => Turn::Flush(used),
             Some(_) => Turn::Again(used),
             None if self.conn.closing => Turn::Close,
+            // Commands that take no steps, and together as long as one: others have their turn.
+            None if self.conn.spent > job::STEP && out.pending() <= HIGH_WATER => {
+                self.conn.spent = 0;
+                Turn::Again(used)
+            }
             None => Turn::Used(used),
         }
     }
@@ -153,7 +158,7 @@ impl Session {
             running.owned = owned;
             conn.running = Some(running);
         }
-        self.after(0)
+        self.after(0, out)
     }
 
     /// A command has ended: one that was collected is dropped.
@@ -183,12 +188,12 @@ impl Session {
                     // What was looked at ahead was an earlier command's.
                     (conn.hint, conn.stays) = (None, true);
                     if !run(face, conn, &args, now, out, dropped) {
-                        return Turn::Later(used, pause::LOOK);
+                        return Turn::Later(used, conn.looks_again());
                     }
                     if conn.running.is_none() {
                         self.forget();
                     }
-                    return self.after(used);
+                    return self.after(used, out);
                 }
                 Step::Skip(_) => {
                     self.forget_large();
@@ -267,7 +272,7 @@ impl Session {
         match collected {
             Ok((_, ended)) => {
                 self.rest = (!ended).then(|| Box::new(rest));
-                self.after(at)
+                self.after(at, out)
             }
             Err(text) => self.broken(&text, out),
         }
@@ -394,10 +399,10 @@ impl object::Session for Session {
                 conn.hint =
                     first.or_else(|| face.ahead.borrow_mut().take(client, conn.ns, input.len()));
                 if !run(face, conn, &args, now, out, dropped) {
-                    return Turn::Later(0, pause::LOOK);
+                    return Turn::Later(0, conn.looks_again());
                 }
                 look_ahead(face, conn, &input[used..]);
-                self.after(used)
+                self.after(used, out)
             }
             Step::Skip(used) => Turn::Used(used),
             Step::More(need) if need > LARGE || input.len() > LARGE => {
@@ -433,7 +438,15 @@ impl object::Session for Session {
         self.face.ahead.borrow_mut().clear();
     }
 
+    fn kept(&self) -> u64 {
+        self.decoder.kept() as u64
+    }
+
     fn sent(&mut self, batch: Sent) {
+        self.conn.spent = 0;
+        if self.is_between_commands() {
+            self.decoder.rest();
+        }
         let counters = &self.face.counters;
         counters.total_net_input_bytes.add(batch.received);
         counters.total_net_output_bytes.add(batch.written);

@@ -5,14 +5,22 @@ use std::{collections::BTreeSet, sync::Arc};
 use larder_proto::resp::Version;
 use larder_store::{Hint, Namespace};
 
-use crate::object::room::{Held, Place};
+use crate::{
+    clock::Ms,
+    object::room::{Held, Place},
+};
 
 use super::{
     dispatch::Last,
     job::{Begun, Running},
     known::{Known, flag},
+    locks,
     multi::Multi,
+<<<<<<< HEAD
     on_demand::{OnDemand, static_default},
+=======
+    pause,
+>>>>>>> 170a951 (redis: clients that wait for the same keys do not wait for each other; quick commands yield, too)
     shared::Shared,
 };
 
@@ -70,6 +78,8 @@ pub(crate) struct Tracks {
     pub(crate) caching: Option<bool>,
     /// BCAST's prefixes; one empty prefix: all keys.
     pub(crate) prefixes: Vec<Box<[u8]>>,
+    /// Bytes of all of them, here and in the table.
+    pub(crate) bytes: usize,
 }
 
 /// Channels and patterns a connection is subscribed to.
@@ -103,14 +113,24 @@ pub(crate) struct Conn {
     pub(crate) running: Option<Box<Running>>,
     /// When the present step has taken its time, microseconds; 0: it has just begun.
     pub(crate) until: u64,
+    /// Microseconds of the commands since others had their turn, as far as they were timed.
+    pub(crate) spent: u64,
     /// The present command's bytes stay where they are until it has ended.
     pub(crate) stays: bool,
     /// EXEC runs its commands now.
     pub(crate) in_exec: bool,
+<<<<<<< HEAD
     /// The present command has a place in the queue of a stripe (see [`locks`](super::locks)).
     pub(crate) waits: bool,
     pub(crate) tracks: OnDemand<Tracks>,
     pub(crate) subscriptions: OnDemand<Subscriptions>,
+=======
+    /// The present command's place in the order of those that wait for stripes (see
+    /// [`locks`](super::locks)); 0: it does not wait.
+    pub(crate) ticket: u64,
+    pub(crate) tracks: Tracks,
+    pub(crate) subscriptions: Subscriptions,
+>>>>>>> 170a951 (redis: clients that wait for the same keys do not wait for each other; quick commands yield, too)
     pub(crate) last: Last,
     /// Where the key of the present command lies, if that was looked at ahead.
     pub(crate) hint: Option<Hint>,
@@ -136,11 +156,18 @@ impl Conn {
             begun: None,
             running: None,
             until: 0,
+            spent: 0,
             stays: false,
             in_exec: false,
+<<<<<<< HEAD
             waits: false,
             tracks: OnDemand::default(),
             subscriptions: OnDemand::default(),
+=======
+            ticket: 0,
+            tracks: Tracks::default(),
+            subscriptions: Subscriptions::default(),
+>>>>>>> 170a951 (redis: clients that wait for the same keys do not wait for each other; quick commands yield, too)
             last: Last::default(),
             turns: 0,
         };
@@ -150,6 +177,7 @@ impl Conn {
 
     /// Counts what it remembers. False: there is no room for it.
     pub(crate) fn hold(&mut self) -> bool {
+<<<<<<< HEAD
         let bytes = (self.multi.bytes() + self.subscriptions.bytes) as u64 / STEP * STEP;
         if bytes == 0 {
             self.held = None;
@@ -164,6 +192,16 @@ impl Conn {
         if self.tracks.caching.is_some() {
             self.tracks.caching = None;
         }
+=======
+        let bytes = (self.multi.bytes() + self.subscriptions.bytes + self.tracks.bytes) as u64;
+        self.held.resize(bytes / STEP * STEP)
+>>>>>>> 170a951 (redis: clients that wait for the same keys do not wait for each other; quick commands yield, too)
+    }
+
+    /// Milliseconds until a command that has to wait is tried again. One that waits for stripes is
+    /// called before.
+    pub(crate) fn looks_again(&self) -> Ms {
+        if self.ticket > 0 { locks::LOOK } else { pause::LOOK }
     }
 
     /// Raises or lowers a gate.

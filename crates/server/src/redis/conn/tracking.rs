@@ -12,11 +12,13 @@ use crate::redis::{
     known::flag,
     on_demand::OnDemand,
     shared::Shared,
-    state::{Conn, Tracks},
+    state::{Conn, ENTRY, Tracks},
 };
 
 /// Prefixes one connection may name.
 const PREFIXES: usize = 1024;
+/// Different prefixes of all connections: a write compares its key with all of them.
+const ALL_PREFIXES: usize = 1 << 14;
 /// Bytes of a connection's prefixes, all together.
 const PREFIX_BYTES: usize = 64 << 10;
 
@@ -50,6 +52,7 @@ pub(crate) fn off(shared: &Shared, conn: &mut Conn) {
     }
     shared.tracking.leave(shared, &conn.known);
     conn.tracks = OnDemand::default();
+    conn.hold();
     conn.known.lower(flag::TRACKING | flag::BROADCAST | flag::BROKEN_REDIRECT | flag::NO_LOOP);
     conn.known.redirect.store(0, Relaxed);
     conn.settle();
@@ -166,6 +169,16 @@ pub(crate) fn tracking(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if let Err(error) = check(&tracks, &ctx.conn.tracks) {
         return ctx.reply().error(error);
     }
+    let (_, _, prefixes, _) = ctx.shared.tracking.counts();
+    if prefixes + tracks.prefixes.len() > ALL_PREFIXES {
+        return ctx.reply().error("ERR too many prefixes");
+    }
+    let more: usize = tracks.prefixes.iter().map(|prefix| 2 * (prefix.len() + ENTRY)).sum();
+    ctx.conn.tracks.bytes += more;
+    if !ctx.conn.hold() {
+        ctx.conn.tracks.bytes -= more;
+        return ctx.reply().error("OOM no room for more prefixes");
+    }
     let before = std::mem::take(&mut ctx.conn.tracks).into_inner();
     if tracks.broadcast && tracks.prefixes.is_empty() && before.prefixes.is_empty() {
         tracks.prefixes.push(Box::default());
@@ -185,6 +198,7 @@ pub(crate) fn tracking(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         ctx.shared.tracking.enter(ctx.shared, known, &tracks.prefixes);
     }
     tracks.prefixes.extend(before.prefixes);
+    tracks.bytes = before.bytes;
     ctx.conn.tracks = OnDemand::new(tracks);
     ctx.conn.settle();
     ctx.reply().ok();

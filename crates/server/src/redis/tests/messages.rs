@@ -11,8 +11,7 @@ fn messages_reach_subscribers_and_nobody_else() {
     assert_eq!(a.say("subscribe news"), "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
     assert_eq!(
         b.say("psubscribe n* x*"),
-        ">3\r\n$10\r\npsubscribe\r\n$2\r\nn*\r\n:1\r\n\
-         >3\r\n$10\r\npsubscribe\r\n$2\r\nx*\r\n:2\r\n"
+        ">3\r\n$10\r\npsubscribe\r\n$2\r\nn*\r\n:1\r\n>3\r\n$10\r\npsubscribe\r\n$2\r\nx*\r\n:2\r\n"
     );
     assert_eq!(c.say("publish news hello"), ":2\r\n");
     assert_eq!(a.mail(), "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n");
@@ -38,8 +37,7 @@ fn a_subscriber_of_resp2_may_do_little() {
     someone.say("subscribe a");
     assert_eq!(
         someone.say("get x"),
-        "-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
-         are allowed in this context\r\n"
+        "-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n"
     );
     assert_eq!(someone.say("ping"), "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
     someone.say("unsubscribe");

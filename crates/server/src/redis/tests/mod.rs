@@ -14,7 +14,7 @@ use larder_store::{Options, Store};
 use crate::{
     clock::{Clock, Ms},
     net::out::Out,
-    object::{Client, Peer, Session as _, Turn, room::Room},
+    object::{Client, Peer, Sent, Session as _, Turn, room::Room},
     settings::{RedisSettings, Secret, Share},
 };
 
@@ -105,6 +105,12 @@ impl Someone {
         self.client.take_mail(out.scratch());
         drain(&mut out, &mut sent);
         sent
+    }
+
+    /// Its batch is answered: bytes that its session keeps.
+    pub(super) fn rest(&mut self) -> u64 {
+        self.session.sent(Sent { micros: 0, received: 0, written: 0 });
+        self.session.kept()
     }
 
     /// Sends inline commands, a line each; the answers as text.

@@ -182,14 +182,60 @@ fn what_is_announced_takes_no_memory() {
 }
 
 #[test]
+fn an_idle_client_keeps_no_places_of_many_arguments() {
+    let mut someone = Someone::new(&face());
+    let keys = b"$1\r\nk\r\n".repeat(4600);
+    assert_eq!(someone.send(&[b"*4601\r\n$3\r\nDEL\r\n", &keys[..]].concat()), b":0\r\n");
+    assert!(someone.rest() <= 4096);
+    // Of a command that has begun they are kept, and counted.
+    assert_eq!(someone.send(&[b"*4601\r\n$3\r\nDEL\r\n", &keys[..20_000]].concat()), b"");
+    assert!(someone.rest() > 8 * 2800);
+    assert_eq!(someone.send(&keys[20_000..]), b":0\r\n");
+}
+
+#[test]
+fn a_pattern_or_a_channel_has_a_longest_name() {
+    let mut someone = Someone::new(&face()).resp3();
+    someone.say("hset h f v");
+    let (pattern, key) = ("p".repeat(1025), "k".repeat(16 * 1024 + 1));
+    for words in [
+        "keys P",
+        "scan 0 match P",
+        "hscan h 0 match P",
+        "psubscribe P",
+        "pubsub channels P",
+        "config get P",
+        "command list filterby pattern P",
+    ] {
+        let answer = someone.say(&words.replace('P', &pattern));
+        assert_eq!(answer, "-ERR a pattern is longer than 1024 bytes\r\n", "{words}");
+        let answer = someone.say(&words.replace('P', &pattern[1..]));
+        assert!(!answer.starts_with('-'), "{words}: {answer}");
+    }
+    for words in ["publish C x", "subscribe C", "ssubscribe C"] {
+        let answer = someone.say(&words.replace('C', &key));
+        assert!(answer.starts_with("-ERR the name of a channel is longer"), "{words}: {answer}");
+    }
+}
+
+#[test]
 fn transactions_and_lists_of_names_are_counted() {
     let face = face();
     let long = "x".repeat(10_000);
     let mut someone = Someone::new(&face);
-    for command in ["watch", "subscribe", "psubscribe", "ssubscribe"] {
+    let short = |n: char| n.to_string().repeat(1000);
+    let patterns: Vec<String> = ('a'..='j').map(short).collect();
+    for (command, names, copies) in [
+        ("watch", &long, 3),
+        ("subscribe", &long, 2),
+        ("psubscribe", &patterns.join(" "), 3),
+        ("ssubscribe", &long, 2),
+        ("client tracking on bcast prefix", &long, 2),
+    ] {
         let mut someone = Someone::new(&face).resp3();
-        someone.say(&format!("{command} {long}"));
-        assert!((19_000..25_000).contains(&someone.client.held()), "{command}");
+        someone.say(&format!("{command} {names}"));
+        let (held, least) = (someone.client.held(), copies * 9_500);
+        assert!((least..least + 3_000).contains(&held), "{command}: {held}");
         someone.say(if command == "watch" { "unwatch" } else { "reset" });
         assert_eq!(someone.client.held(), 0, "{command}");
     }
