@@ -439,13 +439,15 @@ impl object::Session for Session {
     }
 
     fn kept(&self) -> u64 {
-        self.decoder.kept() as u64
+        self.decoder.as_ref().map_or(0, |decoder| decoder.kept()) as u64
     }
 
     fn sent(&mut self, batch: Sent) {
         self.conn.spent = 0;
-        if self.is_between_commands() {
-            self.decoder.rest();
+        if self.is_between_commands()
+            && let Some(decoder) = &mut self.decoder
+        {
+            decoder.rest();
         }
         let counters = &self.face.counters;
         counters.total_net_input_bytes.add(batch.received);

@@ -16,11 +16,8 @@ use super::{
     known::{Known, flag},
     locks,
     multi::Multi,
-<<<<<<< HEAD
     on_demand::{OnDemand, static_default},
-=======
     pause,
->>>>>>> 170a951 (redis: clients that wait for the same keys do not wait for each other; quick commands yield, too)
     shared::Shared,
 };
 
@@ -119,18 +116,11 @@ pub(crate) struct Conn {
     pub(crate) stays: bool,
     /// EXEC runs its commands now.
     pub(crate) in_exec: bool,
-<<<<<<< HEAD
-    /// The present command has a place in the queue of a stripe (see [`locks`](super::locks)).
-    pub(crate) waits: bool,
-    pub(crate) tracks: OnDemand<Tracks>,
-    pub(crate) subscriptions: OnDemand<Subscriptions>,
-=======
     /// The present command's place in the order of those that wait for stripes (see
     /// [`locks`](super::locks)); 0: it does not wait.
     pub(crate) ticket: u64,
-    pub(crate) tracks: Tracks,
-    pub(crate) subscriptions: Subscriptions,
->>>>>>> 170a951 (redis: clients that wait for the same keys do not wait for each other; quick commands yield, too)
+    pub(crate) tracks: OnDemand<Tracks>,
+    pub(crate) subscriptions: OnDemand<Subscriptions>,
     pub(crate) last: Last,
     /// Where the key of the present command lies, if that was looked at ahead.
     pub(crate) hint: Option<Hint>,
@@ -159,15 +149,9 @@ impl Conn {
             spent: 0,
             stays: false,
             in_exec: false,
-<<<<<<< HEAD
-            waits: false,
+            ticket: 0,
             tracks: OnDemand::default(),
             subscriptions: OnDemand::default(),
-=======
-            ticket: 0,
-            tracks: Tracks::default(),
-            subscriptions: Subscriptions::default(),
->>>>>>> 170a951 (redis: clients that wait for the same keys do not wait for each other; quick commands yield, too)
             last: Last::default(),
             turns: 0,
         };
@@ -177,8 +161,9 @@ impl Conn {
 
     /// Counts what it remembers. False: there is no room for it.
     pub(crate) fn hold(&mut self) -> bool {
-<<<<<<< HEAD
-        let bytes = (self.multi.bytes() + self.subscriptions.bytes) as u64 / STEP * STEP;
+        let bytes = (self.multi.bytes() + self.subscriptions.bytes + self.tracks.bytes) as u64
+            / STEP
+            * STEP;
         if bytes == 0 {
             self.held = None;
             return true;
@@ -192,10 +177,6 @@ impl Conn {
         if self.tracks.caching.is_some() {
             self.tracks.caching = None;
         }
-=======
-        let bytes = (self.multi.bytes() + self.subscriptions.bytes + self.tracks.bytes) as u64;
-        self.held.resize(bytes / STEP * STEP)
->>>>>>> 170a951 (redis: clients that wait for the same keys do not wait for each other; quick commands yield, too)
     }
 
     /// Milliseconds until a command that has to wait is tried again. One that waits for stripes is
