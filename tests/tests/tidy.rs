@@ -66,6 +66,7 @@ const PLAIN_COMMENTS: &[&str] = &[
     "crates/server/src/http/",
     "crates/server/src/measure/",
     "crates/server/src/net/",
+    "crates/server/src/object/",
     "crates/server/src/origin/",
     "crates/server/src/page/",
     "crates/server/src/remote/",

@@ -21,7 +21,7 @@ use crate::{
         conns::{Conns, WorkerShared},
         listen::Listener,
     },
-    object::face::{Doors, Face},
+    object::face::{Face, FaceAcceptor},
     redis,
     remote::Remote,
     request::{self, Peer},
@@ -74,8 +74,8 @@ pub(crate) struct StartFace<S> {
 #[derive(Default)]
 struct Faces {
     http: Option<Rc<http::worker::Worker>>,
-    memcached: Option<Rc<Doors<memcache::Face>>>,
-    redis: Option<Rc<Doors<redis::Face>>>,
+    memcached: Option<Rc<FaceAcceptor<memcache::Face>>>,
+    redis: Option<Rc<FaceAcceptor<redis::Face>>>,
     accepting: Vec<JoinHandle<()>>,
 }
 
@@ -189,13 +189,14 @@ impl Faces {
         face: Rc<F>,
         conns: &Rc<Conns>,
         listeners: Vec<Listener>,
-    ) -> io::Result<Rc<Doors<F>>> {
-        let doors = Doors::new(face, conns.clone());
+    ) -> io::Result<Rc<FaceAcceptor<F>>> {
+        let acceptor = FaceAcceptor::new(face, conns.clone());
         for listener in listeners {
-            self.accepting
-                .push(spawn_local(doors.clone().accept(Acceptor::open(listener, &conns.reactor)?)));
+            self.accepting.push(spawn_local(
+                acceptor.clone().accept(Acceptor::open(listener, &conns.reactor)?),
+            ));
         }
-        Ok(doors)
+        Ok(acceptor)
     }
 
     fn open_udp(

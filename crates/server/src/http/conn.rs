@@ -19,7 +19,7 @@ use crate::{
         worker::OpenConnection,
     },
     net::{
-        conns::Desk,
+        conns::IoBuffers,
         round::Work,
         slot::{Connection, Next},
         socket::{Ended, Socket, Watch},
@@ -45,7 +45,7 @@ pub(crate) struct Conn {
     socket: Socket,
     peer: Peer,
     /// `None` while idle.
-    desk: Option<Box<Desk>>,
+    buffers: Option<Box<IoBuffers>>,
     /// Counts it among the open ones.
     _open: OpenConnection,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Conn {
 /// A connection while a task works on it.
 pub(crate) struct Active<'c> {
     pub(crate) socket: &'c mut Socket,
-    pub(crate) desk: &'c mut Desk,
+    pub(crate) buffers: &'c mut IoBuffers,
 }
 
 /// Work of a task before the connection is idle again.
@@ -87,9 +87,9 @@ pub(crate) async fn refuse(worker: &Rc<Worker>, stream: Stream, watch: Rc<Watch>
         Answered::UNREAD,
     );
     let _ = stream.try_write(&answer);
-    let mut desk = worker.conns.take_desk();
-    linger(worker, &mut Socket { stream, watch }, &mut desk.buf).await;
-    worker.conns.give_desk(desk);
+    let mut buffers = worker.conns.take_buffers();
+    linger(worker, &mut Socket { stream, watch }, &mut buffers.buf).await;
+    worker.conns.give_buffers(buffers);
 }
 
 /// Ends our side and reads what the client still sends, within limits.
@@ -115,21 +115,21 @@ impl Connection for Conn {
     }
 
     fn receive(&mut self) -> Next<Todo> {
-        let desk = self.desk.get_or_insert_with(|| self.worker.conns.take_desk());
-        if desk.buf.capacity() == desk.buf.len() {
-            desk.buf.reserve(READ_STEP);
+        let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
+        if buffers.buf.capacity() == buffers.buf.len() {
+            buffers.buf.reserve(READ_STEP);
         }
-        let received = self.socket.stream.try_read_buf(&mut desk.buf);
+        let received = self.socket.stream.try_read_buf(&mut buffers.buf);
         if self.peer.secure
             && let Some(next) = self.look_at_tls(&received)
         {
             return next;
         }
-        let desk = self.desk.get_or_insert_with(|| self.worker.conns.take_desk());
+        let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
         match received {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if desk.buf.is_empty() {
-                    self.give_desk();
+                if buffers.buf.is_empty() {
+                    self.give_buffers();
                 }
                 Next::Rest
             }
@@ -153,7 +153,7 @@ impl Connection for Conn {
                 self.socket.watch.forgive();
             }
             work.commands += 1;
-            let pending = self.desk.as_ref().map_or(0, |desk| desk.out.pending());
+            let pending = self.buffers.as_ref().map_or(0, |buffers| buffers.out.pending());
             match turn {
                 Turn::Again if pending < BATCH && work.commands < pipeline => continue,
                 Turn::Again | Turn::NeedMore => match self.send_now() {
@@ -216,7 +216,13 @@ impl Conn {
         } else {
             watch.wait_idle(now + limits.idle_timeout.as_millis() as Ms);
         }
-        Box::new(Self { worker, socket: Socket { stream, watch }, peer, desk: None, _open: open })
+        Box::new(Self {
+            worker,
+            socket: Socket { stream, watch },
+            peer,
+            buffers: None,
+            _open: open,
+        })
     }
 
     /// Counts a handshake that has ended. Returns the end of a connection that failed to have one.
@@ -252,10 +258,10 @@ impl Conn {
             Turn::Close => false,
         };
         let now = self.flush(&mut timing).await?;
-        let desk = self.desk.get_or_insert_with(|| self.worker.conns.take_desk());
+        let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
         if !goes_on {
-            desk.at = 0;
-            linger(&self.worker, &mut self.socket, &mut desk.buf).await;
+            buffers.at = 0;
+            linger(&self.worker, &mut self.socket, &mut buffers.buf).await;
             return Err(Ended::Closed);
         }
         let config = self.worker.pages.config();
@@ -269,11 +275,11 @@ impl Conn {
         waiting: Waiting,
         timing: &mut Timing,
     ) -> Result<bool, Ended> {
-        let Self { worker, socket, desk, .. } = self;
-        let desk = desk.get_or_insert_with(|| worker.conns.take_desk());
+        let Self { worker, socket, buffers, .. } = self;
+        let buffers = buffers.get_or_insert_with(|| worker.conns.take_buffers());
         let waited = async |request: Request<'_, '_>| {
             let exchange = Exchange::new(request, worker);
-            let ended = flow::later(&mut Active { socket, desk }, &exchange, waiting).await;
+            let ended = flow::later(&mut Active { socket, buffers }, &exchange, waiting).await;
             log::abandoned(&exchange);
             if let Some(timed) = exchange.request.timed().filter(|_| ended.is_ok()) {
                 timing.push(timed);
@@ -285,28 +291,29 @@ impl Conn {
 
     /// Takes the next request from the buffer, if it is whole.
     fn turn(&mut self, config: &Rc<Config>, since: u64, timing: &mut Timing) -> Turn {
-        let Some(desk) = self.desk.as_mut().filter(|desk| desk.at < desk.buf.len()) else {
+        let Some(buffers) = self.buffers.as_mut().filter(|buffers| buffers.at < buffers.buf.len())
+        else {
             return Turn::NeedMore;
         };
         let mut slots = slots::<SLOTS>();
-        let unread = &desk.buf[desk.at..];
+        let unread = &buffers.buf[buffers.at..];
         match parse_request(unread, &mut slots, &head_limits(config)) {
             Ok(Parsed::Partial) => Turn::NeedMore,
             Ok(Parsed::Complete(head)) => {
                 let (worker, raw) = (&self.worker, &unread[..head.len]);
                 let request = Request::new(&worker.pages, config, self.peer, &head, raw, since);
                 let exchange = Exchange::new(request, worker);
-                match flow::now(&exchange, &mut desk.out) {
+                match flow::now(&exchange, &mut buffers.out) {
                     Now::Answered { keep } => {
                         if let Some(timed) = exchange.request.timed() {
                             timing.push(timed);
                         }
-                        desk.at += head.len;
+                        buffers.at += head.len;
                         if keep { Turn::Again } else { Turn::Close }
                     }
                     Now::Later(waiting) => {
                         let request = Box::new(exchange.request.detach());
-                        desk.at += head.len;
+                        buffers.at += head.len;
                         Turn::Later(request, waiting)
                     }
                 }
@@ -327,33 +334,33 @@ impl Conn {
 
     /// Composes and logs the answer to a request that was not read.
     fn refuse(&mut self, status: u16, why: &'static str) {
-        let desk = self.desk.get_or_insert_with(|| self.worker.conns.take_desk());
-        let before = desk.out.pending();
+        let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
+        let before = buffers.out.pending();
         refuse::compose(
-            desk.out.scratch(),
+            buffers.out.scratch(),
             self.worker.pages.clock.now(),
             status,
             why,
             Answered::UNREAD,
         );
-        log::unread(&self.worker, self.peer.address, status, desk.out.pending() - before);
+        log::unread(&self.worker, self.peer.address, status, buffers.out.pending() - before);
     }
 
     /// Received bytes that are not used up.
     fn unread(&self) -> usize {
-        self.desk.as_ref().map_or(0, |desk| desk.buf.len() - desk.at)
+        self.buffers.as_ref().map_or(0, |buffers| buffers.buf.len() - buffers.at)
     }
 
     /// Sends the collected answers without waiting, and returns how many bytes they are.
     /// [`Ended::TimedOut`]: the client does not take all of them now.
     fn send_now(&mut self) -> Result<u64, Ended> {
-        let Some(desk) = self.desk.as_mut() else { return Ok(0) };
-        let pending = desk.out.pending();
+        let Some(buffers) = self.buffers.as_mut() else { return Ok(0) };
+        let pending = buffers.out.pending();
         if pending == 0 {
             return Ok(0);
         }
-        let result = desk.out.send(&mut &self.socket.stream);
-        let sent = if result.is_ok() { pending } else { pending - desk.out.pending() };
+        let result = buffers.out.send(&mut &self.socket.stream);
+        let sent = if result.is_ok() { pending } else { pending - buffers.out.pending() };
         self.worker.pages.counters.bytes_out.add(sent);
         match result {
             Ok(()) => Ok(sent),
@@ -365,9 +372,9 @@ impl Conn {
     /// Sends the collected answers. Returns the time, in milliseconds.
     async fn flush(&mut self, timing: &mut Timing) -> Result<Ms, Ended> {
         let config = self.worker.pages.config();
-        if let Some(desk) = self.desk.as_mut().filter(|desk| !desk.out.is_empty()) {
+        if let Some(buffers) = self.buffers.as_mut().filter(|buffers| !buffers.out.is_empty()) {
             let patience = config.settings.http.limits.send_timeout.as_millis() as Ms;
-            self.worker.send(&self.socket, &mut desk.out, patience).await?;
+            self.worker.send(&self.socket, &mut buffers.out, patience).await?;
         }
         Ok(self.settle(&config, timing))
     }
@@ -383,23 +390,23 @@ impl Conn {
     fn rest(&mut self, config: &Config, now: Ms) -> Next<Todo> {
         let limits = &config.settings.http.limits;
         let watch = &self.socket.watch;
-        match &mut self.desk {
-            Some(desk) if desk.at < desk.buf.len() => {
-                desk.buf.drain(..desk.at);
-                desk.at = 0;
+        match &mut self.buffers {
+            Some(buffers) if buffers.at < buffers.buf.len() => {
+                buffers.buf.drain(..buffers.at);
+                buffers.at = 0;
                 watch.wait_head(now + limits.header_timeout.as_millis() as Ms);
             }
             _ => {
                 watch.wait_idle(now + limits.idle_timeout.as_millis() as Ms);
-                self.give_desk();
+                self.give_buffers();
             }
         }
         Next::Rest
     }
 
-    fn give_desk(&mut self) {
-        if let Some(desk) = self.desk.take() {
-            self.worker.conns.give_desk(desk);
+    fn give_buffers(&mut self) {
+        if let Some(buffers) = self.buffers.take() {
+            self.worker.conns.give_buffers(buffers);
         }
     }
 }
@@ -411,7 +418,7 @@ fn is_later(error: &io::Error) -> bool {
 
 impl Drop for Conn {
     fn drop(&mut self) {
-        self.give_desk();
+        self.give_buffers();
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
         tunnel,
     },
     net::{
-        conns::Desk,
+        conns::IoBuffers,
         out::Out,
         socket::{Ended, Socket},
     },
@@ -39,8 +39,8 @@ pub(super) async fn serve(
     if exchange.request.head.known.larder_debug().is_some() {
         debug::passed(&exchange.request, route, why);
     }
-    let Active { socket, desk } = conn;
-    let Desk { buf, at, out } = &mut **desk;
+    let Active { socket, buffers } = conn;
+    let IoBuffers { buf, at, out } = &mut **buffers;
     // A small body is taken whole before the origin is asked: a client that sends it byte by byte
     // holds no connection to the origin meanwhile.
     let mut expect = exchange.request.head.expect_continue;

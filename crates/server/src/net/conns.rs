@@ -29,8 +29,8 @@ const DRAIN_LOOK: Duration = Duration::from_millis(20);
 const BUFFER: usize = 16 * 1024;
 /// The largest receive buffer worth keeping for reuse.
 const LARGEST_KEPT: usize = 64 * 1024;
-/// Desks kept for reuse per worker: so many connections have a batch under way at the same time.
-const DESKS: usize = 64;
+/// Buffers kept for reuse per worker: so many connections have a batch under way at the same time.
+const KEPT: usize = 64;
 
 /// The shared state of all workers' connections.
 pub(crate) struct WorkerShared {
@@ -50,7 +50,7 @@ impl WorkerShared {
 
 /// Buffers of a connection while a batch is under way. An idle connection has none.
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct IoBuffers {
     /// Received bytes; those before `at` are used up.
     pub(crate) buf: Vec<u8>,
     pub(crate) at: usize,
@@ -70,8 +70,8 @@ pub(crate) struct Conns {
     /// Called by every sweep.
     at_sweep: RefCell<Vec<Box<dyn Fn()>>>,
     #[allow(clippy::vec_box)]
-    // a desk goes from hand to hand for every batch: as one pointer, not as 200 bytes
-    desks: RefCell<Vec<Box<Desk>>>,
+    // buffers move for every batch: as one pointer, not as 200 bytes
+    kept_buffers: RefCell<Vec<Box<IoBuffers>>>,
 }
 
 impl Conns {
@@ -87,31 +87,31 @@ impl Conns {
             watches,
             next_watch: Cell::new(0),
             at_sweep: RefCell::default(),
-            desks: RefCell::default(),
+            kept_buffers: RefCell::default(),
         }))
     }
 
-    /// An empty desk with room for a read.
-    pub(crate) fn take_desk(&self) -> Box<Desk> {
-        self.desks.borrow_mut().pop().unwrap_or_else(|| {
-            Box::new(Desk { buf: Vec::with_capacity(BUFFER), at: 0, out: Out::default() })
+    /// Empty buffers with room for a read.
+    pub(crate) fn take_buffers(&self) -> Box<IoBuffers> {
+        self.kept_buffers.borrow_mut().pop().unwrap_or_else(|| {
+            Box::new(IoBuffers { buf: Vec::with_capacity(BUFFER), at: 0, out: Out::default() })
         })
     }
 
-    /// Takes a desk back; what is left on it is forgotten.
-    pub(crate) fn give_desk(&self, mut desk: Box<Desk>) {
-        let mut kept = self.desks.borrow_mut();
-        if kept.len() < DESKS && desk.buf.capacity() <= LARGEST_KEPT {
-            desk.buf.clear();
-            desk.at = 0;
-            desk.out.clear();
-            kept.push(desk);
+    /// Takes buffers back; bytes that are left in them are dropped.
+    pub(crate) fn give_buffers(&self, mut buffers: Box<IoBuffers>) {
+        let mut kept = self.kept_buffers.borrow_mut();
+        if kept.len() < KEPT && buffers.buf.capacity() <= LARGEST_KEPT {
+            buffers.buf.clear();
+            buffers.at = 0;
+            buffers.out.clear();
+            kept.push(buffers);
         }
     }
 
     #[cfg(test)]
-    pub(crate) fn desks_free(&self) -> usize {
-        self.desks.borrow().len()
+    pub(crate) fn free_buffers(&self) -> usize {
+        self.kept_buffers.borrow().len()
     }
 
     /// A place among the open connections, with what the sweep sees of it.

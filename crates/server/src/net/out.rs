@@ -538,7 +538,7 @@ mod tests {
         let mut out = Out::default();
         for (end, from) in [(&b" end"[..], 0), (b"", 0), (b" end", 4_000)] {
             for takes in [1, 4, 5, 6, 9_999, 10_004, 10_005, 10_006, 10_008, 10_009, usize::MAX] {
-                // Bytes that were sent before on the same desk are forgotten.
+                // Bytes that were sent before with the same buffers are forgotten.
                 out.scratch().extend_from_slice(b"head ");
                 out.stored(get(), from, 10_000);
                 out.scratch().extend_from_slice(end);

@@ -8,8 +8,8 @@ use larder_store::{Hint, Namespace, Store};
 /// Commands looked at together: about as many lines as a processor core fetches at once.
 const AHEAD: usize = 16;
 
-/// What was fetched for the commands to come. One per worker; it belongs to the client it was
-/// filled for, until that has used up what it had received.
+/// Hints for the next commands of a batch. One per worker; it belongs to the client it was filled
+/// for, until that client's received bytes are used up.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     client: u64,
@@ -20,8 +20,8 @@ pub(crate) struct Ahead {
     len: usize,
 }
 
-/// What was fetched for the first command a client has sent, together with what others' need. It
-/// belongs to the client's session, and to that command alone.
+/// The hint for the first command of a client in a round, fetched together with those of other
+/// clients. It belongs to the client's session, and to that command alone.
 #[derive(Debug, Default)]
 pub(crate) struct First(Option<Hint>);
 

@@ -40,8 +40,7 @@ pub(crate) struct Client {
     pub(crate) since: Ms,
     /// When its last batch began.
     pub(crate) active: AtomicU64,
-    /// What its session is in the middle of, in numbers of the face's own; 0: nothing. For
-    /// statistics.
+    /// The command phase of its session, in numbers of the face's own; 0: none. For statistics.
     pub(crate) phase: AtomicU8,
     /// Where what it holds is counted.
     pub(super) room: Arc<Room>,
@@ -82,7 +81,7 @@ impl Client {
             return false;
         }
         mail.bytes.extend_from_slice(bytes);
-        // Who found mail there before has woken the connection: it will take this with it.
+        // If there was mail before, the connection is woken already, and takes this with it.
         let waker =
             if self.has_mail.swap(true, Ordering::AcqRel) { None } else { mail.waker.clone() };
         drop(mail);
@@ -102,7 +101,7 @@ impl Client {
         self.mail.lock().bytes.len()
     }
 
-    /// Closes its connection, from any thread. What waits to be sent to it is dropped.
+    /// Closes its connection, from any thread. Mail that waits is dropped.
     pub(crate) fn kill(&self) {
         self.killed.store(true, Ordering::Release);
         let waker = self.mail.lock().waker.clone();
@@ -156,7 +155,7 @@ impl Client {
         }
     }
 
-    /// What it holds gets on: it has sent, or taken, enough to be no burden.
+    /// Notes progress: the client has sent or taken enough to be no burden.
     pub(crate) fn moves(&self, now: Ms) {
         self.moved.store(now, Ordering::Relaxed);
     }
@@ -198,7 +197,7 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// None yet. What they hold is counted in `room`.
+    /// An empty list. The bytes that clients hold are counted in `room`.
     pub(crate) fn new(room: &Arc<Room>) -> Arc<Self> {
         Self::numbered_from(room, 0)
     }
@@ -270,7 +269,7 @@ impl Clients {
         self.left.notified()
     }
 
-    /// Who waits for a place may look again: the limit has changed.
+    /// Connections that wait for a place look again: the limit has changed.
     pub(crate) fn look_again(&self) {
         self.left.notify_waiters();
     }

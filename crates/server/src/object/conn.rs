@@ -4,9 +4,9 @@
 //! holds, up to [`HIGH_WATER`](super::HIGH_WATER) bytes of answers. An idle connection holds no
 //! buffer.
 //!
-//! What comes is received as soon as it is heard of, and answered in a round with that of others
-//! ([`Round`](crate::net::round::Round)). Where all of it can be answered and sent at once, that is
-//! all, and the connection rests ([`Slot`]). Else a task takes over the batch.
+//! Bytes are received as soon as the reactor reports them, and answered in a round with those of
+//! other connections ([`Round`](crate::net::round::Round)). If all of them can be answered and sent
+//! at once, the connection rests again ([`Slot`]). Else a task takes over the batch.
 
 use std::{cell::Cell, io, rc::Rc, sync::Arc};
 
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     clock::Ms,
     net::{
-        conns::{Conns, Desk, TrackedConnection},
+        conns::{Conns, IoBuffers, TrackedConnection},
         round::Work,
         slot::{Connection, Next, Slot},
         socket::{Ended, Socket},
@@ -58,7 +58,7 @@ pub(crate) enum End {
     Drained,
 }
 
-/// What a wait ended with.
+/// Result of a wait.
 enum Woken {
     /// So many bytes came.
     Bytes(usize),
@@ -75,7 +75,7 @@ struct Conn<S> {
     client: Arc<Client>,
     limits: Rc<Cell<Limits>>,
     /// None while idle.
-    desk: Option<Box<Desk>>,
+    buffers: Option<Box<IoBuffers>>,
     /// Bytes the session knows the next command to have, from the start of what is not used up; 0:
     /// not known.
     want: usize,
@@ -91,7 +91,7 @@ struct Conn<S> {
     begun: Option<Begun>,
     /// Bytes received since it connected.
     come: u64,
-    /// What the desk holds while it waits for more.
+    /// Bytes of the buffers while it waits for more.
     held: Held,
     /// Bytes that wait for their round.
     received: usize,
@@ -141,7 +141,7 @@ impl<S: Session + 'static> Connection for Conn<S> {
             }
             Some(read) => Next::Task(read.map_err(Ended::from)),
             None => {
-                if self.desk.as_ref().is_some_and(|desk| desk.buf.is_empty()) {
+                if self.buffers.as_ref().is_some_and(|buffers| buffers.buf.is_empty()) {
                     self.rest();
                 }
                 Next::Rest
@@ -159,8 +159,8 @@ impl<S: Session + 'static> Connection for Conn<S> {
     }
 
     fn fetch(&mut self) {
-        if let Some(desk) = &self.desk {
-            self.session.fetch(&desk.buf[desk.at..]);
+        if let Some(buffers) = &self.buffers {
+            self.session.fetch(&buffers.buf[buffers.at..]);
         }
     }
 
@@ -232,7 +232,7 @@ impl<S: Session> Conn<S> {
             held: Held::new(&client, room::Place::Heap),
             client,
             limits,
-            desk: None,
+            buffers: None,
             want: 0,
             filled: false,
             received: 0,
@@ -289,11 +289,11 @@ impl<S: Session> Conn<S> {
 
     /// Begins to wait for bytes or mail.
     fn idle(&mut self) -> Result<(), Ended> {
-        let used = self.desk.as_ref().is_some_and(|desk| desk.at > 0);
+        let used = self.buffers.as_ref().is_some_and(|buffers| buffers.at > 0);
         self.make_room()?;
         self.note_begun(used);
         self.wait_idle();
-        self.hold_desk()
+        self.hold_buffers()
     }
 
     /// Sets the deadline of the wait.
@@ -305,12 +305,11 @@ impl<S: Session> Conn<S> {
     }
 
     /// Counts the buffer that is kept while nothing is done.
-    fn hold_desk(&mut self) -> Result<(), Ended> {
+    fn hold_buffers(&mut self) -> Result<(), Ended> {
         let session = &self.session;
-        let bytes = self
-            .desk
-            .as_ref()
-            .map_or(0, |desk| desk.buf.capacity() as u64 + desk.out.capacity() + session.kept());
+        let bytes = self.buffers.as_ref().map_or(0, |buffers| {
+            buffers.buf.capacity() as u64 + buffers.out.capacity() + session.kept()
+        });
         self.client.settle();
         if self.held.resize(bytes) { Ok(()) } else { Err(Ended::Closed) }
     }
@@ -324,36 +323,36 @@ impl<S: Session> Conn<S> {
         }
     }
 
-    /// The server is stopping: takes what has come by now, how many bytes that are. What was
-    /// received is still answered.
+    /// Receives once more while the server stops, and returns the number of bytes: they are still
+    /// answered.
     async fn received_before(&mut self) -> usize {
         // The runtime looks at the sockets once more.
         tokio::task::yield_now().await;
-        let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
-        self.socket.stream.try_read_buf(&mut desk.buf).unwrap_or(0)
+        let buffers = self.buffers.get_or_insert_with(|| self.conns.take_buffers());
+        self.socket.stream.try_read_buf(&mut buffers.buf).unwrap_or(0)
     }
 
     /// Receives; None: nothing is there.
     fn read(&mut self) -> Option<io::Result<Woken>> {
-        let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
-        match self.socket.stream.try_read_buf(&mut desk.buf) {
+        let buffers = self.buffers.get_or_insert_with(|| self.conns.take_buffers());
+        match self.socket.stream.try_read_buf(&mut buffers.buf) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.filled = false;
                 None
             }
             Ok(0) => Some(Ok(Woken::Eof)),
             read => {
-                self.filled = desk.buf.len() == desk.buf.capacity();
+                self.filled = buffers.buf.len() == buffers.buf.capacity();
                 Some(read.map(Woken::Bytes))
             }
         }
     }
 
-    /// Gives the desk back when nothing is on it, else makes room for what is missing, up to
+    /// Gives the buffers back when they are empty, else makes room for the missing bytes, up to
     /// [`WINDOW`].
     fn make_room(&mut self) -> Result<(), Ended> {
-        let Some(desk) = &mut self.desk else { return Ok(()) };
-        let left = desk.buf.len() - desk.at;
+        let Some(buffers) = &mut self.buffers else { return Ok(()) };
+        let left = buffers.buf.len() - buffers.at;
         if left == 0 && !self.filled {
             self.rest();
             return Ok(());
@@ -362,19 +361,19 @@ impl<S: Session> Conn<S> {
             // The session broke its word: it would never come to an end.
             return Err(Ended::Closed);
         }
-        if desk.at > 0 {
-            desk.buf.drain(..desk.at);
-            desk.at = 0;
+        if buffers.at > 0 {
+            buffers.buf.drain(..buffers.at);
+            buffers.at = 0;
         }
-        let grown = if self.filled { desk.buf.capacity() * 2 } else { left + ROOM };
+        let grown = if self.filled { buffers.buf.capacity() * 2 } else { left + ROOM };
         let wanted = grown.max(self.want).clamp(left + 1, WINDOW);
-        desk.buf.reserve_exact(wanted - left);
+        buffers.buf.reserve_exact(wanted - left);
         Ok(())
     }
 
     fn rest(&mut self) {
-        if let Some(desk) = self.desk.take() {
-            self.conns.give_desk(desk);
+        if let Some(buffers) = self.buffers.take() {
+            self.conns.give_buffers(buffers);
             self.held.resize(0);
         }
     }
@@ -382,11 +381,11 @@ impl<S: Session> Conn<S> {
     /// Sees to it that the last answer is not lost to a reset, which is what the client gets when
     /// it has sent something that nobody read.
     async fn linger(&mut self) {
-        let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
-        let mut unread = desk.at < desk.buf.len();
-        desk.buf.clear();
+        let buffers = self.buffers.get_or_insert_with(|| self.conns.take_buffers());
+        let mut unread = buffers.at < buffers.buf.len();
+        buffers.buf.clear();
         if !unread {
-            unread = self.socket.stream.try_read_buf(&mut desk.buf).is_ok_and(|n| n > 0);
+            unread = self.socket.stream.try_read_buf(&mut buffers.buf).is_ok_and(|n| n > 0);
         }
         if !unread {
             return;
@@ -396,8 +395,8 @@ impl<S: Session> Conn<S> {
         self.socket.watch.until(self.conns.clock.now() + LINGER.1);
         let mut left = LINGER.0;
         while left > 0 {
-            desk.buf.clear();
-            match self.socket.read(&mut desk.buf).await {
+            buffers.buf.clear();
+            match self.socket.read(&mut buffers.buf).await {
                 Ok(n) if n > 0 => left = left.saturating_sub(n),
                 _ => return,
             }

@@ -1,5 +1,5 @@
-//! What a face is to the workers: somebody who has sessions for clients, and rules for letting them
-//! in.
+//! The interface between a face and the workers: sessions for clients, and the rules for admitting
+//! them.
 
 use std::{cell::Cell, net::SocketAddr, rc::Rc, sync::Arc};
 
@@ -17,7 +17,7 @@ pub(crate) trait Face: 'static {
     type Session: Session + 'static;
     type Shared: Shared;
 
-    /// What it has in common on all workers.
+    /// The part that all workers share.
     fn shared(&self) -> &Self::Shared;
 
     /// A conversation with a client that has just connected.
@@ -35,14 +35,14 @@ pub(crate) trait Shared {
     /// Its clients.
     fn clients(&self) -> &Clients;
 
-    /// What they may do now.
+    /// The present limits of its clients.
     fn limits(&self) -> Limits;
 
-    /// What a connection too many is told.
+    /// The answer to a connection beyond the limit.
     fn refusal(&self) -> &'static [u8];
 }
 
-/// What happens at a face's doors.
+/// An event of a face's acceptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A connection was let in.
@@ -57,24 +57,24 @@ pub(crate) enum Event {
     Ended(End),
 }
 
-/// The doors of a face on one worker.
-pub(crate) struct Doors<F> {
+/// Admits the clients of a face on one worker.
+pub(crate) struct FaceAcceptor<F> {
     face: Rc<F>,
     conns: Rc<Conns>,
     limits: Rc<Cell<Limits>>,
 }
 
-impl<F: Face> Doors<F> {
+impl<F: Face> FaceAcceptor<F> {
     pub(crate) fn new(face: Rc<F>, conns: Rc<Conns>) -> Rc<Self> {
         let limits = Rc::new(Cell::new(face.shared().limits()));
-        let doors = Rc::new(Self { face, conns, limits });
-        let follows = Rc::downgrade(&doors);
-        doors.conns.at_sweep(move || {
-            if let Some(doors) = follows.upgrade() {
-                doors.follow_limits();
+        let acceptor = Rc::new(Self { face, conns, limits });
+        let follows = Rc::downgrade(&acceptor);
+        acceptor.conns.at_sweep(move || {
+            if let Some(acceptor) = follows.upgrade() {
+                acceptor.follow_limits();
             }
         });
-        doors
+        acceptor
     }
 
     /// Takes over the face's limits where they have changed (by a reload, by Redis's CONFIG SET),
@@ -133,7 +133,7 @@ impl<F: Face> Doors<F> {
         }
         self.face.count(Event::Accepted);
         let session = self.face.session(client.clone());
-        let leave = Leave { doors: self.clone(), client: client.clone(), end: End::Closed };
+        let leave = Leave { acceptor: self.clone(), client: client.clone(), end: End::Closed };
         conn::open(
             self.conns.track(),
             stream,
@@ -145,8 +145,8 @@ impl<F: Face> Doors<F> {
     }
 }
 
-/// Says why, and closes. What the client has sent by now is taken first: a reset would take the
-/// answer from it.
+/// Says why, and closes. Bytes that the client has sent by now are received first: a reset would
+/// take the answer from it.
 fn refuse(stream: &Stream, refusal: &[u8]) {
     let _ = stream.try_write(refusal);
     let _ = stream.try_read_buf(&mut Vec::with_capacity(1024));
@@ -154,7 +154,7 @@ fn refuse(stream: &Stream, refusal: &[u8]) {
 
 /// A client leaves its face's list when its connection ends, whatever way.
 struct Leave<F: Face> {
-    doors: Rc<Doors<F>>,
+    acceptor: Rc<FaceAcceptor<F>>,
     client: Arc<super::Client>,
     end: End,
 }
@@ -167,9 +167,9 @@ impl<F: Face> Leaving for Leave<F> {
 
 impl<F: Face> Drop for Leave<F> {
     fn drop(&mut self) {
-        let face = &self.doors.face;
+        let face = &self.acceptor.face;
         face.count(Event::Ended(self.end));
-        face.left(&self.client, self.end, self.doors.conns.clock.now());
+        face.left(&self.client, self.end, self.acceptor.conns.clock.now());
         face.shared().clients().leave(&self.client);
     }
 }

@@ -1,5 +1,5 @@
-//! What the object faces (memcached, Redis) share: the connection loop, clients, what others send
-//! to a client.
+//! The shared part of the object faces (memcached, Redis): the connection loop, clients, and
+//! messages of other clients to them.
 //!
 //! A face turns received bytes into answers ([`Session`]); it never touches a socket. The loop that
 //! reads, sends and waits is one for both.
@@ -23,11 +23,11 @@ use crate::{clock::Ms, net::out::Out};
 /// write instead of three: 1.6 microseconds each instead of 2.5.)
 pub(crate) const HIGH_WATER: u64 = 256 * 1024;
 
-/// The most received bytes kept for one command that is not whole yet. What may be longer (values)
-/// is taken in pieces as it arrives: the session uses up what is there and keeps the state.
+/// The most received bytes kept for one command that is not whole yet. Values may be longer, and
+/// are taken in pieces as they arrive: the session uses up each piece and keeps the state.
 pub(crate) const WINDOW: usize = 64 * 1024;
 
-/// What a session wants after it has looked at received bytes.
+/// Result of a session's look at received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// So many bytes are used up; look again if some are left.
@@ -71,10 +71,11 @@ pub(crate) trait Session {
     fn sent(&mut self, batch: Sent);
 
     /// Is it in the middle of a command, or of what it throws away of one, of which it has used up
-    /// what was received? (A command whose beginning it has not used up lies on the desk.)
+    /// what was received? (The beginning of a command that it has not used up lies in the receive
+    /// buffer.)
     fn awaits(&self) -> bool;
 
-    /// Bytes that it keeps beside a desk that is not empty, in no account of its own.
+    /// Bytes that it keeps beside buffers that are not empty, in no account of its own.
     fn kept(&self) -> u64 {
         0
     }
@@ -86,7 +87,7 @@ pub(crate) trait Session {
     }
 }
 
-/// What one batch of commands was.
+/// Figures of one batch of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
     /// Microseconds from when its bytes were there until the system had taken the answers.
@@ -97,7 +98,7 @@ pub(crate) struct Sent {
     pub(crate) written: u64,
 }
 
-/// What a face lets its clients do. Copied to each worker, and anew by a reload.
+/// Limits of a face's clients. Each worker has a copy, renewed by its sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Client connections at once, over all workers.
@@ -123,7 +124,6 @@ pub(crate) struct Limits {
     pub(crate) backlog: i32,
 }
 
-/// [`Limits::commands`] where nobody says otherwise: a pipeline of 64 is to be one write, and a
-/// turn of 256 commands
+/// Default of [`Limits::commands`]: a pipeline of 64 is to be one write, and a turn of 256 commands
 /// takes a fraction of a millisecond.
 pub(crate) const COMMANDS: usize = 256;

@@ -1,10 +1,10 @@
-//! Room for what clients make the object faces hold: commands still arriving, transactions, answers
-//! and messages that are not taken. One account for all clients of all faces and workers, so that
-//! no number of clients holds more than is configured.
+//! The memory that clients of the object faces may hold: commands still arriving, transactions,
+//! answers and messages that are not taken. One account for all clients of all faces and workers,
+//! so that no number of clients holds more than is configured.
 //!
-//! The first [`FREE`] bytes outside the store are on top of the memory that was configured. What is
-//! held beyond them is lent by the store ([`Loan`]), which holds that much less. What is lent and
-//! the values on their way into the store together are at most half of the memory.
+//! The first [`FREE`] bytes outside the store are on top of the memory that was configured. The
+//! store lends the bytes beyond them ([`Loan`]), and holds that much less. Lent bytes and the values
+//! on their way into the store together are at most half of the memory.
 //!
 //! At the limit clients leave, as with Redis's `maxmemory-clients`: those first that have come no
 //! further for [`STANDS_STILL`], longest first; then those that hold more than the one who asks,
@@ -32,8 +32,8 @@ const FREE: u64 = 8 << 20;
 const PART: u64 = 2;
 /// Milliseconds without progress ([`Client::moves`]) after which a client is the first to leave.
 const STANDS_STILL: Ms = 2000;
-/// Who makes room makes at least this part of the limit at once: looking through all clients is not
-/// done for every byte.
+/// At least this part of the limit is freed at once, so that all clients are not looked through for
+/// every byte.
 const AT_ONCE: u64 = 8;
 /// Clients that were told to leave may hold one part in so many of the limit on top of it, until
 /// they have.
@@ -284,7 +284,7 @@ impl fmt::Debug for Room {
     }
 }
 
-/// What one client holds.
+/// Bytes that one client holds.
 #[derive(Debug, Default)]
 pub(super) struct Account(Mutex<Holding>);
 

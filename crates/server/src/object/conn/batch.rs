@@ -5,7 +5,7 @@ use std::{future::poll_fn, io, sync::atomic::Ordering, task::Poll, time::Duratio
 use super::{Conn, jam};
 use crate::{
     clock::Ms,
-    net::{conns::Desk, socket::Ended},
+    net::{conns::IoBuffers, socket::Ended},
     object::{HIGH_WATER, Limits, Sent, Session, Turn, WINDOW},
 };
 
@@ -64,13 +64,13 @@ impl<S: Session> Conn<S> {
     }
 
     fn take_up(&mut self, batch: &mut Batch) {
-        let desk = self.desk.get_or_insert_with(|| self.conns.take_desk());
+        let buffers = self.buffers.get_or_insert_with(|| self.conns.take_buffers());
         let again = matches!(batch.took, Took::Part | Took::Later(_) | Took::Again);
         let (before, how) = (batch.commands, (again, batch.most(), batch.high));
-        batch.took = take_up(desk, &mut self.session, batch.now, how, &mut batch.commands);
+        batch.took = take_up(buffers, &mut self.session, batch.now, how, &mut batch.commands);
         self.streak.0 += batch.commands - before;
         if !matches!(batch.took, Took::Part | Took::Again) && self.client.has_mail() {
-            self.client.take_mail(desk.out.scratch());
+            self.client.take_mail(buffers.out.scratch());
         }
     }
 
@@ -151,13 +151,13 @@ impl<S: Session> Conn<S> {
 
     /// Sends what is composed, as far as the system takes it: so many bytes.
     fn send(&mut self) -> (u64, io::Result<()>) {
-        let Some(desk) = &mut self.desk else { return (0, Ok(())) };
-        let pending = desk.out.pending();
+        let Some(buffers) = &mut self.buffers else { return (0, Ok(())) };
+        let pending = buffers.out.pending();
         if pending == 0 {
             return (0, Ok(()));
         }
-        let result = desk.out.send(&mut &self.socket.stream);
-        let sent = if result.is_ok() { pending } else { pending - desk.out.pending() };
+        let result = buffers.out.send(&mut &self.socket.stream);
+        let sent = if result.is_ok() { pending } else { pending - buffers.out.pending() };
         (sent, result)
     }
 
@@ -178,22 +178,24 @@ impl<S: Session> Conn<S> {
     /// sent would come late, behind what it sent anew on another connection.
     async fn put_off(&mut self, time: Ms) -> Result<u64, Ended> {
         self.streak = (0, 0);
-        self.hold_desk()?;
+        self.hold_buffers()?;
         let (client, watch) = (&self.client, &self.socket.watch);
         let woken = poll_fn(|cx| {
             let woken = client.take_call() || client.has_mail() || client.is_killed();
             if woken { Poll::Ready(Ok(())) } else { watch.wait::<()>(cx) }
         });
         let _ = tokio::time::timeout(Duration::from_millis(time), woken).await;
-        // What is not taken up when the server stops never will be.
+        // Commands that are not taken up when the server stops never will be.
         if self.conns.draining.get() {
             return Err(Ended::Drained);
         }
-        let Some(desk) = self.desk.as_mut().filter(|desk| desk.buf.len() - desk.at < WINDOW) else {
+        let Some(buffers) =
+            self.buffers.as_mut().filter(|buffers| buffers.buf.len() - buffers.at < WINDOW)
+        else {
             return Ok(0);
         };
-        jam::make_room(desk, WINDOW);
-        match self.socket.stream.try_read_buf(&mut desk.buf) {
+        jam::make_room(buffers, WINDOW);
+        match self.socket.stream.try_read_buf(&mut buffers.buf) {
             Ok(0) => Err(Ended::Closed),
             Ok(n) => {
                 self.session.received();
@@ -216,7 +218,7 @@ pub(super) struct Flushed {
     pub(super) received: bool,
 }
 
-/// How far a session came with what is on the desk.
+/// How far a session came with the received bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Took {
     /// All whole commands are taken up; the next would be at `want` bytes (0: not known).
@@ -237,39 +239,41 @@ pub(super) enum Took {
 /// a multiple of `most`. `again`: the session is in the middle of an answer, and goes on without
 /// new bytes.
 fn take_up<S: Session>(
-    desk: &mut Desk,
+    buffers: &mut IoBuffers,
     session: &mut S,
     now: Ms,
     (again, most, high): (bool, usize, u64),
     commands: &mut usize,
 ) -> Took {
-    let len = desk.buf.len();
+    let len = buffers.buf.len();
     // Bytes that were used up twice would be the session's mistake; they are there once.
     let used = |at: usize, n: usize| len.min(at + n);
     let mut goes_on = again;
-    while goes_on || desk.at < len {
+    while goes_on || buffers.at < len {
         goes_on = false;
-        match session.turn(&desk.buf[desk.at..], now, &mut desk.out) {
+        match session.turn(&buffers.buf[buffers.at..], now, &mut buffers.out) {
             Turn::Used(n) => {
-                desk.at = used(desk.at, n);
+                buffers.at = used(buffers.at, n);
                 *commands += 1;
-                if desk.at < len && (commands.is_multiple_of(most) || desk.out.pending() > high) {
+                if buffers.at < len
+                    && (commands.is_multiple_of(most) || buffers.out.pending() > high)
+                {
                     return Took::Enough;
                 }
             }
             Turn::More(want) => return Took::All { want },
             Turn::Flush(n) => {
-                desk.at = used(desk.at, n);
+                buffers.at = used(buffers.at, n);
                 *commands += 1;
                 return Took::Part;
             }
             Turn::Again(n) => {
-                desk.at = used(desk.at, n);
+                buffers.at = used(buffers.at, n);
                 *commands += 1;
                 return Took::Again;
             }
             Turn::Later(n, time) => {
-                desk.at = used(desk.at, n);
+                buffers.at = used(buffers.at, n);
                 return Took::Later(time);
             }
             Turn::Close => return Took::Last,

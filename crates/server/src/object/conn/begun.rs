@@ -7,7 +7,7 @@
 use super::Conn;
 use crate::{clock::Ms, net::socket::PROGRESS, object::Session};
 
-/// What is known of it.
+/// Progress of the command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
     /// Bytes of it when the deadline was set, as [`Conn::come`] counts them.
@@ -22,12 +22,12 @@ impl<S: Session> Conn<S> {
     /// used up since the last wait.
     pub(super) fn note_begun(&mut self, used: bool) {
         let awaits = self.session.awaits();
-        let lies = self.desk.as_ref().is_some_and(|desk| desk.at < desk.buf.len());
+        let lies = self.buffers.as_ref().is_some_and(|buffers| buffers.at < buffers.buf.len());
         if !awaits && !lies {
             self.begun = None;
             return;
         }
-        // What lies behind something that was used up is the beginning of another command.
+        // Bytes behind a command that was used up begin another command.
         let same = |begun: &Begun| begun.used == awaits && (awaits || !used);
         if self.begun.filter(same).is_none_or(|begun| self.come - begun.come >= PROGRESS) {
             let now = self.conns.clock.now();

@@ -23,13 +23,13 @@ use super::{
 };
 use crate::{
     net::{
-        conns::{Conns, Desk},
+        conns::{Conns, IoBuffers},
         socket::{Ended, Mark, Pace},
     },
     object::{HIGH_WATER, Limits, Session, WINDOW, room::Held},
 };
 
-/// What is known of a jam, from its first unsent byte to the end of the batch.
+/// State of a jam, from its first unsent byte to the end of the batch.
 pub(super) struct Jam {
     conns: Rc<Conns>,
     /// Bytes sent since it began.
@@ -39,7 +39,7 @@ pub(super) struct Jam {
     mark: Mark,
     /// The client has ended its side.
     eof: bool,
-    /// There is no room for more than the desk holds.
+    /// There is no room for more than the buffers hold.
     full: bool,
 }
 
@@ -48,24 +48,24 @@ impl Jam {
         Box::new(Jam { conns, sent: 0, received: 0, mark: None, eof: false, full: false })
     }
 
-    /// Counts what the desk holds. Where there is no room for it, it was taken up before that was
+    /// Counts the bytes of the buffers. Where there is no room for it, it was taken up before that was
     /// known: nothing is added to it. False: it was too much from the start.
-    fn hold(&mut self, desk: &Desk, held: &mut Held) -> bool {
-        let bytes = desk.buf.capacity() as u64 + desk.out.capacity();
+    fn hold(&mut self, buffers: &IoBuffers, held: &mut Held) -> bool {
+        let bytes = buffers.buf.capacity() as u64 + buffers.out.capacity();
         self.full = !held.resize(bytes);
         !self.full || held.bytes() > 0
     }
 
     /// May answers be gathered, and how many bytes may be received?
-    fn room(&mut self, desk: &Desk, limits: &Limits, took: Took) -> (bool, usize) {
-        let input = (desk.buf.len() - desk.at) as u64;
-        let composed = desk.out.composed();
+    fn room(&mut self, buffers: &IoBuffers, limits: &Limits, took: Took) -> (bool, usize) {
+        let input = (buffers.buf.len() - buffers.at) as u64;
+        let composed = buffers.out.composed();
         if took == Took::Last || self.full {
             return (false, 0);
         }
         // In the middle of an answer the session waits for what is composed to be sent.
         let answers =
-            took != Took::Part && composed < limits.gather && desk.out.pinned() <= HIGH_WATER;
+            took != Took::Part && composed < limits.gather && buffers.out.pinned() <= HIGH_WATER;
         // A server that is stopping answers what has come, and no more comes.
         let ends = self.eof || self.conns.draining.get();
         let reads = if ends { 0 } else { limits.gather.saturating_sub(input) };
@@ -85,7 +85,9 @@ impl<S: Session> Conn<S> {
         limits: &Limits,
         took: Took,
     ) -> Result<Flushed, Ended> {
-        let Conn { conns, socket, session, client, desk: Some(desk), jam, streak, held, .. } = self
+        let Conn {
+            conns, socket, session, client, buffers: Some(buffers), jam, streak, held, ..
+        } = self
         else {
             return Err(Ended::Closed);
         };
@@ -93,15 +95,16 @@ impl<S: Session> Conn<S> {
         jam.sent += sent;
         let mut received = false;
         loop {
-            if !jam.hold(desk, held) {
+            if !jam.hold(buffers, held) {
                 return Err(Ended::Closed);
             }
-            let (gathers, room) = jam.room(desk, limits, took);
+            let (gathers, room) = jam.room(buffers, limits, took);
             if gathers && (received || took == Took::Enough) {
                 break;
             }
-            // What it takes counts, not what is left: that grows while more is taken up.
-            let (left, pinned) = (u64::MAX - jam.sent, || desk.out.pinned());
+            // The bytes that the client takes count, not those left: these grow while more commands
+            // are taken up.
+            let (left, pinned) = (u64::MAX - jam.sent, || buffers.out.pinned());
             let mut pace = Pace::resume(conns.clock, limits.send, &conns.shared.stalled, jam.mark);
             let mut waited = false;
             {
@@ -123,8 +126,8 @@ impl<S: Session> Conn<S> {
                 *streak = (0, 0);
             }
             if room > 0 {
-                make_room(desk, room);
-                match socket.stream.try_read_buf(&mut desk.buf) {
+                make_room(buffers, room);
+                match socket.stream.try_read_buf(&mut buffers.buf) {
                     Ok(0) => jam.eof = true,
                     Ok(n) => {
                         jam.received += n as u64;
@@ -135,9 +138,9 @@ impl<S: Session> Conn<S> {
                     Err(_) => return Err(Ended::Closed),
                 }
             }
-            let pending = desk.out.pending();
-            let result = desk.out.send(&mut &socket.stream);
-            let taken = pending - desk.out.pending();
+            let pending = buffers.out.pending();
+            let result = buffers.out.send(&mut &socket.stream);
+            let taken = pending - buffers.out.pending();
             (sent, jam.sent) = (sent + taken, jam.sent + taken);
             match result {
                 Ok(()) => {
@@ -147,7 +150,7 @@ impl<S: Session> Conn<S> {
                 Err(unsent) => error = unsent,
             }
         }
-        Ok(Flushed { sent, left: desk.out.pending(), received })
+        Ok(Flushed { sent, left: buffers.out.pending(), received })
     }
 
     /// The batch is answered. Returns the bytes received in the middle of it.
@@ -161,13 +164,13 @@ impl<S: Session> Conn<S> {
 
 /// Makes place for a read of `room` bytes at the most: by dropping what is used up where that is
 /// the most of the buffer, else by doubling it.
-pub(super) fn make_room(desk: &mut Desk, room: usize) {
-    if desk.buf.capacity() - desk.buf.len() >= WINDOW.min(room) {
+pub(super) fn make_room(buffers: &mut IoBuffers, room: usize) {
+    if buffers.buf.capacity() - buffers.buf.len() >= WINDOW.min(room) {
         return;
     }
-    if desk.at > desk.buf.len() / 2 {
-        desk.buf.drain(..desk.at);
-        desk.at = 0;
+    if buffers.at > buffers.buf.len() / 2 {
+        buffers.buf.drain(..buffers.at);
+        buffers.at = 0;
     }
-    desk.buf.reserve_exact(desk.buf.len().clamp(WINDOW, room.max(WINDOW)));
+    buffers.buf.reserve_exact(buffers.buf.len().clamp(WINDOW, room.max(WINDOW)));
 }

@@ -1,6 +1,6 @@
 //! The loop over real sockets, with a session that answers lines.
 
-mod doors;
+mod admission;
 
 use std::{
     cell::RefCell,
@@ -41,7 +41,7 @@ const LIMITS: Limits = Limits {
 /// One turn's part of a long answer.
 const PART: usize = 1024;
 
-/// What a session saw, for the test to look at.
+/// Record of a session's calls, for the test.
 #[derive(Default)]
 struct Seen {
     batches: RefCell<Vec<Sent>>,
@@ -581,7 +581,7 @@ fn the_last_answer_survives_what_nobody_read() {
 }
 
 #[test]
-fn an_idle_connection_holds_no_desk() {
+fn an_idle_connection_holds_no_buffers() {
     run(|| async {
         let mut pair = pair(tcp(), LIMITS);
         pair.send(b"one\n").await;
@@ -590,11 +590,11 @@ fn an_idle_connection_holds_no_desk() {
         let filling = [&[b'a'; 16 * 1024 - 1][..], b"\n"].concat();
         pair.send(&filling).await;
         pair.expect(&filling).await;
-        pair.until(|pair| pair.conns.desks_free() == 1).await;
+        pair.until(|pair| pair.conns.free_buffers() == 1).await;
         // Nor after mail, which nothing is received for.
         assert!(pair.client.push(b"mail\n", 100));
         pair.expect(b"mail\n").await;
-        pair.until(|pair| pair.conns.desks_free() == 1).await;
+        pair.until(|pair| pair.conns.free_buffers() == 1).await;
         assert!(pair.client.active.load(Ordering::Relaxed) >= pair.client.since);
     });
 }

@@ -1,4 +1,4 @@
-//! Who gets room, and who has to leave for it.
+//! Clients that get room, and clients that have to leave for it.
 
 use larder_store::{Options, Store};
 

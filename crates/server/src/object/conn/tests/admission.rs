@@ -16,12 +16,12 @@ use crate::{
     },
     object::{
         Clients,
-        face::{Doors, Event, Face, Shared},
+        face::{Event, Face, FaceAcceptor, Shared},
     },
     settings::Listen,
 };
 
-/// A face that counts what happens at its doors.
+/// A face that counts the events of its acceptor.
 struct EchoFace {
     clients: Clients,
     limits: Cell<Limits>,
@@ -65,7 +65,7 @@ impl Face for EchoFace {
 }
 
 /// A face with an acceptor that lets one in.
-fn one_place(fast: bool) -> (Rc<EchoFace>, Rc<Doors<EchoFace>>, SocketAddr) {
+fn one_place(fast: bool) -> (Rc<EchoFace>, Rc<FaceAcceptor<EchoFace>>, SocketAddr) {
     let limits = Limits { connections: 1, connections_fast: fast, ..LIMITS };
     let face = Rc::new(EchoFace {
         clients: Clients::default(),
@@ -78,9 +78,9 @@ fn one_place(fast: bool) -> (Rc<EchoFace>, Rc<Doors<EchoFace>>, SocketAddr) {
     let address = listener.name().expect("a name").parse().expect("an address");
     let conns = conns();
     let acceptor = Acceptor::open(listener, &conns.reactor).expect("a acceptor");
-    let doors = Doors::new(face.clone(), conns);
-    spawn_local(doors.clone().accept(acceptor));
-    (face, doors, address)
+    let face_acceptor = FaceAcceptor::new(face.clone(), conns);
+    spawn_local(face_acceptor.clone().accept(acceptor));
+    (face, face_acceptor, address)
 }
 
 async fn hello(stream: &mut TcpStream) {
@@ -127,7 +127,7 @@ fn one_too_many_waits_for_a_place() {
 #[test]
 fn a_raised_limit_lets_in_who_waits() {
     run(|| async {
-        let (face, doors, address) = one_place(false);
+        let (face, acceptor, address) = one_place(false);
         let mut first = TcpStream::connect(address).await.expect("connect");
         hello(&mut first).await;
         let mut second = TcpStream::connect(address).await.expect("connect");
@@ -135,7 +135,7 @@ fn a_raised_limit_lets_in_who_waits() {
             yield_now().await;
         }
         face.limits.set(Limits { connections: 2, ..face.limits.get() });
-        doors.reload();
+        acceptor.reload();
         hello(&mut second).await;
         hello(&mut first).await;
         assert_eq!(face.clients.list()[1].local.as_ref(), address.to_string());
