@@ -4,7 +4,7 @@
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]
 
-use larder_tests::{Redis, Resp, redis::command, wait_until};
+use larder_tests::{Redis, Resp, redis::command};
 use std::net::TcpStream;
 
 /// Laravel's `Cache::add`.
@@ -152,26 +152,4 @@ fn a_transaction_that_unsubscribes_has_no_message_among_its_answers() {
     let message = ">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nx\r\n";
     let queued = "+QUEUED\r\n".repeat(3);
     assert_eq!(answers, format!("+OK\r\n{queued}*3\r\n:1\r\n{left}+PONG\r\n{message}+OK\r\n"));
-}
-
-/// Each of them is over before a step would be, all of them together are not.
-#[test]
-fn others_are_served_between_commands_that_take_no_steps() {
-    let larder = one_worker();
-    let (mut client, mut other) = (larder.connect(), larder.connect());
-    assert_eq!(client.ask(&["HSET", "h", "large", &"v".repeat(3 << 20)]).text(), "1");
-    wait_until("somebody to be served in the middle", || {
-        other.say("SET stage 0");
-        let work = command(&["HINCRBY", "h", "n", "1"]).repeat(20);
-        let stage = command(&["INCR", "stage"]);
-        client.send([&stage[..], &work, &stage].concat());
-        let seen = loop {
-            match other.say("GET stage").as_str() {
-                "0" => {}
-                stage => break stage == "1",
-            }
-        };
-        (0..22).for_each(|_| drop(client.reply()));
-        seen
-    });
 }

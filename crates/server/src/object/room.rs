@@ -347,6 +347,7 @@ impl Held {
         Self { client: client.clone(), place, bytes: 0 }
     }
 
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }

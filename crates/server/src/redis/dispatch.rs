@@ -438,7 +438,6 @@ pub(crate) fn call(
     if weight > 0 {
         let micros = face.clock.micros().saturating_sub(start);
         counter.micros.add(micros * u64::from(weight));
-        conn.spent += micros;
         if micros >= shared.config.slowlog_micros() && !command.has(flag::SKIP_SLOWLOG) {
             shared.slowlog.note(&shared.config, conn, args, now, micros);
         }

@@ -12,7 +12,7 @@ use crate::{
     clock::Ms,
     net::out::Out,
     object::{
-        self, Client, HIGH_WATER, Peer, Sent, Turn, WINDOW,
+        self, Client, Peer, Sent, Turn, WINDOW,
         ahead::First,
         room::{Held, Place},
     },
@@ -20,7 +20,7 @@ use crate::{
 
 use super::{
     dispatch,
-    job::{self, Progress},
+    job::Progress,
     known::Known,
     monitor, multi,
     shared::Face,
@@ -122,17 +122,12 @@ impl Session {
 
     /// After a command that took `used` bytes.
     #[inline]
-    fn after(&mut self, used: usize, out: &Out) -> Turn {
+    fn after(&self, used: usize) -> Turn {
         match self.conn.running.as_ref().map(|running| running.begun.progress) {
             // A command that has begun comes to its end, even if its client is to be closed.
             Some(Progress::Send) if !self.conn.closing => Turn::Flush(used),
             Some(_) => Turn::Again(used),
             None if self.conn.closing => Turn::Close,
-            // Commands that take no steps, and together as long as one: others have their turn.
-            None if self.conn.spent > job::STEP && out.pending() <= HIGH_WATER => {
-                self.conn.spent = 0;
-                Turn::Again(used)
-            }
             None => Turn::Used(used),
         }
     }
@@ -158,7 +153,7 @@ impl Session {
             running.owned = owned;
             conn.running = Some(running);
         }
-        self.after(0, out)
+        self.after(0)
     }
 
     /// A command has ended: one that was collected is dropped.
@@ -193,7 +188,7 @@ impl Session {
                     if conn.running.is_none() {
                         self.forget();
                     }
-                    return self.after(used, out);
+                    return self.after(used);
                 }
                 Step::Skip(_) => {
                     self.forget_large();
@@ -272,7 +267,7 @@ impl Session {
         match collected {
             Ok((_, ended)) => {
                 self.rest = (!ended).then(|| Box::new(rest));
-                self.after(at, out)
+                self.after(at)
             }
             Err(text) => self.broken(&text, out),
         }
@@ -402,7 +397,7 @@ impl object::Session for Session {
                     return Turn::Later(0, conn.looks_again());
                 }
                 look_ahead(face, conn, &input[used..]);
-                self.after(used, out)
+                self.after(used)
             }
             Step::Skip(used) => Turn::Used(used),
             Step::More(need) if need > LARGE || input.len() > LARGE => {
@@ -443,7 +438,6 @@ impl object::Session for Session {
     }
 
     fn sent(&mut self, batch: Sent) {
-        self.conn.spent = 0;
         if self.is_between_commands()
             && let Some(decoder) = &mut self.decoder
         {

@@ -110,8 +110,6 @@ pub(crate) struct Conn {
     pub(crate) running: Option<Box<Running>>,
     /// When the present step has taken its time, microseconds; 0: it has just begun.
     pub(crate) until: u64,
-    /// Microseconds of the commands since others had their turn, as far as they were timed.
-    pub(crate) spent: u64,
     /// The present command's bytes stay where they are until it has ended.
     pub(crate) stays: bool,
     /// EXEC runs its commands now.
@@ -146,7 +144,6 @@ impl Conn {
             begun: None,
             running: None,
             until: 0,
-            spent: 0,
             stays: false,
             in_exec: false,
             ticket: 0,

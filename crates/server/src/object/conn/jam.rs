@@ -39,13 +39,23 @@ pub(super) struct Jam {
     mark: Mark,
     /// The client has ended its side.
     eof: bool,
-    /// There is no room for more than the buffers hold.
+    /// What the buffers hold was counted.
+    counted: bool,
+    /// There is no room for more than that.
     full: bool,
 }
 
 impl Jam {
     fn new(conns: Rc<Conns>) -> Box<Self> {
-        Box::new(Jam { conns, sent: 0, received: 0, mark: None, eof: false, full: false })
+        Box::new(Jam {
+            conns,
+            sent: 0,
+            received: 0,
+            mark: None,
+            eof: false,
+            counted: false,
+            full: false,
+        })
     }
 
     /// Counts the bytes of the buffers. Where there is no room for it, it was taken up before that was
@@ -53,7 +63,8 @@ impl Jam {
     fn hold(&mut self, buffers: &IoBuffers, held: &mut Held) -> bool {
         let bytes = buffers.buf.capacity() as u64 + buffers.out.capacity();
         self.full = !held.resize(bytes);
-        !self.full || held.bytes() > 0
+        self.counted |= !self.full;
+        self.counted
     }
 
     /// May answers be gathered, and how many bytes may be received?
