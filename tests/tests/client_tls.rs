@@ -10,13 +10,9 @@ use larder_client::{
 };
 use larder_tests::client::{config, patient, run, value};
 use larder_tests::{Memcached, Papers};
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use tokio::net::TcpStream;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
 
 /// TLS to servers on TCP.
 struct Tls(TlsConnector);

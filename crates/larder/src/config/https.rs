@@ -2,7 +2,7 @@
 
 use std::{
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -79,12 +79,7 @@ fn certificate(values: &Values, directory: &Path, report: &mut Report) -> Option
     }
 }
 
-fn read(
-    values: &Values,
-    name: &'static str,
-    path: &PathBuf,
-    report: &mut Report,
-) -> Option<Vec<u8>> {
+fn read(values: &Values, name: &'static str, path: &Path, report: &mut Report) -> Option<Vec<u8>> {
     match bounded::read(path, PEM_BYTES) {
         Ok((bytes, _)) => Some(bytes),
         Err(reason) => {

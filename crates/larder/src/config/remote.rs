@@ -63,7 +63,7 @@ fn settings(values: &Values, directory: &Path, report: &mut Report) -> Option<Re
         announce: values.get("announce"),
         read_only: values.get("read_only")?,
         queue: values.get("queue")?,
-        peers: peers(&values, report),
+        peers: peers(values, report),
         peer_token: peer_token(values, directory, report),
         purge_interval: values.get("purge_interval")?,
         lease: values.get("lease")?,

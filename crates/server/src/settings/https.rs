@@ -153,9 +153,7 @@ impl Certificate {
 
 impl fmt::Debug for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown =
-            f.debug_struct("Certificate").field("names", &self.names).finish_non_exhaustive();
-        shown
+        f.debug_struct("Certificate").field("names", &self.names).finish_non_exhaustive()
     }
 }
 

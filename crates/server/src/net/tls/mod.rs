@@ -8,6 +8,7 @@
 //! again, as it does where a socket takes none.
 
 mod config;
+mod records;
 mod scratch;
 mod session;
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub(super) struct Jam {
     mark: Mark,
     /// The client has ended its side.
     eof: bool,
-    /// What the buffers hold was counted.
+    /// The content of the buffers was counted.
     counted: bool,
     /// There is no room for more than that.
     full: bool,

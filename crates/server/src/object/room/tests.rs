@@ -115,6 +115,6 @@ fn nobody_leaves_for_what_there_is_no_room_for_all_the_same() {
     let (_asks, mut held) = house.client(Place::Heap, 21 * MIB, false);
     assert!(!held.resize(30 * MIB), "8 MiB above the limit");
     assert!(!still.is_killed());
-    // What it has left is another's.
+    // The rest is another's.
     assert!(!held.resize(24 * MIB) && still.is_killed());
 }

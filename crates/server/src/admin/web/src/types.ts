@@ -124,8 +124,8 @@ export type Http = {
     tls_failures: number,
     /** Requests, refused and aborted ones included. */
     requests: number,
-    /** Second copies of frequently requested large pages, in files in memory, from which they
-     * are sent without copying. */
+    /** Second copies of frequently requested large pages, in files in memory, from which
+     * they are sent without copying. */
     sendfile_cache: number,
     /** Connections of clients. */
     connections: Connections,
