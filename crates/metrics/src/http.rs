@@ -75,6 +75,10 @@ figures! {
             /// Connections to a port of HTTPS that failed for TLS, or spoke none.
             tls_failures: "larder_http_tls_failures",
                 "Scanners, very old clients, or clients that do not accept the certificate.";
+            /// Connections of trusted proxies without a header of the PROXY protocol, where one has
+            /// to be.
+            proxy_failures: "larder_http_proxy_header_failures",
+                "A proxy does not send it, or something else speaks from its address.";
         }
         figures {
             /// Requests, refused and aborted ones included.

@@ -6,6 +6,7 @@
 //! [`hpack`], [`rules`] decides which responses may be stored and reused (RFC 9111), [`page`] is
 //! the byte format of a stored page, [`memcache`] and [`resp`] are the protocols of objects,
 //! [`dialogue`] finds requests and answers between a client and a server of any protocol,
+//! [`proxy_protocol`] reads which client a proxy speaks for,
 //! [`units`] reads sizes and times as people write them.
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ pub mod http;
 pub mod http2;
 pub mod memcache;
 pub mod page;
+pub mod proxy_protocol;
 pub mod resp;
 pub mod rules;
 pub mod units;

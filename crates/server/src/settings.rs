@@ -84,12 +84,22 @@ pub struct HttpSettings {
     /// Peers whose `X-Forwarded-For`, `-Proto` and `-Host` are trusted; from others these fields
     /// and `Forwarded` are dropped.
     pub trusted_proxies: Vec<Net>,
+    /// Connections of trusted proxies begin with a header of the PROXY protocol.
+    pub proxy_protocol: bool,
     /// `SO_SNDBUF` of client connections in bytes; 0: the system's default. Bounded so that the
     /// unsent part of a large body stays in the processor's cache.
     pub sndbuf: usize,
     /// Bytes of the memory for file copies of large popular pages, which `sendfile` sends without
     /// copying; over all workers. None: a sixteenth of the memory, at most 256 MiB.
     pub sendfile_cache: Option<u64>,
+}
+
+impl HttpSettings {
+    /// Connections from this address begin with a header of the PROXY protocol.
+    pub fn announces(&self, address: IpAddr) -> bool {
+        let trusted = || self.trusted_proxies.iter().any(|net| net.contains(address));
+        self.proxy_protocol && trusted()
+    }
 }
 
 impl Settings {
@@ -217,6 +227,7 @@ impl Default for HttpSettings {
             announce: None,
             via: Some("larder".to_owned()),
             trusted_proxies: Vec::new(),
+            proxy_protocol: false,
             sndbuf: 256 << 10,
             sendfile_cache: None,
         }

@@ -169,13 +169,13 @@ impl Faces {
         let worker = http::worker::Worker::new(pages, conns.clone()).map_err(io::Error::other)?;
         let plain = listeners.into_iter().map(|listener| (listener, false));
         let tls = tls_listeners.into_iter().map(|listener| (listener, true));
-        for (listener, secure) in plain.chain(tls) {
+        for (listener, tls) in plain.chain(tls) {
             let (acceptor, worker) = (Acceptor::open(listener, &conns.reactor)?, worker.clone());
             self.accepting.push(spawn_local(async move {
                 loop {
                     // HTTP listens on TCP only, so every peer has an address.
                     if let (stream, Some(address)) = acceptor.next().await {
-                        worker.admit(stream, Peer { address, secure });
+                        worker.admit(stream, Peer { address, secure: tls, tls });
                     }
                 }
             }));

@@ -97,6 +97,7 @@ fn http(values: &Values) -> Option<HttpSettings> {
         announce: values.get("announce"),
         via: values.get("via").filter(|name: &String| !name.is_empty()),
         trusted_proxies: values.list("trusted_proxies"),
+        proxy_protocol: values.get("proxy_protocol")?,
         sndbuf: values.get("sndbuf")?,
         sendfile_cache: values.get("sendfile_cache"),
     })
@@ -403,6 +404,11 @@ fn doubts(root: &Values, settings: &Settings, report: &mut Report) {
                 report.note(Problem::new(location, message));
             }
         }
+    }
+    if settings.http.proxy_protocol && settings.http.trusted_proxies.is_empty() {
+        let location = root.table("http").location("proxy_protocol");
+        let problem = Problem::new(location, "no proxy is trusted: no header is read");
+        report.warn(problem.fix("name the proxies before this one: http.trusted_proxies"));
     }
     for (net, location) in root.table("http").items::<Net>("trusted_proxies").unwrap_or_default() {
         if anyone(net) {

@@ -44,6 +44,8 @@ pub(crate) struct Conn {
     worker: Rc<Worker>,
     socket: Socket,
     peer: Peer,
+    /// A header of the PROXY protocol is still to come.
+    proxied: bool,
     /// `None` while idle.
     buffers: Option<Box<IoBuffers>>,
     /// Counts it among the open ones.
@@ -115,12 +117,17 @@ impl Connection for Conn {
     }
 
     fn receive(&mut self) -> Next<Todo> {
+        if self.proxied
+            && let Err(next) = self.take_proxy_header()
+        {
+            return next;
+        }
         let buffers = self.buffers.get_or_insert_with(|| self.worker.conns.take_buffers());
         if buffers.buf.capacity() == buffers.buf.len() {
             buffers.buf.reserve(READ_STEP);
         }
         let received = self.socket.stream.try_read_buf(&mut buffers.buf);
-        if self.peer.secure
+        if self.peer.tls
             && let Some(next) = self.look_at_tls(&received)
         {
             return next;
@@ -210,8 +217,9 @@ impl Conn {
         open: OpenConnection,
     ) -> Box<Self> {
         let (config, now) = (worker.pages.config(), worker.pages.clock.now());
-        let limits = &config.settings.http.limits;
-        if peer.secure {
+        let http = &config.settings.http;
+        let (limits, proxied) = (&http.limits, http.announces(peer.address.ip()));
+        if peer.tls || proxied {
             watch.wait_head(now + limits.header_timeout.as_millis() as Ms);
         } else {
             watch.wait_idle(now + limits.idle_timeout.as_millis() as Ms);
@@ -220,9 +228,29 @@ impl Conn {
             worker,
             socket: Socket { stream, watch },
             peer,
+            proxied,
             buffers: None,
             _open: open,
         })
+    }
+
+    /// Takes the header by which a proxy tells its client. An error: it is not there (yet).
+    fn take_proxy_header(&mut self) -> Result<(), Next<Todo>> {
+        match self.socket.stream.take_proxy_header() {
+            Ok(header) => {
+                self.proxied = false;
+                if let Some(source) = header.source {
+                    self.peer.address = source.client;
+                    self.peer.secure |= source.secure;
+                }
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Next::Rest),
+            Err(_) => {
+                self.worker.pages.counters.proxy_failures.one();
+                Err(Next::Close)
+            }
+        }
     }
 
     /// Counts a handshake that has ended. Returns the end of a connection that failed to have one.

@@ -241,9 +241,9 @@ fn send_spans(
         Body::One(range) => {
             let (from, to) = (at(range.first), at(range.last) + 1);
             // TLS reads the bytes it seals: a file would be one more copy.
-            let secure = exchange.request.peer.secure;
+            let tls = exchange.request.peer.tls;
             let find = || exchange.worker.sendfile.find(&held.entry, body_at, to - from);
-            match (!secure).then(find).flatten() {
+            match (!tls).then(find).flatten() {
                 Some(copy) => out.copied(copy, from, to),
                 None => out.stored(held.entry, from, to),
             }

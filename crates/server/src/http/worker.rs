@@ -75,7 +75,7 @@ impl Worker {
     /// Takes in an accepted connection, or refuses it where it is one too many.
     pub(crate) fn admit(self: &Rc<Self>, stream: Stream, peer: Peer) {
         let stream = match &*self.tls.borrow() {
-            Some(config) if peer.secure => stream.secured(config),
+            Some(config) if peer.tls => stream.secured(config),
             _ => Ok(stream),
         };
         // Without memory for it there is no connection.

@@ -12,6 +12,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use larder_proto::proxy_protocol;
 use rustix::{
     buffer::spare_capacity,
     fs::sendfile,
@@ -63,6 +64,15 @@ impl Stream {
         let session = Session::new(config).map_err(io::Error::other)?;
         self.tls = Some(Box::new(RefCell::new(session)));
         Ok(self)
+    }
+
+    /// Takes the header of the PROXY protocol that the connection begins with, and nothing behind
+    /// it. [`io::ErrorKind::WouldBlock`]: it is not whole yet.
+    pub(crate) fn take_proxy_header(&self) -> io::Result<proxy_protocol::Header> {
+        let mut bytes = [0; proxy_protocol::LONGEST];
+        let header = self.socket.look(&mut bytes)?;
+        self.socket.receive_into(&mut bytes[..header.len])?;
+        Ok(header)
     }
 
     /// A handshake that has ended since the last call.
@@ -225,6 +235,24 @@ impl Plain {
     fn receive_into(&self, buf: &mut [u8]) -> io::Result<usize> {
         let room = buf.len();
         self.received(recv(&self.socket, buf, RecvFlags::empty()).map(|got| got.0), room)
+    }
+
+    /// Reads a header without taking it.
+    fn look(&self, bytes: &mut [u8]) -> io::Result<proxy_protocol::Header> {
+        let received = match recv(&self.socket, &mut *bytes, RecvFlags::PEEK) {
+            Err(error) if is_none(error) => None,
+            received => Some(received?.0).filter(|received| *received > 0),
+        };
+        match proxy_protocol::parse(&bytes[..received.unwrap_or(0)]) {
+            Ok(proxy_protocol::Parsed::Complete(header)) => Ok(header),
+            Ok(proxy_protocol::Parsed::Partial) => {
+                self.registered.source.none_left(READ);
+                // Readiness that stays is that of the end.
+                let ended = self.registered.source.is_ready(READ);
+                Err(if ended { io::ErrorKind::UnexpectedEof } else { io::ErrorKind::WouldBlock })?
+            }
+            Err(proxy_protocol::Malformed) => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 
     fn peek(&self) -> io::Result<bool> {

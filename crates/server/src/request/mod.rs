@@ -55,9 +55,12 @@ impl RequestStats {
 /// The other end of the connection that a request came on.
 #[derive(Clone, Copy)]
 pub(crate) struct Peer {
+    /// As a proxy tells it where one does (PROXY protocol).
     pub(crate) address: SocketAddr,
-    /// The connection is TLS.
+    /// The client speaks TLS, with Larder or with the proxy before it.
     pub(crate) secure: bool,
+    /// The connection is TLS.
+    pub(crate) tls: bool,
 }
 
 impl Peer {

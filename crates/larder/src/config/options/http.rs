@@ -34,6 +34,14 @@ pub(super) const HTTP: &[Opt] = &[
          the origin is told in docs/operations.md.",
     ),
     opt(
+        "proxy_protocol",
+        Kind::Bool,
+        "false",
+        "Connections of `trusted_proxies` begin with a header of the PROXY protocol, version 1 or \
+         2, which tells the client's address and whether it speaks TLS. Those of others begin \
+         without.",
+    ),
+    opt(
         "sndbuf",
         Kind::Size(0, 64 * MIB),
         "256KiB",

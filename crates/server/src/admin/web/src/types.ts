@@ -122,6 +122,9 @@ export type Http = {
     tls_resumed: number,
     /** Connections to a port of HTTPS that failed for TLS, or spoke none. */
     tls_failures: number,
+    /** Connections of trusted proxies without a header of the PROXY protocol, where one has
+     * to be. */
+    proxy_failures: number,
     /** Requests, refused and aborted ones included. */
     requests: number,
     /** Second copies of frequently requested large pages, in files in memory, from which
