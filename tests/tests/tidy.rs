@@ -65,6 +65,7 @@ const PLAIN_COMMENTS: &[&str] = &[
     "crates/server/src/fetch/",
     "crates/server/src/http/",
     "crates/server/src/measure/",
+    "crates/server/src/memcache/",
     "crates/server/src/net/",
     "crates/server/src/object/",
     "crates/server/src/origin/",

@@ -1,8 +1,8 @@
-//! Who may use the face: a text login (protocol.txt, "Authentication") and SASL PLAIN in the binary
+//! Authentication: a text login (protocol.txt, "Authentication") and SASL PLAIN in the binary
 //! protocol.
 //!
-//! Passwords are compared in a time that depends on lengths only, and all users are looked at
-//! whoever asks, so that nobody learns names or passwords by waiting.
+//! A comparison takes a time that depends on lengths only, and every check compares all users. So
+//! response times reveal neither names nor passwords.
 
 use larder_proto::memcache::{
     binary::sasl::{MAX_MECHANISM, Sasl},
@@ -11,8 +11,8 @@ use larder_proto::memcache::{
 
 use crate::settings::Users;
 
-/// Longest line of a client that has not logged in, and longest `user password`, in bytes. What is
-/// longer is a client that cannot know better being cut off (memcached 1.6.18: 2,048).
+/// Longest line before a login, and longest `user password`, in bytes. A client that sends more is
+/// disconnected (memcached 1.6.18: 2,048).
 pub(crate) const MAX_LOGIN: usize = 2048;
 
 const UNAUTHENTICATED: &[u8] = b"CLIENT_ERROR unauthenticated\r\n";
@@ -20,31 +20,31 @@ const FAILED: &[u8] = b"CLIENT_ERROR authentication failure\r\n";
 const BAD_END: &[u8] = b"CLIENT_ERROR bad command line termination\r\n";
 const BAD_TOKEN: &[u8] = b"CLIENT_ERROR bad authentication token format\r\n";
 
-/// Is there such a user with this password?
+/// Returns whether a user with this name and password exists.
 pub(crate) fn check(users: &Users, name: &[u8], password: &[u8]) -> bool {
     let mut known = false;
     for (user, secret) in users.iter() {
-        // No short cut: every password is compared.
+        // No early exit: every password is compared.
         known |= secret.matches(password) & (user.as_bytes() == name);
     }
     known
 }
 
-/// What a client that has not logged in may hear.
+/// Result of a line from a client that has not logged in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Login {
-    /// The line, or the login, is not whole; it would be at so many bytes (0: not known).
+    /// The line or the login is incomplete; it is complete at this many bytes (0: unknown).
     More(usize),
-    /// So many bytes were something else, or wrong; this is the answer.
+    /// These bytes were another command or a wrong login; the answer.
     Refused(usize, &'static [u8]),
-    /// So many bytes let it in; this is the answer.
+    /// These bytes logged the client in; the answer.
     In(usize, &'static [u8]),
-    /// Too long for a login: the connection ends.
+    /// The login is too long: the connection ends.
     Close,
 }
 
-/// The next line of a text client that has not logged in. What lets it in is a `set` of any key
-/// whose value is the name, a blank and the password.
+/// Parses the next line of a text client before its login. The login is a `set` of any key with the
+/// value `<name> <password>`.
 pub(crate) fn text_login(users: &Users, input: &[u8]) -> Login {
     let Some(end) = input.iter().take(MAX_LOGIN).position(|&byte| byte == b'\n') else {
         return if input.len() < MAX_LOGIN { Login::More(0) } else { Login::Close };
@@ -69,8 +69,8 @@ pub(crate) fn text_login(users: &Users, input: &[u8]) -> Login {
     }
 }
 
-/// Of a value `user password`: the name, the word behind it, which is what memcached compares, and
-/// everything behind it, for passwords with blanks. Blanks before each do not count.
+/// Splits a value `user password` into the name, the next word (memcached compares this one) and
+/// everything behind the name (for passwords with blanks). Leading blanks are ignored.
 fn token(value: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let word = |text: &[u8]| text.iter().position(|&byte| byte == b' ').unwrap_or(text.len());
     let start = value.iter().position(|&byte| byte != b' ')?;
@@ -79,7 +79,7 @@ fn token(value: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((name, &rest[..word(rest)], rest))
 }
 
-/// Of a line `set <key> <flags> <exptime> <bytes>`, whatever follows.
+/// The value's length in a line `set <key> <flags> <exptime> <bytes> ...`.
 fn value_len(line: &[u8]) -> Option<usize> {
     let mut words = line.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
     if words.next()? != b"set" {
@@ -89,21 +89,21 @@ fn value_len(line: &[u8]) -> Option<usize> {
     (bytes <= MAX_LOGIN).then_some(bytes)
 }
 
-/// What a step of a SASL authentication comes to.
+/// Result of a step of a SASL authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The client is in.
+    /// The client is authenticated.
     In,
-    /// It is to send its message in another step.
+    /// The client must send its message in another step.
     GoOn,
-    /// It is not let in.
+    /// The name or password is wrong.
     Failed,
-    /// Longer than any mechanism's name.
+    /// The mechanism's name is too long for any mechanism.
     Invalid,
 }
 
-/// One step. `begun`: the one before came to [`Step::GoOn`]. The message is looked at up to
-/// [`MAX_MESSAGE`] bytes.
+/// Executes one step. `begun`: the previous step returned [`Step::GoOn`]. Only [`MAX_MESSAGE`]
+/// bytes of the message are read.
 pub(crate) fn sasl(users: &Users, sasl: &Sasl<'_>, message: &[u8], begun: bool) -> Step {
     if sasl.mechanism.len() > MAX_MECHANISM {
         return Step::Invalid;
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::settings::Secret;
 
-    fn two() -> Users {
+    fn two_users() -> Users {
         let user = |name: &str, password: &[u8]| {
             (name.to_owned(), Secret::new(password).expect("not empty"))
         };
@@ -133,20 +133,20 @@ mod tests {
     #[test]
     fn a_login_lets_in() {
         let (ok, stored) = (b"set x 0 0 11\r\nuser secret\r\n", &b"STORED\r\n"[..]);
-        assert_eq!(text_login(&two(), ok), Login::In(ok.len(), stored));
+        assert_eq!(text_login(&two_users(), ok), Login::In(ok.len(), stored));
         assert_eq!(
-            text_login(&two(), b"set x a b 11\nuser secret\r\nget a\r\n"),
+            text_login(&two_users(), b"set x a b 11\nuser secret\r\nget a\r\n"),
             Login::In(26, stored)
         );
         assert_eq!(
-            text_login(&two(), b"set x 0 0 11 noreply\r\nu2 pw:colon\r\n"),
+            text_login(&two_users(), b"set x 0 0 11 noreply\r\nu2 pw:colon\r\n"),
             Login::In(35, stored)
         );
-        // Blanks and further words do not count, as in memcached 1.6.18.
+        // Blanks and further words are ignored, as in memcached 1.6.18.
         for value in [" user secret", "user  secret", "user secret ", "user secret x"] {
             let login = format!("set x 0 0 {}\r\n{value}\r\n", value.len());
             assert_eq!(
-                text_login(&two(), login.as_bytes()),
+                text_login(&two_users(), login.as_bytes()),
                 Login::In(login.len(), stored),
                 "{value}"
             );
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn anything_else_does_not() {
-        let refused = |input: &'static [u8]| match text_login(&two(), input) {
+        let refused = |input: &'static [u8]| match text_login(&two_users(), input) {
             Login::Refused(used, answer) => (used, answer),
             other => panic!("{other:?}"),
         };
@@ -181,7 +181,7 @@ mod tests {
             (29, FAILED),
             "another's password"
         );
-        // Words of memcached 1.6.18.
+        // Answers of memcached 1.6.18.
         assert_eq!(refused(b"set x 0 0 4\r\nuser\r\n"), (19, BAD_TOKEN));
         assert_eq!(refused(b"set x 0 0 5\r\nuser \r\n"), (20, BAD_TOKEN));
         assert_eq!(refused(b"set x 0 0 0\r\n\r\n"), (15, BAD_TOKEN));
@@ -193,16 +193,16 @@ mod tests {
         let whole = b"set x 0 0 11\r\nuser secret\r\n";
         for end in 0..whole.len() {
             let expected = if end < 14 { 0 } else { whole.len() };
-            assert_eq!(text_login(&two(), &whole[..end]), Login::More(expected), "{end}");
+            assert_eq!(text_login(&two_users(), &whole[..end]), Login::More(expected), "{end}");
         }
-        assert_eq!(text_login(&two(), &[b'x'; MAX_LOGIN - 1]), Login::More(0));
-        assert_eq!(text_login(&two(), &[b'x'; MAX_LOGIN]), Login::Close);
+        assert_eq!(text_login(&two_users(), &[b'x'; MAX_LOGIN - 1]), Login::More(0));
+        assert_eq!(text_login(&two_users(), &[b'x'; MAX_LOGIN]), Login::Close);
     }
 
     #[test]
     fn steps() {
         let first = |mechanism, message: &[u8]| {
-            sasl(&two(), &Sasl { mechanism, step: false, len: 0 }, message, false)
+            sasl(&two_users(), &Sasl { mechanism, step: false, len: 0 }, message, false)
         };
         assert_eq!(first(b"PLAIN", b"\0user\0secret"), Step::In);
         assert_eq!(first(b"PLAIN", b"\0u2\0pw:colon"), Step::In);
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(first(&[b'P'; 33], b"\0user\0secret"), Step::Invalid);
         assert_eq!(first(b"PLAIN", b""), Step::GoOn);
         let step = |message: &[u8], begun| {
-            sasl(&two(), &Sasl { mechanism: b"PLAIN", step: true, len: 0 }, message, begun)
+            sasl(&two_users(), &Sasl { mechanism: b"PLAIN", step: true, len: 0 }, message, begun)
         };
         assert_eq!(step(b"\0user\0secret", false), Step::Failed, "nothing was begun");
         assert_eq!(step(b"\0user\0secret", true), Step::In);

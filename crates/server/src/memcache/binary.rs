@@ -1,5 +1,5 @@
-//! Requests of the binary protocol carried out and answered. Decoding and encoding are in
-//! `proto::memcache::binary`, what happens to the store in `ops.rs`.
+//! Executes requests of the binary protocol. `proto::memcache::binary` decodes and encodes;
+//! `ops.rs` changes the store.
 
 use larder_proto::memcache::{
     binary::{
@@ -22,40 +22,40 @@ use crate::{
     object::{Client, WINDOW},
 };
 
-/// The version told to clients: of the memcached whose behaviour this is.
+/// Version reported to clients: the memcached version that this face follows.
 const VERSION: &[u8] = b"1.6.18";
 
-/// What the conversation keeps between requests.
+/// State of a session in the binary protocol, kept between requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Binary {
-    /// The client may ask for anything.
+    /// The client may send any request.
     admitted: bool,
-    /// An authentication was begun and wants another step.
+    /// An authentication has begun and needs another step.
     begun: bool,
 }
 
-/// What came of looking at the received bytes.
+/// Result of one request.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// So many bytes are used up.
+    /// This many bytes are used.
     Used(usize),
-    /// The request would be whole at so many bytes.
+    /// The request is incomplete; it is complete at this many bytes.
     More(usize),
-    /// The same, and what is missing is the value.
+    /// As `More`; the missing part is the value.
     Block(usize),
-    /// So many bytes are to be thrown away, those not yet there included.
+    /// This many bytes must be discarded, received or not.
     Skip(u64),
-    /// So many bytes are used up; the value of a store, longer than is kept, begins behind them.
+    /// This many bytes are used. Behind them begins a value too long to buffer.
     Value(usize, Value),
-    /// So many bytes are used up; a long answer goes on with [`Walk::step`].
+    /// This many bytes are used. [`Walk::step`] continues a long answer.
     Walk(usize, Walk),
     /// The client ends the connection.
     Quit,
-    /// What the client sent ends the connection.
+    /// An invalid request ends the connection.
     Fail,
 }
 
-/// A value to be taken as it arrives, and how its end is to be answered: with [`Value::stored`].
+/// A value that is stored as it arrives. [`Value::stored`] answers at its end.
 #[derive(Debug)]
 pub(crate) struct Value {
     header: Header,
@@ -65,12 +65,12 @@ pub(crate) struct Value {
     pub(crate) flags: u32,
     pub(crate) expires: Option<Ms>,
     pub(crate) compare: Option<u64>,
-    /// Bytes of the value.
+    /// Length of the value in bytes.
     pub(crate) len: u64,
 }
 
 impl Value {
-    /// Answers.
+    /// Composes the answer.
     pub(crate) fn stored(&self, face: &Face, stored: Stored, out: &mut Out) {
         let write = ops::Write {
             mode: self.mode,
@@ -82,7 +82,7 @@ impl Value {
     }
 }
 
-/// A request as its parts need it.
+/// A request with the context that its handlers need.
 struct Request<'r> {
     face: &'r Face,
     client: &'r Client,
@@ -91,12 +91,12 @@ struct Request<'r> {
 }
 
 impl Binary {
-    /// A client that has sent nothing yet.
+    /// State of a new client.
     pub(crate) fn new(face: &Face) -> Self {
         Self { admitted: face.settings().sasl.is_none(), begun: false }
     }
 
-    /// Takes up the first request of `input`.
+    /// Executes the first request of `input`.
     pub(crate) fn turn(
         &mut self,
         face: &Face,
@@ -147,7 +147,7 @@ impl Binary {
         let (header, len) = (&request.header, sasl.len as usize);
         let settings = request.face.settings();
         let Some(users) = &settings.sasl else { return refuse(&binary::unknown(*header), out) };
-        // A message too long is not waited for: it is none.
+        // A message that is too long is invalid; it is not waited for.
         let message = if len > MAX_MESSAGE { Some(&[][..]) } else { input.get(used..used + len) };
         let Some(message) = message else { return Step::Block(used + len) };
         let step = if len > MAX_MESSAGE && sasl.mechanism == PLAIN {
@@ -168,7 +168,7 @@ impl Binary {
             auth::Step::GoOn => binary::sasl::go_on(out.scratch(), header),
             auth::Step::Invalid => binary::error(out.scratch(), header, Status::Invalid),
             auth::Step::Failed => {
-                // Who tried to be somebody else, and is not, is nobody.
+                // A failed login also ends an earlier one.
                 self.admitted = false;
                 counters.auth_errors.one();
                 binary::error(out.scratch(), header, Status::AuthError);
@@ -183,13 +183,7 @@ fn refuse(refused: &binary::Refused, out: &mut Out) -> Step {
     if refused.close { Step::Fail } else { Step::Skip(refused.skip) }
 }
 
-/// The version told of an item; 0 where versions are not kept.
-#[inline]
-fn told(face: &Face, version: u64) -> u64 {
-    if face.cas.get() { version } else { 0 }
-}
-
-/// Answers a store of `len` bytes.
+/// Answers a store request of `len` bytes.
 fn answer_stored(
     face: &Face,
     (header, quiet): (&Header, bool),
@@ -201,14 +195,16 @@ fn answer_stored(
     let joins = matches!(mode, Mode::Append | Mode::Prepend);
     let status = match stored {
         Stored::Stored(_) if quiet => return,
-        Stored::Stored(version) => return binary::done(out.scratch(), header, told(face, version)),
+        Stored::Stored(version) => {
+            return binary::done(out.scratch(), header, face.version(version));
+        }
         Stored::NoMemory => {
             let text = "Out of memory allocating item";
             return binary::error_saying(out.scratch(), header, Status::NoMemory, text);
         }
         Stored::Exists => Status::Exists,
         Stored::NotFound | Stored::NotStored if joins => Status::NotStored,
-        // Not what was sent is too large, but what it was to become a part of.
+        // The sent value fits, the joined value does not.
         Stored::TooLarge if joins && ops::fits(face, write.key, write.flags, len) => {
             Status::NotStored
         }
@@ -222,7 +218,7 @@ fn answer_stored(
 }
 
 impl Request<'_> {
-    /// The version the client wants to be there.
+    /// The version that the client requires.
     fn compare(&self) -> Option<u64> {
         (self.header.cas != 0).then_some(self.header.cas)
     }
@@ -242,7 +238,7 @@ impl Request<'_> {
                 ops::get_and_touch(self.face, get.key, self.expires(exptime), self.now)
             }
             Some(exptime) => {
-                // Its flags are told even if this is its end.
+                // The flags are reported even if this touch ends the item.
                 let entry = self.face.store.peek(OBJECTS, get.key, self.now);
                 let touched = ops::touch(self.face, get.key, self.expires(exptime), self.now);
                 touched.map(|touched| entry.filter(|_| touched))
@@ -254,7 +250,7 @@ impl Request<'_> {
         };
         let Some(entry) = found else { return get::miss(out.scratch(), &self.header, get) };
         let (flags, len) = (entry.flags(), entry.len());
-        let cas = told(self.face, entry.version());
+        let cas = self.face.version(entry.version());
         get::hit(out.scratch(), &self.header, get, flags, cas, len as u32);
         if get.value {
             out.stored(entry, 0, len);
@@ -265,7 +261,7 @@ impl Request<'_> {
         let compare = self.compare();
         let joins = matches!(store.mode, Mode::Append | Mode::Prepend);
         let write = ops::Write {
-            // With a version every store is a `cas`.
+            // Every store request with a version is a `cas`.
             mode: if compare.is_some() && !joins { Mode::Set } else { store.mode },
             key: store.key,
             flags: store.flags,
@@ -308,7 +304,7 @@ impl Request<'_> {
         let status = match ops::count(self.face, &asked, self.now) {
             Counted::Number { .. } if count.quiet => return,
             Counted::Number { value, version, .. } => {
-                let cas = told(self.face, version);
+                let cas = self.face.version(version);
                 return binary::count::counted(out.scratch(), &self.header, value, cas);
             }
             Counted::NoMemory => {

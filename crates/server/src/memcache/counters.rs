@@ -1,80 +1,80 @@
-//! What a worker of the memcached face counts: one set per worker, written by its worker alone,
-//! merged on reading.
+//! Counters of the memcached face: one set per worker. Only its worker writes it; readers merge the
+//! sets.
 //!
-//! The names are memcached's (protocol.txt, "General-purpose statistics"); whoever applies a
+//! The names are memcached's (protocol.txt, "General-purpose statistics"). The code that executes a
 //! command counts it.
 
 larder_metrics::counters! {
-    /// What one worker of the memcached face counted since it started.
+    /// Counters of one worker since its start.
     pub(crate) struct Counters {
-        /// Connections accepted, those refused included.
+        /// Accepted connections, including refused ones.
         total_connections,
         /// Connections refused because the limit was reached.
         rejected_connections,
-        /// Times a connection beyond the limit had to wait, and with it all behind it.
+        /// Times that the connection limit paused accepting.
         listen_disabled_num,
-        /// Microseconds connections beyond the limit waited, from the first that did to the last.
+        /// Microseconds that accepting was paused, from the first paused listener to the last.
         time_in_listen_disabled_us,
-        /// Keys asked for: one for every key of a `get`. Not those of `gat`, nor those `mg` found
-        /// and touched.
+        /// Keys requested by `get`. Without keys of `gat`, and without keys that `mg` found and
+        /// touched.
         cmd_get,
-        /// Values sent to be stored, whatever became of them.
+        /// Values sent to be stored, with any result.
         cmd_set,
-        /// `flush_all`.
+        /// `flush_all` commands.
         cmd_flush,
-        /// Keys touched: `touch`, `gat`, `gats`, `mg` with a new TTL.
+        /// Keys touched by `touch`, `gat`, `gats`, or by `mg` with a new TTL.
         cmd_touch,
-        /// `me`: memcached 1.6.18 counts no other meta command.
+        /// `me` commands: memcached 1.6.18 counts no other meta command.
         cmd_meta,
-        /// Keys asked for and found.
+        /// Requested keys that were found.
         get_hits,
-        /// Keys asked for and not found.
+        /// Requested keys that were not found.
         get_misses,
-        /// Of the misses, those that were there but had expired.
+        /// Misses of expired items.
         get_expired,
-        /// Of the misses, those that were there but had been flushed.
+        /// Misses of flushed items.
         get_flushed,
-        /// Deletions of keys that were not there.
+        /// Deletions of missing keys.
         delete_misses,
-        /// Deletions.
+        /// Deletions of existing keys.
         delete_hits,
-        /// `incr` of keys that were not there.
+        /// `incr` of missing keys.
         incr_misses,
-        /// `incr` that counted.
+        /// Successful `incr`.
         incr_hits,
-        /// `decr` of keys that were not there.
+        /// `decr` of missing keys.
         decr_misses,
-        /// `decr` that counted.
+        /// Successful `decr`.
         decr_hits,
-        /// `cas` of keys that were not there.
+        /// `cas` of missing keys.
         cas_misses,
-        /// `cas` that stored.
+        /// Successful `cas`.
         cas_hits,
-        /// `cas` of a key that had changed.
+        /// `cas` of changed keys.
         cas_badval,
-        /// Touches of keys that were there.
+        /// Touches of existing keys.
         touch_hits,
-        /// Touches of keys that were not there.
+        /// Touches of missing keys.
         touch_misses,
-        /// Values refused because they are larger than an item may be.
+        /// Values refused for their size.
         store_too_large,
-        /// Values refused because there was no memory.
+        /// Values refused for lack of memory.
         store_no_memory,
-        /// Attempts to authenticate.
+        /// Authentication attempts.
         auth_cmds,
-        /// Of these, failed ones.
+        /// Failed authentication attempts.
         auth_errors,
         /// Bytes received.
         bytes_read,
         /// Bytes sent.
         bytes_written,
-        /// Times a connection had to let others go first (`-R`).
+        /// Times that a connection yielded to others (`-R`).
         conn_yields,
-        /// Connections closed because they were idle.
+        /// Connections closed for being idle.
         idle_kicks,
-        /// Lines written for watchers.
+        /// Log lines written for watchers.
         log_written,
-        /// Keys walked over by `lru_crawler` and other walks.
+        /// Keys visited by `lru_crawler` and other walks.
         walked,
     }
 }

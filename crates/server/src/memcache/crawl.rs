@@ -1,10 +1,10 @@
 //! Walks over all items: `lru_crawler metadump`, `mgdump`, `stats cachedump`, `sizes`, `largest`. A
-//! walk goes on step by step: each looks at a bounded number of items and composes a bounded number
-//! of bytes, then others get their turn and the client its bytes. Millions of items cost no more
-//! memory than one step, and nobody waits.
+//! step of a walk visits a bounded number of items and composes a bounded number of bytes; between
+//! steps other clients are served and the bytes are sent. So a walk over millions of items needs
+//! the memory of one step, and delays no client.
 //!
-//! Items there throughout a walk are shown; one written while the walk runs may be missed or shown
-//! twice, as in memcached.
+//! A walk shows every item that exists throughout. As in memcached, it may miss or repeat an item
+//! written meanwhile.
 
 use std::{
     cmp::Reverse,
@@ -22,16 +22,15 @@ use super::{
 };
 use crate::{clock::Ms, net::out::Out, object::HIGH_WATER};
 
-/// Items looked at in one look into the store, and at the most in one step: about a millisecond of
-/// them.
+/// Items visited per store call, and per step at most: about a millisecond of work.
 const LOOK: usize = 128;
 const STEP: usize = 2048;
-/// Bytes `stats cachedump` sends at the most, as in memcached.
+/// Most bytes sent by `stats cachedump`, as in memcached.
 const CACHEDUMP_BYTES: u64 = 2 * 1024 * 1024;
-/// Width of a column of `stats sizes` in bytes, as in memcached.
+/// Width of a bucket of `stats sizes`, in bytes, as in memcached.
 const COLUMN: u64 = 32;
 
-/// A long answer on its way.
+/// A long answer in progress.
 #[derive(Debug)]
 pub(crate) struct Walk {
     kind: Kind,
@@ -43,14 +42,14 @@ pub(crate) struct Walk {
 enum Kind {
     Metadump,
     Mgdump,
-    /// Items and bytes still to be sent.
+    /// Counts of items and bytes that may still be sent.
     Cachedump {
         items: u64,
         bytes: u64,
     },
-    /// Items by size.
+    /// Number of items by size.
     Sizes(BTreeMap<u64, u64>),
-    /// The largest so far.
+    /// The largest items so far.
     Largest {
         limit: usize,
         found: BinaryHeap<Reverse<(u64, Vec<u8>)>>,
@@ -77,7 +76,7 @@ impl Walk {
         Self { cursor: None, ..Self::metadump() }
     }
 
-    /// `stats cachedump`: so many items, 0 all that fit.
+    /// `stats cachedump` of at most `items` items; 0: as many as fit.
     pub(crate) fn cachedump(items: u32) -> Self {
         let items = if items == 0 { u64::MAX } else { u64::from(items) };
         Self::new(Kind::Cachedump { items, bytes: CACHEDUMP_BYTES }, Form::Text)
@@ -88,13 +87,13 @@ impl Walk {
         Self::new(Kind::Sizes(BTreeMap::new()), form)
     }
 
-    /// `stats largest`: so many.
+    /// `stats largest` with `limit` items.
     pub(crate) fn largest(limit: usize, form: Form) -> Self {
         Self::new(Kind::Largest { limit, found: BinaryHeap::new() }, form)
     }
 
-    /// Goes on. True: that was the end of the answer. False: have it sent and call again
-    /// ([`Turn::Flush`]).
+    /// Composes the next part of the answer. Returns true at its end; false: send the part and call
+    /// again ([`Turn::Flush`]).
     ///
     /// [`Turn::Flush`]: crate::object::Turn::Flush
     pub(crate) fn step(&mut self, face: &Face, now: Ms, out: &mut Out) -> bool {
@@ -152,7 +151,7 @@ impl Walk {
 }
 
 impl Kind {
-    /// Takes an item up. Break: enough.
+    /// Processes an item. Break: the answer is full.
     fn show(&mut self, key: &[u8], info: &EntryInfo, scratch: &mut Vec<u8>) -> ControlFlow<()> {
         match self {
             Kind::Metadump => metadump(key, info, scratch),
@@ -183,12 +182,12 @@ impl Kind {
     }
 }
 
-/// Bytes of key and value.
+/// Length of key and value in bytes.
 fn size(key: &[u8], info: &EntryInfo) -> u64 {
     key.len() as u64 + info.len
 }
 
-/// Writing to a Vec does not fail. One line end without carriage return, as memcached has it.
+/// Writing to a Vec does not fail. Lines end in a single LF, as in memcached.
 fn metadump(key: &[u8], info: &EntryInfo, scratch: &mut Vec<u8>) {
     scratch.extend_from_slice(b"key=");
     encode(key, scratch);

@@ -1,4 +1,4 @@
-//! How the memcached face lets clients in.
+//! Acceptance of clients of the memcached face.
 
 use std::{
     rc::Rc,
@@ -45,7 +45,7 @@ impl object::Face for Face {
 
     fn left(&self, client: &Client, end: End, now: Ms) {
         let reason = match (end, client.phase.load(Relaxed)) {
-            // Told when it asked for it.
+            // Reported when the client sent `shutdown`.
             (_, phase::SHUTDOWN) => None,
             (End::Closed, phase::FAILED) | (End::Broken | End::Stalled, _) => Some("error"),
             (End::Closed, _) => Some("normal"),
@@ -61,8 +61,8 @@ impl object::Face for Face {
     }
 }
 
-/// Listeners of all workers that wait for a place, and since when the first of them does. memcached
-/// has one listener: its figures count from the first that waits to the last.
+/// Number of paused listeners, and the time of the first pause. memcached has one listener; so its
+/// figures run from the first paused listener to the last.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting(Mutex<(usize, u64)>);
 

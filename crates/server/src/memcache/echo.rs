@@ -1,10 +1,10 @@
-//! What memcached prints at `-vv`: commands as they come and what they are answered, on standard
-//! error, for who looks for a mistake. A worker that prints waits for the terminal, as memcached's
-//! do; off, it costs one look at a flag for each command.
+//! The log of `-vv`: commands and answers on standard error, for debugging. A worker that prints
+//! waits for the terminal, as in memcached. While the log is off, it costs one read of a flag per
+//! command.
 //!
-//! `<13 get foo` came from connection 13, `>13 END` went to it (memcached writes the number of its
-//! file descriptor there, Larder that of `stats conns`). Values are not shown. Of binary commands
-//! and answers the header is.
+//! `<13 get foo` came from connection 13, `>13 END` went to it. The number is that of `stats conns`
+//! (in memcached a file descriptor). Values are not printed. Of binary requests and responses only
+//! the header is printed.
 
 use std::{fmt::Write as _, io::Write as _};
 
@@ -15,18 +15,18 @@ use crate::{
     object::Turn,
 };
 
-/// Bytes shown of a command's line: as much as memcached reads of one.
+/// Most bytes printed of a command line: the longest line that memcached reads.
 const SHOWN: usize = 2048;
-/// Bytes of a header of the binary protocol.
+/// Length of a header of the binary protocol, in bytes.
 const HEADER: usize = 24;
 
-/// Prints lines at once, so that those of other workers do not come between.
+/// Prints all lines with one write, so that lines of other workers do not come between.
 pub(super) fn print(lines: &str) {
-    // Where standard error is gone, nobody is there to be told.
+    // Without standard error there is nobody to report to.
     let _ = std::io::stderr().lock().write_all(lines.as_bytes());
 }
 
-/// A turn of `session`, and what is to be printed of it.
+/// Executes a turn of `session` and prints its commands and answers.
 #[cold]
 #[inline(never)]
 pub(super) fn turn(session: &mut Session, input: &[u8], now: Ms, out: &mut Out) -> Turn {
@@ -65,8 +65,8 @@ pub(super) fn turn(session: &mut Session, input: &[u8], now: Ms, out: &mut Out) 
     turn
 }
 
-/// The lines of an answer in text that memcached prints: not values, statistics, nor what meta
-/// commands are answered when all is well.
+/// Composes the lines that memcached prints of a text answer: no values, no statistics, and no
+/// successful answers of meta commands.
 fn answers(lines: &mut String, id: u64, mut answer: &[u8]) {
     let mut quiet = false;
     while let Some(end) = answer.iter().position(|&byte| byte == b'\n') {
@@ -83,7 +83,7 @@ fn answers(lines: &mut String, id: u64, mut answer: &[u8]) {
             }
             b"VA" => answer = behind_value(answer, words.next().unwrap_or_default()),
             b"STAT" => quiet = true,
-            // What a dump shows: `key=foo exp=...`, `mg foo`. There may be millions.
+            // Lines of a dump: `key=foo exp=...`, `mg foo`. There may be millions.
             _ if verb.starts_with(b"key=") || verb == b"mg" => quiet = true,
             b"HD" | b"EN" | b"NF" | b"NS" | b"EX" | b"ME" => {}
             _ if quiet || line.is_empty() => {}
@@ -94,15 +94,15 @@ fn answers(lines: &mut String, id: u64, mut answer: &[u8]) {
     }
 }
 
-/// What follows a value of `size` bytes, whose text is a number. A large one is not among what was
-/// composed.
+/// The part of `answer` behind a value; `size` is the value's length in decimal. A large value is
+/// not part of the composed answer.
 fn behind_value<'a>(answer: &'a [u8], size: &[u8]) -> &'a [u8] {
     let size = std::str::from_utf8(size).ok().and_then(|size| size.parse().ok()).unwrap_or(0);
     let here = if size > COPY_LIMIT { 0 } else { size };
     answer.get(here + 2..).unwrap_or_default()
 }
 
-/// The header that `bytes` begin with, four bytes a line.
+/// Prints the header at the start of `bytes`, four bytes per line.
 fn header(lines: &mut String, title: &str, start: &str, bytes: &[u8]) {
     let Some(header) = bytes.get(..HEADER) else { return };
     let _ = writeln!(lines, "{title}");
@@ -119,7 +119,7 @@ fn header(lines: &mut String, title: &str, start: &str, bytes: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Taken from memcached 1.6.18 at `-vv`.
+    /// Output of memcached 1.6.18 at `-vv`.
     #[test]
     fn answers_are_printed_like_memcacheds() {
         let shown = |answer: &[u8]| {

@@ -1,4 +1,4 @@
-//! The figures of the face.
+//! Metrics of the memcached face.
 
 use larder_metrics::{Connections, Counter, Objects, TopKeys};
 
@@ -6,12 +6,12 @@ use super::{Counters, OBJECTS, Shared};
 use crate::object::hot;
 
 impl Shared {
-    /// The hottest keys, written by `name`.
+    /// The hottest keys. `name` formats a key.
     pub(crate) fn top_keys(&self, limit: usize, name: fn(&[u8]) -> String) -> TopKeys {
         hot::hottest("memcached", self.stats.workers.iter().map(|worker| &worker.hot), limit, name)
     }
 
-    /// The figures of all workers.
+    /// The metrics of all workers.
     pub(crate) fn figures(&self) -> Objects {
         let sum = |counter: fn(&Counters) -> &Counter| -> u64 {
             self.counters.iter().map(|one| counter(one).get()).sum()

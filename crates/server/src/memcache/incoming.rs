@@ -1,7 +1,7 @@
-//! A value longer than is waited for, on its way from the socket into the store: written where it
-//! will lie as it arrives, visible when it is whole. For the text, meta and binary protocols.
+//! Values too long to buffer, for the text, meta and binary protocols. The received bytes go
+//! directly to their place in the store; the item becomes visible when the value is complete.
 //!
-//! A shorter value is not met here: it is taken whole from the received bytes, in one copy.
+//! Shorter values do not pass here: the store copies them once from the receive buffer.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use crate::{
     },
 };
 
-/// What is behind a block in the text protocols.
+/// Bytes behind a data block in the text protocols.
 const END: &[u8] = b"\r\n";
 
-/// The command a value belongs to, and how it is answered.
+/// The command of a value; it composes the answer.
 #[derive(Debug)]
 pub(super) enum Answer {
     Text(text::Store),
@@ -52,7 +52,7 @@ impl Answer {
         }
     }
 
-    /// Bytes behind the value.
+    /// Bytes expected behind the value.
     fn end(&self) -> &'static [u8] {
         match self {
             Self::Text(_) | Self::Meta(_) => END,
@@ -68,7 +68,7 @@ impl Answer {
         }
     }
 
-    /// Says that the block did not end where it was to.
+    /// Answers that the block has no valid end.
     fn bad_chunk(&self, out: &mut Out) {
         match self {
             Self::Text(store) if store.noreply => {}
@@ -77,24 +77,24 @@ impl Answer {
     }
 }
 
-/// A value on its way.
+/// A value in transfer.
 #[derive(Debug)]
 pub(super) struct Incoming {
     answer: Answer,
-    /// Where the bytes go; why they go nowhere any more.
+    /// The store's reservation for the bytes, or the reason why they are discarded.
     fill: Result<Fill<'static>, Stored>,
-    /// Bytes of value still to come.
+    /// Bytes of the value that are not received yet.
     left: u64,
-    /// What is still to come behind the value.
+    /// Bytes behind the value that are not received yet.
     end: &'static [u8],
-    /// Something else came there.
+    /// Other bytes came behind the value.
     broken: bool,
-    /// The store's memory they take.
+    /// Store memory that the value occupies.
     held: Held,
 }
 
-/// Why the store took no more.
-fn why(error: PutError) -> Stored {
+/// The result that reports a failed write.
+fn failure(error: PutError) -> Stored {
     match error {
         PutError::TooLarge => Stored::TooLarge,
         _ => Stored::NoMemory,
@@ -102,8 +102,8 @@ fn why(error: PutError) -> Stored {
 }
 
 impl Incoming {
-    /// Begins to take a value. An error: it cannot be taken, that has been answered, and so many
-    /// bytes are to be thrown away.
+    /// Starts the transfer of a value. An error: the value cannot be stored; the client is
+    /// answered, and this many bytes must be discarded.
     pub(super) fn begin(
         face: &Face,
         client: &Arc<Client>,
@@ -116,14 +116,14 @@ impl Incoming {
             if !ops::fits(face, write.key, write.flags, len) {
                 return Err(Stored::TooLarge);
             }
-            // A value that fits a segment gets its memory at once, any other as it comes.
+            // A value that fits a segment gets its memory at once, a longer one as it arrives.
             let mut held = Held::new(client, Place::Store);
             if !held.resize(len.min(face.segment)) {
                 return Err(Stored::NoMemory);
             }
             let options =
                 FillOptions { flags: write.flags, size_hint: Some(len), ..FillOptions::default() };
-            let fill = face.store.fill(OBJECTS, write.key, options, now).map_err(why)?;
+            let fill = face.store.fill(OBJECTS, write.key, options, now).map_err(failure)?;
             if held.resize(fill.memory(0)) { Ok((fill, held)) } else { Err(Stored::NoMemory) }
         };
         let end = answer.end();
@@ -139,15 +139,15 @@ impl Incoming {
         }
     }
 
-    /// Takes what belongs to the value of `input`. Returns how many bytes that are, and whether it
-    /// is whole now.
+    /// Takes the value's bytes from `input`. Returns their number, and whether the value is
+    /// complete.
     pub(super) fn take(&mut self, input: &[u8]) -> (usize, bool) {
         let value = self.left.min(input.len() as u64) as usize;
         self.left -= value as u64;
-        // What the store does not take any more is thrown away, so that the next command is found.
+        // After a failed write the bytes are discarded, so that the next command is found.
         if let Ok(fill) = &mut self.fill {
             let written = if self.held.resize(fill.memory(value as u64)) {
-                fill.write(&input[..value]).map_err(why)
+                fill.write(&input[..value]).map_err(failure)
             } else {
                 Err(Stored::NoMemory)
             };
@@ -167,7 +167,7 @@ impl Incoming {
         (used, self.left == 0 && self.end.is_empty())
     }
 
-    /// The value is whole: stores and answers.
+    /// Stores the complete value and answers.
     pub(super) fn end(self, face: &Face, now: Ms, out: &mut Out) {
         if self.broken {
             self.answer.bad_chunk(out);

@@ -1,8 +1,7 @@
-//! Commands of the meta protocol carried out and answered. Decoding and encoding are in
-//! `proto::memcache::meta`.
+//! Executes commands of the meta protocol. `proto::memcache::meta` decodes and encodes.
 //!
-//! What a client may do that others may not (store a stale, missing or aging item anew) it wins by
-//! claiming the item's entry: the store gives a claim once per write.
+//! One client wins the right to store a stale, missing or aging item anew: it claims the item's
+//! entry, and the store grants one claim per write.
 
 use larder_proto::memcache::{
     BAD_CHUNK, MAX_KEY, NO_MEMORY, NOT_NUMBER, TOO_LARGE, line,
@@ -15,7 +14,7 @@ use super::{
     incoming::Answer,
     ops::{self, Counted, Deleted, Mark, Mode, NoMemory, Stored, Write},
     session::Session,
-    watch::Found,
+    watch::GetResult,
 };
 use crate::{
     clock::Ms,
@@ -23,20 +22,14 @@ use crate::{
     object::{Turn, WINDOW},
 };
 
-/// `incr` and its like without memory for the new number.
+/// Answer of a counting command without memory for the new number.
 pub(super) const NO_MEMORY_COUNTING: &[u8] = b"SERVER_ERROR out of memory in incr\r\n";
-/// `mg` without memory for a missing item.
+/// Answer of `mg` without memory to create a missing item.
 const NO_MEMORY_MAKING: &[u8] = b"SERVER_ERROR out of memory allocating item\r\n";
-/// Slab class told of every item: there is one.
+/// Slab class reported for every item.
 const CLASS: u64 = 1;
 
-/// The version told of an item; 0 where versions are not kept.
-#[inline]
-pub(super) fn version(face: &Face, version: u64) -> u64 {
-    if face.cas.get() { version } else { 0 }
-}
-
-/// Seconds left of an item, begun ones whole.
+/// Seconds until an item expires, rounded up.
 fn left(expires: Ms, now: Ms) -> i64 {
     expires.saturating_sub(now).div_ceil(1000) as i64
 }
@@ -45,7 +38,7 @@ fn ttl(expires: Option<Ms>, now: Ms) -> i64 {
     expires.map_or(-1, |at| left(at, now))
 }
 
-/// `mg`. `ahead`: the hint for the key as it was sent, where there is one.
+/// Executes `mg`. `ahead`: the hint of the undecoded key, if it was looked up ahead.
 #[inline]
 pub(super) fn get(face: &Face, get: &Get<'_>, ahead: Option<Hint>, now: Ms, out: &mut Out) {
     let mut buffer = [0; MAX_KEY];
@@ -60,14 +53,14 @@ pub(super) fn get(face: &Face, get: &Get<'_>, ahead: Option<Hint>, now: Ms, out:
         face.counters.cmd_get.one();
         face.counters.get_hits.one();
     }
-    face.stats.saw_get(key, Found::Hit(entry.len()), now);
+    face.stats.saw_get(key, GetResult::Hit(entry.len()), now);
     if !get.unbumped {
         face.store.bump(&entry, now);
     }
     Item { entry, made: false }.answer(face, get, now, out);
 }
 
-/// An item found, or just made.
+/// An item found or just created.
 struct Item {
     entry: Entry<'static>,
     made: bool,
@@ -85,19 +78,19 @@ impl Item {
         } else {
             into.extend_from_slice(HD);
         }
-        // The flags take effect in their order: `t` gives the expiry as far as they have come.
+        // Flags take effect in their order: `t` reports the expiry set by the flags before it.
         let mut expires = if self.made { None } else { self.entry.expires() };
         let mut aging = false;
         get.echo.write(&get.key, into, |flag, into| {
             match flag {
-                b'T' => expires = sent(get.ttl, now),
-                b'N' if self.made => expires = sent(get.vivify, now),
+                b'T' => expires = expiry(get.ttl, now),
+                b'N' if self.made => expires = expiry(get.vivify, now),
                 b'R' => aging = is_aging(expires, get.recache, now),
                 b't' => {
                     signed(ttl(expires, now), into);
                     return true;
                 }
-                _ => return self.fact(face, flag, now, into),
+                _ => return self.append_flag(face, flag, now, into),
             }
             false
         });
@@ -106,7 +99,7 @@ impl Item {
             return into.extend_from_slice(NO_MEMORY);
         }
         if self.made || aging || self.entry.stale() || self.entry.claimed() {
-            self.compete(face, aging, now, into);
+            self.append_recache_flags(face, aging, now, into);
         }
         into.extend_from_slice(b"\r\n");
         if get.value {
@@ -122,11 +115,11 @@ impl Item {
         Ok(())
     }
 
-    /// Appends what a flag asks of the item.
-    fn fact(&self, face: &Face, flag: u8, now: Ms, into: &mut Vec<u8>) -> bool {
+    /// Appends the item's value for a flag.
+    fn append_flag(&self, face: &Face, flag: u8, now: Ms, into: &mut Vec<u8>) -> bool {
         let entry = &self.entry;
         match flag {
-            b'c' => line::decimal(version(face, entry.version()), into),
+            b'c' => line::decimal(face.version(entry.version()), into),
             b'f' => line::decimal(u64::from(entry.flags()), into),
             b'h' => into.push(if entry.fetched() { b'1' } else { b'0' }),
             b'l' => line::decimal(now.saturating_sub(entry.last_access()) / 1000, into),
@@ -136,14 +129,14 @@ impl Item {
         true
     }
 
-    /// Appends who may store it anew: this client (W), or another that was told so before (Z); and
-    /// whether it is stale (X).
+    /// Appends who may store the item anew: this client (W) or an earlier one (Z); and whether the
+    /// item is stale (X).
     #[cold]
-    fn compete(&self, face: &Face, aging: bool, now: Ms, into: &mut Vec<u8>) {
+    fn append_recache_flags(&self, face: &Face, aging: bool, now: Ms, into: &mut Vec<u8>) {
         let stale = self.entry.stale();
         let wanted = self.made || stale || aging;
         let wins = wanted && !self.entry.claimed() && {
-            // A touch may have moved it, or ended it: then nobody else can win.
+            // A touch may have moved or ended the item: then no other client can win.
             let here = face.store.peek(OBJECTS, self.entry.key(), now);
             here.is_none_or(|entry| entry.version() == self.entry.version() && entry.claim())
         };
@@ -156,17 +149,17 @@ impl Item {
     }
 }
 
-/// An expiry as sent.
-fn sent(exptime: Option<i32>, now: Ms) -> Option<Ms> {
+/// Converts a received expiry.
+fn expiry(exptime: Option<i32>, now: Ms) -> Option<Ms> {
     exptime.and_then(|exptime| ops::expires(i64::from(exptime), now))
 }
 
-/// Is there less left than `below` seconds?
+/// Returns whether the item expires within `below` seconds.
 fn is_aging(expires: Option<Ms>, below: Option<i32>, now: Ms) -> bool {
     matches!((expires, below), (Some(expires), Some(below)) if left(expires, now) < i64::from(below))
 }
 
-/// `mg` of a key that is not there.
+/// Executes `mg` of a missing key.
 fn missing(face: &Face, get: &Get<'_>, key: &[u8], now: Ms, out: &mut Out) {
     face.counters.cmd_get.one();
     face.store.count_miss(OBJECTS);
@@ -177,14 +170,14 @@ fn missing(face: &Face, get: &Get<'_>, key: &[u8], now: Ms, out: &mut Out) {
     let expires = ops::expires(i64::from(exptime), now);
     let put = Put { expires, version: get.version, ..Put::default() };
     match face.store.put(OBJECTS, key, put, If::Absent, now) {
-        // Another client made it first: then it is there.
+        // Another client created the item first: use that one.
         Ok(_) | Err(PutError::Exists) => {}
         Err(_) => return out.scratch().extend_from_slice(NO_MEMORY_MAKING),
     }
     let Some(entry) = face.store.peek(OBJECTS, key, now) else {
         return miss(get, out);
     };
-    // Whoever has it made has read it.
+    // A client that creates the item has also read it.
     face.store.bump(&entry, now);
     if !get.unbumped {
         face.store.bump(&entry, now);
@@ -198,7 +191,7 @@ fn miss(get: &Get<'_>, out: &mut Out) {
     }
 }
 
-/// A line without a value.
+/// Composes a line without a value.
 fn reply(
     code: &[u8],
     echo: &Echo<'_>,
@@ -212,7 +205,7 @@ fn reply(
     into.extend_from_slice(b"\r\n");
 }
 
-/// What `ms` asks of the store. `key`: decoded.
+/// The store operation of an `ms`. `key`: decoded.
 fn write<'a>(set: &meta::Set<'_>, key: &'a [u8], now: Ms) -> Write<'a> {
     Write {
         mode: set.mode,
@@ -279,16 +272,16 @@ fn answer_set(
         Stored::Exists => EX,
         Stored::NotFound => NF,
         Stored::TooLarge | Stored::NoMemory => {
-            // In every mode: what is there must not be taken for what was sent.
+            // In every mode: a client must not mistake the old item for the one sent.
             if write.mode != Mode::Set {
-                face.looks_up(write.key, now);
+                face.saw_lookup(write.key, now);
                 face.store.delete(OBJECTS, write.key, now);
             }
             let error = if stored == Stored::TooLarge { TOO_LARGE } else { NO_MEMORY };
             return out.scratch().extend_from_slice(error);
         }
     };
-    let given = if let Stored::Stored(given) = stored { version(face, given) } else { 0 };
+    let given = if let Stored::Stored(given) = stored { face.version(given) } else { 0 };
     reply(code, &set.echo, &set.key, out, |flag, into| {
         if flag == b'c' {
             line::decimal(given, into);
@@ -297,12 +290,12 @@ fn answer_set(
     });
 }
 
-/// An `ms` whose value is on its way.
+/// An `ms` whose value is in transfer.
 #[derive(Debug)]
 pub(super) struct Set {
     write: Write<'static>,
     key: Box<[u8]>,
-    /// The line, from which the answer is made.
+    /// The command line; the answer repeats parts of it.
     line: Box<[u8]>,
     pub(super) len: u64,
 }
@@ -317,7 +310,7 @@ impl Set {
         Write { key: &self.key, ..self.write }
     }
 
-    /// Answers.
+    /// Composes the answer.
     pub(super) fn stored(&self, face: &Face, stored: Stored, now: Ms, out: &mut Out) {
         use larder_proto::memcache::{Command, Decoded, decode};
         if let Decoded::Command(Command::MetaSet(set), _) = decode(&self.line) {
@@ -350,7 +343,7 @@ pub(super) fn delete(face: &Face, delete: &Delete<'_>, now: Ms, out: &mut Out) {
         Deleted::Deleted => HD,
         Deleted::NotFound => NF,
         Deleted::Exists => {
-            // Unlike the binary protocol's.
+            // The binary protocol does not count this.
             face.counters.delete_misses.one();
             EX
         }
@@ -367,14 +360,14 @@ pub(super) fn count(face: &Face, count: &Count<'_>, now: Ms, out: &mut Out) {
         down: count.down,
         compare: count.compare,
         version: count.version,
-        // A new expiry goes before the one it would be made with.
+        // The new expiry takes precedence over the one for creation.
         initial: count.vivify.map(|(exptime, value)| {
             (value, ops::expires(i64::from(count.ttl.unwrap_or(exptime)), now))
         }),
         touch: count.ttl.map(|exptime| ops::expires(i64::from(exptime), now)),
     };
     let code = match ops::count(face, &asked, now) {
-        // A counter that was made is told of even so.
+        // A created counter is reported even to a quiet command.
         Counted::Number { made: false, .. } if count.quiet => return,
         Counted::Number { value, version: given, expires, made } => {
             let before = if made { None } else { expires };
@@ -404,13 +397,13 @@ fn counted(
     }
     count.echo.write(&count.key, into, |flag, into| {
         match flag {
-            b'c' => line::decimal(version(face, given), into),
+            b'c' => line::decimal(face.version(given), into),
             b't' => signed(ttl(expires, now), into),
             _ => {
-                // As with `mg`, the flags take effect in their order.
+                // As in `mg`, flags take effect in their order.
                 match flag {
-                    b'T' => expires = sent(count.ttl, now),
-                    b'N' if made => expires = sent(count.vivify.map(|(exptime, _)| exptime), now),
+                    b'T' => expires = expiry(count.ttl, now),
+                    b'N' if made => expires = expiry(count.vivify.map(|(exptime, _)| exptime), now),
                     _ => {}
                 }
                 return false;
@@ -430,14 +423,14 @@ pub(super) fn debug(face: &Face, debug: &Debug<'_>, now: Ms, out: &mut Out) {
     face.counters.cmd_meta.one();
     let mut buffer = [0; MAX_KEY];
     let key = debug.key.bytes(&mut buffer);
-    face.looks_up(key, now);
+    face.saw_lookup(key, now);
     let Some(entry) = face.store.peek(OBJECTS, key, now) else {
         return out.scratch().extend_from_slice(b"EN\r\n");
     };
     let data = Metadata {
         left: entry.expires().map(|expires| left(expires, now)),
         idle: now.saturating_sub(entry.last_access()) / 1000,
-        cas: version(face, entry.version()),
+        cas: face.version(entry.version()),
         fetched: entry.fetched(),
         class: CLASS,
         size: ops::item_size(face, key, entry.flags(), entry.len()),

@@ -1,15 +1,15 @@
-//! The memcached face: text, meta and binary over the one store.
+//! The memcached face: the text, meta and binary protocols over the shared store.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `session.rs` | one client's conversation: which protocol, which state, one command at a time |
-//! | `incoming.rs` | data blocks: from the received bytes in one copy, or as they arrive |
-//! | `ops.rs` | what commands do to the store, for all protocols |
-//! | `text.rs`, `meta.rs` | commands of the text and meta protocols carried out and answered |
-//! | `counters.rs` | what a worker counts |
-//! | `stats/` | statistics, and what those who run a server send |
-//! | `echo.rs` | what `-vv` prints |
-//! | `watch.rs`, `crawl.rs` | watchers, walks over all items |
+//! | `session.rs` | one client's session: its protocol, its state, one command at a time |
+//! | `incoming.rs` | data blocks: copied once from the received bytes, or stored as they arrive |
+//! | `ops.rs` | effects of commands on the store, for all protocols |
+//! | `text.rs`, `meta.rs` | execution of text and meta commands |
+//! | `counters.rs` | counters of a worker |
+//! | `stats/` | statistics and administrative commands |
+//! | `echo.rs` | the log of `-vv` |
+//! | `watch.rs`, `crawl.rs` | watchers; walks over all items |
 //!
 //! One [`Shared`] per process, one [`Face`] per worker, one [`Session`] per client.
 
@@ -54,28 +54,29 @@ use crate::{
 /// The namespace of memcached's items in the store.
 pub(crate) const OBJECTS: Namespace = Namespace(1);
 
-/// What a connection too many is told.
+/// Answer to a connection beyond the limit.
 const REFUSAL: &[u8] = b"ERROR Too many open connections\r\n";
 
-/// What all workers share.
+/// State shared by all workers.
 pub(crate) struct Shared {
     pub(crate) store: &'static Store,
     settings: RwLock<Arc<MemcachedSettings>>,
-    /// Counts the reloads, so that a worker sees at one look whether its copy is the present one.
+    /// Number of reloads. A worker compares it to learn whether its copy of the settings is
+    /// current.
     reloads: AtomicU64,
     /// Commands are printed (`-vv`, `verbosity 2`).
     pub(crate) echoes: AtomicBool,
     pub(crate) clients: Arc<Clients>,
     pub(crate) waiting: door::Waiting,
-    /// When everything stored before is to be gone (`flush_all <delay>`); 0: no such time.
+    /// Time at which all earlier items are flushed (`flush_all <delay>`); 0: none planned.
     flush_at: AtomicU64,
     /// When the process started.
     pub(crate) started: Ms,
-    /// What each worker counted.
+    /// One set of counters per worker.
     pub(crate) counters: Box<[Arc<Counters>]>,
-    /// Watchers, and what each worker keeps for statistics beside its counters.
+    /// Watchers, and the statistics of each worker beside its counters.
     pub(crate) stats: stats::FaceStats,
-    /// Asks the process to end (`shutdown`).
+    /// Ends the process (`shutdown`).
     pub(crate) stop: StopHandle,
 }
 
@@ -104,23 +105,23 @@ impl Shared {
         })
     }
 
-    /// The settings as they are now.
+    /// The current settings.
     pub(crate) fn settings(&self) -> Arc<MemcachedSettings> {
         self.settings.read().clone()
     }
 
-    /// New settings: every command from now on follows them.
+    /// Replaces the settings: all later commands follow them.
     pub(crate) fn reload(&self, settings: MemcachedSettings) {
         *self.settings.write() = Arc::new(settings);
         self.reloads.fetch_add(1, Ordering::Release);
     }
 
-    /// Everything stored so far is gone at `at`; what was planned before is not any more.
+    /// Plans a flush of all present items at `at`. It replaces an earlier plan.
     pub(crate) fn flush_at(&self, at: Ms) {
         self.flush_at.store(at, Ordering::Release);
     }
 
-    /// Flushes when the time for it has come. One thread does it.
+    /// Flushes if the planned time has come. Only one thread performs the flush.
     #[inline]
     pub(crate) fn flush_due(&self, now: Ms) {
         let at = self.flush_at.load(Ordering::Acquire);
@@ -150,7 +151,7 @@ impl object::Shared for Shared {
             idle: settings.idle_timeout.as_millis() as Ms,
             receive: settings.receive_timeout.as_millis() as Ms,
             send: settings.send_timeout.as_millis() as Ms,
-            // memcached too receives nothing while answers wait.
+            // As in memcached, nothing is received while answers wait.
             gather: 0,
             commands: match settings.requests_per_event {
                 DEFAULT_REQUESTS_PER_EVENT => COMMANDS,
@@ -169,19 +170,20 @@ impl object::Shared for Shared {
 pub(crate) struct Face {
     pub(crate) shared: Arc<Shared>,
     pub(crate) store: &'static Store,
-    /// This worker's, written by it alone.
+    /// Counters of this worker, its only writer.
     pub(crate) counters: Arc<Counters>,
-    /// This worker's: what is to be known of each command besides (`saw_get`, `saw_store`, ...).
+    /// Statistics of this worker beside the counters. Commands report to it (`saw_get`,
+    /// `saw_store`, ...).
     pub(crate) stats: Arc<stats::WorkerStats>,
     settings: RefCell<Arc<MemcachedSettings>>,
     reloads: Cell<u64>,
-    /// Of the client whose batch is taken up now.
+    /// Look-ups ahead for the client whose batch is being executed.
     pub(crate) ahead: RefCell<Ahead>,
-    /// `settings.cas`, where every answer with a version looks.
+    /// Copy of `settings.cas`, read by every answer with a version.
     pub(crate) cas: Cell<bool>,
-    /// `settings.item_size`, where every store command looks.
+    /// Copy of `settings.item_size`, read by every store command.
     pub(crate) item_size: Cell<u64>,
-    /// Bytes of one of the store's segments.
+    /// Size of a store segment, in bytes.
     segment: u64,
 }
 
@@ -206,12 +208,18 @@ impl Face {
         Session::new(self.clone(), client)
     }
 
-    /// The settings as of this command.
+    /// The settings for this command.
     pub(crate) fn settings(&self) -> Arc<MemcachedSettings> {
         self.settings.borrow().clone()
     }
 
-    /// Before every command: new settings, and a flush whose time has come.
+    /// Version reported for an item; 0 without versions (`-C`).
+    #[inline]
+    pub(crate) fn version(&self, version: u64) -> u64 {
+        if self.cas.get() { version } else { 0 }
+    }
+
+    /// Call before every command: takes new settings and performs a flush that is due.
     #[inline]
     pub(crate) fn refresh(&self, now: Ms) {
         if self.shared.reloads.load(Ordering::Relaxed) != self.reloads.get() {

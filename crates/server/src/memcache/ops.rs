@@ -1,10 +1,9 @@
-//! What commands do to the store, for all of memcached's protocols: they decode, call these, and
-//! encode what came of it. Everything is counted here by memcached's names (protocol.txt,
-//! "General-purpose statistics").
+//! Effects of commands on the store, for all protocols of memcached. The protocols decode a
+//! command, call these functions and encode the result. These functions also count, under
+//! memcached's names (protocol.txt, "General-purpose statistics").
 //!
-//! A change that depends on what is there is made by looking, computing and storing on the
-//! condition that what was seen is still there ([`If::Same`]), again until that holds: no lock is
-//! held meanwhile.
+//! A change that depends on the present value reads it, computes, and stores on the condition that
+//! the entry is unchanged ([`If::Same`]). It repeats until that holds. No lock is held meanwhile.
 
 mod count;
 mod mark;
@@ -17,65 +16,65 @@ pub(crate) use mark::{Mark, mark};
 
 use super::{
     Face, OBJECTS,
-    watch::{Found, Store as Seen},
+    watch::{GetResult, Store as Seen},
 };
 use crate::clock::Ms;
 
-/// What memcached keeps beside key and value of an item, in bytes: its header, the version, a NUL
-/// behind the key, the line end behind the value. Its limit on items counts them, so ours does.
+/// Bytes of memcached's overhead per item: header, version, a NUL behind the key, the line end
+/// behind the value. Its limit on item sizes includes them, and so does this one.
 const HEADER: u64 = 48;
 const VERSION: u64 = 8;
 const ENDS: u64 = 1 + 2;
-/// Bytes of the client's bits, where they are not 0.
+/// Bytes of the client's flags, if they are not 0.
 const FLAGS: u64 = 4;
 
-/// What is to be stored, and when.
+/// A store operation and its conditions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Write<'a> {
     pub(crate) mode: Mode,
     pub(crate) key: &'a [u8],
     pub(crate) flags: u32,
     pub(crate) expires: Option<Ms>,
-    /// The version that must be there (`cas`).
+    /// The version that must be present (`cas`).
     pub(crate) compare: Option<u64>,
-    /// The version it gets, instead of a new one.
+    /// The version to assign instead of a new one.
     pub(crate) version: Option<u64>,
-    /// An older version in `compare` stores too, marked stale (meta's `I`).
+    /// An older version in `compare` also stores; the item is then marked stale (meta's `I`).
     pub(crate) invalidate: bool,
-    /// `Append`, `Prepend`: a missing item is made, with this expiry (meta's `N`).
+    /// For `Append` and `Prepend`: creates a missing item with this expiry (meta's `N`).
     pub(crate) vivify: Option<Option<Ms>>,
 }
 
-/// What came of storing.
+/// Result of a store operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::enum_variant_names)] // the protocols' words
+#[allow(clippy::enum_variant_names)] // names of the protocol
 pub(crate) enum Stored {
-    /// Its version.
+    /// The item's version.
     Stored(u64),
-    /// The condition of the mode did not hold.
+    /// The condition of the mode does not hold.
     NotStored,
-    /// Another version is there.
+    /// The item has another version.
     Exists,
-    /// `compare`, and nothing is there.
+    /// `compare` is given and the item is missing.
     NotFound,
-    /// Larger than an item may be; what a `Set` was to replace is gone.
+    /// The item would be too large. A `Set` deletes the old item.
     TooLarge,
-    /// No memory; what a `Set` was to replace is gone.
+    /// There is no memory. A `Set` deletes the old item.
     NoMemory,
 }
 
-/// What came of deleting.
+/// Result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::enum_variant_names)] // the protocols' words
+#[allow(clippy::enum_variant_names)] // names of the protocol
 pub(crate) enum Deleted {
     Deleted,
     NotFound,
-    /// Another version is there.
+    /// The item has another version.
     Exists,
 }
 
-/// When an item with this `exptime` stops being there; None: never. Negative: it never was
-/// (protocol.txt, "Expiration times"). Above 30 days it is a UNIX time.
+/// Time at which an item with this `exptime` expires; None: never. A negative `exptime` expires at
+/// once (protocol.txt, "Expiration times"). Above 30 days it is a UNIX time.
 #[inline]
 pub(crate) fn expires(exptime: i64, now: Ms) -> Option<Ms> {
     const MONTH: i64 = 60 * 60 * 24 * 30;
@@ -87,20 +86,20 @@ pub(crate) fn expires(exptime: i64, now: Ms) -> Option<Ms> {
     }
 }
 
-/// Bytes memcached would need for an item.
+/// Size of an item in memcached, in bytes.
 pub(crate) fn item_size(face: &Face, key: &[u8], flags: u32, len: u64) -> u64 {
     let version = if face.cas.get() { VERSION } else { 0 };
     let flags = if flags != 0 { FLAGS } else { 0 };
     HEADER + version + key.len() as u64 + flags + len + ENDS
 }
 
-/// May an item be so large?
+/// Returns whether an item of this size is allowed.
 #[inline]
 pub(crate) fn fits(face: &Face, key: &[u8], flags: u32, len: u64) -> bool {
     item_size(face, key, flags, len) <= face.item_size.get()
 }
 
-/// `get`: counts a hit or a miss. `hint`: the key's.
+/// `get`: counts a hit or a miss. `hint`: the hint of `key`.
 #[inline]
 pub(crate) fn get(face: &Face, key: &[u8], hint: Hint, now: Ms) -> Option<Entry<'static>> {
     let found = face.store.get_hinted(hint, OBJECTS, key, now);
@@ -108,24 +107,24 @@ pub(crate) fn get(face: &Face, key: &[u8], hint: Hint, now: Ms) -> Option<Entry<
     match &found {
         Some(entry) => {
             face.counters.get_hits.one();
-            face.stats.saw_get(key, Found::Hit(entry.len()), now);
+            face.stats.saw_get(key, GetResult::Hit(entry.len()), now);
         }
         None => missed(face, key, now),
     }
     found
 }
 
-/// Counts a get that found nothing; the store has counted it.
+/// Counts a miss of a get. The store has counted it already.
 pub(crate) fn missed(face: &Face, key: &[u8], now: Ms) {
     face.counters.get_misses.one();
     face.stats.saw_get(key, face.missing(key, now), now);
 }
 
-/// There is no memory for what a command would change: the item is as it was.
+/// There is no memory for a change; the item is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoMemory;
 
-/// `gat`: as `get`, and the item expires at `expires`. Counted as a touch, as memcached does it.
+/// `gat`: like `get`, and sets the expiry. It counts as a touch, as in memcached.
 pub(crate) fn get_and_touch(
     face: &Face,
     key: &[u8],
@@ -144,7 +143,7 @@ pub(crate) fn get_and_touch(
     match &found {
         Some(entry) => {
             face.counters.touch_hits.one();
-            face.stats.saw_get(key, Found::Hit(entry.len()), now);
+            face.stats.saw_get(key, GetResult::Hit(entry.len()), now);
         }
         None => {
             face.store.count_miss(OBJECTS);
@@ -155,7 +154,7 @@ pub(crate) fn get_and_touch(
     Ok(found)
 }
 
-/// `touch`: false if it is not there.
+/// `touch`. Returns false if the item is missing.
 pub(crate) fn touch(
     face: &Face,
     key: &[u8],
@@ -163,8 +162,9 @@ pub(crate) fn touch(
     now: Ms,
 ) -> Result<bool, NoMemory> {
     face.counters.cmd_touch.one();
-    face.looks_up(key, now);
-    // A touch is a use of the item, as in memcached. It may move the entry, so that comes after.
+    face.saw_lookup(key, now);
+    // A touch is a use of the item, as in memcached. It comes first, because a change of expiry may
+    // move the entry.
     if let Some(entry) = face.store.peek(OBJECTS, key, now) {
         face.store.bump(&entry, now);
     }
@@ -177,8 +177,8 @@ pub(crate) fn touch(
     Ok(found)
 }
 
-/// False if it is not there. Counts only what found no memory: an expiry too far away, where
-/// nothing is evicted.
+/// Returns false if the item is missing. Counts only a lack of memory, which occurs for expiries
+/// too far away where nothing is evicted.
 pub(crate) fn change_expiry(
     face: &Face,
     key: &[u8],
@@ -195,7 +195,7 @@ pub(crate) fn change_expiry(
     }
 }
 
-/// Stores `value`, in parts that nobody has to join.
+/// Stores `value`, given in parts.
 #[inline]
 pub(crate) fn store(face: &Face, write: &Write<'_>, value: &[&[u8]], now: Ms) -> Stored {
     let len = value.iter().map(|part| part.len() as u64).sum();
@@ -203,7 +203,9 @@ pub(crate) fn store(face: &Face, write: &Write<'_>, value: &[&[u8]], now: Ms) ->
         return refuse(face, write, Stored::TooLarge, len, now);
     }
     if face.stats.is_watched() {
-        return told(face, write, len, now, || store_value(face, write, value, len, now));
+        return store_and_report(face, write, len, now, || {
+            store_value(face, write, value, len, now)
+        });
     }
     store_value(face, write, value, len, now)
 }
@@ -223,10 +225,10 @@ fn store_value(face: &Face, write: &Write<'_>, value: &[&[u8]], len: u64, now: M
             }
         }
     };
-    settle(face, write, stored, len, now)
+    count_store(face, write, stored, len, now)
 }
 
-/// Stores what was written into `fill`, `len` bytes.
+/// Stores the `len` bytes written into `fill`.
 pub(crate) fn commit(
     face: &Face,
     write: &Write<'_>,
@@ -241,7 +243,7 @@ pub(crate) fn commit(
         while at < len {
             let part = staged.chunk_at(at);
             if part.is_empty() {
-                return settle(face, write, Stored::NotStored, len, now);
+                return count_store(face, write, Stored::NotStored, len, now);
             }
             at += part.len() as u64;
             parts.push(part);
@@ -254,43 +256,43 @@ pub(crate) fn commit(
             Ok((condition, put)) => outcome(write, fill.commit_put(put, condition, now)),
             Err(stored) => stored,
         };
-        settle(face, write, stored, len, now)
+        count_store(face, write, stored, len, now)
     };
-    if face.stats.is_watched() { told(face, write, len, now, commit) } else { commit() }
+    if face.stats.is_watched() { store_and_report(face, write, len, now, commit) } else { commit() }
 }
 
-/// The same where somebody watches: the look-up that comes first, and what became of the write, are
-/// told.
+/// As `store_value`, with watchers connected: reports the preceding look-up and the result.
 #[cold]
-fn told(
+fn store_and_report(
     face: &Face,
     write: &Write<'_>,
     len: u64,
     now: Ms,
     store: impl FnOnce() -> Stored,
 ) -> Stored {
-    face.looks_up(write.key, now);
+    face.saw_lookup(write.key, now);
     let stored = store();
-    // Those refused have been told of.
+    // `refuse` has reported these.
     if !matches!(stored, Stored::TooLarge | Stored::NoMemory) {
-        see(face, write, stored, len, now);
+        report_store(face, write, stored, len, now);
     }
     stored
 }
 
-/// Refuses a value that was not looked at: it is too large, or there is no memory. What it was to
-/// replace must not be taken for it.
+/// Refuses an unread value that is too large or has no memory. Clients must not mistake the old
+/// item for it.
 pub(crate) fn refuse(face: &Face, write: &Write<'_>, stored: Stored, len: u64, now: Ms) -> Stored {
     match stored {
         Stored::TooLarge => face.counters.store_too_large.one(),
         _ => face.counters.store_no_memory.one(),
     }
     if face.stats.is_watched() {
-        see(face, write, stored, len, now);
+        report_store(face, write, stored, len, now);
     }
-    // Nobody is to read what a `set` was to replace. A `cas` would have replaced one version only.
+    // Clients must not read the item that a `set` was to replace. A `cas` would have replaced one
+    // version only.
     if write.mode == Mode::Set && write.compare.is_none() {
-        face.looks_up(write.key, now);
+        face.saw_lookup(write.key, now);
         face.store.delete(OBJECTS, write.key, now);
     }
     stored
@@ -300,8 +302,8 @@ fn put<'a>(write: &Write<'_>) -> Put<'a> {
     Put { flags: write.flags, expires: write.expires, version: write.version, ..Put::default() }
 }
 
-/// What must hold in the store for this write, and what is then stored, but for the value. An
-/// error: it does not hold.
+/// The store's condition for this write, and the item to store without its value. An error: the
+/// condition does not hold.
 #[inline]
 fn condition<'e>(
     face: &Face,
@@ -314,14 +316,13 @@ fn condition<'e>(
         (Mode::Replace, None) => If::Present,
         (_, None) => If::Always,
         (_, Some(expected)) if face.cas.get() && !write.invalidate => If::Version(expected),
-        (_, Some(expected)) => return compared(face, write, expected, old, now),
+        (_, Some(expected)) => return version_condition(face, write, expected, old, now),
     };
     Ok((condition, put(write)))
 }
 
-/// The same for a write that an older version than the one there lets through, or where versions
-/// are not kept.
-fn compared<'e>(
+/// As `condition`, for a write that accepts an older version, or without versions (`-C`).
+fn version_condition<'e>(
     face: &Face,
     write: &Write<'_>,
     expected: u64,
@@ -330,7 +331,7 @@ fn compared<'e>(
 ) -> Result<(If<'e, 'static>, Put<'static>), Stored> {
     *old = face.store.peek(OBJECTS, write.key, now);
     let Some(entry) = old else { return Err(Stored::NotFound) };
-    // Without versions, none is ever the right one.
+    // Without versions, none matches.
     if !face.cas.get() || expected == 0 {
         return Err(Stored::Exists);
     }
@@ -340,8 +341,7 @@ fn compared<'e>(
     if !entry.is_newer_than(expected) {
         return Err(Stored::Exists);
     }
-    // As stale as what it replaces, for no longer; and whoever was told to store it anew still is
-    // the one.
+    // The copy is as stale as the old item and expires with it. An earlier claim stays valid.
     let stale =
         Put { stale: true, claimed: entry.claimed(), expires: entry.expires(), ..put(write) };
     Ok((If::Same(entry), stale))
@@ -360,12 +360,12 @@ fn outcome(write: &Write<'_>, result: Result<u64, PutError>) -> Stored {
     }
 }
 
-/// Bytes of the longest value that `append` and `prepend` make: all of it is copied in one go,
-/// which takes some milliseconds.
+/// Longest value that `append` and `prepend` compose, in bytes. It is copied in one go, which takes
+/// some milliseconds.
 const JOINED: u64 = 16 << 20;
 
-/// `append`, `prepend`: flags and expiry stay. A value that would become too large is not stored;
-/// what is there stays.
+/// `append`, `prepend`: flags and expiry stay. If the result would be too large, the old item
+/// stays.
 fn join(face: &Face, write: &Write<'_>, value: &[&[u8]], now: Ms) -> Stored {
     let added: u64 = value.iter().map(|part| part.len() as u64).sum();
     loop {
@@ -400,14 +400,14 @@ fn join(face: &Face, write: &Write<'_>, value: &[&[u8]], now: Ms) -> Stored {
     }
 }
 
-/// Is this the version of the entry, as clients are told it?
+/// Returns whether clients know the entry under this version.
 fn matches(face: &Face, entry: &Entry<'_>, expected: u64) -> bool {
-    expected == if face.cas.get() { entry.version() } else { 0 }
+    expected == face.version(entry.version())
 }
 
-/// Counts what came of a write.
+/// Counts the result of a write.
 #[inline]
-fn settle(face: &Face, write: &Write<'_>, stored: Stored, len: u64, now: Ms) -> Stored {
+fn count_store(face: &Face, write: &Write<'_>, stored: Stored, len: u64, now: Ms) -> Stored {
     let counters = &face.counters;
     counters.cmd_set.one();
     if matches!(stored, Stored::TooLarge | Stored::NoMemory) {
@@ -424,9 +424,9 @@ fn settle(face: &Face, write: &Write<'_>, stored: Stored, len: u64, now: Ms) -> 
     stored
 }
 
-/// Lets those who watch know of a write of `sent` bytes.
+/// Reports a write of `sent` bytes to watchers.
 #[cold]
-fn see(face: &Face, write: &Write<'_>, stored: Stored, sent: u64, now: Ms) {
+fn report_store(face: &Face, write: &Write<'_>, stored: Stored, sent: u64, now: Ms) {
     let status = match stored {
         Stored::Stored(_) => "stored",
         Stored::NotStored => "not_stored",
@@ -443,7 +443,7 @@ fn see(face: &Face, write: &Write<'_>, stored: Stored, sent: u64, now: Ms) {
         Mode::Append => "append",
         Mode::Prepend => "prepend",
     };
-    // What lies there now: a value may have been joined to it, an older one has kept its expiry.
+    // The present item differs from the one sent: a value may have been joined, an old expiry kept.
     let entry =
         matches!(stored, Stored::Stored(_)).then(|| face.store.peek(OBJECTS, write.key, now));
     let (expires, size) = match (stored, entry.flatten()) {
@@ -454,9 +454,9 @@ fn see(face: &Face, write: &Write<'_>, stored: Stored, sent: u64, now: Ms) {
     face.stats.saw_store(&Seen { key: write.key, status, command, expires, size, sent }, now);
 }
 
-/// `delete`, if `compare` is the version there.
+/// `delete`, if the item's version is `compare`.
 pub(crate) fn delete(face: &Face, key: &[u8], compare: Option<u64>, now: Ms) -> Deleted {
-    face.looks_up(key, now);
+    face.saw_lookup(key, now);
     let mut size = None;
     let deleted = loop {
         let Some(entry) = face.store.peek(OBJECTS, key, now) else { break Deleted::NotFound };
@@ -477,7 +477,7 @@ pub(crate) fn delete(face: &Face, key: &[u8], compare: Option<u64>, now: Ms) -> 
     deleted
 }
 
-/// `flush_all`, `exptime` as sent: 0 and less now. It replaces what was planned before.
+/// `flush_all` with `exptime` as sent; 0 and less: now. It replaces an earlier plan.
 pub(crate) fn flush(face: &Face, exptime: i64, now: Ms) {
     face.counters.cmd_flush.one();
     match expires(exptime, now) {

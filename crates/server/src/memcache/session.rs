@@ -1,18 +1,18 @@
-//! One client's conversation: which protocol it speaks, what state it is in, one command at a time.
+//! One client's session: its protocol, its state, one command at a time.
 //!
-//! The first byte tells the protocol (0x80 begins a binary request, nothing else does), and it
-//! stays. Between commands the state is [`State::Ready`]; the others are commands whose bytes, or
-//! whose answers, do not fit one turn:
+//! The first byte selects the protocol (0x80 begins a binary request and nothing else), for the
+//! whole session. Between commands the state is [`State::Ready`]. The other states are commands
+//! whose bytes or answers do not fit one turn:
 //!
-//! | state | until | what |
+//! | state | until | content |
 //! |---|---|---|
-//! | `Keys` | the line's end | the keys of a retrieval, taken one by one |
-//! | `Block` | more bytes | a command whose value has not come: it is taken up again |
-//! | `Value` | the block's end | a value on its way into the store ([`Incoming`]) |
-//! | `Skip` | so many bytes | bytes that belong to a refused command |
-//! | `SkipLine` | a line's end | the rest of a line that cannot be a command |
+//! | `Keys` | the line's end | keys of a retrieval, executed one by one |
+//! | `Block` | more bytes | a command without its complete value: it is decoded again |
+//! | `Value` | the block's end | a value in transfer to the store ([`Incoming`]) |
+//! | `Skip` | a number of bytes | bytes of a refused command |
+//! | `SkipLine` | a line's end | the rest of a line too long for a command |
 //! | `Walk` | the answer's end | a dump of items |
-//! | `Deaf` | the client leaves | a watcher: what it sends is of no matter |
+//! | `Watch` | the client leaves | a watcher: its input is ignored |
 
 use std::{
     rc::Rc,
@@ -39,21 +39,21 @@ use crate::{
 /// First byte of a binary request.
 const MAGIC: u8 = 0x80;
 
-/// What text clients are told before they have logged in; it is no failed login.
+/// Answer to text commands before the login; it is no failed login.
 const UNAUTHENTICATED: &[u8] = b"CLIENT_ERROR unauthenticated\r\n";
 
-/// Which protocol a client speaks.
-enum Voice {
-    /// Nothing was received yet.
+/// Protocol of a client.
+enum Protocol {
+    /// No byte was received yet.
     Unknown,
     /// Text and meta.
     Text,
-    /// Text, but for a login nothing is taken yet.
+    /// Text; only a login is accepted.
     Login,
     Binary(Binary),
 }
 
-/// What the next bytes are.
+/// Meaning of the next bytes.
 pub(super) enum State {
     Ready,
     Keys(text::Keys),
@@ -62,21 +62,21 @@ pub(super) enum State {
     Skip(u64),
     SkipLine,
     Walk(Box<Walk>),
-    Deaf,
+    Watch,
 }
 
-/// [`Client::phase`] of this face's clients: what `stats conns` calls their state, and why they
-/// were closed.
+/// Values of [`Client::phase`] for this face: the state shown by `stats conns`, and the reason for
+/// closing.
 pub(super) mod phase {
     pub(in crate::memcache) const READY: u8 = 0;
-    /// A value is awaited.
+    /// The session waits for a value.
     pub(in crate::memcache) const VALUE: u8 = 1;
-    /// What belongs to a refused command is thrown away.
+    /// The session discards the bytes of a refused command.
     pub(in crate::memcache) const SKIP: u8 = 2;
     pub(in crate::memcache) const WATCH: u8 = 3;
-    /// Closed because of what the client sent.
+    /// Closed after an invalid request.
     pub(in crate::memcache) const FAILED: u8 = 4;
-    /// Closed because the client asked for the end of the server.
+    /// Closed by the client's `shutdown`.
     pub(in crate::memcache) const SHUTDOWN: u8 = 5;
 }
 
@@ -86,20 +86,20 @@ impl State {
             State::Ready | State::Keys(_) | State::SkipLine | State::Walk(_) => phase::READY,
             State::Block | State::Value(_) => phase::VALUE,
             State::Skip(_) => phase::SKIP,
-            State::Deaf => phase::WATCH,
+            State::Watch => phase::WATCH,
         }
     }
 }
 
-/// One client's conversation.
+/// One client's session.
 pub(crate) struct Session {
     pub(super) face: Rc<Face>,
     pub(super) client: Arc<Client>,
     pub(super) state: State,
-    /// It may ask for the end of the server, where that is allowed at all.
+    /// The client may send `shutdown`, if the settings allow it.
     pub(super) may_stop: bool,
-    voice: Voice,
-    /// Of the next command, in `State::Ready` alone.
+    protocol: Protocol,
+    /// Keys looked up ahead for the next command; only in `State::Ready`.
     first: First,
 }
 
@@ -110,41 +110,41 @@ impl Session {
             client,
             state: State::Ready,
             may_stop: true,
-            voice: Voice::Unknown,
+            protocol: Protocol::Unknown,
             first: First::default(),
         }
     }
 
-    /// For datagrams, whose sender can be anybody: what ends the server is not taken from it.
-    pub(super) fn of_datagram(mut self) -> Self {
+    /// For datagrams. Their sender is unverified, so `shutdown` is refused.
+    pub(super) fn for_datagram(mut self) -> Self {
         self.may_stop = false;
         self
     }
 
-    /// Listens for the first byte.
+    /// Selects the protocol by the first byte.
     #[cold]
     fn begin(&mut self, first: u8) {
         let settings = self.face.settings();
         let binary = match settings.protocol {
-            // SASL is for binary clients alone: text ones have no way to log in.
+            // SASL requires the binary protocol: text clients have no way to use it.
             WireProtocol::Auto if settings.sasl.is_some() => true,
-            // A login by `set` is for text clients alone.
+            // A login by `set` requires the text protocol.
             WireProtocol::Auto => first == MAGIC && settings.auth.is_none(),
             WireProtocol::Ascii => false,
             WireProtocol::Binary => true,
         };
-        self.voice = match (binary, &settings.auth) {
-            (true, _) => Voice::Binary(Binary::new(&self.face)),
-            (false, Some(_)) => Voice::Login,
-            (false, None) => Voice::Text,
+        self.protocol = match (binary, &settings.auth) {
+            (true, _) => Protocol::Binary(Binary::new(&self.face)),
+            (false, Some(_)) => Protocol::Login,
+            (false, None) => Protocol::Text,
         };
     }
 
     fn login(&mut self, input: &[u8], out: &mut Out) -> Turn {
         let settings = self.face.settings();
         let Some(users) = &settings.auth else {
-            // A reload has taken the need for it away.
-            self.voice = Voice::Text;
+            // A reload has removed the users.
+            self.protocol = Protocol::Text;
             return Turn::Used(0);
         };
         let counters = &self.face.counters;
@@ -154,7 +154,7 @@ impl Session {
             auth::Login::In(used, answer) => {
                 counters.auth_cmds.one();
                 out.scratch().extend_from_slice(answer);
-                self.voice = Voice::Text;
+                self.protocol = Protocol::Text;
                 Turn::Used(used)
             }
             auth::Login::Refused(used, answer) => {
@@ -169,7 +169,7 @@ impl Session {
     }
 
     fn binary(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
-        let Voice::Binary(binary) = &mut self.voice else { return Turn::Close };
+        let Protocol::Binary(binary) = &mut self.protocol else { return Turn::Close };
         match binary.turn(&self.face, &self.client, input, now, out) {
             Step::Used(used) => Turn::Used(used),
             Step::More(whole) => Turn::More(whole),
@@ -185,30 +185,29 @@ impl Session {
         }
     }
 
-    /// Changes the state where `stats conns` tells it; between `Ready` and states that it does not
-    /// tell of, nothing is to be told.
+    /// Changes the state, and the phase that `stats conns` shows. Changes between `Ready` and
+    /// states of the same phase write nothing.
     pub(super) fn enter(&mut self, state: State) {
         self.client.phase.store(state.phase(), Relaxed);
         self.state = state;
     }
 
-    /// The value of the first command of the input is not all there: both would be at `whole`
-    /// bytes.
+    /// The value of the first command is incomplete; command and value end at `whole` bytes.
     #[cold]
     pub(super) fn await_block(&mut self, whole: usize) -> Turn {
         self.enter(State::Block);
         Turn::More(whole)
     }
 
-    /// Closes the connection for what the client sent.
+    /// Closes the connection after an invalid request.
     #[cold]
     pub(super) fn fail(&self) -> Turn {
         self.client.phase.store(phase::FAILED, Relaxed);
         Turn::Close
     }
 
-    /// `used` bytes are used up; `bytes` behind them are to be thrown away, of those received and
-    /// those to come. There are `len` bytes of input.
+    /// Uses `used` bytes and discards the `bytes` behind them, received or not. `len`: length of
+    /// the input.
     pub(super) fn skip(&mut self, used: usize, bytes: u64, len: usize) -> Turn {
         let there = bytes.min((len - used) as u64);
         if bytes > there {
@@ -217,8 +216,8 @@ impl Session {
         Turn::Used(used + there as usize)
     }
 
-    /// `used` bytes are used up; the value of a command, longer than is waited for, begins behind
-    /// them. A value that cannot be taken is answered now.
+    /// Uses `used` bytes. A value too long to buffer begins behind them. If it cannot be stored, it
+    /// is answered now.
     pub(super) fn take_value(
         &mut self,
         used: usize,
@@ -233,8 +232,8 @@ impl Session {
         Turn::Used(used)
     }
 
-    /// Goes on with what did not fit one turn.
-    fn go_on(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
+    /// Continues a command that does not fit one turn.
+    fn resume(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
         match &mut self.state {
             State::Ready | State::Block => Turn::Used(0),
             State::Walk(walk) => {
@@ -274,41 +273,41 @@ impl Session {
                 }
                 None => Turn::Used(input.len()),
             },
-            State::Deaf => Turn::Used(input.len()),
+            State::Watch => Turn::Used(input.len()),
         }
     }
 }
 
 impl Session {
-    /// Is its protocol known?
+    /// Returns whether the protocol is known.
     pub(super) fn is_known(&self) -> bool {
-        !matches!(self.voice, Voice::Unknown)
+        !matches!(self.protocol, Protocol::Unknown)
     }
 
     pub(super) fn is_binary(&self) -> bool {
-        matches!(self.voice, Voice::Binary(_))
+        matches!(self.protocol, Protocol::Binary(_))
     }
 
-    /// Takes up the next command, or goes on with one.
+    /// Executes the next command or continues one.
     #[inline]
     pub(super) fn step(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
         self.face.refresh(now);
         self.face.stats.serving(self.client.id);
         let hint = self.first.take();
         if !matches!(self.state, State::Ready) {
-            // What was looked at ahead may have been a part of a value.
+            // The bytes looked at ahead may be part of a value.
             self.face.ahead.borrow_mut().clear();
             if !matches!(self.state, State::Block) {
-                return self.go_on(input, now, out);
+                return self.resume(input, now, out);
             }
             self.enter(State::Ready);
         }
         let Some(first) = input.first() else { return Turn::More(0) };
-        match self.voice {
-            Voice::Text => text::turn(self, hint, input, now, out),
-            Voice::Binary(_) => self.binary(input, now, out),
-            Voice::Login => self.login(input, out),
-            Voice::Unknown => {
+        match self.protocol {
+            Protocol::Text => text::turn(self, hint, input, now, out),
+            Protocol::Binary(_) => self.binary(input, now, out),
+            Protocol::Login => self.login(input, out),
+            Protocol::Unknown => {
                 self.begin(*first);
                 Turn::Used(0)
             }
@@ -326,7 +325,8 @@ impl crate::object::Session for Session {
     }
 
     fn fetch(&mut self, input: &[u8]) {
-        if let (Voice::Text, State::Ready, Some(key)) = (&self.voice, &self.state, first_key(input))
+        if let (Protocol::Text, State::Ready, Some(key)) =
+            (&self.protocol, &self.state, first_key(input))
         {
             self.first.fetch(self.face.store, OBJECTS, key);
         }

@@ -1,5 +1,4 @@
-//! Commands of the text protocol carried out and answered. Decoding and encoding are in
-//! `proto::memcache::text`.
+//! Executes commands of the text protocol. `proto::memcache::text` decodes and encodes.
 
 use larder_proto::memcache::{
     BAD_CHUNK, BAD_FORMAT, Command, Decoded, NO_MEMORY, NOT_NUMBER, Refused, TOO_LARGE,
@@ -22,7 +21,7 @@ use super::{
     meta,
     ops::{self, Counted, Deleted, Mode, NoMemory, Stored, Write},
     session::{Session, State, phase},
-    stats::admin::{self, Then},
+    stats::admin::{self, Continuation},
 };
 use crate::{
     clock::Ms,
@@ -30,17 +29,17 @@ use crate::{
     object::{HIGH_WATER, Turn, WINDOW, ahead},
 };
 
-/// What `version` answers: the memcached whose behaviour this is.
+/// Answer to `version`: the memcached version that this face follows.
 const VERSION: &[u8] = b"VERSION 1.6.18\r\n";
-/// `flush_all` where it is not allowed.
+/// Answer to `flush_all` if the settings forbid it.
 const NO_FLUSH: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
-/// `gat` without memory for the expiry.
+/// Answer to `gat` without memory for the expiry.
 const NO_MEMORY_READING: &[u8] = b"SERVER_ERROR out of memory writing get response\r\n";
-/// `shutdown` where it is not allowed.
+/// Answer to `shutdown` if the settings forbid it.
 const NO_SHUTDOWN: &[u8] = b"ERROR: shutdown not enabled\r\n";
 
-/// Takes up the first command of `input`, which has at least a byte. `hint`: its key's, where that
-/// was looked at alone.
+/// Executes the first command of `input`, which is not empty. `hint`: the hint of its key, if that
+/// was looked up alone.
 #[inline]
 pub(super) fn turn(
     session: &mut Session,
@@ -53,20 +52,20 @@ pub(super) fn turn(
     match turn {
         Turn::Used(used) if used < input.len() => look_ahead(session, &input[used..]),
         Turn::Flush(used) if used < input.len() => {}
-        // Before more is taken up, more is received: the same distance from its end is another
-        // command's.
+        // More bytes are received before the next command: a position counted from the end would
+        // mean another command.
         _ => session.face.ahead.borrow_mut().clear(),
     }
     turn
 }
 
-/// What was fetched ahead for the first command of `input`.
+/// The hint fetched ahead for the first command of `input`.
 #[inline]
 fn hint_of(session: &Session, input: &[u8]) -> Option<Hint> {
     session.face.ahead.borrow_mut().take(session.client.id, OBJECTS, input.len())
 }
 
-/// Has the memory fetched that the next commands of a batch will ask for.
+/// Prefetches memory for the next commands of the batch.
 #[inline]
 fn look_ahead(session: &Session, input: &[u8]) {
     let mut ahead = session.face.ahead.borrow_mut();
@@ -83,7 +82,8 @@ fn command(
     now: Ms,
     out: &mut Out,
 ) -> Turn {
-    // Of use for gets; others take theirs as well, so that more is looked at when all are taken.
+    // Only gets use a hint. Other commands also consume theirs, so that the next look-ahead begins
+    // when all are consumed.
     let hint = hint.or_else(|| hint_of(session, input));
     match decode(input) {
         Decoded::Command(command, used) => match command {
@@ -97,7 +97,7 @@ fn command(
             command => session.other(command, used, input, now, out),
         },
         Decoded::Keys(get, used) => {
-            session.state = State::Keys(Keys(Want::new(&get, now)));
+            session.state = State::Keys(Keys(GetOptions::new(&get, now)));
             Turn::Used(used)
         }
         Decoded::Partial => Turn::More(0),
@@ -105,49 +105,50 @@ fn command(
     }
 }
 
-/// Answers, unless no answer is wanted.
-fn say(noreply: bool, answer: &[u8], out: &mut Out) {
+/// Answers, except to `noreply`.
+fn reply(noreply: bool, answer: &[u8], out: &mut Out) {
     if !noreply {
         out.scratch().extend_from_slice(answer);
     }
 }
 
-/// Answers one key of a retrieval. An error is answered, too: it ends the retrieval, as in
+/// Answers one key of a retrieval. An error is also an answer: it ends the retrieval, as in
 /// memcached.
 #[inline]
 fn value(
     face: &Face,
     key: &[u8],
     hint: Hint,
-    want: Want,
+    options: GetOptions,
     now: Ms,
     out: &mut Out,
 ) -> Result<(), NoMemory> {
-    let found = match want.touch {
+    let found = match options.touch {
         None => ops::get(face, key, hint, now),
         Some(expires) => ops::get_and_touch(face, key, expires, now)
             .inspect_err(|_| out.scratch().extend_from_slice(NO_MEMORY_READING))?,
     };
     let Some(entry) = found else { return Ok(()) };
     let len = entry.len();
-    let version = want.cas.then(|| meta::version(face, entry.version()));
+    let version = options.cas.then(|| face.version(entry.version()));
     text::value(key, entry.flags(), len, version, out.scratch());
     out.whole(entry, b"\r\n");
     Ok(())
 }
 
-/// Answers several keys of `input`; where in it the last one answered ends, if it is time to send.
+/// Answers several keys of `input`. Returns where the last answered key ends, if the answers must
+/// be sent now.
 fn values(
     face: &Face,
     mut keys: Words<'_>,
-    want: Want,
+    options: GetOptions,
     input: &[u8],
     now: Ms,
     out: &mut Out,
 ) -> Result<Option<usize>, NoMemory> {
     let mut stopped = Ok(None);
     ahead::each(face.store, OBJECTS, &mut keys, |key, hint| {
-        stopped = value(face, key, hint, want, now, out).map(|()| {
+        stopped = value(face, key, hint, options, now, out).map(|()| {
             let end = || key.as_ptr() as usize + key.len() - input.as_ptr() as usize;
             (out.pending() > HIGH_WATER).then(end)
         });
@@ -156,26 +157,26 @@ fn values(
     stopped
 }
 
-/// What a retrieval wants of each key.
+/// Options of a retrieval, the same for all its keys.
 #[derive(Clone, Copy)]
-struct Want {
+struct GetOptions {
     cas: bool,
     touch: Option<Option<Ms>>,
 }
 
-impl Want {
+impl GetOptions {
     #[inline]
     fn new(get: &Get<'_>, now: Ms) -> Self {
         Self { cas: get.cas, touch: get.touch.map(|exptime| ops::expires(i64::from(exptime), now)) }
     }
 }
 
-/// A retrieval whose keys are taken one by one: more than have arrived, or more than is sent at a
-/// time.
-pub(super) struct Keys(Want);
+/// A retrieval whose keys are executed one by one: not all keys have arrived, or the answers exceed
+/// one send.
+pub(super) struct Keys(GetOptions);
 
 impl Keys {
-    /// Goes on. The state is the one behind the retrieval; None: it goes on.
+    /// Continues. Returns the state after the retrieval; None: the retrieval continues.
     pub(super) fn turn(
         &self,
         face: &Face,
@@ -210,7 +211,7 @@ impl Keys {
     }
 }
 
-/// A store command whose value is on its way.
+/// A store command whose value is in transfer.
 #[derive(Debug)]
 pub(super) struct Store {
     mode: Mode,
@@ -228,9 +229,9 @@ impl Store {
         Write { mode, key: &self.key, flags, expires, compare, ..Write::default() }
     }
 
-    /// Answers.
+    /// Composes the answer.
     pub(super) fn stored(&self, stored: Stored, out: &mut Out) {
-        say(self.noreply, answer(stored), out);
+        reply(self.noreply, answer(stored), out);
     }
 }
 
@@ -256,20 +257,20 @@ impl Session {
         now: Ms,
         out: &mut Out,
     ) -> Turn {
-        let (face, want) = (&self.face, Want::new(get, now));
+        let (face, options) = (&self.face, GetOptions::new(get, now));
         let mut keys = get.keys;
         let answered = if let Some(key) = keys.next()
             && keys.rest().is_empty()
         {
             let hint = hint.unwrap_or_else(|| face.store.hint(OBJECTS, key));
-            value(face, key, hint, want, now, out).map(|()| None)
+            value(face, key, hint, options, now, out).map(|()| None)
         } else {
-            values(face, get.keys, want, input, now, out)
+            values(face, get.keys, options, input, now, out)
         };
         match answered {
             Ok(Some(after)) => {
-                // The keys left, and the line's end, stay where they are.
-                self.state = State::Keys(Keys(want));
+                // The remaining keys and the line's end stay in the input.
+                self.state = State::Keys(Keys(options));
                 return Turn::Flush(after);
             }
             Ok(None) => out.scratch().extend_from_slice(END),
@@ -292,16 +293,16 @@ impl Session {
         let write = Write { mode, key, flags, expires, compare: cas, ..Write::default() };
         if !ops::fits(&self.face, key, flags, u64::from(len)) {
             ops::refuse(&self.face, &write, Stored::TooLarge, u64::from(len), now);
-            say(noreply, TOO_LARGE, out);
+            reply(noreply, TOO_LARGE, out);
             return self.skip(used, u64::from(len) + 2, input.len());
         }
         let whole = used + len as usize + 2;
         if let Some(block) = input.get(used..whole) {
             match block.strip_suffix(b"\r\n") {
                 Some(value) => {
-                    say(noreply, answer(ops::store(&self.face, &write, &[value], now)), out)
+                    reply(noreply, answer(ops::store(&self.face, &write, &[value], now)), out)
                 }
-                None => say(noreply, BAD_CHUNK, out),
+                None => reply(noreply, BAD_CHUNK, out),
             }
             return Turn::Used(whole);
         }
@@ -333,7 +334,7 @@ impl Session {
             Command::Admin(admin) => return self.admin(&admin, used, now, out),
             Command::MetaNoop => {
                 out.scratch().extend_from_slice(codec::MN);
-                // It asks for everything before it to be sent now.
+                // `mn` demands that all earlier answers are sent now.
                 return Turn::Flush(used);
             }
             Command::MetaDelete(delete) => meta::delete(face, &delete, now, out),
@@ -357,10 +358,10 @@ impl Session {
         let answer = match mode {
             _ if !self.may_stop || !self.face.settings().shutdown => NO_SHUTDOWN,
             Shutdown::Unknown(answer) => answer,
-            // Both end as a signal does: what was received is answered first.
+            // Both act as a signal does: received commands are answered first.
             Shutdown::Now | Shutdown::Graceful => {
                 self.client.phase.store(phase::SHUTDOWN, Relaxed);
-                // Before watchers are closed as well.
+                // Report before the watchers are closed as well.
                 self.face.stats.saw_end(&self.client, "shutdown", now);
                 self.face.shared.stop.ask();
                 return Turn::Close;
@@ -372,13 +373,13 @@ impl Session {
 
     fn admin(&mut self, admin: &Admin<'_>, used: usize, now: Ms, out: &mut Out) -> Turn {
         match admin::admin(&self.face, &self.client, admin, now, out) {
-            Then::Next => Turn::Used(used),
-            Then::Walk(walk) => {
+            Continuation::Next => Turn::Used(used),
+            Continuation::Walk(walk) => {
                 self.state = State::Walk(Box::new(walk));
                 Turn::Flush(used)
             }
-            Then::Watch => {
-                self.enter(State::Deaf);
+            Continuation::Watch => {
+                self.enter(State::Watch);
                 Turn::Used(used)
             }
         }
@@ -390,7 +391,7 @@ fn delete_key(face: &Face, delete: Delete<'_>, now: Ms, out: &mut Out) {
         Deleted::Deleted => DELETED,
         Deleted::NotFound | Deleted::Exists => NOT_FOUND,
     };
-    say(delete.noreply, answer, out);
+    reply(delete.noreply, answer, out);
 }
 
 fn count_key(face: &Face, count: Count<'_>, now: Ms, out: &mut Out) {
@@ -407,7 +408,7 @@ fn count_key(face: &Face, count: Count<'_>, now: Ms, out: &mut Out) {
             Counted::Exists => EXISTS,
             Counted::NoMemory => meta::NO_MEMORY_COUNTING,
         };
-    say(noreply, answer, out);
+    reply(noreply, answer, out);
 }
 
 fn touch_key(face: &Face, touch: Touch<'_>, now: Ms, out: &mut Out) {
@@ -417,13 +418,13 @@ fn touch_key(face: &Face, touch: Touch<'_>, now: Ms, out: &mut Out) {
         Ok(false) => NOT_FOUND,
         Err(NoMemory) => NO_MEMORY,
     };
-    say(touch.noreply, answer, out);
+    reply(touch.noreply, answer, out);
 }
 
 fn flush_all(face: &Face, flush: Flush, now: Ms, out: &mut Out) {
     if !face.settings().flush_all {
-        return say(flush.noreply, NO_FLUSH, out);
+        return reply(flush.noreply, NO_FLUSH, out);
     }
     ops::flush(face, i64::from(flush.delay), now);
-    say(flush.noreply, OK, out);
+    reply(flush.noreply, OK, out);
 }

@@ -1,13 +1,13 @@
 //! Requests in UDP datagrams (protocol.txt, "UDP protocol").
 //!
-//! A datagram is a whole request: one or more commands, in any of the protocols. Each gets a
-//! conversation of its own that ends with it, so nothing is kept for somebody who may never have
-//! been there. What memcached drops without a word (requests in more than one datagram, headers
-//! without a command) is dropped here; what it leaves out of the numbering is not: all answers to a
-//! datagram are one message, numbered through, so that a client knows when it has them all.
+//! A datagram is a complete request: one or more commands in any of the protocols. Each datagram
+//! has a session of its own, so nothing is kept for a sender whose address may be false. As in
+//! memcached, requests in more than one datagram and headers without a command are dropped without
+//! an answer. Unlike memcached, all answers to a datagram form one message with consecutive
+//! sequence numbers, so that a client knows when it is complete.
 //!
-//! UDP senders can lie about who they are. An answer is limited ([`MAX_ANSWER`]) to what one item
-//! of memcached's usual largest size takes, and UDP is off unless configured.
+//! UDP senders can forge their address. So an answer is limited ([`MAX_ANSWER`]) to one item of
+//! memcached's usual largest size, and UDP is off by default.
 
 use std::{
     io,
@@ -27,27 +27,27 @@ use crate::{
     object::{Peer, Sent, Session as _, Turn},
 };
 
-/// Bytes of the frame before the commands or answers.
+/// Length of the frame header, in bytes.
 const FRAME: usize = 8;
-/// Most bytes of a datagram sent: memcached's, below what Ethernet carries in one piece.
+/// Longest datagram sent, in bytes: memcached's, below the MTU of Ethernet.
 const DATAGRAM: usize = 1400;
-/// Bytes of answer in a datagram.
+/// Bytes of an answer per datagram.
 const PAYLOAD: usize = DATAGRAM - FRAME;
-/// Most datagrams in an answer. A request for more is told so in one.
+/// Most datagrams per answer. A longer answer is replaced by an error in one datagram.
 const MAX_DATAGRAMS: usize = 768;
-/// Most bytes in an answer: an item of 1 MiB and its line fit.
+/// Longest answer, in bytes: an item of 1 MiB with its line fits.
 const MAX_ANSWER: usize = MAX_DATAGRAMS * PAYLOAD;
 const _: () = assert!(MAX_ANSWER > (1 << 20) + 250 + 64);
-/// No datagram is longer.
+/// Longest possible datagram, in bytes.
 const LONGEST: usize = 64 * 1024;
-/// After the system had no memory or buffers to receive with, how long it is left alone.
+/// Delay before the next receive after the system ran out of memory or buffers.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Memory kept between requests.
+/// Most bytes of buffer memory kept between requests.
 const KEPT: usize = 64 * 1024;
 
 const TOO_LARGE: &[u8] = b"SERVER_ERROR response too large for UDP\r\n";
 
-/// Answers what comes in at `socket`, for ever.
+/// Answers the datagrams of `socket`, for ever.
 pub(crate) async fn serve(face: Rc<Face>, socket: UdpSocket, clock: Clock) {
     let local: Arc<str> =
         socket.local_addr().map_or_else(|_| "udp".into(), |at| at.to_string().into());
@@ -63,9 +63,9 @@ pub(crate) async fn serve(face: Rc<Face>, socket: UdpSocket, clock: Clock) {
         let begun = clock.micros();
         face.stats.datagram.store(clock.at(begun), Relaxed);
         let client = face.shared.clients.enter(Peer::Udp(from), local.clone(), clock.at(begun));
-        let mut session = face.session(client.clone()).of_datagram();
-        converse(&mut session, commands, clock.at(begun), &mut out, &mut answer);
-        // Whom the answer cannot be sent to has it lost, as with any datagram.
+        let mut session = face.session(client.clone()).for_datagram();
+        execute(&mut session, commands, clock.at(begun), &mut out, &mut answer);
+        // A send error loses the answer, as with any datagram.
         let written = send(&socket, from, id, &answer).await.unwrap_or(0);
         session.sent(Sent { micros: clock.micros() - begun, received: len as u64, written });
         face.shared.clients.leave(&client);
@@ -74,7 +74,8 @@ pub(crate) async fn serve(face: Rc<Face>, socket: UdpSocket, clock: Clock) {
     }
 }
 
-/// Request id and commands of a datagram. None: it is no request, or a part of one.
+/// Returns the request id and the commands of a datagram. None: it is invalid, or part of a longer
+/// request.
 fn request(datagram: &[u8]) -> Option<(u16, &[u8])> {
     let (&[i0, i1, _sequence0, _sequence1, n0, n1, _reserved0, _reserved1], commands) =
         datagram.split_first_chunk::<FRAME>()?;
@@ -82,9 +83,9 @@ fn request(datagram: &[u8]) -> Option<(u16, &[u8])> {
     whole.then_some((u16::from_be_bytes([i0, i1]), commands))
 }
 
-/// Has `commands` carried out in order, as far as they are whole. Their answers replace what is in
+/// Executes the complete commands of `commands` in order. The answers replace the content of
 /// `answer`.
-fn converse(
+fn execute(
     session: &mut impl crate::object::Session,
     commands: &[u8],
     now: Ms,
@@ -110,13 +111,13 @@ fn converse(
     }
 }
 
-/// Moves what was composed behind `answer`.
+/// Moves the composed bytes to the end of `answer`.
 fn gather(out: &mut Out, answer: &mut Vec<u8>) {
-    // Objects have no copies in files, and memory does not fail.
+    // memcached's items have no file copies, and memory does not fail.
     let _ = out.send(answer);
 }
 
-/// Says that the answer is too large, in the protocol that was asked in.
+/// Answers that the answer is too large, in the protocol of the request.
 fn refuse(commands: &[u8], answer: &mut Vec<u8>) {
     answer.clear();
     match commands.first_chunk().and_then(Header::read) {
@@ -125,7 +126,7 @@ fn refuse(commands: &[u8], answer: &mut Vec<u8>) {
     }
 }
 
-/// Sends `answer` in as many datagrams as it takes: none when it is empty. Returns the bytes sent.
+/// Sends `answer` in as many datagrams as needed; none if it is empty. Returns the bytes sent.
 async fn send(socket: &UdpSocket, to: SocketAddr, id: u16, answer: &[u8]) -> io::Result<u64> {
     let mut written = 0;
     let mut datagram = Vec::with_capacity(DATAGRAM);
@@ -138,7 +139,7 @@ async fn send(socket: &UdpSocket, to: SocketAddr, id: u16, answer: &[u8]) -> io:
     Ok(written)
 }
 
-/// The frame of datagram `sequence` of `total`; both are at most [`MAX_DATAGRAMS`].
+/// Writes the frame of datagram `sequence` of `total`; both are at most [`MAX_DATAGRAMS`].
 fn frame(into: &mut Vec<u8>, id: u16, sequence: usize, total: usize) {
     for field in [id, sequence as u16, total as u16, 0] {
         into.extend_from_slice(&field.to_be_bytes());
@@ -149,7 +150,7 @@ fn frame(into: &mut Vec<u8>, id: u16, sequence: usize, total: usize) {
 mod tests {
     use super::*;
 
-    /// Answers each byte with a reply of its own; `w` with 100 KiB at a time, three times.
+    /// Answers each byte with a reply; `w` with three parts of 100 KiB.
     #[derive(Default)]
     struct Echo {
         long: u32,
@@ -192,7 +193,7 @@ mod tests {
 
     fn answered(commands: &[u8]) -> Vec<u8> {
         let (mut out, mut answer) = (Out::default(), b"left over".to_vec());
-        converse(&mut Echo::default(), commands, 0, &mut out, &mut answer);
+        execute(&mut Echo::default(), commands, 0, &mut out, &mut answer);
         assert!(out.is_empty());
         answer
     }

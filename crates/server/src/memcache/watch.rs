@@ -1,9 +1,9 @@
-//! `watch`: a log of what happens, sent to whoever asked for it (protocol.txt, "Watchers"), and the
-//! one switch that says whether anybody wants to know.
+//! `watch`: a log of events, sent to the watchers (protocol.txt, "Watchers"), and the atomic flags
+//! that tell which events anybody watches.
 //!
-//! A line is made only while there is a watcher for its kind: otherwise the hot path pays one
-//! relaxed load for this and for `stats detail` together. Lines go into the watchers' mail; what
-//! does not fit there is skipped and counted, and a `skipped=<n>` line says so when there is room
+//! A line is only composed if a watcher is connected for its kind. Otherwise a command pays one
+//! relaxed load, shared with `stats detail`. Lines go to the watchers' mailboxes. If a mailbox is
+//! full, lines are dropped and counted, and a line `skipped=<n>` reports them when there is room
 //! again.
 
 use std::{
@@ -21,24 +21,24 @@ use crate::{
     object::{Client, Peer},
 };
 
-/// Watchers at once. Each may have its buffer's size waiting (`-o watcher_logbuf_size`).
+/// Most watchers at once. Each may hold a full buffer (`-o watcher_logbuf_size`).
 pub(crate) const WATCHERS: usize = 64;
 
-/// `get` and its like.
+/// `get` and similar commands.
 pub(crate) const FETCHERS: u32 = 1;
-/// Stores.
+/// Store commands.
 pub(crate) const MUTATIONS: u32 = 1 << 1;
-/// Items dropped to make room.
+/// Items evicted to make room.
 pub(crate) const EVICTIONS: u32 = 1 << 2;
-/// Connections that come and go.
+/// Connections opened and closed.
 pub(crate) const CONNEVENTS: u32 = 1 << 3;
-/// `delete` and its like.
+/// `delete` and similar commands.
 pub(crate) const DELETIONS: u32 = 1 << 4;
-/// Not a watcher's: `stats detail` is on.
+/// `stats detail` is on; no watcher's kind.
 pub(crate) const DETAIL: u32 = 1 << 31;
 
-/// The kinds a client may name. Those of memcached's proxy are accepted, as by a memcached without
-/// one, and never come.
+/// The kinds that a client may name. Those of memcached's proxy are accepted and never occur, as in
+/// a memcached without a proxy.
 const KINDS: &[(&[u8], u32)] = &[
     (b"fetchers", FETCHERS),
     (b"mutations", MUTATIONS),
@@ -51,11 +51,11 @@ const KINDS: &[(&[u8], u32)] = &[
     (b"proxyuser", 0),
 ];
 
-/// Who wants to know what. On lines of memory of its own: read by every command, written when
-/// somebody begins or ends.
+/// The watchers and the union of their kinds. It is aligned to cache lines of its own: every
+/// command reads it, a watcher that starts or ends writes it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Eyes {
+pub(crate) struct WatchLog {
     on: AtomicU32,
     watchers: Mutex<Watchers>,
     gid: AtomicU64,
@@ -72,50 +72,50 @@ struct Watchers {
 struct Watcher {
     client: Weak<Client>,
     kinds: u32,
-    /// Bytes that may wait for it.
+    /// Most bytes waiting in its mailbox.
     buffer: usize,
-    /// Lines skipped that it was not told of.
+    /// Dropped lines not yet reported to it.
     skipped: u64,
 }
 
-/// What watchers were sent.
+/// Metrics of the watchers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
-    /// Watchers there are.
+    /// Connected watchers.
     pub(crate) watchers: u64,
-    /// Lines made.
+    /// Composed lines.
     pub(crate) written: u64,
-    /// Lines sent, once per watcher.
+    /// Sent lines, counted once per watcher.
     pub(crate) sent: u64,
-    /// Lines not sent because a watcher did not keep up.
+    /// Lines dropped because a watcher was too slow.
     pub(crate) skipped: u64,
 }
 
-/// What came of `watch`.
+/// Result of `watch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watching {
-    /// The client is a watcher: nothing it sends is looked at any more.
+pub(crate) enum WatchResult {
+    /// The client is a watcher: its further input is ignored.
     Begun,
-    /// A kind that is none.
+    /// The kind is unknown.
     Unknown,
-    /// There are too many.
+    /// There are too many watchers.
     TooMany,
 }
 
-impl Eyes {
-    /// Does anybody want to know of these kinds?
+impl WatchLog {
+    /// Returns whether any of these kinds is watched.
     #[inline]
     pub(crate) fn any(&self, kinds: u32) -> bool {
         self.on.load(Relaxed) & kinds != 0
     }
 
-    /// All that somebody wants to know of, in one load.
+    /// All watched kinds, in one load.
     #[inline]
-    pub(crate) fn open(&self) -> u32 {
+    pub(crate) fn watched(&self) -> u32 {
         self.on.load(Relaxed)
     }
 
-    /// `stats detail on`, `off`.
+    /// Switches `stats detail`.
     pub(crate) fn detail(&self, on: bool) {
         if on {
             self.on.fetch_or(DETAIL, Relaxed);
@@ -124,14 +124,14 @@ impl Eyes {
         }
     }
 
-    /// The client becomes a watcher of the kinds named in `words`; without any, of fetchers (as in
+    /// Makes the client a watcher of the kinds named in `words`; without any, of fetchers (as in
     /// memcached).
-    pub(crate) fn watch(&self, client: &Arc<Client>, words: &[u8], buffer: usize) -> Watching {
+    pub(crate) fn watch(&self, client: &Arc<Client>, words: &[u8], buffer: usize) -> WatchResult {
         let mut kinds = 0;
         let mut named = false;
         for word in words.split(|byte| *byte == b' ').filter(|word| !word.is_empty()) {
             let Some((_, kind)) = KINDS.iter().find(|(name, _)| *name == word) else {
-                return Watching::Unknown;
+                return WatchResult::Unknown;
             };
             kinds |= kind;
             named = true;
@@ -140,29 +140,29 @@ impl Eyes {
         let mut watchers = self.watchers.lock();
         watchers.list.retain(|watcher| watcher.client.strong_count() > 0);
         if watchers.list.len() >= WATCHERS {
-            return Watching::TooMany;
+            return WatchResult::TooMany;
         }
         watchers.list.push(Watcher { client: Arc::downgrade(client), kinds, buffer, skipped: 0 });
-        // It is there to be told things: its silence is no reason to close it.
+        // A watcher sends nothing: the idle timeout does not apply.
         client.set_stays(true);
-        self.look(&watchers);
-        Watching::Begun
+        self.update_kinds(&watchers);
+        WatchResult::Begun
     }
 
-    /// The client is gone, watcher or not.
+    /// Removes a client that has left, watcher or not.
     pub(crate) fn leave(&self, client: &Client) {
-        if self.open() & !DETAIL == 0 {
-            return; // Nobody watches; one that watches for nothing is found by its weak count.
+        if self.watched() & !DETAIL == 0 {
+            return; // No watchers; `figures` removes those without kinds.
         }
         let mut watchers = self.watchers.lock();
         watchers
             .list
             .retain(|watcher| watcher.client.upgrade().is_some_and(|known| known.id != client.id));
-        self.look(&watchers);
+        self.update_kinds(&watchers);
     }
 
-    /// Opens the eyes for what the watchers want, no more.
-    fn look(&self, watchers: &Watchers) {
+    /// Sets the watched kinds to those of the watchers.
+    fn update_kinds(&self, watchers: &Watchers) {
         let wanted = watchers.list.iter().fold(0, |kinds, watcher| kinds | watcher.kinds);
         let _ = self.on.fetch_update(Relaxed, Relaxed, |on| Some(on & DETAIL | wanted));
     }
@@ -170,7 +170,7 @@ impl Eyes {
     pub(crate) fn figures(&self) -> Figures {
         let mut watchers = self.watchers.lock();
         watchers.list.retain(|watcher| watcher.client.strong_count() > 0);
-        self.look(&watchers);
+        self.update_kinds(&watchers);
         Figures {
             watchers: watchers.list.len() as u64,
             written: self.gid.load(Relaxed),
@@ -179,16 +179,15 @@ impl Eyes {
         }
     }
 
-    /// Sends a line of `kind` to those who watch for it. `rest`: appends what stands behind the
-    /// number of the line.
+    /// Sends a line of `kind` to its watchers. `rest` appends the text behind the line's number.
     #[cold]
-    fn tell(&self, kind: u32, now: Ms, rest: impl FnOnce(&mut Vec<u8>)) {
+    fn report(&self, kind: u32, now: Ms, rest: impl FnOnce(&mut Vec<u8>)) {
         let mut line = Vec::with_capacity(256);
         let gid = self.gid.fetch_add(1, Relaxed) + 1;
-        // Writing to a Vec does not fail. Time is known to the millisecond.
+        // Writing to a Vec does not fail. The clock has milliseconds.
         let _ = write!(line, "ts={}.{:03}000 gid={gid} type=", now / 1000, now % 1000);
         rest(&mut line);
-        // Alone, as in memcached.
+        // A line end without CR, as in memcached.
         line.push(b'\n');
         let mut all = self.watchers.lock();
         let Watchers { list, sent, skipped } = &mut *all;
@@ -219,64 +218,64 @@ impl Watcher {
     }
 }
 
-/// What a `get` found.
+/// Result of a `get`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// A value of so many bytes.
+pub(crate) enum GetResult {
+    /// A value of this many bytes.
     Hit(u64),
-    /// Nothing.
+    /// No item.
     Miss,
-    /// What had expired.
+    /// An expired item.
     Expired,
-    /// What had been flushed.
+    /// A flushed item.
     Flushed,
 }
 
-/// A store as watchers see it.
+/// A store command, for watchers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Store<'a> {
     pub(crate) key: &'a [u8],
-    /// What came of it: `stored`, `not_stored`, `exists`, `not_found`, `too_large`, `no_memory`.
+    /// Result: `stored`, `not_stored`, `exists`, `not_found`, `too_large`, `no_memory`.
     pub(crate) status: &'static str,
-    /// Which command: `set`, `add`, ...
+    /// Name of the command: `set`, `add`, ...
     pub(crate) command: &'static str,
     pub(crate) expires: Option<Ms>,
-    /// Bytes of the item's value.
+    /// Length of the item's value in bytes.
     pub(crate) size: u64,
-    /// Bytes sent.
+    /// Bytes received for the value.
     pub(crate) sent: u64,
 }
 
-/// An item dropped to make room, as watchers see it.
+/// An evicted item, for watchers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dropped<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) fetched: bool,
     pub(crate) expires: Option<Ms>,
     pub(crate) last_access: Ms,
-    /// Bytes of value.
+    /// Length of the value in bytes.
     pub(crate) size: u64,
 }
 
-impl Eyes {
-    /// A key was asked for.
-    pub(crate) fn fetched(&self, cfd: u64, key: &[u8], found: Found, now: Ms) {
+impl WatchLog {
+    /// Reports a requested key.
+    pub(crate) fn fetched(&self, cfd: u64, key: &[u8], found: GetResult, now: Ms) {
         let (status, class, size) = match found {
-            Found::Hit(size) => ("found", 1, size),
-            Found::Miss => ("not_found", 0, 0),
-            Found::Expired => ("expired", 0, 0),
-            Found::Flushed => ("flushed", 0, 0),
+            GetResult::Hit(size) => ("found", 1, size),
+            GetResult::Miss => ("not_found", 0, 0),
+            GetResult::Expired => ("expired", 0, 0),
+            GetResult::Flushed => ("flushed", 0, 0),
         };
-        self.tell(FETCHERS, now, |line| {
+        self.report(FETCHERS, now, |line| {
             line.extend_from_slice(b"item_get key=");
             encode(key, line);
             let _ = write!(line, " status={status} clsid={class} cfd={cfd} size={size}");
         });
     }
 
-    /// A value was sent to be stored.
+    /// Reports a store command.
     pub(crate) fn stored(&self, cfd: u64, store: Store<'_>, now: Ms) {
-        self.tell(MUTATIONS, now, |line| {
+        self.report(MUTATIONS, now, |line| {
             line.extend_from_slice(b"item_store key=");
             encode(store.key, line);
             let Store { status, command, size, .. } = store;
@@ -288,48 +287,48 @@ impl Eyes {
         });
     }
 
-    /// A key was deleted.
+    /// Reports a deletion.
     pub(crate) fn deleted(&self, cfd: u64, key: &[u8], command: &'static str, size: u64, now: Ms) {
-        self.tell(DELETIONS, now, |line| {
+        self.report(DELETIONS, now, |line| {
             line.extend_from_slice(b"deleted key=");
             encode(key, line);
             let _ = write!(line, " cmd={command} clsid=1 cfd={cfd} size={size}");
         });
     }
 
-    /// An item was dropped to make room.
+    /// Reports an eviction.
     pub(crate) fn evicted(&self, item: Dropped<'_>, now: Ms) {
-        self.tell(EVICTIONS, now, |line| {
+        self.report(EVICTIONS, now, |line| {
             line.extend_from_slice(b"eviction key=");
             encode(item.key, line);
             let fetch = if item.fetched { "yes" } else { "no" };
-            // -1 without expiry, as in memcached.
+            // -1 without an expiry, as in memcached.
             let ttl = item.expires.map_or(-1, |_| left(item.expires, now));
             let unread = now.saturating_sub(item.last_access) / 1000;
             let _ = write!(line, " fetch={fetch} ttl={ttl} la={unread} clsid=1 size={}", item.size);
         });
     }
 
-    /// A client connected.
+    /// Reports a new client.
     pub(crate) fn connected(&self, client: &Client, now: Ms) {
-        self.tell(CONNEVENTS, now, |line| {
+        self.report(CONNEVENTS, now, |line| {
             line.extend_from_slice(b"conn_new ");
-            whence(client, line);
+            append_address(client, line);
             let _ = write!(line, " cfd={}", client.id);
         });
     }
 
-    /// A client is gone. `reason`: `normal`, `error`, `idle_timeout`, `shutdown`.
+    /// Reports the end of a connection. `reason`: `normal`, `error`, `idle_timeout`, `shutdown`.
     pub(crate) fn disconnected(&self, client: &Client, reason: &'static str, now: Ms) {
-        self.tell(CONNEVENTS, now, |line| {
+        self.report(CONNEVENTS, now, |line| {
             line.extend_from_slice(b"conn_close ");
-            whence(client, line);
+            append_address(client, line);
             let _ = write!(line, " reason={reason} cfd={}", client.id);
         });
     }
 }
 
-fn whence(client: &Client, line: &mut Vec<u8>) {
+fn append_address(client: &Client, line: &mut Vec<u8>) {
     let _ = match client.peer {
         Peer::Tcp(addr) => write!(line, "rip={} rport={} transport=tcp", addr.ip(), addr.port()),
         Peer::Udp(addr) => write!(line, "rip={} rport={} transport=udp", addr.ip(), addr.port()),
@@ -337,12 +336,12 @@ fn whence(client: &Client, line: &mut Vec<u8>) {
     };
 }
 
-/// Seconds until it expires, 0 for never.
+/// Seconds until the expiry; 0: none.
 fn left(expires: Option<Ms>, now: Ms) -> i64 {
     expires.map_or(0, |at| (at as i64 - now as i64).div_euclid(1000))
 }
 
-/// Appends a key with every byte but letters, digits and `-._~` as `%XX` (RFC 3986, 2.1).
+/// Appends a key. Every byte except letters, digits and `-._~` becomes `%XX` (RFC 3986, 2.1).
 pub(crate) fn encode(key: &[u8], into: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in key {
@@ -377,12 +376,12 @@ mod tests {
 
     #[test]
     fn lines_are_memcacheds() {
-        let (eyes, clients) = (Eyes::default(), Clients::default());
+        let (watch_log, clients) = (WatchLog::default(), Clients::default());
         let watcher = client(&clients);
         let kinds = b"fetchers mutations deletions evictions connevents";
-        assert_eq!(eyes.watch(&watcher, kinds, 10_000), Watching::Begun);
-        eyes.fetched(25, b"a:b", Found::Hit(3), NOW);
-        eyes.fetched(25, b"n", Found::Expired, NOW);
+        assert_eq!(watch_log.watch(&watcher, kinds, 10_000), WatchResult::Begun);
+        watch_log.fetched(25, b"a:b", GetResult::Hit(3), NOW);
+        watch_log.fetched(25, b"n", GetResult::Expired, NOW);
         let store = Store {
             key: b"n",
             status: "stored",
@@ -391,8 +390,8 @@ mod tests {
             size: 1,
             sent: 1,
         };
-        eyes.stored(26, store, NOW);
-        eyes.deleted(26, b"n", "delete", 1, NOW);
+        watch_log.stored(26, store, NOW);
+        watch_log.deleted(26, b"n", "delete", 1, NOW);
         let item = Dropped {
             key: b"old",
             fetched: true,
@@ -400,9 +399,9 @@ mod tests {
             last_access: NOW - 7999,
             size: 70,
         };
-        eyes.evicted(item, NOW);
-        eyes.connected(&watcher, NOW);
-        eyes.disconnected(&watcher, "normal", NOW);
+        watch_log.evicted(item, NOW);
+        watch_log.connected(&watcher, NOW);
+        watch_log.disconnected(&watcher, "normal", NOW);
         let expected = "\
             ts=1795200944.007000 gid=1 type=item_get key=a%3Ab status=found clsid=1 cfd=25 \
              size=3\nts=1795200944.007000 gid=2 type=item_get key=n status=expired clsid=0 cfd=25 \
@@ -416,48 +415,52 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_watched_for() {
-        let (eyes, clients) = (Eyes::default(), Clients::default());
+    fn only_watched_kinds_are_reported() {
+        let (watch_log, clients) = (WatchLog::default(), Clients::default());
         let (one, two) = (client(&clients), client(&clients));
-        assert!(!eyes.any(u32::MAX));
-        assert_eq!(eyes.watch(&one, b"fetchers nonsense", 100), Watching::Unknown);
-        assert_eq!(eyes.watch(&one, b"", 100), Watching::Begun);
-        assert_eq!(eyes.watch(&two, b"connevents", 100), Watching::Begun);
-        assert!(eyes.any(FETCHERS) && eyes.any(CONNEVENTS) && !eyes.any(MUTATIONS | DETAIL));
-        eyes.fetched(1, b"k", Found::Miss, NOW);
+        assert!(!watch_log.any(u32::MAX));
+        assert_eq!(watch_log.watch(&one, b"fetchers nonsense", 100), WatchResult::Unknown);
+        assert_eq!(watch_log.watch(&one, b"", 100), WatchResult::Begun);
+        assert_eq!(watch_log.watch(&two, b"connevents", 100), WatchResult::Begun);
+        assert!(
+            watch_log.any(FETCHERS)
+                && watch_log.any(CONNEVENTS)
+                && !watch_log.any(MUTATIONS | DETAIL)
+        );
+        watch_log.fetched(1, b"k", GetResult::Miss, NOW);
         assert!(mail(&two).is_empty() && mail(&one).contains("key=k"));
-        eyes.detail(true);
-        eyes.leave(&one);
-        assert!(!eyes.any(FETCHERS) && eyes.any(CONNEVENTS) && eyes.any(DETAIL));
-        eyes.detail(false);
+        watch_log.detail(true);
+        watch_log.leave(&one);
+        assert!(!watch_log.any(FETCHERS) && watch_log.any(CONNEVENTS) && watch_log.any(DETAIL));
+        watch_log.detail(false);
         clients.leave(&two);
         drop(two);
-        assert_eq!(eyes.figures(), Figures { watchers: 0, written: 1, sent: 1, skipped: 0 });
-        assert!(!eyes.any(u32::MAX));
+        assert_eq!(watch_log.figures(), Figures { watchers: 0, written: 1, sent: 1, skipped: 0 });
+        assert!(!watch_log.any(u32::MAX));
     }
 
     #[test]
-    fn a_watcher_that_does_not_read_is_told_what_it_missed() {
-        let (eyes, clients) = (Eyes::default(), Clients::default());
+    fn a_slow_watcher_receives_the_number_of_dropped_lines() {
+        let (watch_log, clients) = (WatchLog::default(), Clients::default());
         let watcher = client(&clients);
-        eyes.watch(&watcher, b"fetchers", 200);
-        (0..5).for_each(|_| eyes.fetched(1, b"k", Found::Miss, NOW));
+        watch_log.watch(&watcher, b"fetchers", 200);
+        (0..5).for_each(|_| watch_log.fetched(1, b"k", GetResult::Miss, NOW));
         assert_eq!(mail(&watcher).lines().count(), 2);
-        assert_eq!(eyes.figures().skipped, 3);
-        eyes.fetched(1, b"later", Found::Miss, NOW);
+        assert_eq!(watch_log.figures().skipped, 3);
+        watch_log.fetched(1, b"later", GetResult::Miss, NOW);
         let later = mail(&watcher);
         assert!(later.starts_with("skipped=3\nts=") && later.contains("key=later"), "{later}");
     }
 
     #[test]
     fn watchers_have_a_limit() {
-        let (eyes, clients) = (Eyes::default(), Clients::default());
+        let (watch_log, clients) = (WatchLog::default(), Clients::default());
         let all: Vec<_> = (0..=WATCHERS).map(|_| client(&clients)).collect();
         for watcher in &all[..WATCHERS] {
-            assert_eq!(eyes.watch(watcher, b"evictions", 1), Watching::Begun);
+            assert_eq!(watch_log.watch(watcher, b"evictions", 1), WatchResult::Begun);
         }
-        assert_eq!(eyes.watch(&all[WATCHERS], b"evictions", 1), Watching::TooMany);
-        eyes.leave(&all[3]);
-        assert_eq!(eyes.watch(&all[WATCHERS], b"evictions", 1), Watching::Begun);
+        assert_eq!(watch_log.watch(&all[WATCHERS], b"evictions", 1), WatchResult::TooMany);
+        watch_log.leave(&all[3]);
+        assert_eq!(watch_log.watch(&all[WATCHERS], b"evictions", 1), WatchResult::Begun);
     }
 }

@@ -1,4 +1,4 @@
-//! `incr`, `decr` and their like in all protocols.
+//! `incr`, `decr` and similar commands of all protocols.
 
 use larder_proto::memcache::line;
 use larder_store::{Entry, If, Put, PutError};
@@ -9,31 +9,31 @@ use super::{
 };
 use crate::clock::Ms;
 
-/// Counting in place changes when an item was last accessed once this is so long ago, as in
+/// Counting in place updates an item's access time only if it is at least this old, as in
 /// memcached.
 const UPDATE_INTERVAL: Ms = 60_000;
 
-/// What is to be counted.
+/// A counting operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) delta: u64,
     pub(crate) down: bool,
-    /// The version that must be there; 0: any.
+    /// The version that must be present; 0: any.
     pub(crate) compare: Option<u64>,
-    /// The version it gets, instead of a new one.
+    /// The version to assign instead of a new one.
     pub(crate) version: Option<u64>,
-    /// A missing counter is made: its value and expiry.
+    /// Value and expiry for creating a missing counter.
     pub(crate) initial: Option<(u64, Option<Ms>)>,
     /// The new expiry.
     pub(crate) touch: Option<Option<Ms>>,
 }
 
-/// What came of counting.
+/// Result of counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
-    /// The new value, its version, and the expiry it had before (a new one: the one it got).
-    /// `made`: it was missing.
+    /// The new value, its version, and the previous expiry (of a created counter: its own). `made`:
+    /// the counter was created.
     Number {
         value: u64,
         version: u64,
@@ -41,17 +41,17 @@ pub(crate) enum Counted {
         made: bool,
     },
     NotFound,
-    /// What is there is no number.
+    /// The value is no number.
     NotNumber,
-    /// Another version is there.
+    /// The item has another version.
     Exists,
     NoMemory,
 }
 
-/// `incr`, `decr`. The text keeps its length, with blanks behind a shorter number, as memcached's
-/// does.
+/// `incr`, `decr`. The text keeps its length: a shorter number is padded with blanks, as in
+/// memcached.
 pub(crate) fn count(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
-    face.looks_up(count.key, now);
+    face.saw_lookup(count.key, now);
     let counted = recount(face, count, now);
     let counters = &face.counters;
     match (counted, count.down) {
@@ -69,13 +69,13 @@ fn recount(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
     loop {
         let Some(entry) = face.store.peek(OBJECTS, count.key, now) else {
             let Some((value, expires)) = count.initial else { return Counted::NotFound };
-            // It is then stored by an `add`, which looks itself.
-            face.looks_up(count.key, now);
+            // An `add` then stores it, with a look-up of its own.
+            face.saw_lookup(count.key, now);
             match put_number(face, count, value, None, Put { expires, ..Put::default() }, now) {
                 Err(PutError::Exists) => continue,
                 Ok(version) => {
                     if face.stats.is_watched() {
-                        made(face, count.key, value, expires, now);
+                        report_created(face, count.key, value, expires, now);
                     }
                     return Counted::Number { value, version, expires, made: true };
                 }
@@ -89,7 +89,7 @@ fn recount(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
             return Counted::Exists;
         }
         let text = entry.head();
-        // A value in pieces is too long to be a number.
+        // A value in several pieces is too long for a number.
         let Some(number) = line::unsigned(text).filter(|_| text.len() as u64 == entry.len()) else {
             return Counted::NotNumber;
         };
@@ -100,7 +100,7 @@ fn recount(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
         };
         let expires = count.touch.unwrap_or_else(|| entry.expires());
         let put = Put { flags: entry.flags(), expires, ..Put::default() };
-        let seen = Before { entry: &entry, width: text.len() };
+        let seen = Counter { entry: &entry, width: text.len() };
         match put_number(face, count, value, Some(seen), put, now) {
             Err(PutError::Exists | PutError::NotFound) => {}
             Ok(version) => {
@@ -111,29 +111,29 @@ fn recount(face: &Face, count: &Count<'_>, now: Ms) -> Counted {
     }
 }
 
-/// Lets those who watch know of a counter that was missing.
+/// Reports a created counter to watchers.
 #[cold]
-fn made(face: &Face, key: &[u8], value: u64, expires: Option<Ms>, now: Ms) {
+fn report_created(face: &Face, key: &[u8], value: u64, expires: Option<Ms>, now: Ms) {
     let size = line::digits(value) as u64;
     face.stats
         .saw_store(&Seen { key, status: "stored", command: "add", expires, size, sent: size }, now);
 }
 
-/// A counter before it is counted.
+/// A counter before the change.
 #[derive(Clone, Copy)]
-struct Before<'e> {
+struct Counter<'e> {
     entry: &'e Entry<'static>,
-    /// Bytes of its text.
+    /// Length of its text in bytes.
     width: usize,
 }
 
-/// Stores a number: instead of the counter `before` with blanks behind it where it is shorter, else
-/// where there is nothing.
+/// Stores a number. It replaces the counter `before`, padded with blanks if shorter, or creates one
+/// if nothing is there.
 fn put_number(
     face: &Face,
     count: &Count<'_>,
     value: u64,
-    before: Option<Before<'_>>,
+    before: Option<Counter<'_>>,
     put: Put<'_>,
     now: Ms,
 ) -> Result<u64, PutError> {
@@ -145,12 +145,14 @@ fn put_number(
     let put = Put { value: &[&text], version: count.version, ..put };
     match before {
         None => face.store.put(OBJECTS, count.key, put, If::Absent, now),
-        // In its place it stays the item it was, with its marks; a longer one is a new item.
-        Some(Before { entry, .. }) if in_place => {
+        // In place, the item keeps its marks; a longer number is a new item.
+        Some(Counter { entry, .. }) if in_place => {
             let put = Put { stale: entry.stale(), claimed: entry.claimed(), ..put };
             let used = now.saturating_sub(entry.last_access()) > UPDATE_INTERVAL;
             face.store.put_same(entry, put, used, now)
         }
-        Some(Before { entry, .. }) => face.store.put(OBJECTS, count.key, put, If::Same(entry), now),
+        Some(Counter { entry, .. }) => {
+            face.store.put(OBJECTS, count.key, put, If::Same(entry), now)
+        }
     }
 }

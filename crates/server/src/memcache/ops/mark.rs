@@ -1,4 +1,4 @@
-//! `md` with `I` or `x`: an item marked stale, or emptied, instead of deleted.
+//! `md` with `I` or `x`: marks an item stale, or empties it, instead of deleting it.
 
 use larder_store::{Entry, Put, PutError};
 
@@ -8,26 +8,26 @@ use super::{
 };
 use crate::clock::Ms;
 
-/// How an item is marked stale instead of deleted (meta's `md` with `I`), or emptied (with `x`).
+/// A mark in place of a deletion: stale (meta's `md` with `I`) or empty (with `x`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
-    /// The version that must be there.
+    /// The version that must be present.
     pub(crate) compare: Option<u64>,
-    /// The version it gets, instead of a new one.
+    /// The version to assign instead of a new one.
     pub(crate) version: Option<u64>,
     /// The new expiry.
     pub(crate) expires: Option<Option<Ms>>,
     pub(crate) stale: bool,
-    /// The value and the client's bits go.
+    /// Drops the value and the client's flags.
     pub(crate) empty: bool,
 }
 
-/// Writes the item anew under a new version, with its mark. It can be won again.
+/// Writes the marked item under a new version. A client can win it again.
 ///
 /// # Errors
-/// It is stale, if that was asked for, and expires when it did before.
+/// There is no memory. The item is stale, if that was asked for, and keeps its expiry.
 pub(crate) fn mark(face: &Face, key: &[u8], mark: &Mark, now: Ms) -> Result<Deleted, NoMemory> {
-    face.looks_up(key, now);
+    face.saw_lookup(key, now);
     loop {
         let Some(entry) = face.store.peek(OBJECTS, key, now) else {
             face.counters.delete_misses.one();
@@ -42,18 +42,17 @@ pub(crate) fn mark(face: &Face, key: &[u8], mark: &Mark, now: Ms) -> Result<Dele
         let stale = mark.stale || entry.stale();
         let put =
             Put { value: &parts, flags, expires, stale, version: mark.version, ..Put::default() };
-        // To be marked is no use of it.
+        // A mark is no use of the item.
         match face.store.put_same(&entry, put, false, now) {
             Ok(_) => return Ok(Deleted::Deleted),
             Err(PutError::Exists | PutError::NotFound) => {}
-            // No memory for a marked copy: then the mark goes where the item lies.
+            // No memory for a marked copy: mark the item in place.
             Err(_) if !mark.empty => match mark_in_place(face, &entry, mark, now) {
                 Err(PutError::Exists | PutError::NotFound) => {}
                 Err(_) => return Err(NoMemory),
                 Ok(()) => return Ok(Deleted::Deleted),
             },
-            // No memory even for an empty one: then it is gone, which nobody can take for what it
-            // held.
+            // No memory even for an empty item: delete it, so that no client reads the old value.
             Err(_) if face.store.delete_same(&entry, now) => return Ok(Deleted::Deleted),
             Err(_) => {}
         }
@@ -66,7 +65,7 @@ fn mark_in_place(face: &Face, entry: &Entry<'_>, mark: &Mark, now: Ms) -> Result
         return Err(PutError::Exists);
     }
     match mark.expires.map(|expires| face.store.touch_same(entry, expires, now)) {
-        // Written or touched just after: that write is the later one.
+        // Another write or touch came later and counts.
         None | Some(Ok(()) | Err(PutError::Exists | PutError::NotFound)) => Ok(()),
         Some(full) => full,
     }

@@ -1,5 +1,5 @@
-//! What those who run a server send: `stats`, `watch`, `lru_crawler`, and the tuning of machinery
-//! Larder does not have (`slabs`, `lru`, `extstore`), answered as memcached 1.6.18 does where a
+//! Administrative commands: `stats`, `watch`, `lru_crawler`. Also commands that tune machinery
+//! Larder does not have (`slabs`, `lru`, `extstore`): they answer as memcached 1.6.18 where a
 //! client can tell the difference.
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
@@ -7,22 +7,21 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 use larder_proto::memcache::text::{Admin, Verb};
 
 use super::{
-    super::{Face, crawl::Walk, watch::Watching},
-    command::{self, whole},
-    knobs::Knobs,
+    super::{Face, crawl::Walk, watch::WatchResult},
+    command::{self, decimal},
+    knobs::Tunables,
     lines::Form,
 };
 use crate::{clock::Ms, net::out::Out, object::Client};
 
-/// How the conversation goes on behind a command.
+/// Continuation of the session after a command.
 #[derive(Debug)]
-pub(crate) enum Then {
+pub(crate) enum Continuation {
     /// With the next command.
     Next,
-    /// With more of this answer: [`Walk::step`].
+    /// More of this answer: [`Walk::step`].
     Walk(Walk),
-    /// The client is a watcher now: what it sends is thrown away, what it is sent comes by its
-    /// mail.
+    /// The client is a watcher: its input is discarded, lines come through its mailbox.
     Watch,
 }
 
@@ -30,19 +29,19 @@ const OK: &[u8] = b"OK\r\n";
 const ERROR: &[u8] = b"ERROR\r\n";
 const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
 const BAD_CLASS: &[u8] = b"BADCLASS invalid class id\r\n";
-/// memcached's classes are 1 to 63.
+/// Slab classes of memcached: 1 to 63.
 const CLASSES: std::ops::Range<u64> = 1..64;
-/// Words looked at in a line: the longest of these commands has six.
+/// Most words parsed of a line: the longest of these commands has six.
 const WORDS: usize = 8;
 
-/// Carries the command out and answers it, unless the client does not want an answer.
+/// Executes the command. Answers unless the client sent `noreply`.
 pub(crate) fn admin(
     face: &Face,
     client: &Arc<Client>,
     admin: &Admin<'_>,
     now: Ms,
     out: &mut Out,
-) -> Then {
+) -> Continuation {
     let mut words = [&b""[..]; WORDS];
     let mut count = 0;
     for word in admin.args.split(|byte| *byte == b' ').filter(|word| !word.is_empty()) {
@@ -55,16 +54,16 @@ pub(crate) fn admin(
     let answer = match admin.verb {
         Verb::Stats => {
             let walk = command::command(face, client, admin.args, Form::Text, now, out);
-            return walk.map_or(Then::Next, Then::Walk);
+            return walk.map_or(Continuation::Next, Continuation::Walk);
         }
         Verb::LruCrawler => match crawler(face, words) {
-            Ok(walk) => return Then::Walk(walk),
+            Ok(walk) => return Continuation::Walk(walk),
             Err(answer) => answer,
         },
         Verb::Watch => match watch(face, client, admin) {
             Ok(()) => {
                 out.scratch().extend_from_slice(OK);
-                return Then::Watch;
+                return Continuation::Watch;
             }
             Err(answer) => answer,
         },
@@ -74,8 +73,7 @@ pub(crate) fn admin(
         Verb::Verbosity => verbosity(face, words),
         Verb::Extstore => extstore(words),
     };
-    // The words of these are counted or compared whole, so that `noreply` makes them another,
-    // unknown command.
+    // These commands count or compare all their words, so `noreply` makes them an unknown command.
     let heeds_noreply = match admin.verb {
         Verb::LruCrawler => false,
         Verb::Slabs => words.first() == Some(&&b"automove"[..]),
@@ -84,7 +82,7 @@ pub(crate) fn admin(
     if !(admin.noreply && heeds_noreply) {
         out.scratch().extend_from_slice(answer);
     }
-    Then::Next
+    Continuation::Next
 }
 
 fn watch(face: &Face, client: &Arc<Client>, admin: &Admin<'_>) -> Result<(), &'static [u8]> {
@@ -92,18 +90,18 @@ fn watch(face: &Face, client: &Arc<Client>, admin: &Admin<'_>) -> Result<(), &'s
     if !settings.watch {
         return Err(b"CLIENT_ERROR watch commands not allowed\r\n");
     }
-    match face.shared.stats.eyes.watch(client, admin.args, settings.watcher_buffer) {
-        Watching::Begun => {
-            // Left on when the watchers go: the observer itself looks whether there are any.
+    match face.shared.stats.watch_log.watch(client, admin.args, settings.watcher_buffer) {
+        WatchResult::Begun => {
+            // It stays on without watchers: the observer checks whether there are any.
             face.store.observing(true);
             Ok(())
         }
-        Watching::Unknown => Err(ERROR),
-        Watching::TooMany => Err(b"WATCHER_TOO_MANY log watcher limit reached\r\n"),
+        WatchResult::Unknown => Err(ERROR),
+        WatchResult::TooMany => Err(b"WATCHER_TOO_MANY log watcher limit reached\r\n"),
     }
 }
 
-/// `lru_crawler ...`: a walk, or the answer.
+/// `lru_crawler ...`: starts a walk or answers.
 fn crawler(face: &Face, words: &[&[u8]]) -> Result<Walk, &'static [u8]> {
     let mut knobs = face.shared.stats.knobs.lock();
     match *words {
@@ -121,7 +119,7 @@ fn crawler(face: &Face, words: &[&[u8]]) -> Result<Walk, &'static [u8]> {
             drop(knobs);
             dump(face, classes, Walk::mgdump)
         }
-        // Expired items are swept all the time: there is nothing to be started.
+        // The store sweeps expired items continuously: nothing is to be started.
         [b"crawl", _] if !knobs.crawler => Err(b"CLIENT_ERROR lru crawler disabled\r\n"),
         [b"crawl", classes] => Err(if class_list(classes).is_some() { OK } else { BAD_CLASS }),
         [b"sleep", micros] => Err(match number(micros) {
@@ -160,31 +158,31 @@ fn dump(face: &Face, classes: &[u8], walk: fn() -> Walk) -> Result<Walk, &'stati
     Ok(if named { walk() } else { Walk::nothing() })
 }
 
-/// `all` or `<id>[,<id>...]`: is the one class with items among them? None: that is no list of
-/// classes.
+/// Parses `all` or `<id>[,<id>...]`. Returns whether the class that holds all items is listed;
+/// None: the list is invalid.
 fn class_list(words: &[u8]) -> Option<bool> {
     if words == b"all" {
         return Some(true);
     }
     let mut named = false;
     for class in words.split(|byte| *byte == b',').filter(|class| !class.is_empty()) {
-        let class = whole(class).filter(|class| CLASSES.contains(class))?;
+        let class = decimal(class).filter(|class| CLASSES.contains(class))?;
         named |= class == super::classes::CLASS;
     }
     Some(named)
 }
 
-/// A number of 32 bits, as memcached reads them.
+/// Parses a number of 32 bits, as memcached does.
 fn number(word: &[u8]) -> Option<u64> {
-    whole(word).filter(|number| *number <= u64::from(u32::MAX))
+    decimal(word).filter(|number| *number <= u64::from(u32::MAX))
 }
 
-/// `slabs reassign`, `slabs automove`: there are no slabs to move.
+/// `slabs reassign`, `slabs automove`: there are no slabs.
 fn slabs(face: &Face, words: &[&[u8]]) -> &'static [u8] {
     match *words {
         [b"reassign", from, to] => match (signed(from), signed(to)) {
             (Some(from), Some(to)) if from == to => b"SAME src and dst class are identical\r\n",
-            // 0 is memcached's pool of free pages.
+            // Class 0 is memcached's pool of free pages.
             (Some(0..64), Some(0..64)) => b"NOSPARE source class has no spare pages\r\n",
             (Some(_), Some(_)) => b"BADCLASS invalid src or dst class id\r\n",
             _ => BAD_FORMAT,
@@ -216,8 +214,8 @@ fn fraction(word: &[u8]) -> Option<f64> {
     std::str::from_utf8(word).ok()?.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// `lru mode`, `lru tune`, `lru temp_ttl`: kept, without effect.
-fn lru(knobs: &mut Knobs, words: &[&[u8]]) -> &'static [u8] {
+/// `lru mode`, `lru tune`, `lru temp_ttl`: stored without effect.
+fn lru(knobs: &mut Tunables, words: &[&[u8]]) -> &'static [u8] {
     match *words {
         [b"mode", mode @ (b"flat" | b"segmented"), ..] => {
             knobs.segmented = mode == b"segmented";
@@ -250,10 +248,10 @@ fn lru(knobs: &mut Knobs, words: &[&[u8]]) -> &'static [u8] {
 }
 
 /// `cache_memlimit <megabytes>`. The memory is mapped at the start and shared with the other faces:
-/// its size as it is can be confirmed, not changed.
+/// a client can confirm its size, not change it.
 fn memlimit(face: &Face, words: &[&[u8]]) -> &'static [u8] {
     const MIB: u64 = 1 << 20;
-    let Some(megabytes) = words.first().and_then(|word| whole(word)) else { return ERROR };
+    let Some(megabytes) = words.first().and_then(|word| decimal(word)) else { return ERROR };
     if megabytes < 8 {
         return b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n";
     }
@@ -264,7 +262,7 @@ fn memlimit(face: &Face, words: &[&[u8]]) -> &'static [u8] {
 }
 
 fn verbosity(face: &Face, words: &[&[u8]]) -> &'static [u8] {
-    /// memcached's highest level.
+    /// Highest verbosity of memcached.
     const MOST: u64 = 2;
     match words.first() {
         None | Some(&b"noreply") => ERROR,
@@ -279,7 +277,7 @@ fn verbosity(face: &Face, words: &[&[u8]]) -> &'static [u8] {
     }
 }
 
-/// `extstore <setting> <number> ...`: there is no storage on flash.
+/// `extstore <setting> <number> ...`: there is no flash storage.
 fn extstore(words: &[&[u8]]) -> &'static [u8] {
     const SETTINGS: &[&[u8]] = &[
         b"free_memchunks",

@@ -1,7 +1,7 @@
 //! `stats items`, `stats slabs` (protocol.txt, "Item statistics", "Slab statistics"). Items lie one
-//! behind the other in segments, not in classes of equal chunks: all are shown as class 1, with
-//! chunks as large as an item is on average and pages as large as a segment. So what tools compute
-//! from it (used of total, wasted) is true.
+//! behind the other in segments, not in classes of equal chunks. All are shown as class 1, with a
+//! chunk size of the average item and a page size of a segment, so that values which tools compute
+//! from it (used of total, wasted) are true.
 
 use larder_store::NamespaceStats;
 
@@ -10,7 +10,7 @@ use super::{super::Face, general, general::Sums, lines::Lines};
 /// The one class.
 pub(crate) const CLASS: u64 = 1;
 
-/// `stats items`. Empty without items, as memcached's.
+/// `stats items`. Empty if there are no items, as in memcached.
 pub(super) fn items(face: &Face, lines: &mut Lines<'_>) {
     let stored = general::stored(&face.shared);
     if stored.items == 0 {
@@ -52,7 +52,7 @@ pub(super) fn items(face: &Face, lines: &mut Lines<'_>) {
     }
 }
 
-/// How the items would lie in chunks.
+/// The items as chunks of a slab class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Chunks {
     size: u64,
@@ -104,7 +104,7 @@ pub(super) fn slabs(face: &Face, lines: &mut Lines<'_>) {
         lines.part(format_args!("{CLASS}:"), name, &sums.get(name));
     }
     lines.stat("active_slabs", &1);
-    // A value larger than a segment fills several.
+    // A value larger than a segment occupies several.
     lines.stat("total_malloced", &(chunks.pages * segment.max(chunks.size)));
 }
 

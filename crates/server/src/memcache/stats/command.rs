@@ -1,21 +1,21 @@
-//! `stats ...` by its first word, in the text protocol and as the key of a binary `stat`.
+//! `stats ...` by its first word: in the text protocol, and as the key of a binary `stat`.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{
     super::{Face, crawl::Walk},
-    beyond, classes, config, conns, general,
+    classes, config, conns, extensions, general,
     lines::{Form, Lines},
 };
 use crate::{clock::Ms, net::out::Out, object::Client};
 
-/// Values shown by `stats largest` without a number, and at the most.
+/// Number of items shown by `stats largest`: default and maximum.
 const LARGEST: (usize, usize) = (20, 1000);
-/// What `stats detail` says to anything but on, off and dump.
+/// Answer of `stats detail` to anything except on, off and dump.
 const DETAIL_USAGE: &str = "CLIENT_ERROR usage: stats detail on|off|dump\r\n";
 
-/// Answers `stats <args>`. What is returned is an answer that is not at its end: to be gone on with
-/// by [`Walk::step`].
+/// Answers `stats <args>`. A returned walk is an unfinished answer: continue it with
+/// [`Walk::step`].
 pub(crate) fn command(
     face: &Face,
     client: &Client,
@@ -33,10 +33,10 @@ pub(crate) fn command(
         b"items" => classes::items(face, lines),
         b"slabs" => classes::slabs(face, lines),
         b"conns" => conns::write(face, client, lines, now),
-        b"prefixes" => beyond::prefixes(face, lines),
-        b"hotkeys" => beyond::hotkeys(face, lines),
-        b"latency" => beyond::latency(face, lines),
-        // Storage on flash: there is none, so there is nothing to say of it.
+        b"prefixes" => extensions::prefixes(face, lines),
+        b"hotkeys" => extensions::hotkeys(face, lines),
+        b"latency" => extensions::latency(face, lines),
+        // There is no flash storage, so the list is empty.
         b"extstore" => {}
         b"reset" => {
             face.shared.stats.reset(&face.shared);
@@ -66,10 +66,10 @@ pub(crate) fn command(
 fn detail(face: &Face, what: &[u8], lines: &mut Lines<'_>) {
     match what {
         b"on" | b"off" => {
-            face.shared.stats.eyes.detail(what == b"on");
+            face.shared.stats.watch_log.detail(what == b"on");
             lines.word("OK\r\n");
         }
-        b"dump" => beyond::dump(face, lines),
+        b"dump" => extensions::dump(face, lines),
         _ => lines.refuse(DETAIL_USAGE),
     }
 }
@@ -84,7 +84,7 @@ fn sizes(face: &Face, form: Form, lines: &mut Lines<'_>) -> Option<Walk> {
     None
 }
 
-/// memcached sends no end here; a binary client would wait for one.
+/// memcached sends no end here, but a binary client would wait for one.
 fn sizes_switch(face: &Face, on: bool, form: Form, lines: &mut Lines<'_>) {
     face.shared.stats.knobs.lock().sizes = on;
     lines.stat("sizes_status", if on { "enabled" } else { "disabled" });
@@ -94,7 +94,7 @@ fn sizes_switch(face: &Face, on: bool, form: Form, lines: &mut Lines<'_>) {
 }
 
 fn largest(face: &Face, number: Option<&[u8]>, form: Form, lines: &mut Lines<'_>) -> Option<Walk> {
-    let Some(number) = number.map_or(Some(LARGEST.0 as u64), whole) else {
+    let Some(number) = number.map_or(Some(LARGEST.0 as u64), decimal) else {
         lines.refuse("CLIENT_ERROR bad command line format\r\n");
         return None;
     };
@@ -109,7 +109,7 @@ fn cachedump(
     limit: Option<&[u8]>,
     lines: &mut Lines<'_>,
 ) -> Option<Walk> {
-    /// memcached's number of classes.
+    /// Number of slab classes in memcached.
     const CLASSES: u64 = 64;
     if !face.settings().dump {
         lines.refuse("CLIENT_ERROR stats cachedump not allowed\r\n");
@@ -119,7 +119,7 @@ fn cachedump(
         lines.refuse("CLIENT_ERROR bad command line\r\n");
         return None;
     };
-    let (Some(class), Some(limit)) = (whole(class), whole(limit)) else {
+    let (Some(class), Some(limit)) = (decimal(class), decimal(limit)) else {
         lines.refuse("CLIENT_ERROR bad command line format\r\n");
         return None;
     };
@@ -132,11 +132,11 @@ fn cachedump(
         return None;
     }
     face.shared.stats.walks.fetch_add(1, Relaxed);
-    // memcached reads 32 bits.
+    // memcached parses 32 bits.
     Some(Walk::cachedump(limit as u32))
 }
 
-/// A decimal number.
-pub(super) fn whole(word: &[u8]) -> Option<u64> {
+/// Parses a decimal number.
+pub(super) fn decimal(word: &[u8]) -> Option<u64> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }

@@ -1,10 +1,11 @@
-//! `stats settings`: memcached 1.6.18's names in its order (protocol.txt, "Settings statistics").
-//! Settings of machinery that is not there have memcached's defaults, or what a client set.
+//! `stats settings`: the names of memcached 1.6.18 in its order (protocol.txt, "Settings
+//! statistics"). Settings without machinery in Larder have memcached's defaults or the values that
+//! a client set.
 
 use super::{super::Face, general, lines::Lines};
 use crate::settings::{Listen, MemcachedSettings, WireProtocol};
 
-/// Of machinery that is not there: extstore, TLS, NAPI ids, warm restart.
+/// Settings of absent machinery: extstore, TLS, NAPI ids, warm restart.
 const ABSENT: &[(&str, &str)] = &[
     ("ext_item_size", "512"),
     ("ext_item_age", "4294967295"),
@@ -50,7 +51,7 @@ pub(super) fn write(face: &Face, lines: &mut Lines<'_>) {
     lines.stat("num_threads", &threads);
     lines.stat("num_threads_per_udp", &threads);
     lines.stat("stat_key_prefix", &[settings.prefix_delimiter][..]);
-    lines.stat("detail_enabled", &face.shared.stats.eyes.any(super::DETAIL));
+    lines.stat("detail_enabled", &face.shared.stats.watch_log.any(super::DETAIL));
     lines.stat("reqs_per_event", &(settings.requests_per_event as u64));
     lines.stat("cas_enabled", &settings.cas);
     lines.stat("tcp_backlog", &u64::from(settings.backlog.unsigned_abs()));
@@ -75,8 +76,8 @@ pub(super) fn write(face: &Face, lines: &mut Lines<'_>) {
     ABSENT.iter().for_each(|(name, value)| lines.stat(name, *value));
 }
 
-/// What a client may tune, and its like.
-fn tuned(settings: &MemcachedSettings, knobs: &super::Knobs, lines: &mut Lines<'_>) {
+/// Settings that clients can tune, and related ones.
+fn tuned(settings: &MemcachedSettings, knobs: &super::Tunables, lines: &mut Lines<'_>) {
     lines.stat("slab_reassign", &true);
     lines.stat("slab_automove", &knobs.automove);
     general::two_decimals(knobs.automove_ratio, lines, "slab_automove_ratio");
@@ -99,7 +100,7 @@ fn tuned(settings: &MemcachedSettings, knobs: &super::Knobs, lines: &mut Lines<'
     lines.stat("temporary_ttl", &knobs.temp_ttl.unwrap_or(61));
 }
 
-/// The ports of the first address of each kind, and all addresses.
+/// The ports of the first address of each kind, then all addresses.
 fn addresses(settings: &MemcachedSettings, lines: &mut Lines<'_>) {
     let tcp = settings.listen.iter().find_map(|listen| match listen {
         Listen::Tcp(addr) => Some(addr),

@@ -1,5 +1,5 @@
-//! `stats conns` (protocol.txt, "Connection statistics"): the sockets where clients are waited for,
-//! then the clients. All have a number in place of a descriptor, the sockets the first ones.
+//! `stats conns` (protocol.txt, "Connection statistics"): the listening sockets, then the clients.
+//! Each has a number instead of a descriptor; the sockets come first.
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -13,8 +13,7 @@ use crate::{
     settings::{Listen, MemcachedSettings},
 };
 
-/// Sockets where clients are waited for: a listener for each address, and for datagrams one of each
-/// worker.
+/// Number of listening sockets: a listener per address, and for datagrams one per worker.
 pub(crate) fn sockets(settings: &MemcachedSettings, workers: usize) -> u64 {
     (settings.listen.len() + settings.udp.len() * workers) as u64
 }
@@ -52,11 +51,11 @@ pub(super) fn write(face: &Face, asking: &Client, lines: &mut Lines<'_>, now: Ms
         lines.part(format_args!("{id}:"), "secs_since_last_cmd", &idle);
     }
     for client in face.shared.clients.list() {
-        one(&client, client.id == asking.id, lines, now);
+        connection(&client, client.id == asking.id, lines, now);
     }
 }
 
-fn one(client: &Arc<Client>, asking: bool, lines: &mut Lines<'_>, now: Ms) {
+fn connection(client: &Arc<Client>, asking: bool, lines: &mut Lines<'_>, now: Ms) {
     let (id, local) = (client.id, &client.local);
     let kind = match client.peer {
         Peer::Tcp(addr) if addr.is_ipv6() => "tcp6",

@@ -1,5 +1,5 @@
-//! `stats`: memcached 1.6.18's names in its order (protocol.txt, "General-purpose statistics").
-//! What counts machinery that is not there (read buffers, slab moves, LRU queues) is 0.
+//! `stats`: the names of memcached 1.6.18 in its order (protocol.txt, "General-purpose
+//! statistics"). Figures of absent machinery (read buffers, slab moves, LRU queues) are 0.
 
 use std::{fmt::Arguments, sync::atomic::Ordering::Relaxed};
 
@@ -12,10 +12,11 @@ use super::{
 };
 use crate::clock::Ms;
 
-/// memcached's version whose protocol is spoken: clients look at it to see what they may use.
+/// The memcached version whose protocol this face follows: clients derive supported features from
+/// it.
 const VERSION: &str = "1.6.18";
 
-/// All workers' counters added up, in the order of [`Counters::NAMES`].
+/// The sum of all workers' counters, in the order of [`Counters::NAMES`].
 pub(super) fn counted(shared: &Shared) -> Vec<u64> {
     let mut sums = vec![0; Counters::NAMES.len()];
     for worker in &shared.counters {
@@ -38,7 +39,7 @@ impl Sums {
         Self(sums)
     }
 
-    /// By its name; 0 for a name that is not counted.
+    /// The sum of a counter; 0 for an unknown name.
     pub(super) fn get(&self, name: &str) -> u64 {
         let at = Counters::NAMES.iter().position(|known| *known == name);
         at.and_then(|at| self.0.get(at)).copied().unwrap_or(0)
@@ -51,7 +52,7 @@ impl Sums {
     }
 }
 
-/// The store's figures of this face since the last `stats reset`; items and bytes are those of now.
+/// The store's figures for this face since the last `stats reset`; items and bytes are current.
 pub(super) fn stored(shared: &Shared) -> NamespaceStats {
     let (now, before) = (shared.store.stats(OBJECTS), shared.stats.before.lock().store);
     NamespaceStats {
@@ -69,7 +70,7 @@ pub(super) fn stored(shared: &Shared) -> NamespaceStats {
     }
 }
 
-/// Bytes this face may use: its ceiling, or the whole budget.
+/// Bytes that this face may use: its ceiling, or the whole budget.
 pub(super) fn limit(face: &Face) -> u64 {
     let budget = face.store.totals().budget;
     face.settings().share.ceiling.map_or(budget, |ceiling| ceiling.min(budget))
@@ -121,7 +122,7 @@ pub(super) fn write(face: &Face, lines: &mut Lines<'_>, now: Ms) {
     }
     sums.all(lines, &["bytes_read", "bytes_written"]);
     lines.stat("limit_maxbytes", &limit(face));
-    // With maxconns_fast all are accepted, if only to be told that they are too many.
+    // With maxconns_fast all connections are accepted, even those that are then refused.
     let accepting =
         face.settings().connections_fast || shared.clients.open() < face.settings().connections;
     lines.stat("accepting_conns", &u64::from(accepting));
@@ -139,7 +140,7 @@ fn process(shared: &Shared, lines: &mut Lines<'_>, now: Ms) {
     lines.stat("version", VERSION);
     lines.stat("libevent", "none");
     lines.stat("pointer_size", &u64::from(usize::BITS));
-    // Cannot fail for the process itself (getrusage(2)); if it did, there would be nothing to say.
+    // getrusage(2) cannot fail for the process itself; if it did, the lines would be omitted.
     if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
         let times = [("rusage_user", usage.user_time()), ("rusage_system", usage.system_time())];
         for (name, time) in times {
@@ -169,7 +170,7 @@ fn connections(face: &Face, sums: &Sums, lines: &mut Lines<'_>) {
     );
 }
 
-/// The index, slabs, the crawler, the log.
+/// Figures of the index, slabs, the crawler, the log.
 fn machinery(face: &Face, lines: &mut Lines<'_>) {
     let (totals, stats) = (face.store.totals(), &face.shared.stats);
     lines.stat("hash_power_level", &u64::from(totals.slots.checked_ilog2().unwrap_or(0)));
@@ -189,7 +190,7 @@ fn machinery(face: &Face, lines: &mut Lines<'_>) {
             "lru_crawler_running",
         ],
     );
-    let log = stats.eyes.figures();
+    let log = stats.watch_log.figures();
     let (walks, before) = {
         let before = stats.before.lock();
         (stats.walks.load(Relaxed) - before.walks, before.log)
@@ -229,7 +230,7 @@ fn items(face: &Face, sums: &Sums, lines: &mut Lines<'_>) {
     );
 }
 
-/// The value of a figure with two decimals.
+/// Writes a figure with two decimals.
 pub(super) fn two_decimals(value: f64, lines: &mut Lines<'_>, name: &str) {
     let text: Arguments<'_> = format_args!("{value:.2}");
     lines.stat(name, &text);

@@ -1,18 +1,18 @@
-//! What memcached lets be tuned at run time and Larder has no machinery for: kept so that what a
-//! tool sets is what it reads back, without any effect.
+//! Settings that memcached tunes at run time and Larder has no machinery for. They are stored, so
+//! that a tool reads back its values, and have no effect.
 
 use crate::settings::MemcachedSettings;
 
-/// Values of memcached 1.6.18's defaults until a client changes them.
+/// Current values; initially the defaults of memcached 1.6.18.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Knobs {
+pub(super) struct Tunables {
     /// `verbosity`.
     pub(super) verbosity: u64,
     /// `slabs automove`.
     pub(super) automove: u64,
     /// `slabs automove ratio`.
     pub(super) automove_ratio: f64,
-    /// `lru_crawler enable`, `disable`. The one with an effect: no walks while it is off, as in
+    /// `lru_crawler enable`, `disable`. This one has an effect: no walks while it is off, as in
     /// memcached.
     pub(super) crawler: bool,
     /// `lru_crawler sleep`, microseconds.
@@ -26,11 +26,11 @@ pub(super) struct Knobs {
     pub(super) factors: (f64, f64),
     /// `lru temp_ttl`; None: off.
     pub(super) temp_ttl: Option<u64>,
-    /// `stats sizes_enable`: with it, `stats sizes` walks over the items.
+    /// `stats sizes_enable`: if on, `stats sizes` walks over the items.
     pub(super) sizes: bool,
 }
 
-impl Knobs {
+impl Tunables {
     pub(super) fn new(settings: &MemcachedSettings) -> Self {
         Self {
             verbosity: u64::from(settings.verbosity),

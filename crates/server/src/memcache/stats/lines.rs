@@ -1,26 +1,26 @@
-//! Names and values on their way to a client, in the form its protocol wants.
+//! Composes names and values in the form of a client's protocol.
 
 use std::io::Write;
 
-/// The protocol an answer is for.
+/// The protocol of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `STAT name value` and `END`.
     Text,
     /// A packet per name, an empty one at the end (binary protocol, "Stat").
     Binary {
-        /// The request's opaque, as it came.
+        /// The request's opaque.
         opaque: [u8; 4],
     },
 }
 
-/// The binary protocol's opcode, and the status of what is not there.
+/// The binary protocol's opcode, and its status for missing statistics.
 const STAT: u8 = 0x10;
 const NOT_FOUND: u16 = 0x01;
 
-/// A value to be written.
+/// A value that can be written.
 pub(crate) trait Value {
-    /// Appends its text.
+    /// Appends the value as text.
     fn write(&self, into: &mut Vec<u8>);
 }
 
@@ -55,7 +55,7 @@ impl Value for std::fmt::Arguments<'_> {
     }
 }
 
-/// Writes one answer.
+/// Composes one answer.
 #[derive(Debug)]
 pub(crate) struct Lines<'o> {
     out: &'o mut Vec<u8>,
@@ -63,17 +63,17 @@ pub(crate) struct Lines<'o> {
 }
 
 impl<'o> Lines<'o> {
-    /// An answer in `form` behind what is in `out`.
+    /// Appends an answer in `form` to `out`.
     pub(crate) fn new(out: &'o mut Vec<u8>, form: Form) -> Self {
         Self { out, form }
     }
 
-    /// One name and its value.
+    /// Appends a name and its value.
     pub(crate) fn stat(&mut self, name: &str, value: &(impl Value + ?Sized)) {
         self.named(name.as_bytes(), value);
     }
 
-    /// The same with a composed name, such as `1:chunk_size`.
+    /// As `stat`, with a composed name such as `1:chunk_size`.
     pub(crate) fn part(
         &mut self,
         group: std::fmt::Arguments<'_>,
@@ -103,7 +103,7 @@ impl<'o> Lines<'o> {
         }
     }
 
-    /// The end of the list.
+    /// Ends the list.
     pub(crate) fn end(&mut self) {
         match self.form {
             Form::Text => self.out.extend_from_slice(b"END\r\n"),
@@ -114,8 +114,8 @@ impl<'o> Lines<'o> {
         }
     }
 
-    /// A word instead of a list (`OK`, `RESET`), with its line end; the binary protocol has the end
-    /// alone.
+    /// Appends a word instead of a list (`OK`, `RESET`), with its line end; the binary protocol has
+    /// only the end.
     pub(crate) fn word(&mut self, text: &str) {
         match self.form {
             Form::Text => self.out.extend_from_slice(text.as_bytes()),
@@ -123,8 +123,8 @@ impl<'o> Lines<'o> {
         }
     }
 
-    /// Statistics that are not there, or asked for wrongly: `text` with its line end, "Not found"
-    /// in the binary protocol.
+    /// Answers unknown or invalid statistics: `text` with its line end; "Not found" in the binary
+    /// protocol.
     pub(crate) fn refuse(&mut self, text: &str) {
         match self.form {
             Form::Text => self.out.extend_from_slice(text.as_bytes()),
@@ -136,8 +136,8 @@ impl<'o> Lines<'o> {
         }
     }
 
-    /// Lines that are no list of names and values, end included: as they are, in the binary
-    /// protocol the value of one packet of this name.
+    /// Appends lines that are no list of names and values, end included. The binary protocol sends
+    /// them as the value of one packet with this name.
     pub(crate) fn raw(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         match self.form {
             Form::Text => write(self.out),
@@ -152,7 +152,7 @@ impl<'o> Lines<'o> {
     }
 }
 
-/// Appends a response header with the body's length left open; returns where the body begins.
+/// Appends a response header with an open body length. Returns where the body begins.
 fn header(out: &mut Vec<u8>, status: u16, opaque: [u8; 4], name: usize) -> usize {
     out.extend_from_slice(&[0x81, STAT]);
     out.extend_from_slice(&(name as u16).to_be_bytes());
@@ -164,7 +164,7 @@ fn header(out: &mut Vec<u8>, status: u16, opaque: [u8; 4], name: usize) -> usize
     out.len()
 }
 
-/// Fills in the length of the body that began at `start`.
+/// Sets the length of the body that begins at `start`.
 fn finish(out: &mut [u8], start: usize) {
     let len = (out.len() - start) as u32;
     out[start - 16..start - 12].copy_from_slice(&len.to_be_bytes());

@@ -1,24 +1,23 @@
-//! Statistics of the memcached face: what is kept for them per worker, the hooks that feed it, and
-//! the commands that read it (protocol.txt, "Statistics"; what goes beyond is listed in
-//! docs/memcached.md).
+//! Statistics of the memcached face: the data kept per worker, the hooks that feed it, and the
+//! commands that read it (protocol.txt, "Statistics"; docs/memcached.md lists the extensions).
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `lines.rs` | names and values in the form of a protocol |
 //! | `command.rs` | `stats ...` by its first word |
 //! | `general.rs`, `config.rs`, `classes.rs`, `conns.rs` | `stats`; `settings`; `items`, `slabs`; `conns` |
-//! | `beyond.rs` | `prefixes`, `hotkeys`, `latency` |
+//! | `extensions.rs` | `prefixes`, `hotkeys`, `latency` |
 //! | `prefixes.rs` | the tables behind `detail` and `prefixes` |
-//! | `admin.rs`, `knobs.rs` | `lru_crawler`, `slabs`, `lru`, `cache_memlimit`, `verbosity`, `watch`: what tools send |
+//! | `admin.rs`, `knobs.rs` | `lru_crawler`, `slabs`, `lru`, `cache_memlimit`, `verbosity`, `watch` |
 //!
-//! Walks over the items are in `../crawl.rs`, watchers in `../watch.rs`.
+//! `../crawl.rs` walks over the items; `../watch.rs` holds the watchers.
 
 pub(crate) mod admin;
-mod beyond;
 mod classes;
 mod command;
 mod config;
 mod conns;
+mod extensions;
 mod general;
 mod knobs;
 pub(crate) mod lines;
@@ -38,12 +37,12 @@ use larder_metrics::{Histogram, Recorder};
 use larder_store::{Cause, NamespaceStats, Over, Store};
 use parking_lot::Mutex;
 
-use self::{knobs::Knobs, prefixes::Prefixes};
+use self::{knobs::Tunables, prefixes::Prefixes};
 use super::{
     Face, OBJECTS, Shared,
     watch::{
-        CONNEVENTS, DELETIONS, DETAIL, Dropped, EVICTIONS, Eyes, FETCHERS, Found, MUTATIONS,
-        Store as Seen,
+        CONNEVENTS, DELETIONS, DETAIL, Dropped, EVICTIONS, FETCHERS, GetResult, MUTATIONS,
+        Store as Seen, WatchLog,
     },
 };
 use crate::{
@@ -52,38 +51,39 @@ use crate::{
     settings::MemcachedSettings,
 };
 
-/// What one worker keeps beside its counters. It writes, others read; on lines of memory of its
-/// own.
+/// Statistics of one worker beside its counters. The worker writes, others read; aligned to cache
+/// lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct WorkerStats {
     pub(crate) latency: Recorder,
-    eyes: Arc<Eyes>,
+    watch_log: Arc<WatchLog>,
     pub(crate) hot: Hot,
     prefixes: Prefixes,
     delimiter: u8,
-    /// Whose commands are being carried out.
+    /// Id of the client whose commands are being executed.
     serving: AtomicU64,
-    /// When its last datagram came.
+    /// Time of its last datagram.
     pub(crate) datagram: AtomicU64,
 }
 
-/// What all workers share of it.
+/// Statistics shared by all workers.
 #[derive(Debug)]
 pub(crate) struct FaceStats {
-    pub(crate) eyes: Arc<Eyes>,
+    pub(crate) watch_log: Arc<WatchLog>,
     pub(crate) workers: Box<[Arc<WorkerStats>]>,
-    /// What the figures were at `stats reset`.
-    before: Mutex<Before>,
-    knobs: Mutex<Knobs>,
-    /// Walks begun.
+    /// Figures at the last `stats reset`.
+    before: Mutex<Baseline>,
+    knobs: Mutex<Tunables>,
+    /// Started walks.
     walks: AtomicU64,
     delimiter: u8,
 }
 
-/// Figures at `stats reset`: counters have one writer, so they are not set back but subtracted.
+/// Figures at `stats reset`. Counters have a single writer, so a reset subtracts instead of
+/// clearing.
 #[derive(Clone, Debug, Default)]
-struct Before {
+struct Baseline {
     counters: Vec<u64>,
     store: NamespaceStats,
     latency: Histogram,
@@ -92,12 +92,11 @@ struct Before {
 }
 
 impl FaceStats {
-    /// Nothing counted yet. The store tells of evicted items from now on, if somebody watches for
-    /// them.
+    /// Starts with empty figures. From now on the store reports evictions if they are watched.
     pub(crate) fn new(settings: &MemcachedSettings, store: &'static Store, workers: usize) -> Self {
-        let eyes = Arc::new(Eyes::default());
-        eyes.detail(settings.detail);
-        let observer = eyes.clone();
+        let watch_log = Arc::new(WatchLog::default());
+        watch_log.detail(settings.detail);
+        let observer = watch_log.clone();
         store.observe(Box::new(move |gone| {
             if gone.ns == OBJECTS && gone.cause == Cause::Evicted && observer.any(EVICTIONS) {
                 observer.evicted(
@@ -114,23 +113,23 @@ impl FaceStats {
         }));
         Self {
             workers: (0..workers)
-                .map(|_| Arc::new(WorkerStats::new(&eyes, settings.prefix_delimiter)))
+                .map(|_| Arc::new(WorkerStats::new(&watch_log, settings.prefix_delimiter)))
                 .collect(),
             delimiter: settings.prefix_delimiter,
-            eyes,
+            watch_log,
             before: Mutex::default(),
-            knobs: Mutex::new(Knobs::new(settings)),
+            knobs: Mutex::new(Tunables::new(settings)),
             walks: AtomicU64::new(0),
         }
     }
 
-    /// A worker's part; one that nobody reads for a worker there is not.
+    /// Statistics of a worker. For a worker number out of range it returns an unread one.
     pub(crate) fn worker(&self, worker: usize) -> Arc<WorkerStats> {
         let known = self.workers.get(worker).cloned();
-        known.unwrap_or_else(|| Arc::new(WorkerStats::new(&self.eyes, self.delimiter)))
+        known.unwrap_or_else(|| Arc::new(WorkerStats::new(&self.watch_log, self.delimiter)))
     }
 
-    /// How long batches of all workers took.
+    /// Batch latencies of all workers.
     pub(crate) fn latency(&self) -> Histogram {
         Histogram::of(self.workers.iter().map(|worker| &worker.latency))
     }
@@ -142,62 +141,61 @@ impl FaceStats {
             worker.prefixes.forget();
             worker.latency.forget_max();
         }
-        *self.before.lock() = Before {
+        *self.before.lock() = Baseline {
             counters: general::counted(shared),
             store: shared.store.stats(OBJECTS),
             latency: self.latency(),
-            log: self.eyes.figures(),
+            log: self.watch_log.figures(),
             walks: self.walks.load(Relaxed),
         };
     }
 }
 
 impl Face {
-    /// A command that does not ask for a value looks its key up, as the stores of memcached do:
-    /// told to those who watch fetchers.
+    /// Reports to watchers of fetchers a look-up by a command that does not request the value, as
+    /// memcached does for stores.
     #[inline]
-    pub(crate) fn looks_up(&self, key: &[u8], now: Ms) {
-        if self.stats.eyes.any(FETCHERS) {
-            self.tell_look(key, now);
+    pub(crate) fn saw_lookup(&self, key: &[u8], now: Ms) {
+        if self.stats.watch_log.any(FETCHERS) {
+            self.report_lookup(key, now);
         }
     }
 
     #[cold]
-    fn tell_look(&self, key: &[u8], now: Ms) {
+    fn report_lookup(&self, key: &[u8], now: Ms) {
         let found = match (self.store.peek(OBJECTS, key, now), self.store.over(OBJECTS, key, now)) {
-            (Some(entry), _) => Found::Hit(entry.len()),
-            (None, None) => Found::Miss,
-            (None, Some(Over::Expired)) => Found::Expired,
-            (None, Some(Over::Flushed)) => Found::Flushed,
+            (Some(entry), _) => GetResult::Hit(entry.len()),
+            (None, None) => GetResult::Miss,
+            (None, Some(Over::Expired)) => GetResult::Expired,
+            (None, Some(Over::Flushed)) => GetResult::Flushed,
         };
-        self.stats.eyes.fetched(self.stats.serving.load(Relaxed), key, found, now);
+        self.stats.watch_log.fetched(self.stats.serving.load(Relaxed), key, found, now);
     }
 
-    /// Why a key that was asked for is not found: counted among the misses, and for
-    /// [`WorkerStats::saw_get`].
+    /// The reason why a key is missing, for [`WorkerStats::saw_get`]. Counts it among the misses.
     #[inline]
-    pub(crate) fn missing(&self, key: &[u8], now: Ms) -> Found {
+    pub(crate) fn missing(&self, key: &[u8], now: Ms) -> GetResult {
         match self.store.over(OBJECTS, key, now) {
-            None => Found::Miss,
+            None => GetResult::Miss,
             Some(Over::Expired) => {
                 self.counters.get_expired.one();
-                Found::Expired
+                GetResult::Expired
             }
             Some(Over::Flushed) => {
                 self.counters.get_flushed.one();
-                Found::Flushed
+                GetResult::Flushed
             }
         }
     }
 }
 
-/// Hooks: called by whoever carries a command out, beside counting it. While nobody wants to know,
-/// each is one relaxed load; a get also counts down to the next sample of hot keys.
+/// Hooks, called beside the counters by the code that executes a command. Without watchers each
+/// costs one relaxed load; a get also counts down to the next sample of hot keys.
 impl WorkerStats {
-    fn new(eyes: &Arc<Eyes>, delimiter: u8) -> Self {
+    fn new(watch_log: &Arc<WatchLog>, delimiter: u8) -> Self {
         Self {
             latency: Recorder::default(),
-            eyes: eyes.clone(),
+            watch_log: watch_log.clone(),
             hot: Hot::default(),
             prefixes: Prefixes::default(),
             delimiter,
@@ -206,89 +204,89 @@ impl WorkerStats {
         }
     }
 
-    /// The commands that follow are this client's. Called by the owning worker, once a batch.
+    /// Sets the client of the next commands. Called by the owning worker, once per batch.
     #[inline]
     pub(crate) fn serving(&self, client: u64) {
         self.serving.store(client, Relaxed);
     }
 
-    /// A key was asked for.
+    /// Reports a requested key.
     #[inline]
-    pub(crate) fn saw_get(&self, key: &[u8], found: Found, now: Ms) {
+    pub(crate) fn saw_get(&self, key: &[u8], found: GetResult, now: Ms) {
         if self.hot.due() {
             self.hot.sample(key);
         }
-        if self.eyes.any(FETCHERS | DETAIL) {
-            self.tell_get(key, found, now);
+        if self.watch_log.any(FETCHERS | DETAIL) {
+            self.report_get(key, found, now);
         }
     }
 
     #[cold]
-    fn tell_get(&self, key: &[u8], found: Found, now: Ms) {
-        if self.eyes.any(DETAIL) {
+    fn report_get(&self, key: &[u8], found: GetResult, now: Ms) {
+        if self.watch_log.any(DETAIL) {
             self.prefixes.count(key, self.delimiter, |row| {
                 row.gets += 1;
-                if let Found::Hit(size) = found {
+                if let GetResult::Hit(size) = found {
                     row.hits += 1;
                     row.bytes_out += size;
                 }
             });
         }
-        if self.eyes.any(FETCHERS) {
-            self.eyes.fetched(self.serving.load(Relaxed), key, found, now);
+        if self.watch_log.any(FETCHERS) {
+            self.watch_log.fetched(self.serving.load(Relaxed), key, found, now);
         }
     }
 
-    /// Does anybody want to know of stores, or of what they look up?
+    /// Returns whether stores or their look-ups are watched.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
-        self.eyes.any(FETCHERS | MUTATIONS | DETAIL)
+        self.watch_log.any(FETCHERS | MUTATIONS | DETAIL)
     }
 
-    /// A value was sent to be stored.
+    /// Reports a store command.
     #[cold]
     pub(crate) fn saw_store(&self, seen: &Seen<'_>, now: Ms) {
-        if self.eyes.any(DETAIL) {
+        if self.watch_log.any(DETAIL) {
             self.prefixes.count(seen.key, self.delimiter, |row| {
                 row.sets += 1;
                 row.bytes_in += seen.sent;
             });
         }
-        if self.eyes.any(MUTATIONS) {
-            self.eyes.stored(self.serving.load(Relaxed), *seen, now);
+        if self.watch_log.any(MUTATIONS) {
+            self.watch_log.stored(self.serving.load(Relaxed), *seen, now);
         }
     }
 
-    /// A deletion was asked for. `size`: bytes of the value deleted; None: there was none.
+    /// Reports a deletion. `size`: bytes of the deleted value; None: the key was missing.
     #[inline]
     pub(crate) fn saw_delete(&self, key: &[u8], command: &'static str, size: Option<u64>, now: Ms) {
-        if self.eyes.any(DELETIONS | DETAIL) {
-            self.tell_delete(key, command, size, now);
+        if self.watch_log.any(DELETIONS | DETAIL) {
+            self.report_delete(key, command, size, now);
         }
     }
 
     #[cold]
-    fn tell_delete(&self, key: &[u8], command: &'static str, size: Option<u64>, now: Ms) {
-        if self.eyes.any(DETAIL) {
+    fn report_delete(&self, key: &[u8], command: &'static str, size: Option<u64>, now: Ms) {
+        if self.watch_log.any(DETAIL) {
             self.prefixes.count(key, self.delimiter, |row| row.deletes += 1);
         }
-        if let Some(size) = size.filter(|_| self.eyes.any(DELETIONS)) {
-            self.eyes.deleted(self.serving.load(Relaxed), key, command, size, now);
+        if let Some(size) = size.filter(|_| self.watch_log.any(DELETIONS)) {
+            self.watch_log.deleted(self.serving.load(Relaxed), key, command, size, now);
         }
     }
 
-    /// A client connected.
+    /// Reports a new client.
     pub(crate) fn saw_connection(&self, client: &Client, now: Ms) {
-        if self.eyes.any(CONNEVENTS) {
-            self.eyes.connected(client, now);
+        if self.watch_log.any(CONNEVENTS) {
+            self.watch_log.connected(client, now);
         }
     }
 
-    /// A client is gone. `reason`: `normal`, `error`, `idle_timeout`, `shutdown`.
+    /// Reports the end of a connection. `reason`: `normal`, `error`, `idle_timeout`, `shutdown`.
     pub(crate) fn saw_end(&self, client: &Client, reason: &'static str, now: Ms) {
-        self.eyes.leave(client);
-        if self.eyes.any(CONNEVENTS) {
-            self.eyes.disconnected(client, reason, now);
+        self.watch_log.leave(client);
+        if self.watch_log.any(CONNEVENTS) {
+            self.watch_log.disconnected(client, reason, now);
         }
     }
 }

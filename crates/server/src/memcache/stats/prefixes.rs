@@ -1,29 +1,28 @@
-//! Figures by the first part of a key (`stats detail`, `stats prefixes`): what stands before the
-//! first delimiter.
+//! Figures by key prefix (`stats detail`, `stats prefixes`): the part before the first delimiter.
 //!
-//! A table per worker behind a lock that only a reader of the figures contends for; nothing is
-//! touched while it is off. A key without a delimiter has no prefix and is not counted, as in
-//! memcached.
+//! A table per worker behind a lock; only readers of the figures contend for it. While it is off,
+//! commands do not touch it. Keys without a delimiter are not counted, as in memcached.
 
 use std::collections::{BTreeMap, HashMap};
 
 use parking_lot::Mutex;
 
-/// Prefixes counted apart per worker; all others share one row, [`OTHERS`]. Clients choose keys.
+/// Most prefixes per worker, since clients choose keys. All further prefixes share one row,
+/// [`OTHERS`].
 pub(crate) const LIMIT: usize = 1024;
 /// The row of all prefixes beyond the limit.
 pub(crate) const OTHERS: &[u8] = b"(others)";
 
-/// What was done with the keys of a prefix.
+/// Figures of a prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// Keys asked for.
+    /// Requested keys.
     pub(crate) gets: u64,
-    /// Of these, found.
+    /// Requested keys that were found.
     pub(crate) hits: u64,
     /// Values sent to be stored.
     pub(crate) sets: u64,
-    /// Deletions asked for.
+    /// Requested deletions.
     pub(crate) deletes: u64,
     /// Bytes of the values found.
     pub(crate) bytes_out: u64,
@@ -47,7 +46,7 @@ impl Prefixes {
         change(rows.entry(name.into()).or_default());
     }
 
-    /// Forgets all rows.
+    /// Clears the table.
     pub(crate) fn forget(&self) {
         self.0.lock().clear();
     }

@@ -6,14 +6,14 @@ use larder_proto::memcache::text::{Admin, Verb};
 use larder_store::{Options, Put, Store};
 
 use super::{
-    admin::{self, Then},
+    admin::{self, Continuation},
     lines::Form,
 };
 use crate::{
     clock::Ms,
     memcache::{
         Face, OBJECTS, Shared,
-        watch::{self, Found},
+        watch::{self, GetResult},
     },
     net::out::Out,
     object::{Client, HIGH_WATER, Peer},
@@ -52,7 +52,7 @@ impl Fixture {
         self.store.set(OBJECTS, key.as_bytes(), put, NOW).unwrap();
     }
 
-    /// The whole answer to a text command.
+    /// The complete answer to a text command.
     fn ask(&self, line: &str) -> String {
         String::from_utf8(self.raw(line, NOW)).unwrap()
     }
@@ -73,7 +73,7 @@ impl Fixture {
         let command = Admin { verb, args: args.as_bytes(), noreply: args.ends_with("noreply") };
         let (mut out, mut sent) = (Out::default(), Vec::new());
         let then = admin::admin(&self.face, &self.client, &command, now, &mut out);
-        if let Then::Walk(mut walk) = then {
+        if let Continuation::Walk(mut walk) = then {
             while !walk.step(&self.face, now, &mut out) {
                 assert!(out.pending() < HIGH_WATER + 64 * 1024, "a step has a limit");
                 drain(&mut out, &mut sent);
@@ -105,7 +105,7 @@ fn names(answer: &str) -> Vec<&str> {
     answer.lines().filter_map(|line| line.strip_prefix("STAT ")?.split(' ').next()).collect()
 }
 
-/// What memcached 1.6.18 answers to `stats`, in its order.
+/// Names in memcached 1.6.18's answer to `stats`, in order.
 const GENERAL: &str = "pid uptime time version libevent pointer_size rusage_user rusage_system max_connections \
      curr_connections total_connections rejected_connections connection_structures \
      response_obj_oom response_obj_count response_obj_bytes read_buf_count read_buf_bytes \
@@ -174,14 +174,14 @@ fn connections_beyond_the_limit_are_not_accepted_where_they_wait() {
 }
 
 #[test]
-fn what_is_over_is_told_from_what_never_was() {
+fn expired_items_differ_from_missing_ones() {
     let fixture = Fixture::new();
     fixture.put("gone", b"1", Some(NOW + 1));
-    assert_eq!(fixture.face.missing(b"gone", NOW + 1), Found::Expired);
+    assert_eq!(fixture.face.missing(b"gone", NOW + 1), GetResult::Expired);
     fixture.put("lost", b"1", None);
     fixture.store.flush(OBJECTS, NOW);
-    assert_eq!(fixture.face.missing(b"lost", NOW), Found::Flushed);
-    assert_eq!(fixture.face.missing(b"never", NOW), Found::Miss);
+    assert_eq!(fixture.face.missing(b"lost", NOW), GetResult::Flushed);
+    assert_eq!(fixture.face.missing(b"never", NOW), GetResult::Miss);
     let values = fixture.values("stats");
     assert_eq!((values["get_expired"].as_str(), values["get_flushed"].as_str()), ("1", "1"));
 }
@@ -266,7 +266,7 @@ fn answers_are_memcacheds() {
     }
 }
 
-/// Taken from memcached 1.6.18, but for `cache_memlimit`, which it would carry out.
+/// Answers of memcached 1.6.18, except for `cache_memlimit`, which it would execute.
 const ANSWERS: &[(&str, &str)] = &[
     ("stats foo", "ERROR\r\n"),
     ("stats noreply", "ERROR\r\n"),
@@ -359,7 +359,7 @@ const ANSWERS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_is_tuned_is_read_back() {
+fn tuned_values_are_read_back() {
     let fixture = Fixture::new();
     for line in [
         "slabs automove 0",
@@ -429,7 +429,7 @@ fn a_long_dump_comes_in_steps() {
 }
 
 #[test]
-fn cachedump_stops_where_it_is_told() {
+fn cachedump_stops_at_its_limit() {
     let fixture = Fixture::new();
     (0..3000).for_each(|n| fixture.put(&format!("k{n}"), b"abc", Some(NOW + 5000)));
     let all = fixture.ask("stats cachedump 1 0");
@@ -442,7 +442,7 @@ fn cachedump_stops_where_it_is_told() {
 }
 
 #[test]
-fn what_is_forbidden_is_refused() {
+fn forbidden_commands_are_refused() {
     let fixture = Fixture::with(MemcachedSettings { dump: false, watch: false, ..settings() });
     assert_eq!(fixture.ask("stats cachedump 1"), "CLIENT_ERROR stats cachedump not allowed\r\n");
     assert_eq!(fixture.ask("lru_crawler metadump 99"), "ERROR metadump not allowed\r\n");
@@ -478,8 +478,8 @@ fn prefixes_are_counted_while_it_is_on() {
         sent: 7,
     };
     let everything = || {
-        stats.saw_get(b"user:1", Found::Hit(7), NOW);
-        stats.saw_get(b"user:2", Found::Miss, NOW);
+        stats.saw_get(b"user:1", GetResult::Hit(7), NOW);
+        stats.saw_get(b"user:2", GetResult::Miss, NOW);
         stats.saw_store(&store, NOW);
         stats.saw_delete(b"user:1", "delete", Some(7), NOW);
         stats.saw_delete(b"plain", "delete", None, NOW);
@@ -507,7 +507,7 @@ fn reset_starts_counting_anew() {
     fixture.put("k", b"v", None);
     fixture.face.counters.cmd_get.add(5);
     fixture.face.stats.latency.record(1000);
-    (0..2000).for_each(|_| fixture.face.stats.saw_get(b"k", Found::Miss, NOW));
+    (0..2000).for_each(|_| fixture.face.stats.saw_get(b"k", GetResult::Miss, NOW));
     assert!(fixture.values("stats hotkeys").contains_key("1:key"));
     assert_eq!(fixture.ask("stats reset"), "RESET\r\n");
     fixture.face.counters.cmd_get.add(2);
@@ -522,8 +522,8 @@ fn reset_starts_counting_anew() {
 fn hot_keys_and_latency() {
     let fixture = Fixture::new();
     for n in 0..6400 {
-        fixture.face.stats.saw_get(b"hot:1", Found::Hit(1), NOW);
-        fixture.face.stats.saw_get(format!("cold{n}").as_bytes(), Found::Miss, NOW);
+        fixture.face.stats.saw_get(b"hot:1", GetResult::Hit(1), NOW);
+        fixture.face.stats.saw_get(format!("cold{n}").as_bytes(), GetResult::Miss, NOW);
     }
     let hot = fixture.values("stats hotkeys");
     assert_eq!(hot["1:key"], "hot%3A1");
@@ -535,7 +535,7 @@ fn hot_keys_and_latency() {
 }
 
 #[test]
-fn evictions_reach_who_watches_for_them() {
+fn evictions_reach_their_watchers() {
     let fixture = Fixture::new();
     let value = vec![b'x'; 10_000];
     let fill =
@@ -558,11 +558,11 @@ fn evictions_reach_who_watches_for_them() {
 }
 
 #[test]
-fn whose_command_it_was_is_told() {
+fn lines_name_the_connection() {
     let fixture = Fixture::new();
     fixture.ask("watch fetchers mutations deletions");
     fixture.face.stats.serving(42);
-    fixture.face.stats.saw_get(b"k", Found::Hit(3), NOW);
+    fixture.face.stats.saw_get(b"k", GetResult::Hit(3), NOW);
     fixture.face.stats.saw_delete(b"k", "delete", Some(3), NOW);
     fixture.face.stats.saw_delete(b"k", "delete", None, NOW);
     let mail = fixture.mail();

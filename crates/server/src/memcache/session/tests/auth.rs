@@ -1,4 +1,4 @@
-//! Which protocol, and who may speak it.
+//! Selection of the protocol, and authentication.
 
 use super::*;
 use crate::settings::{Secret, WireProtocol};
@@ -21,10 +21,10 @@ fn nothing_is_answered_before_the_login() {
     assert_eq!(failed, format!("CLIENT_ERROR authentication failure\r\n{no}"));
     let counters = &server.face.counters;
     assert_eq!((counters.auth_cmds.get(), counters.auth_errors.get()), (2, 1));
-    // A binary client cannot log in, so it is heard as text.
+    // A binary client cannot log in, so its bytes are parsed as text.
     assert_eq!(
-        server.converse([&[0x80, 0, 0, 0][..]], NOW),
-        Heard { answers: vec![], closed: false }
+        server.exchange([&[0x80, 0, 0, 0][..]], NOW),
+        Output { answers: vec![], closed: false }
     );
 }
 
@@ -32,14 +32,14 @@ fn nothing_is_answered_before_the_login() {
 fn the_first_byte_tells_the_protocol() {
     let noop = [&[0x80, 0x0a][..], &[0; 22]].concat();
     let server = Server::new();
-    let heard = server.converse([&noop[..], &noop[..]], NOW);
-    assert_eq!(heard.answers.len(), 48);
-    assert_eq!(heard.answers[0], 0x81);
+    let output = server.exchange([&noop[..], &noop[..]], NOW);
+    assert_eq!(output.answers.len(), 48);
+    assert_eq!(output.answers[0], 0x81);
     let ascii = Server::with(MemcachedSettings { protocol: WireProtocol::Ascii, ..settings() });
-    let heard = ascii.converse([&[0x80, 0x0b, 0, 0][..], b"\r\nversion\r\n"], NOW);
-    assert_eq!(heard.answers, b"ERROR\r\nVERSION 1.6.18\r\n");
+    let output = ascii.exchange([&[0x80, 0x0b, 0, 0][..], b"\r\nversion\r\n"], NOW);
+    assert_eq!(output.answers, b"ERROR\r\nVERSION 1.6.18\r\n");
     let binary = Server::with(MemcachedSettings { protocol: WireProtocol::Binary, ..settings() });
-    assert!(binary.converse([&b"version with a line as long as a header\r\n"[..]], NOW).closed);
+    assert!(binary.exchange([&b"version with a line as long as a header\r\n"[..]], NOW).closed);
     let sasl = Server::with(MemcachedSettings { sasl: users(), ..settings() });
-    assert!(sasl.converse([&b"version with a line as long as a header\r\n"[..]], NOW).closed);
+    assert!(sasl.exchange([&b"version with a line as long as a header\r\n"[..]], NOW).closed);
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn mg_returns_what_its_flags_ask_for() {
+fn mg_returns_the_values_of_its_flags() {
     let server = Server::new();
     server.ask("set a 7 0 3\r\nabc\r\n");
     assert_eq!(
@@ -47,8 +47,8 @@ fn vivify_on_miss_gives_one_client_the_right_to_recache() {
         (counters.get_hits.get(), counters.get_misses.get(), counters.cmd_get.get()),
         (4, 3, 7)
     );
-    // As memcached 1.6.18 counts: "mg" that found and touched is a touch, and "me" alone a meta
-    // command.
+    // As in memcached 1.6.18: "mg" that found and touched counts as a touch, and only "me" as a
+    // meta command.
     assert_eq!(
         (counters.cmd_touch.get(), counters.touch_hits.get(), counters.cmd_meta.get()),
         (2, 2, 1)
@@ -68,7 +68,7 @@ fn r_wins_for_recache_when_the_remaining_ttl_is_less() {
         server.ask("mg a R30 t\r\nmg a R30 t\r\nmg a t\r\n"),
         "HD t20 W\r\nHD t20 Z\r\nHD t20 Z\r\n"
     );
-    // A new value can be won again.
+    // A client can win a new value again.
     assert_eq!(server.ask("set a 0 10 1\r\n2\r\nmg a R30\r\n"), "STORED\r\nHD W\r\n");
     assert_eq!(server.ask("mg a T20 R30 t\r\n"), "HD t20 Z\r\n");
     assert_eq!(server.ask("set b 0 10 1\r\n2\r\nmg b T20 R30 t\r\n"), "STORED\r\nHD t20 W\r\n");
@@ -91,7 +91,7 @@ fn invalidated_items_are_stale_until_stored_anew() {
         server.ask("md a I\r\nappend a 0 0 1\r\ny\r\nmg a v\r\n"),
         "HD\r\nSTORED\r\nVA 2\r\nxy\r\n"
     );
-    // A number counted in its place is as stale as it was.
+    // A number counted in place stays stale.
     assert_eq!(
         server.ask("ms a 1\r\n1\r\nmd a I\r\nma a v\r\nmg a v\r\n"),
         "HD\r\nHD\r\nVA 1\r\n2\r\nVA 1 X W\r\n2\r\n"

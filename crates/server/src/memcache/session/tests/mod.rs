@@ -1,5 +1,5 @@
-//! Conversations over a real, small store, without sockets: bytes in, bytes out. What is expected
-//! was answered by memcached 1.6.18.
+//! Sessions over a real, small store, without sockets: bytes in, bytes out. The expected answers
+//! are those of memcached 1.6.18.
 
 mod auth;
 mod large;
@@ -29,14 +29,14 @@ fn settings() -> MemcachedSettings {
 struct Server {
     face: Rc<Face>,
     client: Arc<Client>,
-    /// Keys are looked at before their command, as in a round of several connections; else as where
-    /// a task goes on.
+    /// Looks keys up before their command, as in a round of several connections; else as a task
+    /// continues.
     rounds: Cell<bool>,
 }
 
-/// What a conversation came to.
+/// Result of a session.
 #[derive(Debug, PartialEq, Eq)]
-struct Heard {
+struct Output {
     answers: Vec<u8>,
     closed: bool,
 }
@@ -59,11 +59,11 @@ impl Server {
         self.face.session(self.client.clone())
     }
 
-    /// Sends `parts` one after the other and collects what is answered.
-    fn converse<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>, now: Ms) -> Heard {
+    /// Sends `parts` in order and collects the answers.
+    fn exchange<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>, now: Ms) -> Output {
         let mut session = self.session();
         let mut out = Out::default();
-        let mut heard = Heard { answers: Vec::new(), closed: false };
+        let mut output = Output { answers: Vec::new(), closed: false };
         let mut input = Vec::new();
         for part in parts {
             input.extend_from_slice(part);
@@ -71,14 +71,14 @@ impl Server {
                 session.fetch(&input);
                 session.fetch_record();
             }
-            if heard.feed(&mut session, &mut input, now, &mut out) {
+            if output.feed(&mut session, &mut input, now, &mut out) {
                 break;
             }
         }
-        heard
+        output
     }
 
-    /// The whole answer to what is sent at once.
+    /// The complete answer to `input`, sent at once.
     #[track_caller]
     fn ask(&self, input: &str) -> String {
         self.at(NOW, input)
@@ -86,18 +86,16 @@ impl Server {
 
     #[track_caller]
     fn at(&self, now: Ms, input: &str) -> String {
-        let heard = self.converse([input.as_bytes()], now);
-        assert!(!heard.closed, "{input:?} closed");
-        String::from_utf8(heard.answers).unwrap()
+        let output = self.exchange([input.as_bytes()], now);
+        assert!(!output.closed, "{input:?} closed");
+        String::from_utf8(output.answers).unwrap()
     }
 }
 
-impl Heard {
-    /// Has the session take from `input` what it can, as the connection loop does. True: it is
-    /// closed.
+impl Output {
+    /// Lets the session consume `input`, as the connection loop does. Returns true if it closed.
     fn feed(&mut self, session: &mut Session, input: &mut Vec<u8>, now: Ms, out: &mut Out) -> bool {
-        // A turn that neither uses bytes nor answers must change the state: no more than a few in a
-        // row.
+        // A turn that uses no bytes and answers nothing must change the state: only a few in a row.
         let mut idle = 0;
         loop {
             let turn = session.turn(input, now, out);
@@ -129,20 +127,19 @@ impl Heard {
     }
 }
 
-/// Sends `input` whole, then to a new server for every place to split it at: the answers are the
-/// same.
+/// Sends `input` whole, then to a new server split at every position: the answers are the same.
 #[track_caller]
 fn is_the_same_however_split(input: &[u8], expected: &str) {
-    let whole = Server::new().converse([input], NOW);
+    let whole = Server::new().exchange([input], NOW);
     assert_eq!(String::from_utf8_lossy(&whole.answers), expected);
     let server = Server::new();
     for at in 1..input.len() {
         server.face.store.flush(crate::memcache::OBJECTS, NOW);
         let (first, second) = input.split_at(at);
-        let split = server.converse([first, second], NOW);
+        let split = server.exchange([first, second], NOW);
         assert_eq!(String::from_utf8_lossy(&split.answers), expected, "split at {at}");
     }
     server.face.store.flush(crate::memcache::OBJECTS, NOW);
-    let bytes = server.converse(input.chunks(1), NOW);
+    let bytes = server.exchange(input.chunks(1), NOW);
     assert_eq!(String::from_utf8_lossy(&bytes.answers), expected, "byte by byte");
 }

@@ -71,7 +71,7 @@ fn without_versions_none_is_right() {
 }
 
 #[test]
-fn a_block_that_does_not_end_where_it_was_to_is_a_bad_chunk() {
+fn a_block_with_a_wrong_end_is_a_bad_chunk() {
     let server = Server::new();
     server.ask("set a 0 0 1\r\n1\r\n");
     let bad = "CLIENT_ERROR bad data chunk\r\n";
@@ -123,7 +123,7 @@ fn counting_keeps_the_length_of_the_text() {
 }
 
 #[test]
-fn what_is_a_number() {
+fn valid_numbers() {
     let server = Server::new();
     let bad = "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
     for (value, answer) in [
@@ -184,7 +184,7 @@ fn touch_replaces_the_existing_expiration_time() {
         (counters.cmd_touch.get(), counters.touch_hits.get(), counters.touch_misses.get()),
         (5, 3, 2)
     );
-    // "gat" is a touch and no "get", as memcached 1.6.18 counts.
+    // "gat" counts as a touch and not as a "get", as in memcached 1.6.18.
     assert_eq!(
         (counters.cmd_get.get(), counters.get_hits.get(), counters.get_misses.get()),
         (4, 2, 2)
@@ -207,7 +207,7 @@ fn flush_all_now_and_later() {
         "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n"
     );
     assert_eq!(server.at(NOW + 10_000, "get a b\r\n"), "END\r\n");
-    // What is stored afterwards stays.
+    // Items stored afterwards stay.
     assert_eq!(server.at(NOW + 10_001, "set a 0 0 1\r\n1\r\n"), "STORED\r\n");
     assert_eq!(server.at(NOW + 20_000, "get a\r\n"), "VALUE a 0 1\r\n1\r\nEND\r\n");
     assert_eq!(server.ask("flush_all -1 noreply\r\nget a\r\n"), "END\r\n");
@@ -217,16 +217,16 @@ fn flush_all_now_and_later() {
 }
 
 #[test]
-fn what_ends_the_connection() {
+fn commands_that_end_the_connection() {
     let server = Server::new();
     for input in ["quit\r\nversion\r\n", "GET / HTTP/1.1\r\nversion\r\n", &"x".repeat(2049)] {
-        let heard = server.converse([input.as_bytes()], NOW);
-        assert_eq!(heard, Heard { answers: Vec::new(), closed: true }, "{input:?}");
+        let output = server.exchange([input.as_bytes()], NOW);
+        assert_eq!(output, Output { answers: Vec::new(), closed: true }, "{input:?}");
     }
-    let heard = server.converse([&b"shutdown\r\n"[..]], NOW);
+    let output = server.exchange([&b"shutdown\r\n"[..]], NOW);
     assert_eq!(
-        heard,
-        Heard { answers: b"ERROR: shutdown not enabled\r\n".to_vec(), closed: false }
+        output,
+        Output { answers: b"ERROR: shutdown not enabled\r\n".to_vec(), closed: false }
     );
 }
 
@@ -240,10 +240,10 @@ fn a_key_too_long_spoils_a_retrieval() {
         server.ask(&format!("get a {long}\r\nversion\r\n")),
         format!("{bad}VERSION 1.6.18\r\n")
     );
-    // In a line that is taken as it arrives, what came before it was answered.
+    // In a line executed as it arrives, the keys before the error are answered.
     let line = format!("get {} {long} a\r\nversion\r\n", "k ".repeat(2000));
-    let heard = server.converse(line.as_bytes().chunks(2100), NOW);
-    assert_eq!(String::from_utf8(heard.answers).unwrap(), format!("{bad}VERSION 1.6.18\r\n"));
+    let output = server.exchange(line.as_bytes().chunks(2100), NOW);
+    assert_eq!(String::from_utf8(output.answers).unwrap(), format!("{bad}VERSION 1.6.18\r\n"));
 }
 
 #[test]
@@ -261,8 +261,8 @@ fn thousands_of_keys_are_answered_as_they_arrive() {
     line += "\r\nversion\r\n";
     expected += "END\r\nVERSION 1.6.18\r\n";
     for size in [usize::MAX, 4096, 2500, 777] {
-        let heard = server.converse(line.as_bytes().chunks(size.min(line.len())), NOW);
-        assert!(heard.answers == expected.as_bytes(), "in pieces of {size}");
+        let output = server.exchange(line.as_bytes().chunks(size.min(line.len())), NOW);
+        assert!(output.answers == expected.as_bytes(), "in pieces of {size}");
     }
 }
 
@@ -328,33 +328,37 @@ fn a_key_looked_at_before_its_command_is_the_commands_wherever_it_is_cut() {
             "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\nDELETED\r\n",
         ),
     ] {
-        // Before the first bytes nothing is looked at: the protocol is not known.
+        // Before the first byte the protocol is unknown, so nothing is looked up ahead.
         let whole = format!("VERSION 1.6.18\r\n{answer}");
         for at in 0..=2 * command.len() {
             server.rounds.set(at > command.len());
             let (first, rest) = command.as_bytes().split_at(at % (command.len() + 1));
-            let heard = server.converse([b"version\r\n", first, rest], NOW);
-            assert_eq!(String::from_utf8(heard.answers).unwrap(), whole, "{command:?} cut at {at}");
+            let output = server.exchange([b"version\r\n", first, rest], NOW);
+            assert_eq!(
+                String::from_utf8(output.answers).unwrap(),
+                whole,
+                "{command:?} cut at {at}"
+            );
         }
     }
 }
 
 #[test]
-fn what_was_looked_at_ahead_in_one_batch_is_forgotten_in_the_next() {
+fn hints_of_one_batch_are_dropped_in_the_next() {
     let server = Server::new();
     for rounds in [true, false] {
         server.rounds.set(rounds);
         let parts = [
             &b"set kkkkkkkkkkkkkk 0 0 1\r\n9\r\n"[..],
-            // A store does not ask for its key as a get does, and `mn` sends before more is looked
-            // at.
+            // A store looks its key up differently from a get, and `mn` sends before the next
+            // look-ahead.
             b"get x\r\nset a 0 0 1\r\n1\r\nmn\r\n",
-            // As many bytes before the end as the store of `a` began.
+            // The same distance from the end as the start of the store of `a`.
             b"version\r\nget kkkkkkkkkkkkkk\r\n",
         ];
-        let heard = server.converse(parts, NOW);
+        let output = server.exchange(parts, NOW);
         assert_eq!(
-            String::from_utf8(heard.answers).unwrap(),
+            String::from_utf8(output.answers).unwrap(),
             "STORED\r\nEND\r\nSTORED\r\nMN\r\nVERSION 1.6.18\r\nVALUE kkkkkkkkkkkkkk 0 \
              1\r\n9\r\nEND\r\n"
         );

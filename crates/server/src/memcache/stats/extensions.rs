@@ -1,4 +1,4 @@
-//! What memcached does not have: `stats prefixes`, `stats hotkeys`, `stats latency`.
+//! Statistics that memcached does not have: `stats prefixes`, `stats hotkeys`, `stats latency`.
 
 use super::{
     super::{Face, watch::encode},
@@ -6,13 +6,13 @@ use super::{
     prefixes,
 };
 
-/// Keys shown by `stats hotkeys`.
+/// Number of keys shown by `stats hotkeys`.
 const HOTTEST: usize = 50;
 
-/// `stats prefixes`: the table of `stats detail dump` with bytes, as `<prefix>:<figure>`. The
-/// prefix is encoded like a key of a dump, so that no name has a space or a colon too many.
+/// `stats prefixes`: the table of `stats detail dump` with bytes, as `<prefix>:<figure>`. Prefixes
+/// are encoded like keys of a dump, so that no name contains a space or a further colon.
 pub(super) fn prefixes(face: &Face, lines: &mut Lines<'_>) {
-    lines.stat("detail_enabled", &face.shared.stats.eyes.any(super::DETAIL));
+    lines.stat("detail_enabled", &face.shared.stats.watch_log.any(super::DETAIL));
     for (prefix, row) in
         prefixes::merged(face.shared.stats.workers.iter().map(|worker| &worker.prefixes))
     {
@@ -65,7 +65,7 @@ pub(super) fn hotkeys(face: &Face, lines: &mut Lines<'_>) {
     }
 }
 
-/// `stats latency`: microseconds from when a batch of commands was there until the system had taken
+/// `stats latency`: microseconds from the receipt of a batch of commands until the system accepted
 /// the answers.
 pub(super) fn latency(face: &Face, lines: &mut Lines<'_>) {
     let stats = &face.shared.stats;
