@@ -1,4 +1,4 @@
-//! How the commands reach the store.
+//! Access of the commands to the store.
 
 use std::borrow::Cow;
 
@@ -9,17 +9,17 @@ use super::super::ctx::Ctx;
 use super::errors::{Outcome, WRONG_TYPE, refused};
 use crate::clock::Ms;
 
-/// How often a command looks again after it was overtaken. More than ever happens: then the error
-/// of a full memory.
+/// Attempts of a command whose writes lose to others. Practically never exhausted; then it answers
+/// the out-of-memory error.
 const ATTEMPTS: usize = 1000;
 
-/// Does this entry hold a hash?
+/// Returns whether the entry holds a hash.
 #[inline]
 pub(super) fn is_hash(entry: &Entry<'_>) -> bool {
     entry.flags() == hash::FLAGS
 }
 
-/// A value in one piece; copied only when it lies in several.
+/// The value as one slice; copied only if it lies in several pieces.
 #[inline]
 pub(super) fn bytes<'e>(entry: &'e Entry<'_>) -> Cow<'e, [u8]> {
     let head = entry.head();
@@ -30,14 +30,14 @@ pub(super) fn bytes<'e>(entry: &'e Entry<'_>) -> Cow<'e, [u8]> {
 }
 
 impl Ctx<'_> {
-    /// The entry, for a command that reads it: counted, and noted as read.
+    /// Looks an entry up for reading: counts it and marks it as read.
     #[inline]
     pub(super) fn read(&mut self, key: &[u8]) -> Option<Entry<'static>> {
         let hint = self.store.hint(self.ns, key);
         self.read_hinted(key, hint)
     }
 
-    /// The same with the key's hint.
+    /// As `read`, with the key's hint.
     #[inline]
     pub(super) fn read_hinted(&mut self, key: &[u8], hint: Hint) -> Option<Entry<'static>> {
         let hot = &self.face.counters.hot;
@@ -51,23 +51,23 @@ impl Ctx<'_> {
         entry
     }
 
-    /// The string, for a command that reads it.
+    /// Looks a string up for reading.
     #[inline]
     pub(super) fn read_string(&mut self, key: &[u8]) -> Outcome<Option<Entry<'static>>> {
         string(self.read(key))
     }
 
-    /// The entry, for a command that will write it.
+    /// Looks an entry up for writing.
     pub(super) fn look(&self, key: &[u8]) -> Option<Entry<'static>> {
         self.store.peek(self.ns, key, self.now)
     }
 
-    /// The string, for a command that will write it.
+    /// Looks a string up for writing.
     pub(super) fn look_string(&self, key: &[u8]) -> Outcome<Option<Entry<'static>>> {
         string(self.look(key))
     }
 
-    /// Stores a string, whatever is there.
+    /// Stores a string unconditionally.
     pub(super) fn store_string(&self, key: &[u8], value: &[&[u8]], expires: Option<Ms>) -> Outcome {
         let put = Put { value, expires, ..Put::default() };
         match self.store.put(self.ns, key, put, If::Always, self.now) {
@@ -76,8 +76,8 @@ impl Ctx<'_> {
         }
     }
 
-    /// Puts a value in place of what was found there, and says which write that was. None:
-    /// something else is there by now, look again.
+    /// Replaces the value that was found and returns the new version. None: the entry has changed;
+    /// look it up again.
     pub(super) fn replace(
         &self,
         key: &[u8],
@@ -92,7 +92,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// Calls `step` until it was not overtaken (`Ok(None)`).
+    /// Calls `step` until it succeeds (`Ok(None)`: another write came first).
     pub(super) fn retry<T>(
         &mut self,
         mut step: impl FnMut(&mut Self) -> Outcome<Option<T>>,
@@ -106,7 +106,7 @@ impl Ctx<'_> {
     }
 }
 
-/// What was found, if it is a string.
+/// The entry, if it is a string.
 #[inline]
 pub(super) fn string(entry: Option<Entry<'static>>) -> Outcome<Option<Entry<'static>>> {
     match entry {

@@ -11,13 +11,13 @@ use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
 use super::long::{Bytes, End, Layout, Wanted};
 use super::range::{bulk_limit, check_len};
 
-/// Fields of one command.
+/// Maximum of fields per command.
 const MOST_FIELDS: usize = 4096;
 
 const BAD_TYPE: &str = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is \
                         not supported but i64 is.";
 
-/// What a sum outside the field's range becomes.
+/// Handling of a sum outside the field's range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overflow {
     Wrap,
@@ -35,7 +35,7 @@ enum Action {
 #[derive(Clone, Copy, Debug)]
 struct Field {
     signed: bool,
-    /// 1 to 64, unsigned to 63.
+    /// 1 to 64 bits, unsigned to 63.
     width: u32,
     /// First bit.
     at: u64,
@@ -91,7 +91,7 @@ fn parse(ctx: &Ctx<'_>, args: &Args<'_>) -> Outcome<Vec<Field>> {
     Ok(fields)
 }
 
-/// `i1` to `i64`, `u1` to `u63`.
+/// Parses `i1` to `i64`, `u1` to `u63`.
 fn kind(text: &[u8]) -> Option<(bool, u32)> {
     let (signed, most) = match text.first()? {
         b'i' => (true, 64),
@@ -102,7 +102,7 @@ fn kind(text: &[u8]) -> Option<(bool, u32)> {
     Some((signed, width as u32))
 }
 
-/// A place in bits, or with `#` in fields.
+/// Parses an offset in bits, or with `#` in fields.
 fn place(ctx: &Ctx<'_>, text: &[u8], width: u32) -> Outcome<u64> {
     let (text, unit) = match text {
         [b'#', rest @ ..] => (rest, u64::from(width)),
@@ -153,20 +153,20 @@ impl Field {
         }
     }
 
-    /// The lowest bits, as the field has them.
+    /// The lowest bits of `number`, in the field's type.
     fn wrap(&self, number: i128) -> i128 {
         let bits = number & ((1i128 << self.width) - 1);
         let negative = self.signed && bits >> (self.width - 1) & 1 == 1;
         if negative { bits - (1i128 << self.width) } else { bits }
     }
 
-    /// `value` + `delta` in this field; `None`: it does not fit and that fails.
+    /// `value` + `delta` in this field; `None`: overflow with FAIL.
     fn sum(&self, value: i64, delta: i64) -> Option<i64> {
         let (least, most, sum) = if self.signed {
             let most = (1i128 << (self.width - 1)) - 1;
             (-most - 1, most, i128::from(value) + i128::from(delta))
         } else {
-            // A number set counts as its 64 bits.
+            // A number to set is interpreted as 64 bits.
             (0, (1i128 << self.width) - 1, i128::from(value as u64) + i128::from(delta))
         };
         if (least..=most).contains(&sum) {
@@ -182,12 +182,13 @@ impl Field {
         }
     }
 
-    /// Redis subtracts in 64 bits when it judges a number, and takes the least ones for too large.
+    /// Redis checks for overflow with a subtraction in 64 bits, which reports the least numbers as
+    /// too large.
     fn is_taken_for_large(&self, value: i64, most: i128) -> bool {
         self.signed && self.width != 64 && most - i128::from(value) > i128::from(i64::MAX)
     }
 
-    /// Applies it; the answer, and whether it wrote.
+    /// Applies the operation. Returns the answer, and whether it wrote.
     fn apply(&self, value: &mut Value) -> (Option<i64>, bool) {
         let before = self.read(value);
         let (next, answer) = match self.action {
@@ -228,7 +229,7 @@ fn step(ctx: &mut Ctx<'_>, args: &Args<'_>, only_get: bool) -> Outcome {
             return Ok(Some(()));
         }
         check_len(ctx, len)?;
-        // Even where every sum failed the string has grown, as in Redis.
+        // The string has grown even if every sum failed, as in Redis.
         let target = ctx.target(1, expires, Wanted::Same);
         let end: End = Box::new(move |ctx, args, _| answer(ctx, args, &applied));
         ctx.write(args, value.layout(len), target, bitfield, end)

@@ -1,4 +1,4 @@
-//! Strings as rows of bits, the first bit the highest of the first byte.
+//! Strings as bit arrays; bit 0 is the highest bit of the first byte.
 
 use larder_proto::resp::{Args, number::parse_i64};
 use larder_store::{Entry, Fill, FillOptions, PutError};
@@ -16,10 +16,10 @@ use super::range::{bulk_limit, check_len, clamped};
 pub(super) const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 const BAD_BIT: &str = "ERR bit is not an integer or out of range";
 
-/// Keys of BITOP: each is looked at for every part of the result.
+/// Maximum of BITOP's keys: each is looked up for every part of the result.
 const MOST_SOURCES: usize = 4096;
 
-/// The place of a bit; it must lie in a string a client may send.
+/// Parses a bit offset; it must lie within the longest allowed string.
 pub(super) fn offset(ctx: &Ctx<'_>, text: &[u8]) -> Outcome<u64> {
     let offset = parse_i64(text).and_then(|offset| u64::try_from(offset).ok()).ok_or(BAD_OFFSET)?;
     if offset >> 3 >= bulk_limit(ctx) { Err(BAD_OFFSET.into()) } else { Ok(offset) }
@@ -81,7 +81,7 @@ pub(super) fn getbit(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.settle(outcome, args);
 }
 
-/// A part of a string, counted in bytes or in bits.
+/// A range of a string, in bytes or in bits.
 struct Part {
     start: i64,
     end: i64,
@@ -89,7 +89,7 @@ struct Part {
 }
 
 impl Part {
-    /// From the arguments at `at`: start and end. Absent ones are the whole string.
+    /// Parses start and end from the arguments at `at`. Without them the range is the whole string.
     fn parse(args: &Args<'_>, at: usize) -> Outcome<Part> {
         let number = |at: usize, absent: i64| {
             if at < args.len() { parse_i64(args.get(at)).ok_or(NOT_INTEGER) } else { Ok(absent) }
@@ -97,7 +97,7 @@ impl Part {
         Ok(Part { start: number(at, 0)?, end: number(at + 1, -1)?, bits: false })
     }
 
-    /// The unit at `at`, if there is one.
+    /// Parses the unit at `at`, if present.
     fn unit(self, args: &Args<'_>, at: usize) -> Outcome<Part> {
         let bits = at < args.len() && args.is(at, "BIT");
         if at < args.len() && !bits && !args.is(at, "BYTE") {
@@ -106,12 +106,12 @@ impl Part {
         Ok(Part { bits, ..self })
     }
 
-    /// Does it end before it starts, both counted from the string's end?
+    /// Returns whether the end precedes the start, both counted from the string's end.
     fn is_reversed(&self) -> bool {
         self.start < 0 && self.end < 0 && self.start > self.end
     }
 
-    /// The bits `from..to` it means in a string of `len` bytes.
+    /// The bits `from..to` of the range in a string of `len` bytes.
     fn range(&self, len: u64) -> (u64, u64) {
         if self.bits {
             return clamped(self.start, self.end, len * 8);
@@ -149,7 +149,7 @@ fn bitcount_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// BITCOUNT under way: of the bits `at..to`.
+/// A BITCOUNT in progress over the bits `at..to`.
 struct Count {
     entry: Entry<'static>,
     at: u64,
@@ -177,15 +177,15 @@ impl Job for Count {
     }
 }
 
-/// Bytes around a bit of a value, and the number of their first bit.
+/// The bytes around a bit of a value, and the index of their first bit.
 fn piece<'e>(entry: &'e Entry<'_>, bit: u64) -> (&'e [u8], u64) {
     let piece = entry.chunk_at(bit / 8);
     (&piece[..piece.len().min(4 * PIECE)], bit / 8 * 8)
 }
 
-/// Bits that are set among `from..to`.
+/// Counts the set bits in `from..to`.
 fn ones(value: &[u8], from: u64, to: u64) -> u64 {
-    // The whole bytes, and the bits that stand out at both ends.
+    // The whole bytes, then the remaining bits at both ends.
     let (first, last) = (from.div_ceil(8).min(to / 8), (to / 8).max(from.div_ceil(8).min(to / 8)));
     let whole: u64 =
         value[first as usize..last as usize].iter().map(|byte| u64::from(byte.count_ones())).sum();
@@ -209,26 +209,25 @@ fn bitpos_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         ctx.reply().integer(if wanted { -1 } else { 0 });
         return Ok(());
     };
-    // Redis reads the start, then the unit, then the end; the first mistake is the one that is
-    // told.
+    // Redis parses the start, then the unit, then the end, and reports the first error.
     let no_unit = args.len() == 6 && !args.is(5, "BIT") && !args.is(5, "BYTE");
     if args.len() > 6 || (no_unit && parse_i64(args.get(3)).is_some()) {
         return Err(SYNTAX.into());
     }
     let (from, to) = Part::parse(args, 3)?.unit(args, 5)?.range(entry.len());
-    // Without an end the string goes on in zeros for ever.
+    // Without an end the string continues with infinitely many zeros.
     let none = if !wanted && args.len() < 5 && to > from { to as i64 } else { -1 };
     ctx.go(Seek { entry, at: from, to, wanted, none }, args);
     Ok(())
 }
 
-/// BITPOS under way: among the bits `at..to`.
+/// A BITPOS in progress over the bits `at..to`.
 struct Seek {
     entry: Entry<'static>,
     at: u64,
     to: u64,
     wanted: bool,
-    /// The answer where there is no such bit.
+    /// The answer if no bit matches.
     none: i64,
 }
 
@@ -255,7 +254,7 @@ impl Job for Seek {
     }
 }
 
-/// The first bit in `from..to` that is `wanted`.
+/// The first bit in `from..to` that equals `wanted`.
 fn find(value: &[u8], wanted: bool, from: u64, to: u64) -> Option<u64> {
     let skip = if wanted { 0x00 } else { 0xff };
     let mut bit = from;
@@ -271,7 +270,7 @@ fn find(value: &[u8], wanted: bool, from: u64, to: u64) -> Option<u64> {
     None
 }
 
-/// What BITOP does with two bytes.
+/// BITOP's function on two bytes.
 type Operation = fn(u8, u8) -> u8;
 
 /// BITOP AND | OR | XOR | NOT destkey key [key ...]
@@ -311,20 +310,20 @@ fn bitop_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// BITOP under way.
+/// A BITOP in progress.
 struct Combine {
     sources: Vec<Option<Entry<'static>>>,
     apply: Operation,
     negates: bool,
     fill: Option<Fill<'static>>,
-    /// The store's memory it takes.
+    /// Memory of the result in the store.
     held: Held,
     at: u64,
     len: u64,
 }
 
 impl Combine {
-    /// The next bytes of the result; the more sources the fewer.
+    /// The next bytes of the result; fewer with more sources.
     fn piece(&self) -> Vec<u8> {
         let most = (16 * PIECE / self.sources.len().max(1)).clamp(256, PIECE);
         let mut result = vec![0; (self.len - self.at).min(most as u64) as usize];
@@ -335,7 +334,7 @@ impl Combine {
                     other = entry.chunk_at(self.at + done as u64);
                 }
                 let rest = &mut result[done..];
-                // Behind its end a string goes on in zeros.
+                // Behind its end a string continues with zeros.
                 let len = if other.is_empty() { rest.len() } else { other.len().min(rest.len()) };
                 for (place, byte) in rest[..len].iter_mut().enumerate() {
                     let other = other.get(place).copied().unwrap_or(0);

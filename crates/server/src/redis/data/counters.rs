@@ -10,7 +10,7 @@ use larder_store::{Entry, Put};
 use super::super::ctx::{Class, Ctx};
 use super::errors::{NOT_FINITE, NOT_FLOAT, NOT_INTEGER, OVERFLOW, Outcome};
 
-/// Bytes of the longest text that is read as a number (Redis: MAX_LONG_DOUBLE_CHARS).
+/// Longest text that is parsed as a number, in bytes (Redis: MAX_LONG_DOUBLE_CHARS).
 const LONGEST: u64 = 5 * 1024;
 
 /// INCR key
@@ -45,8 +45,8 @@ pub(super) fn decrby(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.settle(outcome, args);
 }
 
-/// A value that may be a number: none is longer than a piece, and what is longer is not looked
-/// through.
+/// The text of a value that may be a number: numbers fit one piece, and longer values are not
+/// searched.
 fn number<'e>(entry: &'e Entry<'_>) -> &'e [u8] {
     if entry.len() > LONGEST { b"" } else { entry.head() }
 }

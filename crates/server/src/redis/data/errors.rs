@@ -1,4 +1,4 @@
-//! Errors that several commands answer, in Redis's words.
+//! Errors of several commands, in Redis's words.
 
 use larder_proto::resp::Args;
 use larder_store::{MAX_KEY, PutError};
@@ -17,10 +17,10 @@ pub(super) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (prot
 const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 const TOO_LARGE: &str = "ERR value is larger than the largest item this server stores";
 
-/// Why a command did nothing.
+/// The reason why a command had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// With this error.
+    /// This error.
     Error(&'static str),
     /// `ERR invalid expire time in '...' command`
     Expiry,
@@ -28,7 +28,7 @@ pub(super) enum Refused {
     Key,
 }
 
-/// What a step of a command comes to.
+/// Result of a step of a command.
 pub(super) type Outcome<T = ()> = Result<T, Refused>;
 
 impl From<&'static str> for Refused {
@@ -37,7 +37,7 @@ impl From<&'static str> for Refused {
     }
 }
 
-/// A write the store refused. (Conditions that do not hold are dealt with before.)
+/// Converts a refused write. (Unmet conditions are handled before.)
 pub(super) fn refused(error: PutError, key: &[u8]) -> Refused {
     match error {
         PutError::TooLarge if key.len() > MAX_KEY => Refused::Key,
@@ -47,7 +47,7 @@ pub(super) fn refused(error: PutError, key: &[u8]) -> Refused {
 }
 
 impl Ctx<'_> {
-    /// Answers the error, if it is one.
+    /// Answers the error, if there is one.
     #[inline]
     pub(super) fn settle(&mut self, outcome: Outcome, args: &Args<'_>) {
         if let Err(refused) = outcome {

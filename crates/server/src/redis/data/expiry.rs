@@ -1,4 +1,4 @@
-//! When keys expire.
+//! Expiry of keys.
 
 use larder_proto::resp::{Args, number::parse_i64};
 use larder_store::{Entry, PutError};
@@ -7,7 +7,7 @@ use super::super::ctx::{Class, Ctx};
 use super::errors::{NOT_INTEGER, Outcome, Refused, refused};
 use crate::clock::Ms;
 
-/// Under which condition an expiry is set.
+/// Condition for setting an expiry.
 #[derive(Clone, Copy, Debug, Default)]
 struct Only {
     absent: bool,
@@ -41,7 +41,7 @@ impl Only {
         Ok(only)
     }
 
-    /// May `new` follow `old`?
+    /// Returns whether `new` may replace `old`.
     fn allows(self, old: Option<Ms>, new: i64) -> bool {
         let old = old.map(|old| i64::try_from(old).unwrap_or(i64::MAX));
         !(self.absent && old.is_some()
@@ -105,7 +105,7 @@ fn expire_at(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: i64, base: Ms, only: Only
     Ok(())
 }
 
-/// Changes when an entry expires; false if another one is there.
+/// Changes an entry's expiry; false if the entry was replaced.
 fn touch(ctx: &Ctx<'_>, entry: &Entry<'_>, expires: Option<Ms>) -> Outcome<bool> {
     match ctx.store.touch_same(entry, expires, ctx.now) {
         Ok(()) => Ok(true),
@@ -156,7 +156,7 @@ pub(super) fn pexpiretime(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     tell(ctx, args, |at| at);
 }
 
-/// -2: no such key, -1: it does not expire.
+/// Answers an expiry; -2: no such key, -1: it does not expire.
 fn tell(ctx: &mut Ctx<'_>, args: &Args<'_>, figure: impl Fn(Ms) -> Ms) {
     let key = args.get(1);
     let answer = match ctx.look(key) {

@@ -1,4 +1,4 @@
-//! Hashes: walks and draws.
+//! Hashes: iteration and random fields.
 
 use larder_proto::resp::{
     Args, Version,
@@ -15,14 +15,14 @@ use super::object::is_packed;
 use super::random::pick;
 use super::walk::{BAD_CURSOR, Options};
 
-/// Most fields HRANDFIELD draws with repetition: the answer is composed in one piece.
+/// Maximum of fields that HRANDFIELD draws with repetition: the answer is composed at once.
 const MOST_DRAWS: u64 = 16 * 1024;
-/// Bytes of fields and values in one draw: as many as the largest hash has.
+/// Maximum of bytes in one draw: the size of the largest hash.
 const DRAWN_BYTES: usize = 4 << 20;
-/// A step of HSCAN has read the whole hash, so it shows at least this part of it: a walk takes so
-/// many steps at most.
+/// Maximum of steps in a walk. A step of HSCAN reads the whole hash, so it shows at least this
+/// fraction of it.
 const STEPS: usize = 128;
-/// Most fields a step of HSCAN shows, whatever COUNT says.
+/// Maximum of fields that a step of HSCAN shows, whatever COUNT says.
 const MOST: usize = 16 * 1024;
 
 /// HSCAN key cursor [MATCH pattern] [COUNT count]
@@ -60,14 +60,14 @@ fn hscan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The fields whose hashes are next from `cursor` on, and where to go on: by their hashes, so that
-/// a field there all the time is shown whatever else comes and goes.
+/// The fields that follow `cursor` in the order of their hash values, and the next cursor. The
+/// order by hash value shows every field that exists throughout, whatever other fields come and go.
 fn window<'a>(hash: &Hash<'a>, cursor: u64, count: usize) -> Outcome<(Vec<Pair<'a>>, u64)> {
     let count = count.min(MOST).max(hash.len() / STEPS);
     let mut marked: Vec<(u64, Pair<'a>)> = Vec::new();
     for pair in hash.iter() {
         let pair = pair?;
-        // Half of the numbers, for clients whose integers have a sign; 0 is the start.
+        // Half of the range, for clients with signed integers; 0 is the start.
         let mark = (rapidhash_v3(pair.0) >> 1).max(1);
         if mark >= cursor {
             marked.push((mark, pair));
@@ -76,9 +76,9 @@ fn window<'a>(hash: &Hash<'a>, cursor: u64, count: usize) -> Outcome<(Vec<Pair<'
     if marked.len() <= count {
         return Ok((marked.into_iter().map(|(_, pair)| pair).collect(), 0));
     }
-    // Not all are to be put in order: that takes ten times as long.
+    // Selection instead of sorting all, which takes ten times as long.
     let next = marked.select_nth_unstable_by_key(count, |(mark, _)| *mark).1.0;
-    // Those with the next mark are shown together.
+    // Fields with equal marks are shown together.
     let shown = marked.into_iter().filter(|(mark, _)| *mark < next).map(|(_, pair)| pair);
     Ok((shown.collect(), next))
 }
@@ -112,7 +112,7 @@ pub(super) fn hrandfield(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
 }
 
-/// How many, and whether with their values.
+/// Parses the number of fields, and whether values are wanted.
 fn draws(args: &Args<'_>) -> Outcome<(i64, bool)> {
     let count = parse_i64(args.get(2)).ok_or(NOT_INTEGER)?;
     if count == i64::MIN {
@@ -132,7 +132,7 @@ fn draws(args: &Args<'_>) -> Outcome<(i64, bool)> {
     Ok((count, values))
 }
 
-/// Negative: so many, each any of them; positive: so many different ones, in their order.
+/// Negative: a number of independent draws; positive: a number of different fields in their order.
 fn draw(pairs: Vec<Pair<'_>>, count: i64) -> Vec<Pair<'_>> {
     if pairs.is_empty() {
         return pairs;
@@ -142,8 +142,8 @@ fn draw(pairs: Vec<Pair<'_>>, count: i64) -> Vec<Pair<'_>> {
     }
     let mut wanted = usize::try_from(count).unwrap_or(usize::MAX).min(pairs.len());
     let total = pairs.len();
-    // Each of those left is taken with the chance that makes the number come out (Knuth's algorithm
-    // S).
+    // Each remaining field is taken with the probability that yields the wanted number (Knuth's
+    // algorithm S).
     let take = |(at, pair)| {
         let taken = pick(total - at) < wanted;
         wanted -= usize::from(taken);

@@ -1,4 +1,4 @@
-//! Hashes: what sets fields.
+//! Hashes: commands that set fields.
 
 use larder_proto::resp::{
     Args,
@@ -17,7 +17,7 @@ use super::errors::{NOT_FINITE, NOT_FLOAT, NOT_INTEGER, OVERFLOW, Outcome, refus
 use super::hashes::{MOST_BYTES, MOST_FIELDS, TOO_LARGE, change, read};
 use super::parts::PART;
 
-/// How often an HSET of many fields begins anew, each time it was overtaken in the middle.
+/// Attempts of an HSET of many fields that other writes interrupt.
 const ATTEMPTS: usize = 16;
 
 /// HSET key field value [field value ...]
@@ -39,20 +39,20 @@ fn set_all(ctx: &mut Ctx<'_>, args: &Args<'_>, arity: &'static str, end: fn(&mut
     ctx.go(SetAll { at: 2, added: 0, written: None, overtaken: 0, checks: None, end }, args);
 }
 
-/// HSET under way. Its key is its own, so that no client of this face sees a part of it.
+/// An HSET in progress. It holds its key, so that no client of this face sees a part of it.
 struct SetAll {
     /// The next field.
     at: usize,
-    /// Fields that were new.
+    /// Number of new fields.
     added: usize,
-    /// What the last step wrote.
+    /// Version written by the last step.
     written: Option<u64>,
-    /// How often it began anew.
+    /// Number of restarts.
     overtaken: usize,
-    /// Where it may turn out to have too many fields: the next one to be looked for, and those not
-    /// there so far.
+    /// If the hash may exceed the limit of fields: the next field to look up, and the number of
+    /// missing ones so far.
     checks: Option<(usize, usize)>,
-    /// Answers, told how many were new.
+    /// Composes the answer; its argument is the number of new fields.
     end: fn(&mut Ctx<'_>, usize),
 }
 
@@ -78,8 +78,8 @@ impl SetAll {
                 Ok(change(ctx, key, old.as_ref(), &changes)?.map(Some))
             })?;
             let Some(changed) = changed else {
-                // It was evicted in the middle, or somebody else's: half of the fields are not to
-                // be taken for all.
+                // The hash was evicted or replaced meanwhile: a part of the fields must not pass
+                // for all.
                 self.overtaken += 1;
                 if self.overtaken > ATTEMPTS {
                     return Err(refused(PutError::Full, key));
@@ -98,8 +98,7 @@ impl SetAll {
         Ok(Progress::Done)
     }
 
-    /// Refuses what would turn out too large in the middle: half of the fields are not to be
-    /// stored.
+    /// Refuses a hash that would become too large: a part of the fields must not be stored.
     fn may_fit(&mut self, ctx: &Ctx<'_>, args: &Args<'_>) -> Outcome {
         if self.checks.is_some() {
             return Ok(());
@@ -117,7 +116,7 @@ impl SetAll {
         Ok(())
     }
 
-    /// Counts the fields that are not there. False: not all have been looked for.
+    /// Counts the missing fields. False: fields remain to be looked up.
     fn count_new(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<bool> {
         let old = ctx.look_hash(args.get(1))?;
         let record = old.as_ref().map(bytes);
@@ -174,7 +173,7 @@ pub(super) fn hsetnx(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
 }
 
-/// Sets a field to what `compute` makes of its value; returns what it made.
+/// Sets a field to the result of `compute` on its value; returns the result.
 fn compute<T>(
     ctx: &mut Ctx<'_>,
     args: &Args<'_>,

@@ -1,7 +1,7 @@
-//! Hashes: what reads them, and how they lie in the store. A hash is one value (see
-//! [`larder_proto::resp::hash`]), so a write of one field writes all of it anew: what that costs is
-//! in docs/redis.md. That is why a hash has a largest size: writing it, and bringing one that lies
-//! in several pieces together, takes two milliseconds at the most.
+//! Hashes: commands that read them, and their form in the store. A hash is one value (see
+//! [`larder_proto::resp::hash`]), so a write of one field rewrites all of it; docs/redis.md gives
+//! the cost. So the size of a hash is limited: writing it, or joining one that lies in several
+//! pieces, takes two milliseconds at most.
 
 use std::borrow::Cow;
 
@@ -19,63 +19,63 @@ use super::access::{bytes, is_hash};
 use super::errors::{Outcome, Refused, WRONG_TYPE};
 use super::parts::PART;
 
-/// Bytes of a hash, and its fields.
+/// Maximum of a hash in bytes and in fields.
 pub(super) const MOST_BYTES: u64 = 4 * 1024 * 1024;
 pub(super) const MOST_FIELDS: usize = 128 * 1024;
 pub(super) const TOO_LARGE: &str = "ERR a hash has at most 4 MiB and 131072 fields";
 
-/// Fields of a hash that are answered in one go.
+/// Fields of a hash answered at once.
 const AT_ONCE: usize = 4096;
-/// Fields taken up between two looks at the clock.
+/// Fields processed between two checks of the clock.
 const FIELDS: usize = 256;
 
 impl From<Damaged> for Refused {
-    /// What does not read as a hash is none (a memcached client may store any flags).
+    /// A value that does not parse is no hash (a memcached client may store any flags).
     fn from(_: Damaged) -> Self {
         WRONG_TYPE.into()
     }
 }
 
-/// What was found, if it is a hash.
+/// The entry, if it is a hash.
 fn only_hash(entry: Option<Entry<'static>>) -> Outcome<Option<Entry<'static>>> {
     match entry {
         Some(entry) if !is_hash(&entry) => Err(WRONG_TYPE.into()),
-        // Not made here.
+        // This face did not write it.
         Some(entry) if entry.len() > MOST_BYTES => Err(TOO_LARGE.into()),
         other => Ok(other),
     }
 }
 
-/// A record found.
+/// Parses a record.
 pub(super) fn read(record: &[u8]) -> Outcome<Hash<'_>> {
     let found = Hash::read(record)?;
     if found.len() > MOST_FIELDS { Err(TOO_LARGE.into()) } else { Ok(found) }
 }
 
 impl Ctx<'_> {
-    /// The hash, for a command that reads it.
+    /// Looks a hash up for reading.
     pub(super) fn read_hash(&mut self, key: &[u8]) -> Outcome<Option<Entry<'static>>> {
         only_hash(self.read(key))
     }
 
-    /// The hash, for a command that will write it.
+    /// Looks a hash up for writing.
     pub(super) fn look_hash(&self, key: &[u8]) -> Outcome<Option<Entry<'static>>> {
         only_hash(self.look(key))
     }
 }
 
-/// What a change of fields came to.
+/// Result of a change of fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Changed {
     pub(super) added: usize,
     pub(super) removed: usize,
-    /// No field is left, and with them the key has gone.
+    /// No field is left; the key is deleted.
     pub(super) is_gone: bool,
-    /// Which write of the store made what is there now.
+    /// Version of the present entry.
     pub(super) version: u64,
 }
 
-/// Changes fields of the hash at `key`, expiry kept. None: overtaken.
+/// Changes fields of the hash at `key`; the expiry stays. None: another write came first.
 pub(super) fn change(
     ctx: &mut Ctx<'_>,
     key: &[u8],
@@ -91,7 +91,7 @@ pub(super) fn change(
         return Ok(old.is_none_or(|old| ctx.store.delete_same(old, ctx.now)).then_some(changed));
     }
     if added + removed == 0 && changes.iter().all(|(_, value)| value.is_none()) {
-        return Ok(Some(changed)); // It is as it was, and nobody is to find it written.
+        return Ok(Some(changed)); // Unchanged: no write to report.
     }
     let parts = merged.parts();
     let size: u64 = parts.iter().map(|part| part.len() as u64).sum();
@@ -105,7 +105,7 @@ pub(super) fn change(
     Ok(version.map(|_| changed))
 }
 
-/// Shows a hash, `None` when there is none, to `answer`, which may only answer.
+/// Passes a hash (`None`: missing) to `answer`, which only composes the answer.
 pub(super) fn show(
     ctx: &mut Ctx<'_>,
     args: &Args<'_>,
@@ -146,10 +146,10 @@ pub(super) fn hmget(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.settle(outcome, args);
 }
 
-/// HMGET under way.
+/// An HMGET in progress.
 struct Hmget {
     entry: Option<Entry<'static>>,
-    /// Where the answer begins, for a hash that turns out damaged.
+    /// Start of the answer, to remove it if the hash turns out damaged.
     from: usize,
     /// The next field.
     at: usize,
@@ -185,7 +185,7 @@ impl Job for Hmget {
         match self.some(ctx, args) {
             Ok(progress) => progress,
             Err(refused) => {
-                // Nothing of it is sent before all of it is composed.
+                // Nothing is sent before the answer is complete.
                 ctx.out.scratch().truncate(self.from);
                 ctx.settle(Err(refused), args);
                 Progress::Done
@@ -194,7 +194,7 @@ impl Job for Hmget {
     }
 }
 
-/// What is answered of each field.
+/// The parts of each field to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     Pairs,
@@ -254,11 +254,11 @@ fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, shown: Shown) {
     ctx.settle(outcome, args);
 }
 
-/// HGETALL and its like under way: of a hash that is pinned and does not change.
+/// An HGETALL, HKEYS or HVALS in progress over a pinned hash, which does not change.
 struct List {
     entry: Entry<'static>,
     shown: Shown,
-    /// First it is seen whether all of it is sound: the number of fields goes before them.
+    /// The whole hash is validated first, because the number of fields precedes them.
     checked: bool,
     place: Option<(usize, usize)>,
 }
@@ -335,7 +335,7 @@ pub(super) fn hdel(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.go(Hdel { at: 2, removed: 0, is_gone: false }, args);
 }
 
-/// HDEL under way.
+/// An HDEL in progress.
 struct Hdel {
     /// The next field.
     at: usize,

@@ -1,4 +1,4 @@
-//! Keys of any type: is it there, of what type, remove it.
+//! Keys of any type: existence, type, deletion.
 
 use larder_proto::resp::{Args, number::parse_i64};
 use larder_store::Cursor;
@@ -26,7 +26,7 @@ pub(super) fn del(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 /// EXISTS key [key ...]
 pub(super) fn exists(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    // They are not read: when they were used last stays.
+    // This is no read: the time of the last use stays.
     parts::count(ctx, args, |ctx, key| {
         let there = ctx.look(key).is_some();
         if !there {
@@ -57,7 +57,7 @@ pub(super) fn randomkey(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.go(RandomKey { pick: random(), at: Cursor::START }, args);
 }
 
-/// RANDOMKEY under way: long where few of all keys are of this database.
+/// A RANDOMKEY in progress: it takes long if few of all keys belong to this database.
 struct RandomKey {
     pick: u64,
     at: Cursor,

@@ -7,9 +7,9 @@ use super::super::ctx::Ctx;
 use super::access::{bytes, is_hash};
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
 
-/// Bytes of the table of lengths at the most: the product of both strings' lengths, four bytes
-/// each. It is filled and read in one go, which takes two milliseconds. (Redis: as much as
-/// proto-max-bulk-len, during which it serves nobody.)
+/// Maximum of the table of lengths in bytes: the product of both strings' lengths, times four. It
+/// is filled and read at once, which takes two milliseconds. (Redis: up to proto-max-bulk-len, and
+/// it serves no other client meanwhile.)
 const TABLE: u64 = 4 * 1024 * 1024;
 
 struct Options {
@@ -76,13 +76,13 @@ fn lcs_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Lengths of the longest common subsequence of each pair of beginnings.
+/// Lengths of the longest common subsequence of each pair of prefixes.
 struct Table {
     lengths: Vec<u32>,
     width: usize,
 }
 
-/// A run of equal bytes: where in the first string, where in the second (ends included).
+/// A run of equal bytes: its ranges in the first and in the second string (ends included).
 struct Match {
     a: (usize, usize),
     b: (usize, usize),
@@ -113,7 +113,7 @@ impl Table {
         self.lengths[i * self.width + j]
     }
 
-    /// From the ends back: the subsequence, and its runs, the last one first.
+    /// Walks from the ends back. Returns the subsequence and its runs, the last one first.
     fn trace(&self, a: &[u8], b: &[u8]) -> Trace {
         let (mut i, mut j) = (a.len(), b.len());
         let mut trace = Trace { text: Vec::new(), matches: Vec::new() };

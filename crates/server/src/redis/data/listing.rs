@@ -1,8 +1,8 @@
-//! KEYS: the whole store, in steps between which the worker serves others.
+//! KEYS: a walk over the whole store in steps, between which the worker serves other clients.
 //!
-//! The number of keys goes before them, and a walk may show a key twice when the index grows
-//! meanwhile: so everything is collected first, by hash into parts small enough that each is put in
-//! order in one step, and then answered as fast as it is taken.
+//! The number of keys precedes them in the answer, and a walk may show a key twice if the index
+//! grows. So all keys are collected first, divided by hash into parts that can each be sorted in
+//! one step, and then answered as fast as the client reads.
 
 use larder_proto::resp::{Args, glob};
 use larder_store::{Cursor, Keep};
@@ -20,26 +20,26 @@ use crate::object::{
     room::{Held, Place},
 };
 
-/// Parts of what was found: 4000 names in each where a million keys match.
+/// Number of parts: 4000 names in each if a million keys match.
 const PARTS: usize = 256;
-/// Names answered between two looks at the clock.
+/// Names answered between two checks of the clock.
 const AT_ONCE: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// The walk is here.
+    /// The walk's position.
     Looking(Cursor),
-    /// This part is next to be put in order.
+    /// The next part to sort.
     Ordering(usize),
-    /// This name of this part is next to be answered.
+    /// The next part and name to answer.
     Answering(usize, usize),
 }
 
-/// A KEYS under way.
+/// A KEYS in progress.
 #[derive(Debug)]
 struct Listing {
     parts: Box<[Names]>,
-    /// Its names, in the account of what clients hold.
+    /// Memory of the names, charged to the clients' memory.
     held: Held,
     stage: Stage,
 }
@@ -47,7 +47,7 @@ struct Listing {
 /// KEYS pattern
 pub(super) fn keys(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if ctx.conn.gates & gate::MUTED != 0 {
-        return; // CLIENT REPLY: nobody will see it
+        return; // CLIENT REPLY: the answer would be dropped
     }
     if args.get(1).len() > glob::LONGEST {
         return ctx.reply().error(glob::TOO_LONG);
@@ -63,7 +63,7 @@ impl Job for Listing {
     }
 
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
-        // Nothing may come between the commands of a transaction, and nothing is sent.
+        // In a transaction, nothing may run between the commands, and nothing is sent.
         let in_exec = ctx.conn.in_exec;
         let most = if in_exec { u64::MAX } else { HIGH_WATER };
         loop {
@@ -107,7 +107,7 @@ impl Listing {
         })
     }
 
-    /// Puts a part in order: each name once.
+    /// Sorts a part and removes duplicates.
     fn order(&mut self, part: usize) {
         let mut names: Vec<&[u8]> = self.parts[part].iter().collect();
         names.sort_unstable();
@@ -117,7 +117,7 @@ impl Listing {
         self.parts[part] = once;
     }
 
-    /// Answers names of a part, up to what is sent at once.
+    /// Answers names of a part, up to the limit of one send.
     fn answer(&mut self, ctx: &mut Ctx<'_>, part: usize, from: usize, most: u64) -> Stage {
         let names = &self.parts[part];
         let to = names.len().min(from + AT_ONCE);

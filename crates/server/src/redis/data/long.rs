@@ -1,8 +1,8 @@
-//! Long strings: written a part at a time, straight into the store's memory. Nothing of a value's
-//! size is built beside it.
+//! Long strings: written in parts directly into the store's memory, without a second copy of the
+//! value.
 //!
-//! The value is seen when it is whole, in place of the one it was made from; whoever changed that
-//! meanwhile (the memcached face, an eviction) has the command begin anew.
+//! The value becomes visible when it is complete, and replaces the one it was computed from. If
+//! that has changed meanwhile (by the memcached face or an eviction), the command starts again.
 
 use larder_proto::resp::Args;
 use larder_store::{Entry, Fill, FillOptions, If, Namespace, Put, PutError};
@@ -18,16 +18,16 @@ use crate::{
     object::room::{Held, Place},
 };
 
-/// Values up to this are written in one go: a tenth of a millisecond.
+/// Values up to this length are written at once: a tenth of a millisecond.
 pub(super) const AT_ONCE: u64 = 256 * 1024;
-/// Bytes written between two looks at the clock.
+/// Bytes written between two checks of the clock.
 pub(super) const PIECE: usize = 64 * 1024;
 
 static ZEROS: [u8; PIECE] = [0; PIECE];
 
-/// Bytes that come from the command.
+/// Bytes supplied by the command.
 pub(super) enum Bytes {
-    /// An argument.
+    /// An argument, by position.
     Arg(usize),
     Own(Box<[u8]>),
 }
@@ -41,11 +41,11 @@ impl Bytes {
     }
 }
 
-/// A string to be: an old one with other bytes in some places, and zeros where there are neither.
+/// Composition of a new string: an old one with patches in it, and zeros where there is neither.
 pub(super) struct Layout {
     pub(super) old: Option<Entry<'static>>,
     pub(super) len: u64,
-    /// In order, none over another, all before `len`.
+    /// Sorted, without overlaps, all before `len`.
     patches: Vec<(u64, Bytes)>,
 }
 
@@ -54,23 +54,23 @@ impl Layout {
         Layout { old, len, patches: Vec::new() }
     }
 
-    /// The argument at `at`.
+    /// A string that equals the argument at `at`.
     pub(super) fn arg(args: &Args<'_>, at: usize) -> Layout {
         Layout::new(None, args.get(at).len() as u64).with(0, Bytes::Arg(at))
     }
 
-    /// With these bytes at `at`, behind all places so far.
+    /// Adds these bytes at `at`, behind all earlier patches.
     pub(super) fn with(mut self, at: u64, bytes: Bytes) -> Layout {
         self.patches.push((at, bytes));
         self
     }
 
-    /// Bytes of it that are the command's own: they are in the account of what clients hold.
+    /// Bytes that belong to the command; they are charged to the clients' memory already.
     fn own(&self, args: &Args<'_>) -> u64 {
         self.patches.iter().map(|(_, bytes)| bytes.get(args).len() as u64).sum()
     }
 
-    /// Some of its bytes from `at` on, which must lie before the end.
+    /// Some of its bytes from `at` on; `at` must lie before the end.
     fn piece<'a>(&'a self, args: &Args<'a>, at: u64) -> &'a [u8] {
         let next = self.patches.partition_point(|(start, _)| *start <= at);
         if let Some((start, bytes)) = next.checked_sub(1).map(|index| &self.patches[index])
@@ -86,31 +86,32 @@ impl Layout {
     }
 }
 
-/// What must hold for the value to be stored.
+/// Condition for storing the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Nothing.
+    /// None.
     Any,
-    /// There is none.
+    /// The key must be missing.
     Absent,
-    /// There is one.
+    /// The key must exist.
     Present,
-    /// The layout's old one is still there, or none if it has none. Else the command begins anew.
+    /// The layout's old entry is still present, or the key still missing. Otherwise the command
+    /// starts again.
     Same,
 }
 
-/// Where a value goes.
+/// Destination of a value.
 #[derive(Clone, Copy)]
 pub(super) struct Target {
     pub(super) ns: Namespace,
-    /// The argument that is its key.
+    /// Position of the key among the arguments.
     pub(super) key: usize,
     pub(super) flags: u32,
     pub(super) expires: Option<Ms>,
     pub(super) wanted: Wanted,
 }
 
-/// What is done when the value is stored (true), or the condition did not hold.
+/// Called at the end: true if the value was stored, false if the condition did not hold.
 pub(super) type End = Box<dyn FnOnce(&mut Ctx<'_>, &Args<'_>, bool)>;
 
 fn condition<'e>(wanted: Wanted, old: Option<&'e Entry<'static>>) -> If<'e, 'static> {
@@ -123,13 +124,13 @@ fn condition<'e>(wanted: Wanted, old: Option<&'e Entry<'static>>) -> If<'e, 'sta
 }
 
 impl Ctx<'_> {
-    /// The string at `key`, to be replaced.
+    /// Replaces the string at `key`.
     pub(super) fn target(&self, key: usize, expires: Option<Ms>, wanted: Wanted) -> Target {
         Target { ns: self.ns, key, flags: 0, expires, wanted }
     }
 
-    /// Stores a string. None: it was overtaken, and the command is to look again ([`Ctx::retry`]);
-    /// where it is long, `again` does that.
+    /// Stores a string. None: another write came first, and the caller must look the key up again
+    /// ([`Ctx::retry`]); for a long string `again` does so.
     pub(super) fn write(
         &mut self,
         args: &Args<'_>,
@@ -163,7 +164,7 @@ impl Ctx<'_> {
         Ok(Some(()))
     }
 
-    /// Stores an argument as a string, whatever is there.
+    /// Stores an argument as a string, unconditionally.
     pub(super) fn store_arg(
         &mut self,
         args: &Args<'_>,
@@ -177,13 +178,13 @@ impl Ctx<'_> {
     }
 }
 
-/// A long string on its way into the store.
+/// A long string in transfer to the store.
 pub(super) struct Writing {
     layout: Layout,
     target: Target,
     fill: Option<Fill<'static>>,
     at: u64,
-    /// The store's memory it takes beyond the command's own bytes.
+    /// Memory in the store beyond the command's own bytes.
     held: Held,
 }
 
@@ -209,7 +210,7 @@ impl Writing {
         Ok(Writing { layout, target, fill: Some(fill), at: 0, held })
     }
 
-    /// Goes on. Some: it is stored (Ok), or was not.
+    /// Writes the next part. Some: the value was stored (Ok) or refused.
     pub(super) fn step(
         &mut self,
         ctx: &mut Ctx<'_>,

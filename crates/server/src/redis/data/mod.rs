@@ -1,16 +1,16 @@
-//! The commands on data. Each takes its arguments, does its work on the store and answers; it knows
-//! nothing of connections, transactions and locks. Replies and errors are Redis 7.0's, byte for
+//! Data commands. A command parses its arguments, changes the store and answers; it knows nothing
+//! of connections, transactions and locks. Replies and errors are those of Redis 7.0, byte for
 //! byte.
 //!
-//! A string is an entry with any flags but [`resp::hash::FLAGS`], which mark a hash. A write that
-//! depends on what is there looks, computes and puts its result in place of what it saw; who was
-//! overtaken (by the memcached face or by eviction) looks again. (Commands of this face do not
-//! overtake each other: dispatch holds the key's lock.)
+//! A string is an entry with any flags except [`resp::hash::FLAGS`], which mark a hash. A write
+//! that depends on the present value looks it up, computes, and replaces the entry that it saw. If
+//! that entry has changed (by the memcached face or an eviction), it starts again. Commands of this
+//! face do not interrupt each other: dispatch holds the key's lock.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `access.rs`, `errors.rs`, `random.rs` | what the commands share |
-//! | `parts.rs`, `long.rs` | many arguments, long strings: taken up a part at a time |
+//! | `access.rs`, `errors.rs`, `random.rs` | shared by the commands |
+//! | `parts.rs`, `long.rs` | many arguments, long strings: processed in parts |
 //! | `strings.rs`, `set.rs`, `range.rs`, `counters.rs`, `lcs.rs` | strings |
 //! | `bits.rs`, `bitfield.rs` | bits of strings |
 //! | `keys.rs`, `expiry.rs`, `moves.rs`, `walk.rs`, `listing.rs`, `object.rs` | keys of any type |
@@ -47,10 +47,10 @@ pub(super) use parts::PART;
 
 use super::ctx::Ctx;
 
-/// A command's work. The number of arguments is right already.
+/// Handler of a command. Dispatch has checked the number of arguments.
 pub(crate) type Run = fn(&mut Ctx<'_>, &Args<'_>);
 
-/// The function of a command on data; `None`: it is not one.
+/// The handler of a data command; `None`: another command.
 pub(crate) fn command(id: Id) -> Option<Run> {
     on_strings(id).or_else(|| on_keys(id)).or_else(|| on_hashes(id))
 }

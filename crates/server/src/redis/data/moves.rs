@@ -1,4 +1,4 @@
-//! Values that go to another key or another database.
+//! Commands that move or copy a value to another key or database.
 
 use larder_proto::resp::{Args, number::parse_i64};
 use larder_store::{Entry, Namespace};
@@ -11,7 +11,7 @@ const SAME: &str = "ERR source and destination objects are the same";
 const NO_DATABASE: &str = "ERR DB index is out of range";
 const NO_INT: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
 
-/// A database's number.
+/// Parses a database's number.
 fn database(ctx: &Ctx<'_>, text: &[u8]) -> Outcome<u8> {
     let number = parse_i64(text).ok_or(NOT_INTEGER)?;
     let number = i32::try_from(number).map_err(|_| NO_INT)?;
@@ -19,7 +19,7 @@ fn database(ctx: &Ctx<'_>, text: &[u8]) -> Outcome<u8> {
     Ok(known.ok_or(NO_DATABASE)?)
 }
 
-/// Stores what `entry` holds, its flags and expiry too, under the name at `key`.
+/// Stores the value, flags and expiry of `entry` at `key`.
 fn put_copy(
     ctx: &mut Ctx<'_>,
     args: &Args<'_>,
@@ -30,7 +30,7 @@ fn put_copy(
 ) -> Outcome {
     let target = Target { ns, key, flags: entry.flags(), expires: entry.expires(), wanted };
     let len = entry.len();
-    // The condition is never that the old value is still there, so that nothing is to begin anew.
+    // The condition never depends on the old value, so the write does not restart.
     ctx.write(args, Layout::new(Some(entry), len), target, |_, _| {}, end).map(drop)
 }
 
@@ -50,7 +50,7 @@ fn rename_to(ctx: &mut Ctx<'_>, args: &Args<'_>, wanted: Wanted) -> Outcome {
     let only_absent = wanted == Wanted::Absent;
     let entry = ctx.look(args.get(1)).ok_or(NO_KEY)?;
     if args.get(1) == args.get(2) {
-        // Onto itself: it is there already.
+        // Source and destination are equal: the key exists.
         if only_absent {
             ctx.reply().integer(0);
         } else {
@@ -140,7 +140,7 @@ fn move_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     put_copy(ctx, args, entry, (ctx.shared.namespace(db), 1), Wanted::Absent, end)
 }
 
-/// SWAPDB index1 index2: a database is a part of the store and keeps its number.
+/// SWAPDB index1 index2: refused unless both are equal; each database is a fixed part of the store.
 pub(super) fn swapdb(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let outcome = (|| {
         let number =

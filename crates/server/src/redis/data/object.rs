@@ -1,4 +1,4 @@
-//! What a key looks like from inside: OBJECT, MEMORY USAGE.
+//! Internals of a key: OBJECT, MEMORY USAGE.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,9 +13,9 @@ use super::super::ctx::Ctx;
 use super::access::{bytes, is_hash};
 use super::errors::{NOT_INTEGER, SYNTAX};
 
-/// Strings up to this length are `embstr` in Redis.
+/// Longest `embstr` of Redis, in bytes.
 const EMBEDDED: u64 = 44;
-/// Bytes of a record beyond key and value, with its slot in the index.
+/// Bytes of a record beyond key and value, with its index slot.
 const RECORD: u64 = 32;
 
 const NO_FREQUENCY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not \
@@ -47,7 +47,7 @@ pub(super) fn help(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     HELP.iter().for_each(|line| reply.simple(line));
 }
 
-/// OBJECT ENCODING key: what Redis would use for such a value.
+/// OBJECT ENCODING key: Redis's encoding for such a value.
 pub(super) fn encoding(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     match ctx.look(args.get(2)) {
         Some(entry) => {
@@ -70,7 +70,7 @@ fn name(ctx: &Ctx<'_>, entry: &Entry<'_>) -> &'static str {
     if entry.len() <= EMBEDDED { "embstr" } else { "raw" }
 }
 
-/// Would Redis keep it as a listpack?
+/// Returns whether Redis would encode it as a listpack.
 pub(super) fn is_packed(ctx: &Ctx<'_>, hash: &Hash<'_>) -> bool {
     let config = &ctx.shared.config;
     let most = config.listpack_value.load(Relaxed);
@@ -79,7 +79,7 @@ pub(super) fn is_packed(ctx: &Ctx<'_>, hash: &Hash<'_>) -> bool {
         && hash.iter().all(|pair| pair.is_ok_and(|(field, value)| short(field) && short(value)))
 }
 
-/// OBJECT FREQ key: 0 to 3 where entries are evicted by it, and Redis's error where none are
+/// OBJECT FREQ key: 0 to 3 if entries are evicted by frequency; Redis's error if nothing is
 /// evicted.
 pub(super) fn frequency(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     match ctx.look(args.get(2)) {

@@ -1,4 +1,4 @@
-//! Commands of many arguments, taken up some at a time.
+//! Commands with many arguments, processed some at a time.
 
 use larder_proto::resp::Args;
 
@@ -8,22 +8,22 @@ use super::super::{
 };
 use super::errors::Outcome;
 
-/// Arguments taken up between two looks at the clock, and by a write of one key's fields at once. A
-/// write with more of them holds its key as commands of several keys do.
+/// Arguments processed between two checks of the clock, and by a write to one key's fields at once.
+/// A write with more of them holds its key, as commands of several keys do.
 pub(in super::super) const PART: usize = 1024;
-/// Keys taken up between two looks at the clock.
+/// Keys processed between two checks of the clock.
 const KEYS: usize = 32;
 
-/// A command that does the same for each of its keys.
+/// A command that performs the same operation for each of its keys.
 pub(super) struct Each<S> {
     /// The next key.
     pub(super) at: usize,
-    /// From one key to the next.
+    /// Distance between keys.
     pub(super) stride: usize,
     pub(super) state: S,
-    /// What is done for the key at this place.
+    /// The operation for the key at this position.
     pub(super) one: fn(&mut Ctx<'_>, &Args<'_>, usize, &mut S) -> Outcome,
-    /// The answer.
+    /// Composes the answer.
     pub(super) end: fn(&mut Ctx<'_>, &Args<'_>, &S),
 }
 
@@ -49,7 +49,7 @@ impl<S> Job for Each<S> {
     }
 }
 
-/// Counts the keys for which `one` says yes, and answers the number.
+/// Counts the keys for which `one` returns true, and answers the number.
 pub(super) fn count(ctx: &mut Ctx<'_>, args: &Args<'_>, one: fn(&mut Ctx<'_>, &[u8]) -> bool) {
     let step = Each {
         at: 1,

@@ -1,4 +1,4 @@
-//! Chance, for RANDOMKEY and HRANDFIELD: not for secrets.
+//! Random numbers for RANDOMKEY and HRANDFIELD; not for secrets.
 
 use std::{
     cell::Cell,
@@ -20,7 +20,7 @@ pub(super) fn random() -> u64 {
     })
 }
 
-/// One of `0..below`.
+/// A number of `0..below`.
 pub(super) fn pick(below: usize) -> usize {
     ((u128::from(random()) * below as u128) >> 64) as usize
 }

@@ -1,4 +1,4 @@
-//! Parts of strings.
+//! Ranges of strings.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,25 +8,23 @@ use super::super::ctx::{Class, Ctx};
 use super::errors::{NOT_INTEGER, Outcome, TOO_LONG};
 use super::long::{Bytes, End, Layout, Wanted};
 
-/// Bytes of the longest string a client may send or make.
+/// Longest string that a client may send or create, in bytes.
 pub(super) fn bulk_limit(ctx: &Ctx<'_>) -> u64 {
     ctx.shared.config.bulk.load(Relaxed)
 }
 
-/// Refuses strings longer than a client may send, or than the store takes, before anything is done
-/// for them.
+/// Refuses strings longer than a client may send or the store accepts, before any work.
 pub(super) fn check_len(ctx: &Ctx<'_>, len: u64) -> Outcome {
     if len > bulk_limit(ctx).min(ctx.store.max_value()) { Err(TOO_LONG.into()) } else { Ok(()) }
 }
 
-/// Redis's ranges: negative places count from the end, the end is included. `from..to`, empty when
-/// there is nothing.
+/// Resolves Redis's ranges: negative indices count from the end, the end is included. Returns
+/// `from..to`; empty if nothing is selected.
 pub(super) fn slice(start: i64, end: i64, len: u64) -> (u64, u64) {
     if start < 0 && end < 0 && start > end { (0, 0) } else { clamped(start, end, len) }
 }
 
-/// The same, but for an end before the start where both lie before the string: then it is the
-/// string's first place.
+/// As `slice`; but if both ends lie before the string, the end clamps to its first byte.
 pub(super) fn clamped(start: i64, end: i64, len: u64) -> (u64, u64) {
     let len = len as i64;
     let from_end = |place: i64| if place < 0 { len.saturating_add(place).max(0) } else { place };

@@ -1,12 +1,12 @@
-//! EVAL and EVALSHA, of a few scripts known by their text.
+//! EVAL and EVALSHA of a few known scripts.
 //!
-//! Larder runs no scripts. But the locks of PHP sessions (phpredis), of Laravel, of redis-py and of
-//! most libraries after Redis's own page on locks are taken with `SET key token NX PX` and let go
-//! with the same few words of Lua: delete the key if it still has my token. Without them a
-//! session's lock would hold until it expires. Laravel's `Cache::add`, which its rate limiter calls
-//! for every request, is a script too, and django-redis counts with one. Each is one command on one
-//! key, and done here as such; all other scripts are refused. EVALSHA of an unknown sum is answered
-//! with NOSCRIPT, upon which libraries send the text.
+//! Larder runs no scripts. But the locks of PHP sessions (phpredis), Laravel, redis-py and most
+//! libraries that follow Redis's page on locks are taken with `SET key token NX PX` and released
+//! with the same short Lua script: delete the key if it still has my token. Without it a session's
+//! lock would hold until it expires. Laravel's `Cache::add`, which its rate limiter calls for every
+//! request, is a script too, and django-redis counts with one. Each of them is one operation on one
+//! key, and is executed as such; all other scripts are refused. EVALSHA of an unknown hash answers
+//! NOSCRIPT, upon which libraries send the text.
 
 use larder_proto::resp::{Args, Owned, number::parse_i64, table::absent::Absent};
 
@@ -19,27 +19,27 @@ use super::{
 };
 use crate::redis::ctx::{Class, Ctx};
 
-/// What a script does.
+/// Operation of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Script {
-    /// Delete the key if it has this value; whether it had.
+    /// Deletes the key if it has this value; answers whether it had.
     Release,
-    /// PEXPIRE of the key if it has this value; whether it had.
+    /// PEXPIRE of the key if it has this value; answers whether it had.
     Renew,
-    /// The same with EXPIRE.
+    /// As `Renew`, with EXPIRE.
     RenewSeconds,
-    /// The same, the time added to what is left unless the last argument is other than 0.
+    /// As `Renew`; the time is added to the remaining one unless the last argument is other than 0.
     Extend,
-    /// INCRBY of a key that is there; null when it is not.
+    /// INCRBY of an existing key; null if it is missing.
     CountPresent,
     /// INCRBY.
     Count,
-    /// SETEX of a key that is not there; null when it is.
+    /// SETEX of a missing key; null if it exists.
     Add,
 }
 
 impl Script {
-    /// How many arguments it reads (ARGV).
+    /// Number of arguments that it reads (ARGV).
     fn reads(self) -> usize {
         match self {
             Script::Release | Script::Count | Script::CountPresent => 1,
@@ -49,7 +49,7 @@ impl Script {
     }
 }
 
-/// The scripts, in small letters, without blanks, all quotes double.
+/// The scripts, in lower case, without blanks, with double quotes.
 const TEXTS: [(&str, Script); 9] = [
     // phpredis's sessions, Laravel, Redis's page on locks.
     (
@@ -96,7 +96,7 @@ const TEXTS: [(&str, Script); 9] = [
     ),
 ];
 
-/// What EVALSHA calls them: the text of phpredis, and those of redis-py, blanks and all.
+/// Hashes for EVALSHA: of phpredis's text and of redis-py's, blanks included.
 const SUMS: [(&str, Script); 4] = [
     ("b70c2384248f88e6b75b9f89241a180f856ad852", Script::Release),
     ("c3f8721cbb97f72bc19e972846bd7aaf91901658", Script::Release),
@@ -104,12 +104,12 @@ const SUMS: [(&str, Script); 4] = [
     ("a4e8783852e6b949f9ef3a97212805108459a890", Script::Extend),
 ];
 
-/// A script longer than this is none of them.
+/// Longest text that can be one of them, in bytes.
 const LONGEST: usize = 1024;
 
 const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 
-/// Is this EVAL or EVALSHA of something known, with one key and the arguments it reads?
+/// Returns whether this is an EVAL or EVALSHA of a known script, with one key and enough arguments.
 pub(crate) fn knows(args: &Args<'_>) -> bool {
     script(args).is_some()
 }
@@ -144,7 +144,8 @@ pub(crate) fn eval(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             counters::incrby(ctx, &Owned::new(&[b"incrby", key, argument]).args());
         }
         Script::Add if ctx.look(key).is_some() => ctx.reply().null(),
-        // A long value goes on in steps, which get the words of EVAL: no others are made of them.
+        // A long value is stored in steps, which see EVAL's arguments: no arguments of SETEX are
+        // composed.
         Script::Add => {
             let outcome = set::set_expiring(ctx, args, [3, 5, 4], Unit::Seconds, eval);
             let of_setex = |refused| match refused {
@@ -156,7 +157,7 @@ pub(crate) fn eval(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
 }
 
-// The key's stripe is held in all of these: nobody puts another token there in between.
+// The caller holds the key's stripe, so no other client can replace the token meanwhile.
 
 fn holds(ctx: &mut Ctx<'_>, key: &[u8], token: &[u8]) -> Outcome<bool> {
     Ok(ctx.look_string(key)?.is_some_and(|entry| *bytes(&entry) == *token))

@@ -1,4 +1,4 @@
-//! SET and its short forms, and the options they share with GETEX.
+//! SET and its short forms, and the options shared with GETEX.
 
 use larder_proto::resp::{Args, number::parse_i64};
 use larder_store::{If, Put, PutError};
@@ -9,20 +9,20 @@ use super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX, refused};
 use super::long::{AT_ONCE, End, Layout, Wanted};
 use crate::clock::Ms;
 
-/// What a command says about when the key expires.
+/// The expiry option of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expiry<'a> {
-    /// Nothing.
+    /// No option.
     None,
     /// KEEPTTL
     Keep,
     /// PERSIST
     Never,
-    /// EX, PX, EXAT, PXAT and its number.
+    /// EX, PX, EXAT, PXAT with a number.
     At(Unit, &'a [u8]),
 }
 
-/// How a time is given.
+/// Unit of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// EX
@@ -84,8 +84,8 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// A unit and its number; the same unit twice is allowed, the last counts. Returns the place of
-    /// the number.
+    /// Parses a unit and its number; if the same unit occurs twice, the last one counts. Returns
+    /// the number's position.
     fn time(&mut self, args: &Args<'a>, at: usize) -> Outcome<usize> {
         let units = [
             ("EX", Unit::Seconds),
@@ -107,7 +107,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The moment a command names; it must lie after 1970. `None`: it names none.
+/// The time that an option gives; it must lie after 1970. `None`: it gives none.
 pub(super) fn expires(expiry: Expiry<'_>, now: Ms) -> Outcome<Option<Ms>> {
     let Expiry::At(unit, text) = expiry else { return Ok(None) };
     let given = parse_i64(text).ok_or(NOT_INTEGER)?;
@@ -191,7 +191,7 @@ fn set_done(ctx: &mut Ctx<'_>, args: &Args<'_>, answered: bool, given: Option<Ms
     }
     if stored {
         if given.is_some_and(|at| at <= ctx.now) {
-            // Expired when it was set: its memory is not kept until it is swept.
+            // Already expired: free its memory without waiting for the sweep.
             ctx.store.delete(ctx.ns, key, ctx.now);
         }
         ctx.modified(Class::String, "set", key);
@@ -201,7 +201,7 @@ fn set_done(ctx: &mut Ctx<'_>, args: &Args<'_>, answered: bool, given: Option<Ms
     }
 }
 
-/// SET with options and a long value; what was there is answered already.
+/// SET with options and a long value; the old value is answered already.
 fn set_long(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let outcome = ctx.retry(|ctx| {
         let options = Options::parse_set(args)?;
@@ -231,7 +231,7 @@ fn set_long(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.settle(outcome, args);
 }
 
-/// Stores with the expiry that is there: was it stored? `None`: overtaken.
+/// Stores with the present expiry. Returns whether it was stored; `None`: another write came first.
 fn keep(
     ctx: &mut Ctx<'_>,
     key: &[u8],
@@ -272,7 +272,7 @@ pub(super) fn psetex(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.settle(outcome, args);
 }
 
-/// Stores a value that expires. Key, time and value are the arguments at these places.
+/// Stores a value with an expiry. Key, time and value are the arguments at these positions.
 pub(super) fn set_expiring(
     ctx: &mut Ctx<'_>,
     args: &Args<'_>,

@@ -1,4 +1,4 @@
-//! Strings: what reads and writes them whole.
+//! Strings: commands that read and write them whole.
 
 use larder_proto::resp::Args;
 use larder_store::{Entry, MAX_KEY, PutError};
@@ -65,7 +65,7 @@ fn getex_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
             ctx.modified(Class::Generic, "del", key);
         } else {
             match ctx.store.touch(ctx.ns, key, expires, now) {
-                // Gone meanwhile: then it was read just before.
+                // The key was deleted meanwhile: the read came just before.
                 Ok(()) | Err(PutError::NotFound) => {}
                 Err(error) => return Err(refused(error, key)),
             }
@@ -120,7 +120,7 @@ pub(super) fn mget(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.go(Mget { at: 1 }, args);
 }
 
-/// Keys of MGET looked up together, between two looks at the clock.
+/// Keys of MGET looked up together, between two checks of the clock.
 const TOGETHER: usize = 256;
 
 struct Mget {
@@ -165,29 +165,29 @@ const MSETNX_ARITY: &str = "ERR wrong number of arguments for 'msetnx' command";
 
 fn set_many(ctx: &mut Ctx<'_>, args: &Args<'_>, absent: bool) {
     if args.len().is_multiple_of(2) {
-        // The name is as the table has it, whatever the client's case.
+        // The error has the table's spelling of the name, not the client's.
         return ctx.reply().error(if absent { MSETNX_ARITY } else { MSET_ARITY });
     }
-    // A part of them is not to be stored.
+    // All or none of the keys are stored.
     if args.from(1).step_by(2).any(|key| key.len() > MAX_KEY) {
         return ctx.settle(Err(Refused::Key), args);
     }
     ctx.go(SetMany { at: 1, looks: absent, absent, writing: None }, args);
 }
 
-/// MSET or MSETNX under way.
+/// An MSET or MSETNX in progress.
 struct SetMany {
     /// The next key.
     at: usize,
-    /// First it is seen whether any is there.
+    /// MSETNX first checks whether any key exists.
     looks: bool,
     absent: bool,
-    /// The value of this key is long.
+    /// A long value in transfer.
     writing: Option<Writing>,
 }
 
 impl SetMany {
-    /// Is any of the keys there? None: not all have been looked at.
+    /// Returns whether any of the keys exists. None: keys remain to be looked up.
     fn look(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Option<bool> {
         while self.at < args.len() {
             if ctx.look(args.get(self.at)).is_some() {
@@ -202,7 +202,7 @@ impl SetMany {
         Some(false)
     }
 
-    /// Stores the next value. None: it is not whole.
+    /// Stores the next value. None: it is incomplete.
     fn set(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Option<Outcome> {
         let (key, value) = (args.get(self.at), args.get(self.at + 1));
         if value.len() as u64 <= AT_ONCE {

@@ -1,4 +1,4 @@
-//! Walks over all keys: SCAN, and DBSIZE.
+//! Walks over all keys: SCAN and DBSIZE.
 
 use larder_proto::resp::{
     Args, glob, hash,
@@ -9,29 +9,28 @@ use larder_store::{Cursor, Keep};
 use super::super::{ctx::Ctx, names::Names};
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
 
-/// Keys shown by one step of SCAN, unless COUNT says otherwise.
+/// Keys shown by a step of SCAN without COUNT.
 const COUNT: usize = 10;
-/// Most keys one step of SCAN shows, whatever COUNT says.
+/// Maximum of keys that a step of SCAN shows, whatever COUNT says.
 const MOST: usize = 100_000;
-/// Places of the store one step of SCAN looks at, if it has not found COUNT keys before: where the
-/// store is nearly empty, or full of what is not of this database, a walk would take a step for
-/// every few places. (It ends sooner when its time is over: a worker serves others too.)
+/// Slots of the store that a step of SCAN examines if it has not found COUNT keys before. In a
+/// store that is nearly empty, or full of other databases' keys, a walk would otherwise need a step
+/// for every few slots. (A step also ends when its time is over.)
 const PLACES: usize = 64 * 1024;
-/// Places looked at between two looks at the clock.
+/// Slots examined between two checks of the clock.
 pub(super) const LOOK: usize = 512;
-/// Comparisons of bytes a pattern may cost between two looks at the clock; it is compared with keys
-/// of some 64 bytes.
+/// Byte comparisons of a pattern between two checks of the clock, for keys of some 64 bytes.
 const COMPARED: usize = 512 * 1024;
 
-/// Places a walk with this pattern looks at between two looks at the clock. A pattern that is long
-/// may cost its length times the key's.
+/// Slots examined with this pattern between two checks of the clock. A long pattern may cost its
+/// length times the key's.
 pub(super) fn slice(pattern: &[u8]) -> usize {
     (COMPARED / 64 / pattern.len().max(1)).clamp(1, LOOK)
 }
 
 pub(super) const BAD_CURSOR: &str = "ERR invalid cursor";
 
-/// The options of SCAN and HSCAN.
+/// Options of SCAN and HSCAN.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options<'a> {
     pub(super) count: usize,
@@ -40,7 +39,7 @@ pub(super) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Those from `at` on; `kinds`: TYPE is one of them.
+    /// Parses the options from `at` on; `kinds`: TYPE is allowed.
     pub(super) fn parse(args: &Args<'a>, mut at: usize, kinds: bool) -> Outcome<Options<'a>> {
         let mut options = Options { count: COUNT, pattern: None, kind: None };
         while at < args.len() {
@@ -100,7 +99,7 @@ fn scan_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
             Keep::Keep
         });
         looked += limit;
-        // Where little is found, longer steps; near the end of what was wanted, no longer ones.
+        // Longer steps while little is found; no longer ones near the wanted number.
         limit = if seen == 0 {
             limit * 2
         } else {

@@ -1,7 +1,7 @@
-//! The data commands through the face, over a small store.
+//! Data commands through the face, over a small store.
 //!
-//! The conversations in the `.txt` files are Redis 7.0.15's own: a line sent (`>`), and what it
-//! answered (`<`, escaped).
+//! The dialogues in the `.txt` files were recorded from Redis 7.0.15: a line sent (`>`), and its
+//! answer (`<`, escaped).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::super::{
     tests::{NOW, Someone, settings, shared},
 };
 
-/// Plays a conversation and compares every answer.
+/// Replays a dialogue and compares every answer.
 fn play(someone: &mut Someone, conversation: &str) {
     let mut lines = conversation.lines();
     let mut played = 0;
@@ -69,7 +69,7 @@ fn resp3_answers_as_redis_does() {
     play(&mut someone().1.resp3(), include_str!("resp3.txt"));
 }
 
-/// The store of these tests takes values of 1 MiB: the second part of this hash does not fit.
+/// The store of these tests accepts values of 1 MiB: the second part of this hash does not fit.
 #[test]
 fn an_hset_that_fails_in_the_middle_is_told_to_those_who_watch() {
     let (shared, mut someone) = someone();
@@ -103,7 +103,7 @@ fn what_has_expired_is_not_there() {
         someone.say("keys *\nscan 0 count 100000"),
         "*1\r\n$4\r\nkept\r\n*2\r\n$1\r\n0\r\n*1\r\n$4\r\nkept\r\n"
     );
-    // A new value does not take over an expiry that has passed.
+    // A new value does not inherit a past expiry.
     assert_eq!(
         someone.say("incr a\nttl a\nhset h g 1\nttl h\nhlen h"),
         ":1\r\n:-1\r\n:1\r\n:-1\r\n:1\r\n"
