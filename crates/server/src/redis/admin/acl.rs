@@ -1,4 +1,4 @@
-//! ACL: there are users with passwords, and each may do everything.
+//! ACL: users have passwords; every user may run every command.
 
 use larder_proto::resp::{
     Args, number,
@@ -7,7 +7,7 @@ use larder_proto::resp::{
 
 use crate::redis::{ctx::Ctx, dispatch::text};
 
-/// Bits of a generated password, and the most that may be asked for.
+/// Default and maximum length of a generated password, in bits.
 const PASSWORD_BITS: (i64, i64) = (256, 4096);
 
 pub(crate) fn who_am_i(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
@@ -101,7 +101,7 @@ pub(crate) fn generate(ctx: &mut Ctx<'_>, args: &Args<'_>) {
              positive number up to 4096",
         );
     }
-    // Fresh keys from the system for every 64 bits: this is to be guessed by nobody.
+    // Seeds from the system for every 64 bits: the password must be unpredictable.
     let state = || {
         std::hash::BuildHasher::hash_one(
             &std::collections::hash_map::RandomState::new(),

@@ -26,7 +26,7 @@ pub(crate) fn get(ctx: &mut Ctx<'_>, args: &Args<'_>) {
                 } else {
                     name.as_bytes() == lower
                 };
-                // A plain name is told as it was asked for.
+                // An exact name is answered in the client's spelling.
                 let told = if pattern { name.as_bytes() } else { wanted };
                 if is && !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(told)) {
                     found.push((told.to_vec(), param.value(shared)));
@@ -42,8 +42,7 @@ pub(crate) fn get(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
 }
 
-/// All or none: names are looked at before anything is set, and what was set is set back when a
-/// value is refused.
+/// Sets all or none: checks the names first, and restores earlier values if one is refused.
 pub(crate) fn set(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if !args.len().is_multiple_of(2) {
         return ctx.reply().error("ERR syntax error");

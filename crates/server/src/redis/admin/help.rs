@@ -1,6 +1,6 @@
 //! HELP of commands that have subcommands.
 //!
-//! `help.txt` holds the words: a line with a command's name at its start, then its help, each line
+//! `help.txt` contains the text: a command's name at the start of a line, then its help, each line
 //! indented by one space.
 
 use larder_proto::resp::Args;

@@ -1,5 +1,5 @@
-//! INFO: which sections are asked for, and the figures they and CONFIG RESETSTAT share. The lines
-//! are in [`super::sections`].
+//! INFO: selection of sections, and the figures that INFO and CONFIG RESETSTAT share.
+//! [`super::sections`] writes the lines.
 
 use larder_proto::resp::{
     Args,
@@ -13,7 +13,7 @@ use super::sections;
 /// Writes one section.
 type Section = fn(&mut String, &Ctx<'_>);
 
-/// Sections in Redis's order; whether INFO without arguments tells them.
+/// Sections in Redis's order; the flag includes a section in INFO without arguments.
 static SECTIONS: &[(&str, bool, Section)] = &[
     ("server", true, sections::server),
     ("clients", true, sections::clients),
@@ -47,24 +47,24 @@ pub(crate) fn info(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.reply().verbatim("txt", lines.as_bytes());
 }
 
-/// All commands and subcommands that are run.
+/// All commands and subcommands with a handler.
 pub(crate) fn commands() -> impl Iterator<Item = &'static Command> {
     table::all().flat_map(|command| std::iter::once(command).chain(command.subcommands))
 }
 
-/// A plain counter, summed over the workers, since the last reset.
+/// A counter's sum over the workers since the last reset.
 pub(crate) fn count(shared: &Shared, name: &str) -> u64 {
     let Some(place) = Counters::NAMES.iter().position(|known| *known == name) else { return 0 };
     let sum = shared.counters.iter().map(|counters| counters.values()[place]).sum();
     shared.baseline.since(name, sum)
 }
 
-/// Commands run.
+/// Number of executed commands.
 pub(crate) fn processed(shared: &Shared) -> u64 {
     shared.counters.iter().map(|counters| counters.calls()).sum()
 }
 
-/// What the databases of this face counted, summed: hits, misses, expired, evicted.
+/// Sums over the databases: hits, misses, expired, evicted.
 pub(crate) fn lookups(shared: &Shared) -> [(&'static str, u64); 4] {
     let mut sums =
         [("keyspace_hits", 0), ("keyspace_misses", 0), ("expired_keys", 0), ("evicted_keys", 0)];
@@ -79,7 +79,7 @@ pub(crate) fn lookups(shared: &Shared) -> [(&'static str, u64); 4] {
     sums
 }
 
-/// Bytes of the budget in use, and those that hold no entries.
+/// Used bytes of the budget, and those of them without entries.
 pub(crate) fn memory(shared: &Shared) -> (u64, u64) {
     let totals = shared.store.totals();
     let overhead = totals.bookkeeping + (totals.index + totals.tags) * totals.segment;
@@ -87,8 +87,8 @@ pub(crate) fn memory(shared: &Shared) -> (u64, u64) {
     (used, overhead.min(used))
 }
 
-/// The four figures of a command: calls, microseconds, rejected, failed, over all workers and since
-/// the last reset.
+/// Figures of a command over all workers since the last reset: calls, microseconds, rejected,
+/// failed.
 pub(crate) fn per_command(shared: &Shared, command: &Command) -> [u64; 4] {
     let mut sums = raw_per_command(shared, command);
     for (nth, sum) in sums.iter_mut().enumerate() {
@@ -111,7 +111,7 @@ fn command_figure(command: &Command, nth: usize) -> String {
     format!("command {} {nth}", command.name)
 }
 
-/// Everything CONFIG RESETSTAT sets back to zero, by name.
+/// Figures that CONFIG RESETSTAT sets back to zero, by name.
 pub(crate) fn figures(shared: &Shared) -> impl Iterator<Item = (String, u64)> {
     let mut all: Vec<(String, u64)> = Vec::new();
     for (place, name) in Counters::NAMES.iter().enumerate() {
@@ -129,7 +129,7 @@ pub(crate) fn figures(shared: &Shared) -> impl Iterator<Item = (String, u64)> {
     all.into_iter().filter(|(_, value)| *value > 0)
 }
 
-/// Errors by code, since the start.
+/// Number of errors by code, since the start.
 pub(crate) fn errors(shared: &Shared) -> Vec<(String, u64)> {
     let mut sums = std::collections::BTreeMap::new();
     shared.counters.iter().for_each(|counters| counters.add_errors(&mut sums));

@@ -1,4 +1,4 @@
-//! LATENCY: histograms of commands. Events are not watched (`latency-monitor-threshold` is 0).
+//! LATENCY: histograms of commands. Events are not recorded (`latency-monitor-threshold` is 0).
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(crate) fn doctor(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     );
 }
 
-/// How long the commands took that were timed, by name: calls by class of microseconds.
+/// Histograms of the timed commands by name: calls per bucket of microseconds.
 pub(crate) fn times(shared: &Shared) -> Vec<(&'static str, [u64; BUCKETS])> {
     let mut sums = BTreeMap::new();
     shared.counters.iter().for_each(|counters| counters.add_latencies(&mut sums));

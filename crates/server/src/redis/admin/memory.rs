@@ -4,8 +4,7 @@ use larder_proto::resp::{Args, number};
 
 use crate::redis::ctx::Ctx;
 
-/// What the store keeps beside an entry's key and value, in bytes: its record's head and its place
-/// in the index, on the average.
+/// Average overhead per entry in bytes: the record's head and its index slot.
 const OVERHEAD: u64 = 40;
 
 pub(crate) fn usage(ctx: &mut Ctx<'_>, args: &Args<'_>) {

@@ -1,5 +1,5 @@
-//! Commands about files, replicas and the process, most of which have little to tell here: Larder
-//! keeps its data in memory only, and alone.
+//! Commands about files, replicas and the process. Larder keeps its data in memory only and has no
+//! replicas, so most of them answer a constant.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -7,18 +7,18 @@ use larder_proto::resp::{Args, number};
 
 use crate::redis::{conn::REDIS_VERSION, ctx::Ctx};
 
-/// SAVE and BGSAVE: an honest error, for who asks relies on a file.
+/// SAVE and BGSAVE: an error, because their callers rely on a file.
 pub(crate) fn save(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     ctx.reply().error("ERR Larder is a cache: it keeps its data in memory only");
 }
 
-/// When the data was last on disk: never; tools that watch it for age see the start.
+/// LASTSAVE: the data is never saved; tools that monitor the age get the start time.
 pub(crate) fn last_save(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     let started = ctx.shared.started / 1000;
     ctx.reply().integer(started as i64);
 }
 
-/// DUMP and RESTORE: their format is that of Redis's files.
+/// DUMP and RESTORE: their format is that of Redis's files, which Larder does not implement.
 pub(crate) fn dump(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     ctx.reply().error("ERR Larder does not read or write values in the format of Redis's files");
 }
@@ -54,7 +54,7 @@ pub(crate) fn time(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     reply.bulk_integer((micros % 1_000_000) as i64);
 }
 
-/// No replicas: none has what was written.
+/// WAIT: there are no replicas.
 pub(crate) fn wait(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     match (number::parse_i64(args.get(1)), number::parse_i64(args.get(2))) {
         (None, _) => ctx.reply().error("ERR value is not an integer or out of range"),
@@ -64,12 +64,12 @@ pub(crate) fn wait(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
 }
 
-/// SHUTDOWN where it is not allowed: the process may serve pages and other objects.
+/// Answer to SHUTDOWN if it is not allowed: the process may also serve pages and other objects.
 const NO_SHUTDOWN: &str = "ERR SHUTDOWN ends the whole program, pages included; it is allowed by \
                            `shutdown = true` in [redis]";
 
-/// Stops the process, where that is allowed: what was received is answered, then connections end.
-/// Nothing is saved, whatever is asked.
+/// SHUTDOWN: stops the process if allowed. Received commands are answered, then connections end.
+/// Nothing is saved, whatever the options.
 pub(crate) fn shutdown(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let words = ["save", "nosave", "now", "force", "abort"];
     let known = |at: usize| words.iter().any(|word| args.is(at, word));

@@ -1,4 +1,4 @@
-//! The commands about the server.
+//! Commands about the server.
 
 pub(crate) mod acl;
 mod cluster;
@@ -15,7 +15,7 @@ use larder_proto::resp::table::Id;
 
 use super::dispatch::Handler;
 
-/// The function of a command about the server; None: it is not one.
+/// The handler of a command about the server; None: another command.
 pub(crate) fn handler(id: Id) -> Option<Handler> {
     Some(match id {
         Id::AclCat => acl::categories,

@@ -1,5 +1,5 @@
-//! The sections of INFO. Names and order are Redis 7.0's, so that tools that read them find what
-//! they look for; what has no meaning here has the value of a Redis that does not use it.
+//! The sections of INFO. Names and order are those of Redis 7.0, for the tools that read them.
+//! Fields without a meaning here have the value of a Redis that does not use the feature.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::{
 
 use super::info;
 
-/// A line; writing to a string cannot fail.
+/// Appends a line; writing to a string cannot fail.
 macro_rules! line {
     ($out:expr, $($arg:tt)*) => {{
         let _ = write!($out, $($arg)*);
@@ -72,7 +72,7 @@ pub(crate) fn clients(out: &mut String, ctx: &Ctx<'_>) {
     line!(out, "clients_in_timeout_table:0");
 }
 
-/// A number of bytes for people (Redis: `bytesToHuman`).
+/// Formats a number of bytes for humans (Redis: `bytesToHuman`).
 fn human(bytes: u64) -> String {
     let value = bytes as f64;
     match bytes {
@@ -153,8 +153,8 @@ pub(crate) fn memory(out: &mut String, ctx: &Ctx<'_>) {
     }
 }
 
-/// Resident bytes of the process: the peak, which is what can be asked without reading files; the
-/// budget is taken at the start, so that the two are close.
+/// Resident bytes of the process. This is the peak, which needs no file access; the budget is taken
+/// at the start, so the peak is close to the current value.
 fn resident() -> u64 {
     crate::redis::stats::usage().2
 }
@@ -358,7 +358,7 @@ pub(crate) fn latencies(out: &mut String, ctx: &Ctx<'_>) {
     }
 }
 
-/// The upper end of the class in which the share of calls is reached, in microseconds.
+/// Upper bound, in microseconds, of the bucket that contains the given share of the calls.
 fn percentile(classes: &[u64; BUCKETS], share: f64) -> u64 {
     let wanted = (classes.iter().sum::<u64>() as f64 * share).ceil() as u64;
     let mut sum = 0;

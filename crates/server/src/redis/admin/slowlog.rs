@@ -4,7 +4,7 @@ use larder_proto::resp::{Args, number};
 
 use crate::redis::{conn, ctx::Ctx};
 
-/// Entries told where no count is given.
+/// Number of entries shown without a count.
 const FEW: usize = 10;
 
 pub(crate) fn get(ctx: &mut Ctx<'_>, args: &Args<'_>) {

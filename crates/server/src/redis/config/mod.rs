@@ -1,5 +1,5 @@
-//! What CONFIG shows and changes while running. [`params`] is the table of names; here are the
-//! values that count.
+//! The configuration that CONFIG shows and changes. [`params`] is the table of names; this module
+//! holds the values.
 
 pub(crate) mod params;
 
@@ -9,10 +9,10 @@ use parking_lot::RwLock;
 
 use crate::settings::{RedisSettings, Secret, Users};
 
-/// Redis's `client-query-buffer-limit`: the largest command, everything counted.
+/// Redis's `client-query-buffer-limit`: maximum length of a command in total.
 const QUERY_BUFFER: u64 = 1 << 30;
 
-/// Values that may change while running. Read by every connection, so each is one atomic.
+/// Values that can change at run time. Every connection reads them, so each is an atomic.
 pub(crate) struct Config {
     /// `requirepass`.
     password: RwLock<Option<Secret>>,
@@ -21,12 +21,12 @@ pub(crate) struct Config {
     pub(crate) protected: AtomicBool,
     /// `shutdown`.
     pub(crate) shutdown: AtomicBool,
-    /// `slowlog-log-slower-than` in microseconds; `u64::MAX`: nothing is logged.
+    /// `slowlog-log-slower-than` in microseconds; `u64::MAX`: the log is off.
     slowlog_micros: AtomicU64,
     pub(crate) slowlog_len: AtomicU64,
     /// `notify-keyspace-events`: bits of [`super::notify`].
     pub(crate) events: AtomicU32,
-    /// `tracking-table-max-keys`; 0: no limit but the memory.
+    /// `tracking-table-max-keys`; 0: limited by memory only.
     pub(crate) tracking_keys: AtomicU64,
     /// `proto-max-bulk-len`.
     pub(crate) bulk: AtomicU64,
@@ -36,9 +36,10 @@ pub(crate) struct Config {
     pub(crate) timeout: AtomicU64,
     /// `receive_timeout` in milliseconds.
     pub(crate) receive: AtomicU64,
-    /// `client-output-buffer-limit pubsub`: bytes.
+    /// `client-output-buffer-limit pubsub` in bytes.
     pub(crate) subscriber_buffer: AtomicU64,
-    /// `hash-max-listpack-entries` and `-value`: what OBJECT ENCODING calls a listpack.
+    /// `hash-max-listpack-entries` and `-value`: limits below which OBJECT ENCODING reports a
+    /// listpack.
     pub(crate) listpack_entries: AtomicU64,
     pub(crate) listpack_value: AtomicU64,
     pub(crate) latency_tracking: AtomicBool,
@@ -68,7 +69,7 @@ impl Config {
         }
     }
 
-    /// Takes over what new settings change, over what CONFIG SET did.
+    /// Applies the settings that a reload changed, over values of CONFIG SET.
     pub(crate) fn reload(&self, new: &RedisSettings) {
         *self.users.write() = new.users.clone();
         let mut password = self.password.write();
@@ -85,12 +86,12 @@ impl Config {
         self.slowlog_micros.store(new.slowlog_micros.unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// Must clients authenticate?
+    /// Returns whether clients must authenticate.
     pub(crate) fn has_password(&self) -> bool {
         self.has_password.load(Relaxed)
     }
 
-    /// CONFIG SET requirepass; an empty one lets everybody in.
+    /// CONFIG SET requirepass; an empty password removes the requirement.
     pub(crate) fn set_password(&self, password: &[u8]) {
         let password = Secret::new(password);
         let mut held = self.password.write();
@@ -98,10 +99,10 @@ impl Config {
         *held = password;
     }
 
-    /// Does this let a client in?
+    /// Checks a user's password.
     pub(crate) fn admits(&self, user: &[u8], password: &[u8]) -> bool {
         if user == b"default" {
-            // Without a password the user `default` takes any (ACL: `nopass`).
+            // Without a password the user `default` accepts any (ACL: `nopass`).
             return self.password.read().as_ref().is_none_or(|secret| secret.matches(password));
         }
         let users = self.users.read();
@@ -111,7 +112,7 @@ impl Config {
             .any(|(_, secret)| secret.matches(password))
     }
 
-    /// The users there are beside `default`.
+    /// The configured users, without `default`.
     pub(crate) fn users(&self) -> Vec<String> {
         self.users
             .read()
@@ -125,7 +126,7 @@ impl Config {
         self.slowlog_micros.load(Relaxed)
     }
 
-    /// Bytes that may wait for a client between its answers.
+    /// Most bytes of messages that wait for a client.
     pub(crate) fn mail_limit(&self) -> usize {
         self.subscriber_buffer.load(Relaxed) as usize
     }

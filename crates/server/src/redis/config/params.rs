@@ -1,4 +1,4 @@
-//! The parameters CONFIG knows: Redis's names, and what of them means something here.
+//! The parameters of CONFIG: Redis's names, and their meaning here.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -11,29 +11,29 @@ use crate::{
 
 use super::Config;
 
-/// One parameter.
+/// A parameter.
 pub(crate) struct Param {
     pub(crate) name: &'static str,
-    /// Another name Redis knows it by.
+    /// Second name in Redis.
     pub(crate) alias: Option<&'static str>,
     kind: Kind,
 }
 
 enum Kind {
-    /// Always this.
+    /// A constant.
     Fixed(&'static str),
-    /// Told, cannot change while running.
+    /// Readable, cannot change at run time.
     Told(fn(&Shared) -> String),
-    /// A number between two others.
+    /// A number within bounds (both inclusive).
     Number(fn(&Config) -> &AtomicU64, u64, u64),
-    /// A number of bytes, at least the first, at most the second; may be given with a unit.
+    /// A number of bytes within bounds (both inclusive); accepts units.
     Bytes(fn(&Config) -> &AtomicU64, u64, u64),
     YesNo(fn(&Config) -> &AtomicBool),
-    /// Told by one function, changed by another, which may refuse with a reason.
+    /// Read by one function, set by another, which may refuse with a reason.
     Own(fn(&Shared) -> String, fn(&Shared, &[u8]) -> Result<(), String>),
 }
 
-/// Why a parameter was not set: Redis's words.
+/// Reasons for refusing a value, in Redis's words.
 const IMMUTABLE: &str = "can't set immutable config";
 
 const fn param(name: &'static str, kind: Kind) -> Param {
@@ -146,11 +146,11 @@ pub(crate) static PARAMS: &[Param] = &[
     fixed("maxmemory-clients", "0"),
 ];
 
-/// Entries the slow log can be set to keep.
+/// Maximum of `slowlog-max-len`.
 const SLOWLOG_MOST: u64 = 1 << 16;
 
 impl Param {
-    /// Its value, as CONFIG GET tells it.
+    /// The value for CONFIG GET.
     pub(crate) fn value(&self, shared: &Shared) -> String {
         match self.kind {
             Kind::Fixed(value) => value.to_owned(),
@@ -164,13 +164,13 @@ impl Param {
         }
     }
 
-    /// Is it called so?
+    /// Returns whether `name` is one of its names.
     pub(crate) fn is(&self, name: &[u8]) -> bool {
         let is = |own: &str| own.as_bytes().eq_ignore_ascii_case(name);
         is(self.name) || self.alias.is_some_and(is)
     }
 
-    /// Sets it. `Err`: why not, in Redis's words.
+    /// Sets the value. `Err`: the reason for a refusal, in Redis's words.
     pub(crate) fn set(&self, shared: &Shared, value: &[u8]) -> Result<(), String> {
         match self.kind {
             Kind::Fixed(_) | Kind::Told(_) if self.value(shared).as_bytes() == value => Ok(()),
@@ -207,13 +207,12 @@ fn within(number: Option<u64>, least: u64, most: u64) -> Result<u64, String> {
         .ok_or_else(|| format!("argument must be between {least} and {most} inclusive"))
 }
 
-/// The policy's nearest name in Redis: victims are chosen by how often and how lately they were
-/// read.
+/// The nearest name in Redis for the policy: it evicts by frequency and recency of reads.
 pub(crate) fn policy(shared: &Shared) -> &'static str {
     if shared.settings.no_evictions { "noeviction" } else { "allkeys-lfu" }
 }
 
-/// The first TCP port listened on; 0: none.
+/// The first TCP port; 0: none.
 pub(crate) fn port(shared: &Shared) -> u16 {
     let port = |listen: &Listen| match listen {
         Listen::Tcp(address) => Some(address.port()),
@@ -275,7 +274,7 @@ fn output_limit(shared: &Shared) -> String {
     format!("normal 0 0 0 slave 0 0 0 pubsub {} 0 0", shared.config.mail_limit())
 }
 
-/// `pubsub HARD SOFT SECONDS`, and the other classes, of which nothing follows.
+/// Parses `pubsub HARD SOFT SECONDS`; other classes are accepted without effect.
 fn set_output_limit(shared: &Shared, value: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(value);
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -288,7 +287,7 @@ fn set_output_limit(shared: &Shared, value: &[u8]) -> Result<(), String> {
         match class[0] {
             "normal" | "slave" | "replica" => {}
             "pubsub" => {
-                // 0 means "no limit" to Redis; here there always is one.
+                // 0 means "no limit" in Redis; here a limit always applies.
                 let hard = if hard == 0 { MAIL_MOST } else { hard.clamp(1 << 16, MAIL_MOST) };
                 shared.config.subscriber_buffer.store(hard, Relaxed);
             }
@@ -302,7 +301,7 @@ fn set_output_limit(shared: &Shared, value: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// The most that may be let wait for a subscriber.
+/// Maximum of bytes that may wait for a subscriber.
 const MAIL_MOST: u64 = 1 << 30;
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::redis::{
 
 use super::{client, pubsub, tracking};
 
-/// The version of Redis whose commands and answers these are; clients choose what they send by it.
+/// The Redis version that this face follows; clients choose their commands by it.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
@@ -23,7 +23,7 @@ pub(crate) fn ping(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         return ctx.reply().error("ERR wrong number of arguments for 'ping' command");
     }
     if ctx.conn.gates & gate::SUBSCRIBER != 0 {
-        // Subscribers of RESP2 read everything as messages.
+        // Subscribers in RESP2 parse everything as messages.
         ctx.reply().array(2);
         ctx.reply().bulk(b"pong");
         return ctx.reply().bulk(args.get(1));
@@ -65,7 +65,7 @@ pub(crate) fn reset(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.go(Reset, args);
 }
 
-/// RESET under way: a connection may have many subscriptions.
+/// A RESET in progress: a connection may have many subscriptions.
 struct Reset;
 
 impl Job for Reset {
@@ -83,7 +83,7 @@ impl Job for Reset {
         multi::end(ctx.conn);
         monitor::leave(ctx.shared, &ctx.conn.known);
         tracking::off(ctx.shared, ctx.conn);
-        // What was sent to it before comes before it is told that it hears nothing more.
+        // Earlier messages precede the confirmation that the subscription has ended.
         ctx.hear();
         let Ctx { conn, shared, .. } = ctx;
         if conn.answers != Answers::On {
@@ -100,7 +100,7 @@ impl Job for Reset {
     }
 }
 
-/// Lets the connection in, if name and password are right.
+/// Authenticates the connection if name and password are right.
 fn authenticate(shared: &Shared, conn: &mut Conn, user: &[u8], password: &[u8]) -> bool {
     let admitted = shared.config.admits(user, password);
     if admitted {

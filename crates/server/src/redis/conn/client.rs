@@ -1,4 +1,4 @@
-//! CLIENT: what a connection says of itself, and what is told of all of them.
+//! CLIENT: properties of the connection, and the list of all connections.
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -18,15 +18,15 @@ use crate::{
 
 pub(crate) const BAD_NAME: &str =
     "ERR Client names cannot contain spaces, newlines or special characters.";
-/// Bytes of a name or of what a library says of itself.
+/// Maximum length of a client's or library's name, in bytes.
 const NAME: usize = 1024;
 
-/// May a client be called so? Printable, no spaces (Redis: `validateClientName`).
+/// Returns whether a name is valid: printable, without spaces (Redis: `validateClientName`).
 pub(crate) fn is_name(name: &[u8]) -> bool {
     name.len() <= NAME && name.iter().all(|byte| (b'!'..=b'~').contains(byte))
 }
 
-/// Where a client comes from, as Redis writes it.
+/// The client's address in Redis's format.
 pub(crate) fn address(client: &Client) -> String {
     match client.peer {
         Peer::Tcp(address) | Peer::Udp(address) => address.to_string(),
@@ -34,7 +34,7 @@ pub(crate) fn address(client: &Client) -> String {
     }
 }
 
-/// Where it connected to.
+/// The local address of the connection.
 pub(crate) fn local_address(client: &Client) -> String {
     match client.peer {
         Peer::Tcp(_) | Peer::Udp(_) => client.local.to_string(),
@@ -60,7 +60,7 @@ pub(crate) fn set_name(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.reply().ok();
 }
 
-/// CLIENT SETINFO (Redis 7.2), which newer libraries send whatever the version.
+/// CLIENT SETINFO (Redis 7.2): newer libraries send it whatever the server's version.
 pub(crate) fn set_info(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let value = args.get(3);
     let (library, version) = (args.is(2, "lib-name"), args.is(2, "lib-ver"));
@@ -102,7 +102,7 @@ pub(crate) fn no_evict(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.reply().ok();
 }
 
-/// No command blocks, so nobody is ever blocked.
+/// No command blocks, so no client is ever blocked.
 pub(crate) fn unblock(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if args.len() == 4 && !args.is(3, "timeout") && !args.is(3, "error") {
         return ctx.reply().error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
@@ -135,12 +135,12 @@ pub(crate) fn info(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     ctx.reply().verbatim("txt", line.as_bytes());
 }
 
-/// Which kind of client; None: no such kind.
+/// Type of a client; None: unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Normal,
     Subscriber,
-    /// Masters and replicas: there are none.
+    /// Masters and replicas: none exist.
     Nobody,
 }
 
@@ -183,7 +183,7 @@ pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.go(Lines { left: chosen.into_iter(), lines: String::new() }, args);
 }
 
-/// CLIENT LIST under way.
+/// A CLIENT LIST in progress.
 struct Lines {
     left: std::vec::IntoIter<Arc<Known>>,
     lines: String,
@@ -206,7 +206,7 @@ impl Job for Lines {
     }
 }
 
-/// The letters of CLIENT LIST's `flags`, in Redis's order.
+/// The flags of CLIENT LIST, in Redis's order.
 fn letters(known: &Known) -> String {
     let shown = [
         (flag::MONITOR, 'O'),
@@ -230,8 +230,7 @@ fn letters(known: &Known) -> String {
     letters
 }
 
-/// A connection as CLIENT LIST shows it. What lies in buffers of its worker is not known to others:
-/// 0.
+/// A line of CLIENT LIST. Only the connection's worker knows its buffers, so their sizes are 0.
 pub(crate) fn describe(known: &Known, now: Ms) -> String {
     let client = &known.client;
     let held = Text::clone(&known.text.lock());

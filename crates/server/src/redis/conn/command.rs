@@ -1,4 +1,4 @@
-//! COMMAND: what clients may know of the commands there are.
+//! COMMAND: properties of the commands.
 
 use larder_proto::resp::{
     Args, glob,
@@ -17,7 +17,7 @@ pub(crate) fn count(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     ctx.reply().count(table::all().count());
 }
 
-/// A command by its name, a subcommand by both (`config|get`).
+/// Finds a command by its name, a subcommand by both names (`config|get`).
 fn named(name: &[u8]) -> Option<&'static Command> {
     let mut words = name.splitn(2, |&b| b == b'|');
     let command = table::find(words.next()?)?;
@@ -85,7 +85,7 @@ pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     chosen.iter().for_each(|name| reply.bulk(name.as_bytes()));
 }
 
-/// The command the arguments from the third on make, and where its keys are.
+/// The command that the arguments from the third on form, and the positions of its keys.
 fn keys(args: &Args<'_>) -> Result<(&'static Command, Vec<usize>), &'static str> {
     let parts: Vec<&[u8]> = args.from(2).collect();
     let inner = larder_proto::resp::Owned::new(&parts);
@@ -123,7 +123,7 @@ pub(crate) fn get_keys_and_flags(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let mut reply = ctx.reply();
     reply.array(places.len());
     for (nth, place) in places.iter().enumerate() {
-        // One specification for each key, or one for all of them.
+        // One specification per key, or one for all keys.
         let spec = command.keys.get(nth).or(command.keys.last());
         let flags = spec.map_or(0, |spec| with_arguments(spec.flags, command, args));
         reply.array(2);
@@ -133,8 +133,8 @@ pub(crate) fn get_keys_and_flags(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     }
 }
 
-/// What is done to the key of SET and BITFIELD depends on their arguments (`setGetKeys` and
-/// `bitfieldGetKeys` of Redis). `args` begins with COMMAND GETKEYSANDFLAGS.
+/// Key flags of SET and BITFIELD, which depend on the arguments (`setGetKeys` and `bitfieldGetKeys`
+/// of Redis). `args` begins with COMMAND GETKEYSANDFLAGS.
 fn with_arguments(flags: u32, command: &Command, args: &Args<'_>) -> u32 {
     if flags & key::VARIABLE_FLAGS == 0 {
         return flags;

@@ -1,4 +1,4 @@
-//! CLIENT KILL, in its old form (an address) and its new one (filters).
+//! CLIENT KILL, in the old form (an address) and the new form (filters).
 
 use larder_proto::resp::{Args, number};
 
@@ -6,7 +6,7 @@ use crate::redis::{ctx::Ctx, dispatch::text, known::Known};
 
 use super::client::{Type, address, local_address, type_named, type_of};
 
-/// What a connection must be like to be closed.
+/// Conditions that a connection must meet to be closed.
 #[derive(Default)]
 struct Filter<'a> {
     id: Option<u64>,
@@ -14,12 +14,12 @@ struct Filter<'a> {
     address: Option<&'a [u8]>,
     local: Option<&'a [u8]>,
     user: Option<&'a [u8]>,
-    /// The one who asks is spared.
+    /// Excludes the calling connection.
     skip_me: bool,
 }
 
 impl<'a> Filter<'a> {
-    /// Pairs of name and value. `Err`: what is wrong.
+    /// Parses pairs of name and value. `Err`: the error message.
     fn read(args: &Args<'a>, users: &[String]) -> Result<Filter<'a>, String> {
         let mut filter = Filter { skip_me: true, ..Filter::default() };
         let mut at = 2;
@@ -67,7 +67,7 @@ impl<'a> Filter<'a> {
 pub(crate) fn kill(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let old = args.len() == 3;
     let filter = if old {
-        // An address spares nobody.
+        // The old form does not exclude the caller.
         Ok(Filter { address: Some(args.get(2)), ..Filter::default() })
     } else {
         Filter::read(args, &ctx.shared.config.users())
@@ -84,7 +84,7 @@ pub(crate) fn kill(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         }
         killed += 1;
         if known.id() == me {
-            // Its answer is still sent.
+            // The answer to this command is still sent.
             ctx.conn.closing = true;
         } else {
             known.client.kill();

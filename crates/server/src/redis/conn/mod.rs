@@ -1,4 +1,4 @@
-//! The commands of connections, channels and transactions, and which function each command has.
+//! Commands of connections, channels and transactions, and their handlers.
 
 mod basic;
 pub(crate) mod client;
@@ -12,7 +12,7 @@ use larder_proto::resp::table::Id;
 
 use super::{admin, data, dispatch::Handler, monitor, multi, pause};
 
-/// The function of a command; None: it has none.
+/// The handler of a command; None: another command.
 pub(crate) fn handler(id: Id) -> Option<Handler> {
     data::command(id).or_else(|| own(id)).or_else(|| admin::handler(id))
 }

@@ -1,4 +1,4 @@
-//! SUBSCRIBE, PUBLISH and their like (Redis documentation, "Redis Pub/Sub").
+//! SUBSCRIBE, PUBLISH and related commands (Redis documentation, "Redis Pub/Sub").
 
 use std::collections::BTreeSet;
 
@@ -17,16 +17,16 @@ use crate::{
     },
 };
 
-/// Channels and patterns one connection may be subscribed to.
+/// Maximum of channels and patterns per connection.
 const SUBSCRIPTIONS: usize = 1 << 16;
-/// Patterns of these: every message is compared with every pattern there is.
+/// Maximum of patterns per connection: every message is compared with every pattern.
 const PATTERNS: usize = 1 << 10;
-/// Subscriptions a connection leaves in one go.
+/// Subscriptions ended in one step.
 const LEAVES: usize = 256;
 
-/// Comparisons of bytes between two looks at the clock.
+/// Byte comparisons between two checks of the clock.
 const COMPARED: usize = 256 * 1024;
-/// Names answered between two looks at the clock.
+/// Names answered between two checks of the clock.
 const AT_ONCE: usize = 256;
 
 /// The connection's names of a kind.
@@ -38,25 +38,25 @@ fn names(conn: &mut Conn, kind: Kind) -> &mut BTreeSet<Box<[u8]>> {
     }
 }
 
-/// How many the answers count: shard channels for themselves.
+/// Number of subscriptions that answers report; shard channels count separately.
 fn count(conn: &Conn, kind: Kind) -> usize {
     if kind == Kind::Shard { conn.subscriptions.shards.len() } else { conn.subscriptions.count() }
 }
 
-/// Bytes a subscription takes: here and in the hub, which has a pattern twice.
+/// Bytes of a subscription, here and in the hub, which stores a pattern twice.
 fn bytes(kind: Kind, name: &[u8]) -> usize {
     (if kind == Kind::Pattern { 3 } else { 2 }) * (name.len() + ENTRY)
 }
 
-/// SUBSCRIBE or UNSUBSCRIBE of many under way.
+/// A SUBSCRIBE or UNSUBSCRIBE of many names in progress.
 struct Change {
     kind: Kind,
-    /// As the answers call it.
+    /// Name of the command in the answers.
     word: &'static str,
     joins: bool,
     /// The next argument.
     at: usize,
-    /// UNSUBSCRIBE without names: all that it hears.
+    /// UNSUBSCRIBE without names: all subscriptions of the kind.
     all: bool,
 }
 
@@ -96,7 +96,7 @@ impl Change {
             ctx.conn.hold();
             ctx.shared.hub.remove(self.kind, name, &ctx.conn.known);
         }
-        // What was sent before it left comes before it is told that it has left.
+        // Earlier messages precede the confirmation that the subscription has ended.
         ctx.hear();
         let count = count(ctx.conn, self.kind);
         tell(ctx, self.word, Some(name), count);
@@ -144,8 +144,8 @@ fn remove(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind, word: &'static str) {
     ctx.go(Change { kind, word, joins: false, at: 1, all }, args);
 }
 
-/// Tells what it is subscribed to now. That is a message, no answer: CLIENT REPLY does not hold it
-/// back.
+/// Reports the current number of subscriptions. This is a message, not an answer: CLIENT REPLY does
+/// not suppress it.
 fn tell(ctx: &mut Ctx<'_>, word: &str, name: Option<&[u8]>, count: usize) {
     if ctx.conn.gates & gate::MUTED == 0 {
         return message(&mut ctx.reply(), word, name, count);
@@ -165,7 +165,7 @@ fn message(reply: &mut Reply<'_>, word: &str, name: Option<&[u8]>, count: usize)
     reply.count(count);
 }
 
-/// Leaves some of what it hears, silently; true: there is more.
+/// Ends some subscriptions without a message. True: more remain.
 pub(crate) fn leave_some(shared: &Shared, conn: &mut Conn) -> bool {
     if !conn.subscribed() {
         return false;
@@ -181,7 +181,7 @@ pub(crate) fn leave_some(shared: &Shared, conn: &mut Conn) -> bool {
     conn.subscribed()
 }
 
-/// Leaves everything, silently.
+/// Ends all subscriptions without a message.
 pub(crate) fn leave_all(shared: &Shared, conn: &mut Conn) {
     if !conn.subscribed() {
         return;
@@ -220,7 +220,7 @@ pub(crate) fn sunsubscribe(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     remove(ctx, args, Kind::Shard, "sunsubscribe");
 }
 
-/// Every pattern there is may be compared with all of a channel's name.
+/// A channel's name is limited, because every pattern may be compared with all of it.
 const LONG_CHANNEL: &str = "ERR the name of a channel is longer than 16384 bytes";
 
 pub(crate) fn publish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
@@ -232,7 +232,7 @@ pub(crate) fn publish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.go(Publish(way), args);
 }
 
-/// PUBLISH under way to those who hear the channel by a pattern.
+/// A PUBLISH in progress to the subscribers of patterns.
 struct Publish(Way);
 
 impl Job for Publish {
@@ -259,16 +259,16 @@ pub(crate) fn spublish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 fn published(ctx: &mut Ctx<'_>, receivers: usize) {
-    // Its own message, where it hears the channel itself, comes before the answer; in a transaction
-    // behind all of it, and where answers are dropped it must not be dropped with them.
+    // If the publisher has subscribed to the channel, its own message precedes the answer. In a
+    // transaction it follows the whole transaction. If answers are dropped, the message is not.
     ctx.hear();
     ctx.reply().count(receivers);
 }
 
-/// What Redis says where a subcommand that stands here takes few arguments and gets more.
+/// Redis's error for a subcommand of this container with too many arguments.
 #[cold]
 pub(crate) fn misused_subcommand(args: &Args<'_>) -> Vec<u8> {
-    // Its name is in the table by now: it needs no cutting.
+    // The table knows the name, so it is not truncated.
     let (name, subcommand) = (args.get(0).to_ascii_uppercase(), args.get(1));
     let about = b"ERR unknown subcommand or wrong number of arguments for '";
     [about, subcommand, b"'. Try ", &name, b" HELP."].concat()
@@ -286,24 +286,24 @@ fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
     ctx.go(Channels { kind, part: 0, part_names, at: 0, found, held, next: None }, args);
 }
 
-/// PUBSUB CHANNELS under way.
+/// A PUBSUB CHANNELS in progress.
 struct Channels {
     kind: Kind,
     /// The next part of the table.
     part: usize,
-    /// Names of the last part, and the next of them to be compared.
+    /// Names of the last part, and the index of the next one to compare.
     part_names: Names,
     at: usize,
     found: Names,
-    /// Both lists, in the account of what clients hold.
+    /// Memory of both lists, charged to the clients' memory.
     held: Held,
-    /// All are found: the next one to be answered.
+    /// The walk is complete: index of the next name to answer.
     next: Option<usize>,
 }
 
 impl Channels {
-    /// Compares some names, or has those of the next part listed: under its lock nothing is
-    /// compared. False: there is none left.
+    /// Compares some names, or lists those of the next part; names are not compared under the
+    /// part's lock. False: none remain.
     fn find(&mut self, ctx: &Ctx<'_>, pattern: Option<&[u8]>) -> bool {
         let mut compared = 0;
         while self.at < self.part_names.len() && compared < COMPARED {
@@ -377,7 +377,7 @@ fn count_listeners(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
     ctx.go(Listeners { kind, at: 2 }, args);
 }
 
-/// PUBSUB NUMSUB under way.
+/// A PUBSUB NUMSUB in progress.
 struct Listeners {
     kind: Kind,
     /// The next name.

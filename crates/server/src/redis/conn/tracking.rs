@@ -1,4 +1,4 @@
-//! CLIENT TRACKING, CACHING, GETREDIR, TRACKINGINFO, and what tracking does to a read.
+//! CLIENT TRACKING, CACHING, GETREDIR, TRACKINGINFO, and the effect of tracking on a read.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -15,14 +15,14 @@ use crate::redis::{
     state::{Conn, ENTRY, Tracks},
 };
 
-/// Prefixes one connection may name.
+/// Maximum of prefixes per connection.
 const PREFIXES: usize = 1024;
-/// Different prefixes of all connections: a write compares its key with all of them.
+/// Maximum of different prefixes of all connections: a write compares its key with all of them.
 const ALL_PREFIXES: usize = 1 << 14;
-/// Bytes of a connection's prefixes, all together.
+/// Maximum of a connection's prefixes in bytes.
 const PREFIX_BYTES: usize = 64 << 10;
 
-/// Enters the keys a command is about to read, if the client may keep them.
+/// Records the keys that a command is about to read, if the client may cache them.
 pub(crate) fn remember(shared: &Shared, conn: &mut Conn, command: &Command, args: &Args<'_>) {
     let tracks = &conn.tracks;
     let keeps = match (tracks.opt_in, tracks.opt_out) {
@@ -35,7 +35,7 @@ pub(crate) fn remember(shared: &Shared, conn: &mut Conn, command: &Command, args
             shared.tracking.remember(shared, args.get(place), conn.known.id());
         }
     }
-    // CACHING counts for the next command other than CLIENT, or for a whole transaction.
+    // CACHING applies to the next command other than CLIENT, or to a whole transaction.
     if tracks.caching.is_some() && !conn.in_exec {
         let stays =
             matches!(command.id, Id::Multi | Id::Exec) || command.name.starts_with("client");
@@ -45,7 +45,7 @@ pub(crate) fn remember(shared: &Shared, conn: &mut Conn, command: &Command, args
     }
 }
 
-/// Turns tracking off.
+/// Ends tracking.
 pub(crate) fn off(shared: &Shared, conn: &mut Conn) {
     if !conn.tracks.on {
         return;
@@ -58,7 +58,7 @@ pub(crate) fn off(shared: &Shared, conn: &mut Conn) {
     conn.settle();
 }
 
-/// The options of CLIENT TRACKING ON. `Err`: what is wrong with them.
+/// Parses the options of CLIENT TRACKING ON. `Err`: the error message.
 fn read(ctx: &Ctx<'_>, args: &Args<'_>) -> Result<(Tracks, u64), String> {
     let mut tracks = Tracks { on: true, ..Tracks::default() };
     let mut redirect = 0;
@@ -95,7 +95,7 @@ fn read(ctx: &Ctx<'_>, args: &Args<'_>) -> Result<(Tracks, u64), String> {
     Ok((tracks, redirect))
 }
 
-/// Do the options fit each other, and what the connection asked for before?
+/// Checks the options against each other and against the connection's earlier ones.
 fn check(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
     if !tracks.prefixes.is_empty() && !tracks.broadcast {
         return Err("ERR PREFIX option requires BCAST mode to be enabled".to_owned());
@@ -119,9 +119,9 @@ fn check(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
     overlaps(tracks, before)
 }
 
-/// No prefix may begin another: a key would be told twice.
+/// No prefix may begin another: a key would be reported twice.
 fn overlaps(tracks: &Tracks, before: &Tracks) -> Result<(), String> {
-    // Before they are compared with each other.
+    // Check the number before comparing them with each other.
     if tracks.prefixes.len() + before.prefixes.len() > PREFIXES {
         return Err("ERR too many prefixes".to_owned());
     }
