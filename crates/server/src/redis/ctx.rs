@@ -1,4 +1,4 @@
-//! What a command is given.
+//! The context of a command.
 
 use larder_proto::resp::{Reply, Version};
 use larder_store::{Entry, Namespace, Store};
@@ -11,25 +11,25 @@ use super::{
     state::{Conn, gate},
 };
 
-/// What a command is given beside its arguments.
+/// The context of a command beside its arguments.
 pub(crate) struct Ctx<'a> {
     pub(crate) store: &'static Store,
-    /// The chosen database.
+    /// The selected database's namespace.
     pub(crate) ns: Namespace,
-    /// Its number.
+    /// The selected database's number.
     pub(crate) db: u8,
-    /// Read once per batch.
+    /// The time, read once per batch.
     pub(crate) now: Ms,
-    /// Where the answer goes.
+    /// Destination of the answer.
     pub(crate) out: &'a mut Out,
-    /// The connection's RESP.
+    /// The connection's RESP version.
     pub(crate) version: Version,
     pub(crate) shared: &'a Shared,
     pub(crate) face: &'a Face,
     pub(crate) conn: &'a mut Conn,
 }
 
-/// What kind of change a write was (Redis: the classes of `notify-keyspace-events`).
+/// Class of a change by a write (Redis: the classes of `notify-keyspace-events`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// `g`: del, expire, rename.
@@ -46,11 +46,10 @@ pub(crate) enum Class {
     Missed,
 }
 
-/// The composed bytes of one client's answers may take one part in so many of what all clients may
-/// hold.
+/// Maximum of one client's composed answers, as a fraction (1/n) of the clients' memory.
 const ANSWER: u64 = 4;
 
-/// Those who hear of every write.
+/// Observers of all writes.
 const OF_WRITES: u32 = attention::TRACKING | attention::EVENTS | attention::WATCHES;
 
 impl<'a> Ctx<'a> {
@@ -62,36 +61,36 @@ impl<'a> Ctx<'a> {
 }
 
 impl Ctx<'_> {
-    /// The answer, to be appended to.
+    /// The writer that appends to the answer.
     #[inline]
     pub(crate) fn reply(&mut self) -> Reply<'_> {
         Reply::new(self.out.scratch(), self.version)
     }
 
-    /// Whether the answer takes more memory than one client may have for it (Redis: a client over
-    /// its output buffer limit). Its connection is closed then.
+    /// Returns whether the answer exceeds the memory that one client may use (Redis: a client over
+    /// its output buffer limit). The connection is closed then.
     pub(crate) fn overflows(&mut self) -> bool {
         let over = self.out.capacity() > self.face.room / ANSWER;
         self.conn.closing |= over;
         over
     }
 
-    /// Composes what others sent to the client by now, unless it is to come behind all of the
-    /// present command: in a transaction, and where the answers go nowhere.
+    /// Composes the client's waiting messages, unless they must follow the whole current command:
+    /// in a transaction, and while answers are dropped.
     pub(crate) fn hear(&mut self) {
         if self.conn.gates & gate::MUTED == 0 && !self.conn.in_exec {
             self.conn.hear(self.out.scratch());
         }
     }
 
-    /// Answers a stored value as a string; a large one stays where it is.
+    /// Answers a stored value as a string; a large one is sent from the store.
     #[inline]
     pub(crate) fn whole(&mut self, entry: Entry<'static>) {
         self.reply().bulk_head(entry.len() as usize);
         self.out.whole(entry, b"\r\n");
     }
 
-    /// Answers bytes `from..to` of a stored value as a string; large ones stay where they are.
+    /// Answers bytes `from..to` of a stored value as a string; large ones are sent from the store.
     pub(crate) fn stored(&mut self, entry: Entry<'static>, from: u64, to: u64) {
         let to = to.min(entry.len());
         self.reply().bulk_head(to.saturating_sub(from) as usize);
@@ -99,8 +98,8 @@ impl Ctx<'_> {
         self.reply().bulk_end();
     }
 
-    /// A key was written: those who follow it are told. `event` in Redis's words (`set`, `del`,
-    /// `hset`, ...).
+    /// Reports a written key to its observers. `event` in Redis's words (`set`, `del`, `hset`,
+    /// ...).
     #[inline]
     pub(crate) fn modified(&mut self, class: Class, event: &'static str, key: &[u8]) {
         if attention::any(self.shared, OF_WRITES) {
@@ -108,14 +107,14 @@ impl Ctx<'_> {
         }
     }
 
-    /// The same for a key of another database (COPY, MOVE).
+    /// As `modified`, for a key of another database (COPY, MOVE).
     pub(crate) fn modified_in(&mut self, db: u8, class: Class, event: &'static str, key: &[u8]) {
         if attention::any(self.shared, OF_WRITES) {
             self.tell(class, event, db, key);
         }
     }
 
-    /// A further event on a key already told of by [`Ctx::modified`] (`expire` after `set`).
+    /// Reports a further event on a key after [`Ctx::modified`] (`expire` after `set`).
     #[inline]
     pub(crate) fn event(&mut self, class: Class, event: &'static str, key: &[u8]) {
         if attention::any(self.shared, attention::EVENTS) {
@@ -123,13 +122,13 @@ impl Ctx<'_> {
         }
     }
 
-    /// A read did not find its key.
+    /// Reports a read that did not find its key.
     #[inline]
     pub(crate) fn missed(&mut self, key: &[u8]) {
         self.event(Class::Missed, "keymiss", key);
     }
 
-    /// All keys of some databases went (FLUSHDB, FLUSHALL, SWAPDB).
+    /// Reports the removal of all keys of databases (FLUSHDB, FLUSHALL, SWAPDB).
     pub(crate) fn flushed(&mut self) {
         if attention::any(self.shared, attention::TRACKING) {
             self.shared.tracking.flush(self.shared);

@@ -1,6 +1,5 @@
-//! From a received command to its function: rights, states, locks, counting. The order of the
-//! checks is Redis's (server.c, `processCommand`), so that a command with two faults is told the
-//! same one.
+//! From a received command to its handler: rights, states, locks, counting. The order of the checks
+//! is Redis's (server.c, `processCommand`), so that a command with two faults gets the same error.
 
 use std::cell::Cell;
 
@@ -25,30 +24,30 @@ mod last;
 
 pub(crate) use last::Last;
 
-/// Applies a command and appends its answer.
+/// Executes a command and appends its answer.
 pub(crate) type Handler = fn(&mut Ctx<'_>, &Args<'_>);
 
-/// Commands there may be (their numbers are bytes).
+/// Maximum of commands (their numbers are bytes).
 pub(crate) const COMMANDS: usize = 256;
 
-/// Of commands that are fast by nature one in so many is timed, and counts for all: reading the
-/// clock twice costs more than half a GET.
+/// Of the fast commands one in this many is timed, and counts for all: reading the clock twice
+/// costs more than half a GET.
 const SAMPLE: u32 = 16;
-/// The most arguments a write may have to count as fast.
+/// Maximum of arguments of a write that counts as fast.
 const QUICK_ARGS: usize = 8;
-/// With a slow log more curious than this (microseconds), every command is timed.
+/// If the slow log's threshold is below this (microseconds), every command is timed.
 const CURIOUS: u64 = 1000;
-/// Bytes of a command's arguments that are shown in "unknown command".
+/// Bytes of a command's arguments shown in "unknown command".
 const SHOWN: usize = 128;
 
-/// A command, found and with the right number of arguments.
+/// A command of the table with a valid number of arguments.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) command: &'static Command,
     pub(crate) handler: Handler,
 }
 
-/// The functions by number.
+/// The handlers by command number.
 pub(crate) fn handlers() -> Box<[Handler; COMMANDS]> {
     let mut handlers: Box<[Handler; COMMANDS]> = Box::new([missing; COMMANDS]);
     for command in
@@ -66,7 +65,7 @@ fn missing(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.reply().error(text);
 }
 
-/// Runs one command. False: it has to wait ([`pause`], and [`super::job`]).
+/// Executes one command. False: it must wait ([`pause`], and [`super::job`]).
 #[inline]
 pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &mut Out) -> bool {
     let known = conn.last.find(args);
@@ -113,12 +112,12 @@ pub(crate) fn run(face: &Face, conn: &mut Conn, args: &Args<'_>, now: Ms, out: &
     true
 }
 
-/// Does a transaction keep this command for later?
+/// Returns whether a transaction queues this command.
 fn queues(id: Id) -> bool {
     !matches!(id, Id::Exec | Id::Discard | Id::Multi | Id::Watch | Id::Quit | Id::Reset)
 }
 
-/// What stands between a command and its running. False: it was refused, and answered.
+/// Checks the connection's state. False: the command was refused and answered.
 #[cold]
 fn may_run(face: &Face, conn: &mut Conn, found: Found, out: &mut Out) -> bool {
     let command = found.command;
@@ -163,7 +162,7 @@ fn for_subscribers(id: Id) -> bool {
     )
 }
 
-/// Words of a command that works on no keys: those that go on in steps take more.
+/// Maximum of arguments of a command without keys, unless it runs in steps.
 const WORDS: usize = 1024;
 
 #[cold]
@@ -184,7 +183,7 @@ fn takes_many(command: &Command) -> bool {
         )
 }
 
-/// Finds the command, or says why there is none.
+/// Finds the command, or returns the error.
 #[inline]
 pub(crate) fn find(face: &Face, args: &Args<'_>) -> Result<Found, Vec<u8>> {
     let Some(command) = table::find(args.get(0)) else {
@@ -233,25 +232,24 @@ fn unknown_subcommand(command: &Command, args: &Args<'_>) -> Vec<u8> {
     [b"ERR unknown subcommand '", name, help.as_bytes()].concat()
 }
 
-/// What C's `%.*s` prints of an argument: up to `most` bytes of it, and not beyond a zero byte.
+/// The part of an argument that C's `%.*s` prints: at most `most` bytes, up to a zero byte.
 fn printed(bytes: &[u8], most: usize) -> &[u8] {
     let bytes = &bytes[..bytes.len().min(most)];
     bytes.split(|byte| *byte == 0).next().unwrap_or(bytes)
 }
 
-/// Whether a browser speaks: `POST / HTTP/1.1`, `Host: ...`. What a page makes it send could have
-/// commands in its body, so the connection is closed without a word, as by Redis.
+/// Returns whether this is HTTP: `POST / HTTP/1.1`, `Host: ...`. A page could make a browser send
+/// commands in a request's body, so the connection is closed without an answer, as by Redis.
 fn of_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
-/// Bytes of a peer in a message.
+/// Text of a peer, for a message.
 pub(crate) fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// A command that is not run: answered, counted, and a transaction it was to be part of will not
-/// run either.
+/// Refuses a command: answers, counts, and fails the transaction that it was to be part of.
 #[cold]
 pub(crate) fn refuse(
     face: &Face,
@@ -263,7 +261,7 @@ pub(crate) fn refuse(
     let mut text = std::borrow::Cow::Borrowed(text.as_ref());
     multi::fail(conn);
     if command.is_some_and(|command| command.id == Id::Exec) {
-        // An EXEC that is not run ends the transaction all the same, and says why.
+        // A refused EXEC also ends the transaction, and gives the reason.
         multi::end(conn);
         let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
         text = [b"EXECABORT Transaction discarded because of: ", reason].concat().into();
@@ -276,14 +274,14 @@ pub(crate) fn refuse(
     Reply::new(out.scratch(), conn.version).error(text);
 }
 
-/// What a command holds while it runs.
+/// Locks that a command holds while it runs.
 enum Guard<'a> {
     None,
     One(One<'a>),
     Many(Held<'a>),
 }
 
-/// Takes the locks a command needs. None: it has to wait.
+/// Takes the locks of a command. None: it must wait.
 #[inline]
 fn lock<'a>(
     locks: &'a Locks,
@@ -301,12 +299,12 @@ fn lock<'a>(
     let mut places = command.key_places(args.len());
     let (first, more) = (places.next(), places.next());
     match (first, more) {
-        // With many arguments it may go on in steps, and reads are to see none of them: as for
-        // several keys.
+        // With more arguments it may run in steps; so that reads see all or nothing, it locks as
+        // for several keys.
         (Some(place), None) if command.has(flag::WRITE) && args.len() <= data::PART => {
             locks.write(args.get(place), taker).map(Guard::One)
         }
-        // One that has waited goes on as it began, and leaves the queue.
+        // A command that has waited is locked as before, and leaves the queue.
         (Some(_), None) if !command.has(flag::WRITE) && !locks.is_busy() && conn.ticket == 0 => {
             Some(Guard::None)
         }
@@ -325,7 +323,7 @@ fn take<'a>(locks: &'a Locks, wanted: &Wanted, taker: &Taker<'_>) -> Option<Guar
     if wanted.is_empty() { Some(Guard::None) } else { locks.take(wanted, taker).map(Guard::Many) }
 }
 
-/// A command has more to do: it goes on when others have had their turn.
+/// Stores a command that has more to do; it continues after other clients were served.
 #[cold]
 fn goes_on(face: &Face, conn: &mut Conn, guard: Guard<'_>, args: &Args<'_>) {
     let Some(begun) = conn.begun.take() else { return };
@@ -339,7 +337,7 @@ fn goes_on(face: &Face, conn: &mut Conn, guard: Guard<'_>, args: &Args<'_>) {
     conn.running = Some(Box::new(running));
 }
 
-/// Goes on with a command. True: it has ended, and is answered.
+/// Continues a command. True: it has ended, and is answered.
 #[cold]
 pub(crate) fn resume(
     face: &Face,
@@ -355,7 +353,7 @@ pub(crate) fn resume(
     let mut ctx = Ctx::new(face, conn, now, out);
     let mut progress = running.begun.job.step(&mut ctx, args);
     if let Some(again) = conn.begun.take() {
-        // It was overtaken, and has begun anew.
+        // Another write came first; the command has started again.
         progress = again.progress;
         running.begun = again;
     }
@@ -385,7 +383,7 @@ fn running_command(args: &Args<'_>) -> Option<&'static Command> {
     )
 }
 
-/// Adds the keys of a command to what a step needs.
+/// Adds a command's keys to the stripes of an operation.
 pub(crate) fn want(wanted: &mut Wanted, command: &Command, args: &Args<'_>) {
     if !command.has(flag::WRITE | flag::READONLY) {
         return;
@@ -399,8 +397,7 @@ pub(crate) fn want(wanted: &mut Wanted, command: &Command, args: &Args<'_>) {
     }
 }
 
-/// Runs a command whose locks are held. Its answer is appended; its time and its failure are
-/// counted.
+/// Executes a command whose locks are held. Appends its answer; counts its time and failure.
 #[inline]
 pub(crate) fn call(
     face: &Face,
@@ -448,7 +445,8 @@ pub(crate) fn call(
     }
 }
 
-/// Is it fast by nature? What Redis calls fast, and writes of one key with few arguments, as SET.
+/// Returns whether a command is fast: Redis's fast commands, and writes of one key with few
+/// arguments, such as SET.
 #[inline]
 fn is_quick(command: &Command, args: &Args<'_>) -> bool {
     command.has(flag::FAST)

@@ -1,8 +1,8 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH (Redis documentation, "Transactions").
 //!
-//! EXEC holds the stripes of all keys its commands name, and of all watched keys, from the
-//! comparison of the watched versions to its last command ([`super::locks`]): nobody sees a part of
-//! it. It goes on in steps ([`super::job`]).
+//! EXEC holds the stripes of all keys that its commands name, and of all watched keys, from the
+//! comparison of the watched versions to its last command ([`super::locks`]): no client sees a part
+//! of it. It runs in steps ([`super::job`]).
 
 use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 
@@ -22,16 +22,17 @@ use super::{
     watched::Watch,
 };
 
-/// A transaction that is longer than [`QUEUE`], or than there is room for.
+/// Answer to a transaction longer than [`QUEUE`], or than memory permits.
 const TOO_LARGE: &str = "OOM the transaction is too large";
-/// Bytes a transaction's commands may have; beyond, it is refused as a whole.
+/// Maximum of a transaction's commands in bytes; a longer one is refused as a whole.
 const QUEUE: usize = 256 << 20;
-/// Commands a transaction may have: dropping them all at once (DISCARD) takes a few milliseconds.
+/// Maximum of commands in a transaction: dropping them all at once (DISCARD) takes a few
+/// milliseconds.
 const COMMANDS: usize = 1 << 16;
-/// Keys one connection may watch: EXEC compares all of them in one go.
+/// Maximum of watched keys per connection: EXEC compares them all at once.
 const WATCHES: usize = 1 << 12;
 
-/// The transaction of a connection.
+/// A connection's transaction.
 #[derive(Default)]
 pub(crate) struct Multi {
     open: bool,
@@ -45,12 +46,12 @@ pub(crate) struct Multi {
 }
 
 impl Multi {
-    /// Is one of its commands of a kind?
+    /// Returns whether a queued command meets a condition.
     pub(crate) fn any(&self, is: impl Fn(&Command) -> bool) -> bool {
         self.queue.iter().any(|(found, _)| is(found.command))
     }
 
-    /// Bytes that it holds.
+    /// Its memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes + self.watched_bytes
     }
@@ -58,25 +59,25 @@ impl Multi {
 
 static_default!(Multi);
 
-/// A command was refused; in a transaction, that is remembered.
+/// Marks the open transaction as failed after a refused command.
 pub(crate) fn fail(conn: &mut Conn) {
     if conn.multi.open {
         conn.multi.failed = true;
     }
 }
 
-/// What WATCH sees of a key that is there: its version, and when it expires, since EXPIRE and
-/// PERSIST change a key, too.
+/// Version and expiry of an existing key under WATCH. The expiry is compared too, because EXPIRE
+/// and PERSIST change a key.
 type Seen = (u64, Option<Ms>);
 
-/// What was seen of a watched key, and the watch that tells whether it was written since.
+/// The state of a watched key at WATCH, and the watch that counts its writes since.
 type Watching = (Option<Seen>, Watch);
 
 fn look(store: &Store, ns: Namespace, key: &[u8], now: Ms) -> Option<Seen> {
     store.peek(ns, key, now).map(|entry| (entry.version(), entry.expires()))
 }
 
-/// Puts a command in the queue.
+/// Queues a command.
 pub(crate) fn queue(conn: &mut Conn, found: Found, args: &Args<'_>, reply: &mut Reply<'_>) {
     conn.multi.bytes += args.owned_size() + size_of::<(Found, Owned)>();
     if conn.multi.bytes > QUEUE || conn.multi.queue.len() >= COMMANDS || !conn.hold() {
@@ -91,18 +92,18 @@ pub(crate) fn queue(conn: &mut Conn, found: Found, args: &Args<'_>, reply: &mut 
     reply.raw(b"+QUEUED\r\n");
 }
 
-/// Leaves the transaction and forgets the watched keys.
+/// Ends the transaction and the watches.
 pub(crate) fn end(conn: &mut Conn) {
     leave(conn, 0);
 }
 
-/// The same with so many bytes of commands that are still held.
+/// As `end`, while this many bytes of commands are still held.
 fn leave(conn: &mut Conn, bytes: usize) {
     conn.multi = OnDemand::default();
     if bytes > 0 {
         conn.multi.bytes = bytes;
     }
-    // Not more than before: it does not fail.
+    // The memory does not grow, so this does not fail.
     conn.hold();
     conn.known.queued.store(-1, Relaxed);
     conn.known.lower(flag::MULTI);
@@ -142,7 +143,7 @@ pub(crate) fn watch(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         if ctx.conn.multi.watched.len() >= WATCHES {
             return ctx.reply().error("ERR too many watched keys");
         }
-        // Once in the list, once in its watch, once where writes look.
+        // In the list, in its watch, and in the table of watched keys.
         let bytes = 3 * (key.len() + ENTRY);
         ctx.conn.multi.watched_bytes += bytes;
         if !ctx.conn.hold() {
@@ -168,7 +169,7 @@ pub(crate) fn unwatch(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     ctx.reply().ok();
 }
 
-/// What the commands of the transaction and its watched keys need.
+/// The stripes for the transaction's commands and its watched keys.
 pub(crate) fn wanted(conn: &Conn) -> Wanted {
     let mut wanted = Wanted::default();
     if conn.multi.open && !conn.multi.failed {
@@ -180,7 +181,7 @@ pub(crate) fn wanted(conn: &Conn) -> Wanted {
     wanted
 }
 
-/// EXEC, with what it needs held.
+/// EXEC, with its stripes held.
 pub(crate) fn exec(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if !ctx.conn.multi.open {
         return ctx.reply().error("ERR EXEC without MULTI");
@@ -190,20 +191,20 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         && multi.watched.iter().any(|((ns, key), (seen, watch))| {
             look(ctx.store, Namespace(*ns), key, ctx.now) != *seen || watch.is_written()
         });
-    // The transaction's own writes are no news to it.
+    // The watches end before the transaction's own writes.
     multi.watched.clear();
     let runs = !multi.failed && !changed;
     // Its commands are held until all of them have run.
     leave(ctx.conn, if runs { multi.bytes } else { 0 });
     if !runs {
-        // CLIENT CACHING before MULTI was for all of it.
+        // CLIENT CACHING before MULTI applied to the whole transaction.
         ctx.conn.end_caching();
         if changed {
             return ctx.reply().null_array();
         }
         return ctx.reply().error("EXECABORT Transaction discarded because of previous errors.");
     }
-    // What was sent to it before is not to come between its answers.
+    // Earlier messages must not come between the answers.
     ctx.hear();
     let start = ctx.out.mark();
     ctx.reply().array(multi.queue.len());
@@ -212,21 +213,21 @@ pub(crate) fn exec(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     ctx.go(Exec { left, now: ctx.now, begun: None, start, overflowed: false }, args);
 }
 
-/// A transaction that runs. Its keys are its own until it has ended.
+/// A running transaction. It holds its keys until it ends.
 struct Exec {
     left: std::vec::IntoIter<(Found, Owned)>,
-    /// One moment for all of it.
+    /// The time for all its commands.
     now: Ms,
-    /// One of its commands that goes on in steps.
+    /// Its current command, if that runs in steps.
     begun: Option<(Box<Begun>, Owned)>,
-    /// Where its answers begin.
+    /// Start of its answers.
     start: Mark,
-    /// They were too long: all of the transaction is carried out, and none of it is answered.
+    /// The answers were too long: the whole transaction is executed, and none of it is answered.
     overflowed: bool,
 }
 
 impl Exec {
-    /// Runs the next command, or goes on with the present one. False: there is none.
+    /// Executes the next command or continues the current one. False: none is left.
     fn next(&mut self, ctx: &mut Ctx<'_>) -> bool {
         if let Some((mut begun, owned)) = self.begun.take() {
             let mut progress = begun.job.step(ctx, &owned.args());
@@ -262,7 +263,7 @@ impl Job for Exec {
         ctx.conn.hold();
         ctx.conn.in_exec = false;
         ctx.conn.end_caching();
-        // Where it has unsubscribed, nothing else looks for what was sent to it before.
+        // After an UNSUBSCRIBE nothing else sends the earlier messages.
         ctx.hear();
         Progress::Done
     }

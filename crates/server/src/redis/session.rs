@@ -1,8 +1,7 @@
-//! One client's conversation: received bytes into commands, in whatever pieces they come.
+//! One client's session: parses received bytes, however they are split, into commands.
 //!
-//! Commands lie in the receive buffer while they are taken up. One too long for it is collected
-//! here, up to its end and no further; what has been looked at of it is not looked at again
-//! ([`Decoder`]).
+//! Commands stay in the receive buffer while they run. A command too long for it is collected here,
+//! up to its end and no further; the [`Decoder`] examines each byte once.
 
 use std::{net::IpAddr, rc::Rc, sync::Arc, sync::atomic::Ordering::Relaxed};
 
@@ -27,19 +26,18 @@ use super::{
     state::{Answers, Conn, gate},
 };
 
-/// Bytes of a command from which it is collected here.
+/// Length from which a command is collected here, in bytes.
 const LARGE: usize = WINDOW / 2;
-/// The least by which the buffer for a long command grows. Else it grows by what has come, never by
-/// what is announced.
+/// Minimum growth of the buffer for a long command. Otherwise it grows with the received bytes,
+/// never with the announced length.
 const GROWTH: usize = 4096;
 
-/// A client whose command there is no room for (Redis: a write when the memory is full).
+/// Answer if there is no memory for a command (Redis: a write when the memory is full).
 const NO_ROOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
-/// A client that announces an argument that nothing could be done with.
+/// Answer to an announced argument that is too long for any use.
 const TOO_LARGE: &str = "ERR value is larger than the largest item this server stores";
 
-/// What a client on another machine is told where nobody has set a password (Redis: protected
-/// mode).
+/// Answer to a client on another machine if no password is set (Redis: protected mode).
 const DENIED: &str = "DENIED Larder is running in protected mode because protected mode is enabled and no password \
      is set for the default user. In this mode connections are only accepted from the loopback \
      interface and unix sockets. If you want to connect from external computers, you may adopt \
@@ -49,25 +47,25 @@ const DENIED: &str = "DENIED Larder is running in protected mode because protect
      machine); make sure the server is not reachable from the internet then. 3) Listen on the \
      addresses of the loopback interface only.";
 
-/// One client's conversation in RESP.
+/// One client's session in RESP.
 pub(crate) struct Session {
     face: Rc<Face>,
     conn: Conn,
-    /// The worker's while the connection is idle.
+    /// While the connection is idle, the worker keeps the decoder.
     decoder: Option<Box<Decoder>>,
-    /// A command longer than the receive buffer, as far as it is here.
+    /// A command longer than the receive buffer, as received so far.
     large: Option<Box<Large>>,
-    /// The part still to arrive of a command that was refused.
+    /// The outstanding part of a refused command.
     rest: Option<Box<Rest>>,
-    /// Answers that the client does not want (CLIENT REPLY OFF).
+    /// Answers that the client suppresses (CLIENT REPLY OFF).
     dropped: Option<Box<Out>>,
-    /// Was the client looked at: may it be here?
+    /// The client's permission to connect was checked.
     met: bool,
-    /// Of the next command.
+    /// Keys looked up ahead for the next command.
     first: First,
 }
 
-/// A long command that is collected.
+/// A long command in collection.
 struct Large {
     bytes: Vec<u8>,
     held: Held,
@@ -82,7 +80,7 @@ impl Session {
         Session { face, conn, decoder, large, rest, dropped, met: false, first }
     }
 
-    /// The next bytes begin a command.
+    /// Returns whether the next bytes begin a command.
     fn is_between_commands(&self) -> bool {
         self.large.is_none() && self.rest.is_none() && self.conn.running.is_none()
     }
@@ -98,7 +96,8 @@ impl Session {
         }
     }
 
-    /// False: it comes from elsewhere and there is no password.
+    /// Checks the client's permission to connect. False: it is on another machine and no password
+    /// is set.
     #[cold]
     fn meet(&mut self, out: &mut Out) -> bool {
         self.met = true;
@@ -120,11 +119,11 @@ impl Session {
         false
     }
 
-    /// After a command that took `used` bytes.
+    /// The turn after a command that took `used` bytes.
     #[inline]
     fn after(&self, used: usize) -> Turn {
         match self.conn.running.as_ref().map(|running| running.begun.progress) {
-            // A command that has begun comes to its end, even if its client is to be closed.
+            // A begun command runs to its end, even if its client is to be disconnected.
             Some(Progress::Send) if !self.conn.closing => Turn::Flush(used),
             Some(_) => Turn::Again(used),
             None if self.conn.closing => Turn::Close,
@@ -132,7 +131,7 @@ impl Session {
         }
     }
 
-    /// Goes on with a command that takes several steps.
+    /// Continues a command in steps.
     #[cold]
     fn resume(&mut self, now: Ms, out: &mut Out) -> Turn {
         let Session { face, conn, decoder, large, dropped, .. } = self;
@@ -156,7 +155,7 @@ impl Session {
         self.after(0)
     }
 
-    /// A command has ended: one that was collected is dropped.
+    /// Drops a collected command after its end.
     fn forget(&mut self) {
         if std::mem::take(&mut self.conn.stays) {
             self.forget_large();
@@ -170,7 +169,7 @@ impl Session {
         Turn::Close
     }
 
-    /// Goes on with a long command: takes what belongs to it of `input`.
+    /// Continues the collection of a long command: takes its bytes from `input`.
     fn collect(&mut self, input: &[u8], now: Ms, out: &mut Out) -> Turn {
         let limits = self.limits();
         let mut used = 0;
@@ -180,7 +179,7 @@ impl Session {
             let decoder = decoder.get_or_insert_default();
             let need = match decoder.step(&large.bytes, &limits) {
                 Step::Command { args, .. } => {
-                    // What was looked at ahead was an earlier command's.
+                    // The hint belongs to an earlier command.
                     (conn.hint, conn.stays) = (None, true);
                     if !run(face, conn, &args, now, out, dropped) {
                         return Turn::Later(used, conn.looks_again());
@@ -202,8 +201,8 @@ impl Session {
             if rest.is_empty() {
                 return Turn::Used(used);
             }
-            // Up to where the decoder looks again; where it does not know (a length's line is
-            // open), to the line's end.
+            // Take the bytes up to the decoder's next position; if that is unknown (the line of a
+            // length is incomplete), up to the line's end.
             let take = match need.checked_sub(large.bytes.len()) {
                 Some(missing) if missing > 0 => missing.min(rest.len()),
                 _ => rest.iter().position(|&b| b == b'\n').map_or(rest.len(), |at| at + 1),
@@ -215,8 +214,8 @@ impl Session {
         }
     }
 
-    /// Collects `input` of a long command that goes on to `need` bytes at least. The buffer grows
-    /// by more where much has come already. False: there is no room for it.
+    /// Collects `input` for a long command that needs at least `need` bytes. The buffer grows in
+    /// proportion to the received bytes. False: there is no memory.
     fn collect_more(&mut self, need: usize, input: &[u8]) -> bool {
         let Session { conn, decoder, large, .. } = self;
         let new = || {
@@ -237,14 +236,14 @@ impl Session {
         true
     }
 
-    /// The long command is over. The places of a million arguments are 8 MB: an idle connection
+    /// Frees a long command. The positions of a million arguments take 8 MB: an idle connection
     /// keeps none of it.
     fn forget_large(&mut self) {
         (self.large, self.decoder) = (None, None);
     }
 
-    /// Refuses the command under way, of which `used` bytes of the input are looked at or
-    /// collected: it is answered at once, and what comes of it is thrown away.
+    /// Refuses the current command, of which `used` bytes of the input are examined or collected.
+    /// It is answered at once, and its outstanding bytes are discarded.
     #[cold]
     fn refuse(&mut self, why: TooMuch, used: usize, out: &mut Out) -> Turn {
         let text = match why {
@@ -252,8 +251,8 @@ impl Session {
             TooMuch::Command => NO_ROOM,
         };
         let Session { face, conn, decoder, large, dropped, .. } = self;
-        // Without an argument it is a line, or the head of an array: there is room for these, or
-        // the client is to go.
+        // Without an argument it is a line or the head of an array: there is memory for it, or the
+        // client must be disconnected.
         let decoder = decoder.get_or_insert_default();
         let Some((at, mut rest)) = decoder.give_up() else { return Turn::Close };
         let bytes = large.as_ref().map_or(&[][..], |large| &large.bytes);
@@ -273,7 +272,7 @@ impl Session {
         }
     }
 
-    /// Throws away what belongs to a refused command.
+    /// Discards the bytes of a refused command.
     fn throw_away(&mut self, input: &[u8], out: &mut Out) -> Turn {
         let Some(rest) = &mut self.rest else { return Turn::Used(0) };
         match rest.take(input) {
@@ -288,7 +287,7 @@ impl Session {
     }
 }
 
-/// Before the first command: what CLIENT LIST shows as `NULL`.
+/// Value before the first command: CLIENT LIST shows `NULL`.
 const NO_COMMAND: u16 = u16::MAX;
 
 /// The buffer for a command's answers.
@@ -297,7 +296,7 @@ fn target<'o>(muted: bool, dropped: &'o mut Option<Box<Out>>, out: &'o mut Out) 
     if muted { dropped.get_or_insert_default() } else { out }
 }
 
-/// Drops answers that the client does not want.
+/// Drops suppressed answers.
 #[inline]
 fn drop_answers(dropped: &mut Option<Box<Out>>) {
     if let Some(dropped) = dropped {
@@ -305,7 +304,7 @@ fn drop_answers(dropped: &mut Option<Box<Out>>) {
     }
 }
 
-/// Runs a command, its answers into `out` or nowhere. False: it has to wait.
+/// Executes a command; its answers go to `out` or are dropped. False: it must wait.
 #[inline]
 fn run(
     face: &Face,
@@ -325,7 +324,7 @@ fn run(
     true
 }
 
-/// A command has been answered.
+/// Finishes an answered command.
 #[inline]
 fn answered(conn: &mut Conn, muted: bool, out: &mut Out) {
     if muted || conn.gates & gate::HEARS != 0 {
@@ -336,20 +335,20 @@ fn answered(conn: &mut Conn, muted: bool, out: &mut Out) {
     }
 }
 
-/// Has the memory fetched that the next commands of a batch will ask for.
+/// Prefetches memory for the next commands of the batch.
 #[inline]
 fn look_ahead(face: &Face, conn: &Conn, input: &[u8]) {
     let mut ahead = face.ahead.borrow_mut();
     let client = conn.known.client.id;
     if input.is_empty() {
-        // Before more is taken up, more is received.
+        // More bytes are received before the next command.
         ahead.clear();
     } else if ahead.is_used(client) {
         ahead.fill(client, face.shared.store, conn.ns, input, resp::ahead);
     }
 }
 
-/// CLIENT REPLY, from one command to the next.
+/// Advances the mode of CLIENT REPLY to the next command.
 #[cold]
 fn next_answer(conn: &mut Conn, out: &mut Out) {
     let was_muted = conn.gates & gate::MUTED != 0;
