@@ -70,6 +70,7 @@ const PLAIN_COMMENTS: &[&str] = &[
     "crates/server/src/object/",
     "crates/server/src/origin/",
     "crates/server/src/page/",
+    "crates/server/src/redis/",
     "crates/server/src/remote/",
     "crates/server/src/request/",
     "crates/server/src/server.rs",

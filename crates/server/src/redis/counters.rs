@@ -1,5 +1,5 @@
-//! What a worker of the Redis face counts: one set per worker, written by its worker alone, merged
-//! on reading.
+//! Counters of the Redis face: one set per worker. Only its worker writes it; readers merge the
+//! sets.
 
 use std::collections::BTreeMap;
 
@@ -11,29 +11,29 @@ use crate::object::hot::Hot;
 
 use super::dispatch::COMMANDS;
 
-/// Different error codes counted; those that come later are counted as `OTHER` (Redis: 128 too).
+/// Maximum of error codes counted separately; further ones count as `OTHER` (Redis: 128 too).
 const CODES: usize = 128;
-/// Classes of a command's time: powers of two of microseconds, the last one open (as LATENCY
-/// HISTOGRAM shows them).
+/// Buckets of a command's time: powers of two of microseconds, the last one open (as in LATENCY
+/// HISTOGRAM).
 pub(crate) const BUCKETS: usize = 32;
 
-/// One command's figures.
+/// Figures of a command.
 #[derive(Debug, Default)]
 pub(crate) struct PerCommand {
-    /// Times it was run.
+    /// Executions.
     pub calls: Counter,
-    /// Microseconds it ran; those of fast commands are estimated from samples.
+    /// Execution time in microseconds; estimated from samples for fast commands.
     pub micros: Counter,
-    /// Times it was not run (not allowed, not authenticated).
+    /// Rejections before execution (not allowed, not authenticated).
     pub rejected: Counter,
-    /// Times it answered an error.
+    /// Executions that answered an error.
     pub failed: Counter,
 }
 
-/// How long a command took: calls by class. Made when it is first timed.
+/// Calls per bucket of time. Allocated when the command is first timed.
 type Histogram = Box<[u64; BUCKETS]>;
 
-/// What is counted by command and by error.
+/// Counters by command.
 #[derive(Debug)]
 pub(crate) struct Commands(Box<[PerCommand; COMMANDS]>);
 
@@ -51,25 +51,24 @@ impl std::ops::Index<usize> for Commands {
     }
 }
 
-/// Errors by code. Off the path of what works; its worker is the one who locks it, but for a reader
-/// now and then.
+/// Errors by code. Only errors lock it; apart from its worker only readers of the figures do.
 #[derive(Debug, Default)]
 pub(crate) struct Errors(Mutex<BTreeMap<Box<[u8]>, u64>>);
 
-/// Times of commands, in the same way.
+/// Histograms by command, under the same lock scheme.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies(Mutex<BTreeMap<u8, Histogram>>);
 
 larder_metrics::counters! {
-    /// What one worker of the Redis face counted since it started.
+    /// Counters of one worker since its start.
     pub(crate) struct Counters {
-        /// Connections accepted.
+        /// Accepted connections.
         total_connections_received,
         /// Connections refused because the limit was reached.
         rejected_connections,
-        /// Connections refused because they came from another machine and there is no password.
+        /// Connections refused because they came from another machine and no password is set.
         denied_connections,
-        /// Connections closed because their clients took nothing of their answers for too long.
+        /// Connections closed because their clients did not read answers for too long.
         stalled_connections,
         /// Bytes received.
         total_net_input_bytes,
@@ -79,9 +78,9 @@ larder_metrics::counters! {
         total_reads_processed,
         /// Batches of answers sent.
         total_writes_processed,
-        /// Answers that were errors.
+        /// Error answers.
         total_error_replies,
-        /// Of these, errors of the protocol: the connection was closed.
+        /// Protocol errors, which close the connection.
         protocol_errors,
         /// Failed attempts to authenticate.
         acl_access_denied_auth,
@@ -91,9 +90,9 @@ larder_metrics::counters! {
         commands: Commands,
         /// By error code.
         errors: Errors,
-        /// How long commands took.
+        /// Histograms of execution times.
         latencies: Latencies,
-        /// The keys read most, of all databases.
+        /// The most frequently read keys of all databases.
         hot: Hot,
     }
 }
@@ -113,7 +112,7 @@ impl Counters {
         }
     }
 
-    /// Notes how long a command took, for `weight` calls of it.
+    /// Adds a command's time, weighted as `weight` calls.
     pub(crate) fn latency(&self, command: &Command, micros: u64, weight: u64) {
         let class = (u64::BITS - micros.saturating_sub(1).leading_zeros()) as usize;
         let mut latencies = self.latencies.0.lock();
@@ -136,7 +135,7 @@ impl Counters {
         }
     }
 
-    /// Calls of all commands.
+    /// Executions of all commands.
     pub(crate) fn calls(&self) -> u64 {
         self.commands.0.iter().map(|command| command.calls.get()).sum()
     }

@@ -1,4 +1,4 @@
-//! How the Redis face lets clients in.
+//! Acceptance of clients of the Redis face.
 
 use std::{rc::Rc, sync::Arc};
 

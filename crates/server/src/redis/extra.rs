@@ -1,5 +1,5 @@
-//! Commands that are not in the table of Redis 7.0 as Larder has it, but that clients and tools
-//! send: newer ones, and a few whose answer says that there is nothing of the kind.
+//! Commands outside Larder's table of Redis 7.0 that clients and tools send: newer ones, and a few
+//! that answer that the feature is absent.
 
 use larder_proto::resp::{Args, table};
 
@@ -11,12 +11,12 @@ use super::{
     dispatch::{Found, Handler},
 };
 
-/// Name, subcommand (empty: any), least and most arguments, function, and the command it is counted
-/// as.
+/// Name, subcommand (empty: any), minimum and maximum of arguments, handler, and the command that
+/// counts it.
 static EXTRA: &[(&str, &str, usize, usize, Handler, &str)] = &[
     ("client", "setinfo", 4, 4, client::set_info, "client"),
     ("client", "no-touch", 3, 3, client::no_touch, "client"),
-    // As DEL: it takes the stripes of all its words, the key's among them.
+    // Like DEL: it takes the stripes of all its arguments, including the key's.
     ("eval", "", 5, usize::MAX, scripts::eval, "del"),
     ("evalsha", "", 3, usize::MAX, scripts::eval, "del"),
     ("module", "list", 2, 2, empty, "command"),
@@ -28,7 +28,7 @@ static EXTRA: &[(&str, &str, usize, usize, Handler, &str)] = &[
     ("acl", "save", 2, 2, admin::acl::fixed, "acl"),
 ];
 
-/// The function for a command the table does not have.
+/// The handler of a command that is missing in the table.
 #[cold]
 pub(crate) fn find(args: &Args<'_>) -> Option<Found> {
     let fits =
@@ -38,7 +38,7 @@ pub(crate) fn find(args: &Args<'_>) -> Option<Found> {
                 && (*least..=*most).contains(&args.len())
         };
     let (name, .., handler, counted) = EXTRA.iter().find(fits)?;
-    // What is refused is refused at once, not when a transaction has begun.
+    // Refused at once, not when a transaction runs.
     if *name == "eval" && !scripts::knows(args) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The figures of the face.
+//! Metrics of the Redis face.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use super::{Counters, Shared};
 use crate::object::hot;
 
 impl Shared {
-    /// The hottest keys, written by `name`.
+    /// The hottest keys. `name` formats a key.
     pub(crate) fn top_keys(&self, limit: usize, name: fn(&[u8]) -> String) -> TopKeys {
         hot::hottest("redis", self.counters.iter().map(|worker| &worker.hot), limit, name)
     }
 
-    /// The figures of all workers.
+    /// The metrics of all workers.
     pub(crate) fn figures(&self) -> Objects {
         let sum = |counter: fn(&Counters) -> &Counter| -> u64 {
             self.counters.iter().map(|one| counter(one).get()).sum()
@@ -57,7 +57,7 @@ impl Shared {
         }
     }
 
-    /// Calls and microseconds by command, without those never used, and the time of all commands.
+    /// Calls and microseconds by command, without unused ones, and the histogram of all commands.
     fn command_figures(&self) -> (BTreeMap<&'static str, (u64, u64)>, Histogram) {
         let mut commands = BTreeMap::new();
         for command in

@@ -1,11 +1,10 @@
-//! Who hears which channel, and the sending.
+//! Channels with their subscribers, and the delivery of messages.
 //!
-//! Channels are spread over locked parts by their names; a message costs its channel's subscribers,
-//! and one comparison for each pattern there is. A message is handed to a subscriber under the lock
-//! of the part: two messages of one channel reach all subscribers in the same order. Messages that
-//! two clients publish at the same time may reach those who hear them by patterns in different
-//! orders. (Redis's pubsub.c; the messages are described in "Redis Pub/Sub", "Format of pushed
-//! messages".)
+//! Channels are divided by name into locked parts. A message costs its channel's subscribers, and
+//! one comparison per pattern. It is delivered under the part's lock, so two messages of one
+//! channel reach all subscribers in the same order. Messages that two clients publish at the same
+//! time may reach subscribers of patterns in different orders. (Redis's pubsub.c; "Redis Pub/Sub",
+//! "Format of pushed messages", describes the messages.)
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,32 +22,32 @@ use super::known::Known;
 /// Locked parts of a table of channels.
 const PARTS: usize = 64;
 
-/// Patterns there may be: an event compares its channel with all of them at once.
+/// Maximum of patterns: an event compares its channel with all of them at once.
 const PATTERNS: usize = 1 << 16;
 
-/// Comparisons of bytes between two looks at the clock, what one pattern costs beside them, and
-/// one delivery.
+/// Byte comparisons between two checks of the clock, and the cost of a pattern and of a delivery in
+/// the same unit.
 const COMPARED: usize = 256 * 1024;
 const ENTRY: usize = 64;
 const DELIVERY: usize = 256;
 
 type Part = HashMap<Box<[u8]>, Vec<Arc<Known>>>;
 
-/// The three kinds of subscription.
+/// Kinds of subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// SUBSCRIBE.
     Channel,
     /// PSUBSCRIBE.
     Pattern,
-    /// SSUBSCRIBE: channels in a space of their own.
+    /// SSUBSCRIBE: channels in a separate namespace.
     Shard,
 }
 
-/// Names with those who hear them.
+/// Names with their subscribers.
 struct Names {
     parts: Box<[Mutex<Part>]>,
-    /// Names with at least one listener.
+    /// Number of names with a subscriber.
     count: AtomicUsize,
 }
 
@@ -82,7 +81,7 @@ impl Names {
         }
     }
 
-    /// Hands a message to all who hear `name`; how many.
+    /// Delivers a message to all subscribers of `name`; returns their number.
     fn send(&self, name: &[u8], message: &mut Message<'_>, limit: usize) -> usize {
         if self.count.load(Ordering::Relaxed) == 0 {
             return 0;
@@ -100,20 +99,20 @@ impl Names {
     }
 }
 
-/// A pattern, and the clients that asked for it.
+/// A pattern and its subscribers.
 type Listeners = (Box<[u8]>, Vec<Arc<Known>>);
 
-/// Patterns with those who asked for them.
+/// Patterns with their subscribers.
 #[derive(Default)]
 struct Patterns {
-    /// By number, in the order in which they came: whoever compares with them in steps misses none.
+    /// By number, in the order of their arrival, so that a comparison in steps misses none.
     all: BTreeMap<u64, Listeners>,
     numbers: HashMap<Box<[u8]>, u64>,
     next: u64,
 }
 
 impl Patterns {
-    /// False: there are too many.
+    /// False: there are too many patterns.
     fn add(&mut self, pattern: &[u8], known: &Arc<Known>) -> bool {
         if let Some((_, listeners)) =
             self.numbers.get(pattern).and_then(|number| self.all.get_mut(number))
@@ -141,18 +140,19 @@ impl Patterns {
     }
 }
 
-/// A message on its way to those who hear its channel by a pattern.
+/// A message in delivery to the subscribers of patterns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Way {
     /// The next pattern.
     next: u64,
-    /// None from here on: who asks for a pattern meanwhile may have had the message by another.
+    /// First pattern not compared: a client that subscribes meanwhile may have had the message by
+    /// another pattern.
     end: Option<u64>,
-    /// Receivers so far.
+    /// Number of receivers so far.
     pub(crate) receivers: usize,
 }
 
-/// A message, composed once for each RESP it is wanted in.
+/// A message, composed once per RESP version.
 struct Message<'a> {
     parts: &'a [&'a [u8]],
     composed: [Option<Vec<u8>>; 2],
@@ -179,7 +179,7 @@ pub(crate) struct Hub {
     channels: Names,
     shards: Names,
     patterns: RwLock<Patterns>,
-    /// Patterns there are: looked at without the lock.
+    /// Number of patterns, readable without the lock.
     pattern_count: AtomicUsize,
 }
 
@@ -193,7 +193,8 @@ impl Hub {
         }
     }
 
-    /// `known` hears `name` from now on. It must not already. False: there are too many patterns.
+    /// Subscribes `known` to `name`. It must not be subscribed already. False: there are too many
+    /// patterns.
     pub(crate) fn add(&self, kind: Kind, name: &[u8], known: &Arc<Known>) -> bool {
         match kind {
             Kind::Channel => self.channels.add(name, known),
@@ -208,7 +209,7 @@ impl Hub {
         true
     }
 
-    /// `known` hears `name` no more.
+    /// Unsubscribes `known` from `name`.
     pub(crate) fn remove(&self, kind: Kind, name: &[u8], known: &Known) {
         match kind {
             Kind::Channel => self.channels.remove(name, known),
@@ -221,22 +222,22 @@ impl Hub {
         }
     }
 
-    /// Sends a message to all who hear the channel, by its name or a pattern. Whoever has more than
-    /// `limit` bytes waiting is closed.
+    /// Delivers a message to all subscribers of the channel, by name or by pattern. A receiver with
+    /// more than `limit` waiting bytes is disconnected.
     pub(crate) fn publish(&self, channel: &[u8], payload: &[u8], limit: usize) {
         let mut way = self.publish_by_name(channel, payload, limit);
         while self.publish_by_pattern(&mut way, channel, payload, limit) {}
     }
 
-    /// The same for those who hear it by its name; the others follow.
+    /// As `publish`, for the subscribers by name only; [`Hub::publish_by_pattern`] continues.
     pub(crate) fn publish_by_name(&self, channel: &[u8], payload: &[u8], limit: usize) -> Way {
         let parts = [&b"message"[..], channel, payload];
         let receivers = self.channels.send(channel, &mut Message::new(&parts), limit);
         Way { next: 0, end: None, receivers }
     }
 
-    /// Sends it to those who hear it by one of the next patterns: [`COMPARED`] comparisons of bytes
-    /// about, and the listeners of one pattern. True: there are more patterns.
+    /// Delivers it to the subscribers of the next patterns, with about [`COMPARED`] byte
+    /// comparisons plus the subscribers of one pattern. True: patterns remain.
     pub(crate) fn publish_by_pattern(
         &self,
         way: &mut Way,
@@ -270,13 +271,13 @@ impl Hub {
         false
     }
 
-    /// The same for a channel of the other space.
+    /// As `publish`, for a shard channel.
     pub(crate) fn publish_shard(&self, channel: &[u8], payload: &[u8], limit: usize) -> usize {
         let parts = [&b"smessage"[..], channel, payload];
         self.shards.send(channel, &mut Message::new(&parts), limit)
     }
 
-    /// Shows the channels that someone hears of one part of the table. False: there is no such
+    /// Passes the subscribed channels of one part of the table to `f`. False: there is no such
     /// part.
     pub(crate) fn names(&self, kind: Kind, part: usize, f: &mut dyn FnMut(&[u8])) -> bool {
         let names = if kind == Kind::Shard { &self.shards } else { &self.channels };
@@ -285,7 +286,7 @@ impl Hub {
         true
     }
 
-    /// How many hear a channel (by its name).
+    /// Number of subscribers of a channel (by name).
     pub(crate) fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
         if kind == Kind::Shard {
             self.shards.listeners(name)
@@ -294,7 +295,7 @@ impl Hub {
         }
     }
 
-    /// Different channels, patterns, and channels of the other space.
+    /// Number of channels, patterns and shard channels.
     pub(crate) fn counts(&self) -> (usize, usize, usize) {
         let load = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         (load(&self.channels.count), load(&self.pattern_count), load(&self.shards.count))

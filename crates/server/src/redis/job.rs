@@ -1,48 +1,47 @@
-//! Commands that go on in steps. A command whose time grows with what it is asked for or with what
-//! is stored does a part of it, about a millisecond, and its worker serves others before the next
-//! part.
+//! Commands in steps. A command whose time grows with its arguments or with the stored data
+//! performs a part of its work, about a millisecond; the worker serves other clients before the
+//! next part.
 //!
-//! A command of this kind is still one step to all clients: the stripes of its keys stay its own
-//! until it has ended ([`Kept`](super::locks::Kept)), and commands that need one of them wait
-//! meanwhile, without their worker. A command that works on a value it has pinned keeps none:
-//! nobody changes that value.
+//! Such a command is still atomic for all clients: it keeps the stripes of its keys until it ends
+//! ([`Kept`](super::locks::Kept)), and commands that need one of them wait without occupying their
+//! worker. A command on a pinned value keeps no stripes, because a pinned value does not change.
 //!
-//! It also runs to its end whatever becomes of its client, so that no transaction is left in the
-//! middle.
+//! It runs to its end even if its client leaves, so that no transaction stops in the middle.
 
 use larder_proto::resp::{Args, Owned};
 
 use super::{ctx::Ctx, locks::Kept};
 
-/// Microseconds of one step, about: others wait so long at the most for each client that has such a
-/// command under way.
+/// Approximate length of a step in microseconds: the longest wait for others, per client with such
+/// a command.
 pub(crate) const STEP: u64 = 1000;
 
-/// How far a step came.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// To the end: the answer is composed.
+    /// The command has ended; the answer is composed.
     Done,
-    /// It goes on when others have had their turn. Nothing is sent: the client may be one that does
-    /// not read, and others wait for what the command holds.
+    /// The command continues when other clients were served. Nothing is sent: its client may not
+    /// read, and others wait for the stripes it holds.
     Again,
-    /// It goes on when what is composed is sent. For a command that holds nothing
-    /// ([`Job::is_apart`]).
+    /// The command continues when the composed answers are sent. Only for a command that holds
+    /// nothing ([`Job::is_apart`]).
     Send,
 }
 
-/// A command under way.
+/// A command in progress.
 pub(crate) trait Job {
-    /// Goes on until [`Ctx::is_over`].
+    /// Continues until [`Ctx::is_over`].
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress;
 
-    /// Works on what it has pinned or on no key at all: others may write its keys meanwhile.
+    /// Returns whether the command works on a pinned value or on no key: others may write its keys
+    /// meanwhile.
     fn is_apart(&self) -> bool {
         false
     }
 }
 
-/// A command that has just done its first step, and has more to do.
+/// A command after its first step, with more to do.
 pub(crate) struct Begun {
     pub(crate) job: Box<dyn Job>,
     pub(crate) progress: Progress,
@@ -51,19 +50,19 @@ pub(crate) struct Begun {
 /// A command between two steps.
 pub(crate) struct Running {
     pub(crate) begun: Box<Begun>,
-    /// Its words, unless they stay where they were received.
+    /// Its arguments, unless they stay in the receive buffer.
     pub(crate) owned: Option<Owned>,
     /// Its stripes.
-    #[allow(dead_code)] // held, not looked at
+    #[allow(dead_code)] // held only for its drop
     pub(crate) kept: Option<Kept>,
-    /// What its steps have taken, the first excepted.
+    /// Time of its steps except the first.
     pub(crate) micros: u64,
-    /// Nothing of its answer is composed.
+    /// No answer is composed yet.
     pub(crate) is_silent: bool,
 }
 
 impl Ctx<'_> {
-    /// Does the first step of a command; if there is more to do, it goes on later.
+    /// Performs the first step of a command; if work remains, later steps continue it.
     #[inline]
     pub(crate) fn go(&mut self, mut job: impl Job + 'static, args: &Args<'_>) {
         let progress = job.step(self, args);
@@ -72,8 +71,8 @@ impl Ctx<'_> {
         }
     }
 
-    /// Has the present step taken its time? Asked after each small part of the work. A command's
-    /// first step, whose start is not noted, begins when this is asked first.
+    /// Returns whether the time of this step is over. Call it after each small part of the work.
+    /// The first call of a command's first step starts the time.
     pub(crate) fn is_over(&mut self) -> bool {
         let now = self.face.clock.micros();
         if self.conn.until == 0 {

@@ -1,4 +1,4 @@
-//! What others may know of a connection: CLIENT LIST, messages to it, ways to end it.
+//! The public state of a connection: for CLIENT LIST, for messages to it and for ending it.
 
 use std::{
     collections::BTreeMap,
@@ -14,11 +14,11 @@ use parking_lot::Mutex;
 use super::on_demand::{OnDemand, static_default};
 use crate::object::Client;
 
-/// States that show as letters in CLIENT LIST.
+/// States shown as letters in CLIENT LIST.
 pub(crate) mod flag {
     /// `x`: between MULTI and EXEC.
     pub(crate) const MULTI: u32 = 1;
-    /// `P`: subscribed to something.
+    /// `P`: has subscriptions.
     pub(crate) const SUBSCRIBER: u32 = 1 << 1;
     /// `O`: MONITOR.
     pub(crate) const MONITOR: u32 = 1 << 2;
@@ -26,7 +26,7 @@ pub(crate) mod flag {
     pub(crate) const TRACKING: u32 = 1 << 3;
     /// `B`: CLIENT TRACKING BCAST.
     pub(crate) const BROADCAST: u32 = 1 << 4;
-    /// `R`: the connection invalidations are redirected to is gone.
+    /// `R`: the connection for redirected invalidations is gone.
     pub(crate) const BROKEN_REDIRECT: u32 = 1 << 5;
     /// `e`: CLIENT NO-EVICT.
     pub(crate) const NO_EVICT: u32 = 1 << 6;
@@ -34,7 +34,7 @@ pub(crate) mod flag {
     pub(crate) const NO_LOOP: u32 = 1 << 7;
 }
 
-/// A connection, as others see it. Its own worker writes it, anyone reads it.
+/// A connection as seen by others. Its worker writes, anyone reads.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) client: Arc<Client>,
@@ -44,21 +44,21 @@ pub(crate) struct Known {
     pub(crate) channels: AtomicU32,
     pub(crate) patterns: AtomicU32,
     pub(crate) shard_channels: AtomicU32,
-    /// Commands queued by MULTI; -1: not in one.
+    /// Commands queued by MULTI; -1: no transaction.
     pub(crate) queued: AtomicI32,
-    /// The last command (its place in the table of counters).
+    /// The last command (its index in the table of counters).
     pub(crate) command: AtomicU16,
-    /// Where invalidations go instead; 0: to itself.
+    /// Receiver of its invalidations; 0: itself.
     pub(crate) redirect: AtomicU64,
     pub(crate) text: Mutex<OnDemand<Text>>,
 }
 
-/// What a client says of itself.
+/// Names that a client has set.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
     /// CLIENT SETNAME.
     pub(crate) name: Vec<u8>,
-    /// Whom it authenticated as.
+    /// The authenticated user.
     pub(crate) user: Vec<u8>,
     /// CLIENT SETINFO LIB-NAME.
     pub(crate) lib_name: Vec<u8>,
@@ -124,8 +124,7 @@ impl Known {
         self.flags.fetch_and(!flags, Relaxed);
     }
 
-    /// Sends it a message between its answers. One that has let more than `limit` bytes wait is
-    /// closed.
+    /// Sends it a message between its answers. If more than `limit` bytes wait, it is disconnected.
     pub(crate) fn push(&self, bytes: &[u8], limit: usize) {
         if !self.client.push(bytes, limit) {
             self.client.kill();
@@ -152,7 +151,7 @@ impl Registry {
         self.all.lock().get(&id).cloned()
     }
 
-    /// All, oldest first.
+    /// All connections, oldest first.
     pub(crate) fn list(&self) -> Vec<Arc<Known>> {
         self.all.lock().values().cloned().collect()
     }

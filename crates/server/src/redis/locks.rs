@@ -1,23 +1,22 @@
-//! Isolation: what makes EXEC and commands of several keys one step although workers run in
-//! parallel.
+//! Isolation: makes EXEC and commands of several keys atomic although workers run in parallel.
 //!
 //! A fixed table of stripes, each a lock for the keys that hash to it. Every write holds its key's
-//! stripe. What must be seen as one step (EXEC, MSET, RENAME, MGET, ...) holds the stripes of all
-//! its keys, taken in rising order so that two of them never wait for each other in a circle;
-//! FLUSHALL and its like hold all. A key's stripe is the same in all databases: COPY and MOVE take
-//! two of them at once.
+//! stripe. An atomic operation on several keys (EXEC, MSET, RENAME, MGET, ...) holds the stripes of
+//! all its keys, taken in rising order so that two of them never deadlock; FLUSHALL and similar
+//! commands hold all. A key's stripe is the same in all databases: COPY and MOVE take two of them
+//! at once.
 //!
-//! A command that goes on in steps keeps its stripes between two of them ([`Kept`]). No thread
-//! waits for these: whoever needs one is put in the stripe's queue, and its connection tries again
-//! when it is called. A stripe with a queue is the first one's in it, so that no pipeline of long
-//! commands keeps others from its keys for ever. Queues are in the order of tickets, which a command
-//! takes when it has to wait first: the one with the lowest passes all that wait wherever it comes,
-//! so that no two of them wait for each other in a circle. The first of a queue that does not come
-//! loses its place ([`PATIENCE`]).
+//! A command in steps keeps its stripes between two steps ([`Kept`]). No thread waits for these: a
+//! client that needs one joins the stripe's queue, and its connection tries again when it is
+//! called. A free stripe with a queue is reserved for the queue's first client, so that no pipeline
+//! of long commands keeps others from its keys for ever. Queues are ordered by tickets, which a
+//! command takes when it has to wait for the first time. The lowest ticket comes first in every
+//! queue, so that two waiters never deadlock. The first of a queue that does not come loses its
+//! place ([`PATIENCE`]).
 //!
-//! A read of one key takes no lock as long as no such step writes (`busy` is 0). That is enough:
-//! who has seen one write of a step has also seen `busy` raised, for it was raised before; its next
-//! read waits at the stripe until the step is over.
+//! A read of one key takes no lock while no such operation writes (`busy` is 0). That is enough: a
+//! client that has seen one write of an operation has also seen `busy` raised, because it was
+//! raised before; its next read waits at the stripe until the operation ends.
 //!
 //! Rejected: one lock for all writes (a worker's writes would stop all others), and taking a read's
 //! stripe always (two locked instructions on every GET).
@@ -36,16 +35,16 @@ use parking_lot::{Mutex, MutexGuard};
 use super::shared::Shared;
 use crate::{clock::Ms, object::Client};
 
-/// Stripes. Keys that share one only wait for each other.
+/// Number of stripes. Keys that share one wait for each other; there is no other effect.
 const STRIPES: usize = 1024;
 const WORDS: usize = STRIPES / 64;
-/// A step of more keys than this takes all stripes: it would need nearly all of them, and finding
-/// out which takes longer.
+/// An operation with more keys takes all stripes: it would need nearly all of them, and finding out
+/// which takes longer.
 const ALL_FROM: usize = 8 * STRIPES;
 
-/// Milliseconds after which a waiter tries again although it was not called.
+/// Milliseconds after which a waiter tries again without being called.
 pub(crate) const LOOK: Ms = 100;
-/// Milliseconds after which the first of a queue that has not tried again loses its place.
+/// Milliseconds after which the first of a queue loses its place unless it has tried again.
 const PATIENCE: Ms = 250;
 
 /// A lock on a cache line of its own.
@@ -56,9 +55,9 @@ struct Stripe(Mutex<State>);
 /// State of a stripe.
 #[derive(Default)]
 struct State {
-    /// It belongs to a command that goes on in steps, and is between two of them.
+    /// A command in steps owns it, between two of its steps.
     kept: bool,
-    /// Clients that wait for it, by their tickets. A client has one place at the most.
+    /// Waiting clients in the order of their tickets. A client has at most one place.
     queue: VecDeque<Waiter>,
 }
 
@@ -70,16 +69,16 @@ struct Waiter {
     tried: Ms,
 }
 
-/// A client that takes stripes, and the present time.
+/// A client that takes stripes, and the current time.
 pub(crate) struct Taker<'a> {
     pub(crate) client: &'a Arc<Client>,
     pub(crate) now: Ms,
-    /// Of its command; 0: it has not waited, and gets one if it has to.
+    /// Ticket of its command; 0: it has not waited yet, and gets one if it must.
     pub(crate) ticket: Cell<u64>,
 }
 
 impl State {
-    /// May this client have the stripe? If not, it has a place in the queue now.
+    /// Returns whether this client may take the stripe. If not, it has a place in the queue.
     #[inline]
     fn admits(&mut self, taker: &Taker<'_>, tickets: &AtomicU64) -> bool {
         (!self.kept && self.queue.is_empty()) || self.waits(taker, tickets)
@@ -103,7 +102,7 @@ impl State {
         !self.kept && at == 0
     }
 
-    /// This client has the stripe: it waits no longer.
+    /// Removes a client that has the stripe from the queue.
     #[inline]
     fn admitted(&mut self, taker: &Taker<'_>) {
         if self.queue.front().is_some_and(|waiter| waiter.client.id == taker.client.id) {
@@ -111,7 +110,7 @@ impl State {
         }
     }
 
-    /// The stripe is free: calls the first that waits.
+    /// Calls the first waiter of a free stripe.
     #[inline]
     fn free(&self) {
         if let Some(first) = self.queue.iter().find(|waiter| !waiter.client.is_killed()) {
@@ -128,7 +127,8 @@ impl Waiter {
     }
 }
 
-/// How many steps of several keys write now, on a line of its own: every read looks at it.
+/// Number of writing operations on several keys. On a cache line of its own: every read looks at
+/// it.
 #[derive(Default)]
 #[repr(align(128))]
 struct Busy(AtomicUsize);
@@ -137,11 +137,11 @@ struct Busy(AtomicUsize);
 pub(crate) struct Locks {
     busy: Busy,
     stripes: Box<[Stripe]>,
-    /// Tickets given out.
+    /// Last ticket issued.
     tickets: AtomicU64,
 }
 
-/// Some of the stripes.
+/// A set of stripes.
 #[derive(Clone, Debug)]
 struct Set([u64; WORDS]);
 
@@ -184,8 +184,8 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Stripes of a command that goes on in steps, between two of them: no thread waits for these,
-/// whoever needs one comes again. Given back when dropped.
+/// Stripes of a command in steps, between two steps. No thread waits for these; waiters try again.
+/// Released when dropped.
 pub(crate) struct Kept {
     shared: Arc<Shared>,
     set: Set,
@@ -207,7 +207,7 @@ impl Drop for Kept {
 }
 
 impl One<'_> {
-    /// The stripe stays the command's until it has ended.
+    /// Keeps the stripe until the command ends.
     pub(crate) fn keep(mut self, shared: &Arc<Shared>) -> Kept {
         let mut set = Set([0; WORDS]);
         set.0[self.at / 64] |= 1 << (self.at % 64);
@@ -217,16 +217,16 @@ impl One<'_> {
 }
 
 impl Held<'_> {
-    /// The stripes stay the command's until it has ended.
+    /// Keeps the stripes until the command ends.
     pub(crate) fn keep(mut self, shared: &Arc<Shared>) -> Kept {
         self.guards.iter_mut().for_each(|guard| guard.kept = true);
-        // Not lowered here, but when the command has ended.
+        // The end of the command lowers it, not this drop.
         let busy = self.busy.take().is_some();
         Kept { shared: shared.clone(), set: self.set.clone(), busy }
     }
 }
 
-/// The stripes a step needs, collected first.
+/// The stripes that an operation needs, collected before it takes them.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     set: Set,
@@ -241,7 +241,7 @@ impl Default for Wanted {
 }
 
 impl Wanted {
-    /// This key.
+    /// Adds a key.
     pub(crate) fn key(&mut self, key: &[u8]) {
         self.keys += 1;
         if self.keys > ALL_FROM {
@@ -251,18 +251,18 @@ impl Wanted {
         self.set.0[at / 64] |= 1 << (at % 64);
     }
 
-    /// Every key there is.
+    /// Adds every key.
     pub(crate) fn all(&mut self) {
         self.keys = self.keys.max(1);
         self.set.0 = [u64::MAX; WORDS];
     }
 
-    /// The step writes.
+    /// Marks the operation as a write.
     pub(crate) fn writes(&mut self) {
         self.writes = true;
     }
 
-    /// Nothing is needed.
+    /// Returns whether no stripe is needed.
     pub(crate) fn is_empty(&self) -> bool {
         self.keys == 0
     }
@@ -274,7 +274,7 @@ impl Locks {
         Locks { busy: Busy::default(), stripes, tickets: AtomicU64::new(0) }
     }
 
-    /// For a write of one key. None: the client has to wait, and is called.
+    /// Locks for a write of one key. None: the client must wait, and is called.
     #[inline]
     pub(crate) fn write(&self, key: &[u8], taker: &Taker<'_>) -> Option<One<'_>> {
         let at = stripe(key);
@@ -286,19 +286,20 @@ impl Locks {
         Some(One { guard, at })
     }
 
-    /// For a moment in which no write of this key is under way.
+    /// Locks for a moment without a write of this key in progress.
     pub(crate) fn moment(&self, key: &[u8]) -> impl Drop + '_ {
         self.stripes[stripe(key)].0.lock()
     }
 
-    /// Does a read of one key need its stripe? Only while a step of several keys writes.
+    /// Returns whether a read of one key needs its stripe: only while an operation on several keys
+    /// writes.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.0.load(Ordering::Acquire) != 0
     }
 
-    /// For a step of several keys. None: the client has to wait for one of the stripes, and is
-    /// called. It keeps its places in the queues meanwhile.
+    /// Locks for an operation on several keys. None: the client must wait for one of the stripes,
+    /// and is called. It keeps its places in the queues meanwhile.
     pub(crate) fn take(&self, wanted: &Wanted, taker: &Taker<'_>) -> Option<Held<'_>> {
         let busy = wanted.writes.then_some(&self.busy.0);
         if let Some(busy) = busy {
@@ -308,7 +309,7 @@ impl Locks {
         for at in wanted.set.iter() {
             let mut guard = self.stripes[at].0.lock();
             if !guard.admits(taker, &self.tickets) {
-                // Nobody is called: a queue before this one has the client itself as its first.
+                // Nobody is called: the client itself is first in an earlier queue.
                 if let Some(busy) = busy {
                     busy.fetch_sub(1, Ordering::Release);
                 }
@@ -323,8 +324,8 @@ impl Locks {
 
 #[inline]
 fn stripe(key: &[u8]) -> usize {
-    // Which stripe a key has is no secret: a client that picks keys of one stripe makes its own
-    // writes wait.
+    // The stripe of a key is predictable: a client that picks keys of one stripe delays its own
+    // writes.
     let hash = rapidhash::v3::rapidhash_v3(key);
     (hash % STRIPES as u64) as usize
 }
@@ -350,7 +351,7 @@ mod tests {
             self.again(number, now, 0)
         }
 
-        /// The same with the ticket that it was given before.
+        /// As `taker`, with a ticket from before.
         fn again(&self, number: usize, now: Ms, ticket: u64) -> Taker<'_> {
             Taker { client: &self.1[number], now, ticket: Cell::new(ticket) }
         }
@@ -372,7 +373,7 @@ mod tests {
                         keys.iter().for_each(|key| wanted.key(&key[..]));
                         wanted.writes();
                         let _held = locks.take(&wanted, &taker).expect("nobody keeps a stripe");
-                        // Not atomic on purpose: only exclusion makes the sum right.
+                        // Deliberately not atomic: only mutual exclusion makes the sum right.
                         a.store(a.load(Relaxed) + 1, Relaxed);
                         b.store(b.load(Relaxed) + 1, Relaxed);
                     }
@@ -450,7 +451,7 @@ mod tests {
         assert!(second.client.take_call() && !third.client.take_call(), "the first is called");
         assert!(locks.write(b"key", &long).is_none(), "the one that had it waits behind them");
         assert!(locks.write(b"key", &third).is_none());
-        // The second has to wait for another stripe, and keeps its place at the first.
+        // The second client waits for another stripe, and keeps its place at the first.
         let other = locks.write(b"yek", &late).map(|one| one.keep(&shared));
         assert!(locks.take(&both, &second).is_none() && locks.write(b"key", &third).is_none());
         drop(other);
@@ -462,8 +463,7 @@ mod tests {
         assert!(locks.write(b"key", &late).is_some(), "nobody waits");
     }
 
-    /// Both want the same two stripes. One is first at the second of them, and the other comes
-    /// first to the first.
+    /// Both need the same two stripes. Each is first in one of the queues.
     #[test]
     fn clients_that_wait_for_the_same_stripes_do_not_wait_for_each_other() {
         let shared = crate::redis::tests::shared(crate::redis::tests::settings());

@@ -1,19 +1,19 @@
-//! The Redis face: RESP2 and RESP3 over the one store.
+//! The Redis face: RESP2 and RESP3 over the shared store.
 //!
-//! A connection's bytes go through [`session`] (framing, states), [`dispatch`] (table, rights,
-//! locks, counting) and then to one function per command: those of the connection in [`conn`],
-//! those of the server in [`admin`], those of the data in `data`. What all connections of the
-//! process share is in [`Shared`].
+//! A connection's bytes pass through [`session`] (framing, states), [`dispatch`] (table, rights,
+//! locks, counting) and then one handler per command: those of the connection in [`conn`], of the
+//! server in [`admin`], of the data in `data`. [`Shared`] holds the state of all connections of the
+//! process.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `session.rs`, `state.rs`, `known.rs` | one connection: its bytes, its state, what others may know of it |
+//! | `session.rs`, `state.rs`, `known.rs` | one connection: bytes, private and public state |
 //! | `dispatch.rs`, `extra.rs`, `ctx.rs` | from a command's name to its function |
 //! | `locks.rs`, `multi.rs` | isolation; MULTI, EXEC, WATCH |
-//! | `job.rs` | commands that go on in steps |
-//! | `hub.rs`, `notify.rs`, `tracking.rs`, `monitor.rs` | what is told to others: channels, keyspace events, invalidations |
-//! | `attention.rs` | who must be told anything: nobody, usually |
-//! | `config/`, `counters.rs`, `stats.rs`, `slowlog.rs` | what CONFIG, INFO and SLOWLOG tell |
+//! | `job.rs` | commands in steps |
+//! | `hub.rs`, `notify.rs`, `tracking.rs`, `monitor.rs` | messages between clients |
+//! | `attention.rs` | flags that tell which messages anybody wants |
+//! | `config/`, `counters.rs`, `stats.rs`, `slowlog.rs` | data of CONFIG, INFO and SLOWLOG |
 
 mod admin;
 mod attention;

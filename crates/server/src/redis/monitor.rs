@@ -1,4 +1,4 @@
-//! MONITOR: every command, as it is run, to those who asked.
+//! MONITOR: sends every executed command to the monitors.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use super::{
     state::Conn,
 };
 
-/// Bytes of one argument that are shown (a value of megabytes is no help to who watches).
+/// Bytes shown of an argument (a value of megabytes would not help).
 const SHOWN: usize = 4096;
 
-/// Who watches. One per process.
+/// Clients that sent MONITOR. One per process.
 #[derive(Default)]
 pub(crate) struct Monitors(RwLock<Vec<Arc<Known>>>);
 
@@ -43,7 +43,7 @@ pub(crate) fn monitor(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     ctx.reply().ok();
 }
 
-/// A connection watches no more.
+/// Ends a connection's MONITOR.
 pub(crate) fn leave(shared: &Shared, known: &Known) {
     if !known.has(letter::MONITOR) {
         return;
@@ -54,7 +54,8 @@ pub(crate) fn leave(shared: &Shared, known: &Known) {
     attention::set(shared, attention::MONITOR, !all.is_empty());
 }
 
-/// Is this argument of a command a password, or beside one? (Redis: `redactClientCommandArgument`.)
+/// Returns whether this argument is a password or belongs to one. (Redis:
+/// `redactClientCommandArgument`.)
 pub(crate) fn is_secret(args: &Args<'_>, at: usize) -> bool {
     let option = |name| (1..args.len()).find(|&at| args.is(at, name));
     if args.is(0, "auth") {
@@ -70,10 +71,10 @@ pub(crate) fn is_secret(args: &Args<'_>, at: usize) -> bool {
     }
 }
 
-/// Tells the watchers of a command that has run.
+/// Reports an executed command to the monitors.
 #[cold]
 pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>) {
-    // As in Redis: what administers is not shown.
+    // As in Redis, administrative commands are not shown.
     if command.has(flag::SKIP_MONITOR | flag::ADMIN) {
         return;
     }
@@ -95,7 +96,7 @@ pub(crate) fn feed(face: &Face, conn: &Conn, command: &Command, args: &Args<'_>)
     line.extend_from_slice(b"\r\n");
     let limit = face.shared.config.mail_limit();
     for known in face.shared.monitors.0.read().iter() {
-        // After its last answer it is told nothing more.
+        // Nothing is sent to it after its last answer.
         if !(conn.closing && known.id() == conn.known.id()) {
             known.push(&line, limit);
         }
@@ -109,7 +110,7 @@ fn shown_address(client: &Client) -> String {
     }
 }
 
-/// A string in quotes with everything unprintable escaped (Redis: `sdscatrepr`).
+/// Appends a string in quotes, with unprintable bytes escaped (Redis: `sdscatrepr`).
 pub(crate) fn quote(bytes: &[u8], into: &mut Vec<u8>) {
     into.push(b'"');
     for &byte in bytes {

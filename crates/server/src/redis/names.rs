@@ -1,6 +1,6 @@
-//! Lists of names that are gathered for an answer.
+//! Lists of names, collected for an answer.
 
-/// Names, one behind the other.
+/// Names in one buffer, one behind the other.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     bytes: Vec<u8>,

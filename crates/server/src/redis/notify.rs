@@ -1,5 +1,5 @@
-//! Keyspace notifications: messages about what happens to keys (Redis documentation, "Redis
-//! keyspace notifications").
+//! Keyspace notifications: messages about events on keys (Redis documentation, "Redis keyspace
+//! notifications").
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +12,7 @@ const KEYSPACE: u32 = 1;
 /// `E`: to `__keyevent@<db>__:<event>`.
 const KEYEVENT: u32 = 1 << 1;
 
-/// Letters and bits. `A` stands for all classes but `m` and `n`.
+/// Letters and their bits. `A` stands for all classes except `m` and `n`.
 const LETTERS: [(u8, u32); 13] = [
     (b'g', 1 << 2),
     (b'$', 1 << 3),
@@ -31,7 +31,7 @@ const LETTERS: [(u8, u32); 13] = [
 /// `g$lshzxetd`.
 const ALL: u32 = 0b1111_1111_1100;
 
-/// The bits of letters; None: one of them means nothing.
+/// The bits of letters; None: a letter is unknown.
 pub(crate) fn bits(letters: &[u8]) -> Option<u32> {
     letters.iter().try_fold(0, |bits, letter| match letter {
         b'K' => Some(bits | KEYSPACE),
@@ -69,7 +69,7 @@ fn bit(class: Class) -> u32 {
     }
 }
 
-/// Tells the subscribers of an event on a key, where configured.
+/// Publishes an event on a key, if configured.
 pub(crate) fn event(shared: &Shared, class: Class, event: &str, db: u8, key: &[u8]) {
     let wanted = shared.config.events.load(Relaxed);
     if wanted & bit(class) == 0 {
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn letters_read_and_told_like_redis() {
-        // What redis-server 7.0.15 answers to CONFIG GET after CONFIG SET.
+        // Answers of redis-server 7.0.15 to CONFIG GET after CONFIG SET.
         for (set, told) in [
             ("Ex", "xE"),
             ("KEA", "AKE"),

@@ -1,13 +1,13 @@
-//! Parts of a connection's state that few connections use: they take memory from their first change
-//! on, so that an idle connection is small.
+//! Parts of a connection's state that few connections use. They are allocated at their first
+//! change, so that an idle connection is small.
 
 use std::ops::{Deref, DerefMut};
 
-/// A part that is allocated when it is changed for the first time.
+/// A part that is allocated at its first change.
 #[derive(Debug)]
 pub(crate) struct OnDemand<T>(Option<Box<T>>);
 
-/// A type with one default value that all may read.
+/// A type with a static default value.
 pub(crate) trait StaticDefault: Default + 'static {
     fn static_default() -> &'static Self;
 }

@@ -1,5 +1,5 @@
-//! CLIENT PAUSE and UNPAUSE: commands wait until a time. Their bytes stay where they are, and their
-//! workers serve others.
+//! CLIENT PAUSE and UNPAUSE: commands wait until a time. Their bytes stay in the receive buffer,
+//! and the workers serve other clients.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -13,21 +13,21 @@ use crate::clock::Ms;
 
 use super::{attention, ctx::Ctx, shared::Shared, state::Conn};
 
-/// How often a command that waits is looked at again: so late may it go on.
+/// Interval at which a waiting command is tried again, and so its longest delay.
 pub(crate) const LOOK: Ms = 10;
 
-/// The pause. One per process; `until` in the past: there is none.
+/// The pause. One per process; an `until` in the past means none.
 #[derive(Default)]
 pub(crate) struct Pause {
     until: AtomicU64,
-    /// Reads wait, too.
+    /// Reads wait as well.
     all: AtomicBool,
-    /// Held by who changes it.
+    /// Lock for changes.
     turn: Mutex<()>,
 }
 
 impl Pause {
-    /// Begins a pause, or makes the present one longer or stricter, never shorter or milder.
+    /// Starts a pause, or extends or tightens the present one; it never shortens or loosens it.
     fn begin(&self, shared: &Shared, until: Ms, all: bool, now: Ms) {
         let _turn = self.turn.lock();
         let goes_on = self.until.load(Relaxed) > now;
@@ -36,7 +36,7 @@ impl Pause {
         attention::set(shared, attention::PAUSE, true);
     }
 
-    /// Ends it: `at_once`, or if its time has come.
+    /// Ends the pause: `at_once`, or if its time has come.
     fn end(&self, shared: &Shared, now: Ms, at_once: bool) {
         let _turn = self.turn.lock();
         if at_once || self.until.load(Relaxed) <= now {
@@ -47,7 +47,8 @@ impl Pause {
     }
 }
 
-/// Must this command wait? (Redis: `processCommand`, before a transaction's command is queued.)
+/// Returns whether this command must wait. (Redis: `processCommand`, before a transaction's command
+/// is queued.)
 #[cold]
 pub(crate) fn holds(shared: &Shared, conn: &Conn, command: &Command, now: Ms) -> bool {
     let pause = &shared.pause;
@@ -60,7 +61,7 @@ pub(crate) fn holds(shared: &Shared, conn: &Conn, command: &Command, now: Ms) ->
         || (command.id == Id::Exec && conn.multi.any(changes))
 }
 
-/// What the replicas of a Redis would be sent.
+/// Returns whether Redis would replicate the command.
 fn changes(command: &Command) -> bool {
     command.has(flag::WRITE | flag::MAY_REPLICATE)
 }

@@ -1,4 +1,4 @@
-//! What the connections of the Redis face share.
+//! State shared by the connections of the Redis face.
 
 use std::{
     cell::RefCell,
@@ -37,19 +37,20 @@ use super::{
     watched::Watched,
 };
 
-/// The namespace of database 0; the others follow. Where the memcached face's namespace is shared,
+/// Namespace of database 0; the others follow. If the memcached face's namespace is shared,
 /// database 0 is [`SHARED_NAMESPACE`].
 const FIRST_NAMESPACE: u8 = 2;
-/// Decoders kept for reuse per worker: so many connections have a batch under way at the same time.
+/// Decoders kept for reuse per worker: as many as connections with a batch in progress at the same
+/// time.
 const DECODERS: usize = 64;
-/// The memcached face's namespace.
+/// Namespace of the memcached face.
 const SHARED_NAMESPACE: u8 = 1;
-/// Bytes of answers, and as many of commands, kept for a client that sends more before it reads,
-/// while there is room. (Redis keeps answers without a limit, and 1 GB of commands.)
+/// Bytes of answers, and as many of commands, kept for a client that sends more before it reads, if
+/// memory permits. (Redis keeps answers without a limit, and 1 GB of commands.)
 const GATHER: u64 = 64 << 20;
-/// The least that is the longest argument: keys and fields are that long.
+/// Minimum of the longest argument: the length of keys and fields.
 const LEAST_ITEM: u64 = MAX_KEY as u64;
-/// Databases there may be.
+/// Maximum of databases.
 pub(crate) const DATABASES: usize = 16;
 
 /// One per process.
@@ -64,7 +65,7 @@ pub(crate) struct Shared {
     pub(crate) workers: usize,
     /// One set per worker.
     pub(crate) counters: Vec<Arc<Counters>>,
-    /// Figures as they were at CONFIG RESETSTAT.
+    /// Figures at the last CONFIG RESETSTAT.
     pub(crate) baseline: Baseline,
     pub(crate) locks: Locks,
     pub(crate) hub: Hub,
@@ -76,13 +77,13 @@ pub(crate) struct Shared {
     pub(crate) pause: Pause,
     /// Bits of [`attention`].
     pub(crate) attention: AtomicU32,
-    /// Names this run of the process (`run_id`).
+    /// Identifies this run of the process (`run_id`).
     pub(crate) run: u64,
     pub(crate) nonce: AtomicU64,
 }
 
 impl Shared {
-    /// `workers`: how many faces there will be.
+    /// `workers`: the number of faces.
     pub(crate) fn new(
         settings: RedisSettings,
         store: &'static Store,
@@ -117,7 +118,7 @@ impl Shared {
             nonce: AtomicU64::new(run),
         });
         let weak = Arc::downgrade(&shared);
-        // There is room for each face's: the two of them are all there are.
+        // The store has room for an observer of each face, and there are only two.
         store.observe(Box::new(move |gone| {
             if let Some(shared) = weak.upgrade() {
                 shared.gone(gone);
@@ -126,7 +127,7 @@ impl Shared {
         shared
     }
 
-    /// New settings: what may change while running follows them from now on.
+    /// Applies changed settings that can change at run time.
     pub(crate) fn reload(&self, settings: &RedisSettings) {
         self.config.reload(settings);
     }
@@ -140,17 +141,17 @@ impl Shared {
         }
     }
 
-    /// How many databases clients may choose from.
+    /// Number of databases.
     pub(crate) fn databases(&self) -> u8 {
         self.settings.databases.clamp(1, DATABASES) as u8
     }
 
-    /// The database a namespace is, if it is one.
+    /// The database of a namespace, if it has one.
     fn database(&self, ns: Namespace) -> Option<u8> {
         (0..self.databases()).find(|&db| self.namespace(db) == ns)
     }
 
-    /// An entry has gone by itself: evicted, or expired and swept.
+    /// Reports an entry that was evicted, or expired and swept.
     pub(crate) fn gone(&self, gone: &Evicted<'_>) {
         let Some(db) = self.database(gone.ns) else { return };
         let (class, event) = match gone.cause {
@@ -165,7 +166,7 @@ impl Shared {
         }
     }
 
-    /// A number no other call returns.
+    /// A number that no other call returns.
     pub(crate) fn random(&self) -> u64 {
         rapidhash::v3::rapidhash_v3(&self.nonce.fetch_add(1, Relaxed).to_le_bytes())
     }
@@ -199,20 +200,20 @@ pub(crate) struct Face {
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) clock: Clock,
-    /// Of the client whose batch is taken up now.
+    /// Look-ups ahead for the client whose batch is being executed.
     pub(crate) ahead: RefCell<Ahead>,
     pub(crate) handlers: Box<[Handler; dispatch::COMMANDS]>,
-    /// Decoders that no connection needs now.
-    #[allow(clippy::vec_box)] // each goes from hand to hand for every batch
+    /// Unused decoders.
+    #[allow(clippy::vec_box)] // moved as a box for every batch
     decoders: RefCell<Vec<Box<Decoder>>>,
-    /// The longest argument anything could be done with.
+    /// Longest useful argument, in bytes.
     pub(crate) item: u64,
-    /// The longest command there could be room for.
+    /// Longest command that memory could hold, in bytes.
     pub(crate) room: u64,
 }
 
 impl Face {
-    /// `worker`: below the number given to [`Shared::new`].
+    /// `worker`: less than the number given to [`Shared::new`].
     pub(crate) fn new(shared: &Arc<Shared>, worker: usize) -> Rc<Face> {
         Rc::new(Face {
             counters: shared.counters[worker % shared.workers.max(1)].clone(),
@@ -239,7 +240,7 @@ impl Face {
         }
     }
 
-    /// A conversation with a client that has just connected.
+    /// Creates the session of a new client.
     pub(crate) fn session(self: &Rc<Face>, client: Arc<Client>) -> Session {
         Session::new(self.clone(), client)
     }

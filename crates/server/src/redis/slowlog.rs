@@ -1,5 +1,5 @@
-//! The slow log: the last commands that took longer than `slowlog-log-slower-than`. A bounded ring
-//! for the process.
+//! The slow log: the last commands that took longer than `slowlog-log-slower-than`, in a bounded
+//! ring per process.
 
 use std::{
     collections::VecDeque,
@@ -13,7 +13,7 @@ use crate::clock::Ms;
 
 use super::{config::Config, conn::client::address, state::Conn};
 
-/// Arguments kept of a command, and bytes kept of each (Redis: SLOWLOG_ENTRY_MAX_ARGC,
+/// Arguments kept per command, and bytes kept per argument (Redis: SLOWLOG_ENTRY_MAX_ARGC,
 /// _MAX_STRING).
 const ARGS: usize = 32;
 const ARG: usize = 128;
@@ -29,7 +29,7 @@ pub(crate) struct Slow {
     pub(crate) name: Vec<u8>,
 }
 
-/// The ring. One per process.
+/// The ring of entries. One per process.
 #[derive(Default)]
 pub(crate) struct Slowlog {
     ring: Mutex<VecDeque<Slow>>,
@@ -37,7 +37,7 @@ pub(crate) struct Slowlog {
 }
 
 impl Slowlog {
-    /// Keeps a command; the oldest goes where there are more than `most`.
+    /// Adds a command; drops the oldest if there are more than `most`.
     pub(crate) fn note(&self, config: &Config, conn: &Conn, args: &Args<'_>, at: Ms, micros: u64) {
         let most = config.slowlog_len.load(Relaxed) as usize;
         if most == 0 {
@@ -56,7 +56,7 @@ impl Slowlog {
         ring.truncate(most);
     }
 
-    /// The latest, newest first.
+    /// The latest entries, newest first.
     pub(crate) fn latest(&self, count: usize) -> Vec<Slow> {
         self.ring.lock().iter().take(count).cloned().collect()
     }

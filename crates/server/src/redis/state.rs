@@ -1,4 +1,4 @@
-//! What a connection remembers from one command to the next.
+//! State of a connection between its commands.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -21,9 +21,10 @@ use super::{
     shared::Shared,
 };
 
-/// What keeps a command from being run at once. All clear: the usual case, told by one comparison.
+/// Conditions that keep a command from running at once. Usually none is set, which one comparison
+/// tells.
 pub(crate) mod gate {
-    /// It must authenticate first.
+    /// The client must authenticate first.
     pub(crate) const STRANGER: u32 = 1;
     /// Between MULTI and EXEC: commands are queued.
     pub(crate) const MULTI: u32 = 1 << 1;
@@ -33,37 +34,38 @@ pub(crate) mod gate {
     pub(crate) const MUTED: u32 = 1 << 3;
     /// CLIENT TRACKING without BCAST: keys read are remembered.
     pub(crate) const TRACKING: u32 = 1 << 4;
-    /// It may be sent messages, its own doing included: they go out before the next answer.
+    /// The client may receive messages, also from its own commands: they are sent before the next
+    /// answer.
     pub(crate) const HEARS: u32 = 1 << 5;
-    /// It sent MONITOR: keys are not for it.
+    /// The client sent MONITOR: commands on keys are refused.
     pub(crate) const MONITOR: u32 = 1 << 6;
 }
 
-/// Bytes of a list's entry beside its name.
+/// Bytes of a list entry beside its name.
 pub(crate) const ENTRY: usize = 64;
-/// What a connection remembers is counted in steps of so many bytes: a small transaction costs no
-/// counting.
+/// Memory of a connection is charged in steps of this size, so that a small transaction needs no
+/// accounting.
 const STEP: u64 = 1024;
 
-/// What CLIENT REPLY asked for.
+/// Mode set by CLIENT REPLY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Answers {
     /// Every command is answered.
     #[default]
     On,
-    /// None is.
+    /// No command is answered.
     Off,
-    /// The next one is not.
+    /// The next command is not answered.
     SkipNext,
-    /// This one is not.
+    /// This command is not answered.
     Skip,
-    /// They are again, from this command on, which CLIENT REPLY ON is.
+    /// Commands are answered again, from this CLIENT REPLY ON.
     TurnedOn,
-    /// The same, by RESET.
+    /// Commands are answered again, from this RESET.
     Reset,
 }
 
-/// CLIENT TRACKING, as this connection asked for it.
+/// Options of CLIENT TRACKING.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tracks {
     pub(crate) on: bool,
@@ -73,26 +75,26 @@ pub(crate) struct Tracks {
     pub(crate) no_loop: bool,
     /// CLIENT CACHING YES or NO, for the next command.
     pub(crate) caching: Option<bool>,
-    /// BCAST's prefixes; one empty prefix: all keys.
+    /// Prefixes of BCAST; one empty prefix: all keys.
     pub(crate) prefixes: Vec<Box<[u8]>>,
-    /// Bytes of all of them, here and in the table.
+    /// Bytes of all prefixes, here and in the table.
     pub(crate) bytes: usize,
 }
 
-/// Channels and patterns a connection is subscribed to.
+/// Channels and patterns that a connection has subscribed to.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
     pub(crate) channels: BTreeSet<Box<[u8]>>,
     pub(crate) patterns: BTreeSet<Box<[u8]>>,
     pub(crate) shards: BTreeSet<Box<[u8]>>,
-    /// Bytes of all of them, here and in the hub.
+    /// Bytes of all subscriptions, here and in the hub.
     pub(crate) bytes: usize,
 }
 
 static_default!(Tracks);
 static_default!(Subscriptions);
 
-/// One connection's state.
+/// State of one connection.
 pub(crate) struct Conn {
     pub(crate) known: Arc<Known>,
     pub(crate) version: Version,
@@ -100,31 +102,30 @@ pub(crate) struct Conn {
     pub(crate) ns: Namespace,
     /// Bits of [`gate`].
     pub(crate) gates: u32,
-    /// The connection ends when the answers are sent.
+    /// The connection ends after its answers are sent.
     pub(crate) closing: bool,
     pub(crate) answers: Answers,
     pub(crate) multi: OnDemand<Multi>,
-    /// The present command has more to do.
+    /// The current command has begun and has more to do.
     pub(crate) begun: Option<Box<Begun>>,
-    /// A command that goes on in steps: the next one waits for its end.
+    /// A command in steps: the next command waits for its end.
     pub(crate) running: Option<Box<Running>>,
-    /// When the present step has taken its time, microseconds; 0: it has just begun.
+    /// End of the current step's time in microseconds; 0: it has just begun.
     pub(crate) until: u64,
-    /// The present command's bytes stay where they are until it has ended.
+    /// The current command's bytes stay in the receive buffer until it ends.
     pub(crate) stays: bool,
-    /// EXEC runs its commands now.
+    /// EXEC is executing its commands.
     pub(crate) in_exec: bool,
-    /// The present command's place in the order of those that wait for stripes (see
-    /// [`locks`](super::locks)); 0: it does not wait.
+    /// The current command's ticket for stripes (see [`locks`](super::locks)); 0: it does not wait.
     pub(crate) ticket: u64,
     pub(crate) tracks: OnDemand<Tracks>,
     pub(crate) subscriptions: OnDemand<Subscriptions>,
     pub(crate) last: Last,
-    /// Where the key of the present command lies, if that was looked at ahead.
+    /// The hint of the current command's key, if it was looked up ahead.
     pub(crate) hint: Option<Hint>,
-    /// Commands run, for sampling their time.
+    /// Executed commands, for sampling their time.
     pub(crate) turns: u32,
-    /// Bytes of its transaction, watched keys and subscriptions, where they are many.
+    /// Memory of its transaction, watched keys and subscriptions, if they are many.
     held: Option<Box<Held>>,
 }
 
@@ -156,7 +157,7 @@ impl Conn {
         conn
     }
 
-    /// Counts what it remembers. False: there is no room for it.
+    /// Charges its memory. False: there is no room.
     pub(crate) fn hold(&mut self) -> bool {
         let bytes = (self.multi.bytes() + self.subscriptions.bytes + self.tracks.bytes) as u64
             / STEP
@@ -169,20 +170,19 @@ impl Conn {
         self.held.get_or_insert_with(new).resize(bytes)
     }
 
-    /// CLIENT CACHING counts no longer.
+    /// Ends the effect of CLIENT CACHING.
     pub(crate) fn end_caching(&mut self) {
         if self.tracks.caching.is_some() {
             self.tracks.caching = None;
         }
     }
 
-    /// Milliseconds until a command that has to wait is tried again. One that waits for stripes is
-    /// called before.
+    /// Milliseconds until a waiting command is tried again. A waiter for stripes is called before.
     pub(crate) fn looks_again(&self) -> Ms {
         if self.ticket > 0 { locks::LOOK } else { pause::LOOK }
     }
 
-    /// Raises or lowers a gate.
+    /// Sets or clears a gate.
     pub(crate) fn set_gate(&mut self, gate: u32, closed: bool) {
         self.gates = if closed { self.gates | gate } else { self.gates & !gate };
     }
@@ -202,7 +202,7 @@ impl Conn {
         self.subscriptions.count() + self.subscriptions.shards.len() > 0
     }
 
-    /// Sets the gates and letters that follow from subscriptions, tracking and the version of RESP.
+    /// Derives gates and letters from subscriptions, tracking and the RESP version.
     pub(crate) fn settle(&mut self) {
         let subscribed = self.subscribed();
         self.set_gate(gate::SUBSCRIBER, subscribed && self.version == Version::V2);
@@ -226,14 +226,14 @@ impl Conn {
         }
     }
 
-    /// Appends what others sent to this client to its answers.
+    /// Appends the waiting messages to the client's answers.
     pub(crate) fn hear(&self, into: &mut Vec<u8>) {
         self.known.client.take_mail(into);
     }
 }
 
 impl Subscriptions {
-    /// Channels and patterns, as the answers to SUBSCRIBE count them.
+    /// Number of channels and patterns, as answers to SUBSCRIBE report it.
     pub(crate) fn count(&self) -> usize {
         self.channels.len() + self.patterns.len()
     }

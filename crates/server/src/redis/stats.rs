@@ -1,12 +1,11 @@
-//! Figures that INFO tells relative to something: since CONFIG RESETSTAT, per second since the last
-//! look.
+//! Relative figures of INFO: since CONFIG RESETSTAT, and per second since an earlier sample.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use parking_lot::Mutex;
 
 use crate::clock::Ms;
 
-/// A look at what was counted so far.
+/// A sample of the counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Look {
     pub(crate) at: Ms,
@@ -15,7 +14,7 @@ pub(crate) struct Look {
     pub(crate) bytes_out: u64,
 }
 
-/// Per second, between two looks.
+/// Rates per second between two samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
     pub(crate) commands: u64,
@@ -23,10 +22,10 @@ pub(crate) struct Rates {
     pub(crate) kbytes_out: f64,
 }
 
-/// Least time between two looks that are compared.
+/// Minimum time between two compared samples.
 const SPAN: Ms = 500;
 
-/// What counters are compared with.
+/// Base values of the counters.
 #[derive(Debug, Default)]
 pub(crate) struct Baseline {
     looks: Mutex<(Look, Rates)>,
@@ -35,7 +34,7 @@ pub(crate) struct Baseline {
 }
 
 impl Baseline {
-    /// Rates since the last look that is old enough.
+    /// Rates since the last sample that is old enough.
     pub(crate) fn rates(&self, now: Look) -> Rates {
         let mut looks = self.looks.lock();
         let (before, _) = *looks;
@@ -55,21 +54,20 @@ impl Baseline {
         rates
     }
 
-    /// What was counted under this name since the last reset.
+    /// Growth of a counter since the last reset.
     pub(crate) fn since(&self, name: &str, value: u64) -> u64 {
         value.saturating_sub(self.zero.lock().get(name).copied().unwrap_or(0))
     }
 
-    /// Counts from these values on.
+    /// Resets: later figures are relative to these values.
     pub(crate) fn reset(&self, values: impl Iterator<Item = (String, u64)>) {
         *self.zero.lock() = values.collect();
     }
 }
 
-/// What the process has used: microseconds of processor time as user and as system, and bytes of
-/// memory at the most.
+/// Resource usage of the process: microseconds of user and system time, and peak memory in bytes.
 pub(crate) fn usage() -> (u64, u64, u64) {
-    // Cannot fail for the process itself (getrusage(2)); if it did, there would be nothing to say.
+    // getrusage(2) cannot fail for the process itself; if it did, the figures would be 0.
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return (0, 0, 0) };
     let micros =
         |time: nix::sys::time::TimeVal| time.tv_sec() as u64 * 1_000_000 + time.tv_usec() as u64;

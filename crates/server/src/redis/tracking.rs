@@ -1,10 +1,10 @@
-//! Client-side caching: which clients may hold a key, and the messages that tell them it changed
+//! Client-side caching: the clients that may cache a key, and the invalidation messages to them
 //! (Redis documentation, "Client-side caching in Redis"; tracking.c).
 //!
-//! A key is entered before it is read: a write that comes between is told too early rather than
-//! never. The table is spread over locked parts and bounded by `tracking-table-max-keys`; a key
-//! dropped for room is told as changed. While nobody tracks, reads and writes do not come here
-//! ([`super::attention`]).
+//! A key is recorded before it is read: an intervening write is reported too early rather than
+//! never. The table is divided into locked parts and bounded by `tracking-table-max-keys`; a key
+//! dropped to make room is reported as changed. While no client tracks keys, reads and writes skip
+//! this module ([`super::attention`]).
 
 use std::{
     collections::HashMap,
@@ -25,20 +25,20 @@ use super::{
 
 /// Locked parts of the table.
 const PARTS: usize = 64;
-/// From so many entries for one key on, those of clients that are gone are dropped whenever there
-/// are twice as many.
+/// Size of a key's list from which ids of departed clients are removed, whenever the list has
+/// doubled.
 const CROWD: usize = 64;
-/// Bytes of an entry beside its key: the key's place in its part, and the first client of its list.
+/// Bytes of an entry beside its key: its slot in the part, and the first client of its list.
 const ENTRY: usize = 112;
-/// Bytes of a further client of an entry.
+/// Bytes of each further client of an entry.
 const ITEM: usize = 8;
-/// Of the most that clients may hold ([`Room::most`](crate::object::room::Room::most)), the table
-/// may have one part in so many.
+/// Share of the clients' memory ([`Room::most`](crate::object::room::Room::most)) for the table, as
+/// a divisor.
 const SHARE: u64 = 8;
-/// The channel RESP2 clients hear invalidations on.
+/// Channel of invalidations for RESP2 clients.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
-/// A pattern or prefix, and who asked for it.
+/// A prefix and its clients.
 type Listeners = (Box<[u8]>, Vec<Arc<Known>>);
 
 type Part = HashMap<Box<[u8]>, Vec<u64>>;
@@ -48,11 +48,11 @@ pub(crate) struct Tracking {
     parts: Box<[Mutex<Part>]>,
     keys: AtomicUsize,
     items: AtomicUsize,
-    /// Of the keys and their entries.
+    /// Bytes of the keys and their entries.
     bytes: AtomicUsize,
-    /// BCAST: prefixes and those who want to hear of every key that begins so.
+    /// BCAST: prefixes, and the clients that track all keys with them.
     prefixes: RwLock<Vec<Listeners>>,
-    /// Clients with tracking on.
+    /// Number of tracking clients.
     clients: AtomicUsize,
 }
 
@@ -72,21 +72,22 @@ impl Tracking {
         &self.parts[rapidhash::v3::rapidhash_v3(key) as usize % PARTS]
     }
 
-    /// A client turns tracking on, with prefixes where it wants to hear of all keys.
+    /// Starts tracking for a client, with prefixes in the mode BCAST.
     pub(crate) fn enter(&self, shared: &Shared, known: &Arc<Known>, prefixes: &[Box<[u8]>]) {
         let mut all = self.prefixes.write();
         add(&mut all, known, prefixes);
-        // Under the lock: the last to leave and the next to come must not meet.
+        // Counted under the lock, so that the last client to leave and the next one to come cannot
+        // interleave.
         self.clients.fetch_add(1, Relaxed);
         attention::set(shared, attention::TRACKING, true);
     }
 
-    /// One that tracks already wants to hear of more.
+    /// Adds prefixes to a client that tracks already.
     pub(crate) fn add_prefixes(&self, known: &Arc<Known>, prefixes: &[Box<[u8]>]) {
         add(&mut self.prefixes.write(), known, prefixes);
     }
 
-    /// It turns it off. What it had entered is dropped when its turn comes.
+    /// Ends tracking for a client. Its entries are dropped later.
     pub(crate) fn leave(&self, shared: &Shared, known: &Known) {
         let mut all = self.prefixes.write();
         all.iter_mut().for_each(|(_, clients)| clients.retain(|other| other.id() != known.id()));
@@ -96,7 +97,7 @@ impl Tracking {
         }
     }
 
-    /// A client is about to read a key it may keep.
+    /// Records that a client is about to read a key that it may cache.
     pub(crate) fn remember(&self, shared: &Shared, key: &[u8], id: u64) {
         let mut dropped = Vec::new();
         {
@@ -109,8 +110,8 @@ impl Tracking {
                 }
                 return;
             }
-            // Keys of the same part make room; where there are none, this one is not entered but
-            // told.
+            // Keys of the same part make room. If there are none, this key is not recorded but
+            // invalidated.
             while self.is_full(shared, key) {
                 let Some(victim) = part.keys().next().cloned() else { break };
                 dropped.extend(part.remove_entry(&victim));
@@ -131,7 +132,7 @@ impl Tracking {
         }
     }
 
-    /// Has the table no place for one more key?
+    /// Returns whether the table has no room for one more key.
     fn is_full(&self, shared: &Shared, key: &[u8]) -> bool {
         let most = shared.config.tracking_keys.load(Relaxed) as usize;
         let bytes = self.bytes.load(Relaxed) + self.items.load(Relaxed) * ITEM + ENTRY + key.len();
@@ -139,14 +140,13 @@ impl Tracking {
             || bytes as u64 > shared.clients.room().most() / SHARE
     }
 
-    /// This key is out of the table.
+    /// Subtracts a removed key.
     fn count_out(&self, key: &[u8]) {
         self.keys.fetch_sub(1, Relaxed);
         self.bytes.fetch_sub(ENTRY + key.len(), Relaxed);
     }
 
-    /// Drops the entries of clients that are gone: a key that everybody reads and nobody writes
-    /// would collect them.
+    /// Removes departed clients: a key that all read and nobody writes would collect them.
     fn forget_gone(&self, shared: &Shared, ids: &mut Vec<u64>) {
         if ids.len() < CROWD || ids.len() < ids.capacity() {
             return;
@@ -155,12 +155,12 @@ impl Tracking {
         ids.retain(|id| shared.registry.get(*id).is_some());
         self.items.fetch_sub(before - ids.len(), Relaxed);
         if ids.len() > before / 2 {
-            // Most are there: not again before there are twice as many.
+            // Most ids are live: reserve room to prevent another check before the list has doubled.
             ids.reserve(before);
         }
     }
 
-    /// A key changed or went: those who may hold it are told. `writer`: whose doing it was.
+    /// Sends invalidations for a key that was changed or removed. `writer`: the client that did it.
     pub(crate) fn invalidate(&self, shared: &Shared, key: &[u8], writer: Option<u64>) {
         for (prefix, clients) in self.prefixes.read().iter() {
             if key.starts_with(prefix) {
@@ -175,7 +175,7 @@ impl Tracking {
         }
     }
 
-    /// All keys went (FLUSHDB, FLUSHALL): everybody is told so.
+    /// Sends all clients an invalidation of all keys (FLUSHDB, FLUSHALL).
     pub(crate) fn flush(&self, shared: &Shared) {
         for part in &self.parts {
             let mut part = part.lock();
@@ -192,13 +192,13 @@ impl Tracking {
 
     fn tell_id(&self, shared: &Shared, id: u64, key: Option<&[u8]>, writer: Option<u64>) {
         let Some(known) = shared.registry.get(id) else { return };
-        // It may have turned it off since, or to BCAST.
+        // The client may have ended tracking since, or changed to BCAST.
         if known.has(flag::TRACKING) && !known.has(flag::BROADCAST) {
             tell(shared, &known, key, writer);
         }
     }
 
-    /// Keys in the table, entries for clients in it, prefixes, and clients that track.
+    /// Number of keys, entries for clients, prefixes, and tracking clients.
     pub(crate) fn counts(&self) -> (usize, usize, usize, usize) {
         let prefixes = self.prefixes.read().len();
         (self.keys.load(Relaxed), self.items.load(Relaxed), prefixes, self.clients.load(Relaxed))
@@ -214,7 +214,7 @@ fn add(all: &mut Vec<Listeners>, known: &Arc<Known>, prefixes: &[Box<[u8]>]) {
     }
 }
 
-/// Sends one client one invalidation; without a key: of everything.
+/// Sends an invalidation to one client; without a key: of all keys.
 fn tell(shared: &Shared, known: &Known, key: Option<&[u8]>, writer: Option<u64>) {
     if known.has(flag::NO_LOOP) && writer == Some(known.id()) {
         return;

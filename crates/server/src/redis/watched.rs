@@ -1,7 +1,7 @@
-//! Keys that somebody WATCHes, and how often each was written meanwhile: of a key that came and
-//! went again, or was given an expiry and lost it, nothing else tells.
+//! Keys under WATCH, each with a count of its writes. The count also detects a key that was deleted
+//! and created again, or given an expiry and stripped of it.
 //!
-//! While nobody watches, a write pays nothing ([`attention::WATCHES`]).
+//! While no key is watched, a write pays nothing ([`attention::WATCHES`]).
 
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use super::{attention, shared::Shared};
 
-/// Parts of the table: writers of different keys seldom meet.
+/// Parts of the table, so that writers of different keys seldom contend.
 const PARTS: usize = 64;
 
 type Key = (u8, Box<[u8]>);
@@ -37,18 +37,18 @@ impl Default for Parts {
     }
 }
 
-/// The table. One per process; it has an entry for each key watched now (a connection watches a
-/// limited number).
+/// The table. One per process; it has an entry per watched key (their number per connection is
+/// limited).
 #[derive(Default)]
 pub(crate) struct Watched {
     parts: Parts,
     hasher: std::hash::RandomState,
     watches: AtomicUsize,
-    /// Held while the first watch comes or the last goes, so that the bit in `attention` follows.
+    /// Held while the first watch starts or the last ends, so that the flag in `attention` follows.
     turn: Mutex<()>,
 }
 
-/// A watch. The key is watched no more when it is dropped.
+/// A watch. Dropping it ends it.
 pub(crate) struct Watch {
     shared: Arc<Shared>,
     key: Key,
@@ -60,7 +60,7 @@ impl Watched {
         &self.parts.0[self.hasher.hash_one(key) as usize % PARTS]
     }
 
-    /// A key was written. Called with its stripe held.
+    /// Counts a write of a key. Call it with the key's stripe held.
     #[cold]
     pub(crate) fn wrote(&self, ns: Namespace, key: &[u8]) {
         let key = (ns.0, key.into());
@@ -76,8 +76,8 @@ impl Watched {
 }
 
 impl Watch {
-    /// Watches a key from now on. With its stripe held: a write that has not seen that somebody
-    /// watches is over then.
+    /// Starts to watch a key. Call it with the key's stripe held: then a write that has not seen
+    /// the flag is over.
     pub(crate) fn new(shared: &Arc<Shared>, ns: Namespace, key: &[u8]) -> Watch {
         let watched = &shared.watched;
         let key = (ns.0, Box::from(key));
@@ -94,7 +94,7 @@ impl Watch {
         Watch { shared: shared.clone(), key, writes }
     }
 
-    /// Was it written since?
+    /// Returns whether the key was written since.
     pub(crate) fn is_written(&self) -> bool {
         let part = self.shared.watched.part(&self.key).lock();
         part.get(&self.key).is_none_or(|place| place.writes != self.writes)

@@ -1,11 +1,11 @@
-//! The command that a connection sent last.
+//! A cache of the command that a connection sent last.
 
 use larder_proto::resp::{Args, table};
 
 use super::Found;
 
-/// The command a connection sent last: a pipeline mostly repeats it, and comparing one word is
-/// cheaper than the table.
+/// The last command of a connection. Pipelines mostly repeat a command, and comparing one word is
+/// cheaper than a look-up in the table.
 #[derive(Default)]
 pub(crate) struct Last {
     name: (usize, u64),
@@ -20,7 +20,7 @@ impl Last {
     }
 
     pub(super) fn keep(&mut self, args: &Args<'_>, found: Found) {
-        // Of containers (`CONFIG GET`) the first word does not tell the command.
+        // For a container (`CONFIG GET`) the first word does not determine the command.
         let plain = !found.command.name.contains('|') && table::find(args.get(0)).is_some();
         if let Some(name) =
             word(args.get(0)).filter(|_| plain && found.command.subcommands.is_empty())
@@ -30,7 +30,7 @@ impl Last {
     }
 }
 
-/// The length and bytes of a name of at most 8 bytes as numbers: equal for equal names only.
+/// The length and bytes of a name of at most 8 bytes, as numbers: equal only for equal names.
 #[inline]
 fn word(name: &[u8]) -> Option<(usize, u64)> {
     let bits = match *name {

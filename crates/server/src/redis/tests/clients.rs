@@ -1,4 +1,4 @@
-//! Authentication, states of a connection, what others may know of it and do to it.
+//! Authentication, connection states, CLIENT commands on other connections.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! EXEC and commands of several keys are one step to everybody, whatever workers run at the same
-//! time.
+//! EXEC and commands of several keys are atomic with workers in parallel.
 
 use std::sync::{
     Arc,
@@ -16,13 +15,13 @@ fn on_worker<R>(shared: &Arc<Shared>, run: impl FnOnce(&mut Someone) -> R) -> R 
     run(&mut Someone::new(&Face::new(shared, 0)))
 }
 
-/// The numbers in an answer to MGET, or to an EXEC that holds it.
+/// The sum of the numbers in an answer to MGET, or to an EXEC that contains it.
 fn sum(answer: &str) -> i64 {
     let values = answer.split("\r\n").filter(|line| !line.starts_with(['*', '$', '+', ':']));
     values.filter_map(|line| line.parse::<i64>().ok()).sum()
 }
 
-/// Moves money in transactions, in both orders of keys, until told to stop.
+/// Moves amounts in transactions, in both orders of keys.
 fn transfers(someone: &mut Someone, seed: usize, rounds: usize) {
     for round in 0..rounds {
         let (from, to) = ((seed + round) % ACCOUNTS, (seed * 5 + round * 7 + 1) % ACCOUNTS);
@@ -74,8 +73,8 @@ fn transfers_never_show_a_wrong_sum() {
 
 #[test]
 fn reads_one_after_the_other_never_go_back() {
-    // A reader that has seen a transaction's first write sees its last one too: `a` is written
-    // before `b`.
+    // A reader that has seen a transaction's first write also sees its last: `a` is written before
+    // `b`.
     let shared = shared(settings());
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -124,7 +123,7 @@ fn counters_of_many_workers_lose_nothing() {
 
 #[test]
 fn watch_counts_what_many_workers_do() {
-    // The classical increment: WATCH, GET, MULTI, SET, EXEC, again when somebody was faster.
+    // The usual increment: WATCH, GET, MULTI, SET, EXEC, repeated after a conflict.
     let shared = shared(settings());
     std::thread::scope(|scope| {
         for _ in 0..3 {

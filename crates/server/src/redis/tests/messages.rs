@@ -109,7 +109,7 @@ fn expired_keys_are_told_as_spring_session_wants_it() {
     let (mut hearer, mut writer) = (Someone::new(&face), Someone::new(&face));
     hearer.say("psubscribe __keyevent@*__:expired");
     writer.say("config set notify-keyspace-events Egx\nset session:1 x px 10\nset session:2 x");
-    // Far later: the sweep goes by whole seconds.
+    // Much later: the sweep works by whole seconds.
     let swept = face.shared.store.sweep(NOW + 10_000, 64 << 20);
     let told = hearer.mail();
     assert!(swept > 0 && told.contains("__keyevent@0__:expired\r\n$9\r\nsession:1\r\n"), "{told}");

@@ -60,7 +60,7 @@ pub(super) fn shared(settings: RedisSettings) -> Arc<Shared> {
 pub(super) struct Someone {
     pub(super) client: Arc<Client>,
     session: Session,
-    /// Received and not used up.
+    /// Received bytes that are not used yet.
     input: Vec<u8>,
     pub(super) closed: bool,
     pub(super) now: Ms,
@@ -78,7 +78,7 @@ impl Someone {
         Someone { client, session, input: Vec::new(), closed: false, now: NOW }
     }
 
-    /// Sends bytes as they are; what is answered by now, and what others sent meanwhile.
+    /// Sends raw bytes; returns the answers so far and the messages.
     pub(super) fn send(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.input.extend_from_slice(bytes);
         // As in a round of several connections.
@@ -107,20 +107,20 @@ impl Someone {
         sent
     }
 
-    /// Its batch is answered: bytes that its session keeps.
+    /// Ends its batch; returns the bytes that its session keeps.
     pub(super) fn rest(&mut self) -> u64 {
         self.session.sent(Sent { micros: 0, received: 0, written: 0 });
         self.session.kept()
     }
 
-    /// Sends inline commands, a line each; the answers as text.
+    /// Sends inline commands, one per line; returns the answers as text.
     pub(super) fn say(&mut self, lines: &str) -> String {
         let mut bytes = lines.replace('\n', "\r\n").into_bytes();
         bytes.extend_from_slice(b"\r\n");
         String::from_utf8(self.send(&bytes)).unwrap()
     }
 
-    /// What others sent since.
+    /// Returns the messages since the last call.
     pub(super) fn mail(&mut self) -> String {
         let mut bytes = Vec::new();
         self.client.take_mail(&mut bytes);
@@ -142,8 +142,7 @@ pub(super) fn face() -> Rc<Face> {
     Face::new(&shared(settings()), 0)
 }
 
-/// Idle connections are most of all connections of a busy site
-/// (docs/decisions/0010-connections-at-rest.md).
+/// Most connections of a busy site are idle (docs/decisions/0010-connections-at-rest.md).
 #[test]
 fn a_session_is_small() {
     assert!(size_of::<Session>() <= 224, "{}", size_of::<Session>());

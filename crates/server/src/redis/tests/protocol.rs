@@ -1,4 +1,4 @@
-//! Bytes into commands: pieces, long commands, errors, limits.
+//! Parsing of commands: split input, long commands, errors, limits.
 
 use super::{Someone, face, settings, shared};
 use crate::redis::Face;
@@ -111,7 +111,7 @@ fn a_bulk_beyond_the_limit_is_refused_before_it_is_sent() {
     assert!(someone.closed);
 }
 
-/// The store of these tests takes values of 1 MiB.
+/// The store of these tests accepts values of 1 MiB.
 const TOO_LARGE: &[u8] = b"-ERR value is larger than the largest item this server stores\r\n";
 
 #[test]
@@ -121,7 +121,7 @@ fn an_argument_larger_than_the_store_takes_is_refused_when_it_is_announced() {
     for piece in [1 << 20, 60_000, 7] {
         let sent = someone.send(b"*5\r\n$3\r\nSET\r\n$1\r\na\r\n$1048577\r\n");
         assert_eq!(sent, TOO_LARGE, "before any of it has come");
-        // What comes of it is no command, whatever it looks like; the next one is found.
+        // The discarded rest is no command, whatever its bytes; the next command is found.
         let mut rest = b"*1\r\n$4\r\nPING\r\n".repeat(74_899);
         rest.resize((1 << 20) + 1, b'x');
         rest.extend_from_slice(b"\r\n$2\r\nPX\r\n$4\r\n1000\r\nGET a\r\n");
@@ -147,7 +147,7 @@ fn a_refused_command_ends_its_transaction_and_is_muted_as_any() {
 
 #[test]
 fn arguments_together_are_refused_when_they_announce_more_than_there_is_room_for() {
-    // 8 MiB, and half of a store of 16 MiB.
+    // 8 MiB, half of a store of 16 MiB.
     let mut someone = Someone::new(&face());
     let argument = [&b"$1048576\r\n"[..], &vec![b'x'; 1 << 20], b"\r\n"].concat();
     assert_eq!(someone.send(b"*1000001\r\n$3\r\nDEL\r\n"), b"");
@@ -187,7 +187,7 @@ fn an_idle_client_keeps_no_places_of_many_arguments() {
     let keys = b"$1\r\nk\r\n".repeat(4600);
     assert_eq!(someone.send(&[b"*4601\r\n$3\r\nDEL\r\n", &keys[..]].concat()), b":0\r\n");
     assert!(someone.rest() <= 4096);
-    // Of a command that has begun they are kept, and counted.
+    // The bytes of a begun command are kept, and counted.
     assert_eq!(someone.send(&[b"*4601\r\n$3\r\nDEL\r\n", &keys[..20_000]].concat()), b"");
     assert!(someone.rest() > 8 * 2800);
     assert_eq!(someone.send(&keys[20_000..]), b":0\r\n");
@@ -246,7 +246,7 @@ fn transactions_and_lists_of_names_are_counted() {
     }
     someone.say("exec");
     assert_eq!(someone.client.held(), 0);
-    // More than there is room for.
+    // More than memory permits.
     someone.say("multi");
     let mut told = String::new();
     for _ in 0..3000 {
@@ -264,14 +264,14 @@ fn transactions_and_lists_of_names_are_counted() {
 fn a_long_line_is_not_looked_up_by_what_was_fetched_ahead_for_another() {
     let mut someone = Someone::new(&face());
     someone.say("set a 1\nset b 2");
-    // The key of the second command is looked at ahead, and not asked for.
+    // The key of the second command is looked up ahead and not used.
     let mut talk = b"PING\r\n*2\r\n$4\r\nECHO\r\n$1\r\na\r\nGET".to_vec();
     talk.extend_from_slice(&[b' '; 40_000]);
     assert_eq!(someone.send(&talk), b"+PONG\r\n$1\r\na\r\n");
     assert_eq!(someone.send(b"b\r\n"), b"$1\r\n2\r\n");
 }
 
-/// For `valgrind --tool=callgrind --toggle-collect='*turn*'`: what a pipelined GET costs.
+/// The cost of a pipelined GET, for `valgrind --tool=callgrind --toggle-collect='*turn*'`.
 #[test]
 #[ignore = "counts instructions, under callgrind"]
 fn pipelined_gets() {

@@ -1,4 +1,4 @@
-//! INFO, CONFIG, SLOWLOG, COMMAND and the like.
+//! INFO, CONFIG, SLOWLOG, COMMAND and related commands.
 
 use crate::settings::RedisSettings;
 
@@ -157,10 +157,10 @@ fn known_scripts_are_done_and_others_refused() {
     someone.say("persist k");
     assert_eq!(someone.say(&format!("{extend} 0")), ":0\r\n");
 
-    // Libraries send the text then.
+    // Libraries then send the text.
     let unknown = "evalsha 0000000000000000000000000000000000000000 0";
     assert_eq!(someone.say(unknown), "-NOSCRIPT No matching script. Please use EVAL.\r\n");
-    // A script that is refused spoils its transaction.
+    // A refused script fails its transaction.
     assert_eq!(someone.say("multi"), "+OK\r\n");
     assert!(someone.say("eval 'return 1' 1 k x").contains("no scripts"));
     assert!(someone.say("exec").starts_with("-EXECABORT"));

@@ -130,12 +130,12 @@ fn long_keys_leave_the_table_when_they_take_too_much() {
     let face = face();
     let (mut reader, mut writer) = (Someone::new(&face).resp3(), Someone::new(&face));
     reader.say("client tracking on");
-    // 2 MiB is an eighth of what clients may hold here.
+    // 2 MiB, an eighth of the clients' memory here.
     let key = |n: u32| format!("{n:010000}");
     let count = |text: String| text.matches("invalidate").count();
     let told: usize = (0..1000).map(|n| count(reader.say(&format!("get {}", key(n))))).sum();
     assert!((780..820).contains(&told), "{told} of them have left again");
-    // Those that are in it are told when they are written, all others were told before.
+    // Keys in the table are invalidated by a write; all others were invalidated before.
     let write = |n| {
         writer.say(&format!("set {} 1", key(n)));
         count(reader.mail())
