@@ -44,16 +44,19 @@ pub(crate) enum Kind {
     Shard,
 }
 
-/// Names with their subscribers.
-struct Names {
+/// Channels with their subscribers.
+struct Channels {
     parts: Box<[Mutex<Part>]>,
     /// Number of names with a subscriber.
     count: AtomicUsize,
 }
 
-impl Names {
-    fn new() -> Names {
-        Names { parts: (0..PARTS).map(|_| Mutex::default()).collect(), count: AtomicUsize::new(0) }
+impl Channels {
+    fn new() -> Channels {
+        Channels {
+            parts: (0..PARTS).map(|_| Mutex::default()).collect(),
+            count: AtomicUsize::new(0),
+        }
     }
 
     fn part(&self, name: &[u8]) -> &Mutex<Part> {
@@ -63,7 +66,7 @@ impl Names {
     fn add(&self, name: &[u8], known: &Arc<Known>) {
         let mut part = self.part(name).lock();
         match part.get_mut(name) {
-            Some(listeners) => listeners.push(known.clone()),
+            Some(subscribers) => subscribers.push(known.clone()),
             None => {
                 part.insert(name.into(), vec![known.clone()]);
                 self.count.fetch_add(1, Ordering::Relaxed);
@@ -73,9 +76,9 @@ impl Names {
 
     fn remove(&self, name: &[u8], known: &Known) {
         let mut part = self.part(name).lock();
-        let Some(listeners) = part.get_mut(name) else { return };
-        listeners.retain(|other| other.id() != known.id());
-        if listeners.is_empty() {
+        let Some(subscribers) = part.get_mut(name) else { return };
+        subscribers.retain(|other| other.id() != known.id());
+        if subscribers.is_empty() {
             part.remove(name);
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
@@ -87,26 +90,26 @@ impl Names {
             return 0;
         }
         let part = self.part(name).lock();
-        let Some(listeners) = part.get(name) else { return 0 };
-        for known in listeners {
+        let Some(subscribers) = part.get(name) else { return 0 };
+        for known in subscribers {
             known.push(message.bytes(known.version()), limit);
         }
-        listeners.len()
+        subscribers.len()
     }
 
-    fn listeners(&self, name: &[u8]) -> usize {
+    fn subscribers(&self, name: &[u8]) -> usize {
         self.part(name).lock().get(name).map_or(0, Vec::len)
     }
 }
 
 /// A pattern and its subscribers.
-type Listeners = (Box<[u8]>, Vec<Arc<Known>>);
+type PatternSubscribers = (Box<[u8]>, Vec<Arc<Known>>);
 
 /// Patterns with their subscribers.
 #[derive(Default)]
 struct Patterns {
     /// By number, in the order of their arrival, so that a comparison in steps misses none.
-    all: BTreeMap<u64, Listeners>,
+    all: BTreeMap<u64, PatternSubscribers>,
     numbers: HashMap<Box<[u8]>, u64>,
     next: u64,
 }
@@ -114,10 +117,10 @@ struct Patterns {
 impl Patterns {
     /// False: there are too many patterns.
     fn add(&mut self, pattern: &[u8], known: &Arc<Known>) -> bool {
-        if let Some((_, listeners)) =
+        if let Some((_, subscribers)) =
             self.numbers.get(pattern).and_then(|number| self.all.get_mut(number))
         {
-            listeners.push(known.clone());
+            subscribers.push(known.clone());
             return true;
         }
         if self.all.len() >= PATTERNS {
@@ -131,9 +134,9 @@ impl Patterns {
 
     fn remove(&mut self, pattern: &[u8], known: &Known) {
         let Some(number) = self.numbers.get(pattern).copied() else { return };
-        let Some((_, listeners)) = self.all.get_mut(&number) else { return };
-        listeners.retain(|other| other.id() != known.id());
-        if listeners.is_empty() {
+        let Some((_, subscribers)) = self.all.get_mut(&number) else { return };
+        subscribers.retain(|other| other.id() != known.id());
+        if subscribers.is_empty() {
             self.all.remove(&number);
             self.numbers.remove(pattern);
         }
@@ -142,7 +145,7 @@ impl Patterns {
 
 /// A message in delivery to the subscribers of patterns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct PatternDelivery {
     /// The next pattern.
     next: u64,
     /// First pattern not compared: a client that subscribes meanwhile may have had the message by
@@ -176,8 +179,8 @@ impl<'a> Message<'a> {
 
 /// All subscriptions. One per process.
 pub(crate) struct Hub {
-    channels: Names,
-    shards: Names,
+    channels: Channels,
+    shards: Channels,
     patterns: RwLock<Patterns>,
     /// Number of patterns, readable without the lock.
     pattern_count: AtomicUsize,
@@ -186,8 +189,8 @@ pub(crate) struct Hub {
 impl Hub {
     pub(crate) fn new() -> Hub {
         Hub {
-            channels: Names::new(),
-            shards: Names::new(),
+            channels: Channels::new(),
+            shards: Channels::new(),
             patterns: RwLock::default(),
             pattern_count: AtomicUsize::new(0),
         }
@@ -225,22 +228,27 @@ impl Hub {
     /// Delivers a message to all subscribers of the channel, by name or by pattern. A receiver with
     /// more than `limit` waiting bytes is disconnected.
     pub(crate) fn publish(&self, channel: &[u8], payload: &[u8], limit: usize) {
-        let mut way = self.publish_by_name(channel, payload, limit);
-        while self.publish_by_pattern(&mut way, channel, payload, limit) {}
+        let mut delivery = self.publish_by_name(channel, payload, limit);
+        while self.publish_by_pattern(&mut delivery, channel, payload, limit) {}
     }
 
     /// As `publish`, for the subscribers by name only; [`Hub::publish_by_pattern`] continues.
-    pub(crate) fn publish_by_name(&self, channel: &[u8], payload: &[u8], limit: usize) -> Way {
+    pub(crate) fn publish_by_name(
+        &self,
+        channel: &[u8],
+        payload: &[u8],
+        limit: usize,
+    ) -> PatternDelivery {
         let parts = [&b"message"[..], channel, payload];
         let receivers = self.channels.send(channel, &mut Message::new(&parts), limit);
-        Way { next: 0, end: None, receivers }
+        PatternDelivery { next: 0, end: None, receivers }
     }
 
     /// Delivers it to the subscribers of the next patterns, with about [`COMPARED`] byte
     /// comparisons plus the subscribers of one pattern. True: patterns remain.
     pub(crate) fn publish_by_pattern(
         &self,
-        way: &mut Way,
+        delivery: &mut PatternDelivery,
         channel: &[u8],
         payload: &[u8],
         limit: usize,
@@ -250,23 +258,25 @@ impl Hub {
         }
         let patterns = self.patterns.read();
         let mut compared = 0;
-        let end = *way.end.get_or_insert(patterns.next);
-        for (number, (pattern, listeners)) in patterns.all.range(way.next..end.max(way.next)) {
+        let end = *delivery.end.get_or_insert(patterns.next);
+        for (number, (pattern, subscribers)) in
+            patterns.all.range(delivery.next..end.max(delivery.next))
+        {
             if compared > COMPARED {
                 return true;
             }
             compared += ENTRY + pattern.len() * channel.len();
-            way.next = number + 1;
+            delivery.next = number + 1;
             if !glob::matches(pattern, channel) {
                 continue;
             }
             let parts = [&b"pmessage"[..], pattern, channel, payload];
             let mut message = Message::new(&parts);
-            for known in listeners {
+            for known in subscribers {
                 known.push(message.bytes(known.version()), limit);
             }
-            way.receivers += listeners.len();
-            compared += listeners.len() * DELIVERY;
+            delivery.receivers += subscribers.len();
+            compared += subscribers.len() * DELIVERY;
         }
         false
     }
@@ -287,11 +297,11 @@ impl Hub {
     }
 
     /// Number of subscribers of a channel (by name).
-    pub(crate) fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
+    pub(crate) fn subscribers(&self, kind: Kind, name: &[u8]) -> usize {
         if kind == Kind::Shard {
-            self.shards.listeners(name)
+            self.shards.subscribers(name)
         } else {
-            self.channels.listeners(name)
+            self.channels.subscribers(name)
         }
     }
 

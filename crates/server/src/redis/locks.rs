@@ -338,13 +338,13 @@ mod tests {
     use crate::object::{Clients, Peer};
 
     /// Clients that take stripes.
-    struct People(Arc<Clients>, Vec<Arc<Client>>);
+    struct TestClients(Arc<Clients>, Vec<Arc<Client>>);
 
-    impl People {
-        fn new(number: usize) -> People {
+    impl TestClients {
+        fn new(number: usize) -> TestClients {
             let clients = Clients::new(&Arc::default());
-            let people = (0..number).map(|_| clients.enter(Peer::Unix, "here".into(), 0)).collect();
-            People(clients, people)
+            let list = (0..number).map(|_| clients.enter(Peer::Unix, "here".into(), 0)).collect();
+            TestClients(clients, list)
         }
 
         fn taker(&self, number: usize, now: Ms) -> Taker<'_> {
@@ -358,15 +358,15 @@ mod tests {
     }
 
     #[test]
-    fn steps_taken_in_any_order_of_keys_never_wait_in_a_circle() {
+    fn operations_with_keys_in_any_order_never_deadlock() {
         let locks = Locks::new();
         let (a, b) = (AtomicU64::new(0), AtomicU64::new(0));
-        let people = People::new(1);
+        let clients = TestClients::new(1);
         std::thread::scope(|scope| {
             for turned in [false, true, false, true] {
-                let (locks, a, b, people) = (&locks, &a, &b, &people);
+                let (locks, a, b, clients) = (&locks, &a, &b, &clients);
                 scope.spawn(move || {
-                    let taker = people.taker(0, 0);
+                    let taker = clients.taker(0, 0);
                     for _ in 0..20_000 {
                         let mut wanted = Wanted::default();
                         let keys = if turned { [b"one", b"two"] } else { [b"two", b"one"] };
@@ -385,13 +385,13 @@ mod tests {
     }
 
     #[test]
-    fn a_read_takes_its_stripe_only_while_a_step_writes() {
+    fn a_read_takes_its_stripe_only_while_an_operation_on_several_keys_writes() {
         let locks = Locks::new();
         assert!(!locks.is_busy());
         let mut wanted = Wanted::default();
         wanted.key(b"key");
-        let people = People::new(1);
-        let taker = people.taker(0, 0);
+        let clients = TestClients::new(1);
+        let taker = clients.taker(0, 0);
         let reading = locks.take(&wanted, &taker);
         assert!(!locks.is_busy(), "a step that only reads stops no read");
         drop(reading);
@@ -409,8 +409,8 @@ mod tests {
         let mut wanted = Wanted::default();
         wanted.key(b"key");
         wanted.key(b"key");
-        let people = People::new(1);
-        let taker = people.taker(0, 0);
+        let clients = TestClients::new(1);
+        let taker = clients.taker(0, 0);
         assert_eq!(locks.take(&wanted, &taker).map(|held| held.guards.len()), Some(1));
         let mut wanted = Wanted::default();
         wanted.all();
@@ -420,8 +420,8 @@ mod tests {
     #[test]
     fn a_kept_stripe_makes_no_thread_wait_and_comes_back() {
         let shared = crate::redis::tests::shared(crate::redis::tests::settings());
-        let (locks, people) = (&shared.locks, People::new(1));
-        let taker = people.taker(0, 0);
+        let (locks, clients) = (&shared.locks, TestClients::new(1));
+        let taker = clients.taker(0, 0);
         let mut wanted = Wanted::default();
         wanted.key(b"key");
         wanted.writes();
@@ -438,10 +438,10 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_wait_have_the_stripe_in_turn() {
+    fn waiters_have_the_stripe_in_turn() {
         let shared = crate::redis::tests::shared(crate::redis::tests::settings());
-        let (locks, people) = (&shared.locks, People::new(4));
-        let [long, second, third, late] = [0, 1, 2, 3].map(|number| people.taker(number, 0));
+        let (locks, clients) = (&shared.locks, TestClients::new(4));
+        let [long, second, third, late] = [0, 1, 2, 3].map(|number| clients.taker(number, 0));
         let kept = locks.write(b"key", &long).map(|one| one.keep(&shared));
         let mut both = Wanted::default();
         [b"key", b"yek"].iter().for_each(|key| both.key(&key[..]));
@@ -465,10 +465,10 @@ mod tests {
 
     /// Both need the same two stripes. Each is first in one of the queues.
     #[test]
-    fn clients_that_wait_for_the_same_stripes_do_not_wait_for_each_other() {
+    fn waiters_for_the_same_stripes_do_not_deadlock() {
         let shared = crate::redis::tests::shared(crate::redis::tests::settings());
-        let (locks, people) = (&shared.locks, People::new(4));
-        let [one, other, a, b] = [0, 1, 2, 3].map(|number| people.taker(number, 0));
+        let (locks, clients) = (&shared.locks, TestClients::new(4));
+        let [one, other, a, b] = [0, 1, 2, 3].map(|number| clients.taker(number, 0));
         let mut keys = [&b"key"[..], b"yek"];
         keys.sort_unstable_by_key(|key| stripe(key));
         let mut both = Wanted::default();
@@ -487,27 +487,27 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_lost_by_clients_that_do_not_come_for_it() {
+    fn clients_that_do_not_try_again_lose_their_place() {
         let shared = crate::redis::tests::shared(crate::redis::tests::settings());
-        let (locks, mut people) = (&shared.locks, People::new(4));
-        let kept = locks.write(b"key", &people.taker(0, 0)).map(|one| one.keep(&shared));
+        let (locks, mut clients) = (&shared.locks, TestClients::new(4));
+        let kept = locks.write(b"key", &clients.taker(0, 0)).map(|one| one.keep(&shared));
         for number in 1..4 {
-            assert!(locks.write(b"key", &people.taker(number, 0)).is_none());
+            assert!(locks.write(b"key", &clients.taker(number, 0)).is_none());
         }
         drop(kept);
-        people.1[1].kill();
+        clients.1[1].kill();
         assert!(
-            locks.write(b"key", &people.again(3, PATIENCE - 1, 3)).is_none(),
+            locks.write(b"key", &clients.again(3, PATIENCE - 1, 3)).is_none(),
             "the next one's turn"
         );
-        let gone = people.1.remove(2);
-        people.0.leave(&gone);
+        let gone = clients.1.remove(2);
+        clients.0.leave(&gone);
         drop(gone);
-        assert!(locks.write(b"key", &people.again(2, PATIENCE - 1, 3)).is_some());
-        let kept = locks.write(b"key", &people.taker(0, 0)).map(|one| one.keep(&shared));
-        assert!(locks.write(b"key", &people.taker(2, 0)).is_none());
+        assert!(locks.write(b"key", &clients.again(2, PATIENCE - 1, 3)).is_some());
+        let kept = locks.write(b"key", &clients.taker(0, 0)).map(|one| one.keep(&shared));
+        assert!(locks.write(b"key", &clients.taker(2, 0)).is_none());
         drop(kept);
-        assert!(locks.write(b"key", &people.taker(0, PATIENCE - 1)).is_none());
-        assert!(locks.write(b"key", &people.again(0, PATIENCE, 5)).is_some());
+        assert!(locks.write(b"key", &clients.taker(0, PATIENCE - 1)).is_none());
+        assert!(locks.write(b"key", &clients.again(0, PATIENCE, 5)).is_some());
     }
 }

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_read_and_told_like_redis() {
+    fn letters_are_parsed_and_shown_like_redis() {
         // Answers of redis-server 7.0.15 to CONFIG GET after CONFIG SET.
         for (set, told) in [
             ("Ex", "xE"),

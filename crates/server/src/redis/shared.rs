@@ -200,7 +200,7 @@ pub(crate) struct Face {
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) clock: Clock,
-    /// Look-ups ahead for the client whose batch is being executed.
+    /// Sample-ups ahead for the client whose batch is being executed.
     pub(crate) ahead: RefCell<Ahead>,
     pub(crate) handlers: Box<[Handler; dispatch::COMMANDS]>,
     /// Unused decoders.

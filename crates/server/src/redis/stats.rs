@@ -7,7 +7,7 @@ use crate::clock::Ms;
 
 /// A sample of the counters.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct Sample {
     pub(crate) at: Ms,
     pub(crate) commands: u64,
     pub(crate) bytes_in: u64,
@@ -28,14 +28,14 @@ const SPAN: Ms = 500;
 /// Base values of the counters.
 #[derive(Debug, Default)]
 pub(crate) struct Baseline {
-    looks: Mutex<(Look, Rates)>,
+    looks: Mutex<(Sample, Rates)>,
     /// Names and values at the last CONFIG RESETSTAT.
     zero: Mutex<std::collections::BTreeMap<String, u64>>,
 }
 
 impl Baseline {
     /// Rates since the last sample that is old enough.
-    pub(crate) fn rates(&self, now: Look) -> Rates {
+    pub(crate) fn rates(&self, now: Sample) -> Rates {
         let mut looks = self.looks.lock();
         let (before, _) = *looks;
         let span = now.at.saturating_sub(before.at);

@@ -27,7 +27,7 @@ use super::{
 const PARTS: usize = 64;
 /// Size of a key's list from which ids of departed clients are removed, whenever the list has
 /// doubled.
-const CROWD: usize = 64;
+const CHECK_FROM: usize = 64;
 /// Bytes of an entry beside its key: its slot in the part, and the first client of its list.
 const ENTRY: usize = 112;
 /// Bytes of each further client of an entry.
@@ -39,7 +39,7 @@ const SHARE: u64 = 8;
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
 /// A prefix and its clients.
-type Listeners = (Box<[u8]>, Vec<Arc<Known>>);
+type PrefixClients = (Box<[u8]>, Vec<Arc<Known>>);
 
 type Part = HashMap<Box<[u8]>, Vec<u64>>;
 
@@ -51,7 +51,7 @@ pub(crate) struct Tracking {
     /// Bytes of the keys and their entries.
     bytes: AtomicUsize,
     /// BCAST: prefixes, and the clients that track all keys with them.
-    prefixes: RwLock<Vec<Listeners>>,
+    prefixes: RwLock<Vec<PrefixClients>>,
     /// Number of tracking clients.
     clients: AtomicUsize,
 }
@@ -104,7 +104,7 @@ impl Tracking {
             let mut part = self.part(key).lock();
             if let Some(ids) = part.get_mut(key) {
                 if !ids.contains(&id) {
-                    self.forget_gone(shared, ids);
+                    self.remove_departed(shared, ids);
                     ids.push(id);
                     self.items.fetch_add(1, Relaxed);
                 }
@@ -115,7 +115,7 @@ impl Tracking {
             while self.is_full(shared, key) {
                 let Some(victim) = part.keys().next().cloned() else { break };
                 dropped.extend(part.remove_entry(&victim));
-                self.count_out(&victim);
+                self.count_removed(&victim);
             }
             if self.is_full(shared, key) {
                 dropped.push((key.into(), vec![id]));
@@ -128,7 +128,7 @@ impl Tracking {
         }
         for (key, ids) in dropped {
             self.items.fetch_sub(ids.len(), Relaxed);
-            ids.iter().for_each(|id| self.tell_id(shared, *id, Some(&key), None));
+            ids.iter().for_each(|id| self.invalidate_for_id(shared, *id, Some(&key), None));
         }
     }
 
@@ -141,14 +141,14 @@ impl Tracking {
     }
 
     /// Subtracts a removed key.
-    fn count_out(&self, key: &[u8]) {
+    fn count_removed(&self, key: &[u8]) {
         self.keys.fetch_sub(1, Relaxed);
         self.bytes.fetch_sub(ENTRY + key.len(), Relaxed);
     }
 
     /// Removes departed clients: a key that all read and nobody writes would collect them.
-    fn forget_gone(&self, shared: &Shared, ids: &mut Vec<u64>) {
-        if ids.len() < CROWD || ids.len() < ids.capacity() {
+    fn remove_departed(&self, shared: &Shared, ids: &mut Vec<u64>) {
+        if ids.len() < CHECK_FROM || ids.len() < ids.capacity() {
             return;
         }
         let before = ids.len();
@@ -164,14 +164,16 @@ impl Tracking {
     pub(crate) fn invalidate(&self, shared: &Shared, key: &[u8], writer: Option<u64>) {
         for (prefix, clients) in self.prefixes.read().iter() {
             if key.starts_with(prefix) {
-                clients.iter().for_each(|known| tell(shared, known, Some(key), writer));
+                clients
+                    .iter()
+                    .for_each(|known| send_invalidation(shared, known, Some(key), writer));
             }
         }
         let ids = self.part(key).lock().remove(key);
         if let Some(ids) = ids {
-            self.count_out(key);
+            self.count_removed(key);
             self.items.fetch_sub(ids.len(), Relaxed);
-            ids.iter().for_each(|id| self.tell_id(shared, *id, Some(key), writer));
+            ids.iter().for_each(|id| self.invalidate_for_id(shared, *id, Some(key), writer));
         }
     }
 
@@ -179,22 +181,22 @@ impl Tracking {
     pub(crate) fn flush(&self, shared: &Shared) {
         for part in &self.parts {
             let mut part = part.lock();
-            part.keys().for_each(|key| self.count_out(key));
+            part.keys().for_each(|key| self.count_removed(key));
             self.items.fetch_sub(part.values().map(Vec::len).sum(), Relaxed);
             part.clear();
         }
         for known in shared.registry.list() {
             if known.has(flag::TRACKING) {
-                tell(shared, &known, None, None);
+                send_invalidation(shared, &known, None, None);
             }
         }
     }
 
-    fn tell_id(&self, shared: &Shared, id: u64, key: Option<&[u8]>, writer: Option<u64>) {
+    fn invalidate_for_id(&self, shared: &Shared, id: u64, key: Option<&[u8]>, writer: Option<u64>) {
         let Some(known) = shared.registry.get(id) else { return };
         // The client may have ended tracking since, or changed to BCAST.
         if known.has(flag::TRACKING) && !known.has(flag::BROADCAST) {
-            tell(shared, &known, key, writer);
+            send_invalidation(shared, &known, key, writer);
         }
     }
 
@@ -205,7 +207,7 @@ impl Tracking {
     }
 }
 
-fn add(all: &mut Vec<Listeners>, known: &Arc<Known>, prefixes: &[Box<[u8]>]) {
+fn add(all: &mut Vec<PrefixClients>, known: &Arc<Known>, prefixes: &[Box<[u8]>]) {
     for prefix in prefixes {
         match all.iter_mut().find(|(other, _)| other == prefix) {
             Some((_, clients)) => clients.push(known.clone()),
@@ -215,7 +217,7 @@ fn add(all: &mut Vec<Listeners>, known: &Arc<Known>, prefixes: &[Box<[u8]>]) {
 }
 
 /// Sends an invalidation to one client; without a key: of all keys.
-fn tell(shared: &Shared, known: &Known, key: Option<&[u8]>, writer: Option<u64>) {
+fn send_invalidation(shared: &Shared, known: &Known, key: Option<&[u8]>, writer: Option<u64>) {
     if known.has(flag::NO_LOOP) && writer == Some(known.id()) {
         return;
     }

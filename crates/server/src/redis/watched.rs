@@ -24,12 +24,12 @@ type Key = (u8, Box<[u8]>);
 
 /// One watched key.
 #[derive(Debug, Default)]
-struct Place {
+struct WatchedKey {
     watchers: usize,
     writes: u64,
 }
 
-struct Parts([Mutex<HashMap<Key, Place>>; PARTS]);
+struct Parts([Mutex<HashMap<Key, WatchedKey>>; PARTS]);
 
 impl Default for Parts {
     fn default() -> Self {
@@ -56,7 +56,7 @@ pub(crate) struct Watch {
 }
 
 impl Watched {
-    fn part(&self, key: &Key) -> &Mutex<HashMap<Key, Place>> {
+    fn part(&self, key: &Key) -> &Mutex<HashMap<Key, WatchedKey>> {
         &self.parts.0[self.hasher.hash_one(key) as usize % PARTS]
     }
 

@@ -16,7 +16,7 @@ pub(crate) fn who_am_i(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
 }
 
 /// All users, `default` first, and whether they need a password.
-fn everybody(ctx: &Ctx<'_>) -> Vec<(String, bool)> {
+fn all_users(ctx: &Ctx<'_>) -> Vec<(String, bool)> {
     let config = &ctx.shared.config;
     let mut all = vec![("default".to_owned(), config.has_password())];
     all.extend(
@@ -26,13 +26,13 @@ fn everybody(ctx: &Ctx<'_>) -> Vec<(String, bool)> {
 }
 
 pub(crate) fn users(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    let all = everybody(ctx);
+    let all = all_users(ctx);
     ctx.reply().array(all.len());
     all.iter().for_each(|(name, _)| ctx.reply().bulk(name.as_bytes()));
 }
 
 pub(crate) fn list(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
-    let all = everybody(ctx);
+    let all = all_users(ctx);
     ctx.reply().array(all.len());
     for (name, secret) in all {
         // Passwords are not shown, not even as hashes.
@@ -42,7 +42,7 @@ pub(crate) fn list(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
 }
 
 pub(crate) fn get_user(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let all = everybody(ctx);
+    let all = all_users(ctx);
     let Some((_, secret)) = all.iter().find(|(name, _)| name.as_bytes() == args.get(2)) else {
         return ctx.reply().null();
     };

@@ -50,7 +50,7 @@ pub(crate) fn set(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let mut found: Vec<(&Param, &[u8])> = Vec::new();
     for at in (2..args.len()).step_by(2) {
         let name = args.get(at);
-        let Some(param) = PARAMS.iter().find(|param| param.is(name)) else {
+        let Some(param) = PARAMS.iter().find(|param| param.is_named(name)) else {
             let error = format!(
                 "ERR Unknown option or number of arguments for CONFIG SET - '{}'",
                 text(name)

@@ -6,7 +6,8 @@ use std::fmt::Write;
 use crate::{
     object::Shared as _,
     redis::{
-        config::params, conn::REDIS_VERSION, counters::BUCKETS, ctx::Ctx, known::flag, stats::Look,
+        config::params, conn::REDIS_VERSION, counters::BUCKETS, ctx::Ctx, known::flag,
+        stats::Sample,
     },
 };
 
@@ -210,7 +211,7 @@ pub(crate) fn stats(out: &mut String, ctx: &Ctx<'_>) {
     let shared = ctx.shared;
     let count = |name: &str| info::count(shared, name);
     let processed = info::processed(shared);
-    let rates = shared.baseline.rates(Look {
+    let rates = shared.baseline.rates(Sample {
         at: ctx.now,
         commands: processed,
         bytes_in: count("total_net_input_bytes"),

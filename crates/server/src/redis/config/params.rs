@@ -23,14 +23,14 @@ enum Kind {
     /// A constant.
     Fixed(&'static str),
     /// Readable, cannot change at run time.
-    Told(fn(&Shared) -> String),
+    ReadOnly(fn(&Shared) -> String),
     /// A number within bounds (both inclusive).
     Number(fn(&Config) -> &AtomicU64, u64, u64),
     /// A number of bytes within bounds (both inclusive); accepts units.
     Bytes(fn(&Config) -> &AtomicU64, u64, u64),
     YesNo(fn(&Config) -> &AtomicBool),
     /// Read by one function, set by another, which may refuse with a reason.
-    Own(fn(&Shared) -> String, fn(&Shared, &[u8]) -> Result<(), String>),
+    Custom(fn(&Shared) -> String, fn(&Shared, &[u8]) -> Result<(), String>),
 }
 
 /// Reasons for refusing a value, in Redis's words.
@@ -44,34 +44,34 @@ const fn fixed(name: &'static str, value: &'static str) -> Param {
     param(name, Kind::Fixed(value))
 }
 
-const fn two_names(name: &'static str, alias: &'static str, kind: Kind) -> Param {
+const fn aliased(name: &'static str, alias: &'static str, kind: Kind) -> Param {
     Param { name, alias: Some(alias), kind }
 }
 
 pub(crate) static PARAMS: &[Param] = &[
-    param("maxmemory", Kind::Told(|shared| shared.store.totals().budget.to_string())),
-    param("maxmemory-policy", Kind::Told(|shared| policy(shared).to_owned())),
+    param("maxmemory", Kind::ReadOnly(|shared| shared.store.totals().budget.to_string())),
+    param("maxmemory-policy", Kind::ReadOnly(|shared| policy(shared).to_owned())),
     fixed("maxmemory-samples", "5"),
     param("maxclients", Kind::Number(|config| &config.connections, 1, u32::MAX as u64)),
     param("timeout", Kind::Number(|config| &config.timeout, 0, i32::MAX as u64)),
-    param("tcp-backlog", Kind::Told(|shared| shared.settings.backlog.to_string())),
+    param("tcp-backlog", Kind::ReadOnly(|shared| shared.settings.backlog.to_string())),
     fixed("tcp-keepalive", "300"),
-    param("port", Kind::Told(|shared| port(shared).to_string())),
-    param("bind", Kind::Told(bind)),
-    param("unixsocket", Kind::Told(unix_socket)),
+    param("port", Kind::ReadOnly(|shared| port(shared).to_string())),
+    param("bind", Kind::ReadOnly(bind)),
+    param("unixsocket", Kind::ReadOnly(unix_socket)),
     fixed("tls-port", "0"),
     param("protected-mode", Kind::YesNo(|config| &config.protected)),
-    param("requirepass", Kind::Own(|_| String::new(), set_password)),
-    param("databases", Kind::Told(|shared| shared.settings.databases.to_string())),
+    param("requirepass", Kind::Custom(|_| String::new(), set_password)),
+    param("databases", Kind::ReadOnly(|shared| shared.settings.databases.to_string())),
     param("proto-max-bulk-len", Kind::Bytes(|config| &config.bulk, 1 << 20, 4 << 30)),
     param(
         "client-query-buffer-limit",
         Kind::Bytes(|config| &config.query_buffer, 1 << 20, 4 << 30),
     ),
-    param("client-output-buffer-limit", Kind::Own(output_limit, set_output_limit)),
-    param("slowlog-log-slower-than", Kind::Own(slower_than, set_slower_than)),
+    param("client-output-buffer-limit", Kind::Custom(output_limit, set_output_limit)),
+    param("slowlog-log-slower-than", Kind::Custom(slower_than, set_slower_than)),
     param("slowlog-max-len", Kind::Number(|config| &config.slowlog_len, 0, SLOWLOG_MOST)),
-    param("notify-keyspace-events", Kind::Own(events, set_events)),
+    param("notify-keyspace-events", Kind::Custom(events, set_events)),
     param(
         "tracking-table-max-keys",
         Kind::Number(|config| &config.tracking_keys, 0, u32::MAX as u64),
@@ -79,20 +79,20 @@ pub(crate) static PARAMS: &[Param] = &[
     param("latency-tracking", Kind::YesNo(|config| &config.latency_tracking)),
     fixed("latency-tracking-info-percentiles", "50 99 99.9"),
     fixed("latency-monitor-threshold", "0"),
-    two_names(
+    aliased(
         "hash-max-listpack-entries",
         "hash-max-ziplist-entries",
         Kind::Number(|config| &config.listpack_entries, 0, i64::MAX as u64),
     ),
-    two_names(
+    aliased(
         "hash-max-listpack-value",
         "hash-max-ziplist-value",
         Kind::Number(|config| &config.listpack_value, 0, i64::MAX as u64),
     ),
-    two_names("list-max-listpack-size", "list-max-ziplist-size", Kind::Fixed("-2")),
+    aliased("list-max-listpack-size", "list-max-ziplist-size", Kind::Fixed("-2")),
     fixed("set-max-intset-entries", "512"),
-    two_names("zset-max-listpack-entries", "zset-max-ziplist-entries", Kind::Fixed("128")),
-    two_names("zset-max-listpack-value", "zset-max-ziplist-value", Kind::Fixed("64")),
+    aliased("zset-max-listpack-entries", "zset-max-ziplist-entries", Kind::Fixed("128")),
+    aliased("zset-max-listpack-value", "zset-max-ziplist-value", Kind::Fixed("64")),
     fixed("stream-node-max-bytes", "4096"),
     fixed("stream-node-max-entries", "100"),
     fixed("hll-sparse-max-bytes", "3000"),
@@ -116,7 +116,7 @@ pub(crate) static PARAMS: &[Param] = &[
     fixed("syslog-enabled", "no"),
     fixed("hz", "10"),
     fixed("dynamic-hz", "yes"),
-    param("io-threads", Kind::Told(|shared| shared.workers.to_string())),
+    param("io-threads", Kind::ReadOnly(|shared| shared.workers.to_string())),
     fixed("io-threads-do-reads", "yes"),
     fixed("activerehashing", "yes"),
     fixed("activedefrag", "no"),
@@ -128,13 +128,13 @@ pub(crate) static PARAMS: &[Param] = &[
     fixed("lazyfree-lazy-user-flush", "yes"),
     fixed("lfu-log-factor", "10"),
     fixed("lfu-decay-time", "1"),
-    two_names("lua-time-limit", "busy-reply-threshold", Kind::Fixed("5000")),
+    aliased("lua-time-limit", "busy-reply-threshold", Kind::Fixed("5000")),
     fixed("cluster-enabled", "no"),
-    two_names("replicaof", "slaveof", Kind::Fixed("")),
-    two_names("replica-read-only", "slave-read-only", Kind::Fixed("yes")),
-    two_names("replica-serve-stale-data", "slave-serve-stale-data", Kind::Fixed("yes")),
-    two_names("replica-priority", "slave-priority", Kind::Fixed("100")),
-    two_names("min-replicas-to-write", "min-slaves-to-write", Kind::Fixed("0")),
+    aliased("replicaof", "slaveof", Kind::Fixed("")),
+    aliased("replica-read-only", "slave-read-only", Kind::Fixed("yes")),
+    aliased("replica-serve-stale-data", "slave-serve-stale-data", Kind::Fixed("yes")),
+    aliased("replica-priority", "slave-priority", Kind::Fixed("100")),
+    aliased("min-replicas-to-write", "min-slaves-to-write", Kind::Fixed("0")),
     fixed("repl-timeout", "60"),
     fixed("repl-backlog-size", "1048576"),
     fixed("aclfile", ""),
@@ -154,7 +154,7 @@ impl Param {
     pub(crate) fn value(&self, shared: &Shared) -> String {
         match self.kind {
             Kind::Fixed(value) => value.to_owned(),
-            Kind::Told(told) | Kind::Own(told, _) => told(shared),
+            Kind::ReadOnly(told) | Kind::Custom(told, _) => told(shared),
             Kind::Number(field, ..) | Kind::Bytes(field, ..) => {
                 field(&shared.config).load(Relaxed).to_string()
             }
@@ -165,7 +165,7 @@ impl Param {
     }
 
     /// Returns whether `name` is one of its names.
-    pub(crate) fn is(&self, name: &[u8]) -> bool {
+    pub(crate) fn is_named(&self, name: &[u8]) -> bool {
         let is = |own: &str| own.as_bytes().eq_ignore_ascii_case(name);
         is(self.name) || self.alias.is_some_and(is)
     }
@@ -173,8 +173,8 @@ impl Param {
     /// Sets the value. `Err`: the reason for a refusal, in Redis's words.
     pub(crate) fn set(&self, shared: &Shared, value: &[u8]) -> Result<(), String> {
         match self.kind {
-            Kind::Fixed(_) | Kind::Told(_) if self.value(shared).as_bytes() == value => Ok(()),
-            Kind::Fixed(_) | Kind::Told(_) => Err(IMMUTABLE.to_owned()),
+            Kind::Fixed(_) | Kind::ReadOnly(_) if self.value(shared).as_bytes() == value => Ok(()),
+            Kind::Fixed(_) | Kind::ReadOnly(_) => Err(IMMUTABLE.to_owned()),
             Kind::Number(field, least, most) => {
                 let number = number(value).ok_or("argument couldn't be parsed into an integer")?;
                 within(u64::try_from(number).ok(), least, most)
@@ -192,7 +192,7 @@ impl Param {
                 field(&shared.config).store(yes, Relaxed);
                 Ok(())
             }
-            Kind::Own(_, set) => set(shared, value),
+            Kind::Custom(_, set) => set(shared, value),
         }
     }
 }

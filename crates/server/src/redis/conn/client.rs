@@ -135,21 +135,22 @@ pub(crate) fn info(ctx: &mut Ctx<'_>, _args: &Args<'_>) {
     ctx.reply().verbatim("txt", line.as_bytes());
 }
 
-/// Type of a client; None: unknown.
+/// Type of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Normal,
     Subscriber,
     /// Masters and replicas: none exist.
-    Nobody,
+    Replication,
 }
 
+/// Parses a type; None: unknown.
 pub(crate) fn type_named(name: &[u8]) -> Option<Type> {
     let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
     match () {
         () if is("normal") => Some(Type::Normal),
         () if is("pubsub") => Some(Type::Subscriber),
-        () if is("replica") || is("slave") || is("master") => Some(Type::Nobody),
+        () if is("replica") || is("slave") || is("master") => Some(Type::Replication),
         () => None,
     }
 }
@@ -180,16 +181,16 @@ pub(crate) fn list(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     } else {
         return ctx.reply().error("ERR syntax error");
     };
-    ctx.go(Lines { left: chosen.into_iter(), lines: String::new() }, args);
+    ctx.go(ClientList { left: chosen.into_iter(), lines: String::new() }, args);
 }
 
 /// A CLIENT LIST in progress.
-struct Lines {
+struct ClientList {
     left: std::vec::IntoIter<Arc<Known>>,
     lines: String,
 }
 
-impl Job for Lines {
+impl Job for ClientList {
     fn is_apart(&self) -> bool {
         true
     }

@@ -54,7 +54,7 @@ impl<'a> Filter<'a> {
         Ok(filter)
     }
 
-    fn takes(&self, known: &Known, me: u64) -> bool {
+    fn matches(&self, known: &Known, me: u64) -> bool {
         self.id.is_none_or(|id| id == known.id())
             && self.kind.is_none_or(|kind| kind == type_of(known))
             && self.address.is_none_or(|wanted| address(&known.client).as_bytes() == wanted)
@@ -79,7 +79,7 @@ pub(crate) fn kill(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let me = ctx.conn.known.id();
     let mut killed = 0;
     for known in ctx.shared.registry.list() {
-        if !filter.takes(&known, me) {
+        if !filter.matches(&known, me) {
             continue;
         }
         killed += 1;

@@ -9,7 +9,7 @@ use crate::{
     object::room::{Held, Place},
     redis::{
         ctx::Ctx,
-        hub::{Kind, Way},
+        hub::{Kind, PatternDelivery},
         job::{Job, Progress},
         names::Names,
         shared::Shared,
@@ -87,7 +87,7 @@ impl Change {
             names(ctx.conn, self.kind).insert(name.into());
         }
         let count = count(ctx.conn, self.kind);
-        tell(ctx, self.word, Some(name), count);
+        report_count(ctx, self.word, Some(name), count);
     }
 
     fn leave(&self, ctx: &mut Ctx<'_>, name: &[u8]) {
@@ -99,7 +99,7 @@ impl Change {
         // Earlier messages precede the confirmation that the subscription has ended.
         ctx.hear();
         let count = count(ctx.conn, self.kind);
-        tell(ctx, self.word, Some(name), count);
+        report_count(ctx, self.word, Some(name), count);
     }
 }
 
@@ -139,14 +139,14 @@ fn remove(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind, word: &'static str) {
     let all = args.len() == 1;
     if all && names(ctx.conn, kind).is_empty() {
         let count = count(ctx.conn, kind);
-        tell(ctx, word, None, count);
+        report_count(ctx, word, None, count);
     }
     ctx.go(Change { kind, word, joins: false, at: 1, all }, args);
 }
 
 /// Reports the current number of subscriptions. This is a message, not an answer: CLIENT REPLY does
 /// not suppress it.
-fn tell(ctx: &mut Ctx<'_>, word: &str, name: Option<&[u8]>, count: usize) {
+fn report_count(ctx: &mut Ctx<'_>, word: &str, name: Option<&[u8]>, count: usize) {
     if ctx.conn.gates & gate::MUTED == 0 {
         return message(&mut ctx.reply(), word, name, count);
     }
@@ -227,13 +227,13 @@ pub(crate) fn publish(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     if args.get(1).len() > MAX_KEY {
         return ctx.reply().error(LONG_CHANNEL);
     }
-    let way =
+    let delivery =
         ctx.shared.hub.publish_by_name(args.get(1), args.get(2), ctx.shared.config.mail_limit());
-    ctx.go(Publish(way), args);
+    ctx.go(Publish(delivery), args);
 }
 
 /// A PUBLISH in progress to the subscribers of patterns.
-struct Publish(Way);
+struct Publish(PatternDelivery);
 
 impl Job for Publish {
     fn is_apart(&self) -> bool {
@@ -274,7 +274,7 @@ pub(crate) fn misused_subcommand(args: &Args<'_>) -> Vec<u8> {
     [about, subcommand, b"'. Try ", &name, b" HELP."].concat()
 }
 
-fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
+fn start_channels(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
     if args.len() > 3 {
         return ctx.reply().error(misused_subcommand(args));
     }
@@ -365,26 +365,26 @@ impl Job for Channels {
 
 /// PUBSUB CHANNELS [pattern]
 pub(crate) fn channels(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    list(ctx, args, Kind::Channel);
+    start_channels(ctx, args, Kind::Channel);
 }
 
 pub(crate) fn shard_channels(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    list(ctx, args, Kind::Shard);
+    start_channels(ctx, args, Kind::Shard);
 }
 
-fn count_listeners(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
+fn count_subscribers(ctx: &mut Ctx<'_>, args: &Args<'_>, kind: Kind) {
     ctx.reply().array((args.len() - 2) * 2);
-    ctx.go(Listeners { kind, at: 2 }, args);
+    ctx.go(NumSub { kind, at: 2 }, args);
 }
 
 /// A PUBSUB NUMSUB in progress.
-struct Listeners {
+struct NumSub {
     kind: Kind,
     /// The next name.
     at: usize,
 }
 
-impl Job for Listeners {
+impl Job for NumSub {
     fn is_apart(&self) -> bool {
         true
     }
@@ -392,9 +392,9 @@ impl Job for Listeners {
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
         while self.at < args.len() {
             let name = args.get(self.at);
-            let listeners = ctx.shared.hub.listeners(self.kind, name);
+            let subscribers = ctx.shared.hub.subscribers(self.kind, name);
             ctx.reply().bulk(name);
-            ctx.reply().count(listeners);
+            ctx.reply().count(subscribers);
             self.at += 1;
             if self.at.is_multiple_of(64) && ctx.is_over() {
                 return Progress::Again;
@@ -405,11 +405,11 @@ impl Job for Listeners {
 }
 
 pub(crate) fn numsub(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    count_listeners(ctx, args, Kind::Channel);
+    count_subscribers(ctx, args, Kind::Channel);
 }
 
 pub(crate) fn shard_numsub(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    count_listeners(ctx, args, Kind::Shard);
+    count_subscribers(ctx, args, Kind::Shard);
 }
 
 pub(crate) fn numpat(ctx: &mut Ctx<'_>, _args: &Args<'_>) {

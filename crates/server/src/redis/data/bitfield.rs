@@ -8,7 +8,7 @@ use larder_store::Entry;
 use super::super::ctx::{Class, Ctx};
 use super::bits::BAD_OFFSET;
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX};
-use super::long::{Bytes, End, Layout, Wanted};
+use super::long::{Bytes, Condition, End, Layout};
 use super::range::{bulk_limit, check_len};
 
 /// Maximum of fields per command.
@@ -230,7 +230,7 @@ fn step(ctx: &mut Ctx<'_>, args: &Args<'_>, only_get: bool) -> Outcome {
         }
         check_len(ctx, len)?;
         // The string has grown even if every sum failed, as in Redis.
-        let target = ctx.target(1, expires, Wanted::Same);
+        let target = ctx.target(1, expires, Condition::Same);
         let end: End = Box::new(move |ctx, args, _| answer(ctx, args, &applied));
         ctx.write(args, value.layout(len), target, bitfield, end)
     });

@@ -10,7 +10,7 @@ use super::super::{
     job::{Job, Progress},
 };
 use super::errors::{NOT_INTEGER, Outcome, SYNTAX, refused};
-use super::long::{Bytes, End, Layout, PIECE, Wanted};
+use super::long::{Bytes, Condition, End, Layout, PIECE};
 use super::range::{bulk_limit, check_len, clamped};
 
 pub(super) const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
@@ -53,7 +53,7 @@ fn setbit_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         let byte = byte.unwrap_or(0);
         let byte = if on { byte | mask } else { byte & !mask };
         let expires = old.as_ref().and_then(|entry| entry.expires());
-        let target = ctx.target(1, expires, Wanted::Same);
+        let target = ctx.target(1, expires, Condition::Same);
         let end: End = Box::new(move |ctx, args, _| {
             ctx.reply().integer(before.into());
             ctx.modified(Class::String, "setbit", args.get(1));

@@ -9,36 +9,36 @@ use crate::clock::Ms;
 
 /// Condition for setting an expiry.
 #[derive(Clone, Copy, Debug, Default)]
-struct Only {
+struct Condition {
     absent: bool,
     present: bool,
     greater: bool,
     less: bool,
 }
 
-impl Only {
-    fn parse(args: &Args<'_>) -> Result<Only, Vec<u8>> {
-        let mut only = Only::default();
+impl Condition {
+    fn parse(args: &Args<'_>) -> Result<Condition, Vec<u8>> {
+        let mut condition = Condition::default();
         for at in 3..args.len() {
             match args.get(at).to_ascii_lowercase().as_slice() {
-                b"nx" => only.absent = true,
-                b"xx" => only.present = true,
-                b"gt" => only.greater = true,
-                b"lt" => only.less = true,
+                b"nx" => condition.absent = true,
+                b"xx" => condition.present = true,
+                b"gt" => condition.greater = true,
+                b"lt" => condition.less = true,
                 _ => {
                     let shown = args.get(at).split(|&b| b == 0).next().unwrap_or_default();
                     return Err([b"ERR Unsupported option ", shown].concat());
                 }
             }
         }
-        if only.absent && (only.present || only.greater || only.less) {
+        if condition.absent && (condition.present || condition.greater || condition.less) {
             let text = "ERR NX and XX, GT or LT options at the same time are not compatible";
             return Err(text.into());
         }
-        if only.greater && only.less {
+        if condition.greater && condition.less {
             return Err("ERR GT and LT options at the same time are not compatible".into());
         }
-        Ok(only)
+        Ok(condition)
     }
 
     /// Returns whether `new` may replace `old`.
@@ -72,16 +72,22 @@ pub(super) fn pexpireat(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 }
 
 fn apply(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: i64, base: Ms) {
-    match Only::parse(args) {
-        Ok(only) => {
-            let outcome = expire_at(ctx, args, unit, base, only);
+    match Condition::parse(args) {
+        Ok(condition) => {
+            let outcome = expire_at(ctx, args, unit, base, condition);
             ctx.settle(outcome, args);
         }
         Err(text) => ctx.reply().error(text),
     }
 }
 
-fn expire_at(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: i64, base: Ms, only: Only) -> Outcome {
+fn expire_at(
+    ctx: &mut Ctx<'_>,
+    args: &Args<'_>,
+    unit: i64,
+    base: Ms,
+    condition: Condition,
+) -> Outcome {
     let key = args.get(1);
     let when = parse_i64(args.get(2)).ok_or(NOT_INTEGER)?;
     let when = when
@@ -89,7 +95,8 @@ fn expire_at(ctx: &mut Ctx<'_>, args: &Args<'_>, unit: i64, base: Ms, only: Only
         .and_then(|when| when.checked_add(base as i64))
         .ok_or(Refused::Expiry)?;
     let done = ctx.retry(|ctx| {
-        let Some(entry) = ctx.look(key).filter(|entry| only.allows(entry.expires(), when)) else {
+        let Some(entry) = ctx.look(key).filter(|entry| condition.allows(entry.expires(), when))
+        else {
             return Ok(Some(None));
         };
         Ok(if when <= ctx.now as i64 {
@@ -137,27 +144,27 @@ pub(super) fn persist(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 /// TTL key
 pub(super) fn ttl(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let now = ctx.now;
-    tell(ctx, args, |at| (at.saturating_sub(now) + 500) / 1000);
+    answer_expiry(ctx, args, |at| (at.saturating_sub(now) + 500) / 1000);
 }
 
 /// PTTL key
 pub(super) fn pttl(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let now = ctx.now;
-    tell(ctx, args, |at| at.saturating_sub(now));
+    answer_expiry(ctx, args, |at| at.saturating_sub(now));
 }
 
 /// EXPIRETIME key
 pub(super) fn expiretime(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    tell(ctx, args, |at| (at.saturating_add(500)) / 1000);
+    answer_expiry(ctx, args, |at| (at.saturating_add(500)) / 1000);
 }
 
 /// PEXPIRETIME key
 pub(super) fn pexpiretime(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    tell(ctx, args, |at| at);
+    answer_expiry(ctx, args, |at| at);
 }
 
 /// Answers an expiry; -2: no such key, -1: it does not expire.
-fn tell(ctx: &mut Ctx<'_>, args: &Args<'_>, figure: impl Fn(Ms) -> Ms) {
+fn answer_expiry(ctx: &mut Ctx<'_>, args: &Args<'_>, figure: impl Fn(Ms) -> Ms) {
     let key = args.get(1);
     let answer = match ctx.look(key) {
         Some(entry) => entry.expires().map_or(-1, |at| figure(at) as i64),

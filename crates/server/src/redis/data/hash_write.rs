@@ -57,7 +57,7 @@ struct SetAll {
 }
 
 impl SetAll {
-    fn some(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
+    fn continue_step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
         let key = args.get(1);
         if self.at == 2 && args.len() > PART {
             self.may_fit(ctx, args)?;
@@ -138,7 +138,7 @@ impl SetAll {
 
 impl Job for SetAll {
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
-        self.some(ctx, args).unwrap_or_else(|refused| {
+        self.continue_step(ctx, args).unwrap_or_else(|refused| {
             if self.written.is_some() {
                 ctx.modified(Class::Hash, "hset", args.get(1));
             }

@@ -156,7 +156,7 @@ struct Hmget {
 }
 
 impl Hmget {
-    fn some(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
+    fn continue_step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
         let record = self.entry.as_ref().map(bytes);
         let found = record.as_deref().map(read).transpose()?;
         while self.at < args.len() {
@@ -182,7 +182,7 @@ impl Job for Hmget {
     }
 
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
-        match self.some(ctx, args) {
+        match self.continue_step(ctx, args) {
             Ok(progress) => progress,
             Err(refused) => {
                 // Nothing is sent before the answer is complete.
@@ -196,59 +196,59 @@ impl Job for Hmget {
 
 /// The parts of each field to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum FieldParts {
     Pairs,
     Names,
     Values,
 }
 
-impl Shown {
-    fn show(self, ctx: &mut Ctx<'_>, (field, value): Pair<'_>) {
+impl FieldParts {
+    fn answer(self, ctx: &mut Ctx<'_>, (field, value): Pair<'_>) {
         let mut reply = ctx.reply();
-        if self != Shown::Values {
+        if self != FieldParts::Values {
             reply.bulk(field);
         }
-        if self != Shown::Names {
+        if self != FieldParts::Names {
             reply.bulk(value);
         }
     }
 
     fn head(self, ctx: &mut Ctx<'_>, fields: usize) {
-        if self == Shown::Pairs { ctx.reply().map(fields) } else { ctx.reply().array(fields) }
+        if self == FieldParts::Pairs { ctx.reply().map(fields) } else { ctx.reply().array(fields) }
     }
 }
 
 /// HGETALL key
 pub(super) fn hgetall(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    list(ctx, args, Shown::Pairs);
+    list(ctx, args, FieldParts::Pairs);
 }
 
 /// HKEYS key
 pub(super) fn hkeys(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    list(ctx, args, Shown::Names);
+    list(ctx, args, FieldParts::Names);
 }
 
 /// HVALS key
 pub(super) fn hvals(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    list(ctx, args, Shown::Values);
+    list(ctx, args, FieldParts::Values);
 }
 
-fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, shown: Shown) {
+fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, parts: FieldParts) {
     let outcome = (|| {
         let Some(entry) = ctx.read_hash(args.get(1))? else {
-            shown.head(ctx, 0);
+            parts.head(ctx, 0);
             return Ok(());
         };
         let record = bytes(&entry);
         let found = read(&record)?;
         if found.len() <= AT_ONCE {
             let pairs = found.pairs()?;
-            shown.head(ctx, pairs.len());
-            pairs.into_iter().for_each(|pair| shown.show(ctx, pair));
+            parts.head(ctx, pairs.len());
+            pairs.into_iter().for_each(|pair| parts.answer(ctx, pair));
             return Ok(());
         }
         drop(record);
-        ctx.go(List { entry, shown, checked: false, place: None }, args);
+        ctx.go(List { entry, parts, checked: false, place: None }, args);
         Ok(())
     })();
     ctx.settle(outcome, args);
@@ -257,14 +257,14 @@ fn list(ctx: &mut Ctx<'_>, args: &Args<'_>, shown: Shown) {
 /// An HGETALL, HKEYS or HVALS in progress over a pinned hash, which does not change.
 struct List {
     entry: Entry<'static>,
-    shown: Shown,
+    parts: FieldParts,
     /// The whole hash is validated first, because the number of fields precedes them.
     checked: bool,
     place: Option<(usize, usize)>,
 }
 
 impl List {
-    fn some(&mut self, ctx: &mut Ctx<'_>) -> Outcome<Progress> {
+    fn continue_step(&mut self, ctx: &mut Ctx<'_>) -> Outcome<Progress> {
         let record = bytes(&self.entry);
         let found = read(&record)?;
         loop {
@@ -273,7 +273,7 @@ impl List {
             for pair in fields.by_ref().take(FIELDS) {
                 let pair = pair?;
                 if self.checked {
-                    self.shown.show(ctx, pair);
+                    self.parts.answer(ctx, pair);
                 }
             }
             self.place = Some(fields.place()).filter(|(_, left)| *left > 0);
@@ -282,7 +282,7 @@ impl List {
                     return Ok(Progress::Done);
                 }
                 self.checked = true;
-                self.shown.head(ctx, found.len());
+                self.parts.head(ctx, found.len());
             }
             if ctx.is_over() {
                 return Ok(if ctx.conn.in_exec { Progress::Again } else { Progress::Send });
@@ -297,7 +297,7 @@ impl Job for List {
     }
 
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
-        self.some(ctx).unwrap_or_else(|refused| {
+        self.continue_step(ctx).unwrap_or_else(|refused| {
             ctx.settle(Err(refused), args);
             Progress::Done
         })
@@ -344,7 +344,7 @@ struct Hdel {
 }
 
 impl Hdel {
-    fn some(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
+    fn continue_step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome<Progress> {
         let key = args.get(1);
         while self.at < args.len() && !self.is_gone {
             let changes: Vec<Change<'_>> =
@@ -373,7 +373,7 @@ impl Hdel {
 
 impl Job for Hdel {
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
-        self.some(ctx, args).unwrap_or_else(|refused| {
+        self.continue_step(ctx, args).unwrap_or_else(|refused| {
             if self.removed > 0 {
                 ctx.modified(Class::Hash, "hdel", args.get(1));
             }

@@ -88,7 +88,7 @@ impl Layout {
 
 /// Condition for storing the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum Condition {
     /// None.
     Any,
     /// The key must be missing.
@@ -108,25 +108,25 @@ pub(super) struct Target {
     pub(super) key: usize,
     pub(super) flags: u32,
     pub(super) expires: Option<Ms>,
-    pub(super) wanted: Wanted,
+    pub(super) condition: Condition,
 }
 
 /// Called at the end: true if the value was stored, false if the condition did not hold.
 pub(super) type End = Box<dyn FnOnce(&mut Ctx<'_>, &Args<'_>, bool)>;
 
-fn condition<'e>(wanted: Wanted, old: Option<&'e Entry<'static>>) -> If<'e, 'static> {
-    match wanted {
-        Wanted::Any => If::Always,
-        Wanted::Absent => If::Absent,
-        Wanted::Present => If::Present,
-        Wanted::Same => old.map_or(If::Absent, If::Same),
+fn store_condition<'e>(condition: Condition, old: Option<&'e Entry<'static>>) -> If<'e, 'static> {
+    match condition {
+        Condition::Any => If::Always,
+        Condition::Absent => If::Absent,
+        Condition::Present => If::Present,
+        Condition::Same => old.map_or(If::Absent, If::Same),
     }
 }
 
 impl Ctx<'_> {
     /// Replaces the string at `key`.
-    pub(super) fn target(&self, key: usize, expires: Option<Ms>, wanted: Wanted) -> Target {
-        Target { ns: self.ns, key, flags: 0, expires, wanted }
+    pub(super) fn target(&self, key: usize, expires: Option<Ms>, condition: Condition) -> Target {
+        Target { ns: self.ns, key, flags: 0, expires, condition }
     }
 
     /// Stores a string. None: another write came first, and the caller must look the key up again
@@ -140,8 +140,8 @@ impl Ctx<'_> {
         end: End,
     ) -> Outcome<Option<()>> {
         if layout.len > AT_ONCE {
-            let writing = Writing::begin(self, args, layout, target)?;
-            self.go(LongWrite { writing, again, end: Some(end) }, args);
+            let writing = StringWriter::begin(self, args, layout, target)?;
+            self.go(WriteLong { writing, again, end: Some(end) }, args);
             return Ok(Some(()));
         }
         let (mut parts, mut at) = (Vec::new(), 0);
@@ -150,12 +150,12 @@ impl Ctx<'_> {
             parts.push(piece);
             at += piece.len() as u64;
         }
-        let Target { ns, key, flags, expires, wanted } = target;
+        let Target { ns, key, flags, expires, condition } = target;
         let put = Put { value: &parts, flags, expires, ..Put::default() };
-        let condition = condition(wanted, layout.old.as_ref());
-        match self.store.put(ns, args.get(key), put, condition, self.now) {
+        let only_if = store_condition(condition, layout.old.as_ref());
+        match self.store.put(ns, args.get(key), put, only_if, self.now) {
             Ok(_) => end(self, args, true),
-            Err(PutError::Exists | PutError::NotFound) if wanted == Wanted::Same => {
+            Err(PutError::Exists | PutError::NotFound) if condition == Condition::Same => {
                 return Ok(None);
             }
             Err(PutError::Exists | PutError::NotFound) => end(self, args, false),
@@ -173,13 +173,13 @@ impl Ctx<'_> {
         again: Run,
         end: End,
     ) -> Outcome {
-        let target = self.target(key, expires, Wanted::Any);
+        let target = self.target(key, expires, Condition::Any);
         self.write(args, Layout::arg(args, value), target, again, end).map(drop)
     }
 }
 
 /// A long string in transfer to the store.
-pub(super) struct Writing {
+pub(super) struct StringWriter {
     layout: Layout,
     target: Target,
     fill: Option<Fill<'static>>,
@@ -188,13 +188,13 @@ pub(super) struct Writing {
     held: Held,
 }
 
-impl Writing {
+impl StringWriter {
     pub(super) fn begin(
         ctx: &Ctx<'_>,
         args: &Args<'_>,
         layout: Layout,
         target: Target,
-    ) -> Outcome<Writing> {
+    ) -> Outcome<StringWriter> {
         let options = FillOptions {
             flags: target.flags,
             expires: target.expires,
@@ -207,7 +207,7 @@ impl Writing {
             .fill(target.ns, key, options, ctx.now)
             .map_err(|error| refused(error, key))?;
         let held = Held::new(&ctx.conn.known.client, Place::Store);
-        Ok(Writing { layout, target, fill: Some(fill), at: 0, held })
+        Ok(StringWriter { layout, target, fill: Some(fill), at: 0, held })
     }
 
     /// Writes the next part. Some: the value was stored (Ok) or refused.
@@ -231,25 +231,25 @@ impl Writing {
                 return None;
             }
         }
-        let Target { flags, expires, wanted, .. } = self.target;
+        let Target { flags, expires, condition, .. } = self.target;
         let put = Put { flags, expires, ..Put::default() };
-        let condition = condition(wanted, self.layout.old.as_ref());
-        Some(self.fill.take()?.commit_put(put, condition, ctx.now).map(drop))
+        let only_if = store_condition(condition, self.layout.old.as_ref());
+        Some(self.fill.take()?.commit_put(put, only_if, ctx.now).map(drop))
     }
 }
 
-struct LongWrite {
-    writing: Writing,
+struct WriteLong {
+    writing: StringWriter,
     again: Run,
     end: Option<End>,
 }
 
-impl Job for LongWrite {
+impl Job for WriteLong {
     fn step(&mut self, ctx: &mut Ctx<'_>, args: &Args<'_>) -> Progress {
         let Some(result) = self.writing.step(ctx, args) else { return Progress::Again };
         let target = self.writing.target;
         match result {
-            Err(PutError::Exists | PutError::NotFound) if target.wanted == Wanted::Same => {
+            Err(PutError::Exists | PutError::NotFound) if target.condition == Condition::Same => {
                 (self.again)(ctx, args)
             }
             Ok(()) | Err(PutError::Exists | PutError::NotFound) => {

@@ -5,7 +5,7 @@ use larder_store::{Entry, Namespace};
 
 use super::super::ctx::{Class, Ctx};
 use super::errors::{NO_KEY, NOT_INTEGER, Outcome, SYNTAX};
-use super::long::{End, Layout, Target, Wanted};
+use super::long::{Condition, End, Layout, Target};
 
 const SAME: &str = "ERR source and destination objects are the same";
 const NO_DATABASE: &str = "ERR DB index is out of range";
@@ -25,10 +25,10 @@ fn put_copy(
     args: &Args<'_>,
     entry: Entry<'static>,
     (ns, key): (Namespace, usize),
-    wanted: Wanted,
+    condition: Condition,
     end: End,
 ) -> Outcome {
-    let target = Target { ns, key, flags: entry.flags(), expires: entry.expires(), wanted };
+    let target = Target { ns, key, flags: entry.flags(), expires: entry.expires(), condition };
     let len = entry.len();
     // The condition never depends on the old value, so the write does not restart.
     ctx.write(args, Layout::new(Some(entry), len), target, |_, _| {}, end).map(drop)
@@ -36,18 +36,18 @@ fn put_copy(
 
 /// RENAME key newkey
 pub(super) fn rename(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let outcome = rename_to(ctx, args, Wanted::Any);
+    let outcome = rename_to(ctx, args, Condition::Any);
     ctx.settle(outcome, args);
 }
 
 /// RENAMENX key newkey
 pub(super) fn renamenx(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let outcome = rename_to(ctx, args, Wanted::Absent);
+    let outcome = rename_to(ctx, args, Condition::Absent);
     ctx.settle(outcome, args);
 }
 
-fn rename_to(ctx: &mut Ctx<'_>, args: &Args<'_>, wanted: Wanted) -> Outcome {
-    let only_absent = wanted == Wanted::Absent;
+fn rename_to(ctx: &mut Ctx<'_>, args: &Args<'_>, condition: Condition) -> Outcome {
+    let only_absent = condition == Condition::Absent;
     let entry = ctx.look(args.get(1)).ok_or(NO_KEY)?;
     if args.get(1) == args.get(2) {
         // Source and destination are equal: the key exists.
@@ -72,7 +72,7 @@ fn rename_to(ctx: &mut Ctx<'_>, args: &Args<'_>, wanted: Wanted) -> Outcome {
             ctx.modified(Class::Generic, "rename_to", args.get(2));
         }
     });
-    put_copy(ctx, args, entry, (ctx.ns, 2), wanted, end)
+    put_copy(ctx, args, entry, (ctx.ns, 2), condition, end)
 }
 
 /// COPY source destination [DB destination-db] [REPLACE]
@@ -83,11 +83,11 @@ pub(super) fn copy(ctx: &mut Ctx<'_>, args: &Args<'_>) {
 
 fn copy_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let (from, to) = (args.get(1), args.get(2));
-    let (mut db, mut wanted) = (ctx.db, Wanted::Absent);
+    let (mut db, mut condition) = (ctx.db, Condition::Absent);
     let mut at = 3;
     while at < args.len() {
         if args.is(at, "REPLACE") {
-            wanted = Wanted::Any;
+            condition = Condition::Any;
         } else if args.is(at, "DB") && at + 1 < args.len() {
             db = database(ctx, args.get(at + 1))?;
             at += 1;
@@ -109,7 +109,7 @@ fn copy_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
             ctx.modified_in(db, Class::Generic, "copy_to", args.get(2));
         }
     });
-    put_copy(ctx, args, entry, (ctx.shared.namespace(db), 2), wanted, end)
+    put_copy(ctx, args, entry, (ctx.shared.namespace(db), 2), condition, end)
 }
 
 /// MOVE key db
@@ -137,7 +137,7 @@ fn move_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         }
         ctx.reply().integer(moved.into());
     });
-    put_copy(ctx, args, entry, (ctx.shared.namespace(db), 1), Wanted::Absent, end)
+    put_copy(ctx, args, entry, (ctx.shared.namespace(db), 1), Condition::Absent, end)
 }
 
 /// SWAPDB index1 index2: refused unless both are equal; each database is a fixed part of the store.

@@ -6,7 +6,7 @@ use larder_proto::resp::{Args, number::parse_i64};
 
 use super::super::ctx::{Class, Ctx};
 use super::errors::{NOT_INTEGER, Outcome, TOO_LONG};
-use super::long::{Bytes, End, Layout, Wanted};
+use super::long::{Bytes, Condition, End, Layout};
 
 /// Longest string that a client may send or create, in bytes.
 pub(super) fn bulk_limit(ctx: &Ctx<'_>) -> u64 {
@@ -71,7 +71,7 @@ fn setrange_step(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
         }
         check_len(ctx, end)?;
         let (len, expires) = (len.max(end), old.as_ref().and_then(|entry| entry.expires()));
-        let target = ctx.target(1, expires, Wanted::Same);
+        let target = ctx.target(1, expires, Condition::Same);
         let done: End = Box::new(move |ctx, args, _| {
             ctx.reply().count(len as usize);
             ctx.modified(Class::String, "setrange", args.get(1));

@@ -6,7 +6,7 @@ use larder_store::{If, Put, PutError};
 use super::super::ctx::{Class, Ctx};
 use super::Run;
 use super::errors::{NOT_INTEGER, Outcome, Refused, SYNTAX, refused};
-use super::long::{AT_ONCE, End, Layout, Wanted};
+use super::long::{AT_ONCE, Condition, End, Layout};
 use crate::clock::Ms;
 
 /// The expiry option of a command.
@@ -129,23 +129,23 @@ pub(super) fn expires(expiry: Expiry<'_>, now: Ms) -> Outcome<Option<Ms>> {
 /// KEEPTTL]
 #[inline]
 pub(super) fn set(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let outcome = if args.len() == 3 { plain(ctx, args) } else { set_with(ctx, args) };
+    let outcome = if args.len() == 3 { set_plain(ctx, args) } else { set_with(ctx, args) };
     ctx.settle(outcome, args);
 }
 
 #[inline]
-fn plain(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
+fn set_plain(ctx: &mut Ctx<'_>, args: &Args<'_>) -> Outcome {
     let (key, value) = (args.get(1), args.get(2));
     if value.len() as u64 > AT_ONCE {
-        return ctx.store_arg(args, (1, 2), None, set, Box::new(plainly));
+        return ctx.store_arg(args, (1, 2), None, set, Box::new(set_succeeded));
     }
     ctx.store_string(key, &[value], None)?;
-    plainly(ctx, args, true);
+    set_succeeded(ctx, args, true);
     Ok(())
 }
 
 #[inline]
-fn plainly(ctx: &mut Ctx<'_>, args: &Args<'_>, _: bool) {
+fn set_succeeded(ctx: &mut Ctx<'_>, args: &Args<'_>, _: bool) {
     ctx.reply().ok();
     ctx.modified(Class::String, "set", args.get(1));
 }
@@ -207,7 +207,7 @@ fn set_long(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         let options = Options::parse_set(args)?;
         let given = expires(options.expiry, ctx.now)?;
         let (mut layout, mut until) = (Layout::arg(args, 2), given);
-        let wanted = if options.expiry == Expiry::Keep {
+        let condition = if options.expiry == Expiry::Keep {
             let old = ctx.look(args.get(1));
             if (options.absent && old.is_some()) || (options.present && old.is_none()) {
                 set_done(ctx, args, options.get, given, false);
@@ -215,15 +215,15 @@ fn set_long(ctx: &mut Ctx<'_>, args: &Args<'_>) {
             }
             until = old.as_ref().and_then(|entry| entry.expires());
             layout.old = old;
-            Wanted::Same
+            Condition::Same
         } else if options.absent {
-            Wanted::Absent
+            Condition::Absent
         } else if options.present {
-            Wanted::Present
+            Condition::Present
         } else {
-            Wanted::Any
+            Condition::Any
         };
-        let target = ctx.target(1, until, wanted);
+        let target = ctx.target(1, until, condition);
         let end: End =
             Box::new(move |ctx, args, stored| set_done(ctx, args, options.get, given, stored));
         ctx.write(args, layout, target, set_long, end)
@@ -249,7 +249,7 @@ fn keep(
 
 /// SETNX key value
 pub(super) fn setnx(ctx: &mut Ctx<'_>, args: &Args<'_>) {
-    let target = ctx.target(1, None, Wanted::Absent);
+    let target = ctx.target(1, None, Condition::Absent);
     let end: End = Box::new(|ctx, args, stored| {
         ctx.reply().integer(stored.into());
         if stored {

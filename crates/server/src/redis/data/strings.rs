@@ -9,7 +9,7 @@ use super::super::{
 };
 use super::access::{is_hash, string};
 use super::errors::{Outcome, Refused, refused};
-use super::long::{AT_ONCE, Bytes, End, Layout, PIECE, Wanted, Writing};
+use super::long::{AT_ONCE, Bytes, Condition, End, Layout, PIECE, StringWriter};
 use super::set::{self, Expiry, Options};
 use crate::{clock::Ms, object::ahead};
 
@@ -183,7 +183,7 @@ struct SetMany {
     looks: bool,
     absent: bool,
     /// A long value in transfer.
-    writing: Option<Writing>,
+    writing: Option<StringWriter>,
 }
 
 impl SetMany {
@@ -209,8 +209,8 @@ impl SetMany {
             return Some(ctx.store_string(key, &[value], None));
         }
         if self.writing.is_none() {
-            let target = ctx.target(self.at, None, Wanted::Any);
-            match Writing::begin(ctx, args, Layout::arg(args, self.at + 1), target) {
+            let target = ctx.target(self.at, None, Condition::Any);
+            match StringWriter::begin(ctx, args, Layout::arg(args, self.at + 1), target) {
                 Ok(writing) => self.writing = Some(writing),
                 Err(refused) => return Some(Err(refused)),
             }
@@ -265,7 +265,7 @@ pub(super) fn append(ctx: &mut Ctx<'_>, args: &Args<'_>) {
         let len = before + args.get(2).len() as u64;
         super::range::check_len(ctx, len)?;
         let expires: Option<Ms> = old.as_ref().and_then(|entry| entry.expires());
-        let target = ctx.target(1, expires, Wanted::Same);
+        let target = ctx.target(1, expires, Condition::Same);
         let end: End = Box::new(move |ctx, args, _| {
             ctx.reply().count(len as usize);
             ctx.modified(Class::String, "append", args.get(1));

@@ -5,14 +5,14 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use super::{Someone, face, settings, shared};
+use super::{TestClient, face, settings, shared};
 use crate::redis::{Face, Shared, attention};
 
 const ACCOUNTS: usize = 6;
 const TOTAL: i64 = ACCOUNTS as i64 * 100;
 
-fn on_worker<R>(shared: &Arc<Shared>, run: impl FnOnce(&mut Someone) -> R) -> R {
-    run(&mut Someone::new(&Face::new(shared, 0)))
+fn on_worker<R>(shared: &Arc<Shared>, run: impl FnOnce(&mut TestClient) -> R) -> R {
+    run(&mut TestClient::new(&Face::new(shared, 0)))
 }
 
 /// The sum of the numbers in an answer to MGET, or to an EXEC that contains it.
@@ -22,13 +22,13 @@ fn sum(answer: &str) -> i64 {
 }
 
 /// Moves amounts in transactions, in both orders of keys.
-fn transfers(someone: &mut Someone, seed: usize, rounds: usize) {
+fn transfers(client: &mut TestClient, seed: usize, rounds: usize) {
     for round in 0..rounds {
         let (from, to) = ((seed + round) % ACCOUNTS, (seed * 5 + round * 7 + 1) % ACCOUNTS);
         if from == to {
             continue;
         }
-        let answer = someone.say(&format!("multi\ndecrby acct:{from} 3\nincrby acct:{to} 3\nexec"));
+        let answer = client.say(&format!("multi\ndecrby acct:{from} 3\nincrby acct:{to} 3\nexec"));
         assert!(answer.contains("*2\r\n:"), "{answer}");
     }
 }
@@ -38,26 +38,26 @@ fn transfers_never_show_a_wrong_sum() {
     let shared = shared(settings());
     let keys: Vec<String> = (0..ACCOUNTS).map(|n| format!("acct:{n}")).collect();
     let all = keys.join(" ");
-    on_worker(&shared, |someone| {
-        keys.iter().for_each(|key| assert_eq!(someone.say(&format!("set {key} 100")), "+OK\r\n"));
+    on_worker(&shared, |client| {
+        keys.iter().for_each(|key| assert_eq!(client.say(&format!("set {key} 100")), "+OK\r\n"));
     });
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..3)
             .map(|seed| {
                 let shared = &shared;
-                scope.spawn(move || on_worker(shared, |someone| transfers(someone, seed, 3000)))
+                scope.spawn(move || on_worker(shared, |client| transfers(client, seed, 3000)))
             })
             .collect();
         for transaction in [false, true] {
             let (shared, all, done) = (&shared, &all, &done);
             scope.spawn(move || {
-                on_worker(shared, |someone| {
+                on_worker(shared, |client| {
                     let mut looks = 0;
                     while !done.load(Relaxed) || looks == 0 {
                         let answer = match transaction {
-                            false => someone.say(&format!("mget {all}")),
-                            true => someone.say(&format!("multi\nmget {all}\nexec")),
+                            false => client.say(&format!("mget {all}")),
+                            true => client.say(&format!("multi\nmget {all}\nexec")),
                         };
                         assert_eq!(sum(&answer), TOTAL, "{answer}");
                         looks += 1;
@@ -72,7 +72,7 @@ fn transfers_never_show_a_wrong_sum() {
 }
 
 #[test]
-fn reads_one_after_the_other_never_go_back() {
+fn consecutive_reads_never_go_back() {
     // A reader that has seen a transaction's first write also sees its last: `a` is written before
     // `b`.
     let shared = shared(settings());
@@ -80,21 +80,21 @@ fn reads_one_after_the_other_never_go_back() {
     std::thread::scope(|scope| {
         let (shared, done) = (&shared, &done);
         let writer = scope.spawn(move || {
-            on_worker(shared, |someone| {
+            on_worker(shared, |client| {
                 for n in 1..4000 {
-                    let answer = someone.say(&format!("multi\nset a {n}\nset b {n}\nexec"));
+                    let answer = client.say(&format!("multi\nset a {n}\nset b {n}\nexec"));
                     assert!(answer.ends_with("*2\r\n+OK\r\n+OK\r\n"));
                 }
             });
         });
         scope.spawn(move || {
-            on_worker(shared, |someone| {
+            on_worker(shared, |client| {
                 let value = |answer: String| {
                     answer.split("\r\n").nth(1).and_then(|v| v.parse::<i64>().ok()).unwrap_or(0)
                 };
                 while !done.load(Relaxed) {
-                    let a = value(someone.say("get a"));
-                    let b = value(someone.say("get b"));
+                    let a = value(client.say("get a"));
+                    let b = value(client.say("get b"));
                     assert!(b >= a, "{b} after {a}");
                 }
             });
@@ -112,30 +112,30 @@ fn counters_of_many_workers_lose_nothing() {
         for _ in 0..4 {
             let shared = &shared;
             scope.spawn(move || {
-                on_worker(shared, |someone| {
-                    (0..2000).for_each(|_| assert!(someone.say("incr n").starts_with(':')))
+                on_worker(shared, |client| {
+                    (0..2000).for_each(|_| assert!(client.say("incr n").starts_with(':')))
                 });
             });
         }
     });
-    assert_eq!(on_worker(&shared, |someone| someone.say("get n")), "$4\r\n8000\r\n");
+    assert_eq!(on_worker(&shared, |client| client.say("get n")), "$4\r\n8000\r\n");
 }
 
 #[test]
-fn watch_counts_what_many_workers_do() {
+fn increments_of_many_workers_under_watch_add_up() {
     // The usual increment: WATCH, GET, MULTI, SET, EXEC, repeated after a conflict.
     let shared = shared(settings());
     std::thread::scope(|scope| {
         for _ in 0..3 {
             let shared = &shared;
             scope.spawn(move || {
-                on_worker(shared, |someone| {
+                on_worker(shared, |client| {
                     for _ in 0..500 {
                         loop {
-                            let seen = someone.say("watch n\nget n");
+                            let seen = client.say("watch n\nget n");
                             let n: u64 =
                                 seen.split("\r\n").nth(2).and_then(|v| v.parse().ok()).unwrap_or(0);
-                            if someone
+                            if client
                                 .say(&format!("multi\nset n {}\nexec", n + 1))
                                 .contains("*1\r\n+OK")
                             {
@@ -147,13 +147,13 @@ fn watch_counts_what_many_workers_do() {
             });
         }
     });
-    assert_eq!(on_worker(&shared, |someone| someone.say("get n")), "$4\r\n1500\r\n");
+    assert_eq!(on_worker(&shared, |client| client.say("get n")), "$4\r\n1500\r\n");
 }
 
 #[test]
 fn a_watched_key_that_changed_stops_the_transaction() {
     let face = face();
-    let (mut me, mut other) = (Someone::new(&face), Someone::new(&face));
+    let (mut me, mut other) = (TestClient::new(&face), TestClient::new(&face));
     me.say("set k 1");
     assert_eq!(me.say("watch k"), "+OK\r\n");
     other.say("set k 2");
@@ -176,15 +176,15 @@ fn a_watched_key_that_changed_stops_the_transaction() {
 
 #[test]
 fn a_watched_key_that_expired_stops_the_transaction() {
-    let mut me = Someone::new(&face());
+    let mut me = TestClient::new(&face());
     me.say("set k 1 px 50\nwatch k");
     me.now += 100;
     assert_eq!(me.say("multi\nping\nexec"), "+OK\r\n+QUEUED\r\n*-1\r\n");
 }
 
 #[test]
-fn what_was_refused_while_queuing_refuses_the_whole() {
-    let mut me = Someone::new(&face());
+fn a_command_refused_while_queuing_fails_the_transaction() {
+    let mut me = TestClient::new(&face());
     let aborted = "-EXECABORT Transaction discarded because of previous errors.\r\n";
     for wrong in ["get", "nosuch", "lpush l 1"] {
         let answer = me.say(&format!("multi\nset k 1\n{wrong}\nexec"));
@@ -204,24 +204,24 @@ fn what_was_refused_while_queuing_refuses_the_whole() {
 }
 
 #[test]
-fn what_is_watched_is_forgotten_with_the_watch() {
+fn watched_keys_leave_the_table_with_the_watch() {
     let face = face();
-    let (mut someone, mut other) = (Someone::new(&face), Someone::new(&face));
+    let (mut client, mut other) = (TestClient::new(&face), TestClient::new(&face));
     let watches = || attention::any(&face.shared, attention::WATCHES);
     assert!(!watches());
     for end in ["unwatch", "discard", "exec", "reset"] {
-        assert_eq!(someone.say("watch a b"), "+OK\r\n");
+        assert_eq!(client.say("watch a b"), "+OK\r\n");
         assert_eq!(other.say("watch a"), "+OK\r\n");
         assert_eq!((watches(), face.shared.watched.len()), (true, 2));
         assert_eq!(other.say("unwatch"), "+OK\r\n");
         assert_eq!((watches(), face.shared.watched.len()), (true, 2));
         if end != "unwatch" {
-            someone.say("multi");
+            client.say("multi");
         }
-        someone.say(end);
+        client.say(end);
         assert_eq!((watches(), face.shared.watched.len()), (false, 0), "{end}");
     }
-    someone.say("watch a");
-    drop(someone);
+    client.say("watch a");
+    drop(client);
     assert!(!watches());
 }

@@ -1,13 +1,13 @@
 //! Channels, patterns, keyspace events, MONITOR.
 
-use super::{NOW, Someone, face, settings, shared};
+use super::{NOW, TestClient, face, settings, shared};
 use crate::{redis::Face, settings::RedisSettings};
 
 #[test]
-fn messages_reach_subscribers_and_nobody_else() {
+fn messages_reach_subscribers_only() {
     let face = face();
     let (mut a, mut b, mut c) =
-        (Someone::new(&face), Someone::new(&face).resp3(), Someone::new(&face));
+        (TestClient::new(&face), TestClient::new(&face).resp3(), TestClient::new(&face));
     assert_eq!(a.say("subscribe news"), "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
     assert_eq!(
         b.say("psubscribe n* x*"),
@@ -33,53 +33,53 @@ fn messages_reach_subscribers_and_nobody_else() {
 
 #[test]
 fn a_subscriber_of_resp2_may_do_little() {
-    let mut someone = Someone::new(&face());
-    someone.say("subscribe a");
+    let mut client = TestClient::new(&face());
+    client.say("subscribe a");
     assert_eq!(
-        someone.say("get x"),
+        client.say("get x"),
         "-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n"
     );
-    assert_eq!(someone.say("ping"), "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
-    someone.say("unsubscribe");
-    assert_eq!(someone.say("ping"), "+PONG\r\n");
-    let mut newer = Someone::new(&face()).resp3();
+    assert_eq!(client.say("ping"), "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+    client.say("unsubscribe");
+    assert_eq!(client.say("ping"), "+PONG\r\n");
+    let mut newer = TestClient::new(&face()).resp3();
     newer.say("subscribe a");
     assert_eq!(newer.say("get x"), "_\r\n", "RESP3 tells messages from answers");
 }
 
 #[test]
 fn its_own_message_comes_before_the_answer_and_never_inside_a_transaction() {
-    let mut someone = Someone::new(&face()).resp3();
-    someone.say("subscribe a");
+    let mut client = TestClient::new(&face()).resp3();
+    client.say("subscribe a");
     let message = ">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nx\r\n";
-    assert_eq!(someone.say("publish a x"), format!("{message}:1\r\n"));
+    assert_eq!(client.say("publish a x"), format!("{message}:1\r\n"));
     assert_eq!(
-        someone.say("multi\npublish a x\nping\nexec"),
+        client.say("multi\npublish a x\nping\nexec"),
         format!("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n+PONG\r\n{message}")
     );
 }
 
 #[test]
-fn a_subscriber_that_does_not_read_is_closed() {
+fn a_subscriber_that_does_not_read_is_disconnected() {
     let face = Face::new(&shared(RedisSettings { subscriber_buffer: 4096, ..settings() }), 0);
-    let (mut slow, mut writer) = (Someone::new(&face), Someone::new(&face));
+    let (mut slow, mut writer) = (TestClient::new(&face), TestClient::new(&face));
     slow.say("subscribe a");
     let payload = "x".repeat(1000);
     for _ in 0..3 {
         writer.say(&format!("publish a {payload}"));
     }
-    assert!(!slow.client.is_killed());
+    assert!(!slow.inner.is_killed());
     for _ in 0..3 {
         writer.say(&format!("publish a {payload}"));
     }
-    assert!(slow.client.is_killed());
-    assert!(slow.client.waiting() <= 4096);
+    assert!(slow.inner.is_killed());
+    assert!(slow.inner.waiting() <= 4096);
 }
 
 #[test]
 fn shard_channels_are_a_space_of_their_own() {
     let face = face();
-    let (mut a, mut b) = (Someone::new(&face), Someone::new(&face));
+    let (mut a, mut b) = (TestClient::new(&face), TestClient::new(&face));
     assert_eq!(a.say("ssubscribe s"), "*3\r\n$10\r\nssubscribe\r\n$1\r\ns\r\n:1\r\n");
     assert_eq!(
         b.say("publish s x\nspublish s x\npubsub shardchannels\npubsub channels"),
@@ -89,29 +89,29 @@ fn shard_channels_are_a_space_of_their_own() {
 }
 
 #[test]
-fn keyspace_events_are_told_when_asked_for() {
+fn keyspace_events_are_published_if_configured() {
     let face = face();
-    let (mut hearer, mut writer) = (Someone::new(&face), Someone::new(&face));
-    hearer.say("psubscribe __key*");
+    let (mut subscriber, mut writer) = (TestClient::new(&face), TestClient::new(&face));
+    subscriber.say("psubscribe __key*");
     writer.say("set k 1");
-    assert_eq!(hearer.mail(), "", "off by default");
+    assert_eq!(subscriber.mail(), "", "off by default");
     assert_eq!(writer.say("config set notify-keyspace-events Eg$x"), "+OK\r\n");
     writer.say("select 2\nset k 1\ndel k\nhset h f v");
-    let told = hearer.mail();
+    let told = subscriber.mail();
     assert!(told.contains("__keyevent@2__:set\r\n$1\r\nk\r\n"), "{told}");
     assert!(told.contains("__keyevent@2__:del\r\n$1\r\nk\r\n"), "{told}");
     assert!(!told.contains("hset") && !told.contains("__keyspace"), "{told}");
 }
 
 #[test]
-fn expired_keys_are_told_as_spring_session_wants_it() {
+fn expired_events_suit_spring_session() {
     let face = face();
-    let (mut hearer, mut writer) = (Someone::new(&face), Someone::new(&face));
-    hearer.say("psubscribe __keyevent@*__:expired");
+    let (mut subscriber, mut writer) = (TestClient::new(&face), TestClient::new(&face));
+    subscriber.say("psubscribe __keyevent@*__:expired");
     writer.say("config set notify-keyspace-events Egx\nset session:1 x px 10\nset session:2 x");
     // Much later: the sweep works by whole seconds.
     let swept = face.shared.store.sweep(NOW + 10_000, 64 << 20);
-    let told = hearer.mail();
+    let told = subscriber.mail();
     assert!(swept > 0 && told.contains("__keyevent@0__:expired\r\n$9\r\nsession:1\r\n"), "{told}");
     assert!(!told.contains("session:2"), "{told}");
 }
@@ -119,7 +119,8 @@ fn expired_keys_are_told_as_spring_session_wants_it() {
 #[test]
 fn monitor_shows_commands_and_hides_passwords() {
     let face = face();
-    let (mut watcher, mut writer) = (Someone::new(&face), Someone::from(&face, "127.0.0.1:5001"));
+    let (mut watcher, mut writer) =
+        (TestClient::new(&face), TestClient::from(&face, "127.0.0.1:5001"));
     assert_eq!(watcher.say("monitor"), "+OK\r\n");
     writer.say("set k 'a b'\nauth secret\nhello 2 auth default secret\nconfig get x");
     let told = watcher.mail();

@@ -57,8 +57,8 @@ pub(super) fn shared(settings: RedisSettings) -> Arc<Shared> {
 }
 
 /// One client of a face.
-pub(super) struct Someone {
-    pub(super) client: Arc<Client>,
+pub(super) struct TestClient {
+    pub(super) inner: Arc<Client>,
     session: Session,
     /// Received bytes that are not used yet.
     input: Vec<u8>,
@@ -66,16 +66,16 @@ pub(super) struct Someone {
     pub(super) now: Ms,
 }
 
-impl Someone {
-    pub(super) fn new(face: &Rc<Face>) -> Someone {
-        Someone::from(face, "127.0.0.1:4711")
+impl TestClient {
+    pub(super) fn new(face: &Rc<Face>) -> TestClient {
+        TestClient::from(face, "127.0.0.1:4711")
     }
 
-    pub(super) fn from(face: &Rc<Face>, address: &str) -> Someone {
+    pub(super) fn from(face: &Rc<Face>, address: &str) -> TestClient {
         let address: SocketAddr = address.parse().unwrap();
         let client = face.shared.clients.enter(Peer::Tcp(address), "127.0.0.1:6379".into(), NOW);
         let session = face.session(client.clone());
-        Someone { client, session, input: Vec::new(), closed: false, now: NOW }
+        TestClient { inner: client, session, input: Vec::new(), closed: false, now: NOW }
     }
 
     /// Sends raw bytes; returns the answers so far and the messages.
@@ -102,7 +102,7 @@ impl Someone {
                 Turn::Close => self.closed = true,
             }
         }
-        self.client.take_mail(out.scratch());
+        self.inner.take_mail(out.scratch());
         drain(&mut out, &mut sent);
         sent
     }
@@ -123,12 +123,12 @@ impl Someone {
     /// Returns the messages since the last call.
     pub(super) fn mail(&mut self) -> String {
         let mut bytes = Vec::new();
-        self.client.take_mail(&mut bytes);
+        self.inner.take_mail(&mut bytes);
         String::from_utf8(bytes).unwrap()
     }
 
     /// Switches to RESP3.
-    pub(super) fn resp3(mut self) -> Someone {
+    pub(super) fn resp3(mut self) -> TestClient {
         assert!(self.say("hello 3").starts_with("%7\r\n"));
         self
     }

@@ -1,28 +1,28 @@
 //! Parsing of commands: split input, long commands, errors, limits.
 
-use super::{Someone, face, settings, shared};
+use super::{TestClient, face, settings, shared};
 use crate::redis::Face;
 
 #[test]
-fn a_conversation_cut_anywhere_is_answered_the_same() {
+fn a_session_split_anywhere_is_answered_the_same() {
     let talk = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n*1\r\n$5\r\nMULTI\r\n\
         *2\r\n$4\r\nINCR\r\n$1\r\nn\r\n*1\r\n$4\r\nEXEC\r\nget 'k'\r\n";
     let answer = "+OK\r\n$5\r\nvalue\r\n+PONG\r\n+OK\r\n+QUEUED\r\n*1\r\n:1\r\n$5\r\nvalue\r\n";
     for cut in 0..=talk.len() {
-        let mut someone = Someone::new(&face());
-        let mut sent = someone.send(&talk[..cut]);
-        sent.extend(someone.send(&talk[cut..]));
+        let mut client = TestClient::new(&face());
+        let mut sent = client.send(&talk[..cut]);
+        sent.extend(client.send(&talk[cut..]));
         assert_eq!(String::from_utf8(sent).unwrap(), answer, "cut at {cut}");
     }
-    let mut someone = Someone::new(&face());
-    let sent: Vec<u8> = talk.iter().flat_map(|byte| someone.send(&[*byte])).collect();
+    let mut client = TestClient::new(&face());
+    let sent: Vec<u8> = talk.iter().flat_map(|byte| client.send(&[*byte])).collect();
     assert_eq!(String::from_utf8(sent).unwrap(), answer, "byte by byte");
 }
 
 #[test]
-fn a_repeated_command_is_told_from_one_that_looks_like_it() {
-    let mut someone = Someone::new(&face());
-    let answers = someone.say(
+fn a_repeated_command_differs_from_a_similar_one() {
+    let mut client = TestClient::new(&face());
+    let answers = client.say(
         "get k\nget\nGET k\nset k v\nget k\nping\npint\nincrby n 1\nincrby n 1 2\ndecrby n \
          1\nconfig get port\nconfig resetstat",
     );
@@ -60,8 +60,8 @@ fn a_command_larger_than_the_receive_buffer_is_taken_in_pieces() {
     talk.extend_from_slice(&value);
     talk.extend_from_slice(b"\r\nPING\r\nSTRLEN k\r\n");
     for piece in [1000, 16 * 1024, 65_536, 1 << 20] {
-        let mut someone = Someone::new(&face());
-        let sent: Vec<u8> = talk.chunks(piece).flat_map(|bytes| someone.send(bytes)).collect();
+        let mut client = TestClient::new(&face());
+        let sent: Vec<u8> = talk.chunks(piece).flat_map(|bytes| client.send(bytes)).collect();
         assert_eq!(
             String::from_utf8(sent).unwrap(),
             "+OK\r\n+PONG\r\n:300000\r\n",
@@ -71,7 +71,7 @@ fn a_command_larger_than_the_receive_buffer_is_taken_in_pieces() {
 }
 
 #[test]
-fn a_long_command_of_many_arguments_ends_where_it_ends() {
+fn a_long_command_of_many_arguments_ends_at_its_end() {
     let count = 20_000;
     let mut talk = format!("*{}\r\n$4\r\nMSET\r\n", count * 2 + 1).into_bytes();
     for n in 0..count {
@@ -79,8 +79,8 @@ fn a_long_command_of_many_arguments_ends_where_it_ends() {
         talk.extend_from_slice(format!("$9\r\n{key}\r\n$1\r\nx\r\n").as_bytes());
     }
     talk.extend_from_slice(b"PING\r\nGET key019999\r\n");
-    let mut someone = Someone::new(&face());
-    let sent: Vec<u8> = talk.chunks(7777).flat_map(|bytes| someone.send(bytes)).collect();
+    let mut client = TestClient::new(&face());
+    let sent: Vec<u8> = talk.chunks(7777).flat_map(|bytes| client.send(bytes)).collect();
     assert_eq!(String::from_utf8(sent).unwrap(), "+OK\r\n+PONG\r\n$1\r\nx\r\n");
 }
 
@@ -92,10 +92,10 @@ fn errors_of_the_protocol_end_the_connection() {
         (b"*1\r\n$abc\r\n", "-ERR Protocol error: invalid bulk length\r\n"),
         (b"get \"a\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n"),
     ] {
-        let mut someone = Someone::new(&face());
-        assert_eq!(someone.send(sent), answer.as_bytes());
-        assert!(someone.closed);
-        assert_eq!(someone.say("ping"), "", "nothing is answered any more");
+        let mut client = TestClient::new(&face());
+        assert_eq!(client.send(sent), answer.as_bytes());
+        assert!(client.closed);
+        assert_eq!(client.say("ping"), "", "nothing is answered any more");
     }
 }
 
@@ -103,12 +103,12 @@ fn errors_of_the_protocol_end_the_connection() {
 fn a_bulk_beyond_the_limit_is_refused_before_it_is_sent() {
     let face =
         Face::new(&shared(crate::settings::RedisSettings { bulk: 1 << 20, ..settings() }), 0);
-    let mut someone = Someone::new(&face);
+    let mut client = TestClient::new(&face);
     assert_eq!(
-        someone.send(b"*2\r\n$3\r\nGET\r\n$1048577\r\n"),
+        client.send(b"*2\r\n$3\r\nGET\r\n$1048577\r\n"),
         b"-ERR Protocol error: invalid bulk length\r\n"
     );
-    assert!(someone.closed);
+    assert!(client.closed);
 }
 
 /// The store of these tests accepts values of 1 MiB.
@@ -116,87 +116,87 @@ const TOO_LARGE: &[u8] = b"-ERR value is larger than the largest item this serve
 
 #[test]
 fn an_argument_larger_than_the_store_takes_is_refused_when_it_is_announced() {
-    let mut someone = Someone::new(&face());
-    someone.say("set a 1");
+    let mut client = TestClient::new(&face());
+    client.say("set a 1");
     for piece in [1 << 20, 60_000, 7] {
-        let sent = someone.send(b"*5\r\n$3\r\nSET\r\n$1\r\na\r\n$1048577\r\n");
+        let sent = client.send(b"*5\r\n$3\r\nSET\r\n$1\r\na\r\n$1048577\r\n");
         assert_eq!(sent, TOO_LARGE, "before any of it has come");
         // The discarded rest is no command, whatever its bytes; the next command is found.
         let mut rest = b"*1\r\n$4\r\nPING\r\n".repeat(74_899);
         rest.resize((1 << 20) + 1, b'x');
         rest.extend_from_slice(b"\r\n$2\r\nPX\r\n$4\r\n1000\r\nGET a\r\n");
-        let answers: Vec<u8> = rest.chunks(piece).flat_map(|piece| someone.send(piece)).collect();
+        let answers: Vec<u8> = rest.chunks(piece).flat_map(|piece| client.send(piece)).collect();
         assert_eq!(answers, b"$1\r\n1\r\n", "in pieces of {piece}");
     }
-    assert_eq!(someone.client.held(), 0);
+    assert_eq!(client.inner.held(), 0);
 }
 
 #[test]
 fn a_refused_command_ends_its_transaction_and_is_muted_as_any() {
-    let mut someone = Someone::new(&face());
-    someone.say("multi");
+    let mut client = TestClient::new(&face());
+    client.say("multi");
     let long =
         [&b"*2\r\n$3\r\nGET\r\n$1048577\r\n"[..], &vec![b'x'; (1 << 20) + 1], b"\r\n"].concat();
-    assert_eq!(someone.send(&long), TOO_LARGE);
-    assert!(someone.say("exec").starts_with("-EXECABORT"));
-    someone.say("client reply off");
-    assert_eq!(someone.send(&long), b"");
-    assert_eq!(someone.say("client reply on"), "+OK\r\n");
-    assert_eq!(someone.say("ping"), "+PONG\r\n");
+    assert_eq!(client.send(&long), TOO_LARGE);
+    assert!(client.say("exec").starts_with("-EXECABORT"));
+    client.say("client reply off");
+    assert_eq!(client.send(&long), b"");
+    assert_eq!(client.say("client reply on"), "+OK\r\n");
+    assert_eq!(client.say("ping"), "+PONG\r\n");
 }
 
 #[test]
-fn arguments_together_are_refused_when_they_announce_more_than_there_is_room_for() {
+fn arguments_that_together_exceed_the_memory_are_refused_when_announced() {
     // 8 MiB, half of a store of 16 MiB.
-    let mut someone = Someone::new(&face());
+    let mut client = TestClient::new(&face());
     let argument = [&b"$1048576\r\n"[..], &vec![b'x'; 1 << 20], b"\r\n"].concat();
-    assert_eq!(someone.send(b"*1000001\r\n$3\r\nDEL\r\n"), b"");
+    assert_eq!(client.send(b"*1000001\r\n$3\r\nDEL\r\n"), b"");
     let mut sent = 0;
     let told = loop {
-        let told = someone.send(&argument);
+        let told = client.send(&argument);
         sent += 1;
         if !told.is_empty() || sent > 30 {
             break told;
         }
-        assert!(someone.client.held() <= 16 << 20, "{}", someone.client.held());
+        assert!(client.inner.held() <= 16 << 20, "{}", client.inner.held());
     };
     assert_eq!(told, b"-OOM command not allowed when used memory > 'maxmemory'.\r\n");
     assert!((12..=16).contains(&sent), "{sent}");
-    assert_eq!(someone.client.held(), 0, "nothing of it is kept");
-    assert_eq!(someone.send(&argument), b"");
-    assert!(!someone.closed);
+    assert_eq!(client.inner.held(), 0, "nothing of it is kept");
+    assert_eq!(client.send(&argument), b"");
+    assert!(!client.closed);
 }
 
 #[test]
-fn what_is_announced_takes_no_memory() {
+fn announced_lengths_take_no_memory() {
     let face = face();
-    let others: Vec<Someone> = (0..100)
+    let others: Vec<TestClient> = (0..100)
         .map(|_| {
-            let mut someone = Someone::new(&face);
-            assert_eq!(someone.send(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1048576\r\nsome of it"), b"");
-            someone
+            let mut client = TestClient::new(&face);
+            assert_eq!(client.send(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1048576\r\nsome of it"), b"");
+            client
         })
         .collect();
-    let held: u64 = others.iter().map(|other| other.client.held()).sum();
+    let held: u64 = others.iter().map(|other| other.inner.held()).sum();
     assert!(held <= 100 * 5000, "{held}");
 }
 
 #[test]
 fn an_idle_client_keeps_no_places_of_many_arguments() {
-    let mut someone = Someone::new(&face());
+    let mut client = TestClient::new(&face());
     let keys = b"$1\r\nk\r\n".repeat(4600);
-    assert_eq!(someone.send(&[b"*4601\r\n$3\r\nDEL\r\n", &keys[..]].concat()), b":0\r\n");
-    assert!(someone.rest() <= 4096);
+    assert_eq!(client.send(&[b"*4601\r\n$3\r\nDEL\r\n", &keys[..]].concat()), b":0\r\n");
+    assert!(client.rest() <= 4096);
     // The bytes of a begun command are kept, and counted.
-    assert_eq!(someone.send(&[b"*4601\r\n$3\r\nDEL\r\n", &keys[..20_000]].concat()), b"");
-    assert!(someone.rest() > 8 * 2800);
-    assert_eq!(someone.send(&keys[20_000..]), b":0\r\n");
+    assert_eq!(client.send(&[b"*4601\r\n$3\r\nDEL\r\n", &keys[..20_000]].concat()), b"");
+    assert!(client.rest() > 8 * 2800);
+    assert_eq!(client.send(&keys[20_000..]), b":0\r\n");
 }
 
 #[test]
 fn a_pattern_or_a_channel_has_a_longest_name() {
-    let mut someone = Someone::new(&face()).resp3();
-    someone.say("hset h f v");
+    let mut client = TestClient::new(&face()).resp3();
+    client.say("hset h f v");
     let (pattern, key) = ("p".repeat(1025), "k".repeat(16 * 1024 + 1));
     for words in [
         "keys P",
@@ -207,13 +207,13 @@ fn a_pattern_or_a_channel_has_a_longest_name() {
         "config get P",
         "command list filterby pattern P",
     ] {
-        let answer = someone.say(&words.replace('P', &pattern));
+        let answer = client.say(&words.replace('P', &pattern));
         assert_eq!(answer, "-ERR a pattern is longer than 1024 bytes\r\n", "{words}");
-        let answer = someone.say(&words.replace('P', &pattern[1..]));
+        let answer = client.say(&words.replace('P', &pattern[1..]));
         assert!(!answer.starts_with('-'), "{words}: {answer}");
     }
     for words in ["publish C x", "subscribe C", "ssubscribe C"] {
-        let answer = someone.say(&words.replace('C', &key));
+        let answer = client.say(&words.replace('C', &key));
         assert!(answer.starts_with("-ERR the name of a channel is longer"), "{words}: {answer}");
     }
 }
@@ -222,7 +222,7 @@ fn a_pattern_or_a_channel_has_a_longest_name() {
 fn transactions_and_lists_of_names_are_counted() {
     let face = face();
     let long = "x".repeat(10_000);
-    let mut someone = Someone::new(&face);
+    let mut client = TestClient::new(&face);
     let short = |n: char| n.to_string().repeat(1000);
     let patterns: Vec<String> = ('a'..='j').map(short).collect();
     for (command, names, copies) in [
@@ -232,43 +232,43 @@ fn transactions_and_lists_of_names_are_counted() {
         ("ssubscribe", &long, 2),
         ("client tracking on bcast prefix", &long, 2),
     ] {
-        let mut someone = Someone::new(&face).resp3();
-        someone.say(&format!("{command} {names}"));
-        let (held, least) = (someone.client.held(), copies * 9_500);
+        let mut client = TestClient::new(&face).resp3();
+        client.say(&format!("{command} {names}"));
+        let (held, least) = (client.inner.held(), copies * 9_500);
         assert!((least..least + 4_000).contains(&held), "{command}: {held}");
-        someone.say(if command == "watch" { "unwatch" } else { "reset" });
-        assert_eq!(someone.client.held(), 0, "{command}");
+        client.say(if command == "watch" { "unwatch" } else { "reset" });
+        assert_eq!(client.inner.held(), 0, "{command}");
     }
-    someone.say("multi");
+    client.say("multi");
     for n in 1..=100 {
-        assert_eq!(someone.say(&format!("set {n} {long}")), "+QUEUED\r\n");
-        assert!(someone.client.held() >= n * 9_000);
+        assert_eq!(client.say(&format!("set {n} {long}")), "+QUEUED\r\n");
+        assert!(client.inner.held() >= n * 9_000);
     }
-    someone.say("exec");
-    assert_eq!(someone.client.held(), 0);
+    client.say("exec");
+    assert_eq!(client.inner.held(), 0);
     // More than memory permits.
-    someone.say("multi");
+    client.say("multi");
     let mut told = String::new();
     for _ in 0..3000 {
-        told = someone.say(&format!("set a {long}"));
+        told = client.say(&format!("set a {long}"));
         if told != "+QUEUED\r\n" {
             break;
         }
     }
     assert_eq!(told, "-OOM the transaction is too large\r\n");
-    assert_eq!(someone.client.held(), 0);
-    assert!(someone.say("exec").starts_with("-EXECABORT"));
+    assert_eq!(client.inner.held(), 0);
+    assert!(client.say("exec").starts_with("-EXECABORT"));
 }
 
 #[test]
-fn a_long_line_is_not_looked_up_by_what_was_fetched_ahead_for_another() {
-    let mut someone = Someone::new(&face());
-    someone.say("set a 1\nset b 2");
+fn a_long_line_does_not_use_the_hint_of_another_command() {
+    let mut client = TestClient::new(&face());
+    client.say("set a 1\nset b 2");
     // The key of the second command is looked up ahead and not used.
     let mut talk = b"PING\r\n*2\r\n$4\r\nECHO\r\n$1\r\na\r\nGET".to_vec();
     talk.extend_from_slice(&[b' '; 40_000]);
-    assert_eq!(someone.send(&talk), b"+PONG\r\n$1\r\na\r\n");
-    assert_eq!(someone.send(b"b\r\n"), b"$1\r\n2\r\n");
+    assert_eq!(client.send(&talk), b"+PONG\r\n$1\r\na\r\n");
+    assert_eq!(client.send(b"b\r\n"), b"$1\r\n2\r\n");
 }
 
 /// The cost of a pipelined GET, for `valgrind --tool=callgrind --toggle-collect='*turn*'`.
@@ -281,7 +281,7 @@ fn pipelined_gets() {
     };
     let face = face();
     assert_eq!(
-        Someone::new(&face).say("set key:000001 0123456789012345678901234567890123456789"),
+        TestClient::new(&face).say("set key:000001 0123456789012345678901234567890123456789"),
         "+OK\r\n"
     );
     let client = face.shared.clients.enter(Peer::Unix, "sock".into(), super::NOW);
@@ -308,12 +308,12 @@ fn keys_of_a_large_store_come_in_steps_and_each_once() {
         object::{Peer, Session, Turn},
     };
     let face = face();
-    let mut someone = Someone::new(&face);
+    let mut client = TestClient::new(&face);
     let count = 60_000;
     let talk: String = (0..count).map(|n| format!("set key:{n:05} v\n")).collect();
-    someone.say(talk.trim_end());
-    let client = face.shared.clients.enter(Peer::Unix, "sock".into(), super::NOW);
-    let mut session = face.session(client);
+    client.say(talk.trim_end());
+    let direct = face.shared.clients.enter(Peer::Unix, "sock".into(), super::NOW);
+    let mut session = face.session(direct);
     let mut out = Out::default();
     assert_eq!(
         session.turn(b"keys *\r\nping\r\n", super::NOW, &mut out),
@@ -326,7 +326,7 @@ fn keys_of_a_large_store_come_in_steps_and_each_once() {
         "a further one"
     );
 
-    let answer = someone.say("keys *\nkeys key:0000?\nping");
+    let answer = client.say("keys *\nkeys key:0000?\nping");
     let (listed, few) = answer.split_at(answer.find("*10\r\n").unwrap());
     assert!(listed.starts_with(&format!("*{count}\r\n$9\r\n")));
     let names: std::collections::BTreeSet<&str> =
@@ -334,8 +334,8 @@ fn keys_of_a_large_store_come_in_steps_and_each_once() {
     assert_eq!((names.len(), listed.matches("key:").count()), (count, count));
     assert!(few.ends_with("\r\n+PONG\r\n") && few.matches("key:").count() == 10);
 
-    let answer = someone.say("multi\nkeys *\nping\nexec\nping");
+    let answer = client.say("multi\nkeys *\nping\nexec\nping");
     assert!(answer.starts_with("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n*60000\r\n$9\r\n"));
     assert!(answer.ends_with("\r\n+PONG\r\n+PONG\r\n"), "in a transaction it is one step");
-    assert_eq!(someone.say("client reply off\nkeys *\nclient reply on\nping"), "+OK\r\n+PONG\r\n");
+    assert_eq!(client.say("client reply off\nkeys *\nclient reply on\nping"), "+OK\r\n+PONG\r\n");
 }

@@ -1,13 +1,13 @@
 //! Client-side caching.
 
-use super::{Someone, face};
+use super::{TestClient, face};
 
 const INVALID_A: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n";
 
 #[test]
-fn who_read_a_key_is_told_once_when_it_changes() {
+fn readers_of_a_key_receive_one_invalidation() {
     let face = face();
-    let (mut me, mut other) = (Someone::new(&face).resp3(), Someone::new(&face));
+    let (mut me, mut other) = (TestClient::new(&face).resp3(), TestClient::new(&face));
     assert_eq!(me.say("client tracking on\nget a\nmget a b"), "+OK\r\n_\r\n*2\r\n_\r\n_\r\n");
     other.say("set c 1");
     assert_eq!(me.mail(), "", "a key it did not read");
@@ -26,8 +26,8 @@ fn who_read_a_key_is_told_once_when_it_changes() {
 }
 
 #[test]
-fn its_own_writes_are_told_after_the_answer_unless_it_does_not_want_to_hear_of_them() {
-    let mut me = Someone::new(&face()).resp3();
+fn own_writes_invalidate_after_the_answer_unless_noloop() {
+    let mut me = TestClient::new(&face()).resp3();
     assert_eq!(
         me.say("client tracking on\nget a\nset a 1\nping"),
         format!("+OK\r\n_\r\n+OK\r\n{INVALID_A}+PONG\r\n")
@@ -37,18 +37,18 @@ fn its_own_writes_are_told_after_the_answer_unless_it_does_not_want_to_hear_of_t
 }
 
 #[test]
-fn expired_and_swept_keys_are_told() {
+fn expired_and_swept_keys_are_invalidated() {
     let face = face();
-    let mut me = Someone::new(&face).resp3();
+    let mut me = TestClient::new(&face).resp3();
     me.say("client tracking on noloop\nset a 1 px 10\nget a");
     face.shared.store.sweep(super::NOW + 10_000, 64 << 20);
     assert_eq!(me.mail(), INVALID_A);
 }
 
 #[test]
-fn opt_in_remembers_what_was_announced() {
+fn opt_in_remembers_announced_reads() {
     let face = face();
-    let (mut me, mut other) = (Someone::new(&face).resp3(), Someone::new(&face));
+    let (mut me, mut other) = (TestClient::new(&face).resp3(), TestClient::new(&face));
     me.say("client tracking on optin\nget a");
     other.say("set a 1");
     assert_eq!(me.mail(), "");
@@ -63,7 +63,7 @@ fn opt_in_remembers_what_was_announced() {
 #[test]
 fn broadcast_tells_of_keys_by_their_beginning() {
     let face = face();
-    let (mut me, mut other) = (Someone::new(&face).resp3(), Someone::new(&face));
+    let (mut me, mut other) = (TestClient::new(&face).resp3(), TestClient::new(&face));
     me.say("client tracking on bcast prefix a");
     other.say("set a 1\nset b 1\nset a 2");
     assert_eq!(me.mail(), format!("{INVALID_A}{INVALID_A}"));
@@ -76,30 +76,30 @@ fn broadcast_tells_of_keys_by_their_beginning() {
 #[test]
 fn resp2_hears_on_another_connection() {
     let face = face();
-    let (mut data, mut hearer, mut other) =
-        (Someone::new(&face), Someone::new(&face), Someone::new(&face));
-    let id = hearer.client.id;
-    hearer.say("subscribe __redis__:invalidate");
+    let (mut data, mut subscriber, mut other) =
+        (TestClient::new(&face), TestClient::new(&face), TestClient::new(&face));
+    let id = subscriber.inner.id;
+    subscriber.say("subscribe __redis__:invalidate");
     assert_eq!(
         data.say(&format!("client tracking on redirect {id}\nget a\nclient getredir")),
         format!("+OK\r\n$-1\r\n:{id}\r\n")
     );
     other.say("set a 1");
     assert_eq!(
-        hearer.mail(),
+        subscriber.mail(),
         "*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*1\r\n$1\r\na\r\n"
     );
     assert_eq!(data.mail(), "");
     data.say("get a");
-    drop(hearer);
+    drop(subscriber);
     other.say("set a 1");
     assert!(data.say("client trackinginfo").contains("broken_redirect"));
 }
 
 #[test]
-fn the_table_is_bounded_and_what_is_dropped_is_told() {
+fn the_table_is_bounded_and_dropped_keys_are_invalidated() {
     let face = face();
-    let mut me = Someone::new(&face).resp3();
+    let mut me = TestClient::new(&face).resp3();
     me.say("config set tracking-table-max-keys 100\nclient tracking on");
     let mut told = 0;
     for n in 0..1000 {
@@ -111,16 +111,16 @@ fn the_table_is_bounded_and_what_is_dropped_is_told() {
 }
 
 #[test]
-fn clients_that_are_gone_do_not_pile_up_at_a_key_nobody_writes() {
+fn departed_clients_do_not_accumulate_at_an_unwritten_key() {
     let face = face();
-    let mut me = Someone::new(&face).resp3();
+    let mut me = TestClient::new(&face).resp3();
     me.say("client tracking on\nget hot");
     for _ in 0..1000 {
-        Someone::new(&face).resp3().say("client tracking on\nget hot");
+        TestClient::new(&face).resp3().say("client tracking on\nget hot");
     }
     let (_, items, ..) = face.shared.tracking.counts();
     assert!(items < 130, "{items}");
-    Someone::new(&face).say("set hot 1");
+    TestClient::new(&face).say("set hot 1");
     assert!(me.mail().contains("hot"), "who is there is still told");
     assert_eq!(face.shared.tracking.counts().1, 0);
 }
@@ -128,7 +128,7 @@ fn clients_that_are_gone_do_not_pile_up_at_a_key_nobody_writes() {
 #[test]
 fn long_keys_leave_the_table_when_they_take_too_much() {
     let face = face();
-    let (mut reader, mut writer) = (Someone::new(&face).resp3(), Someone::new(&face));
+    let (mut reader, mut writer) = (TestClient::new(&face).resp3(), TestClient::new(&face));
     reader.say("client tracking on");
     // 2 MiB, an eighth of the clients' memory here.
     let key = |n: u32| format!("{n:010000}");
