@@ -17,8 +17,8 @@ pub(crate) mod auth;
 pub(crate) mod binary;
 pub(crate) mod counters;
 pub(crate) mod crawl;
-mod door;
 mod echo;
+mod face;
 mod figures;
 mod incoming;
 mod meta;
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     /// Commands are printed (`-vv`, `verbosity 2`).
     pub(crate) echoes: AtomicBool,
     pub(crate) clients: Arc<Clients>,
-    pub(crate) waiting: door::Waiting,
+    pub(crate) paused: face::PausedListeners,
     /// Time at which all earlier items are flushed (`flush_all <delay>`); 0: none planned.
     flush_at: AtomicU64,
     /// When the process started.
@@ -96,7 +96,7 @@ impl Shared {
             settings: RwLock::new(Arc::new(settings)),
             reloads: AtomicU64::new(0),
             clients,
-            waiting: door::Waiting::default(),
+            paused: face::PausedListeners::default(),
             flush_at: AtomicU64::new(0),
             started: now,
             counters: (0..workers).map(|_| Arc::default()).collect(),

@@ -1,4 +1,4 @@
-//! Acceptance of clients of the memcached face.
+//! The memcached face for the connection loop: sessions, and the counting of connections.
 
 use std::{
     rc::Rc,
@@ -61,26 +61,33 @@ impl object::Face for Face {
     }
 }
 
-/// Number of paused listeners, and the time of the first pause. memcached has one listener; so its
-/// figures run from the first paused listener to the last.
+/// Listeners that the connection limit has paused. memcached has one listener; so its figures run
+/// from the first paused listener to the last.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting(Mutex<(usize, u64)>);
+pub(crate) struct PausedListeners(Mutex<Paused>);
+
+#[derive(Debug, Default)]
+struct Paused {
+    listeners: usize,
+    /// Time of the first pause, in microseconds.
+    since: u64,
+}
 
 impl Face {
     fn pause(&self, now: u64) {
-        let mut waiting = self.shared.waiting.0.lock();
-        if waiting.0 == 0 {
-            waiting.1 = now;
+        let mut paused = self.shared.paused.0.lock();
+        if paused.listeners == 0 {
+            paused.since = now;
             self.counters.listen_disabled_num.one();
         }
-        waiting.0 += 1;
+        paused.listeners += 1;
     }
 
     fn resume(&self, now: u64) {
-        let mut waiting = self.shared.waiting.0.lock();
-        waiting.0 = waiting.0.saturating_sub(1);
-        if waiting.0 == 0 {
-            self.counters.time_in_listen_disabled_us.add(now.saturating_sub(waiting.1));
+        let mut paused = self.shared.paused.0.lock();
+        paused.listeners = paused.listeners.saturating_sub(1);
+        if paused.listeners == 0 {
+            self.counters.time_in_listen_disabled_us.add(now.saturating_sub(paused.since));
         }
     }
 }

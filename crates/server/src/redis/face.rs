@@ -1,4 +1,4 @@
-//! Acceptance of clients of the Redis face.
+//! The Redis face for the connection loop: sessions, and the counting of connections.
 
 use std::{rc::Rc, sync::Arc};
 
