@@ -9,8 +9,8 @@ use larder_proto::memcache::text::{Admin, Verb};
 use super::{
     super::{Face, crawl::Walk, watch::WatchResult},
     command::{self, decimal},
-    knobs::Tunables,
     lines::Form,
+    tunables::Tunables,
 };
 use crate::{clock::Ms, net::out::Out, object::Client};
 
@@ -68,7 +68,7 @@ pub(crate) fn admin(
             Err(answer) => answer,
         },
         Verb::Slabs => slabs(face, words),
-        Verb::Lru => lru(&mut face.shared.stats.knobs.lock(), words),
+        Verb::Lru => lru(&mut face.shared.stats.tunables.lock(), words),
         Verb::CacheMemlimit => memlimit(face, words),
         Verb::Verbosity => verbosity(face, words),
         Verb::Extstore => extstore(words),
@@ -103,24 +103,24 @@ fn watch(face: &Face, client: &Arc<Client>, admin: &Admin<'_>) -> Result<(), &'s
 
 /// `lru_crawler ...`: starts a walk or answers.
 fn crawler(face: &Face, words: &[&[u8]]) -> Result<Walk, &'static [u8]> {
-    let mut knobs = face.shared.stats.knobs.lock();
+    let mut tunables = face.shared.stats.tunables.lock();
     match *words {
         [b"metadump", classes] => {
-            if !knobs.crawler {
+            if !tunables.crawler {
                 return Err(b"CLIENT_ERROR lru crawler disabled\r\n");
             }
-            drop(knobs);
+            drop(tunables);
             dump(face, classes, Walk::metadump)
         }
         [b"mgdump", classes] => {
-            if !knobs.crawler {
+            if !tunables.crawler {
                 return Err(b"CLIENT_ERROR lru crawler disabled\r\n");
             }
-            drop(knobs);
+            drop(tunables);
             dump(face, classes, Walk::mgdump)
         }
         // The store sweeps expired items continuously: nothing is to be started.
-        [b"crawl", _] if !knobs.crawler => Err(b"CLIENT_ERROR lru crawler disabled\r\n"),
+        [b"crawl", _] if !tunables.crawler => Err(b"CLIENT_ERROR lru crawler disabled\r\n"),
         [b"crawl", classes] => Err(if class_list(classes).is_some() { OK } else { BAD_CLASS }),
         [b"sleep", micros] => Err(match number(micros) {
             None => BAD_FORMAT,
@@ -128,20 +128,20 @@ fn crawler(face: &Face, words: &[&[u8]]) -> Result<Walk, &'static [u8]> {
                 b"CLIENT_ERROR sleep must be one second or less\r\n"
             }
             Some(micros) => {
-                knobs.crawler_sleep = micros;
+                tunables.crawler_sleep = micros;
                 OK
             }
         }),
         [b"tocrawl", items] => Err(match number(items) {
             None => BAD_FORMAT,
             Some(items) => {
-                knobs.crawler_tocrawl = items;
+                tunables.crawler_tocrawl = items;
                 OK
             }
         }),
-        [b"enable"] if knobs.crawler => Err(b"ERROR failed to start lru crawler thread\r\n"),
+        [b"enable"] if tunables.crawler => Err(b"ERROR failed to start lru crawler thread\r\n"),
         [on @ (b"enable" | b"disable")] => {
-            knobs.crawler = on == b"enable";
+            tunables.crawler = on == b"enable";
             Err(OK)
         }
         _ => Err(ERROR),
@@ -189,14 +189,14 @@ fn slabs(face: &Face, words: &[&[u8]]) -> &'static [u8] {
         },
         [b"automove", b"ratio", ratio, ..] => match fraction(ratio) {
             Some(ratio) => {
-                face.shared.stats.knobs.lock().automove_ratio = ratio;
+                face.shared.stats.tunables.lock().automove_ratio = ratio;
                 OK
             }
             None => BAD_FORMAT,
         },
         [b"automove", level, ..] => match number(level) {
             Some(level @ 0..=2) => {
-                face.shared.stats.knobs.lock().automove = level;
+                face.shared.stats.tunables.lock().automove = level;
                 OK
             }
             Some(_) => ERROR,
@@ -215,10 +215,10 @@ fn fraction(word: &[u8]) -> Option<f64> {
 }
 
 /// `lru mode`, `lru tune`, `lru temp_ttl`: stored without effect.
-fn lru(knobs: &mut Tunables, words: &[&[u8]]) -> &'static [u8] {
+fn lru(tunables: &mut Tunables, words: &[&[u8]]) -> &'static [u8] {
     match *words {
         [b"mode", mode @ (b"flat" | b"segmented"), ..] => {
-            knobs.segmented = mode == b"segmented";
+            tunables.segmented = mode == b"segmented";
             OK
         }
         [b"tune", hot, warm, hot_age, warm_age, ..] => {
@@ -233,12 +233,12 @@ fn lru(knobs: &mut Tunables, words: &[&[u8]]) -> &'static [u8] {
             if factors.0 <= 0.0 || factors.1 <= 0.0 {
                 return b"ERROR hot/warm age factors must be greater than 0\r\n";
             }
-            (knobs.percent, knobs.factors) = (percent, factors);
+            (tunables.percent, tunables.factors) = (percent, factors);
             OK
         }
         [b"temp_ttl", ttl, ..] => match signed(ttl) {
             Some(ttl) => {
-                knobs.temp_ttl = u64::try_from(ttl).ok();
+                tunables.temp_ttl = u64::try_from(ttl).ok();
                 OK
             }
             None => ERROR,
@@ -268,7 +268,7 @@ fn verbosity(face: &Face, words: &[&[u8]]) -> &'static [u8] {
         None | Some(&b"noreply") => ERROR,
         Some(level) => match number(level) {
             Some(level) => {
-                face.shared.stats.knobs.lock().verbosity = level.min(MOST);
+                face.shared.stats.tunables.lock().verbosity = level.min(MOST);
                 face.shared.echoes.store(level >= MOST, Relaxed);
                 OK
             }

@@ -75,7 +75,7 @@ fn detail(face: &Face, what: &[u8], lines: &mut Lines<'_>) {
 }
 
 fn sizes(face: &Face, form: Form, lines: &mut Lines<'_>) -> Option<Walk> {
-    if face.shared.stats.knobs.lock().sizes {
+    if face.shared.stats.tunables.lock().sizes {
         face.shared.stats.walks.fetch_add(1, Relaxed);
         return Some(Walk::sizes(form));
     }
@@ -86,7 +86,7 @@ fn sizes(face: &Face, form: Form, lines: &mut Lines<'_>) -> Option<Walk> {
 
 /// memcached sends no end here, but a binary client would wait for one.
 fn sizes_switch(face: &Face, on: bool, form: Form, lines: &mut Lines<'_>) {
-    face.shared.stats.knobs.lock().sizes = on;
+    face.shared.stats.tunables.lock().sizes = on;
     lines.stat("sizes_status", if on { "enabled" } else { "disabled" });
     if form != Form::Text {
         lines.end();

@@ -36,11 +36,11 @@ const ABSENT: &[(&str, &str)] = &[
 /// `stats settings`.
 pub(super) fn write(face: &Face, lines: &mut Lines<'_>) {
     let settings = face.settings();
-    let knobs = *face.shared.stats.knobs.lock();
+    let tunables = *face.shared.stats.tunables.lock();
     lines.stat("maxbytes", &general::limit(face));
     lines.stat("maxconns", &(settings.connections as u64));
     addresses(&settings, lines);
-    lines.stat("verbosity", &knobs.verbosity);
+    lines.stat("verbosity", &tunables.verbosity);
     lines.stat("oldest", &0);
     lines.stat("evictions", if settings.no_evictions { "off" } else { "on" });
     socket(&settings, lines);
@@ -66,38 +66,38 @@ pub(super) fn write(face: &Face, lines: &mut Lines<'_>) {
     lines.stat("item_size_max", &settings.item_size);
     lines.stat("maxconns_fast", &settings.connections_fast);
     lines.stat("hashpower_init", &0);
-    tuned(&settings, &knobs, lines);
+    tuned(&settings, &tunables, lines);
     lines.stat("idle_timeout", &settings.idle_timeout.as_secs());
     lines.stat("watcher_logbuf_size", &(settings.watcher_buffer as u64));
     lines.stat("worker_logbuf_size", &65536);
     lines.stat("read_buf_mem_limit", &0);
-    lines.stat("track_sizes", &knobs.sizes);
+    lines.stat("track_sizes", &tunables.sizes);
     lines.stat("inline_ascii_response", &false);
     ABSENT.iter().for_each(|(name, value)| lines.stat(name, *value));
 }
 
 /// Settings that clients can tune, and related ones.
-fn tuned(settings: &MemcachedSettings, knobs: &super::Tunables, lines: &mut Lines<'_>) {
+fn tuned(settings: &MemcachedSettings, tunables: &super::Tunables, lines: &mut Lines<'_>) {
     lines.stat("slab_reassign", &true);
-    lines.stat("slab_automove", &knobs.automove);
-    general::two_decimals(knobs.automove_ratio, lines, "slab_automove_ratio");
+    lines.stat("slab_automove", &tunables.automove);
+    general::two_decimals(tunables.automove_ratio, lines, "slab_automove_ratio");
     lines.stat("slab_automove_window", &30);
     lines.stat("slab_chunk_max", &524_288);
-    lines.stat("lru_crawler", &knobs.crawler);
-    lines.stat("lru_crawler_sleep", &knobs.crawler_sleep);
-    lines.stat("lru_crawler_tocrawl", &knobs.crawler_tocrawl);
+    lines.stat("lru_crawler", &tunables.crawler);
+    lines.stat("lru_crawler_sleep", &tunables.crawler_sleep);
+    lines.stat("lru_crawler_tocrawl", &tunables.crawler_tocrawl);
     lines.stat("tail_repair_time", &0);
     lines.stat("flush_enabled", &settings.flush_all);
     lines.stat("dump_enabled", &settings.dump);
     lines.stat("hash_algorithm", "rapidhash");
     lines.stat("lru_maintainer_thread", &true);
-    lines.stat("lru_segmented", &knobs.segmented);
-    lines.stat("hot_lru_pct", &knobs.percent.0);
-    lines.stat("warm_lru_pct", &knobs.percent.1);
-    general::two_decimals(knobs.factors.0, lines, "hot_max_factor");
-    general::two_decimals(knobs.factors.1, lines, "warm_max_factor");
-    lines.stat("temp_lru", &knobs.temp_ttl.is_some());
-    lines.stat("temporary_ttl", &knobs.temp_ttl.unwrap_or(61));
+    lines.stat("lru_segmented", &tunables.segmented);
+    lines.stat("hot_lru_pct", &tunables.percent.0);
+    lines.stat("warm_lru_pct", &tunables.percent.1);
+    general::two_decimals(tunables.factors.0, lines, "hot_max_factor");
+    general::two_decimals(tunables.factors.1, lines, "warm_max_factor");
+    lines.stat("temp_lru", &tunables.temp_ttl.is_some());
+    lines.stat("temporary_ttl", &tunables.temp_ttl.unwrap_or(61));
 }
 
 /// The ports of the first address of each kind, then all addresses.

@@ -8,7 +8,7 @@
 //! | `general.rs`, `config.rs`, `classes.rs`, `conns.rs` | `stats`; `settings`; `items`, `slabs`; `conns` |
 //! | `extensions.rs` | `prefixes`, `hotkeys`, `latency` |
 //! | `prefixes.rs` | the tables behind `detail` and `prefixes` |
-//! | `admin.rs`, `knobs.rs` | `lru_crawler`, `slabs`, `lru`, `cache_memlimit`, `verbosity`, `watch` |
+//! | `admin.rs`, `tunables.rs` | `lru_crawler`, `slabs`, `lru`, `cache_memlimit`, `verbosity`, `watch` |
 //!
 //! `../crawl.rs` walks over the items; `../watch.rs` holds the watchers.
 
@@ -19,11 +19,11 @@ mod config;
 mod conns;
 mod extensions;
 mod general;
-mod knobs;
 pub(crate) mod lines;
 mod prefixes;
 #[cfg(test)]
 mod tests;
+mod tunables;
 
 pub(crate) use command::command;
 pub(crate) use conns::sockets;
@@ -37,7 +37,7 @@ use larder_metrics::{Histogram, Recorder};
 use larder_store::{Cause, NamespaceStats, Over, Store};
 use parking_lot::Mutex;
 
-use self::{knobs::Tunables, prefixes::Prefixes};
+use self::{prefixes::Prefixes, tunables::Tunables};
 use super::{
     Face, OBJECTS, Shared,
     watch::{
@@ -74,7 +74,7 @@ pub(crate) struct FaceStats {
     pub(crate) workers: Box<[Arc<WorkerStats>]>,
     /// Figures at the last `stats reset`.
     before: Mutex<Baseline>,
-    knobs: Mutex<Tunables>,
+    tunables: Mutex<Tunables>,
     /// Started walks.
     walks: AtomicU64,
     delimiter: u8,
@@ -118,7 +118,7 @@ impl FaceStats {
             delimiter: settings.prefix_delimiter,
             watch_log,
             before: Mutex::default(),
-            knobs: Mutex::new(Tunables::new(settings)),
+            tunables: Mutex::new(Tunables::new(settings)),
             walks: AtomicU64::new(0),
         }
     }
