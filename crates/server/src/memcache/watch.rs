@@ -209,9 +209,9 @@ impl Watcher {
         let sent = if self.skipped == 0 {
             client.push(line, self.buffer)
         } else {
-            let mut told = format!("skipped={}\n", self.skipped).into_bytes();
-            told.extend_from_slice(line);
-            client.push(&told, self.buffer)
+            let mut lines = format!("skipped={}\n", self.skipped).into_bytes();
+            lines.extend_from_slice(line);
+            client.push(&lines, self.buffer)
         };
         self.skipped = if sent { 0 } else { self.skipped + 1 };
         sent

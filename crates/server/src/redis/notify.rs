@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn letters_are_parsed_and_shown_like_redis() {
         // Answers of redis-server 7.0.15 to CONFIG GET after CONFIG SET.
-        for (set, told) in [
+        for (set, shown) in [
             ("Ex", "xE"),
             ("KEA", "AKE"),
             ("gK$E", "g$KE"),
@@ -111,7 +111,7 @@ mod tests {
             ("Kg$lshzxetd", "AK"),
             ("KEAmn", "AKEm"),
         ] {
-            assert_eq!(letters(bits(set.as_bytes()).unwrap()), told, "{set}");
+            assert_eq!(letters(bits(set.as_bytes()).unwrap()), shown, "{set}");
         }
         assert_eq!(bits(b"Eq"), None);
     }

@@ -27,9 +27,9 @@ pub(crate) fn get(ctx: &mut Ctx<'_>, args: &Args<'_>) {
                     name.as_bytes() == lower
                 };
                 // An exact name is answered in the client's spelling.
-                let told = if pattern { name.as_bytes() } else { wanted };
-                if is && !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(told)) {
-                    found.push((told.to_vec(), param.value(shared)));
+                let shown = if pattern { name.as_bytes() } else { wanted };
+                if is && !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(shown)) {
+                    found.push((shown.to_vec(), param.value(shared)));
                 }
             }
         }

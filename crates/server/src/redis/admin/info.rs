@@ -36,8 +36,8 @@ pub(crate) fn info(ctx: &mut Ctx<'_>, args: &Args<'_>) {
     let everything = has("everything") || has("all");
     let mut lines = String::new();
     for (name, usual, write) in SECTIONS {
-        let told = has(name) || everything || (*usual && (wanted.is_empty() || has("default")));
-        if told {
+        let shown = has(name) || everything || (*usual && (wanted.is_empty() || has("default")));
+        if shown {
             if !lines.is_empty() {
                 lines.push_str("\r\n");
             }

@@ -154,7 +154,7 @@ impl Param {
     pub(crate) fn value(&self, shared: &Shared) -> String {
         match self.kind {
             Kind::Fixed(value) => value.to_owned(),
-            Kind::ReadOnly(told) | Kind::Custom(told, _) => told(shared),
+            Kind::ReadOnly(read) | Kind::Custom(read, _) => read(shared),
             Kind::Number(field, ..) | Kind::Bytes(field, ..) => {
                 field(&shared.config).load(Relaxed).to_string()
             }

@@ -97,10 +97,10 @@ fn keyspace_events_are_published_if_configured() {
     assert_eq!(subscriber.mail(), "", "off by default");
     assert_eq!(writer.say("config set notify-keyspace-events Eg$x"), "+OK\r\n");
     writer.say("select 2\nset k 1\ndel k\nhset h f v");
-    let told = subscriber.mail();
-    assert!(told.contains("__keyevent@2__:set\r\n$1\r\nk\r\n"), "{told}");
-    assert!(told.contains("__keyevent@2__:del\r\n$1\r\nk\r\n"), "{told}");
-    assert!(!told.contains("hset") && !told.contains("__keyspace"), "{told}");
+    let messages = subscriber.mail();
+    assert!(messages.contains("__keyevent@2__:set\r\n$1\r\nk\r\n"), "{messages}");
+    assert!(messages.contains("__keyevent@2__:del\r\n$1\r\nk\r\n"), "{messages}");
+    assert!(!messages.contains("hset") && !messages.contains("__keyspace"), "{messages}");
 }
 
 #[test]
@@ -111,9 +111,12 @@ fn expired_events_suit_spring_session() {
     writer.say("config set notify-keyspace-events Egx\nset session:1 x px 10\nset session:2 x");
     // Much later: the sweep works by whole seconds.
     let swept = face.shared.store.sweep(NOW + 10_000, 64 << 20);
-    let told = subscriber.mail();
-    assert!(swept > 0 && told.contains("__keyevent@0__:expired\r\n$9\r\nsession:1\r\n"), "{told}");
-    assert!(!told.contains("session:2"), "{told}");
+    let messages = subscriber.mail();
+    assert!(
+        swept > 0 && messages.contains("__keyevent@0__:expired\r\n$9\r\nsession:1\r\n"),
+        "{messages}"
+    );
+    assert!(!messages.contains("session:2"), "{messages}");
 }
 
 #[test]
@@ -123,11 +126,11 @@ fn monitor_shows_commands_and_hides_passwords() {
         (TestClient::new(&face), TestClient::from(&face, "127.0.0.1:5001"));
     assert_eq!(watcher.say("monitor"), "+OK\r\n");
     writer.say("set k 'a b'\nauth secret\nhello 2 auth default secret\nconfig get x");
-    let told = watcher.mail();
-    assert!(told.contains(" [0 127.0.0.1:5001] \"set\" \"k\" \"a b\"\r\n"), "{told}");
+    let messages = watcher.mail();
+    assert!(messages.contains(" [0 127.0.0.1:5001] \"set\" \"k\" \"a b\"\r\n"), "{messages}");
     assert!(
-        told.starts_with('+') && !told.contains("secret") && !told.contains("config"),
-        "{told}"
+        messages.starts_with('+') && !messages.contains("secret") && !messages.contains("config"),
+        "{messages}"
     );
     drop(watcher);
     assert_eq!(

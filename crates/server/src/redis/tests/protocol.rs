@@ -5,17 +5,17 @@ use crate::redis::Face;
 
 #[test]
 fn a_session_split_anywhere_is_answered_the_same() {
-    let talk = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n*1\r\n$5\r\nMULTI\r\n\
+    let input = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n*1\r\n$5\r\nMULTI\r\n\
         *2\r\n$4\r\nINCR\r\n$1\r\nn\r\n*1\r\n$4\r\nEXEC\r\nget 'k'\r\n";
     let answer = "+OK\r\n$5\r\nvalue\r\n+PONG\r\n+OK\r\n+QUEUED\r\n*1\r\n:1\r\n$5\r\nvalue\r\n";
-    for cut in 0..=talk.len() {
+    for cut in 0..=input.len() {
         let mut client = TestClient::new(&face());
-        let mut sent = client.send(&talk[..cut]);
-        sent.extend(client.send(&talk[cut..]));
+        let mut sent = client.send(&input[..cut]);
+        sent.extend(client.send(&input[cut..]));
         assert_eq!(String::from_utf8(sent).unwrap(), answer, "cut at {cut}");
     }
     let mut client = TestClient::new(&face());
-    let sent: Vec<u8> = talk.iter().flat_map(|byte| client.send(&[*byte])).collect();
+    let sent: Vec<u8> = input.iter().flat_map(|byte| client.send(&[*byte])).collect();
     assert_eq!(String::from_utf8(sent).unwrap(), answer, "byte by byte");
 }
 
@@ -56,12 +56,12 @@ fn a_repeated_command_differs_from_a_similar_one() {
 #[test]
 fn a_command_larger_than_the_receive_buffer_is_taken_in_pieces() {
     let value = vec![b'v'; 300_000];
-    let mut talk = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len()).into_bytes();
-    talk.extend_from_slice(&value);
-    talk.extend_from_slice(b"\r\nPING\r\nSTRLEN k\r\n");
+    let mut input = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len()).into_bytes();
+    input.extend_from_slice(&value);
+    input.extend_from_slice(b"\r\nPING\r\nSTRLEN k\r\n");
     for piece in [1000, 16 * 1024, 65_536, 1 << 20] {
         let mut client = TestClient::new(&face());
-        let sent: Vec<u8> = talk.chunks(piece).flat_map(|bytes| client.send(bytes)).collect();
+        let sent: Vec<u8> = input.chunks(piece).flat_map(|bytes| client.send(bytes)).collect();
         assert_eq!(
             String::from_utf8(sent).unwrap(),
             "+OK\r\n+PONG\r\n:300000\r\n",
@@ -73,14 +73,14 @@ fn a_command_larger_than_the_receive_buffer_is_taken_in_pieces() {
 #[test]
 fn a_long_command_of_many_arguments_ends_at_its_end() {
     let count = 20_000;
-    let mut talk = format!("*{}\r\n$4\r\nMSET\r\n", count * 2 + 1).into_bytes();
+    let mut input = format!("*{}\r\n$4\r\nMSET\r\n", count * 2 + 1).into_bytes();
     for n in 0..count {
         let key = format!("key{n:06}");
-        talk.extend_from_slice(format!("$9\r\n{key}\r\n$1\r\nx\r\n").as_bytes());
+        input.extend_from_slice(format!("$9\r\n{key}\r\n$1\r\nx\r\n").as_bytes());
     }
-    talk.extend_from_slice(b"PING\r\nGET key019999\r\n");
+    input.extend_from_slice(b"PING\r\nGET key019999\r\n");
     let mut client = TestClient::new(&face());
-    let sent: Vec<u8> = talk.chunks(7777).flat_map(|bytes| client.send(bytes)).collect();
+    let sent: Vec<u8> = input.chunks(7777).flat_map(|bytes| client.send(bytes)).collect();
     assert_eq!(String::from_utf8(sent).unwrap(), "+OK\r\n+PONG\r\n$1\r\nx\r\n");
 }
 
@@ -152,15 +152,15 @@ fn arguments_that_together_exceed_the_memory_are_refused_when_announced() {
     let argument = [&b"$1048576\r\n"[..], &vec![b'x'; 1 << 20], b"\r\n"].concat();
     assert_eq!(client.send(b"*1000001\r\n$3\r\nDEL\r\n"), b"");
     let mut sent = 0;
-    let told = loop {
-        let told = client.send(&argument);
+    let answer = loop {
+        let answer = client.send(&argument);
         sent += 1;
-        if !told.is_empty() || sent > 30 {
-            break told;
+        if !answer.is_empty() || sent > 30 {
+            break answer;
         }
         assert!(client.inner.held() <= 16 << 20, "{}", client.inner.held());
     };
-    assert_eq!(told, b"-OOM command not allowed when used memory > 'maxmemory'.\r\n");
+    assert_eq!(answer, b"-OOM command not allowed when used memory > 'maxmemory'.\r\n");
     assert!((12..=16).contains(&sent), "{sent}");
     assert_eq!(client.inner.held(), 0, "nothing of it is kept");
     assert_eq!(client.send(&argument), b"");
@@ -248,14 +248,14 @@ fn transactions_and_lists_of_names_are_counted() {
     assert_eq!(client.inner.held(), 0);
     // More than memory permits.
     client.say("multi");
-    let mut told = String::new();
+    let mut answer = String::new();
     for _ in 0..3000 {
-        told = client.say(&format!("set a {long}"));
-        if told != "+QUEUED\r\n" {
+        answer = client.say(&format!("set a {long}"));
+        if answer != "+QUEUED\r\n" {
             break;
         }
     }
-    assert_eq!(told, "-OOM the transaction is too large\r\n");
+    assert_eq!(answer, "-OOM the transaction is too large\r\n");
     assert_eq!(client.inner.held(), 0);
     assert!(client.say("exec").starts_with("-EXECABORT"));
 }
@@ -265,9 +265,9 @@ fn a_long_line_does_not_use_the_hint_of_another_command() {
     let mut client = TestClient::new(&face());
     client.say("set a 1\nset b 2");
     // The key of the second command is looked up ahead and not used.
-    let mut talk = b"PING\r\n*2\r\n$4\r\nECHO\r\n$1\r\na\r\nGET".to_vec();
-    talk.extend_from_slice(&[b' '; 40_000]);
-    assert_eq!(client.send(&talk), b"+PONG\r\n$1\r\na\r\n");
+    let mut input = b"PING\r\n*2\r\n$4\r\nECHO\r\n$1\r\na\r\nGET".to_vec();
+    input.extend_from_slice(&[b' '; 40_000]);
+    assert_eq!(client.send(&input), b"+PONG\r\n$1\r\na\r\n");
     assert_eq!(client.send(b"b\r\n"), b"$1\r\n2\r\n");
 }
 
@@ -310,8 +310,8 @@ fn keys_of_a_large_store_come_in_steps_and_each_once() {
     let face = face();
     let mut client = TestClient::new(&face);
     let count = 60_000;
-    let talk: String = (0..count).map(|n| format!("set key:{n:05} v\n")).collect();
-    client.say(talk.trim_end());
+    let input: String = (0..count).map(|n| format!("set key:{n:05} v\n")).collect();
+    client.say(input.trim_end());
     let direct = face.shared.clients.enter(Peer::Unix, "sock".into(), super::NOW);
     let mut session = face.session(direct);
     let mut out = Out::default();

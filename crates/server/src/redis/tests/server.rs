@@ -178,8 +178,8 @@ fn key_flags_follow_the_arguments() {
         ("bitfield a get", "+RW +access +update"),
     ] {
         let answer = client.say(&format!("command getkeysandflags {command}"));
-        let told: Vec<&str> = answer.split("\r\n").filter(|line| line.starts_with('+')).collect();
-        assert_eq!(told.join(" "), flags, "{command}");
+        let shown: Vec<&str> = answer.split("\r\n").filter(|line| line.starts_with('+')).collect();
+        assert_eq!(shown.join(" "), flags, "{command}");
     }
 }
 

@@ -101,13 +101,13 @@ fn the_table_is_bounded_and_dropped_keys_are_invalidated() {
     let face = face();
     let mut me = TestClient::new(&face).resp3();
     me.say("config set tracking-table-max-keys 100\nclient tracking on");
-    let mut told = 0;
+    let mut invalidated = 0;
     for n in 0..1000 {
-        told += me.say(&format!("get key:{n}")).matches("invalidate").count();
+        invalidated += me.say(&format!("get key:{n}")).matches("invalidate").count();
     }
     let (keys, items, _, clients) = face.shared.tracking.counts();
     assert!(keys <= 100 && items <= 100, "{keys} {items}");
-    assert_eq!((told + keys, clients), (1000, 1), "every key is remembered, or told as changed");
+    assert_eq!((invalidated + keys, clients), (1000, 1), "every key is recorded or invalidated");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn departed_clients_do_not_accumulate_at_an_unwritten_key() {
     let (_, items, ..) = face.shared.tracking.counts();
     assert!(items < 130, "{items}");
     TestClient::new(&face).say("set hot 1");
-    assert!(me.mail().contains("hot"), "who is there is still told");
+    assert!(me.mail().contains("hot"), "connected clients still receive invalidations");
     assert_eq!(face.shared.tracking.counts().1, 0);
 }
 
@@ -133,12 +133,12 @@ fn long_keys_leave_the_table_when_they_take_too_much() {
     // 2 MiB, an eighth of the clients' memory here.
     let key = |n: u32| format!("{n:010000}");
     let count = |text: String| text.matches("invalidate").count();
-    let told: usize = (0..1000).map(|n| count(reader.say(&format!("get {}", key(n))))).sum();
-    assert!((780..820).contains(&told), "{told} of them have left again");
+    let invalidated: usize = (0..1000).map(|n| count(reader.say(&format!("get {}", key(n))))).sum();
+    assert!((780..820).contains(&invalidated), "{invalidated} of them have left again");
     // Keys in the table are invalidated by a write; all others were invalidated before.
     let write = |n| {
         writer.say(&format!("set {} 1", key(n)));
         count(reader.mail())
     };
-    assert_eq!(told + (0..1000).map(write).sum::<usize>(), 1000);
+    assert_eq!(invalidated + (0..1000).map(write).sum::<usize>(), 1000);
 }

@@ -171,7 +171,7 @@ fn values_that_do_not_arrive_leave_memory_for_others() {
         (session, String::from_utf8(output.answers).unwrap())
     };
     let announced: Vec<_> = (0..100).map(|_| begin(b"only this")).collect();
-    assert!(announced.iter().all(|(_, told)| told.is_empty()));
+    assert!(announced.iter().all(|(_, answer)| answer.is_empty()));
     assert!(server.client.held() <= 100 * 64 * 1024, "{}", server.client.held());
     drop(announced);
 
@@ -180,7 +180,7 @@ fn values_that_do_not_arrive_leave_memory_for_others() {
     let held = server.client.held();
     assert!((15 << 20..=16 << 20).contains(&held), "nearly half of 32 MiB: {held}");
     // Five of them were too many; each is answered at its value's end.
-    assert!(stuck.iter().all(|(_, told)| told.is_empty()));
+    assert!(stuck.iter().all(|(_, answer)| answer.is_empty()));
     is_there(&server, "kept0", 0, &kept);
     is_there(&server, "kept7999", 0, &kept);
     assert_eq!(server.ask("set other 0 0 1\r\na\r\n"), "STORED\r\n");
