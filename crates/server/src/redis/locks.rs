@@ -176,7 +176,7 @@ pub(crate) struct Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Lowered while the stripes are held: a read that sees 0 sees all writes of the step.
+        // Lowered while the stripes are held: a read that sees 0 sees all writes of the operation.
         if let Some(busy) = self.busy {
             busy.fetch_sub(1, Ordering::Release);
         }
