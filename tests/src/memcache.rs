@@ -245,8 +245,8 @@ impl<S: Read + Write> Talk<S> {
             let next = if dump { "mn\r\n".to_owned() } else { format!("{command}\r\nmn\r\n") };
             answer += &self.ask(next, "MN\r\n");
             // memcached's crawler ends some time after it was told to.
-            let ending = answer.starts_with("ERROR an unknown error happened");
-            if !answer.starts_with("BUSY ") && !(dump && ending) {
+            let ending = dump && answer.starts_with("ERROR an unknown error happened");
+            if !ending && !answer.starts_with("BUSY ") {
                 return answer.strip_suffix("MN\r\n").expect("asked for").to_owned();
             }
             std::thread::yield_now();
