@@ -125,6 +125,23 @@ fn a_client_that_reads_slowly_gets_every_byte() {
 }
 
 #[test]
+fn a_handshake_that_the_socket_does_not_take_at_once_goes_on() {
+    let (papers, origin) = (Papers::issue(), origin());
+    let read = |name: &str| std::fs::read_to_string(papers.file(name)).unwrap();
+    let chain = read("server.pem") + &read("authority.pem").repeat(40);
+    std::fs::write(papers.file("chain.pem"), chain).unwrap();
+    std::fs::copy(papers.file("server.key"), papers.file("chain.key")).unwrap();
+    let text = config(&papers, &origin, "chain", "");
+    let larder =
+        Larder::with_config(&text.replace("[http.limits]", "sndbuf = \"1KiB\"\n[http.limits]"));
+    let wire = Wire::connect_narrow(larder.face("https"));
+    let mut wire = wire.secured(&papers.client(), "127.0.0.1");
+    for _ in 0..2 {
+        assert_eq!(wire.get("/30000", &[]).body, content(30_000));
+    }
+}
+
+#[test]
 fn the_certificate_is_that_of_the_name() {
     let (papers, origin) = (Papers::issue(), origin());
     papers.sign("exact", "DNS:www.example.org");
@@ -224,6 +241,9 @@ fn plain_requests_are_sent_to_https_but_for_purges() {
         assert_eq!(answer.get("strict-transport-security"), None);
     }
     assert_eq!(origin.count(), 0);
+    // Targets that are no places are not made into one.
+    let answer = larder.connect().ask("OPTIONS", "*", &["Host: site.test"]);
+    assert_eq!(answer.get("location"), None);
     let purge = plain.ask("PURGE", "/a", &["Host: site.test"]);
     assert_ne!(purge.status, 308);
     let mut wire = connect(&larder, &papers);

@@ -138,6 +138,9 @@ impl Connection for Conn {
                 if buffers.buf.is_empty() {
                     self.give_buffers();
                 }
+                if self.socket.stream.has_unsent_tls() {
+                    return Next::Task(Todo { turn: Turn::NeedMore, timing: Timing::default() });
+                }
                 Next::Rest
             }
             Ok(received @ 1..) => {
@@ -403,6 +406,10 @@ impl Conn {
         if let Some(buffers) = self.buffers.as_mut().filter(|buffers| !buffers.out.is_empty()) {
             let patience = config.settings.http.limits.send_timeout.as_millis() as Ms;
             self.worker.send(&self.socket, &mut buffers.out, patience).await?;
+        }
+        if self.socket.stream.has_unsent_tls() {
+            let patience = config.settings.http.limits.send_timeout.as_millis() as Ms;
+            self.socket.flush_tls(self.worker.pages.clock.now() + patience).await?;
         }
         Ok(self.settle(&config, timing))
     }

@@ -14,7 +14,9 @@ use crate::{
 pub(crate) fn to_https(exchange: &Exchange<'_, '_>, out: &mut Out) -> Option<bool> {
     let request = &exchange.request;
     request.config.settings.https.as_ref().filter(|https| https.redirect)?;
-    if request.scheme() == Scheme::Https || request.head.method == Method::Purge {
+    // `*` and the target of a CONNECT are no places.
+    let is_place = request.head.target.path_and_query.starts_with('/');
+    if request.scheme() == Scheme::Https || request.head.method == Method::Purge || !is_place {
         return None;
     }
     let host = request.head.host.as_ref()?.host;

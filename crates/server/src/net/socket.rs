@@ -284,6 +284,18 @@ impl Socket {
         Ok(total)
     }
 
+    /// Sends what TLS itself has to say, such as the rest of a handshake's flight, until
+    /// `deadline`.
+    pub(crate) async fn flush_tls(&self, deadline: Ms) -> Result<(), Ended> {
+        while let Err(error) = self.stream.try_flush_tls() {
+            if error.kind() != io::ErrorKind::WouldBlock {
+                return Err(error.into());
+            }
+            self.ready(deadline, false).await?;
+        }
+        Ok(())
+    }
+
     /// Sends all of `out` (composed bytes only) and `more` behind it. `pinned`: bytes of the store
     /// held meanwhile, asked for when the client has stalled (a fill that is followed grows).
     pub(crate) async fn send_with(

@@ -80,6 +80,19 @@ impl Stream {
         self.tls.as_mut()?.get_mut().take_handshake()
     }
 
+    /// TLS has something to send that the socket did not take.
+    pub(crate) fn has_unsent_tls(&self) -> bool {
+        self.tls.as_ref().is_some_and(|session| session.borrow().has_unsent())
+    }
+
+    /// Sends it, as far as the socket takes it.
+    pub(crate) fn try_flush_tls(&self) -> io::Result<()> {
+        match &self.tls {
+            None => Ok(()),
+            Some(session) => session.borrow_mut().flush(&self.socket, false),
+        }
+    }
+
     /// The client speaks no TLS where it should.
     pub(crate) fn lacks_tls(&self) -> bool {
         self.tls.as_ref().is_some_and(|session| session.borrow().is_plain())

@@ -96,8 +96,8 @@ impl Session {
         })
     }
 
-    /// The client has spoken, and not TLS. Its bytes are received as they
-    /// are, and it is answered so.
+    /// The client has spoken, and not TLS. Its bytes are received as they are, and it is answered
+    /// so.
     pub(crate) fn is_plain(&self) -> bool {
         self.state == State::Plain
     }
@@ -122,7 +122,11 @@ impl Session {
             return Ok(plain.len());
         }
         match self.state {
-            State::Plain => socket.receive(buf),
+            State::Plain => {
+                // Without room the answer would look like the end.
+                buf.reserve(1);
+                socket.receive(buf)
+            }
             State::PeerClosed => Ok(0),
             _ => scratch::with(|scratch| self.read_records(socket, scratch, buf)),
         }
@@ -262,8 +266,13 @@ impl Session {
         }
     }
 
+    /// Records wait that the socket did not take.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.sealed.is_empty()
+    }
+
     /// Sends records that wait. [`io::ErrorKind::WouldBlock`]: not all of them now.
-    fn flush(&mut self, socket: &impl Transport, more: bool) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, socket: &impl Transport, more: bool) -> io::Result<()> {
         let mut sent = 0;
         let result = loop {
             if sent == self.sealed.len() {
