@@ -103,10 +103,18 @@ impl Session {
     /// Takes bytes to be sent, as many as there is room for.
     pub(super) fn write(&self, tcp: &TcpStream, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut tls = self.0.lock();
+        // First, so that nothing is taken only where the socket takes nothing: 0 would be the end.
+        let flushed = match flush(&mut tls, tcp) {
+            Err(error) if !is_later(&error) => return Err(error),
+            flushed => flushed,
+        };
         let taken = tls.writer().write_vectored(bufs)?;
+        if taken == 0 {
+            return flushed.map(|()| 0);
+        }
         match flush(&mut tls, tcp) {
-            Err(error) if is_later(&error) && taken > 0 => Ok(taken),
-            flushed => flushed.map(|()| taken),
+            Err(error) if !is_later(&error) => Err(error),
+            _ => Ok(taken),
         }
     }
 
