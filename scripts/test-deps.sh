@@ -19,6 +19,7 @@ done < <(sed 's/#.*//; /^[[:space:]]*$/d' tests/{mediawiki,clients,dashboard,lab
 command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)
 command -v curl >/dev/null || missing+=(curl)
+command -v openssl >/dev/null || missing+=(openssl)
 # libFuzzer is C++.
 command -v c++ >/dev/null || missing+=(g++)
 if [ ${#missing[@]} -gt 0 ]; then

@@ -62,8 +62,13 @@ pub(super) fn https(root: &Values, directory: &Path, report: &mut Report) -> Opt
 
 fn certificate(values: &Values, directory: &Path, report: &mut Report) -> Option<Certificate> {
     let (chain, key) = (file(values, "cert", directory)?, file(values, "key", directory)?);
-    let chain_bytes = read(values, "cert", &chain, report)?;
-    let key_bytes = read(values, "key", &key, report)?;
+    let (chain_bytes, _) = read(values, "cert", &chain, report)?;
+    let (key_bytes, mode) = read(values, "key", &key, report)?;
+    if mode & 0o004 != 0 {
+        let message = "every user of this machine can read the private key";
+        let problem = Problem::new(values.location("key"), message);
+        report.warn(problem.fix(format!("chmod o-r {}", key.display())));
+    }
     match Certificate::parse(&chain_bytes, &key_bytes) {
         Ok(certificate) => {
             look_at_time(values, &chain, &certificate, report);
@@ -79,9 +84,15 @@ fn certificate(values: &Values, directory: &Path, report: &mut Report) -> Option
     }
 }
 
-fn read(values: &Values, name: &'static str, path: &Path, report: &mut Report) -> Option<Vec<u8>> {
+/// The bytes of a file, and its permission bits.
+fn read(
+    values: &Values,
+    name: &'static str,
+    path: &Path,
+    report: &mut Report,
+) -> Option<(Vec<u8>, u32)> {
     match bounded::read(path, PEM_BYTES) {
-        Ok((bytes, _)) => Some(bytes),
+        Ok(read) => Some(read),
         Err(reason) => {
             let message = format!("cannot read {}: {reason}", path.display());
             report.error(Problem::new(values.location(name), message));
@@ -144,7 +155,7 @@ fn roots(
         }
         return Some(roots);
     };
-    let bytes = read(values, "ca", &path, report)?;
+    let (bytes, _) = read(values, "ca", &path, report)?;
     let roots: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match roots {
         Ok(roots) if !roots.is_empty() => Some(roots),
