@@ -168,8 +168,8 @@ impl Fleet {
         });
     }
 
-    /// What befalls a server's answers and new connections from now on, as docs/slow.md writes it.
-    /// See [`Fleet::behind_proxies`].
+    /// Sets the faults of a server's answers and new connections from now on, in the language of
+    /// docs/slow.md. See [`Fleet::behind_proxies`].
     #[track_caller]
     pub fn befall(&self, server: usize, script: &str) {
         self.proxies[server].rewrite(script);

@@ -1,5 +1,5 @@
-//! Who listens, asked of the system and not by a connection: a server would count one, give it a
-//! place, print it.
+//! Finds listeners through the system instead of a connection: a server would count a connection,
+//! give it a place and print it.
 
 use std::path::Path;
 

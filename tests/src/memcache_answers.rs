@@ -161,8 +161,8 @@ impl Answers {
         }
     }
 
-    /// What `me` says. The slab class and what an item takes in memory are each server's own; what
-    /// counts as a fetch is told by `h`.
+    /// The answer to `me`. The slab class and the memory of an item are each server's own; `h`
+    /// tells whether it was fetched.
     fn debug(&mut self, words: &[&str], versions: &mut Versions) {
         for word in words {
             match word.split_once('=') {

@@ -28,7 +28,8 @@ impl Usage {
         let ticks: u64 =
             fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
         Some(Usage {
-            cpu: Duration::from_millis(ticks * 10), // USER_HZ is 100 on every Linux architecture we run on
+            // USER_HZ is 100 on every Linux architecture we run on.
+            cpu: Duration::from_millis(ticks * 10),
             rss: kilobytes(&status, "VmRSS:")?,
             peak_rss: kilobytes(&status, "VmHWM:")?,
             descriptors: fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count(),

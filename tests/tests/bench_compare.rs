@@ -228,8 +228,7 @@ fn memory_and_hit_ratios_are_grids() {
     for row in rows(grid) {
         let value = |at: usize| row["values"][at].as_f64().unwrap_or_else(|| panic!("{text}"));
         let (beside, all) = (value(0), value(1));
-        // What a server gives back of its buffers meanwhile is some megabytes, here tens of bytes
-        // an item.
+        // A server returns some megabytes of its buffers meanwhile: here tens of bytes an item.
         assert!((-80.0..400.0).contains(&beside) && all > beside, "{row}");
     }
 
@@ -426,8 +425,8 @@ fn assert_keeps_objects(protocol: &str, address: SocketAddr) {
     assert_eq!(output.status.code(), Some(0), "{protocol} at {address}: {}", shown(&output));
 }
 
-/// What other users could write to, as far as they can come: a server that is root's would take
-/// from them what it runs.
+/// Files and directories that other users can reach and write: a server run by root would execute
+/// their content.
 fn writable_by_others(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap().flatten() {

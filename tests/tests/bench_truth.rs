@@ -146,8 +146,8 @@ impl Seen {
         sorted(self.requests.iter().map(|request| end(request) - due(request) - begin))
     }
 
-    /// What the generator says, against these times: a spread, not one number. Less is never right,
-    /// more is an error.
+    /// Compares the generator's percentiles with these times: a spread, not one number. Smaller
+    /// ones fail at once, larger ones are an error.
     #[track_caller]
     fn check(&self, right: &[f64]) -> Result<(), String> {
         assert_eq!(self.run.latency.len(), right.len() as u64);
@@ -293,8 +293,8 @@ fn a_stall_is_in_the_latency_of_whatever_was_due_in_it() {
         ..open(RATE, Arrivals::Even, SECONDS)(plan)
     };
     let long = [0.9, 0.95, 0.99, 0.999];
-    // What waited takes its time when the stall is over, of which a quarter is in p90, and less in
-    // what is beyond; where the record itself is off, this took too long.
+    // Requests that waited take their time after the stall. p90 contains a quarter of that time,
+    // higher percentiles less. If the record itself is off, this took too long.
     let busy = |seen: &Seen| {
         let right = seen.took_from_due(RATE);
         long.iter().any(|at| close("", nearest_rank(&right, *at), by_arithmetic(*at)).is_err())

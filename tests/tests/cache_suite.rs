@@ -71,8 +71,8 @@ fn start_origin(suite: &Path, port: u16) -> Helper {
 const ABOUT_COOKIES: &[&str] =
     &["304-etag-update-response-Set-Cookie", "headers-store-Set-Cookie", "other-set-cookie"];
 
-/// What docs/conformance.md says of cookies is true: with `allow_set_cookie` the tests about them
-/// pass.
+/// The statement of docs/conformance.md about cookies is true: with `allow_set_cookie` the tests
+/// about them pass.
 fn with_cookies_allowed(room: &Path, port: u16) {
     let larder = Larder::site(&format!("http://127.0.0.1:{port}"), "allow_set_cookie = true");
     let outcomes = run_suite(room, &format!("http://{}", larder.addr()), ABOUT_COOKIES);

@@ -1,5 +1,6 @@
-//! What the client library puts on the wire: how many writes, in which pieces, and what it makes of
-//! peers that are slow, close, or speak nonsense. The peer is the test itself, byte by byte.
+//! The bytes of the client library on the wire: the number of its writes and their pieces, and its
+//! behaviour with peers that are slow, close, or speak nonsense. The test itself is the peer, byte
+//! by byte.
 
 #![allow(clippy::unwrap_used)]
 

@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 /// The least that is worth running with.
 const BUDGET: u64 = 32 << 20;
 
-/// What the process may take beside its budget and what it has when idle: buffers of the
-/// connections open at once, and what the allocator keeps of them. Measured: 21 MiB, the same after
-/// 3 rounds of all faults as after the first load.
+/// The memory that the process may take beside its budget and its idle size: buffers of the
+/// connections open at once, and the part of them that the allocator keeps. Measured: 21 MiB, the
+/// same after 3 rounds of all faults as after the first load.
 const ALLOWANCE: u64 = 32 << 20;
 
 /// How much more memory may be resident after all faults than before the first.

@@ -226,7 +226,7 @@ fn the_body_of_a_request_that_hits_is_not_the_next_request() {
     assert_eq!(origin.count_of("/smuggled"), 0);
 }
 
-/// What follows an exchange whose body nobody wanted: either an honest next answer, or the end of
+/// The sequel of an exchange whose body nobody wanted: either an honest next answer, or the end of
 /// the connection.
 trait Another {
     fn try_read_another(&mut self) -> bool;

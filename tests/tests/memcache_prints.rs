@@ -2,8 +2,8 @@
 
 use larder_tests::{Memcached, wait_until};
 
-/// What a server printed of connections from the first with a client's command on: without the
-/// numbers of connections.
+/// The lines that a server printed of connections, from the first with a client's command on,
+/// without the numbers of connections.
 fn conversation(server: &Memcached) -> Vec<String> {
     let printed = server.printed();
     let lines = printed

@@ -1,5 +1,5 @@
-//! What memcached's document promises (protocol.txt) and its flags say, where a comparison with the
-//! real one cannot see it.
+//! Promises of memcached's document (protocol.txt) and of its flags that a comparison with the real
+//! memcached cannot show.
 
 // A test reports by panicking.
 #![allow(clippy::unwrap_used)]

@@ -1,5 +1,5 @@
-//! What those who run a memcached look at: Larder's statistics have the names of Debian's
-//! memcached, and the tools that read them work.
+//! Statistics for operators: Larder's have the names of Debian's memcached, and the tools that read
+//! them work.
 
 use larder_tests::memcache::{End, Memcached, client};
 use larder_tests::wait_for;

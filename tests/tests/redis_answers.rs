@@ -1,5 +1,5 @@
-//! What a client is answered when a command takes several steps, is part of a transaction, or is
-//! not to be answered at all; and what others are told of it.
+//! Answers to commands that take several steps, are part of a transaction, or are not to be
+//! answered at all; and the messages to other clients about them.
 
 // A harness reports by panicking.
 #![allow(clippy::unwrap_used)]

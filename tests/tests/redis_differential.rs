@@ -382,8 +382,8 @@ fn browsers_are_cut_off() {
     }
 }
 
-/// What COMMAND says of a command for clients that route and check by it: name, arity, flags, and
-/// where its keys are.
+/// The parts of COMMAND's answer by which clients route and check: name, arity, flags, and the
+/// places of the keys.
 #[test]
 fn commands_are_described_alike() {
     let (larder, redis) = (Redis::larder(&[]), Redis::debian(&[]));

@@ -248,8 +248,7 @@ fn a_purge_reaches_a_page_asked_for_with_a_port() {
 
 #[test]
 fn a_new_kind_of_variant_leaves_the_others_softly_purged() {
-    // What the second variant differs by: the coding of its body, or the fields that its Vary
-    // names.
+    // The second variant differs by the coding of its body, or by the fields that its Vary names.
     for (first, second) in
         [("Accept-Encoding: gzip", "Accept-Encoding: identity"), ("X-A: 1", "X-B: 1")]
     {

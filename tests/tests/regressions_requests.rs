@@ -39,8 +39,7 @@ fn two_conditions_at_once_make_one_request() {
     }
 }
 
-/// What a request says of itself and what `Connection` takes out of it must be one for key and
-/// origin.
+/// Key and origin must agree on the fields of a request, and on those that `Connection` removes.
 fn connection_does_not_poison(name: &'static str, value: &str) {
     let origin = Origin::start(move |seen, reply| {
         let body = seen.get(name).unwrap_or("none").to_owned();

@@ -1,5 +1,5 @@
-//! Whose answer reaches whom: credentials, `only-if-cached`, and requests that must not lead
-//! others.
+//! Answers reach only the clients they are for: credentials, `only-if-cached`, and requests that
+//! must not lead others.
 
 use larder_tests::{Gate, Larder, Origin, Wire, get, get_with, wait_until};
 

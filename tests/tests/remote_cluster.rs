@@ -82,8 +82,7 @@ fn slots_that_move_are_followed() {
         ask_all(&two, &pages);
         said(&fleet, "MOVED") > 0
     });
-    // What moved is found where it is: nothing is rendered again but what was looked for in
-    // between.
+    // Moved pages are found in their new place: only pages requested in between are rendered again.
     let hits = counted(&two, "hits");
     wait_until("pages to be taken from the fleet again", || {
         get(two.addr(), &pages[0]).assert_status(200);

@@ -279,7 +279,7 @@ fn more_purges_than_the_journal_holds_leave_nothing_old() {
         counted_now(&two, &["purges_learned"]) < TAGS as u64,
         "the journal did not hold them all"
     );
-    // What comes back is not taken any more: not by one who missed purges, nor by one who begins
+    // Records that come back are refused: by a Larder that missed purges, and by one that starts
     // now.
     let three = fleet.larder(&origin, LONG);
     for larder in [&two, &three] {

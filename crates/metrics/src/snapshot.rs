@@ -189,7 +189,8 @@ macro_rules! metric {
             help: concat!($($help),+),
             rises: $rises,
             read: |snapshot, to| {
-                <$row as $crate::snapshot::Row>::each(snapshot, &mut |labels, row| to.count(labels, row.$field));
+                let mut count = |labels: &[&str], row: &$row| to.count(labels, row.$field);
+                <$row as $crate::snapshot::Row>::each(snapshot, &mut count);
             },
         })
     };

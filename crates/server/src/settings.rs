@@ -108,8 +108,8 @@ impl Settings {
         !self.http.listen.is_empty() || self.https.is_some()
     }
 
-    /// Bytes for [`HttpSettings::sendfile_cache`]: at most half of the memory; 0 without HTTP, or if
-    /// a worker's part would be less than 1 MiB.
+    /// Bytes for [`HttpSettings::sendfile_cache`]: at most half of the memory; 0 without HTTP, or
+    /// if a worker's part would be less than 1 MiB.
     pub fn sendfile_cache(&self) -> u64 {
         let wanted = self
             .http

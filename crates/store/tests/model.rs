@@ -699,7 +699,9 @@ proptest! {
     }
 
     #[test]
-    fn shares_never_lie(ops in prop::collection::vec(op(), 1..250), ceiling in (1usize << 20)..(4 << 20)) {
+    fn shares_never_lie(
+        ops in prop::collection::vec(op(), 1..250), ceiling in (1usize << 20)..(4 << 20),
+    ) {
         let share = |ns, floor, ceiling| Share { first: Namespace(ns), last: Namespace(ns), floor, ceiling };
         let shares = vec![share(0, ceiling / 2, ceiling), share(1, 0, usize::MAX)];
         run(Options { shares, ..Options::default() }, ops);

@@ -103,7 +103,7 @@ fn backends(directory: &Path, random: &mut Random) -> Vec<Server> {
     servers
 }
 
-/// What is asked of the proxy: pools by socket, each with its settings.
+/// The configuration of the proxy: pools by socket, each with its settings.
 struct Pools<'a> {
     directory: &'a Path,
     servers: &'a [Server],

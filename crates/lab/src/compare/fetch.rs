@@ -56,7 +56,7 @@ pub(crate) fn warm(
     Err(format!("{} is never a hit: {trouble}", pages::target(size, number)))
 }
 
-/// What is wrong with an answer.
+/// Faults of an answer.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// Possibly temporary.

@@ -190,7 +190,9 @@ proptest! {
     }
 
     #[test]
-    fn every_popularity_stays_within_the_keys(count in 1u64..5000, threads in 1usize..9, s in 0.0f64..4.0, seed: u64) {
+    fn every_popularity_stays_within_the_keys(
+        count in 1u64..5000, threads in 1usize..9, s in 0.0f64..4.0, seed: u64,
+    ) {
         for popularity in [
             Popularity::Zipf { s },
             Popularity::Uniform,
@@ -198,7 +200,8 @@ proptest! {
             Popularity::Sequential,
         ] {
             let load = Load::of(Keys::pattern("{}", 0..count).unwrap()).popularity(popularity);
-            let (mut source, mut operation) = (load.source(threads - 1, threads, seed), Operation::default());
+            let (mut source, mut operation) =
+                (load.source(threads - 1, threads, seed), Operation::default());
             for _ in 0..200 {
                 prop_assert!(source.next(&mut operation));
                 let number: u64 = std::str::from_utf8(&operation.key).unwrap().parse().unwrap();

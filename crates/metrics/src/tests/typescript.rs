@@ -36,9 +36,13 @@ fn generated() -> String {
     let mut out = "// The JSON of the admin API. Generated from the types of crates/metrics: \
                    LARDER_BLESS=1 cargo test -p larder-metrics.\n"
         .to_owned();
-    declare!(out: Snapshot, Counts, HistogramJson, Memory, Namespace, Http, Results, Outcome, Statuses);
+    declare!(
+        out: Snapshot, Counts, HistogramJson, Memory, Namespace, Http, Results, Outcome, Statuses
+    );
     declare!(out: Connections, Timeouts, Latencies, Site, Origin, Objects, Remote, RemoteServer, RemotePages);
-    declare!(out: LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey, LogLine, ObjectRow, Purge);
+    declare!(
+        out: LogFigures, Spans, Columns, TopUrls, HotUrl, TopKeys, HotKey, LogLine, ObjectRow, Purge
+    );
     out.push_str(
         "\n/** The outcomes with their meanings. */\nexport const OUTCOMES: Record<Outcome, \
          string> = {\n",

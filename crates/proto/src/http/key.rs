@@ -322,8 +322,12 @@ mod tests {
             write_variant_key(&mut variant, &page, nonce, values.iter().map(|v| v.as_bytes()));
             let parts = parse_key(&page).expect("a key");
             prop_assert_eq!(parse_key(&variant), Some(parts));
-            prop_assert_eq!((parts.host, parts.port, parts.path_and_query), (&*a.1, a.2, a.3.as_bytes()));
-            prop_assert_eq!(parse_variant_key(&variant).map(|v| (v.0, v.1)), Some((&page[..], nonce)));
+            prop_assert_eq!(
+                (parts.host, parts.port, parts.path_and_query), (&*a.1, a.2, a.3.as_bytes()),
+            );
+            prop_assert_eq!(
+                parse_variant_key(&variant).map(|v| (v.0, v.1)), Some((&page[..], nonce)),
+            );
         }
 
         #[test]
@@ -340,7 +344,9 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_panic(mut key in prop::collection::vec(any::<u8>(), 0..40), variant: bool) {
+        fn no_bytes_make_it_panic(
+            mut key in prop::collection::vec(any::<u8>(), 0..40), variant: bool,
+        ) {
             parse_key(&key);
             if let Some(first) = key.first_mut() {
                 *first = if variant { VARIANT } else { PAGE };

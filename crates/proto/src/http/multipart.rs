@@ -124,7 +124,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_length_is_known_before(random: u64, first in 0..900_u64, gap in 2..1000_u64, typed: bool) {
+        fn the_length_is_known_before(
+            random: u64, first in 0..900_u64, gap in 2..1000_u64, typed: bool,
+        ) {
             let representation = vec![b'x'; 2000];
             let multipart = Multipart::new(random, typed.then_some(&b"a/b"[..]), 2000);
             let ranges = list(&format!("bytes=0-{first},{}-", first + gap), 2000);

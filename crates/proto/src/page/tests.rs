@@ -123,7 +123,8 @@ proptest! {
             prop_assert_eq!(got.key, &page.key[..]);
             prop_assert_eq!(got.withheld, &page.withheld[..]);
             prop_assert_eq!(got.head, &page.head[..]);
-            let vary: Vec<_> = got.vary.map(|(n, v)| (n.to_owned(), v.map(<[u8]>::to_vec))).collect();
+            let vary: Vec<_> =
+                got.vary.map(|(n, v)| (n.to_owned(), v.map(<[u8]>::to_vec))).collect();
             prop_assert_eq!(vary, page.vary.clone());
             prop_assert!(got.tags.eq(page.tags.iter().map(Vec::as_slice)));
             prop_assert_eq!(got.body_len, page.body.len() as u64);
@@ -133,7 +134,9 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_never_accepted(page in pages(), at: prop::sample::Index, bit in 0..8_u8, cut: prop::sample::Index) {
+    fn damage_is_never_accepted(
+        page in pages(), at: prop::sample::Index, bit in 0..8_u8, cut: prop::sample::Index,
+    ) {
         let record = page.record();
         let mut flipped = record.clone();
         flipped[at.index(record.len())] ^= 1 << bit;
@@ -145,7 +148,9 @@ proptest! {
         if let Ok(view) = read(&flipped, Verify::Layout) {
             let walked = view.vary.count() + view.tags.count();
             prop_assert!(walked <= record.len() && view.body_at <= record.len());
-            prop_assert!(view.body_at as u64 + view.body_len + TRAILER_LEN as u64 == record.len() as u64);
+            prop_assert!(
+                view.body_at as u64 + view.body_len + TRAILER_LEN as u64 == record.len() as u64,
+            );
         }
     }
 

@@ -250,7 +250,8 @@ proptest! {
         for (n, exchange) in exchanges.iter_mut().enumerate() {
             exchange.path = format!("/{n}/{}", exchange.path);
         }
-        let limits = Limits { stream_window, concurrent_streams, encoder_table_bytes, ..Limits::default() };
+        let limits =
+            Limits { stream_window, concurrent_streams, encoder_table_bytes, ..Limits::default() };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(converse(limits, window, table, pipe, exchanges));
     }

@@ -165,7 +165,8 @@ enum Part {
 
 /// Composes the answer from a stored page. Gives the page back when the stored part of it is not
 /// enough.
-#[allow(clippy::result_large_err)] // the page is moved, not made: a box would be an allocation on every hit
+// The page is moved, not made: a box would be an allocation on every hit.
+#[allow(clippy::result_large_err)]
 pub(crate) fn entry(
     exchange: &Exchange<'_, '_>,
     out: &mut Out,

@@ -69,7 +69,10 @@ pub(super) async fn serve(
             biased;
             pumped = &mut pump => match pumped {
                 // Whole, or the origin does not want the rest: its answer says what it made of it.
-                Ok(()) => return answer.await.map(|done| matches!(done, Done::Answered { keep: true })),
+                Ok(()) => {
+                    let done = answer.await?;
+                    return Ok(matches!(done, Done::Answered { keep: true }));
+                }
                 Err(BodyError::Unwanted) => return answer.await.map(|_| false),
                 Err(failed) => failed,
             },

@@ -156,7 +156,7 @@ fn expiry(exptime: Option<i32>, now: Ms) -> Option<Ms> {
 
 /// Returns whether the item expires within `below` seconds.
 fn is_aging(expires: Option<Ms>, below: Option<i32>, now: Ms) -> bool {
-    matches!((expires, below), (Some(expires), Some(below)) if left(expires, now) < i64::from(below))
+    expires.zip(below).is_some_and(|(expires, below)| left(expires, now) < i64::from(below))
 }
 
 /// Executes `mg` of a missing key.

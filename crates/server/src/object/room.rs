@@ -3,8 +3,8 @@
 //! so that no number of clients holds more than is configured.
 //!
 //! The first [`FREE`] bytes outside the store are on top of the memory that was configured. The
-//! store lends the bytes beyond them ([`Loan`]), and holds that much less. Lent bytes and the values
-//! on their way into the store together are at most half of the memory.
+//! store lends the bytes beyond them ([`Loan`]), and holds that much less. Lent bytes and the
+//! values on their way into the store together are at most half of the memory.
 //!
 //! At the limit clients leave, as with Redis's `maxmemory-clients`: those first that have come no
 //! further for [`STANDS_STILL`], longest first; then those that hold more than the one who asks,

@@ -316,7 +316,9 @@ proptest! {
     }
 
     #[test]
-    fn belady_is_the_best_there_is(ids in prop::collection::vec(0u32..8, 1..40), capacity in 1usize..5) {
+    fn belady_is_the_best_there_is(
+        ids in prop::collection::vec(0u32..8, 1..40), capacity in 1usize..5,
+    ) {
         let reads: Vec<(u32, u32)> = ids.iter().map(|id| (*id, 1)).collect();
         prop_assert_eq!(total(&hits(Kind::Belady, capacity as u64, &reads)), best(capacity, &ids));
     }
@@ -325,7 +327,8 @@ proptest! {
     /// its hits.
     #[test]
     fn a_larger_lru_hits_whatever_a_smaller_one_does(reads in reads(1..2), capacity in 1u64..30) {
-        let (small, large) = (hits(Kind::Lru, capacity, &reads), hits(Kind::Lru, capacity + 1, &reads));
+        let (small, large) =
+            (hits(Kind::Lru, capacity, &reads), hits(Kind::Lru, capacity + 1, &reads));
         prop_assert!(small.iter().zip(&large).all(|(small, large)| !small || *large));
     }
 }

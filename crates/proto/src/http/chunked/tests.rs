@@ -178,7 +178,9 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..100), step in 1..100_usize) {
+    fn no_bytes_make_it_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..100), step in 1..100_usize,
+    ) {
         let _ = decode(&bytes, step);
     }
 }

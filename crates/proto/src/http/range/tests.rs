@@ -135,12 +135,15 @@ proptest! {
     }
 
     #[test]
-    fn every_byte_asked_for_is_sent(specs in prop::collection::vec((0..60_u64, 0..60_u64), 1..16), total in 1..60_u64) {
+    fn every_byte_asked_for_is_sent(
+        specs in prop::collection::vec((0..60_u64, 0..60_u64), 1..16), total in 1..60_u64,
+    ) {
         let value = specs.iter().map(|(first, more)| format!("{first}-{}", first + more)).collect::<Vec<_>>().join(",");
         let ranges = sent(&format!("bytes={value}"), total).expect("well-formed");
         for byte in 0..total {
             let asked = specs.iter().any(|&(first, more)| (first..=first + more).contains(&byte));
-            let times = ranges.iter().filter(|&&(first, last)| (first..=last).contains(&byte)).count();
+            let times =
+                ranges.iter().filter(|&&(first, last)| (first..=last).contains(&byte)).count();
             prop_assert_eq!(times, usize::from(asked), "byte {}", byte);
         }
     }

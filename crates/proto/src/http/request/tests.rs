@@ -288,7 +288,8 @@ proptest! {
     ) {
         let bytes = format!("{line}{lines}");
         let got = parse(bytes.as_bytes(), |head| {
-            let fields: Vec<_> = head.fields.iter().map(|(n, v)| (n.to_owned(), v.to_vec())).collect();
+            let fields: Vec<_> =
+                head.fields.iter().map(|(n, v)| (n.to_owned(), v.to_vec())).collect();
             (head.len, fields)
         });
         if let Ok(Some((len, fields))) = got {

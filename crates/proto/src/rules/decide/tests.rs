@@ -242,7 +242,8 @@ proptest! {
         deaf: bool,
     ) {
         let soft_purged_at = purged.map_or(0, at);
-        let meta = Meta { freshness, initial_age, swr, flags: PageFlags(flags), soft_purged_at, ..page() };
+        let meta =
+            Meta { freshness, initial_age, swr, flags: PageFlags(flags), soft_purged_at, ..page() };
         let policy = Policy { honour_client_cc: !deaf, ..Policy::default() };
         let age = u64::from(initial_age) + resident;
         match ask_by(&policy, &[("Cache-Control", cc)], &meta, resident) {

@@ -58,8 +58,8 @@ impl Jam {
         })
     }
 
-    /// Counts the bytes of the buffers. Where there is no room for it, it was taken up before that was
-    /// known: nothing is added to it. False: it was too much from the start.
+    /// Counts the bytes of the buffers. Where there is no room for it, it was taken up before that
+    /// was known: nothing is added to it. False: it was too much from the start.
     fn hold(&mut self, buffers: &IoBuffers, held: &mut Held) -> bool {
         let bytes = buffers.buf.capacity() as u64 + buffers.out.capacity();
         self.full = !held.resize(bytes);

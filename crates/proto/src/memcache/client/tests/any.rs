@@ -46,7 +46,9 @@ fn command(line: &[u8]) -> Command<'_> {
 
 proptest! {
     #[test]
-    fn text_requests(key in key(), mode in mode(), flags: u32, exptime: i32, len in 0..=i32::MAX as u32 - 2, cas: Option<u64>, delta: u64, noreply: bool, down: bool) {
+    fn text_requests(
+        key in key(), mode in mode(), flags: u32, exptime: i32, len in 0..=i32::MAX as u32 - 2, cas: Option<u64>, delta: u64, noreply: bool, down: bool,
+    ) {
         // `cas` has no mode of its own.
         let mode = if cas.is_some() { Mode::Set } else { mode };
         let key = key.as_slice();
@@ -82,19 +84,25 @@ proptest! {
     }
 
     #[test]
-    fn meta_gets(key in any_key(), value: bool, flags: bool, unbumped: bool, ttl: Option<i32>, vivify: Option<i32>, recache: Option<i32>, version in version(), back in back()) {
+    fn meta_gets(
+        key in any_key(), value: bool, flags: bool, unbumped: bool, ttl: Option<i32>, vivify: Option<i32>, recache: Option<i32>, version in version(), back in back(),
+    ) {
         let sent = meta::Get { key: &key, value, flags, unbumped, ttl, vivify, recache, version, back, ..Default::default() };
         let mut line = Vec::new();
         meta::get(&sent, &mut line).expect("a good key");
         let Command::MetaGet(get) = command(&line) else { panic!("mg") };
         prop_assert_eq!(plain(&get.key), key.clone());
         prop_assert_eq!((get.value, get.quiet, get.unbumped), (value, back.quiet, unbumped));
-        prop_assert_eq!((get.ttl, get.vivify, get.recache, get.version), (ttl, vivify, recache, version));
+        prop_assert_eq!(
+            (get.ttl, get.vivify, get.recache, get.version), (ttl, vivify, recache, version),
+        );
     }
 
     /// The answer of our server sends back the requested data.
     #[test]
-    fn meta_answers(key in any_key(), back in back(), bits: u32, cas: u64, left: i64, data in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn meta_answers(
+        key in any_key(), back in back(), bits: u32, cas: u64, left: i64, data in prop::collection::vec(any::<u8>(), 0..300),
+    ) {
         let sent = meta::Get { key: &key, value: true, flags: true, left: true, back, ..Default::default() };
         let mut line = Vec::new();
         meta::get(&sent, &mut line).expect("a good key");
@@ -121,7 +129,9 @@ proptest! {
     }
 
     #[test]
-    fn meta_sets(key in any_key(), len in 0..=i32::MAX as u32 - 2, mode in mode(), flags: u32, ttl: i32, compare in version(), version in version(), invalidate: bool, vivify: Option<i32>, back in back()) {
+    fn meta_sets(
+        key in any_key(), len in 0..=i32::MAX as u32 - 2, mode in mode(), flags: u32, ttl: i32, compare in version(), version in version(), invalidate: bool, vivify: Option<i32>, back in back(),
+    ) {
         let sent = meta::Set { key: &key, len, mode, flags, ttl, compare, version, invalidate, vivify, back };
         let mut line = Vec::new();
         meta::set(&sent, &mut line).expect("a good key");
@@ -133,8 +143,11 @@ proptest! {
     }
 
     #[test]
-    fn meta_deletes_and_counters(key in any_key(), compare in version(), version in version(), flag: bool, ttl: Option<i32>, delta: u64, vivify: Option<(i32, u64)>, value: bool, back in back()) {
-        let sent = meta::Delete { key: &key, compare, version, invalidate: flag, empty: value, ttl, back };
+    fn meta_deletes_and_counters(
+        key in any_key(), compare in version(), version in version(), flag: bool, ttl: Option<i32>, delta: u64, vivify: Option<(i32, u64)>, value: bool, back in back(),
+    ) {
+        let sent =
+            meta::Delete { key: &key, compare, version, invalidate: flag, empty: value, ttl, back };
         let mut line = Vec::new();
         meta::delete(&sent, &mut line).expect("a good key");
         let Command::MetaDelete(delete) = command(&line) else { panic!("md") };
@@ -152,7 +165,9 @@ proptest! {
     }
 
     #[test]
-    fn text_answers(key in key(), flags: u32, cas: Option<u64>, data in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn text_answers(
+        key in key(), flags: u32, cas: Option<u64>, data in prop::collection::vec(any::<u8>(), 0..300),
+    ) {
         let mut answer = Vec::new();
         value(&key, flags, data.len() as u64, cas, &mut answer);
         answer.extend([&data[..], CRLF, END].concat());
@@ -163,7 +178,9 @@ proptest! {
     }
 
     #[test]
-    fn binary_requests_and_answers(key in prop::collection::vec(any::<u8>(), 1..=250), touch: Option<u32>, with_key: bool, quiet: bool, mode in mode(), flags: u32, exptime: u32, len in 0..1u32 << 31, delta: u64, initial: Option<(u64, u32)>, opaque: u32, cas: Option<u64>) {
+    fn binary_requests_and_answers(
+        key in prop::collection::vec(any::<u8>(), 1..=250), touch: Option<u32>, with_key: bool, quiet: bool, mode in mode(), flags: u32, exptime: u32, len in 0..1u32 << 31, delta: u64, initial: Option<(u64, u32)>, opaque: u32, cas: Option<u64>,
+    ) {
         // An expiry of all ones means that no counter is created, a version of 0 that any is
         // accepted.
         let initial = initial.filter(|(_, exptime)| *exptime != u32::MAX);
@@ -193,7 +210,8 @@ proptest! {
         binary::get(&get, tag, &mut bytes).expect("a good key");
         read(&bytes, wire::Command::Get(get));
         bytes.clear();
-        let (bits, exptime) = if matches!(mode, Mode::Append | Mode::Prepend) { (0, 0) } else { (flags, exptime) };
+        let (bits, exptime) =
+            if matches!(mode, Mode::Append | Mode::Prepend) { (0, 0) } else { (flags, exptime) };
         let store = wire::store::Store { mode, key, flags: bits, exptime, len, quiet };
         binary::store(&store, tag, &mut bytes).expect("a good key");
         read(&bytes, wire::Command::Store(store));
